@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+namespace kvik {
+
+class Memory;
+
+// Bytes of a backend's memory; given back by the destructor.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Memory& memory, std::byte* data, size_t size)
+      : memory_(&memory), data_(data), size_(size) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer();
+
+  std::byte* data() const { return data_; }
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+  size_t size() const { return size_; }
+
+ private:
+  void swap(Buffer& other) {
+    std::swap(memory_, other.memory_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  Memory* memory_ = nullptr;
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Where a backend computes: host RAM for the CPU. Addresses in it are handed around as pointers,
+// but only the backend itself may follow them; others copy in and out. Any thread.
+class Memory {
+ public:
+  virtual ~Memory() = default;
+
+  // Zeroed, aligned for the backend's widest loads; large buffers touch no physical memory before
+  // they are written. Out of address space or memory is a CHECK: budgets are reserved before.
+  virtual Buffer allocate(size_t bytes) = 0;
+
+  virtual void copy_in(std::byte* destination, std::span<const std::byte> host) = 0;
+  virtual void copy_out(std::span<std::byte> host, const std::byte* source) = 0;
+  virtual void clear(std::byte* destination, size_t bytes) = 0;
+
+ private:
+  friend class Buffer;
+  virtual void free(std::byte* data, size_t bytes) = 0;
+};
+
+inline Buffer::~Buffer() {
+  if (data_) memory_->free(data_, size_);
+}
+
+}  // namespace kvik

@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "backend/memory.h"
+#include "base/result.h"
+#include "base/token_id.h"
+#include "tensor/kv_type.h"
+#include "tensor/tensor_view.h"
+
+namespace kvik {
+
+// [n_rows, n_cols] f32 in the backend's memory; row r begins at data + r · stride.
+struct Rows {
+  float* data = nullptr;
+  uint32_t n_rows = 0;
+  uint32_t n_cols = 0;
+  uint32_t stride = 0;
+
+  // Columns [first, first + count) of every row.
+  Rows columns(uint32_t first, uint32_t count) const {
+    return {data + first, n_rows, count, stride};
+  }
+  // Rows [first, first + count).
+  Rows slice(uint32_t first, uint32_t count) const {
+    return {data + size_t{first} * stride, count, n_cols, stride};
+  }
+};
+
+// A weight matrix in the form the backend computes with. The file's copy is not needed any more.
+class PackedMatrix {
+ public:
+  virtual ~PackedMatrix() = default;
+  virtual uint32_t n_rows() const = 0;  // output columns of a product with it
+  virtual uint32_t n_cols() const = 0;  // the dimension summed over
+  virtual size_t bytes() const = 0;
+};
+
+// What decides where in a page the K and V of a token lie. One page holds kPageTokens tokens of
+// all layers of a layer group.
+struct KvGeometry {
+  KvType type = KvType::kF32;
+  uint32_t n_layers = 0;
+  uint32_t n_kv_heads = 0;
+  uint32_t head_dim = 0;
+};
+
+// Consecutive tokens of one sequence inside a batch: rows [first_row, first_row + n_rows) stand at
+// positions first_position … Token t of the sequence lies in pages[t / kPageTokens].
+struct KvRun {
+  std::span<std::byte* const> pages;
+  uint32_t first_position = 0;
+  uint32_t first_row = 0;
+  uint32_t n_rows = 0;
+};
+
+// Where one layer's K and V lie, and whose.
+struct KvTarget {
+  const KvGeometry& geometry;
+  uint32_t layer;  // within its layer group
+  std::span<const KvRun> runs;
+};
+
+struct AttentionShape {
+  uint32_t n_heads = 0;
+  float scale = 0;         // scores = scale · q·k
+  float soft_cap = 0;      // 0: none; else scores = cap · tanh(scores / cap)
+  uint32_t window = 0;     // 0: all earlier tokens; else the last `window`, itself included
+};
+
+// cos and sin of each row's rotation angles, [n_rows, n_pairs] each, in the backend's memory.
+struct RopeAngles {
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  uint32_t n_pairs = 0;  // 2 · n_pairs dimensions of a head turn, the others stay
+};
+
+enum class RopePairing { kInterleaved, kHalves };  // (2i, 2i+1), or (i, i + n_pairs)
+enum class Activation { kSilu, kGeluTanh };
+
+// The operations of the forward pass. Sizes are checked by CHECK: a wrong shape is a bug of ours.
+// Rows are independent of each other: the bits of a row depend on nothing but that row, its weights
+// and, for attention, its pages; not on n_rows, on threads, or on the other rows (DESIGN, section 4).
+// One thread calls; the work spreads over the backend's own.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;  // "cpu/avx512"
+  virtual Memory& memory() = 0;
+
+  // Whether weights of this type can be packed.
+  virtual bool can_compute(ElementType type) const = 0;
+
+  // Packs matrices of the same n_cols, stacked along their rows (Q over K over V), each with its own
+  // type. n_cols must be whole blocks of the type. Any n_rows.
+  virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) = 0;
+
+  // out[r] = row tokens[r] of the table, dequantised. out: [tokens, n_cols]
+  virtual void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) = 0;
+
+  // out = x · wᵀ. x: [M, K], w: [N, K], out: [M, N]. Quantised weights see x quantised to int8, per
+  // row and block of 32.
+  virtual void matmul(Rows x, const PackedMatrix& w, Rows out) = 0;
+
+  // out += x · wᵀ: a projection back into the residual stream.
+  virtual void matmul_add(Rows x, const PackedMatrix& w, Rows out) = 0;
+
+  // out = x / sqrt(mean(x²) + eps) · weight, each group of `weight_size` columns for itself, so that
+  // one call norms whole rows (weight_size = n_cols) or each head of a row. x may be out.
+  // (Zhang and Sennrich 2019)
+  virtual void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) = 0;
+
+  // x += y.   x += bias, for every row.   x *= factor.   x = cap · tanh(x / cap).
+  virtual void add(Rows x, Rows y) = 0;
+  virtual void add_bias(Rows x, const float* bias) = 0;
+  virtual void scale(Rows x, float factor) = 0;
+  virtual void soft_cap(Rows x, float cap) = 0;
+
+  // out = activation(gate) · up. out may be gate.
+  virtual void gated_activation(Activation activation, Rows gate, Rows up, Rows out) = 0;
+
+  // Turns each head of x by its row's angles, in place. x: [M, heads · head_dim] (Su et al. 2021)
+  virtual void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) = 0;
+
+  // Bytes of one page of this geometry.
+  virtual size_t page_bytes(const KvGeometry& geometry) const = 0;
+
+  // Writes the new tokens' K and V into their pages. k, v: [M, n_kv_heads · head_dim]
+  virtual void write_kv(const KvTarget& kv, Rows k, Rows v) = 0;
+
+  // Causal attention of each row over its sequence's tokens up to itself, read from pages only.
+  // q, out: [M, n_heads · head_dim]
+  virtual void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) = 0;
+};
+
+}  // namespace kvik

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <chrono>
+
+namespace kvik {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+// Where the engine asks what time it is, so that tests can say.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint now() const = 0;
+};
+
+class SteadyClock final : public Clock {
+ public:
+  TimePoint now() const override { return std::chrono::steady_clock::now(); }
+};
+
+inline double to_ms(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+}  // namespace kvik

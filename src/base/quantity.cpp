@@ -1,0 +1,58 @@
+#include "base/quantity.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <span>
+
+namespace kvik {
+namespace {
+
+struct Unit {
+  std::string_view suffix;
+  uint64_t factor;
+};
+
+constexpr std::array<Unit, 5> kByteUnits = {
+    {{"", 1}, {"KiB", 1ULL << 10}, {"MiB", 1ULL << 20}, {"GiB", 1ULL << 30}, {"TiB", 1ULL << 40}}};
+constexpr std::array<Unit, 4> kCountUnits = {
+    {{"", 1}, {"k", 1ULL << 10}, {"K", 1ULL << 10}, {"M", 1ULL << 20}}};
+
+Result<uint64_t> parse(std::string_view text, std::span<const Unit> units, std::string_view forms) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+  const std::string_view suffix(rest, static_cast<size_t>(end - rest));
+  for (const Unit& unit : units) {
+    if (error != std::errc() || suffix != unit.suffix || number < 0) continue;
+    const double value = number * static_cast<double>(unit.factor);
+    if (value > 0x1p62 || value != std::floor(value)) break;
+    return static_cast<uint64_t>(value);
+  }
+  return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no {}", text, forms));
+}
+
+}  // namespace
+
+Result<uint64_t> parse_bytes(std::string_view text) {
+  return parse(text, kByteUnits, "size; expected a number of bytes, or one with KiB, MiB, GiB, TiB");
+}
+
+Result<uint64_t> parse_count(std::string_view text) {
+  return parse(text, kCountUnits, "count; expected a whole number, or one with k (1024) or M");
+}
+
+std::string format_bytes(uint64_t bytes) {
+  for (size_t u = kByteUnits.size() - 1; u > 0; --u) {
+    if (bytes >= kByteUnits[u].factor) {
+      return fmt::format("{:.2f} {}",
+                         static_cast<double>(bytes) / static_cast<double>(kByteUnits[u].factor),
+                         kByteUnits[u].suffix);
+    }
+  }
+  return fmt::format("{} B", bytes);
+}
+
+}  // namespace kvik

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace kvik {
+
+// "512", "64KiB", "4GiB", "1.5GiB" → bytes. Errors name the text and the forms expected.
+Result<uint64_t> parse_bytes(std::string_view text);
+
+// "512", "128k", "1M" → a count; k = 1024, M = 1024².
+Result<uint64_t> parse_count(std::string_view text);
+
+// 1610612736 → "1.50 GiB".
+std::string format_bytes(uint64_t bytes);
+
+}  // namespace kvik

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <expected>
+#include <string>
+#include <utility>
+
+namespace kvik {
+
+// What kind of trouble the outside world made. One function maps these to HTTP
+// statuses (server/status.h), one to exit codes (main/exit_code.h).
+enum class ErrorCode {
+  kInvalidArgument,  // the caller's value is wrong
+  kContextLength,    // the prompt is longer than the context
+  kNotFound,         // no such file, model, route
+  kUnsupported,      // well formed, but nothing here can do it
+  kCorrupt,          // a file breaks its format's rules
+  kExhausted,        // a queue or budget is full: try again later
+  kUnavailable,      // shutting down
+  kIo,               // the operating system refused
+};
+
+// One sentence that names the offending value and what was expected.
+struct Error {
+  ErrorCode code;
+  std::string message;
+  std::string param = {};  // the request field at fault, empty where there is none
+};
+
+// The value, or why there is none. Nothing of ours throws.
+template <class T>
+class [[nodiscard]] Result : public std::expected<T, Error> {
+ public:
+  using std::expected<T, Error>::expected;
+};
+
+inline std::unexpected<Error> fail(ErrorCode code, std::string message, std::string param = {}) {
+  return std::unexpected<Error>(Error{code, std::move(message), std::move(param)});
+}
+
+}  // namespace kvik
+
+#define KVIK_CONCAT_(a, b) a##b
+#define KVIK_CONCAT(a, b) KVIK_CONCAT_(a, b)
+
+// TRY(expr): returns the error to the caller, drops the value.
+#define TRY(expr)                                                             \
+  do {                                                                        \
+    if (auto try_result = (expr); !try_result)                                \
+      return std::unexpected<::kvik::Error>(std::move(try_result.error()));   \
+  } while (false)
+
+#define KVIK_TRY_ASSIGN(tmp, decl, expr)                                      \
+  auto tmp = (expr);                                                          \
+  if (!tmp) return std::unexpected<::kvik::Error>(std::move(tmp.error()));    \
+  decl = std::move(*tmp)
+
+// TRY_ASSIGN(auto x, expr): declares or assigns x, or returns the error to the caller.
+#define TRY_ASSIGN(decl, expr) KVIK_TRY_ASSIGN(KVIK_CONCAT(try_result_, __LINE__), decl, expr)

@@ -1,0 +1,89 @@
+#include "base/thread_pool.h"
+
+#include <chrono>
+
+#include "base/check.h"
+
+namespace kvik {
+namespace {
+
+constexpr auto kSpinTime = std::chrono::microseconds(30);
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+// True once `done()` holds, false when the spin time is over first.
+template <class Done>
+bool spin_until(const Done& done) {
+  const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      pause_briefly();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return done();
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(uint32_t n_threads) : n_threads_(n_threads) {
+  CHECK(n_threads >= 1);
+  for (uint32_t t = 1; t < n_threads; ++t) workers_.emplace_back([this, t] { worker_main(t); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true);
+  epoch_.fetch_add(1);
+  epoch_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run_erased(size_t n_items, Erased call, const void* body) {
+  if (n_items == 0) return;
+  call_ = call;
+  body_ = body;
+  n_items_ = n_items;
+  next_item_.store(0, std::memory_order_relaxed);
+  if (n_threads_ == 1 || n_items == 1) {
+    for (size_t item = 0; item < n_items; ++item) call(body, item, 0);
+    return;
+  }
+  n_busy_.store(n_threads_ - 1, std::memory_order_relaxed);
+  epoch_.fetch_add(1);  // seq_cst: ordered against n_asleep_, so that no worker sleeps through it
+  if (n_asleep_.load() != 0) epoch_.notify_all();
+  work(0);
+  const auto all_done = [this] { return n_busy_.load(std::memory_order_acquire) == 0; };
+  while (!spin_until(all_done)) std::this_thread::yield();
+}
+
+void ThreadPool::work(uint32_t thread) {
+  for (;;) {
+    const size_t item = next_item_.fetch_add(1, std::memory_order_relaxed);
+    if (item >= n_items_) return;
+    call_(body_, item, thread);
+  }
+}
+
+void ThreadPool::worker_main(uint32_t thread) {
+  uint32_t seen = 0;
+  for (;;) {
+    const auto called = [&] { return epoch_.load(std::memory_order_acquire) != seen; };
+    if (!spin_until(called)) {
+      n_asleep_.fetch_add(1);
+      epoch_.wait(seen);
+      n_asleep_.fetch_sub(1);
+    }
+    seen = epoch_.load(std::memory_order_acquire);
+    if (stop_.load()) return;
+    work(thread);
+    n_busy_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace kvik

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace kvik {
+
+// A fixed team of threads for the loops inside one step. The caller is thread 0 and works too.
+//
+// One owner: run() is called from one thread at a time. Workers spin for some 30 µs between two
+// loops (a barrier costs less than a wake-up), then sleep. Items are handed out by an atomic
+// counter, which absorbs noisy neighbours and cannot change bits: no item depends on another.
+class ThreadPool {
+ public:
+  explicit ThreadPool(uint32_t n_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  uint32_t n_threads() const { return n_threads_; }
+
+  // Calls body(item, thread) once for each item in [0, n_items), and returns when all are done.
+  template <class Body>
+  void run(size_t n_items, const Body& body) {
+    run_erased(
+        n_items, [](const void* b, size_t item, uint32_t thread) {
+          (*static_cast<const Body*>(b))(item, thread);
+        },
+        &body);
+  }
+
+ private:
+  using Erased = void (*)(const void* body, size_t item, uint32_t thread);
+
+  void run_erased(size_t n_items, Erased call, const void* body);
+  void work(uint32_t thread);
+  void worker_main(uint32_t thread);
+
+  const uint32_t n_threads_;
+  Erased call_ = nullptr;
+  const void* body_ = nullptr;
+  size_t n_items_ = 0;
+  alignas(64) std::atomic<size_t> next_item_{0};
+  alignas(64) std::atomic<uint32_t> epoch_{0};   // one more with every loop
+  alignas(64) std::atomic<uint32_t> n_busy_{0};  // workers still in this loop
+  alignas(64) std::atomic<uint32_t> n_asleep_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace kvik

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace kvik {
+
+// A row of the model's embedding. Absence is std::optional<TokenId>, never a sentinel.
+using TokenId = uint32_t;
+
+}  // namespace kvik

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/metadata.h"
+#include "base/result.h"
+#include "tensor/tensor_view.h"
+
+namespace kvik {
+
+// A model as it lies on disk (or is made up): named tensors and metadata, nothing computed.
+// Loading reads one tensor after another and releases each, so that the source's copy and the
+// packed one never both stay in memory. One thread at a time.
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+
+  // Where it came from, for messages: a path, "demo", "synthetic:tinyllama-1.1b:q8_0".
+  virtual const std::string& label() const = 0;
+  virtual const Metadata& metadata() const = 0;
+  virtual std::span<const TensorInfo> tensors() const = 0;
+
+  // The bytes of tensors()[index]: n_bytes of them, valid until release(index) or destruction.
+  virtual Result<std::span<const std::byte>> read(size_t index) = 0;
+  virtual void release(size_t index) = 0;
+
+  // Index into tensors() of the tensor of that name.
+  std::optional<size_t> find(std::string_view name) const;
+};
+
+}  // namespace kvik

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kvik {
+
+// What a tensor's elements are stored as. The list is GGUF's, so that `kvik show` can name what a
+// file holds; which of them can be computed with is the backend's to say (Backend::can_compute).
+enum class ElementType : uint8_t {
+  kF32, kF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ8_1, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K, kQ8_K,
+  kIQ2_XXS, kIQ2_XS, kIQ3_XXS, kIQ1_S, kIQ4_NL, kIQ3_S, kIQ2_S, kIQ4_XS, kI8, kI16, kI32, kI64,
+  kF64, kIQ1_M, kBF16, kTQ1_0, kTQ2_0, kMXFP4,
+};
+
+struct ElementTraits {
+  ElementType type;
+  const char* name;         // as users write it: "q8_0"
+  uint32_t gguf_id;         // ggml's number of the type
+  uint32_t block_elements;  // elements that share one block along the last axis
+  uint32_t block_bytes;
+};
+
+const ElementTraits& traits(ElementType type);
+inline const char* name_of(ElementType type) { return traits(type).name; }
+
+std::optional<ElementType> element_type_from_gguf(uint32_t gguf_id);
+std::optional<ElementType> element_type_from_name(std::string_view name);
+
+}  // namespace kvik

@@ -1,0 +1,27 @@
+#include "tensor/tensor_view.h"
+
+namespace kvik {
+
+std::optional<uint64_t> bytes_of(ElementType type, std::span<const uint64_t> shape) {
+  const ElementTraits& t = traits(type);
+  if (shape.empty() || shape.back() % t.block_elements != 0) return std::nullopt;
+  uint64_t bytes = t.block_bytes;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const uint64_t n = axis + 1 == shape.size() ? shape[axis] / t.block_elements : shape[axis];
+    if (__builtin_mul_overflow(bytes, n, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+uint64_t TensorInfo::n_elements() const {
+  uint64_t n = 1;
+  for (const uint64_t extent : shape) n *= extent;
+  return n;
+}
+
+uint64_t TensorView::row_bytes() const {
+  const ElementTraits& t = traits(type);
+  return n_cols / t.block_elements * t.block_bytes;
+}
+
+}  // namespace kvik

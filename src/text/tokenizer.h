@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/metadata.h"
+#include "base/result.h"
+#include "base/token_id.h"
+
+namespace kvik {
+
+struct TokenizeOptions {
+  bool add_bos = true;         // only where the vocabulary asks for one
+  bool parse_special = false;  // false: the text of a special token is plain text (THREATS 20)
+};
+
+enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
+
+// Text → ids and back, for one vocabulary. Immutable after loading: any thread.
+// tokenize() is linear (times a logarithm) in the text's length, whatever the text (THREATS 19), and
+// takes any bytes: what is not UTF-8 is tokenized byte for byte.
+class Tokenizer {
+ public:
+  // Reads tokenizer.ggml.*: models "gpt2" (byte-level BPE) and "llama" (SentencePiece BPE with byte
+  // fallback). Errors: kUnsupported for another model or pre-tokenizer, kCorrupt where arrays
+  // disagree, a merge or a special id lies outside the vocabulary (THREATS 25).
+  static Result<std::unique_ptr<Tokenizer>> from_metadata(const Metadata& metadata);
+
+  virtual ~Tokenizer() = default;
+
+  virtual std::vector<TokenId> tokenize(std::string_view text,
+                                        const TokenizeOptions& options) const = 0;
+
+  // The bytes a token stands for; control tokens are empty unless `special` asks for their names.
+  // A token of a multi-byte character may hold a part of it: see Detokenizer.
+  enum class Special { kHide, kShow };
+  virtual std::string piece(TokenId id, Special special) const = 0;
+
+  // True where the first word of a text loses the blank that tokenizing put before it
+  // (SentencePiece's add_dummy_prefix).
+  virtual bool strips_leading_blank() const = 0;
+
+  virtual uint32_t n_vocab() const = 0;
+  virtual TokenKind kind(TokenId id) const = 0;
+  virtual std::optional<TokenId> bos() const = 0;
+  virtual bool adds_bos() const = 0;
+  // Tokens that end an answer: eos, and eot where the vocabulary names one.
+  virtual std::span<const TokenId> end_tokens() const = 0;
+  // For `kvik show`: "gpt2 (pre-tokenizer gpt-2), 50,257 tokens, 50,000 merges".
+  virtual std::string describe() const = 0;
+
+  // All of it at once, as Detokenizer would.
+  std::string detokenize(std::span<const TokenId> ids, Special special) const;
+};
+
+}  // namespace kvik
