@@ -67,9 +67,9 @@ struct KvTarget {
 
 struct AttentionShape {
   uint32_t n_heads = 0;
-  float scale = 0;         // scores = scale · q·k
-  float soft_cap = 0;      // 0: none; else scores = cap · tanh(scores / cap)
-  uint32_t window = 0;     // 0: all earlier tokens; else the last `window`, itself included
+  float scale = 0;      // scores = scale · q·k
+  float soft_cap = 0;   // 0: none; else scores = cap · tanh(scores / cap)
+  uint32_t window = 0;  // 0: all earlier tokens; else the last `window`, itself included
 };
 
 // cos and sin of each row's rotation angles, [n_rows, n_pairs] each, in the backend's memory.
@@ -84,8 +84,8 @@ enum class Activation { kSilu, kGeluTanh };
 
 // The operations of the forward pass. Sizes are checked by CHECK: a wrong shape is a bug of ours.
 // Rows are independent of each other: the bits of a row depend on nothing but that row, its weights
-// and, for attention, its pages; not on n_rows, on threads, or on the other rows (DESIGN, section 4).
-// One thread calls; the work spreads over the backend's own.
+// and, for attention, its pages; not on n_rows, on threads, or on the other rows (DESIGN, section
+// 4). One thread calls; the work spreads over the backend's own.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -96,8 +96,8 @@ class Backend {
   // Whether weights of this type can be packed.
   virtual bool can_compute(ElementType type) const = 0;
 
-  // Packs matrices of the same n_cols, stacked along their rows (Q over K over V), each with its own
-  // type. n_cols must be whole blocks of the type. Any n_rows.
+  // Packs matrices of the same n_cols, stacked along their rows (Q over K over V), each with its
+  // own type. n_cols must be whole blocks of the type. Any n_rows.
   virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) = 0;
 
   // out[r] = row tokens[r] of the table, dequantised. out: [tokens, n_cols]
@@ -110,8 +110,8 @@ class Backend {
   // out += x · wᵀ: a projection back into the residual stream.
   virtual void matmul_add(Rows x, const PackedMatrix& w, Rows out) = 0;
 
-  // out = x / sqrt(mean(x²) + eps) · weight, each group of `weight_size` columns for itself, so that
-  // one call norms whole rows (weight_size = n_cols) or each head of a row. x may be out.
+  // out = x / sqrt(mean(x²) + eps) · weight, each group of `weight_size` columns for itself, so
+  // that one call norms whole rows (weight_size = n_cols) or each head of a row. x may be out.
   // (Zhang and Sennrich 2019)
   virtual void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) = 0;
 

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/ops.h"
+
+// The leaf loops of the CPU backend, one table per instruction set. The scalar one is the
+// specification; all tables give the same bits unless a comment says otherwise.
+namespace kvik::cpu {
+
+// Loops over one row of activations.
+struct RowKernels {
+  // One group: out = x / sqrt(mean(x²) + eps) · weight, all [n].
+  void (*rms_norm)(const float* x, const float* weight, uint32_t n, float eps, float* out);
+  void (*add)(float* x, const float* y, uint32_t n);
+  void (*scale)(float* x, float factor, uint32_t n);
+  void (*soft_cap)(float* x, float cap, uint32_t n);
+  void (*gated_activation)(Activation activation, const float* gate, const float* up, uint32_t n,
+                           float* out);
+  // One head in place; cos, sin: [n_pairs].
+  void (*rope)(float* head, RopePairing pairing, const float* cos, const float* sin,
+               uint32_t n_pairs);
+};
+
+// Where in a page one layer's K and V of one KV head lie. Layout (16 lanes, D = head_dim rounded up
+// to 16): K as [32 / 16][head_dim][16 tokens], V as [D / 16][32 tokens][16 of d].
+struct KvBlockLayout {
+  KvType type;
+  uint32_t head_dim;
+  size_t k_bytes() const;  // of one head's K in one page
+  size_t v_bytes() const;
+  size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
+};
+
+// Query rows of one sequence and one KV head, with all the query heads that share it.
+struct AttendTask {
+  KvBlockLayout layout;
+  size_t block_offset;            // of this layer's and head's K inside a page
+  const std::byte* const* pages;  // token t lies in pages[t / kPageTokens]
+  uint32_t first_position;        // of query row 0
+  uint32_t n_rows;                // query rows
+  uint32_t group;                 // query heads per KV head, neighbours in q and out
+  const float* q;                 // row r, head h of the group: q + r · q_stride + h · head_dim
+  uint32_t q_stride;
+  float* out;  // likewise
+  uint32_t out_stride;
+  float scale;
+  float soft_cap;
+  uint32_t window;
+  float* scratch;  // attend_scratch_floats(head_dim, group) of this thread's own
+};
+
+struct AttentionKernels {
+  // K and V of one token and one KV head into their page. k, v: [head_dim]
+  void (*write_token)(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
+                      const float* k, const float* v);
+  void (*attend)(const AttendTask& task);
+  size_t (*scratch_floats)(uint32_t head_dim, uint32_t group);
+};
+
+namespace scalar {
+extern const RowKernels kRowKernels;
+extern const AttentionKernels kAttentionKernels;
+}  // namespace scalar
+namespace avx2 {
+extern const RowKernels kRowKernels;
+extern const AttentionKernels kAttentionKernels;
+}  // namespace avx2
+namespace avx512 {
+extern const RowKernels kRowKernels;
+extern const AttentionKernels kAttentionKernels;
+}  // namespace avx512
+
+}  // namespace kvik::cpu

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/half.h"
+
+// Sixteen lanes without any instruction set: the specification of vec_avx2.h and vec_avx512.h.
+// A kernel written in this vocabulary gives the same bits on all of them: every function below is
+// one IEEE operation per lane, and sums across lanes have one fixed order.
+namespace kvik::cpu::scalar {
+
+inline constexpr uint32_t kLanes = 16;
+
+struct F32x16 {
+  float lane[kLanes];
+};
+struct I32x16 {
+  int32_t lane[kLanes];
+};
+
+template <class Function>
+inline F32x16 each_lane(Function function) {
+  F32x16 out;
+  for (uint32_t i = 0; i < kLanes; ++i) out.lane[i] = function(i);
+  return out;
+}
+
+inline F32x16 set1(float x) {
+  return each_lane([&](uint32_t) { return x; });
+}
+inline F32x16 zero() { return set1(0.0f); }
+inline F32x16 load(const float* p) {
+  return each_lane([&](uint32_t i) { return p[i]; });
+}
+// Lanes ≥ n are zero and not read.
+inline F32x16 load_first(const float* p, uint32_t n) {
+  return each_lane([&](uint32_t i) { return i < n ? p[i] : 0.0f; });
+}
+inline F32x16 load_bf16(const uint16_t* p) {
+  return each_lane([&](uint32_t i) { return bf16_to_f32(p[i]); });
+}
+inline F32x16 load_f16(const uint16_t* p) {
+  return each_lane([&](uint32_t i) { return f16_to_f32(p[i]); });
+}
+// The first or second of 16 neighbouring pairs of bf16: elements 0, 2, … 30 or 1, 3, … 31.
+inline F32x16 load_bf16_even(const uint16_t* p) {
+  return each_lane([&](uint32_t i) { return bf16_to_f32(p[2 * i]); });
+}
+inline F32x16 load_bf16_odd(const uint16_t* p) {
+  return each_lane([&](uint32_t i) { return bf16_to_f32(p[2 * i + 1]); });
+}
+inline void store(float* p, F32x16 v) {
+  for (uint32_t i = 0; i < kLanes; ++i) p[i] = v.lane[i];
+}
+inline void store_first(float* p, F32x16 v, uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) p[i] = v.lane[i];
+}
+inline void store_bf16(uint16_t* p, F32x16 v) {
+  for (uint32_t i = 0; i < kLanes; ++i) p[i] = f32_to_bf16(v.lane[i]);
+}
+
+inline F32x16 add(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return a.lane[i] + b.lane[i]; });
+}
+inline F32x16 sub(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return a.lane[i] - b.lane[i]; });
+}
+inline F32x16 mul(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return a.lane[i] * b.lane[i]; });
+}
+inline F32x16 div(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return a.lane[i] / b.lane[i]; });
+}
+// a · b + c, rounded once.
+inline F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  return each_lane([&](uint32_t i) { return __builtin_fmaf(a.lane[i], b.lane[i], c.lane[i]); });
+}
+// The second operand where one of them is a NaN, as vmaxps does.
+inline F32x16 max(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+inline F32x16 min(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+}
+inline F32x16 abs(F32x16 a) {
+  return each_lane([&](uint32_t i) { return __builtin_fabsf(a.lane[i]); });
+}
+// Lanes where a ≥ b take x, the others y; a NaN takes y.
+inline F32x16 select_ge(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
+  return each_lane([&](uint32_t i) { return a.lane[i] >= b.lane[i] ? x.lane[i] : y.lane[i]; });
+}
+// Lanes in [begin, end) take x, the others y.
+inline F32x16 select_range(uint32_t begin, uint32_t end, F32x16 x, F32x16 y) {
+  return each_lane([&](uint32_t i) { return i >= begin && i < end ? x.lane[i] : y.lane[i]; });
+}
+
+// Nearest, ties to even. |a| < 2^31.
+inline I32x16 round_to_i32(F32x16 a) {
+  I32x16 out;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    out.lane[i] = static_cast<int32_t>(__builtin_nearbyintf(a.lane[i]));
+  }
+  return out;
+}
+inline F32x16 to_f32(I32x16 a) {
+  return each_lane([&](uint32_t i) { return static_cast<float>(a.lane[i]); });
+}
+// 2^n for n in [-126, 127].
+inline F32x16 pow2(I32x16 n) {
+  return each_lane([&](uint32_t i) {
+    return __builtin_bit_cast(float, static_cast<uint32_t>(n.lane[i] + 127) << 23);
+  });
+}
+// The low byte of every lane.
+inline void store_i8(int8_t* p, I32x16 v) {
+  for (uint32_t i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(v.lane[i]);
+}
+
+// Lanes i and i + 8, then i + 4, i + 2, i + 1: the one order of every sum across lanes.
+inline float sum_lanes(F32x16 v) {
+  for (uint32_t half = kLanes / 2; half > 0; half /= 2) {
+    for (uint32_t i = 0; i < half; ++i) v.lane[i] = v.lane[i] + v.lane[i + half];
+  }
+  return v.lane[0];
+}
+inline float max_lanes(F32x16 v) {
+  for (uint32_t half = kLanes / 2; half > 0; half /= 2) {
+    for (uint32_t i = 0; i < half; ++i) {
+      v.lane[i] = v.lane[i] > v.lane[i + half] ? v.lane[i] : v.lane[i + half];
+    }
+  }
+  return v.lane[0];
+}
+
+}  // namespace kvik::cpu::scalar
