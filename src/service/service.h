@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine_thread.h"
+#include "service/service_api.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// The service over one tokenizer and one engine thread.
+class Service final : public ServiceApi {
+ public:
+  // All are borrowed and outlive the service.
+  Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card);
+
+  Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+                                               std::shared_ptr<CompletionSink> sink) override;
+
+  std::vector<TokenId> tokenize(std::string_view text,
+                                const TokenizeOptions& options) const override;
+  Result<std::string> detokenize(std::span<const TokenId> ids) const override;
+
+  const ModelCard& card() const override { return card_; }
+  EngineSnapshot snapshot() const override { return engine_.snapshot(); }
+
+ private:
+  const Tokenizer& tokenizer_;
+  EngineThread& engine_;
+  ModelCard card_;
+};
+
+}  // namespace kvik

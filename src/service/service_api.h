@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "base/token_id.h"
+#include "engine/request.h"
+#include "engine/snapshot.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// One completion as a client asks for it, before any check.
+struct CompletionRequest {
+  std::variant<std::string, std::vector<TokenId>> prompt;
+  SamplingParams sampling;             // choice_index is set here for each choice
+  std::optional<uint64_t> seed;        // absent: a random one
+  std::optional<uint64_t> max_tokens;  // absent: what the context holds
+  uint64_t min_tokens = 0;
+  std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;
+  uint32_t n = 1;
+  bool ignore_eos = false;
+  bool echo = false;  // the prompt's text comes first
+  bool return_token_ids = false;
+  std::optional<uint32_t> n_logprobs;
+  std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
+};
+
+struct ChunkLogprob {
+  std::string token;  // its text, as far as it is valid UTF-8
+  std::string bytes;  // its bytes
+  float logprob = 0;
+  uint32_t text_offset = 0;  // in the choice's text, in bytes
+  std::vector<std::pair<std::string, float>> top;
+};
+
+// News of one choice. `text` is whole characters; it may be empty.
+struct CompletionChunk {
+  uint32_t choice = 0;
+  std::string text;
+  std::vector<TokenId> token_ids;          // where asked for
+  std::vector<ChunkLogprob> logprobs;      // where asked for
+  std::optional<FinishReason> finish;      // set in a choice's last chunk
+  std::optional<std::string> stop_string;  // the one that ended it
+};
+
+// Called on the engine thread; must not block. Every choice sends one chunk with `finish`, then
+// on_done comes once, last.
+class CompletionSink {
+ public:
+  virtual ~CompletionSink() = default;
+  virtual void on_chunk(const CompletionChunk& chunk) = 0;
+  virtual void on_done(const Usage& usage) = 0;
+};
+
+// A running completion. Destroying it cancels what still runs: its pages are free within one step.
+class Completion {
+ public:
+  virtual ~Completion() = default;
+  virtual uint32_t prompt_tokens() const = 0;
+};
+
+struct ModelCard {
+  std::string id;  // what clients call it
+  std::string architecture;
+  uint64_t created_s = 0;  // Unix time at which it was loaded
+  uint32_t n_ctx_max = 0;
+  uint32_t n_ctx_train = 0;
+  uint32_t n_vocab = 0;
+};
+
+// Text in, text out: what the server needs of the floors below, and all it knows of them. Any
+// thread may call; answers arrive on the engine thread.
+class ServiceApi {
+ public:
+  virtual ~ServiceApi() = default;
+
+  // Checks, tokenizes and submits. Errors name the field in `param`: kInvalidArgument,
+  // kContextLength, kNotFound (model), kExhausted (the queue is full), kUnavailable (stopping).
+  virtual Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+                                                       std::shared_ptr<CompletionSink> sink) = 0;
+
+  virtual std::vector<TokenId> tokenize(std::string_view text,
+                                        const TokenizeOptions& options) const = 0;
+  // kInvalidArgument where an id lies outside the vocabulary.
+  virtual Result<std::string> detokenize(std::span<const TokenId> ids) const = 0;
+
+  virtual const ModelCard& card() const = 0;
+  virtual EngineSnapshot snapshot() const = 0;
+};
+
+}  // namespace kvik
