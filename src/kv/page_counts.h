@@ -10,6 +10,8 @@ struct PageCounts {
   uint32_t leased = 0;
   uint32_t sealed = 0;
   uint32_t cached = 0;
+
+  uint32_t total() const { return free + leased + sealed + cached; }
 };
 
 }  // namespace kvik

@@ -1,0 +1,85 @@
+#include "kv/page_pool.h"
+
+#include "base/check.h"
+
+namespace kvik {
+
+PageLease::~PageLease() {
+  if (pool_) pool_->end_lease(id_);
+}
+
+PagePool::PagePool(uint32_t n_pages) : pages_(n_pages) {
+  free_.reserve(n_pages);
+  for (uint32_t i = n_pages; i > 0; --i) free_.push_back(PageId{i - 1});
+  counts_.free = n_pages;
+}
+
+PagePool::~PagePool() { CHECK(counts_.leased == 0 && counts_.sealed == 0); }
+
+const PagePool::Page& PagePool::page(PageId id) const {
+  const auto index = static_cast<uint32_t>(id);
+  CHECK(index < pages_.size());
+  return pages_[index];
+}
+
+uint32_t& PagePool::count(State state) {
+  switch (state) {
+    case State::kFree:
+      return counts_.free;
+    case State::kLeased:
+      return counts_.leased;
+    case State::kSealed:
+      return counts_.sealed;
+    case State::kCached:
+      break;
+  }
+  return counts_.cached;
+}
+
+void PagePool::move_to(Page& page, State state) {
+  --count(page.state);
+  page.state = state;
+  ++count(state);
+}
+
+std::optional<PageLease> PagePool::take() {
+  if (free_.empty()) return std::nullopt;
+  const PageId id = free_.back();
+  free_.pop_back();
+  move_to(page(id), State::kLeased);
+  page(id).n_owners = 1;
+  return PageLease(*this, id);
+}
+
+void PagePool::seal(PageId id) {
+  CHECK(page(id).state == State::kLeased);
+  move_to(page(id), State::kSealed);
+}
+
+PageLease PagePool::lease(PageId id) {
+  Page& p = page(id);
+  CHECK(p.state == State::kSealed || p.state == State::kCached);
+  if (p.state == State::kCached) move_to(p, State::kSealed);
+  ++p.n_owners;
+  return PageLease(*this, id);
+}
+
+void PagePool::evict(PageId id) {
+  CHECK(page(id).state == State::kCached);
+  move_to(page(id), State::kFree);
+  free_.push_back(id);
+}
+
+void PagePool::end_lease(PageId id) {
+  Page& p = page(id);
+  CHECK(p.n_owners > 0);
+  if (--p.n_owners > 0) return;
+  if (p.state == State::kSealed) {
+    move_to(p, State::kCached);
+    return;
+  }
+  move_to(p, State::kFree);
+  free_.push_back(id);
+}
+
+}  // namespace kvik

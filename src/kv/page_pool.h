@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kv/page_counts.h"
+
+namespace kvik {
+
+enum class PageId : uint32_t {};
+
+class PagePool;
+
+// One owner's hold on a page. Gives itself back.
+class PageLease {
+ public:
+  PageLease(PageLease&& other) noexcept
+      : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_) {}
+  PageLease& operator=(PageLease&& other) noexcept {
+    std::swap(pool_, other.pool_);
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~PageLease();
+
+  PageId id() const { return id_; }
+
+ private:
+  friend class PagePool;
+  PageLease(PagePool& pool, PageId id) : pool_(&pool), id_(id) {}
+
+  PagePool* pool_;
+  PageId id_;
+};
+
+// Hands out fixed-size KV pages. Knows numbers, never contents.
+//
+//   free ──take()──▶ leased ──seal()──▶ sealed ──last lease ends──▶ cached ──evict()──▶ free
+//    ▲                 │                   ▲──────── lease(id) ────────┘
+//    └─ last lease ends┘
+//
+// A leased page is being filled and has one owner; a sealed one is full and may have many.
+// Engine thread only. The pool outlives its leases. free + leased + sealed + cached == n_pages,
+// always.
+class PagePool {
+ public:
+  explicit PagePool(uint32_t n_pages);
+  ~PagePool();
+  PagePool(const PagePool&) = delete;
+  PagePool& operator=(const PagePool&) = delete;
+
+  uint32_t n_pages() const { return static_cast<uint32_t>(pages_.size()); }
+  const PageCounts& counts() const { return counts_; }
+
+  // A page to fill; std::nullopt where none is free.
+  std::optional<PageLease> take();
+
+  // Declares a leased page full: from now on others may lease it.
+  void seal(PageId id);
+
+  // One more owner of a sealed or cached page.
+  PageLease lease(PageId id);
+
+  // Forgets a cached page.
+  void evict(PageId id);
+
+  // Owners of a page: 0 where it is free or cached.
+  uint32_t n_owners(PageId id) const { return page(id).n_owners; }
+
+ private:
+  friend class PageLease;
+  enum class State : uint8_t { kFree, kLeased, kSealed, kCached };
+  struct Page {
+    State state = State::kFree;
+    uint32_t n_owners = 0;
+  };
+
+  const Page& page(PageId id) const;
+  Page& page(PageId id) { return const_cast<Page&>(std::as_const(*this).page(id)); }
+  uint32_t& count(State state);
+  void move_to(Page& page, State state);
+  void end_lease(PageId id);
+
+  std::vector<Page> pages_;
+  std::vector<PageId> free_;  // used as a stack: the page freed last is warm in the cache
+  PageCounts counts_;
+};
+
+}  // namespace kvik
