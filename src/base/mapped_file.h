@@ -13,7 +13,7 @@ namespace kvik {
 class MappedFile {
  public:
   // Errors: kNotFound where there is no such file, kIo with the system's reason otherwise
-  // (a folder, no permission, an empty file).
+  // (a folder, no permission), kCorrupt for an empty file.
   static Result<MappedFile> open(const std::string& path);
 
   MappedFile(MappedFile&& other) noexcept;

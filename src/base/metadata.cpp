@@ -8,10 +8,16 @@
 namespace kvik {
 namespace {
 
-constexpr std::array<const char*, 10> kKindNames = {
-    "a bool",           "a signed integer",         "an unsigned integer",           "a float",
-    "a string",         "an array of bools",        "an array of signed integers",
-    "an array of unsigned integers", "an array of floats", "an array of strings"};
+constexpr std::array<const char*, 10> kKindNames = {"a bool",
+                                                    "a signed integer",
+                                                    "an unsigned integer",
+                                                    "a float",
+                                                    "a string",
+                                                    "an array of bools",
+                                                    "an array of signed integers",
+                                                    "an array of unsigned integers",
+                                                    "an array of floats",
+                                                    "an array of strings"};
 
 std::unexpected<Error> wrong_type(std::string_view key, const Metadata::Value& value,
                                   std::string_view expected) {

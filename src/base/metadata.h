@@ -17,10 +17,9 @@ namespace kvik {
 // floats to double; arrays are homogeneous. Immutable after loading, so any thread may read it.
 class Metadata {
  public:
-  using Value =
-      std::variant<bool, int64_t, uint64_t, double, std::string, std::vector<bool>,
-                   std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
-                   std::vector<std::string>>;
+  using Value = std::variant<bool, int64_t, uint64_t, double, std::string, std::vector<bool>,
+                             std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
+                             std::vector<std::string>>;
 
   // False where the key exists already; the first value stays.
   bool insert(std::string key, Value value);
@@ -30,8 +29,8 @@ class Metadata {
   const std::map<std::string, Value, std::less<>>& values() const { return values_; }
 
   // The typed readers below: an absent key is std::nullopt, a key of another type is an error that
-  // names the key, what it is and what was expected. Integers of either sign are accepted where they
-  // fit, and integers where a float is expected.
+  // names the key, what it is and what was expected. Integers of either sign are accepted where
+  // they fit, and integers where a float is expected.
   Result<std::optional<uint64_t>> get_uint(std::string_view key) const;
   Result<std::optional<double>> get_float(std::string_view key) const;
   Result<std::optional<bool>> get_bool(std::string_view key) const;

@@ -37,7 +37,8 @@ Result<uint64_t> parse(std::string_view text, std::span<const Unit> units, std::
 }  // namespace
 
 Result<uint64_t> parse_bytes(std::string_view text) {
-  return parse(text, kByteUnits, "size; expected a number of bytes, or one with KiB, MiB, GiB, TiB");
+  return parse(text, kByteUnits,
+               "size; expected a number of bytes, or one with KiB, MiB, GiB, TiB");
 }
 
 Result<uint64_t> parse_count(std::string_view text) {

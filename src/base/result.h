@@ -43,15 +43,15 @@ inline std::unexpected<Error> fail(ErrorCode code, std::string message, std::str
 #define KVIK_CONCAT(a, b) KVIK_CONCAT_(a, b)
 
 // TRY(expr): returns the error to the caller, drops the value.
-#define TRY(expr)                                                             \
-  do {                                                                        \
-    if (auto try_result = (expr); !try_result)                                \
-      return std::unexpected<::kvik::Error>(std::move(try_result.error()));   \
+#define TRY(expr)                                                           \
+  do {                                                                      \
+    if (auto try_result = (expr); !try_result)                              \
+      return std::unexpected<::kvik::Error>(std::move(try_result.error())); \
   } while (false)
 
-#define KVIK_TRY_ASSIGN(tmp, decl, expr)                                      \
-  auto tmp = (expr);                                                          \
-  if (!tmp) return std::unexpected<::kvik::Error>(std::move(tmp.error()));    \
+#define KVIK_TRY_ASSIGN(tmp, decl, expr)                                   \
+  auto tmp = (expr);                                                       \
+  if (!tmp) return std::unexpected<::kvik::Error>(std::move(tmp.error())); \
   decl = std::move(*tmp)
 
 // TRY_ASSIGN(auto x, expr): declares or assigns x, or returns the error to the caller.

@@ -26,7 +26,8 @@ class ThreadPool {
   template <class Body>
   void run(size_t n_items, const Body& body) {
     run_erased(
-        n_items, [](const void* b, size_t item, uint32_t thread) {
+        n_items,
+        [](const void* b, size_t item, uint32_t thread) {
           (*static_cast<const Body*>(b))(item, thread);
         },
         &body);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@ struct ModelPreset {
   float rope_base;
   uint32_t window;   // 0: none
   uint32_t n_vocab;  // of the real model
+  bool tied_head;    // no output.weight: the embedding serves
 };
 
 std::span<const ModelPreset> model_presets();

@@ -81,38 +81,54 @@ bool can_dequantize(ElementType type) {
     case ElementType::kF16:
     case ElementType::kBF16:
     case ElementType::kQ8_0:
-    case ElementType::kQ4_0: return true;
-    default: return false;
+    case ElementType::kQ4_0:
+      return true;
+    default:
+      return false;
   }
 }
 
 void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> out) {
   switch (type) {
-    case ElementType::kF32: std::memcpy(out.data(), bytes, out.size_bytes()); return;
+    case ElementType::kF32:
+      std::memcpy(out.data(), bytes, out.size_bytes());
+      return;
     case ElementType::kF16:
       for (size_t i = 0; i < out.size(); ++i) out[i] = f16_to_f32(load<uint16_t>(bytes, i));
       return;
     case ElementType::kBF16:
       for (size_t i = 0; i < out.size(); ++i) out[i] = bf16_to_f32(load<uint16_t>(bytes, i));
       return;
-    case ElementType::kQ8_0: dequantize_q8_0(bytes, out); return;
-    case ElementType::kQ4_0: dequantize_q4_0(bytes, out); return;
-    default: CHECK(can_dequantize(type));
+    case ElementType::kQ8_0:
+      dequantize_q8_0(bytes, out);
+      return;
+    case ElementType::kQ4_0:
+      dequantize_q4_0(bytes, out);
+      return;
+    default:
+      CHECK(can_dequantize(type));
   }
 }
 
 void quantize_row(ElementType type, std::span<const float> values, std::byte* out) {
   switch (type) {
-    case ElementType::kF32: std::memcpy(out, values.data(), values.size_bytes()); return;
+    case ElementType::kF32:
+      std::memcpy(out, values.data(), values.size_bytes());
+      return;
     case ElementType::kF16:
       for (size_t i = 0; i < values.size(); ++i) store(out, i, f32_to_f16(values[i]));
       return;
     case ElementType::kBF16:
       for (size_t i = 0; i < values.size(); ++i) store(out, i, f32_to_bf16(values[i]));
       return;
-    case ElementType::kQ8_0: quantize_q8_0(values, out); return;
-    case ElementType::kQ4_0: quantize_q4_0(values, out); return;
-    default: CHECK(can_dequantize(type));
+    case ElementType::kQ8_0:
+      quantize_q8_0(values, out);
+      return;
+    case ElementType::kQ4_0:
+      quantize_q4_0(values, out);
+      return;
+    default:
+      CHECK(can_dequantize(type));
   }
 }
 

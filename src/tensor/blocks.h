@@ -18,8 +18,8 @@ struct BlockQ8_0 {  // value = scale · quants[i]
 };
 static_assert(sizeof(BlockQ8_0) == 34);
 
-struct BlockQ4_0 {     // value = scale · (nibble − 8)
-  uint16_t scale;      // f16
+struct BlockQ4_0 {      // value = scale · (nibble − 8)
+  uint16_t scale;       // f16
   uint8_t nibbles[16];  // element i in the low half of byte i, element i + 16 in the high half
 };
 static_assert(sizeof(BlockQ4_0) == 18);

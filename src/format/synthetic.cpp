@@ -1,0 +1,98 @@
+#include "format/synthetic.h"
+
+#include <fmt/format.h>
+
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "format/synthetic_layout.h"
+#include "format/synthetic_weights.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kPrefix = "synthetic:";
+
+class SyntheticSource final : public ModelSource {
+ public:
+  SyntheticSource(const ModelPreset& preset, ElementType type)
+      : label_(fmt::format("{}{}:{}", kPrefix, preset.name, name_of(type))),
+        metadata_(synthetic_metadata(preset, type)),
+        plan_(synthetic_tensors(preset, type)),
+        bytes_(plan_.size()) {
+    for (const SyntheticTensor& tensor : plan_) infos_.push_back(tensor.info);
+  }
+
+  const std::string& label() const override { return label_; }
+  const Metadata& metadata() const override { return metadata_; }
+  std::span<const TensorInfo> tensors() const override { return infos_; }
+
+  Result<std::span<const std::byte>> read(size_t index) override {
+    CHECK(index < infos_.size());
+    const TensorInfo& info = infos_[index];
+    if (!bytes_[index]) {
+      bytes_[index].reset(new (std::nothrow) std::byte[info.n_bytes]);
+      if (!bytes_[index]) {
+        return fail(ErrorCode::kExhausted, fmt::format("'{}': no memory for the {} bytes of '{}'",
+                                                       label_, info.n_bytes, info.name));
+      }
+      const uint64_t seed = SyntheticWeights::seed_of(fmt::format("{}:{}", label_, info.name));
+      weights_.make(plan_[index], seed, {bytes_[index].get(), info.n_bytes});
+    }
+    return std::span<const std::byte>(bytes_[index].get(), info.n_bytes);
+  }
+
+  void release(size_t index) override {
+    CHECK(index < infos_.size());
+    bytes_[index].reset();
+  }
+
+ private:
+  std::string label_;
+  Metadata metadata_;
+  std::vector<SyntheticTensor> plan_;
+  std::vector<TensorInfo> infos_;
+  std::vector<std::unique_ptr<std::byte[]>> bytes_;  // null where not read, or released
+  SyntheticWeights weights_;
+};
+
+Result<const ModelPreset*> find_preset(std::string_view name) {
+  std::string known;
+  for (const ModelPreset& preset : model_presets()) {
+    if (name == preset.name) return &preset;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", preset.name);
+  }
+  return fail(ErrorCode::kNotFound,
+              fmt::format("there is no preset '{}', expected one of {}", name, known));
+}
+
+Result<ElementType> parse_type(std::string_view name) {
+  const auto type = element_type_from_name(name);
+  if (type && synthetic_file_type(*type)) return *type;
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("random weights cannot be made as '{}', expected f32, f16, bf16, q8_0 "
+                          "or q4_0",
+                          name));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec) {
+  if (!spec.starts_with(kPrefix)) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("'{}' names no synthetic model, expected synthetic:PRESET[:TYPE]", spec));
+  }
+  const std::string_view rest = spec.substr(kPrefix.size());
+  const size_t colon = rest.find(':');
+  TRY_ASSIGN(const ModelPreset* preset, find_preset(rest.substr(0, colon)));
+  ElementType type = ElementType::kQ8_0;
+  if (colon != std::string_view::npos) {
+    TRY_ASSIGN(type, parse_type(rest.substr(colon + 1)));
+  }
+  return std::make_unique<SyntheticSource>(*preset, type);
+}
+
+}  // namespace kvik
