@@ -114,6 +114,25 @@ inline F32x16 select_range(uint32_t begin, uint32_t end, F32x16 x, F32x16 y) {
           _mm256_blendv_ps(y.hi, x.hi, lanes_between(b - 8, e - 8))};
 }
 
+template <int kPick>
+inline __m256 every_other(__m256 a, __m256 b) {
+  const __m256d pairs = _mm256_castps_pd(_mm256_shuffle_ps(a, b, kPick));
+  return _mm256_castpd_ps(_mm256_permute4x64_pd(pairs, 0xd8));
+}
+inline F32x16 even_lanes(F32x16 a, F32x16 b) {
+  return {every_other<0x88>(a.lo, a.hi), every_other<0x88>(b.lo, b.hi)};
+}
+inline F32x16 odd_lanes(F32x16 a, F32x16 b) {
+  return {every_other<0xdd>(a.lo, a.hi), every_other<0xdd>(b.lo, b.hi)};
+}
+inline F32x16 interleave(__m256 a, __m256 b) {
+  const __m256 low = _mm256_unpacklo_ps(a, b);
+  const __m256 high = _mm256_unpackhi_ps(a, b);
+  return {_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
+}
+inline F32x16 interleave_low(F32x16 a, F32x16 b) { return interleave(a.lo, b.lo); }
+inline F32x16 interleave_high(F32x16 a, F32x16 b) { return interleave(a.hi, b.hi); }
+
 inline I32x16 round_to_i32(F32x16 a) {
   return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
 }

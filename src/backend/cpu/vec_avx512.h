@@ -1,6 +1,11 @@
 #pragma once
 
+// GCC 12 takes the undefined pass-through operand in its own intrinsics for a mistake of ours.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 
 #include <cstdint>
 
@@ -69,6 +74,24 @@ inline F32x16 select_ge(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
 inline F32x16 select_range(uint32_t begin, uint32_t end, F32x16 x, F32x16 y) {
   const auto lanes = static_cast<__mmask16>(lanes_below(end) & ~lanes_below(begin));
   return {_mm512_mask_blend_ps(lanes, y.v, x.v)};
+}
+
+inline F32x16 even_lanes(F32x16 a, F32x16 b) {
+  const __m512i pick = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+  return {_mm512_permutex2var_ps(a.v, pick, b.v)};
+}
+inline F32x16 odd_lanes(F32x16 a, F32x16 b) {
+  const __m512i pick = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  return {_mm512_permutex2var_ps(a.v, pick, b.v)};
+}
+inline F32x16 interleave_low(F32x16 a, F32x16 b) {
+  const __m512i pick = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  return {_mm512_permutex2var_ps(a.v, pick, b.v)};
+}
+inline F32x16 interleave_high(F32x16 a, F32x16 b) {
+  const __m512i pick =
+      _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  return {_mm512_permutex2var_ps(a.v, pick, b.v)};
 }
 
 inline I32x16 round_to_i32(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }

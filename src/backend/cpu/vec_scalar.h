@@ -94,6 +94,21 @@ inline F32x16 select_range(uint32_t begin, uint32_t end, F32x16 x, F32x16 y) {
   return each_lane([&](uint32_t i) { return i >= begin && i < end ? x.lane[i] : y.lane[i]; });
 }
 
+// Lanes 0, 2, … or 1, 3, … of a, then of b.
+inline F32x16 even_lanes(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return i < 8 ? a.lane[2 * i] : b.lane[2 * i - 16]; });
+}
+inline F32x16 odd_lanes(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return i < 8 ? a.lane[2 * i + 1] : b.lane[2 * i - 15]; });
+}
+// a0 b0 a1 b1 … of the lower or of the upper eight lanes: undoes the two above.
+inline F32x16 interleave_low(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return i % 2 == 0 ? a.lane[i / 2] : b.lane[i / 2]; });
+}
+inline F32x16 interleave_high(F32x16 a, F32x16 b) {
+  return each_lane([&](uint32_t i) { return i % 2 == 0 ? a.lane[8 + i / 2] : b.lane[8 + i / 2]; });
+}
+
 // Nearest, ties to even. |a| < 2^31.
 inline I32x16 round_to_i32(F32x16 a) {
   I32x16 out;

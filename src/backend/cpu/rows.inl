@@ -1,0 +1,130 @@
+// The row kernels of kernels.h. Included inside an instruction set's namespace, after vec_math.inl.
+// The bits of an element do not depend on where in the row it stands: a tail runs the same
+// operations on fewer lanes.
+
+// The lanes that a step works on: sixteen, or the n < 16 that a row ends in.
+struct AllLanes {
+  F32x16 read(const float* p) const { return load(p); }
+  void write(float* p, F32x16 v) const { store(p, v); }
+};
+struct FirstLanes {
+  uint32_t n;
+  F32x16 read(const float* p) const { return load_first(p, n); }
+  void write(float* p, F32x16 v) const { store_first(p, v, n); }
+};
+
+// step(i, lanes) for i = 0, 16, … below n.
+template <class Step>
+inline void each_16(uint32_t n, Step step) {
+  uint32_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) step(i, AllLanes{});
+  if (i < n) step(i, FirstLanes{n - i});
+}
+
+inline void rms_norm_row(const float* x, const float* weight, uint32_t n, float eps, float* out) {
+  F32x16 squares = zero();
+  each_16(n, [&](uint32_t i, auto lanes) {
+    const F32x16 v = lanes.read(x + i);
+    squares = fma(v, v, squares);
+  });
+  const float mean = sum_lanes(squares) / static_cast<float>(n);
+  const F32x16 factor = set1(1.0f / __builtin_sqrtf(mean + eps));
+  each_16(n, [&](uint32_t i, auto lanes) {
+    lanes.write(out + i, mul(mul(lanes.read(x + i), factor), lanes.read(weight + i)));
+  });
+}
+
+inline void add_row(float* x, const float* y, uint32_t n) {
+  each_16(n, [&](uint32_t i, auto lanes) {
+    lanes.write(x + i, add(lanes.read(x + i), lanes.read(y + i)));
+  });
+}
+
+inline void scale_row(float* x, float factor, uint32_t n) {
+  each_16(
+      n, [&](uint32_t i, auto lanes) { lanes.write(x + i, mul(lanes.read(x + i), set1(factor))); });
+}
+
+inline void soft_cap_row(float* x, float cap, uint32_t n) {
+  each_16(n, [&](uint32_t i, auto lanes) {
+    lanes.write(x + i, soft_capped(lanes.read(x + i), set1(cap)));
+  });
+}
+
+// x / (1 + e^-x)
+inline F32x16 silu(F32x16 x) {
+  const F32x16 e = exp(sub(zero(), x));
+  return div(x, add(set1(1.0f), e));
+}
+
+// x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) (Hendrycks and Gimpel 2016)
+inline F32x16 gelu_tanh(F32x16 x) {
+  const F32x16 cube = mul(mul(x, x), x);
+  const F32x16 inner = mul(set1(0x1.988454p-1f), fma(set1(0.044715f), cube, x));
+  return mul(mul(set1(0.5f), x), add(set1(1.0f), tanh(inner)));
+}
+
+inline void gated_activation_row(Activation activation, const float* gate, const float* up,
+                                 uint32_t n, float* out) {
+  if (activation == Activation::kSilu) {
+    each_16(n, [&](uint32_t i, auto lanes) {
+      lanes.write(out + i, mul(silu(lanes.read(gate + i)), lanes.read(up + i)));
+    });
+  } else {
+    each_16(n, [&](uint32_t i, auto lanes) {
+      lanes.write(out + i, mul(gelu_tanh(lanes.read(gate + i)), lanes.read(up + i)));
+    });
+  }
+}
+
+// (a, b) turned by the angle of (c, s); each product and sum is rounded for itself.
+struct Turned {
+  F32x16 a, b;
+};
+inline Turned turn(F32x16 a, F32x16 b, F32x16 c, F32x16 s) {
+  return {sub(mul(a, c), mul(b, s)), add(mul(a, s), mul(b, c))};
+}
+
+inline void rope_halves(float* head, const float* cos, const float* sin, uint32_t n_pairs) {
+  each_16(n_pairs, [&](uint32_t i, auto lanes) {
+    const Turned turned = turn(lanes.read(head + i), lanes.read(head + n_pairs + i),
+                               lanes.read(cos + i), lanes.read(sin + i));
+    lanes.write(head + i, turned.a);
+    lanes.write(head + n_pairs + i, turned.b);
+  });
+}
+
+inline void rope_interleaved(float* head, const float* cos, const float* sin, uint32_t n_pairs) {
+  for (uint32_t i = 0; i < n_pairs; i += kLanes) {
+    const uint32_t n = n_pairs - i < kLanes ? n_pairs - i : kLanes;
+    const uint32_t n_low = 2 * n < kLanes ? 2 * n : kLanes;
+    const uint32_t n_high = 2 * n - n_low;
+    float* low_at = head + 2 * i;
+    float* high_at =
+        low_at + n_low;  // one past the head where n_high is 0: neither read nor written
+    const F32x16 low = load_first(low_at, n_low);
+    const F32x16 high = load_first(high_at, n_high);
+    const Turned turned = turn(even_lanes(low, high), odd_lanes(low, high), load_first(cos + i, n),
+                               load_first(sin + i, n));
+    store_first(low_at, interleave_low(turned.a, turned.b), n_low);
+    store_first(high_at, interleave_high(turned.a, turned.b), n_high);
+  }
+}
+
+inline void rope_head(float* head, RopePairing pairing, const float* cos, const float* sin,
+                      uint32_t n_pairs) {
+  if (pairing == RopePairing::kHalves) {
+    rope_halves(head, cos, sin, n_pairs);
+  } else {
+    rope_interleaved(head, cos, sin, n_pairs);
+  }
+}
+
+const RowKernels kRowKernels = {
+    .rms_norm = rms_norm_row,
+    .add = add_row,
+    .scale = scale_row,
+    .soft_cap = soft_cap_row,
+    .gated_activation = gated_activation_row,
+    .rope = rope_head,
+};

@@ -1,0 +1,7 @@
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/vec_avx512.h"
+
+namespace kvik::cpu::avx512 {
+#include "backend/cpu/rows.inl"
+#include "backend/cpu/vec_math.inl"
+}  // namespace kvik::cpu::avx512

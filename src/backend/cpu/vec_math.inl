@@ -1,0 +1,45 @@
+// exp and tanh on sixteen lanes. Included inside an instruction set's namespace, after its
+// vocabulary; the same bits on all of them.
+
+// e^x = power + power · rest, |rest| < 0.42: x = n · ln 2 + r with n an integer, power = 2^n and
+// rest = e^r − 1 from a polynomial of degree 6 (off by 1.1e-8 of e^r over |r| ≤ ln 2 / 2).
+struct ExpParts {
+  F32x16 power, rest;
+};
+
+// x ≤ 88.375. Below −87.3365 power stays 2^-126 and rest means nothing; of a NaN it is a NaN.
+inline ExpParts exp_parts(F32x16 x) {
+  constexpr float kPerLn2 = 0x1.715476p+0f;
+  constexpr float kLn2High = 0x1.62e43p-1f;
+  constexpr float kLn2Low = -0x1.05c61p-29f;
+  const F32x16 number = max(x, set1(-87.25f));  // not a NaN, so it has an integer
+  const I32x16 n = round_to_i32(mul(number, set1(kPerLn2)));
+  const F32x16 n_float = to_f32(n);
+  F32x16 r = fma(n_float, set1(-kLn2High), x);  // exact
+  r = fma(n_float, set1(-kLn2Low), r);
+  F32x16 q = fma(set1(0x1.6d110ap-10f), r, set1(0x1.120b6ep-7f));
+  q = fma(q, r, set1(0x1.55551ap-5f));
+  q = fma(q, r, set1(0x1.5554dcp-3f));
+  q = fma(q, r, set1(0.5f));
+  return {pow2(n), fma(mul(r, r), q, r)};
+}
+
+// e^x to 1 ulp; exp(0) is 1. Up to −87.33654785 (there it becomes subnormal) exactly 0; above
+// 88.375 as there, 2.4e38, so it is never infinite. NaN stays NaN.
+inline F32x16 exp(F32x16 x) {
+  const ExpParts parts = exp_parts(min(set1(88.375f), x));  // min and max hand on a NaN x
+  const F32x16 value = fma(parts.power, parts.rest, parts.power);
+  return select_ge(set1(-0x1.5d58ap+6f), x, zero(), value);
+}
+
+// tanh(x) = (e^2x − 1) / (e^2x + 1) to 3 ulp. e^2x − 1 is made without cancellation, so that small
+// x keep their relative accuracy. NaN stays NaN.
+inline F32x16 tanh(F32x16 x) {
+  const F32x16 limited = min(set1(20.0f), max(set1(-20.0f), x));
+  const ExpParts parts = exp_parts(add(limited, limited));
+  const F32x16 minus_1 = fma(parts.power, parts.rest, sub(parts.power, set1(1.0f)));
+  return div(minus_1, add(minus_1, set1(2.0f)));
+}
+
+// cap · tanh(x / cap)
+inline F32x16 soft_capped(F32x16 x, F32x16 cap) { return mul(cap, tanh(div(x, cap))); }
