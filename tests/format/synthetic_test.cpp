@@ -1,0 +1,226 @@
+#include "format/synthetic.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "tensor/blocks.h"
+
+namespace kvik {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Moments {
+  double mean = 0;
+  double deviation = 0;
+};
+
+Moments moments_of(std::span<const float> values) {
+  Moments m;
+  for (const float v : values) m.mean += v / static_cast<double>(values.size());
+  double squares = 0;
+  for (const float v : values) squares += (v - m.mean) * (v - m.mean);
+  m.deviation = std::sqrt(squares / static_cast<double>(values.size()));
+  return m;
+}
+
+std::vector<std::byte> bytes_of_tensor(ModelSource& source, std::string_view name) {
+  const auto index = source.find(name);
+  if (!index) {
+    ADD_FAILURE() << "no tensor " << name;
+    return {};
+  }
+  const auto bytes = source.read(*index);
+  if (!bytes) {
+    ADD_FAILURE() << bytes.error().message;
+    return {};
+  }
+  return {bytes->begin(), bytes->end()};
+}
+
+std::vector<float> values_of(ModelSource& source, std::string_view name) {
+  const auto bytes = bytes_of_tensor(source, name);
+  if (bytes.empty()) return {};
+  const TensorInfo& info = source.tensors()[*source.find(name)];
+  std::vector<float> values(info.n_elements());
+  dequantize_row(info.type, bytes.data(), values);
+  return values;
+}
+
+std::unique_ptr<ModelSource> made(std::string_view spec) {
+  auto source = make_synthetic(spec);
+  if (!source) {
+    ADD_FAILURE() << source.error().message;
+    return nullptr;
+  }
+  return std::move(*source);
+}
+
+TEST(Synthetic, the_type_is_q8_0_where_it_is_left_out) {
+  EXPECT_EQ(made("synthetic:test-llama")->label(), "synthetic:test-llama:q8_0");
+  for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
+    const auto source = made(fmt::format("synthetic:test-llama:{}", type));
+    const TensorInfo& embedding = source->tensors()[*source->find("token_embd.weight")];
+    EXPECT_STREQ(name_of(embedding.type), type);
+    EXPECT_EQ(source->tensors()[*source->find("output_norm.weight")].type, ElementType::kF32);
+  }
+}
+
+TEST(Synthetic, an_unknown_preset_is_not_found_and_the_known_are_listed) {
+  const auto source = make_synthetic("synthetic:llama-9");
+  ASSERT_FALSE(source);
+  EXPECT_EQ(source.error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(source.error().message, HasSubstr("'llama-9'"));
+  for (const ModelPreset& preset : model_presets()) {
+    EXPECT_THAT(source.error().message, HasSubstr(preset.name));
+  }
+}
+
+TEST(Synthetic, a_type_that_cannot_be_made_is_an_invalid_argument) {
+  for (const char* type : {"q4_k", "i8", "", "Q8_0", "q8_0:more"}) {
+    const auto source = make_synthetic(fmt::format("synthetic:test-llama:{}", type));
+    ASSERT_FALSE(source) << type;
+    EXPECT_EQ(source.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(source.error().message, HasSubstr(fmt::format("'{}'", type)));
+  }
+  const auto other = make_synthetic("tinyllama-1.1b");
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Synthetic, every_preset_describes_itself_without_making_a_weight) {
+  for (const ModelPreset& preset : model_presets()) {
+    const auto source = made(fmt::format("synthetic:{}:q4_0", preset.name));
+    const auto key = [&](const char* name) {
+      const auto value =
+          source->metadata().get_uint(fmt::format("{}.{}", preset.architecture, name));
+      return value && *value ? **value : 0;
+    };
+    EXPECT_EQ(key("block_count"), preset.n_layers);
+    EXPECT_EQ(key("embedding_length"), preset.model_dim);
+    EXPECT_EQ(key("attention.sliding_window"), preset.window);
+    const auto tokens = source->metadata().get_strings("tokenizer.ggml.tokens");
+    ASSERT_TRUE(tokens && *tokens);
+    EXPECT_EQ((*tokens)->size(), preset.n_vocab);
+    EXPECT_EQ(std::set<std::string>((*tokens)->begin(), (*tokens)->end()).size(), preset.n_vocab);
+    EXPECT_EQ(source->tensors()[*source->find("token_embd.weight")].shape,
+              (std::vector<uint64_t>{preset.n_vocab, preset.model_dim}));
+    EXPECT_EQ(source->find("output.weight").has_value(), !preset.tied_head) << preset.name;
+  }
+}
+
+TEST(Synthetic, the_vocabulary_is_padded_with_unused_tokens) {
+  const auto source = made("synthetic:tinyllama-1.1b");
+  const Metadata& metadata = source->metadata();
+  const auto tokens = metadata.get_strings("tokenizer.ggml.tokens");
+  const auto scores = metadata.get_floats("tokenizer.ggml.scores");
+  const auto kinds = metadata.get_ints("tokenizer.ggml.token_type");
+  ASSERT_TRUE(tokens && *tokens && scores && *scores && kinds && *kinds);
+  ASSERT_EQ((*tokens)->size(), 32000u);
+  ASSERT_EQ((*scores)->size(), 32000u);
+  ASSERT_EQ((*kinds)->size(), 32000u);
+  EXPECT_EQ((**tokens)[4], "<0x00>");
+  EXPECT_EQ((**tokens)[259], "<0xFF>");
+  EXPECT_EQ((**tokens)[260], "<unused_0>");
+  EXPECT_EQ((**tokens)[31999], "<unused_31739>");
+  EXPECT_EQ((**scores)[259], 0);
+  EXPECT_EQ((**scores)[260], -1e4);
+  EXPECT_EQ((**kinds)[259], 6);
+  EXPECT_EQ((**kinds)[260], 5);
+}
+
+TEST(Synthetic, the_same_name_gives_the_same_weights_whatever_was_read_before) {
+  const auto one = made("synthetic:tinyllama-1.1b:q4_0");
+  const auto two = made("synthetic:tinyllama-1.1b:q4_0");
+  for (const char* name :
+       {"blk.0.attn_q.weight", "blk.0.attn_norm.weight", "blk.3.attn_k.weight"}) {
+    bytes_of_tensor(*one, name);
+    one->release(*one->find(name));
+  }
+  for (const char* name :
+       {"blk.3.attn_k.weight", "blk.0.attn_norm.weight", "blk.0.attn_q.weight"}) {
+    EXPECT_EQ(bytes_of_tensor(*one, name), bytes_of_tensor(*two, name)) << name;
+  }
+}
+
+TEST(Synthetic, tensors_presets_and_types_differ) {
+  const auto source = made("synthetic:tinyllama-1.1b");
+  EXPECT_NE(bytes_of_tensor(*source, "blk.0.attn_k.weight"),
+            bytes_of_tensor(*source, "blk.0.attn_v.weight"));
+  EXPECT_NE(bytes_of_tensor(*source, "blk.0.attn_k.weight"),
+            bytes_of_tensor(*source, "blk.1.attn_k.weight"));
+  EXPECT_NE(bytes_of_tensor(*source, "blk.0.attn_norm.weight"),
+            bytes_of_tensor(*source, "blk.0.ffn_norm.weight"));
+  EXPECT_NE(bytes_of_tensor(*made("synthetic:test-llama:f32"), "blk.0.attn_norm.weight"),
+            bytes_of_tensor(*made("synthetic:test-qwen3:f32"), "blk.0.attn_norm.weight"));
+}
+
+void expect_rows_to_differ(std::span<const std::byte> bytes, uint64_t n_rows) {
+  const size_t row_bytes = bytes.size() / n_rows;
+  std::set<std::string_view> rows;
+  for (uint64_t r = 0; r < n_rows; ++r) {
+    rows.emplace(reinterpret_cast<const char*>(bytes.data()) + r * row_bytes, row_bytes);
+  }
+  EXPECT_EQ(rows.size(), n_rows);
+}
+
+TEST(Synthetic, no_two_rows_of_a_matrix_are_equal) {
+  const auto real = made("synthetic:tinyllama-1.1b:q4_0");
+  expect_rows_to_differ(bytes_of_tensor(*real, "output.weight"), 32000);
+  const auto test = made("synthetic:test-llama:q4_0");
+  expect_rows_to_differ(bytes_of_tensor(*test, "output.weight"), 260);
+}
+
+TEST(Synthetic, values_have_the_mean_and_deviation_of_their_tensor) {
+  for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
+    const auto source = made(fmt::format("synthetic:tinyllama-1.1b:{}", type));
+    const auto expect = [&](const char* name, double mean, double deviation, double tolerance) {
+      const Moments m = moments_of(values_of(*source, name));
+      EXPECT_NEAR(m.mean, mean, tolerance * deviation) << type << " " << name;
+      EXPECT_NEAR(m.deviation, deviation, tolerance * deviation) << type << " " << name;
+    };
+    expect("blk.0.attn_k.weight", 0, 1 / std::sqrt(2048.0), 0.01);
+    expect("blk.0.ffn_down.weight", 0, 1 / std::sqrt(5632.0), 0.01);
+    expect("blk.0.attn_norm.weight", 1, 0.1, 0.1);
+  }
+  const auto source = made("synthetic:test-mha:f32");
+  EXPECT_NEAR(moments_of(values_of(*source, "token_embd.weight")).deviation, 1, 0.02);
+  EXPECT_NEAR(moments_of(values_of(*source, "output.weight")).deviation, 4 / std::sqrt(128.0),
+              0.01);
+  const auto gemma = made("synthetic:test-gemma2:f32");
+  EXPECT_NEAR(moments_of(values_of(*gemma, "token_embd.weight")).deviation, 0.125, 0.005);
+}
+
+TEST(Synthetic, values_are_normally_distributed) {
+  const auto source = made("synthetic:tinyllama-1.1b:f32");
+  const auto values = values_of(*source, "blk.0.attn_q.weight");
+  const double deviation = 1 / std::sqrt(2048.0);
+  const std::vector<std::pair<double, double>> shares = {
+      {0.5, 0.38292}, {1, 0.68269}, {2, 0.95450}, {3, 0.99730}};  // of the normal distribution
+  for (const auto& [width, share] : shares) {
+    size_t n_inside = 0;
+    for (const float v : values) n_inside += std::fabs(v) <= width * deviation;
+    EXPECT_NEAR(static_cast<double>(n_inside) / static_cast<double>(values.size()), share, 0.003);
+  }
+}
+
+TEST(Synthetic, neighbouring_rows_are_not_correlated) {
+  const auto source = made("synthetic:tinyllama-1.1b:f32");
+  const auto values = values_of(*source, "blk.0.attn_k.weight");
+  constexpr size_t kCols = 2048;
+  double worst = 0;
+  for (size_t r = 0; r + 1 < values.size() / kCols; ++r) {
+    double dot = 0;
+    for (size_t c = 0; c < kCols; ++c) dot += values[r * kCols + c] * values[(r + 1) * kCols + c];
+    worst = std::max(worst, std::fabs(dot));  // rows have length 1, so this is their cosine
+  }
+  EXPECT_LT(worst, 0.2);
+}
+
+}  // namespace
+}  // namespace kvik
