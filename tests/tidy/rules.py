@@ -1,0 +1,260 @@
+"""The rules of the tree, each a function from (path, text) to the sentences that say what is wrong.
+
+Paths are relative to the root and use '/'. Nothing here reads a file but `Tree`, so that every rule
+can be tried on a line or two.
+"""
+import fnmatch
+import os
+import re
+import subprocess
+
+FLOORS = ("base", "tensor", "backend", "format", "text", "kv", "model", "engine", "service", "server", "main")
+
+# What a floor may include beside its own files, `base` and `tensor`: a floor, or one header of it.
+MAY_INCLUDE = {
+    "base": (),
+    "tensor": (),
+    "backend": (),
+    "format": (),
+    "text": (),
+    "kv": ("backend/memory.h",),
+    "model": ("format", "backend/memory.h", "backend/ops.h", "kv/kv_view.h"),
+    "engine": ("model", "kv"),
+    "service": ("engine", "text"),
+    "server": ("service",),
+    "main": FLOORS,
+}
+
+# Headers that compile slowly or tie a floor to a library stay on the floors that need them.
+LIBRARIES = {
+    "boost/": ("server", "main"),
+    "CLI/": ("main",),
+    "unicode/": ("text",),
+    "immintrin.h": ("backend",),
+    "openssl/": ("base", "kv", "server", "main"),
+    "gtest/": (),
+    "gmock/": (),
+}
+
+KERNEL_FILE = re.compile(r"(_avx2|_avx512|_avx512\w+)\.(cpp|h)$|\.inl$")
+KERNEL_HEADERS = {"immintrin.h", "cstdint", "cstddef"}
+MAX_LINES, MANY_LINES = 800, 500
+SOURCE = (".cpp", ".h", ".inl")
+
+
+class Tree:
+    """The files of a checkout; build folders and version control left out."""
+
+    SKIPPED = {".git", "__pycache__", "node_modules"}
+
+    def __init__(self, root):
+        self.root = root
+        self.paths = sorted(self._walk())
+
+    def _walk(self):
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = [f for f in folders if f not in self.SKIPPED and not re.fullmatch(r"build(-.*)?", f)]
+            for name in files:
+                yield os.path.relpath(os.path.join(folder, name), self.root).replace(os.sep, "/")
+
+    def matching(self, *patterns):
+        return [p for p in self.paths if any(fnmatch.fnmatch(p, pattern) for pattern in patterns)]
+
+    def sources(self, *folders):
+        return [p for p in self.paths if p.startswith(folders) and p.endswith(SOURCE)]
+
+    def text(self, path):
+        with open(os.path.join(self.root, path), "rb") as f:
+            return f.read().decode("utf-8", "replace")
+
+
+# --- reading C++ ---
+
+TOKEN = re.compile(
+    r'R"(?P<mark>[^\s()\\]{0,16})\(.*?\)(?P=mark)"'  # raw string
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![\w])'(?:\\.|[^'\\\n])+'"  # not the separators of 1'000
+    r"|//[^\n]*|/\*.*?\*/", re.S)
+
+
+def without_comments(text):
+    """Comments give way to blanks, lines stay where they are."""
+    return TOKEN.sub(lambda m: blank(m[0]) if m[0].startswith(("//", "/*")) else m[0], text)
+
+
+def code_alone(text):
+    """Without comments and without what stands in quotes."""
+    return TOKEN.sub(lambda m: blank(m[0]), text)
+
+
+def blank(text):
+    return re.sub(r"[^\n]", " ", text)
+
+
+def includes(text):
+    """(line, name, whether in quotes) of each #include."""
+    found = re.finditer(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', without_comments(text), re.M)
+    return [(line_of(text, m.start()), m[2], m[1] == '"') for m in found]
+
+
+def line_of(text, offset):
+    return text.count("\n", 0, offset) + 1
+
+
+def floor_of(path):
+    parts = path.split("/")
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else None
+
+
+def grep(path, text, pattern, sentence):
+    return [f"{path}:{line_of(text, m.start())}: {sentence}" for m in re.finditer(pattern, text)]
+
+
+# --- the rules ---
+
+def include_arrows(path, text):
+    """A floor includes only what stands below it."""
+    floor, wrong = floor_of(path), []
+    for line, name, quoted in includes(text):
+        where = f"{path}:{line}: "
+        if not quoted:
+            wrong += [f"{where}<{name}> belongs to {' and '.join(floors) or 'tests alone'}"
+                      for prefix, floors in LIBRARIES.items() if name.startswith(prefix) and floor not in floors]
+        elif "/" not in name or ".." in name:
+            wrong.append(f'{where}"{name}" must be written from src/ on')
+        elif not may_include(floor, name):
+            wrong.append(f'{where}{floor} may not include "{name}"')
+    return wrong
+
+
+def may_include(floor, name):
+    target = name.split("/")[0]
+    if target == floor or floor == "main":
+        return target in FLOORS
+    if floor in ("base", "tensor"):
+        return floor == "tensor" and target == "base"
+    return target in ("base", "tensor") or any(name == a or target == a for a in MAY_INCLUDE[floor])
+
+
+def include_cycles(texts):
+    """texts: path → text of all headers. No header includes itself by way of others."""
+    arrows = {p: ["src/" + n for _, n, quoted in includes(t) if quoted] for p, t in texts.items()}
+    done, cycles = set(), []
+
+    def visit(path, trail):
+        if path in trail:
+            cycles.append(" → ".join(trail[trail.index(path):] + [path]) + ": includes go in a circle")
+        elif path not in done and path in arrows:
+            for target in arrows[path]:
+                visit(target, trail + [path])
+            done.add(path)
+
+    for path in sorted(arrows):
+        visit(path, [])
+    return cycles
+
+
+def environment(path, text):
+    if path.startswith("src/main/"):
+        return []
+    return grep(path, code_alone(text), r"\b(secure_)?(getenv|setenv|putenv)\b", "the environment is read in src/main alone")
+
+
+def family_branches(path, text):
+    """A family of models is a set of features; its name means nothing past the config."""
+    if re.fullmatch(r"src/model/config\w*\.(cpp|h)", path):
+        return []
+    found = grep(path, without_comments(text), r'\barch\w*(\(\))?\s*[!=]=\s*"|"\s*[!=]=\s*\w*\.?arch\w*|\barch\w*(\(\))?\.starts_with\(',
+                 "a family's name is asked for in src/model/config alone")
+    if not path.startswith("src/backend/"):
+        found += grep(path, without_comments(text), r"(?m)^[ \t]*#[ \t]*(el)?if\w*[^\n]*(CUDA|HIP|ROCM|METAL|VULKAN)",
+                      "no floor but backend knows a device")
+    return found
+
+
+def throws(path, text):
+    return grep(path, code_alone(text), r"\bthrow\b", "nothing of ours throws")
+
+
+def regexes(path, text):
+    return grep(path, without_comments(text), r"\bstd::w?regex|<regex>", "never std::regex: it recurses over its input")
+
+
+def promises(path, text):
+    """Comments say what is, not what may come."""
+    return grep(path, text, r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b", "no notes to self: do it, or leave it out")
+
+
+def standard_library_in_kernels(path, text):
+    """Their inline functions, compiled for a newer CPU, could become the copy that all the program calls."""
+    if not KERNEL_FILE.search(path):
+        return []
+    found = [f"{path}:{line}: <{name}> in a file compiled for one instruction set"
+             for line, name, quoted in includes(text) if not quoted and name not in KERNEL_HEADERS]
+    return found + grep(path, code_alone(text), r"\bstd::(?!byte\b|size_t\b|u?int\d+_t\b|nullptr_t\b)",
+                        "the standard library in a file compiled for one instruction set")
+
+
+def shared_symbols(listing, namespace_of):
+    """listing: `nm -C --defined-only` of a kernel's object file. Weak symbols are merged across the
+    program, so each must lie in the namespace of its instruction set."""
+    weak = (line.split(maxsplit=2)[2] for line in listing.splitlines() if re.match(r"[0-9a-f]+ [WVu] ", line))
+    return [f"{symbol} is shared with code for other CPUs" for symbol in weak if namespace_of not in symbol]
+
+
+def length(path, text):
+    """(errors, warnings)"""
+    n = text.count("\n")
+    if re.search(r"generated by", "\n".join(text.splitlines()[:5]), re.I):
+        return [], []
+    if n > MAX_LINES:
+        return [f"{path}: {n} lines, more than {MAX_LINES}"], []
+    return [], [f"{path}: {n} lines want splitting"] if n > MANY_LINES else []
+
+
+def document_length(path, text, limit):
+    n = text.count("\n")
+    return [f"{path}: {n} lines, more than {limit}"] if n > limit else []
+
+
+PATH_IN_TEXT = re.compile(r"(?<![\w./-])((?:src|tests|tools|cmake|bench|docs|deploy|models|web)/[\w./*{},-]*[\w*}/]|\./(?:run|test)\b)")
+IDENTIFIER = re.compile(r"`(?:kvik::)?((?:[A-Za-z_]\w*::)*[A-Z][a-z]\w*|(?:[A-Za-z_]\w*::)*[a-z_]\w*(?=\(\)))(?:\(\))?`")
+
+
+def stale_paths(path, text, paths):
+    """Paths named in a document must exist; `*` and `{a,b}` stand for several."""
+    wrong = []
+    for m in PATH_IN_TEXT.finditer(text):
+        for name in braces(m[1].removeprefix("./").rstrip("/")):
+            if not any(fnmatch.fnmatch(p, name) or p.startswith(name + "/") for p in paths):
+                wrong.append(f"{path}:{line_of(text, m.start())}: {name} does not exist")
+    return wrong
+
+
+def braces(name):
+    m = re.search(r"\{([^{}]*)\}", name)
+    if not m:
+        return [name]
+    return [n for choice in m[1].split(",") for n in braces(name[:m.start()] + choice + name[m.end():])]
+
+
+def stale_names(path, text, words):
+    """Types and functions in backticks, `Engine` or `Engine::step()`, must occur in the sources."""
+    return [f"{path}:{line_of(text, m.start())}: no `{part}` in the sources"
+            for m in IDENTIFIER.finditer(text) for part in m[1].split("::") if part not in words]
+
+
+def workplace(path, text):
+    """The tree stands for itself: no folder of the machine it was written on, but for one neighbour."""
+    found = grep(path, text, r"/work/|/" r"root/|(?<![\w.])/home/\w+|\.py" r"env\b", "names a folder of one machine")
+    return found + grep(path, text, r"\.\./shared/(?!data\b)", "reads beside the tree what is not test data")
+
+
+def unformatted(root, paths):
+    """What clang-format would change; None where it is not installed."""
+    try:
+        done = subprocess.run(["clang-format", "--dry-run", "-Werror", *paths], cwd=root, capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    lines = re.findall(r"^(\S+?:\d+):\d+: error: ", done.stderr, re.M)
+    return [f"{line}: not as clang-format writes it" for line in dict.fromkeys(lines)]

@@ -1,0 +1,218 @@
+"""The tree obeys its own rules, and every rule can fail."""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import rules
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TREE = rules.Tree(ROOT)
+
+
+class TheTree(unittest.TestCase):
+    def holds(self, wrong):
+        if wrong:
+            self.fail("\n" + "\n".join(wrong))
+
+    def each(self, rule, paths):
+        self.holds([w for p in paths for w in rule(p, TREE.text(p))])
+
+    def test_floors_include_only_what_lies_below_them(self):
+        self.each(rules.include_arrows, TREE.sources("src/"))
+
+    def test_headers_do_not_include_each_other_in_circles(self):
+        headers = [p for p in TREE.sources("src/") if p.endswith(".h")]
+        self.holds(rules.include_cycles({p: TREE.text(p) for p in headers}))
+
+    def test_the_environment_is_read_in_main_alone(self):
+        self.each(rules.environment, TREE.sources("src/"))
+
+    def test_families_and_devices_are_not_asked_for_by_name(self):
+        self.each(rules.family_branches, TREE.sources("src/"))
+
+    def test_nothing_throws(self):
+        self.each(rules.throws, TREE.sources("src/"))
+
+    def test_no_std_regex(self):
+        self.each(rules.regexes, TREE.sources("src/", "tests/", "bench/"))
+
+    def test_no_notes_to_self(self):
+        self.each(rules.promises, TREE.sources("src/", "tests/", "bench/") + TREE.matching("*.py", "*.md", "*.cmake", "*.txt"))
+
+    def test_kernels_do_without_the_standard_library(self):
+        self.each(rules.standard_library_in_kernels, TREE.sources("src/"))
+
+    def test_object_files_of_kernels_share_no_function_with_others(self):
+        objects = glob.glob(f"{os.environ.get('KVIK_BUILD', ROOT + '/build')}/**/*_avx*.cpp.o", recursive=True)
+        wrong = []
+        for path in objects:
+            isa = os.path.basename(path).removesuffix(".cpp.o").rpartition("_")[2]
+            listing = subprocess.run(["nm", "-C", "--defined-only", path], capture_output=True, text=True, check=True).stdout
+            wrong += [f"{os.path.basename(path)}: {w}" for w in rules.shared_symbols(listing, f"::{isa}::")]
+        self.holds(wrong)
+
+    def test_files_have_not_outgrown_their_readers(self):
+        code = TREE.sources("src/", "tests/", "bench/") + TREE.matching("*.py")
+        errors, warnings = zip(*(rules.length(p, TREE.text(p)) for p in code))
+        for w in sum(warnings, []):
+            print("warning:", w, file=sys.stderr)
+        self.holds(sum(errors, []))
+
+    def test_documents_stay_short(self):
+        for path, limit in (("README.md", 150), ("ARCHITECTURE.md", 200)):
+            self.holds(rules.document_length(path, TREE.text(path), limit))
+
+    def test_documents_name_what_exists(self):
+        words = set(rules.re.findall(r"\w+", "\n".join(TREE.text(p) for p in TREE.sources("src/", "tests/"))))
+        for path in ("README.md", "ARCHITECTURE.md"):
+            self.holds(rules.stale_paths(path, TREE.text(path), TREE.paths))
+        self.holds(rules.stale_names("ARCHITECTURE.md", TREE.text("ARCHITECTURE.md"), words))
+
+    def test_no_file_tells_where_it_was_written(self):
+        texts = [p for p in TREE.paths if not p.endswith((".gguf", ".npy", ".png"))]
+        self.each(rules.workplace, [p for p in texts if p != "tests/tidy/rules.py"])
+
+    def test_clang_format_has_nothing_to_change(self):
+        wrong = rules.unformatted(ROOT, TREE.sources("src/", "tests/", "bench/"))
+        if wrong is None:
+            self.skipTest("clang-format is not installed")
+        self.holds(wrong)
+
+
+class EveryRuleCanFail(unittest.TestCase):
+    """Each rule on a line that breaks it, and on its innocent neighbour."""
+
+    def rejects(self, rule, path, *texts):
+        for text in texts:
+            self.assertTrue(rule(path, text), f"{path} should not hold: {text}")
+
+    def accepts(self, rule, path, *texts):
+        for text in texts:
+            self.assertEqual(rule(path, text), [], f"{path} may hold: {text}")
+
+    def test_include_arrows(self):
+        wrong = {
+            "src/base/a.h": ["tensor/tensor_view.h", "kv/page_pool.h"],
+            "src/tensor/a.h": ["backend/ops.h", "format/gguf.h"],
+            "src/backend/cpu/a.cpp": ["kv/kv_view.h", "model/config.h", "engine/engine.h", "format/gguf.h"],
+            "src/format/a.cpp": ["model/config.h", "backend/ops.h"],
+            "src/text/a.cpp": ["engine/request.h", "format/gguf.h"],
+            "src/kv/a.cpp": ["model/config.h", "backend/ops.h", "engine/engine.h", "backend/cpu/cpu_memory.h"],
+            "src/model/a.cpp": ["kv/page_pool.h", "backend/cpu/cpu_backend.h", "text/tokenizer.h", "engine/engine.h"],
+            "src/engine/a.cpp": ["text/tokenizer.h", "service/service.h", "backend/cpu/cpu_backend.h"],
+            "src/service/a.cpp": ["server/server.h", "kv/page_pool.h", "model/decoder.h"],
+            "src/server/a.cpp": ["engine/request.h", "kv/page_pool.h", "text/tokenizer.h", "model/decoder.h", "main/serve.h"],
+            "src/main/a.cpp": ["tests/fake.h", "page_pool.h", "../kv/page_pool.h"],
+        }
+        for path, names in wrong.items():
+            self.rejects(rules.include_arrows, path, *(f'#include "{n}"\n' for n in names))
+        self.rejects(rules.include_arrows, "src/engine/a.cpp", "#include <boost/json.hpp>\n", "  #  include <unicode/uchar.h>\n")
+        self.rejects(rules.include_arrows, "src/kv/a.cpp", "#include <gtest/gtest.h>\n", "#include <CLI/CLI.hpp>\n")
+        self.rejects(rules.include_arrows, "src/kv/a.cpp", 'auto s = "//";\n#include "engine/engine.h"\n')
+
+        right = {
+            "src/tensor/a.h": ["base/check.h", "tensor/half.h"],
+            "src/kv/a.h": ["backend/memory.h", "kv/page_pool.h", "tensor/kv_type.h"],
+            "src/model/a.h": ["format/gguf.h", "backend/ops.h", "kv/kv_view.h", "base/metadata.h"],
+            "src/server/a.h": ["service/service.h", "base/log.h"],
+            "src/main/a.cpp": ["backend/cpu/cpu_backend.h", "server/server.h"],
+        }
+        for path, names in right.items():
+            self.accepts(rules.include_arrows, path, *(f'#include "{n}"\n' for n in names))
+        self.accepts(rules.include_arrows, "src/server/a.cpp", "#include <boost/asio.hpp>\n", '// #include "kv/page_pool.h"\n')
+
+    def test_include_cycles(self):
+        self.assertEqual(len(rules.include_cycles({
+            "src/kv/a.h": '#include "kv/b.h"', "src/kv/b.h": '#include "kv/c.h"', "src/kv/c.h": '#include "kv/a.h"'})), 1)
+        self.assertEqual(rules.include_cycles({
+            "src/kv/a.h": '#include "kv/b.h"\n#include "kv/c.h"', "src/kv/b.h": '#include "kv/c.h"', "src/kv/c.h": ""}), [])
+
+    def test_environment(self):
+        self.rejects(rules.environment, "src/base/a.cpp", 'getenv("X")', 'std::getenv("X")', "secure_getenv(name)")
+        self.accepts(rules.environment, "src/base/a.cpp", "// getenv", 'log("getenv")', "target_envelope")
+        self.accepts(rules.environment, "src/main/a.cpp", 'getenv("X")')
+
+    def test_family_branches(self):
+        self.rejects(rules.family_branches, "src/model/decoder.cpp", 'if (arch == "llama")', 'if (config.architecture != "gemma2")',
+                     'if (architecture.starts_with("gemma"))', 'return "llama" == arch;', "#ifdef KVIK_CUDA\n", "#if defined(USE_HIP)\n")
+        self.accepts(rules.family_branches, "src/model/config.cpp", 'if (arch == "llama")')
+        self.accepts(rules.family_branches, "src/model/config_gguf.cpp", 'if (arch == "llama")')
+        self.accepts(rules.family_branches, "src/model/decoder.cpp", '// arch == "llama"', "#ifdef NDEBUG\n", "search == 3", "if (a.arch == b.arch)")
+
+    def test_throws(self):
+        self.rejects(rules.throws, "src/kv/a.cpp", "throw std::runtime_error(x);", "if (bad) throw;")
+        self.accepts(rules.throws, "src/kv/a.cpp", "new (std::nothrow) int", "// throw", '"throw"', "/* they\nthrow */")
+
+    def test_regexes(self):
+        self.rejects(rules.regexes, "src/text/a.cpp", "std::regex r;", "#include <regex>\n")
+        self.accepts(rules.regexes, "src/text/a.cpp", "my_regex r;", "// std::regex")
+
+    def test_promises(self):
+        self.rejects(rules.promises, "src/a.cpp", "// TO" "DO: later", "# FIX" "ME")
+        self.accepts(rules.promises, "src/a.cpp", "// to do this, take a page", "TODOS")
+
+    def test_standard_library_in_kernels(self):
+        rule = rules.standard_library_in_kernels
+        for path in ("src/backend/cpu/rows_avx2.cpp", "src/backend/cpu/rows_avx512bf16.cpp", "src/backend/cpu/rows.inl", "src/backend/cpu/vec_avx512.h"):
+            self.rejects(rule, path, "std::min(a, b)", "#include <algorithm>\n", "std::span<float> x;")
+            self.accepts(rule, path, "const std::byte* p;", "std::size_t n;", "// std::min", "#include <immintrin.h>\n")
+        self.accepts(rule, "src/backend/cpu/rows_scalar.cpp", "std::min(a, b)")
+
+    def test_shared_symbols(self):
+        listing = ("0000000000000000 T kvik::cpu::avx2::make_table()\n"
+                   "0000000000000000 W kvik::cpu::avx2::add(kvik::cpu::avx2::F32x16)\n")
+        self.assertEqual(rules.shared_symbols(listing, "::avx2::"), [])
+        self.assertEqual(len(rules.shared_symbols(listing, "::avx512::")), 1)
+        self.assertEqual(len(rules.shared_symbols(listing + "0000000000000010 W int const& std::min<int>(int const&, int const&)\n", "::avx2::")), 1)
+
+    def test_length(self):
+        self.assertEqual(rules.length("src/a.cpp", "\n" * 500), ([], []))
+        self.assertTrue(rules.length("src/a.cpp", "\n" * 501)[1])
+        self.assertTrue(rules.length("src/a.cpp", "\n" * 801)[0])
+        self.assertEqual(rules.length("src/a.cpp", "// Generated by tools/make_tables.py" + "\n" * 801), ([], []))
+        self.assertTrue(rules.document_length("README.md", "\n" * 151, 150))
+        self.assertEqual(rules.document_length("README.md", "\n" * 150, 150), [])
+
+    def test_stale_paths(self):
+        paths = ["src/kv/page_pool.h", "src/backend/cpu/rows_avx2.cpp", "run", "models/demo.gguf"]
+
+        def rule(path, text):
+            return rules.stale_paths(path, text, paths)
+
+        self.rejects(rule, "A.md", "`src/kv/page_index.h`", "see src/kv/gone.", "`src/backend/cpu/*_neon.cpp`", "src/kv/page_pool.{h,cpp}", "`./test`")
+        self.accepts(rule, "A.md", "`src/kv/page_pool.h`.", "the floor src/kv/ holds", "`src/backend/cpu/*_avx2.cpp`", "`./run demo`",
+                     "../other/src/nothing.h", "models/{demo}.gguf")
+
+    def test_stale_names(self):
+        words = {"Engine", "step", "PagePool", "plan"}
+
+        def rule(path, text):
+            return rules.stale_names(path, text, words)
+
+        self.rejects(rule, "A.md", "`PageIndex`", "`Engine::run()`", "`Motor::step()`", "calls `commit()`", "`kvik::Gone`")
+        self.accepts(rule, "A.md", "`Engine::step()`", "`plan()`", "`PagePool`", "`kvik::Engine`", "PageIndex in plain words", "`llama.cpp`", "`demo`")
+
+    def test_workplace(self):
+        self.rejects(rules.workplace, "README.md", "cd /wo" "rk/main", "/ro" "ot/.cache", "~/.py" "env/shims", "../sha" "red/DESIGN.md")
+        self.accepts(rules.workplace, "README.md", "../shared/data/demo.gguf", "network/worker", "the work/life of a page")
+
+    def test_unformatted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/a.cpp", "w") as f:
+                f.write("int   main( ){return 0 ;}\n")
+            with open(f"{folder}/.clang-format", "w") as f:
+                f.write("BasedOnStyle: Google\n")
+            wrong = rules.unformatted(folder, ["a.cpp"])
+            if wrong is None:
+                self.skipTest("clang-format is not installed")
+            self.assertTrue(wrong)
+            with open(f"{folder}/a.cpp", "w") as f:
+                f.write("int main() { return 0; }\n")
+            self.assertEqual(rules.unformatted(folder, ["a.cpp"]), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

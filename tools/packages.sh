@@ -1,0 +1,49 @@
+# The Debian 12 packages that Kvik needs; sourced by ./run and ./test.
+# shellcheck shell=bash disable=SC2034
+
+build_packages=(
+  g++ cmake ninja-build
+  libboost1.81-dev libboost-json1.81-dev  # HTTP, JSON
+  libcli11-dev                            # command line
+  libfmt-dev libspdlog-dev                # text, log
+  libicu-dev                              # Unicode
+)
+
+test_packages=(
+  libgtest-dev libgmock-dev
+  python3 python3-numpy                   # end-to-end tests, the oracle
+  clang-format                            # tests/tidy
+)
+
+# install_missing PACKAGE…: asks apt only where something is missing, so that a machine that has all
+# of them needs neither network nor root.
+install_missing() {
+  local missing=() package
+  for package in "$@"; do
+    if [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then
+      missing+=("$package")
+    fi
+  done
+  if ((${#missing[@]} == 0)); then return; fi
+
+  local as_root=()
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "Please install as root: apt-get install ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  echo "Installing ${missing[*]}" >&2
+  # A broken third-party source must not keep us from Debian's own.
+  "${as_root[@]}" apt-get update -q >&2 || echo "apt-get update failed; going on with what it knows" >&2
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -q --no-install-recommends "${missing[@]}" >&2
+}
+
+# configure [CMAKE ARGUMENT…]: the release preset, through ccache where there is one.
+configure() {
+  local launcher=()
+  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
+  cmake --preset release "${launcher[@]}" "$@" --log-level=WARNING >&2
+}
