@@ -1,0 +1,60 @@
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+#include "engine/request.h"
+
+namespace kvik {
+
+// Runs an engine on a thread of its own and hands it requests through a queue. The queue and the
+// snapshot are the only things shared; everything behind them belongs to the engine thread.
+class EngineThread {
+ public:
+  explicit EngineThread(std::unique_ptr<Engine> engine);
+  ~EngineThread();  // as stop(), cancelling what runs
+
+  // Any thread. Errors: kExhausted where the queue is full, kUnavailable when stopping, and those
+  // of Engine::check. The sink is kept until on_finish has returned.
+  Result<RequestId> submit(Request request, std::shared_ptr<EventSink> sink);
+
+  // Any thread. The request's on_finish(kCancelled) comes within one step. Unknown ids are ignored.
+  void cancel(RequestId id);
+
+  // Any thread. No new work is taken; returns when all that runs has finished, or is cancelled
+  // because the time is over.
+  void drain(Duration at_most);
+
+  // Any thread: the state after the last step.
+  EngineSnapshot snapshot() const;
+  const EngineLimits& limits() const { return engine_->limits(); }
+
+ private:
+  struct Submission {
+    RequestId id;
+    Request request;
+    std::shared_ptr<EventSink> sink;
+  };
+
+  void main();
+  bool take_messages();
+
+  std::unique_ptr<Engine> engine_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable idle_;
+  std::vector<Submission> inbox_;
+  std::vector<RequestId> cancels_;
+  EngineSnapshot snapshot_;
+  uint64_t next_id_ = 1;
+  bool draining_ = false;
+  bool stopping_ = false;
+  bool is_idle_ = true;
+  std::thread thread_;
+};
+
+}  // namespace kvik

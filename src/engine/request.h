@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/token_id.h"
+
+namespace kvik {
+
+enum class RequestId : uint64_t {};
+
+// How the next token is picked. The defaults leave the model's distribution as it is.
+struct SamplingParams {
+  float temperature = 1.0f;         // 0: greedy
+  uint32_t top_k = 0;               // 0: off
+  float top_p = 1.0f;               // in (0, 1]
+  float min_p = 0.0f;               // in [0, 1], relative to the most likely token
+  float repetition_penalty = 1.0f;  // > 0; over prompt and answer (Keskar et al. 2019)
+  float presence_penalty = 0.0f;    // over the answer, as OpenAI defines it
+  float frequency_penalty = 0.0f;
+  std::vector<std::pair<TokenId, float>> logit_bias;
+  uint64_t seed = 0;          // the same seed gives the same tokens, in whatever company
+  uint32_t choice_index = 0;  // of `n`: choices of one seed differ
+};
+
+struct Request {
+  std::vector<TokenId> prompt;  // at least one
+  SamplingParams sampling;
+  uint32_t max_tokens = 16;
+  uint32_t min_tokens = 0;            // stop tokens are masked before
+  std::vector<TokenId> stop_tokens;   // end the answer and are not part of it
+  std::optional<uint32_t> n_logprobs;  // also report the chosen token's and the n most likely ones'
+  enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
+  enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
+  uint32_t max_chunk = UINT32_MAX;  // prompt tokens computed in one step at most
+};
+
+struct TokenLogprob {
+  TokenId id = 0;
+  float logprob = 0;
+};
+
+struct TokenEvent {
+  TokenId id = 0;
+  std::optional<TokenLogprob> chosen;  // where logprobs were asked for
+  std::vector<TokenLogprob> top;       // most likely first
+};
+
+enum class FinishReason { kStop, kLength, kCancelled, kFailed };
+
+struct Usage {
+  uint32_t prompt_tokens = 0;
+  uint32_t completion_tokens = 0;
+  uint32_t cached_tokens = 0;  // prompt tokens whose K and V were found, not computed
+  Duration queue_time{};
+  Duration ttft{};        // submission to the first token
+  Duration decode_time{};  // first token to the last
+};
+
+// Receives what happens to one request, on the engine thread; must not block. on_finish comes
+// exactly once, last, also after a cancel.
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_token(const TokenEvent& event) = 0;
+  virtual void on_finish(FinishReason reason, const Usage& usage) = 0;
+  // Raw logits after the token at `position`; borrowed for the call.
+  virtual void on_logits(uint32_t position, std::span<const float> logits) {
+    static_cast<void>(position);
+    static_cast<void>(logits);
+  }
+};
+
+}  // namespace kvik

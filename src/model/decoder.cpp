@@ -1,0 +1,164 @@
+#include "model/decoder.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvik {
+namespace {
+
+// Rows of logits computed at once: more would only take memory.
+constexpr uint32_t kLogitRows = 32;
+
+}  // namespace
+
+Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max)
+    : model_(model),
+      backend_(backend),
+      kv_geometry_(model.kv_geometry(kv_type)),
+      n_rows_max_(n_rows_max),
+      ropes_(backend.memory(), model.config(), model.rope_divisors(), n_rows_max) {
+  const ModelConfig& c = model.config();
+  x_ = allocate(x_buffer_, n_rows_max, c.model_dim);
+  normed_ = allocate(normed_buffer_, n_rows_max, c.model_dim);
+  qkv_ = allocate(qkv_buffer_, n_rows_max, c.q_dim() + 2 * c.kv_dim());
+  heads_ = allocate(heads_buffer_, n_rows_max, c.q_dim());
+  gate_up_ = allocate(gate_up_buffer_, n_rows_max, 2 * c.ffn_dim);
+  logits_ = allocate(logits_buffer_, kLogitRows, c.n_vocab);
+  tokens_.reserve(n_rows_max);
+  positions_.reserve(n_rows_max);
+}
+
+Rows Decoder::allocate(Buffer& buffer, uint32_t n_rows, uint32_t n_cols) {
+  buffer = backend_.memory().allocate(size_t{n_rows} * n_cols * sizeof(float));
+  buffer_bytes_ += buffer.size();
+  return {buffer.floats(), n_rows, n_cols, n_cols};
+}
+
+void Decoder::forward(std::span<const BatchSequence> batch, Logits& logits) {
+  lay_out(batch);
+  const ModelConfig& c = model_.config();
+  const Rows x = x_.slice(0, static_cast<uint32_t>(tokens_.size()));
+  backend_.embed(model_.embedding(), tokens_, x);
+  if (c.embedding_scale != 1.0f) backend_.scale(x, c.embedding_scale);
+  ropes_.prepare(positions_);
+  for (uint32_t layer = 0; layer < c.n_layers; ++layer) {
+    attention(layer, x);
+    mlp(model_.layers()[layer], x);
+  }
+  project(x, logits);
+}
+
+// Puts the sequences' tokens one behind the other as rows.
+void Decoder::lay_out(std::span<const BatchSequence> batch) {
+  tokens_.clear();
+  positions_.clear();
+  runs_.clear();
+  logit_runs_.clear();
+  for (const BatchSequence& sequence : batch) {
+    const auto first_row = static_cast<uint32_t>(tokens_.size());
+    const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
+    CHECK(n_rows > 0 && sequence.kv.groups.size() == 1);
+    for (uint32_t i = 0; i < n_rows; ++i) positions_.push_back(sequence.first_position + i);
+    tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
+    runs_.push_back({sequence.kv.groups[0], sequence.first_position, first_row, n_rows});
+    if (sequence.want == WantLogits::kAll) logit_runs_.push_back({first_row, n_rows});
+    if (sequence.want == WantLogits::kLast) logit_runs_.push_back({first_row + n_rows - 1, 1});
+  }
+  CHECK(!tokens_.empty() && tokens_.size() <= n_rows_max_);
+}
+
+// x += attention(norm(x)), with this step's K and V written to their pages first.
+void Decoder::attention(uint32_t layer, Rows x) {
+  const ModelConfig& c = model_.config();
+  const LayerConfig& layer_config = c.layers[layer];
+  const LayerWeights& w = model_.layers()[layer];
+  const Rows normed = normed_.slice(0, x.n_rows);
+  const Rows qkv = qkv_.slice(0, x.n_rows);
+  const Rows heads = heads_.slice(0, x.n_rows);
+  const Rows q = qkv.columns(0, c.q_dim());
+  const Rows k = qkv.columns(c.q_dim(), c.kv_dim());
+  const Rows v = qkv.columns(c.q_dim() + c.kv_dim(), c.kv_dim());
+
+  backend_.rms_norm(x, w.attention_norm.floats(), c.model_dim, c.norm_eps, normed);
+  backend_.matmul(normed, *w.qkv, qkv);
+  if (c.has_qkv_bias) backend_.add_bias(qkv, w.qkv_bias.floats());
+  if (c.has_qk_norm) {
+    backend_.rms_norm(q, w.q_norm.floats(), c.head_dim, c.norm_eps, q);
+    backend_.rms_norm(k, w.k_norm.floats(), c.head_dim, c.norm_eps, k);
+  }
+  const RopeAngles angles = ropes_.angles(layer_config.rope);
+  const RopePairing pairing = ropes_.pairing(layer_config.rope);
+  backend_.rope(qkv.columns(0, c.q_dim() + c.kv_dim()), c.head_dim, pairing, angles);
+
+  const KvTarget kv{.geometry = kv_geometry_, .layer = layer, .runs = runs_};
+  backend_.write_kv(kv, k, v);
+  backend_.attention(kv,
+                     {.n_heads = c.n_heads,
+                      .scale = c.attention_scale,
+                      .soft_cap = c.attention_soft_cap,
+                      .window = layer_config.window},
+                     q, heads);
+  if (c.has_post_norms) {
+    backend_.matmul(heads, *w.output, normed);
+    backend_.rms_norm(normed, w.post_attention_norm.floats(), c.model_dim, c.norm_eps, normed);
+    backend_.add(x, normed);
+  } else {
+    backend_.matmul_add(heads, *w.output, x);
+  }
+}
+
+// x += down(activation(gate(norm(x))) · up(norm(x)))  (Shazeer 2020)
+void Decoder::mlp(const LayerWeights& w, Rows x) {
+  const ModelConfig& c = model_.config();
+  const Rows normed = normed_.slice(0, x.n_rows);
+  const Rows gate_up = gate_up_.slice(0, x.n_rows);
+  const Rows gate = gate_up.columns(0, c.ffn_dim);
+
+  backend_.rms_norm(x, w.ffn_norm.floats(), c.model_dim, c.norm_eps, normed);
+  backend_.matmul(normed, *w.gate_up, gate_up);
+  backend_.gated_activation(c.activation, gate, gate_up.columns(c.ffn_dim, c.ffn_dim), gate);
+  if (c.has_post_norms) {
+    backend_.matmul(gate, *w.down, normed);
+    backend_.rms_norm(normed, w.post_ffn_norm.floats(), c.model_dim, c.norm_eps, normed);
+    backend_.add(x, normed);
+  } else {
+    backend_.matmul_add(gate, *w.down, x);
+  }
+}
+
+// Logits of the wanted rows, kLogitRows at a time.
+void Decoder::project(Rows x, Logits& logits) {
+  const ModelConfig& c = model_.config();
+  logits.n_vocab_ = c.n_vocab;
+  logits.n_rows_ = 0;
+  for (const LogitRun& run : logit_runs_) logits.n_rows_ += run.n_rows;
+  logits.values_.resize(logits.n_rows_ * c.n_vocab);
+
+  uint32_t n_gathered = 0;
+  size_t n_done = 0;
+  const auto flush = [&] {
+    const Rows out = logits_.slice(0, n_gathered);
+    backend_.matmul(normed_.slice(0, n_gathered), model_.head(), out);
+    if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);
+    const auto host =
+        std::span(logits.values_).subspan(n_done * c.n_vocab, size_t{n_gathered} * c.n_vocab);
+    backend_.memory().copy_out(std::as_writable_bytes(host), logits_buffer_.data());
+    n_done += n_gathered;
+    n_gathered = 0;
+  };
+  for (const LogitRun& run : logit_runs_) {
+    for (uint32_t done = 0; done < run.n_rows;) {
+      const uint32_t n = std::min(run.n_rows - done, kLogitRows - n_gathered);
+      // The norm gathers: wanted rows end up side by side.
+      backend_.rms_norm(x.slice(run.first_row + done, n), model_.output_norm(), c.model_dim,
+                        c.norm_eps, normed_.slice(n_gathered, n));
+      n_gathered += n;
+      done += n;
+      if (n_gathered == kLogitRows) flush();
+    }
+  }
+  if (n_gathered > 0) flush();
+}
+
+}  // namespace kvik

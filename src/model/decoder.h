@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/ops.h"
+#include "base/token_id.h"
+#include "kv/kv_view.h"
+#include "model/model.h"
+#include "model/rope.h"
+
+namespace kvik {
+
+// Which positions of a sequence's new tokens want logits.
+enum class WantLogits { kNone, kLast, kAll };
+
+// The new tokens of one sequence in a step. Its pages hold K and V of all earlier positions and
+// have room for the new ones.
+struct BatchSequence {
+  std::span<const TokenId> tokens;
+  uint32_t first_position = 0;
+  KvView kv;
+  WantLogits want = WantLogits::kLast;
+};
+
+// Logits of a step in host memory: rows in the order of the batch, [n_rows, n_vocab].
+class Logits {
+ public:
+  std::span<const float> row(size_t index) const {
+    return std::span(values_).subspan(index * n_vocab_, n_vocab_);
+  }
+  size_t n_rows() const { return n_rows_; }
+
+ private:
+  friend class Decoder;
+  size_t n_rows_ = 0;
+  size_t n_vocab_ = 0;
+  std::vector<float> values_;
+};
+
+// The forward pass: one for all families, driven by the config's features, over a backend's
+// operations. Reads and writes K and V in the batch's pages. One thread.
+class Decoder {
+ public:
+  // `model` and `backend` are borrowed. Buffers for n_rows_max tokens a step are allocated here.
+  Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max);
+
+  // Runs all new tokens of all sequences, n_rows_max at most, as one batch.
+  void forward(std::span<const BatchSequence> batch, Logits& logits);
+
+  size_t page_bytes() const { return backend_.page_bytes(kv_geometry_); }
+  uint32_t n_rows_max() const { return n_rows_max_; }
+  // Bytes of all buffers.
+  uint64_t buffer_bytes() const { return buffer_bytes_; }
+
+ private:
+  // A run of rows whose logits are wanted.
+  struct LogitRun {
+    uint32_t first_row;
+    uint32_t n_rows;
+  };
+
+  Rows allocate(Buffer& buffer, uint32_t n_rows, uint32_t n_cols);
+  void lay_out(std::span<const BatchSequence> batch);
+  void attention(uint32_t layer, Rows x);
+  void mlp(const LayerWeights& weights, Rows x);
+  void project(Rows x, Logits& logits);
+
+  const Model& model_;
+  Backend& backend_;
+  KvGeometry kv_geometry_;
+  uint32_t n_rows_max_;
+  RopeTables ropes_;
+  uint64_t buffer_bytes_ = 0;
+
+  Buffer x_buffer_, normed_buffer_, qkv_buffer_, heads_buffer_, gate_up_buffer_, logits_buffer_;
+  Rows x_;        // [n_rows_max, model_dim] the residual stream
+  Rows normed_;   // [n_rows_max, model_dim]
+  Rows qkv_;      // [n_rows_max, q_dim + 2 · kv_dim]
+  Rows heads_;    // [n_rows_max, q_dim] what attention gives
+  Rows gate_up_;  // [n_rows_max, 2 · ffn_dim]
+  Rows logits_;   // [kLogitRows, n_vocab]
+
+  // Of the current batch.
+  std::vector<TokenId> tokens_;
+  std::vector<uint32_t> positions_;
+  std::vector<KvRun> runs_;
+  std::vector<LogitRun> logit_runs_;
+};
+
+}  // namespace kvik

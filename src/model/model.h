@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "backend/ops.h"
+#include "base/result.h"
+#include "format/model_source.h"
+#include "model/config.h"
+
+namespace kvik {
+
+// The weights of one layer. What the model's features do not name is empty.
+struct LayerWeights {
+  Buffer attention_norm;                  // [model_dim]
+  std::unique_ptr<PackedMatrix> qkv;      // [q_dim + 2 · kv_dim, model_dim]
+  Buffer qkv_bias;                        // [q_dim + 2 · kv_dim]
+  Buffer q_norm, k_norm;                  // [head_dim]
+  std::unique_ptr<PackedMatrix> output;   // [model_dim, q_dim]
+  Buffer post_attention_norm;             // [model_dim]
+  Buffer ffn_norm;                        // [model_dim]
+  std::unique_ptr<PackedMatrix> gate_up;  // [2 · ffn_dim, model_dim]
+  std::unique_ptr<PackedMatrix> down;     // [model_dim, ffn_dim]
+  Buffer post_ffn_norm;                   // [model_dim]
+};
+
+// A loaded model: config and packed weights. Immutable after loading.
+class Model {
+ public:
+  // Bytes of source tensors packed so far, and of all of them.
+  using Progress = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
+
+  // Packs every tensor of the source and releases it there. Every tensor must be wanted and every
+  // wanted one be there, in its shape. Errors: those of read_config, kCorrupt for a missing tensor
+  // or a wrong shape, kUnsupported for an unknown tensor or element type; each names the tensor.
+  static Result<std::unique_ptr<Model>> load(ModelSource& source, Backend& backend,
+                                             const Progress& progress);
+
+  const ModelConfig& config() const { return config_; }
+  const PackedMatrix& embedding() const { return *embedding_; }
+  const std::vector<LayerWeights>& layers() const { return layers_; }
+  const float* output_norm() const { return output_norm_.floats(); }
+  // The embedding again where the model ties them.
+  const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
+  // Divisors of the rotation frequencies, one per pair; empty where the file has none (Llama 3.1).
+  const std::vector<float>& rope_divisors() const { return rope_divisors_; }
+
+  uint64_t weight_bytes() const { return weight_bytes_; }
+  KvGeometry kv_geometry(KvType type) const;
+
+ private:
+  friend class ModelLoader;
+  Model() = default;
+
+  ModelConfig config_;
+  std::unique_ptr<PackedMatrix> embedding_;
+  std::unique_ptr<PackedMatrix> head_;
+  std::vector<LayerWeights> layers_;
+  Buffer output_norm_;
+  std::vector<float> rope_divisors_;
+  uint64_t weight_bytes_ = 0;
+};
+
+}  // namespace kvik

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/ops.h"
+#include "model/config.h"
+
+namespace kvik {
+
+// The rotation angles of a batch's rows, made anew for each step and shared by all layers: a table
+// over the whole context would cost 256 MB at a million tokens, the sines of one step under 1% of
+// it.
+class RopeTables {
+ public:
+  // Room for n_rows_max rows, for each of the config's ropes. `divisors` may be empty.
+  RopeTables(Memory& memory, const ModelConfig& config, std::span<const float> divisors,
+             uint32_t n_rows_max);
+
+  void prepare(std::span<const uint32_t> positions);
+
+  RopeAngles angles(uint32_t rope) const;
+  RopePairing pairing(uint32_t rope) const { return tables_[rope].config.pairing; }
+
+ private:
+  struct Table {
+    RopeConfig config;
+    std::vector<double> frequencies;  // radians per position, one per pair
+    std::vector<float> host;          // cos, then sin
+    Buffer cos, sin;                  // [n_rows_max, n_pairs]
+  };
+
+  Memory& memory_;
+  std::vector<Table> tables_;
+};
+
+}  // namespace kvik
