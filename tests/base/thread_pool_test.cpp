@@ -1,0 +1,103 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace kvik {
+namespace {
+
+TEST(ThreadPool, every_item_is_done_once_whatever_the_counts) {
+  for (const uint32_t n_threads : {1u, 2u, 3u, 4u, 7u}) {
+    ThreadPool pool(n_threads);
+    EXPECT_EQ(pool.n_threads(), n_threads);
+    for (const size_t n_items : {0u, 1u, 2u, 3u, 7u, 64u, 1000u}) {
+      std::vector<std::atomic<int>> n_calls(n_items);
+      pool.run(n_items, [&](size_t item, uint32_t) { n_calls[item].fetch_add(1); });
+      for (const auto& calls : n_calls) EXPECT_EQ(calls.load(), 1);
+    }
+  }
+}
+
+TEST(ThreadPool, thread_numbers_lie_below_the_team_size) {
+  ThreadPool pool(3);
+  std::atomic<uint32_t> largest{0};
+  pool.run(500, [&](size_t, uint32_t thread) {
+    uint32_t seen = largest.load();
+    while (thread > seen && !largest.compare_exchange_weak(seen, thread)) {
+    }
+  });
+  EXPECT_LT(largest.load(), 3u);
+}
+
+TEST(ThreadPool, no_two_items_run_on_one_thread_number_at_once) {
+  ThreadPool pool(4);
+  std::vector<std::atomic<int>> n_inside(4);
+  std::atomic<bool> collided{false};
+  pool.run(2000, [&](size_t, uint32_t thread) {
+    if (n_inside[thread].fetch_add(1) != 0) collided = true;
+    n_inside[thread].fetch_sub(1);
+  });
+  EXPECT_FALSE(collided.load());
+}
+
+// Plain memory, no atomics: what a loop wrote is there for the caller and for the next loop.
+TEST(ThreadPool, many_rapid_loops_see_each_others_writes) {
+  ThreadPool pool(3);
+  std::vector<uint64_t> values(16, 0);
+  std::vector<uint64_t> copies(16, 0);
+  for (uint64_t round = 1; round <= 3000; ++round) {
+    pool.run(values.size(), [&](size_t item, uint32_t) { values[item] += item + round; });
+    pool.run(values.size(),
+             [&](size_t item, uint32_t) { copies[item] = values[values.size() - 1 - item]; });
+    ASSERT_EQ(copies[0], values[15]);
+  }
+  for (size_t item = 0; item < values.size(); ++item) {
+    EXPECT_EQ(values[item], 3000 * item + 3000 * 3001 / 2);
+  }
+}
+
+// Both items wait for each other, so the loop ends only where a second thread comes.
+TEST(ThreadPool, workers_that_fell_asleep_wake_for_the_next_loop) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 20; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // far past the spin time
+    std::atomic<int> n_arrived{0};
+    pool.run(2, [&](size_t, uint32_t) {
+      n_arrived.fetch_add(1);
+      while (n_arrived.load() != 2) std::this_thread::yield();
+    });
+    EXPECT_EQ(n_arrived.load(), 2);
+  }
+}
+
+TEST(ThreadPool, a_loop_at_any_moment_of_falling_asleep_is_not_missed) {
+  ThreadPool pool(2);
+  for (int wait_us = 0; wait_us < 120; ++wait_us) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(wait_us);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    std::atomic<int> n_arrived{0};
+    pool.run(2, [&](size_t, uint32_t) {
+      n_arrived.fetch_add(1);
+      while (n_arrived.load() != 2) std::this_thread::yield();
+    });
+  }
+}
+
+TEST(ThreadPool, a_pool_ends_at_once_awake_or_asleep_used_or_not) {
+  for (int round = 0; round < 20; ++round) {
+    ThreadPool unused(4);
+    ThreadPool used(4);
+    used.run(8, [](size_t, uint32_t) {});
+  }
+  ThreadPool asleep(3);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,67 @@
+#include "tensor/element_type.h"
+
+#include <gtest/gtest.h>
+
+#include "tensor/blocks.h"
+#include "tensor/kv_type.h"
+#include "tensor/tensor_view.h"
+
+namespace kvik {
+namespace {
+
+TEST(ElementType, every_type_is_found_by_its_gguf_id_and_by_its_name) {
+  size_t n_types = 0;
+  for (uint32_t id = 0; id < 64; ++id) {
+    const auto type = element_type_from_gguf(id);
+    if (!type) continue;
+    ++n_types;
+    EXPECT_EQ(traits(*type).gguf_id, id);
+    EXPECT_EQ(element_type_from_name(name_of(*type)), type);
+  }
+  EXPECT_EQ(n_types, 32u);
+}
+
+TEST(ElementType, ids_that_ggml_gave_up_are_unknown) {
+  for (const uint32_t id : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u, 1000u, ~0u}) {
+    EXPECT_EQ(element_type_from_gguf(id), std::nullopt) << id;
+  }
+  for (const char* name : {"", "q4", "Q8_0", "q8_0 "}) {
+    EXPECT_EQ(element_type_from_name(name), std::nullopt) << name;
+  }
+}
+
+TEST(ElementType, block_structs_have_the_size_of_their_traits) {
+  EXPECT_EQ(traits(ElementType::kQ8_0).block_bytes, sizeof(BlockQ8_0));
+  EXPECT_EQ(traits(ElementType::kQ4_0).block_bytes, sizeof(BlockQ4_0));
+  EXPECT_EQ(traits(ElementType::kQ8_0).block_elements, kBlock32);
+}
+
+TEST(TensorShape, bytes_count_whole_blocks_along_the_last_axis) {
+  using Shape = std::vector<uint64_t>;
+  EXPECT_EQ(bytes_of(ElementType::kF32, Shape{3, 5}), 60u);
+  EXPECT_EQ(bytes_of(ElementType::kQ8_0, Shape{3, 64}), 3u * 2 * 34);
+  EXPECT_EQ(bytes_of(ElementType::kQ4_K, Shape{2, 512}), 2u * 2 * 144);
+  EXPECT_EQ(bytes_of(ElementType::kQ8_0, Shape{64, 3}), std::nullopt);
+  EXPECT_EQ(bytes_of(ElementType::kF32, Shape{}), std::nullopt);
+  EXPECT_EQ(bytes_of(ElementType::kF32, Shape{1ULL << 31, 1ULL << 31}), std::nullopt);
+  EXPECT_EQ(bytes_of(ElementType::kF16, Shape{1ULL << 31, 1ULL << 31}), 1ULL << 63);
+}
+
+TEST(TensorShape, a_row_of_a_view_is_whole_blocks) {
+  TensorView view;
+  view.type = ElementType::kQ4_0;
+  view.n_rows = 2;
+  view.n_cols = 96;
+  EXPECT_EQ(view.row_bytes(), 3u * 18);
+  EXPECT_EQ((TensorInfo{"a", ElementType::kF32, {2, 3, 4}, 96}).n_elements(), 24u);
+}
+
+TEST(KvType, every_name_finds_its_type) {
+  for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+    EXPECT_EQ(kv_type_from_name(name_of(type)), type);
+  }
+  EXPECT_EQ(kv_type_from_name("int3"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace kvik
