@@ -20,51 +20,60 @@ namespace kvik {
 struct EngineOptions {
   uint64_t kv_budget_bytes = uint64_t{1} << 30;
   KvType kv_type = KvType::kBF16;
-  uint32_t n_ctx_max = 0;             // 0: as trained
-  uint32_t max_step_tokens = 512;     // rows of one forward pass
-  uint32_t max_running = 64;          // sequences in one batch
-  uint32_t max_queue = 1024;          // waiting requests; more are refused
+  uint32_t n_ctx_max = 0;          // 0: as trained
+  uint32_t max_step_tokens = 512;  // rows of one forward pass
+  uint32_t max_running = 64;       // sequences in one batch
+  uint32_t max_queue = 1024;       // waiting requests; more are refused
 };
 
 // Token ids in, token ids out. Owns model, cache, scheduler and sampler; one thread.
 class Engine {
  public:
   // The backend and the clock are borrowed.
+  // Errors: kInvalidArgument where a budget or context cannot hold anything.
   static Result<std::unique_ptr<Engine>> create(std::unique_ptr<Model> model, Backend& backend,
                                                 const EngineOptions& options, const Clock& clock);
 
-  // Whether the request could ever finish here: kContextLength, kInvalidArgument (ids outside the
-  // vocabulary, an empty prompt), kExhausted (more K and V than the whole budget holds). Any thread.
+  // Whether the request could ever finish here, alone: kContextLength (the context is never more
+  // than the budget holds), kInvalidArgument (ids outside the vocabulary, an empty prompt). Any
+  // thread.
   Result<void> check(const Request& request) const;
 
   // Takes a checked request. Its events come from step() and cancel().
   void submit(RequestId id, Request request, std::shared_ptr<EventSink> sink);
   void cancel(RequestId id);
+  void cancel_all();
 
   // One turn: plan, forward, sample, publish. False where there was nothing to do.
   bool step();
 
   EngineSnapshot snapshot() const;
   const EngineLimits& limits() const { return limits_; }
+  const Model& model() const { return *model_; }
 
  private:
   Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptions& options,
-         const Clock& clock);
+         const EngineLimits& limits, const Clock& clock);
 
   void forward(const StepPlan& plan);
   void publish(const StepPlan& plan);
+  void publish_logits(Sequence& sequence, uint32_t first_position, size_t first_row, size_t n_rows);
   void accept_token(Sequence& sequence, std::span<const float> logits);
   void finish(Sequence& sequence, FinishReason reason);
 
   std::unique_ptr<Model> model_;
   const Clock& clock_;
   EngineLimits limits_;
-  KvCache kv_;
   Decoder decoder_;
+  KvCache kv_;
   Scheduler scheduler_;
   Sampler sampler_;
-  Logits logits_;
   EngineSnapshot counters_;
+
+  // Of the current step; kept so that a step allocates nothing.
+  Logits logits_;
+  std::vector<BatchSequence> batch_;
+  std::vector<std::span<std::byte* const>> page_tables_;
 };
 
 }  // namespace kvik

@@ -8,6 +8,7 @@
 
 #include "engine/engine.h"
 #include "engine/request.h"
+#include "engine/snapshot.h"
 
 namespace kvik {
 
@@ -16,18 +17,18 @@ namespace kvik {
 class EngineThread {
  public:
   explicit EngineThread(std::unique_ptr<Engine> engine);
-  ~EngineThread();  // as stop(), cancelling what runs
+  ~EngineThread();  // cancels what runs
 
-  // Any thread. Errors: kExhausted where the queue is full, kUnavailable when stopping, and those
+  // Any thread. Errors: kExhausted where the queue is full, kUnavailable when draining, and those
   // of Engine::check. The sink is kept until on_finish has returned.
   Result<RequestId> submit(Request request, std::shared_ptr<EventSink> sink);
 
   // Any thread. The request's on_finish(kCancelled) comes within one step. Unknown ids are ignored.
   void cancel(RequestId id);
 
-  // Any thread. No new work is taken; returns when all that runs has finished, or is cancelled
-  // because the time is over.
-  void drain(Duration at_most);
+  // Any thread. No new work is taken; true when all that runs has finished, false where the time
+  // was over first.
+  bool drain(Duration at_most);
 
   // Any thread: the state after the last step.
   EngineSnapshot snapshot() const;
@@ -44,7 +45,7 @@ class EngineThread {
   bool take_messages();
 
   std::unique_ptr<Engine> engine_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards all below
   std::condition_variable wake_;
   std::condition_variable idle_;
   std::vector<Submission> inbox_;
@@ -54,6 +55,10 @@ class EngineThread {
   bool draining_ = false;
   bool stopping_ = false;
   bool is_idle_ = true;
+
+  // Of the engine thread alone: what it took out of the queue.
+  std::vector<Submission> taken_;
+  std::vector<RequestId> taken_cancels_;
   std::thread thread_;
 };
 

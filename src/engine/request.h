@@ -33,8 +33,8 @@ struct Request {
   std::vector<TokenId> prompt;  // at least one
   SamplingParams sampling;
   uint32_t max_tokens = 16;
-  uint32_t min_tokens = 0;            // stop tokens are masked before
-  std::vector<TokenId> stop_tokens;   // end the answer and are not part of it
+  uint32_t min_tokens = 0;             // stop tokens are masked before
+  std::vector<TokenId> stop_tokens;    // end the answer and are not part of it
   std::optional<uint32_t> n_logprobs;  // also report the chosen token's and the n most likely ones'
   enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
@@ -59,7 +59,7 @@ struct Usage {
   uint32_t completion_tokens = 0;
   uint32_t cached_tokens = 0;  // prompt tokens whose K and V were found, not computed
   Duration queue_time{};
-  Duration ttft{};        // submission to the first token
+  Duration ttft{};         // submission to the first token
   Duration decode_time{};  // first token to the last
 };
 

@@ -1,0 +1,194 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/quantity.h"
+
+namespace kvik {
+
+Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
+                                               const EngineOptions& options, const Clock& clock) {
+  const ModelConfig& config = model->config();
+  const size_t page_bytes = backend.page_bytes(model->kv_geometry(options.kv_type));
+  const uint64_t n_pages = options.kv_budget_bytes / page_bytes;
+  if (n_pages == 0 || n_pages > UINT32_MAX / kPageTokens) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a KV budget of {} holds {} pages of {}, expected 1 to {}",
+                            format_bytes(options.kv_budget_bytes), n_pages,
+                            format_bytes(page_bytes), UINT32_MAX / kPageTokens));
+  }
+  const uint64_t kv_tokens = n_pages * kPageTokens;
+  const uint32_t n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train;
+  const EngineLimits limits{
+      .n_ctx_max = static_cast<uint32_t>(std::min<uint64_t>(n_ctx, kv_tokens)),
+      .n_vocab = config.n_vocab,
+      .kv_tokens = kv_tokens,
+      .max_queue = options.max_queue};
+  return std::unique_ptr<Engine>(new Engine(std::move(model), backend, options, limits, clock));
+}
+
+Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptions& options,
+               const EngineLimits& limits, const Clock& clock)
+    : model_(std::move(model)),
+      clock_(clock),
+      limits_(limits),
+      decoder_(*model_, backend, options.kv_type, options.max_step_tokens),
+      kv_(backend.memory(), options.kv_budget_bytes, decoder_.page_bytes()),
+      scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
+                       .max_running = std::min(options.max_running, options.max_step_tokens)}),
+      sampler_(limits.n_vocab) {}
+
+Result<void> Engine::check(const Request& request) const {
+  if (request.prompt.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "the prompt has no tokens, expected at least one",
+                "prompt");
+  }
+  for (const TokenId id : request.prompt) {
+    if (id < limits_.n_vocab) continue;
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the prompt holds token {}, expected ids below {}", id, limits_.n_vocab),
+        "prompt");
+  }
+  const uint64_t n_tokens = request.prompt.size() + uint64_t{request.max_tokens};
+  if (n_tokens > limits_.n_ctx_max) {
+    return fail(ErrorCode::kContextLength,
+                fmt::format("{} prompt tokens and {} to generate make {}, but the context holds {}",
+                            request.prompt.size(), request.max_tokens, n_tokens, limits_.n_ctx_max),
+                "prompt");
+  }
+  return {};
+}
+
+void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> sink) {
+  scheduler_.add(std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now()));
+}
+
+void Engine::cancel(RequestId id) {
+  if (Sequence* sequence = scheduler_.find(id)) finish(*sequence, FinishReason::kCancelled);
+}
+
+void Engine::cancel_all() {
+  while (Sequence* sequence = scheduler_.any()) finish(*sequence, FinishReason::kCancelled);
+}
+
+bool Engine::step() {
+  const StepPlan& plan = scheduler_.plan();
+  if (plan.empty()) return false;
+  const TimePoint begin = clock_.now();
+  forward(plan);
+  publish(plan);
+  ++counters_.steps;
+  counters_.last_step_ms = to_ms(clock_.now() - begin);
+  return true;
+}
+
+void Engine::forward(const StepPlan& plan) {
+  batch_.clear();
+  page_tables_.clear();
+  for (const StepPlan::Entry& entry : plan.entries) {
+    page_tables_.push_back(entry.sequence->table.addresses());
+  }
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const auto& [sequence, n_new] = plan.entries[i];
+    WantLogits want = n_new == sequence->n_pending() ? WantLogits::kLast : WantLogits::kNone;
+    if (sequence->request.logits == Request::Logits::kAll) want = WantLogits::kAll;
+    batch_.push_back({.tokens = std::span(sequence->tokens).subspan(sequence->n_cached, n_new),
+                      .first_position = sequence->n_cached,
+                      .kv = {.groups = std::span(&page_tables_[i], 1)},
+                      .want = want});
+  }
+  decoder_.forward(batch_, logits_);
+}
+
+void Engine::publish(const StepPlan& plan) {
+  size_t row = 0;
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const auto& [sequence, n_new] = plan.entries[i];
+    const uint32_t first_position = sequence->n_cached;
+    const size_t n_rows = batch_[i].want == WantLogits::kAll    ? n_new
+                          : batch_[i].want == WantLogits::kLast ? 1
+                                                                : 0;
+    sequence->n_cached += n_new;
+    const uint32_t n_prompt = sequence->usage.prompt_tokens;
+    if (first_position < n_prompt) {
+      counters_.prompt_tokens += std::min(sequence->n_cached, n_prompt) - first_position;
+    }
+    const size_t first_row = row;
+    row += n_rows;
+    if (sequence->request.logits != Request::Logits::kNone) {
+      const auto first_logits = sequence->n_cached - static_cast<uint32_t>(n_rows);
+      publish_logits(*sequence, first_logits, first_row, n_rows);
+    }
+    if (sequence->n_pending() == 0) accept_token(*sequence, logits_.row(row - 1));
+  }
+}
+
+void Engine::publish_logits(Sequence& sequence, uint32_t first_position, size_t first_row,
+                            size_t n_rows) {
+  for (size_t r = 0; r < n_rows; ++r) {
+    const auto position = first_position + static_cast<uint32_t>(r);
+    if (position < sequence.n_logits_sent) continue;
+    sequence.n_logits_sent = position + 1;
+    sequence.sink->on_logits(position, logits_.row(first_row + r));
+  }
+}
+
+// Picks the token behind a sequence whose tokens all have K and V, and tells its sink.
+void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
+  const Request& request = sequence.request;
+  if (sequence.n_generated() >= request.max_tokens) return finish(sequence, FinishReason::kLength);
+  const bool too_early = sequence.n_generated() < request.min_tokens;
+  const auto token = sampler_.sample(
+      {.logits = logits,
+       .params = request.sampling,
+       .counts = sequence.counts,
+       .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
+       .position = sequence.n_tokens()});
+  if (!token) return finish(sequence, FinishReason::kFailed);
+  if (std::ranges::count(request.stop_tokens, *token) > 0) {
+    return finish(sequence, FinishReason::kStop);
+  }
+  if (sequence.n_generated() == 0) sequence.first_token = clock_.now();
+  sequence.tokens.push_back(*token);
+  sequence.counts.add_answer(*token);
+  ++counters_.generated_tokens;
+
+  TokenEvent event{.id = *token, .chosen = {}, .top = {}};
+  if (request.n_logprobs) {
+    event.chosen = Sampler::logprob_of(logits, *token);
+    event.top = sampler_.top_logprobs(logits, *request.n_logprobs);
+  }
+  sequence.sink->on_token(event);
+  if (request.cache == Request::Cache::kOff) sequence.n_cached = 0;
+  if (sequence.n_generated() == request.max_tokens) finish(sequence, FinishReason::kLength);
+}
+
+// Its pages are free before its sink hears of it.
+void Engine::finish(Sequence& sequence, FinishReason reason) {
+  const TimePoint now = clock_.now();
+  Usage usage = sequence.usage;
+  usage.completion_tokens = sequence.n_generated();
+  if (usage.completion_tokens > 0) {
+    usage.ttft = sequence.first_token - sequence.submitted;
+    usage.decode_time = now - sequence.first_token;
+  }
+  const std::shared_ptr<EventSink> sink = std::move(sequence.sink);
+  scheduler_.remove(sequence);
+  sink->on_finish(reason, usage);
+}
+
+EngineSnapshot Engine::snapshot() const {
+  EngineSnapshot snapshot = counters_;
+  snapshot.n_waiting = scheduler_.n_waiting();
+  snapshot.n_running = scheduler_.n_running();
+  snapshot.preemptions = scheduler_.n_preemptions();
+  snapshot.pages = kv_.counts();
+  snapshot.page_bytes = kv_.page_bytes();
+  return snapshot;
+}
+
+}  // namespace kvik

@@ -1,0 +1,92 @@
+#include "engine/engine_thread.h"
+
+#include <fmt/format.h>
+
+namespace kvik {
+
+EngineThread::EngineThread(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {
+  snapshot_ = engine_->snapshot();
+  thread_ = std::thread([this] { main(); });
+}
+
+EngineThread::~EngineThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = draining_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<EventSink> sink) {
+  TRY(engine_->check(request));
+  RequestId id{};
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
+    const size_t n_queued = inbox_.size() + snapshot_.n_waiting;
+    if (n_queued >= engine_->limits().max_queue) {
+      return fail(ErrorCode::kExhausted,
+                  fmt::format("the queue is full with {} requests; try again later", n_queued));
+    }
+    id = RequestId{next_id_++};
+    inbox_.push_back({id, std::move(request), std::move(sink)});
+    is_idle_ = false;
+  }
+  wake_.notify_one();
+  return id;
+}
+
+void EngineThread::cancel(RequestId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    cancels_.push_back(id);
+  }
+  wake_.notify_one();
+}
+
+bool EngineThread::drain(Duration at_most) {
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  return idle_.wait_for(lock, at_most, [this] { return is_idle_; });
+}
+
+EngineSnapshot EngineThread::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  EngineSnapshot snapshot = snapshot_;
+  snapshot.n_waiting += static_cast<uint32_t>(inbox_.size());
+  return snapshot;
+}
+
+void EngineThread::main() {
+  while (take_messages()) {
+    const bool worked = engine_->step();
+    const EngineSnapshot snapshot = engine_->snapshot();
+    const std::lock_guard lock(mutex_);
+    snapshot_ = snapshot;
+    is_idle_ = !worked && inbox_.empty();
+    if (is_idle_) idle_.notify_all();
+  }
+}
+
+// Waits for something to do, and hands the queue's messages to the engine. False: stop.
+bool EngineThread::take_messages() {
+  bool stop = false;
+  {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock,
+               [this] { return !is_idle_ || !inbox_.empty() || !cancels_.empty() || stopping_; });
+    std::swap(taken_, inbox_);
+    std::swap(taken_cancels_, cancels_);
+    snapshot_.n_waiting += static_cast<uint32_t>(taken_.size());
+    stop = stopping_;
+  }
+  for (Submission& s : taken_) engine_->submit(s.id, std::move(s.request), std::move(s.sink));
+  for (const RequestId id : taken_cancels_) engine_->cancel(id);
+  taken_.clear();
+  taken_cancels_.clear();
+  if (stop) engine_->cancel_all();  // whoever waits is told that no answer will come
+  return !stop;
+}
+
+}  // namespace kvik

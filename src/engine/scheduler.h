@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "engine/sequence.h"
+#include "engine/step_plan.h"
+#include "kv/kv_cache.h"
+
+namespace kvik {
+
+struct SchedulerOptions {
+  uint32_t max_step_tokens = 512;
+  uint32_t max_running = 64;
+};
+
+// Decides what each step computes. Decode first: every sequence that has its prompt computed gets
+// its next token; then prompts, in the order they came, fill the rest of the step's tokens.
+//
+// A sequence is admitted when pages for its whole prompt and one more are free. Where a running one
+// cannot grow, the youngest gives all its pages back and waits at the front of the queue; the
+// oldest always advances, so every sequence ends. Engine thread only.
+class Scheduler {
+ public:
+  Scheduler(KvCache& kv, const SchedulerOptions& options) : kv_(kv), options_(options) {}
+
+  void add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+
+  // The sequences of the next step, each with pages for its new tokens. Empty: nothing to do.
+  const StepPlan& plan();
+
+  Sequence* find(RequestId id);
+  Sequence* any();  // null where there is none
+  // Takes a finished sequence out; its pages are free when this returns.
+  void remove(const Sequence& sequence);
+
+  uint32_t n_waiting() const { return static_cast<uint32_t>(waiting_.size()); }
+  uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
+  uint64_t n_preemptions() const { return n_preemptions_; }
+
+ private:
+  void admit();
+  void plan_decodes();
+  void plan_prompts();
+  bool grow_or_preempt(Sequence& sequence, uint32_t n_tokens);
+
+  KvCache& kv_;
+  SchedulerOptions options_;
+  StepPlan plan_;
+  uint32_t tokens_left_ = 0;  // of the step being planned
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  std::vector<std::unique_ptr<Sequence>> running_;  // oldest first
+  uint64_t n_preemptions_ = 0;
+};
+
+}  // namespace kvik

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/request.h"
+#include "engine/sampler.h"
+#include "kv/page_table.h"
+
+namespace kvik {
+
+// One request on its way: its tokens so far, how many of them have K and V, and the pages that hold
+// them. Engine thread only.
+//
+//   waiting ──admitted──▶ running (prefill, then decode) ──▶ finished
+//      ▲────preempted─────────┘
+struct Sequence {
+  Sequence(RequestId request_id, Request from, std::shared_ptr<EventSink> events, TimePoint now)
+      : id(request_id), request(std::move(from)), sink(std::move(events)), submitted(now) {
+    tokens = request.prompt;
+    tokens.reserve(request.prompt.size() + request.max_tokens);
+    for (const TokenId token : tokens) counts.add_prompt(token);
+    usage.prompt_tokens = static_cast<uint32_t>(tokens.size());
+  }
+
+  RequestId id;
+  Request request;
+  std::shared_ptr<EventSink> sink;
+
+  std::vector<TokenId> tokens;  // prompt, then answer
+  uint32_t n_cached = 0;        // tokens whose K and V are in `table`
+  PageTable table;
+  TokenCounts counts;
+
+  uint32_t n_logits_sent = 0;  // positions handed to on_logits: a preemption repeats none
+
+  TimePoint submitted;
+  TimePoint first_token;
+  Usage usage;
+
+  uint32_t n_tokens() const { return static_cast<uint32_t>(tokens.size()); }
+  uint32_t n_generated() const { return n_tokens() - usage.prompt_tokens; }
+  uint32_t n_pending() const { return n_tokens() - n_cached; }
+  // Only the newest token lacks K and V: the next step makes another.
+  bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
+  // Drops K and V: they are computed again.
+  void forget() {
+    table.clear();
+    n_cached = 0;
+  }
+};
+
+}  // namespace kvik
