@@ -22,6 +22,12 @@ template <class Stored>
 using Widened = std::conditional_t<std::is_floating_point_v<Stored>, double,
                                    std::conditional_t<std::is_signed_v<Stored>, int64_t, uint64_t>>;
 
+// Built in place: g++ 12 takes the move of a temporary variant for a read of what is not there.
+template <class Held, class From>
+Result<Value> made(From&& from) {
+  return Result<Value>(std::in_place, std::in_place_type<Held>, std::forward<From>(from));
+}
+
 std::unexpected<Error> impossible_count(std::string_view key, uint64_t count, size_t bytes_left) {
   return fail(ErrorCode::kCorrupt, fmt::format("key {} is an array of {} values, expected no more "
                                                "than fit the {} bytes that follow",
@@ -38,7 +44,7 @@ Result<bool> to_bool(std::string_view key, std::byte byte) {
 template <class Stored>
 Result<Value> read_number(GgufCursor& in, std::string_view key) {
   TRY_ASSIGN(const auto number, in.number<Stored>({"the value of key", key}));
-  return Value(static_cast<Widened<Stored>>(number));
+  return made<Widened<Stored>>(number);
 }
 
 template <class Stored>
@@ -53,13 +59,13 @@ Result<Value> read_numbers(GgufCursor& in, std::string_view key, uint64_t count)
     std::memcpy(&number, bytes.data() + i * sizeof(Stored), sizeof(Stored));
     numbers[i] = static_cast<Widened<Stored>>(number);
   }
-  return Value(std::move(numbers));
+  return made<std::vector<Widened<Stored>>>(std::move(numbers));
 }
 
 Result<Value> read_bool(GgufCursor& in, std::string_view key) {
   TRY_ASSIGN(const auto bytes, in.take(1, {"the value of key", key}));
   TRY_ASSIGN(const bool value, to_bool(key, bytes[0]));
-  return Value(value);
+  return made<bool>(value);
 }
 
 Result<Value> read_bools(GgufCursor& in, std::string_view key, uint64_t count) {
@@ -71,12 +77,12 @@ Result<Value> read_bools(GgufCursor& in, std::string_view key, uint64_t count) {
     TRY_ASSIGN(const bool value, to_bool(key, byte));
     values.push_back(value);
   }
-  return Value(std::move(values));
+  return made<std::vector<bool>>(std::move(values));
 }
 
 Result<Value> read_string(GgufCursor& in, std::string_view key) {
   TRY_ASSIGN(const auto text, in.string({"the value of key", key}));
-  return Value(std::string(text));
+  return made<std::string>(text);
 }
 
 Result<Value> read_strings(GgufCursor& in, std::string_view key, uint64_t count) {
@@ -89,7 +95,7 @@ Result<Value> read_strings(GgufCursor& in, std::string_view key, uint64_t count)
     TRY_ASSIGN(const auto text, in.string({"the array of key", key}));
     strings.emplace_back(text);
   }
-  return Value(std::move(strings));
+  return made<std::vector<std::string>>(std::move(strings));
 }
 
 Result<Value> read_array(GgufCursor& in, std::string_view key);
