@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -204,6 +205,20 @@ TEST(Gguf, a_mapped_file_reads_the_same_after_a_release) {
   EXPECT_EQ(values_of(**source, "a"), values);
   EXPECT_EQ(values_of(**source, "b"), first);
   EXPECT_EQ((*source)->label(), on_disk.path());
+}
+
+// A file with holes costs its sender nothing, however long it says that it is.
+TEST(Gguf, a_sparse_file_of_gigabytes_does_not_make_us_allocate_them) {
+  GgufWriter file;
+  std::vector<std::byte> payload;
+  GgufWriter::put(payload, uint32_t{0});
+  GgufWriter::put(payload, uint64_t{60} << 30);
+  file.raw_key("holes", GgufWriter::kArrayType, payload);
+  const TemporaryFile on_disk(file.bytes());
+  std::filesystem::resize_file(on_disk.path(), uint64_t{64} << 30);
+  const auto source = open_gguf(on_disk.path());
+  ASSERT_FALSE(source);
+  EXPECT_THAT(source.error().message, ::testing::HasSubstr("'holes'"));
 }
 
 TEST(Gguf, a_path_that_is_no_file_is_named) {
