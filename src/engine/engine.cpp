@@ -159,10 +159,11 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
 
   TokenEvent event{.id = *token, .chosen = {}, .top = {}};
   if (request.n_logprobs) {
-    event.chosen = Sampler::logprob_of(logits, *token);
-    event.top = sampler_.top_logprobs(logits, *request.n_logprobs);
+    event.chosen = logprob_of(logits, *token);
+    event.top = top_logprobs(logits, *request.n_logprobs);
   }
-  sequence.sink->on_token(event);
+  const EventSink::Verdict verdict = sequence.sink->on_token(event);
+  if (verdict == EventSink::Verdict::kStop) return finish(sequence, FinishReason::kStop);
   if (request.cache == Request::Cache::kOff) sequence.n_cached = 0;
   if (sequence.n_generated() == request.max_tokens) finish(sequence, FinishReason::kLength);
 }

@@ -68,7 +68,9 @@ struct Usage {
 class EventSink {
  public:
   virtual ~EventSink() = default;
-  virtual void on_token(const TokenEvent& event) = 0;
+  // kStop ends the answer with this token: the request finishes with FinishReason::kStop at once.
+  enum class Verdict { kContinue, kStop };
+  virtual Verdict on_token(const TokenEvent& event) = 0;
   virtual void on_finish(FinishReason reason, const Usage& usage) = 0;
   // Raw logits after the token at `position`; borrowed for the call.
   virtual void on_logits(uint32_t position, std::span<const float> logits) {

@@ -124,24 +124,23 @@ void Sampler::keep_top_p(float p) {
   }
 }
 
-TokenLogprob Sampler::logprob_of(std::span<const float> logits, TokenId id) {
+TokenLogprob logprob_of(std::span<const float> logits, TokenId id) {
   return {id, static_cast<float>(logits[id] - log_sum_exp(logits))};
 }
 
-std::vector<TokenLogprob> Sampler::top_logprobs(std::span<const float> logits, uint32_t n) {
-  candidates_.clear();
-  for (TokenId id = 0; id < logits.size(); ++id) {
-    if (!std::isnan(logits[id])) candidates_.push_back({id, logits[id]});
-  }
-  const size_t kept = std::min<size_t>(n, candidates_.size());
-  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<ptrdiff_t>(kept),
-                    candidates_.end(), heavier);
+std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n) {
+  std::vector<TokenLogprob> all;
   const double log_sum = log_sum_exp(logits);
-  std::vector<TokenLogprob> top;
-  for (size_t i = 0; i < kept; ++i) {
-    top.push_back({candidates_[i].id, static_cast<float>(candidates_[i].weight - log_sum)});
+  for (TokenId id = 0; id < logits.size(); ++id) {
+    if (std::isnan(logits[id])) continue;
+    all.push_back({id, static_cast<float>(logits[id] - log_sum)});
   }
-  return top;
+  const auto end = all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(n, all.size()));
+  std::partial_sort(all.begin(), end, all.end(), [](const auto& a, const auto& b) {
+    return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;
+  });
+  all.erase(end, all.end());
+  return all;
 }
 
 }  // namespace kvik

@@ -29,6 +29,10 @@ class TokenCounts {
 // batching cannot move it. (SplitMix64's finaliser over the three words, Steele et al. 2014)
 double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position);
 
+// log softmax of raw logits: one token's, and the n most likely ones', most likely first.
+TokenLogprob logprob_of(std::span<const float> logits, TokenId id);
+std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n);
+
 // Picks tokens from logits. Holds scratch only; one thread.
 //
 // Order: bias, penalties, temperature, then of the distribution that leaves min-p, top-k and top-p,
@@ -47,10 +51,6 @@ class Sampler {
 
   // std::nullopt where no logit is a finite number: the weights are broken.
   std::optional<TokenId> sample(const Input& input);
-
-  // log softmax of the raw logits: the picked token's, and the n most likely ones'.
-  static TokenLogprob logprob_of(std::span<const float> logits, TokenId id);
-  std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n);
 
  private:
   void adjust(const Input& input);

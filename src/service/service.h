@@ -29,6 +29,9 @@ class Service final : public ServiceApi {
   EngineSnapshot snapshot() const override { return engine_.snapshot(); }
 
  private:
+  std::vector<TokenId> prompt_ids(const CompletionRequest& request) const;
+  Result<Request> engine_request(const CompletionRequest& request) const;
+
   const Tokenizer& tokenizer_;
   EngineThread& engine_;
   ModelCard card_;

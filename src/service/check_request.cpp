@@ -1,0 +1,108 @@
+#include "service/check_request.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string_view>
+
+namespace kvik {
+namespace {
+
+constexpr uint32_t kMaxChoices = 128;
+constexpr uint32_t kMaxLogprobs = 20;
+constexpr size_t kMaxStops = 16;
+constexpr size_t kMaxStopBytes = 4096;
+constexpr size_t kMaxBiases = 1024;
+constexpr size_t kMaxStopTokens = 1024;
+
+std::unexpected<Error> out_of_range(std::string_view param, double value, std::string_view range) {
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} is {}, expected {}", param, value, range), std::string(param));
+}
+
+// A NaN fails both comparisons.
+bool within(float value, float low, float high) { return value >= low && value <= high; }
+
+Result<void> check_sampling(const SamplingParams& p) {
+  if (!within(p.temperature, 0, 100)) {
+    return out_of_range("temperature", p.temperature, "a number from 0 to 100");
+  }
+  if (!within(p.top_p, 0, 1) || p.top_p == 0) {
+    return out_of_range("top_p", p.top_p, "a number above 0, at most 1");
+  }
+  if (!within(p.min_p, 0, 1)) return out_of_range("min_p", p.min_p, "a number from 0 to 1");
+  if (!within(p.repetition_penalty, 0, 100) || p.repetition_penalty == 0) {
+    return out_of_range("repetition_penalty", p.repetition_penalty,
+                        "a number above 0, at most 100");
+  }
+  if (!within(p.presence_penalty, -2, 2)) {
+    return out_of_range("presence_penalty", p.presence_penalty, "a number from -2 to 2");
+  }
+  if (!within(p.frequency_penalty, -2, 2)) {
+    return out_of_range("frequency_penalty", p.frequency_penalty, "a number from -2 to 2");
+  }
+  return {};
+}
+
+Result<void> check_logit_bias(const SamplingParams& p, uint32_t n_vocab) {
+  if (p.logit_bias.size() > kMaxBiases) {
+    return out_of_range("logit_bias", static_cast<double>(p.logit_bias.size()),
+                        fmt::format("at most {} entries", kMaxBiases));
+  }
+  for (const auto& [id, bias] : p.logit_bias) {
+    if (id >= n_vocab) return out_of_range("logit_bias", id, fmt::format("ids below {}", n_vocab));
+    if (!within(bias, -100, 100)) {
+      return out_of_range("logit_bias", bias, "numbers from -100 to 100");
+    }
+  }
+  return {};
+}
+
+Result<void> check_stops(const CompletionRequest& r, uint32_t n_vocab) {
+  if (r.stop.size() > kMaxStops) {
+    return out_of_range("stop", static_cast<double>(r.stop.size()),
+                        fmt::format("at most {} strings", kMaxStops));
+  }
+  for (const std::string& stop : r.stop) {
+    if (!stop.empty() && stop.size() <= kMaxStopBytes) continue;
+    return out_of_range("stop", static_cast<double>(stop.size()),
+                        fmt::format("strings of 1 to {} bytes", kMaxStopBytes));
+  }
+  if (r.stop_token_ids.size() > kMaxStopTokens) {
+    return out_of_range("stop_token_ids", static_cast<double>(r.stop_token_ids.size()),
+                        fmt::format("at most {} ids", kMaxStopTokens));
+  }
+  for (const TokenId id : r.stop_token_ids) {
+    if (id >= n_vocab) {
+      return out_of_range("stop_token_ids", id, fmt::format("ids below {}", n_vocab));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_request(const CompletionRequest& r, const ModelCard& card) {
+  if (r.model && *r.model != card.id) {
+    return fail(ErrorCode::kNotFound,
+                fmt::format("the model '{}' does not exist; '{}' is served", *r.model, card.id),
+                "model");
+  }
+  TRY(check_sampling(r.sampling));
+  TRY(check_logit_bias(r.sampling, card.n_vocab));
+  TRY(check_stops(r, card.n_vocab));
+  if (r.n < 1 || r.n > kMaxChoices) {
+    return out_of_range("n", r.n, fmt::format("1 to {}", kMaxChoices));
+  }
+  if (r.n_logprobs.value_or(0) > kMaxLogprobs) {
+    return out_of_range("logprobs", *r.n_logprobs, fmt::format("0 to {}", kMaxLogprobs));
+  }
+  if (r.max_tokens == 0 && !r.echo) return out_of_range("max_tokens", 0, "at least 1");
+  if (r.max_tokens && r.min_tokens > *r.max_tokens) {
+    return out_of_range("min_tokens", static_cast<double>(r.min_tokens),
+                        fmt::format("at most max_tokens, {}", *r.max_tokens));
+  }
+  return {};
+}
+
+}  // namespace kvik

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "base/result.h"
+#include "engine/snapshot.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// Whether every value of a request lies where it may (THREATS 14-17): kInvalidArgument naming the
+// field in `param`, the value and what was expected; kNotFound for another model. The prompt is
+// checked when it is tokenized.
+Result<void> check_request(const CompletionRequest& request, const ModelCard& card);
+
+}  // namespace kvik

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "service/service_api.h"
+#include "service/stop_matcher.h"
+#include "text/detokenizer.h"
+
+namespace kvik {
+
+// What the choices of one completion share: where their news go, and how many still run.
+// Engine thread only, but for `abandoned`.
+struct CompletionState {
+  std::shared_ptr<CompletionSink> sink;
+  uint32_t n_running = 0;
+  Usage usage;                          // of all choices together, the prompt counted once
+  std::atomic<bool> abandoned = false;  // nobody listens any more
+};
+
+// Turns one choice's tokens into text: detokenizes, watches for stop strings, and sends chunks of
+// whole characters. Engine thread only.
+class ChoiceStream final : public EventSink {
+ public:
+  struct Options {
+    uint32_t choice = 0;
+    std::vector<std::string> stop;
+    bool return_token_ids = false;
+    bool with_logprobs = false;
+    uint32_t n_top_logprobs = 0;
+    std::vector<TokenId> echoed;  // the prompt, where it is to come first
+  };
+  // The tokenizer outlives this.
+  ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
+
+  Verdict on_token(const TokenEvent& event) override;
+  void on_finish(FinishReason reason, const Usage& usage) override;
+  void on_logits(uint32_t position, std::span<const float> logits) override;
+
+ private:
+  void to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top);
+  void echo_prompt();
+  void send(std::string text, std::optional<FinishReason> finish);
+
+  const Tokenizer& tokenizer_;
+  std::shared_ptr<CompletionState> state_;
+  Options options_;
+  Detokenizer detokenizer_;
+  StopMatcher stops_;
+  CompletionChunk pending_;  // ids and logprobs that wait for their text
+  std::string echo_;         // text of the prompt, until it is sent
+  uint32_t text_bytes_ = 0;  // of all tokens with logprobs so far
+};
+
+}  // namespace kvik

@@ -1,0 +1,123 @@
+#include "service/service.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "service/check_request.h"
+#include "service/choice_stream.h"
+
+namespace kvik {
+namespace {
+
+class RunningCompletion final : public Completion {
+ public:
+  RunningCompletion(EngineThread& engine, std::shared_ptr<CompletionState> state,
+                    uint32_t prompt_tokens)
+      : engine_(engine), state_(std::move(state)), prompt_tokens_(prompt_tokens) {}
+  ~RunningCompletion() override {
+    state_->abandoned = true;
+    for (const RequestId id : ids_) engine_.cancel(id);
+  }
+
+  void add(RequestId id) { ids_.push_back(id); }
+  uint32_t prompt_tokens() const override { return prompt_tokens_; }
+
+ private:
+  EngineThread& engine_;
+  std::shared_ptr<CompletionState> state_;
+  uint32_t prompt_tokens_;
+  std::vector<RequestId> ids_;
+};
+
+uint64_t random_seed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+}  // namespace
+
+Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card)
+    : tokenizer_(tokenizer), engine_(engine), card_(std::move(card)) {}
+
+std::vector<TokenId> Service::tokenize(std::string_view text,
+                                       const TokenizeOptions& options) const {
+  return tokenizer_.tokenize(text, options);
+}
+
+Result<std::string> Service::detokenize(std::span<const TokenId> ids) const {
+  for (const TokenId id : ids) {
+    if (id < tokenizer_.n_vocab()) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("token {} is not in the vocabulary, expected ids below {}", id,
+                            tokenizer_.n_vocab()),
+                "tokens");
+  }
+  return tokenizer_.detokenize(ids, Tokenizer::Special::kShow);
+}
+
+// Special tokens in a completion's prompt are meant; a beginning that the text has already is not
+// put there twice.
+std::vector<TokenId> Service::prompt_ids(const CompletionRequest& request) const {
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt)) return *ids;
+  auto ids = tokenizer_.tokenize(std::get<std::string>(request.prompt),
+                                 {.add_bos = true, .parse_special = true});
+  const auto bos = tokenizer_.bos();
+  if (ids.size() >= 2 && bos == ids[0] && bos == ids[1]) ids.erase(ids.begin());
+  return ids;
+}
+
+Result<Request> Service::engine_request(const CompletionRequest& request) const {
+  Request out;
+  out.prompt = prompt_ids(request);
+  out.sampling = request.sampling;
+  const uint64_t n_ctx = engine_.limits().n_ctx_max;
+  // A prompt must leave room for one token; a longer answer is cut where the context ends.
+  if (out.prompt.size() + (request.max_tokens == 0 ? 0 : 1) > n_ctx) {
+    return fail(
+        ErrorCode::kContextLength,
+        fmt::format("the prompt has {} tokens, but the context holds {}", out.prompt.size(), n_ctx),
+        "prompt");
+  }
+  const uint64_t n_left = n_ctx - out.prompt.size();
+  out.max_tokens = static_cast<uint32_t>(std::min(request.max_tokens.value_or(n_left), n_left));
+  out.min_tokens = static_cast<uint32_t>(std::min<uint64_t>(request.min_tokens, out.max_tokens));
+  out.stop_tokens = request.stop_token_ids;
+  if (!request.ignore_eos) {
+    const auto ends = tokenizer_.end_tokens();
+    out.stop_tokens.insert(out.stop_tokens.end(), ends.begin(), ends.end());
+  }
+  out.n_logprobs = request.n_logprobs;
+  if (request.echo && request.n_logprobs) out.logits = Request::Logits::kAll;
+  out.sampling.seed = request.seed ? *request.seed : random_seed();
+  return out;
+}
+
+Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& request,
+                                                      std::shared_ptr<CompletionSink> sink) {
+  TRY(check_request(request, card_));
+  TRY_ASSIGN(Request to_run, engine_request(request));
+  auto state = std::make_shared<CompletionState>();
+  state->sink = std::move(sink);
+  state->n_running = request.n;
+  auto completion = std::make_unique<RunningCompletion>(
+      engine_, state, static_cast<uint32_t>(to_run.prompt.size()));
+  for (uint32_t choice = 0; choice < request.n; ++choice) {
+    to_run.sampling.choice_index = choice;
+    auto stream = std::make_shared<ChoiceStream>(
+        tokenizer_, state,
+        ChoiceStream::Options{.choice = choice,
+                              .stop = request.stop,
+                              .return_token_ids = request.return_token_ids,
+                              .with_logprobs = request.n_logprobs.has_value(),
+                              .n_top_logprobs = request.n_logprobs.value_or(0),
+                              .echoed = request.echo ? to_run.prompt : std::vector<TokenId>()});
+    // Where one is refused, the handle's end cancels those before it.
+    TRY_ASSIGN(const RequestId id, engine_.submit(to_run, std::move(stream)));
+    completion->add(id);
+  }
+  return completion;
+}
+
+}  // namespace kvik

@@ -1,0 +1,36 @@
+#include "service/stop_matcher.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvik {
+
+std::string StopMatcher::push(std::string_view text) {
+  CHECK(!matched_);
+  held_ += text;
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops_) {
+    const size_t at = held_.find(stop);
+    if (at >= first) continue;
+    first = at;
+    matched_ = stop;
+  }
+  const size_t n_sent = matched_ ? first : held_.size() - suffix_that_may_become_a_stop();
+  std::string out = held_.substr(0, n_sent);
+  held_.erase(0, matched_ ? held_.size() : n_sent);
+  return out;
+}
+
+// Length of the longest suffix of held_ that is a beginning of a stop string.
+size_t StopMatcher::suffix_that_may_become_a_stop() const {
+  size_t longest = 0;
+  for (const std::string& stop : stops_) {
+    for (size_t n = std::min(stop.size() - 1, held_.size()); n > longest; --n) {
+      if (held_.ends_with(std::string_view(stop).substr(0, n))) longest = n;
+    }
+  }
+  return longest;
+}
+
+}  // namespace kvik

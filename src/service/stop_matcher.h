@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kvik {
+
+// Watches a growing text for stop strings, which may span any number of pieces. Holds back what
+// could be the beginning of one, so that no part of a stop string is ever sent.
+class StopMatcher {
+ public:
+  // No stop string is empty.
+  explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+
+  // The text that can be sent now; after a match, what stood before it.
+  std::string push(std::string_view text);
+
+  // What was held back, when no more text comes.
+  std::string finish() { return std::exchange(held_, {}); }
+
+  // The stop string that was found first. No text may be pushed after that.
+  const std::optional<std::string>& matched() const { return matched_; }
+
+ private:
+  size_t suffix_that_may_become_a_stop() const;
+
+  std::vector<std::string> stops_;
+  std::string held_;
+  std::optional<std::string> matched_;
+};
+
+}  // namespace kvik
