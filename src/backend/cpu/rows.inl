@@ -2,6 +2,8 @@
 // The bits of an element do not depend on where in the row it stands: a tail runs the same
 // operations on fewer lanes.
 
+namespace {
+
 // The lanes that a step works on: sixteen, or the n < 16 that a row ends in.
 struct AllLanes {
   F32x16 read(const float* p) const { return load(p); }
@@ -119,6 +121,8 @@ inline void rope_head(float* head, RopePairing pairing, const float* cos, const 
     rope_interleaved(head, cos, sin, n_pairs);
   }
 }
+
+}  // namespace
 
 const RowKernels kRowKernels = {
     .rms_norm = rms_norm_row,

@@ -2,6 +2,7 @@
 #include "backend/cpu/vec_scalar.h"
 
 namespace kvik::cpu::scalar {
-#include "backend/cpu/rows.inl"
 #include "backend/cpu/vec_math.inl"
+
+#include "backend/cpu/rows.inl"
 }  // namespace kvik::cpu::scalar

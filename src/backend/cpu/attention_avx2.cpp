@@ -1,0 +1,14 @@
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/vec_avx2.h"
+
+namespace kvik::cpu::avx2 {
+
+// 6 rows × 1 vector of two registers: 12 sums, 2 of K or V and 1 of Q in 16 registers.
+constexpr uint32_t kTileRows = 6;
+constexpr uint32_t kTileRegisters = 6;
+
+#include "backend/cpu/vec_math.inl"
+
+#include "backend/cpu/attention.inl"
+
+}  // namespace kvik::cpu::avx2

@@ -1,0 +1,14 @@
+#include "backend/cpu/kernels.h"
+#include "backend/cpu/vec_scalar.h"
+
+namespace kvik::cpu::scalar {
+
+// Any tile will do: this is the specification, not a fast path.
+constexpr uint32_t kTileRows = 4;
+constexpr uint32_t kTileRegisters = 4;
+
+#include "backend/cpu/vec_math.inl"
+
+#include "backend/cpu/attention.inl"
+
+}  // namespace kvik::cpu::scalar
