@@ -1,0 +1,325 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "backend/cpu/cpu_memory.h"
+#include "backend/cpu/isa.h"
+#include "backend/cpu/matmul.h"
+#include "base/check.h"
+
+namespace kvik {
+namespace cpu {
+namespace {
+
+// Fewer floats than this are done by the caller sooner than the other threads are woken.
+constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
+// Columns of one item where columns do not depend on each other; a multiple of the lanes.
+constexpr uint32_t kPieceColumns = 4096;
+// Query rows of one attention item.
+constexpr uint32_t kAttentionRows = 16;
+
+uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
+
+bool same_shape(Rows a, Rows b) { return a.n_rows == b.n_rows && a.n_cols == b.n_cols; }
+
+float* row_of(Rows x, size_t row) { return x.data + row * x.stride; }
+
+KvBlockLayout layout_of(const KvGeometry& geometry) { return {geometry.type, geometry.head_dim}; }
+
+// A page: [layers][KV heads] of one head's K and V.
+size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
+  const size_t block = size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
+  return block * layout_of(kv.geometry).head_bytes();
+}
+
+void check_runs(const KvTarget& kv, uint32_t n_rows) {
+  CHECK(kv.layer < kv.geometry.n_layers);
+  for (const KvRun& run : kv.runs) {
+    CHECK(run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
+    CHECK(run.pages.size() * kPageTokens >= size_t{run.first_position} + run.n_rows);
+  }
+}
+
+}  // namespace
+
+// The operations over one instruction set's kernels. An item of work is a row, a strip of output
+// columns, or a KV head's query rows: what an item computes never depends on how many there are.
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const InstructionSet& isa, uint32_t n_threads)
+      : isa_(isa),
+        name_(fmt::format("cpu/{}", isa.name)),
+        pool_(n_threads),
+        matmul_(isa.matmul, memory_, pool_),
+        attention_scratch_(n_threads) {}
+
+  std::string_view name() const override { return name_; }
+  Memory& memory() override { return memory_; }
+  bool can_compute(ElementType type) const override { return can_pack(type); }
+
+  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
+  void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override;
+  void matmul(Rows x, const PackedMatrix& w, Rows out) override;
+  void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
+  void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override;
+  void add(Rows x, Rows y) override;
+  void add_bias(Rows x, const float* bias) override;
+  void scale(Rows x, float factor) override;
+  void soft_cap(Rows x, float cap) override;
+  void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
+  void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
+  size_t page_bytes(const KvGeometry& geometry) const override;
+  void write_kv(const KvTarget& kv, Rows k, Rows v) override;
+  void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override;
+
+ private:
+  struct AttentionItem {
+    uint32_t run, kv_head, first_row, n_rows;  // rows within the run
+  };
+
+  template <class Body>
+  void for_rows(Rows x, const Body& body);
+  template <class Body>
+  void for_pieces(Rows x, const Body& body);
+  void list_attention_items(const KvTarget& kv);
+
+  const InstructionSet& isa_;
+  const std::string name_;
+  CpuMemory memory_;
+  ThreadPool pool_;
+  Matmul matmul_;
+  std::vector<AttentionItem> attention_items_;
+  std::vector<Buffer> attention_scratch_;  // by thread
+};
+
+// body(row) for each row of x, shared out where that pays.
+template <class Body>
+void CpuBackend::for_rows(Rows x, const Body& body) {
+  if (x.n_rows == 1 || size_t{x.n_rows} * x.n_cols < kFloatsWorthSharing) {
+    for (uint32_t row = 0; row < x.n_rows; ++row) body(row);
+  } else {
+    pool_.run(x.n_rows, [&](size_t row, uint32_t) { body(row); });
+  }
+}
+
+// body(row, first column, columns) over all of x, for operations on single elements.
+template <class Body>
+void CpuBackend::for_pieces(Rows x, const Body& body) {
+  const uint32_t per_row = ceil_div(x.n_cols, kPieceColumns);
+  const auto piece = [&](size_t item, uint32_t) {
+    const uint32_t first = static_cast<uint32_t>(item % per_row) * kPieceColumns;
+    body(item / per_row, first, std::min(kPieceColumns, x.n_cols - first));
+  };
+  const size_t n_items = size_t{x.n_rows} * per_row;
+  if (size_t{x.n_rows} * x.n_cols < kFloatsWorthSharing) {
+    for (size_t item = 0; item < n_items; ++item) piece(item, 0);
+  } else {
+    pool_.run(n_items, piece);
+  }
+}
+
+Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorView> stacked) {
+  CHECK(!stacked.empty());
+  for (const TensorView& source : stacked) {
+    const ElementTraits& t = traits(source.type);
+    if (!can_pack(source.type)) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("{} weights cannot be computed with on the CPU", t.name));
+    }
+    if (source.n_cols == 0 || source.n_cols % t.block_elements != 0 || source.n_cols >> 31 != 0) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("a {} matrix of {} columns: expected whole blocks of {}", t.name,
+                              source.n_cols, t.block_elements));
+    }
+    if (source.n_rows >> 31 != 0) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("a matrix of {} rows: expected fewer than 2^31", source.n_rows));
+    }
+  }
+  return std::make_unique<CpuPackedMatrix>(stacked, memory_, pool_);
+}
+
+void CpuBackend::embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) {
+  const auto& packed = static_cast<const CpuPackedMatrix&>(table);
+  CHECK(out.n_rows == tokens.size() && out.n_cols == packed.n_cols());
+  for_rows(out, [&](size_t row) { packed.unpack_row(tokens[row], row_of(out, row)); });
+}
+
+void CpuBackend::matmul(Rows x, const PackedMatrix& w, Rows out) {
+  matmul_.run(x, static_cast<const CpuPackedMatrix&>(w), out, MatmulInto::kOverwrite);
+}
+
+void CpuBackend::matmul_add(Rows x, const PackedMatrix& w, Rows out) {
+  matmul_.run(x, static_cast<const CpuPackedMatrix&>(w), out, MatmulInto::kAdd);
+}
+
+void CpuBackend::rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) {
+  CHECK(same_shape(x, out) && weight_size > 0 && x.n_cols % weight_size == 0);
+  for_rows(x, [&](size_t row) {
+    for (uint32_t first = 0; first < x.n_cols; first += weight_size) {
+      isa_.rows.rms_norm(row_of(x, row) + first, weight, weight_size, eps,
+                         row_of(out, row) + first);
+    }
+  });
+}
+
+void CpuBackend::add(Rows x, Rows y) {
+  CHECK(same_shape(x, y));
+  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
+    isa_.rows.add(row_of(x, row) + first, row_of(y, row) + first, n);
+  });
+}
+
+void CpuBackend::add_bias(Rows x, const float* bias) {
+  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
+    isa_.rows.add(row_of(x, row) + first, bias + first, n);
+  });
+}
+
+void CpuBackend::scale(Rows x, float factor) {
+  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
+    isa_.rows.scale(row_of(x, row) + first, n, factor);
+  });
+}
+
+void CpuBackend::soft_cap(Rows x, float cap) {
+  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
+    isa_.rows.soft_cap(row_of(x, row) + first, n, cap);
+  });
+}
+
+void CpuBackend::gated_activation(Activation activation, Rows gate, Rows up, Rows out) {
+  CHECK(same_shape(gate, up) && same_shape(gate, out));
+  for_pieces(gate, [&](size_t row, uint32_t first, uint32_t n) {
+    isa_.rows.gated_activation(activation, row_of(gate, row) + first, row_of(up, row) + first, n,
+                               row_of(out, row) + first);
+  });
+}
+
+void CpuBackend::rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) {
+  CHECK(head_dim > 0 && x.n_cols % head_dim == 0 && 2 * angles.n_pairs <= head_dim);
+  for_rows(x, [&](size_t row) {
+    const float* cos = angles.cos + row * angles.n_pairs;
+    const float* sin = angles.sin + row * angles.n_pairs;
+    for (uint32_t first = 0; first < x.n_cols; first += head_dim) {
+      isa_.rows.rope(row_of(x, row) + first, pairing, cos, sin, angles.n_pairs);
+    }
+  });
+}
+
+size_t CpuBackend::page_bytes(const KvGeometry& geometry) const {
+  return size_t{geometry.n_layers} * geometry.n_kv_heads * layout_of(geometry).head_bytes();
+}
+
+void CpuBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
+  const uint32_t head_dim = kv.geometry.head_dim;
+  CHECK(same_shape(k, v) && k.n_cols == kv.geometry.n_kv_heads * head_dim);
+  check_runs(kv, k.n_rows);
+  const KvBlockLayout layout = layout_of(kv.geometry);
+  for (const KvRun& run : kv.runs) {
+    const Rows keys = k.slice(run.first_row, run.n_rows);
+    const Rows values = v.slice(run.first_row, run.n_rows);
+    for_rows(keys, [&](size_t row) {
+      const size_t token = run.first_position + row;
+      for (uint32_t head = 0; head < kv.geometry.n_kv_heads; ++head) {
+        std::byte* block = run.pages[token / kPageTokens] + block_offset(kv, head);
+        isa_.attention.write_token(layout, block, token % kPageTokens,
+                                   row_of(keys, row) + head * head_dim,
+                                   row_of(values, row) + head * head_dim);
+      }
+    });
+  }
+}
+
+// The last rows of a run look back furthest: they come first, so that no thread ends alone on one.
+void CpuBackend::list_attention_items(const KvTarget& kv) {
+  attention_items_.clear();
+  for (uint32_t run = 0; run < kv.runs.size(); ++run) {
+    const uint32_t n_rows = kv.runs[run].n_rows;
+    for (uint32_t block = ceil_div(n_rows, kAttentionRows); block-- > 0;) {
+      const uint32_t first = block * kAttentionRows;
+      for (uint32_t head = 0; head < kv.geometry.n_kv_heads; ++head) {
+        attention_items_.push_back({run, head, first, std::min(kAttentionRows, n_rows - first)});
+      }
+    }
+  }
+}
+
+void CpuBackend::attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
+  const uint32_t head_dim = kv.geometry.head_dim;
+  CHECK(same_shape(q, out) && q.n_cols == shape.n_heads * head_dim);
+  CHECK(kv.geometry.n_kv_heads > 0 && shape.n_heads % kv.geometry.n_kv_heads == 0);
+  check_runs(kv, q.n_rows);
+  const uint32_t group = shape.n_heads / kv.geometry.n_kv_heads;
+  const size_t scratch = isa_.attention.scratch_floats(head_dim, group) * sizeof(float);
+  for (Buffer& buffer : attention_scratch_) {
+    if (buffer.size() < scratch) buffer = memory_.allocate(scratch);
+  }
+  list_attention_items(kv);
+  pool_.run(attention_items_.size(), [&](size_t index, uint32_t thread) {
+    const AttentionItem& item = attention_items_[index];
+    const KvRun& run = kv.runs[item.run];
+    const size_t row = run.first_row + item.first_row;
+    const size_t column = size_t{item.kv_head} * group * head_dim;
+    isa_.attention.attend({
+        .layout = layout_of(kv.geometry),
+        .block_offset = block_offset(kv, item.kv_head),
+        .pages = run.pages.data(),
+        .first_position = run.first_position + item.first_row,
+        .n_rows = item.n_rows,
+        .group = group,
+        .q = row_of(q, row) + column,
+        .q_stride = q.stride,
+        .out = row_of(out, row) + column,
+        .out_stride = out.stride,
+        .scale = shape.scale,
+        .soft_cap = shape.soft_cap,
+        .window = shape.window,
+        .scratch = attention_scratch_[thread].floats(),
+    });
+  });
+}
+
+}  // namespace cpu
+
+namespace {
+
+constexpr uint32_t kMaxThreads = 1024;
+
+uint32_t usable_processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+std::vector<std::string_view> cpu_isa_names() {
+  std::vector<std::string_view> names;
+  for (const cpu::InstructionSet& isa : cpu::instruction_sets()) {
+    if (isa.runs_here()) names.push_back(isa.name);
+  }
+  return names;
+}
+
+Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& options) {
+  if (options.n_threads > kMaxThreads) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} threads: expected at most {}", options.n_threads, kMaxThreads));
+  }
+  const cpu::InstructionSet* isa = cpu::find_instruction_set(options.isa);
+  if (!isa) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("instruction set \"{}\": this machine has {}", options.isa,
+                            fmt::join(cpu_isa_names(), ", ")));
+  }
+  const uint32_t n_threads =
+      options.n_threads > 0 ? options.n_threads : std::min(usable_processors(), kMaxThreads);
+  return std::make_unique<cpu::CpuBackend>(*isa, n_threads);
+}
+
+}  // namespace kvik

@@ -1,0 +1,66 @@
+#include "backend/cpu/cpu_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace kvik::cpu {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kVectorBytes = 64;
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Whole huge pages, aligned to them: maps one more than needed and gives back both ends.
+std::byte* map_zero_pages(size_t bytes) {
+  const size_t wanted = bytes + kHugePage;
+  void* mapped = mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  CHECK(mapped != MAP_FAILED);
+  auto* begin = static_cast<std::byte*>(mapped);
+  const size_t head = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (head > 0) munmap(begin, head);
+  if (head < kHugePage) munmap(begin + head + bytes, kHugePage - head);
+  madvise(begin + head, bytes, MADV_HUGEPAGE);  // advice: a kernel without it is as right, slower
+  return begin + head;
+}
+
+}  // namespace
+
+Buffer CpuMemory::allocate(size_t bytes) {
+  if (bytes == 0) return {};
+  CHECK(bytes < (size_t{1} << 47));
+  if (bytes >= kHugePage) return Buffer(*this, map_zero_pages(round_up(bytes, kHugePage)), bytes);
+  const size_t rounded = round_up(bytes, kVectorBytes);
+  void* data = std::aligned_alloc(kVectorBytes, rounded);
+  CHECK(data != nullptr);
+  std::memset(data, 0, rounded);
+  return Buffer(*this, static_cast<std::byte*>(data), bytes);
+}
+
+void CpuMemory::copy_in(std::byte* destination, std::span<const std::byte> host) {
+  if (!host.empty()) std::memcpy(destination, host.data(), host.size());
+}
+
+void CpuMemory::copy_out(std::span<std::byte> host, const std::byte* source) {
+  if (!host.empty()) std::memcpy(host.data(), source, host.size());
+}
+
+void CpuMemory::clear(std::byte* destination, size_t bytes) {
+  if (bytes > 0) std::memset(destination, 0, bytes);
+}
+
+void CpuMemory::free(std::byte* data, size_t bytes) {
+  if (bytes >= kHugePage) {
+    munmap(data, round_up(bytes, kHugePage));
+  } else {
+    std::free(data);
+  }
+}
+
+}  // namespace kvik::cpu

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "backend/cpu/vec_scalar.h"
+
+// Sums of products of small integers: the specification of dot_avx2.h and dot_avx512.h.
+//
+// A block is 32 k of 16 columns, in groups of 4 k: a column's four weights lie side by side in its
+// lane. A kernel goes through the groups in `kSteps` steps, in any order, for integer sums are
+// exact:
+//   Sums s = begin(offset); for each step: s = add(s, load(block, step), broadcast(x of
+//   group_of(step))); I32x16 sum = end(s, offset);
+// where offset = −kOffset · Σ x, since the weights are stored with kOffset added.
+namespace kvik::cpu::scalar {
+
+struct Levels4 {  // four activations
+  int8_t level[4];
+};
+inline Levels4 broadcast_levels(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
+
+// Four unsigned weights per lane, times four activations, added to the lane.
+struct UnsignedSums {
+  static constexpr uint32_t kSteps = 8;
+  struct Weights {
+    uint8_t weight[kLanes][4];
+  };
+  using Sums = I32x16;
+  static Sums begin(int32_t offset) {
+    Sums s;
+    for (uint32_t i = 0; i < kLanes; ++i) s.lane[i] = offset;
+    return s;
+  }
+  static Sums add(Sums s, const Weights& w, Levels4 x) {
+    for (uint32_t i = 0; i < kLanes; ++i) {
+      for (uint32_t j = 0; j < 4; ++j) s.lane[i] += w.weight[i][j] * x.level[j];
+    }
+    return s;
+  }
+  static I32x16 end(Sums s, int32_t) { return s; }
+};
+
+// [8 groups][16 columns][4] bytes, quant + 128.
+struct DotQ8 : UnsignedSums {
+  static constexpr uint32_t kBlockBytes = 512;
+  static constexpr uint32_t kOffset = 128;
+  static constexpr uint32_t group_of(uint32_t step) { return step; }
+  static Weights load(const uint8_t* block, uint32_t step) {
+    Weights w;
+    for (uint32_t i = 0; i < 64; ++i) w.weight[i / 4][i % 4] = block[64 * step + i];
+    return w;
+  }
+};
+
+// [4][16 columns][4] bytes: byte j of group g holds group g in its low half, g + 4 in its high one.
+struct DotQ4 : UnsignedSums {
+  static constexpr uint32_t kBlockBytes = 256;
+  static constexpr uint32_t kOffset = 8;
+  static constexpr uint32_t group_of(uint32_t step) { return step / 2 + 4 * (step % 2); }
+  static Weights load(const uint8_t* block, uint32_t step) {
+    Weights w;
+    const uint32_t shift = 4 * (step % 2);
+    for (uint32_t i = 0; i < 64; ++i) {
+      w.weight[i / 4][i % 4] = (block[64 * (step / 2) + i] >> shift) & 15;
+    }
+    return w;
+  }
+};
+
+}  // namespace kvik::cpu::scalar

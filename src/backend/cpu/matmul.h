@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "backend/cpu/packed_matrix.h"
+
+namespace kvik::cpu {
+
+enum class MatmulInto { kOverwrite, kAdd };
+
+// Spreads a matrix product over the threads. Owns the packed activations and the sums in between;
+// both grow to the largest product seen and are never given back.
+class Matmul {
+ public:
+  Matmul(const MatmulKernels& kernels, Memory& memory, ThreadPool& pool);
+
+  // out = x · wᵀ, or out += x · wᵀ. x: [M, K], w: [N, K], out: [M, N]
+  void run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into);
+
+ private:
+  struct Strip;  // one item of work: some panels of one part, for one block of rows
+
+  const WeightKernels& kernels_of(ElementType type) const;
+  void pack_activations(Rows x, ActivationFormat format);
+  void multiply(const Strip& strip, uint32_t thread);
+
+  const MatmulKernels& kernels_;
+  Memory& memory_;
+  ThreadPool& pool_;
+  Buffer activations_[kNumActivationFormats];
+  std::vector<Buffer> sums_;  // by thread
+};
+
+}  // namespace kvik::cpu

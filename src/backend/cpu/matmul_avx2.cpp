@@ -1,0 +1,15 @@
+#include "backend/cpu/dot_avx2.h"
+#include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/vec_avx2.h"
+
+namespace kvik::cpu::avx2 {
+
+// Register tiles and the parts of k that stay in the first-level cache, in units of the kernels.
+struct Tiles {
+  static constexpr uint32_t kQuantPanels = 1, kQuantRows = 3, kQuantUnitsInL1 = 16;
+  static constexpr uint32_t kFloatPanels = 1, kFloatRows = 6, kFloatUnitsInL1 = 128;
+};
+
+#include "backend/cpu/matmul.inl"
+
+}  // namespace kvik::cpu::avx2

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// The matrix products of the CPU backend, one table per instruction set.
+//
+// Weights lie in panels of 16 output columns over all of k (packed_matrix.h), so that columns sit
+// in lanes and an output element is one chain of additions in ascending k, in one lane. Activations
+// are packed too, in tiles of a few rows whose values lie side by side, so that a kernel walks
+// through memory in one direction; the strides of whole rows, powers of two mostly, would fall into
+// the same few sets of the first-level cache.
+//
+// The arithmetic of one output element, the same bits for any number of rows and all tables:
+//   f32, f16, bf16: sum = fma(x[k], w[k], sum), from sum = 0
+//   q8_0, q4_0:     sum = fma(float(Σ quant · level), w_scale · x_scale, sum) for each block of 32,
+//                   where x ≈ x_scale · level; the sum inside a block is one of integers
+// The bf16 kernel of avx512bf16 alone rounds x to bf16 and adds the products of k, k + 1 by
+// vdpbf16ps.
+namespace kvik::cpu {
+
+inline constexpr uint32_t kPanelColumns = 16;
+inline constexpr uint32_t kActivationBlock = 32;  // activations that share one scale
+
+inline constexpr uint32_t kScratchFloatsPerRow = 64;
+
+// What a kernel wants its activations packed as. A tile of r rows lies as
+//   kF32:  [k][r] float
+//   kBF16: [k / 2][r][2] bf16, an odd k padded with zero
+//   kInt8: for each block of 32: [8][r][4] int8 levels, [r] float scales, then [r] int32 −8 · Σ
+//          levels and [r] int32 −128 · Σ levels, which undo the offsets of unsigned weights
+enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8 };
+inline constexpr uint32_t kNumActivationFormats = 3;
+
+struct ActivationTile {
+  const float* x;  // row r begins at x + r · stride
+  size_t stride;
+  uint32_t n_rows;  // ≤ tile_rows
+  uint32_t k;
+  std::byte* out;  // n_rows · row_bytes(k)
+};
+
+struct ActivationKernels {
+  uint32_t tile_rows;
+  size_t (*row_bytes)(uint32_t k);
+  void (*pack)(const ActivationTile& tile);
+};
+
+// out[m][n] = Σ x · w, or out[m][n] += Σ x · w, for some panels and all packed rows.
+struct MultiplyTask {
+  const std::byte* weights;  // panel p begins at weights + p · panel_bytes
+  size_t panel_bytes;
+  uint32_t n_panels;
+  uint32_t k;
+  const std::byte* x;  // tiles of tile_rows rows, the last of what is left
+  uint32_t n_rows;
+  float* out;  // the first panel's first column
+  size_t out_stride;
+  uint32_t n_columns;  // ≤ 16 · n_panels
+  bool accumulate;
+  float* scratch;  // n_rows · kScratchFloatsPerRow of this thread's own, aligned to 64 bytes
+};
+
+struct WeightKernels {
+  ActivationFormat format;
+  void (*multiply)(const MultiplyTask& task);
+};
+
+struct MatmulKernels {
+  ActivationKernels activations[kNumActivationFormats];  // by ActivationFormat
+  WeightKernels f32, f16, bf16, q8_0, q4_0;
+};
+
+namespace scalar {
+extern const MatmulKernels kMatmulKernels;
+}  // namespace scalar
+namespace avx2 {
+extern const MatmulKernels kMatmulKernels;
+}  // namespace avx2
+namespace avx512 {
+extern const MatmulKernels kMatmulKernels;
+}  // namespace avx512
+namespace avx512bf16 {  // the rest of the table is that of avx512
+extern const ActivationKernels kBf16Activations;
+extern const WeightKernels kBf16Weights;
+}  // namespace avx512bf16
+
+}  // namespace kvik::cpu

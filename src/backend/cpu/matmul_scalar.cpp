@@ -1,0 +1,15 @@
+#include "backend/cpu/dot_scalar.h"
+#include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/vec_scalar.h"
+
+namespace kvik::cpu::scalar {
+
+// Register tiles and the parts of k that stay in the first-level cache, in units of the kernels.
+struct Tiles {
+  static constexpr uint32_t kQuantPanels = 1, kQuantRows = 2, kQuantUnitsInL1 = 8;
+  static constexpr uint32_t kFloatPanels = 1, kFloatRows = 2, kFloatUnitsInL1 = 64;
+};
+
+#include "backend/cpu/matmul.inl"
+
+}  // namespace kvik::cpu::scalar
