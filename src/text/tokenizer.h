@@ -14,15 +14,15 @@
 namespace kvik {
 
 struct TokenizeOptions {
-  bool add_bos = true;         // only where the vocabulary asks for one
+  bool add_bos = true;         // and EOS: each only where the vocabulary asks for it
   bool parse_special = false;  // false: the text of a special token is plain text (THREATS 20)
 };
 
 enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
 // Text → ids and back, for one vocabulary. Immutable after loading: any thread.
-// tokenize() is linear (times a logarithm) in the text's length, whatever the text (THREATS 19), and
-// takes any bytes: what is not UTF-8 is tokenized byte for byte.
+// tokenize() is linear (times a logarithm) in the text's length, whatever the text (THREATS 19),
+// and takes any bytes: what is not UTF-8 is tokenized byte for byte.
 class Tokenizer {
  public:
   // Reads tokenizer.ggml.*: models "gpt2" (byte-level BPE) and "llama" (SentencePiece BPE with byte

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace kvik {
+
+inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";  // U+FFFD
+
+// One step through bytes that claim to be UTF-8.
+struct Utf8Step {
+  enum class Kind : uint8_t {
+    kValid,       // code_point, in n_bytes
+    kInvalid,     // n_bytes that no character begins with: one U+FFFD in decoded text
+    kIncomplete,  // the text ends in these n_bytes, and more could still make them a character
+  };
+  Kind kind;
+  uint8_t n_bytes;
+  char32_t code_point;  // of kValid only
+};
+
+// The step at `at` < text.size(). Invalid bytes are grouped into maximal subparts, as browsers do
+// (WHATWG Encoding, "UTF-8 decoder"; Unicode 15, table 3-7).
+Utf8Step next_utf8(std::string_view text, size_t at);
+
+}  // namespace kvik

@@ -1,0 +1,208 @@
+#include "text/vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "text/end_tokens.h"
+
+namespace kvik {
+namespace {
+
+constexpr size_t kMaxTokens = size_t{1} << 24;
+constexpr const char* kTokensKey = "tokenizer.ggml.tokens";
+constexpr const char* kKindsKey = "tokenizer.ggml.token_type";
+constexpr const char* kScoresKey = "tokenizer.ggml.scores";
+
+// The file counts kinds from 1 in the order of TokenKind (llama.h, llama_token_type).
+constexpr std::array<TokenKind, 6> kKinds = {TokenKind::kNormal,  TokenKind::kUnknown,
+                                             TokenKind::kControl, TokenKind::kUserDefined,
+                                             TokenKind::kUnused,  TokenKind::kByte};
+
+std::unexpected<Error> corrupt(std::string message) {
+  return fail(ErrorCode::kCorrupt, std::move(message));
+}
+
+std::unexpected<Error> wrong_length(std::string_view key, size_t n, size_t n_vocab) {
+  return corrupt(fmt::format("metadata key '{}' has {} values, expected one for each of {} tokens",
+                             key, n, n_vocab));
+}
+
+Result<void> read_texts(const Metadata& metadata, Vocabulary& vocabulary) {
+  TRY_ASSIGN(const std::vector<std::string>* texts, metadata.get_strings(kTokensKey));
+  if (!texts || texts->empty()) {
+    return corrupt(fmt::format("metadata key '{}' is {}, expected the vocabulary", kTokensKey,
+                               texts ? "empty" : "missing"));
+  }
+  if (texts->size() > kMaxTokens) {
+    return corrupt(fmt::format("metadata key '{}' has {} tokens, expected at most {}", kTokensKey,
+                               texts->size(), kMaxTokens));
+  }
+  vocabulary.texts = *texts;
+  vocabulary.ids.reserve(texts->size());
+  for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
+    const std::string& text = vocabulary.texts[id];
+    if (text.empty()) continue;  // padding of some converters; stands for nothing
+    const auto [it, is_new] = vocabulary.ids.emplace(text, id);
+    if (!is_new) {
+      return corrupt(fmt::format("metadata key '{}' has the token '{}' twice, as {} and {}",
+                                 kTokensKey, text, it->second, id));
+    }
+  }
+  return {};
+}
+
+Result<void> read_kinds(const Metadata& metadata, Vocabulary& vocabulary) {
+  vocabulary.kinds.assign(vocabulary.n_vocab(), TokenKind::kNormal);
+  TRY_ASSIGN(const std::optional<std::vector<int64_t>> kinds, metadata.get_ints(kKindsKey));
+  if (!kinds) return {};
+  if (kinds->size() != vocabulary.n_vocab()) {
+    return wrong_length(kKindsKey, kinds->size(), vocabulary.n_vocab());
+  }
+  for (size_t id = 0; id < kinds->size(); ++id) {
+    const int64_t kind = (*kinds)[id];
+    if (kind < 1 || kind > static_cast<int64_t>(kKinds.size())) {
+      return corrupt(fmt::format("metadata key '{}' is {} for token {}, expected 1 to {}",
+                                 kKindsKey, kind, id, kKinds.size()));
+    }
+    vocabulary.kinds[id] = kKinds[kind - 1];
+    const std::string& text = vocabulary.texts[id];
+    if (vocabulary.kinds[id] == TokenKind::kByte && !parse_byte_token(text)) {
+      return corrupt(
+          fmt::format("metadata key '{}' has the byte token '{}', expected <0x00> to "
+                      "<0xFF>",
+                      kTokensKey, text));
+    }
+  }
+  return {};
+}
+
+Result<void> read_scores(const Metadata& metadata, Vocabulary& vocabulary) {
+  vocabulary.scores.assign(vocabulary.n_vocab(), 0.0f);
+  TRY_ASSIGN(const std::vector<double>* scores, metadata.get_floats(kScoresKey));
+  if (!scores) return {};
+  if (scores->size() != vocabulary.n_vocab()) {
+    return wrong_length(kScoresKey, scores->size(), vocabulary.n_vocab());
+  }
+  for (size_t id = 0; id < scores->size(); ++id) {
+    if (std::isnan((*scores)[id])) {
+      return corrupt(
+          fmt::format("metadata key '{}' is NaN for token {}, expected a number", kScoresKey, id));
+    }
+    vocabulary.scores[id] = static_cast<float>((*scores)[id]);
+  }
+  return {};
+}
+
+// The id under `key`, else the default where the vocabulary has a special token there.
+Result<std::optional<TokenId>> read_special(const Metadata& metadata, std::string_view key,
+                                            const Vocabulary& vocabulary,
+                                            std::optional<TokenId> otherwise) {
+  TRY_ASSIGN(const std::optional<uint64_t> id, metadata.get_uint(key));
+  if (!id) {
+    const bool is_special = otherwise && *otherwise < vocabulary.n_vocab() &&
+                            (vocabulary.kinds[*otherwise] == TokenKind::kControl ||
+                             vocabulary.kinds[*otherwise] == TokenKind::kUnknown);
+    return is_special ? otherwise : std::nullopt;
+  }
+  if (*id >= vocabulary.n_vocab()) {
+    return corrupt(fmt::format("metadata key '{}' is {}, expected a token below {}", key, *id,
+                               vocabulary.n_vocab()));
+  }
+  return std::optional(static_cast<TokenId>(*id));
+}
+
+// Files leave control tokens marked as other kinds now and then, where plain text could become
+// them.
+void mark_as_control(Vocabulary& vocabulary, std::optional<TokenId> id) {
+  if (id && vocabulary.kinds[*id] != TokenKind::kUnknown) {
+    vocabulary.kinds[*id] = TokenKind::kControl;
+  }
+}
+
+Result<void> read_special_tokens(const Metadata& metadata, const VocabularyDefaults& defaults,
+                                 Vocabulary& vocabulary) {
+  const auto special = [&](std::string_view key, std::optional<TokenId> otherwise) {
+    return read_special(metadata, key, vocabulary, otherwise);
+  };
+  TRY_ASSIGN(vocabulary.bos, special("tokenizer.ggml.bos_token_id", defaults.bos));
+  TRY_ASSIGN(vocabulary.eos, special("tokenizer.ggml.eos_token_id", defaults.eos));
+  TRY_ASSIGN(vocabulary.unknown, special("tokenizer.ggml.unknown_token_id", defaults.unknown));
+  TRY_ASSIGN(const auto eot, special("tokenizer.ggml.eot_token_id", std::nullopt));
+  TRY_ASSIGN(const auto eom, special("tokenizer.ggml.eom_token_id", std::nullopt));
+  for (const auto& id : {vocabulary.bos, vocabulary.eos, eot, eom}) mark_as_control(vocabulary, id);
+
+  TRY_ASSIGN(const auto adds_bos, metadata.get_bool("tokenizer.ggml.add_bos_token"));
+  TRY_ASSIGN(const auto adds_eos, metadata.get_bool("tokenizer.ggml.add_eos_token"));
+  if (adds_bos.value_or(false) && !vocabulary.bos) {
+    return corrupt(
+        "metadata key 'tokenizer.ggml.bos_token_id' is missing, expected since "
+        "'tokenizer.ggml.add_bos_token' is true");
+  }
+  if (adds_eos.value_or(false) && !vocabulary.eos) {
+    return corrupt(
+        "metadata key 'tokenizer.ggml.eos_token_id' is missing, expected since "
+        "'tokenizer.ggml.add_eos_token' is true");
+  }
+  vocabulary.adds_bos = adds_bos.value_or(defaults.adds_bos) && vocabulary.bos;
+  vocabulary.adds_eos = adds_eos.value_or(false);
+  vocabulary.end_tokens = find_end_tokens(vocabulary, {vocabulary.eos, eot, eom});
+  return {};
+}
+
+// No key of GGUF says that a special token eats the blanks after it; llama.cpp goes by the name
+// too.
+Result<bool> is_phi3(const Metadata& metadata) {
+  TRY_ASSIGN(const std::optional<std::string> name, metadata.get_string("general.name"));
+  std::string lower = name.value_or("");
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower.find("phi3") != std::string::npos || lower.find("phi-3") != std::string::npos;
+}
+
+}  // namespace
+
+std::optional<TokenId> Vocabulary::find(std::string_view text) const {
+  const auto it = ids.find(text);
+  return it == ids.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::optional<TokenId> Vocabulary::find_plain(std::string_view text) const {
+  const std::optional<TokenId> id = find(text);
+  if (!id) return std::nullopt;
+  const bool is_plain = kinds[*id] == TokenKind::kNormal || kinds[*id] == TokenKind::kUserDefined;
+  return is_plain ? id : std::nullopt;
+}
+
+Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDefaults& defaults) {
+  Vocabulary vocabulary;
+  TRY(read_texts(metadata, vocabulary));
+  TRY(read_kinds(metadata, vocabulary));
+  TRY(read_scores(metadata, vocabulary));
+  TRY(read_special_tokens(metadata, defaults, vocabulary));
+  TRY_ASSIGN(vocabulary.special_tokens_eat_blanks, is_phi3(metadata));
+  return vocabulary;
+}
+
+std::optional<uint8_t> parse_byte_token(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return std::nullopt;
+  uint8_t byte = 0;
+  const char* digits_end = text.data() + 5;
+  const auto [end, error] = std::from_chars(text.data() + 3, digits_end, byte, 16);
+  if (error != std::errc() || end != digits_end) return std::nullopt;
+  return byte;
+}
+
+std::string group_digits(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3;) {
+    at -= 3;
+    digits.insert(at, 1, ',');
+  }
+  return digits;
+}
+
+}  // namespace kvik

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/metadata.h"
+#include "base/result.h"
+#include "base/token_id.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// What a file may leave unsaid about its special tokens.
+struct VocabularyDefaults {
+  std::optional<TokenId> bos;
+  std::optional<TokenId> eos;
+  std::optional<TokenId> unknown;
+  bool adds_bos;
+};
+
+// tokenizer.ggml.* as tables, checked. Every id in it is below n_vocab(); no two texts are equal,
+// empty ones aside. Immutable after reading.
+struct Vocabulary {
+  Vocabulary() = default;
+  Vocabulary(Vocabulary&&) = default;
+  Vocabulary(const Vocabulary&) = delete;  // `ids` looks into `texts`
+
+  std::vector<std::string> texts;  // as the file spells them: [n_vocab]
+  std::vector<TokenKind> kinds;    // [n_vocab]
+  std::vector<float> scores;       // [n_vocab]; zero where the file has none
+  std::unordered_map<std::string_view, TokenId> ids;
+  std::optional<TokenId> bos, eos, unknown;
+  bool adds_bos = false;
+  bool adds_eos = false;
+  bool special_tokens_eat_blanks = false;  // those after them (Phi-3)
+  std::vector<TokenId> end_tokens;
+
+  uint32_t n_vocab() const { return static_cast<uint32_t>(texts.size()); }
+
+  std::optional<TokenId> find(std::string_view text) const;
+
+  // As find, of tokens that plain text may become: normal and user-defined ones.
+  std::optional<TokenId> find_plain(std::string_view text) const;
+};
+
+// Errors: kCorrupt, naming the key.
+Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDefaults& defaults);
+
+// The byte that "<0x0A>" spells.
+std::optional<uint8_t> parse_byte_token(std::string_view text);
+
+// 50257 → "50,257".
+std::string group_digits(uint64_t number);
+
+}  // namespace kvik

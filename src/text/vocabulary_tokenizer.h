@@ -1,0 +1,53 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/special_tokens.h"
+#include "text/tokenizer.h"
+#include "text/vocabulary.h"
+
+namespace kvik {
+
+// What all tokenizers share: the vocabulary's answers, special tokens, BOS and EOS. A tokenizer
+// adds what becomes of the plain text between special tokens, and what bytes its tokens spell.
+class VocabularyTokenizer : public Tokenizer {
+ public:
+  std::vector<TokenId> tokenize(std::string_view text, const TokenizeOptions& options) const final;
+  std::string piece(TokenId id, Special special) const final;
+  uint32_t n_vocab() const final { return vocabulary_.n_vocab(); }
+  TokenKind kind(TokenId id) const final;
+  std::optional<TokenId> bos() const final { return vocabulary_.bos; }
+  bool adds_bos() const final { return vocabulary_.adds_bos; }
+  std::span<const TokenId> end_tokens() const final { return vocabulary_.end_tokens; }
+
+ protected:
+  explicit VocabularyTokenizer(Vocabulary vocabulary);
+
+  // What plain text follows: a special token or the text's beginning, or other plain text.
+  enum class After { kBoundary, kText };
+
+  // Appends the ids of `text`, which is not empty and at most kMaxPartBytes long.
+  virtual void encode(std::string_view text, After after, std::vector<TokenId>& ids) const = 0;
+
+  // The bytes that a normal token's text spells.
+  virtual std::string decode(std::string_view token_text) const = 0;
+
+  // Fills pieces_; last in the constructor of each tokenizer, once decode() works.
+  void make_pieces();
+
+  // Longer text is encoded in parts, so that scratch memory stays bounded and offsets fit 32 bits.
+  static constexpr size_t kMaxPartBytes = size_t{16} << 20;
+
+  const Vocabulary vocabulary_;
+
+ private:
+  void encode_in_parts(std::string_view text, std::vector<TokenId>& ids) const;
+
+  SpecialTokens special_tokens_;
+  std::vector<std::string> pieces_;  // [n_vocab]
+};
+
+}  // namespace kvik

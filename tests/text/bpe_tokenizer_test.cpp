@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "text/vocabularies.h"
+
+namespace kvik {
+namespace {
+
+constexpr TokenizeOptions kPlain = {.add_bos = false};
+
+std::string random_bytes(std::mt19937& random, size_t n) {
+  std::string bytes;
+  for (size_t i = 0; i < n; ++i) bytes.push_back(static_cast<char>(random()));
+  return bytes;
+}
+
+// The bytes of all pieces in a row: what a detokenizer sees before it mends bad UTF-8.
+std::string pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  std::string bytes;
+  for (const TokenId id : ids) bytes += tokenizer.piece(id, Tokenizer::Special::kShow);
+  return bytes;
+}
+
+std::vector<std::string> words(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::string> all;
+  for (const TokenId id : tokenizer.tokenize(text, kPlain)) {
+    all.push_back(tokenizer.piece(id, Tokenizer::Special::kShow));
+  }
+  return all;
+}
+
+TEST(BpeTokenizer, the_earliest_merge_joins_first_and_the_leftmost_among_equals) {
+  const auto tokenizer = load(toy_bpe({"b c", "a b", "bc d", "a a"}));
+  EXPECT_EQ(words(*tokenizer, "abcd"), (std::vector<std::string>{"a", "bcd"}));
+  EXPECT_EQ(words(*tokenizer, "abab"), (std::vector<std::string>{"ab", "ab"}));
+  EXPECT_EQ(words(*tokenizer, "aaaaa"), (std::vector<std::string>{"aa", "aa", "a"}));
+}
+
+TEST(BpeTokenizer, nothing_joins_across_words) {
+  const auto tokenizer = load(toy_bpe({"a \xC4\xA0", "\xC4\xA0 a"}));
+  EXPECT_EQ(words(*tokenizer, "a a"), (std::vector<std::string>{"a", " a"}));
+}
+
+TEST(BpeTokenizer, a_merge_whose_result_is_no_token_is_left_out) {
+  Metadata metadata = toy_bpe({"a b"});
+  metadata = with(metadata, "tokenizer.ggml.merges", std::vector<std::string>{"x y", "a b"});
+  EXPECT_EQ(words(*load(metadata), "xyab"), (std::vector<std::string>{"x", "y", "ab"}));
+}
+
+TEST(BpeTokenizer, any_bytes_come_back) {
+  const auto tokenizer = load_demo();
+  std::mt19937 random(1);
+  for (int i = 0; i < 500; ++i) {
+    const std::string bytes = random_bytes(random, random() % 200);
+    EXPECT_EQ(pieces(*tokenizer, tokenizer->tokenize(bytes, kPlain)), bytes);
+  }
+}
+
+TEST(BpeTokenizer, a_lone_surrogate_a_nul_and_a_cut_character_are_bytes) {
+  const auto tokenizer = load(toy_bpe());
+  for (const std::string& bytes :
+       {std::string("\xED\xA0\x80"), std::string("a\0b", 3), std::string("\xF0\x9F\x98"),
+        std::string("\xC0\xAF"), std::string("\xFF \xFE")}) {
+    const auto ids = tokenizer->tokenize(bytes, kPlain);
+    EXPECT_EQ(ids.size(), bytes.size());
+    EXPECT_EQ(pieces(*tokenizer, ids), bytes);
+  }
+}
+
+TEST(BpeTokenizer, a_text_longer_than_one_part_comes_back) {
+  const auto tokenizer = load_demo();
+  std::string text;
+  while (text.size() < (size_t{33} << 20)) text += "\xE6\x88\x91 was here ";  // parts end inside 我
+  EXPECT_EQ(pieces(*tokenizer, tokenizer->tokenize(text, kPlain)), text);
+}
+
+TEST(BpeTokenizer, bos_and_eos_come_where_both_the_caller_and_the_vocabulary_ask) {
+  const Metadata plain = toy_bpe();
+  const Metadata asks =
+      with(with(plain, "tokenizer.ggml.add_bos_token", true), "tokenizer.ggml.add_eos_token", true);
+  EXPECT_EQ(load(plain)->tokenize("a", {}).size(), 1u);
+  EXPECT_EQ(load(asks)->tokenize("a", kPlain).size(), 1u);
+  EXPECT_EQ(load(asks)->tokenize("a", {}), (std::vector<TokenId>{256, 'a', 257}));
+}
+
+TEST(BpeTokenizer, llama_3_takes_whole_words_before_merges_and_adds_bos) {
+  // "abc" is a token that no merge makes.
+  Metadata metadata = toy_bpe({"a b", "b c"});
+  auto tokens = **metadata.get_strings("tokenizer.ggml.tokens");
+  tokens.push_back("abc");
+  metadata = with(metadata, "tokenizer.ggml.tokens", tokens);
+  metadata = with(metadata, "tokenizer.ggml.token_type", std::nullopt);
+  EXPECT_EQ(words(*load(metadata), "abc"), (std::vector<std::string>{"ab", "c"}));
+  metadata = with(metadata, "tokenizer.ggml.pre", std::string("llama-bpe"));
+  EXPECT_EQ(words(*load(metadata), "abc"), (std::vector<std::string>{"abc"}));
+  EXPECT_TRUE(load(metadata)->adds_bos());
+}
+
+TEST(BpeTokenizer, a_byte_without_a_token_becomes_the_unknown_token_or_u_fffd) {
+  Metadata metadata = toy_bpe();
+  auto tokens = **metadata.get_strings("tokenizer.ggml.tokens");
+  tokens['q'] = "something else";
+  metadata = with(metadata, "tokenizer.ggml.tokens", tokens);
+  EXPECT_EQ(pieces(*load(metadata), load(metadata)->tokenize("aqa", kPlain)),
+            "a\xEF\xBF\xBD"
+            "a");
+  metadata = with(metadata, "tokenizer.ggml.unknown_token_id", uint64_t{'?'});
+  EXPECT_EQ(pieces(*load(metadata), load(metadata)->tokenize("aqa", kPlain)), "a?a");
+}
+
+TEST(BpeTokenizer, an_absent_or_default_pre_tokenizer_is_that_of_gpt_2) {
+  for (const auto& pre :
+       {std::optional<Metadata::Value>(), std::optional<Metadata::Value>(std::string("default"))}) {
+    const auto tokenizer = load(with(toy_bpe(), "tokenizer.ggml.pre", pre));
+    EXPECT_EQ(tokenizer->describe(), "gpt2 (pre-tokenizer gpt-2), 258 tokens, 0 merges");
+  }
+}
+
+}  // namespace
+}  // namespace kvik

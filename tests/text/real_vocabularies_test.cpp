@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "text/vocabularies.h"
+
+// Each real vocabulary lies beside texts (.inp) and the ids that llama.cpp makes of them (.out),
+// without BOS and without reading special tokens.
+
+namespace kvik {
+namespace {
+
+std::vector<std::string> read_cases(const std::string& path) {
+  constexpr std::string_view kSeparator = "\n__ggml_vocab_test__\n";
+  const std::string all = read_text(path);
+  std::vector<std::string> cases;
+  for (size_t begin = 0;;) {
+    const size_t end = all.find(kSeparator, begin);
+    if (end == all.npos) return cases;
+    cases.push_back(all.substr(begin, end - begin));
+    begin = end + kSeparator.size();
+  }
+}
+
+std::vector<std::vector<TokenId>> read_ids(const std::string& path) {
+  std::istringstream lines(read_text(path));
+  std::vector<std::vector<TokenId>> all;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream numbers(line);
+    std::vector<TokenId>& ids = all.emplace_back();
+    for (TokenId id; numbers >> id;) ids.push_back(id);
+  }
+  return all;
+}
+
+TEST(RealVocabularies, text_becomes_the_ids_that_llama_cpp_makes) {
+  for (const std::string& file : vocabulary_files()) {
+    SCOPED_TRACE(file);
+    const auto metadata = metadata_of_file(file);
+    ASSERT_TRUE(metadata);
+    const auto tokenizer = load(*metadata);
+    const auto cases = read_cases(file + ".inp");
+    const auto expected = read_ids(file + ".out");
+    ASSERT_EQ(cases.size(), expected.size());
+    ASSERT_GT(cases.size(), 40u);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      EXPECT_EQ(tokenizer->tokenize(cases[i], {.add_bos = false}), expected[i]) << cases[i];
+    }
+  }
+}
+
+TEST(RealVocabularies, text_comes_back_from_its_ids) {
+  for (const std::string& file : vocabulary_files()) {
+    SCOPED_TRACE(file);
+    const auto tokenizer = load(*metadata_of_file(file));
+    for (const std::string& text : read_cases(file + ".inp")) {
+      const auto ids = tokenizer->tokenize(text, {});
+      EXPECT_EQ(tokenizer->detokenize(ids, Tokenizer::Special::kHide), text);
+    }
+  }
+}
+
+TEST(RealVocabularies, bos_and_the_end_are_those_of_the_model) {
+  struct Expected {
+    const char* name;
+    std::optional<TokenId> bos;
+    bool adds_bos;
+    std::vector<TokenId> ends;
+    const char* description;
+  };
+  const Expected all[] = {
+      {"deepseek-llm",
+       100000,
+       true,
+       {100001},
+       "gpt2 (pre-tokenizer deepseek-llm), 102,400 tokens, 99,757 merges"},
+      {"falcon", 11, false, {11}, "gpt2 (pre-tokenizer falcon), 65,024 tokens, 64,784 merges"},
+      {"gpt-2", 50256, false, {50256}, "gpt2 (pre-tokenizer gpt-2), 50,257 tokens, 50,000 merges"},
+      {"llama-spm", 1, true, {2}, "llama (SentencePiece), 32,000 tokens with byte fallback"},
+      {"phi-3", 1, true, {32000, 32007}, "llama (SentencePiece), 32,064 tokens with byte fallback"},
+  };
+  const std::string folder = vocabulary_folder();
+  if (folder.empty()) return;
+  for (const Expected& expected : all) {
+    SCOPED_TRACE(expected.name);
+    const auto metadata =
+        metadata_of_file(folder + "/ggml-vocab-" + std::string(expected.name) + ".gguf");
+    ASSERT_TRUE(metadata);
+    const auto tokenizer = load(*metadata);
+    const auto ends = tokenizer->end_tokens();
+    EXPECT_EQ(tokenizer->bos(), expected.bos);
+    EXPECT_EQ(tokenizer->adds_bos(), expected.adds_bos);
+    EXPECT_EQ(std::vector(ends.begin(), ends.end()), expected.ends);
+    EXPECT_EQ(tokenizer->describe(), expected.description);
+  }
+}
+
+TEST(RealVocabularies, phi_3_special_tokens_eat_the_newline_after_them) {
+  const std::string folder = vocabulary_folder();
+  if (folder.empty()) return;
+  const auto tokenizer = load(*metadata_of_file(folder + "/ggml-vocab-phi-3.gguf"));
+  const TokenizeOptions options = {.add_bos = false, .parse_special = true};
+  EXPECT_EQ(tokenizer->tokenize("<|user|>\n Hello<|end|>\n<|assistant|>", options),
+            tokenizer->tokenize("<|user|>Hello<|end|><|assistant|>", options));
+}
+
+TEST(RealVocabularies, the_demo_model_round_trips_a_speech) {
+  const auto tokenizer = load_demo();
+  const std::string speech =
+      "ROMEO:\nBut, soft! what light through yonder window breaks?\nIt is the east, and Juliet is "
+      "the sun.\n\n  Arise, fair sun -- and 'tis 1597.\n\n\n";
+  const auto ids = tokenizer->tokenize(speech, {});
+  ASSERT_GT(ids.size(), 20u);
+  EXPECT_LT(ids.size(), speech.size() / 2);
+  EXPECT_EQ(ids.front(), tokenizer->bos());
+  EXPECT_EQ(tokenizer->detokenize(ids, Tokenizer::Special::kHide), speech);
+  EXPECT_EQ(tokenizer->detokenize(ids, Tokenizer::Special::kShow), "<|begin|>" + speech);
+}
+
+}  // namespace
+}  // namespace kvik
