@@ -1,0 +1,97 @@
+"""Promise 2: the cache never changes the answer. Everything here compares bytes.
+
+`kvik logits --all` prints %.9g, which tells any two floats apart.
+"""
+import unittest
+
+import kvik
+
+TYPES = ("f32", "bf16", "q8_0", "q4_0")
+KV_TYPES = ("f32", "bf16")
+VARIANTS = ([{"chunk": n} for n in (1, 7, 32, 33)] + [{"beside": n} for n in (1, 5)] + [{"threads": 1}, {"no_cache": True}] +
+            [{"chunk": 7, "beside": 5, "threads": 1}, {"beside": 5, "no_cache": True}])
+FEW = [{"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}, {"chunk": 33, "threads": 2}, {"no_cache": True}]
+TOKENS = kvik.random_tokens(77, 2045, 5)
+FEWER = TOKENS[:41]
+
+
+def whole(element_type, tokens, kv_type, isa=None):
+    return kvik.logits_text(kvik.demo_as(element_type), tokens, all=True, kv_type=kv_type, threads=2, env={"KVIK_ISA": isa})
+
+
+class Exactness(unittest.TestCase):
+    def assert_same(self, element_type, tokens, kv_type, isa, variants):
+        want = whole(element_type, tokens, kv_type, isa)
+        self.assertEqual(want.count(b"\n"), len(tokens))
+        for options in variants:
+            with self.subTest(isa=isa, type=element_type, kv_type=kv_type, **options):
+                got = kvik.logits_text(kvik.demo_as(element_type), tokens, all=True, kv_type=kv_type, **{"threads": 2, **options},
+                                       env={"KVIK_ISA": isa})
+                self.assertTrue(got == want, first_difference(got, want))
+
+    def test_chunks_company_threads_and_no_cache_on_the_best_instruction_set(self):
+        for element_type in TYPES:
+            for kv_type in KV_TYPES:
+                self.assert_same(element_type, TOKENS, kv_type, None, VARIANTS)
+
+    def test_the_same_on_every_instruction_set(self):
+        for isa in kvik.isas():
+            variants = VARIANTS if kvik.LONG else FEW
+            for i, element_type in enumerate(TYPES):
+                for kv_type in KV_TYPES if kvik.LONG else KV_TYPES[i % 2:][:1]:
+                    self.assert_same(element_type, FEWER, kv_type, isa, variants)
+
+    def test_instruction_sets_agree_with_each_other(self):
+        """But for bf16 weights where the processor multiplies bf16 itself, which flushes denormals."""
+        for element_type in TYPES:
+            for kv_type in KV_TYPES:
+                want = whole(element_type, FEWER, kv_type, "scalar")
+                for isa in kvik.isas()[1:]:
+                    if (isa, element_type) != ("avx512bf16", "bf16"):
+                        with self.subTest(isa=isa, type=element_type, kv_type=kv_type):
+                            got = whole(element_type, FEWER, kv_type, isa)
+                            self.assertTrue(got == want, first_difference(got, want))
+
+    def test_every_feature_of_the_decoder(self):
+        """Windows of 32, soft caps, biases, QK norm; one KV head for all."""
+        for name in ("test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3"):
+            path, tokens = kvik.preset(name), kvik.random_tokens(101, 260, 3)
+            want = kvik.logits_text(path, tokens, all=True, threads=2)
+            for options in VARIANTS if kvik.LONG else FEW:
+                with self.subTest(preset=name, **options):
+                    got = kvik.logits_text(path, tokens, all=True, **{"threads": 2, **options})
+                    self.assertTrue(got == want, first_difference(got, want))
+
+    def test_what_is_decoded_is_the_same_with_the_cache_off(self):
+        for kv_type in KV_TYPES:
+            sampled = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 60, "--seed", 3, "--temperature", 1, "--kv-type", kv_type)
+            want = kvik.output(*sampled, "--ids")
+            self.assertEqual(len(want.split()), 60)
+            for more in (("--no-cache",), ("--threads", 1), ("--threads", 2)):
+                self.assertEqual(kvik.output(*sampled, "--ids", *more), want, more)
+
+    def test_decode_continues_as_prefill_would(self):
+        """The greedy continuation, fed back as a prompt, has its own tokens as the largest logits."""
+        tokens = kvik.random_tokens(30, 2045, 8)
+        answer = kvik.greedy("demo", tokens, 40)
+        rows = kvik.logits("demo", tokens + answer, all=True)
+        self.assertEqual(rows.argmax(1)[len(tokens) - 1:-1].tolist(), answer)
+
+    def test_an_instruction_set_that_is_not_there_is_refused_by_name(self):
+        done = kvik.run("logits", "demo", "--tokens", "1", env={"KVIK_ISA": "avx9000"})
+        self.assertIn(done.returncode, (1, 2))
+        self.assertEqual(done.stdout, b"")
+        self.assertIn(b"avx9000", done.stderr)
+        self.assertIn(b"scalar", done.stderr)
+
+
+def first_difference(got, want):
+    rows = list(zip(got.splitlines(), want.splitlines()))
+    for i, (a, b) in enumerate(rows):
+        if a != b:
+            return f"row {i} of {len(rows)}: {a[:40]!r}… instead of {b[:40]!r}…"
+    return f"{len(got)} bytes instead of {len(want)}"
+
+
+if __name__ == "__main__":
+    unittest.main()

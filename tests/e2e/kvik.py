@@ -1,0 +1,150 @@
+"""What the end-to-end tests share: running the binary, making models, the oracle."""
+import functools
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("KVIK_BINARY", os.path.join(ROOT, "build/kvik"))
+DATA = os.path.join(ROOT, "../shared/data")  # real vocabularies; absent in a plain clone
+DEMO = os.path.join(ROOT, "models/demo.gguf")
+LONG = bool(os.environ.get("KVIK_TEST_LONG"))
+
+sys.path.insert(0, os.path.join(ROOT, "tools"))
+import make_model  # noqa: E402
+import reference_logits  # noqa: E402
+
+ISAS = ("scalar", "avx2", "avx512", "avx512bf16")  # what this processor lacks is found by trying
+
+
+def environment(**extra):
+    """The caller's own, without settings of Kvik that would leak into a test."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("KVIK_")}
+    return {**clean, **{k: str(v) for k, v in extra.items() if v is not None}}
+
+
+def command(*args):
+    return [BINARY, *map(str, args)]
+
+
+def run(*args, stdin=b"", env=None, timeout=300):
+    """A finished process; stdout and stderr are bytes."""
+    return subprocess.run(command(*args), input=stdin, capture_output=True, env=environment(**(env or {})), timeout=timeout)
+
+
+def output(*args, **options):
+    """stdout of a run that must succeed."""
+    done = run(*args, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"kvik {' '.join(map(str, args))}: exit code {done.returncode}\n{done.stderr.decode(errors='replace')}")
+    return done.stdout
+
+
+def joined(tokens):
+    return ",".join(str(int(t)) for t in tokens)
+
+
+def flags(options):
+    """{kv_type: "f32", all: True, seed: None} → --kv-type f32 --all"""
+    out = []
+    for name, value in options.items():
+        if value is not None and value is not False:
+            out.append("--" + name.replace("_", "-"))
+            if value is not True:
+                out.append(str(value))
+    return out
+
+
+def logits_text(model, tokens, env=None, **options):
+    return output("logits", model, "--tokens", joined(tokens), *flags(options), env=env)
+
+
+def logits(model, tokens, env=None, **options):
+    """[n_rows, n_vocab]"""
+    lines = logits_text(model, tokens, env, **options).splitlines()
+    return np.array([np.array(line.split(b" "), np.float64) for line in lines])
+
+
+def greedy(model, tokens, n, env=None, **options):
+    text = output("run", model, "--tokens", joined(tokens), "--max-tokens", n, "--temperature", 0, "--ids", "--ignore-eos",
+                  *flags(options), env=env)
+    return [int(t) for t in text.split()]
+
+
+@functools.cache
+def isas():
+    """The instruction sets that can be forced here; the last is the best. Scalar always works."""
+    return tuple(isa for isa in ISAS if isa == "scalar" or
+                 run("logits", "demo", "--tokens", "1", env={"KVIK_ISA": isa}).returncode == 0)
+
+
+# --- models: made once, kept between runs in a folder that changes with the tools ---
+
+@functools.cache
+def model_folder():
+    digest = hashlib.sha256()
+    for name in ("tools/make_model.py", "tools/convert_gguf.py", "tools/reference_logits.py", "models/demo.gguf"):
+        with open(os.path.join(ROOT, name), "rb") as f:
+            digest.update(f.read())
+    folder = os.path.join(tempfile.gettempdir(), f"kvik-test-models-{os.getuid()}-{digest.hexdigest()[:16]}")
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def made(name, tool, *args):
+    """The path of model_folder()/name, which the tool writes; two tests may ask at the same time."""
+    path = os.path.join(model_folder(), name)
+    if not os.path.exists(path):
+        unfinished = f"{path}.{os.getpid()}"
+        subprocess.run([sys.executable, os.path.join(ROOT, "tools", tool), *map(str, args), unfinished], check=True, capture_output=True)
+        os.replace(unfinished, path)
+    return path
+
+
+def preset(name, element_type="f32", seed=0, *more):
+    tail = "".join(str(m) for m in more)
+    return made(f"{name}-{element_type}-{seed}{tail}.gguf", "make_model.py", "--preset", name, "--type", element_type, "--seed", seed, *more)
+
+
+def demo_as(element_type):
+    """The demo model with its matrices in another type; q8_0 is the embedded one."""
+    return "demo" if element_type == "q8_0" else made(f"demo-{element_type}.gguf", "convert_gguf.py", "--type", element_type, DEMO)
+
+
+@functools.lru_cache(4)
+def weights(path):
+    return reference_logits.load(DEMO if path == "demo" else path)
+
+
+def reference(path, tokens):
+    """[n_tokens, n_vocab] float64, computed without a cache."""
+    return reference_logits.forward(*weights(path), list(map(int, tokens)))
+
+
+def reference_greedy(path, tokens, n):
+    tokens = list(map(int, tokens))
+    for _ in range(n):
+        tokens.append(int(reference(path, tokens)[-1].argmax()))
+    return tokens[-n:]
+
+
+def random_tokens(n, n_vocab, seed):
+    return np.random.default_rng(seed).integers(4, n_vocab, n).tolist()
+
+
+@functools.cache
+def demo_vocabulary():
+    """The bytes of each of the demo's tokens; GPT-2 writes a byte as a printable character."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    byte_of = {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
+    pieces = make_model.read_metadata(DEMO)["tokenizer.ggml.tokens"][1][1]
+    return [bytes(byte_of.get(c, 63) for c in piece.decode()) for piece in pieces]
+
+
+def demo_text(ids):
+    return b"".join(demo_vocabulary()[i] for i in ids)

@@ -1,0 +1,105 @@
+"""Values: the engine against a float64 forward pass that has no cache, on the same files."""
+import itertools
+import unittest
+
+import numpy as np
+
+import kvik
+
+N_VOCAB = 260  # of the toy vocabulary
+SEEDS = range(1, 11 if kvik.LONG else 4)
+LLAMAS = ("test-llama", "test-mqa", "test-mha")
+FEATURES = ("test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3")  # biases, QK norm, windows, soft caps
+
+
+def tokens_for(seed, n=None):
+    """Past one page of 32 tokens, and past the windows of 32; another length for every seed."""
+    return kvik.random_tokens(n or 61 + 9 * seed, N_VOCAB, seed)
+
+
+class Oracle(unittest.TestCase):
+    def assert_close(self, got, want, share):
+        """Every row within a share of its largest magnitude."""
+        self.assertEqual(got.shape, want.shape)
+        self.assertTrue(np.isfinite(got).all())
+        error = np.abs(got - want).max(1) / np.abs(want).max(1)
+        self.assertLess(error.max(), share, f"row {error.argmax()} is off by {error.max():.2%} of its largest magnitude")
+
+    def assert_same_choice(self, got, want, share):
+        """The same largest logit wherever the second is further behind than the error allows."""
+        first, second = np.sort(want, 1)[:, -1], np.sort(want, 1)[:, -2]
+        clear = first - second > share * np.abs(want).max(1)
+        self.assertTrue(clear.any())
+        np.testing.assert_array_equal(got.argmax(1)[clear], want.argmax(1)[clear])
+
+    def assert_agrees(self, path, tokens, share, **options):
+        got = kvik.logits(path, tokens, all=True, **options)
+        want = kvik.reference(path, tokens)
+        self.assert_close(got, want, share)
+        self.assert_same_choice(got, want, share)
+
+    def test_f32_logits_agree_within_a_thousandth(self):
+        for name, seed in itertools.product(LLAMAS + FEATURES, SEEDS):
+            with self.subTest(preset=name, seed=seed):
+                self.assert_agrees(kvik.preset(name, "f32", seed), tokens_for(seed), 1e-3, kv_type="f32")
+
+    def test_greedy_ids_are_the_same(self):
+        for name, seed in itertools.product(LLAMAS + FEATURES, SEEDS):
+            with self.subTest(preset=name, seed=seed):
+                path, tokens = kvik.preset(name, "f32", seed), tokens_for(seed)
+                self.assertEqual(kvik.greedy(path, tokens, 12, kv_type="f32"), kvik.reference_greedy(path, tokens, 12))
+
+    def test_16_bit_weights_are_read_exactly(self):
+        for name, element_type in itertools.product(LLAMAS, ("f16", "bf16")):
+            with self.subTest(preset=name, type=element_type):
+                path = kvik.preset(name, element_type, 1)
+                # With its own bf16 instruction a processor rounds the activations, too.
+                share = 1e-2 if element_type == "bf16" and kvik.isas()[-1] == "avx512bf16" else 1e-3
+                self.assert_agrees(path, tokens_for(1), share, kv_type="f32")
+                self.assert_close(kvik.logits(path, tokens_for(1), all=True, kv_type="f32", env={"KVIK_ISA": "scalar"}),
+                                  kvik.reference(path, tokens_for(1)), 1e-3)
+
+    def test_q8_0_within_three_hundredths(self):
+        for name, seed in itertools.product(LLAMAS, SEEDS):
+            with self.subTest(preset=name, seed=seed):
+                self.assert_agrees(kvik.preset(name, "q8_0", seed), tokens_for(seed), 0.03, kv_type="f32")
+
+    def test_q4_0_within_eight_hundredths(self):
+        for name, seed in itertools.product(LLAMAS, SEEDS):
+            with self.subTest(preset=name, seed=seed):
+                self.assert_agrees(kvik.preset(name, "q4_0", seed), tokens_for(seed), 0.08, kv_type="f32")
+
+    def test_bf16_pages_stay_close_to_f32_pages(self):
+        for name in LLAMAS:
+            with self.subTest(preset=name):
+                self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), 0.02, kv_type="bf16")
+
+    def test_a_tied_head_is_the_embedding(self):
+        self.assert_agrees(kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for(1), 1e-3, kv_type="f32")
+
+    def test_a_trained_model_agrees(self):
+        tokens = kvik.random_tokens(100, 2048, 1)
+        self.assert_agrees("demo", tokens, 0.03, kv_type="f32")
+        self.assert_agrees(kvik.demo_as("f32"), tokens, 1e-3, kv_type="f32")
+
+    def test_the_last_row_alone_is_the_last_of_all(self):
+        path, tokens = kvik.preset("test-llama"), tokens_for(1)
+        every = kvik.logits_text(path, tokens, all=True).splitlines()
+        self.assertEqual(len(every), len(tokens))
+        self.assertEqual(kvik.logits_text(path, tokens).splitlines(), every[-1:])
+
+    def test_a_position_does_not_see_what_comes_after_it(self):
+        path, tokens = kvik.preset("test-mqa"), tokens_for(1)
+        every = kvik.logits_text(path, tokens, all=True).splitlines()
+        for n in (1, 2, 31, 32, 33, 64, 65):
+            self.assertEqual(kvik.logits_text(path, tokens[:n]).splitlines(), every[n - 1:n])
+
+    def test_the_same_model_made_in_memory_has_the_same_geometry(self):
+        for name in LLAMAS + FEATURES:
+            got = kvik.logits(f"synthetic:{name}:f32", tokens_for(1, 40), all=True)
+            self.assertEqual(got.shape, (40, N_VOCAB))
+            self.assertTrue(np.isfinite(got).all())
+
+
+if __name__ == "__main__":
+    unittest.main()

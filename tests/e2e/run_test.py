@@ -1,0 +1,181 @@
+"""`kvik run`: text in, text out, in a terminal's pipes."""
+import os
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import kvik
+
+VERSE = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 200)
+
+
+class Run(unittest.TestCase):
+    def test_verse_streams_piece_by_piece(self):
+        with subprocess.Popen(kvik.command(*VERSE, "--seed", 1), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=kvik.environment()) as process:
+            pieces = list(iter(lambda: os.read(process.stdout.fileno(), 4096), b""))
+            self.assertEqual(process.stderr.read(), b"")
+        self.assertEqual(process.returncode, 0)
+        self.assertGreater(len(pieces), 20)
+        text = b"".join(pieces).decode()
+        self.assertGreater(len(text), 300)
+        self.assertGreater(text.count("\n"), 3)
+
+    def test_the_same_seed_gives_the_same_text_and_another_another(self):
+        first = kvik.output(*VERSE, "--seed", 1)
+        self.assertEqual(kvik.output(*VERSE, "--seed", 1), first)
+        self.assertNotEqual(kvik.output(*VERSE, "--seed", 2), first)
+
+    def test_without_a_seed_each_run_differs(self):
+        self.assertNotEqual(kvik.output(*VERSE), kvik.output(*VERSE))
+
+    def test_a_pipe_is_a_prompt(self):
+        options = ("--max-tokens", 40, "--temperature", 0)
+        want = kvik.output("run", "demo", "-p", "JULIET:\nO", *options)
+        self.assertEqual(kvik.output("run", "demo", *options, stdin=b"JULIET:\nO"), want)
+
+    def test_echo_into_a_pipe_works(self):
+        line = f'echo "To be, or" | "{kvik.BINARY}" run demo --max-tokens 20 --seed 1'
+        done = subprocess.run(["bash", "-c", line], capture_output=True, env=kvik.environment())
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertTrue(done.stdout.strip())
+
+    def test_ids_are_the_text_in_numbers(self):
+        options = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 50, "--temperature", 0, "--ignore-eos")
+        ids = [int(i) for i in kvik.output(*options, "--ids").split()]
+        self.assertEqual(len(ids), 50)
+        self.assertTrue(all(0 <= i < 2048 for i in ids))
+        self.assertEqual(kvik.output(*options).rstrip(b"\n"), kvik.demo_text(ids).rstrip(b"\n"))
+
+    def test_token_ids_as_prompt_are_fed_without_bos(self):
+        ids = kvik.output("tokenize", "demo", "ROMEO:").decode().split()
+        self.assertEqual(ids[0], "2045")
+        options = ("--max-tokens", 30, "--temperature", 0, "--ids", "--ignore-eos")
+        self.assertEqual(kvik.output("run", "demo", "--tokens", ",".join(ids), *options), kvik.output("run", "demo", "-p", "ROMEO:", *options))
+        self.assertNotEqual(kvik.output("run", "demo", "--tokens", ",".join(ids[1:]), *options),
+                            kvik.output("run", "demo", "--tokens", ",".join(ids), *options))
+
+    def test_exactly_as_many_tokens_as_asked_for(self):
+        for n in (1, 2, 33, 200):
+            ids = kvik.output("run", "demo", "--tokens", "1,2,3", "--max-tokens", n, "--seed", 1, "--ids", "--ignore-eos").split()
+            self.assertEqual(len(ids), n)
+
+    def test_an_answer_ends_where_the_context_does(self):
+        prompt = kvik.joined(kvik.random_tokens(1000, 2045, 1))
+        ids = kvik.output("run", "demo", "--tokens", prompt, "--max-tokens", 500, "--temperature", 0, "--ids", "--ignore-eos").split()
+        self.assertGreaterEqual(len(ids), 24)
+        self.assertLessEqual(len(ids), 25)
+
+    def test_stats_go_to_stderr_and_leave_stdout_alone(self):
+        options = (*VERSE, "--seed", 1)
+        done = kvik.run(*options, "--stats")
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(done.stdout, kvik.output(*options))
+        self.assertIn(b"tok/s", done.stderr)
+
+    def test_every_kv_type_runs(self):
+        for kv_type in ("f32", "bf16"):
+            self.assertTrue(kvik.output("run", "demo", "-p", "ROMEO:", "--max-tokens", 5, "--seed", 1, "--kv-type", kv_type))
+
+    def test_a_model_made_in_memory_runs(self):
+        ids = kvik.output("run", "synthetic:test-llama:q4_0", "--tokens", "5,6,7", "--max-tokens", 8, "--temperature", 0, "--ids", "--ignore-eos")
+        self.assertEqual(len(ids.split()), 8)
+
+    def test_text_that_is_no_utf8_is_a_prompt_like_any_other(self):
+        for text in (b"\xff\xfe\x00\x80", b"\xe2\x82", b"\0", "ROMEO \U0001f600 \u4eca".encode()):
+            self.assertEqual(kvik.run("run", "demo", "--max-tokens", 5, "--seed", 1, stdin=text).returncode, 0, text)
+
+    def test_characters_are_never_cut(self):
+        for seed in range(4):
+            kvik.output("run", "synthetic:test-llama:f32", "--tokens", "200,201", "--max-tokens", 80, "--seed", seed, "--ignore-eos").decode("utf-8")
+
+
+class Interruption(unittest.TestCase):
+    def slow(self):
+        """A run that lasts: every token recomputes all before it."""
+        prompt = kvik.joined(kvik.random_tokens(60, 2045, 1))
+        return subprocess.Popen(kvik.command("run", "demo", "--tokens", prompt, "--max-tokens", 900, "--ignore-eos", "--no-cache"),
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=kvik.environment(KVIK_ISA="scalar"))
+
+    def test_an_interrupt_ends_with_130(self):
+        with self.slow() as process:
+            self.assertTrue(process.stdout.read(1))
+            process.send_signal(signal.SIGINT)
+            started = time.monotonic()
+            process.communicate(timeout=30)
+            self.assertLess(time.monotonic() - started, 5)
+        self.assertEqual(process.returncode, 130)
+
+    def test_a_reader_that_leaves_ends_the_run(self):
+        with self.slow() as process:
+            self.assertTrue(process.stdout.read(1))
+            process.stdout.close()
+            process.stdout = None
+            process.wait(timeout=30)
+            self.assertIn(process.returncode, (0, 1, 141, -signal.SIGPIPE))
+
+
+class WrongUse(unittest.TestCase):
+    def refused(self, code, args, *words, stdin=b""):
+        """One sentence on stderr that names the trouble, and nothing on stdout."""
+        done = kvik.run(*args, stdin=stdin, timeout=60)
+        said = done.stderr.decode()
+        with self.subTest(args=args):
+            self.assertIn(done.returncode, code if isinstance(code, tuple) else (code,), said)
+            self.assertEqual(done.stdout, b"")
+            self.assertEqual(said.count("\n"), 1, said)
+            for word in words:
+                self.assertIn(word, said)
+
+    def test_values_that_make_no_sense_are_named(self):
+        for flag, value in (("--kv-type", "banana"), ("--temperature", "-1"), ("--temperature", "nan"), ("--temperature", "hot"),
+                            ("--max-tokens", "-3"), ("--max-tokens", "many"), ("--threads", "-1"), ("--seed", "x")):
+            self.refused(2, ("run", "demo", "-p", "x", flag, value), flag.removeprefix("--"), value)
+
+    def test_token_lists_that_make_no_sense_are_named(self):
+        for tokens in ("1,x", "1,,2", "", "1,2.5", "-1", "99999999999999999999"):
+            self.refused(2, ("run", "demo", "--tokens", tokens), "tokens")
+
+    def test_ids_outside_the_vocabulary_are_refused(self):
+        for command in ("run", "logits"):
+            self.refused((1, 2), (command, "demo", "--tokens", "1,2048"), "2048")
+
+    def test_a_prompt_over_the_context_is_refused(self):
+        for command in ("run", "logits"):
+            self.refused((1, 2), (command, "demo", "--tokens", kvik.joined([1] * 1025)), "1024")
+
+    def test_an_empty_prompt_is_a_bos_or_refused(self):
+        done = kvik.run("run", "demo", "-p", "", "--max-tokens", 5, "--seed", 1)
+        self.assertIn(done.returncode, (0, 1, 2))
+
+    def test_models_that_do_not_exist_are_named(self):
+        self.refused(1, ("run", "nowhere.gguf", "-p", "x"), "nowhere.gguf")
+        self.refused((1, 2), ("run", "synthetic:huge-900b", "-p", "x"), "huge-900b")
+        self.refused((1, 2), ("run", "synthetic:test-llama:q1_0", "-p", "x"), "q1_0")
+
+    def test_files_that_are_no_models_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in (("empty.gguf", b""), ("text.gguf", b"To be, or not to be\n" * 100)):
+                path = os.path.join(folder, name)
+                with open(path, "wb") as f:
+                    f.write(content)
+                self.refused(1, ("run", path, "-p", "x"), name)
+            self.refused((1, 2), ("run", folder, "-p", "x"))
+
+    def test_commands_and_flags_that_do_not_exist_are_wrong_usage(self):
+        self.refused(2, ("sing",), "sing")
+        self.refused(2, ("run", "demo", "--sing"), "--sing")
+        self.refused(2, ("run",))
+        self.refused(2, ("logits", "demo"))
+        self.assertEqual(kvik.run().returncode, 2)
+
+    def test_help_is_no_failure(self):
+        for args in (("--help",), ("run", "--help"), ("serve", "--help")):
+            self.assertIn(b"MODEL" if len(args) > 1 else b"serve", kvik.output(*args))
+        self.assertRegex(kvik.output("--version"), rb"\d+\.\d+")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,43 @@
+"""Sixteen users at once: no error, every token counted, and a clean end."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import kvik
+from server import Server
+
+
+def load(server, **options):
+    done = subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/serve_load.py"), "--url", f"http://127.0.0.1:{server.port}", "--json",
+                           *kvik.flags(options)], capture_output=True, text=True, timeout=300)
+    if done.returncode != 0 or "error:" in done.stdout:
+        raise AssertionError(f"{done.stdout}\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[0])
+
+
+class Load(unittest.TestCase):
+    def test_sixteen_users_on_the_demo(self):
+        with Server("demo") as server:
+            got = load(server, users=16, requests=64, shared=120, own=24, out=32)
+            self.assertEqual((got["requests"], got["errors"]), (64, 0))
+            self.assertEqual(round(got["output_tok_s"] * got["wall_s"]), 64 * 32)
+            self.assertGreater(got["prompt_tokens"], 64 * 144)
+            self.assertEqual(server.stop(), 0)
+
+    def test_conversations(self):
+        with Server("demo") as server:
+            got = load(server, users=4, requests=8, shared=50, own=10, out=16, turns=3)
+            self.assertEqual((got["requests"], got["errors"]), (24, 0))
+            self.assertEqual(round(got["output_tok_s"] * got["wall_s"]), 24 * 16)
+
+    def test_a_budget_for_two_serves_sixteen(self):
+        with Server("demo", "--kv-memory", "7MiB") as server:
+            got = load(server, users=16, requests=32, shared=100, own=24, out=48)
+            self.assertEqual((got["requests"], got["errors"]), (32, 0))
+            self.assertEqual(round(got["output_tok_s"] * got["wall_s"]), 32 * 48)
+
+
+if __name__ == "__main__":
+    unittest.main()

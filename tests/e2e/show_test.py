@@ -1,0 +1,116 @@
+"""`kvik show`, `tokenize` and `bench`: what they print is what scripts rely on."""
+import json
+import os
+import unittest
+
+import kvik
+
+TOKENIZERS = os.path.join(kvik.DATA, "tokenizers")
+
+
+class Show(unittest.TestCase):
+    def test_the_demo_shows_its_geometry(self):
+        text = kvik.output("show", "demo").decode()
+        for fact in ("kvik-demo", "llama", "q8_0", "gpt2", "2048", "1024", "256", "768"):
+            self.assertIn(fact, text.lower())
+
+    def test_kv_bytes_per_token_by_type(self):
+        """2 · layers · KV heads · head_dim · bytes: 2 · 6 · 2 · 64 = 1536 values."""
+        text = kvik.output("show", "demo").decode().lower()
+        self.assertIn("bf16", text)
+        digits = text.replace(",", "").replace("\u202f", "")
+        self.assertRegex(digits, r"6144|6(\.0+)? ?kib")
+        self.assertRegex(digits, r"3072|3(\.0+)? ?kib")
+
+    def test_every_preset_shows(self):
+        for name in ("tinyllama-1.1b", "llama-3.1-8b", "test-gemma3"):
+            text = kvik.output("show", f"synthetic:{name}:q4_0", timeout=60).decode()
+            self.assertIn("layers", text)
+
+    @unittest.skipUnless(os.path.isdir(TOKENIZERS), "no real vocabularies beside the tree")
+    def test_a_file_without_tensors_shows_its_tokenizer(self):
+        self.assertIn("50257", kvik.output("show", os.path.join(TOKENIZERS, "ggml-vocab-gpt-2.gguf")).decode().replace(",", ""))
+
+
+class Tokenize(unittest.TestCase):
+    def ids(self, model, text, *more):
+        return [int(i) for i in kvik.output("tokenize", model, *more, "-", stdin=text).split()]
+
+    @unittest.skipUnless(os.path.isdir(TOKENIZERS), "no real vocabularies beside the tree")
+    def test_real_vocabularies_give_the_ids_that_others_give(self):
+        for name in ("gpt-2", "llama-spm", "phi-3"):
+            path = os.path.join(TOKENIZERS, f"ggml-vocab-{name}.gguf")
+            with open(path + ".inp", "rb") as f:
+                texts = f.read().split(b"\n__ggml_vocab_test__\n")
+            with open(path + ".out") as f:
+                expected = [[int(i) for i in line.split()] for line in f]
+            texts = texts[:len(expected)]
+            self.assertGreater(len(texts), 40)
+            for text, want in zip(texts, expected):
+                with self.subTest(vocabulary=name, text=text):
+                    self.assertEqual(self.ids(path, text, "--no-bos"), want)
+
+    @unittest.skipUnless(os.path.isdir(TOKENIZERS), "no real vocabularies beside the tree")
+    def test_a_tokenizer_that_is_not_known_is_refused_by_name(self):
+        done = kvik.run("tokenize", os.path.join(TOKENIZERS, "ggml-vocab-falcon.gguf"), "x")
+        if done.returncode != 0:
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"falcon", done.stderr)
+            self.assertEqual(done.stderr.count(b"\n"), 1)
+
+    def test_bos_comes_first_unless_told_otherwise(self):
+        self.assertEqual(self.ids("demo", b"ROMEO:"), [2045] + self.ids("demo", b"ROMEO:", "--no-bos"))
+
+    def test_an_argument_and_stdin_are_the_same(self):
+        for text in ("ROMEO:\nO, speak", " two  blanks ", "\u4eca\u65e5 caf\u00e9 \U0001f600"):
+            argument = kvik.output("tokenize", "demo", "--no-bos", text).split()
+            self.assertEqual([int(i) for i in argument], self.ids("demo", text.encode(), "--no-bos"))
+
+    def test_bytes_are_taken_as_they_are(self):
+        """A line end at the end is text, too; so is what is no UTF-8."""
+        self.assertEqual(len(self.ids("demo", b"a\n", "--no-bos")), len(self.ids("demo", b"a", "--no-bos")) + 1)
+        self.assertTrue(self.ids("demo", b"\xff\x00\x80", "--no-bos"))
+        self.assertEqual(self.ids("demo", b"", "--no-bos"), [])
+
+    def test_special_tokens_are_text_unless_asked_for(self):
+        text = b"<|end|>"
+        plain = self.ids("demo", text, "--no-bos")
+        self.assertGreater(len(plain), 1)
+        self.assertTrue(all(i < 2045 for i in plain))
+        self.assertEqual(self.ids("demo", text, "--no-bos", "--parse-special"), [2046])
+
+
+class Bench(unittest.TestCase):
+    FIELDS = {"test", "tokens", "depth", "batch", "tok_s", "tok_s_min", "tok_s_max", "limit_share"}
+
+    def bench(self, *more):
+        rows = json.loads(kvik.output("bench", "synthetic:test-llama:f32", "--json", "--repeat", 3, *more))
+        for row in rows:
+            self.assertLessEqual(self.FIELDS, set(row))
+            self.assertGreater(row["tok_s_min"], 0)
+            self.assertLessEqual(row["tok_s_min"], row["tok_s"])
+            self.assertLessEqual(row["tok_s"], row["tok_s_max"])
+        return {row["test"]: row for row in rows}
+
+    def test_prefill_and_decode_are_rows_of_a_json_array(self):
+        rows = self.bench("--prefill", 64, "--decode", 16)
+        self.assertEqual(set(rows), {"prefill", "decode"})
+        self.assertEqual((rows["prefill"]["tokens"], rows["decode"]["tokens"]), (64, 16))
+        self.assertEqual({(row["depth"], row["batch"]) for row in rows.values()}, {(0, 1)})
+
+    def test_depth_batch_threads_and_kv_type_are_taken(self):
+        rows = self.bench("--prefill", 40, "--decode", 8, "--depth", 50, "--batch", 3, "--threads", 1, "--kv-type", "f32")
+        self.assertEqual({(row["depth"], row["batch"]) for row in rows.values()}, {(50, 3)})
+
+    def test_the_naive_path_is_measured_too(self):
+        self.assertIn("decode", self.bench("--prefill", 32, "--decode", 8, "--no-cache"))
+
+    def test_pages_can_be_filled_without_computing_them(self):
+        self.bench("--prefill", 8, "--decode", 8, "--depth", 1000, "--fill")
+
+    def test_without_json_a_table_is_printed(self):
+        self.assertIn(b"decode", kvik.output("bench", "synthetic:test-llama:f32", "--prefill", 16, "--decode", 4, "--repeat", 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
