@@ -24,7 +24,7 @@ inline ExpParts exp_parts(F32x16 x) {
   return {pow2(n), fma(mul(r, r), q, r)};
 }
 
-// e^x to 1 ulp; exp(0) is 1. Up to −87.33654785 (there it becomes subnormal) exactly 0; above
+// e^x to 1.1 ulp; exp(0) is 1. Up to −87.33654785 (there it becomes subnormal) exactly 0; above
 // 88.375 as there, 2.4e38, so it is never infinite. NaN stays NaN.
 inline F32x16 exp(F32x16 x) {
   const ExpParts parts = exp_parts(min(set1(88.375f), x));  // min and max hand on a NaN x

@@ -1,0 +1,381 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "backend/cpu/isa.h"
+#include "backend/random_matrix.h"
+#include "tensor/half.h"
+
+namespace kvik::cpu {
+namespace {
+
+using testing::random_floats;
+using testing::same_bytes;
+
+struct Case {
+  KvType type = KvType::kF32;
+  uint32_t head_dim = 64;
+  uint32_t group = 4;
+  uint32_t n_tokens = 70;
+  uint32_t n_rows = 3;  // the last tokens
+  uint32_t window = 0;
+  float soft_cap = 0;
+
+  uint32_t first_position() const { return n_tokens - n_rows; }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << name_of(c.type) << " head_dim " << c.head_dim << " group " << c.group << " tokens "
+             << c.n_tokens << " rows " << c.n_rows << " window " << c.window << " cap "
+             << c.soft_cap;
+}
+
+std::vector<const InstructionSet*> sets_here() {
+  std::vector<const InstructionSet*> sets;
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (isa.runs_here()) sets.push_back(&isa);
+  }
+  return sets;
+}
+
+// One head's K and V of one sequence: the values, and pages that hold them among other things.
+class Sequence {
+ public:
+  explicit Sequence(const Case& c)
+      : case_(c),
+        layout_{c.type, c.head_dim},
+        q(random_floats(size_t{c.n_rows} * c.group * c.head_dim, 1)),
+        k(random_floats(size_t{c.n_tokens} * c.head_dim, 2)),
+        v(random_floats(size_t{c.n_tokens} * c.head_dim, 3)) {
+    for (uint32_t first = 0; first < c.n_tokens; first += kPageTokens) {
+      contents_.emplace_back(kBlockOffset + layout_.head_bytes());
+      pages.push_back(contents_.back().data());
+    }
+    const AttentionKernels& kernels = instruction_sets().front().attention;
+    for (uint32_t t = 0; t < c.n_tokens; ++t) {
+      kernels.write_token(layout_, pages[t / kPageTokens] + kBlockOffset, t % kPageTokens,
+                          &k[size_t{t} * c.head_dim], &v[size_t{t} * c.head_dim]);
+    }
+  }
+
+  // Rows [first, first + n) of the case in one call; [n, group · head_dim].
+  std::vector<float> attend(const InstructionSet& isa, uint32_t first, uint32_t n) const {
+    const uint32_t width = case_.group * case_.head_dim;
+    const size_t n_scratch = isa.attention.scratch_floats(case_.head_dim, case_.group);
+    std::vector<float> scratch(n_scratch + 64, std::numeric_limits<float>::quiet_NaN());
+    std::vector<float> out(size_t{n} * width);
+    isa.attention.attend({.layout = layout_,
+                          .block_offset = kBlockOffset,
+                          .pages = pages.data(),
+                          .first_position = case_.first_position() + first,
+                          .n_rows = n,
+                          .group = case_.group,
+                          .q = &q[size_t{first} * width],
+                          .q_stride = width,
+                          .out = out.data(),
+                          .out_stride = width,
+                          .scale = case_.scale(),
+                          .soft_cap = case_.soft_cap,
+                          .window = case_.window,
+                          .scratch = scratch.data()});
+    for (size_t i = n_scratch; i < scratch.size(); ++i) EXPECT_TRUE(std::isnan(scratch[i]));
+    return out;
+  }
+  std::vector<float> attend(const InstructionSet& isa) const {
+    return attend(isa, 0, case_.n_rows);
+  }
+
+  // Whatever lies in the page at and after token n_tokens.
+  void fill_unwritten(float value) {
+    const std::vector<float> row(case_.head_dim, value);
+    for (uint32_t t = case_.n_tokens; t % kPageTokens != 0; ++t) {
+      instruction_sets().front().attention.write_token(
+          layout_, pages[t / kPageTokens] + kBlockOffset, t % kPageTokens, row.data(), row.data());
+    }
+  }
+
+  static constexpr size_t kBlockOffset = 192;
+
+ private:
+  Case case_;
+  KvBlockLayout layout_;
+  std::vector<std::vector<std::byte>> contents_;
+
+ public:
+  std::vector<float> q, k, v;
+  std::vector<std::byte*> pages;
+};
+
+// Softmax attention of one row and head in double, over what is stored.
+class Reference {
+ public:
+  Reference(const Case& c, const Sequence& s) : case_(c), q_(s.q), k_(s.k), v_(s.v) {
+    if (c.type == KvType::kBF16) {
+      for (float& x : k_) x = bf16_to_f32(f32_to_bf16(x));
+      for (float& x : v_) x = bf16_to_f32(f32_to_bf16(x));
+    }
+  }
+
+  std::vector<double> attend(uint32_t row, uint32_t head) const {
+    const uint32_t dim = case_.head_dim;
+    const uint32_t position = case_.first_position() + row;
+    const bool cut = case_.window != 0 && position + 1 > case_.window;
+    const uint32_t begin = cut ? position + 1 - case_.window : 0;
+    std::vector<double> scores;
+    for (uint32_t t = begin; t <= position; ++t) {
+      double score = 0;
+      for (uint32_t d = 0; d < dim; ++d) {
+        score += double{q_[(size_t{row} * case_.group + head) * dim + d]} * k_[t * dim + d];
+      }
+      score *= case_.scale();
+      if (case_.soft_cap != 0) score = case_.soft_cap * std::tanh(score / case_.soft_cap);
+      scores.push_back(score);
+    }
+    const double top = *std::max_element(scores.begin(), scores.end());
+    double total = 0;
+    std::vector<double> out(dim);
+    for (uint32_t t = begin; t <= position; ++t) {
+      const double p = std::exp(scores[t - begin] - top);
+      total += p;
+      for (uint32_t d = 0; d < dim; ++d) out[d] += p * v_[t * dim + d];
+    }
+    for (double& x : out) x /= total;
+    return out;
+  }
+
+ private:
+  Case case_;
+  std::vector<float> q_, k_, v_;
+};
+
+// Against double in the scalar kernels, then all others by bytes against those.
+void check(const Case& c) {
+  SCOPED_TRACE(c);
+  const Sequence sequence(c);
+  const Reference reference(c, sequence);
+  const std::vector<float> expected = sequence.attend(instruction_sets().front());
+  for (uint32_t row = 0; row < c.n_rows; ++row) {
+    for (uint32_t head = 0; head < c.group; ++head) {
+      const std::vector<double> exact = reference.attend(row, head);
+      for (uint32_t d = 0; d < c.head_dim; ++d) {
+        ASSERT_NEAR(expected[(size_t{row} * c.group + head) * c.head_dim + d], exact[d], 3e-6)
+            << "row " << row << " head " << head << " d " << d;
+      }
+    }
+  }
+  for (const InstructionSet* isa : sets_here()) {
+    EXPECT_TRUE(same_bytes(sequence.attend(*isa), expected)) << isa->name;
+  }
+}
+
+constexpr KvType kTypes[] = {KvType::kF32, KvType::kBF16};
+
+TEST(Attention, equals_the_formula_at_every_head_dim_and_group) {
+  for (const KvType type : kTypes) {
+    for (const uint32_t head_dim : {16, 24, 40, 64, 80, 128, 256}) {
+      for (const uint32_t group : {1, 2, 3, 4, 7, 8}) {
+        check({.type = type, .head_dim = head_dim, .group = group});
+      }
+    }
+  }
+}
+
+TEST(Attention, equals_the_formula_around_every_border_of_tile_page_and_split) {
+  for (const KvType type : kTypes) {
+    for (const uint32_t n : {1, 15, 16, 17, 31, 32, 33, 511, 512, 513, 1024, 1025, 1500}) {
+      check({.type = type, .head_dim = 32, .n_tokens = n, .n_rows = 1});
+      if (n > 40) check({.type = type, .head_dim = 32, .group = 1, .n_tokens = n, .n_rows = 40});
+    }
+  }
+}
+
+TEST(Attention, equals_the_formula_within_a_window) {
+  for (const KvType type : kTypes) {
+    for (const uint32_t window : {1, 5, 16, 31, 32, 512, 700}) {
+      for (const uint32_t group : {1, 4}) {
+        check({.type = type,
+               .head_dim = 32,
+               .group = group,
+               .n_tokens = 1300,
+               .n_rows = 20,
+               .window = window});
+        check({.type = type, .head_dim = 16, .group = group, .n_rows = 70, .window = window});
+      }
+    }
+  }
+}
+
+TEST(Attention, equals_the_formula_with_a_soft_cap) {
+  for (const float cap : {1.0f, 30.0f}) {
+    check({.soft_cap = cap});
+    check({.group = 2, .n_tokens = 600, .n_rows = 30, .window = 100, .soft_cap = cap});
+  }
+}
+
+TEST(Attention, equals_the_formula_where_a_group_is_larger_than_a_block) {
+  check({.head_dim = 16, .group = 71, .n_tokens = 40, .n_rows = 5});
+}
+
+TEST(Attention, equals_the_formula_in_any_mixture) {
+  std::mt19937 generator(11);
+  const auto any = [&](uint32_t from, uint32_t to) {
+    return std::uniform_int_distribution<uint32_t>(from, to)(generator);
+  };
+  for (int i = 0; i < 40; ++i) {
+    Case c{.type = kTypes[any(0, 1)],
+           .head_dim = any(1, 20) * 4,
+           .group = any(1, 9),
+           .n_tokens = any(1, 1100),
+           .window = any(0, 1) * any(1, 900),
+           .soft_cap = static_cast<float>(any(0, 1)) * 20.0f};
+    c.n_rows = any(1, std::min(c.n_tokens, 25u));
+    check(c);
+  }
+}
+
+TEST(Attention, a_row_alone_has_the_bits_it_has_among_others) {
+  for (const uint32_t group : {1, 4, 7, 8}) {
+    for (const uint32_t window : {0, 5, 32, 200, 700}) {
+      const Case c{
+          .head_dim = 32, .group = group, .n_tokens = 1050, .n_rows = 90, .window = window};
+      SCOPED_TRACE(c);
+      const Sequence sequence(c);
+      const size_t width = size_t{group} * c.head_dim;
+      for (const InstructionSet* isa : sets_here()) {
+        if (isa->name == "scalar") continue;  // slow, and the same as the others
+        const std::vector<float> together = sequence.attend(*isa);
+        for (const uint32_t n : {1, 2, 13}) {
+          for (uint32_t row = 0; row + n <= c.n_rows; row += n) {
+            const std::vector<float> part = sequence.attend(*isa, row, n);
+            ASSERT_EQ(0,
+                      std::memcmp(part.data(), &together[row * width], part.size() * sizeof(float)))
+                << isa->name << " rows " << row << " + " << n;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, what_lies_behind_the_last_token_changes_no_bit) {
+  for (const KvType type : kTypes) {
+    for (const uint32_t n_tokens : {1, 5, 17, 40, 530}) {
+      const Case c{.type = type, .n_tokens = n_tokens, .n_rows = 1};
+      Sequence sequence(c);
+      const std::vector<float> clean = sequence.attend(instruction_sets().front());
+      for (const float garbage : {1e30f, -1e30f, std::numeric_limits<float>::infinity(),
+                                  std::numeric_limits<float>::quiet_NaN()}) {
+        sequence.fill_unwritten(garbage);
+        for (const InstructionSet* isa : sets_here()) {
+          EXPECT_TRUE(same_bytes(sequence.attend(*isa), clean)) << isa->name << " " << garbage;
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, later_tokens_of_the_same_chunk_change_no_bit) {
+  const Case c{.group = 1, .n_tokens = 100, .n_rows = 100};
+  Sequence sequence(c);
+  const std::vector<float> clean = sequence.attend(instruction_sets().front());
+  Sequence changed(c);
+  const std::vector<float> row(c.head_dim, -1e30f);
+  for (uint32_t t = 60; t < c.n_tokens; ++t) {
+    instruction_sets().front().attention.write_token(
+        {c.type, c.head_dim}, changed.pages[t / kPageTokens] + Sequence::kBlockOffset,
+        t % kPageTokens, row.data(), row.data());
+  }
+  for (const InstructionSet* isa : sets_here()) {
+    const std::vector<float> out = changed.attend(*isa);
+    EXPECT_EQ(0, std::memcmp(out.data(), clean.data(), 60 * c.head_dim * sizeof(float)))
+        << isa->name;
+  }
+}
+
+TEST(Attention, pages_outside_the_window_are_not_touched) {
+  for (const uint32_t window : {1, 33, 500}) {
+    const Case c{.n_tokens = 1300, .n_rows = 7, .window = window};
+    Sequence sequence(c);
+    const std::vector<float> before = sequence.attend(instruction_sets().front());
+    const uint32_t first_seen = c.first_position() + 1 - window;
+    for (uint32_t page = 0; page < first_seen / kPageTokens; ++page) sequence.pages[page] = nullptr;
+    for (const InstructionSet* isa : sets_here()) {
+      EXPECT_TRUE(same_bytes(sequence.attend(*isa), before)) << isa->name << " " << window;
+    }
+  }
+}
+
+TEST(Attention, overflowing_scores_do_not_crash) {
+  const Case c{.n_tokens = 600, .n_rows = 9};
+  Sequence sequence(c);
+  for (size_t i = 0; i < sequence.q.size(); ++i) {
+    if (i % 3 == 0) sequence.q[i] = 1e38f;
+    if (i % 7 == 0) sequence.q[i] = -std::numeric_limits<float>::infinity();
+    if (i % 900 == 0) sequence.q[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  for (const InstructionSet* isa : sets_here()) {
+    EXPECT_EQ(sequence.attend(*isa).size(), sequence.q.size());
+  }
+}
+
+TEST(KvLayout, sizes_count_padded_v) {
+  EXPECT_EQ((KvBlockLayout{KvType::kF32, 64}.k_bytes()), 32u * 64 * 4);
+  EXPECT_EQ((KvBlockLayout{KvType::kBF16, 64}.v_bytes()), 32u * 64 * 2);
+  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.k_bytes()), 32u * 24 * 4);
+  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.v_bytes()), 32u * 32 * 4);
+  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.head_bytes()), 32u * (24 + 32) * 4);
+}
+
+// Element of K, V or the zero padding of V where the layout says it is.
+float element_at(const std::vector<std::byte>& block, KvType type, size_t offset, size_t index) {
+  if (type == KvType::kF32) {
+    float value;
+    std::memcpy(&value, &block[offset + index * 4], 4);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, &block[offset + index * 2], 2);
+  return bf16_to_f32(bits);
+}
+
+void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
+  const KvBlockLayout layout{type, head_dim};
+  std::vector<std::byte> block(layout.head_bytes());
+  const auto k = random_floats(size_t{kPageTokens} * head_dim, 20);
+  const auto v = random_floats(size_t{kPageTokens} * head_dim, 21);
+  for (uint32_t t = 0; t < kPageTokens; t += 3) {
+    isa.attention.write_token(layout, block.data(), t, &k[t * head_dim], &v[t * head_dim]);
+  }
+  const auto stored = [&](float x) {
+    return type == KvType::kF32 ? x : bf16_to_f32(f32_to_bf16(x));
+  };
+  for (uint32_t t = 0; t < kPageTokens; ++t) {
+    for (uint32_t d = 0; d < (head_dim + 15) / 16 * 16; ++d) {
+      const bool holds = t % 3 == 0 && d < head_dim;
+      const size_t v_index = (d / 16 * kPageTokens + t) * 16 + d % 16;
+      ASSERT_EQ(element_at(block, type, layout.k_bytes(), v_index),
+                holds ? stored(v[t * head_dim + d]) : 0.0f);
+      if (d >= head_dim) continue;
+      const size_t k_index = (t / 16 * head_dim + d) * 16 + t % 16;
+      ASSERT_EQ(element_at(block, type, 0, k_index), holds ? stored(k[t * head_dim + d]) : 0.0f);
+    }
+  }
+}
+
+TEST(KvLayout, a_token_lands_where_the_layout_says_and_touches_no_other) {
+  for (const InstructionSet* isa : sets_here()) {
+    for (const KvType type : kTypes) {
+      for (const uint32_t head_dim : {16, 24, 64, 80, 100}) {
+        SCOPED_TRACE(isa->name);
+        check_written(*isa, type, head_dim);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik::cpu

@@ -1,0 +1,238 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "backend/cpu/isa.h"
+#include "backend/random_matrix.h"
+
+namespace kvik::cpu {
+namespace {
+
+using testing::random_floats;
+using testing::same_bytes;
+
+constexpr uint32_t kSizes[] = {1, 2, 15, 16, 17, 31, 32, 33, 63, 80, 100, 257, 2048, 2051};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+using RowFunction = std::function<std::vector<float>(const RowKernels&)>;
+
+// The scalar result, after a comparison by bytes with every other instruction set here.
+std::vector<float> on_all(const RowFunction& function) {
+  std::vector<float> expected;
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (!isa.runs_here()) continue;
+    const std::vector<float> result = function(isa.rows);
+    if (expected.empty()) expected = result;
+    EXPECT_TRUE(same_bytes(result, expected)) << isa.name;
+  }
+  return expected;
+}
+
+void expect_near_all(const std::vector<float>& values, const std::vector<double>& expected,
+                     double relative) {
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_NEAR(values[i], expected[i], relative * (1e-3 + std::abs(expected[i]))) << "at " << i;
+  }
+}
+
+TEST(Rows, rms_norm_divides_by_the_root_of_the_mean_square) {
+  for (const uint32_t n : kSizes) {
+    const auto x = random_floats(n, 1);
+    const auto weight = random_floats(n, 2);
+    const auto out = on_all([&](const RowKernels& rows) {
+      std::vector<float> result(n);
+      rows.rms_norm(x.data(), weight.data(), n, 1e-5f, result.data());
+      return result;
+    });
+    double squares = 0;
+    for (const float v : x) squares += double{v} * v;
+    std::vector<double> expected(n);
+    for (uint32_t i = 0; i < n; ++i) {
+      expected[i] = x[i] / std::sqrt(squares / n + double{1e-5f}) * weight[i];
+    }
+    expect_near_all(out, expected, 1e-6);
+  }
+}
+
+TEST(Rows, rms_norm_works_in_place_and_on_zeros) {
+  const auto x = random_floats(100, 3);
+  const std::vector<float> ones(100, 1.0f);
+  const auto apart = on_all([&](const RowKernels& rows) {
+    std::vector<float> result(100);
+    rows.rms_norm(x.data(), ones.data(), 100, 1e-6f, result.data());
+    return result;
+  });
+  const auto in_place = on_all([&](const RowKernels& rows) {
+    std::vector<float> result = x;
+    rows.rms_norm(result.data(), ones.data(), 100, 1e-6f, result.data());
+    return result;
+  });
+  EXPECT_TRUE(same_bytes(apart, in_place));
+  const auto zeros = on_all([&](const RowKernels& rows) {
+    std::vector<float> result(100, 0.0f);
+    rows.rms_norm(result.data(), ones.data(), 100, 1e-6f, result.data());
+    return result;
+  });
+  EXPECT_EQ(zeros, std::vector<float>(100, 0.0f));
+}
+
+TEST(Rows, add_and_scale_are_one_operation_per_element) {
+  for (const uint32_t n : kSizes) {
+    const auto x = random_floats(n, 4);
+    const auto y = random_floats(n, 5);
+    const auto sum = on_all([&](const RowKernels& rows) {
+      std::vector<float> result = x;
+      rows.add(result.data(), y.data(), n);
+      return result;
+    });
+    const auto scaled = on_all([&](const RowKernels& rows) {
+      std::vector<float> result = x;
+      rows.scale(result.data(), 0.3f, n);
+      return result;
+    });
+    for (uint32_t i = 0; i < n; ++i) {
+      EXPECT_EQ(sum[i], x[i] + y[i]);
+      EXPECT_EQ(scaled[i], x[i] * 0.3f);
+    }
+  }
+}
+
+TEST(Rows, nothing_is_written_past_the_end) {
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (!isa.runs_here()) continue;
+    for (const uint32_t n : {1u, 7u, 16u, 21u, 40u}) {
+      std::vector<float> x(n + 16, 5.0f);
+      const std::vector<float> y(n, 1.0f);
+      isa.rows.add(x.data(), y.data(), n);
+      isa.rows.scale(x.data(), 2.0f, n);
+      isa.rows.soft_cap(x.data(), 3.0f, n);
+      isa.rows.rms_norm(x.data(), y.data(), n, 1e-5f, x.data());
+      isa.rows.gated_activation(Activation::kSilu, x.data(), y.data(), n, x.data());
+      isa.rows.gated_activation(Activation::kGeluTanh, x.data(), y.data(), n, x.data());
+      isa.rows.rope(x.data(), RopePairing::kInterleaved, y.data(), y.data(), n / 2);
+      isa.rows.rope(x.data(), RopePairing::kHalves, y.data(), y.data(), n / 2);
+      for (size_t i = n; i < x.size(); ++i) EXPECT_EQ(x[i], 5.0f) << isa.name << " at " << i;
+    }
+  }
+}
+
+std::vector<float> activation_of(const RowKernels& rows, Activation activation,
+                                 const std::vector<float>& gate, const std::vector<float>& up) {
+  std::vector<float> result(gate.size());
+  rows.gated_activation(activation, gate.data(), up.data(), static_cast<uint32_t>(gate.size()),
+                        result.data());
+  return result;
+}
+
+std::vector<float> sweep(float from, float to, float step) {
+  std::vector<float> values;
+  for (float x = from; x <= to; x += step) values.push_back(x);
+  return values;
+}
+
+TEST(Rows, silu_is_the_gate_times_its_sigmoid) {
+  const auto gate = sweep(-100.0f, 100.0f, 0x1p-8f);
+  const auto up = random_floats(gate.size(), 6);
+  const auto out = on_all(
+      [&](const RowKernels& rows) { return activation_of(rows, Activation::kSilu, gate, up); });
+  std::vector<double> expected;
+  for (size_t i = 0; i < gate.size(); ++i) {
+    expected.push_back(gate[i] / (1 + std::exp(-double{gate[i]})) * up[i]);
+  }
+  expect_near_all(out, expected, 1e-6);
+}
+
+TEST(Rows, gelu_is_the_tanh_form) {
+  const auto gate = sweep(-20.0f, 20.0f, 0x1p-10f);
+  const auto up = random_floats(gate.size(), 7);
+  const auto out = on_all(
+      [&](const RowKernels& rows) { return activation_of(rows, Activation::kGeluTanh, gate, up); });
+  for (size_t i = 0; i < gate.size(); ++i) {
+    const double g = gate[i];
+    const double inner = std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
+    EXPECT_NEAR(out[i], 0.5 * g * (1 + std::tanh(inner)) * up[i], 1e-6 * (1 + std::abs(g * up[i])));
+  }
+}
+
+TEST(Rows, an_element_has_the_same_bits_wherever_it_stands) {
+  const auto gate = random_floats(47, 8);
+  const auto up = random_floats(47, 9);
+  for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
+    const auto all =
+        on_all([&](const RowKernels& rows) { return activation_of(rows, activation, gate, up); });
+    for (size_t i = 0; i < gate.size(); ++i) {
+      const auto alone = on_all([&](const RowKernels& rows) {
+        return activation_of(rows, activation, {gate[i]}, {up[i]});
+      });
+      EXPECT_TRUE(same_bytes(alone, {all[i]})) << i;
+    }
+  }
+}
+
+TEST(Rows, infinities_and_nans_pass_through) {
+  const std::vector<float> gate = {kInfinity, -kInfinity, kNaN, 1e30f, -1e30f, 0.0f, -0.0f};
+  const std::vector<float> up(gate.size(), 1.0f);
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (!isa.runs_here()) continue;
+    for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
+      const auto out = activation_of(isa.rows, activation, gate, up);
+      EXPECT_EQ(out[0], kInfinity);
+      EXPECT_TRUE(std::isnan(out[2]));
+      EXPECT_EQ(out[3], 1e30f);
+      EXPECT_LE(std::abs(out[4]), 1e-8f);
+      EXPECT_EQ(out[5], 0.0f);
+    }
+    std::vector<float> capped = gate;
+    isa.rows.soft_cap(capped.data(), 30.0f, static_cast<uint32_t>(capped.size()));
+    EXPECT_EQ(capped[0], 30.0f);
+    EXPECT_EQ(capped[1], -30.0f);
+    EXPECT_TRUE(std::isnan(capped[2]));
+  }
+}
+
+TEST(Rows, soft_cap_bends_towards_the_cap) {
+  const auto x = sweep(-200.0f, 200.0f, 0x1p-6f);
+  const auto out = on_all([&](const RowKernels& rows) {
+    std::vector<float> result = x;
+    rows.soft_cap(result.data(), 30.0f, static_cast<uint32_t>(x.size()));
+    return result;
+  });
+  std::vector<double> expected;
+  for (const float v : x) expected.push_back(30 * std::tanh(double{v} / 30));
+  expect_near_all(out, expected, 1e-6);
+}
+
+TEST(Rows, rope_turns_pairs_by_their_angle_and_leaves_the_rest) {
+  for (const uint32_t n_pairs : {1u, 4u, 7u, 8u, 9u, 12u, 16u, 20u, 32u, 40u, 64u, 128u}) {
+    const uint32_t head_dim = 2 * n_pairs + 6;
+    const auto head = random_floats(head_dim, n_pairs);
+    std::vector<float> cosines(n_pairs), sines(n_pairs);
+    for (uint32_t i = 0; i < n_pairs; ++i) {
+      cosines[i] = std::cos(0.1f * static_cast<float>(i * i));
+      sines[i] = std::sin(0.1f * static_cast<float>(i * i));
+    }
+    for (const RopePairing pairing : {RopePairing::kInterleaved, RopePairing::kHalves}) {
+      const auto turned = on_all([&](const RowKernels& rows) {
+        std::vector<float> result = head;
+        rows.rope(result.data(), pairing, cosines.data(), sines.data(), n_pairs);
+        return result;
+      });
+      std::vector<double> expected(head.begin(), head.end());
+      for (uint32_t i = 0; i < n_pairs; ++i) {
+        const bool interleaved = pairing == RopePairing::kInterleaved;
+        const uint32_t a = interleaved ? 2 * i : i;
+        const uint32_t b = interleaved ? 2 * i + 1 : i + n_pairs;
+        expected[a] = double{head[a]} * cosines[i] - double{head[b]} * sines[i];
+        expected[b] = double{head[a]} * sines[i] + double{head[b]} * cosines[i];
+      }
+      for (uint32_t i = 0; i < head_dim; ++i) EXPECT_NEAR(turned[i], expected[i], 1e-6);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik::cpu
