@@ -18,8 +18,9 @@ constexpr size_t kMaxRememberedBytes = 32;
 
 Result<std::unique_ptr<Tokenizer>> BpeTokenizer::read(const Metadata& metadata) {
   TRY_ASSIGN(const std::optional<std::string> named, metadata.get_string("tokenizer.ggml.pre"));
-  const std::string name = named && *named != "default" ? *named : "gpt-2";
-  TRY_ASSIGN(const PreTokenizer* pre_tokenizer, find_pre_tokenizer(name));
+  const std::string name = named.value_or("default");
+  TRY_ASSIGN(const PreTokenizer* pre_tokenizer,
+             find_pre_tokenizer(name == "default" ? "gpt-2" : name));
   const VocabularyDefaults defaults = {std::nullopt, std::nullopt, std::nullopt,
                                        pre_tokenizer->adds_bos};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));

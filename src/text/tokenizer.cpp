@@ -10,16 +10,17 @@ namespace kvik {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_metadata(const Metadata& metadata) {
   constexpr const char* kModelKey = "tokenizer.ggml.model";
-  TRY_ASSIGN(const std::optional<std::string> model, metadata.get_string(kModelKey));
-  if (!model) {
+  TRY_ASSIGN(const std::optional<std::string> named, metadata.get_string(kModelKey));
+  const std::string model = named.value_or("");
+  if (model == "gpt2") return BpeTokenizer::read(metadata);
+  if (model == "llama") return SpmTokenizer::read(metadata);
+  if (model.empty()) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("metadata key '{}' is missing, expected 'gpt2' or 'llama'", kModelKey));
   }
-  if (*model == "gpt2") return BpeTokenizer::read(metadata);
-  if (*model == "llama") return SpmTokenizer::read(metadata);
-  return fail(ErrorCode::kUnsupported, fmt::format("metadata key '{}' is '{}', expected 'gpt2' or "
-                                                   "'llama'",
-                                                   kModelKey, *model));
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("metadata key '{}' is '{}', expected 'gpt2' or 'llama'", kModelKey, model));
 }
 
 std::string Tokenizer::detokenize(std::span<const TokenId> ids, Special special) const {
