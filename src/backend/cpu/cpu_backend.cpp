@@ -182,13 +182,13 @@ void CpuBackend::add_bias(Rows x, const float* bias) {
 
 void CpuBackend::scale(Rows x, float factor) {
   for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
-    isa_.rows.scale(row_of(x, row) + first, n, factor);
+    isa_.rows.scale(row_of(x, row) + first, factor, n);
   });
 }
 
 void CpuBackend::soft_cap(Rows x, float cap) {
   for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
-    isa_.rows.soft_cap(row_of(x, row) + first, n, cap);
+    isa_.rows.soft_cap(row_of(x, row) + first, cap, n);
   });
 }
 
