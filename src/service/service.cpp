@@ -89,6 +89,7 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
     out.stop_tokens.insert(out.stop_tokens.end(), ends.begin(), ends.end());
   }
   out.n_logprobs = request.n_logprobs;
+  out.cache = request.cache;
   if (request.echo && request.n_logprobs) out.logits = Request::Logits::kAll;
   out.sampling.seed = request.seed ? *request.seed : random_seed();
   return out;

@@ -32,6 +32,7 @@ struct CompletionRequest {
   bool echo = false;  // the prompt's text comes first
   bool return_token_ids = false;
   std::optional<uint32_t> n_logprobs;
+  Request::Cache cache = Request::Cache::kUse;
   std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
 };
 

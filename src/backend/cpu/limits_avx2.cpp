@@ -1,0 +1,40 @@
+#include <immintrin.h>
+
+#include "backend/cpu/machine_limits.h"
+
+namespace kvik::cpu::avx2 {
+namespace {
+
+constexpr int kChains = 10;
+
+double f32_fma(long n) {
+  __m256 chain[kChains], x = _mm256_set1_ps(1e-9f);
+  for (auto& c : chain) c = _mm256_setzero_ps();
+  for (long i = 0; i < n; ++i) {
+#pragma GCC unroll 10
+    for (auto& c : chain) c = _mm256_fmadd_ps(x, x, c);
+    asm volatile("" : "+x"(x));
+  }
+  for (auto& c : chain) asm volatile("" : "+x"(c));
+  return kChains * 8.0 * 2 * static_cast<double>(n);
+}
+
+double int8_dot(long n) {
+  __m256i chain[kChains], x = _mm256_set1_epi8(1), ones = _mm256_set1_epi16(1);
+  for (auto& c : chain) c = _mm256_setzero_si256();
+  for (long i = 0; i < n; ++i) {
+#pragma GCC unroll 10
+    for (auto& c : chain) {
+      c = _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(x, x), ones));
+    }
+    asm volatile("" : "+x"(x));
+  }
+  for (auto& c : chain) asm volatile("" : "+x"(c));
+  return kChains * 32.0 * 2 * static_cast<double>(n);
+}
+
+}  // namespace
+
+const LimitKernels kLimitKernels = {f32_fma, int8_dot};
+
+}  // namespace kvik::cpu::avx2

@@ -1,0 +1,33 @@
+#include "backend/cpu/machine_limits.h"
+
+namespace kvik::cpu::scalar {
+namespace {
+
+// Whatever the compiler makes of plain loops: eight chains hide the latency of one.
+double f32_fma(long n) {
+  float chain[8] = {};
+  for (long i = 0; i < n; ++i) {
+    for (float& c : chain) {
+      c = c * 0.5f + 1e-9f;
+      asm volatile("" : "+m"(c));
+    }
+  }
+  return 8.0 * 2 * static_cast<double>(n);
+}
+
+double int8_dot(long n) {
+  int32_t chain[8] = {};
+  for (long i = 0; i < n; ++i) {
+    for (int32_t& c : chain) {
+      c += 3 * 5;
+      asm volatile("" : "+m"(c));
+    }
+  }
+  return 8.0 * 2 * static_cast<double>(n);
+}
+
+}  // namespace
+
+const LimitKernels kLimitKernels = {f32_fma, int8_dot};
+
+}  // namespace kvik::cpu::scalar

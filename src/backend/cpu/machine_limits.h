@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+
+namespace kvik {
+
+// What this machine can do at most with these threads, measured: a kernel's speed is quoted as a
+// share of it. One multiply-add counts as two operations.
+struct MachineLimits {
+  double read_bytes_per_s = 0;  // over a buffer far larger than the caches
+  double f32_ops_per_s = 0;     // fused multiply-adds
+  double int8_ops_per_s = 0;    // u8 × s8 dot products, with vpdpbusd where the processor has it
+};
+
+// Takes about a second. Of several tries the best counts: neighbours can only take away.
+MachineLimits measure_machine_limits(uint32_t n_threads);
+
+namespace cpu {
+
+// Loops of register-to-register arithmetic; each runs n rounds and returns the operations done.
+struct LimitKernels {
+  double (*f32_fma)(long n);
+  double (*int8_dot)(long n);
+};
+
+namespace scalar {
+extern const LimitKernels kLimitKernels;
+}
+namespace avx2 {
+extern const LimitKernels kLimitKernels;
+}
+namespace avx512 {
+extern const LimitKernels kLimitKernels;
+}
+
+}  // namespace cpu
+}  // namespace kvik

@@ -1,0 +1,96 @@
+#include "main/bench_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "tensor/half.h"
+
+namespace kvik {
+
+BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type, uint64_t n_tokens_max,
+                         uint32_t batch_max)
+    : loaded_(loaded),
+      decoder_(*loaded.model, *loaded.backend, kv_type, std::max(kMaxStepTokens, batch_max)),
+      kv_(loaded.backend->memory(), kv_bytes_for(loaded, kv_type, n_tokens_max, batch_max),
+          decoder_.page_bytes()) {}
+
+double BenchRunner::run(const BenchCase& bench, uint64_t seed) {
+  lanes_.clear();
+  lanes_.resize(bench.batch);
+  for (Lane& lane : lanes_)
+    prepare(lane, bench, seed * 1000 + static_cast<uint64_t>(&lane - lanes_.data()));
+  if (!bench.fill) prefill(bench.depth, WantLogits::kNone);
+
+  const TimePoint begin = SteadyClock().now();
+  if (bench.kind == BenchCase::Kind::kPrefill) {
+    prefill(bench.depth + bench.n_tokens, WantLogits::kLast);
+  } else {
+    for (uint32_t i = 0; i < bench.n_tokens; ++i) {
+      if (bench.use_cache) {
+        step(1, WantLogits::kLast);
+        continue;
+      }
+      for (Lane& lane : lanes_) lane.n_cached = 0;
+      prefill(bench.depth + i + 1, WantLogits::kLast);
+    }
+  }
+  const Duration taken = SteadyClock().now() - begin;
+  return 1e3 * bench.n_tokens * bench.batch / to_ms(taken);
+}
+
+void BenchRunner::prepare(Lane& lane, const BenchCase& bench, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const uint32_t n_all = bench.depth + bench.n_tokens;
+  for (uint32_t i = 0; i < n_all; ++i) {
+    lane.tokens.push_back(static_cast<TokenId>(random() % loaded_.model->config().n_vocab));
+  }
+  CHECK(kv_.grow(lane.table, n_all));
+  if (!bench.fill) return;
+  fill(lane, bench.depth, seed);
+  lane.n_cached = bench.depth;
+}
+
+// Noise of the size that keys and values have; each page is filled anew, so that all are read.
+void BenchRunner::fill(Lane& lane, uint32_t depth, uint64_t seed) {
+  const bool is_f32 =
+      kv_.page_bytes() == loaded_.backend->page_bytes(loaded_.model->kv_geometry(KvType::kF32));
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  std::vector<std::byte> page(kv_.page_bytes());
+  const size_t element = is_f32 ? sizeof(float) : sizeof(uint16_t);
+  for (size_t at = 0; at < page.size(); at += element) {
+    const float value = static_cast<float>(random() % 2001) * 1e-3f - 1.0f;
+    const uint16_t half = f32_to_bf16(value);
+    std::memcpy(&page[at], is_f32 ? static_cast<const void*>(&value) : &half, element);
+  }
+  for (uint32_t p = 0; p < KvCache::pages_for(depth); ++p) {
+    loaded_.backend->memory().copy_in(lane.table.addresses()[p], page);
+  }
+}
+
+void BenchRunner::prefill(uint32_t n_tokens, WantLogits want) {
+  const auto share = std::max(1u, kMaxStepTokens / static_cast<uint32_t>(lanes_.size()));
+  while (lanes_.front().n_cached < n_tokens) {
+    const uint32_t n_new = std::min(share, n_tokens - lanes_.front().n_cached);
+    const bool is_last = lanes_.front().n_cached + n_new == n_tokens;
+    step(n_new, is_last ? want : WantLogits::kNone);
+  }
+}
+
+void BenchRunner::step(uint32_t n_new, WantLogits want) {
+  std::vector<BatchSequence> batch;
+  std::vector<std::span<std::byte* const>> tables;
+  for (const Lane& lane : lanes_) tables.push_back(lane.table.addresses());
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    batch.push_back({.tokens = std::span(lanes_[i].tokens).subspan(lanes_[i].n_cached, n_new),
+                     .first_position = lanes_[i].n_cached,
+                     .kv = {.groups = std::span(&tables[i], 1)},
+                     .want = want});
+  }
+  decoder_.forward(batch, logits_);
+  for (Lane& lane : lanes_) lane.n_cached += n_new;
+}
+
+}  // namespace kvik

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "base/result.h"
+
+namespace kvik {
+
+enum ExitCode : int { kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitInterrupted = 130 };
+
+// The one place that maps trouble to exit codes.
+inline ExitCode exit_code(const Error& error) {
+  return error.code == ErrorCode::kInvalidArgument ? kExitUsage : kExitFailed;
+}
+
+// Says it in one line on stderr.
+inline ExitCode report(const Error& error) {
+  fmt::print(stderr, "kvik: {}\n", error.message);
+  return exit_code(error);
+}
+
+}  // namespace kvik

@@ -1,0 +1,19 @@
+#pragma once
+
+namespace kvik {
+
+// SIGINT and SIGTERM. Before catch_them() they end the process at once with exit code 130; from
+// then on they are events that wait() sees.
+class Interrupts {
+ public:
+  static void install();
+  static void catch_them();
+
+  // Waits until a signal comes (true) or notify() is called (false). A later call waits anew.
+  static bool wait();
+
+  // Ends a wait() from any thread.
+  static void notify();
+};
+
+}  // namespace kvik

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "main/commands.h"
+#include "main/model_options.h"
+
+namespace kvik {
+namespace {
+
+struct LogitsOptions {
+  ModelOptions model;
+  std::string tokens;
+  bool all = false;
+  uint64_t chunk = 0;
+  uint32_t beside = 0;
+  bool no_cache = false;
+};
+
+// Prints each position's logits on a line: %.9g gives every float32 back exactly.
+class PrintingSink final : public EventSink {
+ public:
+  Verdict on_token(const TokenEvent&) override { return Verdict::kContinue; }
+  void on_finish(FinishReason, const Usage&) override { finished_ = true; }
+  void on_logits(uint32_t, std::span<const float> logits) override {
+    line_.clear();
+    for (const float logit : logits) {
+      char number[32];
+      std::snprintf(number, sizeof(number), "%.9g ", static_cast<double>(logit));
+      line_ += number;
+    }
+    line_.back() = '\n';
+    std::fwrite(line_.data(), 1, line_.size(), stdout);
+  }
+  bool finished() const { return finished_; }
+
+ private:
+  std::string line_;
+  bool finished_ = false;
+};
+
+class SilentSink final : public EventSink {
+ public:
+  Verdict on_token(const TokenEvent&) override { return Verdict::kContinue; }
+  void on_finish(FinishReason, const Usage&) override {}
+};
+
+// The other sequences of --beside: other tokens and lengths, every second one with a short prompt
+// that is soon decoding, the others with a long one that is cut into small chunks.
+Request neighbour(uint32_t index, uint32_t n_tokens, uint32_t n_vocab) {
+  Request request;
+  const bool decodes = index % 2 == 0;
+  const uint32_t n_prompt = decodes ? 1 + index % 3 : n_tokens + 3 + index;
+  for (uint32_t i = 0; i < n_prompt; ++i) {
+    request.prompt.push_back((i * 7919 + index * 104729 + 17) % n_vocab);
+  }
+  request.max_tokens = n_tokens + 8;
+  request.max_chunk = decodes ? UINT32_MAX : 3 + 2 * index;
+  request.sampling.seed = index;
+  return request;
+}
+
+Result<int> logits(const LogitsOptions& options) {
+  TRY_ASSIGN(const std::vector<TokenId> tokens, parse_token_list(options.tokens));
+  TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
+  const auto n_tokens = static_cast<uint32_t>(tokens.size());
+  // Nobody waits for room: all sequences run side by side, in one batch.
+  const uint64_t n_longest = 2 * uint64_t{n_tokens} + options.beside + 64;
+  const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
+  const uint64_t n_ctx = options.model.n_ctx ? options.model.n_ctx : n_ctx_train;
+  if (n_tokens > n_ctx) {
+    return fail(ErrorCode::kContextLength,
+                fmt::format("{} tokens do not fit the context of {}", n_tokens, n_ctx));
+  }
+  const SteadyClock clock;
+  EngineOptions engine_options{
+      .kv_budget_bytes = kv_bytes_for(loaded, options.model.kv_type, n_longest, 2 + options.beside),
+      .kv_type = options.model.kv_type,
+      .n_ctx_max = static_cast<uint32_t>(n_longest),
+      .max_step_tokens = std::max(512u, 2 * n_tokens + 8 * (options.beside + 1)),
+      .max_running = 1 + options.beside};
+  TRY_ASSIGN(auto engine,
+             Engine::create(std::move(loaded.model), *loaded.backend, engine_options, clock));
+
+  Request request;
+  request.logits = options.all ? Request::Logits::kAll : Request::Logits::kLast;
+  request.max_tokens = 0;
+  if (options.chunk > 0)
+    request.max_chunk = static_cast<uint32_t>(std::min<uint64_t>(options.chunk, UINT32_MAX));
+  const auto submit = [&](uint64_t id, Request r, std::shared_ptr<EventSink> sink) -> Result<void> {
+    TRY(engine->check(r));
+    engine->submit(RequestId{id}, std::move(r), std::move(sink));
+    return {};
+  };
+  for (uint32_t i = 0; i < options.beside; ++i) {
+    TRY(submit((uint64_t{1} << 32) + i, neighbour(i, n_tokens, engine->limits().n_vocab),
+               std::make_shared<SilentSink>()));
+  }
+  // Without the cache every position is a run of its own over all that stands before it.
+  const bool one_by_one = options.no_cache && options.all;
+  if (options.no_cache) request.logits = Request::Logits::kLast;
+  for (uint32_t n = one_by_one ? 1 : n_tokens; n <= n_tokens; ++n) {
+    request.prompt.assign(tokens.begin(), tokens.begin() + n);
+    const auto sink = std::make_shared<PrintingSink>();
+    TRY(submit(n, request, sink));
+    while (!sink->finished()) engine->step();
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_logits(CLI::App& app) {
+  auto options = std::make_shared<LogitsOptions>();
+  CLI::App& command = *app.add_subcommand("logits", "print the logits behind a list of tokens");
+  options->model.add_to(command);
+  command.add_option("--tokens", options->tokens, "ids with commas between")->required();
+  command.add_flag("--all", options->all, "a line for every position, not the last alone");
+  add_count(command, "--chunk", options->chunk, "cut the prefill into chunks of N tokens");
+  command.add_option("--beside", options->beside, "run N other sequences in the same batches")
+      ->check(CLI::Range(0u, 64u));
+  command.add_flag("--no-cache", options->no_cache, "compute every position from scratch");
+  return [options]() -> int {
+    const Result<int> code = logits(*options);
+    return code ? *code : report(code.error());
+  };
+}
+
+}  // namespace kvik

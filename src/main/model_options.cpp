@@ -1,0 +1,163 @@
+#include "main/model_options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <span>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "format/gguf.h"
+#include "format/synthetic.h"
+#include "kv/kv_cache.h"
+#include "main/environment.h"
+
+// models/demo.gguf, put into the binary by cmake/embed.cmake.
+extern "C" const std::byte kvik_demo_model_begin[];
+extern "C" const std::byte kvik_demo_model_end[];
+
+namespace kvik {
+namespace {
+
+CLI::Option* add_quantity(CLI::App& command, const std::string& name, uint64_t& value,
+                          const std::string& help, Result<uint64_t> (*parse)(std::string_view)) {
+  return command.add_option_function<std::string>(
+      name,
+      [&value, name, parse](const std::string& text) {
+        const auto parsed = parse(text);
+        if (!parsed) throw CLI::ValidationError(name, parsed.error().message);
+        value = *parsed;
+      },
+      help);
+}
+
+// A bar on a terminal, nothing in a log.
+class ProgressBar {
+ public:
+  void show(uint64_t done, uint64_t all) {
+    constexpr uint64_t kWidth = 40;
+    const uint64_t filled = all ? done * kWidth / all : kWidth;
+    if (!is_terminal_ || filled == shown_) return;
+    shown_ = filled;
+    fmt::print(stderr, "\rloading [{:<{}}] {} of {}", std::string(filled, '='), kWidth,
+               format_bytes(done), format_bytes(all));
+    is_open_ = true;
+  }
+  ~ProgressBar() {
+    if (is_open_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool is_open_ = false;
+  uint64_t shown_ = UINT64_MAX;
+};
+
+}  // namespace
+
+CLI::Option* add_count(CLI::App& command, const std::string& name, uint64_t& value,
+                       const std::string& help) {
+  return add_quantity(command, name, value, help, parse_count)->type_name("N");
+}
+
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& value,
+                       const std::string& help) {
+  return add_quantity(command, name, value, help, parse_bytes)->type_name("SIZE");
+}
+
+void ModelOptions::add_to(CLI::App& command) {
+  command
+      .add_option("MODEL", model,
+                  "a .gguf file, 'demo' (the embedded model) or synthetic:PRESET[:TYPE]")
+      ->required();
+  command.add_option("--threads", n_threads, "threads that compute (default: one per processor)")
+      ->check(CLI::Range(1u, 1024u));
+  command
+      .add_option_function<std::string>(
+          "--kv-type",
+          [this](const std::string& name) {
+            const auto type = kv_type_from_name(name);
+            if (!type) {
+              throw CLI::ValidationError(
+                  "--kv-type", fmt::format("'{}' is no KV type; expected f32 or bf16", name));
+            }
+            kv_type = *type;
+          },
+          "what K and V are stored as: f32 or bf16 (default: bf16)")
+      ->type_name("TYPE");
+  add_count(command, "--ctx", n_ctx, "tokens of context (default: as trained)");
+}
+
+Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
+  if (spec == "demo") {
+    return open_gguf_bytes("demo", std::span(kvik_demo_model_begin, kvik_demo_model_end));
+  }
+  if (spec.starts_with("synthetic:")) return make_synthetic(spec);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(spec, ignored)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is a folder; expected a .gguf file, 'demo' or "
+                            "'synthetic:PRESET[:TYPE]'",
+                            spec));
+  }
+  return open_gguf(spec);
+}
+
+Result<std::unique_ptr<Backend>> make_backend(uint32_t n_threads) {
+  return make_cpu_backend({.n_threads = n_threads, .isa = environment("KVIK_ISA")});
+}
+
+Result<LoadedModel> load_model(const ModelOptions& options) {
+  LoadedModel loaded;
+  TRY_ASSIGN(loaded.backend, make_backend(options.n_threads));
+  TRY_ASSIGN(const auto source, open_model(options.model));
+  auto tokenizer = Tokenizer::from_metadata(source->metadata());
+  if (!tokenizer) {
+    return fail(tokenizer.error().code,
+                fmt::format("{}: {}", options.model, tokenizer.error().message));
+  }
+  loaded.tokenizer = std::move(*tokenizer);
+  ProgressBar bar;
+  TRY_ASSIGN(loaded.model, Model::load(*source, *loaded.backend,
+                                       [&](uint64_t done, uint64_t all) { bar.show(done, all); }));
+  const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
+  if (options.n_ctx > n_ctx_train) {
+    log::warn("a context of {} tokens passes the {} that the model was trained on", options.n_ctx,
+              n_ctx_train);
+  }
+  return loaded;
+}
+
+uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,
+                      uint64_t n_sequences) {
+  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(type));
+  return KvCache::pages_for(n_tokens) * n_sequences * page_bytes;
+}
+
+std::string model_id(const std::string& spec) {
+  if (!spec.ends_with(".gguf")) return spec;
+  return std::filesystem::path(spec).stem().string();
+}
+
+Result<std::vector<TokenId>> parse_token_list(const std::string& text) {
+  std::vector<TokenId> ids;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    TokenId id = 0;
+    const auto [rest, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (rest != end && *rest != ',')) {
+      return fail(
+          ErrorCode::kInvalidArgument,
+          fmt::format("--tokens is '{}', expected ids with commas between, such as 1,2,3", text));
+    }
+    ids.push_back(id);
+    if (rest == end) return ids;
+    at = rest + 1;
+  }
+}
+
+}  // namespace kvik

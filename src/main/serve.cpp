@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "base/quantity.h"
+#include "engine/engine_thread.h"
+#include "main/commands.h"
+#include "main/interrupts.h"
+#include "main/model_options.h"
+#include "server/server.h"
+#include "service/service.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::chrono::seconds kDrainTime{30};
+
+struct ServeOptions {
+  ModelOptions model;
+  ServerOptions server;
+  uint64_t kv_budget_bytes = uint64_t{4} << 30;
+  std::string api_key_file;
+  bool allow_no_key = false;
+};
+
+// One key per line; blank lines and lines that begin with # are left out.
+Result<std::vector<std::string>> read_keys(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return fail(ErrorCode::kIo, fmt::format("cannot read the API key file '{}'", path));
+  std::vector<std::string> keys;
+  for (std::string line; std::getline(file, line);) {
+    const size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#') continue;
+    keys.push_back(line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1));
+  }
+  if (keys.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the API key file '{}' holds no key, expected one per line", path));
+  }
+  return keys;
+}
+
+// No new work; what runs is finished within kDrainTime, or until a second signal.
+void drain(Server& server, EngineThread& engine) {
+  log::info("draining: no new requests, up to {} s for those that run; a second signal stops now",
+            kDrainTime.count());
+  server.stop_accepting();
+  std::thread waiter([&] {
+    engine.drain(kDrainTime);
+    Interrupts::notify();
+  });
+  const bool in_a_hurry = Interrupts::wait();
+  server.stop(in_a_hurry ? Duration::zero() : Duration(std::chrono::seconds(2)));
+  waiter.join();
+}
+
+Result<int> serve(ServeOptions options) {
+  if (!options.api_key_file.empty()) {
+    TRY_ASSIGN(options.server.api_keys, read_keys(options.api_key_file));
+  }
+  if (!is_loopback(options.server.host) && !options.server.api_keys && !options.allow_no_key) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--host {} is open to others: give --api-key-file, or --allow-no-key",
+                            options.server.host));
+  }
+  TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
+  const ModelConfig config = loaded.model->config();
+  log::info("{}: {} of weights packed for {}", options.model.model,
+            format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
+  const SteadyClock clock;
+  EngineOptions engine_options{.kv_budget_bytes = options.kv_budget_bytes,
+                               .kv_type = options.model.kv_type,
+                               .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx)};
+  TRY_ASSIGN(auto engine,
+             Engine::create(std::move(loaded.model), *loaded.backend, engine_options, clock));
+  const EngineLimits limits = engine->limits();
+  log::info("KV cache: {} as {}, {} tokens; context {}", format_bytes(options.kv_budget_bytes),
+            name_of(options.model.kv_type), limits.kv_tokens, limits.n_ctx_max);
+  EngineThread engine_thread(std::move(engine));
+  Service service(*loaded.tokenizer, engine_thread,
+                  {.id = model_id(options.model.model),
+                   .architecture = config.architecture,
+                   .created_s = static_cast<uint64_t>(std::time(nullptr)),
+                   .n_ctx_max = limits.n_ctx_max,
+                   .n_ctx_train = config.n_ctx_train,
+                   .n_vocab = config.n_vocab});
+  options.server.version = KVIK_VERSION;
+  Interrupts::catch_them();
+  TRY_ASSIGN(const auto server, Server::start(service, options.server));
+  log::info("listening on http://{}:{}", options.server.host, server->port());
+  while (!Interrupts::wait()) {
+  }
+  drain(*server, engine_thread);
+  log::info("stopped");
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_serve(CLI::App& app) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App& command = *app.add_subcommand("serve", "the HTTP server (OpenAI's completions)");
+  options->model.add_to(command);
+  command.add_option("--host", options->server.host, "address to listen on")->capture_default_str();
+  command.add_option("--port", options->server.port, "0: any free one")->capture_default_str();
+  add_bytes(command, "--kv-memory", options->kv_budget_bytes,
+            "memory of the KV cache, all users together (default: 4GiB)");
+  command.add_option("--api-key-file", options->api_key_file,
+                     "one key per line; clients must send one of them");
+  command.add_flag("--allow-no-key", options->allow_no_key,
+                   "listen on a public address without a key");
+  return [options]() -> int {
+    const Result<int> code = serve(*options);
+    return code ? *code : report(code.error());
+  };
+}
+
+}  // namespace kvik

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/quantity.h"
+#include "main/commands.h"
+#include "main/model_options.h"
+#include "model/config.h"
+
+namespace kvik {
+namespace {
+
+void show_geometry(const ModelConfig& c) {
+  fmt::print("geometry\n");
+  fmt::print("  layers {}, width {}, MLP {}, vocabulary {}, trained context {}\n", c.n_layers,
+             c.model_dim, c.ffn_dim, c.n_vocab, c.n_ctx_train);
+  fmt::print("  query heads {}, KV heads {}, head width {}\n", c.n_heads, c.n_kv_heads, c.head_dim);
+  const RopeConfig& rope = c.ropes.front();
+  fmt::print("  rope base {}, {} dimensions, {}\n", rope.base, rope.n_dims,
+             rope.pairing == RopePairing::kInterleaved ? "interleaved pairs" : "half-apart pairs");
+  uint32_t n_windowed = 0;
+  uint32_t window = 0;
+  for (const LayerConfig& layer : c.layers) {
+    if (layer.window == 0) continue;
+    ++n_windowed;
+    window = layer.window;
+  }
+  if (n_windowed > 0)
+    fmt::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
+}
+
+void show_tensors(const ModelSource& source) {
+  struct Sum {
+    uint64_t tensors = 0, elements = 0, bytes = 0;
+  };
+  std::map<std::string, Sum> by_type;
+  Sum all;
+  for (const TensorInfo& tensor : source.tensors()) {
+    for (Sum* sum : {&by_type[name_of(tensor.type)], &all}) {
+      ++sum->tensors;
+      sum->elements += tensor.n_elements();
+      sum->bytes += tensor.n_bytes;
+    }
+  }
+  fmt::print("tensors: {}, {:.3f} G parameters, {}\n", all.tensors,
+             static_cast<double>(all.elements) * 1e-9, format_bytes(all.bytes));
+  for (const auto& [type, sum] : by_type) {
+    fmt::print("  {:<8}{:>6} tensors {:>12} parameters  {}\n", type, sum.tensors, sum.elements,
+               format_bytes(sum.bytes));
+  }
+}
+
+void show_kv(const ModelConfig& c) {
+  fmt::print("KV cache, bytes per token\n");
+  for (const auto& [name, bytes] : {std::pair{"f32", 4u}, std::pair{"bf16", 2u}}) {
+    const uint64_t per_token = uint64_t{2} * c.n_layers * c.n_kv_heads * c.head_dim * bytes;
+    fmt::print("  {:<8}{:>8}  ({} for the trained context)\n", name, per_token,
+               format_bytes(per_token * c.n_ctx_train));
+  }
+}
+
+Result<int> show(const std::string& spec) {
+  TRY_ASSIGN(const auto source, open_model(spec));
+  const Metadata& metadata = source->metadata();
+  TRY_ASSIGN(const auto architecture, metadata.get_string("general.architecture"));
+  TRY_ASSIGN(const auto name, metadata.get_string("general.name"));
+  fmt::print("model {}: {}, architecture {}\n", spec, name.value_or("no name"),
+             architecture.value_or("not stated"));
+  // Whatever can be read is shown; what cannot is named.
+  const auto config = read_config(metadata);
+  if (config) {
+    show_geometry(*config);
+  } else {
+    fmt::print("geometry: {}\n", config.error().message);
+  }
+  show_tensors(*source);
+  const auto tokenizer = Tokenizer::from_metadata(metadata);
+  fmt::print("tokenizer: {}\n", tokenizer ? (*tokenizer)->describe() : tokenizer.error().message);
+  if (config) show_kv(*config);
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_show(CLI::App& app) {
+  auto model = std::make_shared<std::string>();
+  CLI::App& command =
+      *app.add_subcommand("show", "geometry, tensors, tokenizer, KV bytes per token");
+  command.add_option("MODEL", *model, "a .gguf file, 'demo' or synthetic:PRESET[:TYPE]")
+      ->required();
+  return [model]() -> int {
+    const Result<int> code = show(*model);
+    return code ? *code : report(code.error());
+  };
+}
+
+}  // namespace kvik
