@@ -1,0 +1,135 @@
+#include "server/completion_events.h"
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cmath>
+#include <iterator>
+
+#include "server/status.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+json::string to_string(std::string_view text) { return json::string(text.data(), text.size()); }
+
+json::value finish_json(std::optional<FinishReason> finish) {
+  if (!finish) return nullptr;
+  // The others end in an error instead of a choice.
+  return *finish == FinishReason::kLength ? "length" : "stop";
+}
+
+// JSON has no infinity; -9999 is what other servers write for a token that was masked.
+double finite(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
+
+json::value top_json(const ChunkLogprob& logprob) {
+  json::object top;
+  // Two tokens may have the same text; the likelier one comes first and stays.
+  for (const auto& [token, value] : logprob.top)
+    top.emplace(json::string_view(token.data(), token.size()), finite(value));
+  return top;
+}
+
+// OpenAI's legacy shape: four arrays side by side.
+json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
+  json::array tokens;
+  json::array values;
+  json::array tops;
+  json::array offsets;
+  bool has_tops = false;
+  for (const ChunkLogprob& logprob : logprobs) {
+    tokens.emplace_back(to_string(logprob.token));
+    values.emplace_back(finite(logprob.logprob));
+    tops.emplace_back(top_json(logprob));
+    offsets.emplace_back(logprob.text_offset);
+    has_tops |= !logprob.top.empty();
+  }
+  json::object out;
+  out["tokens"] = std::move(tokens);
+  out["token_logprobs"] = std::move(values);
+  out["top_logprobs"] = has_tops ? json::value(std::move(tops)) : json::value(nullptr);
+  out["text_offset"] = std::move(offsets);
+  return out;
+}
+
+json::value choice_json(const CompletionEnvelope& envelope, uint32_t index,
+                        const CompletionChoice& choice) {
+  json::object out;
+  out["index"] = index;
+  out["text"] = to_string(choice.text);
+  out["logprobs"] = envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr;
+  out["finish_reason"] = finish_json(choice.finish);
+  if (envelope.wants_token_ids)
+    out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
+  return out;
+}
+
+json::object usage_json(const Usage& usage) {
+  json::object prompt_details;
+  prompt_details["cached_tokens"] = usage.cached_tokens;
+  json::object completion_details;
+  completion_details["reasoning_tokens"] = 0;
+  json::object out;
+  out["prompt_tokens"] = usage.prompt_tokens;
+  out["completion_tokens"] = usage.completion_tokens;
+  out["total_tokens"] = uint64_t{usage.prompt_tokens} + usage.completion_tokens;
+  out["prompt_tokens_details"] = std::move(prompt_details);
+  out["completion_tokens_details"] = std::move(completion_details);
+  return out;
+}
+
+json::object envelope_json(const CompletionEnvelope& envelope) {
+  json::object out;
+  out["id"] = to_string(envelope.id);
+  out["object"] = "text_completion";
+  out["created"] = envelope.created_s;
+  out["model"] = to_string(envelope.model);
+  return out;
+}
+
+std::string event(std::string_view data) { return std::string("data: ").append(data) + "\n\n"; }
+
+}  // namespace
+
+void CompletionChoice::append(CompletionChunk chunk) {
+  text += chunk.text;
+  token_ids.insert(token_ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
+  std::ranges::move(chunk.logprobs, std::back_inserter(logprobs));
+  if (chunk.finish) finish = chunk.finish;
+}
+
+std::string completion_json(const CompletionEnvelope& envelope,
+                            std::span<const CompletionChoice> choices, const Usage& usage) {
+  json::array list;
+  for (const CompletionChoice& choice : choices)
+    list.emplace_back(choice_json(envelope, static_cast<uint32_t>(list.size()), choice));
+  json::object out = envelope_json(envelope);
+  out["choices"] = std::move(list);
+  out["usage"] = usage_json(usage);
+  return json::serialize(out);
+}
+
+std::string chunk_event(const CompletionEnvelope& envelope, const CompletionChunk& chunk) {
+  CompletionChoice choice;
+  choice.append(chunk);
+  json::array list;
+  list.emplace_back(choice_json(envelope, chunk.choice, choice));
+  json::object out = envelope_json(envelope);
+  out["choices"] = std::move(list);
+  if (envelope.include_usage) out["usage"] = nullptr;
+  return event(json::serialize(out));
+}
+
+std::string usage_event(const CompletionEnvelope& envelope, const Usage& usage) {
+  json::object out = envelope_json(envelope);
+  out["choices"] = json::array();
+  out["usage"] = usage_json(usage);
+  return event(json::serialize(out));
+}
+
+std::string error_event(const Error& error) { return event(error_json(error)); }
+
+}  // namespace kvik

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "service/service_api.h"
+
+namespace kvik {
+
+// What all JSON of one answer to /v1/completions has in common.
+struct CompletionEnvelope {
+  std::string id;  // "cmpl-…"
+  std::string model;
+  int64_t created_s = 0;
+  bool wants_logprobs = false;
+  bool wants_token_ids = false;
+  bool include_usage = false;
+};
+
+// One choice of a whole answer, put together from its chunks. An event of a stream is the same
+// thing with one chunk in it.
+struct CompletionChoice {
+  std::string text;
+  std::vector<TokenId> token_ids;
+  std::vector<ChunkLogprob> logprobs;
+  std::optional<FinishReason> finish;
+
+  void append(CompletionChunk chunk);
+};
+
+// The body of an answer that does not stream. choices[i] has index i.
+std::string completion_json(const CompletionEnvelope& envelope,
+                            std::span<const CompletionChoice> choices, const Usage& usage);
+
+// Events of a stream, each "data: …\n\n".
+std::string chunk_event(const CompletionEnvelope& envelope, const CompletionChunk& chunk);
+std::string usage_event(const CompletionEnvelope& envelope, const Usage& usage);
+std::string error_event(const Error& error);
+inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
+
+}  // namespace kvik

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "server/http_message.h"
+#include "server/pending_reply.h"
+#include "server/server_options.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+struct HandlerContext {
+  ServiceApi& service;
+  const ServerOptions& options;
+};
+
+// One function for each route. Any thread; none of them blocks beyond its own work.
+Reply handle_completions(const HandlerContext& context, const HttpRequest& request);
+Reply handle_models(const HandlerContext& context, const HttpRequest& request);
+Reply handle_model(const HandlerContext& context, const HttpRequest& request);
+Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request);
+Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request);
+Reply handle_health(const HandlerContext& context, const HttpRequest& request);
+Reply handle_version(const HandlerContext& context, const HttpRequest& request);
+
+}  // namespace kvik

@@ -1,0 +1,19 @@
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "server/handlers.h"
+
+namespace kvik {
+
+Reply handle_health(const HandlerContext&, const HttpRequest&) {
+  return HttpResponse{.status = 200, .body = R"({"status":"ok"})"};
+}
+
+Reply handle_version(const HandlerContext& context, const HttpRequest&) {
+  const std::string& version = context.options.version;
+  boost::json::object out;
+  out["version"] = boost::json::string(version.data(), version.size());
+  return HttpResponse{.status = 200, .body = boost::json::serialize(out)};
+}
+
+}  // namespace kvik

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace kvik {
+
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// A request as the handlers see it, whatever library read it.
+struct HttpRequest {
+  std::string method;
+  std::string path;       // without query, percent-decoded
+  int minor_version = 1;  // of HTTP/1
+  bool keep_alive = true;
+  bool has_body = false;
+  bool expects_continue = false;
+  HttpHeaders headers;  // names in lower case
+  std::string body;
+
+  // The first of that name, in lower case.
+  std::optional<std::string_view> header(std::string_view name) const;
+};
+
+struct HttpResponse {
+  unsigned status = 200;
+  std::string body;
+  std::string content_type = "application/json";
+  HttpHeaders headers = {};
+};
+
+// How a response travels: what the connection knows and the handler does not.
+struct HttpFraming {
+  std::string request_id;
+  int minor_version = 1;
+  enum class After { kKeepAlive, kClose } after = After::kKeepAlive;
+  enum class Body { kSent, kLeftOut, kStreamed } body = Body::kSent;  // kLeftOut: answers to HEAD
+};
+
+// The bytes of a response; for a streamed body those of its head.
+std::string serialize(const HttpResponse& response, const HttpFraming& framing);
+
+// A part of a streamed body: a chunk where the version knows chunks, else as it is.
+std::string frame_part(std::string_view part, const HttpFraming& framing);
+std::string frame_end(const HttpFraming& framing);
+
+// "/v1/models/a%20b?x=1" → "/v1/models/a b"; the absolute form loses scheme and authority.
+// Malformed escapes stay as they are.
+std::string path_of_target(std::string_view target);
+
+// For messages and logs: at most 200 characters, all of them printable ASCII.
+std::string printable(std::string_view text);
+
+}  // namespace kvik

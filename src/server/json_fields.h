@@ -1,0 +1,64 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <concepts>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/token_id.h"
+
+namespace kvik {
+
+// Text → a JSON object. kInvalidArgument where it is no JSON, not UTF-8, nested deeper than 64, or
+// something else than an object.
+Result<boost::json::object> parse_json_object(std::string_view text);
+
+// Reads typed fields of a request. Absent and null are nullopt; another type is kInvalidArgument
+// with the field as `param`. Borrows the object.
+class JsonFields {
+ public:
+  explicit JsonFields(const boost::json::object& object) : object_(object) {}
+
+  // Null where the field is absent or null.
+  const boost::json::value* find(std::string_view name) const;
+
+  Result<std::optional<bool>> boolean(std::string_view name) const;
+  Result<std::optional<std::string>> string(std::string_view name) const;
+  Result<std::optional<const boost::json::array*>> array(std::string_view name) const;
+  Result<std::optional<const boost::json::object*>> object(std::string_view name) const;
+  // Finite, also as a float.
+  Result<std::optional<float>> number(std::string_view name) const;
+  // Whole numbers from 0 to what the type holds.
+  template <std::unsigned_integral T>
+  Result<std::optional<T>> count(std::string_view name) const {
+    TRY_ASSIGN(const auto wide, count_up_to(name, std::numeric_limits<T>::max()));
+    if (!wide) return std::optional<T>();
+    return std::optional<T>(static_cast<T>(*wide));
+  }
+
+ private:
+  Result<std::optional<uint64_t>> count_up_to(std::string_view name, uint64_t limit) const;
+
+  const boost::json::object& object_;
+};
+
+// For elements of arrays: the value as a number of that kind, or nullopt.
+std::optional<uint64_t> as_count(const boost::json::value& value);
+std::optional<double> as_finite(const boost::json::value& value);
+
+// All elements as token ids; `name` is the field that the error names.
+Result<std::vector<TokenId>> read_token_ids(std::string_view name, const boost::json::array& array);
+
+// "a string", "an array": what a wrong value is, for the sentence that refuses it.
+std::string_view kind_name(const boost::json::value& value);
+
+std::unexpected<Error> wrong_type(std::string_view name, std::string_view expected,
+                                  const boost::json::value& value);
+
+}  // namespace kvik

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "base/result.h"
+#include "server/http_message.h"
+
+namespace kvik {
+
+// An answer that is still being made. The connection drives it on the network thread; destroying it
+// cancels the work behind it, and no wake comes after that.
+class PendingReply {
+ public:
+  enum class Kind { kWhole, kStream };
+  enum class State { kRunning, kDone };
+
+  virtual ~PendingReply() = default;
+  virtual Kind kind() const = 0;
+
+  // `wake` is called from any thread when there is news; at once where there is some already.
+  virtual void set_wake(std::function<void()> wake) = 0;
+
+  // Takes the news. A stream appends the bytes to send to `out`.
+  virtual State advance(std::string& out) = 0;
+
+  // A stream's reader is so slow that its news had to be dropped.
+  virtual bool has_overflowed() const = 0;
+
+  // kWhole, when done: the response. kStream: status and headers, before the first byte.
+  virtual HttpResponse response() = 0;
+
+  // kStream: what tells the client that the rest will not come.
+  virtual std::string last_words(const Error& error) const = 0;
+
+  // For the access log.
+  virtual std::string summary() const = 0;
+};
+
+using Reply = std::variant<HttpResponse, std::unique_ptr<PendingReply>>;
+
+}  // namespace kvik

@@ -1,0 +1,100 @@
+#include "server/router.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+
+#include "base/log.h"
+#include "server/auth.h"
+#include "server/status.h"
+
+namespace kvik {
+namespace {
+
+using Handler = Reply (*)(const HandlerContext&, const HttpRequest&);
+
+enum class Access { kKeyed, kOpen };
+enum class Drain { kServes, kRefuses };  // what a draining server does
+
+struct Route {
+  std::string_view path;  // one that ends in '/' takes all below it
+  std::string_view method;
+  Handler handler;
+  Access access = Access::kKeyed;
+  Drain drain = Drain::kServes;
+};
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {"/v1/completions", "POST", handle_completions, Access::kKeyed, Drain::kRefuses},
+    {"/v1/models", "GET", handle_models},
+    {"/v1/models/", "GET", handle_model},
+    {"/tokenize", "POST", handle_tokenize},
+    {"/detokenize", "POST", handle_detokenize},
+    {"/version", "GET", handle_version},
+    {"/health", "GET", handle_health, Access::kOpen},
+    {"/livez", "GET", handle_health, Access::kOpen},
+    {"/readyz", "GET", handle_health, Access::kOpen, Drain::kRefuses},
+});
+
+const Route* find_route(std::string_view path) {
+  for (const Route& route : kRoutes) {
+    const bool is_prefix = route.path.ends_with('/') && path.size() > route.path.size();
+    if (is_prefix ? path.starts_with(route.path) : path == route.path) return &route;
+  }
+  return nullptr;
+}
+
+bool is_allowed(const Route& route, std::string_view method) {
+  return method == route.method || (method == "HEAD" && route.method == "GET");
+}
+
+HttpResponse method_not_allowed(const Route& route, const HttpRequest& head) {
+  HttpResponse response = error_response(HttpFault{
+      405, fmt::format("{} takes {}, not {}", route.path, route.method, printable(head.method))});
+  response.headers.emplace_back("Allow", route.method == "GET" ? "GET, HEAD" : "POST");
+  return response;
+}
+
+HttpResponse unauthorized() {
+  HttpResponse response = error_response(
+      HttpFault{401, "a valid API key is needed: Authorization: Bearer KEY, or x-api-key: KEY"});
+  response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+}  // namespace
+
+std::optional<HttpResponse> Router::refuse(const HttpRequest& head) const {
+  const Route* route = find_route(head.path);
+  const auto& keys = context_.options.api_keys;
+  // Before 404, so that only those with a key learn what exists.
+  if (keys && !(route && route->access == Access::kOpen) && !is_authorized(head, *keys))
+    return unauthorized();
+  if (!route)
+    return error_response(HttpFault{404, fmt::format("there is no {}", printable(head.path))});
+  if (!is_allowed(*route, head.method)) return method_not_allowed(*route, head);
+  if (route->drain == Drain::kRefuses && is_draining_.load())
+    return error_response(Error{ErrorCode::kUnavailable, "the server is stopping"});
+  return std::nullopt;
+}
+
+Reply Router::handle(const HttpRequest& request) const {
+  const Route* route = find_route(request.path);
+  if (!route)
+    return error_response(HttpFault{404, fmt::format("there is no {}", printable(request.path))});
+  try {
+    return route->handler(context_, request);
+  } catch (const std::exception& exception) {  // Boost.JSON's, and memory running out
+    log::error("{} {}: {}", printable(request.method), printable(request.path), exception.what());
+    return error_response(HttpFault{500, "the request could not be handled"});
+  }
+}
+
+bool Router::is_probe(std::string_view path) {
+  const Route* route = find_route(path);
+  return route && route->access == Access::kOpen;
+}
+
+}  // namespace kvik

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kvik {
+
+// What an operator may set of the HTTP server. Times are upper bounds; see docs of each.
+struct ServerOptions {
+  std::string host = "127.0.0.1";  // an address, or a name; "localhost" is 127.0.0.1
+  uint16_t port = 8080;            // 0: any free one
+  std::string version = "0";       // what /version says
+
+  // Absent: everyone may call. Present: every route but health, livez and readyz wants one of
+  // these.
+  std::optional<std::vector<std::string>> api_keys;
+
+  uint32_t max_connections = 1024;  // more are answered 503
+  size_t header_limit_bytes = size_t{64} << 10;
+  uint32_t max_header_fields = 256;
+  size_t body_limit_bytes = size_t{32} << 20;     // of one request
+  size_t bodies_limit_bytes = size_t{512} << 20;  // of all requests being read or parsed
+  size_t offload_body_bytes = size_t{32} << 10;   // larger ones are parsed and tokenized elsewhere
+
+  // A stream whose unsent news exceed this is cancelled: its reader is too slow.
+  size_t stream_buffer_bytes = size_t{256} << 10;
+  // The kernel's buffer for one connection; it comes on top of stream_buffer_bytes.
+  int socket_send_buffer_bytes = 256 << 10;
+
+  std::chrono::milliseconds header_timeout{10'000};  // from its first byte to its last
+  std::chrono::milliseconds body_timeout{30'000};
+  std::chrono::milliseconds idle_timeout{75'000};   // between two requests of a connection
+  std::chrono::milliseconds write_timeout{30'000};  // for each 64 KiB of an answer
+  std::chrono::milliseconds heartbeat{10'000};      // a silent stream sends a comment
+  std::chrono::milliseconds linger{2'000};       // to let a refused client read why, before closing
+  std::chrono::milliseconds abort_grace{1'000};  // for the last words of streams cut off by stop()
+};
+
+}  // namespace kvik

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "server/http_message.h"
+
+namespace kvik {
+
+// The one place that maps what went wrong to an HTTP status.
+unsigned http_status(ErrorCode code);
+
+// Trouble that HTTP has a status for and ErrorCode has not: 401, 405, 408, 413, 431…
+struct HttpFault {
+  unsigned status;
+  std::string message;
+};
+
+// {"error":{"message","type","param","code"}}, the shape that OpenAI's clients read.
+std::string error_json(const Error& error);
+HttpResponse error_response(const Error& error);
+HttpResponse error_response(const HttpFault& fault);
+
+}  // namespace kvik

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "service/service_api.h"
+
+namespace kvik {
+
+constexpr std::chrono::seconds kTestPatience{20};  // for what must happen at once
+
+// One completion that the server asked for. The test plays the engine.
+class FakeCall {
+ public:
+  FakeCall(CompletionRequest request, std::shared_ptr<CompletionSink> sink)
+      : request(std::move(request)), sink_(std::move(sink)) {}
+
+  void send(std::string text, uint32_t choice = 0) {
+    CompletionChunk chunk;
+    chunk.choice = choice;
+    chunk.text = std::move(text);
+    send(chunk);
+  }
+  void send(const CompletionChunk& chunk) { sink_->on_chunk(chunk); }
+
+  void finish(FinishReason reason = FinishReason::kStop, uint32_t choice = 0) {
+    CompletionChunk chunk;
+    chunk.choice = choice;
+    chunk.finish = reason;
+    send(chunk);
+  }
+
+  void done() {
+    Usage usage;
+    usage.prompt_tokens = 3;
+    usage.completion_tokens = 2;
+    usage.cached_tokens = 1;
+    sink_->on_done(usage);
+  }
+
+  void cancel() {
+    const std::scoped_lock lock(mutex_);
+    is_cancelled_ = true;
+    changed_.notify_all();
+  }
+
+  bool is_cancelled() {
+    const std::scoped_lock lock(mutex_);
+    return is_cancelled_;
+  }
+
+  // Whether the server let go of the completion, within the patience.
+  bool wait_cancelled() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kTestPatience, [this] { return is_cancelled_; });
+  }
+
+  const CompletionRequest request;
+
+ private:
+  std::shared_ptr<CompletionSink> sink_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_cancelled_ = false;
+};
+
+// A service without a model: it hands the calls to the test, or to a thread that answers by itself.
+class FakeService final : public ServiceApi {
+ public:
+  ~FakeService() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      is_stopping_ = true;
+      changed_.notify_all();
+    }
+    if (engine_.joinable()) engine_.join();
+  }
+
+  Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+                                               std::shared_ptr<CompletionSink> sink) override {
+    const std::scoped_lock lock(mutex_);
+    if (refusal_ && calls_.size() >= n_accepted_) return std::unexpected(*refusal_);
+    calls_.push_back(std::make_shared<FakeCall>(request, std::move(sink)));
+    if (answer_) to_answer_.push_back(calls_.back());
+    changed_.notify_all();
+    return std::make_unique<Running>(calls_.back());
+  }
+
+  std::vector<TokenId> tokenize(std::string_view text,
+                                const TokenizeOptions& options) const override {
+    std::vector<TokenId> ids;
+    if (options.add_bos) ids.push_back(1);
+    if (options.parse_special) ids.push_back(2);
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  }
+
+  Result<std::string> detokenize(std::span<const TokenId> ids) const override {
+    std::string text;
+    for (const TokenId id : ids) {
+      if (id > 127) return fail(ErrorCode::kInvalidArgument, "no such token", "tokens");
+      text += static_cast<char>(id);
+    }
+    return text;
+  }
+
+  const ModelCard& card() const override { return card_; }
+  EngineSnapshot snapshot() const override { return {}; }
+
+  // Every completion is refused with this, once `n_accepted` have been accepted.
+  void refuse(Error error, size_t n_accepted = 0) {
+    const std::scoped_lock lock(mutex_);
+    refusal_ = std::move(error);
+    n_accepted_ = n_accepted;
+  }
+
+  // A thread of its own plays this to every completion from now on.
+  void answer_with(std::function<void(FakeCall&)> script) {
+    const std::scoped_lock lock(mutex_);
+    answer_ = std::move(script);
+    engine_ = std::thread([this] { answer_all(); });
+  }
+
+  // The i-th completion, once the server has asked for it; null when the patience is over.
+  std::shared_ptr<FakeCall> wait_for_call(size_t i = 0) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kTestPatience, [&] { return calls_.size() > i; });
+    return calls_.size() > i ? calls_[i] : nullptr;
+  }
+
+ private:
+  class Running final : public Completion {
+   public:
+    explicit Running(std::shared_ptr<FakeCall> call) : call_(std::move(call)) {}
+    ~Running() override { call_->cancel(); }
+    uint32_t prompt_tokens() const override { return 3; }
+
+   private:
+    std::shared_ptr<FakeCall> call_;
+  };
+
+  void answer_all() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return is_stopping_ || !to_answer_.empty(); });
+      if (is_stopping_) return;
+      const auto call = to_answer_.front();
+      to_answer_.pop_front();
+      lock.unlock();
+      answer_(*call);
+      lock.lock();
+    }
+  }
+
+  const ModelCard card_{.id = "tiny/model",
+                        .architecture = "llama",
+                        .created_s = 1700000000,
+                        .n_ctx_max = 256,
+                        .n_ctx_train = 256,
+                        .n_vocab = 128};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<FakeCall>> calls_;
+  std::deque<std::shared_ptr<FakeCall>> to_answer_;
+  std::optional<Error> refusal_;
+  size_t n_accepted_ = 0;
+  std::function<void(FakeCall&)> answer_;
+  bool is_stopping_ = false;
+  std::thread engine_;
+};
+
+}  // namespace kvik
