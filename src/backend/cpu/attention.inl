@@ -21,8 +21,9 @@ namespace {
 constexpr uint32_t kSplitTokens = 512;
 constexpr uint32_t kBlockPairs = 48;
 // Pages walked through before the next chunk of pairs reads them again, from the cache.
-constexpr uint32_t kStripTiles = 4;
+constexpr uint32_t kStripPages = 2;
 constexpr uint32_t kTilesPerPage = kPageTokens / kLanes;
+constexpr uint32_t kStripTiles = kStripPages * kTilesPerPage;
 // Not a power of two: rows of a tile would compete for the same sets of the cache.
 constexpr uint32_t kScoreStride = kSplitTokens + kLanes;
 
@@ -126,6 +127,36 @@ inline void gather_queries(const Block& block) {
   }
 }
 
+template <class Element>
+inline const Element* keys_of(const AttendTask& task, uint32_t page) {
+  return reinterpret_cast<const Element*>(task.pages[page] + task.block_offset);
+}
+template <class Element>
+inline const Element* values_of(const AttendTask& task, uint32_t page) {
+  return reinterpret_cast<const Element*>(task.pages[page] + task.block_offset +
+                                          task.layout.k_bytes());
+}
+
+// K of tile t of the sequence; after the last tile of this split, where its V begins.
+template <class Element>
+inline const Element* tile_or_values(const Block& block, Range split_tiles, uint32_t t) {
+  const size_t tile = size_t{block.task.layout.head_dim} * kLanes;
+  if (t < split_tiles.end) {
+    return keys_of<Element>(block.task, t / kTilesPerPage) + t % kTilesPerPage * tile;
+  }
+  const uint32_t behind = lesser(t - split_tiles.end, kTilesPerPage - 1);
+  return values_of<Element>(block.task, split_tiles.begin / kTilesPerPage) + behind * tile;
+}
+
+// What to fetch while the V of a page is read: V one strip on, or the K of the next split.
+template <class Element>
+inline const Element* to_read_after(const Block& block, Range split, uint32_t page) {
+  const uint32_t last = (block.visible[block.n_pairs - 1].end - 1) / kPageTokens;
+  const uint32_t next = lesser(page + kStripPages, last);
+  return next * kPageTokens < split.end ? values_of<Element>(block.task, next)
+                                        : keys_of<Element>(block.task, next);
+}
+
 // Raw scores of all pairs against the tiles of a split that they see.
 template <class Element>
 inline void score_split(const Block& block, Range split) {
@@ -134,11 +165,9 @@ inline void score_split(const Block& block, Range split) {
   const Range all = tiles_of(common(block.seen_by_any({0, block.n_pairs}), split));
   for (uint32_t strip = all.begin; strip < all.end; strip += kStripTiles) {
     const Range strip_tiles = {strip, lesser(strip + kStripTiles, all.end)};
-    const Element* tiles[kStripTiles];
-    for (uint32_t t = strip; t < strip_tiles.end; ++t) {
-      tiles[t - strip] =
-          reinterpret_cast<const Element*>(task.pages[t / kTilesPerPage] + task.block_offset) +
-          k_element(head_dim, t % kTilesPerPage * kLanes, 0);
+    const Element* tiles[kStripTiles + kMostTileVectors];
+    for (uint32_t i = 0; i < kStripTiles + kMostTileVectors; ++i) {
+      tiles[i] = tile_or_values<Element>(block, all, strip + i);
     }
     for (uint32_t i = 0; i < block.n_chunks; ++i) {
       const Chunk chunk = block.chunk(i);
@@ -162,6 +191,7 @@ inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
   const F32x16 unseen = set1(-__builtin_inff());
   const uint32_t first = seen.begin / kLanes * kLanes;
   F32x16 most = unseen;
+  F32x16 other = unseen;  // two chains, as a max takes longer than the rest of a step
   for (uint32_t t = first; t < seen.end; t += kLanes) {
     F32x16 s = load(scores + t);
     if (cap != 0.0f) s = soft_capped(s, set1(cap));
@@ -169,12 +199,14 @@ inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
       s = select_range(greater(t, seen.begin) - t, lesser(t + kLanes, seen.end) - t, s, unseen);
     }
     if (cap != 0.0f || t < seen.begin || t + kLanes > seen.end) store(scores + t, s);
-    most = max(s, most);
+    const F32x16 newer = max(s, other);
+    other = most;
+    most = newer;
   }
-  const float top = max_lanes(most);
+  const float top = max_lanes(max(most, other));
   F32x16 total = zero();
   for (uint32_t t = first; t < seen.end; t += kLanes) {
-    const F32x16 p = exp(sub(load(scores + t), set1(top)));
+    const F32x16 p = exp_up_to_88(sub(load(scores + t), set1(top)));
     store(scores + t, p);
     total = add(total, p);
   }
@@ -182,18 +214,24 @@ inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
   block.split_total[pair] = sum_lanes(total);
 }
 
-// Adds tokens [begin, end), all in one page and seen by all pairs of the chunk, to its split_sums.
+// Adds tokens [begin, end), all in one strip and seen by all pairs of the chunk, to split_sums.
 template <class Element>
 inline void weigh_tokens(const Block& block, Chunk chunk, Range split, Range tokens) {
   if (tokens.empty()) return;
-  const AttendTask& task = block.task;
-  const auto* values = reinterpret_cast<const Element*>(task.pages[tokens.begin / kPageTokens] +
-                                                        task.block_offset + task.layout.k_bytes());
+  ValueRun<Element> runs[kStripPages];
+  uint32_t n_runs = 0;
+  for (uint32_t begin = tokens.begin; begin < tokens.end; ++n_runs) {
+    const uint32_t page = begin / kPageTokens;
+    const uint32_t end = lesser((page + 1) * kPageTokens, tokens.end);
+    const size_t offset = v_element(begin % kPageTokens, 0);
+    runs[n_runs] = {values_of<Element>(block.task, page) + offset,
+                    to_read_after<Element>(block, split, page) + offset, end - begin};
+    begin = end;
+  }
   const float* weights =
       block.scores + size_t{chunk.begin} * kScoreStride + (tokens.begin - split.begin);
   with_count<kTileRows>(chunk.size(), [&](auto m) {
-    weigh_blocks<m.value>(weights, values + v_element(tokens.begin % kPageTokens, 0),
-                          tokens.end - tokens.begin, block.n_dim_blocks,
+    weigh_blocks<m.value>(weights, runs, n_runs, block.n_dim_blocks,
                           block.split_sums + size_t{chunk.begin} * block.padded_dim());
   });
 }
@@ -213,19 +251,20 @@ template <class Element>
 inline void weigh_split(const Block& block, Range split) {
   const Range all = common(block.seen_by_any({0, block.n_pairs}), split);
   for (uint32_t begin = all.begin; begin < all.end;) {
-    const Range page = {begin, lesser((begin / kPageTokens + 1) * kPageTokens, all.end)};
+    constexpr uint32_t kStripTokens = kStripPages * kPageTokens;
+    const Range strip = {begin, lesser((begin / kStripTokens + 1) * kStripTokens, all.end)};
     for (uint32_t i = 0; i < block.n_chunks; ++i) {
       const Chunk chunk = block.chunk(i);
-      const Range shared = common(page, block.seen_by_all(chunk));
+      const Range shared = common(strip, block.seen_by_all(chunk));
       if (shared.empty()) {
-        weigh_row_by_row<Element>(block, chunk, split, page);
+        weigh_row_by_row<Element>(block, chunk, split, strip);
       } else {
-        weigh_row_by_row<Element>(block, chunk, split, {page.begin, shared.begin});
+        weigh_row_by_row<Element>(block, chunk, split, {strip.begin, shared.begin});
         weigh_tokens<Element>(block, chunk, split, shared);
-        weigh_row_by_row<Element>(block, chunk, split, {shared.end, page.end});
+        weigh_row_by_row<Element>(block, chunk, split, {shared.end, strip.end});
       }
     }
-    begin = page.end;
+    begin = strip.end;
   }
 }
 

@@ -22,21 +22,27 @@ inline void with_count(uint32_t m, Function function) {
   }
 }
 
+constexpr uint32_t kMostTileVectors = 4;
+
 // Vectors beside each other in a tile of M rows: as many as the registers hold; a few rows need
 // more of them to keep enough chains under way.
 template <uint32_t M>
-inline constexpr uint32_t kTileVectors = kTileRegisters / M >= 4   ? 4
+inline constexpr uint32_t kTileVectors = kTileRegisters / M >= 4   ? kMostTileVectors
                                          : kTileRegisters / M >= 2 ? 2
                                                                    : 1;
 
-// sums[m][n] = fma(a[m · kRow + k · kStep], b[n][16 k …], sums[m][n]) for k = 0 … n_k − 1.
+// sums[m][n] = fma(a[m · kRow + k · kStep], b[n][16 k …], sums[m][n]) for k = 0 … n_k − 1. Fetches
+// ahead[n] into the cache in step: pages end too soon for the processor's own guesses.
 template <uint32_t kRow, uint32_t kStep, uint32_t M, uint32_t N, class Element>
-inline void multiply(const float* a, const Element* const (&b)[N], uint32_t n_k,
-                     F32x16 (&sums)[M][N]) {
+inline void multiply(const float* a, const Element* const (&b)[N], const Element* const (&ahead)[N],
+                     uint32_t n_k, F32x16 (&sums)[M][N]) {
   for (size_t k = 0; k < n_k; ++k) {
     F32x16 vectors[N];
 #pragma GCC unroll 4
-    for (uint32_t n = 0; n < N; ++n) vectors[n] = load_elements(b[n] + k * kLanes);
+    for (uint32_t n = 0; n < N; ++n) {
+      vectors[n] = load_elements(b[n] + k * kLanes);
+      __builtin_prefetch(ahead[n] + k * kLanes);
+    }
 #pragma GCC unroll 16
     for (uint32_t m = 0; m < M; ++m) {
       const F32x16 factor = set1(a[m * kRow + k * kStep]);
@@ -47,19 +53,22 @@ inline void multiply(const float* a, const Element* const (&b)[N], uint32_t n_k,
 }
 
 // Scores of M queries against N tiles of 16 tokens. queries: [head_dim][M], tiles[n]:
-// [head_dim][16]; scores: row m at m · kScoreStride, tile n at 16 n.
+// [head_dim][16], with the N that will be read next behind them; scores: row m at m · kScoreStride,
+// tile n at 16 n.
 template <uint32_t M, uint32_t N, class Element>
 inline void score_tile(const float* queries, const Element* const* tiles, uint32_t head_dim,
                        float scale, float* scores) {
   F32x16 sums[M][N];
   const Element* b[N];
+  const Element* ahead[N];
 #pragma GCC unroll 4
   for (uint32_t n = 0; n < N; ++n) {
     b[n] = tiles[n];
+    ahead[n] = tiles[N + n];
 #pragma GCC unroll 16
     for (uint32_t m = 0; m < M; ++m) sums[m][n] = zero();
   }
-  multiply<1, M>(queries, b, head_dim, sums);
+  multiply<1, M>(queries, b, ahead, head_dim, sums);
   const F32x16 factor = set1(scale);
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
@@ -70,21 +79,38 @@ inline void score_tile(const float* queries, const Element* const* tiles, uint32
   }
 }
 
-// Adds n_tokens of V, weighted by M rows, to N blocks of 16 dimensions. weights: row m at
-// m · kScoreStride; values: [N][kPageTokens][16], from the first token on; out: row m at
-// m · out_stride.
+// Tokens whose V lie behind each other in a page: values: [dim blocks][kPageTokens][16], from the
+// first of them on; ahead: what will be read later, of the same shape.
+template <class Element>
+struct ValueRun {
+  const Element* values;
+  const Element* ahead;
+  uint32_t n_tokens;
+};
+
+// Adds the V of tokens, weighted by M rows, to N blocks of 16 dimensions from first_block on.
+// weights: row m at m · kScoreStride; out: row m at m · out_stride.
 template <uint32_t M, uint32_t N, class Element>
-inline void weigh_tile(const float* weights, const Element* values, uint32_t n_tokens, float* out,
-                       uint32_t out_stride) {
+inline void weigh_tile(const float* weights, const ValueRun<Element>* runs, uint32_t n_runs,
+                       uint32_t first_block, float* out, uint32_t out_stride) {
   F32x16 sums[M][N];
-  const Element* b[N];
-#pragma GCC unroll 4
-  for (uint32_t n = 0; n < N; ++n) {
-    b[n] = values + n * kPageTokens * kLanes;
+  out += first_block * kLanes;
 #pragma GCC unroll 16
-    for (uint32_t m = 0; m < M; ++m) sums[m][n] = load(out + m * size_t{out_stride} + n * kLanes);
+  for (uint32_t m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+    for (uint32_t n = 0; n < N; ++n) sums[m][n] = load(out + m * size_t{out_stride} + n * kLanes);
   }
-  multiply<kScoreStride, 1>(weights, b, n_tokens, sums);
+  for (uint32_t i = 0; i < n_runs; ++i) {
+    const Element* b[N];
+    const Element* ahead[N];
+#pragma GCC unroll 4
+    for (uint32_t n = 0; n < N; ++n) {
+      b[n] = runs[i].values + (first_block + n) * kPageTokens * kLanes;
+      ahead[n] = runs[i].ahead + (first_block + n) * kPageTokens * kLanes;
+    }
+    multiply<kScoreStride, 1>(weights, b, ahead, runs[i].n_tokens, sums);
+    weights += runs[i].n_tokens;
+  }
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
@@ -94,7 +120,7 @@ inline void weigh_tile(const float* weights, const Element* values, uint32_t n_t
   }
 }
 
-// score_tile for n_tiles, M queries.
+// score_tile for n_tiles, M queries; kMostTileVectors more pointers stand behind those of `tiles`.
 template <uint32_t M, class Element>
 inline void score_tiles(const float* queries, const Element* const* tiles, uint32_t n_tiles,
                         uint32_t head_dim, float scale, float* scores) {
@@ -110,17 +136,13 @@ inline void score_tiles(const float* queries, const Element* const* tiles, uint3
 
 // weigh_tile for n_blocks of 16 dimensions, M rows.
 template <uint32_t M, class Element>
-inline void weigh_blocks(const float* weights, const Element* values, uint32_t n_tokens,
+inline void weigh_blocks(const float* weights, const ValueRun<Element>* runs, uint32_t n_runs,
                          uint32_t n_blocks, float* out) {
   constexpr uint32_t kMost = kTileVectors<M>;
-  constexpr size_t kBlockElements = kPageTokens * kLanes;
   const uint32_t out_stride = n_blocks * kLanes;
   uint32_t i = 0;
   for (; i + kMost <= n_blocks; i += kMost) {
-    weigh_tile<M, kMost>(weights, values + i * kBlockElements, n_tokens, out + i * kLanes,
-                         out_stride);
+    weigh_tile<M, kMost>(weights, runs, n_runs, i, out, out_stride);
   }
-  for (; i < n_blocks; ++i) {
-    weigh_tile<M, 1>(weights, values + i * kBlockElements, n_tokens, out + i * kLanes, out_stride);
-  }
+  for (; i < n_blocks; ++i) weigh_tile<M, 1>(weights, runs, n_runs, i, out, out_stride);
 }

@@ -142,6 +142,10 @@ inline F32x16 pow2(I32x16 n) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n.lo, bias), 23)),
           _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n.hi, bias), 23))};
 }
+inline F32x16 exponent_from_low_bits(F32x16 a) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a.lo), 23)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a.hi), 23))};
+}
 inline void store_i8(int8_t* p, I32x16 v) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.lo, v.hi), 0xd8);
   const __m128i bytes =

@@ -100,6 +100,9 @@ inline F32x16 pow2(I32x16 n) {
   return {
       _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
 }
+inline F32x16 exponent_from_low_bits(F32x16 a) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))};
+}
 inline void store_i8(int8_t* p, I32x16 v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v.v));
 }

@@ -7,29 +7,37 @@ struct ExpParts {
   F32x16 power, rest;
 };
 
-// x ≤ 88.375. Below −87.3365 power stays 2^-126 and rest means nothing; of a NaN it is a NaN.
+// −87.3365 ≤ x ≤ 88.375. Smaller ones give parts without a meaning; a NaN, a NaN as rest.
 inline ExpParts exp_parts(F32x16 x) {
   constexpr float kPerLn2 = 0x1.715476p+0f;
   constexpr float kLn2High = 0x1.62e43p-1f;
   constexpr float kLn2Low = -0x1.05c61p-29f;
-  const F32x16 number = max(x, set1(-87.25f));  // not a NaN, so it has an integer
-  const I32x16 n = round_to_i32(mul(number, set1(kPerLn2)));
-  const F32x16 n_float = to_f32(n);
-  F32x16 r = fma(n_float, set1(-kLn2High), x);  // exact
-  r = fma(n_float, set1(-kLn2Low), r);
+  // At 1.5 · 2^23 the last bit of a float stands for 1: the addition rounds to an integer, and
+  // leaves n + 127 in the low bits. Three operations, where conversions to integers and back take
+  // five.
+  constexpr float kRounder = 0x1.8p+23f + 127.0f;
+  const F32x16 rounded = fma(x, set1(kPerLn2), set1(kRounder));
+  const F32x16 n = sub(rounded, set1(kRounder));
+  F32x16 r = fma(n, set1(-kLn2High), x);  // exact
+  r = fma(n, set1(-kLn2Low), r);
   F32x16 q = fma(set1(0x1.6d110ap-10f), r, set1(0x1.120b6ep-7f));
   q = fma(q, r, set1(0x1.55551ap-5f));
   q = fma(q, r, set1(0x1.5554dcp-3f));
   q = fma(q, r, set1(0.5f));
-  return {pow2(n), fma(mul(r, r), q, r)};
+  return {exponent_from_low_bits(rounded), fma(mul(r, r), q, r)};
+}
+
+// exp(x) for x that is not above 88.375.
+inline F32x16 exp_up_to_88(F32x16 x) {
+  const ExpParts parts = exp_parts(x);
+  const F32x16 value = fma(parts.power, parts.rest, parts.power);
+  return select_ge(set1(-0x1.5d58ap+6f), x, zero(), value);
 }
 
 // e^x to 1.1 ulp; exp(0) is 1. Up to −87.33654785 (there it becomes subnormal) exactly 0; above
 // 88.375 as there, 2.4e38, so it is never infinite. NaN stays NaN.
 inline F32x16 exp(F32x16 x) {
-  const ExpParts parts = exp_parts(min(set1(88.375f), x));  // min and max hand on a NaN x
-  const F32x16 value = fma(parts.power, parts.rest, parts.power);
-  return select_ge(set1(-0x1.5d58ap+6f), x, zero(), value);
+  return exp_up_to_88(min(set1(88.375f), x));  // min and max hand on a NaN that is their second
 }
 
 // tanh(x) = (e^2x − 1) / (e^2x + 1) to 3 ulp. e^2x − 1 is made without cancellation, so that small

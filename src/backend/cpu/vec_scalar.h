@@ -126,6 +126,13 @@ inline F32x16 pow2(I32x16 n) {
     return __builtin_bit_cast(float, static_cast<uint32_t>(n.lane[i] + 127) << 23);
   });
 }
+// 2^(i − 127) where i are the low 8 bits of the lane and bit 8 is 0: for a float in [2^23, 2^24),
+// its value modulo 256.
+inline F32x16 exponent_from_low_bits(F32x16 a) {
+  return each_lane([&](uint32_t i) {
+    return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, a.lane[i]) << 23);
+  });
+}
 // The low byte of every lane.
 inline void store_i8(int8_t* p, I32x16 v) {
   for (uint32_t i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(v.lane[i]);

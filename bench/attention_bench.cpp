@@ -1,0 +1,135 @@
+// Attention of one KV head over pages, one thread: decode (one row, the whole group) and prefill.
+//
+//   bench_attention --benchmark_filter='decode.*avx512'
+//
+// GFLOP/s counts 4 · head_dim operations per pair of query head and visible token; GB/s the K and V
+// of the context, read once per call.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_memory.h"
+#include "backend/cpu/isa.h"
+
+namespace kvik::cpu {
+namespace {
+
+struct Shape {
+  KvType type;
+  uint32_t head_dim, group, depth, n_rows;
+};
+
+// Pages lie apart from each other as those of a whole model do; several copies of the context, so
+// that decode reads memory and not the cache.
+class Fixture {
+ public:
+  Fixture(const InstructionSet& isa, const Shape& shape)
+      : isa_(isa), shape_(shape), layout_{shape.type, shape.head_dim} {
+    const uint32_t n_tokens = shape.depth + shape.n_rows;
+    const size_t n_pages = (n_tokens + kPageTokens - 1) / kPageTokens;
+    const size_t page_bytes = kHeadsPerPage * layout_.head_bytes();
+    buffer_ = memory_.allocate(n_pages * page_bytes);
+
+    std::mt19937 generator(1);
+    std::vector<float> row(shape.head_dim);
+    for (size_t p = 0; p < n_pages; ++p) pages_.push_back(buffer_.data() + p * page_bytes);
+    for (uint32_t t = 0; t < n_tokens; ++t) {
+      for (float& x : row) x = static_cast<float>(generator() % 2001) / 1000.0f - 1.0f;
+      for (uint32_t head = 0; head < kHeadsPerPage; ++head) {
+        isa.attention.write_token(layout_, pages_[t / kPageTokens] + head * layout_.head_bytes(),
+                                  t % kPageTokens, row.data(), row.data());
+      }
+    }
+    const size_t width = size_t{shape.group} * shape.head_dim;
+    q_.assign(shape.n_rows * width, 0.5f);
+    out_.resize(q_.size());
+    scratch_.resize(isa.attention.scratch_floats(shape.head_dim, shape.group));
+  }
+
+  void run() {
+    const uint32_t width = shape_.group * shape_.head_dim;
+    isa_.attention.attend({.layout = layout_,
+                           .block_offset = next_head_ * layout_.head_bytes(),
+                           .pages = pages_.data(),
+                           .first_position = shape_.depth,
+                           .n_rows = shape_.n_rows,
+                           .group = shape_.group,
+                           .q = q_.data(),
+                           .q_stride = width,
+                           .out = out_.data(),
+                           .out_stride = width,
+                           .scale = 0.125f,
+                           .soft_cap = 0,
+                           .window = 0,
+                           .scratch = scratch_.data()});
+    next_head_ = (next_head_ + 1) % kHeadsPerPage;
+    benchmark::DoNotOptimize(out_.data());
+  }
+
+  double operations() const {
+    const double rows = shape_.n_rows;
+    const double seen = rows * shape_.depth + rows * (rows + 1) / 2;
+    return 4.0 * shape_.head_dim * shape_.group * seen;
+  }
+  double bytes() const { return static_cast<double>(pages_.size() * layout_.head_bytes()); }
+
+ private:
+  static constexpr uint32_t kHeadsPerPage = 32;
+
+  const InstructionSet& isa_;
+  Shape shape_;
+  KvBlockLayout layout_;
+  CpuMemory memory_;
+  Buffer buffer_;
+  std::vector<std::byte*> pages_;
+  std::vector<float> q_, out_, scratch_;
+  uint32_t next_head_ = 0;
+};
+
+void attend(benchmark::State& state, const InstructionSet& isa, const Shape& shape) {
+  Fixture fixture(isa, shape);
+  for (auto _ : state) fixture.run();
+  const auto n = static_cast<double>(state.iterations());
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(n * fixture.operations() * 1e-9, benchmark::Counter::kIsRate);
+  state.counters["GB/s"] =
+      benchmark::Counter(n * fixture.bytes() * 1e-9, benchmark::Counter::kIsRate);
+}
+
+void add(const InstructionSet& isa, const Shape& shape) {
+  const std::string name =
+      std::string(shape.n_rows == 1 ? "decode" : "prefill") + "/" + std::string(isa.name) + "/" +
+      name_of(shape.type) + "/head_dim:" + std::to_string(shape.head_dim) +
+      "/group:" + std::to_string(shape.group) + "/depth:" + std::to_string(shape.depth);
+  benchmark::RegisterBenchmark(name.c_str(), [&isa, shape](benchmark::State& state) {
+    attend(state, isa, shape);
+  })->Unit(benchmark::kMicrosecond);
+}
+
+void add_all() {
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (!isa.runs_here() || isa.name == "scalar") continue;
+    for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+      for (const uint32_t depth : {512, 8192}) {
+        for (const uint32_t group : {8, 4, 1}) add(isa, {type, 64, group, depth, 1});
+        add(isa, {type, 128, 4, depth, 1});
+      }
+      for (const uint32_t depth : {0, 8192}) {
+        for (const uint32_t group : {8, 1}) add(isa, {type, 64, group, depth, 512});
+        add(isa, {type, 128, 4, depth, 512});
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik::cpu
+
+int main(int argc, char** argv) {
+  kvik::cpu::add_all();
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
