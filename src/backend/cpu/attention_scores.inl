@@ -1,0 +1,123 @@
+// From queries and K to weights: the first half of a split. Part of attention.inl.
+
+template <class Element>
+inline const Element* keys_of(const AttendTask& task, uint32_t page) {
+  return reinterpret_cast<const Element*>(task.pages[page] + task.block_offset);
+}
+template <class Element>
+inline const Element* values_of(const AttendTask& task, uint32_t page) {
+  return reinterpret_cast<const Element*>(task.pages[page] + task.block_offset +
+                                          task.layout.k_bytes());
+}
+
+// K of tile t of the sequence; after the last tile of this split, where its V begins.
+template <class Element>
+inline const Element* tile_or_values(const Block& block, Range split_tiles, uint32_t t) {
+  const size_t tile = size_t{block.task.layout.head_dim} * kLanes;
+  if (t < split_tiles.end) {
+    return keys_of<Element>(block.task, t / kTilesPerPage) + t % kTilesPerPage * tile;
+  }
+  const uint32_t behind = lesser(t - split_tiles.end, kTilesPerPage - 1);
+  return values_of<Element>(block.task, split_tiles.begin / kTilesPerPage) + behind * tile;
+}
+
+// What to fetch while the V of a page is read: V one strip on, or the K of the next split.
+template <class Element>
+inline const Element* to_read_after(const Block& block, Range split, uint32_t page) {
+  const uint32_t last = (block.visible[block.n_pairs - 1].end - 1) / kPageTokens;
+  const uint32_t next = lesser(page + kStripPages, last);
+  return next * kPageTokens < split.end ? values_of<Element>(block.task, next)
+                                        : keys_of<Element>(block.task, next);
+}
+
+// n elements of bf16 in f32, and what will be read later into the cache.
+inline const float* widen(const uint16_t* p, const uint16_t* ahead, size_t n, float* out) {
+  for (size_t i = 0; i < n; i += kLanes) {
+    store(out + i, load_bf16(p + i));
+    __builtin_prefetch(ahead + i);
+  }
+  return out;
+}
+
+// A block of one chunk reads K and V once, so it widens them in passing.
+inline bool widens_once(const Block& block) { return block.n_chunks > 1; }
+
+// Raw scores of all pairs against the tiles of a strip that they see; kMostTileVectors more
+// pointers stand behind those of `tiles`.
+template <class Element>
+inline void score_strip(const Block& block, Range split, Range strip, const Element* const* tiles) {
+  const uint32_t head_dim = block.task.layout.head_dim;
+  for (uint32_t i = 0; i < block.n_chunks; ++i) {
+    const Chunk chunk = block.chunk(i);
+    const Range seen = common(strip, tiles_of(block.seen_by_any(chunk)));
+    if (seen.empty()) continue;
+    float* scores =
+        block.scores + size_t{chunk.begin} * kScoreStride + (seen.begin * kLanes - split.begin);
+    with_count<kTileRows>(chunk.size(), [&](auto m) {
+      score_tiles<m.value>(block.queries + size_t{chunk.begin} * head_dim,
+                           tiles + (seen.begin - strip.begin), seen.end - seen.begin, head_dim,
+                           block.task.scale, scores);
+    });
+  }
+}
+
+inline void score_strip_widened(const Block& block, Range split, Range strip,
+                                const uint16_t* const* tiles) {
+  const size_t tile = size_t{block.task.layout.head_dim} * kLanes;
+  const float* wide[kStripTiles + kMostTileVectors];
+  for (uint32_t i = 0; i < kStripTiles + kMostTileVectors; ++i) {
+    wide[i] = i < strip.end - strip.begin
+                  ? widen(tiles[i], tiles[i + kMostTileVectors], tile, block.widened + i * tile)
+                  : block.widened;
+  }
+  score_strip(block, split, strip, wide);
+}
+
+template <class Element>
+inline void score_split(const Block& block, Range split) {
+  const Range all = tiles_of(common(block.seen_by_any({0, block.n_pairs}), split));
+  for (uint32_t begin = all.begin; begin < all.end; begin += kStripTiles) {
+    const Range strip = {begin, lesser(begin + kStripTiles, all.end)};
+    const Element* tiles[kStripTiles + kMostTileVectors];
+    for (uint32_t i = 0; i < kStripTiles + kMostTileVectors; ++i) {
+      tiles[i] = tile_or_values<Element>(block, all, begin + i);
+    }
+    if constexpr (sizeof(Element) == sizeof(uint16_t)) {
+      if (widens_once(block)) {
+        score_strip_widened(block, split, strip, tiles);
+        continue;
+      }
+    }
+    score_strip(block, split, strip, tiles);
+  }
+}
+
+// Turns the scores [begin, end) of one pair into weights; sets split_top and split_total.
+inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
+  float* scores = block.scores + size_t{pair} * kScoreStride;
+  const float cap = block.task.soft_cap;
+  const F32x16 unseen = set1(-__builtin_inff());
+  const uint32_t first = seen.begin / kLanes * kLanes;
+  F32x16 most = unseen;
+  F32x16 other = unseen;  // two chains, as a max takes longer than the rest of a step
+  for (uint32_t t = first; t < seen.end; t += kLanes) {
+    F32x16 s = load(scores + t);
+    if (cap != 0.0f) s = soft_capped(s, set1(cap));
+    if (t < seen.begin || t + kLanes > seen.end) {
+      s = select_range(greater(t, seen.begin) - t, lesser(t + kLanes, seen.end) - t, s, unseen);
+    }
+    if (cap != 0.0f || t < seen.begin || t + kLanes > seen.end) store(scores + t, s);
+    const F32x16 newer = max(s, other);
+    other = most;
+    most = newer;
+  }
+  const float top = max_lanes(max(most, other));
+  F32x16 total = zero();
+  for (uint32_t t = first; t < seen.end; t += kLanes) {
+    const F32x16 p = exp_up_to_88(sub(load(scores + t), set1(top)));
+    store(scores + t, p);
+    total = add(total, p);
+  }
+  block.split_top[pair] = top;
+  block.split_total[pair] = sum_lanes(total);
+}

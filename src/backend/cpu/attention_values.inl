@@ -1,0 +1,98 @@
+// From weights and V to sums: the second half of a split. Part of attention.inl.
+
+// The V of one strip: that of the page where it begins, then of the next.
+template <class Element>
+struct StripValues {
+  Range tokens;
+  uint32_t split_begin;
+  const Element* pages[kStripPages];
+  const Element* ahead[kStripPages];
+};
+
+// Adds some tokens of the strip, all seen by all pairs of the chunk, to split_sums.
+template <class Element>
+inline void weigh_tokens(const Block& block, Chunk chunk, const StripValues<Element>& strip,
+                         Range tokens) {
+  if (tokens.empty()) return;
+  ValueRun<Element> runs[kStripPages];
+  uint32_t n_runs = 0;
+  for (uint32_t begin = tokens.begin; begin < tokens.end; ++n_runs) {
+    const uint32_t page = begin / kPageTokens;
+    const uint32_t i = page - strip.tokens.begin / kPageTokens;
+    const uint32_t end = lesser((page + 1) * kPageTokens, tokens.end);
+    const size_t offset = v_element(begin % kPageTokens, 0);
+    runs[n_runs] = {strip.pages[i] + offset, strip.ahead[i] + offset, end - begin};
+    begin = end;
+  }
+  const float* weights =
+      block.scores + size_t{chunk.begin} * kScoreStride + (tokens.begin - strip.split_begin);
+  with_count<kTileRows>(chunk.size(), [&](auto m) {
+    weigh_blocks<m.value>(weights, runs, n_runs, block.n_dim_blocks,
+                          block.split_sums + size_t{chunk.begin} * block.padded_dim());
+  });
+}
+
+// weigh_tokens for what each pair sees of `tokens`; pairs of one row see the same.
+template <class Element>
+inline void weigh_row_by_row(const Block& block, Chunk chunk, const StripValues<Element>& strip,
+                             Range tokens) {
+  for (uint32_t pair = chunk.begin; pair < chunk.end;) {
+    Chunk row = {pair, pair + 1};
+    while (row.end < chunk.end && block.row(row.end) == block.row(pair)) ++row.end;
+    weigh_tokens(block, row, strip, common(tokens, block.visible[pair]));
+    pair = row.end;
+  }
+}
+
+template <class Element>
+inline void weigh_strip(const Block& block, const StripValues<Element>& strip) {
+  const Range tokens = strip.tokens;
+  for (uint32_t i = 0; i < block.n_chunks; ++i) {
+    const Chunk chunk = block.chunk(i);
+    const Range shared = common(tokens, block.seen_by_all(chunk));
+    if (shared.empty()) {
+      weigh_row_by_row(block, chunk, strip, tokens);
+    } else {
+      weigh_row_by_row(block, chunk, strip, {tokens.begin, shared.begin});
+      weigh_tokens(block, chunk, strip, shared);
+      weigh_row_by_row(block, chunk, strip, {shared.end, tokens.end});
+    }
+  }
+}
+
+inline void weigh_strip_widened(const Block& block, const StripValues<uint16_t>& strip) {
+  const size_t page = size_t{kPageTokens} * block.padded_dim();
+  StripValues<float> wide = {};
+  wide.tokens = strip.tokens;
+  wide.split_begin = strip.split_begin;
+  for (uint32_t i = 0; i < kStripPages; ++i) {
+    wide.pages[i] = widen(strip.pages[i], strip.ahead[i], page, block.widened + i * page);
+    wide.ahead[i] = wide.pages[i];
+  }
+  weigh_strip(block, wide);
+}
+
+template <class Element>
+inline void weigh_split(const Block& block, Range split) {
+  const Range all = common(block.seen_by_any({0, block.n_pairs}), split);
+  for (uint32_t begin = all.begin; begin < all.end;) {
+    const uint32_t first_page = begin / kPageTokens;
+    const uint32_t last_page = (all.end - 1) / kPageTokens;
+    StripValues<Element> strip = {};
+    strip.tokens = {begin, lesser((first_page + kStripPages) * kPageTokens, all.end)};
+    strip.split_begin = split.begin;
+    for (uint32_t i = 0; i < kStripPages; ++i) {
+      const uint32_t page = lesser(first_page + i, last_page);
+      strip.pages[i] = values_of<Element>(block.task, page);
+      strip.ahead[i] = to_read_after<Element>(block, split, page);
+    }
+    begin = strip.tokens.end;
+    if constexpr (sizeof(Element) == sizeof(uint16_t)) {
+      if (widens_once(block)) {
+        weigh_strip_widened(block, strip);
+        continue;
+      }
+    }
+    weigh_strip(block, strip);
+  }
+}
