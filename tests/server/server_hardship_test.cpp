@@ -103,10 +103,11 @@ TEST_F(ServerHardship, a_hundred_clients_stream_at_once) {
     clients.back().send_post(kPath, R"({"stream":true,"prompt":"p)" + std::to_string(i) + "\"}");
   }
   for (int i = 0; i < 100; ++i) {
+    const std::string number = std::to_string(i);
     const auto events = clients[static_cast<size_t>(i)].read_response().events();
     ASSERT_EQ(events.size(), 22u);
     for (size_t piece = 0; piece < 20; ++piece)
-      EXPECT_EQ(string_at(json(events[piece]), "/choices/0/text"), "p" + std::to_string(i));
+      EXPECT_EQ(string_at(json(events[piece]), "/choices/0/text"), "p" + number);
     EXPECT_EQ(events.back(), "[DONE]");
   }
 }
