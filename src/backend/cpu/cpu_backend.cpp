@@ -66,6 +66,7 @@ class CpuBackend final : public Backend {
   void matmul(Rows x, const PackedMatrix& w, Rows out) override;
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override;
+  void gather(Rows x, std::span<const uint32_t> rows, Rows out) override;
   void add(Rows x, Rows y) override;
   void add_bias(Rows x, const float* bias) override;
   void scale(Rows x, float factor) override;
@@ -165,6 +166,14 @@ void CpuBackend::rms_norm(Rows x, const float* weight, uint32_t weight_size, flo
                          row_of(out, row) + first);
     }
   });
+}
+
+void CpuBackend::gather(Rows x, std::span<const uint32_t> rows, Rows out) {
+  CHECK(out.n_rows == rows.size() && out.n_cols == x.n_cols);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    CHECK(rows[i] < x.n_rows);
+    std::copy_n(row_of(x, rows[i]), x.n_cols, row_of(out, i));
+  }
 }
 
 void CpuBackend::add(Rows x, Rows y) {

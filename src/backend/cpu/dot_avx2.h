@@ -43,14 +43,31 @@ struct DotQ8 {
 };
 
 // Eight pairs of at most 2 · 15 · 127 fit 16 bits, so that one widening serves a whole block.
-struct DotQ4 {
+struct DotWideQ4 {
   static constexpr uint32_t kSteps = 8;
-  static constexpr uint32_t kBlockBytes = 256;
+  static constexpr uint32_t kBlockBytes = 512;
   static constexpr uint32_t kOffset = 8;
   struct Weights {
     __m256i lo, hi;
   };
   using Sums = I32x16;  // of 16-bit pairs
+  static constexpr uint32_t group_of(uint32_t step) { return step; }
+  static Weights load(const uint8_t* block, uint32_t step) {
+    return {load_256(block + 64 * step), load_256(block + 64 * step + 32)};
+  }
+  static Sums begin(int32_t) { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  static Sums add(Sums s, Weights w, __m256i x) {
+    return {_mm256_add_epi16(s.lo, _mm256_maddubs_epi16(w.lo, x)),
+            _mm256_add_epi16(s.hi, _mm256_maddubs_epi16(w.hi, x))};
+  }
+  static I32x16 end(Sums s, int32_t offset) {
+    const __m256i start = _mm256_set1_epi32(offset);
+    return {add_pairs(start, s.lo), add_pairs(start, s.hi)};
+  }
+};
+
+struct DotQ4 : DotWideQ4 {
+  static constexpr uint32_t kBlockBytes = 256;
   static constexpr uint32_t group_of(uint32_t step) { return step / 2 + 4 * (step % 2); }
   static __m256i half_of(const uint8_t* p, uint32_t which) {
     const __m256i both = load_256(p);
@@ -61,14 +78,13 @@ struct DotQ4 {
     const uint8_t* p = block + 64 * (step / 2);
     return {half_of(p, step % 2), half_of(p + 32, step % 2)};
   }
-  static Sums begin(int32_t) { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-  static Sums add(Sums s, Weights w, __m256i x) {
-    return {_mm256_add_epi16(s.lo, _mm256_maddubs_epi16(w.lo, x)),
-            _mm256_add_epi16(s.hi, _mm256_maddubs_epi16(w.hi, x))};
-  }
-  static I32x16 end(Sums s, int32_t offset) {
-    const __m256i start = _mm256_set1_epi32(offset);
-    return {add_pairs(start, s.lo), add_pairs(start, s.hi)};
+  static void widen(const uint8_t* block, uint8_t* out) {
+    for (uint32_t step = 0; step < kSteps; ++step) {
+      const Weights w = load(block, step);
+      auto* at = reinterpret_cast<__m256i*>(out + 64 * group_of(step));
+      _mm256_storeu_si256(at, w.lo);
+      _mm256_storeu_si256(at + 1, w.hi);
+    }
   }
 };
 

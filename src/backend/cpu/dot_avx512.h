@@ -38,6 +38,15 @@ struct DotQ4 : UnsignedSums {
     const __m512i halves = step % 2 == 0 ? both : _mm512_srli_epi16(both, 4);
     return _mm512_and_si512(halves, _mm512_set1_epi8(15));
   }
+  static void widen(const uint8_t* block, uint8_t* out) {
+    for (uint32_t step = 0; step < kSteps; ++step) {
+      _mm512_storeu_si512(out + 64 * group_of(step), load(block, step));
+    }
+  }
+};
+
+struct DotWideQ4 : DotQ8 {
+  static constexpr uint32_t kOffset = 8;
 };
 
 }  // namespace kvik::cpu::avx512

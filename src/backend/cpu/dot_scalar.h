@@ -63,6 +63,18 @@ struct DotQ4 : UnsignedSums {
     }
     return w;
   }
+  // To the layout of DotWideQ4.
+  static void widen(const uint8_t* block, uint8_t* out) {
+    for (uint32_t i = 0; i < kBlockBytes; ++i) {
+      out[i] = block[i] & 15;
+      out[kBlockBytes + i] = block[i] >> 4;
+    }
+  }
+};
+
+// [8 groups][16 columns][4] bytes, quant + 8.
+struct DotWideQ4 : DotQ8 {
+  static constexpr uint32_t kOffset = 8;
 };
 
 }  // namespace kvik::cpu::scalar

@@ -108,7 +108,7 @@ void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
     const auto tiles = static_cast<uint32_t>(std::max<size_t>(1, kRowBlockBytes / tile_bytes));
     const uint32_t block = std::min(x.n_rows, tiles * kernels.tile_rows);
     for (Buffer& sums : sums_) {
-      grow(sums, size_t{block} * kScratchFloatsPerRow * sizeof(float), memory_);
+      grow(sums, block * kScratchFloatsPerRow * sizeof(float) + kWideBytes, memory_);
     }
     const uint32_t n_strips = ceil_div(part.n_panels, kStripPanels);
     pool_.run(size_t{n_strips} * ceil_div(x.n_rows, block), [&](size_t item, uint32_t thread) {

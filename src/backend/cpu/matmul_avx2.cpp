@@ -8,6 +8,7 @@ namespace kvik::cpu::avx2 {
 struct Tiles {
   static constexpr uint32_t kQuantPanels = 1, kQuantRows = 3, kQuantUnitsInL1 = 16;
   static constexpr uint32_t kFloatPanels = 1, kFloatRows = 6, kFloatUnitsInL1 = 128;
+  static constexpr uint32_t kWeightsAhead = 2048;  // bytes
 };
 
 #include "backend/cpu/matmul.inl"

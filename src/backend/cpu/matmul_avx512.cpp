@@ -8,6 +8,7 @@ namespace kvik::cpu::avx512 {
 struct Tiles {
   static constexpr uint32_t kQuantPanels = 2, kQuantRows = 6, kQuantUnitsInL1 = 16;
   static constexpr uint32_t kFloatPanels = 2, kFloatRows = 12, kFloatUnitsInL1 = 96;
+  static constexpr uint32_t kWeightsAhead = 2048;  // bytes
 };
 
 #include "backend/cpu/matmul.inl"

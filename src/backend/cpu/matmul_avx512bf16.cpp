@@ -12,15 +12,6 @@ struct F32x16 {
   __m512 v;
 };
 
-struct Tile {
-  const uint8_t* weights;  // panel p begins at weights + p · panel_bytes, at k = 0
-  size_t panel_bytes;
-  const uint8_t* x;  // this tile's, at k = 0
-  uint32_t k;
-  uint32_t begin, end;  // pairs of k
-  float* sums;          // [rows][panels · 16]: read where begin > 0, written always
-};
-
 inline F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline F32x16 add(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
 inline void store(float* p, F32x16 v) { _mm512_storeu_ps(p, v.v); }
@@ -35,40 +26,42 @@ inline void store_first(float* p, F32x16 v, uint32_t n) {
 // Sixteen pairs of bf16; the intrinsics' own type may not be made from integer loads.
 inline __m512bh as_bf16(__m512i bits) { return reinterpret_cast<__m512bh>(bits); }
 
-struct Bf16Kernel {
-  static constexpr uint32_t kUnit = 2;
-  static constexpr uint32_t kPanels = 2;
-  static constexpr uint32_t kRows = 12;
-  static constexpr uint32_t kUnitsInL1 = 192;
-  static size_t row_bytes(uint32_t k) { return (size_t{k} + 1) / 2 * 4; }
+struct Tiles {
+  static constexpr uint32_t kWeightsAhead = 2048;  // bytes
+};
 
+#include "backend/cpu/matmul_loops.inl"
+
+template <Ahead kAhead>
+struct Bf16Tile {
   template <uint32_t P, uint32_t R>
   static void run(const Tile& t) {
     __m512 sums[R][P];
     for (uint32_t r = 0; r < R; ++r) {
       for (uint32_t p = 0; p < P; ++p) {
         sums[r][p] =
-            t.begin == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(t.sums + (r * P + p) * kLanes);
+            t.is_first ? _mm512_setzero_ps() : _mm512_loadu_ps(t.sums + (r * P + p) * kLanes);
       }
     }
-    const uint8_t* x = t.x + size_t{t.begin} * R * 4;
-    const uint8_t* weights = t.weights + size_t{t.begin} * 64;
-    for (uint32_t pair = t.begin; pair < t.end; ++pair) {
+    const uint8_t* x = t.x;
+    const uint8_t* values = t.weights.values;
+    for (uint32_t pair = 0; pair < t.n_units; ++pair) {
+      prefetch_ahead<kAhead, P, 64, R * 4>(t, values, x);
       __m512i w[P];
 #pragma GCC unroll 4
-      for (uint32_t p = 0; p < P; ++p) w[p] = _mm512_loadu_si512(weights + p * t.panel_bytes);
+      for (uint32_t p = 0; p < P; ++p) {
+        w[p] = _mm512_loadu_si512(values + p * t.weights.value_stride);
+      }
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < R; ++r) {
-        int32_t two;
-        __builtin_memcpy(&two, x + 4 * r, sizeof(two));
-        const __m512bh pairs = as_bf16(_mm512_set1_epi32(two));
+        const __m512bh pairs = as_bf16(_mm512_set1_epi32(load_as<int32_t>(x + 4 * r)));
 #pragma GCC unroll 4
         for (uint32_t p = 0; p < P; ++p) {
           sums[r][p] = _mm512_dpbf16_ps(sums[r][p], as_bf16(w[p]), pairs);
         }
       }
       x += R * 4;
-      weights += 64;
+      values += 64;
     }
     for (uint32_t r = 0; r < R; ++r) {
       for (uint32_t p = 0; p < P; ++p) _mm512_storeu_ps(t.sums + (r * P + p) * kLanes, sums[r][p]);
@@ -76,7 +69,20 @@ struct Bf16Kernel {
   }
 };
 
-#include "backend/cpu/matmul_loops.inl"
+struct Bf16Kernel : Bf16Tile<Ahead::kWeights> {
+  using Wide = Bf16Tile<Ahead::kRows>;
+  static constexpr uint32_t kUnit = 2;
+  static constexpr uint32_t kPanels = 2;
+  static constexpr uint32_t kRows = 12;
+  static constexpr uint32_t kUnitsInL1 = 192;
+  static constexpr size_t kRowUnitBytes = 4;
+  static constexpr size_t kWidePanelBytes = 0;
+
+  static Weights weights(const uint8_t* panel, size_t panel_bytes, uint32_t, uint32_t unit) {
+    return {panel + size_t{unit} * 64, nullptr, panel_bytes, 0};
+  }
+  static Weights widen(const Weights& packed, uint32_t, uint32_t, uint8_t*) { return packed; }
+};
 
 inline uint16_t round_bf16(float value) {
   uint32_t bits;
@@ -95,7 +101,9 @@ inline void pack_bf16(const ActivationTile& t) {
   }
 }
 
-const ActivationKernels kBf16Activations = {Bf16Kernel::kRows, Bf16Kernel::row_bytes, pack_bf16};
+const ActivationKernels kBf16Activations = {
+    Bf16Kernel::kRows, [](uint32_t k) { return (size_t{k} + k % 2) * sizeof(uint16_t); },
+    pack_bf16};
 const WeightKernels kBf16Weights = {ActivationFormat::kBF16, multiply<Bf16Kernel>};
 
 }  // namespace kvik::cpu::avx512bf16

@@ -22,13 +22,12 @@ namespace kvik::cpu {
 inline constexpr uint32_t kPanelColumns = 16;
 inline constexpr uint32_t kActivationBlock = 32;  // activations that share one scale
 
-inline constexpr uint32_t kScratchFloatsPerRow = 64;
-
 // What a kernel wants its activations packed as. A tile of r rows lies as
 //   kF32:  [k][r] float
-//   kBF16: [k / 2][r][2] bf16, an odd k padded with zero
+//   kBF16: [k / 2][r][2] bf16
 //   kInt8: for each block of 32: [8][r][4] int8 levels, [r] float scales, then [r] int32 −8 · Σ
 //          levels and [r] int32 −128 · Σ levels, which undo the offsets of unsigned weights
+// Floats end with a zero where k is odd.
 enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8 };
 inline constexpr uint32_t kNumActivationFormats = 3;
 
@@ -58,8 +57,13 @@ struct MultiplyTask {
   size_t out_stride;
   uint32_t n_columns;  // ≤ 16 · n_panels
   bool accumulate;
-  float* scratch;  // n_rows · kScratchFloatsPerRow of this thread's own, aligned to 64 bytes
+  float* scratch;  // n_rows · kScratchFloatsPerRow + kWideBytes / 4 of this thread's own, aligned
+                   // to 64 bytes
 };
+
+// Scratch of one MultiplyTask: its sums, then the part of the weights that is at work, widened.
+inline constexpr size_t kScratchFloatsPerRow = 64;
+inline constexpr size_t kWideBytes = size_t{64} << 10;
 
 struct WeightKernels {
   ActivationFormat format;

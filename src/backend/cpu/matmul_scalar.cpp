@@ -8,6 +8,7 @@ namespace kvik::cpu::scalar {
 struct Tiles {
   static constexpr uint32_t kQuantPanels = 1, kQuantRows = 2, kQuantUnitsInL1 = 8;
   static constexpr uint32_t kFloatPanels = 1, kFloatRows = 2, kFloatUnitsInL1 = 64;
+  static constexpr uint32_t kWeightsAhead = 2048;  // bytes
 };
 
 #include "backend/cpu/matmul.inl"

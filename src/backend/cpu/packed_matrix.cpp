@@ -18,11 +18,10 @@ size_t panel_bytes(ElementType type, uint32_t k) {
   const auto unpadded = [&]() -> size_t {
     switch (type) {
       case ElementType::kF32:
-        return size_t{k} * kPanelColumns * 4;
+        return (size_t{k} + k % 2) * kPanelColumns * 4;
       case ElementType::kF16:
-        return size_t{k} * kPanelColumns * 2;
       case ElementType::kBF16:
-        return (size_t{k} + 1) / 2 * kPanelColumns * 4;
+        return (size_t{k} + k % 2) * kPanelColumns * 2;
       case ElementType::kQ8_0:
         return k / kBlock32 * (kQ8Quants + kScales);
       case ElementType::kQ4_0:

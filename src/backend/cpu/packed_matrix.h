@@ -14,8 +14,8 @@ bool can_pack(ElementType type);
 
 // Weights as the CPU computes with them: panels of 16 output columns, each over all of k, each
 // beginning on a multiple of 64 bytes. Inside a panel:
-//   f32, f16   [k][16]
-//   bf16       [k / 2][16][2], an odd k padded with zero
+//   f32, f16   [k][16], an odd k padded with zero
+//   bf16       [k / 2][16][2], likewise
 //   q8_0       quants + 128 as [k / 4][16][4] bytes, then f16 scales [k / 32][16]
 //   q4_0       nibbles as [k / 32][4][16][4] bytes: byte j of vector v and column c holds
 //              k = 4v + j in its low half and 16 + 4v + j in its high one; then f16 scales
