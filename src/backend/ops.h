@@ -115,6 +115,9 @@ class Backend {
   // (Zhang and Sennrich 2019)
   virtual void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) = 0;
 
+  // out[i] = x[rows[i]]. out must not overlap x. out: [rows, n_cols]
+  virtual void gather(Rows x, std::span<const uint32_t> rows, Rows out) = 0;
+
   // x += y.   x += bias, for every row.   x *= factor.   x = cap · tanh(x / cap).
   virtual void add(Rows x, Rows y) = 0;
   virtual void add_bias(Rows x, const float* bias) = 0;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 namespace kvik {
@@ -82,7 +83,8 @@ class KeyReader {
   Result<float> real(std::string_view key, double fallback) const {
     TRY_ASSIGN(const auto value, metadata_.get_float(full(key)));
     const double x = value.value_or(fallback);
-    if (!std::isfinite(x) || x < 0) {
+    // A NaN fails both comparisons. What a float cannot hold would be an infinity further down.
+    if (!(x >= 0 && x <= std::numeric_limits<float>::max())) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("metadata key '{}' is {}, expected a number ≥ 0", full(key), x));
     }
@@ -138,11 +140,11 @@ Result<RopeConfig> read_rope(const Metadata& metadata, const KeyReader& keys, co
   const std::string type = scaling.value_or("none");
   if (type == "linear") {
     TRY_ASSIGN(const float factor, keys.real("rope.scaling.factor", 1.0));
-    if (factor <= 0) {
+    rope.position_scale = 1.0f / factor;
+    if (!std::isfinite(rope.position_scale)) {
       return fail(ErrorCode::kCorrupt, fmt::format("'{}' is {}, expected a number > 0",
                                                    keys.full("rope.scaling.factor"), factor));
     }
-    rope.position_scale = 1.0f / factor;
   } else if (type != "none") {
     return fail(ErrorCode::kUnsupported, fmt::format("'{}' is '{}', expected none or linear",
                                                      keys.full("rope.scaling.type"), type));

@@ -22,6 +22,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   x_ = allocate(x_buffer_, n_rows_max, c.model_dim);
   normed_ = allocate(normed_buffer_, n_rows_max, c.model_dim);
   qkv_ = allocate(qkv_buffer_, n_rows_max, c.q_dim() + 2 * c.kv_dim());
+  wanted_q_ = allocate(wanted_q_buffer_, n_rows_max, c.q_dim());
   heads_ = allocate(heads_buffer_, n_rows_max, c.q_dim());
   gate_up_ = allocate(gate_up_buffer_, n_rows_max, 2 * c.ffn_dim);
   logits_ = allocate(logits_buffer_, kLogitRows, c.n_vocab);
@@ -38,12 +39,16 @@ Rows Decoder::allocate(Buffer& buffer, uint32_t n_rows, uint32_t n_cols) {
 void Decoder::forward(std::span<const BatchSequence> batch, Logits& logits) {
   lay_out(batch);
   const ModelConfig& c = model_.config();
-  const Rows x = x_.slice(0, static_cast<uint32_t>(tokens_.size()));
+  Rows x = x_.slice(0, static_cast<uint32_t>(tokens_.size()));
   backend_.embed(model_.embedding(), tokens_, x);
   if (c.embedding_scale != 1.0f) backend_.scale(x, c.embedding_scale);
   ropes_.prepare(positions_);
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) {
-    attention(layer, x);
+    write_kv(layer, x);
+    // Behind the last layer's K and V, rows without logits have nothing left to give.
+    if (layer + 1 == c.n_layers) x = keep_wanted(x);
+    if (x.n_rows == 0) break;
+    attend(layer, x);
     mlp(model_.layers()[layer], x);
   }
   project(x, logits);
@@ -54,7 +59,8 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   tokens_.clear();
   positions_.clear();
   runs_.clear();
-  logit_runs_.clear();
+  wanted_.clear();
+  wanted_runs_.clear();
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
     const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
@@ -62,20 +68,21 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     for (uint32_t i = 0; i < n_rows; ++i) positions_.push_back(sequence.first_position + i);
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
     runs_.push_back({sequence.kv.groups[0], sequence.first_position, first_row, n_rows});
-    if (sequence.want == WantLogits::kAll) logit_runs_.push_back({first_row, n_rows});
-    if (sequence.want == WantLogits::kLast) logit_runs_.push_back({first_row + n_rows - 1, 1});
+    if (sequence.want == WantLogits::kNone) continue;
+    const uint32_t n_wanted = sequence.want == WantLogits::kAll ? n_rows : 1;
+    wanted_runs_.push_back({sequence.kv.groups[0], sequence.first_position + n_rows - n_wanted,
+                            static_cast<uint32_t>(wanted_.size()), n_wanted});
+    for (uint32_t i = n_rows - n_wanted; i < n_rows; ++i) wanted_.push_back(first_row + i);
   }
   CHECK(!tokens_.empty() && tokens_.size() <= n_rows_max_);
 }
 
-// x += attention(norm(x)), with this step's K and V written to their pages first.
-void Decoder::attention(uint32_t layer, Rows x) {
+// Q, K and V of norm(x); K and V go to their pages, where attention finds them.
+void Decoder::write_kv(uint32_t layer, Rows x) {
   const ModelConfig& c = model_.config();
-  const LayerConfig& layer_config = c.layers[layer];
   const LayerWeights& w = model_.layers()[layer];
   const Rows normed = normed_.slice(0, x.n_rows);
   const Rows qkv = qkv_.slice(0, x.n_rows);
-  const Rows heads = heads_.slice(0, x.n_rows);
   const Rows q = qkv.columns(0, c.q_dim());
   const Rows k = qkv.columns(c.q_dim(), c.kv_dim());
   const Rows v = qkv.columns(c.q_dim() + c.kv_dim(), c.kv_dim());
@@ -87,19 +94,40 @@ void Decoder::attention(uint32_t layer, Rows x) {
     backend_.rms_norm(q, w.q_norm.floats(), c.head_dim, c.norm_eps, q);
     backend_.rms_norm(k, w.k_norm.floats(), c.head_dim, c.norm_eps, k);
   }
-  const RopeAngles angles = ropes_.angles(layer_config.rope);
-  const RopePairing pairing = ropes_.pairing(layer_config.rope);
-  backend_.rope(qkv.columns(0, c.q_dim() + c.kv_dim()), c.head_dim, pairing, angles);
+  const uint32_t rope = c.layers[layer].rope;
+  backend_.rope(qkv.columns(0, c.q_dim() + c.kv_dim()), c.head_dim, ropes_.pairing(rope),
+                ropes_.angles(rope));
+  backend_.write_kv({.geometry = kv_geometry_, .layer = layer, .runs = runs_}, k, v);
+  q_ = q;
+  attending_ = runs_;
+}
 
-  const KvTarget kv{.geometry = kv_geometry_, .layer = layer, .runs = runs_};
-  backend_.write_kv(kv, k, v);
-  backend_.attention(kv,
+// The rows of x that get logits, side by side; their q with them.
+Rows Decoder::keep_wanted(Rows x) {
+  if (wanted_.size() == x.n_rows) return x;
+  const auto n_wanted = static_cast<uint32_t>(wanted_.size());
+  backend_.gather(x, wanted_, normed_.slice(0, n_wanted));
+  std::swap(x_, normed_);
+  const Rows q = wanted_q_.slice(0, n_wanted);
+  backend_.gather(q_, wanted_, q);
+  q_ = q;
+  attending_ = wanted_runs_;
+  return x_.slice(0, n_wanted);
+}
+
+// x += output(attention(q, pages))
+void Decoder::attend(uint32_t layer, Rows x) {
+  const ModelConfig& c = model_.config();
+  const LayerWeights& w = model_.layers()[layer];
+  const Rows heads = heads_.slice(0, x.n_rows);
+  backend_.attention({.geometry = kv_geometry_, .layer = layer, .runs = attending_},
                      {.n_heads = c.n_heads,
                       .scale = c.attention_scale,
                       .soft_cap = c.attention_soft_cap,
-                      .window = layer_config.window},
-                     q, heads);
+                      .window = c.layers[layer].window},
+                     q_, heads);
   if (c.has_post_norms) {
+    const Rows normed = normed_.slice(0, x.n_rows);
     backend_.matmul(heads, *w.output, normed);
     backend_.rms_norm(normed, w.post_attention_norm.floats(), c.model_dim, c.norm_eps, normed);
     backend_.add(x, normed);
@@ -131,34 +159,20 @@ void Decoder::mlp(const LayerWeights& w, Rows x) {
 void Decoder::project(Rows x, Logits& logits) {
   const ModelConfig& c = model_.config();
   logits.n_vocab_ = c.n_vocab;
-  logits.n_rows_ = 0;
-  for (const LogitRun& run : logit_runs_) logits.n_rows_ += run.n_rows;
+  logits.n_rows_ = wanted_.size();
   logits.values_.resize(logits.n_rows_ * c.n_vocab);
-
-  uint32_t n_gathered = 0;
-  size_t n_done = 0;
-  const auto flush = [&] {
-    const Rows out = logits_.slice(0, n_gathered);
-    backend_.matmul(normed_.slice(0, n_gathered), model_.head(), out);
+  for (uint32_t done = 0; done < wanted_.size();) {
+    const auto n = std::min(static_cast<uint32_t>(wanted_.size()) - done, kLogitRows);
+    const Rows normed = normed_.slice(0, n);
+    const Rows out = logits_.slice(0, n);
+    backend_.rms_norm(x.slice(done, n), model_.output_norm(), c.model_dim, c.norm_eps, normed);
+    backend_.matmul(normed, model_.head(), out);
     if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);
     const auto host =
-        std::span(logits.values_).subspan(n_done * c.n_vocab, size_t{n_gathered} * c.n_vocab);
+        std::span(logits.values_).subspan(size_t{done} * c.n_vocab, size_t{n} * c.n_vocab);
     backend_.memory().copy_out(std::as_writable_bytes(host), logits_buffer_.data());
-    n_done += n_gathered;
-    n_gathered = 0;
-  };
-  for (const LogitRun& run : logit_runs_) {
-    for (uint32_t done = 0; done < run.n_rows;) {
-      const uint32_t n = std::min(run.n_rows - done, kLogitRows - n_gathered);
-      // The norm gathers: wanted rows end up side by side.
-      backend_.rms_norm(x.slice(run.first_row + done, n), model_.output_norm(), c.model_dim,
-                        c.norm_eps, normed_.slice(n_gathered, n));
-      n_gathered += n;
-      done += n;
-      if (n_gathered == kLogitRows) flush();
-    }
+    done += n;
   }
-  if (n_gathered > 0) flush();
 }
 
 }  // namespace kvik

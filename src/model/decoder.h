@@ -55,15 +55,11 @@ class Decoder {
   uint64_t buffer_bytes() const { return buffer_bytes_; }
 
  private:
-  // A run of rows whose logits are wanted.
-  struct LogitRun {
-    uint32_t first_row;
-    uint32_t n_rows;
-  };
-
   Rows allocate(Buffer& buffer, uint32_t n_rows, uint32_t n_cols);
   void lay_out(std::span<const BatchSequence> batch);
-  void attention(uint32_t layer, Rows x);
+  void write_kv(uint32_t layer, Rows x);
+  Rows keep_wanted(Rows x);
+  void attend(uint32_t layer, Rows x);
   void mlp(const LayerWeights& weights, Rows x);
   void project(Rows x, Logits& logits);
 
@@ -74,19 +70,26 @@ class Decoder {
   RopeTables ropes_;
   uint64_t buffer_bytes_ = 0;
 
-  Buffer x_buffer_, normed_buffer_, qkv_buffer_, heads_buffer_, gate_up_buffer_, logits_buffer_;
-  Rows x_;        // [n_rows_max, model_dim] the residual stream
-  Rows normed_;   // [n_rows_max, model_dim]
-  Rows qkv_;      // [n_rows_max, q_dim + 2 · kv_dim]
-  Rows heads_;    // [n_rows_max, q_dim] what attention gives
-  Rows gate_up_;  // [n_rows_max, 2 · ffn_dim]
-  Rows logits_;   // [kLogitRows, n_vocab]
+  Buffer x_buffer_, normed_buffer_, qkv_buffer_, wanted_q_buffer_, heads_buffer_, gate_up_buffer_;
+  Buffer logits_buffer_;
+  Rows x_;         // [n_rows_max, model_dim] the residual stream
+  Rows normed_;    // [n_rows_max, model_dim]
+  Rows qkv_;       // [n_rows_max, q_dim + 2 · kv_dim]
+  Rows wanted_q_;  // [n_rows_max, q_dim] q of the rows that get logits
+  Rows heads_;     // [n_rows_max, q_dim] what attention gives
+  Rows gate_up_;   // [n_rows_max, 2 · ffn_dim]
+  Rows logits_;    // [kLogitRows, n_vocab]
 
-  // Of the current batch.
+  // Of the current batch. A row is wanted where its logits are.
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
   std::vector<KvRun> runs_;
-  std::vector<LogitRun> logit_runs_;
+  std::vector<uint32_t> wanted_;    // rows, ascending
+  std::vector<KvRun> wanted_runs_;  // the same rows as runs, once they lie side by side
+
+  // What attention reads: all rows, but in the last layer the wanted ones alone.
+  Rows q_;
+  std::span<const KvRun> attending_;
 };
 
 }  // namespace kvik
