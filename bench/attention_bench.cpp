@@ -22,8 +22,8 @@ struct Shape {
   uint32_t head_dim, group, depth, n_rows;
 };
 
-// Pages lie apart from each other as those of a whole model do; several copies of the context, so
-// that decode reads memory and not the cache.
+// Pages hold many heads, as those of a whole model do, and each call takes the next one: decode
+// reads memory where they exceed the cache.
 class Fixture {
  public:
   Fixture(const InstructionSet& isa, const Shape& shape)
@@ -131,5 +131,7 @@ void add_all() {
 int main(int argc, char** argv) {
   kvik::cpu::add_all();
   benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
 }

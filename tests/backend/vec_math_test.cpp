@@ -27,7 +27,7 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 TEST(VecMath, exp_is_within_about_an_ulp_over_its_range) {
   double worst = 0;
-  for (float x = -87.3365f; x < 88.375f; x += 0x1p-11f) {
+  for (float x = -87.3365f; x < 88.375f; x += 0x1p-9f) {
     worst = std::max(worst, ulps(exp_of(x), std::exp(double{x})));
   }
   EXPECT_LT(worst, 1.1);
@@ -55,7 +55,7 @@ TEST(VecMath, exp_ends_in_zero_below_and_stays_finite_above) {
 
 TEST(VecMath, exp_never_decreases) {
   float before = 0.0f;
-  for (float x = -87.5f; x < 88.5f; x += 0x1p-10f) {
+  for (float x = -87.5f; x < 88.5f; x += 0x1p-9f) {
     const float now = exp_of(x);
     ASSERT_GE(now, before) << x;
     before = now;
@@ -64,7 +64,7 @@ TEST(VecMath, exp_never_decreases) {
 
 TEST(VecMath, tanh_keeps_its_relative_accuracy_from_tiny_to_large) {
   double worst = 0;
-  for (float x = -12.0f; x < 12.0f; x += 0x1p-14f) {
+  for (float x = -12.0f; x < 12.0f; x += 0x1p-11f) {
     if (x != 0) worst = std::max(worst, ulps(tanh_of(x), std::tanh(double{x})));
   }
   for (float x = 1.0f; x > 1e-36f; x *= 0.99f) {
