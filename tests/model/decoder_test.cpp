@@ -1,0 +1,277 @@
+#include "model/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kv/kv_cache.h"
+#include "support/memory_source.h"
+#include "support/tiny_model.h"
+
+namespace kvik {
+namespace {
+
+using LogitRows = std::vector<std::vector<float>>;
+
+// Some tokens, and the pages of those that were fed.
+struct Fed {
+  explicit Fed(std::vector<TokenId> all) : tokens(std::move(all)) {}
+  std::vector<TokenId> tokens;
+  uint32_t n_fed = 0;
+  PageTable table;
+};
+
+// A decoder with room for some sequences.
+class Rig {
+ public:
+  explicit Rig(const TinyModelOptions& options, KvType kv_type = KvType::kBF16)
+      : Rig(load_tiny(options), kv_type) {}
+  explicit Rig(TinyModel tiny, KvType kv_type = KvType::kBF16)
+      : tiny_(std::move(tiny)),
+        decoder_(*tiny_.model, *tiny_.backend, kv_type, kRowsMax),
+        kv_(tiny_.backend->memory(), 64 * decoder_.page_bytes(), decoder_.page_bytes()) {}
+
+  struct Part {
+    Fed& fed;
+    uint32_t n_new;
+    WantLogits want;
+  };
+
+  // Feeds the next n_new tokens of each as one batch.
+  LogitRows forward(const std::vector<Part>& parts) {
+    std::vector<std::span<std::byte* const>> tables;
+    for (const Part& part : parts) {
+      CHECK(kv_.grow(part.fed.table, part.fed.n_fed + part.n_new));
+      tables.push_back(part.fed.table.addresses());
+    }
+    std::vector<BatchSequence> batch;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      Fed& fed = parts[i].fed;
+      batch.push_back({.tokens = std::span(fed.tokens).subspan(fed.n_fed, parts[i].n_new),
+                       .first_position = fed.n_fed,
+                       .kv = {.groups = std::span(&tables[i], 1)},
+                       .want = parts[i].want});
+      fed.n_fed += parts[i].n_new;
+    }
+    Logits logits;
+    decoder_.forward(batch, logits);
+    LogitRows rows;
+    for (size_t i = 0; i < logits.n_rows(); ++i) {
+      rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
+    }
+    return rows;
+  }
+
+  // All rows of the tokens, fed in chunks.
+  LogitRows all_rows(const std::vector<TokenId>& tokens, uint32_t chunk) {
+    Fed fed(tokens);
+    LogitRows rows;
+    while (fed.n_fed < tokens.size()) {
+      const auto n = std::min<uint32_t>(chunk, static_cast<uint32_t>(tokens.size()) - fed.n_fed);
+      for (auto& row : forward({{fed, n, WantLogits::kAll}})) rows.push_back(std::move(row));
+    }
+    return rows;
+  }
+
+  const Decoder& decoder() const { return decoder_; }
+  const Model& model() const { return *tiny_.model; }
+
+  static constexpr uint32_t kRowsMax = 160;
+
+ private:
+  TinyModel tiny_;
+  Decoder decoder_;
+  KvCache kv_;
+};
+
+void expect_same_rows(const LogitRows& expected, const LogitRows& got) {
+  ASSERT_EQ(expected.size(), got.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(same_bits(expected[i], got[i])) << "row " << i;
+  }
+}
+
+// Long enough for three pages and for a window of 32 to slide.
+constexpr uint32_t kPromptTokens = 70;
+
+class DecoderBits : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  TinyModelOptions options(uint32_t n_threads) const {
+    return {.name = std::string(std::get<0>(GetParam())) + ":" + std::get<1>(GetParam()),
+            .n_threads = n_threads};
+  }
+};
+
+TEST_P(DecoderBits, of_a_row_do_not_depend_on_chunks) {
+  const auto tokens = some_tokens(kPromptTokens);
+  for (const KvType kv_type : {KvType::kF32, KvType::kBF16}) {
+    Rig rig(options(1), kv_type);
+    const LogitRows whole = rig.all_rows(tokens, kPromptTokens);
+    ASSERT_EQ(whole.size(), kPromptTokens);
+    for (const uint32_t chunk : {1u, 7u, 32u, 33u}) {
+      SCOPED_TRACE(chunk);
+      expect_same_rows(whole, rig.all_rows(tokens, chunk));
+    }
+  }
+}
+
+TEST_P(DecoderBits, of_a_row_do_not_depend_on_threads) {
+  const auto tokens = some_tokens(kPromptTokens);
+  Rig one(options(1));
+  Rig two(options(2));
+  const LogitRows whole = one.all_rows(tokens, kPromptTokens);
+  for (const uint32_t chunk : {kPromptTokens, 33u, 7u}) {
+    SCOPED_TRACE(chunk);
+    expect_same_rows(whole, two.all_rows(tokens, chunk));
+  }
+}
+
+TEST_P(DecoderBits, of_a_row_do_not_depend_on_the_company) {
+  const auto tokens = some_tokens(kPromptTokens);
+  for (const uint32_t n_threads : {1u, 2u}) {
+    Rig rig(options(n_threads));
+    const LogitRows alone = rig.all_rows(tokens, kPromptTokens);
+    Fed fed(tokens);
+    Fed decoding(some_tokens(60, 2));
+    Fed prefilling(some_tokens(120, 3));
+    rig.forward({{decoding, 40, WantLogits::kNone}});
+    LogitRows rows;
+    // First before the others, then between them, then behind them.
+    for (auto& row : rig.forward({{fed, 20, WantLogits::kAll},
+                                  {decoding, 1, WantLogits::kLast},
+                                  {prefilling, 33, WantLogits::kNone}})) {
+      if (rows.size() < 20) rows.push_back(std::move(row));
+    }
+    const LogitRows second = rig.forward({{decoding, 1, WantLogits::kLast},
+                                          {fed, 1, WantLogits::kAll},
+                                          {prefilling, 5, WantLogits::kAll}});
+    rows.push_back(second.at(1));
+    const LogitRows third = rig.forward({{prefilling, 64, WantLogits::kNone},
+                                         {decoding, 1, WantLogits::kLast},
+                                         {fed, 49, WantLogits::kAll}});
+    rows.insert(rows.end(), third.begin() + 1, third.end());
+    expect_same_rows(alone, rows);
+  }
+}
+
+TEST_P(DecoderBits, of_wanted_rows_do_not_depend_on_what_else_is_wanted) {
+  const auto tokens = some_tokens(kPromptTokens);
+  Rig rig(options(1));
+  const LogitRows all = rig.all_rows(tokens, kPromptTokens);
+  for (const uint32_t n : {1u, 32u, 33u, kPromptTokens}) {
+    Fed last(tokens);
+    expect_same_rows({all[n - 1]}, rig.forward({{last, n, WantLogits::kLast}}));
+  }
+  Fed nothing(tokens);
+  EXPECT_TRUE(rig.forward({{nothing, 69, WantLogits::kNone}}).empty());
+  expect_same_rows({all[69]}, rig.forward({{nothing, 1, WantLogits::kLast}}));
+}
+
+std::string name_of_case(const testing::TestParamInfo<DecoderBits::ParamType>& info) {
+  std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(all, DecoderBits,
+                         testing::Combine(testing::Values("test-llama", "test-mqa", "test-qwen2",
+                                                          "test-qwen3", "test-gemma2",
+                                                          "test-gemma3"),
+                                          testing::Values("f32", "bf16", "q8_0", "q4_0")),
+                         name_of_case);
+
+TEST(Decoder, rows_come_in_the_order_of_the_batch_also_past_one_buffer_of_logits) {
+  Rig rig(TinyModelOptions{});
+  const auto a_tokens = some_tokens(50, 1);
+  const auto b_tokens = some_tokens(40, 2);
+  const auto c_tokens = some_tokens(45, 3);
+  const LogitRows a_alone = rig.all_rows(a_tokens, 50);
+  const LogitRows c_alone = rig.all_rows(c_tokens, 45);
+  Fed b_fed(b_tokens);
+  const LogitRows b_alone = rig.forward({{b_fed, 40, WantLogits::kLast}});
+
+  Fed a(a_tokens), b(b_tokens), c(c_tokens), silent(some_tokens(9, 4));
+  const LogitRows rows = rig.forward({{a, 50, WantLogits::kAll},
+                                      {silent, 9, WantLogits::kNone},
+                                      {b, 40, WantLogits::kLast},
+                                      {c, 45, WantLogits::kAll}});
+  LogitRows expected = a_alone;
+  expected.push_back(b_alone[0]);
+  expected.insert(expected.end(), c_alone.begin(), c_alone.end());
+  expect_same_rows(expected, rows);
+}
+
+TEST(Decoder, a_token_changes_the_rows_from_its_place_on_and_none_before) {
+  Rig rig(TinyModelOptions{});
+  auto tokens = some_tokens(40);
+  const LogitRows before = rig.all_rows(tokens, 40);
+  tokens[20] = (tokens[20] + 1) % 256;
+  const LogitRows after = rig.all_rows(tokens, 40);
+  for (size_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(static_cast<bool>(same_bits(before[i], after[i])), i < 20) << "row " << i;
+  }
+}
+
+TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
+  const auto source = make_synthetic("synthetic:test-llama:f32");
+  ASSERT_TRUE(source.has_value());
+  MemorySource windowed(**source);
+  windowed.set("llama.attention.sliding_window", uint64_t{32});
+  TinyModel tiny{make_test_backend(), nullptr};
+  auto model = Model::load(windowed, *tiny.backend, nullptr);
+  ASSERT_TRUE(model.has_value());
+  tiny.model = std::move(*model);
+  Rig rig(std::move(tiny));
+
+  auto tokens = some_tokens(120);
+  const LogitRows before = rig.all_rows(tokens, 120);
+  tokens[0] = (tokens[0] + 1) % 256;
+  const LogitRows after = rig.all_rows(tokens, 120);
+  // Two layers of 31 tokens back each.
+  for (size_t i = 0; i < 120; ++i) {
+    EXPECT_EQ(static_cast<bool>(same_bits(before[i], after[i])), i > 62) << "row " << i;
+  }
+}
+
+TEST(Decoder, logits_are_numbers_that_tell_tokens_apart) {
+  for (const char* family :
+       {"test-llama", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3"}) {
+    Rig rig({.name = std::string(family) + ":f32"});
+    for (const auto& row : rig.all_rows(some_tokens(40), 40)) {
+      ASSERT_EQ(row.size(), rig.model().config().n_vocab);
+      const auto [low, high] = std::ranges::minmax(row);
+      EXPECT_TRUE(std::isfinite(low) && std::isfinite(high));
+      EXPECT_GT(high - low, 0.1f);
+    }
+  }
+}
+
+TEST(Decoder, logits_with_a_soft_cap_stay_below_it) {
+  Rig rig({.name = "test-gemma2:f32"});
+  ASSERT_EQ(rig.model().config().logit_soft_cap, 30.0f);
+  for (const auto& row : rig.all_rows(some_tokens(40), 40)) {
+    for (const float logit : row) EXPECT_LE(std::abs(logit), 30.0f);
+  }
+}
+
+TEST(Decoder, counts_the_bytes_of_its_buffers) {
+  const TinyModel tiny = load_tiny();
+  const Decoder small(*tiny.model, *tiny.backend, KvType::kF32, 8);
+  const Decoder large(*tiny.model, *tiny.backend, KvType::kF32, 16);
+  // x, normed, heads: 64 each; Q, K, V: 128; gate and up: 320.
+  EXPECT_EQ(large.buffer_bytes() - small.buffer_bytes(), 8u * (3 * 64 + 128 + 320) * 4);
+  EXPECT_EQ(small.n_rows_max(), 8u);
+}
+
+TEST(DecoderDeathTest, a_batch_past_its_rows_is_a_bug) {
+  Rig rig(TinyModelOptions{});
+  Fed fed(some_tokens(Rig::kRowsMax + 1));
+  EXPECT_DEATH(rig.forward({{fed, Rig::kRowsMax + 1, WantLogits::kLast}}), "does not hold");
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,226 @@
+#include "model/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "support/memory_source.h"
+#include "support/tiny_model.h"
+
+namespace kvik {
+namespace {
+
+using testing::HasSubstr;
+
+MemorySource source_of(const std::string& name) {
+  const auto original = make_synthetic("synthetic:" + name);
+  CHECK(original.has_value());
+  return MemorySource(**original);
+}
+
+std::vector<std::string> names_in(const ModelSource& source) {
+  std::vector<std::string> names;
+  for (const TensorInfo& info : source.tensors()) names.push_back(info.name);
+  return names;
+}
+
+class ModelTest : public testing::Test {
+ protected:
+  Result<std::unique_ptr<Model>> load(ModelSource& source) {
+    return Model::load(source, *backend_, nullptr);
+  }
+  Error error_of(ModelSource& source) {
+    const auto model = load(source);
+    EXPECT_FALSE(model.has_value());
+    return model ? Error{ErrorCode::kIo, "", ""} : model.error();
+  }
+
+  std::unique_ptr<Backend> backend_ = make_test_backend();
+};
+
+constexpr const char* kFamilies[] = {"test-llama", "test-qwen2", "test-qwen3", "test-gemma2",
+                                     "test-gemma3"};
+
+TEST_F(ModelTest, every_family_loads_in_every_type) {
+  for (const char* family : kFamilies) {
+    for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
+      MemorySource source = source_of(std::string(family) + ":" + type);
+      const auto model = load(source);
+      ASSERT_TRUE(model.has_value()) << model.error().message;
+      EXPECT_EQ((*model)->layers().size(), (*model)->config().n_layers);
+      EXPECT_GT((*model)->weight_bytes(), 0u);
+    }
+  }
+}
+
+TEST_F(ModelTest, every_tensor_is_read_once_and_released) {
+  for (const char* family : kFamilies) {
+    MemorySource source = source_of(std::string(family) + ":f32");
+    const auto model = load(source);
+    ASSERT_TRUE(model.has_value());
+    for (size_t i = 0; i < source.tensors().size(); ++i) {
+      EXPECT_EQ(source.uses()[i].n_reads, 1u) << source.tensors()[i].name;
+      EXPECT_EQ(source.uses()[i].n_releases, 1u) << source.tensors()[i].name;
+    }
+    EXPECT_EQ(source.n_lent(), 0u);
+  }
+}
+
+TEST_F(ModelTest, no_more_of_the_source_is_held_than_one_matrix_is_packed_from) {
+  MemorySource source = source_of("test-llama:f32");
+  ASSERT_TRUE(load(source).has_value());
+  EXPECT_EQ(source.n_lent_max(), 3u);  // Q, K and V
+}
+
+TEST_F(ModelTest, progress_rises_to_all_bytes) {
+  MemorySource source = source_of("test-llama:q8_0");
+  uint64_t all_bytes = 0;
+  for (const TensorInfo& info : source.tensors()) all_bytes += info.n_bytes;
+  uint64_t last = 0;
+  const auto model = Model::load(source, *backend_, [&](uint64_t done, uint64_t all) {
+    EXPECT_GT(done, last);
+    EXPECT_EQ(all, all_bytes);
+    last = done;
+  });
+  ASSERT_TRUE(model.has_value());
+  EXPECT_EQ(last, all_bytes);
+}
+
+TEST_F(ModelTest, each_missing_tensor_is_named) {
+  for (const char* family : kFamilies) {
+    MemorySource source = source_of(std::string(family) + ":f32");
+    for (const std::string& name : names_in(source)) {
+      if (name == "output.weight") continue;  // the embedding serves
+      auto [info, bytes] = source.take(name);
+      const Error error = error_of(source);
+      EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+      EXPECT_THAT(error.message, HasSubstr("'" + name + "' is missing"));
+      source.add(std::move(info), std::move(bytes));
+    }
+  }
+}
+
+TEST_F(ModelTest, each_tensor_of_a_wrong_shape_is_named_with_both_shapes) {
+  for (const char* family : kFamilies) {
+    MemorySource source = source_of(std::string(family) + ":f32");
+    for (const std::string& name : names_in(source)) {
+      source.info(name).shape[0] += 1;
+      const Error error = error_of(source);
+      EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+      EXPECT_THAT(error.message, HasSubstr("'" + name + "' has the shape ["));
+      EXPECT_THAT(error.message, HasSubstr("expected ["));
+      source.info(name).shape[0] -= 1;
+    }
+  }
+}
+
+TEST_F(ModelTest, a_matrix_where_a_vector_belongs_is_a_wrong_shape) {
+  MemorySource source = source_of("test-llama:f32");
+  source.info("output_norm.weight").shape = {64, 1};
+  EXPECT_THAT(error_of(source).message, HasSubstr("'output_norm.weight' has the shape [64, 1]"));
+}
+
+TEST_F(ModelTest, a_tensor_that_nothing_computes_is_refused_not_ignored) {
+  // A bias that the family does not know would be left out of every product.
+  for (const char* name : {"blk.0.attn_q.bias", "blk.2.attn_norm.weight", "blk.0.attn_sinks"}) {
+    MemorySource source = source_of("test-llama:f32");
+    source.add_vector(name, std::vector<float>(64, 1.0f));
+    const Error error = error_of(source);
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_THAT(error.message, HasSubstr(std::string("'") + name + "'"));
+    EXPECT_THAT(error.message, HasSubstr("'llama'"));
+  }
+}
+
+TEST_F(ModelTest, a_second_tensor_of_the_same_name_is_refused) {
+  MemorySource source = source_of("test-llama:f32");
+  source.add_vector("output_norm.weight", std::vector<float>(64, 1.0f));
+  EXPECT_THAT(error_of(source).message, HasSubstr("'output_norm.weight'"));
+}
+
+TEST_F(ModelTest, an_element_type_that_nothing_computes_is_named) {
+  for (const char* name : {"blk.1.ffn_down.weight", "token_embd.weight", "output_norm.weight"}) {
+    MemorySource source = source_of("test-llama:f32");
+    source.info(name).type = ElementType::kIQ2_XS;
+    const Error error = error_of(source);
+    EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+    EXPECT_THAT(error.message, HasSubstr(std::string("'") + name + "' is of type iq2_xs"));
+  }
+}
+
+TEST_F(ModelTest, errors_begin_with_where_the_model_came_from) {
+  MemorySource source = source_of("test-llama:f32");
+  source.take("output_norm.weight");
+  EXPECT_THAT(error_of(source).message, HasSubstr("synthetic:test-llama:f32: "));
+}
+
+TEST_F(ModelTest, a_vocabulary_of_another_size_than_the_embedding_is_refused) {
+  MemorySource more_words = source_of("test-llama:f32");
+  more_words.set("tokenizer.ggml.tokens", std::vector<std::string>(261, "w"));
+  const Error error = error_of(more_words);
+  EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("261"));
+  EXPECT_THAT(error.message, HasSubstr("260"));
+
+  MemorySource fewer_rows = source_of("test-llama:f32");
+  fewer_rows.info("token_embd.weight").shape = {259, 64};
+  EXPECT_THAT(error_of(fewer_rows).message, HasSubstr("'token_embd.weight'"));
+}
+
+TEST_F(ModelTest, a_bad_config_is_refused_before_any_tensor_is_read) {
+  MemorySource source = source_of("test-llama:f32");
+  source.set("llama.block_count", uint64_t{1} << 31);
+  EXPECT_THAT(error_of(source).message, HasSubstr("'llama.block_count' is 2147483648"));
+  for (const MemorySource::Use& use : source.uses()) EXPECT_EQ(use.n_reads, 0u);
+}
+
+TEST_F(ModelTest, without_a_head_the_embedding_serves) {
+  MemorySource tied = source_of("test-llama:f32");
+  tied.take("output.weight");
+  const auto model = load(tied);
+  ASSERT_TRUE(model.has_value());
+  EXPECT_EQ(&(*model)->head(), &(*model)->embedding());
+
+  MemorySource untied = source_of("test-llama:f32");
+  const auto with_head = load(untied);
+  ASSERT_TRUE(with_head.has_value());
+  EXPECT_NE(&(*with_head)->head(), &(*with_head)->embedding());
+}
+
+TEST_F(ModelTest, rope_divisors_are_taken_where_the_file_has_them) {
+  MemorySource source = source_of("test-llama:f32");
+  const std::vector<float> divisors = {1, 1, 1, 2, 4, 8, 8, 8};
+  source.add_vector("rope_freqs.weight", divisors);
+  const auto model = load(source);
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  EXPECT_EQ((*model)->rope_divisors(), divisors);
+}
+
+TEST_F(ModelTest, rope_divisors_that_cannot_divide_are_refused) {
+  for (const float bad : {0.0f, -1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    MemorySource source = source_of("test-llama:f32");
+    source.add_vector("rope_freqs.weight", {1, 1, 1, 2, bad, 8, 8, 8});
+    EXPECT_THAT(error_of(source).message, HasSubstr("'rope_freqs.weight' holds"));
+  }
+  MemorySource short_one = source_of("test-llama:f32");
+  short_one.add_vector("rope_freqs.weight", {1, 1, 1, 2});
+  EXPECT_THAT(error_of(short_one).message, HasSubstr("'rope_freqs.weight' has the shape [4]"));
+}
+
+TEST_F(ModelTest, kv_geometry_is_the_configs) {
+  MemorySource source = source_of("test-gemma3:f32");
+  const auto model = load(source);
+  ASSERT_TRUE(model.has_value());
+  const KvGeometry geometry = (*model)->kv_geometry(KvType::kBF16);
+  EXPECT_EQ(geometry.type, KvType::kBF16);
+  EXPECT_EQ(geometry.n_layers, 6u);
+  EXPECT_EQ(geometry.n_kv_heads, 1u);
+  EXPECT_EQ(geometry.head_dim, 32u);
+}
+
+}  // namespace
+}  // namespace kvik
