@@ -37,9 +37,8 @@ std::string environment(const std::string& name) {
 
 std::vector<std::string> with_environment(const CLI::App& app, std::vector<std::string> arguments) {
   if (arguments.empty()) return arguments;
-  const auto commands = app.get_subcommands([&](const CLI::App* command) {
-    return command->get_name() == arguments.front();
-  });
+  const auto commands = app.get_subcommands(
+      [&](const CLI::App* command) { return command->get_name() == arguments.front(); });
   if (commands.empty()) return arguments;
   const size_t n_given = arguments.size();
   for (const CLI::Option* option : commands.front()->get_options()) {

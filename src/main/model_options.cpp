@@ -22,16 +22,17 @@ extern "C" const std::byte kvik_demo_model_end[];
 namespace kvik {
 namespace {
 
+using Parse = Result<uint64_t> (*)(std::string_view);
+
 CLI::Option* add_quantity(CLI::App& command, const std::string& name, uint64_t& value,
-                          const std::string& help, Result<uint64_t> (*parse)(std::string_view)) {
-  return command.add_option_function<std::string>(
-      name,
-      [&value, name, parse](const std::string& text) {
+                          const std::string& help, Parse parse) {
+  return command
+      .add_option_function<std::string>(
+          name, [&value, parse](const std::string& text) { value = parse(text).value_or(0); }, help)
+      ->check([parse](const std::string& text) {
         const auto parsed = parse(text);
-        if (!parsed) throw CLI::ValidationError(name, parsed.error().message);
-        value = *parsed;
-      },
-      help);
+        return parsed ? std::string() : parsed.error().message;
+      });
 }
 
 // A bar on a terminal, nothing in a log.
@@ -77,16 +78,13 @@ void ModelOptions::add_to(CLI::App& command) {
       ->check(CLI::Range(1u, 1024u));
   command
       .add_option_function<std::string>(
-          "--kv-type",
-          [this](const std::string& name) {
-            const auto type = kv_type_from_name(name);
-            if (!type) {
-              throw CLI::ValidationError(
-                  "--kv-type", fmt::format("'{}' is no KV type; expected f32 or bf16", name));
-            }
-            kv_type = *type;
-          },
+          "--kv-type", [this](const std::string& name) { kv_type = *kv_type_from_name(name); },
           "what K and V are stored as: f32 or bf16 (default: bf16)")
+      ->check([](const std::string& name) {
+        return kv_type_from_name(name)
+                   ? std::string()
+                   : fmt::format("'{}' is no KV type; expected f32 or bf16", name);
+      })
       ->type_name("TYPE");
   add_count(command, "--ctx", n_ctx, "tokens of context (default: as trained)");
 }
