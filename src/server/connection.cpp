@@ -49,9 +49,13 @@ HttpFault input_full_fault(RequestParser::Stage stage) {
 void log_access(const Exchange& exchange) {
   const double ms = to_ms(steady_clock::now() - exchange.start);
   const auto level = Router::is_probe(exchange.path) ? spdlog::level::debug : spdlog::level::info;
-  spdlog::log(level, "{} {} {} {} {:.1f} ms {}", exchange.framing.request_id, exchange.method,
-              exchange.path, exchange.status, ms, exchange.summary);
+  spdlog::log(level, "{} {} {} {} {:.1f} ms{}{}", exchange.framing.request_id, exchange.method,
+              exchange.path, exchange.status, ms, exchange.summary.empty() ? "" : " ",
+              exchange.summary);
 }
+
+// What the log says of a client that left before its answer; nginx's number, never sent.
+constexpr unsigned kClientLeft = 499;
 
 Error stopping() { return {ErrorCode::kUnavailable, "the server is stopping"}; }
 
@@ -204,6 +208,7 @@ asio::awaitable<void> Connection::send_when_done(Exchange& exchange, PendingRepl
   std::string no_bytes;
   while (reply.advance(no_bytes) == PendingReply::State::kRunning) {
     if (peer_->is_gone()) {
+      exchange.status = kClientLeft;
       exchange.framing.after = After::kClose;
       co_return;
     }
@@ -250,7 +255,10 @@ asio::awaitable<void> Connection::stream(Exchange& exchange, PendingReply& reply
     }
     if (state == PendingReply::State::kDone) break;
   }
-  if (!is_sent) framing.after = After::kClose;
+  if (!is_sent) {
+    exchange.status = kClientLeft;
+    framing.after = After::kClose;
+  }
 }
 
 void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
