@@ -76,7 +76,8 @@ TokenId Sampler::draw(const SamplingParams& params, uint64_t position, TokenId b
   const float peak = logits_[best];
   candidates_.clear();
   for (TokenId id = 0; id < logits_.size(); ++id) {
-    // A NaN fails the comparison and is left out.
+    // As in greedy(): an infinity would weigh more than all others together.
+    if (!std::isfinite(logits_[id])) continue;
     const float weight = std::exp((logits_[id] - peak) / params.temperature);
     if (weight > 0 && weight >= params.min_p) candidates_.push_back({id, weight});
   }
