@@ -24,7 +24,7 @@ struct SamplingParams {
   float repetition_penalty = 1.0f;  // > 0; over prompt and answer (Keskar et al. 2019)
   float presence_penalty = 0.0f;    // over the answer, as OpenAI defines it
   float frequency_penalty = 0.0f;
-  std::vector<std::pair<TokenId, float>> logit_bias;
+  std::vector<std::pair<TokenId, float>> logit_bias = {};
   uint64_t seed = 0;          // the same seed gives the same tokens, in whatever company
   uint32_t choice_index = 0;  // of `n`: choices of one seed differ
 };

@@ -1,0 +1,363 @@
+#include "engine/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "backend/cpu/cpu_memory.h"
+
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+using testing::Pair;
+
+// A scheduler over pages without contents; the test plays the model.
+class Rig {
+ public:
+  Rig(uint32_t n_pages, const SchedulerOptions& options)
+      : kv_(memory_, uint64_t{n_pages} * kPageBytes, kPageBytes), scheduler_(kv_, options) {}
+
+  struct Wanted {
+    uint32_t n_prompt = 1;
+    uint32_t max_tokens = 1000;
+    uint32_t max_chunk = UINT32_MAX;
+    Request::Cache cache = Request::Cache::kUse;
+  };
+  Sequence* add(const Wanted& wanted) {
+    Request request;
+    request.prompt.assign(wanted.n_prompt, 7);
+    request.max_tokens = wanted.max_tokens;
+    request.max_chunk = wanted.max_chunk;
+    request.cache = wanted.cache;
+    auto sequence =
+        std::make_unique<Sequence>(RequestId{++last_id_}, std::move(request), nullptr, TimePoint{});
+    Sequence* borrowed = sequence.get();
+    alive_.push_back(borrowed);
+    scheduler_.add(std::move(sequence));
+    return borrowed;
+  }
+
+  void remove(Sequence* sequence) {
+    std::erase(alive_, sequence);
+    scheduler_.remove(*sequence);
+  }
+
+  // Plans and plays one step: what is computed, a token behind each finished prompt or decode, the
+  // end of those that have all theirs. Returns (id, n_new) as planned.
+  std::vector<std::pair<uint64_t, uint32_t>> step() {
+    std::vector<std::pair<uint64_t, uint32_t>> planned;
+    const StepPlan& plan = scheduler_.plan();
+    for (const auto& [sequence, n_new] : plan.entries) {
+      planned.emplace_back(static_cast<uint64_t>(sequence->id), n_new);
+    }
+    if (on_plan) on_plan(plan);
+    for (const auto& [sequence, n_new] : std::vector(plan.entries)) {
+      sequence->n_cached += n_new;
+      if (sequence->n_pending() > 0) continue;
+      sequence->tokens.push_back(8);
+      if (sequence->request.cache == Request::Cache::kOff) sequence->n_cached = 0;
+      if (sequence->n_generated() == sequence->request.max_tokens) remove(sequence);
+    }
+    return planned;
+  }
+
+  Scheduler& scheduler() { return scheduler_; }
+  const PageCounts& pages() const { return kv_.counts(); }
+  // In the order they came.
+  const std::vector<Sequence*>& alive() const { return alive_; }
+
+  std::function<void(const StepPlan&)> on_plan;
+
+ private:
+  static constexpr size_t kPageBytes = 64;
+  cpu::CpuMemory memory_;
+  KvCache kv_;
+  Scheduler scheduler_;
+  std::vector<Sequence*> alive_;
+  uint64_t last_id_ = 0;
+};
+
+TEST(Scheduler, with_nothing_to_do_the_plan_is_empty) {
+  Rig rig(4, {});
+  EXPECT_TRUE(rig.scheduler().plan().empty());
+}
+
+TEST(Scheduler, a_prompt_is_computed_whole_where_it_fits_the_step) {
+  Rig rig(4, {.max_step_tokens = 100});
+  rig.add({.n_prompt = 40});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 40)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1)));
+}
+
+TEST(Scheduler, a_long_prompt_is_cut_to_the_steps_tokens) {
+  Rig rig(8, {.max_step_tokens = 32});
+  rig.add({.n_prompt = 70});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 6)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1)));
+}
+
+TEST(Scheduler, a_request_may_want_smaller_chunks) {
+  Rig rig(8, {.max_step_tokens = 32});
+  rig.add({.n_prompt = 7, .max_chunk = 3});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 3)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 3)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1)));
+}
+
+TEST(Scheduler, decodes_come_before_prompts_also_before_older_ones) {
+  Rig rig(16, {.max_step_tokens = 32});
+  rig.add({.n_prompt = 100});
+  rig.add({.n_prompt = 2});
+  rig.add({.n_prompt = 2});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 4), Pair(2, 2), Pair(3, 2)));
+  rig.add({.n_prompt = 60});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 29)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 29)));
+}
+
+TEST(Scheduler, prompts_are_computed_in_the_order_they_came) {
+  Rig rig(16, {.max_step_tokens = 10});
+  rig.add({.n_prompt = 12});
+  rig.add({.n_prompt = 3});
+  rig.add({.n_prompt = 8});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 10)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 2), Pair(2, 3), Pair(3, 5)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 3)));
+}
+
+TEST(Scheduler, no_more_run_than_may) {
+  Rig rig(64, {.max_step_tokens = 64, .max_running = 2});
+  for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 1, .max_tokens = 2});
+  rig.step();
+  EXPECT_EQ(rig.scheduler().n_running(), 2u);
+  EXPECT_EQ(rig.scheduler().n_waiting(), 2u);
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(3, 1), Pair(4, 1)));
+}
+
+TEST(Scheduler, a_prompt_waits_until_its_pages_and_one_to_grow_are_free) {
+  Rig rig(4, {.max_step_tokens = 512});
+  Sequence* first = rig.add({.n_prompt = 33});
+  rig.add({.n_prompt = 33});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 33)));  // 2 pages free, 3 wanted
+  EXPECT_EQ(rig.pages().leased, 2u);
+  rig.remove(first);
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 33)));
+}
+
+TEST(Scheduler, alone_a_sequence_may_have_every_page) {
+  Rig rig(4, {.max_step_tokens = 512});
+  rig.add({.n_prompt = 128});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 128)));
+}
+
+TEST(Scheduler, a_large_prompt_is_not_overtaken_by_small_ones) {
+  Rig rig(4, {.max_step_tokens = 512});
+  Sequence* first = rig.add({.n_prompt = 64});
+  rig.add({.n_prompt = 96});
+  rig.add({.n_prompt = 1});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 64)));
+  rig.remove(first);
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 96)));
+}
+
+TEST(Scheduler, where_a_sequence_cannot_grow_the_youngest_gives_way) {
+  Rig rig(4, {.max_step_tokens = 512});
+  rig.add({.n_prompt = 32});
+  rig.add({.n_prompt = 32});
+  Sequence* youngest = rig.add({.n_prompt = 20});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32), Pair(2, 32), Pair(3, 20)));
+  // Both older ones want a second page, and one is free.
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  EXPECT_EQ(rig.scheduler().n_preemptions(), 1u);
+  EXPECT_EQ(rig.scheduler().n_waiting(), 1u);
+  EXPECT_EQ(youngest->n_cached, 0u);
+  EXPECT_EQ(youngest->table.n_pages(), 0u);
+  EXPECT_EQ(youngest->n_tokens(), 21u);  // what was generated stays
+}
+
+TEST(Scheduler, a_preempted_sequence_computes_prompt_and_answer_again_and_goes_on) {
+  Rig rig(4, {.max_step_tokens = 512});
+  Sequence* first = rig.add({.n_prompt = 32});
+  Sequence* second = rig.add({.n_prompt = 32});
+  rig.add({.n_prompt = 20});
+  rig.step();
+  rig.step();
+  rig.remove(first);
+  rig.remove(second);
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(3, 21)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(3, 1)));
+}
+
+TEST(Scheduler, the_preempted_wait_before_those_that_never_ran) {
+  Rig rig(4, {.max_step_tokens = 512, .max_running = 3});
+  Sequence* first = rig.add({.n_prompt = 32});
+  rig.add({.n_prompt = 32});
+  rig.add({.n_prompt = 20});
+  rig.add({.n_prompt = 5});
+  rig.step();
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  rig.remove(first);
+  // 2 pages are free: the third's one and one to grow, then no more.
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1), Pair(3, 21)));
+}
+
+TEST(Scheduler, the_youngest_gives_way_itself_where_it_cannot_grow) {
+  Rig rig(3, {.max_step_tokens = 512});
+  rig.add({.n_prompt = 31});
+  Sequence* second = rig.add({.n_prompt = 30});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 31), Pair(2, 30)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));  // the first took the last page
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1)));
+  EXPECT_EQ(rig.scheduler().n_preemptions(), 1u);
+  EXPECT_EQ(second->table.n_pages(), 0u);
+}
+
+TEST(Scheduler, a_planned_decode_that_gives_way_to_an_older_one_leaves_the_plan) {
+  // Without the cache the older one is planned with the prompts, behind the decode.
+  Rig rig(3, {.max_step_tokens = 512});
+  rig.add({.n_prompt = 32, .cache = Request::Cache::kOff});
+  rig.add({.n_prompt = 32});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32), Pair(2, 32)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 33)));
+  EXPECT_EQ(rig.scheduler().n_preemptions(), 1u);
+}
+
+TEST(Scheduler, without_the_cache_every_step_computes_all_tokens) {
+  Rig rig(4, {.max_step_tokens = 512});
+  rig.add({.n_prompt = 5, .cache = Request::Cache::kOff});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 5)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 6)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 7)));
+}
+
+TEST(Scheduler, finds_who_waits_and_who_runs) {
+  Rig rig(4, {.max_step_tokens = 512, .max_running = 1});
+  EXPECT_EQ(rig.scheduler().any(), nullptr);
+  Sequence* running = rig.add({});
+  Sequence* waiting = rig.add({});
+  rig.step();
+  EXPECT_EQ(rig.scheduler().find(RequestId{1}), running);
+  EXPECT_EQ(rig.scheduler().find(RequestId{2}), waiting);
+  EXPECT_EQ(rig.scheduler().find(RequestId{3}), nullptr);
+  rig.remove(waiting);
+  EXPECT_EQ(rig.scheduler().find(RequestId{2}), nullptr);
+  EXPECT_EQ(rig.scheduler().any(), running);
+}
+
+TEST(Scheduler, a_removed_sequences_pages_are_free_at_once) {
+  Rig rig(4, {.max_step_tokens = 512});
+  Sequence* sequence = rig.add({.n_prompt = 50});
+  rig.step();
+  EXPECT_EQ(rig.pages().leased, 2u);
+  rig.remove(sequence);
+  EXPECT_EQ(rig.pages().leased, 0u);
+  EXPECT_EQ(rig.pages().free, 4u);
+}
+
+// Numbers below n.
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  uint32_t below(uint32_t n) { return static_cast<uint32_t>(engine_() % n); }
+
+ private:
+  std::mt19937 engine_;
+};
+
+// What holds for every plan, whatever came before.
+void expect_invariants(Rig& rig, const SchedulerOptions& options, const StepPlan& plan) {
+  uint32_t n_tokens = 0;
+  bool prompts_began = false;
+  uint64_t last_id = 0;
+  std::set<const Sequence*> planned;
+  for (const auto& [sequence, n_new] : plan.entries) {
+    EXPECT_TRUE(std::ranges::count(rig.alive(), sequence) == 1) << "planned, but gone";
+    EXPECT_TRUE(planned.insert(sequence).second) << "planned twice";
+    EXPECT_GE(n_new, 1u);
+    EXPECT_LE(n_new, sequence->n_pending());
+    EXPECT_LE(n_new, std::max(1u, sequence->request.max_chunk));
+    EXPECT_GE(sequence->table.n_pages() * kPageTokens, sequence->n_cached + n_new);
+    n_tokens += n_new;
+    if (!sequence->is_decoding() && !prompts_began) {
+      prompts_began = true;
+      last_id = 0;
+    }
+    EXPECT_EQ(prompts_began, !sequence->is_decoding()) << "a decode behind a prompt";
+    EXPECT_LT(last_id, static_cast<uint64_t>(sequence->id)) << "not in the order they came";
+    last_id = static_cast<uint64_t>(sequence->id);
+  }
+  EXPECT_LE(n_tokens, options.max_step_tokens);
+
+  uint32_t n_pages = 0;
+  for (Sequence* sequence : rig.alive()) {
+    n_pages += sequence->table.n_pages();
+    EXPECT_EQ(rig.scheduler().find(sequence->id), sequence) << "lost";
+    EXPECT_LE(sequence->n_cached, sequence->table.n_pages() * kPageTokens);
+    if (sequence->is_decoding() && sequence->table.n_pages() > 0) {
+      EXPECT_TRUE(planned.contains(sequence)) << "a decode was left out";
+    }
+  }
+  EXPECT_EQ(rig.pages().leased, n_pages);
+  EXPECT_EQ(rig.scheduler().n_running() + rig.scheduler().n_waiting(), rig.alive().size());
+  EXPECT_LE(rig.scheduler().n_running(), options.max_running);
+}
+
+TEST(Scheduler, random_operations_lose_no_sequence_and_no_page) {
+  uint64_t n_preemptions = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    Random random(seed);
+    const uint32_t n_pages = 2 + random.below(12);
+    const uint32_t n_running = 1 + random.below(8);
+    const SchedulerOptions options{.max_step_tokens = n_running + random.below(60),
+                                   .max_running = n_running};
+    Rig rig(n_pages, options);
+    rig.on_plan = [&](const StepPlan& plan) {
+      expect_invariants(rig, options, plan);
+      // The oldest of all always advances, so everybody does in the end.
+      ASSERT_FALSE(plan.empty());
+      EXPECT_TRUE(std::ranges::any_of(
+          plan.entries, [&](const auto& entry) { return entry.sequence == rig.alive().front(); }));
+    };
+    const auto add = [&] {
+      const uint32_t n_most = n_pages * kPageTokens;
+      const uint32_t n_prompt = 1 + random.below(random.below(2) == 0 ? 40 : n_most - 1);
+      rig.add({.n_prompt = n_prompt,
+               .max_tokens = 1 + random.below(std::min(100u, n_most - n_prompt)),
+               .max_chunk = random.below(3) == 0 ? 1 + random.below(20) : UINT32_MAX,
+               .cache = random.below(8) == 0 ? Request::Cache::kOff : Request::Cache::kUse});
+    };
+    for (int i = 0; i < 1500; ++i) {
+      if (rig.alive().size() < 12 && random.below(4) == 0) add();
+      if (!rig.alive().empty() && random.below(40) == 0) {
+        rig.remove(rig.alive()[random.below(static_cast<uint32_t>(rig.alive().size()))]);
+      }
+      if (!rig.alive().empty()) rig.step();
+      if (testing::Test::HasFailure()) FAIL() << "seed " << seed << ", step " << i;
+    }
+    for (int i = 0; !rig.alive().empty(); ++i) {
+      ASSERT_LT(i, 100000) << "seed " << seed << ": some never end";
+      rig.step();
+    }
+    EXPECT_EQ(rig.pages().leased, 0u);
+    EXPECT_EQ(rig.pages().free, n_pages);
+    n_preemptions += rig.scheduler().n_preemptions();
+  }
+  EXPECT_GT(n_preemptions, 1000u);  // the hard case did occur
+}
+
+}  // namespace
+}  // namespace kvik
