@@ -23,6 +23,7 @@ constexpr size_t kMaxStopTokens = 256;
 constexpr size_t kMaxBiases = 4096;
 constexpr uint32_t kMaxLogprobs = 20;
 constexpr double kMaxBias = 100;
+constexpr uint64_t kDefaultMaxTokens = 16;  // OpenAI's, of this route
 
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
 
@@ -216,7 +217,8 @@ Result<CompletionRequest> read_request(const JsonFields& fields) {
   CompletionRequest request;
   TRY_ASSIGN(request.sampling, read_sampling(fields));
   TRY_ASSIGN(request.seed, read_seed(fields));
-  TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("max_tokens"));
+  TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_tokens"));
+  request.max_tokens = max_tokens.value_or(kDefaultMaxTokens);
   TRY_ASSIGN(const auto min_tokens, fields.count<uint64_t>("min_tokens"));
   request.min_tokens = min_tokens.value_or(0);
   TRY_ASSIGN(request.stop, read_stops(fields));

@@ -64,7 +64,8 @@ TEST(CompletionJson, a_bare_prompt_gets_the_defaults) {
   const CompletionRequest& request = call.requests.at(0);
   EXPECT_EQ(request.sampling.temperature, 1.0f);
   EXPECT_EQ(request.n, 1u);
-  EXPECT_FALSE(request.seed || request.max_tokens || request.n_logprobs || request.model);
+  EXPECT_EQ(request.max_tokens, 16u);
+  EXPECT_FALSE(request.seed || request.n_logprobs || request.model);
 }
 
 TEST(CompletionJson, every_field_arrives_where_it_belongs) {
@@ -108,7 +109,7 @@ TEST(CompletionJson, null_is_the_same_as_absent) {
       R"("max_tokens":null,"temperature":null,"stop":null,"seed":null,"n":null,"best_of":null,
          "logit_bias":null,"logprobs":null,"model":null,"suffix":null,"echo":null,"top_k":null)");
   EXPECT_EQ(request.sampling.temperature, 1.0f);
-  EXPECT_FALSE(request.max_tokens);
+  EXPECT_EQ(request.max_tokens, 16u);
 }
 
 TEST(CompletionJson, a_wrong_type_is_refused_by_name) {
