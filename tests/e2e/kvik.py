@@ -12,6 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BINARY = os.environ.get("KVIK_BINARY", os.path.join(ROOT, "build/kvik"))
 DATA = os.path.join(ROOT, "../shared/data")  # real vocabularies; absent in a plain clone
 DEMO = os.path.join(ROOT, "models/demo.gguf")
+DEMO_BOS, DEMO_EOS = 2045, 2046
 LONG = bool(os.environ.get("KVIK_TEST_LONG"))
 
 sys.path.insert(0, os.path.join(ROOT, "tools"))
@@ -138,12 +139,13 @@ def random_tokens(n, n_vocab, seed):
 
 @functools.cache
 def demo_vocabulary():
-    """The bytes of each of the demo's tokens; GPT-2 writes a byte as a printable character."""
+    """The bytes of each of the demo's tokens; GPT-2 writes a byte as a printable character. Those
+    that steer, from DEMO_BOS on, are no text."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     byte_of = {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
     pieces = make_model.read_metadata(DEMO)["tokenizer.ggml.tokens"][1][1]
-    return [bytes(byte_of.get(c, 63) for c in piece.decode()) for piece in pieces]
+    return [bytes(byte_of[c] for c in piece.decode()) if i < DEMO_BOS else b"" for i, piece in enumerate(pieces)]
 
 
 def demo_text(ids):

@@ -38,7 +38,8 @@ class Threats(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        assert cls.server.stop() == 0, cls.server.said()
+        with cls.server:
+            assert cls.server.stop() == 0, cls.server.said()
 
     def tearDown(self):
         self.assertIsNone(self.server.process.poll(), "the server died")
@@ -138,9 +139,10 @@ class Http(Threats):
         try:
             for _ in range(1200):
                 crowd.append(self.server.connect(timeout=5))
-            late = crowd[-1]
-            late.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            self.assertEqual(status_of(late.recv(4096)), 503)
+            late = [status_of(read_all(s)) for s in crowd[1100:]]
+            self.assertLessEqual(set(late), {0, 503})  # told so, or closed where too many are being told
+            told = [status_of(read_all(s)) for s in crowd[1024:1030]]
+            self.assertIn(503, told)
             self.assertEqual(list(reader)[-1], "[DONE]")
         finally:
             for s in crowd:
