@@ -76,6 +76,20 @@ class Run(unittest.TestCase):
         self.assertEqual(done.stdout, kvik.output(*options))
         self.assertIn(b"tok/s", done.stderr)
 
+    def test_a_context_past_the_trained_one_works_with_a_warning(self):
+        done = kvik.run("run", "demo", "--tokens", kvik.joined([1] * 1100), "--ctx", "2k", "--max-tokens", 3, "--temperature", 0, "--ids", "--ignore-eos")
+        self.assertEqual((done.returncode, len(done.stdout.split())), (0, 3), done.stderr)
+        self.assertIn(b"1024", done.stderr)
+
+    def test_a_flag_stands_above_the_environment_and_that_above_the_config_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".ini") as config:
+            config.write("[run]\nmax-tokens=3\nignore-eos=true\n")
+            config.flush()
+            fixed = ("run", "demo", "--tokens", "1,2,3", "--seed", 1, "--ids", "--config", config.name)
+            for env, flags, n in (({}, (), 3), ({"KVIK_MAX_TOKENS": 4}, (), 4), ({"KVIK_MAX_TOKENS": 4}, ("--max-tokens", 5), 5), ({}, ("--max-tokens", 5), 5)):
+                with self.subTest(env=env, flags=flags):
+                    self.assertEqual(len(kvik.output(*fixed, *flags, env=env).split()), n)
+
     def test_every_kv_type_runs(self):
         for kv_type in ("f32", "bf16"):
             self.assertTrue(kvik.output("run", "demo", "-p", "ROMEO:", "--max-tokens", 5, "--seed", 1, "--kv-type", kv_type))
@@ -176,6 +190,11 @@ class WrongUse(unittest.TestCase):
         self.refused(2, ("run",))
         self.refused(2, ("logits", "demo"))
         self.assertEqual(kvik.run().returncode, 2)
+
+    def test_an_environment_that_makes_no_sense_is_wrong_usage(self):
+        done = kvik.run("run", "demo", "-p", "x", env={"KVIK_KV_TYPE": "banana"})
+        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
+        self.assertIn(b"banana", done.stderr)
 
     def test_help_is_no_failure(self):
         for args in (("--help",), ("run", "--help"), ("serve", "--help")):

@@ -38,6 +38,12 @@ class Load(unittest.TestCase):
             self.assertEqual((got["requests"], got["errors"]), (32, 0))
             self.assertEqual(round(got["output_tok_s"] * got["wall_s"]), 32 * 48)
 
+    def test_memory_stays_within_the_budget(self):
+        """Pages, weights, buffers of the step and of the server: 32 + 6 + 26 MiB, and the 64 that are always allowed."""
+        with Server("demo", "--kv-memory", "32MiB") as server:
+            load(server, users=16, requests=48, shared=100, own=100, out=100)
+            self.assertLess(server.rss_bytes(), (32 + 6 + 26 + 64) * 2**20)
+
 
 if __name__ == "__main__":
     unittest.main()
