@@ -46,12 +46,21 @@ Result<void> Engine::check(const Request& request) const {
     return fail(ErrorCode::kInvalidArgument, "the prompt has no tokens, expected at least one",
                 "prompt");
   }
-  for (const TokenId id : request.prompt) {
-    if (id < limits_.n_vocab) continue;
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("the prompt holds token {}, expected ids below {}", id, limits_.n_vocab),
-        "prompt");
+  const auto check_id = [&](TokenId id, const char* what, const char* param) -> Result<void> {
+    if (id < limits_.n_vocab) return {};
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} token {}, expected ids below {}", what, id, limits_.n_vocab),
+                param);
+  };
+  for (const TokenId id : request.prompt) TRY(check_id(id, "the prompt holds", "prompt"));
+  for (const TokenId id : request.stop_tokens)
+    TRY(check_id(id, "the answer ends at", "stop_token_ids"));
+  for (const auto& [id, bias] : request.sampling.logit_bias) {
+    TRY(check_id(id, "a bias is given to", "logit_bias"));
+  }
+  if (request.max_chunk == 0) {
+    return fail(ErrorCode::kInvalidArgument, "chunks of 0 tokens, expected at least 1",
+                "max_chunk");
   }
   const uint64_t n_tokens = request.prompt.size() + uint64_t{request.max_tokens};
   if (n_tokens > limits_.n_ctx_max) {
@@ -79,6 +88,9 @@ bool Engine::step() {
   const StepPlan& plan = scheduler_.plan();
   if (plan.empty()) return false;
   const TimePoint begin = clock_.now();
+  for (const auto& [sequence, n_new] : plan.entries) {
+    if (!sequence->started) sequence->started = begin;
+  }
   forward(plan);
   publish(plan);
   ++counters_.steps;
@@ -173,6 +185,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   const TimePoint now = clock_.now();
   Usage usage = sequence.usage;
   usage.completion_tokens = sequence.n_generated();
+  usage.queue_time = sequence.started.value_or(now) - sequence.submitted;
   if (usage.completion_tokens > 0) {
     usage.ttft = sequence.first_token - sequence.submitted;
     usage.decode_time = now - sequence.first_token;

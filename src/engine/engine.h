@@ -35,8 +35,8 @@ class Engine {
                                                 const EngineOptions& options, const Clock& clock);
 
   // Whether the request could ever finish here, alone: kContextLength (the context is never more
-  // than the budget holds), kInvalidArgument (ids outside the vocabulary, an empty prompt). Any
-  // thread.
+  // than the budget holds), kInvalidArgument (ids outside the vocabulary in prompt, stop tokens or
+  // biases; an empty prompt; chunks of nothing). Any thread.
   Result<void> check(const Request& request) const;
 
   // Takes a checked request. Its events come from step() and cancel().

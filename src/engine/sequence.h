@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Sequence {
   uint32_t n_logits_sent = 0;  // positions handed to on_logits: a preemption repeats none
 
   TimePoint submitted;
+  std::optional<TimePoint> started;  // its first step
   TimePoint first_token;
   Usage usage;
 
