@@ -221,11 +221,7 @@ TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
   ASSERT_TRUE(source.has_value());
   MemorySource windowed(**source);
   windowed.set("llama.attention.sliding_window", uint64_t{32});
-  TinyModel tiny{make_test_backend(), nullptr};
-  auto model = Model::load(windowed, *tiny.backend, nullptr);
-  ASSERT_TRUE(model.has_value());
-  tiny.model = std::move(*model);
-  Rig rig(std::move(tiny));
+  Rig rig(load_tiny(windowed));
 
   auto tokens = some_tokens(120);
   const LogitRows before = rig.all_rows(tokens, 120);

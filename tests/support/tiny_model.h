@@ -33,15 +33,19 @@ inline std::unique_ptr<Backend> make_test_backend(uint32_t n_threads = 1, std::s
   return std::move(*backend);
 }
 
-inline TinyModel load_tiny(const TinyModelOptions& options = {}) {
+inline TinyModel load_tiny(ModelSource& source, uint32_t n_threads = 1, std::string isa = {}) {
   TinyModel tiny;
-  tiny.backend = make_test_backend(options.n_threads, options.isa);
-  const auto source = make_synthetic("synthetic:" + options.name);
-  CHECK(source.has_value());
-  auto model = Model::load(**source, *tiny.backend, nullptr);
+  tiny.backend = make_test_backend(n_threads, std::move(isa));
+  auto model = Model::load(source, *tiny.backend, nullptr);
   CHECK(model.has_value());
   tiny.model = std::move(*model);
   return tiny;
+}
+
+inline TinyModel load_tiny(const TinyModelOptions& options = {}) {
+  const auto source = make_synthetic("synthetic:" + options.name);
+  CHECK(source.has_value());
+  return load_tiny(**source, options.n_threads, options.isa);
 }
 
 // n ids below 256 that look like text: no period shorter than the list.

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "support/recording_sink.h"
+#include "support/tiny_model.h"
+
+namespace kvik {
+
+// Each look at it is a millisecond later than the one before.
+class TickingClock final : public Clock {
+ public:
+  TimePoint now() const override { return now_ += std::chrono::milliseconds(1); }
+
+ private:
+  mutable TimePoint now_{};
+};
+
+struct TinyEngineOptions {
+  TinyModelOptions model = {};
+  uint32_t n_pages = 64;
+  KvType kv_type = KvType::kBF16;
+  uint32_t n_ctx_max = 0;
+  uint32_t max_step_tokens = 128;
+  uint32_t max_running = 16;
+  uint32_t max_queue = 1024;
+};
+
+// An engine over a tiny model, with a budget counted in pages. The backend outlives the engine.
+struct TinyEngine {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Clock> clock;
+  std::unique_ptr<Engine> engine;
+};
+
+inline TinyEngine make_tiny_engine(const TinyEngineOptions& options, TinyModel tiny,
+                                   std::unique_ptr<Clock> clock) {
+  const size_t page_bytes = tiny.backend->page_bytes(tiny.model->kv_geometry(options.kv_type));
+  auto engine = Engine::create(std::move(tiny.model), *tiny.backend,
+                               {.kv_budget_bytes = uint64_t{options.n_pages} * page_bytes,
+                                .kv_type = options.kv_type,
+                                .n_ctx_max = options.n_ctx_max,
+                                .max_step_tokens = options.max_step_tokens,
+                                .max_running = options.max_running,
+                                .max_queue = options.max_queue},
+                               *clock);
+  CHECK(engine.has_value());
+  return {std::move(tiny.backend), std::move(clock), std::move(*engine)};
+}
+
+// Steps an engine by hand, on the test's own thread.
+class EngineRig {
+ public:
+  explicit EngineRig(const TinyEngineOptions& options = {})
+      : EngineRig(options, load_tiny(options.model)) {}
+  EngineRig(const TinyEngineOptions& options, TinyModel tiny)
+      : parts_(make_tiny_engine(options, std::move(tiny), std::make_unique<TickingClock>())) {}
+
+  std::shared_ptr<RecordingSink> submit(Request request,
+                                        RecordingSink::OnToken on_token = nullptr) {
+    CHECK(engine().check(request).has_value());
+    auto sink = std::make_shared<RecordingSink>(std::move(on_token));
+    engine().submit(RequestId{++last_id_}, std::move(request), sink);
+    return sink;
+  }
+  RequestId last_id() const { return RequestId{last_id_}; }
+
+  void run() {
+    while (engine().step()) {
+    }
+  }
+  // Submits, and steps until nothing is left to do.
+  std::shared_ptr<RecordingSink> run(Request request, RecordingSink::OnToken on_token = nullptr) {
+    auto sink = submit(std::move(request), std::move(on_token));
+    run();
+    return sink;
+  }
+
+  Engine& engine() { return *parts_.engine; }
+  PageCounts pages() { return engine().snapshot().pages; }
+
+ private:
+  TinyEngine parts_;
+  uint64_t last_id_ = 0;
+};
+
+inline Request greedy_request(std::vector<TokenId> prompt, uint32_t max_tokens) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.sampling.temperature = 0;
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+inline Request seeded_request(std::vector<TokenId> prompt, uint32_t max_tokens, uint64_t seed) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.sampling.seed = seed;
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+}  // namespace kvik
