@@ -57,11 +57,10 @@ struct QuantTile {
         for (uint32_t p = 0; p < P; ++p) {
           w[p] = Dot::load(quants + p * t.weights.value_stride, step);
         }
-        const auto* levels =
-            reinterpret_cast<const int8_t*>(x) + size_t{Dot::group_of(step)} * 4 * R;
+        const auto* levels = reinterpret_cast<const int8_t*>(x) + 4 * Dot::group_of(step);
 #pragma GCC unroll 16
         for (uint32_t r = 0; r < R; ++r) {
-          const auto four = broadcast_levels(levels + 4 * r);
+          const auto four = broadcast_levels(levels + kActivationBlock * r);
 #pragma GCC unroll 4
           for (uint32_t p = 0; p < P; ++p) dots[r][p] = Dot::add(dots[r][p], w[p], four);
         }

@@ -43,23 +43,24 @@ inline I32x16 levels_of(F32x16 x, F32x16 inverse) {
   return round_to_i32(min(max(mul(x, inverse), set1(-127.0f)), set1(127.0f)));
 }
 
-// Row r's share of a packed block: words of four levels, n rows apart.
-inline void pack_block(const float* x, float scale, float inverse, uint8_t* out, uint32_t n) {
+// One row's share of a packed block of n rows.
+struct PackedBlock {
+  int8_t* levels;
+  uint8_t* words;  // its scale, then its sums, n words apart
+  size_t n;
+};
+
+inline void pack_block(const float* x, float scale, float inverse, const PackedBlock& out) {
   const I32x16 lo = levels_of(load(x), set1(inverse));
   const I32x16 hi = levels_of(load(x + kLanes), set1(inverse));
-  int8_t levels[kActivationBlock];
-  store_i8(levels, lo);
-  store_i8(levels + kLanes, hi);
-  for (uint32_t g = 0; g < kActivationBlock / 4; ++g) {
-    __builtin_memcpy(out + size_t{g} * n * 4, levels + 4 * g, 4);
-  }
+  store_i8(out.levels, lo);
+  store_i8(out.levels + kLanes, hi);
   const auto sum = static_cast<int32_t>(sum_lanes(add(to_f32(lo), to_f32(hi))));  // exact
   const int32_t minus_8_sums = -8 * sum;
   const int32_t minus_128_sums = -128 * sum;
-  uint8_t* words = out + size_t{n} * kActivationBlock;
-  __builtin_memcpy(words, &scale, 4);
-  __builtin_memcpy(words + size_t{n} * 4, &minus_8_sums, 4);
-  __builtin_memcpy(words + size_t{n} * 8, &minus_128_sums, 4);
+  __builtin_memcpy(out.words, &scale, 4);
+  __builtin_memcpy(out.words + out.n * 4, &minus_8_sums, 4);
+  __builtin_memcpy(out.words + out.n * 8, &minus_128_sums, 4);
 }
 
 inline void pack_int8(const ActivationTile& t) {
@@ -72,7 +73,10 @@ inline void pack_int8(const ActivationTile& t) {
       const BlockScales scales = scales_of_blocks(x, n);
       for (uint32_t b = 0; b < n; ++b) {
         pack_block(x + b * kActivationBlock, scales.scale[b], scales.inverse[b],
-                   out + size_t{b} * t.n_rows * kInt8BlockBytes + 4 * r, t.n_rows);
+                   {.levels = reinterpret_cast<int8_t*>(out) + r * kActivationBlock,
+                    .words = out + size_t{t.n_rows} * kActivationBlock + 4 * r,
+                    .n = t.n_rows});
+        out += size_t{t.n_rows} * kInt8BlockBytes;
       }
     }
   }

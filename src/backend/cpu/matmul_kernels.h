@@ -25,8 +25,9 @@ inline constexpr uint32_t kActivationBlock = 32;  // activations that share one 
 // What a kernel wants its activations packed as. A tile of r rows lies as
 //   kF32:  [k][r] float
 //   kBF16: [k / 2][r][2] bf16
-//   kInt8: for each block of 32: [8][r][4] int8 levels, [r] float scales, then [r] int32 −8 · Σ
-//          levels and [r] int32 −128 · Σ levels, which undo the offsets of unsigned weights
+//   kInt8: for each block of 32: [r][32] int8 levels, [r] float scales, then [r] int32 −8 · Σ
+//   levels
+//          and [r] int32 −128 · Σ levels, which undo the offsets of unsigned weights
 // Floats end with a zero where k is odd.
 enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8 };
 inline constexpr uint32_t kNumActivationFormats = 3;
