@@ -45,5 +45,5 @@ install_missing() {
 configure() {
   local launcher=()
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-  cmake --preset release "${launcher[@]}" "$@" --log-level=WARNING >&2
+  cmake --preset release "${launcher[@]}" "$@" --log-level=WARNING >/dev/null  # trouble goes to stderr
 }
