@@ -10,10 +10,14 @@ std::string StopMatcher::push(std::string_view text) {
   CHECK(!matched_);
   held_ += text;
   size_t first = std::string::npos;
+  size_t first_end = std::string::npos;
   for (const std::string& stop : stops_) {
     const size_t at = held_.find(stop);
-    if (at >= first) continue;
+    if (at == std::string::npos) continue;
+    const size_t end = at + stop.size();
+    if (matched_ && (end > first_end || (end == first_end && at >= first))) continue;
     first = at;
+    first_end = end;
     matched_ = stop;
   }
   const size_t n_sent = matched_ ? first : held_.size() - suffix_that_may_become_a_stop();

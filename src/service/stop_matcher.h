@@ -9,7 +9,9 @@
 namespace kvik {
 
 // Watches a growing text for stop strings, which may span any number of pieces. Holds back what
-// could be the beginning of one, so that no part of a stop string is ever sent.
+// could be the beginning of one, so that no part of a stop string is ever sent. The stop that is
+// whole first wins, of those that end together the longest: however the text comes in pieces, the
+// answer is the same.
 class StopMatcher {
  public:
   // No stop string is empty.
