@@ -17,27 +17,34 @@ ChoiceStream::ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<Completio
 
 void ChoiceStream::echo_prompt() {
   if (options_.echoed.empty()) return;
-  echo_ = tokenizer_.detokenize(options_.echoed, Tokenizer::Special::kHide);
+  Detokenizer prompt(tokenizer_, Detokenizer::Position::kStart, Tokenizer::Special::kHide);
+  for (const TokenId id : options_.echoed) {
+    if (options_.with_logprobs) echo_offsets_.push_back(static_cast<uint32_t>(echo_.size()));
+    echo_ += prompt.push(id);
+  }
+  echo_ += prompt.finish();
+  text_bytes_ = static_cast<uint32_t>(echo_.size());
   if (options_.return_token_ids) pending_.token_ids = options_.echoed;
   // The first token has nothing before it that could make it likely.
-  if (options_.with_logprobs) to_chunk({options_.echoed.front(), 0}, {});
+  if (options_.with_logprobs) to_chunk({options_.echoed.front(), 0}, {}, 0);
 }
 
 // Logits behind prompt token `position` say how likely the next prompt token was.
 void ChoiceStream::on_logits(uint32_t position, std::span<const float> logits) {
   if (position + 1 >= options_.echoed.size()) return;
   const TokenId id = options_.echoed[position + 1];
-  to_chunk(logprob_of(logits, id), top_logprobs(logits, options_.n_top_logprobs));
+  to_chunk(logprob_of(logits, id), top_logprobs(logits, options_.n_top_logprobs),
+           echo_offsets_[position + 1]);
 }
 
-void ChoiceStream::to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top) {
+void ChoiceStream::to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,
+                            uint32_t text_offset) {
   const auto piece = [&](TokenId id) { return tokenizer_.piece(id, Tokenizer::Special::kShow); };
   ChunkLogprob out{.token = piece(chosen.id),
                    .bytes = tokenizer_.piece(chosen.id, Tokenizer::Special::kHide),
                    .logprob = chosen.logprob,
-                   .text_offset = text_bytes_,
+                   .text_offset = text_offset,
                    .top = {}};
-  text_bytes_ += static_cast<uint32_t>(out.bytes.size());
   for (const TokenLogprob& t : top) out.top.emplace_back(piece(t.id), t.logprob);
   pending_.logprobs.push_back(std::move(out));
 }
@@ -45,8 +52,10 @@ void ChoiceStream::to_chunk(const TokenLogprob& chosen, const std::vector<TokenL
 EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   ++state_->usage.completion_tokens;
   if (options_.return_token_ids) pending_.token_ids.push_back(event.id);
-  if (event.chosen) to_chunk(*event.chosen, event.top);
-  std::string text = stops_.push(detokenizer_.push(event.id));
+  if (event.chosen) to_chunk(*event.chosen, event.top, text_bytes_);
+  const std::string whole = detokenizer_.push(event.id);
+  text_bytes_ += static_cast<uint32_t>(whole.size());
+  std::string text = stops_.push(whole);
   if (!text.empty()) send(std::move(text), std::nullopt);
   return stops_.matched() ? Verdict::kStop : Verdict::kContinue;
 }

@@ -41,7 +41,8 @@ class ChoiceStream final : public EventSink {
   void on_logits(uint32_t position, std::span<const float> logits) override;
 
  private:
-  void to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top);
+  void to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,
+                uint32_t text_offset);
   void echo_prompt();
   void send(std::string text, std::optional<FinishReason> finish);
 
@@ -50,9 +51,10 @@ class ChoiceStream final : public EventSink {
   Options options_;
   Detokenizer detokenizer_;
   StopMatcher stops_;
-  CompletionChunk pending_;  // ids and logprobs that wait for their text
-  std::string echo_;         // text of the prompt, until it is sent
-  uint32_t text_bytes_ = 0;  // of all tokens with logprobs so far
+  CompletionChunk pending_;             // ids and logprobs that wait for their text
+  std::string echo_;                    // text of the prompt, until it is sent
+  std::vector<uint32_t> echo_offsets_;  // where each echoed token begins, for logprobs
+  uint32_t text_bytes_ = 0;             // of what the tokens so far say, stop strings included
 };
 
 }  // namespace kvik
