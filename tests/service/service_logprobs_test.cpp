@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "engine/sampler.h"
+#include "support/tiny_service.h"
+
+namespace kvik {
+namespace {
+
+TEST(ServiceLogprobs, come_one_per_token_with_as_many_others_as_asked_for) {
+  ServiceRig rig;
+  CompletionRequest request = letters_request(20);
+  request.n_logprobs = 3;
+  const Choice choice = rig.answer(request).choices[0];
+  ASSERT_EQ(choice.logprobs.size(), 20u);
+  for (size_t i = 0; i < 20; ++i) {
+    const ChunkLogprob& logprob = choice.logprobs[i];
+    EXPECT_EQ(logprob.bytes, choice.text.substr(i, 1));
+    EXPECT_EQ(logprob.text_offset, i);
+    EXPECT_LT(logprob.logprob, 0);
+    ASSERT_EQ(logprob.top.size(), 3u);
+    EXPECT_GE(logprob.top[0].second, logprob.top[1].second);
+    EXPECT_GE(logprob.top[1].second, logprob.top[2].second);
+    EXPECT_GE(logprob.top[0].second, logprob.logprob);
+  }
+}
+
+TEST(ServiceLogprobs, of_none_besides_the_chosen_ones_are_possible) {
+  ServiceRig rig;
+  CompletionRequest request = letters_request(5);
+  request.n_logprobs = 0;
+  const Choice choice = rig.answer(request).choices[0];
+  ASSERT_EQ(choice.logprobs.size(), 5u);
+  for (const ChunkLogprob& logprob : choice.logprobs) EXPECT_TRUE(logprob.top.empty());
+}
+
+TEST(ServiceLogprobs, offsets_point_into_the_text_also_behind_bytes_that_are_no_characters) {
+  ServiceRig rig;
+  CompletionRequest request = letters_request(200);
+  request.sampling.logit_bias = only_bytes("xyzé€");
+  request.n_logprobs = 0;
+  request.echo = true;
+  const Choice choice = rig.answer(request).choices[0];
+  ASSERT_NE(choice.text.find("\uFFFD"), std::string::npos);
+  uint32_t last = 0;
+  int n_letters = 0;
+  for (const ChunkLogprob& logprob : choice.logprobs) {
+    EXPECT_GE(logprob.text_offset, last);
+    last = logprob.text_offset;
+    ASSERT_LE(last, choice.text.size());
+    if (logprob.bytes != "x" && logprob.bytes != "y" && logprob.bytes != "z") continue;
+    // A letter also ends what could not become a character: its U+FFFD then stands before it.
+    const std::string_view rest = std::string_view(choice.text).substr(last);
+    EXPECT_TRUE(rest.starts_with(logprob.bytes) || rest.starts_with("\uFFFD" + logprob.bytes));
+    ++n_letters;
+  }
+  EXPECT_GT(n_letters, 20);
+}
+
+TEST(ServiceLogprobs, with_echo_cover_the_prompt_too) {
+  ServiceRig rig;
+  const auto prompt = some_tokens(40);
+  CompletionRequest request = letters_request(10);
+  request.prompt = prompt;
+  request.n_logprobs = 2;
+  request.echo = true;
+  const Choice choice = rig.answer(request).choices[0];
+  ASSERT_EQ(choice.logprobs.size(), 50u);
+  EXPECT_TRUE(choice.logprobs[0].top.empty());  // nothing stands before it
+
+  // What the engine itself says of each prompt token.
+  EngineRig engine;
+  Request plain = greedy_request(prompt, 0);
+  plain.logits = Request::Logits::kAll;
+  const auto rows = engine.run(plain)->logits();
+  ASSERT_EQ(rows.size(), 40u);
+  for (size_t i = 1; i < 40; ++i) {
+    const auto& row = rows[i - 1].second;
+    EXPECT_EQ(choice.logprobs[i].logprob, logprob_of(row, prompt[i]).logprob);
+    ASSERT_EQ(choice.logprobs[i].top.size(), 2u);
+    EXPECT_EQ(choice.logprobs[i].top[0].second, top_logprobs(row, 1)[0].logprob);
+  }
+}
+
+TEST(ServiceLogprobs, with_echo_of_no_answer_are_those_of_the_prompt) {
+  ServiceRig rig;
+  CompletionRequest request = letters_request(0);
+  request.prompt = some_tokens(10);
+  request.n_logprobs = 1;
+  request.echo = true;
+  EXPECT_EQ(rig.answer(request).choices[0].logprobs.size(), 10u);
+}
+
+TEST(ServiceLogprobs, are_the_models_own_whatever_bends_the_drawing) {
+  ServiceRig rig;
+  CompletionRequest request = letters_request(1);
+  request.n_logprobs = 20;
+  request.sampling.logit_bias = {{byte_token('q'), 100.0f}};
+  const ChunkLogprob biased = rig.answer(request).choices[0].logprobs[0];
+  EXPECT_EQ(biased.bytes, "q");
+  request.sampling.logit_bias.clear();
+  request.sampling.temperature = 0;
+  const ChunkLogprob plain = rig.answer(request).choices[0].logprobs[0];
+  EXPECT_EQ(biased.top, plain.top);
+  EXPECT_LE(biased.logprob, plain.logprob);
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,167 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "engine/engine_thread.h"
+#include "service/service.h"
+#include "support/tiny_engine.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// Writes down what happens to one completion. Any thread may look and wait.
+class RecordingCompletionSink final : public CompletionSink {
+ public:
+  // Called with each chunk, on the engine thread and without a lock; may hold the engine up.
+  using OnChunk = std::function<void(const CompletionChunk&)>;
+  explicit RecordingCompletionSink(OnChunk on_chunk = nullptr) : on_chunk_(std::move(on_chunk)) {}
+
+  void on_chunk(const CompletionChunk& chunk) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      is_in_order_ = is_in_order_ && usages_.empty();
+      chunks_.push_back(chunk);
+    }
+    if (on_chunk_) on_chunk_(chunk);
+  }
+  void on_done(const Usage& usage) override {
+    const std::scoped_lock lock(mutex_);
+    usages_.push_back(usage);
+    changed_.notify_all();
+  }
+
+  // False where the patience was over first.
+  bool wait_until_done() const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kTestPatience, [this] { return !usages_.empty(); });
+  }
+
+  std::vector<CompletionChunk> chunks() const { return locked(chunks_); }
+  std::vector<Usage> usages() const { return locked(usages_); }
+  // No chunk came after the end.
+  bool is_in_order() const { return locked(is_in_order_); }
+
+ private:
+  template <class T>
+  T locked(const T& value) const {
+    const std::scoped_lock lock(mutex_);
+    return value;
+  }
+
+  const OnChunk on_chunk_;
+  mutable std::mutex mutex_;  // guards all below
+  mutable std::condition_variable changed_;
+  std::vector<CompletionChunk> chunks_;
+  std::vector<Usage> usages_;
+  bool is_in_order_ = true;
+};
+
+// One choice of a finished completion, its chunks put together.
+struct Choice {
+  std::string text;
+  std::vector<TokenId> token_ids;
+  std::vector<ChunkLogprob> logprobs;
+  std::vector<FinishReason> finishes;
+  std::optional<std::string> stop_string;
+};
+
+struct Answered {
+  std::vector<Choice> choices;
+  Usage usage;
+  uint32_t prompt_tokens = 0;  // as the handle said
+};
+
+// A service over a tiny model on an engine thread of its own, with the toy vocabulary: <unk>, <s>,
+// </s>, <pad>, then one token per byte.
+class ServiceRig {
+ public:
+  explicit ServiceRig(const TinyEngineOptions& options = {}) {
+    const auto source = make_synthetic("synthetic:" + options.model.name);
+    CHECK(source.has_value());
+    auto tokenizer = Tokenizer::from_metadata((*source)->metadata());
+    CHECK(tokenizer.has_value());
+    tokenizer_ = std::move(*tokenizer);
+    parts_ = make_tiny_engine(options, load_tiny(**source, options.model.n_threads),
+                              std::make_unique<SteadyClock>());
+    const EngineLimits limits = parts_.engine->limits();
+    ModelCard card;
+    card.id = "tiny";
+    card.n_ctx_max = limits.n_ctx_max;
+    card.n_vocab = limits.n_vocab;
+    thread_ = std::make_unique<EngineThread>(std::move(parts_.engine));
+    service_ = std::make_unique<Service>(*tokenizer_, *thread_, card);
+  }
+
+  Service& service() { return *service_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  EngineThread& thread() { return *thread_; }
+  // Takes no new work; false where what runs did not end.
+  bool drain() { return thread_->drain(kTestPatience); }
+
+  // Completes and waits for the end. A request that is refused is a bug of the test.
+  Answered answer(const CompletionRequest& request) {
+    const auto sink = std::make_shared<RecordingCompletionSink>();
+    const auto completion = service_->complete(request, sink);
+    CHECK(completion.has_value());
+    CHECK(sink->wait_until_done());
+    CHECK(sink->is_in_order());
+    Answered answered{std::vector<Choice>(request.n), sink->usages()[0],
+                      (*completion)->prompt_tokens()};
+    for (const CompletionChunk& chunk : sink->chunks()) {
+      Choice& choice = answered.choices.at(chunk.choice);
+      CHECK(choice.finishes.empty());
+      choice.text += chunk.text;
+      choice.token_ids.insert(choice.token_ids.end(), chunk.token_ids.begin(),
+                              chunk.token_ids.end());
+      choice.logprobs.insert(choice.logprobs.end(), chunk.logprobs.begin(), chunk.logprobs.end());
+      if (chunk.finish) choice.finishes.push_back(*chunk.finish);
+      if (chunk.stop_string) choice.stop_string = chunk.stop_string;
+    }
+    return answered;
+  }
+
+  // Why the request is refused; its sink must not hear of an end.
+  Error error_of(const CompletionRequest& request) {
+    const auto sink = std::make_shared<RecordingCompletionSink>();
+    const auto completion = service_->complete(request, sink);
+    CHECK(!completion.has_value());
+    CHECK(sink->usages().empty());
+    return completion.error();
+  }
+
+ private:
+  std::unique_ptr<Tokenizer> tokenizer_;
+  TinyEngine parts_;
+  std::unique_ptr<EngineThread> thread_;
+  std::unique_ptr<Service> service_;
+};
+
+// The toy vocabulary's token of a byte.
+inline TokenId byte_token(char byte) { return 4 + static_cast<uint8_t>(byte); }
+
+// Biases that leave these bytes and nothing else.
+inline std::vector<std::pair<TokenId, float>> only_bytes(const std::string& bytes) {
+  std::vector<std::pair<TokenId, float>> bias;
+  for (const char byte : bytes) bias.emplace_back(byte_token(byte), 100.0f);
+  return bias;
+}
+
+// Draws letters by a seed: texts to search in.
+inline CompletionRequest letters_request(uint64_t max_tokens, uint64_t seed = 1) {
+  CompletionRequest request;
+  request.prompt = "Once upon a time";
+  request.max_tokens = max_tokens;
+  request.seed = seed;
+  request.sampling.logit_bias = only_bytes("abcdefghijklmnopqrstuvwxyz");
+  return request;
+}
+
+}  // namespace kvik
