@@ -44,7 +44,8 @@ class Fixture {
       }
     }
     const size_t width = size_t{shape.group} * shape.head_dim;
-    q_.assign(shape.n_rows * width, 0.5f);
+    q_.resize(shape.n_rows * width);
+    for (float& x : q_) x = static_cast<float>(generator() % 2001) / 500.0f - 2.0f;
     out_.resize(q_.size());
     scratch_.resize(isa.attention.scratch_floats(shape.head_dim, shape.group));
   }
@@ -112,7 +113,7 @@ void add(const InstructionSet& isa, const Shape& shape) {
 void add_all() {
   for (const InstructionSet& isa : instruction_sets()) {
     if (!isa.runs_here() || isa.name == "scalar") continue;
-    for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+    for (const KvType type : kAllKvTypes) {
       for (const uint32_t depth : {512, 8192}) {
         for (const uint32_t group : {8, 4, 1}) add(isa, {type, 64, group, depth, 1});
         add(isa, {type, 128, 4, depth, 1});

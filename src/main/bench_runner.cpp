@@ -1,18 +1,17 @@
 #include "main/bench_runner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "tensor/half.h"
 
 namespace kvik {
 
 BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type, uint64_t n_tokens_max,
                          uint32_t batch_max)
     : loaded_(loaded),
+      kv_type_(kv_type),
       decoder_(*loaded.model, *loaded.backend, kv_type, std::max(kMaxStepTokens, batch_max)),
       kv_(loaded.backend->memory(), kv_bytes_for(loaded, kv_type, n_tokens_max, batch_max),
           decoder_.page_bytes()) {}
@@ -55,18 +54,25 @@ void BenchRunner::prepare(Lane& lane, const BenchCase& bench, uint64_t seed) {
 
 // Noise of the size that keys and values have; each page is filled anew, so that all are read.
 void BenchRunner::fill(Lane& lane, uint32_t depth, uint64_t seed) {
-  const bool is_f32 =
-      kv_.page_bytes() == loaded_.backend->page_bytes(loaded_.model->kv_geometry(KvType::kF32));
+  Backend& backend = *loaded_.backend;
+  const KvGeometry geometry = loaded_.model->kv_geometry(kv_type_);
   std::mt19937 random(static_cast<uint32_t>(seed));
+  std::vector<float> noise(size_t{kPageTokens} * geometry.n_kv_heads * geometry.head_dim);
+  for (float& value : noise) value = static_cast<float>(random() % 2001) * 1e-3f - 1.0f;
+  const Buffer buffer = backend.memory().allocate(noise.size() * sizeof(float));
+  backend.memory().copy_in(buffer.data(), std::as_bytes(std::span(noise)));
+  const uint32_t width = geometry.n_kv_heads * geometry.head_dim;
+  const Rows rows{buffer.floats(), kPageTokens, width, width};
+
   std::vector<std::byte> page(kv_.page_bytes());
-  const size_t element = is_f32 ? sizeof(float) : sizeof(uint16_t);
-  for (size_t at = 0; at < page.size(); at += element) {
-    const float value = static_cast<float>(random() % 2001) * 1e-3f - 1.0f;
-    const uint16_t half = f32_to_bf16(value);
-    std::memcpy(&page[at], is_f32 ? static_cast<const void*>(&value) : &half, element);
+  const std::span<std::byte* const> pages = lane.table.addresses();
+  const KvRun first_page{.pages = pages, .n_rows = kPageTokens};
+  for (uint32_t layer = 0; layer < geometry.n_layers; ++layer) {
+    backend.write_kv({geometry, layer, std::span(&first_page, 1)}, rows, rows);
   }
-  for (uint32_t p = 0; p < KvCache::pages_for(depth); ++p) {
-    loaded_.backend->memory().copy_in(lane.table.addresses()[p], page);
+  backend.memory().copy_out(page, pages[0]);
+  for (uint32_t p = 1; p < KvCache::pages_for(depth); ++p) {
+    backend.memory().copy_in(pages[p], page);
   }
 }
 

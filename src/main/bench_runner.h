@@ -47,6 +47,7 @@ class BenchRunner {
   void step(uint32_t n_new, WantLogits want);
 
   const LoadedModel& loaded_;
+  const KvType kv_type_;
   Decoder decoder_;
   KvCache kv_;
   std::vector<Lane> lanes_;

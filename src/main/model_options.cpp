@@ -79,11 +79,12 @@ void ModelOptions::add_to(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "--kv-type", [this](const std::string& name) { kv_type = *kv_type_from_name(name); },
-          "what K and V are stored as: f32 or bf16 (default: bf16)")
+          fmt::format("what K and V are stored as: {} (default: {})", kKvTypeNames,
+                      name_of(kv_type)))
       ->check([](const std::string& name) {
         return kv_type_from_name(name)
                    ? std::string()
-                   : fmt::format("'{}' is no KV type; expected f32 or bf16", name);
+                   : fmt::format("'{}' is no KV type; expected {}", name, kKvTypeNames);
       })
       ->type_name("TYPE");
   add_count(command, "--ctx", n_ctx, "tokens of context (default: as trained)");

@@ -55,9 +55,10 @@ void show_tensors(const ModelSource& source) {
 
 void show_kv(const ModelConfig& c) {
   fmt::print("KV cache, bytes per token\n");
-  for (const auto& [name, bytes] : {std::pair{"f32", 4u}, std::pair{"bf16", 2u}}) {
-    const uint64_t per_token = uint64_t{2} * c.n_layers * c.n_kv_heads * c.head_dim * bytes;
-    fmt::print("  {:<8}{:>8}  ({} for the trained context)\n", name, per_token,
+  const uint64_t n_heads = uint64_t{2} * c.n_layers * c.n_kv_heads;
+  for (const KvType type : kAllKvTypes) {
+    const uint64_t per_token = n_heads * row_bytes(type, c.head_dim);
+    fmt::print("  {:<8}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
                format_bytes(per_token * c.n_ctx_train));
   }
 }

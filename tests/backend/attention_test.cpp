@@ -7,13 +7,16 @@
 
 #include "backend/cpu/isa.h"
 #include "backend/random_matrix.h"
-#include "tensor/half.h"
+#include "backend/stored_kv.h"
 
 namespace kvik::cpu {
 namespace {
 
+using testing::as_stored;
+using testing::in_int8;
 using testing::random_floats;
 using testing::same_bytes;
+using testing::sets_here;
 
 struct Case {
   KvType type = KvType::kF32;
@@ -32,14 +35,6 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << name_of(c.type) << " head_dim " << c.head_dim << " group " << c.group << " tokens "
              << c.n_tokens << " rows " << c.n_rows << " window " << c.window << " cap "
              << c.soft_cap;
-}
-
-std::vector<const InstructionSet*> sets_here() {
-  std::vector<const InstructionSet*> sets;
-  for (const InstructionSet& isa : instruction_sets()) {
-    if (isa.runs_here()) sets.push_back(&isa);
-  }
-  return sets;
 }
 
 // One head's K and V of one sequence: the values, and pages that hold them among other things.
@@ -64,25 +59,30 @@ class Sequence {
 
   // Rows [first, first + n) of the case in one call; [n, group · head_dim].
   std::vector<float> attend(const InstructionSet& isa, uint32_t first, uint32_t n) const {
-    const uint32_t width = case_.group * case_.head_dim;
-    const size_t n_scratch = isa.attention.scratch_floats(case_.head_dim, case_.group);
-    std::vector<float> scratch(n_scratch + 64, std::numeric_limits<float>::quiet_NaN());
-    std::vector<float> out(size_t{n} * width);
-    isa.attention.attend({.layout = layout_,
-                          .block_offset = kBlockOffset,
-                          .pages = pages.data(),
-                          .first_position = case_.first_position() + first,
-                          .n_rows = n,
-                          .group = case_.group,
-                          .q = &q[size_t{first} * width],
-                          .q_stride = width,
-                          .out = out.data(),
-                          .out_stride = width,
-                          .scale = case_.scale(),
-                          .soft_cap = case_.soft_cap,
-                          .window = case_.window,
-                          .scratch = scratch.data()});
-    for (size_t i = n_scratch; i < scratch.size(); ++i) EXPECT_TRUE(std::isnan(scratch[i]));
+    std::vector<float> scratch = make_scratch(isa);
+    std::vector<float> out(size_t{n} * case_.group * case_.head_dim);
+    isa.attention.attend(task(first, n, scratch, out));
+    for (size_t i = scratch.size() - kGuard; i < scratch.size(); ++i) {
+      EXPECT_TRUE(std::isnan(scratch[i]));
+    }
+    return out;
+  }
+  // All rows, n_at_once splits before each merge.
+  std::vector<float> attend_by_splits(const InstructionSet& isa, uint32_t n_at_once) const {
+    std::vector<float> scratch = make_scratch(isa);
+    std::vector<float> out(q.size());
+    const AttendTask all = task(0, case_.n_rows, scratch, out);
+    const SplitRange splits = splits_seen_by(all);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> merged(partial_floats(all), nan);
+    for (uint32_t begin = splits.begin; begin < splits.end; begin += n_at_once) {
+      const uint32_t end = std::min(begin + n_at_once, splits.end);
+      std::vector<float> partials((end - begin) * merged.size(), nan);
+      for (uint32_t split = end; split-- > begin;) {
+        isa.attention.attend_split(all, split, &partials[(split - begin) * merged.size()]);
+      }
+      isa.attention.merge_splits(all, {begin, end}, partials.data(), merged.data());
+    }
     return out;
   }
   std::vector<float> attend(const InstructionSet& isa) const {
@@ -101,6 +101,31 @@ class Sequence {
   static constexpr size_t kBlockOffset = 192;
 
  private:
+  static constexpr size_t kGuard = 64;
+
+  std::vector<float> make_scratch(const InstructionSet& isa) const {
+    return std::vector<float>(isa.attention.scratch_floats(case_.head_dim, case_.group) + kGuard,
+                              std::numeric_limits<float>::quiet_NaN());
+  }
+  AttendTask task(uint32_t first, uint32_t n, std::vector<float>& scratch,
+                  std::vector<float>& out) const {
+    const uint32_t width = case_.group * case_.head_dim;
+    return {.layout = layout_,
+            .block_offset = kBlockOffset,
+            .pages = pages.data(),
+            .first_position = case_.first_position() + first,
+            .n_rows = n,
+            .group = case_.group,
+            .q = &q[size_t{first} * width],
+            .q_stride = width,
+            .out = out.data(),
+            .out_stride = width,
+            .scale = case_.scale(),
+            .soft_cap = case_.soft_cap,
+            .window = case_.window,
+            .scratch = scratch.data()};
+  }
+
   Case case_;
   KvBlockLayout layout_;
   std::vector<std::vector<std::byte>> contents_;
@@ -110,15 +135,15 @@ class Sequence {
   std::vector<std::byte*> pages;
 };
 
-// Softmax attention of one row and head in double, over what is stored.
+// Softmax attention of one row and head in double, over what is stored; over int8 pages queries
+// are int8 too.
 class Reference {
  public:
-  Reference(const Case& c, const Sequence& s) : case_(c), q_(s.q), k_(s.k), v_(s.v) {
-    if (c.type == KvType::kBF16) {
-      for (float& x : k_) x = bf16_to_f32(f32_to_bf16(x));
-      for (float& x : v_) x = bf16_to_f32(f32_to_bf16(x));
-    }
-  }
+  Reference(const Case& c, const Sequence& s)
+      : case_(c),
+        q_(c.type == KvType::kInt8 ? in_int8(s.q, c.head_dim) : s.q),
+        k_(as_stored(c.type, s.k, c.head_dim)),
+        v_(as_stored(c.type, s.v, c.head_dim)) {}
 
   std::vector<double> attend(uint32_t row, uint32_t head) const {
     const uint32_t dim = case_.head_dim;
@@ -152,6 +177,9 @@ class Reference {
   std::vector<float> q_, k_, v_;
 };
 
+// Weights over int8 pages are levels themselves: 32767 of them, or 255 where they are much alike.
+double tolerance(KvType type) { return type == KvType::kInt8 ? 2e-3 : 3e-6; }
+
 // Against double in the scalar kernels, then all others by bytes against those.
 void check(const Case& c) {
   SCOPED_TRACE(c);
@@ -162,7 +190,8 @@ void check(const Case& c) {
     for (uint32_t head = 0; head < c.group; ++head) {
       const std::vector<double> exact = reference.attend(row, head);
       for (uint32_t d = 0; d < c.head_dim; ++d) {
-        ASSERT_NEAR(expected[(size_t{row} * c.group + head) * c.head_dim + d], exact[d], 3e-6)
+        ASSERT_NEAR(expected[(size_t{row} * c.group + head) * c.head_dim + d], exact[d],
+                    tolerance(c.type))
             << "row " << row << " head " << head << " d " << d;
       }
     }
@@ -172,10 +201,8 @@ void check(const Case& c) {
   }
 }
 
-constexpr KvType kTypes[] = {KvType::kF32, KvType::kBF16};
-
 TEST(Attention, equals_the_formula_at_every_head_dim_and_group) {
-  for (const KvType type : kTypes) {
+  for (const KvType type : kAllKvTypes) {
     for (const uint32_t head_dim : {16, 24, 40, 64, 80, 128, 256}) {
       for (const uint32_t group : {1, 2, 3, 4, 7, 8}) {
         check({.type = type, .head_dim = head_dim, .group = group});
@@ -185,7 +212,7 @@ TEST(Attention, equals_the_formula_at_every_head_dim_and_group) {
 }
 
 TEST(Attention, equals_the_formula_around_every_border_of_tile_page_and_split) {
-  for (const KvType type : kTypes) {
+  for (const KvType type : kAllKvTypes) {
     for (const uint32_t n : {1, 15, 16, 17, 31, 32, 33, 511, 512, 513, 1024, 1025, 1500}) {
       check({.type = type, .head_dim = 32, .n_tokens = n, .n_rows = 1});
       if (n > 40) check({.type = type, .head_dim = 32, .group = 1, .n_tokens = n, .n_rows = 40});
@@ -194,7 +221,7 @@ TEST(Attention, equals_the_formula_around_every_border_of_tile_page_and_split) {
 }
 
 TEST(Attention, equals_the_formula_within_a_window) {
-  for (const KvType type : kTypes) {
+  for (const KvType type : kAllKvTypes) {
     for (const uint32_t window : {1, 5, 16, 31, 32, 512, 700}) {
       for (const uint32_t group : {1, 4}) {
         check({.type = type,
@@ -226,7 +253,7 @@ TEST(Attention, equals_the_formula_in_any_mixture) {
     return std::uniform_int_distribution<uint32_t>(from, to)(generator);
   };
   for (int i = 0; i < 40; ++i) {
-    Case c{.type = kTypes[any(0, 1)],
+    Case c{.type = kAllKvTypes[any(0, 2)],
            .head_dim = any(1, 20) * 4,
            .group = any(1, 9),
            .n_tokens = any(1, 1100),
@@ -237,11 +264,15 @@ TEST(Attention, equals_the_formula_in_any_mixture) {
   }
 }
 
-TEST(Attention, a_row_alone_has_the_bits_it_has_among_others) {
+void check_blocking(KvType type) {
   for (const uint32_t group : {1, 4, 7, 8}) {
     for (const uint32_t window : {0, 5, 32, 200, 700}) {
-      const Case c{
-          .head_dim = 32, .group = group, .n_tokens = 1050, .n_rows = 90, .window = window};
+      const Case c{.type = type,
+                   .head_dim = 32,
+                   .group = group,
+                   .n_tokens = 1050,
+                   .n_rows = 90,
+                   .window = window};
       SCOPED_TRACE(c);
       const Sequence sequence(c);
       const size_t width = size_t{group} * c.head_dim;
@@ -261,8 +292,35 @@ TEST(Attention, a_row_alone_has_the_bits_it_has_among_others) {
   }
 }
 
+TEST(Attention, a_row_alone_has_the_bits_it_has_among_others) {
+  check_blocking(KvType::kF32);
+  check_blocking(KvType::kInt8);
+}
+
+TEST(Attention, splits_attended_one_by_one_and_merged_give_the_bits_of_the_whole) {
+  for (const KvType type : kAllKvTypes) {
+    for (const uint32_t window : {0, 5, 600, 1100}) {
+      for (const uint32_t n_rows : {1, 20}) {
+        for (const uint32_t n_tokens : {40, 512, 2100}) {
+          const Case c{
+              .type = type, .group = 8, .n_tokens = n_tokens, .n_rows = n_rows, .window = window};
+          SCOPED_TRACE(c);
+          const Sequence sequence(c);
+          for (const InstructionSet* isa : sets_here()) {
+            const std::vector<float> whole = sequence.attend(*isa);
+            for (const uint32_t n_at_once : {1, 2, 100}) {
+              EXPECT_TRUE(same_bytes(sequence.attend_by_splits(*isa, n_at_once), whole))
+                  << isa->name << " " << n_at_once;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Attention, what_lies_behind_the_last_token_changes_no_bit) {
-  for (const KvType type : kTypes) {
+  for (const KvType type : kAllKvTypes) {
     for (const uint32_t n_tokens : {1, 5, 17, 40, 530}) {
       const Case c{.type = type, .n_tokens = n_tokens, .n_rows = 1};
       Sequence sequence(c);
@@ -279,100 +337,53 @@ TEST(Attention, what_lies_behind_the_last_token_changes_no_bit) {
 }
 
 TEST(Attention, later_tokens_of_the_same_chunk_change_no_bit) {
-  const Case c{.group = 1, .n_tokens = 100, .n_rows = 100};
-  Sequence sequence(c);
-  const std::vector<float> clean = sequence.attend(instruction_sets().front());
-  Sequence changed(c);
-  const std::vector<float> row(c.head_dim, -1e30f);
-  for (uint32_t t = 60; t < c.n_tokens; ++t) {
-    instruction_sets().front().attention.write_token(
-        {c.type, c.head_dim}, changed.pages[t / kPageTokens] + Sequence::kBlockOffset,
-        t % kPageTokens, row.data(), row.data());
-  }
-  for (const InstructionSet* isa : sets_here()) {
-    const std::vector<float> out = changed.attend(*isa);
-    EXPECT_EQ(0, std::memcmp(out.data(), clean.data(), 60 * c.head_dim * sizeof(float)))
-        << isa->name;
+  for (const KvType type : kAllKvTypes) {
+    const Case c{.type = type, .group = 1, .n_tokens = 100, .n_rows = 100};
+    Sequence sequence(c);
+    const std::vector<float> clean = sequence.attend(instruction_sets().front());
+    Sequence changed(c);
+    const std::vector<float> row(c.head_dim, -1e30f);
+    for (uint32_t t = 60; t < c.n_tokens; ++t) {
+      instruction_sets().front().attention.write_token(
+          {c.type, c.head_dim}, changed.pages[t / kPageTokens] + Sequence::kBlockOffset,
+          t % kPageTokens, row.data(), row.data());
+    }
+    for (const InstructionSet* isa : sets_here()) {
+      const std::vector<float> out = changed.attend(*isa);
+      EXPECT_EQ(0, std::memcmp(out.data(), clean.data(), 60 * c.head_dim * sizeof(float)))
+          << isa->name;
+    }
   }
 }
 
 TEST(Attention, pages_outside_the_window_are_not_touched) {
-  for (const uint32_t window : {1, 33, 500}) {
-    const Case c{.n_tokens = 1300, .n_rows = 7, .window = window};
-    Sequence sequence(c);
-    const std::vector<float> before = sequence.attend(instruction_sets().front());
-    const uint32_t first_seen = c.first_position() + 1 - window;
-    for (uint32_t page = 0; page < first_seen / kPageTokens; ++page) sequence.pages[page] = nullptr;
-    for (const InstructionSet* isa : sets_here()) {
-      EXPECT_TRUE(same_bytes(sequence.attend(*isa), before)) << isa->name << " " << window;
+  for (const KvType type : kAllKvTypes) {
+    for (const uint32_t window : {1, 33, 500}) {
+      const Case c{.type = type, .n_tokens = 1300, .n_rows = 7, .window = window};
+      Sequence sequence(c);
+      const std::vector<float> before = sequence.attend(instruction_sets().front());
+      const uint32_t first_seen = c.first_position() + 1 - window;
+      for (uint32_t page = 0; page < first_seen / kPageTokens; ++page) {
+        sequence.pages[page] = nullptr;
+      }
+      for (const InstructionSet* isa : sets_here()) {
+        EXPECT_TRUE(same_bytes(sequence.attend(*isa), before)) << isa->name << " " << window;
+      }
     }
   }
 }
 
 TEST(Attention, overflowing_scores_do_not_crash) {
-  const Case c{.n_tokens = 600, .n_rows = 9};
-  Sequence sequence(c);
-  for (size_t i = 0; i < sequence.q.size(); ++i) {
-    if (i % 3 == 0) sequence.q[i] = 1e38f;
-    if (i % 7 == 0) sequence.q[i] = -std::numeric_limits<float>::infinity();
-    if (i % 900 == 0) sequence.q[i] = std::numeric_limits<float>::quiet_NaN();
-  }
-  for (const InstructionSet* isa : sets_here()) {
-    EXPECT_EQ(sequence.attend(*isa).size(), sequence.q.size());
-  }
-}
-
-TEST(KvLayout, sizes_count_padded_v) {
-  EXPECT_EQ((KvBlockLayout{KvType::kF32, 64}.k_bytes()), 32u * 64 * 4);
-  EXPECT_EQ((KvBlockLayout{KvType::kBF16, 64}.v_bytes()), 32u * 64 * 2);
-  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.k_bytes()), 32u * 24 * 4);
-  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.v_bytes()), 32u * 32 * 4);
-  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.head_bytes()), 32u * (24 + 32) * 4);
-}
-
-// Element of K, V or the zero padding of V where the layout says it is.
-float element_at(const std::vector<std::byte>& block, KvType type, size_t offset, size_t index) {
-  if (type == KvType::kF32) {
-    float value;
-    std::memcpy(&value, &block[offset + index * 4], 4);
-    return value;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, &block[offset + index * 2], 2);
-  return bf16_to_f32(bits);
-}
-
-void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
-  const KvBlockLayout layout{type, head_dim};
-  std::vector<std::byte> block(layout.head_bytes());
-  const auto k = random_floats(size_t{kPageTokens} * head_dim, 20);
-  const auto v = random_floats(size_t{kPageTokens} * head_dim, 21);
-  for (uint32_t t = 0; t < kPageTokens; t += 3) {
-    isa.attention.write_token(layout, block.data(), t, &k[t * head_dim], &v[t * head_dim]);
-  }
-  const auto stored = [&](float x) {
-    return type == KvType::kF32 ? x : bf16_to_f32(f32_to_bf16(x));
-  };
-  for (uint32_t t = 0; t < kPageTokens; ++t) {
-    for (uint32_t d = 0; d < (head_dim + 15) / 16 * 16; ++d) {
-      const bool holds = t % 3 == 0 && d < head_dim;
-      const size_t v_index = (d / 16 * kPageTokens + t) * 16 + d % 16;
-      ASSERT_EQ(element_at(block, type, layout.k_bytes(), v_index),
-                holds ? stored(v[t * head_dim + d]) : 0.0f);
-      if (d >= head_dim) continue;
-      const size_t k_index = (t / 16 * head_dim + d) * 16 + t % 16;
-      ASSERT_EQ(element_at(block, type, 0, k_index), holds ? stored(k[t * head_dim + d]) : 0.0f);
+  for (const KvType type : kAllKvTypes) {
+    const Case c{.type = type, .n_tokens = 600, .n_rows = 9};
+    Sequence sequence(c);
+    for (size_t i = 0; i < sequence.q.size(); ++i) {
+      if (i % 3 == 0) sequence.q[i] = 1e38f;
+      if (i % 7 == 0) sequence.q[i] = -std::numeric_limits<float>::infinity();
+      if (i % 900 == 0) sequence.q[i] = std::numeric_limits<float>::quiet_NaN();
     }
-  }
-}
-
-TEST(KvLayout, a_token_lands_where_the_layout_says_and_touches_no_other) {
-  for (const InstructionSet* isa : sets_here()) {
-    for (const KvType type : kTypes) {
-      for (const uint32_t head_dim : {16, 24, 64, 80, 100}) {
-        SCOPED_TRACE(isa->name);
-        check_written(*isa, type, head_dim);
-      }
+    for (const InstructionSet* isa : sets_here()) {
+      EXPECT_EQ(sequence.attend(*isa).size(), sequence.q.size());
     }
   }
 }

@@ -236,7 +236,7 @@ class AttentionBatch {
 
 TEST(Backend, attention_reads_each_sequence_of_a_batch_from_its_own_pages) {
   const auto backend = backend_of("", 2);
-  for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+  for (const KvType type : kAllKvTypes) {
     const AttentionBatch batch(*backend, type);
     for (size_t s = 0; s < std::size(kSequences); ++s) {
       const uint32_t end = kSequences[s].n_cached + kSequences[s].n_new;
@@ -253,7 +253,7 @@ TEST(Backend, attention_reads_each_sequence_of_a_batch_from_its_own_pages) {
 }
 
 TEST(Backend, attention_has_the_same_bits_on_all_instruction_sets_and_threads) {
-  for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+  for (const KvType type : kAllKvTypes) {
     std::vector<float> first;
     for (const auto& backend : all_backends()) {
       const AttentionBatch batch(*backend, type);

@@ -1,9 +1,11 @@
 // The attention kernels of kernels.h. Included inside an instruction set's namespace, after
-// vec_math.inl. The includer says how large a register tile is: kTileRows and kTileRegisters.
+// vec_math.inl. The includer says how large a register tile is: kTileRows and kTileRegisters, and
+// for int8 pages kInt8TileRows and kInt8TileRegisters.
 //
 // A pair is one query row with one head of the group. Pairs are worked on in blocks, so that a page
 // that was read serves all of them; inside a block in chunks of at most kTileRows, the M of the
-// register tiles. The arithmetic of a pair knows nothing of its block or chunk:
+// register tiles. The arithmetic of a pair knows nothing of its block or chunk (that of int8 pages
+// stands in attention_int8.inl):
 //
 //   tokens are cut into splits at multiples of kSplitTokens; in each split
 //     score[t] = scale · Σd q[d] · k[d][t]      chain over d ascending, then the soft cap
@@ -18,7 +20,6 @@
 
 namespace {
 
-constexpr uint32_t kSplitTokens = 512;
 constexpr uint32_t kBlockPairs = 48;
 // Pages walked through before the next chunk of pairs reads them again, from the cache.
 constexpr uint32_t kStripPages = 2;
@@ -27,17 +28,14 @@ constexpr uint32_t kStripTiles = kStripPages * kTilesPerPage;
 // Not a power of two: rows of a tile would compete for the same sets of the cache.
 constexpr uint32_t kScoreStride = kSplitTokens + kLanes;
 
-// Elements of one head's K ([2][head_dim][16 tokens]) and V ([D / 16][32 tokens][16 of d]).
-inline size_t k_element(uint32_t head_dim, uint32_t token, uint32_t d) {
-  return (size_t{token / kLanes} * head_dim + d) * kLanes + token % kLanes;
-}
-inline size_t v_element(uint32_t token, uint32_t d) {
-  return (size_t{d / kLanes} * kPageTokens + token) * kLanes + d % kLanes;
-}
-
 inline uint32_t lesser(uint32_t a, uint32_t b) { return a < b ? a : b; }
 inline uint32_t greater(uint32_t a, uint32_t b) { return a > b ? a : b; }
 inline uint32_t blocks_of_16(uint32_t n) { return (n + kLanes - 1) / kLanes; }
+
+// Elements of one head's V in f32 or bf16: [D / 16][32 tokens][16 of d].
+inline size_t v_element(uint32_t token, uint32_t d) {
+  return (size_t{d / kLanes} * kPageTokens + token) * kLanes + d % kLanes;
+}
 
 #include "backend/cpu/attention_product.inl"
 
@@ -47,44 +45,68 @@ inline uint32_t blocks_of_16(uint32_t n) { return (n + kLanes - 1) / kLanes; }
 
 #include "backend/cpu/attention_values.inl"
 
+#include "backend/cpu/attention_int8.inl"
+
+#include "backend/cpu/attention_write.inl"
+
 // Takes a pair's split into what it has: the first as it is, a later one by
 //   top' = max(top, top_s), a = exp(top − top'), b = exp(top_s − top'),
 //   sum' = fma(sum, a, sum_s · b), and total' likewise.
-inline void merge_split(Block& block, uint32_t pair, bool is_first) {
-  float* sums = block.sums + size_t{pair} * block.padded_dim();
-  const float* split_sums = block.split_sums + size_t{pair} * block.padded_dim();
+inline void merge_split(const Block& block, uint32_t pair, bool is_first) {
+  const uint32_t padded_dim = block.padded_dim();
+  const Partial into = from_pair(block.merged, pair, padded_dim);
+  const Partial split = from_pair(block.split, pair, padded_dim);
   if (is_first) {
-    for (uint32_t d = 0; d < block.padded_dim(); d += kLanes) store(sums + d, load(split_sums + d));
-    block.top[pair] = block.split_top[pair];
-    block.total[pair] = block.split_total[pair];
+    for (uint32_t d = 0; d < padded_dim; d += kLanes) store(into.sums + d, load(split.sums + d));
+    *into.top = *split.top;
+    *into.total = *split.total;
     return;
   }
-  const F32x16 top = set1(block.top[pair]);
-  const F32x16 split_top = set1(block.split_top[pair]);
+  const F32x16 top = set1(*into.top);
+  const F32x16 split_top = set1(*split.top);
   const F32x16 new_top = max(top, split_top);
   const F32x16 a = exp(sub(top, new_top));
   const F32x16 b = exp(sub(split_top, new_top));
-  for (uint32_t d = 0; d < block.padded_dim(); d += kLanes) {
-    store(sums + d, fma(load(sums + d), a, mul(load(split_sums + d), b)));
+  for (uint32_t d = 0; d < padded_dim; d += kLanes) {
+    store(into.sums + d, fma(load(into.sums + d), a, mul(load(split.sums + d), b)));
   }
-  const F32x16 total = fma(set1(block.total[pair]), a, mul(set1(block.split_total[pair]), b));
-  store_first(&block.total[pair], total, 1);
-  store_first(&block.top[pair], new_top, 1);
+  const F32x16 total = fma(set1(*into.total), a, mul(set1(*split.total), b));
+  store_first(into.total, total, 1);
+  store_first(into.top, new_top, 1);
 }
 
 template <class Element>
-inline void attend_split(Block& block, Range split) {
+inline void attend_float_split(Block& block, Range split) {
   score_split<Element>(block, split);
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     const Range seen = common(block.visible[pair], split);
     if (seen.empty()) continue;
     weigh_scores(block, pair, {seen.begin - split.begin, seen.end - split.begin});
-    float* sums = block.split_sums + size_t{pair} * block.padded_dim();
+    float* sums = block.split.sums + size_t{pair} * block.padded_dim();
     for (uint32_t d = 0; d < block.padded_dim(); d += kLanes) store(sums + d, zero());
   }
   weigh_split<Element>(block, split);
+}
+
+inline Range tokens_of_split(uint32_t split) {
+  return {split * kSplitTokens, (split + 1) * kSplitTokens};
+}
+
+// What each pair that sees something of a split has of it, into block.split.
+inline void attend_block_split(Block& block, uint32_t split) {
+  switch (block.task.layout.type) {
+    case KvType::kF32:
+      return attend_float_split<float>(block, tokens_of_split(split));
+    case KvType::kBF16:
+      return attend_float_split<uint16_t>(block, tokens_of_split(split));
+    case KvType::kInt8:
+      return attend_int8_split(block, tokens_of_split(split));
+  }
+}
+
+inline void merge_block_split(const Block& block, uint32_t split) {
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
-    const Range seen = common(block.visible[pair], split);
+    const Range seen = common(block.visible[pair], tokens_of_split(split));
     if (!seen.empty()) merge_split(block, pair, seen.begin == block.visible[pair].begin);
   }
 }
@@ -93,88 +115,101 @@ inline void write_out(const Block& block) {
   const AttendTask& task = block.task;
   const uint32_t head_dim = task.layout.head_dim;
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
-    const float* sums = block.sums + size_t{pair} * block.padded_dim();
+    const Partial merged = from_pair(block.merged, pair, block.padded_dim());
     float* out =
         task.out + size_t{block.row(pair)} * task.out_stride + size_t{block.head(pair)} * head_dim;
     for (uint32_t d = 0; d < head_dim; d += kLanes) {
-      store_first(out + d, div(load(sums + d), set1(block.total[pair])),
+      store_first(out + d, div(load(merged.sums + d), set1(*merged.total)),
                   lesser(kLanes, head_dim - d));
     }
   }
 }
 
-inline void attend_block(Block& block) {
-  const AttendTask& task = block.task;
-  for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
-    block.visible[pair] = visible_tokens(task, task.first_position + block.row(pair));
-  }
-  gather_queries(block);
-  const Range all = block.seen_by_any({0, block.n_pairs});
-  for (uint32_t s = all.begin / kSplitTokens; s * kSplitTokens < all.end; ++s) {
-    const Range split = {s * kSplitTokens, (s + 1) * kSplitTokens};
-    if (task.layout.type == KvType::kF32) {
-      attend_split<float>(block, split);
-    } else {
-      attend_split<uint16_t>(block, split);
-    }
-  }
-  write_out(block);
-}
-
-inline void attend(const AttendTask& task) {
+// function(block) for each block of the task. The scratch holds, one after the
+// other: scores, queries, two partial results, the spare floats.
+template <class Function>
+inline void for_blocks(const AttendTask& task, Function function) {
   const uint32_t n_dim_blocks = blocks_of_16(task.layout.head_dim);
-  const size_t n_sums = size_t{kBlockPairs} * n_dim_blocks * kLanes;
-  float* scores = task.scratch;
-  float* sums = scores + size_t{kBlockPairs} * kScoreStride;
+  const uint32_t padded_dim = n_dim_blocks * kLanes;
+  const size_t block_partial = size_t{kBlockPairs} * (padded_dim + 2);
+  const uint32_t tile_rows = task.layout.type == KvType::kInt8 ? kInt8TileRows : kTileRows;
+  float* queries = task.scratch + size_t{kBlockPairs} * kScoreStride;
+  float* partials = queries + size_t{kBlockPairs} * padded_dim;
   const uint32_t n_pairs = task.n_rows * task.group;
   for (uint32_t first = 0; first < n_pairs; first += kBlockPairs) {
     const uint32_t n = lesser(kBlockPairs, n_pairs - first);
     Block block = {.task = task,
                    .first_pair = first,
                    .n_pairs = n,
-                   .n_chunks = (n + kTileRows - 1) / kTileRows,
+                   .n_chunks = (n + tile_rows - 1) / tile_rows,
                    .n_dim_blocks = n_dim_blocks,
-                   .queries = sums + 2 * n_sums,
-                   .scores = scores,
-                   .sums = sums,
-                   .split_sums = sums + n_sums,
-                   .widened = sums + 3 * n_sums};
-    attend_block(block);
+                   .queries = queries,
+                   .scores = task.scratch,
+                   .spare = partials + 2 * block_partial,
+                   .merged = partial_at(partials, n, padded_dim),
+                   .split = partial_at(partials + block_partial, n, padded_dim)};
+    for (uint32_t pair = 0; pair < n; ++pair) {
+      block.visible[pair] = visible_tokens(task, task.first_position + block.row(pair));
+    }
+    function(block);
   }
 }
 
-// As `attend` cuts it. The group does not matter: blocks have their size.
+// As for_blocks cuts it. The group does not matter: blocks have their size.
 inline size_t attend_scratch_floats(uint32_t head_dim, uint32_t) {
   const size_t padded_dim = blocks_of_16(head_dim) * kLanes;
-  return kBlockPairs * kScoreStride + 3 * kBlockPairs * padded_dim +
-         kStripPages * kPageTokens * padded_dim;
+  const size_t widened = kStripPages * kPageTokens * padded_dim;
+  const size_t spare = widened > kInt8LevelFloats ? widened : kInt8LevelFloats;
+  return kBlockPairs * kScoreStride + kBlockPairs * padded_dim +
+         2 * kBlockPairs * (padded_dim + 2) + spare;
 }
 
-inline void store_elements(float* p, F32x16 v) { store(p, v); }
-inline void store_elements(uint16_t* p, F32x16 v) { store_bf16(p, v); }
-
-template <class Element>
-inline void write_elements(const KvBlockLayout& layout, std::byte* block, uint32_t token,
-                           const float* k, const float* v) {
-  auto* k_out = reinterpret_cast<Element*>(block);
-  auto* v_out = reinterpret_cast<Element*>(block + layout.k_bytes());
-  const uint32_t head_dim = layout.head_dim;
-  for (uint32_t d = 0; d < head_dim; d += kLanes) {
-    const uint32_t n = lesser(kLanes, head_dim - d);
-    Element row[kLanes];
-    store_elements(row, load_first(k + d, n));
-    for (uint32_t i = 0; i < n; ++i) k_out[k_element(head_dim, token, d + i)] = row[i];
-    store_elements(v_out + v_element(token, d), load_first(v + d, n));
-  }
-}
-
-inline void write_token(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
-                        const float* k, const float* v) {
-  if (layout.type == KvType::kF32) {
-    write_elements<float>(layout, block, token_in_page, k, v);
+inline void take_queries(Block& block) {
+  if (block.task.layout.type == KvType::kInt8) {
+    quantize_queries(block);
   } else {
-    write_elements<uint16_t>(layout, block, token_in_page, k, v);
+    gather_queries(block);
   }
+}
+
+inline void attend(const AttendTask& task) {
+  for_blocks(task, [](Block& block) {
+    take_queries(block);
+    const Range all = block.seen_by_any();
+    for (uint32_t s = all.begin / kSplitTokens; s * kSplitTokens < all.end; ++s) {
+      attend_block_split(block, s);
+      merge_block_split(block, s);
+    }
+    write_out(block);
+  });
+}
+
+inline void attend_split(const AttendTask& task, uint32_t split, float* partial) {
+  const uint32_t n_pairs = task.n_rows * task.group;
+  for_blocks(task, [&](Block& block) {
+    if (common(block.seen_by_any(), tokens_of_split(split)).empty()) return;
+    take_queries(block);
+    block.split = from_pair(partial_at(partial, n_pairs, block.padded_dim()), block.first_pair,
+                            block.padded_dim());
+    attend_block_split(block, split);
+  });
+}
+
+inline void merge_splits(const AttendTask& task, SplitRange splits, float* partials,
+                         float* merged) {
+  const size_t n_pairs = size_t{task.n_rows} * task.group;
+  for_blocks(task, [&](Block& block) {
+    const uint32_t padded_dim = block.padded_dim();
+    const auto of_block = [&](float* floats) {
+      return from_pair(partial_at(floats, n_pairs, padded_dim), block.first_pair, padded_dim);
+    };
+    block.merged = of_block(merged);
+    for (uint32_t s = splits.begin; s < splits.end; ++s) {
+      block.split = of_block(partials + (s - splits.begin) * n_pairs * (padded_dim + 2));
+      merge_block_split(block, s);
+    }
+    if (splits.end * kSplitTokens >= block.seen_by_any().end) write_out(block);
+  });
 }
 
 }  // namespace
@@ -182,5 +217,7 @@ inline void write_token(const KvBlockLayout& layout, std::byte* block, uint32_t 
 const AttentionKernels kAttentionKernels = {
     .write_token = write_token,
     .attend = attend,
+    .attend_split = attend_split,
+    .merge_splits = merge_splits,
     .scratch_floats = attend_scratch_floats,
 };

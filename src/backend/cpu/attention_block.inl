@@ -14,21 +14,37 @@ struct Chunk {
   uint32_t size() const { return end - begin; }
 };
 
-// Up to kBlockPairs pairs, and what is known of them so far. Floats live in the task's scratch.
+// What some splits give to pairs: [pairs · padded_dim] sums, then the top and the total of each
+// pair.
+struct Partial {
+  float* sums;
+  float* top;
+  float* total;
+};
+inline Partial partial_at(float* floats, size_t n_pairs, uint32_t padded_dim) {
+  float* top = floats + n_pairs * padded_dim;
+  return {floats, top, top + n_pairs};
+}
+inline Partial from_pair(Partial p, uint32_t pair, uint32_t padded_dim) {
+  return {p.sums + size_t{pair} * padded_dim, p.top + pair, p.total + pair};
+}
+
+// Up to kBlockPairs pairs, and what is known of them so far. Floats live in the task's scratch, or
+// where the caller wants its partial results.
 struct Block {
   const AttendTask& task;
   uint32_t first_pair;
   uint32_t n_pairs;
   uint32_t n_chunks;
   uint32_t n_dim_blocks;
-  float* queries;     // chunk after chunk, each [head_dim][pairs of the chunk]
-  float* scores;      // [pair] at kScoreStride, one split
-  float* sums;        // [pair][16 · n_dim_blocks]
-  float* split_sums;  // likewise, one split
-  float* widened;     // K or V of one strip, where it pays to widen it once for all chunks
+  float* queries;  // chunk after chunk, each [head_dim][pairs of the chunk]; int8: see there
+  float* scores;   // [pair] at kScoreStride, one split
+  float* spare;    // f32 K or V of one strip of bf16, or the levels of one chunk of int8
+  Partial merged = {};
+  Partial split = {};
   Range visible[kBlockPairs] = {};
-  float top[kBlockPairs] = {}, total[kBlockPairs] = {};
-  float split_top[kBlockPairs] = {}, split_total[kBlockPairs] = {};
+  float query_scale[kBlockPairs] = {};         // int8 alone
+  int32_t minus_128_levels[kBlockPairs] = {};  // int8 alone: · Σ levels of the query
 
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
   uint32_t head(uint32_t pair) const { return (first_pair + pair) % task.group; }
@@ -36,7 +52,11 @@ struct Block {
   // What any pair of a chunk sees: rows are in ascending order.
   Range seen_by_any(Chunk c) const { return {visible[c.begin].begin, visible[c.end - 1].end}; }
   Range seen_by_all(Chunk c) const { return {visible[c.end - 1].begin, visible[c.begin].end}; }
+  Range seen_by_any() const { return seen_by_any(Chunk{0, n_pairs}); }
   uint32_t padded_dim() const { return n_dim_blocks * kLanes; }
+  const float* query(uint32_t pair) const {
+    return task.q + size_t{row(pair)} * task.q_stride + size_t{head(pair)} * task.layout.head_dim;
+  }
 };
 
 inline Range visible_tokens(const AttendTask& task, uint32_t position) {
@@ -45,14 +65,12 @@ inline Range visible_tokens(const AttendTask& task, uint32_t position) {
 }
 
 inline void gather_queries(const Block& block) {
-  const AttendTask& task = block.task;
-  const uint32_t head_dim = task.layout.head_dim;
+  const uint32_t head_dim = block.task.layout.head_dim;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
     float* out = block.queries + size_t{chunk.begin} * head_dim;
     for (uint32_t pair = chunk.begin; pair < chunk.end; ++pair) {
-      const float* q =
-          task.q + size_t{block.row(pair)} * task.q_stride + size_t{block.head(pair)} * head_dim;
+      const float* q = block.query(pair);
       for (uint32_t d = 0; d < head_dim; ++d) {
         out[size_t{d} * chunk.size() + (pair - chunk.begin)] = q[d];
       }

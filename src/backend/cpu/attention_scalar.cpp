@@ -1,3 +1,4 @@
+#include "backend/cpu/attention_int8_scalar.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/vec_scalar.h"
 
@@ -6,6 +7,8 @@ namespace kvik::cpu::scalar {
 // Any tile will do: this is the specification, not a fast path.
 constexpr uint32_t kTileRows = 4;
 constexpr uint32_t kTileRegisters = 4;
+constexpr uint32_t kInt8TileRows = 4;
+constexpr uint32_t kInt8TileRegisters = 4;
 
 #include "backend/cpu/vec_math.inl"
 

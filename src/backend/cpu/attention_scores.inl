@@ -67,15 +67,15 @@ inline void score_strip_widened(const Block& block, Range split, Range strip,
   const float* wide[kStripTiles + kMostTileVectors];
   for (uint32_t i = 0; i < kStripTiles + kMostTileVectors; ++i) {
     wide[i] = i < strip.end - strip.begin
-                  ? widen(tiles[i], tiles[i + kMostTileVectors], tile, block.widened + i * tile)
-                  : block.widened;
+                  ? widen(tiles[i], tiles[i + kMostTileVectors], tile, block.spare + i * tile)
+                  : block.spare;
   }
   score_strip(block, split, strip, wide);
 }
 
 template <class Element>
 inline void score_split(const Block& block, Range split) {
-  const Range all = tiles_of(common(block.seen_by_any({0, block.n_pairs}), split));
+  const Range all = tiles_of(common(block.seen_by_any(), split));
   for (uint32_t begin = all.begin; begin < all.end; begin += kStripTiles) {
     const Range strip = {begin, lesser(begin + kStripTiles, all.end)};
     const Element* tiles[kStripTiles + kMostTileVectors];
@@ -92,7 +92,7 @@ inline void score_split(const Block& block, Range split) {
   }
 }
 
-// Turns the scores [begin, end) of one pair into weights; sets split_top and split_total.
+// Turns the scores [begin, end) of one pair into weights; sets the split's top and total.
 inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
   float* scores = block.scores + size_t{pair} * kScoreStride;
   const float cap = block.task.soft_cap;
@@ -118,6 +118,6 @@ inline void weigh_scores(Block& block, uint32_t pair, Range seen) {
     store(scores + t, p);
     total = add(total, p);
   }
-  block.split_top[pair] = top;
-  block.split_total[pair] = sum_lanes(total);
+  block.split.top[pair] = top;
+  block.split.total[pair] = sum_lanes(total);
 }

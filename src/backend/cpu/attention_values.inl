@@ -9,7 +9,7 @@ struct StripValues {
   const Element* ahead[kStripPages];
 };
 
-// Adds some tokens of the strip, all seen by all pairs of the chunk, to split_sums.
+// Adds some tokens of the strip, all seen by all pairs of the chunk, to the split's sums.
 template <class Element>
 inline void weigh_tokens(const Block& block, Chunk chunk, const StripValues<Element>& strip,
                          Range tokens) {
@@ -28,7 +28,7 @@ inline void weigh_tokens(const Block& block, Chunk chunk, const StripValues<Elem
       block.scores + size_t{chunk.begin} * kScoreStride + (tokens.begin - strip.split_begin);
   with_count<kTileRows>(chunk.size(), [&](auto m) {
     weigh_blocks<m.value>(weights, runs, n_runs, block.n_dim_blocks,
-                          block.split_sums + size_t{chunk.begin} * block.padded_dim());
+                          block.split.sums + size_t{chunk.begin} * block.padded_dim());
   });
 }
 
@@ -66,7 +66,7 @@ inline void weigh_strip_widened(const Block& block, const StripValues<uint16_t>&
   wide.tokens = strip.tokens;
   wide.split_begin = strip.split_begin;
   for (uint32_t i = 0; i < kStripPages; ++i) {
-    wide.pages[i] = widen(strip.pages[i], strip.ahead[i], page, block.widened + i * page);
+    wide.pages[i] = widen(strip.pages[i], strip.ahead[i], page, block.spare + i * page);
     wide.ahead[i] = wide.pages[i];
   }
   weigh_strip(block, wide);
@@ -74,7 +74,7 @@ inline void weigh_strip_widened(const Block& block, const StripValues<uint16_t>&
 
 template <class Element>
 inline void weigh_split(const Block& block, Range split) {
-  const Range all = common(block.seen_by_any({0, block.n_pairs}), split);
+  const Range all = common(block.seen_by_any(), split);
   for (uint32_t begin = all.begin; begin < all.end;) {
     const uint32_t first_page = begin / kPageTokens;
     const uint32_t last_page = (all.end - 1) / kPageTokens;

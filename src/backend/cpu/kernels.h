@@ -23,8 +23,12 @@ struct RowKernels {
                uint32_t n_pairs);
 };
 
-// Where in a page one layer's K and V of one KV head lie. Layout (16 lanes, D = head_dim rounded up
-// to 16): K as [32 / 16][head_dim][16 tokens], V as [D / 16][32 tokens][16 of d].
+// Where in a page one layer's K and V of one KV head lie (D = head_dim rounded up to 16):
+//   f32, bf16  K as [32 / 16][head_dim][16 tokens], V as [D / 16][32 tokens][16 of d]
+//   int8       K as [32 / 16][head_dim / 4, rounded up][16 tokens][4] bytes, level + 128,
+//              then a scale for each of the 32 tokens, f32;
+//              V as [D / 16][32 / 4][16 of d][4 tokens] levels, then 32 scales
+// An int8 element stands for scale · level, |level| ≤ 127.
 struct KvBlockLayout {
   KvType type;
   uint32_t head_dim;
@@ -48,14 +52,31 @@ struct AttendTask {
   float scale;
   float soft_cap;
   uint32_t window;
-  float* scratch;  // attend_scratch_floats(head_dim, group) of this thread's own
+  float* scratch;  // scratch_floats(head_dim, group) of this thread's own
 };
+
+// Tokens whose scores share one maximum: split s begins at position s · kSplitTokens.
+inline constexpr uint32_t kSplitTokens = 512;
+
+// Splits [begin, end).
+struct SplitRange {
+  uint32_t begin, end;
+};
+// Those that any row of a task sees.
+SplitRange splits_seen_by(const AttendTask& task);
+// Of what one split gives to all rows of a task; merged splits have the same form.
+size_t partial_floats(const AttendTask& task);
 
 struct AttentionKernels {
   // K and V of one token and one KV head into their page. k, v: [head_dim]
   void (*write_token)(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
                       const float* k, const float* v);
   void (*attend)(const AttendTask& task);
+  // The same in two steps, so that several threads can share a task: each split for itself, then
+  // all of them merged in ascending order, in as many calls as it takes. `merged` keeps what there
+  // is between the calls; the last one writes task.out. The bits are those of `attend`.
+  void (*attend_split)(const AttendTask& task, uint32_t split, float* partial);
+  void (*merge_splits)(const AttendTask& task, SplitRange splits, float* partials, float* merged);
   size_t (*scratch_floats)(uint32_t head_dim, uint32_t group);
 };
 

@@ -1,0 +1,126 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backend/cpu/isa.h"
+#include "backend/random_matrix.h"
+#include "backend/stored_kv.h"
+
+namespace kvik::cpu {
+namespace {
+
+using testing::as_stored;
+using testing::random_floats;
+using testing::sets_here;
+
+TEST(KvLayout, sizes_count_padded_v) {
+  EXPECT_EQ((KvBlockLayout{KvType::kF32, 64}.k_bytes()), 32u * 64 * 4);
+  EXPECT_EQ((KvBlockLayout{KvType::kBF16, 64}.v_bytes()), 32u * 64 * 2);
+  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.k_bytes()), 32u * 24 * 4);
+  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.v_bytes()), 32u * 32 * 4);
+  EXPECT_EQ((KvBlockLayout{KvType::kF32, 24}.head_bytes()), 32u * (24 + 32) * 4);
+  EXPECT_EQ((KvBlockLayout{KvType::kInt8, 64}.head_bytes()), 2 * 32u * (64 + 4));
+  EXPECT_EQ((KvBlockLayout{KvType::kInt8, 21}.k_bytes()), 32u * (24 + 4));
+  EXPECT_EQ((KvBlockLayout{KvType::kInt8, 21}.v_bytes()), 32u * (32 + 4));
+}
+
+// Elements of a page of one head, found as kernels.h says.
+class PageReader {
+ public:
+  PageReader(const KvBlockLayout& layout, const std::vector<std::byte>& block)
+      : layout_(layout), block_(block) {}
+
+  float k(uint32_t token, uint32_t d) const {
+    if (layout_.type != KvType::kInt8) {
+      return element(0, (size_t{token / 16} * layout_.head_dim + d) * 16 + token % 16);
+    }
+    const size_t n_words = (layout_.head_dim + 3) / 4;
+    const size_t at = ((token / 16 * n_words + d / 4) * 16 + token % 16) * 4 + d % 4;
+    const float scale = at_byte<float>(n_words * 4 * kPageTokens + token * 4);
+    return scale == 0 ? 0 : scale * static_cast<float>(at_byte<uint8_t>(at) - 128);
+  }
+  float v(uint32_t token, uint32_t d) const {
+    const size_t begin = layout_.k_bytes();
+    if (layout_.type != KvType::kInt8) {
+      return element(begin, (size_t{d / 16} * kPageTokens + token) * 16 + d % 16);
+    }
+    const size_t at = ((d / 16 * size_t{8} + token / 4) * 16 + d % 16) * 4 + token % 4;
+    const float scale = at_byte<float>(layout_.head_bytes() - (kPageTokens - token) * 4);
+    return scale * static_cast<float>(at_byte<int8_t>(begin + at));
+  }
+
+ private:
+  template <class T>
+  T at_byte(size_t offset) const {
+    T value;
+    std::memcpy(&value, &block_.at(offset), sizeof(value));
+    return value;
+  }
+  float element(size_t begin, size_t index) const {
+    return layout_.type == KvType::kF32 ? at_byte<float>(begin + 4 * index)
+                                        : bf16_to_f32(at_byte<uint16_t>(begin + 2 * index));
+  }
+
+  const KvBlockLayout& layout_;
+  const std::vector<std::byte>& block_;
+};
+
+void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
+  const KvBlockLayout layout{type, head_dim};
+  std::vector<std::byte> block(layout.head_bytes());
+  const auto k = random_floats(size_t{kPageTokens} * head_dim, 20);
+  const auto v = random_floats(size_t{kPageTokens} * head_dim, 21);
+  for (uint32_t t = 0; t < kPageTokens; t += 3) {
+    isa.attention.write_token(layout, block.data(), t, &k[t * head_dim], &v[t * head_dim]);
+  }
+  const std::vector<float> k_stored = as_stored(type, k, head_dim);
+  const std::vector<float> v_stored = as_stored(type, v, head_dim);
+  const PageReader page(layout, block);
+  for (uint32_t t = 0; t < kPageTokens; ++t) {
+    for (uint32_t d = 0; d < (head_dim + 15) / 16 * 16; ++d) {
+      const bool holds = t % 3 == 0 && d < head_dim;
+      ASSERT_EQ(page.v(t, d), holds ? v_stored[t * head_dim + d] : 0.0f);
+      if (d >= head_dim) continue;
+      ASSERT_EQ(page.k(t, d), holds ? k_stored[t * head_dim + d] : 0.0f);
+    }
+  }
+}
+
+TEST(KvLayout, int8_takes_any_number_without_harm) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const KvBlockLayout layout{KvType::kInt8, 16};
+  for (const float odd : {inf, -inf, nan, 1e-44f, std::numeric_limits<float>::max()}) {
+    std::vector<float> row(16, odd);
+    row[3] = 1.0f;
+    std::vector<std::byte> first;
+    for (const InstructionSet* isa : sets_here()) {
+      std::vector<std::byte> block(layout.head_bytes());
+      isa->attention.write_token(layout, block.data(), 7, row.data(), row.data());
+      const PageReader page(layout, block);
+      for (uint32_t d = 0; d < 16; ++d) {
+        EXPECT_TRUE(std::isfinite(page.k(7, d)) && std::isfinite(page.v(7, d)));
+      }
+      const bool counts = std::fabs(odd) > 1;
+      EXPECT_EQ(page.k(7, 3), counts ? 0.0f : 1.0f);
+      if (first.empty()) first = block;
+      EXPECT_EQ(first, block) << isa->name << " " << odd;
+    }
+  }
+}
+
+TEST(KvLayout, a_token_lands_where_the_layout_says_and_touches_no_other) {
+  for (const InstructionSet* isa : sets_here()) {
+    for (const KvType type : kAllKvTypes) {
+      for (const uint32_t head_dim : {16, 24, 64, 80, 100}) {
+        SCOPED_TRACE(isa->name);
+        check_written(*isa, type, head_dim);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik::cpu
