@@ -131,8 +131,9 @@ TEST(Completion, many_that_leave_early_leave_no_page_behind) {
   const std::string after = rig.answer(letters_request(20)).choices[0].text;
   EXPECT_EQ(after, ServiceRig().answer(letters_request(20)).choices[0].text);
   ASSERT_TRUE(rig.drain());
-  EXPECT_EQ(rig.service().snapshot().pages.leased, 0u);
-  EXPECT_EQ(rig.service().snapshot().pages.free, 9u);
+  const PageCounts pages = rig.service().snapshot().pages;
+  EXPECT_EQ(pages.leased + pages.sealed, 0u);
+  EXPECT_EQ(pages.total(), 9u);
 }
 
 }  // namespace
