@@ -4,13 +4,15 @@
 
 // Sums of products of small integers: the specification of dot_avx2.h and dot_avx512.h.
 //
-// A block is 32 k of 16 columns, in groups of 4 k: a column's four weights lie side by side in its
-// lane. A kernel goes through the groups in `kSteps` steps, in any order, for integer sums are
-// exact:
+// A block is 32 k of 32 columns, in groups of 4 k: a column's four weights lie side by side. A
+// kernel takes 16 of the columns and goes through the groups in `kSteps` steps, in any order, for
+// integer sums are exact:
 //   Sums s = begin(offset); for each step: s = add(s, load(block, step), broadcast(x of
 //   group_of(step))); I32x16 sum = end(s, offset);
 // where offset = −kOffset · Σ x, since the weights are stored with kOffset added.
 namespace kvik::cpu::scalar {
+
+inline constexpr uint32_t kGroupBytes = 2 * kLanes * 4;
 
 struct Levels4 {  // four activations
   int8_t level[4];
@@ -38,28 +40,31 @@ struct UnsignedSums {
   static I32x16 end(Sums s, int32_t) { return s; }
 };
 
-// [8 groups][16 columns][4] bytes, quant + 128.
+// [8 groups][32 columns][4] bytes, quant + 128.
 struct DotQ8 : UnsignedSums {
-  static constexpr uint32_t kBlockBytes = 512;
+  static constexpr uint32_t kBlockBytes = 1024;
   static constexpr uint32_t kOffset = 128;
   static constexpr uint32_t group_of(uint32_t step) { return step; }
   static Weights load(const uint8_t* block, uint32_t step) {
     Weights w;
-    for (uint32_t i = 0; i < 64; ++i) w.weight[i / 4][i % 4] = block[64 * step + i];
+    for (uint32_t i = 0; i < 64; ++i) w.weight[i / 4][i % 4] = block[kGroupBytes * step + i];
     return w;
+  }
+  static void widen(const uint8_t* block, uint8_t* out) {
+    for (uint32_t i = 0; i < kBlockBytes; ++i) out[i] = block[i];
   }
 };
 
-// [4][16 columns][4] bytes: byte j of group g holds group g in its low half, g + 4 in its high one.
+// [4][32 columns][4] bytes: byte j of group g holds group g in its low half, g + 4 in its high one.
 struct DotQ4 : UnsignedSums {
-  static constexpr uint32_t kBlockBytes = 256;
+  static constexpr uint32_t kBlockBytes = 512;
   static constexpr uint32_t kOffset = 8;
   static constexpr uint32_t group_of(uint32_t step) { return step / 2 + 4 * (step % 2); }
   static Weights load(const uint8_t* block, uint32_t step) {
     Weights w;
     const uint32_t shift = 4 * (step % 2);
     for (uint32_t i = 0; i < 64; ++i) {
-      w.weight[i / 4][i % 4] = (block[64 * (step / 2) + i] >> shift) & 15;
+      w.weight[i / 4][i % 4] = (block[kGroupBytes * (step / 2) + i] >> shift) & 15;
     }
     return w;
   }
@@ -72,7 +77,7 @@ struct DotQ4 : UnsignedSums {
   }
 };
 
-// [8 groups][16 columns][4] bytes, quant + 8.
+// [8 groups][32 columns][4] bytes, quant + 8.
 struct DotWideQ4 : DotQ8 {
   static constexpr uint32_t kOffset = 8;
 };

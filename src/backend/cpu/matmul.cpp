@@ -9,7 +9,7 @@ namespace kvik::cpu {
 namespace {
 
 // Columns that one item computes: enough work to pay for the counter, enough items to share out.
-constexpr uint32_t kStripPanels = 4;
+constexpr uint32_t kStripPanels = 2;
 
 // Packed activations of one block of rows stay in a core's second-level cache while the panels of
 // the weights pass by.

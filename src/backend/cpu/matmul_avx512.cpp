@@ -6,9 +6,8 @@ namespace kvik::cpu::avx512 {
 
 // Register tiles and the parts of k that stay in the first-level cache, in units of the kernels.
 struct Tiles {
-  static constexpr uint32_t kQuantPanels = 2, kQuantRows = 6, kQuantUnitsInL1 = 24;
-  static constexpr uint32_t kFloatPanels = 2, kFloatRows = 12, kFloatUnitsInL1 = 96;
-  static constexpr uint32_t kWeightsAhead = 2048;  // bytes
+  static constexpr uint32_t kQuantHalves = 2, kQuantRows = 6, kQuantUnitsInL1 = 16;
+  static constexpr uint32_t kFloatHalves = 2, kFloatRows = 12, kFloatUnitsInL1 = 96;
 };
 
 #include "backend/cpu/matmul.inl"

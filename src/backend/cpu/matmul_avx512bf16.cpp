@@ -26,45 +26,42 @@ inline void store_first(float* p, F32x16 v, uint32_t n) {
 // Sixteen pairs of bf16; the intrinsics' own type may not be made from integer loads.
 inline __m512bh as_bf16(__m512i bits) { return reinterpret_cast<__m512bh>(bits); }
 
-struct Tiles {
-  static constexpr uint32_t kWeightsAhead = 2048;  // bytes
-};
-
 #include "backend/cpu/matmul_loops.inl"
 
 template <Ahead kAhead>
 struct Bf16Tile {
-  template <uint32_t P, uint32_t R>
+  static constexpr uint32_t kHalfBytes = 4 * kLanes;
+  static constexpr uint32_t kBytes = 2 * kHalfBytes;
+
+  template <uint32_t H, uint32_t R>
   static void run(const Tile& t) {
-    __m512 sums[R][P];
+    __m512 sums[R][H];
     for (uint32_t r = 0; r < R; ++r) {
-      for (uint32_t p = 0; p < P; ++p) {
-        sums[r][p] =
-            t.is_first ? _mm512_setzero_ps() : _mm512_loadu_ps(t.sums + (r * P + p) * kLanes);
+      for (uint32_t h = 0; h < H; ++h) {
+        sums[r][h] =
+            t.is_first ? _mm512_setzero_ps() : _mm512_loadu_ps(t.sums + (r * H + h) * kLanes);
       }
     }
     const uint8_t* x = t.x;
-    const uint8_t* values = t.weights.values;
+    const uint8_t* values = t.weights + t.half * kHalfBytes;
     for (uint32_t pair = 0; pair < t.n_units; ++pair) {
-      prefetch_ahead<kAhead, P, 64, R * 4>(t, values, x);
-      __m512i w[P];
-#pragma GCC unroll 4
-      for (uint32_t p = 0; p < P; ++p) {
-        w[p] = _mm512_loadu_si512(values + p * t.weights.value_stride);
-      }
+      prefetch_ahead<kAhead, kBytes, R * 4>(t, values, x);
+      __m512i w[H];
+#pragma GCC unroll 2
+      for (uint32_t h = 0; h < H; ++h) w[h] = _mm512_loadu_si512(values + h * kHalfBytes);
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < R; ++r) {
         const __m512bh pairs = as_bf16(_mm512_set1_epi32(load_as<int32_t>(x + 4 * r)));
-#pragma GCC unroll 4
-        for (uint32_t p = 0; p < P; ++p) {
-          sums[r][p] = _mm512_dpbf16_ps(sums[r][p], as_bf16(w[p]), pairs);
+#pragma GCC unroll 2
+        for (uint32_t h = 0; h < H; ++h) {
+          sums[r][h] = _mm512_dpbf16_ps(sums[r][h], as_bf16(w[h]), pairs);
         }
       }
       x += R * 4;
-      values += 64;
+      values += kBytes;
     }
     for (uint32_t r = 0; r < R; ++r) {
-      for (uint32_t p = 0; p < P; ++p) _mm512_storeu_ps(t.sums + (r * P + p) * kLanes, sums[r][p]);
+      for (uint32_t h = 0; h < H; ++h) _mm512_storeu_ps(t.sums + (r * H + h) * kLanes, sums[r][h]);
     }
   }
 };
@@ -72,16 +69,14 @@ struct Bf16Tile {
 struct Bf16Kernel : Bf16Tile<Ahead::kWeights> {
   using Wide = Bf16Tile<Ahead::kRows>;
   static constexpr uint32_t kUnit = 2;
-  static constexpr uint32_t kPanels = 2;
+  static constexpr uint32_t kHalves = 2;
   static constexpr uint32_t kRows = 12;
   static constexpr uint32_t kUnitsInL1 = 192;
+  static constexpr uint32_t kUnitBytes = kBytes;
+  static constexpr uint32_t kWideUnitBytes = kBytes;
   static constexpr size_t kRowUnitBytes = 4;
-  static constexpr size_t kWidePanelBytes = 0;
 
-  static Weights weights(const uint8_t* panel, size_t panel_bytes, uint32_t, uint32_t unit) {
-    return {panel + size_t{unit} * 64, nullptr, panel_bytes, 0};
-  }
-  static Weights widen(const Weights& packed, uint32_t, uint32_t, uint8_t*) { return packed; }
+  static const uint8_t* widen(const uint8_t* packed, uint32_t, uint8_t*) { return packed; }
 };
 
 inline uint16_t round_bf16(float value) {

@@ -5,11 +5,11 @@
 
 // The matrix products of the CPU backend, one table per instruction set.
 //
-// Weights lie in panels of 16 output columns over all of k (packed_matrix.h), so that columns sit
-// in lanes and an output element is one chain of additions in ascending k, in one lane. Activations
-// are packed too, in tiles of a few rows whose values lie side by side, so that a kernel walks
-// through memory in one direction; the strides of whole rows, powers of two mostly, would fall into
-// the same few sets of the first-level cache.
+// Weights lie in panels of 32 output columns over all of k (packed_matrix.h), so that columns sit
+// in lanes, 16 to a half, and an output element is one chain of additions in ascending k, in one
+// lane. Activations are packed too, in tiles of a few rows whose values lie side by side, so that a
+// kernel walks through memory in one direction; the strides of whole rows, powers of two mostly,
+// would fall into the same few sets of the first-level cache.
 //
 // The arithmetic of one output element, the same bits for any number of rows and all tables:
 //   f32, f16, bf16: sum = fma(x[k], w[k], sum), from sum = 0
@@ -19,7 +19,7 @@
 // vdpbf16ps.
 namespace kvik::cpu {
 
-inline constexpr uint32_t kPanelColumns = 16;
+inline constexpr uint32_t kPanelColumns = 32;
 inline constexpr uint32_t kActivationBlock = 32;  // activations that share one scale
 
 // What a kernel wants its activations packed as. A tile of r rows lies as
@@ -56,14 +56,14 @@ struct MultiplyTask {
   uint32_t n_rows;
   float* out;  // the first panel's first column
   size_t out_stride;
-  uint32_t n_columns;  // ≤ 16 · n_panels
+  uint32_t n_columns;  // ≤ kPanelColumns · n_panels
   bool accumulate;
   float* scratch;  // n_rows · kScratchFloatsPerRow + kWideBytes / 4 of this thread's own, aligned
                    // to 64 bytes
 };
 
 // Scratch of one MultiplyTask: its sums, then the part of the weights that is at work, widened.
-inline constexpr size_t kScratchFloatsPerRow = 64;
+inline constexpr size_t kScratchFloatsPerRow = kPanelColumns;
 inline constexpr size_t kWideBytes = size_t{64} << 10;
 
 struct WeightKernels {

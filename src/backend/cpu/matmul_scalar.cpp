@@ -6,9 +6,8 @@ namespace kvik::cpu::scalar {
 
 // Register tiles and the parts of k that stay in the first-level cache, in units of the kernels.
 struct Tiles {
-  static constexpr uint32_t kQuantPanels = 1, kQuantRows = 2, kQuantUnitsInL1 = 8;
-  static constexpr uint32_t kFloatPanels = 1, kFloatRows = 2, kFloatUnitsInL1 = 64;
-  static constexpr uint32_t kWeightsAhead = 2048;  // bytes
+  static constexpr uint32_t kQuantHalves = 1, kQuantRows = 2, kQuantUnitsInL1 = 8;
+  static constexpr uint32_t kFloatHalves = 1, kFloatRows = 2, kFloatUnitsInL1 = 64;
 };
 
 #include "backend/cpu/matmul.inl"

@@ -10,28 +10,26 @@
 namespace kvik::cpu {
 namespace {
 
-constexpr size_t kQ8Quants = size_t{kBlock32} * kPanelColumns;
-constexpr size_t kQ4Quants = kQ8Quants / 2;
-constexpr size_t kScales = sizeof(uint16_t) * kPanelColumns;
+constexpr size_t kScaleBytes = sizeof(uint16_t) * kPanelColumns;
+constexpr size_t kQ8BlockBytes = kScaleBytes + size_t{kBlock32} * kPanelColumns;
+constexpr size_t kQ4BlockBytes = kScaleBytes + size_t{kBlock32} * kPanelColumns / 2;
 
 size_t panel_bytes(ElementType type, uint32_t k) {
-  const auto unpadded = [&]() -> size_t {
-    switch (type) {
-      case ElementType::kF32:
-        return (size_t{k} + k % 2) * kPanelColumns * 4;
-      case ElementType::kF16:
-      case ElementType::kBF16:
-        return (size_t{k} + k % 2) * kPanelColumns * 2;
-      case ElementType::kQ8_0:
-        return k / kBlock32 * (kQ8Quants + kScales);
-      case ElementType::kQ4_0:
-        return k / kBlock32 * (kQ4Quants + kScales);
-      default:
-        CHECK(can_pack(type));
-        return 0;
-    }
-  };
-  return (unpadded() + 63) / 64 * 64;
+  const size_t even_k = size_t{k} + k % 2;
+  switch (type) {
+    case ElementType::kF32:
+      return even_k * kPanelColumns * 4;
+    case ElementType::kF16:
+    case ElementType::kBF16:
+      return even_k * kPanelColumns * 2;
+    case ElementType::kQ8_0:
+      return k / kBlock32 * kQ8BlockBytes;
+    case ElementType::kQ4_0:
+      return k / kBlock32 * kQ4BlockBytes;
+    default:
+      CHECK(can_pack(type));
+      return 0;
+  }
 }
 
 // Where in a panel an element lies: whole elements for floats, the block's parts for quants.
@@ -50,30 +48,31 @@ void pack_floats(ElementType type, const std::byte* row, uint32_t n_cols, uint32
   }
 }
 
+// Four bytes of one column, in group g of a block.
+std::byte* group_at(std::byte* block, uint32_t g, uint32_t column) {
+  return block + kScaleBytes + (size_t{g} * kPanelColumns + column) * 4;
+}
+
 void pack_q8_0(const std::byte* row, uint32_t n_blocks, uint32_t column, std::byte* panel) {
-  std::byte* scales = panel + n_blocks * kQ8Quants + column * sizeof(uint16_t);
   for (uint32_t b = 0; b < n_blocks; ++b) {
     BlockQ8_0 block;
     std::memcpy(&block, row + b * sizeof(block), sizeof(block));
     for (int8_t& quant : block.quants) quant = static_cast<int8_t>(quant ^ -128);
-    for (uint32_t g = 0; g < kBlock32 / 4; ++g) {
-      std::memcpy(panel + b * kQ8Quants + (g * kPanelColumns + column) * 4, block.quants + 4 * g,
-                  4);
-    }
-    std::memcpy(scales + b * kScales, &block.scale, sizeof(block.scale));
+    std::byte* out = panel + b * kQ8BlockBytes;
+    std::memcpy(out + column * sizeof(block.scale), &block.scale, sizeof(block.scale));
+    for (uint32_t g = 0; g < 8; ++g) std::memcpy(group_at(out, g, column), block.quants + 4 * g, 4);
   }
 }
 
 void pack_q4_0(const std::byte* row, uint32_t n_blocks, uint32_t column, std::byte* panel) {
-  std::byte* scales = panel + n_blocks * kQ4Quants + column * sizeof(uint16_t);
   for (uint32_t b = 0; b < n_blocks; ++b) {
     BlockQ4_0 block;
     std::memcpy(&block, row + b * sizeof(block), sizeof(block));
-    for (uint32_t v = 0; v < 4; ++v) {
-      std::memcpy(panel + b * kQ4Quants + (v * kPanelColumns + column) * 4, block.nibbles + 4 * v,
-                  4);
+    std::byte* out = panel + b * kQ4BlockBytes;
+    std::memcpy(out + column * sizeof(block.scale), &block.scale, sizeof(block.scale));
+    for (uint32_t g = 0; g < 4; ++g) {
+      std::memcpy(group_at(out, g, column), block.nibbles + 4 * g, 4);
     }
-    std::memcpy(scales + b * kScales, &block.scale, sizeof(block.scale));
   }
 }
 
@@ -97,31 +96,34 @@ void pack_panel(const TensorView& source, uint32_t panel, std::byte* out) {
   }
 }
 
-float load_scale(const std::byte* at) {
+float scale_of(const std::byte* block, uint32_t column) {
   uint16_t bits;
-  std::memcpy(&bits, at, sizeof(bits));
+  std::memcpy(&bits, block + column * sizeof(bits), sizeof(bits));
   return f16_to_f32(bits);
 }
 
+int byte_of(const std::byte* block, size_t i, uint32_t column) {
+  return std::to_integer<int>(block[kScaleBytes + (i / 4 * kPanelColumns + column) * 4 + i % 4]);
+}
+
 void unpack_q8_0(const std::byte* panel, uint32_t column, std::span<float> out) {
-  const size_t n_blocks = out.size() / kBlock32;
-  const std::byte* scales = panel + n_blocks * kQ8Quants + column * sizeof(uint16_t);
-  for (size_t k = 0; k < out.size(); ++k) {
-    const auto byte = std::to_integer<int>(panel[(k / 4 * kPanelColumns + column) * 4 + k % 4]);
-    out[k] = load_scale(scales + k / kBlock32 * kScales) * static_cast<float>(byte - 128);
+  for (size_t b = 0; b < out.size() / kBlock32; ++b) {
+    const std::byte* block = panel + b * kQ8BlockBytes;
+    const float scale = scale_of(block, column);
+    for (size_t i = 0; i < kBlock32; ++i) {
+      out[b * kBlock32 + i] = scale * static_cast<float>(byte_of(block, i, column) - 128);
+    }
   }
 }
 
 void unpack_q4_0(const std::byte* panel, uint32_t column, std::span<float> out) {
-  const size_t n_blocks = out.size() / kBlock32;
-  const std::byte* scales = panel + n_blocks * kQ4Quants + column * sizeof(uint16_t);
-  for (size_t b = 0; b < n_blocks; ++b) {
-    const float scale = load_scale(scales + b * kScales);
-    for (size_t i = 0; i < 16; ++i) {
-      const size_t at = b * kQ4Quants + (i / 4 * kPanelColumns + column) * 4 + i % 4;
-      const auto byte = std::to_integer<int>(panel[at]);
-      out[b * kBlock32 + i] = scale * static_cast<float>((byte & 15) - 8);
-      out[b * kBlock32 + 16 + i] = scale * static_cast<float>((byte >> 4) - 8);
+  for (size_t b = 0; b < out.size() / kBlock32; ++b) {
+    const std::byte* block = panel + b * kQ4BlockBytes;
+    const float scale = scale_of(block, column);
+    for (size_t i = 0; i < kBlock32 / 2; ++i) {
+      const int nibbles = byte_of(block, i, column);
+      out[b * kBlock32 + i] = scale * static_cast<float>((nibbles & 15) - 8);
+      out[b * kBlock32 + 16 + i] = scale * static_cast<float>((nibbles >> 4) - 8);
     }
   }
 }

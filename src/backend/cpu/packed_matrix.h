@@ -12,13 +12,14 @@ namespace kvik::cpu {
 // Whether weights of this type have a packed form and kernels.
 bool can_pack(ElementType type);
 
-// Weights as the CPU computes with them: panels of 16 output columns, each over all of k, each
-// beginning on a multiple of 64 bytes. Inside a panel:
-//   f32, f16   [k][16], an odd k padded with zero
-//   bf16       [k / 2][16][2], likewise
-//   q8_0       quants + 128 as [k / 4][16][4] bytes, then f16 scales [k / 32][16]
-//   q4_0       nibbles as [k / 32][4][16][4] bytes: byte j of vector v and column c holds
-//              k = 4v + j in its low half and 16 + 4v + j in its high one; then f16 scales
+// Weights as the CPU computes with them: panels of 32 output columns, each over all of k, in the
+// order in which a product reads them, so that a decoding step is one walk through memory:
+//   f32, f16   [k][32], an odd k padded with zero
+//   bf16       [k / 2][32][2], likewise
+//   q8_0       for each block of 32 k: f16 scales [32], then quants + 128 as [8][32][4] bytes
+//   q4_0       for each block of 32 k: f16 scales [32], then nibbles as [4][32][4] bytes: byte j of
+//              group g and column c holds k = 4g + j in its low half and 16 + 4g + j in its high
+//              one
 // Every part begins a panel of its own; columns past its end are zero.
 class CpuPackedMatrix final : public PackedMatrix {
  public:
