@@ -7,6 +7,7 @@ build_packages=(
   libcli11-dev                            # command line
   libfmt-dev libspdlog-dev                # text, log
   libicu-dev                              # Unicode
+  libssl-dev                              # page keys
 )
 
 test_packages=(

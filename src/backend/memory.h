@@ -49,6 +49,8 @@ class Memory {
 
   virtual void copy_in(std::byte* destination, std::span<const std::byte> host) = 0;
   virtual void copy_out(std::span<std::byte> host, const std::byte* source) = 0;
+  // From one place to another in this memory; the two do not overlap.
+  virtual void copy(std::byte* destination, const std::byte* source, size_t bytes) = 0;
   virtual void clear(std::byte* destination, size_t bytes) = 0;
 
  private:

@@ -39,7 +39,8 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
       kv_(backend.memory(), options.kv_budget_bytes, decoder_.page_bytes()),
       scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
                        .max_running = std::min(options.max_running, options.max_step_tokens)}),
-      sampler_(limits.n_vocab) {}
+      sampler_(limits.n_vocab),
+      cache_identity_(fmt::format("{}/{}", model_->config().name, name_of(options.kv_type))) {}
 
 Result<void> Engine::check(const Request& request) const {
   if (request.prompt.empty()) {
@@ -73,7 +74,9 @@ Result<void> Engine::check(const Request& request) const {
 }
 
 void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> sink) {
-  scheduler_.add(std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now()));
+  auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now());
+  sequence->root = root_key(cache_identity_, sequence->request.cache_salt);
+  scheduler_.add(std::move(sequence));
 }
 
 void Engine::cancel(RequestId id) {
@@ -125,6 +128,9 @@ void Engine::publish(const StepPlan& plan) {
                           : batch_[i].want == WantLogits::kLast ? 1
                                                                 : 0;
     sequence->n_cached += n_new;
+    // Findable by others from now on: all layers have written.
+    if (sequence->uses_cache())
+      kv_.seal(sequence->table, sequence->root, sequence->cached_tokens());
     const uint32_t n_prompt = sequence->usage.prompt_tokens;
     if (first_position < n_prompt) {
       counters_.prompt_tokens += std::min(sequence->n_cached, n_prompt) - first_position;
@@ -180,7 +186,7 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
   if (sequence.n_generated() == request.max_tokens) finish(sequence, FinishReason::kLength);
 }
 
-// Its pages are free before its sink hears of it.
+// Nobody leases its pages when its sink hears of it.
 void Engine::finish(Sequence& sequence, FinishReason reason) {
   const TimePoint now = clock_.now();
   Usage usage = sequence.usage;
@@ -200,6 +206,8 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.n_waiting = scheduler_.n_waiting();
   snapshot.n_running = scheduler_.n_running();
   snapshot.preemptions = scheduler_.n_preemptions();
+  snapshot.cached_tokens = scheduler_.n_found_tokens();
+  snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
   snapshot.page_bytes = kv_.page_bytes();
   return snapshot;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -68,6 +69,7 @@ class Engine {
   KvCache kv_;
   Scheduler scheduler_;
   Sampler sampler_;
+  std::string cache_identity_;  // what pages of this engine have in common
   EngineSnapshot counters_;
 
   // Of the current step; kept so that a step allocates nothing.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct Request {
   std::vector<TokenId> stop_tokens;    // end the answer and are not part of it
   std::optional<uint32_t> n_logprobs;  // also report the chosen token's and the n most likely ones'
   enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
+  std::string cache_salt;  // pages are shared among requests of the same salt
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
   uint32_t max_chunk = UINT32_MAX;  // prompt tokens computed in one step at most
 };

@@ -17,14 +17,34 @@ const StepPlan& Scheduler::plan() {
 
 // Takes waiting sequences in their order; the first that does not fit holds up those behind it.
 void Scheduler::admit() {
-  while (!waiting_.empty() && running_.size() < options_.max_running) {
-    Sequence& sequence = *waiting_.front();
-    const uint64_t wanted = KvCache::pages_for(sequence.n_tokens());
-    const bool room_to_grow = running_.empty() || kv_.counts().free > wanted;
-    if (!room_to_grow || !kv_.grow(sequence.table, sequence.n_tokens())) return;
+  while (!waiting_.empty() && running_.size() < options_.max_running && admit_next()) {
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
   }
+}
+
+bool Scheduler::admit_next() {
+  Sequence& sequence = *waiting_.front();
+  const auto found =
+      kv_.open(sequence.table, sequence.root, sequence.findable_tokens(), sequence.n_tokens());
+  if (!found) return false;
+  if (!running_.empty() && kv_.n_available() == 0) {  // no room for the next token of anybody
+    sequence.table.clear();
+    return false;
+  }
+  sequence.n_cached = *found;
+  if (sequence.n_generated() == 0) {
+    sequence.usage.cached_tokens = *found;
+    n_found_tokens_ += *found;
+  }
+  return true;
+}
+
+// Ends its leases. What was computed stays findable.
+void Scheduler::let_go(Sequence& sequence) {
+  if (sequence.uses_cache()) kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
+  sequence.table.clear();
+  sequence.n_cached = 0;
 }
 
 void Scheduler::plan_decodes() {
@@ -58,7 +78,7 @@ bool Scheduler::grow_or_preempt(Sequence& sequence, uint32_t n_tokens) {
     // What could not finish alone was refused at submission.
     CHECK(!is_itself || running_.size() > 1);
     std::erase_if(plan_.entries, [&](const auto& entry) { return entry.sequence == victim; });
-    victim->forget();
+    let_go(*victim);
     waiting_.push_front(std::move(running_.back()));
     running_.pop_back();
     ++n_preemptions_;
@@ -82,7 +102,8 @@ Sequence* Scheduler::any() {
   return waiting_.empty() ? nullptr : waiting_.front().get();
 }
 
-void Scheduler::remove(const Sequence& sequence) {
+void Scheduler::remove(Sequence& sequence) {
+  let_go(sequence);
   const auto is_it = [&](const auto& candidate) { return candidate.get() == &sequence; };
   if (std::erase_if(running_, is_it) == 0) std::erase_if(waiting_, is_it);
 }

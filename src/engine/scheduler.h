@@ -33,15 +33,18 @@ class Scheduler {
 
   Sequence* find(RequestId id);
   Sequence* any();  // null where there is none
-  // Takes a finished sequence out; its pages are free when this returns.
-  void remove(const Sequence& sequence);
+  // Takes a finished sequence out; nobody leases its pages when this returns.
+  void remove(Sequence& sequence);
 
   uint32_t n_waiting() const { return static_cast<uint32_t>(waiting_.size()); }
   uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
   uint64_t n_preemptions() const { return n_preemptions_; }
+  uint64_t n_found_tokens() const { return n_found_tokens_; }
 
  private:
   void admit();
+  bool admit_next();
+  void let_go(Sequence& sequence);
   void plan_decodes();
   void plan_prompts();
   bool grow_or_preempt(Sequence& sequence, uint32_t n_tokens);
@@ -53,6 +56,7 @@ class Scheduler {
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;  // oldest first
   uint64_t n_preemptions_ = 0;
+  uint64_t n_found_tokens_ = 0;  // of prompts, in the cache
 };
 
 }  // namespace kvik

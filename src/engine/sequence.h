@@ -33,6 +33,7 @@ struct Sequence {
   std::vector<TokenId> tokens;  // prompt, then answer
   uint32_t n_cached = 0;        // tokens whose K and V are in `table`
   PageTable table;
+  PageKey root;  // above the keys of its pages
   TokenCounts counts;
 
   uint32_t n_logits_sent = 0;  // positions handed to on_logits: a preemption repeats none
@@ -47,10 +48,13 @@ struct Sequence {
   uint32_t n_pending() const { return n_tokens() - n_cached; }
   // Only the newest token lacks K and V: the next step makes another.
   bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
-  // Drops K and V: they are computed again.
-  void forget() {
-    table.clear();
-    n_cached = 0;
+  bool uses_cache() const { return request.cache == Request::Cache::kUse; }
+  std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
+  // Tokens whose K and V may come from others' pages. The last one is always computed: its logits
+  // are wanted. Where all logits are, so are all of its tokens.
+  std::span<const TokenId> findable_tokens() const {
+    const bool is_findable = uses_cache() && request.logits != Request::Logits::kAll;
+    return std::span(tokens).first(is_findable ? n_tokens() - 1 : 0);
   }
 };
 

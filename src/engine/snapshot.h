@@ -25,6 +25,7 @@ struct EngineSnapshot {
   uint64_t cached_tokens = 0;  // found
   uint64_t generated_tokens = 0;
   uint64_t preemptions = 0;
+  uint64_t evictions = 0;  // pages
   double last_step_ms = 0;
 };
 

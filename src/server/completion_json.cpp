@@ -199,10 +199,6 @@ Result<void> refuse_unsupported(const JsonFields& fields) {
     if (fields.find(name))
       return fail(ErrorCode::kUnsupported, fmt::format("{} is not supported", name),
                   std::string(name));
-  const json::value* salt = fields.find("cache_salt");
-  if (salt && !(salt->is_string() && salt->get_string().empty()))
-    return fail(ErrorCode::kUnsupported, "cache_salt is not supported: all users share the cache",
-                "cache_salt");
   TRY_ASSIGN(const auto format, fields.object("response_format"));
   if (!format) return {};
   TRY_ASSIGN(const auto type, JsonFields(**format).string("type"));
@@ -226,6 +222,8 @@ Result<CompletionRequest> read_request(const JsonFields& fields) {
   TRY_ASSIGN(request.n, read_n(fields));
   TRY_ASSIGN(request.n_logprobs, read_logprobs(fields));
   TRY_ASSIGN(request.model, fields.string("model"));
+  TRY_ASSIGN(const auto salt, fields.string("cache_salt"));
+  request.cache_salt = salt.value_or("");
   TRY(read_flag(fields, "ignore_eos", request.ignore_eos));
   TRY(read_flag(fields, "echo", request.echo));
   TRY(read_flag(fields, "return_token_ids", request.return_token_ids));

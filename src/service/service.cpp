@@ -90,6 +90,7 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   }
   out.n_logprobs = request.n_logprobs;
   out.cache = request.cache;
+  out.cache_salt = request.cache_salt;
   if (request.echo && request.n_logprobs) out.logits = Request::Logits::kAll;
   out.sampling.seed = request.seed ? *request.seed : random_seed();
   return out;

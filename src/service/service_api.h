@@ -33,6 +33,7 @@ struct CompletionRequest {
   bool return_token_ids = false;
   std::optional<uint32_t> n_logprobs;
   Request::Cache cache = Request::Cache::kUse;
+  std::string cache_salt;            // pages are shared among requests of the same salt
   std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
 };
 

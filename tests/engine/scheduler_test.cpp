@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
@@ -29,10 +30,11 @@ class Rig {
     uint32_t max_tokens = 1000;
     uint32_t max_chunk = UINT32_MAX;
     Request::Cache cache = Request::Cache::kUse;
+    std::optional<TokenId> token = {};  // the prompt is made of; absent: one that nobody else has
   };
   Sequence* add(const Wanted& wanted) {
     Request request;
-    request.prompt.assign(wanted.n_prompt, 7);
+    request.prompt.assign(wanted.n_prompt, wanted.token.value_or(100 + TokenId(last_id_)));
     request.max_tokens = wanted.max_tokens;
     request.max_chunk = wanted.max_chunk;
     request.cache = wanted.cache;
@@ -60,6 +62,9 @@ class Rig {
     if (on_plan) on_plan(plan);
     for (const auto& [sequence, n_new] : std::vector(plan.entries)) {
       sequence->n_cached += n_new;
+      if (sequence->uses_cache()) {
+        kv_.seal(sequence->table, sequence->root, sequence->cached_tokens());
+      }
       if (sequence->n_pending() > 0) continue;
       sequence->tokens.push_back(8);
       if (sequence->request.cache == Request::Cache::kOff) sequence->n_cached = 0;
@@ -70,6 +75,7 @@ class Rig {
 
   Scheduler& scheduler() { return scheduler_; }
   const PageCounts& pages() const { return kv_.counts(); }
+  uint32_t n_pages_held() const { return kv_.counts().leased + kv_.counts().sealed; }
   // In the order they came.
   const std::vector<Sequence*>& alive() const { return alive_; }
 
@@ -152,9 +158,20 @@ TEST(Scheduler, a_prompt_waits_until_its_pages_and_one_to_grow_are_free) {
   Sequence* first = rig.add({.n_prompt = 33});
   rig.add({.n_prompt = 33});
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 33)));  // 2 pages free, 3 wanted
-  EXPECT_EQ(rig.pages().leased, 2u);
+  EXPECT_EQ(rig.n_pages_held(), 2u);
   rig.remove(first);
   EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 33)));
+}
+
+TEST(Scheduler, a_prompt_that_another_computed_is_leased_not_computed) {
+  Rig rig(16, {.max_step_tokens = 512});
+  Sequence* first = rig.add({.n_prompt = 70});
+  rig.step();
+  rig.remove(first);
+  Sequence* same = rig.add({.n_prompt = 70, .token = 100});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1)));  // the last token's logits are wanted
+  EXPECT_EQ(same->usage.cached_tokens, 69u);
+  EXPECT_EQ(rig.scheduler().n_found_tokens(), 69u);
 }
 
 TEST(Scheduler, alone_a_sequence_may_have_every_page) {
@@ -262,9 +279,9 @@ TEST(Scheduler, a_removed_sequences_pages_are_free_at_once) {
   Rig rig(4, {.max_step_tokens = 512});
   Sequence* sequence = rig.add({.n_prompt = 50});
   rig.step();
-  EXPECT_EQ(rig.pages().leased, 2u);
+  EXPECT_EQ(rig.n_pages_held(), 2u);
   rig.remove(sequence);
-  EXPECT_EQ(rig.pages().leased + rig.pages().sealed, 0u);
+  EXPECT_EQ(rig.n_pages_held(), 0u);
 }
 
 // Numbers below n.
@@ -310,7 +327,7 @@ void expect_invariants(Rig& rig, const SchedulerOptions& options, const StepPlan
       EXPECT_TRUE(planned.contains(sequence)) << "a decode was left out";
     }
   }
-  EXPECT_EQ(rig.pages().leased, n_pages);
+  EXPECT_EQ(rig.n_pages_held(), n_pages);
   EXPECT_EQ(rig.scheduler().n_running() + rig.scheduler().n_waiting(), rig.alive().size());
   EXPECT_LE(rig.scheduler().n_running(), options.max_running);
 }
@@ -351,7 +368,7 @@ TEST(Scheduler, random_operations_lose_no_sequence_and_no_page) {
       ASSERT_LT(i, 100000) << "seed " << seed << ": some never end";
       rig.step();
     }
-    EXPECT_EQ(rig.pages().leased + rig.pages().sealed, 0u);
+    EXPECT_EQ(rig.n_pages_held(), 0u);
     EXPECT_EQ(rig.pages().total(), n_pages);
     n_preemptions += rig.scheduler().n_preemptions();
   }

@@ -3,26 +3,34 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <random>
 #include <vector>
+
+#include "kv/plain_memory.h"
 
 namespace kvik {
 namespace {
 
-// Host memory without a backend.
-class PlainMemory final : public Memory {
- public:
-  Buffer allocate(size_t bytes) override { return Buffer(*this, new std::byte[bytes](), bytes); }
-  void copy_in(std::byte* destination, std::span<const std::byte> host) override {
-    std::memcpy(destination, host.data(), host.size());
-  }
-  void copy_out(std::span<std::byte> host, const std::byte* source) override {
-    std::memcpy(host.data(), source, host.size());
-  }
-  void clear(std::byte* destination, size_t bytes) override { std::memset(destination, 0, bytes); }
+const PageKey kRoot = root_key("test", "");
 
- private:
-  void free(std::byte* data, size_t) override { delete[] data; }
-};
+std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
+  std::vector<TokenId> tokens;
+  for (uint32_t i = 0; i < n; ++i) tokens.push_back(first + i);
+  return tokens;
+}
+
+// Runs a sequence of these tokens from beginning to end: each page is filled with its first token.
+uint32_t run_sequence(KvCache& cache, const std::vector<TokenId>& tokens) {
+  PageTable table;
+  const auto found = cache.open(table, kRoot, tokens, tokens.size());
+  EXPECT_TRUE(found.has_value());
+  for (uint32_t t = *found; t < tokens.size(); ++t) {
+    table.addresses()[t / kPageTokens][t % kPageTokens] = std::byte(tokens[t]);
+  }
+  cache.close(table, kRoot, tokens);
+  EXPECT_EQ(table.n_pages(), 0u);
+  return *found;
+}
 
 TEST(KvCache, holds_as_many_pages_as_the_budget_and_no_more) {
   PlainMemory memory;
@@ -64,6 +72,131 @@ TEST(KvCache, a_page_taken_again_is_cleared) {
   EXPECT_EQ(cache.counts().free, 1u);
   ASSERT_TRUE(cache.grow(table, 1));
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(table.addresses()[0][i], std::byte{0});
+}
+
+TEST(KvCache, a_sequence_that_ended_is_found_to_the_token) {
+  PlainMemory memory;
+  KvCache cache(memory, 16 * 64, 64);
+  EXPECT_EQ(run_sequence(cache, counting(100)), 0u);
+  EXPECT_EQ(cache.counts().cached, 4u);
+  EXPECT_EQ(cache.counts().leased + cache.counts().sealed, 0u);
+  for (const uint32_t n : {1u, 31u, 32u, 33u, 64u, 95u, 99u, 100u}) {
+    PageTable table;
+    EXPECT_EQ(cache.open(table, kRoot, counting(n), n), n) << n;
+    for (uint32_t t = 0; t < n; ++t) {
+      EXPECT_EQ(table.addresses()[t / kPageTokens][t % kPageTokens], std::byte(t));
+    }
+  }
+}
+
+TEST(KvCache, a_prefix_that_leaves_a_page_in_its_middle_is_copied_not_shared) {
+  PlainMemory memory;
+  KvCache cache(memory, 16 * 64, 64);
+  run_sequence(cache, counting(40));
+  auto tokens = counting(36);
+  tokens.back() = 999;
+  PageTable table;
+  ASSERT_EQ(cache.open(table, kRoot, tokens, 40), 35u);
+  table.addresses()[1][3] = std::byte{77};  // what this sequence writes of its own
+  PageTable other;
+  ASSERT_EQ(cache.open(other, kRoot, counting(40), 40), 40u);
+  EXPECT_EQ(other.addresses()[0], table.addresses()[0]) << "a whole page is shared";
+  EXPECT_NE(other.addresses()[1], table.addresses()[1]);
+  EXPECT_EQ(other.addresses()[1][3], std::byte{35});
+}
+
+TEST(KvCache, a_page_is_findable_while_its_maker_still_runs) {
+  PlainMemory memory;
+  KvCache cache(memory, 16 * 64, 64);
+  PageTable maker;
+  ASSERT_EQ(cache.open(maker, kRoot, counting(70), 70), 0u);
+  cache.seal(maker, kRoot, counting(63));
+  EXPECT_EQ(cache.counts().sealed, 1u);
+  PageTable other;
+  EXPECT_EQ(cache.open(other, kRoot, counting(70), 70), 32u);
+  EXPECT_EQ(other.addresses()[0], maker.addresses()[0]);
+}
+
+TEST(KvCache, two_that_computed_the_same_page_end_with_one) {
+  PlainMemory memory;
+  KvCache cache(memory, 16 * 64, 64);
+  PageTable first, second;
+  ASSERT_EQ(cache.open(first, kRoot, counting(40), 40), 0u);
+  ASSERT_EQ(cache.open(second, kRoot, counting(40), 40), 0u);
+  cache.seal(first, kRoot, counting(40));
+  cache.seal(second, kRoot, counting(40));
+  EXPECT_EQ(first.addresses()[0], second.addresses()[0]);
+  EXPECT_EQ(cache.counts().sealed, 1u);
+  EXPECT_EQ(cache.counts().leased, 2u);
+}
+
+TEST(KvCache, what_nobody_uses_makes_room_and_what_is_used_stays) {
+  PlainMemory memory;
+  KvCache cache(memory, 4 * 64, 64);
+  run_sequence(cache, counting(64));
+  run_sequence(cache, counting(64, 1000));
+  EXPECT_EQ(cache.counts().cached, 4u);
+  PageTable table;
+  ASSERT_EQ(cache.open(table, kRoot, counting(64), 64), 64u);
+  EXPECT_TRUE(cache.grow(table, 128));
+  EXPECT_EQ(cache.counts().cached, 0u);
+  EXPECT_EQ(cache.n_evictions(), 2u);
+  EXPECT_FALSE(cache.grow(table, 129));
+  EXPECT_EQ(table.n_pages(), 4u);
+}
+
+TEST(KvCache, a_table_that_cannot_be_opened_takes_nothing) {
+  PlainMemory memory;
+  KvCache cache(memory, 4 * 64, 64);
+  run_sequence(cache, counting(64));
+  PageTable holder;
+  ASSERT_TRUE(cache.grow(holder, 64));
+  PageTable table;
+  EXPECT_EQ(cache.open(table, kRoot, counting(64), 160), std::nullopt);
+  EXPECT_EQ(table.n_pages(), 0u);
+  EXPECT_EQ(cache.counts().cached, 2u);
+}
+
+TEST(KvCache, random_conversations_leave_no_page_behind) {
+  PlainMemory memory;
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    std::mt19937 random(seed);
+    KvCache cache(memory, 24 * 64, 64);
+    struct Live {
+      PageTable table;
+      std::vector<TokenId> tokens;
+      uint32_t n_cached;
+    };
+    std::vector<Live> live;
+    for (int step = 0; step < 3000; ++step) {
+      const uint32_t dice = random() % 8;
+      if (dice < 2 && live.size() < 6) {
+        auto tokens = counting(1 + random() % 150, 1000 * (random() % 3));
+        Live next{.table = {}, .tokens = tokens, .n_cached = 0};
+        const auto found = cache.open(next.table, kRoot, tokens, tokens.size());
+        if (!found) continue;
+        ASSERT_LE(*found, tokens.size());
+        next.n_cached = *found;
+        live.push_back(std::move(next));
+      } else if (dice < 6 && !live.empty()) {
+        Live& l = live[random() % live.size()];
+        l.n_cached =
+            std::min<uint32_t>(l.n_cached + random() % 40, static_cast<uint32_t>(l.tokens.size()));
+        cache.seal(l.table, kRoot, std::span(l.tokens).first(l.n_cached));
+        if (l.n_cached < l.tokens.size() || !cache.grow(l.table, l.tokens.size() + 1)) continue;
+        l.tokens.push_back(random() % 4);
+      } else if (!live.empty()) {
+        const size_t i = random() % live.size();
+        cache.close(live[i].table, kRoot, std::span(live[i].tokens).first(live[i].n_cached));
+        live.erase(live.begin() + static_cast<ptrdiff_t>(i));
+      }
+      ASSERT_EQ(cache.counts().total(), 24u);
+    }
+    for (Live& l : live) cache.close(l.table, kRoot, std::span(l.tokens).first(l.n_cached));
+    EXPECT_EQ(cache.counts().leased + cache.counts().sealed, 0u);
+    PageTable all;
+    EXPECT_TRUE(cache.grow(all, 24 * kPageTokens)) << "some page can never be given up";
+  }
 }
 
 }  // namespace

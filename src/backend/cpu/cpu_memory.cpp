@@ -51,6 +51,10 @@ void CpuMemory::copy_out(std::span<std::byte> host, const std::byte* source) {
   if (!host.empty()) std::memcpy(host.data(), source, host.size());
 }
 
+void CpuMemory::copy(std::byte* destination, const std::byte* source, size_t bytes) {
+  if (bytes > 0) std::memcpy(destination, source, bytes);
+}
+
 void CpuMemory::clear(std::byte* destination, size_t bytes) {
   if (bytes > 0) std::memset(destination, 0, bytes);
 }

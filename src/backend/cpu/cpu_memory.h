@@ -11,6 +11,7 @@ class CpuMemory final : public Memory {
   Buffer allocate(size_t bytes) override;
   void copy_in(std::byte* destination, std::span<const std::byte> host) override;
   void copy_out(std::span<std::byte> host, const std::byte* source) override;
+  void copy(std::byte* destination, const std::byte* source, size_t bytes) override;
   void clear(std::byte* destination, size_t bytes) override;
 
  private:

@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "support/tiny_engine.h"
+
+namespace kvik {
+namespace {
+
+// Prefixes of one sequence of tokens that agree with it in all but what follows.
+std::vector<TokenId> with_other_end(std::vector<TokenId> tokens, uint32_t n_kept) {
+  for (size_t i = n_kept; i < tokens.size(); ++i) tokens[i] = (tokens[i] + 1) % 256;
+  return tokens;
+}
+
+// The logits behind the last token, of a run that may use what earlier ones left.
+std::vector<float> last_logits(EngineRig& rig, const std::vector<TokenId>& prompt,
+                               Request::Cache cache, uint32_t& cached_tokens) {
+  Request request = greedy_request(prompt, 3);
+  request.logits = Request::Logits::kLast;
+  request.cache = cache;
+  const auto sink = rig.run(std::move(request));
+  cached_tokens = sink->usage().cached_tokens;
+  return sink->logits().front().second;
+}
+
+TEST(Prefix, is_found_to_the_token_and_gives_the_same_bits_for_every_remainder_by_the_page) {
+  for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+    const auto tokens = some_tokens(100);
+    for (const uint32_t n_kept : {1u, 31u, 32u, 33u, 63u, 64u, 65u, 99u}) {
+      EngineRig rig({.kv_type = type});
+      uint32_t cached = 0;
+      last_logits(rig, tokens, Request::Cache::kUse, cached);
+      EXPECT_EQ(cached, 0u);
+      const auto prompt = with_other_end(tokens, n_kept);
+      const auto warm = last_logits(rig, prompt, Request::Cache::kUse, cached);
+      EXPECT_EQ(cached, n_kept);
+      const auto cold = last_logits(rig, prompt, Request::Cache::kOff, cached);
+      EXPECT_EQ(cached, 0u);
+      EXPECT_EQ(warm, cold) << n_kept;
+    }
+  }
+}
+
+TEST(Prefix, every_turn_of_a_conversation_computes_only_what_is_new) {
+  EngineRig rig;
+  std::vector<TokenId> conversation = some_tokens(45);
+  uint32_t n_computed_before = 0;
+  for (uint32_t turn = 0; turn < 8; ++turn) {
+    const auto sink = rig.run(greedy_request(conversation, 7));
+    // The last token of an answer was never fed, so it has no K and V yet.
+    EXPECT_EQ(sink->usage().cached_tokens, n_computed_before) << "turn " << turn;
+    const auto answer = sink->tokens();
+    conversation.insert(conversation.end(), answer.begin(), answer.end());
+    n_computed_before = static_cast<uint32_t>(conversation.size()) - 1;
+    const auto question = some_tokens(5 + turn);
+    conversation.insert(conversation.end(), question.begin(), question.end());
+  }
+}
+
+TEST(Prefix, the_same_prompt_again_computes_its_last_token_alone) {
+  EngineRig rig;
+  const auto first = rig.run(greedy_request(some_tokens(64), 5));
+  const auto again = rig.run(greedy_request(some_tokens(64), 5));
+  EXPECT_EQ(again->usage().cached_tokens, 63u);
+  EXPECT_EQ(again->tokens(), first->tokens());
+}
+
+TEST(Prefix, requests_of_different_salts_share_nothing) {
+  EngineRig rig;
+  Request request = greedy_request(some_tokens(64), 2);
+  request.cache_salt = "one tenant";
+  rig.run(request);
+  EXPECT_EQ(rig.run(request)->usage().cached_tokens, 63u);
+  request.cache_salt = "another";
+  EXPECT_EQ(rig.run(request)->usage().cached_tokens, 0u);
+  request.cache_salt = "";
+  EXPECT_EQ(rig.run(request)->usage().cached_tokens, 0u);
+}
+
+TEST(Prefix, a_request_for_all_logits_computes_all_tokens_and_says_so) {
+  EngineRig rig;
+  rig.run(greedy_request(some_tokens(64), 2));
+  Request request = greedy_request(some_tokens(64), 2);
+  request.logits = Request::Logits::kAll;
+  const auto sink = rig.run(request);
+  EXPECT_EQ(sink->usage().cached_tokens, 0u);
+  EXPECT_EQ(sink->logits().size(), 65u);
+}
+
+TEST(Prefix, a_cancelled_prompt_leaves_what_it_computed) {
+  EngineRig rig({.max_step_tokens = 10});
+  rig.submit(greedy_request(some_tokens(60), 5));
+  for (int i = 0; i < 4; ++i) rig.engine().step();
+  rig.engine().cancel(rig.last_id());
+  EXPECT_EQ(rig.run(greedy_request(some_tokens(60), 5))->usage().cached_tokens, 40u);
+}
+
+TEST(Prefix, without_the_cache_nothing_is_left_behind) {
+  EngineRig rig;
+  Request request = greedy_request(some_tokens(64), 4);
+  request.cache = Request::Cache::kOff;
+  rig.run(request);
+  EXPECT_EQ(rig.pages().cached, 0u);
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,204 @@
+#include "kv/prefix_index.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "tensor/kv_type.h"
+
+namespace kvik {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+// n tokens that begin with `first` and count up.
+Tokens counting(uint32_t n, TokenId first) {
+  Tokens tokens;
+  for (uint32_t i = 0; i < n; ++i) tokens.push_back(first + i);
+  return tokens;
+}
+
+Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const PageKey kRoot = root_key("test", "");
+
+bool always(PageId) { return true; }
+
+TEST(PrefixIndex, an_empty_one_finds_nothing) {
+  const PrefixIndex index;
+  const auto match = index.find(kRoot, counting(100, 0));
+  EXPECT_TRUE(match.whole.empty());
+  EXPECT_FALSE(match.head.has_value());
+}
+
+TEST(PrefixIndex, finds_whole_pages_and_then_the_head_of_one) {
+  PrefixIndex index;
+  const Tokens first = counting(kPageTokens, 0);
+  const Tokens second = counting(kPageTokens, 100);
+  index.insert(kRoot, first, PageId{7});
+  index.insert(child_key(kRoot, first), second, PageId{3});
+  const auto all = index.find(kRoot, first + second + counting(5, 900));
+  EXPECT_EQ(all.whole, (std::vector{PageId{7}, PageId{3}}));
+  EXPECT_FALSE(all.head.has_value());
+
+  const auto part = index.find(kRoot, first + counting(10, 100) + counting(50, 900));
+  EXPECT_EQ(part.whole, std::vector{PageId{7}});
+  EXPECT_EQ(part.head, PageId{3});
+  EXPECT_EQ(part.n_head, 10u);
+}
+
+TEST(PrefixIndex, the_child_with_the_longest_match_serves) {
+  PrefixIndex index;
+  index.insert(kRoot, counting(4, 0) + counting(28, 500), PageId{1});
+  index.insert(kRoot, counting(20, 0) + counting(12, 600), PageId{2});
+  index.insert(kRoot, counting(9, 0) + counting(3, 700), PageId{3});
+  const auto match = index.find(kRoot, counting(31, 0));
+  EXPECT_EQ(match.head, PageId{2});
+  EXPECT_EQ(match.n_head, 20u);
+}
+
+TEST(PrefixIndex, pages_of_another_root_are_never_found) {
+  PrefixIndex index;
+  index.insert(kRoot, counting(kPageTokens, 0), PageId{1});
+  const auto match = index.find(root_key("test", "salt"), counting(64, 0));
+  EXPECT_TRUE(match.whole.empty());
+  EXPECT_FALSE(match.head.has_value());
+}
+
+TEST(PrefixIndex, what_is_known_already_is_not_inserted_again) {
+  PrefixIndex index;
+  const Tokens tokens = counting(kPageTokens, 0);
+  EXPECT_EQ(index.insert(kRoot, tokens, PageId{1}).outcome, PrefixIndex::Outcome::kNew);
+  const auto again = index.insert(kRoot, tokens, PageId{2});
+  EXPECT_EQ(again.outcome, PrefixIndex::Outcome::kKnown);
+  EXPECT_EQ(again.page, PageId{1});
+  const auto head = index.insert(kRoot, counting(9, 0), PageId{3});
+  EXPECT_EQ(head.outcome, PrefixIndex::Outcome::kKnown);
+  EXPECT_EQ(index.n_pages(), 1u);
+}
+
+TEST(PrefixIndex, gives_up_leaves_before_the_pages_above_them) {
+  PrefixIndex index;
+  const Tokens first = counting(kPageTokens, 0);
+  index.insert(kRoot, first, PageId{1});
+  index.insert(child_key(kRoot, first), counting(kPageTokens, 50), PageId{2});
+  EXPECT_EQ(index.victim(always), PageId{2});
+  index.erase(PageId{2});
+  EXPECT_EQ(index.victim(always), PageId{1});
+}
+
+TEST(PrefixIndex, gives_up_the_leaf_that_was_used_longest_ago) {
+  PrefixIndex index;
+  for (uint32_t i = 0; i < 3; ++i) index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
+  for (const uint32_t i : {1u, 0u, 2u}) index.touch(PageId{i});
+  EXPECT_EQ(index.victim(always), PageId{1});
+}
+
+TEST(PrefixIndex, a_page_found_twice_outlives_any_number_found_once) {
+  PrefixIndex index;
+  index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
+  index.touch(PageId{0});
+  for (uint32_t i = 1; i < 50; ++i) index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
+  for (uint32_t i = 1; i < 50; ++i) {
+    const auto victim = index.victim(always);
+    ASSERT_TRUE(victim.has_value());
+    EXPECT_NE(*victim, PageId{0});
+    index.erase(*victim);
+  }
+  EXPECT_EQ(index.victim(always), PageId{0});
+}
+
+TEST(PrefixIndex, passes_over_pages_that_may_not_go) {
+  PrefixIndex index;
+  index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
+  index.insert(kRoot, counting(kPageTokens, 100), PageId{1});
+  EXPECT_EQ(index.victim([](PageId id) { return id != PageId{0}; }), PageId{1});
+  EXPECT_EQ(index.victim([](PageId) { return false; }), std::nullopt);
+}
+
+// The index as one would explain it: each page with all tokens from the beginning to its end.
+struct PlainIndex {
+  std::map<PageId, Tokens> pages;
+
+  // The most tokens of `tokens` that whole pages, and then the head of one more, cover.
+  uint32_t longest(const Tokens& tokens) const {
+    uint32_t n_whole = 0;
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (const auto& [id, held] : pages) {
+        if (held.size() != n_whole + kPageTokens || held.size() > tokens.size()) continue;
+        if (!std::equal(held.begin(), held.end(), tokens.begin())) continue;
+        n_whole += kPageTokens;
+        grew = true;
+        break;
+      }
+    }
+    uint32_t best = n_whole;
+    for (const auto& [id, held] : pages) {
+      if (held.size() <= n_whole || held.size() > n_whole + kPageTokens) continue;
+      const auto [end, ignored] = std::ranges::mismatch(held, tokens);
+      const auto n = static_cast<uint32_t>(end - held.begin());
+      if (n >= n_whole) best = std::max(best, n);
+    }
+    return best;
+  }
+
+  bool is_leaf(PageId id) const {
+    const Tokens& own = pages.at(id);
+    return std::ranges::none_of(pages, [&](const auto& other) {
+      return other.second.size() > own.size() && own.size() % kPageTokens == 0 &&
+             other.second.size() <= own.size() + kPageTokens &&
+             std::equal(own.begin(), own.end(), other.second.begin());
+    });
+  }
+};
+
+TEST(PrefixIndex, random_operations_agree_with_a_plain_model_at_every_step) {
+  for (uint32_t seed = 0; seed < 15; ++seed) {
+    std::mt19937 random(seed);
+    PrefixIndex index;
+    PlainIndex plain;
+    uint32_t next_page = 0;
+    // Few different tokens, so that prefixes are often shared and often not quite.
+    const auto random_tokens = [&] {
+      Tokens tokens;
+      const uint32_t n = 1 + random() % 130;
+      while (tokens.size() < n) tokens.push_back(random() % 8 == 0 ? random() % 2 : 0);
+      return tokens;
+    };
+    for (int step = 0; step < 400; ++step) {
+      const Tokens tokens = random_tokens();
+      const auto match = index.find(kRoot, tokens);
+      const auto n_found = static_cast<uint32_t>(match.whole.size()) * kPageTokens + match.n_head;
+      ASSERT_EQ(n_found, plain.longest(tokens)) << "seed " << seed << " step " << step;
+      if (random() % 3 != 0) {  // a sequence of these tokens ended: its next page becomes known
+        const size_t begin = match.whole.size() * kPageTokens;
+        const size_t n = std::min<size_t>(kPageTokens, tokens.size() - begin);
+        if (n == 0) continue;
+        const PageId page{next_page++};
+        const auto own = std::span(tokens).subspan(begin, n);
+        const auto outcome = index.insert(match.last, own, page).outcome;
+        ASSERT_EQ(outcome == PrefixIndex::Outcome::kKnown, match.n_head == n);
+        if (outcome != PrefixIndex::Outcome::kNew) continue;
+        plain.pages[page] =
+            Tokens(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(begin + n));
+      } else if (const auto victim = index.victim(always)) {
+        ASSERT_TRUE(plain.is_leaf(*victim));
+        index.erase(*victim);
+        plain.pages.erase(*victim);
+      }
+      ASSERT_EQ(index.n_pages(), plain.pages.size());
+    }
+    while (const auto victim = index.victim(always)) index.erase(*victim);
+    EXPECT_EQ(index.n_pages(), 0u) << "a page can never be given up";
+  }
+}
+
+}  // namespace
+}  // namespace kvik
