@@ -66,10 +66,10 @@ class Oracle(unittest.TestCase):
             with self.subTest(preset=name, seed=seed):
                 self.assert_agrees(kvik.preset(name, "q4_0", seed), tokens_for(seed), 0.08, kv_type="f32")
 
-    def test_bf16_pages_stay_close_to_f32_pages(self):
-        for name in LLAMAS:
-            with self.subTest(preset=name):
-                self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), 0.02, kv_type="bf16")
+    def test_compact_pages_stay_close(self):
+        for name, (kv_type, share) in itertools.product(LLAMAS + FEATURES, (("bf16", 0.02), ("int8", 0.03))):
+            with self.subTest(preset=name, kv_type=kv_type):
+                self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), share, kv_type=kv_type)
 
     def test_a_tied_head_is_the_embedding(self):
         self.assert_agrees(kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for(1), 1e-3, kv_type="f32")
