@@ -78,23 +78,18 @@ struct KeyTile {
   const std::byte* ahead;
 };
 
-// Scores of M queries against N tiles, without the queries' scales. queries: [n_steps][M][4];
-// scores: row m at m · kScoreStride, tile n at 16 n.
-template <uint32_t M, uint32_t N>
-inline void score_int8_tile(const int8_t* queries, const int32_t* minus_128_levels,
-                            const KeyTile* tiles, uint32_t n_steps, float* scores) {
-  I32x16 sums[M][N];
-#pragma GCC unroll 16
-  for (uint32_t m = 0; m < M; ++m) {
-#pragma GCC unroll 4
-    for (uint32_t n = 0; n < N; ++n) sums[m][n] = begin_keys(minus_128_levels[m]);
-  }
-  for (size_t k = 0; k < n_steps; ++k) {
+// kSteps words of the queries' levels from `step` on. GCC 12 moves all sums to other registers and
+// back in each turn of a loop, so that a turn should be long.
+template <uint32_t kSteps, uint32_t M, uint32_t N>
+inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step,
+                     IntSums (&sums)[M][N]) {
+#pragma GCC unroll 8
+  for (size_t k = step; k < step + kSteps; ++k) {
     KeyBytes keys[N];
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
       keys[n] = load_keys(tiles[n].levels + 64 * k);
-      __builtin_prefetch(tiles[n].ahead + 64 * k);
+      __builtin_prefetch(tiles[n].ahead + 64 * k, 0, 2);
     }
 #pragma GCC unroll 16
     for (uint32_t m = 0; m < M; ++m) {
@@ -103,11 +98,28 @@ inline void score_int8_tile(const int8_t* queries, const int32_t* minus_128_leve
       for (uint32_t n = 0; n < N; ++n) sums[m][n] = dot_keys(sums[m][n], keys[n], q);
     }
   }
+}
+
+// Scores of M queries against N tiles, without the queries' scales. queries: [n_steps][M][4];
+// scores: row m at m · kScoreStride, tile n at 16 n.
+template <uint32_t M, uint32_t N>
+inline void score_int8_tile(const int8_t* queries, const int32_t* minus_128_levels,
+                            const KeyTile* tiles, uint32_t n_steps, float* scores) {
+  IntSums sums[M][N];
+#pragma GCC unroll 16
+  for (uint32_t m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+    for (uint32_t n = 0; n < N; ++n) sums[m][n] = begin_keys(minus_128_levels[m]);
+  }
+  uint32_t step = 0;
+  for (; step + 8 <= n_steps; step += 8) add_keys<8>(queries, tiles, step, sums);
+  for (; step < n_steps; ++step) add_keys<1>(queries, tiles, step, sums);
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
-      store(scores + m * kScoreStride + n * kLanes, mul(to_f32(sums[m][n]), load(tiles[n].scales)));
+      store(scores + m * kScoreStride + n * kLanes,
+            mul(to_f32(end_sums(sums[m][n])), load(tiles[n].scales)));
     }
   }
 }
@@ -154,11 +166,16 @@ inline void score_int8(const Block& block, Chunk chunk, Range split) {
 #include "backend/cpu/attention_int8_values.inl"
 
 inline void attend_int8_split(Block& block, Range split) {
+  const uint32_t first_page = split.begin / kPageTokens;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
-    if (common(block.seen_by_any(chunk), split).empty()) continue;
+    const Range seen = common(block.seen_by_any(chunk), split);
+    if (seen.empty()) continue;
+    const Range pages = {seen.begin / kPageTokens - first_page,
+                         (seen.end - 1) / kPageTokens + 1 - first_page};
+    float scale[kInt8TileRows];
     score_int8(block, chunk, split);
-    const ChunkWeights weights = weigh_int8_scores(block, chunk, split);
-    weigh_int8_values(block, chunk, split, weights);
+    weigh_int8_scores(block, chunk, split, pages, scale);
+    weigh_int8_values(block, chunk, split, pages, scale);
   }
 }

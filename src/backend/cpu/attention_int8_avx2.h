@@ -22,8 +22,10 @@ inline QueryWord query_word(const int8_t* p) {
   return {_mm256_set1_epi32(four)};
 }
 
-inline I32x16 zero_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
-inline I32x16 begin_keys(int32_t) { return zero_sums(); }
+using IntSums = I32x16;
+inline I32x16 end_sums(IntSums sums) { return sums; }
+inline IntSums zero_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+inline IntSums begin_keys(int32_t) { return zero_sums(); }
 
 // VPMADDUBSW sums pairs in 16 bits: |k| ≤ 128 unsigned times q with k's sign, |q| ≤ 127, is at most
 // 32512 a pair.
@@ -31,25 +33,25 @@ inline __m256i add_key_pairs(__m256i sum, __m256i k, __m256i q) {
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(k), _mm256_sign_epi8(q, k));
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
-inline I32x16 dot_keys(I32x16 sums, KeyBytes keys, QueryWord q) {
+inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
   return {add_key_pairs(sums.lo, keys.lo, q.levels), add_key_pairs(sums.hi, keys.hi, q.levels)};
 }
 
 // Words of 16 bits, in groups of tokens 0 2 1 3: V widens to even and to odd tokens.
 inline constexpr uint32_t kLevelPlanes = 1;
-inline constexpr int32_t kLastPlaneMost = 32767;
-inline constexpr uint32_t kLevelRowBytes = 512 * 2;
+inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
 
-inline void store_levels(uint8_t* row, uint32_t t, I32x16 levels) {
+inline void store_half(uint8_t* out, I32x16 levels) {
   const __m256i packed = _mm256_packs_epi32(levels.lo, levels.hi);
   const __m256i words = _mm256_permute4x64_epi64(packed, 0xd8);
   const __m256i swapped = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xd8), 0xd8);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(row + 2 * t), swapped);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), swapped);
 }
-inline bool any_above(I32x16 a, I32x16 b, int32_t limit) {
-  const __m256i most = _mm256_max_epi32(_mm256_max_epi32(a.lo, a.hi), _mm256_max_epi32(b.lo, b.hi));
-  return _mm256_movemask_epi8(_mm256_cmpgt_epi32(most, _mm256_set1_epi32(limit))) != 0;
+inline void store_levels(uint8_t* row, uint32_t t, I32x16 first_half, I32x16 second_half) {
+  store_half(row + 2 * t, first_half);
+  store_half(row + 2 * t + 32, second_half);
 }
+inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
 struct ValueBytes {
   __m256i even_lo, odd_lo, even_hi, odd_hi;
@@ -65,14 +67,14 @@ struct LevelWord {
   __m256i even, odd;
 };
 template <uint32_t kPlane>
-inline LevelWord level_word(const uint8_t* row, uint32_t t) {
+inline LevelWord level_word(const uint8_t* row, uint32_t t, uint32_t group) {
   int32_t pair[2];
-  __builtin_memcpy(pair, row + 2 * t, sizeof(pair));
+  __builtin_memcpy(pair, row + 2 * (t + 4 * group), sizeof(pair));
   return {_mm256_set1_epi32(pair[0]), _mm256_set1_epi32(pair[1])};
 }
 
-inline I32x16 next_plane(I32x16 sums) { return sums; }
-inline I32x16 dot_values(I32x16 sums, const ValueBytes& v, LevelWord w) {
+inline IntSums next_plane(IntSums sums) { return sums; }
+inline IntSums dot_values(IntSums sums, const ValueBytes& v, LevelWord w) {
   sums.lo = _mm256_add_epi32(sums.lo, _mm256_madd_epi16(v.even_lo, w.even));
   sums.hi = _mm256_add_epi32(sums.hi, _mm256_madd_epi16(v.even_hi, w.even));
   sums.lo = _mm256_add_epi32(sums.lo, _mm256_madd_epi16(v.odd_lo, w.odd));

@@ -15,29 +15,38 @@ inline QueryWord query_word(const int8_t* p) {
   return _mm512_set1_epi32(four);
 }
 
-inline I32x16 zero_sums() { return {_mm512_setzero_si512()}; }
-inline I32x16 begin_keys(int32_t minus_128_levels) { return {_mm512_set1_epi32(minus_128_levels)}; }
-inline I32x16 dot_keys(I32x16 sums, KeyBytes keys, QueryWord q) {
-  return {_mm512_dpbusd_epi32(sums.v, keys, q)};
+// Not I32x16: GCC 12 keeps an array of those in memory.
+using IntSums = __m512i;
+inline IntSums zero_sums() { return _mm512_setzero_si512(); }
+inline I32x16 end_sums(IntSums sums) { return {sums}; }
+inline IntSums begin_keys(int32_t minus_128_levels) { return _mm512_set1_epi32(minus_128_levels); }
+inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
+  return _mm512_dpbusd_epi32(sums, keys, q);
 }
 
 // Two planes of unsigned bytes, the high ones first, against the signed V. Widening V to 16 bits
 // for VPDPWSSD would take as many products, but never fewer: a high plane that is zero costs
 // nothing.
 inline constexpr uint32_t kLevelPlanes = 2;
-inline constexpr int32_t kLastPlaneMost = 255;
 inline constexpr uint32_t kLevelPlaneBytes = 512;
-inline constexpr uint32_t kLevelRowBytes = 2 * kLevelPlaneBytes;
+inline constexpr uint32_t kLevelStride = 2 * kLevelPlaneBytes + 64;
 
-inline void store_levels(uint8_t* row, uint32_t t, I32x16 levels) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(row + kLevelPlaneBytes + t),
-                   _mm512_cvtepi32_epi8(levels.v));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(row + t),
-                   _mm512_cvtepi32_epi8(_mm512_srli_epi32(levels.v, 8)));
+// Packed to words, groups of four tokens of the two halves take turns: 0 4 1 5 2 6 3 7.
+inline void store_levels(uint8_t* row, uint32_t t, I32x16 first_half, I32x16 second_half) {
+  const __m512i words = _mm512_packus_epi32(first_half.v, second_half.v);
+  const __m512i high = _mm512_srli_epi16(words, 8);
+  auto* out = reinterpret_cast<__m256i*>(row + t);
+  _mm256_storeu_si256(out, _mm512_cvtepi16_epi8(high));
+  _mm256_storeu_si256(out + kLevelPlaneBytes / sizeof(__m256i), _mm512_cvtepi16_epi8(words));
 }
-inline bool any_above(I32x16 a, I32x16 b, int32_t limit) {
-  const __m512i most = _mm512_max_epi32(a.v, b.v);
-  return _mm512_cmpgt_epi32_mask(most, _mm512_set1_epi32(limit)) != 0;
+inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
+  __m256i all = _mm256_setzero_si256();
+  for (uint32_t m = 0; m < n_rows; ++m) {
+    all = _mm256_or_si256(
+        all,
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + size_t{m} * kLevelStride + t)));
+  }
+  return _mm256_testz_si256(all, all) == 0;
 }
 
 using ValueBytes = __m512i;
@@ -45,15 +54,16 @@ inline ValueBytes load_values(const int8_t* p) { return _mm512_loadu_si512(p); }
 
 using LevelWord = __m512i;
 template <uint32_t kPlane>
-inline LevelWord level_word(const uint8_t* row, uint32_t t) {
+inline LevelWord level_word(const uint8_t* row, uint32_t t, uint32_t group) {
+  const uint32_t place = group < 4 ? 2 * group : 2 * (group - 4) + 1;
   int32_t four;
-  __builtin_memcpy(&four, row + kPlane * kLevelPlaneBytes + t, sizeof(four));
+  __builtin_memcpy(&four, row + kPlane * kLevelPlaneBytes + t + 4 * place, sizeof(four));
   return _mm512_set1_epi32(four);
 }
 
-inline I32x16 next_plane(I32x16 sums) { return {_mm512_slli_epi32(sums.v, 8)}; }
-inline I32x16 dot_values(I32x16 sums, ValueBytes values, LevelWord word) {
-  return {_mm512_dpbusd_epi32(sums.v, word, values)};
+inline IntSums next_plane(IntSums sums) { return _mm512_slli_epi32(sums, 8); }
+inline IntSums dot_values(IntSums sums, ValueBytes values, LevelWord word) {
+  return _mm512_dpbusd_epi32(sums, word, values);
 }
 
 }  // namespace kvik::cpu::avx512

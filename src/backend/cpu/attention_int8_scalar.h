@@ -22,39 +22,41 @@ struct QueryWord {
 };
 inline QueryWord query_word(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
 
+using IntSums = I32x16;
+inline I32x16 end_sums(IntSums sums) { return sums; }
+
 // Each lane's sum of (byte − 128) · level over all dimensions: begins with −128 · Σ level.
-inline I32x16 begin_keys(int32_t minus_128_levels) {
-  I32x16 sums;
+inline IntSums begin_keys(int32_t minus_128_levels) {
+  IntSums sums;
   for (uint32_t i = 0; i < kLanes; ++i) sums.lane[i] = minus_128_levels;
   return sums;
 }
-inline I32x16 dot_keys(I32x16 sums, const KeyBytes& keys, QueryWord q) {
+inline IntSums dot_keys(IntSums sums, const KeyBytes& keys, QueryWord q) {
   for (uint32_t i = 0; i < kLanes; ++i) {
     for (uint32_t j = 0; j < 4; ++j) sums.lane[i] += keys.byte[i][j] * q.level[j];
   }
   return sums;
 }
 
-// Levels of weights, 0 … 32767, of the kSplitTokens tokens of one row, held as it suits the
+// Levels of weights, 0 … 32767, of the 512 tokens of one row of a split, held as it suits the
 // instruction set: in kLevelPlanes planes, whose sums follow each other as
 //   sums = 0; for each plane: { sums = next_plane(sums); for each word: sums = dot_values(…) }
-// Words that are all zero in a plane may be left out: with more than one plane, all but the last
-// are zero where no level is above kLastPlaneMost.
+// Rows lie kLevelStride bytes apart, which is no power of two: they would compete for the same sets
+// of the cache.
 inline constexpr uint32_t kLevelPlanes = 1;
-inline constexpr int32_t kLastPlaneMost = 32767;
-inline constexpr uint32_t kLevelRowBytes = 512 * 2;
+inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
 
-// Sixteen neighbouring levels from token t on.
-inline void store_levels(uint8_t* row, uint32_t t, I32x16 levels) {
-  int16_t words[kLanes];
-  for (uint32_t i = 0; i < kLanes; ++i) words[i] = static_cast<int16_t>(levels.lane[i]);
+// The levels of one page, that begins with token t of the split.
+inline void store_levels(uint8_t* row, uint32_t t, I32x16 first_half, I32x16 second_half) {
+  int16_t words[2 * kLanes];
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    words[i] = static_cast<int16_t>(first_half.lane[i]);
+    words[kLanes + i] = static_cast<int16_t>(second_half.lane[i]);
+  }
   __builtin_memcpy(row + 2 * t, words, sizeof(words));
 }
-inline bool any_above(I32x16 a, I32x16 b, int32_t limit) {
-  bool any = false;
-  for (uint32_t i = 0; i < kLanes; ++i) any = any || a.lane[i] > limit || b.lane[i] > limit;
-  return any;
-}
+// Whether the first of two planes holds anything but zeros for a page, in any of n rows.
+inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
 // The V of four tokens in sixteen dimensions.
 struct ValueBytes {
@@ -65,18 +67,19 @@ inline ValueBytes load_values(const int8_t* p) {
   __builtin_memcpy(values.level, p, sizeof(values.level));
   return values;
 }
-struct LevelWord {  // of four tokens, for all lanes
+// Tokens 4 · group … of the page that begins with token t of the split, for all lanes.
+struct LevelWord {
   int16_t level[4];
 };
 template <uint32_t kPlane>
-inline LevelWord level_word(const uint8_t* row, uint32_t t) {
+inline LevelWord level_word(const uint8_t* row, uint32_t t, uint32_t group) {
   LevelWord word;
-  __builtin_memcpy(word.level, row + 2 * t, sizeof(word.level));
+  __builtin_memcpy(word.level, row + 2 * (t + 4 * group), sizeof(word.level));
   return word;
 }
-inline I32x16 zero_sums() { return begin_keys(0); }
-inline I32x16 next_plane(I32x16 sums) { return sums; }
-inline I32x16 dot_values(I32x16 sums, const ValueBytes& values, LevelWord word) {
+inline IntSums zero_sums() { return begin_keys(0); }
+inline IntSums next_plane(IntSums sums) { return sums; }
+inline IntSums dot_values(IntSums sums, const ValueBytes& values, LevelWord word) {
   for (uint32_t i = 0; i < kLanes; ++i) {
     for (uint32_t j = 0; j < 4; ++j) sums.lane[i] += values.level[i][j] * word.level[j];
   }

@@ -1,6 +1,6 @@
 // From the levels of weights and V to sums, for int8 pages. Part of attention_int8.inl.
 
-// V of a page in use, and what will be read later, of the same shape.
+// V of a page, and what will be read later, of the same shape.
 struct ValuePage {
   const int8_t* levels;
   const std::byte* ahead;
@@ -15,21 +15,23 @@ struct ValuePages {
 // One plane of the levels: adds the V of `list` in N blocks of 16 dimensions to the sums of M rows.
 template <uint32_t kPlane, uint32_t M, uint32_t N>
 inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t first_block,
-                       I32x16 (&sums)[M][N]) {
+                       IntSums (&sums)[M][N]) {
   for (uint32_t i = 0; i < list.n; ++i) {
     const ValuePage& page = list.pages[i];
     const size_t offset = first_block * kValueBlockBytes;
-    for (uint32_t t = 0; t < kPageTokens; t += 4) {
+#pragma GCC unroll 8
+    for (uint32_t group = 0; group < kPageTokens / 4; ++group) {  // as in add_keys
       ValueBytes values[N];
 #pragma GCC unroll 4
       for (uint32_t n = 0; n < N; ++n) {
-        const size_t at = offset + n * kValueBlockBytes + t * kLanes;
+        const size_t at = offset + n * kValueBlockBytes + group * 64;
         values[n] = load_values(page.levels + at);
-        __builtin_prefetch(page.ahead + at);
+        __builtin_prefetch(page.ahead + at, 0, 2);
       }
 #pragma GCC unroll 16
       for (uint32_t m = 0; m < M; ++m) {
-        const LevelWord word = level_word<kPlane>(levels + m * kLevelStride, page.first_token + t);
+        const LevelWord word =
+            level_word<kPlane>(levels + m * kLevelStride, page.first_token, group);
 #pragma GCC unroll 4
         for (uint32_t n = 0; n < N; ++n) sums[m][n] = dot_values(sums[m][n], values[n], word);
       }
@@ -41,7 +43,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
 template <uint32_t M, uint32_t N>
 inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2], const float* scale,
                             uint32_t first_block, float* out, uint32_t out_stride) {
-  I32x16 sums[M][N];
+  IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
@@ -63,7 +65,7 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
       store(out + m * size_t{out_stride} + (first_block + n) * kLanes,
-            mul(to_f32(sums[m][n]), set1(scale[m])));
+            mul(to_f32(end_sums(sums[m][n])), set1(scale[m])));
     }
   }
 }
@@ -80,27 +82,30 @@ inline void weigh_int8_blocks(const uint8_t* levels, const ValuePages (&lists)[2
   for (; i < n_blocks; ++i) weigh_int8_tile<M, 1>(levels, lists, scale, i, out, out_stride);
 }
 
-// Sums of the split for all pairs of a chunk. While it reads V, it fetches the K of the next split.
-inline void weigh_int8_values(const Block& block, Chunk chunk, Range split,
-                              const ChunkWeights& weights) {
+// Sums of the split for all pairs of a chunk, from their levels and the V of pages [begin, end) of
+// the split. While it reads V, it fetches the K of the next split.
+inline void weigh_int8_values(const Block& block, Chunk chunk, Range split, Range pages,
+                              const float (&scale)[kInt8TileRows]) {
   const AttendTask& task = block.task;
+  const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);
   const size_t k_bytes = task.layout.k_bytes();
   const uint32_t first_page = split.begin / kPageTokens;
   const uint32_t n_pages = (block.visible[block.n_pairs - 1].end - 1) / kPageTokens + 1;
   ValuePages lists[2];
-  for (uint32_t page = weights.pages.begin; page < weights.pages.end; ++page) {
+  for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const std::byte* keys = task.pages[first_page + page] + task.block_offset;
     const uint32_t next = first_page + page + kSplitPages;
     const ValuePage values = {
         .levels = reinterpret_cast<const int8_t*>(keys + k_bytes),
         .ahead = next < n_pages ? task.pages[next] + task.block_offset : keys + k_bytes,
         .first_token = page * kPageTokens};
-    if (weights.used.high >> page & 1u) lists[0].pages[lists[0].n++] = values;
-    if (weights.used.any >> page & 1u) lists[1].pages[lists[1].n++] = values;
+    if (uses_first_plane(levels, chunk.size(), page * kPageTokens)) {
+      lists[0].pages[lists[0].n++] = values;
+    }
+    lists[1].pages[lists[1].n++] = values;
   }
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
-    weigh_int8_blocks<m.value>(reinterpret_cast<const uint8_t*>(block.spare), lists, weights.scale,
-                               block.n_dim_blocks,
+    weigh_int8_blocks<m.value>(levels, lists, scale, block.n_dim_blocks,
                                block.split.sums + size_t{chunk.begin} * block.padded_dim());
   });
 }

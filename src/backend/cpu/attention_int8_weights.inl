@@ -1,7 +1,6 @@
 // From scores to weights and their levels, for int8 pages. Part of attention_int8.inl.
 
 constexpr uint32_t kSplitPages = kSplitTokens / kPageTokens;
-constexpr uint32_t kLevelStride = kLevelRowBytes + 64;  // as kScoreStride
 constexpr size_t kInt8LevelFloats = size_t{kInt8TileRows} * kLevelStride / sizeof(float);
 
 // 2^x for −100 ≤ x ≤ 0, to 6e-6, which is less than what the levels of weights keep.
@@ -16,37 +15,45 @@ inline F32x16 power_of_2(F32x16 x) {
   return mul(exponent_from_low_bits(rounded), q);
 }
 
-// One row of scores, and what part of the split it sees.
+// One row of scores, and what part of the split it sees: tokens from the split's begin on.
 struct ScoreRow {
   float* scores;
-  Range seen;   // tokens from the split's begin on
-  Range pages;  // of the chunk, likewise
+  Range seen;
 
-  uint32_t first_tile() const { return seen.begin / kLanes * kLanes; }
-  bool is_cut(uint32_t t) const { return t < seen.begin || t + kLanes > seen.end; }
-  // The lanes of the tile at t that are seen, the others from `other`.
-  F32x16 only_seen(uint32_t t, F32x16 v, F32x16 other) const {
-    return select_range(greater(t, seen.begin) - t, lesser(t + kLanes, seen.end) - t, v, other);
+  // function(t, cut) for each tile of sixteen that is seen. cut(v, other) has v in its lanes that
+  // are seen and `other` in the rest; of all tiles but the first and the last that is v.
+  template <class Function>
+  void for_tiles(Function function) const {
+    const auto whole = [](F32x16 v, F32x16) { return v; };
+    const auto at_an_end = [&](uint32_t t) {
+      function(t, [&](F32x16 v, F32x16 other) {
+        return select_range(greater(t, seen.begin) - t, lesser(t + kLanes, seen.end) - t, v, other);
+      });
+    };
+    const uint32_t first = seen.begin / kLanes * kLanes;
+    const uint32_t last = (seen.end - 1) / kLanes * kLanes;
+    at_an_end(first);
+    for (uint32_t t = first + kLanes; t < last; t += kLanes) function(t, whole);
+    if (last > first) at_an_end(last);
   }
 };
 
-// The most of the visible scores. With a cap the scores are made whole, and capped, on the way.
-inline float top_of_scores(const ScoreRow& row, float query_scale, float cap) {
+inline float top_of_scores(const ScoreRow& row) {
   const F32x16 unseen = set1(-__builtin_inff());
   F32x16 most = unseen;
-  F32x16 other = unseen;
-  for (uint32_t t = row.first_tile(); t < row.seen.end; t += kLanes) {
-    F32x16 s = load(row.scores + t);
-    if (cap != 0.0f) {
-      s = soft_capped(mul(s, set1(query_scale)), set1(cap));
-      store(row.scores + t, s);
-    }
-    if (row.is_cut(t)) s = row.only_seen(t, s, unseen);
-    const F32x16 newer = max(s, other);
+  F32x16 other = unseen;  // two chains, as a max takes longer than the rest of a step
+  row.for_tiles([&](uint32_t t, auto cut) {
+    const F32x16 newer = max(cut(load(row.scores + t), unseen), other);
     other = most;
     most = newer;
-  }
+  });
   return max_lanes(max(most, other));
+}
+
+inline void cap_scores(const ScoreRow& row, float query_scale, float cap) {
+  row.for_tiles([&](uint32_t t, auto) {
+    store(row.scores + t, soft_capped(mul(load(row.scores + t), set1(query_scale)), set1(cap)));
+  });
 }
 
 struct WeightSums {
@@ -57,53 +64,35 @@ struct WeightSums {
 
 // Scores become weights w: 2^((score − top) · factor), times V's scale. Never above V's scale.
 inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top,
-                                    const float* const* value_scales) {
+                                    const float* value_scales) {
   F32x16 total = zero();
   F32x16 weight = zero();
   F32x16 most = zero();
-  for (uint32_t t = row.first_tile(); t < row.seen.end; t += kLanes) {
+  row.for_tiles([&](uint32_t t, auto cut) {
     // The max also takes what is no number: an infinite score less an infinite one.
     const F32x16 below = mul(sub(load(row.scores + t), set1(top)), set1(factor));
-    const F32x16 x = max(below, set1(-100.0f));
-    F32x16 p = power_of_2(x);
-    F32x16 w = mul(p, load(value_scales[t / kPageTokens] + t % kPageTokens));
-    if (row.is_cut(t)) {
-      p = row.only_seen(t, p, zero());
-      w = row.only_seen(t, w, zero());
-    }
-    total = add(total, p);
+    const F32x16 p = power_of_2(max(below, set1(-100.0f)));
+    const F32x16 w = cut(mul(p, load(value_scales + t)), zero());
+    total = add(total, cut(p, zero()));
     weight = add(weight, w);
     most = max(most, w);
     store(row.scores + t, w);
-  }
+  });
   return {sum_lanes(total), sum_lanes(weight), max_lanes(most)};
 }
 
-// Pages of a split as bits.
-struct PagesUsed {
-  uint32_t any = 0;   // some level is not zero
-  uint32_t high = 0;  // some level is above kLastPlaneMost
-};
-
-inline PagesUsed store_row_levels(const ScoreRow& row, float inverse, uint8_t* levels) {
-  for (uint32_t t = row.pages.begin * kPageTokens; t < row.first_tile(); t += kLanes) {
-    store(row.scores + t, zero());
+// Levels of the row's weights in some pages; of what it does not see they are zero.
+inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, uint8_t* levels) {
+  const Range tiles = row.seen.empty() ? Range{pages.end * kTilesPerPage, 0} : tiles_of(row.seen);
+  for (uint32_t tile = pages.begin * kTilesPerPage; tile < pages.end * kTilesPerPage; ++tile) {
+    if (tile == tiles.begin) tile = tiles.end;
+    if (tile < pages.end * kTilesPerPage) store(row.scores + tile * kLanes, zero());
   }
-  for (uint32_t t = blocks_of_16(row.seen.end) * kLanes; t < row.pages.end * kPageTokens;
-       t += kLanes) {
-    store(row.scores + t, zero());
+  for (uint32_t t = pages.begin * kPageTokens; t < pages.end * kPageTokens; t += kPageTokens) {
+    const I32x16 first = round_to_i32(mul(load(row.scores + t), set1(inverse)));
+    const I32x16 second = round_to_i32(mul(load(row.scores + t + kLanes), set1(inverse)));
+    store_levels(levels, t, first, second);
   }
-  PagesUsed used;
-  for (uint32_t page = row.pages.begin; page < row.pages.end; ++page) {
-    const uint32_t t = page * kPageTokens;
-    const I32x16 a = round_to_i32(mul(load(row.scores + t), set1(inverse)));
-    const I32x16 b = round_to_i32(mul(load(row.scores + t + kLanes), set1(inverse)));
-    store_levels(levels, t, a);
-    store_levels(levels, t + kLanes, b);
-    if (any_above(a, b, 0)) used.any |= 1u << page;
-    if (any_above(a, b, kLastPlaneMost)) used.high |= 1u << page;
-  }
-  return used;
 }
 
 // Steps from zero to the most of n weights. What falls below half a step is lost: with 32767 steps
@@ -115,48 +104,49 @@ inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
   return are_alike && n >= 128 ? 255.0f : 32767.0f;
 }
 
-// What weigh_int8_values needs beside the levels: pages by use, and the scale of each row.
-struct ChunkWeights {
-  Range pages;  // of the split
-  PagesUsed used;
-  float scale[kInt8TileRows];
-};
+// V's scales of pages [begin, end) of the split, token after token.
+inline void gather_value_scales(const AttendTask& task, Range split, Range pages, float* out) {
+  const size_t at = task.block_offset + task.layout.head_bytes() - kPageTokens * sizeof(float);
+  const std::byte* const* table = task.pages + split.begin / kPageTokens;
+  for (uint32_t page = pages.begin; page < pages.end; ++page) {
+    __builtin_memcpy(out + page * kPageTokens, table[page] + at, kPageTokens * sizeof(float));
+  }
+}
 
-inline ChunkWeights weigh_int8_scores(const Block& block, Chunk chunk, Range split) {
-  const AttendTask& task = block.task;
-  const Range all = common(block.seen_by_any(chunk), split);
-  const uint32_t first_page = split.begin / kPageTokens;
-  ChunkWeights weights = {};
-  weights.pages = {all.begin / kPageTokens - first_page,
-                   (all.end - 1) / kPageTokens + 1 - first_page};
-  const size_t scales_at =
-      task.block_offset + task.layout.head_bytes() - kPageTokens * sizeof(float);
-  const float* value_scales[kSplitPages];
-  for (uint32_t page = weights.pages.begin; page < weights.pages.end; ++page) {
-    value_scales[page] = reinterpret_cast<const float*>(task.pages[first_page + page] + scales_at);
+// Turns a chunk's scores into levels in block.spare, of pages [begin, end) of the split; sets the
+// split's tops and totals. scale: of each row's levels. Row by row in each step: what ends a row is
+// a chain of short operations, that the next row's long ones fill.
+inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Range pages,
+                              float (&scale)[kInt8TileRows]) {
+  const float cap = block.task.soft_cap;
+  float value_scales[kSplitTokens];
+  gather_value_scales(block.task, split, pages, value_scales);
+  ScoreRow rows[kInt8TileRows];
+  float tops[kInt8TileRows];
+  Quantum quanta[kInt8TileRows];
+  for (uint32_t m = 0; m < chunk.size(); ++m) {
+    const Range seen = common(block.visible[chunk.begin + m], split);
+    rows[m] = {block.scores + m * kScoreStride, {0, 0}};
+    if (seen.empty()) continue;
+    rows[m].seen = {seen.begin - split.begin, seen.end - split.begin};
+    if (cap != 0.0f) cap_scores(rows[m], block.query_scale[chunk.begin + m], cap);
+    tops[m] = top_of_scores(rows[m]);
   }
-  for (uint32_t pair = chunk.begin; pair < chunk.end; ++pair) {
-    const uint32_t m = pair - chunk.begin;
-    const Range seen = common(block.visible[pair], split);
-    ScoreRow row = {block.scores + m * kScoreStride, {0, 0}, weights.pages};
-    float inverse = 0.0f;
-    if (!seen.empty()) {
-      row.seen = {seen.begin - split.begin, seen.end - split.begin};
-      const float query_scale = block.query_scale[pair];
-      const float most = top_of_scores(row, query_scale, task.soft_cap);
-      const float to_natural = task.soft_cap != 0.0f ? 1.0f : query_scale;
-      const float to_binary = to_natural * 0x1.715476p+0f;  // 1 / ln 2
-      const WeightSums sums = weights_of_scores(row, to_binary, most, value_scales);
-      const Quantum quantum = quantum_for(sums.most, steps_of_weights(sums, seen.end - seen.begin));
-      block.split.top[pair] = most * to_natural;
-      block.split.total[pair] = sums.total;
-      weights.scale[m] = quantum.scale;
-      inverse = quantum.inverse;
-    }
-    const PagesUsed used =
-        store_row_levels(row, inverse, reinterpret_cast<uint8_t*>(block.spare) + m * kLevelStride);
-    weights.used.any |= used.any;
-    weights.used.high |= used.high;
+  for (uint32_t m = 0; m < chunk.size(); ++m) {
+    quanta[m] = {0.0f, 0.0f};
+    if (rows[m].seen.empty()) continue;
+    const uint32_t pair = chunk.begin + m;
+    const float to_natural = cap != 0.0f ? 1.0f : block.query_scale[pair];
+    const float to_binary = to_natural * 0x1.715476p+0f;  // 1 / ln 2
+    const WeightSums sums = weights_of_scores(rows[m], to_binary, tops[m], value_scales);
+    block.split.top[pair] = tops[m] * to_natural;
+    block.split.total[pair] = sums.total;
+    quanta[m] =
+        quantum_for(sums.most, steps_of_weights(sums, rows[m].seen.end - rows[m].seen.begin));
   }
-  return weights;
+  auto* levels = reinterpret_cast<uint8_t*>(block.spare);
+  for (uint32_t m = 0; m < chunk.size(); ++m) {
+    store_row_levels(rows[m], pages, quanta[m].inverse, levels + m * kLevelStride);
+    scale[m] = quanta[m].scale;
+  }
 }
