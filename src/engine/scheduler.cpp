@@ -32,12 +32,17 @@ bool Scheduler::admit_next() {
     sequence.table.clear();
     return false;
   }
-  sequence.n_cached = *found;
-  if (sequence.n_generated() == 0) {
-    sequence.usage.cached_tokens = *found;
-    n_found_tokens_ += *found;
-  }
+  count_found(sequence, *found);
   return true;
+}
+
+// The first n_cached tokens have K and V: those that had none were found, not computed.
+void Scheduler::count_found(Sequence& sequence, uint32_t n_cached) {
+  if (sequence.n_generated() == 0) {
+    sequence.usage.cached_tokens += n_cached - sequence.n_cached;
+    n_found_tokens_ += n_cached - sequence.n_cached;
+  }
+  sequence.n_cached = n_cached;
 }
 
 // Ends its leases. What was computed stays findable.
@@ -63,10 +68,41 @@ void Scheduler::plan_prompts() {
     Sequence& sequence = *running_[i];
     if (sequence.is_decoding()) continue;
     if (!grow_or_preempt(sequence, sequence.n_tokens())) return;
+    adopt(sequence);
+    if (is_computed_by_an_older(sequence)) continue;
     const uint32_t n = std::min({sequence.n_pending(), tokens_left_, sequence.request.max_chunk});
     plan_.entries.push_back({&sequence, n});
     tokens_left_ -= n;
   }
+}
+
+// What others computed since the last step need not be computed here.
+void Scheduler::adopt(Sequence& sequence) {
+  const auto tokens = sequence.findable_tokens();
+  if (tokens.size() < sequence.n_cached) return;
+  const uint32_t n_known = kv_.adopt(sequence.table, sequence.root, tokens);
+  if (n_known > sequence.n_cached) count_found(sequence, n_known);
+}
+
+// Whether the sequence's next page is one that an older prompt computes too, with the same tokens
+// in all pages before.
+bool Scheduler::is_computed_by_an_older(const Sequence& sequence) const {
+  const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
+  const auto page_of = [&](std::span<const TokenId> tokens) {
+    const auto rest = tokens.subspan(std::min(begin, tokens.size()));
+    return rest.first(std::min<size_t>(kPageTokens, rest.size()));
+  };
+  const auto own = page_of(sequence.findable_tokens());
+  if (own.size() < kPageTokens) return false;
+  for (const auto& older : running_) {
+    if (older.get() == &sequence) return false;
+    if (!older->is_decoding() && older->uses_cache() && older->root == sequence.root &&
+        older->table.last_key() == sequence.table.last_key() &&
+        std::ranges::equal(page_of(older->tokens), own)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Makes room for n_tokens by preempting from the youngest on. False where `sequence` itself had to

@@ -19,6 +19,9 @@ struct SchedulerOptions {
 // Decides what each step computes. Decode first: every sequence that has its prompt computed gets
 // its next token; then prompts, in the order they came, fill the rest of the step's tokens.
 //
+// A page that an older sequence is about to compute is waited for, not computed a second time;
+// where the older one ends early, the next in line computes it.
+//
 // A sequence is admitted when pages for its whole prompt and one more are free. Where a running one
 // cannot grow, the youngest gives all its pages back and waits at the front of the queue; the
 // oldest always advances, so every sequence ends. Engine thread only.
@@ -45,6 +48,9 @@ class Scheduler {
   void admit();
   bool admit_next();
   void let_go(Sequence& sequence);
+  void count_found(Sequence& sequence, uint32_t n_cached);
+  void adopt(Sequence& sequence);
+  bool is_computed_by_an_older(const Sequence& sequence) const;
   void plan_decodes();
   void plan_prompts();
   bool grow_or_preempt(Sequence& sequence, uint32_t n_tokens);

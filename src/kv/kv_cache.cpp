@@ -38,6 +38,20 @@ std::optional<uint32_t> KvCache::open(PageTable& table, const PageKey& root,
   return n_whole * kPageTokens + match.n_head;
 }
 
+uint32_t KvCache::adopt(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
+  const uint32_t n_sealed = table.n_sealed();
+  if ((uint64_t{n_sealed} + 1) * kPageTokens > tokens.size()) return n_sealed * kPageTokens;
+  PageKey parent = table.last_key().value_or(root);
+  const auto match = index_.find(parent, tokens.subspan(size_t{n_sealed} * kPageTokens));
+  for (const PageId page : match.whole) {
+    table.replace(table.n_sealed(), pool_.lease(page), address(page));
+    parent = child_key(parent, index_.tokens_of(page));
+    table.mark_sealed(parent);
+    index_.touch(page);
+  }
+  return table.n_sealed() * kPageTokens;
+}
+
 bool KvCache::grow(PageTable& table, uint64_t n_tokens) {
   const uint64_t wanted = pages_for(n_tokens);
   if (wanted > table.n_pages() + uint64_t{n_available()}) return false;

@@ -31,6 +31,10 @@ class KvCache {
   std::optional<uint32_t> open(PageTable& table, const PageKey& root,
                                std::span<const TokenId> tokens, uint64_t n_tokens);
 
+  // Takes pages that others sealed meanwhile in the place of the table's own, as far as `tokens`
+  // fill whole pages that are known. Returns the tokens that the table's sealed pages hold then.
+  uint32_t adopt(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
+
   // Makes the table long enough for n_tokens with cleared pages, evicting what nobody uses. False,
   // and nothing taken, where that does not suffice.
   bool grow(PageTable& table, uint64_t n_tokens);

@@ -97,6 +97,38 @@ TEST(Prefix, a_cancelled_prompt_leaves_what_it_computed) {
   EXPECT_EQ(rig.run(greedy_request(some_tokens(60), 5))->usage().cached_tokens, 40u);
 }
 
+TEST(Prefix, prompts_that_arrive_together_compute_what_they_share_once) {
+  EngineRig rig({.max_step_tokens = 48});
+  const auto shared = some_tokens(96);
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  std::vector<std::vector<TokenId>> prompts;
+  for (uint32_t user = 0; user < 5; ++user) {
+    prompts.push_back(shared);
+    for (uint32_t i = 0; i < 10 + user; ++i) prompts.back().push_back((user * 31 + i) % 256);
+    sinks.push_back(rig.submit(greedy_request(prompts.back(), 6)));
+  }
+  rig.run();
+  EXPECT_EQ(sinks[0]->usage().cached_tokens, 0u);
+  for (size_t user = 1; user < 5; ++user) EXPECT_EQ(sinks[user]->usage().cached_tokens, 96u);
+  EXPECT_EQ(rig.engine().snapshot().prompt_tokens, 96u + 10 + 11 + 12 + 13 + 14);
+  for (size_t user = 0; user < 5; ++user) {
+    EngineRig alone;
+    EXPECT_EQ(sinks[user]->tokens(), alone.run(greedy_request(prompts[user], 6))->tokens());
+  }
+}
+
+TEST(Prefix, where_the_one_that_computes_ends_early_the_next_takes_over) {
+  EngineRig rig({.max_step_tokens = 32});
+  rig.submit(greedy_request(some_tokens(120), 4));
+  const RequestId first = rig.last_id();
+  const auto second = rig.submit(greedy_request(some_tokens(120), 4));
+  rig.engine().step();
+  rig.engine().cancel(first);
+  rig.run();
+  EXPECT_EQ(second->usage().cached_tokens, 32u);
+  EXPECT_EQ(second->tokens().size(), 4u);
+}
+
 TEST(Prefix, without_the_cache_nothing_is_left_behind) {
   EngineRig rig;
   Request request = greedy_request(some_tokens(64), 4);
