@@ -15,6 +15,9 @@ constexpr uint32_t kStripPanels = 2;
 // the weights pass by.
 constexpr size_t kRowBlockBytes = size_t{1} << 20;
 
+// Packed activations begin with this much, so that the walk through all of them meets one page.
+constexpr size_t kHugePage = size_t{2} << 20;
+
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
 void grow(Buffer& buffer, size_t bytes, Memory& memory) {
@@ -60,7 +63,7 @@ void Matmul::pack_activations(Rows x, ActivationFormat format) {
   const ActivationKernels& kernels = kernels_.activations[std::to_underlying(format)];
   Buffer& packed = activations_[std::to_underlying(format)];
   const size_t row_bytes = kernels.row_bytes(x.n_cols);
-  grow(packed, x.n_rows * row_bytes, memory_);
+  grow(packed, std::max(x.n_rows * row_bytes, kHugePage), memory_);
   pool_.run(ceil_div(x.n_rows, kernels.tile_rows), [&](size_t tile, uint32_t) {
     const uint32_t first = static_cast<uint32_t>(tile) * kernels.tile_rows;
     kernels.pack({.x = x.data + size_t{first} * x.stride,

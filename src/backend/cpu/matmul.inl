@@ -37,7 +37,7 @@ struct QuantTile {
   static constexpr uint32_t kUnitBytes = 2 * Scales::kBytes + Dot::kBlockBytes;
 
   template <uint32_t H, uint32_t R>
-  static void run(const Tile& t) {
+  [[gnu::noinline]] static void run(const Tile& t) {
     F32x16 sums[R][H];
     load_sums<H, R>(t, sums);
     const uint8_t* block = t.weights;
@@ -147,7 +147,7 @@ struct FloatTile {
   }
 
   template <uint32_t H, uint32_t R>
-  static void run(const Tile& t) {
+  [[gnu::noinline]] static void run(const Tile& t) {
     F32x16 sums[R][H];
     load_sums<H, R>(t, sums);
     const uint8_t* x = t.x;

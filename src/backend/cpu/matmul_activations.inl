@@ -65,18 +65,19 @@ inline void pack_block(const float* x, float scale, float inverse, const PackedB
 
 inline void pack_int8(const ActivationTile& t) {
   const uint32_t n_blocks = t.k / kActivationBlock;
-  for (uint32_t begin = 0; begin < n_blocks; begin += kLanes) {
-    const uint32_t n = n_blocks - begin < kLanes ? n_blocks - begin : kLanes;
-    for (uint32_t r = 0; r < t.n_rows; ++r) {
+  const size_t block_bytes = size_t{t.n_rows} * kInt8BlockBytes;
+  for (uint32_t r = 0; r < t.n_rows; ++r) {
+    for (uint32_t begin = 0; begin < n_blocks; begin += kLanes) {
+      const uint32_t n = n_blocks - begin < kLanes ? n_blocks - begin : kLanes;
       const float* x = t.x + r * t.stride + begin * kActivationBlock;
-      auto* out = reinterpret_cast<uint8_t*>(t.out) + size_t{begin} * t.n_rows * kInt8BlockBytes;
+      auto* out = reinterpret_cast<uint8_t*>(t.out) + begin * block_bytes;
       const BlockScales scales = scales_of_blocks(x, n);
       for (uint32_t b = 0; b < n; ++b) {
         pack_block(x + b * kActivationBlock, scales.scale[b], scales.inverse[b],
                    {.levels = reinterpret_cast<int8_t*>(out) + r * kActivationBlock,
                     .words = out + size_t{t.n_rows} * kActivationBlock + 4 * r,
                     .n = t.n_rows});
-        out += size_t{t.n_rows} * kInt8BlockBytes;
+        out += block_bytes;
       }
     }
   }

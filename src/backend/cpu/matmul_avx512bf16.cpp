@@ -34,7 +34,7 @@ struct Bf16Tile {
   static constexpr uint32_t kBytes = 2 * kHalfBytes;
 
   template <uint32_t H, uint32_t R>
-  static void run(const Tile& t) {
+  [[gnu::noinline]] static void run(const Tile& t) {
     __m512 sums[R][H];
     for (uint32_t r = 0; r < R; ++r) {
       for (uint32_t h = 0; h < H; ++h) {

@@ -55,15 +55,25 @@ inline void run_rows(const Tile& tile, uint32_t n_rows) {
   }
 }
 
-// Finished sums, [n_rows][n_halves · 16], to where they belong.
-inline void write_sums(const MultiplyTask& t, uint32_t n_halves, uint32_t first_column) {
+// Part of the k of a panel.
+struct Part {
+  uint32_t begin;         // unit of k
+  uint32_t n_units_of_k;  // in all
+  bool is_last;
+  const uint8_t* behind;  // packed weights that come next
+};
+
+// Finished sums of a tile of rows, [n_rows][n_halves · 16], to where they belong.
+inline void write_sums(const MultiplyTask& t, uint32_t first_column, uint32_t n_halves,
+                       uint32_t first_row, uint32_t n_rows) {
+  const float* sums = t.scratch + size_t{first_row} * n_halves * kLanes;
   for (uint32_t h = 0; h < n_halves; ++h) {
     const uint32_t column = first_column + h * kLanes;
     if (column >= t.n_columns) return;
     const uint32_t n = t.n_columns - column < kLanes ? t.n_columns - column : kLanes;
-    for (uint32_t r = 0; r < t.n_rows; ++r) {
-      const F32x16 sum = load(t.scratch + (size_t{r} * n_halves + h) * kLanes);
-      float* out = t.out + r * t.out_stride + column;
+    for (uint32_t r = 0; r < n_rows; ++r) {
+      const F32x16 sum = load(sums + (size_t{r} * n_halves + h) * kLanes);
+      float* out = t.out + (first_row + r) * t.out_stride + column;
       if (n == kLanes) {
         store(out, t.accumulate ? add(load(out), sum) : sum);
       } else {
@@ -73,19 +83,28 @@ inline void write_sums(const MultiplyTask& t, uint32_t n_halves, uint32_t first_
   }
 }
 
-// All rows over the part of k that begins at unit `begin`, by Run: the kernel, or its Wide. The
-// chains go on where the part before has left them.
+// All rows over one part of k, by Run: the kernel, or its Wide. The chains go on where the part
+// before has left them. Meanwhile the packed weights of the part behind come nearer, some lines
+// with each tile of rows; and a tile's finished sums leave at once, so that their way to memory is
+// hidden by the products of the next tile.
 template <class Kernel, class Run>
-inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t begin) {
-  const size_t unit_bytes = Kernel::kRowUnitBytes;
-  const size_t row_bytes = (size_t{t.k} + Kernel::kUnit - 1) / Kernel::kUnit * unit_bytes;
+inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_column, Part part) {
+  const size_t row_bytes = size_t{part.n_units_of_k} * Kernel::kRowUnitBytes;
   tile.next_x = Kernel::kRows * row_bytes;
-  tile.is_first = begin == 0;
+  tile.is_first = part.begin == 0;
+  const uint32_t part_lines = tile.n_units * Kernel::kUnitBytes / 64;
+  const uint32_t lines = part_lines / ((t.n_rows + Kernel::kRows - 1) / Kernel::kRows) + 1;
   for (uint32_t row = 0; row < t.n_rows; row += Kernel::kRows) {
     const uint32_t n = t.n_rows - row < Kernel::kRows ? t.n_rows - row : Kernel::kRows;
-    tile.x = reinterpret_cast<const uint8_t*>(t.x) + row * row_bytes + n * begin * unit_bytes;
+    tile.x = reinterpret_cast<const uint8_t*>(t.x) + row * row_bytes +
+             size_t{n} * part.begin * Kernel::kRowUnitBytes;
     tile.sums = t.scratch + size_t{row} * Kernel::kHalves * kLanes;
+    if (t.n_rows > Kernel::kRows) {
+      for (uint32_t i = 0; i < lines; ++i) __builtin_prefetch(part.behind + 64 * i, 0, 2);
+      part.behind += 64 * lines;
+    }
     run_rows<Run, Kernel::kHalves, Kernel::kRows>(tile, n);
+    if (part.is_last) write_sums(t, first_column, Kernel::kHalves, row, n);
   }
 }
 
@@ -95,7 +114,8 @@ inline constexpr uint32_t kTilesWorthWidening = 4;
 // One panel, or half of it. One tile of rows takes the weights as they stream by. More go part by
 // part of k, so that a part's weights stay in the first-level cache while all rows pass by.
 template <class Kernel>
-inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_t half) {
+inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_t half,
+                            uint32_t first_column) {
   static_assert(Kernel::kUnitsInL1 * Kernel::kWideUnitBytes <= kWideBytes);
   const uint32_t n_units = (t.k + Kernel::kUnit - 1) / Kernel::kUnit;
   const uint32_t part = t.n_rows <= Kernel::kRows ? n_units : Kernel::kUnitsInL1;
@@ -103,12 +123,14 @@ inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_
   for (uint32_t begin = 0; begin < n_units; begin += part) {
     const uint32_t n = n_units - begin < part ? n_units - begin : part;
     const uint8_t* packed = panel + size_t{begin} * Kernel::kUnitBytes;
+    const Part place = {begin, n_units, begin + n == n_units,
+                        packed + size_t{n} * Kernel::kUnitBytes};
     Tile tile = {.weights = packed, .half = half, .n_units = n};
     if (t.n_rows <= (kTilesWorthWidening - 1) * Kernel::kRows) {
-      multiply_part<Kernel, Kernel>(t, tile, begin);
+      multiply_part<Kernel, Kernel>(t, tile, first_column, place);
     } else {
       tile.weights = Kernel::widen(packed, n, wide);
-      multiply_part<Kernel, typename Kernel::Wide>(t, tile, begin);
+      multiply_part<Kernel, typename Kernel::Wide>(t, tile, first_column, place);
     }
   }
 }
@@ -118,8 +140,7 @@ void multiply(const MultiplyTask& t) {
   for (uint32_t p = 0; p < t.n_panels; ++p) {
     const auto* panel = reinterpret_cast<const uint8_t*>(t.weights) + p * t.panel_bytes;
     for (uint32_t half = 0; half < kPanelColumns / kLanes; half += Kernel::kHalves) {
-      multiply_halves<Kernel>(t, panel, half);
-      write_sums(t, Kernel::kHalves, p * kPanelColumns + half * kLanes);
+      multiply_halves<Kernel>(t, panel, half, p * kPanelColumns + half * kLanes);
     }
   }
 }
