@@ -1,0 +1,71 @@
+"""Promise 1 over HTTP: a prefix is computed once, found again to the token, and changes no answer."""
+import unittest
+
+import kvik
+from server import Server, in_parallel
+
+TOKENS = kvik.random_tokens(400, kvik.DEMO_BOS, 11)
+
+
+class Prefix(unittest.TestCase):
+    def setUp(self):
+        self.server = self.enterContext(Server("demo"))
+
+    def ask(self, tokens, **fields):
+        """(text, cached tokens)"""
+        got = self.server.complete(tokens, max_tokens=24, ignore_eos=True, **fields)
+        return got["choices"][0]["text"], got["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    def alone(self, tokens):
+        """The text by a program that has computed nothing before."""
+        return kvik.demo_text(kvik.greedy("demo", tokens, 24)).decode()
+
+    def test_the_same_prompt_is_computed_once(self):
+        text, cached = self.ask(TOKENS)
+        self.assertEqual(cached, 0)
+        again, cached = self.ask(TOKENS)
+        self.assertEqual((again, cached), (text, len(TOKENS) - 1))  # the last token makes the logits
+        self.assertEqual(text, self.alone(TOKENS))
+
+    def test_a_prefix_is_found_to_the_token(self):
+        self.ask(TOKENS)
+        for n in (1, 31, 32, 33, 63, 64, 65, 200, 399):
+            tokens = TOKENS[:n] + [7 if TOKENS[n] != 7 else 8] + TOKENS[:20]
+            with self.subTest(n=n):
+                text, cached = self.ask(tokens)
+                self.assertGreaterEqual(cached, n)
+                self.assertEqual(text, self.alone(tokens))
+
+    def test_another_first_token_finds_nothing(self):
+        self.ask(TOKENS)
+        self.assertEqual(self.ask([TOKENS[0] + 1] + TOKENS[1:])[1], 0)
+
+    def test_a_conversation_computes_only_what_is_new(self):
+        tokens = TOKENS[:100]
+        for turn in range(4):
+            got = self.server.complete(tokens, max_tokens=30, ignore_eos=True, return_token_ids=True)
+            if turn:
+                # All that was said; the last token of an answer was never fed to the model.
+                self.assertGreaterEqual(got["usage"]["prompt_tokens_details"]["cached_tokens"], len(tokens) - 11)
+            tokens = tokens + kvik.greedy("demo", tokens, 30) + TOKENS[100 + 10 * turn:110 + 10 * turn]
+
+    def test_users_at_the_same_time_get_what_each_would_get_alone(self):
+        prompts = [TOKENS[:n] + TOKENS[:k] for n in (40, 96, 300) for k in (1, 2, 33)]
+        want = [self.alone(p) for p in prompts]
+        calls = [lambda p=p: self.ask(p)[0] for p in prompts * 3]
+        self.assertEqual(in_parallel(*calls), want * 3)
+
+    def test_another_salt_finds_nothing(self):
+        self.ask(TOKENS, cache_salt="a")
+        self.assertEqual([self.ask(TOKENS, cache_salt=s)[1] for s in ("b", "a", "")], [0, len(TOKENS) - 1, 0])
+
+    def test_what_was_evicted_is_computed_again(self):
+        with Server("demo", "--kv-memory", "4MiB") as server:
+            first = server.text(TOKENS, max_tokens=24, ignore_eos=True)
+            for seed in range(12):
+                server.complete(kvik.random_tokens(500, kvik.DEMO_BOS, seed), max_tokens=5)
+            self.assertEqual(server.text(TOKENS, max_tokens=24, ignore_eos=True), first)
+
+
+if __name__ == "__main__":
+    unittest.main()
