@@ -263,6 +263,42 @@ TEST(Backend, attention_has_the_same_bits_on_all_instruction_sets_and_threads) {
   }
 }
 
+// The last rows of one sequence with one KV head attend to all of it.
+std::vector<float> attend_long(Backend& backend, KvType type, uint32_t window, uint32_t n_rows) {
+  constexpr uint32_t kTokens = 17'000;
+  const KvGeometry geometry{.type = type, .n_layers = 1, .n_kv_heads = 1, .head_dim = 16};
+  std::vector<Buffer> buffers;
+  std::vector<std::byte*> pages;
+  for (uint32_t first = 0; first < kTokens; first += kPageTokens) {
+    buffers.push_back(backend.memory().allocate(backend.page_bytes(geometry)));
+    pages.push_back(buffers.back().data());
+  }
+  const KvRun all{pages, 0, 0, kTokens};
+  OwnedRows k(backend.memory(), kTokens, 16, random_floats(kTokens * 16, 1));
+  OwnedRows v(backend.memory(), kTokens, 16, random_floats(kTokens * 16, 2));
+  backend.write_kv({geometry, 0, {&all, 1}}, k.rows, v.rows);
+  const KvRun last{pages, kTokens - n_rows, 0, n_rows};
+  OwnedRows q(backend.memory(), n_rows, 4 * 16, random_floats(n_rows * 4 * 16, 3));
+  OwnedRows out(backend.memory(), n_rows, 4 * 16);
+  backend.attention({geometry, 0, {&last, 1}}, {.n_heads = 4, .scale = 0.25f, .window = window},
+                    q.rows, out.rows);
+  return out.values();
+}
+
+TEST(Backend, attention_of_one_long_sequence_has_the_same_bits_on_one_thread_and_on_many) {
+  const auto alone = backend_of("", 1);
+  const auto shared = backend_of("", 3);
+  for (const KvType type : kAllKvTypes) {
+    for (const uint32_t window : {0, 3000}) {
+      for (const uint32_t n_rows : {1, 20}) {
+        EXPECT_TRUE(same_bytes(attend_long(*alone, type, window, n_rows),
+                               attend_long(*shared, type, window, n_rows)))
+            << name_of(type) << " window " << window << " rows " << n_rows;
+      }
+    }
+  }
+}
+
 TEST(Backend, wrong_shapes_are_bugs) {
   const auto backend = backend_of("", 1);
   OwnedRows x(backend->memory(), 2, 32);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/attention.h"
 #include "backend/cpu/cpu_memory.h"
 #include "backend/cpu/isa.h"
 #include "backend/cpu/matmul.h"
@@ -19,8 +20,6 @@ namespace {
 constexpr size_t kFloatsWorthSharing = size_t{1} << 14;
 // Columns of one item where columns do not depend on each other; a multiple of the lanes.
 constexpr uint32_t kPieceColumns = 4096;
-// Query rows of one attention item.
-constexpr uint32_t kAttentionRows = 16;
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
@@ -29,12 +28,6 @@ bool same_shape(Rows a, Rows b) { return a.n_rows == b.n_rows && a.n_cols == b.n
 float* row_of(Rows x, size_t row) { return x.data + row * x.stride; }
 
 KvBlockLayout layout_of(const KvGeometry& geometry) { return {geometry.type, geometry.head_dim}; }
-
-// A page: [layers][KV heads] of one head's K and V.
-size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
-  const size_t block = size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
-  return block * layout_of(kv.geometry).head_bytes();
-}
 
 void check_runs(const KvTarget& kv, uint32_t n_rows) {
   CHECK(kv.layer < kv.geometry.n_layers);
@@ -55,7 +48,7 @@ class CpuBackend final : public Backend {
         name_(fmt::format("cpu/{}", isa.name)),
         pool_(n_threads),
         matmul_(isa.matmul, memory_, pool_),
-        attention_scratch_(n_threads) {}
+        attention_(isa.attention, memory_, pool_) {}
 
   std::string_view name() const override { return name_; }
   Memory& memory() override { return memory_; }
@@ -78,23 +71,17 @@ class CpuBackend final : public Backend {
   void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override;
 
  private:
-  struct AttentionItem {
-    uint32_t run, kv_head, first_row, n_rows;  // rows within the run
-  };
-
   template <class Body>
   void for_rows(Rows x, const Body& body);
   template <class Body>
   void for_pieces(Rows x, const Body& body);
-  void list_attention_items(const KvTarget& kv);
 
   const InstructionSet& isa_;
   const std::string name_;
   CpuMemory memory_;
   ThreadPool pool_;
   Matmul matmul_;
-  std::vector<AttentionItem> attention_items_;
-  std::vector<Buffer> attention_scratch_;  // by thread
+  Attention attention_;
 };
 
 // body(row) for each row of x, shared out where that pays.
@@ -244,53 +231,11 @@ void CpuBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
   }
 }
 
-// The last rows of a run look back furthest: they come first, so that no thread ends alone on one.
-void CpuBackend::list_attention_items(const KvTarget& kv) {
-  attention_items_.clear();
-  for (uint32_t run = 0; run < kv.runs.size(); ++run) {
-    const uint32_t n_rows = kv.runs[run].n_rows;
-    for (uint32_t block = ceil_div(n_rows, kAttentionRows); block-- > 0;) {
-      const uint32_t first = block * kAttentionRows;
-      for (uint32_t head = 0; head < kv.geometry.n_kv_heads; ++head) {
-        attention_items_.push_back({run, head, first, std::min(kAttentionRows, n_rows - first)});
-      }
-    }
-  }
-}
-
 void CpuBackend::attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
-  const uint32_t head_dim = kv.geometry.head_dim;
-  CHECK(same_shape(q, out) && q.n_cols == shape.n_heads * head_dim);
+  CHECK(same_shape(q, out) && q.n_cols == shape.n_heads * kv.geometry.head_dim);
   CHECK(kv.geometry.n_kv_heads > 0 && shape.n_heads % kv.geometry.n_kv_heads == 0);
   check_runs(kv, q.n_rows);
-  const uint32_t group = shape.n_heads / kv.geometry.n_kv_heads;
-  const size_t scratch = isa_.attention.scratch_floats(head_dim, group) * sizeof(float);
-  for (Buffer& buffer : attention_scratch_) {
-    if (buffer.size() < scratch) buffer = memory_.allocate(scratch);
-  }
-  list_attention_items(kv);
-  pool_.run(attention_items_.size(), [&](size_t index, uint32_t thread) {
-    const AttentionItem& item = attention_items_[index];
-    const KvRun& run = kv.runs[item.run];
-    const size_t row = run.first_row + item.first_row;
-    const size_t column = size_t{item.kv_head} * group * head_dim;
-    isa_.attention.attend({
-        .layout = layout_of(kv.geometry),
-        .block_offset = block_offset(kv, item.kv_head),
-        .pages = run.pages.data(),
-        .first_position = run.first_position + item.first_row,
-        .n_rows = item.n_rows,
-        .group = group,
-        .q = row_of(q, row) + column,
-        .q_stride = q.stride,
-        .out = row_of(out, row) + column,
-        .out_stride = out.stride,
-        .scale = shape.scale,
-        .soft_cap = shape.soft_cap,
-        .window = shape.window,
-        .scratch = attention_scratch_[thread].floats(),
-    });
-  });
+  attention_.run(kv, shape, q, out);
 }
 
 }  // namespace cpu
