@@ -20,6 +20,11 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
                             format_bytes(options.kv_budget_bytes), n_pages,
                             format_bytes(page_bytes), UINT32_MAX / kPageTokens));
   }
+  if (options.max_step_tokens == 0 || options.max_running == 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} tokens a step for {} sequences, expected at least 1 each",
+                            options.max_step_tokens, options.max_running));
+  }
   const uint64_t kv_tokens = n_pages * kPageTokens;
   const uint32_t n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train;
   const EngineLimits limits{

@@ -18,12 +18,15 @@ uint64_t mix(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// log of the sum of exp, in double and in ascending id: one order, one result.
+// log of the sum of exp, in double and in ascending id: one order, one result. What is no finite
+// number is left out, as in sampling.
 double log_sum_exp(std::span<const float> logits) {
   float peak = kNever;
-  for (const float logit : logits) peak = std::max(peak, logit);
+  for (const float logit : logits) peak = std::isfinite(logit) ? std::max(peak, logit) : peak;
   double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - peak);
+  for (const float logit : logits) {
+    if (std::isfinite(logit)) sum += std::exp(static_cast<double>(logit) - peak);
+  }
   return peak + std::log(sum);
 }
 
@@ -133,7 +136,7 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n
   std::vector<TokenLogprob> all;
   const double log_sum = log_sum_exp(logits);
   for (TokenId id = 0; id < logits.size(); ++id) {
-    if (std::isnan(logits[id])) continue;
+    if (!std::isfinite(logits[id])) continue;
     all.push_back({id, static_cast<float>(logits[id] - log_sum)});
   }
   const auto end = all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(n, all.size()));
