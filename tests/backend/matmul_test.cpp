@@ -114,6 +114,22 @@ TEST(Matmul, every_instruction_set_gives_the_bits_of_the_scalar_one) {
   }
 }
 
+TEST(Matmul, products_of_bf16_pairs_are_those_of_activations_rounded_to_bf16) {
+  const auto names = cpu_isa_names();
+  if (std::find(names.begin(), names.end(), "avx512bf16") == names.end()) GTEST_SKIP();
+  const auto backend = backend_of("avx512bf16");
+  for (const auto [n, k] : odd_shapes(ElementType::kBF16)) {
+    const FileMatrix w = random_matrix(ElementType::kBF16, n, k, n);
+    std::vector<float> x = random_floats(size_t{13} * k, k);
+    const std::vector<float> got = product(*backend, x, 13, *pack(*backend, {w}));
+    for (float& value : x) value = bf16_to_f32(f32_to_bf16(value));
+    const std::vector<double> want = plain_product(x, 13, w);
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(got[i], want[i], 2e-5 * std::sqrt(k)) << n << "x" << k;
+    }
+  }
+}
+
 TEST(Matmul, a_row_alone_has_the_bits_it_has_in_any_batch) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = backend_of(isa);
