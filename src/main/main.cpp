@@ -23,6 +23,11 @@ int run_main(std::vector<std::string> arguments) {
       {"run", add_run(app)},   {"serve", add_serve(app)},   {"bench", add_bench(app)},
       {"show", add_show(app)}, {"logits", add_logits(app)}, {"tokenize", add_tokenize(app)},
   };
+  if (!arguments.empty() && !arguments[0].starts_with('-') && !commands.contains(arguments[0])) {
+    return report(
+        {.code = ErrorCode::kInvalidArgument,
+         .message = fmt::format("'{}' is no command; kvik --help lists them", arguments[0])});
+  }
   arguments = with_environment(app, std::move(arguments));
   std::ranges::reverse(arguments);  // CLI11 takes them from the back
   try {

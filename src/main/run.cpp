@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <condition_variable>
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <iterator>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 
 #include "engine/engine_thread.h"
@@ -22,7 +24,7 @@ struct RunOptions {
   ModelOptions model;
   std::string prompt;
   bool has_prompt = false;
-  std::string tokens;
+  std::optional<std::string> tokens;
   uint64_t max_tokens = 256;
   std::string stop;
   SamplingParams sampling;
@@ -39,15 +41,19 @@ class StdoutSink final : public CompletionSink {
   explicit StdoutSink(bool ids) : ids_(ids) {}
 
   void on_chunk(const CompletionChunk& chunk) override {
+    std::string text = chunk.text;
     if (ids_) {
+      text.clear();
       for (const TokenId id : chunk.token_ids) {
-        fmt::print("{}{}", is_first_ ? "" : " ", id);
+        text += fmt::format("{}{}", is_first_ ? "" : " ", id);
         is_first_ = false;
       }
-    } else {
-      std::fwrite(chunk.text.data(), 1, chunk.text.size(), stdout);
     }
-    std::fflush(stdout);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+        std::fflush(stdout) != 0) {
+      write_error_ = errno;
+      Interrupts::notify();
+    }
     if (chunk.finish) reason_ = *chunk.finish;
   }
 
@@ -60,8 +66,12 @@ class StdoutSink final : public CompletionSink {
   const Usage& usage() const { return usage_; }
   FinishReason reason() const { return reason_; }
 
+  // errno of a write that failed; 0 while stdout takes all.
+  int write_error() const { return write_error_; }
+
  private:
   const bool ids_;
+  std::atomic<int> write_error_ = 0;
   bool is_first_ = true;
   FinishReason reason_ = FinishReason::kStop;
   Usage usage_;
@@ -81,8 +91,8 @@ void print_stats(const Usage& usage) {
 
 Result<CompletionRequest> make_request(const RunOptions& options) {
   CompletionRequest request;
-  if (!options.tokens.empty()) {
-    TRY_ASSIGN(request.prompt, parse_token_list(options.tokens));
+  if (options.tokens) {
+    TRY_ASSIGN(request.prompt, parse_token_list(*options.tokens));
   } else if (options.has_prompt) {
     request.prompt = options.prompt;
   } else if (::isatty(STDIN_FILENO) == 0) {
@@ -122,7 +132,12 @@ Result<int> run(const RunOptions& options) {
   Interrupts::catch_them();
   const auto sink = std::make_shared<StdoutSink>(options.ids);
   TRY_ASSIGN(auto completion, service.complete(request, sink));
-  if (Interrupts::wait()) return kExitInterrupted;  // the completion's end cancels it
+  if (Interrupts::wait()) return kExitInterrupted;       // the completion's end cancels it
+  if (sink->write_error() == EPIPE) return kExitFailed;  // the reader has seen enough
+  if (sink->write_error() != 0) {
+    return fail(ErrorCode::kIo,
+                fmt::format("cannot write the answer: {}", std::strerror(sink->write_error())));
+  }
   if (options.ids || ::isatty(STDOUT_FILENO) == 1) fmt::print("\n");
   if (options.stats) print_stats(sink->usage());
   if (sink->reason() == FinishReason::kFailed) {
