@@ -20,7 +20,7 @@ namespace kvik {
 
 struct EngineOptions {
   uint64_t kv_budget_bytes = uint64_t{1} << 30;
-  KvType kv_type = KvType::kBF16;
+  KvType kv_type = KvType::kInt8;
   uint32_t n_ctx_max = 0;          // 0: as trained
   uint32_t max_step_tokens = 512;  // rows of one forward pass
   uint32_t max_running = 64;       // sequences in one batch

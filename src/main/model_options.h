@@ -19,7 +19,7 @@ namespace kvik {
 struct ModelOptions {
   std::string model;
   uint32_t n_threads = 0;  // 0: one per processor
-  KvType kv_type = KvType::kBF16;
+  KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // 0: as trained
 
   void add_to(CLI::App& command);

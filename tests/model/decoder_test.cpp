@@ -28,9 +28,9 @@ struct Fed {
 // A decoder with room for some sequences.
 class Rig {
  public:
-  explicit Rig(const TinyModelOptions& options, KvType kv_type = KvType::kBF16)
+  explicit Rig(const TinyModelOptions& options, KvType kv_type = KvType::kInt8)
       : Rig(load_tiny(options), kv_type) {}
-  explicit Rig(TinyModel tiny, KvType kv_type = KvType::kBF16)
+  explicit Rig(TinyModel tiny, KvType kv_type = KvType::kInt8)
       : tiny_(std::move(tiny)),
         decoder_(*tiny_.model, *tiny_.backend, kv_type, kRowsMax),
         kv_(tiny_.backend->memory(), 64 * decoder_.page_bytes(), decoder_.page_bytes()) {}
@@ -108,7 +108,7 @@ class DecoderBits : public testing::TestWithParam<std::tuple<const char*, const 
 
 TEST_P(DecoderBits, of_a_row_do_not_depend_on_chunks) {
   const auto tokens = some_tokens(kPromptTokens);
-  for (const KvType kv_type : {KvType::kF32, KvType::kBF16}) {
+  for (const KvType kv_type : kAllKvTypes) {
     Rig rig(options(1), kv_type);
     const LogitRows whole = rig.all_rows(tokens, kPromptTokens);
     ASSERT_EQ(whole.size(), kPromptTokens);
