@@ -1,6 +1,7 @@
 #include "backend/cpu/matmul.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -8,12 +9,16 @@
 namespace kvik::cpu {
 namespace {
 
-// Columns that one item computes: enough work to pay for the counter, enough items to share out.
-constexpr uint32_t kStripPanels = 2;
+// Items per thread that absorb a noisy neighbour.
+constexpr uint32_t kItemsPerThread = 4;
 
-// Packed activations of one block of rows stay in a core's second-level cache while the panels of
-// the weights pass by.
-constexpr size_t kRowBlockBytes = size_t{1} << 20;
+// Tiles of rows that make up for reading the weights once more.
+constexpr uint32_t kLeastTiles = 8;
+
+// Packed activations of one block of rows. More than the second-level cache holds is no loss, for
+// the kernels fetch rows ahead; fewer rows read and widen the weights more often (at k = 5632, 1
+// MiB cost f32 a quarter).
+constexpr size_t kRowBlockBytes = size_t{6} << 20;
 
 // Packed activations begin with this much, so that the walk through all of them meets one page.
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -29,6 +34,14 @@ void grow(Buffer& buffer, size_t bytes, Memory& memory) {
 
 }  // namespace
 
+// How one part of the weights is cut into items: strips of panels, by blocks of rows.
+struct Matmul::Cut {
+  const CpuPackedMatrix::Part& part;
+  uint32_t strip_panels, n_strips;
+  uint32_t block_rows;
+  size_t first_item;  // counted over all parts
+};
+
 struct Matmul::Strip {
   const CpuPackedMatrix::Part& part;
   uint32_t k;
@@ -40,6 +53,8 @@ struct Matmul::Strip {
 
 Matmul::Matmul(const MatmulKernels& kernels, Memory& memory, ThreadPool& pool)
     : kernels_(kernels), memory_(memory), pool_(pool), sums_(pool.n_threads()) {}
+
+Matmul::~Matmul() = default;
 
 const WeightKernels& Matmul::kernels_of(ElementType type) const {
   switch (type) {
@@ -96,6 +111,28 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
   });
 }
 
+// All parts in one list of items: a barrier between them would cost more than a small part.
+size_t Matmul::cut(const CpuPackedMatrix& w, uint32_t n_rows) {
+  cuts_.clear();
+  size_t n_items = 0;
+  const uint32_t n_wanted = kItemsPerThread * pool_.n_threads();
+  for (const CpuPackedMatrix::Part& part : w.parts()) {
+    const auto format = std::to_underlying(kernels_of(part.type).format);
+    const ActivationKernels& kernels = kernels_.activations[format];
+    const uint32_t strip_panels = part.n_panels >= 2 * n_wanted ? 2 : 1;
+    const uint32_t n_strips = ceil_div(part.n_panels, strip_panels);
+    const size_t x_bytes = n_rows * kernels.row_bytes(w.n_cols());
+    const auto by_bytes = static_cast<uint32_t>(x_bytes / kRowBlockBytes + 1);
+    const uint32_t n_blocks = std::max(by_bytes, n_wanted / std::max(1u, n_strips));
+    const uint32_t tiles =
+        std::max(kLeastTiles, ceil_div(ceil_div(n_rows, n_blocks), kernels.tile_rows));
+    const uint32_t block_rows = std::min(n_rows, tiles * kernels.tile_rows);
+    cuts_.push_back({part, strip_panels, n_strips, block_rows, n_items});
+    n_items += size_t{n_strips} * ceil_div(n_rows, block_rows);
+  }
+  return n_items;
+}
+
 void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
   CHECK(x.n_cols == w.n_cols() && out.n_cols == w.n_rows() && x.n_rows == out.n_rows);
   if (x.n_rows == 0) return;
@@ -104,30 +141,28 @@ void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
     const ActivationFormat format = kernels_of(part.type).format;
     if (!std::exchange(is_packed[std::to_underlying(format)], true)) pack_activations(x, format);
   }
-  for (const CpuPackedMatrix::Part& part : w.parts()) {
-    const auto format = std::to_underlying(kernels_of(part.type).format);
-    const ActivationKernels& kernels = kernels_.activations[format];
-    const size_t tile_bytes = kernels.row_bytes(x.n_cols) * kernels.tile_rows;
-    const auto tiles = static_cast<uint32_t>(std::max<size_t>(1, kRowBlockBytes / tile_bytes));
-    const uint32_t block = std::min(x.n_rows, tiles * kernels.tile_rows);
-    for (Buffer& sums : sums_) {
-      grow(sums, block * kScratchFloatsPerRow * sizeof(float) + kWideBytes, memory_);
-    }
-    const uint32_t n_strips = ceil_div(part.n_panels, kStripPanels);
-    pool_.run(size_t{n_strips} * ceil_div(x.n_rows, block), [&](size_t item, uint32_t thread) {
-      const uint32_t first_panel = static_cast<uint32_t>(item % n_strips) * kStripPanels;
-      const uint32_t first_row = static_cast<uint32_t>(item / n_strips) * block;
-      multiply({.part = part,
-                .k = x.n_cols,
-                .first_panel = first_panel,
-                .n_panels = std::min(kStripPanels, part.n_panels - first_panel),
-                .first_row = first_row,
-                .n_rows = std::min(block, x.n_rows - first_row),
-                .out = out,
-                .into = into},
-               thread);
-    });
+  const size_t n_items = cut(w, x.n_rows);
+  uint32_t most_rows = 0;
+  for (const Cut& cut : cuts_) most_rows = std::max(most_rows, cut.block_rows);
+  for (Buffer& sums : sums_) {
+    grow(sums, most_rows * kScratchFloatsPerRow * sizeof(float) + kWideBytes, memory_);
   }
+  pool_.run(n_items, [&](size_t item, uint32_t thread) {
+    const auto behind = std::ranges::upper_bound(cuts_, item, {}, &Cut::first_item);
+    const Cut& cut = *std::prev(behind);
+    const size_t in_part = item - cut.first_item;
+    const uint32_t first_panel = static_cast<uint32_t>(in_part % cut.n_strips) * cut.strip_panels;
+    const uint32_t first_row = static_cast<uint32_t>(in_part / cut.n_strips) * cut.block_rows;
+    multiply({.part = cut.part,
+              .k = x.n_cols,
+              .first_panel = first_panel,
+              .n_panels = std::min(cut.strip_panels, cut.part.n_panels - first_panel),
+              .first_row = first_row,
+              .n_rows = std::min(cut.block_rows, x.n_rows - first_row),
+              .out = out,
+              .into = into},
+             thread);
+  });
 }
 
 }  // namespace kvik::cpu

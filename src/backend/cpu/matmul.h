@@ -13,15 +13,18 @@ enum class MatmulInto { kOverwrite, kAdd };
 class Matmul {
  public:
   Matmul(const MatmulKernels& kernels, Memory& memory, ThreadPool& pool);
+  ~Matmul();
 
   // out = x · wᵀ, or out += x · wᵀ. x: [M, K], w: [N, K], out: [M, N]
   void run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into);
 
  private:
+  struct Cut;
   struct Strip;  // one item of work: some panels of one part, for one block of rows
 
   const WeightKernels& kernels_of(ElementType type) const;
   void pack_activations(Rows x, ActivationFormat format);
+  size_t cut(const CpuPackedMatrix& w, uint32_t n_rows);
   void multiply(const Strip& strip, uint32_t thread);
 
   const MatmulKernels& kernels_;
@@ -29,6 +32,7 @@ class Matmul {
   ThreadPool& pool_;
   Buffer activations_[kNumActivationFormats];
   std::vector<Buffer> sums_;  // by thread
+  std::vector<Cut> cuts_;     // of the product at hand, by part
 };
 
 }  // namespace kvik::cpu
