@@ -1,5 +1,5 @@
 // Matrix products of TinyLlama's shapes, by weight type and rows: operations and weight bytes per
-// second. Random weights; 24 copies of the matrix take turns at M = 1, so that no cache holds them.
+// second. Up to M = 16, so many copies of the matrix take turns that no cache holds them.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
