@@ -33,8 +33,22 @@ double int8_dot(long n) {
   return kChains * 32.0 * 2 * static_cast<double>(n);
 }
 
+void read(const void* bytes, size_t n) {
+  const auto* p = static_cast<const uint8_t*>(bytes);
+  __m256i sums[4];
+  for (auto& s : sums) s = _mm256_setzero_si256();
+  for (size_t i = 0; i < n; i += 128) {
+#pragma GCC unroll 4
+    for (size_t j = 0; j < 4; ++j) {
+      sums[j] = _mm256_add_epi64(
+          sums[j], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + i + 32 * j)));
+    }
+  }
+  for (auto& s : sums) asm volatile("" : "+x"(s));
+}
+
 }  // namespace
 
-const LimitKernels kLimitKernels = {f32_fma, int8_dot};
+const LimitKernels kLimitKernels = {f32_fma, int8_dot, read};
 
 }  // namespace kvik::cpu::avx2

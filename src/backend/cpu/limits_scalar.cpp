@@ -26,8 +26,17 @@ double int8_dot(long n) {
   return 8.0 * 2 * static_cast<double>(n);
 }
 
+void read(const void* bytes, size_t n) {
+  const auto* words = static_cast<const uint64_t*>(bytes);
+  uint64_t sums[4] = {};
+  for (size_t i = 0; i < n / sizeof(uint64_t); i += 4) {
+    for (size_t j = 0; j < 4; ++j) sums[j] += words[i + j];
+  }
+  for (uint64_t& s : sums) asm volatile("" : "+m"(s));
+}
+
 }  // namespace
 
-const LimitKernels kLimitKernels = {f32_fma, int8_dot};
+const LimitKernels kLimitKernels = {f32_fma, int8_dot, read};
 
 }  // namespace kvik::cpu::scalar

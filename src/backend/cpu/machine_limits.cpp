@@ -22,18 +22,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-uint64_t sum_words(const uint64_t* words, size_t n) {
-  uint64_t a = 0, b = 0, c = 0, d = 0;
-  for (size_t i = 0; i + 4 <= n; i += 4) {
-    a += words[i];
-    b += words[i + 1];
-    c += words[i + 2];
-    d += words[i + 3];
-  }
-  return a + b + c + d;
-}
-
-double measure_reads(ThreadPool& pool) {
+double measure_reads(ThreadPool& pool, const cpu::LimitKernels& kernels) {
   void* buffer =
       mmap(nullptr, kReadBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(buffer != MAP_FAILED);
@@ -45,11 +34,8 @@ double measure_reads(ThreadPool& pool) {
   double best = 0;
   for (int attempt = 0; attempt < 4; ++attempt) {
     const double begin = seconds_now();
-    pool.run(n_slices, [&](size_t i, uint32_t) {
-      volatile uint64_t sink = sum_words(reinterpret_cast<const uint64_t*>(bytes + i * kReadSlice),
-                                         kReadSlice / sizeof(uint64_t));
-      static_cast<void>(sink);
-    });
+    pool.run(n_slices,
+             [&](size_t i, uint32_t) { kernels.read(bytes + i * kReadSlice, kReadSlice); });
     best = std::max(best, kReadBytes / (seconds_now() - begin));
   }
   munmap(buffer, kReadBytes);
@@ -81,7 +67,7 @@ const cpu::LimitKernels& best_kernels() {
 MachineLimits measure_machine_limits(uint32_t n_threads) {
   ThreadPool pool(n_threads);
   const cpu::LimitKernels& kernels = best_kernels();
-  return {.read_bytes_per_s = measure_reads(pool),
+  return {.read_bytes_per_s = measure_reads(pool, kernels),
           .f32_ops_per_s = measure_arithmetic(pool, kernels.f32_fma),
           .int8_ops_per_s = measure_arithmetic(pool, kernels.int8_dot)};
 }

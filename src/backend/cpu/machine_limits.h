@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kvik {
@@ -17,10 +18,12 @@ MachineLimits measure_machine_limits(uint32_t n_threads);
 
 namespace cpu {
 
-// Loops of register-to-register arithmetic; each runs n rounds and returns the operations done.
+// Loops of register-to-register arithmetic; each runs n rounds and returns the operations done. And
+// one that does nothing but read: n bytes, a multiple of 256, in the widest loads there are.
 struct LimitKernels {
   double (*f32_fma)(long n);
   double (*int8_dot)(long n);
+  void (*read)(const void* bytes, size_t n);
 };
 
 namespace scalar {
