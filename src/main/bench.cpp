@@ -35,8 +35,11 @@ struct BenchResult {
 // Work of one token at an average depth, as the limits count it (arithmetic and bytes).
 class LimitModel {
  public:
-  LimitModel(const LoadedModel& loaded, uint64_t page_bytes, const MachineLimits& machine)
-      : machine_(machine), kv_bytes_per_token_(static_cast<double>(page_bytes) / kPageTokens) {
+  LimitModel(const LoadedModel& loaded, KvType kv_type, uint64_t page_bytes,
+             const MachineLimits& machine)
+      : machine_(machine),
+        kv_bytes_per_token_(static_cast<double>(page_bytes) / kPageTokens),
+        attention_peak_(kv_type == KvType::kInt8 ? machine.int8_ops_per_s : machine.f32_ops_per_s) {
     const ModelConfig& c = loaded.model->config();
     const double layer = double{1} * c.model_dim * (c.q_dim() + 2.0 * c.kv_dim()) +
                          double{1} * c.q_dim() * c.model_dim + 3.0 * c.model_dim * c.ffn_dim;
@@ -56,7 +59,7 @@ class LimitModel {
   // its own K and V; prefill needs the logits of its last token only.
   double tokens_per_s(const BenchCase& b) const {
     const double mean_depth = b.depth + 0.5 * b.n_tokens;
-    const double attention_s = attention_ops_per_depth_ * mean_depth / machine_.f32_ops_per_s;
+    const double attention_s = attention_ops_per_depth_ * mean_depth / attention_peak_;
     const double peak = is_integer_ ? machine_.int8_ops_per_s : machine_.f32_ops_per_s;
     if (b.kind == BenchCase::Kind::kPrefill) {
       const double macs = layer_macs_ + head_macs_ / b.n_tokens;
@@ -71,6 +74,7 @@ class LimitModel {
  private:
   MachineLimits machine_;
   double kv_bytes_per_token_;
+  double attention_peak_;  // integer pages are attended in integers
   double layer_macs_ = 0, head_macs_ = 0, attention_ops_per_depth_ = 0, weight_bytes_ = 0;
   bool is_integer_ = false;
 };
@@ -126,7 +130,7 @@ Result<int> bench(const BenchOptions& options) {
       options.model.n_threads ? options.model.n_threads : ::sysconf(_SC_NPROCESSORS_ONLN));
   const MachineLimits machine = measure_machine_limits(n_threads);
   BenchRunner runner(loaded, options.model.kv_type, n_tokens_max, options.batch);
-  const LimitModel limits(loaded, runner.page_bytes(), machine);
+  const LimitModel limits(loaded, options.model.kv_type, runner.page_bytes(), machine);
 
   BenchCase base{.depth = static_cast<uint32_t>(options.depth),
                  .batch = options.batch,
