@@ -138,7 +138,9 @@ void Engine::publish(const StepPlan& plan) {
       kv_.seal(sequence->table, sequence->root, sequence->cached_tokens());
     const uint32_t n_prompt = sequence->usage.prompt_tokens;
     if (first_position < n_prompt) {
-      counters_.prompt_tokens += std::min(sequence->n_cached, n_prompt) - first_position;
+      const uint32_t n_done = std::min(sequence->n_cached, n_prompt);
+      counters_.prompt_tokens += n_done - first_position;
+      sequence->sink->on_prompt(n_done, n_prompt);
     }
     const size_t first_row = row;
     row += n_rows;

@@ -74,6 +74,11 @@ class EventSink {
   enum class Verdict { kContinue, kStop };
   virtual Verdict on_token(const TokenEvent& event) = 0;
   virtual void on_finish(FinishReason reason, const Usage& usage) = 0;
+  // n_done of the prompt's n_all tokens have K and V after this step.
+  virtual void on_prompt(uint32_t n_done, uint32_t n_all) {
+    static_cast<void>(n_done);
+    static_cast<void>(n_all);
+  }
   // Raw logits after the token at `position`; borrowed for the call.
   virtual void on_logits(uint32_t position, std::span<const float> logits) {
     static_cast<void>(position);

@@ -1,7 +1,6 @@
 #include "main/model_options.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <charconv>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "format/synthetic.h"
 #include "kv/kv_cache.h"
 #include "main/environment.h"
+#include "main/progress_bar.h"
 
 // models/demo.gguf, put into the binary by cmake/embed.cmake.
 extern "C" const std::byte kvik_demo_model_begin[];
@@ -34,28 +34,6 @@ CLI::Option* add_quantity(CLI::App& command, const std::string& name, uint64_t& 
         return parsed ? std::string() : parsed.error().message;
       });
 }
-
-// A bar on a terminal, nothing in a log.
-class ProgressBar {
- public:
-  void show(uint64_t done, uint64_t all) {
-    constexpr uint64_t kWidth = 40;
-    const uint64_t filled = all ? done * kWidth / all : kWidth;
-    if (!is_terminal_ || filled == shown_) return;
-    shown_ = filled;
-    fmt::print(stderr, "\rloading [{:<{}}] {} of {}", std::string(filled, '='), kWidth,
-               format_bytes(done), format_bytes(all));
-    is_open_ = true;
-  }
-  ~ProgressBar() {
-    if (is_open_) fmt::print(stderr, "\r\033[K");
-  }
-
- private:
-  const bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
-  bool is_open_ = false;
-  uint64_t shown_ = UINT64_MAX;
-};
 
 }  // namespace
 
@@ -119,9 +97,10 @@ Result<LoadedModel> load_model(const ModelOptions& options) {
                 fmt::format("{}: {}", options.model, tokenizer.error().message));
   }
   loaded.tokenizer = std::move(*tokenizer);
-  ProgressBar bar;
-  TRY_ASSIGN(loaded.model, Model::load(*source, *loaded.backend,
-                                       [&](uint64_t done, uint64_t all) { bar.show(done, all); }));
+  ProgressBar bar("loading");
+  TRY_ASSIGN(loaded.model, Model::load(*source, *loaded.backend, [&](uint64_t done, uint64_t all) {
+               bar.show(done, all, format_bytes(done));
+             }));
   const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
   if (options.n_ctx > n_ctx_train) {
     log::warn("a context of {} tokens passes the {} that the model was trained on", options.n_ctx,

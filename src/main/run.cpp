@@ -15,6 +15,7 @@
 #include "main/commands.h"
 #include "main/interrupts.h"
 #include "main/model_options.h"
+#include "main/progress_bar.h"
 #include "service/service.h"
 
 namespace kvik {
@@ -57,6 +58,10 @@ class StdoutSink final : public CompletionSink {
     if (chunk.finish) reason_ = *chunk.finish;
   }
 
+  void on_prompt(uint32_t n_done, uint32_t n_all) override {
+    bar_.show(n_done, n_all, fmt::format("{} of {} tokens", n_done, n_all));
+  }
+
   void on_done(const Usage& usage) override {
     usage_ = usage;
     Interrupts::notify();
@@ -71,6 +76,7 @@ class StdoutSink final : public CompletionSink {
 
  private:
   const bool ids_;
+  ProgressBar bar_{"reading the prompt"};
   std::atomic<int> write_error_ = 0;
   bool is_first_ = true;
   FinishReason reason_ = FinishReason::kStop;

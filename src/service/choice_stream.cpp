@@ -49,6 +49,10 @@ void ChoiceStream::to_chunk(const TokenLogprob& chosen, const std::vector<TokenL
   pending_.logprobs.push_back(std::move(out));
 }
 
+void ChoiceStream::on_prompt(uint32_t n_done, uint32_t n_all) {
+  if (options_.choice == 0 && !state_->abandoned) state_->sink->on_prompt(n_done, n_all);
+}
+
 EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   ++state_->usage.completion_tokens;
   if (options_.return_token_ids) pending_.token_ids.push_back(event.id);

@@ -60,6 +60,11 @@ struct CompletionChunk {
 class CompletionSink {
  public:
   virtual ~CompletionSink() = default;
+  // n_done of the n_all prompt tokens of the first choice are computed.
+  virtual void on_prompt(uint32_t n_done, uint32_t n_all) {
+    static_cast<void>(n_done);
+    static_cast<void>(n_all);
+  }
   virtual void on_chunk(const CompletionChunk& chunk) = 0;
   virtual void on_done(const Usage& usage) = 0;
 };

@@ -1,6 +1,7 @@
 """`kvik run`: text in, text out, in a terminal's pipes."""
 import contextlib
 import os
+import pty
 import signal
 import subprocess
 import tempfile
@@ -31,6 +32,22 @@ class Run(unittest.TestCase):
 
     def test_without_a_seed_each_run_differs(self):
         self.assertNotEqual(kvik.output(*VERSE), kvik.output(*VERSE))
+
+    def test_a_terminal_sees_how_far_the_prompt_is_and_a_log_does_not(self):
+        run = ("run", "synthetic:test-llama:f32", "--tokens", kvik.joined(range(4, 260)) + ",4" * 1200,
+               "--max-tokens", 2, "--ids")
+        terminal, child = pty.openpty()
+        with subprocess.Popen(kvik.command(*run), stdout=subprocess.PIPE, stderr=child,
+                              env=kvik.environment()) as process:
+            os.close(child)
+            process.stdout.read()
+            seen = os.read(terminal, 65536).decode()
+        os.close(terminal)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("reading the prompt", seen)
+        self.assertIn("512 of 1456 tokens", seen)
+        self.assertTrue(seen.endswith("\r\x1b[K"), seen)  # and the bar is gone at the end
+        self.assertEqual(kvik.run(*run).stderr, b"")
 
     def test_a_pipe_is_a_prompt(self):
         options = ("--max-tokens", 40, "--temperature", 0)

@@ -129,6 +129,14 @@ TEST(Prefix, where_the_one_that_computes_ends_early_the_next_takes_over) {
   EXPECT_EQ(second->tokens().size(), 4u);
 }
 
+TEST(Prefix, the_progress_of_a_prompt_begins_behind_what_was_found) {
+  EngineRig rig({.max_step_tokens = 20});
+  using Progress = std::vector<std::pair<uint32_t, uint32_t>>;
+  EXPECT_EQ(rig.run(greedy_request(some_tokens(50), 3))->prompt_progress(),
+            (Progress{{20, 50}, {40, 50}, {50, 50}}));
+  EXPECT_EQ(rig.run(greedy_request(some_tokens(50), 3))->prompt_progress(), (Progress{{50, 50}}));
+}
+
 TEST(Prefix, without_the_cache_nothing_is_left_behind) {
   EngineRig rig;
   Request request = greedy_request(some_tokens(64), 4);

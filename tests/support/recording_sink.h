@@ -37,6 +37,10 @@ class RecordingSink final : public EventSink {
     usage_ = usage;
     changed_.notify_all();
   }
+  void on_prompt(uint32_t n_done, uint32_t n_all) override {
+    const std::scoped_lock lock(mutex_);
+    prompt_progress_.emplace_back(n_done, n_all);
+  }
   void on_logits(uint32_t position, std::span<const float> logits) override {
     const std::scoped_lock lock(mutex_);
     is_in_order_ = is_in_order_ && finishes_.empty();
@@ -58,6 +62,10 @@ class RecordingSink final : public EventSink {
     return ids;
   }
   std::vector<TokenEvent> events() const { return locked(events_); }
+  // (tokens computed, tokens in all) after each step of the prompt.
+  std::vector<std::pair<uint32_t, uint32_t>> prompt_progress() const {
+    return locked(prompt_progress_);
+  }
   std::vector<FinishReason> finishes() const { return locked(finishes_); }
   bool is_finished() const { return !finishes().empty(); }
   Usage usage() const { return locked(usage_); }
@@ -81,6 +89,7 @@ class RecordingSink final : public EventSink {
   const OnToken on_token_;
   mutable std::mutex mutex_;  // guards all below
   mutable std::condition_variable changed_;
+  std::vector<std::pair<uint32_t, uint32_t>> prompt_progress_;
   std::vector<TokenEvent> events_;
   std::vector<FinishReason> finishes_;
   std::vector<std::pair<uint32_t, std::vector<float>>> logits_;
