@@ -5,8 +5,11 @@ can be tried on a line or two.
 """
 import fnmatch
 import os
+import pathlib
 import re
 import subprocess
+
+TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
 FLOORS = ("base", "tensor", "backend", "format", "text", "kv", "model", "engine", "service", "server", "main")
 
@@ -246,7 +249,8 @@ def stale_names(path, text, words):
 
 def workplace(path, text):
     """The tree stands for itself: no folder of the machine it was written on, but for one neighbour."""
-    found = grep(path, text, r"/work/|/" r"root/|(?<![\w.])/home/\w+|\.py" r"env\b", "names a folder of one machine")
+    here = re.escape(TREE_ROOT)
+    found = grep(path, text, here + r"|/" r"root/|(?<![\w.])/home/\w+", "names a folder of one machine")
     return found + grep(path, text, r"\.\./shared/(?!data\b)", "reads beside the tree what is not test data")
 
 

@@ -197,7 +197,7 @@ class EveryRuleCanFail(unittest.TestCase):
         self.accepts(rule, "A.md", "`Engine::step()`", "`plan()`", "`PagePool`", "`kvik::Engine`", "PageIndex in plain words", "`llama.cpp`", "`demo`")
 
     def test_workplace(self):
-        self.rejects(rules.workplace, "README.md", "cd /wo" "rk/main", "/ro" "ot/.cache", "~/.py" "env/shims", "../sha" "red/DESIGN.md")
+        self.rejects(rules.workplace, "README.md", f"cd {rules.TREE_ROOT}/src", "/ro" "ot/.cache", "/ho" "me/somebody", "../sha" "red/DESIGN.md")
         self.accepts(rules.workplace, "README.md", "../shared/data/demo.gguf", "network/worker", "the work/life of a page")
 
     def test_unformatted(self):
