@@ -1,11 +1,11 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine_limits.h"
 #include "main/bench_runner.h"
 #include "main/commands.h"
@@ -126,8 +126,8 @@ Result<int> bench(const BenchOptions& options) {
         ErrorCode::kInvalidArgument,
         fmt::format("--depth and the tested tokens make {}, expected 1 to 2^30", n_tokens_max));
   }
-  const auto n_threads = static_cast<uint32_t>(
-      options.model.n_threads ? options.model.n_threads : ::sysconf(_SC_NPROCESSORS_ONLN));
+  const uint32_t n_threads =
+      options.model.n_threads ? options.model.n_threads : usable_processors();
   const MachineLimits machine = measure_machine_limits(n_threads);
   BenchRunner runner(loaded, options.model.kv_type, n_tokens_max, options.batch);
   const LimitModel limits(loaded, options.model.kv_type, runner.page_bytes(), machine);

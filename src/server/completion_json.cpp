@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "server/json_fields.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
@@ -17,12 +18,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr size_t kMaxPrompts = 64;
-constexpr size_t kMaxStops = 16;
-constexpr size_t kMaxStopBytes = 1024;
-constexpr size_t kMaxStopTokens = 256;
-constexpr size_t kMaxBiases = 4096;
-constexpr uint32_t kMaxLogprobs = 20;
-constexpr double kMaxBias = 100;
 constexpr uint64_t kDefaultMaxTokens = 16;  // OpenAI's, of this route
 
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
@@ -71,9 +66,9 @@ Result<std::string> read_stop(const json::value& value) {
   if (!value.is_string()) return wrong_type("stop", "a string or an array of strings", value);
   const json::string& text = value.get_string();
   if (text.empty()) return refuse("stop", "a stop string is empty");
-  if (text.size() > kMaxStopBytes)
+  if (text.size() > RequestBounds::kStopBytes)
     return refuse("stop", fmt::format("a stop string has {} bytes, at most {} are allowed",
-                                      text.size(), kMaxStopBytes));
+                                      text.size(), RequestBounds::kStopBytes));
   return to_string(text);
 }
 
@@ -87,9 +82,9 @@ Result<std::vector<std::string>> read_stops(const JsonFields& fields) {
     return stops;
   }
   const json::array& array = value->get_array();
-  if (array.size() > kMaxStops)
+  if (array.size() > RequestBounds::kStops)
     return refuse("stop", fmt::format("stop holds {} strings, at most {} are allowed", array.size(),
-                                      kMaxStops));
+                                      RequestBounds::kStops));
   for (const json::value& element : array) {
     TRY_ASSIGN(auto stop, read_stop(element));
     stops.push_back(std::move(stop));
@@ -100,10 +95,10 @@ Result<std::vector<std::string>> read_stops(const JsonFields& fields) {
 Result<std::vector<TokenId>> read_stop_tokens(const JsonFields& fields) {
   TRY_ASSIGN(const auto array, fields.array("stop_token_ids"));
   if (!array) return std::vector<TokenId>();
-  if ((*array)->size() > kMaxStopTokens)
+  if ((*array)->size() > RequestBounds::kStopTokens)
     return refuse("stop_token_ids", fmt::format("stop_token_ids holds {} ids, at most {} are "
                                                 "allowed",
-                                                (*array)->size(), kMaxStopTokens));
+                                                (*array)->size(), RequestBounds::kStopTokens));
   return read_token_ids("stop_token_ids", **array);
 }
 
@@ -118,14 +113,14 @@ Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(const JsonFields&
   std::vector<std::pair<TokenId, float>> biases;
   TRY_ASSIGN(const auto object, fields.object("logit_bias"));
   if (!object) return biases;
-  if ((*object)->size() > kMaxBiases)
+  if ((*object)->size() > RequestBounds::kBiases)
     return refuse("logit_bias", fmt::format("logit_bias holds {} entries, at most {} are allowed",
-                                            (*object)->size(), kMaxBiases));
+                                            (*object)->size(), RequestBounds::kBiases));
   for (const auto& entry : **object) {
     const auto id = parse_token_id({entry.key().data(), entry.key().size()});
     if (!id) return refuse("logit_bias", "logit_bias has a key that is no token id");
     const auto bias = as_finite(entry.value());
-    if (!bias || *bias < -kMaxBias || *bias > kMaxBias)
+    if (!bias || *bias < -RequestBounds::kBias || *bias > RequestBounds::kBias)
       return refuse("logit_bias", "logit_bias must map token ids to numbers from -100 to 100");
     biases.emplace_back(*id, static_cast<float>(*bias));
   }
@@ -175,9 +170,9 @@ Result<SamplingParams> read_sampling(const JsonFields& fields) {
 
 Result<std::optional<uint32_t>> read_logprobs(const JsonFields& fields) {
   TRY_ASSIGN(const auto logprobs, fields.count<uint32_t>("logprobs"));
-  if (logprobs && *logprobs > kMaxLogprobs)
-    return refuse("logprobs",
-                  fmt::format("logprobs is {}, at most {} are given", *logprobs, kMaxLogprobs));
+  if (logprobs && *logprobs > RequestBounds::kLogprobs)
+    return refuse("logprobs", fmt::format("logprobs is {}, at most {} are given", *logprobs,
+                                          RequestBounds::kLogprobs));
   return logprobs;
 }
 

@@ -5,15 +5,12 @@
 #include <cmath>
 #include <string_view>
 
+#include "service/request_bounds.h"
+
 namespace kvik {
 namespace {
 
-constexpr uint32_t kMaxChoices = 128;
-constexpr uint32_t kMaxLogprobs = 20;
-constexpr size_t kMaxStops = 16;
-constexpr size_t kMaxStopBytes = 4096;
-constexpr size_t kMaxBiases = 1024;
-constexpr size_t kMaxStopTokens = 1024;
+using Bounds = RequestBounds;
 
 std::unexpected<Error> out_of_range(std::string_view param, double value, std::string_view range) {
   return fail(ErrorCode::kInvalidArgument,
@@ -45,13 +42,13 @@ Result<void> check_sampling(const SamplingParams& p) {
 }
 
 Result<void> check_logit_bias(const SamplingParams& p, uint32_t n_vocab) {
-  if (p.logit_bias.size() > kMaxBiases) {
+  if (p.logit_bias.size() > Bounds::kBiases) {
     return out_of_range("logit_bias", static_cast<double>(p.logit_bias.size()),
-                        fmt::format("at most {} entries", kMaxBiases));
+                        fmt::format("at most {} entries", Bounds::kBiases));
   }
   for (const auto& [id, bias] : p.logit_bias) {
     if (id >= n_vocab) return out_of_range("logit_bias", id, fmt::format("ids below {}", n_vocab));
-    if (!within(bias, -100, 100)) {
+    if (!within(bias, -Bounds::kBias, Bounds::kBias)) {
       return out_of_range("logit_bias", bias, "numbers from -100 to 100");
     }
   }
@@ -59,18 +56,18 @@ Result<void> check_logit_bias(const SamplingParams& p, uint32_t n_vocab) {
 }
 
 Result<void> check_stops(const CompletionRequest& r, uint32_t n_vocab) {
-  if (r.stop.size() > kMaxStops) {
+  if (r.stop.size() > Bounds::kStops) {
     return out_of_range("stop", static_cast<double>(r.stop.size()),
-                        fmt::format("at most {} strings", kMaxStops));
+                        fmt::format("at most {} strings", Bounds::kStops));
   }
   for (const std::string& stop : r.stop) {
-    if (!stop.empty() && stop.size() <= kMaxStopBytes) continue;
+    if (!stop.empty() && stop.size() <= Bounds::kStopBytes) continue;
     return out_of_range("stop", static_cast<double>(stop.size()),
-                        fmt::format("strings of 1 to {} bytes", kMaxStopBytes));
+                        fmt::format("strings of 1 to {} bytes", Bounds::kStopBytes));
   }
-  if (r.stop_token_ids.size() > kMaxStopTokens) {
+  if (r.stop_token_ids.size() > Bounds::kStopTokens) {
     return out_of_range("stop_token_ids", static_cast<double>(r.stop_token_ids.size()),
-                        fmt::format("at most {} ids", kMaxStopTokens));
+                        fmt::format("at most {} ids", Bounds::kStopTokens));
   }
   for (const TokenId id : r.stop_token_ids) {
     if (id >= n_vocab) {
@@ -91,11 +88,11 @@ Result<void> check_request(const CompletionRequest& r, const ModelCard& card) {
   TRY(check_sampling(r.sampling));
   TRY(check_logit_bias(r.sampling, card.n_vocab));
   TRY(check_stops(r, card.n_vocab));
-  if (r.n < 1 || r.n > kMaxChoices) {
-    return out_of_range("n", r.n, fmt::format("1 to {}", kMaxChoices));
+  if (r.n < 1 || r.n > Bounds::kChoices) {
+    return out_of_range("n", r.n, fmt::format("1 to {}", Bounds::kChoices));
   }
-  if (r.n_logprobs.value_or(0) > kMaxLogprobs) {
-    return out_of_range("logprobs", *r.n_logprobs, fmt::format("0 to {}", kMaxLogprobs));
+  if (r.n_logprobs.value_or(0) > Bounds::kLogprobs) {
+    return out_of_range("logprobs", *r.n_logprobs, fmt::format("0 to {}", Bounds::kLogprobs));
   }
   if (r.max_tokens == 0 && !r.echo) return out_of_range("max_tokens", 0, "at least 1");
   if (r.max_tokens && r.min_tokens > *r.max_tokens) {

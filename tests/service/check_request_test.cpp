@@ -72,8 +72,8 @@ TEST(CheckRequest, values_at_their_bounds_are_fine) {
   for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.n_logprobs = n; });
   expect_fine([](auto& r) { r.max_tokens = 1; });
   expect_fine([](auto& r) { r.max_tokens = r.min_tokens = 5; });
-  expect_fine([](auto& r) { r.stop = std::vector<std::string>(16, std::string(4096, 'x')); });
-  expect_fine([](auto& r) { r.stop_token_ids = std::vector<TokenId>(1024, 259); });
+  expect_fine([](auto& r) { r.stop = std::vector<std::string>(16, std::string(1024, 'x')); });
+  expect_fine([](auto& r) { r.stop_token_ids = std::vector<TokenId>(256, 259); });
 }
 
 TEST(CheckRequest, a_longer_answer_than_any_context_is_cut_later_not_refused) {
@@ -139,13 +139,13 @@ TEST(CheckRequest, stop_tokens_outside_the_vocabulary_are_refused) {
   expect_refused("stop_token_ids", "260", [](auto& r) { r.stop_token_ids = {5, 260}; });
   expect_refused("stop_token_ids", "4294967295",
                  [](auto& r) { r.stop_token_ids = {static_cast<TokenId>(-1)}; });
-  expect_refused("stop_token_ids", "1025",
-                 [](auto& r) { r.stop_token_ids = std::vector<TokenId>(1025, 5); });
+  expect_refused("stop_token_ids", "257",
+                 [](auto& r) { r.stop_token_ids = std::vector<TokenId>(257, 5); });
 }
 
 TEST(CheckRequest, empty_huge_or_too_many_stop_strings_are_refused) {
   expect_refused("stop", "0", [](auto& r) { r.stop = {"fine", ""}; });
-  expect_refused("stop", "4097", [](auto& r) { r.stop = {std::string(4097, 'x')}; });
+  expect_refused("stop", "1025", [](auto& r) { r.stop = {std::string(1025, 'x')}; });
   expect_refused("stop", "17", [](auto& r) { r.stop = std::vector<std::string>(17, "x"); });
   expect_refused("stop", "1000000",
                  [](auto& r) { r.stop = std::vector<std::string>(1000000, "x"); });

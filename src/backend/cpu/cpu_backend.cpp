@@ -244,13 +244,13 @@ namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
 
+}  // namespace
+
 uint32_t usable_processors() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<uint32_t>(CPU_COUNT(&set));
   return std::max(1u, std::thread::hardware_concurrency());
 }
-
-}  // namespace
 
 std::vector<std::string_view> cpu_isa_names() {
   std::vector<std::string_view> names;

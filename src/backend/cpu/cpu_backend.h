@@ -19,6 +19,9 @@ struct CpuBackendOptions {
 // "scalar" always, then "avx2", "avx512", "avx512bf16".
 std::vector<std::string_view> cpu_isa_names();
 
+// Processors that this process may use: as many threads as n_threads 0 means.
+uint32_t usable_processors();
+
 // Errors: kInvalidArgument where `isa` is unknown or not on this machine (the message lists those
 // that are), or n_threads is more than 1024.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& options);

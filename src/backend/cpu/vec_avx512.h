@@ -96,10 +96,6 @@ inline F32x16 interleave_high(F32x16 a, F32x16 b) {
 
 inline I32x16 round_to_i32(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
 inline F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
-inline F32x16 pow2(I32x16 n) {
-  return {
-      _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
-}
 inline F32x16 exponent_from_low_bits(F32x16 a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))};
 }

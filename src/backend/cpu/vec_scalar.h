@@ -120,12 +120,6 @@ inline I32x16 round_to_i32(F32x16 a) {
 inline F32x16 to_f32(I32x16 a) {
   return each_lane([&](uint32_t i) { return static_cast<float>(a.lane[i]); });
 }
-// 2^n for n in [-126, 127].
-inline F32x16 pow2(I32x16 n) {
-  return each_lane([&](uint32_t i) {
-    return __builtin_bit_cast(float, static_cast<uint32_t>(n.lane[i] + 127) << 23);
-  });
-}
 // 2^(i − 127) where i are the low 8 bits of the lane and bit 8 is 0: for a float in [2^23, 2^24),
 // its value modulo 256.
 inline F32x16 exponent_from_low_bits(F32x16 a) {
