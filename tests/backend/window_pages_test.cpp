@@ -1,0 +1,115 @@
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/random_matrix.h"
+
+// Pages that no row of a run can see may have been given back: their entries are null.
+namespace kvik {
+namespace {
+
+using testing::OwnedRows;
+using testing::random_floats;
+using testing::same_bytes;
+
+constexpr uint32_t kHeadDim = 20, kKvHeads = 2, kHeads = 6;
+
+std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
+  auto backend = make_cpu_backend({n_threads, std::string(isa)});
+  EXPECT_TRUE(backend);
+  return std::move(*backend);
+}
+
+// One sequence whose pages may be taken away.
+class WindowedSequence {
+ public:
+  WindowedSequence(Backend& backend, KvType type, uint32_t n_tokens)
+      : backend_(backend),
+        geometry_{.type = type, .n_layers = 2, .n_kv_heads = kKvHeads, .head_dim = kHeadDim},
+        n_tokens_(n_tokens),
+        keys_(random_floats(size_t{n_tokens} * kKvHeads * kHeadDim, 1)),
+        values_(random_floats(size_t{n_tokens} * kKvHeads * kHeadDim, 2)),
+        queries_(random_floats(size_t{n_tokens} * kHeads * kHeadDim, 3)) {
+    for (uint32_t first = 0; first < n_tokens; first += kPageTokens) {
+      buffers_.push_back(backend.memory().allocate(backend.page_bytes(geometry_)));
+      pages_.push_back(buffers_.back().data());
+    }
+  }
+
+  // Writes and attends n tokens from `first` on.
+  std::vector<float> step(uint32_t first, uint32_t n, uint32_t window) {
+    const KvRun run{pages_, first, 0, n};
+    const KvTarget target{geometry_, 1, {&run, 1}};
+    OwnedRows k(backend_.memory(), n, kKvHeads * kHeadDim, rows(keys_, kKvHeads, first, n));
+    OwnedRows v(backend_.memory(), n, kKvHeads * kHeadDim, rows(values_, kKvHeads, first, n));
+    OwnedRows q(backend_.memory(), n, kHeads * kHeadDim, rows(queries_, kHeads, first, n));
+    OwnedRows out(backend_.memory(), n, kHeads * kHeadDim);
+    backend_.write_kv(target, k.rows, v.rows);
+    backend_.attention(target, {.n_heads = kHeads, .scale = 0.25f, .window = window}, q.rows,
+                       out.rows);
+    return out.values();
+  }
+
+  // Takes away what rows from `next` on cannot see.
+  void slide(uint32_t next, uint32_t window) {
+    const uint32_t first_seen = next + 1 > window ? next + 1 - window : 0;
+    for (uint32_t page = 0; page < first_seen / kPageTokens; ++page) pages_[page] = nullptr;
+  }
+
+  // All tokens in chunks, sliding behind each of them or not at all.
+  enum class Pages { kKept, kSlid };
+  std::vector<float> run_in_chunks(uint32_t chunk, uint32_t window, Pages pages) {
+    std::vector<float> all;
+    for (uint32_t first = 0; first < n_tokens_; first += chunk) {
+      if (pages == Pages::kSlid) slide(first, window);
+      const auto part = step(first, std::min(chunk, n_tokens_ - first), window);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }
+
+ private:
+  static std::vector<float> rows(const std::vector<float>& all, uint32_t heads, uint32_t first,
+                                 uint32_t n) {
+    const size_t width = size_t{heads} * kHeadDim;
+    return {all.begin() + first * width, all.begin() + (first + n) * width};
+  }
+
+  Backend& backend_;
+  const KvGeometry geometry_;
+  const uint32_t n_tokens_;
+  std::vector<Buffer> buffers_;
+  std::vector<std::byte*> pages_;
+  std::vector<float> keys_, values_, queries_;
+};
+
+TEST(WindowPages, pages_that_slid_out_of_the_window_are_never_touched) {
+  for (const std::string_view isa : cpu_isa_names()) {
+    for (const KvType type : kAllKvTypes) {
+      for (const uint32_t window : {1, 33, 520}) {
+        const auto backend = backend_of(isa, isa == "scalar" ? 1 : 3);
+        const uint32_t n_tokens = 700;
+        WindowedSequence kept(*backend, type, n_tokens);
+        WindowedSequence slid(*backend, type, n_tokens);
+        const std::vector<float> expected =
+            kept.run_in_chunks(350, window, WindowedSequence::Pages::kKept);
+        EXPECT_TRUE(
+            same_bytes(slid.run_in_chunks(70, window, WindowedSequence::Pages::kSlid), expected))
+            << isa << " " << name_of(type) << " window " << window;
+      }
+    }
+  }
+}
+
+TEST(WindowPages, one_token_at_a_time_may_lose_the_page_behind_its_window) {
+  const auto backend = backend_of("", 2);
+  for (const KvType type : kAllKvTypes) {
+    WindowedSequence kept(*backend, type, 150);
+    WindowedSequence slid(*backend, type, 150);
+    const std::vector<float> expected = kept.run_in_chunks(150, 40, WindowedSequence::Pages::kKept);
+    EXPECT_TRUE(same_bytes(slid.run_in_chunks(1, 40, WindowedSequence::Pages::kSlid), expected))
+        << name_of(type);
+  }
+}
+
+}  // namespace
+}  // namespace kvik
