@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/token_id.h"
+#include "kv/cache_report.h"
 
 namespace kvik {
 
@@ -30,6 +31,13 @@ struct SamplingParams {
   uint32_t choice_index = 0;  // of `n`: choices of one seed differ
 };
 
+// The pages of a prompt's first n_tokens are given up after all that are not pinned, for as long as
+// `ttl` from their last use. They do go where nothing else is left.
+struct Pin {
+  uint32_t n_tokens = 0;
+  Duration ttl{};
+};
+
 struct Request {
   std::vector<TokenId> prompt;  // at least one
   SamplingParams sampling;
@@ -39,6 +47,9 @@ struct Request {
   std::optional<uint32_t> n_logprobs;  // also report the chosen token's and the n most likely ones'
   enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
   std::string cache_salt;  // pages are shared among requests of the same salt
+  std::vector<Pin> pins;
+  std::string tenant;                                               // whom fairness counts it for
+  int32_t priority = 0;                                             // lower first
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
   uint32_t max_chunk = UINT32_MAX;  // prompt tokens computed in one step at most
 };
@@ -60,6 +71,7 @@ struct Usage {
   uint32_t prompt_tokens = 0;
   uint32_t completion_tokens = 0;
   uint32_t cached_tokens = 0;  // prompt tokens whose K and V were found, not computed
+  CacheReport cache;           // where they were found, and why not more
   Duration queue_time{};
   Duration ttft{};         // submission to the first token
   Duration decode_time{};  // first token to the last
