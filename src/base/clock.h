@@ -19,6 +19,7 @@ class SteadyClock final : public Clock {
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
 };
 
+inline double to_s(Duration d) { return std::chrono::duration<double>(d).count(); }
 inline double to_ms(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
 }  // namespace kvik

@@ -8,6 +8,16 @@
 #include "base/quantity.h"
 
 namespace kvik {
+namespace {
+
+void count_rows(const StepPlan& plan, StepRecord& record) {
+  record = {.n_sequences = static_cast<uint32_t>(plan.entries.size())};
+  for (const auto& [sequence, n_new] : plan.entries) {
+    (sequence->is_decoding() ? record.n_decode_rows : record.n_prefill_rows) += n_new;
+  }
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
                                                const EngineOptions& options, const Clock& clock) {
@@ -97,13 +107,28 @@ bool Engine::step() {
   if (plan.empty()) return false;
   const TimePoint begin = clock_.now();
   for (const auto& [sequence, n_new] : plan.entries) {
-    if (!sequence->started) sequence->started = begin;
+    if (sequence->started) continue;
+    sequence->started = begin;
+    counters_.histograms.queue_s.record(to_s(begin - sequence->submitted));
   }
+  count_rows(plan, counters_.last_step);
   forward(plan);
+  step_end_ = clock_.now();
+  counters_.last_step.ms = to_ms(step_end_ - begin);
   publish(plan);
-  ++counters_.steps;
-  counters_.last_step_ms = to_ms(clock_.now() - begin);
+  record_step();
   return true;
+}
+
+void Engine::record_step() {
+  const StepRecord& step = counters_.last_step;
+  EngineHistograms& histograms = counters_.histograms;
+  ++counters_.steps;
+  counters_.last_step_ms = step.ms;
+  histograms.step_s.record(step.ms / 1e3);
+  histograms.batch_sequences.record(step.n_sequences);
+  histograms.batch_rows.record(step.n_decode_rows + step.n_prefill_rows);
+  histograms.pages_in_use.record(kv_.counts().leased + kv_.counts().sealed);
 }
 
 void Engine::forward(const StepPlan& plan) {
@@ -177,7 +202,7 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
   if (std::ranges::count(request.stop_tokens, *token) > 0) {
     return finish(sequence, FinishReason::kStop);
   }
-  if (sequence.n_generated() == 0) sequence.first_token = clock_.now();
+  record_token_time(sequence);
   sequence.tokens.push_back(*token);
   sequence.counts.add_answer(*token);
   ++counters_.generated_tokens;
@@ -193,6 +218,19 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
   if (sequence.n_generated() == request.max_tokens) finish(sequence, FinishReason::kLength);
 }
 
+// A token comes when its logits do; what is done with it takes microseconds.
+void Engine::record_token_time(Sequence& sequence) {
+  EngineHistograms& histograms = counters_.histograms;
+  if (sequence.n_generated() > 0) {
+    histograms.itl_s.record(to_s(step_end_ - sequence.last_token));
+  } else {
+    sequence.first_token = step_end_;
+    histograms.ttft_s.record(to_s(step_end_ - sequence.submitted));
+    histograms.prefill_s.record(to_s(step_end_ - *sequence.started));
+  }
+  sequence.last_token = step_end_;
+}
+
 // Nobody leases its pages when its sink hears of it.
 void Engine::finish(Sequence& sequence, FinishReason reason) {
   const TimePoint now = clock_.now();
@@ -201,8 +239,11 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   usage.queue_time = sequence.started.value_or(now) - sequence.submitted;
   if (usage.completion_tokens > 0) {
     usage.ttft = sequence.first_token - sequence.submitted;
-    usage.decode_time = now - sequence.first_token;
+    usage.decode_time = sequence.last_token - sequence.first_token;
+    counters_.histograms.decode_s.record(to_s(usage.decode_time));
   }
+  counters_.histograms.e2e_s.record(to_s(now - sequence.submitted));
+  ++counters_.finished[static_cast<size_t>(reason)];
   const std::shared_ptr<EventSink> sink = std::move(sequence.sink);
   scheduler_.remove(sequence);
   sink->on_finish(reason, usage);

@@ -60,6 +60,8 @@ class Engine {
   void publish(const StepPlan& plan);
   void publish_logits(Sequence& sequence, uint32_t first_position, size_t first_row, size_t n_rows);
   void accept_token(Sequence& sequence, std::span<const float> logits);
+  void record_token_time(Sequence& sequence);
+  void record_step();
   void finish(Sequence& sequence, FinishReason reason);
 
   std::unique_ptr<Model> model_;
@@ -71,6 +73,7 @@ class Engine {
   Sampler sampler_;
   std::string cache_identity_;  // what pages of this engine have in common
   EngineSnapshot counters_;
+  TimePoint step_end_;  // when the newest logits were there
 
   // Of the current step; kept so that a step allocates nothing.
   Logits logits_;

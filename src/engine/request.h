@@ -66,6 +66,7 @@ struct TokenEvent {
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kFailed };
+inline constexpr size_t kFinishReasons = 4;
 
 struct Usage {
   uint32_t prompt_tokens = 0;

@@ -41,6 +41,7 @@ struct Sequence {
   TimePoint submitted;
   std::optional<TimePoint> started;  // its first step
   TimePoint first_token;
+  TimePoint last_token;
   Usage usage;
 
   uint32_t n_tokens() const { return static_cast<uint32_t>(tokens.size()); }

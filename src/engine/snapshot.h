@@ -1,7 +1,11 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
+#include "base/histogram.h"
+#include "engine/request.h"
 #include "kv/page_counts.h"
 
 namespace kvik {
@@ -12,6 +16,29 @@ struct EngineLimits {
   uint32_t n_vocab = 0;
   uint64_t kv_tokens = 0;  // what the budget holds
   uint32_t max_queue = 0;
+};
+
+// One step as it was planned and as it went.
+struct StepRecord {
+  uint32_t n_sequences = 0;
+  uint32_t n_decode_rows = 0;
+  uint32_t n_prefill_rows = 0;
+  double planned_ms = 0;  // by the cost model
+  double ms = 0;
+};
+
+// Of all requests since the start. Times in seconds.
+struct EngineHistograms {
+  Histogram queue_s{1e-4};    // submission to the first step
+  Histogram ttft_s{1e-4};     // submission to the first token
+  Histogram prefill_s{1e-4};  // first step to the first token
+  Histogram itl_s{1e-4};      // one token to the next
+  Histogram decode_s{1e-4};   // first token to the last
+  Histogram e2e_s{1e-4};      // submission to the end, whatever the end
+  Histogram step_s{1e-4};
+  Histogram batch_sequences{1};
+  Histogram batch_rows{1};
+  Histogram pages_in_use{1};  // leased and sealed, after each step
 };
 
 // The engine's state between two steps, by value, for whoever shows it.
@@ -27,6 +54,12 @@ struct EngineSnapshot {
   uint64_t preemptions = 0;
   uint64_t evictions = 0;  // pages
   double last_step_ms = 0;
+  StepRecord last_step;
+  EngineHistograms histograms;
+  std::array<uint64_t, kFinishReasons> finished{};  // requests, by FinishReason
+  double queue_wait_s = 0;  // a new request would wait about this long for its first step
+
+  uint64_t n_finished(FinishReason reason) const { return finished[static_cast<size_t>(reason)]; }
 };
 
 }  // namespace kvik

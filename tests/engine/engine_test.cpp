@@ -308,6 +308,39 @@ TEST(Engine, times_are_told_apart) {
   EXPECT_GT(second->usage().decode_time, Duration::zero());
 }
 
+TEST(Engine, a_snapshot_says_how_long_things_took_and_how_they_ended) {
+  EngineRig rig({.max_step_tokens = 16, .max_running = 4});
+  rig.submit(greedy_request(some_tokens(20, 1), 5));
+  rig.submit(greedy_request(some_tokens(4, 2), 0));
+  rig.engine().step();
+  EXPECT_EQ(rig.engine().snapshot().last_step.n_prefill_rows, 16u);
+  EXPECT_EQ(rig.engine().snapshot().last_step.n_decode_rows, 0u);
+  rig.submit(greedy_request(some_tokens(30, 3), 50));
+  rig.engine().step();
+  rig.engine().step();
+  const StepRecord step = rig.engine().snapshot().last_step;
+  EXPECT_EQ(step.n_sequences, 2u);
+  EXPECT_EQ(step.n_decode_rows, 1u);
+  EXPECT_EQ(step.n_prefill_rows, 15u);
+  EXPECT_GT(step.ms, 0);
+  rig.engine().cancel(rig.last_id());
+  rig.run();
+  const EngineSnapshot snapshot = rig.engine().snapshot();
+  EXPECT_EQ(snapshot.n_finished(FinishReason::kLength), 2u);
+  EXPECT_EQ(snapshot.n_finished(FinishReason::kCancelled), 1u);
+  const EngineHistograms& histograms = snapshot.histograms;
+  EXPECT_EQ(histograms.queue_s.count(), 3u);
+  EXPECT_EQ(histograms.e2e_s.count(), 3u);
+  EXPECT_EQ(histograms.ttft_s.count(), 1u);  // one of three got tokens
+  EXPECT_EQ(histograms.prefill_s.count(), 1u);
+  EXPECT_EQ(histograms.itl_s.count(), 4u);
+  EXPECT_EQ(histograms.decode_s.count(), 1u);
+  EXPECT_NEAR(histograms.itl_s.sum(), histograms.decode_s.sum(), 1e-9);
+  EXPECT_NEAR(histograms.step_s.sum(), static_cast<double>(snapshot.steps) * 1e-3, 1e-9);
+  EXPECT_EQ(histograms.batch_rows.count(), snapshot.steps);
+  EXPECT_EQ(histograms.pages_in_use.count(), snapshot.steps);
+}
+
 TEST(Engine, a_snapshot_counts_what_was_computed) {
   EngineRig rig({.max_step_tokens = 8, .max_running = 1});
   rig.submit(greedy_request(some_tokens(20, 1), 5));
