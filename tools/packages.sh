@@ -8,6 +8,7 @@ build_packages=(
   libfmt-dev libspdlog-dev                # text, log
   libicu-dev                              # Unicode
   libssl-dev                              # page keys
+  libxxhash-dev                           # hashes of tensors
 )
 
 test_packages=(

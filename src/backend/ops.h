@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "backend/memory.h"
+#include "base/hash.h"
 #include "base/result.h"
 #include "base/token_id.h"
 #include "tensor/kv_type.h"
@@ -38,6 +39,8 @@ class PackedMatrix {
   virtual uint32_t n_rows() const = 0;  // output columns of a product with it
   virtual uint32_t n_cols() const = 0;  // the dimension summed over
   virtual size_t bytes() const = 0;
+  // Of the tensors that it was packed from, in their order, as tensor_digest.h has it.
+  virtual Hash128 source_digest() const = 0;
 };
 
 // What decides where in a page the K and V of a token lie. One page holds kPageTokens tokens of
@@ -95,6 +98,10 @@ class Backend {
 
   // Whether weights of this type can be packed.
   virtual bool can_compute(ElementType type) const = 0;
+
+  // Names how products with weights of this type round where that is the instruction set's own way
+  // ("avx512bf16"); empty where all sets give the same bits.
+  virtual std::string_view arithmetic(ElementType type) const = 0;
 
   // Packs matrices of the same n_cols, stacked along their rows (Q over K over V), each with its
   // own type. n_cols must be whole blocks of the type. Any n_rows.

@@ -55,7 +55,9 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
       scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
                        .max_running = std::min(options.max_running, options.max_step_tokens)}),
       sampler_(limits.n_vocab),
-      cache_identity_(fmt::format("{}/{}", model_->config().name, name_of(options.kv_type))) {}
+      cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
+                                  name_of(options.kv_type), kPageLayoutVersion,
+                                  model_->numerics())) {}
 
 Result<void> Engine::check(const Request& request) const {
   if (request.prompt.empty()) {

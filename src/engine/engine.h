@@ -51,6 +51,9 @@ class Engine {
   EngineSnapshot snapshot() const;
   const EngineLimits& limits() const { return limits_; }
   const Model& model() const { return *model_; }
+  // What pages must have in common for one to serve in the place of another: model, KV type, page
+  // layout, numerics.
+  const std::string& cache_identity() const { return cache_identity_; }
 
  private:
   Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptions& options,
@@ -71,7 +74,7 @@ class Engine {
   KvCache kv_;
   Scheduler scheduler_;
   Sampler sampler_;
-  std::string cache_identity_;  // what pages of this engine have in common
+  std::string cache_identity_;
   EngineSnapshot counters_;
   TimePoint step_end_;  // when the newest logits were there
 

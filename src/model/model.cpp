@@ -6,10 +6,13 @@
 #include <cmath>
 #include <initializer_list>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
+#include "model/fingerprint.h"
 #include "tensor/blocks.h"
+#include "tensor/tensor_digest.h"
 
 namespace kvik {
 
@@ -17,7 +20,11 @@ namespace kvik {
 class ModelLoader {
  public:
   ModelLoader(ModelSource& source, Backend& backend, const Model::Progress& progress)
-      : source_(source), backend_(backend), progress_(progress), taken_(source.tensors().size()) {
+      : source_(source),
+        backend_(backend),
+        progress_(progress),
+        fingerprint_(source),
+        taken_(source.tensors().size()) {
     for (const TensorInfo& tensor : source.tensors()) all_bytes_ += tensor.n_bytes;
   }
 
@@ -36,6 +43,8 @@ class ModelLoader {
       model_->layers_.push_back(std::move(layer));
     }
     TRY(check_all_taken());
+    model_->fingerprint_ = fingerprint_.finish();
+    model_->numerics_ = numerics(arithmetics_);
     return std::move(model_);
   }
 
@@ -123,6 +132,7 @@ class ModelLoader {
     TRY_ASSIGN(const auto bytes, source_.read(index));
     std::vector<float> values(part.n_rows);
     dequantize_row(info.type, bytes.data(), values);
+    fingerprint_.add_tensors(digest_of({info.type, 1, part.n_rows, bytes}));
     done(index);
     return values;
   }
@@ -151,10 +161,12 @@ class ModelLoader {
       const TensorInfo& info = source_.tensors()[index];
       if (!backend_.can_compute(info.type)) return unsupported_type(info);
       TRY_ASSIGN(const auto bytes, source_.read(index));
+      if (const auto own = backend_.arithmetic(info.type); !own.empty()) arithmetics_.insert(own);
       indices.push_back(index);
       views.push_back({info.type, part.n_rows, n_cols, bytes});
     }
     TRY_ASSIGN(auto packed, backend_.pack(views));
+    fingerprint_.add_tensors(packed->source_digest());
     for (const size_t index : indices) done(index);
     model_->weight_bytes_ += packed->bytes();
     return packed;
@@ -187,6 +199,8 @@ class ModelLoader {
   Backend& backend_;
   const Model::Progress& progress_;
   std::unique_ptr<Model> model_{new Model};
+  Fingerprint fingerprint_;
+  std::set<std::string_view> arithmetics_;
   std::vector<bool> taken_;
   uint64_t all_bytes_ = 0;
   uint64_t done_bytes_ = 0;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -49,6 +50,10 @@ class Model {
   const std::vector<float>& rope_divisors() const { return rope_divisors_; }
 
   uint64_t weight_bytes() const { return weight_bytes_; }
+  // Of the metadata, the tensor table and all tensors' bytes: 64 hexadecimal digits.
+  const std::string& fingerprint() const { return fingerprint_; }
+  // Names the code and the arithmetic that K and V are computed with (fingerprint.h).
+  const std::string& numerics() const { return numerics_; }
   KvGeometry kv_geometry(KvType type) const;
 
  private:
@@ -62,6 +67,7 @@ class Model {
   Buffer output_norm_;
   std::vector<float> rope_divisors_;
   uint64_t weight_bytes_ = 0;
+  std::string fingerprint_, numerics_;
 };
 
 }  // namespace kvik

@@ -47,4 +47,7 @@ inline uint64_t row_bytes(KvType type, uint64_t head_dim) {
 // Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
 inline constexpr uint32_t kPageTokens = 32;
 
+// Of how K and V lie in a page: part of the key of every page that outlives the process.
+inline constexpr uint32_t kPageLayoutVersion = 1;
+
 }  // namespace kvik

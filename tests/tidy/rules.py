@@ -35,6 +35,7 @@ LIBRARIES = {
     "unicode/": ("text",),
     "immintrin.h": ("backend",),
     "openssl/": ("base", "kv", "server", "main"),
+    "xxhash.h": ("base",),
     "gtest/": (),
     "gmock/": (),
 }

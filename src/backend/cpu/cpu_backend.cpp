@@ -53,6 +53,7 @@ class CpuBackend final : public Backend {
   std::string_view name() const override { return name_; }
   Memory& memory() override { return memory_; }
   bool can_compute(ElementType type) const override { return can_pack(type); }
+  std::string_view arithmetic(ElementType type) const override;
 
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override;
@@ -108,6 +109,13 @@ void CpuBackend::for_pieces(Rows x, const Body& body) {
   } else {
     pool_.run(n_items, piece);
   }
+}
+
+// Only the pair products of bf16 round in a way of their own (matmul_kernels.h).
+std::string_view CpuBackend::arithmetic(ElementType type) const {
+  const bool is_own =
+      type == ElementType::kBF16 && isa_.matmul.bf16.multiply == avx512bf16::kBf16Weights.multiply;
+  return is_own ? isa_.name : std::string_view();
 }
 
 Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorView> stacked) {

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
+#include "tensor/tensor_digest.h"
 
 namespace kvik::cpu {
 namespace {
@@ -177,14 +178,18 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
   }
   bytes_ = memory.allocate(n_bytes);
   std::byte* at = bytes_.data();
+  static_assert(kPanelColumns == kDigestRows);
+  std::vector<Hash128> digests(n_panels);
   for (size_t i = 0; i < parts_.size(); ++i) {
     Part& part = parts_[i];
     part.panels = at;
     pool.run(part.n_panels, [&](size_t panel, uint32_t) {
+      digests[part.first_panel + panel] = digest_piece(stacked[i], panel);  // still in the cache
       pack_panel(stacked[i], static_cast<uint32_t>(panel), at + panel * part.panel_bytes);
     });
     at += part.n_panels * part.panel_bytes;
   }
+  source_digest_ = digest_of_pieces(digests);
 }
 
 void CpuPackedMatrix::unpack_row(uint32_t row, float* out) const {

@@ -37,6 +37,7 @@ class CpuPackedMatrix final : public PackedMatrix {
   uint32_t n_rows() const override { return n_rows_; }
   uint32_t n_cols() const override { return n_cols_; }
   size_t bytes() const override { return bytes_.size(); }
+  Hash128 source_digest() const override { return source_digest_; }
 
   std::span<const Part> parts() const { return parts_; }
 
@@ -48,6 +49,7 @@ class CpuPackedMatrix final : public PackedMatrix {
   uint32_t n_rows_ = 0;
   uint32_t n_cols_ = 0;
   Buffer bytes_;
+  Hash128 source_digest_;
 };
 
 }  // namespace kvik::cpu

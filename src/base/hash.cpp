@@ -1,0 +1,57 @@
+#include "base/hash.h"
+
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+#include "base/check.h"
+
+namespace kvik {
+
+void Sha256::FreeState::operator()(void* state) const {
+  EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(state));
+}
+
+Sha256::Sha256() : state_(EVP_MD_CTX_new()) {
+  CHECK(state_ != nullptr);
+  CHECK(EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(state_.get()), EVP_sha256(), nullptr) == 1);
+}
+
+void Sha256::add(std::span<const std::byte> bytes) {
+  auto* state = static_cast<EVP_MD_CTX*>(state_.get());
+  CHECK(EVP_DigestUpdate(state, bytes.data(), bytes.size()) == 1);
+}
+
+void Sha256::add_number(uint64_t number) {
+  std::array<std::byte, sizeof(number)> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(number >> (8 * i));
+  add(bytes);
+}
+
+void Sha256::add_text(std::string_view text) {
+  add_number(text.size());
+  add(std::as_bytes(std::span(text)));
+}
+
+Sha256Digest Sha256::finish() {
+  Sha256Digest digest;
+  auto* state = static_cast<EVP_MD_CTX*>(state_.get());
+  CHECK(EVP_DigestFinal_ex(state, reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1);
+  return digest;
+}
+
+std::string to_hex(std::span<const std::byte> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<unsigned>(byte) >> 4];
+    text += kDigits[std::to_integer<unsigned>(byte) & 15];
+  }
+  return text;
+}
+
+Hash128 xxh3_128(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {hash.low64, hash.high64};
+}
+
+}  // namespace kvik

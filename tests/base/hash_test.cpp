@@ -1,0 +1,49 @@
+#include "base/hash.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace kvik {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string sha256_of(const std::vector<std::string>& pieces) {
+  Sha256 sha;
+  for (const std::string& piece : pieces) sha.add(bytes_of(piece));
+  return to_hex(sha.finish());
+}
+
+// FIPS 180-2, appendix B.
+TEST(Hash, sha256_gives_the_digests_of_the_standard) {
+  EXPECT_EQ(sha256_of({"abc"}), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_of({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST(Hash, pieces_are_one_text) { EXPECT_EQ(sha256_of({"a", "", "bc"}), sha256_of({"abc"})); }
+
+TEST(Hash, two_lists_of_texts_never_read_the_same) {
+  const auto digest = [](std::string_view a, std::string_view b) {
+    Sha256 sha;
+    sha.add_text(a);
+    sha.add_text(b);
+    return sha.finish();
+  };
+  EXPECT_EQ(digest("ab", "c"), digest("ab", "c"));
+  EXPECT_NE(digest("ab", "c"), digest("a", "bc"));
+  EXPECT_NE(digest("abc", ""), digest("", "abc"));
+}
+
+// xxHash 0.8, doc/xxhash_spec.md: XXH3_128bits of nothing, seed 0.
+TEST(Hash, xxh3_is_the_published_one) {
+  EXPECT_EQ(xxh3_128({}).high, 0x99aa06d3014798d8u);
+  EXPECT_EQ(xxh3_128({}).low, 0x6001c324468d497fu);
+  EXPECT_NE(xxh3_128(bytes_of("a")), xxh3_128(bytes_of("b")));
+}
+
+}  // namespace
+}  // namespace kvik
