@@ -10,17 +10,17 @@ import struct
 
 import numpy as np
 
-from make_model import F16, F32, FILE_TYPE, Q4_0, Q8_0, TYPES, U32, encode, pack_str, pack_value, read_metadata
+from make_model import F32, FILE_TYPE, MIXES, TYPES, U32, encode, matrix_type, pack_str, pack_value, read_metadata
 from reference_logits import load
 
 ALIGNMENT = 32
 
 
-def target_type(values, wanted):
-    """Vectors stay f32; rows that are not whole blocks become f16, as make_model.py has it."""
-    if values.ndim < 2:
-        return F32
-    return F16 if wanted in (Q4_0, Q8_0) and values.shape[-1] % 32 else wanted
+def target_types(weights, wanted):
+    """name → element type: vectors stay f32, matrices are as make_model.py has them."""
+    tied = "output.weight" not in weights
+    n_layers = sum(name.endswith(".attn_norm.weight") for name in weights)
+    return {name: F32 if values.ndim < 2 else matrix_type(wanted, name, values.shape[-1], n_layers, tied) for name, values in weights.items()}
 
 
 def write(path, metadata, tensors):
@@ -45,14 +45,14 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("model")
     ap.add_argument("out")
-    ap.add_argument("--type", choices=TYPES, required=True)
+    ap.add_argument("--type", choices=[*TYPES, *MIXES], required=True)
     a = ap.parse_args()
-    wanted = TYPES[a.type]
     metadata = read_metadata(a.model)
-    metadata["general.file_type"] = (U32, FILE_TYPE[wanted])
+    metadata["general.file_type"] = (U32, FILE_TYPE[a.type])
     metadata.pop("general.alignment", None)
     _, weights = load(a.model)
-    write(a.out, metadata, {name: (values, target_type(values, wanted)) for name, values in weights.items()})
+    types = target_types(weights, a.type)
+    write(a.out, metadata, {name: (values, types[name]) for name, values in weights.items()})
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ constexpr std::string_view kPrefix = "synthetic:";
 
 class SyntheticSource final : public ModelSource {
  public:
-  SyntheticSource(const ModelPreset& preset, ElementType type)
-      : label_(fmt::format("{}{}:{}", kPrefix, preset.name, name_of(type))),
+  SyntheticSource(const ModelPreset& preset, const SyntheticType& type)
+      : label_(fmt::format("{}{}:{}", kPrefix, preset.name, type.name)),
         metadata_(synthetic_metadata(preset, type)),
         plan_(synthetic_tensors(preset, type)),
         bytes_(plan_.size()) {
@@ -68,13 +68,15 @@ Result<const ModelPreset*> find_preset(std::string_view name) {
               fmt::format("there is no preset '{}', expected one of {}", name, known));
 }
 
-Result<ElementType> parse_type(std::string_view name) {
-  const auto type = element_type_from_name(name);
-  if (type && synthetic_file_type(*type)) return *type;
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("random weights cannot be made as '{}', expected f32, f16, bf16, q8_0 "
-                          "or q4_0",
-                          name));
+Result<const SyntheticType*> find_type(std::string_view name) {
+  std::string known;
+  for (const SyntheticType& type : synthetic_types()) {
+    if (name == type.name) return &type;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", type.name);
+  }
+  return fail(
+      ErrorCode::kInvalidArgument,
+      fmt::format("random weights cannot be made as '{}', expected one of {}", name, known));
 }
 
 }  // namespace
@@ -88,11 +90,9 @@ Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec) {
   const std::string_view rest = spec.substr(kPrefix.size());
   const size_t colon = rest.find(':');
   TRY_ASSIGN(const ModelPreset* preset, find_preset(rest.substr(0, colon)));
-  ElementType type = ElementType::kQ8_0;
-  if (colon != std::string_view::npos) {
-    TRY_ASSIGN(type, parse_type(rest.substr(colon + 1)));
-  }
-  return std::make_unique<SyntheticSource>(*preset, type);
+  TRY_ASSIGN(const SyntheticType* type,
+             find_type(colon == std::string_view::npos ? "q8_0" : rest.substr(colon + 1)));
+  return std::make_unique<SyntheticSource>(*preset, *type);
 }
 
 }  // namespace kvik

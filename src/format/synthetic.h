@@ -23,10 +23,11 @@ struct ModelPreset {
 
 std::span<const ModelPreset> model_presets();
 
-// "synthetic:PRESET[:TYPE]" (TYPE f32, f16, bf16, q8_0 or q4_0; q8_0 where it is left out): random
-// weights of a real geometry, made tensor by tensor when they are read, and a byte-level toy
-// vocabulary padded to the real size. The same name gives the same weights.
-// Errors: kNotFound for an unknown preset (the message lists them), kInvalidArgument for a type.
+// "synthetic:PRESET[:TYPE]" (TYPE f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k, or llama.cpp's
+// mixes q4_k_m and q5_k_m; q8_0 where it is left out): random weights of a real geometry, made
+// tensor by tensor when they are read, and a byte-level toy vocabulary padded to the real size. The
+// same name gives the same weights. Errors: kNotFound for an unknown preset (the message lists
+// them), kInvalidArgument for a type.
 Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec);
 
 }  // namespace kvik

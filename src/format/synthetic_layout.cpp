@@ -21,6 +21,19 @@ constexpr float kHeadGain = 4.0f;  // spreads the logits: sampling from a flat r
 // token_type numbers of GGUF vocabularies.
 enum TokenKind : int64_t { kUnknown = 2, kControl = 3, kUnused = 5, kByte = 6 };
 
+constexpr SyntheticType kTypes[] = {
+    {"f32", ElementType::kF32, ElementType::kF32, 0},
+    {"f16", ElementType::kF16, ElementType::kF16, 1},
+    {"q4_0", ElementType::kQ4_0, ElementType::kQ4_0, 2},
+    {"q8_0", ElementType::kQ8_0, ElementType::kQ8_0, 7},
+    {"q4_k", ElementType::kQ4_K, ElementType::kQ4_K, 14},
+    {"q4_k_m", ElementType::kQ4_K, ElementType::kQ6_K, 15},
+    {"q5_k", ElementType::kQ5_K, ElementType::kQ5_K, 16},
+    {"q5_k_m", ElementType::kQ5_K, ElementType::kQ6_K, 17},
+    {"q6_k", ElementType::kQ6_K, ElementType::kQ6_K, 18},
+    {"bf16", ElementType::kBF16, ElementType::kBF16, 32},
+};
+
 // What the families of the presets have beyond a plain decoder.
 struct FamilyFeatures {
   std::string_view architecture;
@@ -70,14 +83,27 @@ void add_vocabulary(Metadata& metadata, uint32_t n_vocab) {
   metadata.insert("tokenizer.ggml.unknown_token_id", uint64_t{0});
 }
 
+// Whether llama.cpp's K_M mixes give this layer's value and down projections more bits.
+bool has_more_bits(uint32_t layer, uint32_t n_layers) {
+  const uint32_t eighth = n_layers / 8;
+  return layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2;
+}
+
 class TensorList {
  public:
-  explicit TensorList(ElementType type) : type_(type) {}
+  TensorList(const ModelPreset& preset, const SyntheticType& type) : preset_(preset), type_(type) {}
 
   void matrix(std::string name, uint64_t n_rows, uint64_t n_cols, float gain = 1.0f) {
-    const bool whole_blocks = n_cols % traits(type_).block_elements == 0;
+    const bool is_head =
+        name == "output.weight" || (preset_.tied_head && name == "token_embd.weight");
     const float deviation = gain / std::sqrt(static_cast<float>(n_cols));
-    add(std::move(name), whole_blocks ? type_ : ElementType::kF16, {n_rows, n_cols}, 0, deviation);
+    add(std::move(name), type_for(n_cols, is_head), {n_rows, n_cols}, 0, deviation);
+  }
+  // A value or down projection.
+  void sensitive_matrix(std::string name, uint32_t layer, uint64_t n_rows, uint64_t n_cols) {
+    const float deviation = 1.0f / std::sqrt(static_cast<float>(n_cols));
+    add(std::move(name), type_for(n_cols, has_more_bits(layer, preset_.n_layers)), {n_rows, n_cols},
+        0, deviation);
   }
   void norm(std::string name, uint64_t n) {
     add(std::move(name), ElementType::kF32, {n}, 1, kVectorDeviation);
@@ -88,6 +114,14 @@ class TensorList {
   std::vector<SyntheticTensor> take() { return std::move(tensors_); }
 
  private:
+  // Rows that are no whole super-blocks become q8_0 (llama.cpp has q5_0 and q5_1, too), rows that
+  // are no whole blocks f16.
+  ElementType type_for(uint64_t n_cols, bool more_bits) const {
+    ElementType type = more_bits ? type_.more : type_.most;
+    if (traits(type).block_elements == 256 && n_cols % 256 != 0) type = ElementType::kQ8_0;
+    return n_cols % traits(type).block_elements == 0 ? type : ElementType::kF16;
+  }
+
   void add(std::string name, ElementType type, std::vector<uint64_t> shape, float mean,
            float deviation) {
     const auto n_bytes = bytes_of(type, shape);
@@ -95,7 +129,8 @@ class TensorList {
     tensors_.push_back({{std::move(name), type, std::move(shape), *n_bytes}, mean, deviation});
   }
 
-  ElementType type_;
+  const ModelPreset& preset_;
+  const SyntheticType& type_;
   std::vector<SyntheticTensor> tensors_;
 };
 
@@ -107,7 +142,7 @@ void add_layer(TensorList& list, const ModelPreset& p, uint32_t layer) {
   list.norm(name("attn_norm.weight"), p.model_dim);
   list.matrix(name("attn_q.weight"), q_dim, p.model_dim);
   list.matrix(name("attn_k.weight"), kv_dim, p.model_dim);
-  list.matrix(name("attn_v.weight"), kv_dim, p.model_dim);
+  list.sensitive_matrix(name("attn_v.weight"), layer, kv_dim, p.model_dim);
   list.matrix(name("attn_output.weight"), p.model_dim, q_dim);
   if (family.qkv_bias) {
     list.bias(name("attn_q.bias"), q_dim);
@@ -125,39 +160,22 @@ void add_layer(TensorList& list, const ModelPreset& p, uint32_t layer) {
   list.norm(name("ffn_norm.weight"), p.model_dim);
   list.matrix(name("ffn_gate.weight"), p.ffn_dim, p.model_dim);
   list.matrix(name("ffn_up.weight"), p.ffn_dim, p.model_dim);
-  list.matrix(name("ffn_down.weight"), p.model_dim, p.ffn_dim);
+  list.sensitive_matrix(name("ffn_down.weight"), layer, p.model_dim, p.ffn_dim);
 }
 
 }  // namespace
 
-std::optional<uint64_t> synthetic_file_type(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-      return 0;
-    case ElementType::kF16:
-      return 1;
-    case ElementType::kQ4_0:
-      return 2;
-    case ElementType::kQ8_0:
-      return 7;
-    case ElementType::kBF16:
-      return 32;
-    default:
-      return std::nullopt;
-  }
-}
+std::span<const SyntheticType> synthetic_types() { return kTypes; }
 
-Metadata synthetic_metadata(const ModelPreset& p, ElementType type) {
+Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   const FamilyFeatures& family = family_of(p);
-  const auto file_type = synthetic_file_type(type);
-  CHECK(file_type.has_value());
   Metadata metadata;
   const auto add = [&](std::string_view key, Metadata::Value value) {
     metadata.insert(fmt::format("{}.{}", p.architecture, key), std::move(value));
   };
   metadata.insert("general.architecture", std::string(p.architecture));
   metadata.insert("general.name", fmt::format("{} (random)", p.name));
-  metadata.insert("general.file_type", *file_type);
+  metadata.insert("general.file_type", type.file_type);
   add("block_count", uint64_t{p.n_layers});
   add("context_length", uint64_t{p.n_ctx_train});
   add("embedding_length", uint64_t{p.model_dim});
@@ -179,8 +197,8 @@ Metadata synthetic_metadata(const ModelPreset& p, ElementType type) {
   return metadata;
 }
 
-std::vector<SyntheticTensor> synthetic_tensors(const ModelPreset& p, ElementType type) {
-  TensorList list(type);
+std::vector<SyntheticTensor> synthetic_tensors(const ModelPreset& p, const SyntheticType& type) {
+  TensorList list(p, type);
   // What enters the first layer has deviation 1, whether the weights or the forward pass scale it.
   const float embedding_gain =
       family_of(p).scales_embedding ? 1.0f : std::sqrt(static_cast<float>(p.model_dim));

@@ -12,9 +12,8 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kPoolElements = uint64_t{1} << 20;
-constexpr uint64_t kRunElements = 128;  // copied together
+constexpr uint64_t kRunElements = 128;  // copied together, or a block where that is more
 constexpr uint64_t kStepElements = 32;  // places in the pool are multiples of it: whole blocks
-constexpr uint64_t kPoolPlaces = (kPoolElements - kRunElements) / kStepElements + 1;
 constexpr uint64_t kSmallElements = uint64_t{1} << 16;  // below this a tensor needs no pool
 constexpr uint64_t kPoolSeed = 0x6b76696bULL;
 
@@ -79,15 +78,18 @@ void SyntheticWeights::make_from_pool(const SyntheticTensor& tensor, uint64_t se
   const std::span<const std::byte> pool = pool_for(tensor).bytes;
   const uint64_t n_cols = tensor.info.shape.back();
   const uint64_t n_rows = tensor.info.n_elements() / n_cols;
-  const uint64_t n_runs = (n_cols + kRunElements - 1) / kRunElements;
-  const size_t run_bytes = bytes_of_elements(type, kRunElements);
-  const size_t last_bytes = bytes_of_elements(type, n_cols - (n_runs - 1) * kRunElements);
-  const size_t step_bytes = bytes_of_elements(type, kStepElements);
+  const uint64_t run = std::max<uint64_t>(kRunElements, traits(type).block_elements);
+  const uint64_t step = std::max<uint64_t>(kStepElements, traits(type).block_elements);
+  const uint64_t n_places = (kPoolElements - run) / step + 1;
+  const uint64_t n_runs = (n_cols + run - 1) / run;
+  const size_t run_bytes = bytes_of_elements(type, run);
+  const size_t last_bytes = bytes_of_elements(type, n_cols - (n_runs - 1) * run);
+  const size_t step_bytes = bytes_of_elements(type, step);
   std::byte* to = out.data();
   for (uint64_t row = 0; row < n_rows; ++row) {
-    for (uint64_t run = 0; run < n_runs; ++run) {
-      const uint64_t place = random_at(seed, row * n_runs + run) % kPoolPlaces;
-      const size_t n_bytes = run + 1 < n_runs ? run_bytes : last_bytes;
+    for (uint64_t i = 0; i < n_runs; ++i) {
+      const uint64_t place = random_at(seed, row * n_runs + i) % n_places;
+      const size_t n_bytes = i + 1 < n_runs ? run_bytes : last_bytes;
       std::memcpy(to, pool.data() + place * step_bytes, n_bytes);
       to += n_bytes;
     }

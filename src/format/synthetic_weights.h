@@ -15,8 +15,8 @@ namespace kvik {
 // Small tensors get a fresh value for every element. Large ones are put together, run by run, from
 // places drawn in a pool of normally distributed values that is quantised once per type and
 // deviation: drawing and quantising the 1.1 G values of a small model one by one takes a minute,
-// this a second. Rows differ, and so do the models of two names; only runs of 128 elements occur
-// again. One thread at a time.
+// this a second. Rows differ, and so do the models of two names; only runs of 128 elements (256 of
+// the K types) occur again. One thread at a time.
 class SyntheticWeights {
  public:
   // Fills `out`, tensor.info.n_bytes bytes. `seed`: see seed_of.

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "tensor/half.h"
+#include "tensor/k_blocks.h"
 
 namespace kvik {
 namespace {
@@ -82,6 +83,9 @@ bool can_dequantize(ElementType type) {
     case ElementType::kBF16:
     case ElementType::kQ8_0:
     case ElementType::kQ4_0:
+    case ElementType::kQ4_K:
+    case ElementType::kQ5_K:
+    case ElementType::kQ6_K:
       return true;
     default:
       return false;
@@ -105,6 +109,15 @@ void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> o
     case ElementType::kQ4_0:
       dequantize_q4_0(bytes, out);
       return;
+    case ElementType::kQ4_K:
+      dequantize_q4_k(bytes, out);
+      return;
+    case ElementType::kQ5_K:
+      dequantize_q5_k(bytes, out);
+      return;
+    case ElementType::kQ6_K:
+      dequantize_q6_k(bytes, out);
+      return;
     default:
       CHECK(can_dequantize(type));
   }
@@ -126,6 +139,15 @@ void quantize_row(ElementType type, std::span<const float> values, std::byte* ou
       return;
     case ElementType::kQ4_0:
       quantize_q4_0(values, out);
+      return;
+    case ElementType::kQ4_K:
+      quantize_q4_k(values, out);
+      return;
+    case ElementType::kQ5_K:
+      quantize_q5_k(values, out);
+      return;
+    case ElementType::kQ6_K:
+      quantize_q6_k(values, out);
       return;
     default:
       CHECK(can_dequantize(type));

@@ -7,7 +7,8 @@
 #include "tensor/element_type.h"
 
 // The block formats of quantised tensors as they lie in files (ggml's layouts), and their plain
-// definitions. These are the specification that packed kernels are tested against.
+// definitions; those of the K types stand in k_blocks.h. These are the specification that packed
+// kernels are tested against.
 namespace kvik {
 
 inline constexpr uint32_t kBlock32 = 32;
@@ -30,7 +31,8 @@ bool can_dequantize(ElementType type);
 // One row, n = out.size() elements, a multiple of the block. bytes: traits(type) blocks of it.
 void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> out);
 
-// The inverse, by ggml's reference rounding; `out` holds whole blocks. F32, F16, BF16, Q8_0, Q4_0.
+// The inverse, for the same types; `out` holds whole blocks. F32 to Q4_0 by ggml's reference
+// rounding, the K types (k_blocks.h) by a search of our own.
 void quantize_row(ElementType type, std::span<const float> values, std::byte* out);
 
 }  // namespace kvik

@@ -71,6 +71,33 @@ TEST(Synthetic, the_type_is_q8_0_where_it_is_left_out) {
   }
 }
 
+ElementType type_of(const ModelSource& source, std::string_view tensor) {
+  return source.tensors()[*source.find(tensor)].type;
+}
+
+TEST(Synthetic, a_mix_gives_more_bits_to_what_matters_more_as_llama_cpp_does) {
+  const auto source = made("synthetic:tinyllama-1.1b:q4_k_m");
+  EXPECT_EQ(type_of(*source, "token_embd.weight"), ElementType::kQ4_K);
+  EXPECT_EQ(type_of(*source, "output.weight"), ElementType::kQ6_K);
+  const std::set<int> more = {0, 1, 4, 7, 10, 13, 16, 19, 20, 21};  // of 22 layers
+  for (int layer = 0; layer < 22; ++layer) {
+    const ElementType expected = more.contains(layer) ? ElementType::kQ6_K : ElementType::kQ4_K;
+    EXPECT_EQ(type_of(*source, fmt::format("blk.{}.attn_v.weight", layer)), expected) << layer;
+    EXPECT_EQ(type_of(*source, fmt::format("blk.{}.ffn_down.weight", layer)), expected) << layer;
+    EXPECT_EQ(type_of(*source, fmt::format("blk.{}.attn_q.weight", layer)), ElementType::kQ4_K);
+    EXPECT_EQ(type_of(*source, fmt::format("blk.{}.ffn_up.weight", layer)), ElementType::kQ4_K);
+  }
+  const auto tied = made("synthetic:llama-3.2-1b:q4_k_m");
+  EXPECT_EQ(type_of(*tied, "token_embd.weight"), ElementType::kQ6_K);
+}
+
+TEST(Synthetic, rows_that_are_no_whole_super_blocks_fall_back_to_q8_0) {
+  const auto source = made("synthetic:qwen2.5-0.5b:q4_k_m");  // 896 wide, 4864 in the MLP
+  EXPECT_EQ(type_of(*source, "blk.0.attn_q.weight"), ElementType::kQ8_0);
+  EXPECT_EQ(type_of(*source, "blk.0.ffn_down.weight"), ElementType::kQ6_K);
+  EXPECT_EQ(type_of(*source, "blk.4.ffn_down.weight"), ElementType::kQ4_K);
+}
+
 TEST(Synthetic, an_unknown_preset_is_not_found_and_the_known_are_listed) {
   const auto source = make_synthetic("synthetic:llama-9");
   ASSERT_FALSE(source);
@@ -82,7 +109,7 @@ TEST(Synthetic, an_unknown_preset_is_not_found_and_the_known_are_listed) {
 }
 
 TEST(Synthetic, a_type_that_cannot_be_made_is_an_invalid_argument) {
-  for (const char* type : {"q4_k", "i8", "", "Q8_0", "q8_0:more"}) {
+  for (const char* type : {"q3_k", "i8", "", "Q8_0", "q8_0:more"}) {
     const auto source = make_synthetic(fmt::format("synthetic:test-llama:{}", type));
     ASSERT_FALSE(source) << type;
     EXPECT_EQ(source.error().code, ErrorCode::kInvalidArgument);
@@ -177,7 +204,7 @@ TEST(Synthetic, no_two_rows_of_a_matrix_are_equal) {
 }
 
 TEST(Synthetic, values_have_the_mean_and_deviation_of_their_tensor) {
-  for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
+  for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k"}) {
     const auto source = made(fmt::format("synthetic:tinyllama-1.1b:{}", type));
     const auto expect = [&](const char* name, double mean, double deviation, double tolerance) {
       const Moments m = moments_of(values_of(*source, name));

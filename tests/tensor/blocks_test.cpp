@@ -15,12 +15,17 @@
 #include <vector>
 
 #include "tensor/half.h"
+#include "tensor/k_blocks.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik {
 namespace {
 
 using ::testing::Each;
+
+constexpr ElementType kAllTypes[] = {ElementType::kF32,  ElementType::kF16,  ElementType::kBF16,
+                                     ElementType::kQ8_0, ElementType::kQ4_0, ElementType::kQ4_K,
+                                     ElementType::kQ5_K, ElementType::kQ6_K};
 
 std::vector<float> normal_values(size_t n, float deviation = 1.0f) {
   std::mt19937 random(7);
@@ -118,16 +123,14 @@ TEST(Blocks, the_largest_value_of_a_block_is_kept_best) {
 }
 
 TEST(Blocks, a_block_of_zeros_stays_zero) {
-  const std::vector<float> zeros(64, 0.0f);
-  for (const ElementType type : {ElementType::kF32, ElementType::kF16, ElementType::kBF16,
-                                 ElementType::kQ8_0, ElementType::kQ4_0}) {
+  const std::vector<float> zeros(256, 0.0f);
+  for (const ElementType type : kAllTypes) {
     EXPECT_THAT(round_trip(type, zeros), Each(0.0f)) << name_of(type);
   }
 }
 
 TEST(Blocks, types_that_can_be_quantized_can_be_dequantized) {
-  for (const ElementType type : {ElementType::kF32, ElementType::kF16, ElementType::kBF16,
-                                 ElementType::kQ8_0, ElementType::kQ4_0}) {
+  for (const ElementType type : kAllTypes) {
     EXPECT_TRUE(can_dequantize(type)) << name_of(type);
   }
   EXPECT_FALSE(can_dequantize(ElementType::kI64));
@@ -141,6 +144,69 @@ std::vector<std::byte> read_file(const std::string& path) {
   return bytes;
 }
 
+TEST(Blocks, a_hand_made_q4_k_block_has_scales_and_minima_of_six_bits) {
+  BlockQ4K block{f32_to_f16(0.5f), f32_to_f16(0.25f), {}, {}};
+  block.scales[1] = 0x85;  // sub-block 1: scale 5; sub-block 5: the two high bits are 2
+  block.scales[5] = 0x43;  // sub-block 1: minimum 3; sub-block 5: the two high bits are 1
+  block.scales[9] = 0x7e;  // sub-block 5: scale 2 · 16 + 14, minimum 1 · 16 + 7
+  for (int i = 0; i < 128; ++i)
+    block.nibbles[i] = static_cast<uint8_t>(i % 16 | (15 - i % 16) << 4);
+  std::vector<float> out(256);
+  dequantize_row(ElementType::kQ4_K, reinterpret_cast<const std::byte*>(&block), out);
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_EQ(out[i], 0);
+    EXPECT_EQ(out[32 + i], 0.5f * 5 * static_cast<float>(15 - i % 16) - 0.25f * 3);
+    EXPECT_EQ(out[160 + i], 0.5f * 46 * static_cast<float>(15 - i % 16) - 0.25f * 23);
+  }
+}
+
+TEST(Blocks, k_types_err_less_the_more_bits_they_have) {
+  const auto values = normal_values(256 * 64);
+  const auto error_of = [&](ElementType type) {
+    const auto out = round_trip(type, values);
+    double squares = 0;
+    for (size_t i = 0; i < values.size(); ++i) squares += std::pow(out[i] - values[i], 2);
+    return std::sqrt(squares / static_cast<double>(values.size()));
+  };
+  EXPECT_LT(error_of(ElementType::kQ4_K), 0.078);  // of the deviation; q4_0: 0.084
+  EXPECT_LT(error_of(ElementType::kQ5_K), 0.040);
+  EXPECT_LT(error_of(ElementType::kQ6_K), 0.020);
+}
+
+// Any bytes, so that scales, minima and levels take all the values they can have.
+TEST(Blocks, bytes_of_k_types_mean_what_k_quants_py_reads) {
+  const std::string folder = testing::TempDir() + "kvik_k_blocks_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const std::string script =
+      "import sys, numpy as np\n"
+      "sys.path.insert(0, '" KVIK_SOURCE_DIR
+      "/tools'); sys.dont_write_bytecode = True\n"
+      "import k_quants as k\n"
+      "for name, size, halves in ('q4_k', 144, (1, 3)), ('q5_k', 176, (1, 3)), ('q6_k', 210, "
+      "(209,)):\n"
+      "    raw = np.random.default_rng(3).integers(0, 256, (50, size), np.uint8)\n"
+      "    for high_byte in halves: raw[:, high_byte] &= 0xbf\n"  // no infinities
+      "    raw.tofile(name)\n"
+      "    getattr(k, 'dequantize_' + name)(raw).tofile(name + '.values')\n";
+  std::ofstream(folder + "/make.py") << script;
+  const std::string command = "cd '" + folder + "' && /usr/bin/python3 make.py";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  for (const ElementType type : {ElementType::kQ4_K, ElementType::kQ5_K, ElementType::kQ6_K}) {
+    const auto bytes = read_file(folder + "/" + name_of(type));
+    const auto raw = read_file(folder + "/" + name_of(type) + ".values");
+    std::vector<double> want(raw.size() / sizeof(double));
+    std::memcpy(want.data(), raw.data(), raw.size());
+    ASSERT_EQ(want.size(), 50u * 256);
+    std::vector<float> got(want.size());
+    dequantize_row(type, bytes.data(), got);
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double largest = 2 * 63 * 31 * 2.0;  // f16 scales are below 2
+      ASSERT_NEAR(got[i], want[i], largest * 0x1p-23) << name_of(type) << " " << i;
+    }
+  }
+  std::filesystem::remove_all(folder);
+}
+
 // The two are written apart from each other, in numpy and here.
 TEST(Blocks, quantized_bytes_are_those_of_make_model_py) {
   const std::string folder = testing::TempDir() + "kvik_blocks_" + std::to_string(::getpid());
@@ -152,6 +218,7 @@ TEST(Blocks, quantized_bytes_are_those_of_make_model_py) {
       "import make_model as m\n"
       "x = (np.random.default_rng(3).standard_normal((64, 160)) * 0.3).astype(np.float32)\n"
       "x[3, :32] = 0\n"
+      "x.flat[512:800] = -0.5; x.flat[1024:1344] = 0.75; x[40] = 0; x[41] *= 1e4\n"
       "x.tofile('values')\n"
       "for name, t in m.TYPES.items(): open(name, 'wb').write(m.encode(x, t))\n";
   std::ofstream(folder + "/make.py") << script;
@@ -161,8 +228,7 @@ TEST(Blocks, quantized_bytes_are_those_of_make_model_py) {
   std::vector<float> values(raw.size() / sizeof(float));
   std::memcpy(values.data(), raw.data(), raw.size());
   ASSERT_EQ(values.size(), 64u * 160);
-  for (const ElementType type : {ElementType::kF32, ElementType::kF16, ElementType::kBF16,
-                                 ElementType::kQ8_0, ElementType::kQ4_0}) {
+  for (const ElementType type : kAllTypes) {
     EXPECT_TRUE(quantized(type, values) == read_file(folder + "/" + name_of(type)))
         << name_of(type);
   }
