@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -43,6 +44,17 @@ Result<uint64_t> parse_bytes(std::string_view text) {
 
 Result<uint64_t> parse_count(std::string_view text) {
   return parse(text, kCountUnits, "count; expected a whole number, or one with k (1024) or M");
+}
+
+Result<std::vector<uint64_t>> parse_counts(std::string_view text) {
+  std::vector<uint64_t> counts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    TRY_ASSIGN(const uint64_t count, parse_count(text.substr(begin, end - begin)));
+    counts.push_back(count);
+    begin = end + 1;
+  }
+  return counts;
 }
 
 std::string format_bytes(uint64_t bytes) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -13,6 +14,9 @@ Result<uint64_t> parse_bytes(std::string_view text);
 
 // "512", "128k", "1M" → a count; k = 1024, M = 1024².
 Result<uint64_t> parse_count(std::string_view text);
+
+// "0,1k,8k" → counts, one at least.
+Result<std::vector<uint64_t>> parse_counts(std::string_view text);
 
 // 1610612736 → "1.50 GiB".
 std::string format_bytes(uint64_t bytes);

@@ -1,83 +1,93 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/machine_limits.h"
+#include "base/quantity.h"
+#include "main/available_memory.h"
+#include "main/bench_report.h"
 #include "main/bench_runner.h"
 #include "main/commands.h"
+#include "main/limit_model.h"
 #include "main/model_options.h"
+#include "main/progress_bar.h"
+#include "main/roofline.h"
 
 namespace kvik {
 namespace {
+
+constexpr uint64_t kTokensMax = uint64_t{1} << 30;
+constexpr uint64_t kBatchMax = 512;
 
 struct BenchOptions {
   ModelOptions model;
   uint64_t prefill = 512;
   uint64_t decode = 64;
-  uint64_t depth = 0;
-  uint32_t batch = 1;
+  std::vector<uint64_t> depths = {0};
+  std::vector<uint64_t> batches = {1};
   uint32_t repeat = 3;
   bool no_cache = false;
   bool fill = false;
   bool json = false;
+  std::string roofline;  // a file to draw into; empty: none
 };
 
-struct BenchResult {
-  BenchCase bench;
-  double median = 0, min = 0, max = 0;  // tok/s
-  double limit = 0;                     // tok/s that the machine's ceilings allow
-};
-
-// Work of one token at an average depth, as the limits count it (arithmetic and bytes).
-class LimitModel {
- public:
-  LimitModel(const LoadedModel& loaded, KvType kv_type, uint64_t page_bytes,
-             const MachineLimits& machine)
-      : machine_(machine),
-        kv_bytes_per_token_(static_cast<double>(page_bytes) / kPageTokens),
-        attention_peak_(kv_type == KvType::kInt8 ? machine.int8_ops_per_s : machine.f32_ops_per_s) {
-    const ModelConfig& c = loaded.model->config();
-    const double layer = double{1} * c.model_dim * (c.q_dim() + 2.0 * c.kv_dim()) +
-                         double{1} * c.q_dim() * c.model_dim + 3.0 * c.model_dim * c.ffn_dim;
-    layer_macs_ = layer * c.n_layers;
-    head_macs_ = double{1} * c.model_dim * c.n_vocab;
-    attention_ops_per_depth_ = 4.0 * c.n_layers * c.n_heads * c.head_dim;
-    // An untied embedding is read one row a token: not worth counting.
-    const bool is_tied = &loaded.model->head() == &loaded.model->embedding();
-    weight_bytes_ = static_cast<double>(loaded.model->weight_bytes()) -
-                    (is_tied ? 0.0 : static_cast<double>(loaded.model->embedding().bytes()));
-    // Integer arithmetic where the weights are quantised, which their size tells.
-    is_integer_ = static_cast<double>(loaded.model->layers()[0].qkv->bytes()) <
-                  1.5 * loaded.model->layers()[0].qkv->n_rows() * c.model_dim;
+Result<void> check(const BenchOptions& options) {
+  for (const uint64_t depth : options.depths) {
+    const uint64_t n_tokens = depth + std::max(options.prefill, options.decode);
+    if (depth <= kTokensMax && n_tokens > 0 && n_tokens <= kTokensMax) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--depth {} and the tested tokens make {}, expected 1 to 2^30", depth,
+                            n_tokens));
   }
+  for (const uint64_t batch : options.batches) {
+    if (batch >= 1 && batch <= kBatchMax) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--batch is {}, expected 1 to {}", batch, kBatchMax));
+  }
+  return {};
+}
 
-  // Tokens per second: all the batch's sequences read the weights once in a decode step, and each
-  // its own K and V; prefill needs the logits of its last token only.
-  double tokens_per_s(const BenchCase& b) const {
-    const double mean_depth = b.depth + 0.5 * b.n_tokens;
-    const double attention_s = attention_ops_per_depth_ * mean_depth / attention_peak_;
-    const double peak = is_integer_ ? machine_.int8_ops_per_s : machine_.f32_ops_per_s;
-    if (b.kind == BenchCase::Kind::kPrefill) {
-      const double macs = layer_macs_ + head_macs_ / b.n_tokens;
-      return 1.0 / (2 * macs / peak + attention_s);
+// A test for each depth, batch and kind, in this order.
+std::vector<BenchCase> cases_of(const BenchOptions& options) {
+  std::vector<BenchCase> cases;
+  for (const uint64_t depth : options.depths) {
+    for (const uint64_t batch : options.batches) {
+      const auto add = [&](BenchCase::Kind kind, uint64_t n_tokens) {
+        if (n_tokens == 0) return;
+        cases.push_back({.kind = kind,
+                         .n_tokens = static_cast<uint32_t>(n_tokens),
+                         .depth = static_cast<uint32_t>(depth),
+                         .batch = static_cast<uint32_t>(batch),
+                         .use_cache = !options.no_cache,
+                         .fill = options.fill});
+      };
+      add(BenchCase::Kind::kPrefill, options.prefill);
+      add(BenchCase::Kind::kDecode, options.decode);
     }
-    const double read_s =
-        (weight_bytes_ + b.batch * mean_depth * kv_bytes_per_token_) / machine_.read_bytes_per_s;
-    const double compute_s = b.batch * (2 * (layer_macs_ + head_macs_) / peak + attention_s);
-    return b.batch / std::max(read_s, compute_s);
   }
+  return cases;
+}
 
- private:
-  MachineLimits machine_;
-  double kv_bytes_per_token_;
-  double attention_peak_;  // integer pages are attended in integers
-  double layer_macs_ = 0, head_macs_ = 0, attention_ops_per_depth_ = 0, weight_bytes_ = 0;
-  bool is_integer_ = false;
-};
+// Pages are mapped without being reserved: what does not fit would end the process in the middle.
+Result<void> check_memory(std::span<const BenchCase> cases, uint64_t page_bytes, KvType kv_type) {
+  const auto available = available_memory_bytes();
+  if (!available) return {};
+  for (const BenchCase& bench : cases) {
+    const uint64_t needed = BenchRunner::n_pages(bench) * page_bytes;
+    if (needed <= *available) continue;
+    return fail(ErrorCode::kExhausted,
+                fmt::format("{} sequences of {} tokens take {} as {}, and {} of memory are free",
+                            bench.batch, bench.depth + bench.n_tokens, format_bytes(needed),
+                            name_of(kv_type), format_bytes(*available)));
+  }
+  return {};
+}
 
 BenchResult measure(BenchRunner& runner, const BenchCase& bench, uint32_t repeat) {
   std::vector<double> speeds;
@@ -86,71 +96,67 @@ BenchResult measure(BenchRunner& runner, const BenchCase& bench, uint32_t repeat
   return {.bench = bench,
           .median = speeds[speeds.size() / 2],
           .min = speeds.front(),
-          .max = speeds.back()};
+          .max = speeds.back(),
+          .work = {},
+          .limit = 0,
+          .context_bytes = BenchRunner::n_pages(bench) * runner.page_bytes()};
 }
 
-const char* test_name(const BenchCase& bench) {
-  return bench.kind == BenchCase::Kind::kPrefill ? "prefill" : "decode";
-}
-
-void print_json(const std::vector<BenchResult>& results) {
-  fmt::print("[");
-  for (const BenchResult& r : results) {
-    fmt::print(
-        "{}\n  {{\"test\":\"{}\",\"tokens\":{},\"depth\":{},\"batch\":{},\"tok_s\":{:.3f},"
-        "\"tok_s_min\":{:.3f},\"tok_s_max\":{:.3f},\"limit_share\":{:.4f}}}",
-        &r == results.data() ? "" : ",", test_name(r.bench), r.bench.n_tokens, r.bench.depth,
-        r.bench.batch, r.median, r.min, r.max, r.median / r.limit);
+std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchCase> cases,
+                                     uint32_t repeat) {
+  ProgressBar bar("measuring");
+  std::vector<BenchResult> results;
+  for (const BenchCase& bench : cases) {
+    bar.show(results.size(), cases.size(),
+             fmt::format("{} at depth {}", test_name(bench), bench.depth));
+    results.push_back(measure(runner, bench, repeat));
   }
-  fmt::print("\n]\n");
+  bar.show(cases.size(), cases.size(), "");
+  return results;
 }
 
-void print_table(const std::vector<BenchResult>& results, const MachineLimits& machine) {
-  fmt::print("limits of this machine: reads {:.1f} GB/s, f32 {:.0f} GFLOP/s, int8 {:.0f} GOP/s\n",
-             machine.read_bytes_per_s * 1e-9, machine.f32_ops_per_s * 1e-9,
-             machine.int8_ops_per_s * 1e-9);
-  fmt::print("{:<8}{:>8}{:>9}{:>7}{:>12}{:>20}{:>16}\n", "test", "tokens", "depth", "batch",
-             "tok/s", "min … max", "of the limit");
-  for (const BenchResult& r : results) {
-    fmt::print("{:<8}{:>8}{:>9}{:>7}{:>12.1f}{:>10.1f} …{:>8.1f}{:>15.0f}%\n", test_name(r.bench),
-               r.bench.n_tokens, r.bench.depth, r.bench.batch, r.median, r.min, r.max,
-               100 * r.median / r.limit);
-  }
+// Opens the file once more for what it says of its tensors: loading let go of it.
+Result<LimitModel> limit_model_of(const ModelOptions& options, const Model& model,
+                                  uint64_t page_bytes) {
+  TRY_ASSIGN(const auto source, open_model(options.model));
+  return LimitModel(*source, model.config(), options.kv_type,
+                    static_cast<double>(page_bytes) / kPageTokens);
 }
 
 Result<int> bench(const BenchOptions& options) {
-  TRY_ASSIGN(const LoadedModel loaded, load_model(options.model));
-  const uint64_t n_tokens_max = options.depth + std::max(options.prefill, options.decode);
-  if (n_tokens_max == 0 || n_tokens_max > (1u << 30)) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("--depth and the tested tokens make {}, expected 1 to 2^30", n_tokens_max));
+  TRY(check(options));
+  std::ofstream roofline;
+  if (!options.roofline.empty()) {
+    roofline.open(options.roofline);
+    if (!roofline) {
+      return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));
+    }
   }
+  TRY_ASSIGN(const LoadedModel loaded, load_model(options.model));
+  const KvType kv_type = options.model.kv_type;
+  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(kv_type));
+  const std::vector<BenchCase> cases = cases_of(options);
+  TRY(check_memory(cases, page_bytes, kv_type));
+
   const uint32_t n_threads =
       options.model.n_threads ? options.model.n_threads : usable_processors();
   const MachineLimits machine = measure_machine_limits(n_threads);
-  BenchRunner runner(loaded, options.model.kv_type, n_tokens_max, options.batch);
-  const LimitModel limits(loaded, options.model.kv_type, runner.page_bytes(), machine);
-
-  BenchCase base{.depth = static_cast<uint32_t>(options.depth),
-                 .batch = options.batch,
-                 .use_cache = !options.no_cache,
-                 .fill = options.fill};
-  std::vector<BenchResult> results;
-  const auto add = [&](BenchCase::Kind kind, uint64_t n_tokens) {
-    if (n_tokens == 0) return;
-    base.kind = kind;
-    base.n_tokens = static_cast<uint32_t>(n_tokens);
-    results.push_back(measure(runner, base, options.repeat));
-    results.back().limit = limits.tokens_per_s(base);
-  };
-  add(BenchCase::Kind::kPrefill, options.prefill);
-  add(BenchCase::Kind::kDecode, options.decode);
-  if (options.json) {
-    print_json(results);
-  } else {
-    print_table(results, machine);
+  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model, *loaded.model, page_bytes));
+  BenchRunner runner(loaded, kv_type, cases);
+  std::vector<BenchResult> results = measure_all(runner, cases, options.repeat);
+  for (BenchResult& r : results) {
+    r.work = limits.work(r.bench);
+    r.limit = r.bench.n_tokens * r.bench.batch / least_seconds(r.work, machine);
   }
+  if (roofline.is_open()) {
+    roofline << roofline_svg(
+        results, machine,
+        fmt::format("{}, {} pages, {} threads", options.model.model, name_of(kv_type), n_threads));
+    if (!roofline.flush()) {
+      return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));
+    }
+  }
+  fmt::print("{}", options.json ? results_as_json(results) : results_as_table(results, machine));
   return kExitOk;
 }
 
@@ -163,10 +169,10 @@ Command add_bench(CLI::App& app) {
   options->model.add_to(command);
   add_count(command, "--prefill", options->prefill, "prompt tokens; 0: no test (default: 512)");
   add_count(command, "--decode", options->decode, "generated tokens; 0: no test (default: 64)");
-  add_count(command, "--depth", options->depth, "tokens of context before the test (default: 0)");
-  command.add_option("--batch", options->batch, "sequences at once")
-      ->check(CLI::Range(1u, 512u))
-      ->capture_default_str();
+  add_counts(command, "--depth", options->depths,
+             "tokens of context before the test; several: 0,1k,8k (default: 0)");
+  add_counts(command, "--batch", options->batches,
+             "sequences at once; several: 1,4,16 (default: 1)");
   command.add_option("--repeat", options->repeat, "runs of each test")
       ->check(CLI::Range(1u, 1000u))
       ->capture_default_str();
@@ -175,6 +181,8 @@ Command add_bench(CLI::App& app) {
   command.add_flag("--fill", options->fill,
                    "fill the context's pages with noise, do not compute it");
   command.add_flag("--json", options->json, "an array of results");
+  command.add_option("--roofline", options->roofline, "draw the machine's roofline as SVG")
+      ->type_name("FILE");
   return [options]() -> int {
     const Result<int> code = bench(*options);
     return code ? *code : report(code.error());

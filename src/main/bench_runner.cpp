@@ -8,16 +8,37 @@
 
 namespace kvik {
 
-BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type, uint64_t n_tokens_max,
-                         uint32_t batch_max)
+namespace {
+
+uint32_t largest_batch(std::span<const BenchCase> cases) {
+  uint32_t batch = 1;
+  for (const BenchCase& bench : cases) batch = std::max(batch, bench.batch);
+  return batch;
+}
+
+uint64_t most_pages(std::span<const BenchCase> cases) {
+  uint64_t n = 1;
+  for (const BenchCase& bench : cases) n = std::max(n, BenchRunner::n_pages(bench));
+  return n;
+}
+
+}  // namespace
+
+BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type,
+                         std::span<const BenchCase> cases)
     : loaded_(loaded),
       kv_type_(kv_type),
-      decoder_(*loaded.model, *loaded.backend, kv_type, std::max(kMaxStepTokens, batch_max)),
-      kv_(loaded.backend->memory(), kv_bytes_for(loaded, kv_type, n_tokens_max, batch_max),
+      decoder_(*loaded.model, *loaded.backend, kv_type,
+               std::max(kMaxStepTokens, largest_batch(cases))),
+      kv_(loaded.backend->memory(), most_pages(cases) * decoder_.page_bytes(),
           decoder_.page_bytes()) {}
 
+uint64_t BenchRunner::n_pages(const BenchCase& bench) {
+  return bench.batch * KvCache::pages_for(uint64_t{bench.depth} + bench.n_tokens);
+}
+
 double BenchRunner::run(const BenchCase& bench, uint64_t seed) {
-  lanes_.clear();
+  if (!bench.fill || lanes_.size() != bench.batch) lanes_.clear();
   lanes_.resize(bench.batch);
   for (Lane& lane : lanes_)
     prepare(lane, bench, seed * 1000 + static_cast<uint64_t>(&lane - lanes_.data()));
@@ -43,13 +64,15 @@ double BenchRunner::run(const BenchCase& bench, uint64_t seed) {
 void BenchRunner::prepare(Lane& lane, const BenchCase& bench, uint64_t seed) {
   std::mt19937_64 random(seed);
   const uint32_t n_all = bench.depth + bench.n_tokens;
+  if (lane.n_filled != bench.depth) lane = {};
+  lane.tokens.clear();
   for (uint32_t i = 0; i < n_all; ++i) {
     lane.tokens.push_back(static_cast<TokenId>(random() % loaded_.model->config().n_vocab));
   }
   CHECK(kv_.grow(lane.table, n_all));
   if (!bench.fill) return;
-  fill(lane, bench.depth, seed);
-  lane.n_cached = bench.depth;
+  if (lane.n_filled == 0) fill(lane, bench.depth, seed);
+  lane.n_filled = lane.n_cached = bench.depth;
 }
 
 // Noise of the size that keys and values have; each page is filled anew, so that all are read.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kv/kv_cache.h"
@@ -25,11 +26,15 @@ class BenchRunner {
  public:
   static constexpr uint32_t kMaxStepTokens = 512;
 
-  // `loaded` is borrowed. Room for `n_tokens_max` tokens in each of `batch_max` sequences.
-  BenchRunner(const LoadedModel& loaded, KvType kv_type, uint64_t n_tokens_max, uint32_t batch_max);
+  // `loaded` is borrowed. Room for the largest of `cases`.
+  BenchRunner(const LoadedModel& loaded, KvType kv_type, std::span<const BenchCase> cases);
 
-  // Tokens per second of the whole batch. Each run has random tokens of its own.
+  // Tokens per second of the whole batch. Each run has random tokens of its own; pages that the run
+  // before filled to the same depth stay as they are.
   double run(const BenchCase& bench, uint64_t seed);
+
+  // Pages that a case takes.
+  static uint64_t n_pages(const BenchCase& bench);
 
   uint64_t page_bytes() const { return kv_.page_bytes(); }
 
@@ -37,6 +42,7 @@ class BenchRunner {
   struct Lane {
     std::vector<TokenId> tokens;
     uint32_t n_cached = 0;
+    uint32_t n_filled = 0;  // tokens of noise that the first pages hold
     PageTable table;
   };
 

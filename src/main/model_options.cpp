@@ -22,13 +22,16 @@ extern "C" const std::byte kvik_demo_model_end[];
 namespace kvik {
 namespace {
 
-using Parse = Result<uint64_t> (*)(std::string_view);
+template <class Value>
+using Parse = Result<Value> (*)(std::string_view);
 
-CLI::Option* add_quantity(CLI::App& command, const std::string& name, uint64_t& value,
-                          const std::string& help, Parse parse) {
+template <class Value>
+CLI::Option* add_quantity(CLI::App& command, const std::string& name, Value& value,
+                          const std::string& help, Parse<Value> parse) {
   return command
       .add_option_function<std::string>(
-          name, [&value, parse](const std::string& text) { value = parse(text).value_or(0); }, help)
+          name, [&value, parse](const std::string& text) { value = parse(text).value_or(Value()); },
+          help)
       ->check([parse](const std::string& text) {
         const auto parsed = parse(text);
         return parsed ? std::string() : parsed.error().message;
@@ -40,6 +43,11 @@ CLI::Option* add_quantity(CLI::App& command, const std::string& name, uint64_t& 
 CLI::Option* add_count(CLI::App& command, const std::string& name, uint64_t& value,
                        const std::string& help) {
   return add_quantity(command, name, value, help, parse_count)->type_name("N");
+}
+
+CLI::Option* add_counts(CLI::App& command, const std::string& name, std::vector<uint64_t>& values,
+                        const std::string& help) {
+  return add_quantity(command, name, values, help, parse_counts)->type_name("N,…");
 }
 
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& value,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/ops.h"
 #include "base/result.h"
@@ -28,6 +29,9 @@ struct ModelOptions {
 // --name N where N may end in k (1024) or M, or in KiB, MiB, GiB. A bad value is a usage error.
 CLI::Option* add_count(CLI::App& command, const std::string& name, uint64_t& value,
                        const std::string& help);
+// The same, several with commas between.
+CLI::Option* add_counts(CLI::App& command, const std::string& name, std::vector<uint64_t>& values,
+                        const std::string& help);
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& value,
                        const std::string& help);
 

@@ -36,6 +36,14 @@ TEST(Quantity, text_that_is_no_size_is_named) {
   for (const char* text : {"", "k", "-3", "1.5", "4KiB", "1G"}) EXPECT_FALSE(parse_count(text));
 }
 
+TEST(Quantity, several_counts_stand_with_commas_between) {
+  EXPECT_EQ(parse_counts("0,1k,8k"), std::vector<uint64_t>({0, 1024, 8192}));
+  EXPECT_EQ(parse_counts("7"), std::vector<uint64_t>({7}));
+  for (const char* text : {"", ",", "1,", ",1", "1,,2", "1, 2", "1,x"}) {
+    EXPECT_FALSE(parse_counts(text)) << text;
+  }
+}
+
 TEST(Quantity, sizes_are_shown_in_the_largest_unit_that_fits) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");

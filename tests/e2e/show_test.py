@@ -1,4 +1,4 @@
-"""`kvik show`, `tokenize` and `bench`: what they print is what scripts rely on."""
+"""`kvik show` and `tokenize`: what they print is what scripts rely on."""
 import json
 import os
 import unittest
@@ -78,38 +78,6 @@ class Tokenize(unittest.TestCase):
         self.assertGreater(len(plain), 1)
         self.assertTrue(all(i < 2045 for i in plain))
         self.assertEqual(self.ids("demo", text, "--no-bos", "--parse-special"), [2046])
-
-
-class Bench(unittest.TestCase):
-    FIELDS = {"test", "tokens", "depth", "batch", "tok_s", "tok_s_min", "tok_s_max", "limit_share"}
-
-    def bench(self, *more):
-        rows = json.loads(kvik.output("bench", "synthetic:test-llama:f32", "--json", "--repeat", 3, *more))
-        for row in rows:
-            self.assertLessEqual(self.FIELDS, set(row))
-            self.assertGreater(row["tok_s_min"], 0)
-            self.assertLessEqual(row["tok_s_min"], row["tok_s"])
-            self.assertLessEqual(row["tok_s"], row["tok_s_max"])
-        return {row["test"]: row for row in rows}
-
-    def test_prefill_and_decode_are_rows_of_a_json_array(self):
-        rows = self.bench("--prefill", 64, "--decode", 16)
-        self.assertEqual(set(rows), {"prefill", "decode"})
-        self.assertEqual((rows["prefill"]["tokens"], rows["decode"]["tokens"]), (64, 16))
-        self.assertEqual({(row["depth"], row["batch"]) for row in rows.values()}, {(0, 1)})
-
-    def test_depth_batch_threads_and_kv_type_are_taken(self):
-        rows = self.bench("--prefill", 40, "--decode", 8, "--depth", 50, "--batch", 3, "--threads", 1, "--kv-type", "f32")
-        self.assertEqual({(row["depth"], row["batch"]) for row in rows.values()}, {(50, 3)})
-
-    def test_the_naive_path_is_measured_too(self):
-        self.assertIn("decode", self.bench("--prefill", 32, "--decode", 8, "--no-cache"))
-
-    def test_pages_can_be_filled_without_computing_them(self):
-        self.bench("--prefill", 8, "--decode", 8, "--depth", 1000, "--fill")
-
-    def test_without_json_a_table_is_printed(self):
-        self.assertIn(b"decode", kvik.output("bench", "synthetic:test-llama:f32", "--prefill", 16, "--decode", 4, "--repeat", 1))
 
 
 if __name__ == "__main__":

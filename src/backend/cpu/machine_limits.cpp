@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kReadBytes = size_t{1} << 30;
 constexpr size_t kReadSlice = size_t{8} << 20;
 constexpr long kArithmeticRounds = 4'000'000;
+constexpr int kAttempts = 8;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -32,7 +33,7 @@ double measure_reads(ThreadPool& pool, const cpu::LimitKernels& kernels) {
   pool.run(n_slices,
            [&](size_t i, uint32_t) { std::memset(bytes + i * kReadSlice, 1, kReadSlice); });
   double best = 0;
-  for (int attempt = 0; attempt < 4; ++attempt) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const double begin = seconds_now();
     pool.run(n_slices,
              [&](size_t i, uint32_t) { kernels.read(bytes + i * kReadSlice, kReadSlice); });
@@ -43,8 +44,9 @@ double measure_reads(ThreadPool& pool, const cpu::LimitKernels& kernels) {
 }
 
 double measure_arithmetic(ThreadPool& pool, double (*kernel)(long)) {
+  if (kernel == nullptr) return 0;
   double best = 0;
-  for (int attempt = 0; attempt < 4; ++attempt) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const double begin = seconds_now();
     const double ops = kernel(1) * kArithmeticRounds * pool.n_threads();
     pool.run(pool.n_threads(), [&](size_t, uint32_t) { kernel(kArithmeticRounds); });
@@ -53,22 +55,24 @@ double measure_arithmetic(ThreadPool& pool, double (*kernel)(long)) {
   return best;
 }
 
-const cpu::LimitKernels& best_kernels() {
-  const cpu::LimitKernels* best = &cpu::scalar::kLimitKernels;
+cpu::LimitKernels best_kernels() {
+  cpu::LimitKernels best = cpu::scalar::kLimitKernels;
   for (const std::string_view isa : cpu_isa_names()) {
-    if (isa == "avx2") best = &cpu::avx2::kLimitKernels;
-    if (isa == "avx512") best = &cpu::avx512::kLimitKernels;
+    if (isa == "avx2") best = cpu::avx2::kLimitKernels;
+    if (isa == "avx512") best = cpu::avx512::kLimitKernels;
+    if (isa == "avx512bf16") best.bf16_dot = cpu::avx512bf16::bf16_dot;
   }
-  return *best;
+  return best;
 }
 
 }  // namespace
 
 MachineLimits measure_machine_limits(uint32_t n_threads) {
   ThreadPool pool(n_threads);
-  const cpu::LimitKernels& kernels = best_kernels();
+  const cpu::LimitKernels kernels = best_kernels();
   return {.read_bytes_per_s = measure_reads(pool, kernels),
           .f32_ops_per_s = measure_arithmetic(pool, kernels.f32_fma),
+          .bf16_ops_per_s = measure_arithmetic(pool, kernels.bf16_dot),
           .int8_ops_per_s = measure_arithmetic(pool, kernels.int8_dot)};
 }
 

@@ -10,6 +10,7 @@ namespace kvik {
 struct MachineLimits {
   double read_bytes_per_s = 0;  // over a buffer far larger than the caches
   double f32_ops_per_s = 0;     // fused multiply-adds
+  double bf16_ops_per_s = 0;    // vdpbf16ps; 0 where the processor lacks it
   double int8_ops_per_s = 0;    // u8 × s8 dot products, with vpdpbusd where the processor has it
 };
 
@@ -23,6 +24,7 @@ namespace cpu {
 struct LimitKernels {
   double (*f32_fma)(long n);
   double (*int8_dot)(long n);
+  double (*bf16_dot)(long n);  // nullptr where the set has none
   void (*read)(const void* bytes, size_t n);
 };
 
@@ -34,6 +36,9 @@ extern const LimitKernels kLimitKernels;
 }
 namespace avx512 {
 extern const LimitKernels kLimitKernels;
+}
+namespace avx512bf16 {  // the rest is that of avx512
+double bf16_dot(long n);
 }
 
 }  // namespace cpu

@@ -1,0 +1,101 @@
+#include "main/limit_model.h"
+
+#include <algorithm>
+
+namespace kvik {
+
+double least_seconds(const Work& work, const MachineLimits& machine) {
+  const double bf16_ops_per_s = std::max(machine.bf16_ops_per_s, machine.f32_ops_per_s);
+  const double compute_s = work.int8_ops / machine.int8_ops_per_s + work.bf16_ops / bf16_ops_per_s +
+                           work.f32_ops / machine.f32_ops_per_s;
+  return std::max(compute_s, work.bytes / machine.read_bytes_per_s);
+}
+
+LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, KvType kv_type,
+                       double kv_bytes_per_token)
+    : attention_(arithmetic_of(kv_type)),
+      attention_ops_(4.0 * config.n_heads * config.head_dim),
+      kv_layer_bytes_(kv_bytes_per_token / config.n_layers) {
+  // An untied embedding is read one row a token: not worth counting.
+  const bool is_tied = !source.find("output.weight");
+  for (const TensorInfo& tensor : source.tensors()) {
+    const bool is_embedding = tensor.name == "token_embd.weight";
+    if (tensor.shape.size() < 2 || (is_embedding && !is_tied)) continue;
+    const bool is_head = is_embedding || tensor.name == "output.weight";
+    Work& work = is_head ? head_per_token_ : layers_per_token_;
+    add(work, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
+    work.bytes += static_cast<double>(tensor.n_bytes);
+  }
+  for (const LayerConfig& layer : config.layers) windows_.push_back(layer.window);
+}
+
+Work LimitModel::work(const BenchCase& bench) const {
+  const bool is_prefill = bench.kind == BenchCase::Kind::kPrefill;
+  const double n_rows = double{1} * bench.n_tokens * bench.batch;
+  const double n_head_rows = is_prefill ? bench.batch : n_rows;
+  const double n_weight_reads = is_prefill ? 1 : bench.n_tokens;
+  const double n_kv_reads = is_prefill ? bench.batch : n_rows;
+
+  Work work;
+  for (const auto& [part, n] :
+       {std::pair(layers_per_token_, n_rows), {head_per_token_, n_head_rows}}) {
+    work.int8_ops += n * part.int8_ops;
+    work.bf16_ops += n * part.bf16_ops;
+    work.f32_ops += n * part.f32_ops;
+    work.bytes += n_weight_reads * part.bytes;
+  }
+  const double n_seen = tokens_seen(bench);
+  add(work, attention_, n_rows * attention_ops_ * n_seen);
+  work.bytes += n_kv_reads * kv_layer_bytes_ * n_seen;
+  return work;
+}
+
+double LimitModel::tokens_seen(const BenchCase& bench) const {
+  const double begin = bench.depth, n = bench.n_tokens, end = begin + n;
+  double sum = 0;
+  for (const uint32_t window : windows_) {
+    const double reach = window == 0 ? end : window;
+    const double turn = std::clamp(reach, begin, end);  // from here on the window is full
+    sum += ((turn - begin) * (turn + begin) / 2 + (end - turn) * reach) / n;
+  }
+  return sum;
+}
+
+LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {
+  switch (type) {
+    case ElementType::kF32:
+    case ElementType::kF16:
+      return Arithmetic::kF32;
+    case ElementType::kBF16:
+      return Arithmetic::kBF16;
+    default:
+      return Arithmetic::kInt8;
+  }
+}
+
+LimitModel::Arithmetic LimitModel::arithmetic_of(KvType type) {
+  switch (type) {
+    case KvType::kF32:
+      return Arithmetic::kF32;
+    case KvType::kBF16:
+      return Arithmetic::kBF16;
+    default:
+      return Arithmetic::kInt8;
+  }
+}
+
+void LimitModel::add(Work& work, Arithmetic arithmetic, double ops) {
+  switch (arithmetic) {
+    case Arithmetic::kInt8:
+      work.int8_ops += ops;
+      return;
+    case Arithmetic::kBF16:
+      work.bf16_ops += ops;
+      return;
+    case Arithmetic::kF32:
+      work.f32_ops += ops;
+      return;
+  }
+}
+
+}  // namespace kvik
