@@ -94,16 +94,16 @@ class Drawing {
     std::erase_if(ceilings_, [](const Ceiling& c) { return c.ops_per_s <= 0; });
     std::ranges::sort(ceilings_, std::ranges::greater(), &Ceiling::ops_per_s);
     const double ridge = ceilings_.front().ops_per_s / machine.read_bytes_per_s;
-    double x_min = 1, x_max = 4 * ridge, y_min = ceilings_.back().ops_per_s / 10;
+    double x_min = 1, x_max = 4 * ridge, y_min = ceilings_.back().ops_per_s / 4;
     for (const BenchResult& r : results) {
       const Point p = point_of(r);
       x_min = std::min(x_min, p.ops_per_byte / 2);
       x_max = std::max(x_max, p.ops_per_byte * 2);
       y_min = std::min(y_min, p.ops_per_s / 2);
     }
-    x_begin_ = std::floor(std::log10(x_min));
-    x_end_ = std::ceil(std::log10(x_max));
-    y_begin_ = std::floor(std::log10(y_min));
+    x_begin_ = std::log10(x_min);
+    x_end_ = std::log10(x_max);
+    y_begin_ = std::log10(y_min);
     y_end_ = std::log10(ceilings_.front().ops_per_s * 2);
   }
 
@@ -141,13 +141,13 @@ class Drawing {
   }
 
   void axes() {
-    for (double e = x_begin_; e <= x_end_; ++e) {
+    for (double e = std::ceil(x_begin_); e <= x_end_; ++e) {
       const double at = x(std::pow(10, e));
       line("grid", at, kTop, at, kBottom);
       put("<text class=\"quiet\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", at,
           kBottom + 20, short_number(std::pow(10, e)));
     }
-    for (double e = y_begin_; e <= y_end_; ++e) {
+    for (double e = std::ceil(y_begin_); e <= y_end_; ++e) {
       const double at = y(std::pow(10, e));
       line("grid", kLeft, at, kRight, at);
       put("<text class=\"quiet\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 8,
