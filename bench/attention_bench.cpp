@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "attention_benches.h"
 #include "backend/cpu/cpu_memory.h"
 #include "backend/cpu/isa.h"
 
@@ -20,6 +21,7 @@ namespace {
 struct Shape {
   KvType type;
   uint32_t head_dim, group, depth, n_rows;
+  uint32_t window = 0;
 };
 
 // Pages hold many heads, as those of a whole model do, and each call takes the next one: decode
@@ -47,24 +49,23 @@ class Fixture {
     q_.resize(shape.n_rows * width);
     for (float& x : q_) x = static_cast<float>(generator() % 2001) / 500.0f - 2.0f;
     out_.resize(q_.size());
+    for (uint32_t i = 0; i < shape.n_rows; ++i) {
+      rows_.push_back({&q_[i * width], &out_[i * width], shape.depth + i});
+    }
     scratch_.resize(isa.attention.scratch_floats(shape.head_dim, shape.group));
   }
 
   void run() {
-    const uint32_t width = shape_.group * shape_.head_dim;
     isa_.attention.attend({.layout = layout_,
                            .block_offset = next_head_ * layout_.head_bytes(),
                            .pages = pages_.data(),
-                           .first_position = shape_.depth,
+                           .rows = rows_.data(),
                            .n_rows = shape_.n_rows,
+                           .first_column = 0,
                            .group = shape_.group,
-                           .q = q_.data(),
-                           .q_stride = width,
-                           .out = out_.data(),
-                           .out_stride = width,
                            .scale = 0.125f,
                            .soft_cap = 0,
-                           .window = 0,
+                           .window = shape_.window,
                            .scratch = scratch_.data()});
     next_head_ = (next_head_ + 1) % kHeadsPerPage;
     benchmark::DoNotOptimize(out_.data());
@@ -72,7 +73,8 @@ class Fixture {
 
   double operations() const {
     const double rows = shape_.n_rows;
-    const double seen = rows * shape_.depth + rows * (rows + 1) / 2;
+    double seen = rows * shape_.depth + rows * (rows + 1) / 2;
+    if (shape_.window != 0) seen = rows * shape_.window;
     return 4.0 * shape_.head_dim * shape_.group * seen;
   }
   double bytes() const { return static_cast<double>(pages_.size() * layout_.head_bytes()); }
@@ -87,6 +89,7 @@ class Fixture {
   Buffer buffer_;
   std::vector<std::byte*> pages_;
   std::vector<float> q_, out_, scratch_;
+  std::vector<QueryRow> rows_;
   uint32_t next_head_ = 0;
 };
 
@@ -104,7 +107,8 @@ void add(const InstructionSet& isa, const Shape& shape) {
   const std::string name =
       std::string(shape.n_rows == 1 ? "decode" : "prefill") + "/" + std::string(isa.name) + "/" +
       name_of(shape.type) + "/head_dim:" + std::to_string(shape.head_dim) +
-      "/group:" + std::to_string(shape.group) + "/depth:" + std::to_string(shape.depth);
+      "/group:" + std::to_string(shape.group) + "/depth:" + std::to_string(shape.depth) +
+      (shape.window != 0 ? "/window:" + std::to_string(shape.window) : "");
   benchmark::RegisterBenchmark(name.c_str(), [&isa, shape](benchmark::State& state) {
     attend(state, isa, shape);
   })->Unit(benchmark::kMicrosecond);
@@ -122,6 +126,9 @@ void add_all() {
         for (const uint32_t group : {8, 1}) add(isa, {type, 64, group, depth, 512});
         add(isa, {type, 128, 4, depth, 512});
       }
+      for (const uint32_t n_rows : {1, 512}) add(isa, {type, 64, 8, 8192, n_rows, 512});
+      add(isa, {type, 256, 4, 8192, 1});
+      add(isa, {type, 256, 4, 8192, 512});
     }
   }
 }
@@ -131,6 +138,7 @@ void add_all() {
 
 int main(int argc, char** argv) {
   kvik::cpu::add_all();
+  kvik::cpu::add_shared_pages_benches();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

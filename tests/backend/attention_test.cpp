@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "backend/cpu/attention_plan.h"
 #include "backend/cpu/isa.h"
 #include "backend/random_matrix.h"
 #include "backend/stored_kv.h"
@@ -61,7 +62,8 @@ class Sequence {
   std::vector<float> attend(const InstructionSet& isa, uint32_t first, uint32_t n) const {
     std::vector<float> scratch = make_scratch(isa);
     std::vector<float> out(size_t{n} * case_.group * case_.head_dim);
-    isa.attention.attend(task(first, n, scratch, out));
+    const std::vector<QueryRow> rows = query_rows(first, n, out);
+    isa.attention.attend(task(rows, scratch));
     for (size_t i = scratch.size() - kGuard; i < scratch.size(); ++i) {
       EXPECT_TRUE(std::isnan(scratch[i]));
     }
@@ -71,17 +73,22 @@ class Sequence {
   std::vector<float> attend_by_splits(const InstructionSet& isa, uint32_t n_at_once) const {
     std::vector<float> scratch = make_scratch(isa);
     std::vector<float> out(q.size());
-    const AttendTask all = task(0, case_.n_rows, scratch, out);
-    const SplitRange splits = splits_seen_by(all);
+    const std::vector<QueryRow> rows = query_rows(0, case_.n_rows, out);
+    const AttendTask all = task(rows, scratch);
+    const SplitRange splits = splits_seen_by(rows, case_.window);
     const float nan = std::numeric_limits<float>::quiet_NaN();
-    std::vector<float> merged(partial_floats(all), nan);
+    std::vector<float> merged(partial_floats(layout_, rows.size() * case_.group), nan);
     for (uint32_t begin = splits.begin; begin < splits.end; begin += n_at_once) {
       const uint32_t end = std::min(begin + n_at_once, splits.end);
       std::vector<float> partials((end - begin) * merged.size(), nan);
-      for (uint32_t split = end; split-- > begin;) {
-        isa.attention.attend_split(all, split, &partials[(split - begin) * merged.size()]);
+      std::vector<SplitPart> parts;
+      for (uint32_t i = 0; i < end - begin; ++i) {
+        parts.push_back({&partials[i * merged.size()], case_.n_rows, 0});
       }
-      isa.attention.merge_splits(all, {begin, end}, partials.data(), merged.data());
+      for (uint32_t split = end; split-- > begin;) {
+        isa.attention.attend_split(all, split, {}, parts[split - begin].floats);
+      }
+      isa.attention.merge_splits(all, {begin, end}, parts.data(), merged.data());
     }
     return out;
   }
@@ -107,19 +114,23 @@ class Sequence {
     return std::vector<float>(isa.attention.scratch_floats(case_.head_dim, case_.group) + kGuard,
                               std::numeric_limits<float>::quiet_NaN());
   }
-  AttendTask task(uint32_t first, uint32_t n, std::vector<float>& scratch,
-                  std::vector<float>& out) const {
-    const uint32_t width = case_.group * case_.head_dim;
+  std::vector<QueryRow> query_rows(uint32_t first, uint32_t n, std::vector<float>& out) const {
+    const size_t width = size_t{case_.group} * case_.head_dim;
+    std::vector<QueryRow> rows;
+    for (uint32_t i = 0; i < n; ++i) {
+      rows.push_back(
+          {&q[(first + i) * width], &out[i * width], case_.first_position() + first + i});
+    }
+    return rows;
+  }
+  AttendTask task(const std::vector<QueryRow>& rows, std::vector<float>& scratch) const {
     return {.layout = layout_,
             .block_offset = kBlockOffset,
             .pages = pages.data(),
-            .first_position = case_.first_position() + first,
-            .n_rows = n,
+            .rows = rows.data(),
+            .n_rows = static_cast<uint32_t>(rows.size()),
+            .first_column = 0,
             .group = case_.group,
-            .q = &q[size_t{first} * width],
-            .q_stride = width,
-            .out = out.data(),
-            .out_stride = width,
             .scale = case_.scale(),
             .soft_cap = case_.soft_cap,
             .window = case_.window,

@@ -23,6 +23,7 @@ namespace {
 constexpr uint32_t kBlockPairs = 48;
 // Pages walked through before the next chunk of pairs reads them again, from the cache.
 constexpr uint32_t kStripPages = 2;
+constexpr uint32_t kSplitPages = kSplitTokens / kPageTokens;
 constexpr uint32_t kTilesPerPage = kPageTokens / kLanes;
 constexpr uint32_t kStripTiles = kStripPages * kTilesPerPage;
 // Not a power of two: rows of a tile would compete for the same sets of the cache.
@@ -112,12 +113,10 @@ inline void merge_block_split(const Block& block, uint32_t split) {
 }
 
 inline void write_out(const Block& block) {
-  const AttendTask& task = block.task;
-  const uint32_t head_dim = task.layout.head_dim;
+  const uint32_t head_dim = block.task.layout.head_dim;
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     const Partial merged = from_pair(block.merged, pair, block.padded_dim());
-    float* out =
-        task.out + size_t{block.row(pair)} * task.out_stride + size_t{block.head(pair)} * head_dim;
+    float* out = block.out(pair);
     for (uint32_t d = 0; d < head_dim; d += kLanes) {
       store_first(out + d, div(load(merged.sums + d), set1(*merged.total)),
                   lesser(kLanes, head_dim - d));
@@ -149,7 +148,7 @@ inline void for_blocks(const AttendTask& task, Function function) {
                    .merged = partial_at(partials, n, padded_dim),
                    .split = partial_at(partials + block_partial, n, padded_dim)};
     for (uint32_t pair = 0; pair < n; ++pair) {
-      block.visible[pair] = visible_tokens(task, task.first_position + block.row(pair));
+      block.visible[pair] = visible_tokens(task, task.rows[block.row(pair)].position);
     }
     function(block);
   }
@@ -173,10 +172,13 @@ inline void take_queries(Block& block) {
 }
 
 inline void attend(const AttendTask& task) {
-  for_blocks(task, [](Block& block) {
+  for_blocks(task, [&](Block& block) {
     take_queries(block);
     const Range all = block.seen_by_any();
+    const uint32_t n_pages = (all.end - 1) / kPageTokens + 1;
     for (uint32_t s = all.begin / kSplitTokens; s * kSplitTokens < all.end; ++s) {
+      const uint32_t next = lesser((s + 1) * kSplitPages, n_pages);
+      block.ahead = {task.pages + next, lesser(kSplitPages, n_pages - next), task.block_offset};
       attend_block_split(block, s);
       merge_block_split(block, s);
     }
@@ -184,28 +186,30 @@ inline void attend(const AttendTask& task) {
   });
 }
 
-inline void attend_split(const AttendTask& task, uint32_t split, float* partial) {
+inline void attend_split(const AttendTask& task, uint32_t split, const KeysAhead& ahead,
+                         float* partial) {
   const uint32_t n_pairs = task.n_rows * task.group;
   for_blocks(task, [&](Block& block) {
     if (common(block.seen_by_any(), tokens_of_split(split)).empty()) return;
     take_queries(block);
+    block.ahead = ahead;
     block.split = from_pair(partial_at(partial, n_pairs, block.padded_dim()), block.first_pair,
                             block.padded_dim());
     attend_block_split(block, split);
   });
 }
 
-inline void merge_splits(const AttendTask& task, SplitRange splits, float* partials,
+inline void merge_splits(const AttendTask& task, SplitRange splits, const SplitPart* parts,
                          float* merged) {
-  const size_t n_pairs = size_t{task.n_rows} * task.group;
   for_blocks(task, [&](Block& block) {
     const uint32_t padded_dim = block.padded_dim();
-    const auto of_block = [&](float* floats) {
-      return from_pair(partial_at(floats, n_pairs, padded_dim), block.first_pair, padded_dim);
+    const auto of_block = [&](const SplitPart& part) {
+      return from_pair(partial_at(part.floats, size_t{part.n_rows} * task.group, padded_dim),
+                       part.first_row * task.group + block.first_pair, padded_dim);
     };
-    block.merged = of_block(merged);
+    block.merged = of_block({merged, task.n_rows, 0});
     for (uint32_t s = splits.begin; s < splits.end; ++s) {
-      block.split = of_block(partials + (s - splits.begin) * n_pairs * (padded_dim + 2));
+      block.split = of_block(parts[s - splits.begin]);
       merge_block_split(block, s);
     }
     if (splits.end * kSplitTokens >= block.seen_by_any().end) write_out(block);

@@ -40,6 +40,7 @@ struct Block {
   float* queries;  // chunk after chunk, each [head_dim][pairs of the chunk]; int8: see there
   float* scores;   // [pair] at kScoreStride, one split
   float* spare;    // f32 K or V of one strip of bf16, or the levels of one chunk of int8
+  KeysAhead ahead = {};
   Partial merged = {};
   Partial split = {};
   Range visible[kBlockPairs] = {};
@@ -49,13 +50,29 @@ struct Block {
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
   uint32_t head(uint32_t pair) const { return (first_pair + pair) % task.group; }
   Chunk chunk(uint32_t i) const { return {n_pairs * i / n_chunks, n_pairs * (i + 1) / n_chunks}; }
-  // What any pair of a chunk sees: rows are in ascending order.
-  Range seen_by_any(Chunk c) const { return {visible[c.begin].begin, visible[c.end - 1].end}; }
-  Range seen_by_all(Chunk c) const { return {visible[c.end - 1].begin, visible[c.begin].end}; }
+  Range seen_by_any(Chunk c) const {
+    Range any = visible[c.begin];
+    for (uint32_t pair = c.begin + 1; pair < c.end; ++pair) {
+      any = {lesser(any.begin, visible[pair].begin), greater(any.end, visible[pair].end)};
+    }
+    return any;
+  }
+  Range seen_by_all(Chunk c) const {
+    Range all = visible[c.begin];
+    for (uint32_t pair = c.begin + 1; pair < c.end; ++pair) all = common(all, visible[pair]);
+    return all;
+  }
   Range seen_by_any() const { return seen_by_any(Chunk{0, n_pairs}); }
   uint32_t padded_dim() const { return n_dim_blocks * kLanes; }
-  const float* query(uint32_t pair) const {
-    return task.q + size_t{row(pair)} * task.q_stride + size_t{head(pair)} * task.layout.head_dim;
+  uint32_t column(uint32_t pair) const {
+    return task.first_column + head(pair) * task.layout.head_dim;
+  }
+  const float* query(uint32_t pair) const { return task.rows[row(pair)].q + column(pair); }
+  float* out(uint32_t pair) const { return task.rows[row(pair)].out + column(pair); }
+  // K of the page with this number in the next split, if any is known, else `otherwise`.
+  const std::byte* keys_ahead(uint32_t page, const std::byte* otherwise) const {
+    const bool known = page < ahead.n_pages && ahead.pages[page] != nullptr;
+    return known ? ahead.pages[page] + ahead.block_offset : otherwise;
   }
 };
 

@@ -90,15 +90,12 @@ inline void weigh_int8_values(const Block& block, Chunk chunk, Range split, Rang
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);
   const size_t k_bytes = task.layout.k_bytes();
   const uint32_t first_page = split.begin / kPageTokens;
-  const uint32_t n_pages = (block.visible[block.n_pairs - 1].end - 1) / kPageTokens + 1;
   ValuePages lists[2];
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const std::byte* keys = task.pages[first_page + page] + task.block_offset;
-    const uint32_t next = first_page + page + kSplitPages;
-    const ValuePage values = {
-        .levels = reinterpret_cast<const int8_t*>(keys + k_bytes),
-        .ahead = next < n_pages ? task.pages[next] + task.block_offset : keys + k_bytes,
-        .first_token = page * kPageTokens};
+    const ValuePage values = {.levels = reinterpret_cast<const int8_t*>(keys + k_bytes),
+                              .ahead = block.keys_ahead(page, keys + k_bytes),
+                              .first_token = page * kPageTokens};
     if (uses_first_plane(levels, chunk.size(), page * kPageTokens)) {
       lists[0].pages[lists[0].n++] = values;
     }

@@ -1,6 +1,5 @@
 // From scores to weights and their levels, for int8 pages. Part of attention_int8.inl.
 
-constexpr uint32_t kSplitPages = kSplitTokens / kPageTokens;
 constexpr size_t kInt8LevelFloats = size_t{kInt8TileRows} * kLevelStride / sizeof(float);
 
 // 2^x for −100 ≤ x ≤ 0, to 6e-6, which is less than what the levels of weights keep.

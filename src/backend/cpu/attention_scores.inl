@@ -24,10 +24,12 @@ inline const Element* tile_or_values(const Block& block, Range split_tiles, uint
 // What to fetch while the V of a page is read: V one strip on, or the K of the next split.
 template <class Element>
 inline const Element* to_read_after(const Block& block, Range split, uint32_t page) {
-  const uint32_t last = (block.visible[block.n_pairs - 1].end - 1) / kPageTokens;
-  const uint32_t next = lesser(page + kStripPages, last);
-  return next * kPageTokens < split.end ? values_of<Element>(block.task, next)
-                                        : keys_of<Element>(block.task, next);
+  const uint32_t next = page + kStripPages;
+  const Range seen = common(block.seen_by_any(), split);
+  const Element* here = values_of<Element>(block.task, page);
+  if (next * kPageTokens < seen.end) return values_of<Element>(block.task, next);
+  return reinterpret_cast<const Element*>(
+      block.keys_ahead(next - split.end / kPageTokens, reinterpret_cast<const std::byte*>(here)));
 }
 
 // n elements of bf16 in f32, and what will be read later into the cache.

@@ -37,22 +37,34 @@ struct KvBlockLayout {
   size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
 };
 
-// Query rows of one sequence and one KV head, with all the query heads that share it.
+// One row of q and of out, with the position of its token.
+struct QueryRow {
+  const float* q;
+  float* out;
+  uint32_t position;
+};
+
+// Query rows of one KV head, with all the query heads that share it. Rows of several sequences may
+// stand together, in any order, where their page tables agree in all that each of them sees.
 struct AttendTask {
   KvBlockLayout layout;
   size_t block_offset;            // of this layer's and head's K inside a page
   const std::byte* const* pages;  // token t lies in pages[t / kPageTokens]
-  uint32_t first_position;        // of query row 0
-  uint32_t n_rows;                // query rows
-  uint32_t group;                 // query heads per KV head, neighbours in q and out
-  const float* q;                 // row r, head h of the group: q + r · q_stride + h · head_dim
-  uint32_t q_stride;
-  float* out;  // likewise
-  uint32_t out_stride;
+  const QueryRow* rows;
+  uint32_t n_rows;
+  uint32_t first_column;  // of head 0 of the group in q and out
+  uint32_t group;         // query heads per KV head, neighbours in q and out
   float scale;
   float soft_cap;
   uint32_t window;
   float* scratch;  // scratch_floats(head_dim, group) of this thread's own
+};
+
+// K that is likely read next on the same thread, to be fetched meanwhile: of n pages of one split.
+struct KeysAhead {
+  const std::byte* const* pages = nullptr;
+  uint32_t n_pages = 0;
+  size_t block_offset = 0;
 };
 
 // Tokens whose scores share one maximum: split s begins at position s · kSplitTokens.
@@ -62,21 +74,30 @@ inline constexpr uint32_t kSplitTokens = 512;
 struct SplitRange {
   uint32_t begin, end;
 };
-// Those that any row of a task sees.
-SplitRange splits_seen_by(const AttendTask& task);
-// Of what one split gives to all rows of a task; merged splits have the same form.
-size_t partial_floats(const AttendTask& task);
+// Of what one split gives to n pairs of a row and a query head; merged splits have the same form.
+size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs);
+
+// Where the rows of a task find what a split gave them: among the n_rows of the task that attended
+// it they begin with first_row.
+struct SplitPart {
+  float* floats;
+  uint32_t n_rows;
+  uint32_t first_row;
+};
 
 struct AttentionKernels {
   // K and V of one token and one KV head into their page. k, v: [head_dim]
   void (*write_token)(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
                       const float* k, const float* v);
   void (*attend)(const AttendTask& task);
-  // The same in two steps, so that several threads can share a task: each split for itself, then
-  // all of them merged in ascending order, in as many calls as it takes. `merged` keeps what there
-  // is between the calls; the last one writes task.out. The bits are those of `attend`.
-  void (*attend_split)(const AttendTask& task, uint32_t split, float* partial);
-  void (*merge_splits)(const AttendTask& task, SplitRange splits, float* partials, float* merged);
+  // The same in two steps, so that several threads can share a task and several sequences a page:
+  // each split for itself, then all of them merged in ascending order, in as many calls as it
+  // takes; parts[0] is of splits.begin. `merged` keeps what there is between the calls; the last
+  // one writes the rows' out. The bits are those of `attend`.
+  void (*attend_split)(const AttendTask& task, uint32_t split, const KeysAhead& ahead,
+                       float* partial);
+  void (*merge_splits)(const AttendTask& task, SplitRange splits, const SplitPart* parts,
+                       float* merged);
   size_t (*scratch_floats)(uint32_t head_dim, uint32_t group);
 };
 

@@ -17,16 +17,8 @@ size_t KvBlockLayout::v_bytes() const {
   return kPageTokens * row_bytes(type, round_up(head_dim, kLanes));
 }
 
-SplitRange splits_seen_by(const AttendTask& task) {
-  const uint32_t first_end = task.first_position + 1;
-  const uint32_t begin = task.window != 0 && first_end > task.window ? first_end - task.window : 0;
-  const uint32_t last = task.first_position + task.n_rows - 1;
-  return {begin / kSplitTokens, last / kSplitTokens + 1};
-}
-
-size_t partial_floats(const AttendTask& task) {
-  const size_t padded_dim = round_up(task.layout.head_dim, kLanes);
-  return size_t{task.n_rows} * task.group * (padded_dim + 2);
+size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs) {
+  return n_pairs * (round_up(layout.head_dim, kLanes) + 2);
 }
 
 }  // namespace kvik::cpu

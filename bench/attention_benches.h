@@ -1,0 +1,7 @@
+#pragma once
+
+namespace kvik::cpu {
+
+void add_shared_pages_benches();
+
+}  // namespace kvik::cpu

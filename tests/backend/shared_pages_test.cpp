@@ -1,0 +1,154 @@
+#include <gtest/gtest.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/random_matrix.h"
+
+// Sequences that lease the same pages are attended together, and nobody can tell by the bits.
+namespace kvik {
+namespace {
+
+using testing::OwnedRows;
+using testing::random_floats;
+using testing::same_bytes;
+
+constexpr uint32_t kHeadDim = 24, kKvHeads = 2, kGroup = 3, kHeads = kKvHeads * kGroup;
+constexpr size_t kWidth = size_t{kHeads} * kHeadDim, kKvWidth = size_t{kKvHeads} * kHeadDim;
+
+std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
+  auto backend = make_cpu_backend({n_threads, std::string(isa)});
+  EXPECT_TRUE(backend);
+  return std::move(*backend);
+}
+
+struct Wish {
+  uint32_t n_shared;  // tokens of whole pages that all have in common
+  uint32_t n_own;     // tokens behind them
+  uint32_t n_rows;    // the last ones, that are attended
+  uint32_t n_tokens() const { return n_shared + n_own; }
+};
+
+enum class Prefix { kShared, kCopied };
+
+// Sequences over one prefix, whose pages are the same or copies.
+class Users {
+ public:
+  Users(Backend& backend, KvType type, std::vector<Wish> wishes, Prefix prefix)
+      : backend_(backend),
+        geometry_{.type = type, .n_layers = 1, .n_kv_heads = kKvHeads, .head_dim = kHeadDim},
+        wishes_(std::move(wishes)) {
+    uint32_t n_shared = 0;
+    for (const Wish& wish : wishes_) n_shared = std::max(n_shared, wish.n_shared);
+    std::vector<std::byte*> shared = new_pages(n_shared);
+    write(shared, 0, n_shared, 1);
+    for (size_t i = 0; i < wishes_.size(); ++i) {
+      const Wish& wish = wishes_[i];
+      std::vector<std::byte*> table(shared.begin(), shared.begin() + wish.n_shared / kPageTokens);
+      if (prefix == Prefix::kCopied) {
+        table = new_pages(wish.n_shared);
+        write(table, 0, wish.n_shared, 1);
+      }
+      for (std::byte* page : new_pages(wish.n_own)) table.push_back(page);
+      write(table, wish.n_shared, wish.n_own, static_cast<uint32_t>(10 + i));
+      queries_.push_back(random_floats(wish.n_rows * kWidth, static_cast<uint32_t>(100 + i)));
+      tables_.push_back(std::move(table));
+    }
+  }
+
+  // All in one batch.
+  std::vector<float> attend_together(uint32_t window) {
+    std::vector<KvRun> runs;
+    std::vector<float> q;
+    for (size_t i = 0; i < wishes_.size(); ++i) {
+      runs.push_back(run_of(i, static_cast<uint32_t>(q.size() / kWidth)));
+      q.insert(q.end(), queries_[i].begin(), queries_[i].end());
+    }
+    return attend(runs, q, window);
+  }
+  // One after the other.
+  std::vector<float> attend_alone(uint32_t window) {
+    std::vector<float> all;
+    for (size_t i = 0; i < wishes_.size(); ++i) {
+      const KvRun run = run_of(i, 0);
+      const std::vector<float> out = attend({&run, 1}, queries_[i], window);
+      all.insert(all.end(), out.begin(), out.end());
+    }
+    return all;
+  }
+
+ private:
+  std::vector<std::byte*> new_pages(uint32_t n_tokens) {
+    std::vector<std::byte*> pages;
+    for (uint32_t first = 0; first < n_tokens; first += kPageTokens) {
+      buffers_.push_back(backend_.memory().allocate(backend_.page_bytes(geometry_)));
+      pages.push_back(buffers_.back().data());
+    }
+    return pages;
+  }
+  void write(const std::vector<std::byte*>& table, uint32_t first, uint32_t n, uint32_t seed) {
+    if (n == 0) return;
+    OwnedRows k(backend_.memory(), n, kKvWidth, random_floats(n * kKvWidth, seed));
+    OwnedRows v(backend_.memory(), n, kKvWidth, random_floats(n * kKvWidth, seed + 1000));
+    const KvRun run{table, first, 0, n};
+    backend_.write_kv({geometry_, 0, {&run, 1}}, k.rows, v.rows);
+  }
+  KvRun run_of(size_t i, uint32_t first_row) const {
+    const Wish& wish = wishes_[i];
+    return {tables_[i], wish.n_tokens() - wish.n_rows, first_row, wish.n_rows};
+  }
+  std::vector<float> attend(std::span<const KvRun> runs, const std::vector<float>& queries,
+                            uint32_t window) {
+    const auto n_rows = static_cast<uint32_t>(queries.size() / kWidth);
+    OwnedRows q(backend_.memory(), n_rows, kWidth, queries);
+    OwnedRows out(backend_.memory(), n_rows, kWidth);
+    backend_.attention({geometry_, 0, runs}, {.n_heads = kHeads, .scale = 0.3f, .window = window},
+                       q.rows, out.rows);
+    return out.values();
+  }
+
+  Backend& backend_;
+  const KvGeometry geometry_;
+  const std::vector<Wish> wishes_;
+  std::vector<Buffer> buffers_;
+  std::vector<std::vector<std::byte*>> tables_;
+  std::vector<std::vector<float>> queries_;
+};
+
+// On every instruction set and KV type: together, alone and with copies of the pages.
+void check(const std::vector<Wish>& wishes, uint32_t window) {
+  for (const KvType type : kAllKvTypes) {
+    std::vector<float> first;
+    for (const std::string_view isa : cpu_isa_names()) {
+      const auto backend = backend_of(isa, 3);
+      Users shared(*backend, type, wishes, Prefix::kShared);
+      Users copied(*backend, type, wishes, Prefix::kCopied);
+      if (first.empty()) first = copied.attend_alone(window);
+      EXPECT_TRUE(same_bytes(shared.attend_together(window), first)) << isa << name_of(type);
+      if (isa == "scalar") continue;  // slow, and the same as the others
+      EXPECT_TRUE(same_bytes(copied.attend_together(window), first)) << isa << name_of(type);
+      EXPECT_TRUE(same_bytes(shared.attend_alone(window), first)) << isa << name_of(type);
+    }
+  }
+}
+
+TEST(SharedPages, decoding_users_of_one_prefix_have_the_bits_they_have_alone) {
+  std::vector<Wish> wishes;
+  for (uint32_t i = 0; i < 19; ++i) wishes.push_back({576, 1 + 7 * i, 1});
+  check(wishes, 0);
+}
+
+TEST(SharedPages, prefixes_of_different_lengths_and_small_chunks_too) {
+  check({{1056, 3, 1}, {64, 1, 1}, {1056, 40, 8}, {512, 200, 5}, {1024, 16, 16}, {0, 300, 1}}, 0);
+}
+
+TEST(SharedPages, long_prompts_beside_them_change_nothing) {
+  check({{544, 2, 1}, {544, 100, 60}, {544, 5, 1}}, 0);
+}
+
+TEST(SharedPages, within_a_window_too) {
+  for (const uint32_t window : {40, 530}) {
+    check({{1056, 3, 1}, {1056, 50, 1}, {1024, 9, 4}, {96, 1, 1}}, window);
+  }
+}
+
+}  // namespace
+}  // namespace kvik
