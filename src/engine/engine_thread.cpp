@@ -23,18 +23,26 @@ Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<EventSin
   RequestId id{};
   {
     const std::lock_guard lock(mutex_);
-    if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
-    const size_t n_queued = inbox_.size() + snapshot_.n_waiting;
-    if (n_queued >= engine_->limits().max_queue) {
-      return fail(ErrorCode::kExhausted,
-                  fmt::format("the queue is full with {} requests; try again later", n_queued));
-    }
+    TRY(has_room());
     id = RequestId{next_id_++};
     inbox_.push_back({id, std::move(request), std::move(sink)});
     is_idle_ = false;
   }
   wake_.notify_one();
   return id;
+}
+
+Result<void> EngineThread::check_room() const {
+  const std::lock_guard lock(mutex_);
+  return has_room();
+}
+
+Result<void> EngineThread::has_room() const {
+  if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
+  const size_t n_queued = inbox_.size() + snapshot_.n_waiting;
+  if (n_queued < engine_->limits().max_queue) return {};
+  return fail(ErrorCode::kExhausted,
+              fmt::format("the queue is full with {} requests; try again later", n_queued));
 }
 
 void EngineThread::cancel(RequestId id) {

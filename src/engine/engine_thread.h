@@ -23,6 +23,10 @@ class EngineThread {
   // of Engine::check. The sink is kept until on_finish has returned.
   Result<RequestId> submit(Request request, std::shared_ptr<EventSink> sink);
 
+  // Any thread. Why submit() would refuse any request now: kExhausted, kUnavailable. For callers
+  // who would rather know before they prepare one; submit() still decides.
+  Result<void> check_room() const;
+
   // Any thread. The request's on_finish(kCancelled) comes within one step. Unknown ids are ignored.
   void cancel(RequestId id);
 
@@ -43,6 +47,7 @@ class EngineThread {
 
   void main();
   bool take_messages();
+  Result<void> has_room() const;  // under the lock
 
   std::unique_ptr<Engine> engine_;
   mutable std::mutex mutex_;  // guards all below

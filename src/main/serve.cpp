@@ -2,13 +2,13 @@
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <string>
 
 #include "base/log.h"
 #include "base/quantity.h"
 #include "engine/engine_thread.h"
+#include "main/api_keys.h"
 #include "main/commands.h"
 #include "main/interrupts.h"
 #include "main/model_options.h"
@@ -24,26 +24,11 @@ struct ServeOptions {
   ModelOptions model;
   ServerOptions server;
   uint64_t kv_budget_bytes = uint64_t{4} << 30;
+  uint32_t max_queue = EngineOptions{}.max_queue;
+  uint32_t max_running = EngineOptions{}.max_running;
   std::string api_key_file;
   bool allow_no_key = false;
 };
-
-// One key per line; blank lines and lines that begin with # are left out.
-Result<std::vector<std::string>> read_keys(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return fail(ErrorCode::kIo, fmt::format("cannot read the API key file '{}'", path));
-  std::vector<std::string> keys;
-  for (std::string line; std::getline(file, line);) {
-    const size_t begin = line.find_first_not_of(" \t\r");
-    if (begin == std::string::npos || line[begin] == '#') continue;
-    keys.push_back(line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1));
-  }
-  if (keys.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the API key file '{}' holds no key, expected one per line", path));
-  }
-  return keys;
-}
 
 // No new work; what runs is finished within kDrainTime, or until a second signal.
 void drain(Server& server, EngineThread& engine) {
@@ -61,7 +46,7 @@ void drain(Server& server, EngineThread& engine) {
 
 Result<int> serve(ServeOptions options) {
   if (!options.api_key_file.empty()) {
-    TRY_ASSIGN(options.server.api_keys, read_keys(options.api_key_file));
+    TRY_ASSIGN(options.server.api_keys, read_api_keys(options.api_key_file));
   }
   if (!is_loopback(options.server.host) && !options.server.api_keys && !options.allow_no_key) {
     return fail(ErrorCode::kInvalidArgument,
@@ -75,7 +60,9 @@ Result<int> serve(ServeOptions options) {
   const SteadyClock clock;
   EngineOptions engine_options{.kv_budget_bytes = options.kv_budget_bytes,
                                .kv_type = options.model.kv_type,
-                               .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx)};
+                               .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),
+                               .max_running = options.max_running,
+                               .max_queue = options.max_queue};
   TRY_ASSIGN(auto engine,
              Engine::create(std::move(loaded.model), *loaded.backend, engine_options, clock));
   const EngineLimits limits = engine->limits();
@@ -110,8 +97,19 @@ Command add_serve(CLI::App& app) {
   command.add_option("--port", options->server.port, "0: any free one")->capture_default_str();
   add_bytes(command, "--kv-memory", options->kv_budget_bytes,
             "memory of the KV cache, all users together (default: 4GiB)");
+  command
+      .add_option("--max-connections", options->server.max_connections,
+                  "open at the same time; more are answered 503")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--max-queue", options->max_queue, "waiting requests; more are answered 429")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command.add_option("--max-running", options->max_running, "sequences computed together")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   command.add_option("--api-key-file", options->api_key_file,
-                     "one key per line; clients must send one of them");
+                     "one KEY [NAME [SALT]] per line; clients must send a key");
   command.add_flag("--allow-no-key", options->allow_no_key,
                    "listen on a public address without a key");
   return [options]() -> int {

@@ -1,5 +1,7 @@
 #include "server/auth.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -40,12 +42,19 @@ bool equals_in_constant_time(std::string_view presented, std::string_view key) {
 
 }  // namespace
 
-bool is_authorized(const HttpRequest& request, const std::vector<std::string>& keys) {
+const ApiKey* find_key(const HttpRequest& request, std::span<const ApiKey> keys) {
   const auto presented = presented_key(request);
-  if (!presented) return false;
-  unsigned n_equal = 0;  // all are compared, so that time does not tell which one matched
-  for (const std::string& key : keys) n_equal += equals_in_constant_time(*presented, key) ? 1 : 0;
-  return n_equal > 0;
+  if (!presented) return nullptr;
+  const ApiKey* found = nullptr;  // all are compared, so that time does not tell which one matched
+  for (const ApiKey& key : keys)
+    if (equals_in_constant_time(*presented, key.secret)) found = &key;
+  return found;
+}
+
+// The lengths keep two pairs of texts from making the same salt.
+std::string salt_of(const ApiKey& key, std::string_view requested) {
+  if (key.cache_salt.empty() && requested.empty()) return "";
+  return fmt::format("{}:{}:{}", key.cache_salt.size(), key.cache_salt, requested);
 }
 
 }  // namespace kvik

@@ -67,7 +67,8 @@ json::value choice_json(const CompletionEnvelope& envelope, uint32_t index,
   return out;
 }
 
-json::object usage_json(const Usage& usage) {
+json::object usage_json(std::span<const Usage> usages) {
+  const Usage usage = sum_of(usages);
   json::object prompt_details;
   prompt_details["cached_tokens"] = usage.cached_tokens;
   json::object completion_details;
@@ -90,6 +91,14 @@ json::object envelope_json(const CompletionEnvelope& envelope) {
   return out;
 }
 
+void add_explanation(const CompletionEnvelope& envelope, std::span<const Usage> usages,
+                     json::object& out) {
+  if (!envelope.explain_cache) return;
+  json::object own;
+  own["cache"] = explanation_json(usages, *envelope.explain_cache);
+  out["kvik"] = std::move(own);
+}
+
 std::string event(std::string_view data) { return std::string("data: ").append(data) + "\n\n"; }
 
 }  // namespace
@@ -101,14 +110,26 @@ void CompletionChoice::append(CompletionChunk chunk) {
   if (chunk.finish) finish = chunk.finish;
 }
 
+Usage sum_of(std::span<const Usage> usages) {
+  Usage sum;
+  for (const Usage& usage : usages) {
+    sum.prompt_tokens += usage.prompt_tokens;
+    sum.completion_tokens += usage.completion_tokens;
+    sum.cached_tokens += usage.cached_tokens;
+  }
+  return sum;
+}
+
 std::string completion_json(const CompletionEnvelope& envelope,
-                            std::span<const CompletionChoice> choices, const Usage& usage) {
+                            std::span<const CompletionChoice> choices,
+                            std::span<const Usage> usages) {
   json::array list;
   for (const CompletionChoice& choice : choices)
     list.emplace_back(choice_json(envelope, static_cast<uint32_t>(list.size()), choice));
   json::object out = envelope_json(envelope);
   out["choices"] = std::move(list);
-  out["usage"] = usage_json(usage);
+  out["usage"] = usage_json(usages);
+  add_explanation(envelope, usages, out);
   return json::serialize(out);
 }
 
@@ -123,10 +144,12 @@ std::string chunk_event(const CompletionEnvelope& envelope, const CompletionChun
   return event(json::serialize(out));
 }
 
-std::string usage_event(const CompletionEnvelope& envelope, const Usage& usage) {
+std::string usage_event(const CompletionEnvelope& envelope, std::span<const Usage> usages) {
+  if (!envelope.include_usage && !envelope.explain_cache) return "";
   json::object out = envelope_json(envelope);
   out["choices"] = json::array();
-  out["usage"] = usage_json(usage);
+  if (envelope.include_usage) out["usage"] = usage_json(usages);
+  add_explanation(envelope, usages, out);
   return event(json::serialize(out));
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/cache_explanation.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -19,6 +20,7 @@ struct CompletionEnvelope {
   bool wants_logprobs = false;
   bool wants_token_ids = false;
   bool include_usage = false;
+  std::optional<CacheReach> explain_cache;  // where asked for
 };
 
 // One choice of a whole answer, put together from its chunks. An event of a stream is the same
@@ -32,13 +34,18 @@ struct CompletionChoice {
   void append(CompletionChunk chunk);
 };
 
-// The body of an answer that does not stream. choices[i] has index i.
+// Of several prompts together.
+Usage sum_of(std::span<const Usage> usages);
+
+// The body of an answer that does not stream. choices[i] has index i, usages[i] is prompt i's.
 std::string completion_json(const CompletionEnvelope& envelope,
-                            std::span<const CompletionChoice> choices, const Usage& usage);
+                            std::span<const CompletionChoice> choices,
+                            std::span<const Usage> usages);
 
 // Events of a stream, each "data: …\n\n".
 std::string chunk_event(const CompletionEnvelope& envelope, const CompletionChunk& chunk);
-std::string usage_event(const CompletionEnvelope& envelope, const Usage& usage);
+// Empty where neither usage nor an explanation was asked for.
+std::string usage_event(const CompletionEnvelope& envelope, std::span<const Usage> usages);
 std::string error_event(const Error& error);
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 

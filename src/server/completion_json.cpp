@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "server/cache_fields.h"
 #include "server/json_fields.h"
 #include "service/request_bounds.h"
 
@@ -217,8 +218,7 @@ Result<CompletionRequest> read_request(const JsonFields& fields) {
   TRY_ASSIGN(request.n, read_n(fields));
   TRY_ASSIGN(request.n_logprobs, read_logprobs(fields));
   TRY_ASSIGN(request.model, fields.string("model"));
-  TRY_ASSIGN(const auto salt, fields.string("cache_salt"));
-  request.cache_salt = salt.value_or("");
+  TRY(read_cache_fields(fields, request));
   TRY(read_flag(fields, "ignore_eos", request.ignore_eos));
   TRY(read_flag(fields, "echo", request.echo));
   TRY(read_flag(fields, "return_token_ids", request.return_token_ids));
@@ -235,7 +235,9 @@ Result<CompletionCall> parse_completion_call(std::string_view body) {
   TRY(read_flag(fields, "stream", call.is_stream));
   TRY_ASSIGN(const auto stream_options, fields.object("stream_options"));
   if (stream_options)
-    TRY(read_flag(JsonFields(**stream_options), "include_usage", call.include_usage));
+    TRY(read_flag(JsonFields(**stream_options, "stream_options"), "include_usage",
+                  call.include_usage));
+  TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
   TRY_ASSIGN(const CompletionRequest common, read_request(fields));
   TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(fields));
   for (Prompt& prompt : prompts) {

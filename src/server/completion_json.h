@@ -15,6 +15,7 @@ struct CompletionCall {
   std::vector<CompletionRequest> requests;
   bool is_stream = false;
   bool include_usage = false;  // a stream ends with a chunk that holds it
+  bool explain_cache = false;  // the answer tells what the cache did
 };
 
 // Checks types and what does not fit them; ranges are the service's business. Unknown fields are

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -14,42 +15,42 @@ namespace kvik {
 // Carries the news of one call's completions from the engine thread to the network thread. Neither
 // waits for the other beyond a short lock.
 //
-// The limit bounds the text that waits; one chunk alone may be larger. Past it everything is
+// With a limit, for a stream: a reader that is a little late gets every chunk as it was made; for
+// one that is far behind, chunks of a choice are put together, so that what waits costs little more
+// than its text. The limit bounds what waits; one chunk alone may be larger. Past it everything is
 // dropped and has_overflowed() stays true: the stream has a hole and cannot go on.
 class CompletionMailbox {
  public:
-  // Network thread's view: what came since the last take().
-  struct Mail {
-    std::vector<CompletionChunk> chunks;
-    std::optional<Usage> usage;  // of all completions together, once the last one is done
-  };
-
   CompletionMailbox(size_t n_completions, std::optional<size_t> limit_bytes)
-      : limit_bytes_(limit_bytes), n_running_(n_completions) {}
+      : limit_bytes_(limit_bytes), n_running_(n_completions), usages_(n_completions) {}
 
-  // Any thread.
+  // Any thread. `completion` counts from 0 in the order of the call's prompts.
   void add(CompletionChunk chunk);
-  void add_usage(const Usage& usage);
+  void add_usage(size_t completion, const Usage& usage);
 
-  Mail take();
+  // The oldest chunk that waits.
+  std::optional<CompletionChunk> take();
+  // One for each completion, when all are done and nothing else waits.
+  std::optional<std::vector<Usage>> take_usages();
   bool has_overflowed() const;
 
   // `wake` is called under the lock and must not call back. It comes once for all the news between
-  // two take()s, and at once where there is some already.
+  // two calls of take(), and at once where there is some already.
   void set_wake(std::function<void()> wake);
 
   // No wake is running or will come when this has returned; later news are dropped.
   void close();
 
  private:
-  void signal();  // under the lock
+  bool merge(CompletionChunk& chunk);  // these two under the lock
+  void signal();
 
   mutable std::mutex mutex_;
   const std::optional<size_t> limit_bytes_;
   size_t n_running_;
-  size_t waiting_bytes_ = 0;
-  std::vector<CompletionChunk> chunks_;
-  Usage usage_;
+  size_t waiting_bytes_ = 0;  // of all chunks but the oldest
+  std::deque<CompletionChunk> chunks_;
+  std::vector<Usage> usages_;
   std::function<void()> wake_;
   bool has_signalled_ = false;
   bool has_overflowed_ = false;
@@ -60,14 +61,15 @@ class CompletionMailbox {
 class MailboxSink final : public CompletionSink {
  public:
   // Shared: the engine may hold its end longer than the connection lives.
-  MailboxSink(std::shared_ptr<CompletionMailbox> mailbox, uint32_t first_choice)
-      : mailbox_(std::move(mailbox)), first_choice_(first_choice) {}
+  MailboxSink(std::shared_ptr<CompletionMailbox> mailbox, size_t completion, uint32_t first_choice)
+      : mailbox_(std::move(mailbox)), completion_(completion), first_choice_(first_choice) {}
 
   void on_chunk(const CompletionChunk& chunk) override;
-  void on_done(const Usage& usage) override { mailbox_->add_usage(usage); }
+  void on_done(const Usage& usage) override { mailbox_->add_usage(completion_, usage); }
 
  private:
   std::shared_ptr<CompletionMailbox> mailbox_;
+  size_t completion_;
   uint32_t first_choice_;
 };
 

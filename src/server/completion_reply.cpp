@@ -30,23 +30,29 @@ std::string CompletionReply::last_words(const Error& error) const {
 }
 
 std::string CompletionReply::summary() const {
-  if (!usage_) return fmt::format("{} unfinished", envelope_.id);
-  return fmt::format("{} prompt={} cached={} completion={}", envelope_.id, usage_->prompt_tokens,
-                     usage_->cached_tokens, usage_->completion_tokens);
+  if (!usages_) return fmt::format("{} unfinished", envelope_.id);
+  const Usage usage = sum_of(*usages_);
+  return fmt::format("{} prompt={} cached={} completion={}", envelope_.id, usage.prompt_tokens,
+                     usage.cached_tokens, usage.completion_tokens);
 }
 
+// One event a call: some clients take what one read gives them for one event.
 PendingReply::State StreamedCompletion::advance(std::string& out) {
-  CompletionMailbox::Mail mail = mailbox().take();
-  for (const CompletionChunk& chunk : mail.chunks) {
-    if (const auto error = error_of(chunk.finish)) {
+  while (const auto chunk = mailbox().take()) {
+    if (const auto error = error_of(chunk->finish)) {
       out += last_words(*error);
       return State::kDone;
     }
-    if (says_something(chunk)) out += chunk_event(envelope_, chunk);
+    if (!says_something(*chunk)) continue;
+    out += chunk_event(envelope_, *chunk);
+    return State::kRunning;
   }
-  if (!mail.usage) return State::kRunning;
-  usage_ = mail.usage;
-  if (envelope_.include_usage) out += usage_event(envelope_, *usage_);
+  if (!usages_) {
+    usages_ = mailbox().take_usages();
+    if (!usages_) return State::kRunning;
+    out += usage_event(envelope_, *usages_);
+    if (!out.empty()) return State::kRunning;
+  }
   out += kDoneEvent;
   return State::kDone;
 }
@@ -60,19 +66,19 @@ HttpResponse StreamedCompletion::response() {
 }
 
 PendingReply::State WholeCompletion::advance(std::string&) {
-  CompletionMailbox::Mail mail = mailbox().take();
-  for (CompletionChunk& chunk : mail.chunks) {
-    if (chunk.choice >= choices_.size()) choices_.resize(chunk.choice + 1);
-    if (!error_) error_ = error_of(chunk.finish);
-    choices_[chunk.choice].append(std::move(chunk));
+  while (auto chunk = mailbox().take()) {
+    if (chunk->choice >= choices_.size()) choices_.resize(chunk->choice + 1);
+    if (!error_) error_ = error_of(chunk->finish);
+    choices_[chunk->choice].append(std::move(*chunk));
   }
-  usage_ = mail.usage;
-  return usage_ || error_ ? State::kDone : State::kRunning;
+  usages_ = mailbox().take_usages();
+  return usages_ || error_ ? State::kDone : State::kRunning;
 }
 
 HttpResponse WholeCompletion::response() {
   if (error_) return error_response(*error_);
-  return {.status = 200, .body = completion_json(envelope_, choices_, usage_.value_or(Usage{}))};
+  return {.status = 200,
+          .body = completion_json(envelope_, choices_, usages_.value_or(std::vector<Usage>()))};
 }
 
 }  // namespace kvik

@@ -40,7 +40,7 @@ class CompletionReply : public PendingReply {
   CompletionMailbox& mailbox() { return *running_.mailbox; }
 
   CompletionEnvelope envelope_;
-  std::optional<Usage> usage_;
+  std::optional<std::vector<Usage>> usages_;  // one for each prompt, when all are done
 
  private:
   RunningCompletions running_;

@@ -40,14 +40,14 @@ const json::value* JsonFields::find(std::string_view name) const {
 Result<std::optional<bool>> JsonFields::boolean(std::string_view name) const {
   const json::value* value = find(name);
   if (!value) return std::optional<bool>();
-  if (!value->is_bool()) return wrong_type(name, "true or false", *value);
+  if (!value->is_bool()) return wrong_type(full(name), "true or false", *value);
   return std::optional<bool>(value->get_bool());
 }
 
 Result<std::optional<std::string>> JsonFields::string(std::string_view name) const {
   const json::value* value = find(name);
   if (!value) return std::optional<std::string>();
-  if (!value->is_string()) return wrong_type(name, "a string", *value);
+  if (!value->is_string()) return wrong_type(full(name), "a string", *value);
   const json::string& text = value->get_string();
   return std::optional<std::string>(std::in_place, text.data(), text.size());
 }
@@ -55,25 +55,25 @@ Result<std::optional<std::string>> JsonFields::string(std::string_view name) con
 Result<std::optional<const json::array*>> JsonFields::array(std::string_view name) const {
   const json::value* value = find(name);
   if (!value) return std::optional<const json::array*>();
-  if (!value->is_array()) return wrong_type(name, "an array", *value);
+  if (!value->is_array()) return wrong_type(full(name), "an array", *value);
   return std::optional<const json::array*>(&value->get_array());
 }
 
 Result<std::optional<const json::object*>> JsonFields::object(std::string_view name) const {
   const json::value* value = find(name);
   if (!value) return std::optional<const json::object*>();
-  if (!value->is_object()) return wrong_type(name, "an object", *value);
+  if (!value->is_object()) return wrong_type(full(name), "an object", *value);
   return std::optional<const json::object*>(&value->get_object());
 }
 
 Result<std::optional<float>> JsonFields::number(std::string_view name) const {
   const json::value* value = find(name);
   if (!value) return std::optional<float>();
-  if (!value->is_number()) return wrong_type(name, "a number", *value);
+  if (!value->is_number()) return wrong_type(full(name), "a number", *value);
   const auto wide = as_finite(*value);
   if (!wide || std::abs(*wide) > std::numeric_limits<float>::max())
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is out of range", name),
-                std::string(name));
+    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is out of range", full(name)),
+                full(name));
   return std::optional<float>(static_cast<float>(*wide));
 }
 
@@ -81,13 +81,27 @@ Result<std::optional<uint64_t>> JsonFields::count_up_to(std::string_view name,
                                                         uint64_t limit) const {
   const json::value* value = find(name);
   if (!value) return std::optional<uint64_t>();
-  if (!value->is_number()) return wrong_type(name, "a whole number", *value);
+  if (!value->is_number()) return wrong_type(full(name), "a whole number", *value);
   const auto count = as_count(*value);
   if (!count || *count > limit)
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} must be a whole number from 0 to {}", name, limit),
-                std::string(name));
+                fmt::format("{} must be a whole number from 0 to {}", full(name), limit),
+                full(name));
   return count;
+}
+
+Result<std::optional<int32_t>> JsonFields::integer(std::string_view name) const {
+  const json::value* value = find(name);
+  if (!value) return std::optional<int32_t>();
+  if (!value->is_number()) return wrong_type(full(name), "a whole number", *value);
+  const auto wide = as_finite(*value);
+  using Limits = std::numeric_limits<int32_t>;
+  if (!wide || *wide != std::floor(*wide) || *wide < Limits::min() || *wide > Limits::max())
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} must be a whole number from {} to {}", full(name), Limits::min(),
+                            Limits::max()),
+                full(name));
+  return std::optional<int32_t>(static_cast<int32_t>(*wide));
 }
 
 std::optional<uint64_t> as_count(const json::value& value) {

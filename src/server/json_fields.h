@@ -24,6 +24,9 @@ Result<boost::json::object> parse_json_object(std::string_view text);
 class JsonFields {
  public:
   explicit JsonFields(const boost::json::object& object) : object_(object) {}
+  // Of an object inside a request: errors call its fields "outer.name".
+  JsonFields(const boost::json::object& object, std::string_view outer)
+      : object_(object), prefix_(std::string(outer) + ".") {}
 
   // Null where the field is absent or null.
   const boost::json::value* find(std::string_view name) const;
@@ -34,6 +37,8 @@ class JsonFields {
   Result<std::optional<const boost::json::object*>> object(std::string_view name) const;
   // Finite, also as a float.
   Result<std::optional<float>> number(std::string_view name) const;
+  // Whole numbers that fit, negative ones too.
+  Result<std::optional<int32_t>> integer(std::string_view name) const;
   // Whole numbers from 0 to what the type holds.
   template <std::unsigned_integral T>
   Result<std::optional<T>> count(std::string_view name) const {
@@ -44,8 +49,10 @@ class JsonFields {
 
  private:
   Result<std::optional<uint64_t>> count_up_to(std::string_view name, uint64_t limit) const;
+  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
 
   const boost::json::object& object_;
+  std::string prefix_;
 };
 
 // For elements of arrays: the value as a number of that kind, or nullopt.

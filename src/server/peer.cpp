@@ -1,6 +1,7 @@
 #include "server/peer.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -30,6 +31,8 @@ Peer::Peer(asio::ip::tcp::socket socket, size_t input_cap_bytes,
       write_timeout_(write_timeout) {}
 
 void Peer::start() {
+  boost::system::error_code ignored;  // a socket that is gone already says so when it is read
+  socket_.non_blocking(true, ignored);
   asio::co_spawn(
       socket_.get_executor(), [self = shared_from_this()] { return self->pump(); }, asio::detached);
 }
@@ -41,10 +44,8 @@ asio::awaitable<void> Peer::pump() {
       co_await room_.async_wait(kAwait);
       continue;
     }
-    const auto [error, n] = co_await socket_.async_read_some(asio::buffer(chunk_), kAwait);
-    if (error) break;
-    input_.erase(0, std::exchange(consumed_, 0));
-    input_.append(chunk_.data(), n);
+    const auto [error] = co_await socket_.async_wait(asio::ip::tcp::socket::wait_read, kAwait);
+    if (error || !read_some()) break;
     notify();
   }
   is_gone_ = true;
@@ -52,8 +53,25 @@ asio::awaitable<void> Peer::pump() {
   notify();
 }
 
+// What has come; false at the end. Most connections wait most of the time: one buffer for all of
+// them, instead of one in each.
+bool Peer::read_some() {
+  thread_local std::array<char, size_t{16} << 10> buffer;
+  boost::system::error_code error;
+  const size_t n = socket_.read_some(asio::buffer(buffer), error);
+  if (error == asio::error::would_block) return true;
+  if (error) return false;
+  input_.erase(0, std::exchange(consumed_, 0));
+  input_.append(buffer.data(), n);
+  return true;
+}
+
 void Peer::consume(size_t n_bytes) {
   consumed_ += n_bytes;
+  if (input().empty()) {
+    input_ = std::string();  // and its memory
+    consumed_ = 0;
+  }
   if (!is_input_full()) room_.cancel();
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -59,6 +58,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
 
  private:
   boost::asio::awaitable<void> pump();
+  bool read_some();
   void arm_write_timer();
 
   boost::asio::ip::tcp::socket socket_;
@@ -67,7 +67,6 @@ class Peer : public std::enable_shared_from_this<Peer> {
   boost::asio::steady_timer write_timer_;
   const size_t input_cap_bytes_;
   const std::chrono::milliseconds write_timeout_;
-  std::array<char, 8192> chunk_;
   std::string input_;
   size_t consumed_ = 0;
   bool has_news_ = false;

@@ -23,7 +23,8 @@ class PendingReply {
   // `wake` is called from any thread when there is news; at once where there is some already.
   virtual void set_wake(std::function<void()> wake) = 0;
 
-  // Takes the news. A stream appends the bytes to send to `out`.
+  // Takes the news. A stream appends the next event to `out`, and wants to be asked again until
+  // there is none.
   virtual State advance(std::string& out) = 0;
 
   // A stream's reader is so slow that its news had to be dropped.

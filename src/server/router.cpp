@@ -70,7 +70,7 @@ std::optional<HttpResponse> Router::refuse(const HttpRequest& head) const {
   const Route* route = find_route(head.path);
   const auto& keys = context_.options.api_keys;
   // Before 404, so that only those with a key learn what exists.
-  if (keys && !(route && route->access == Access::kOpen) && !is_authorized(head, *keys))
+  if (keys && !(route && route->access == Access::kOpen) && !find_key(head, *keys))
     return unauthorized();
   if (!route)
     return error_response(HttpFault{404, fmt::format("there is no {}", printable(head.path))});

@@ -9,6 +9,13 @@
 
 namespace kvik {
 
+// One who may call, by what they send.
+struct ApiKey {
+  std::string secret;
+  std::string name = {};        // the tenant that its requests count for
+  std::string cache_salt = {};  // not empty: they share no page with callers of another salt
+};
+
 // What an operator may set of the HTTP server. Times are upper bounds; see docs of each.
 struct ServerOptions {
   std::string host = "127.0.0.1";  // an address, or a name; "localhost" is 127.0.0.1
@@ -17,19 +24,22 @@ struct ServerOptions {
 
   // Absent: everyone may call. Present: every route but health, livez and readyz wants one of
   // these.
-  std::optional<std::vector<std::string>> api_keys;
+  std::optional<std::vector<ApiKey>> api_keys;
 
-  uint32_t max_connections = 1024;  // more are answered 503
+  uint32_t max_connections = 4096;  // more are answered 503
   size_t header_limit_bytes = size_t{64} << 10;
   uint32_t max_header_fields = 256;
   size_t body_limit_bytes = size_t{32} << 20;     // of one request
   size_t bodies_limit_bytes = size_t{512} << 20;  // of all requests being read or parsed
   size_t offload_body_bytes = size_t{32} << 10;   // larger ones are parsed and tokenized elsewhere
 
-  // A stream whose unsent news exceed this is cancelled: its reader is too slow.
-  size_t stream_buffer_bytes = size_t{256} << 10;
-  // The kernel's buffer for one connection; it comes on top of stream_buffer_bytes.
-  int socket_send_buffer_bytes = 256 << 10;
+  // A stream whose unsent news exceed this, for each of its choices, is cancelled: its reader is
+  // too slow. News of a reader that is far behind are little more than their text, so this holds
+  // some 6,000 tokens of it.
+  size_t stream_buffer_bytes = size_t{32} << 10;
+  // The kernel's buffer for one connection, of which it uses twice as much; on top of
+  // stream_buffer_bytes.
+  int socket_send_buffer_bytes = 16 << 10;
 
   std::chrono::milliseconds header_timeout{10'000};  // from its first byte to its last
   std::chrono::milliseconds body_timeout{30'000};

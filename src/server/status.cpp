@@ -77,9 +77,10 @@ std::string to_json(const ErrorBody& body) {
   return json::serialize(outer);
 }
 
-HttpResponse with_retry_hint(HttpResponse response) {
+HttpResponse with_retry_hint(HttpResponse response,
+                             std::chrono::seconds after = std::chrono::seconds(1)) {
   if (response.status == 429 || response.status == 503)
-    response.headers.emplace_back("Retry-After", "1");
+    response.headers.emplace_back("Retry-After", std::to_string(after.count()));
   return response;
 }
 
@@ -117,7 +118,12 @@ std::string error_json(const Error& error) {
 }
 
 HttpResponse error_response(const Error& error) {
-  return with_retry_hint({.status = http_status(error.code), .body = error_json(error)});
+  return error_response(error, std::chrono::seconds(1));
+}
+
+HttpResponse error_response(const Error& error, std::chrono::seconds retry_after) {
+  return with_retry_hint({.status = http_status(error.code), .body = error_json(error)},
+                         retry_after);
 }
 
 HttpResponse error_response(const HttpFault& fault) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,8 @@ struct HttpFault {
 // {"error":{"message","type","param","code"}}, the shape that OpenAI's clients read.
 std::string error_json(const Error& error);
 HttpResponse error_response(const Error& error);
+// A 429 or 503 that says in how many seconds to come back; without, it is one second.
+HttpResponse error_response(const Error& error, std::chrono::seconds retry_after);
 HttpResponse error_response(const HttpFault& fault);
 
 }  // namespace kvik

@@ -77,6 +77,7 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
   all.prompt_tokens = usage.prompt_tokens;
   if (options_.choice == 0) {
     all.cached_tokens = usage.cached_tokens;
+    all.cache = usage.cache;
     all.queue_time = usage.queue_time;
     all.ttft = usage.ttft;
     all.decode_time = usage.decode_time;

@@ -15,6 +15,8 @@ struct RequestBounds {
   static constexpr size_t kStopTokens = 256;
   static constexpr size_t kBiases = 1024;
   static constexpr float kBias = 100;  // magnitude
+  static constexpr size_t kTenantBytes = 512;
+  static constexpr uint32_t kPinSeconds = 24 * 60 * 60;
 };
 
 }  // namespace kvik

@@ -91,6 +91,10 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   out.n_logprobs = request.n_logprobs;
   out.cache = request.cache;
   out.cache_salt = request.cache_salt;
+  out.tenant = request.tenant;
+  out.priority = request.priority;
+  if (request.pin_ttl)
+    out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
   if (request.echo && request.n_logprobs) out.logits = Request::Logits::kAll;
   out.sampling.seed = request.seed ? *request.seed : random_seed();
   return out;
@@ -99,6 +103,7 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
 Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& request,
                                                       std::shared_ptr<CompletionSink> sink) {
   TRY(check_request(request, card_));
+  TRY(engine_.check_room());  // before the tokenizer works for nothing
   TRY_ASSIGN(Request to_run, engine_request(request));
   auto state = std::make_shared<CompletionState>();
   state->sink = std::move(sink);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,7 +34,10 @@ struct CompletionRequest {
   bool return_token_ids = false;
   std::optional<uint32_t> n_logprobs;
   Request::Cache cache = Request::Cache::kUse;
-  std::string cache_salt;            // pages are shared among requests of the same salt
+  std::string cache_salt;                       // pages are shared among requests of the same salt
+  std::optional<std::chrono::seconds> pin_ttl;  // the prompt's pages are kept in preference so long
+  std::string tenant;                           // whom fairness counts it for
+  int32_t priority = 0;                         // lower first
   std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
 };
 

@@ -101,7 +101,8 @@ TEST(CompletionJson, streaming_and_its_options_are_read) {
   EXPECT_TRUE(call.include_usage);
   EXPECT_EQ(refused_fields(R"("stream":1)"), "stream");
   EXPECT_EQ(refused_fields(R"("stream_options":[])"), "stream_options");
-  EXPECT_EQ(refused_fields(R"("stream_options":{"include_usage":"yes"})"), "include_usage");
+  EXPECT_EQ(refused_fields(R"("stream_options":{"include_usage":"yes"})"),
+            "stream_options.include_usage");
 }
 
 TEST(CompletionJson, null_is_the_same_as_absent) {

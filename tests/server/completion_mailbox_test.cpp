@@ -7,37 +7,48 @@
 namespace kvik {
 namespace {
 
-CompletionChunk text_of(size_t n_bytes) {
+CompletionChunk chunk_of(std::string text, uint32_t choice = 0) {
   CompletionChunk chunk;
-  chunk.text = std::string(n_bytes, 'a');
+  chunk.text = std::move(text);
+  chunk.choice = choice;
   return chunk;
+}
+
+CompletionChunk text_of(size_t n_bytes) { return chunk_of(std::string(n_bytes, 'a')); }
+
+std::vector<CompletionChunk> take_all(CompletionMailbox& mailbox) {
+  std::vector<CompletionChunk> chunks;
+  while (auto chunk = mailbox.take()) chunks.push_back(std::move(*chunk));
+  return chunks;
 }
 
 TEST(CompletionMailbox, news_come_out_in_order_and_once) {
   CompletionMailbox mailbox(1, std::nullopt);
   mailbox.add(text_of(1));
   mailbox.add(text_of(2));
-  const auto mail = mailbox.take();
-  ASSERT_EQ(mail.chunks.size(), 2u);
-  EXPECT_EQ(mail.chunks[1].text, "aa");
-  EXPECT_FALSE(mail.usage);
-  EXPECT_TRUE(mailbox.take().chunks.empty());
+  const auto chunks = take_all(mailbox);
+  ASSERT_EQ(chunks.size(), 2u);
+  EXPECT_EQ(chunks[1].text, "aa");
+  EXPECT_FALSE(mailbox.take());
+  EXPECT_FALSE(mailbox.take_usages());
 }
 
-TEST(CompletionMailbox, the_usage_comes_when_all_completions_are_done_and_is_their_sum) {
+TEST(CompletionMailbox, usages_come_when_all_completions_are_done_each_in_its_place) {
   CompletionMailbox mailbox(2, std::nullopt);
   Usage usage;
+  usage.prompt_tokens = 4;
+  mailbox.add_usage(1, usage);
+  EXPECT_FALSE(mailbox.take_usages());
   usage.prompt_tokens = 3;
-  usage.cached_tokens = 2;
-  usage.completion_tokens = 1;
-  mailbox.add_usage(usage);
-  EXPECT_FALSE(mailbox.take().usage);
-  mailbox.add_usage(usage);
-  const auto mail = mailbox.take();
-  ASSERT_TRUE(mail.usage);
-  EXPECT_EQ(mail.usage->prompt_tokens, 6u);
-  EXPECT_EQ(mail.usage->cached_tokens, 4u);
-  EXPECT_EQ(mail.usage->completion_tokens, 2u);
+  mailbox.add(text_of(1));
+  mailbox.add_usage(0, usage);
+  EXPECT_FALSE(mailbox.take_usages()) << "a chunk waits before them";
+  mailbox.take();
+  const auto usages = mailbox.take_usages();
+  ASSERT_TRUE(usages);
+  ASSERT_EQ(usages->size(), 2u);
+  EXPECT_EQ((*usages)[0].prompt_tokens, 3u);
+  EXPECT_EQ((*usages)[1].prompt_tokens, 4u);
 }
 
 TEST(CompletionMailbox, one_wake_serves_all_news_until_they_are_taken) {
@@ -70,7 +81,9 @@ TEST(CompletionMailbox, past_its_limit_it_overflows_and_wakes_again) {
   mailbox.add(text_of(1'000));
   EXPECT_TRUE(mailbox.has_overflowed());
   EXPECT_EQ(n_wakes, 2);
-  EXPECT_TRUE(mailbox.take().chunks.empty());
+  EXPECT_FALSE(mailbox.take());
+  mailbox.add_usage(0, {});
+  EXPECT_FALSE(mailbox.take_usages()) << "a stream with a hole may not look whole";
 }
 
 TEST(CompletionMailbox, what_is_taken_in_time_never_overflows) {
@@ -78,30 +91,70 @@ TEST(CompletionMailbox, what_is_taken_in_time_never_overflows) {
   for (int i = 0; i < 100; ++i) {
     mailbox.add(text_of(8'000));
     mailbox.add(text_of(8'000));
-    EXPECT_EQ(mailbox.take().chunks.size(), 2u);
+    EXPECT_EQ(take_all(mailbox).size(), 2u);
   }
   EXPECT_FALSE(mailbox.has_overflowed());
 }
 
+TEST(CompletionMailbox, a_reader_far_behind_gets_few_events_and_all_of_the_text) {
+  CompletionMailbox mailbox(1, 32'768);
+  std::string said[2];
+  for (int i = 0; i < 3'000; ++i) {
+    for (uint32_t choice = 0; choice < 2; ++choice) {
+      const std::string word = " w" + std::to_string(i % 100);
+      CompletionChunk chunk = chunk_of(word, choice);
+      if (i == 2'999) chunk.finish = FinishReason::kLength;
+      said[choice] += word;
+      mailbox.add(std::move(chunk));
+    }
+  }
+  EXPECT_FALSE(mailbox.has_overflowed());
+  std::string heard[2];
+  std::optional<FinishReason> finish[2];
+  const auto chunks = take_all(mailbox);
+  EXPECT_LT(chunks.size(), 50u);
+  for (const CompletionChunk& chunk : chunks) {
+    EXPECT_FALSE(finish[chunk.choice]) << "nothing comes behind a choice's end";
+    heard[chunk.choice] += chunk.text;
+    finish[chunk.choice] = chunk.finish;
+  }
+  for (int choice = 0; choice < 2; ++choice) {
+    EXPECT_EQ(heard[choice], said[choice]);
+    EXPECT_EQ(finish[choice], FinishReason::kLength);
+  }
+}
+
+TEST(CompletionMailbox, a_reader_a_little_behind_gets_every_event) {
+  CompletionMailbox mailbox(1, 32'768);
+  for (int i = 0; i < 32; ++i) mailbox.add(text_of(1));
+  EXPECT_EQ(take_all(mailbox).size(), 32u);
+}
+
+TEST(CompletionMailbox, what_is_put_together_counts_against_the_limit) {
+  CompletionMailbox mailbox(1, 16'000);
+  for (int i = 0; i < 1'000; ++i) mailbox.add(text_of(5));
+  EXPECT_FALSE(mailbox.has_overflowed());
+  for (int i = 0; i < 2'000; ++i) mailbox.add(text_of(5));
+  EXPECT_TRUE(mailbox.has_overflowed());
+}
+
 TEST(CompletionMailbox, nothing_wakes_after_it_is_closed) {
   auto mailbox = std::make_shared<CompletionMailbox>(1, std::nullopt);
-  MailboxSink sink(mailbox, 4);
+  MailboxSink sink(mailbox, 0, 4);
   int n_wakes = 0;
   mailbox->set_wake([&] { ++n_wakes; });
   mailbox->close();
   sink.on_chunk(text_of(1));
   sink.on_done({});
   EXPECT_EQ(n_wakes, 0);
-  EXPECT_TRUE(mailbox->take().chunks.empty());
+  EXPECT_FALSE(mailbox->take());
 }
 
 TEST(CompletionMailbox, a_sink_numbers_its_choices_from_its_first) {
   auto mailbox = std::make_shared<CompletionMailbox>(1, std::nullopt);
-  MailboxSink sink(mailbox, 4);
-  CompletionChunk chunk = text_of(1);
-  chunk.choice = 1;
-  sink.on_chunk(chunk);
-  EXPECT_EQ(mailbox->take().chunks.at(0).choice, 5u);
+  MailboxSink sink(mailbox, 0, 4);
+  sink.on_chunk(chunk_of("a", 1));
+  EXPECT_EQ(mailbox->take()->choice, 5u);
 }
 
 }  // namespace

@@ -44,6 +44,12 @@ class FakeCall {
     usage.prompt_tokens = 3;
     usage.completion_tokens = 2;
     usage.cached_tokens = 1;
+    usage.cache = {.ram_tokens = 1,
+                   .disk_tokens = 0,
+                   .miss = MissReason::kDiverged,
+                   .position = 1,
+                   .expected = 7,
+                   .got = 8};
     sink_->on_done(usage);
   }
 
@@ -114,7 +120,14 @@ class FakeService final : public ServiceApi {
   }
 
   const ModelCard& card() const override { return card_; }
-  EngineSnapshot snapshot() const override { return {}; }
+  EngineSnapshot snapshot() const override {
+    const std::scoped_lock lock(mutex_);
+    return snapshot_;
+  }
+  void show(const EngineSnapshot& snapshot) {
+    const std::scoped_lock lock(mutex_);
+    snapshot_ = snapshot;
+  }
 
   // Every completion is refused with this, once `n_accepted` have been accepted.
   void refuse(Error error, size_t n_accepted = 0) {
@@ -167,8 +180,9 @@ class FakeService final : public ServiceApi {
                         .n_ctx_max = 256,
                         .n_ctx_train = 256,
                         .n_vocab = 128};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
+  EngineSnapshot snapshot_;
   std::vector<std::shared_ptr<FakeCall>> calls_;
   std::deque<std::shared_ptr<FakeCall>> to_answer_;
   std::optional<Error> refusal_;

@@ -286,7 +286,7 @@ TEST_F(ServerHttp, a_connection_over_the_limit_is_503_and_the_others_go_on) {
 }
 
 TEST_F(ServerHttp, without_a_valid_key_all_but_the_probes_is_401) {
-  options.api_keys = {"one", "two"};
+  options.api_keys = {{.secret = "one", .name = "a"}, {.secret = "two", .name = "b"}};
   for (const char* headers : {"", "Authorization: Bearer on\r\n", "Authorization: Bearer onee\r\n",
                               "Authorization: Bearer \r\n", "Authorization: Basic one\r\n",
                               "x-api-key: \r\n", "x-api-key: oneone\r\n"}) {

@@ -1,0 +1,78 @@
+#include "server/cache_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "server/completion_json.h"
+
+namespace kvik {
+namespace {
+
+using std::chrono::seconds;
+
+Result<CompletionCall> parse(const std::string& fields) {
+  return parse_completion_call(R"({"prompt":"a",)" + fields + "}");
+}
+
+CompletionRequest request_of(const std::string& fields) {
+  const auto call = parse(fields);
+  EXPECT_TRUE(call.has_value()) << fields << ": " << (call ? "" : call.error().message);
+  return call ? call->requests.at(0) : CompletionRequest{};
+}
+
+std::string refused(const std::string& fields) {
+  const auto call = parse(fields);
+  return call ? "accepted" : call.error().param;
+}
+
+TEST(CacheFields, who_asks_and_with_what_priority_is_read) {
+  const CompletionRequest request =
+      request_of(R"("user":"ann","priority":-3,"cache_salt":"s","prompt_cache_key":"k")");
+  EXPECT_EQ(request.tenant, "ann");
+  EXPECT_EQ(request.priority, -3);
+  EXPECT_EQ(request.cache_salt, "s");
+  EXPECT_EQ(request_of(R"("user":null)").tenant, "");
+  EXPECT_EQ(request_of(R"("priority":2147483647)").priority, INT32_MAX);
+}
+
+TEST(CacheFields, wrong_types_and_ranges_name_the_field) {
+  for (const std::string& name :
+       std::vector<std::string>{"user", "cache_salt", "prompt_cache_key"}) {
+    for (const char* value : {"1", "true", "[]", "{}"})
+      EXPECT_EQ(refused("\"" + name + "\":" + value), name) << value;
+  }
+  for (const char* value : {"\"1\"", "true", "[]", "1.5", "2147483648", "-2147483649", "1e999"})
+    EXPECT_EQ(refused(std::string("\"priority\":") + value), "priority") << value;
+  EXPECT_EQ(refused(R"("user":")" + std::string(513, 'u') + "\""), "user");
+  EXPECT_EQ(refused(R"("kvik":7)"), "kvik");
+  EXPECT_EQ(refused(R"("kvik":{"explain_cache":"yes"})"), "kvik.explain_cache");
+  EXPECT_EQ(refused(R"("kvik":{"pin":"5m"})"), "kvik.pin");
+}
+
+TEST(CacheFields, a_pin_lasts_seconds_minutes_or_hours) {
+  const auto ttl = [](const std::string& value) {
+    return request_of(R"("kvik":{"pin":{"ttl":)" + value + "}}").pin_ttl;
+  };
+  EXPECT_EQ(ttl("\"5m\""), seconds(300));
+  EXPECT_EQ(ttl("\"1h\""), seconds(3600));
+  EXPECT_EQ(ttl("\"45s\""), seconds(45));
+  EXPECT_EQ(ttl("\"24h\""), seconds(86400));
+  EXPECT_EQ(ttl("90"), seconds(90));
+  EXPECT_EQ(request_of(R"("kvik":{"pin":null})").pin_ttl, std::nullopt);
+  EXPECT_EQ(request_of(R"("kvik":{})").pin_ttl, std::nullopt);
+  for (const char* value : {"\"\"", "\"5\"", "\"m\"", "\"5 m\"", "\"5d\"", "\"-5m\"", "\"0s\"", "0",
+                            "-1", "1.5", "true", "null", "\"25h\"", "86401", "\"1.5h\"",
+                            "\"99999999999999999999s\"", "\"1000000000h\""})
+    EXPECT_EQ(refused(std::string(R"("kvik":{"pin":{"ttl":)") + value + "}}"), "kvik.pin.ttl")
+        << value;
+}
+
+TEST(CacheFields, an_explanation_comes_only_where_asked_for) {
+  EXPECT_TRUE(parse(R"("kvik":{"explain_cache":true})")->explain_cache);
+  EXPECT_FALSE(parse(R"("kvik":{"explain_cache":false})")->explain_cache);
+  EXPECT_FALSE(parse(R"("kvik":{"unheard_of":1})")->explain_cache);
+}
+
+}  // namespace
+}  // namespace kvik

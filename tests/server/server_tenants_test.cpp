@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "server_fixture.h"
+
+namespace kvik {
+namespace {
+
+constexpr const char* kPath = "/v1/completions";
+
+class ServerTenants : public ServerFixture {
+ protected:
+  void use_keys() {
+    options.api_keys = {{.secret = "k1", .name = "ann", .cache_salt = ""},
+                        {.secret = "k2", .name = "bob", .cache_salt = "b"},
+                        {.secret = "k3", .name = "bill", .cache_salt = "b"}};
+  }
+
+  // What the service is asked for, for a body with these fields beside its prompt.
+  CompletionRequest asked(const std::string& fields, const std::string& key = "") {
+    const std::string header = key.empty() ? "" : "x-api-key: " + key + "\r\n";
+    clients_.push_back(client());
+    clients_.back().send_post(kPath, R"({"prompt":"Hi")" + fields + "}", header);
+    const auto call = service.wait_for_call(clients_.size() - 1);
+    return call ? call->request : CompletionRequest{};
+  }
+
+  std::string salt(const std::string& key, const std::string& requested = "") {
+    return asked(requested.empty() ? "" : R"(,"cache_salt":")" + requested + "\"", key).cache_salt;
+  }
+
+ private:
+  std::vector<RawClient> clients_;
+};
+
+TEST_F(ServerTenants, without_keys_the_user_is_the_tenant) {
+  EXPECT_EQ(asked(R"(,"user":"u")").tenant, "u");
+  EXPECT_EQ(asked("").tenant, "");
+}
+
+TEST_F(ServerTenants, with_keys_the_keys_name_is_the_tenant_whoever_the_user_is) {
+  use_keys();
+  EXPECT_EQ(asked(R"(,"user":"bob")", "k1").tenant, "ann");
+  EXPECT_EQ(asked("", "k2").tenant, "bob");
+}
+
+TEST_F(ServerTenants, a_keys_salt_is_shared_by_its_holders_alone) {
+  use_keys();
+  EXPECT_EQ(salt("k1"), "");
+  EXPECT_EQ(salt("k2"), salt("k3"));
+  EXPECT_EQ(salt("k2", "x"), salt("k3", "x"));
+  const std::set<std::string> all = {salt("k1"),      salt("k1", "b"),    salt("k1", "1:b:"),
+                                     salt("k2"),      salt("k2", "x"),    salt("k2", "b"),
+                                     salt("k1", "x"), salt("k1", "0::x"), salt("k2", "1:b:")};
+  EXPECT_EQ(all.size(), 9u) << "no body names its way into another's pages";
+}
+
+TEST_F(ServerTenants, without_keys_the_bodys_salt_counts) { EXPECT_EQ(salt("", "x"), "x"); }
+
+TEST_F(ServerTenants, the_explanation_ends_a_stream_and_stands_beside_the_usage) {
+  service.answer_with([](FakeCall& call) {
+    call.send("Hello");
+    call.finish();
+    call.done();
+  });
+  const auto whole =
+      json(client().post(kPath, R"({"prompt":"Hi","kvik":{"explain_cache":true}})").body);
+  EXPECT_EQ(whole.at_pointer("/kvik/cache/0/cached_tokens/ram"), 1);
+  EXPECT_EQ(whole.at_pointer("/kvik/cache/0/computed_tokens"), 2);
+  EXPECT_EQ(whole.at_pointer("/kvik/cache/0/miss/expected_token"), 7);
+  const auto events =
+      client()
+          .post(kPath, R"({"prompt":"Hi","stream":true,"kvik":{"explain_cache":true}})")
+          .events();
+  ASSERT_EQ(events.size(), 4u);
+  const auto last = json(events[2]);
+  EXPECT_EQ(last.at_pointer("/kvik/cache/0/miss/position"), 1);
+  EXPECT_TRUE(last.at("choices").as_array().empty());
+  EXPECT_FALSE(last.as_object().contains("usage"));
+  EXPECT_FALSE(json(client().post(kPath, R"({"prompt":"Hi"})").body).as_object().contains("kvik"));
+}
+
+TEST_F(ServerTenants, keys_that_share_pages_with_strangers_are_not_told_strangers_tokens) {
+  use_keys();
+  service.answer_with([](FakeCall& call) {
+    call.finish();
+    call.done();
+  });
+  const std::string body = R"({"prompt":"Hi","kvik":{"explain_cache":true}})";
+  const auto miss = [&](const std::string& key) {
+    const auto answer = client().post(kPath, body, "x-api-key: " + key + "\r\n").body;
+    return json(answer).at_pointer("/kvik/cache/0/miss").as_object();
+  };
+  EXPECT_FALSE(miss("k1").contains("expected_token"));
+  EXPECT_TRUE(miss("k2").contains("expected_token"));
+}
+
+}  // namespace
+}  // namespace kvik
