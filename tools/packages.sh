@@ -9,6 +9,7 @@ build_packages=(
   libicu-dev                              # Unicode
   libssl-dev                              # page keys
   libxxhash-dev                           # hashes of tensors
+  prometheus-cpp-dev                      # /metrics
 )
 
 test_packages=(

@@ -88,6 +88,8 @@ asio::awaitable<void> Connection::turn_away() {
   const HttpResponse response = error_response(
       HttpFault{503, fmt::format("all {} connections are taken", state_.options.max_connections)});
   co_await send(exchange, response);
+  ++state_.counts.turned_away;
+  state_.counts.add_response(exchange.status);
   log_access(exchange);
   co_await peer_->linger(state_.options.linger);
 }
@@ -118,6 +120,7 @@ asio::awaitable<Connection::After> Connection::serve_one() {
     reply = co_await handle(parser.request());
   }
   co_await answer(exchange, std::move(reply));
+  state_.counts.add_response(exchange.status);
   log_access(exchange);
   co_return exchange.framing.after;
 }
@@ -292,6 +295,7 @@ void Connection::watch(PendingReply& reply) {
 
 void Connection::on_news() {
   if (running_ && running_->has_overflowed() && peer_->is_open()) {
+    ++state_.counts.slow_readers;
     log::warn("{}: the reader is too slow for its stream", running_->summary());
     peer_->close();  // also ends the write that is stuck
   }

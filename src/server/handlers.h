@@ -1,5 +1,6 @@
 #pragma once
 
+#include "server/http_counts.h"
 #include "server/http_message.h"
 #include "server/pending_reply.h"
 #include "server/server_options.h"
@@ -10,6 +11,7 @@ namespace kvik {
 struct HandlerContext {
   ServiceApi& service;
   const ServerOptions& options;
+  const HttpCounts& counts;
 };
 
 // One function for each route. Any thread; none of them blocks beyond its own work.
@@ -19,6 +21,7 @@ Reply handle_model(const HandlerContext& context, const HttpRequest& request);
 Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request);
 Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request);
 Reply handle_health(const HandlerContext& context, const HttpRequest& request);
+Reply handle_metrics(const HandlerContext& context, const HttpRequest& request);
 Reply handle_version(const HandlerContext& context, const HttpRequest& request);
 
 }  // namespace kvik

@@ -32,6 +32,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/models/", "GET", handle_model},
     {"/tokenize", "POST", handle_tokenize},
     {"/detokenize", "POST", handle_detokenize},
+    {"/metrics", "GET", handle_metrics},
     {"/version", "GET", handle_version},
     {"/health", "GET", handle_health, Access::kOpen},
     {"/livez", "GET", handle_health, Access::kOpen},

@@ -148,12 +148,14 @@ class Server::Impl {
     n_served_ += n_served;
     connections_.emplace(connection.get(), connection);
     state_.census.add_connections(1);
+    state_.counts.connections = connections_.size();
     asio::co_spawn(io_, n_served > 0 ? connection->serve() : connection->turn_away(),
                    [this, connection, n_served](std::exception_ptr failure) {
                      report(failure);
                      connection->close();
                      n_served_ -= n_served;
                      connections_.erase(connection.get());
+                     state_.counts.connections = connections_.size();
                      state_.census.add_connections(-1);
                    });
   }

@@ -45,13 +45,14 @@ struct ServerState {
   static constexpr unsigned kOffloadThreads = 2;
 
   ServerState(ServiceApi& service, const ServerOptions& server_options)
-      : options(server_options), router({service, options}, is_draining) {}
+      : options(server_options), router({service, options, counts}, is_draining) {}
 
   const ServerOptions options;
   std::atomic<bool> is_draining{false};  // any thread
   bool is_aborting = false;              // no more words but the last ones
   size_t bodies_bytes = 0;               // of requests being read or parsed
   Census census;                         // any thread
+  HttpCounts counts;                     // any thread
   const Router router;                   // any thread
   // Large bodies are parsed and tokenized here: a 32 MiB prompt may not hold up others' streams.
   boost::asio::thread_pool offload{kOffloadThreads};

@@ -32,6 +32,7 @@ MAY_INCLUDE = {
 LIBRARIES = {
     "boost/": ("server", "main"),
     "CLI/": ("main",),
+    "prometheus/": ("server",),
     "unicode/": ("text",),
     "immintrin.h": ("backend",),
     "openssl/": ("base", "kv", "server", "main"),

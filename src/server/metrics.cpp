@@ -1,0 +1,118 @@
+#include "server/handlers.h"
+#include "server/metrics_page.h"
+
+namespace kvik {
+namespace {
+
+double to_double(uint64_t count) { return static_cast<double>(count); }
+
+// The aliases are vLLM's names, which dashboards know.
+void add_requests(const EngineSnapshot& now, MetricsPage& page) {
+  page.gauge({"kvik_requests_running", "vllm:num_requests_running"}, "Requests being computed.",
+             now.n_running);
+  page.gauge({"kvik_requests_waiting", "vllm:num_requests_waiting"}, "Requests in the queue.",
+             now.n_waiting);
+  page.gauge({"kvik_queue_wait_estimate_seconds"},
+             "How long a new request would wait for its first step, about.", now.queue_wait_s);
+  page.counter({"kvik_requests_finished_total"}, "Requests that ended, by reason.",
+               {.label = "reason",
+                .parts = {{"stop", to_double(now.n_finished(FinishReason::kStop))},
+                          {"length", to_double(now.n_finished(FinishReason::kLength))},
+                          {"cancelled", to_double(now.n_finished(FinishReason::kCancelled))},
+                          {"failed", to_double(now.n_finished(FinishReason::kFailed))}}});
+  page.counter({"kvik_preemptions_total", "vllm:num_preemptions_total"},
+               "Times that a sequence gave its pages back and waited again.",
+               to_double(now.preemptions));
+}
+
+void add_times(const EngineHistograms& histograms, MetricsPage& page) {
+  page.histogram({"kvik_time_to_first_token_seconds", "vllm:time_to_first_token_seconds"},
+                 "Submission to the first token.", histograms.ttft_s);
+  page.histogram({"kvik_inter_token_latency_seconds", "vllm:inter_token_latency_seconds"},
+                 "One token to the next of the same answer.", histograms.itl_s);
+  page.histogram({"kvik_request_latency_seconds", "vllm:e2e_request_latency_seconds"},
+                 "Submission to the end of the answer.", histograms.e2e_s);
+  page.histogram({"kvik_request_queue_time_seconds", "vllm:request_queue_time_seconds"},
+                 "Submission to the first step.", histograms.queue_s);
+  page.histogram({"kvik_request_prefill_time_seconds", "vllm:request_prefill_time_seconds"},
+                 "First step to the first token.", histograms.prefill_s);
+  page.histogram({"kvik_request_decode_time_seconds", "vllm:request_decode_time_seconds"},
+                 "First token to the last.", histograms.decode_s);
+  page.histogram({"kvik_step_time_seconds"}, "One step of the engine.", histograms.step_s);
+}
+
+void add_steps(const EngineSnapshot& now, MetricsPage& page) {
+  page.counter({"kvik_steps_total"}, "Steps of the engine.", to_double(now.steps));
+  page.histogram({"kvik_batch_sequences"}, "Sequences in one step.",
+                 now.histograms.batch_sequences);
+  page.histogram({"kvik_batch_tokens"}, "Tokens computed in one step.", now.histograms.batch_rows);
+  page.histogram({"kvik_pages_in_use"}, "Pages leased or sealed after each step.",
+                 now.histograms.pages_in_use);
+}
+
+void add_tokens(const EngineSnapshot& now, MetricsPage& page) {
+  const double computed = to_double(now.prompt_tokens);
+  const double found = to_double(now.cached_tokens);
+  page.counter({"kvik_prompt_tokens_total"}, "Prompt tokens, by where K and V came from.",
+               {.label = "source", .parts = {{"computed", computed}, {"cache", found}}});
+  page.counter({"vllm:prompt_tokens_total", "vllm:prefix_cache_queries_total"}, "Prompt tokens.",
+               computed + found);
+  page.counter({"vllm:prefix_cache_hits_total"}, "Prompt tokens found in the cache.", found);
+  page.counter({"kvik_generated_tokens_total", "vllm:generation_tokens_total"}, "Tokens generated.",
+               to_double(now.generated_tokens));
+}
+
+void add_pages(const EngineSnapshot& now, MetricsPage& page) {
+  const PageCounts& pages = now.pages;
+  const auto by_state = [&](double each) {
+    return MetricsPage::Parts{.label = "state",
+                              .parts = {{"free", each * pages.free},
+                                        {"leased", each * pages.leased},
+                                        {"sealed", each * pages.sealed},
+                                        {"cached", each * pages.cached}}};
+  };
+  page.gauge({"kvik_kv_pages"}, "Pages of the cache, by state.", by_state(1));
+  page.gauge({"kvik_kv_bytes"}, "Bytes of the cache, by the state of their pages.",
+             by_state(to_double(now.page_bytes)));
+  const double in_use = static_cast<double>(pages.leased) + pages.sealed;
+  page.gauge({"kvik_kv_usage_ratio", "vllm:kv_cache_usage_perc"},
+             "Share of the cache's pages that running requests use, from 0 to 1.",
+             pages.total() == 0 ? 0 : in_use / pages.total());
+  page.counter({"kvik_evicted_pages_total"}, "Pages that made room for others.",
+               to_double(now.evictions));
+}
+
+void add_http(const HttpCounts& counts, MetricsPage& page) {
+  MetricsPage::Parts by_status{.label = "code", .parts = {}};
+  for (unsigned status = HttpCounts::kFirstStatus; status < HttpCounts::kEndStatus; ++status) {
+    const uint64_t n = counts.responses(status);
+    if (n > 0) by_status.parts.push_back({std::to_string(status), to_double(n)});
+  }
+  page.counter({"kvik_http_responses_total"},
+               "HTTP requests answered, by status; 499: the client left first.", by_status);
+  page.counter({"kvik_rejected_total"}, "What was turned away because it was too much.",
+               {.label = "reason",
+                .parts = {{"queue_full", to_double(counts.responses(429))},
+                          {"connections", to_double(counts.turned_away)}}});
+  page.gauge({"kvik_http_connections"}, "Connections open now.", to_double(counts.connections));
+  page.counter({"kvik_slow_readers_total"}, "Streams ended because their reader was too slow.",
+               to_double(counts.slow_readers));
+}
+
+}  // namespace
+
+Reply handle_metrics(const HandlerContext& context, const HttpRequest&) {
+  const EngineSnapshot now = context.service.snapshot();
+  MetricsPage page(context.service.card().id);
+  add_requests(now, page);
+  add_times(now.histograms, page);
+  add_steps(now, page);
+  add_tokens(now, page);
+  add_pages(now, page);
+  add_http(context.counts, page);
+  return HttpResponse{.status = 200,
+                      .body = page.text(),
+                      .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+}
+
+}  // namespace kvik

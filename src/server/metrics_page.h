@@ -1,0 +1,52 @@
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/histogram.h"
+
+namespace kvik {
+
+// Builds a page in Prometheus' text format, metric by metric, from values that are there already:
+// the library's own registry wants to count for itself, and has no histogram that can be set.
+//
+// Every sample carries the label model_name. A metric of several names appears under each of them.
+class MetricsPage {
+ public:
+  using Names = std::initializer_list<std::string_view>;
+  struct Part {
+    std::string value;  // of the metric's own label
+    double sample = 0;
+  };
+  // One metric with a sample for each value of `label`.
+  struct Parts {
+    std::string_view label;
+    std::vector<Part> parts;
+  };
+
+  explicit MetricsPage(std::string_view model);
+
+  void gauge(Names names, std::string_view help, double sample);
+  void gauge(Names names, std::string_view help, const Parts& parts);
+  void counter(Names names, std::string_view help, double sample);
+  void counter(Names names, std::string_view help, const Parts& parts);
+  void histogram(Names names, std::string_view help, const Histogram& histogram);
+
+  std::string text() const;
+
+ private:
+  using Metrics = std::vector<prometheus::ClientMetric>;
+
+  void add(Names names, std::string_view help, prometheus::MetricType type, const Metrics& metrics);
+  prometheus::ClientMetric sampled(double sample) const;
+  Metrics sampled(const Parts& parts) const;
+
+  std::string model_;
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+}  // namespace kvik

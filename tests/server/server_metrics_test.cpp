@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include <map>
+#include <sstream>
+
+#include "server_fixture.h"
+
+namespace kvik {
+namespace {
+
+constexpr const char* kPath = "/v1/completions";
+
+class ServerMetrics : public ServerFixture {
+ protected:
+  // name and labels → value; the label that all samples carry is left out.
+  std::map<std::string, double> samples() {
+    const RawResponse response = client().get("/metrics");
+    EXPECT_EQ(response.status, 200);
+    EXPECT_EQ(response.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    std::map<std::string, double> samples;
+    std::istringstream lines(response.body);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("#")) continue;
+      const size_t blank = line.rfind(' ');
+      std::string name = line.substr(0, blank);
+      for (const std::string model :
+           {"{model_name=\"tiny/model\"}", "model_name=\"tiny/model\","}) {
+        const size_t at = name.find(model);
+        if (at != std::string::npos) name.erase(at, model.size());
+      }
+      EXPECT_FALSE(samples.contains(name)) << line;
+      samples[name] = std::stod(line.substr(blank + 1));
+    }
+    return samples;
+  }
+};
+
+TEST_F(ServerMetrics, the_snapshots_values_have_our_names_and_vllms) {
+  EngineSnapshot now;
+  now.n_running = 3;
+  now.n_waiting = 2;
+  now.pages = {.free = 4, .leased = 3, .sealed = 2, .cached = 1};
+  now.page_bytes = 1000;
+  now.prompt_tokens = 70;
+  now.cached_tokens = 30;
+  now.generated_tokens = 11;
+  now.preemptions = 5;
+  now.evictions = 6;
+  now.finished = {7, 8, 9, 10};
+  service.show(now);
+  auto got = samples();
+  EXPECT_EQ(got.at("kvik_requests_running"), 3);
+  EXPECT_EQ(got.at("vllm:num_requests_running"), 3);
+  EXPECT_EQ(got.at("vllm:num_requests_waiting"), 2);
+  EXPECT_EQ(got.at("kvik_kv_pages{state=\"leased\"}"), 3);
+  EXPECT_EQ(got.at("kvik_kv_bytes{state=\"cached\"}"), 1000);
+  EXPECT_EQ(got.at("vllm:kv_cache_usage_perc"), 0.5);
+  EXPECT_EQ(got.at("kvik_prompt_tokens_total{source=\"computed\"}"), 70);
+  EXPECT_EQ(got.at("vllm:prompt_tokens_total"), 100);
+  EXPECT_EQ(got.at("vllm:prefix_cache_queries_total"), 100);
+  EXPECT_EQ(got.at("vllm:prefix_cache_hits_total"), 30);
+  EXPECT_EQ(got.at("vllm:generation_tokens_total"), 11);
+  EXPECT_EQ(got.at("kvik_preemptions_total"), 5);
+  EXPECT_EQ(got.at("kvik_evicted_pages_total"), 6);
+  EXPECT_EQ(got.at("kvik_requests_finished_total{reason=\"stop\"}"), 7);
+  EXPECT_EQ(got.at("kvik_requests_finished_total{reason=\"failed\"}"), 10);
+}
+
+TEST_F(ServerMetrics, a_histogram_is_cumulative_and_ends_with_all) {
+  EngineSnapshot now;
+  for (const double value : {0.00005, 0.010, 0.012, 1e9}) now.histograms.itl_s.record(value);
+  service.show(now);
+  auto got = samples();
+  for (const std::string name :
+       {"kvik_inter_token_latency_seconds", "vllm:inter_token_latency_seconds"}) {
+    EXPECT_EQ(got.at(name + "_count"), 4);
+    EXPECT_NEAR(got.at(name + "_sum"), 1e9, 1);
+    EXPECT_EQ(got.at(name + "_bucket{le=\"0.0001\"}"), 1);
+    EXPECT_EQ(got.at(name + "_bucket{le=\"0.0128\"}"), 3);
+    EXPECT_EQ(got.at(name + "_bucket{le=\"+Inf\"}"), 4);
+  }
+}
+
+TEST_F(ServerMetrics, answers_are_counted_by_status_and_rejections_by_reason) {
+  client().get("/version");
+  client().get("/version");
+  client().get("/nowhere");
+  service.refuse({ErrorCode::kExhausted, "the queue is full"});
+  client().post(kPath, R"({"prompt":"a"})");
+  auto got = samples();
+  EXPECT_EQ(got.at("kvik_http_responses_total{code=\"200\"}"), 2);
+  EXPECT_EQ(got.at("kvik_http_responses_total{code=\"404\"}"), 1);
+  EXPECT_EQ(got.at("kvik_http_responses_total{code=\"429\"}"), 1);
+  EXPECT_EQ(got.at("kvik_rejected_total{reason=\"queue_full\"}"), 1);
+  EXPECT_EQ(got.at("kvik_rejected_total{reason=\"connections\"}"), 0);
+  EXPECT_GE(got.at("kvik_http_connections"), 1);
+}
+
+TEST_F(ServerMetrics, the_page_wants_a_key_where_there_are_keys) {
+  options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "a"}};
+  expect_error(client().get("/metrics"), 401);
+  EXPECT_EQ(client().get("/metrics", "x-api-key: k\r\n").status, 200);
+}
+
+TEST_F(ServerMetrics, a_full_queue_says_when_to_come_back) {
+  service.refuse({ErrorCode::kExhausted, "the queue is full"});
+  const auto retry_after = [&](double wait_s) {
+    EngineSnapshot now;
+    now.queue_wait_s = wait_s;
+    service.show(now);
+    const RawResponse response = client().post(kPath, R"({"prompt":"a"})");
+    expect_error(response, 429);
+    EXPECT_EQ(string_at(json(response.body), "/error/code"), "overloaded");
+    return response.header("retry-after");
+  };
+  EXPECT_EQ(retry_after(0), "1");
+  EXPECT_EQ(retry_after(3.2), "4");
+  EXPECT_EQ(retry_after(1e12), "120");
+}
+
+}  // namespace
+}  // namespace kvik
