@@ -33,7 +33,7 @@ def chunked(*pieces):
 class Threats(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("demo")
+        cls.server = Server("demo", "--max-connections", 1024)
         cls.want = cls.server.text(PROMPT)
 
     @classmethod
