@@ -174,7 +174,8 @@ class ModelLoader {
 
   static std::unexpected<Error> unsupported_type(const TensorInfo& info) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, q8_0 or q4_0",
+                fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, q8_0, q4_0, q4_k, "
+                            "q5_k or q6_k",
                             info.name, name_of(info.type)));
   }
 

@@ -40,16 +40,53 @@ std::vector<float> product(Backend& backend, const std::vector<float>& x, uint32
 
 bool is_quantised(ElementType type) { return traits(type).block_elements > 1; }
 
+// The least number ≥ k of whole blocks.
+uint32_t whole_blocks(ElementType type, uint32_t k) {
+  const uint32_t block = traits(type).block_elements;
+  return (k + block - 1) / block * block;
+}
+
 struct Shape {
   uint32_t n, k;
 };
 
 std::vector<Shape> odd_shapes(ElementType type) {
+  if (traits(type).block_elements == 256) return {{1, 256}, {17, 512}, {67, 1280}, {33, 4608}};
   if (is_quantised(type)) return {{1, 32}, {15, 64}, {17, 96}, {100, 544}, {67, 1056}};
   return {{1, 1}, {15, 7}, {17, 33}, {100, 301}, {67, 1057}};
 }
 
-constexpr uint32_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 64};
+constexpr uint32_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 64};
+
+// The activations of one row as quantised weights see them: levels · scale of the row · power of
+// two of the block. Of four row scales the one with the least noise counts.
+std::vector<double> levelled(std::span<const float> x) {
+  const auto peak_of = [](std::span<const float> values) {
+    float peak = 0;
+    for (const float v : values) peak = std::max(peak, std::fabs(v));
+    return peak;
+  };
+  std::vector<double> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (int quarter = 0; quarter < 4; ++quarter) {
+    const double row_scale = peak_of(x) / 127.0 * std::exp2(quarter / 4.0);
+    std::vector<double> seen(x.size());
+    double noise = 0;
+    for (size_t begin = 0; begin < x.size(); begin += 32) {
+      const double share = peak_of(x.subspan(begin, 32)) / 127.0 / row_scale;
+      const double step = row_scale * std::exp2(std::ceil(std::log2(share) - 1e-7));
+      noise += step * step;
+      for (size_t i = begin; i < begin + 32; ++i) {
+        seen[i] = std::clamp(std::nearbyint(x[i] / step), -127.0, 127.0) * step;
+      }
+    }
+    if (noise < least) {
+      least = noise;
+      best = seen;
+    }
+  }
+  return best;
+}
 
 // What the product should be, in double; for quantised weights with x rounded to the levels that
 // the specification names.
@@ -58,13 +95,9 @@ std::vector<double> plain_product(const std::vector<float>& x, uint32_t n_rows,
   const uint32_t k = w.n_cols;
   std::vector<double> seen(x.begin(), x.end());
   if (is_quantised(w.type)) {
-    for (size_t begin = 0; begin < x.size(); begin += 32) {
-      float peak = 0;
-      for (size_t i = begin; i < begin + 32; ++i) peak = std::max(peak, std::fabs(x[i]));
-      for (size_t i = begin; i < begin + 32; ++i) {
-        const double level = peak > 0 ? std::nearbyint(x[i] * (127.0f / peak)) : 0;
-        seen[i] = level * (peak / 127.0f);
-      }
+    for (uint32_t m = 0; m < n_rows; ++m) {
+      std::ranges::copy(levelled(std::span(x).subspan(size_t{m} * k, k)),
+                        seen.begin() + size_t{m} * k);
     }
   }
   std::vector<double> out(size_t{n_rows} * w.n_rows);
@@ -134,7 +167,7 @@ TEST(Matmul, a_row_alone_has_the_bits_it_has_in_any_batch) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = backend_of(isa);
     for (const ElementType type : kAllTypes) {
-      const uint32_t k = is_quantised(type) ? 1568 : 1571;
+      const uint32_t k = whole_blocks(type, 1571);
       const auto w = pack(*backend, {random_matrix(type, 100, k, 7)});
       const std::vector<float> x = random_floats(size_t{64} * k, 8);
       const std::vector<float> all = product(*backend, x, 64, *w);
@@ -174,8 +207,9 @@ TEST(Matmul, the_number_of_threads_changes_no_bits) {
   for (const uint32_t n_threads : {2u, 3u, 7u}) {
     const auto many = backend_of("", n_threads);
     for (const ElementType type : kAllTypes) {
-      const FileMatrix w = random_matrix(type, 517, 544, 1);
-      const std::vector<float> x = random_floats(size_t{29} * 544, 2);
+      const uint32_t k = whole_blocks(type, 544);
+      const FileMatrix w = random_matrix(type, 517, k, 1);
+      const std::vector<float> x = random_floats(size_t{29} * k, 2);
       ASSERT_TRUE(same_bytes(product(*one, x, 29, *pack(*one, {w})),
                              product(*many, x, 29, *pack(*many, {w}))))
           << name_of(type) << " on " << n_threads;
@@ -184,22 +218,24 @@ TEST(Matmul, the_number_of_threads_changes_no_bits) {
 }
 
 TEST(Matmul, stacked_parts_of_different_types_give_what_each_gives_alone) {
-  const uint32_t k = 96, m = 9;
+  const uint32_t k = 256, m = 9;
   const std::vector<float> x = random_floats(size_t{m} * k, 3);
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = backend_of(isa);
     const FileMatrix parts[] = {
         random_matrix(ElementType::kQ4_0, 33, k, 4), random_matrix(ElementType::kF32, 5, k, 5),
-        random_matrix(ElementType::kQ8_0, 70, k, 6), random_matrix(ElementType::kBF16, 16, k, 7)};
-    const auto stacked = pack(*backend, {parts[0], parts[1], parts[2], parts[3]});
-    EXPECT_EQ(stacked->n_rows(), 124u);
+        random_matrix(ElementType::kQ8_0, 70, k, 6), random_matrix(ElementType::kBF16, 16, k, 7),
+        random_matrix(ElementType::kQ4_K, 33, k, 8), random_matrix(ElementType::kQ6_K, 31, k, 9)};
+    const auto stacked =
+        pack(*backend, {parts[0], parts[1], parts[2], parts[3], parts[4], parts[5]});
+    EXPECT_EQ(stacked->n_rows(), 188u);
     const std::vector<float> all = product(*backend, x, m, *stacked);
     uint32_t first = 0;
     for (const FileMatrix& part : parts) {
       const std::vector<float> alone = product(*backend, x, m, *pack(*backend, {part}));
       for (uint32_t row = 0; row < m; ++row) {
         for (uint32_t n = 0; n < part.n_rows; ++n) {
-          ASSERT_EQ(alone[row * part.n_rows + n], all[row * 124 + first + n])
+          ASSERT_EQ(alone[row * part.n_rows + n], all[row * 188 + first + n])
               << isa << " " << name_of(part.type);
         }
       }
@@ -212,9 +248,10 @@ TEST(Matmul, adding_to_the_residual_adds_the_finished_sum_once) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = backend_of(isa);
     for (const ElementType type : kAllTypes) {
-      const auto w = pack(*backend, {random_matrix(type, 39, 1056, 9)});
+      const uint32_t k = whole_blocks(type, 1056);
+      const auto w = pack(*backend, {random_matrix(type, 39, k, 9)});
       for (const uint32_t m : {1u, 17u}) {
-        OwnedRows x(backend->memory(), m, 1056, random_floats(size_t{m} * 1056, 10));
+        OwnedRows x(backend->memory(), m, k, random_floats(size_t{m} * k, 10));
         const std::vector<float> residual = random_floats(size_t{m} * 39, 11);
         OwnedRows out(backend->memory(), m, 39, residual);
         backend->matmul_add(x.rows, *w, out.rows);
@@ -258,12 +295,56 @@ TEST(Matmul, the_lowest_quant_of_8_bits_is_multiplied_exactly) {
   }
 }
 
+// Bytes that take scales, minima and levels to all the values they can have.
+FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
+  FileMatrix m{type, n_rows, n_cols, {}, std::vector<float>(size_t{n_rows} * n_cols)};
+  const size_t row_bytes = m.view().row_bytes();
+  const size_t block_bytes = traits(type).block_bytes;
+  std::mt19937 generator(4);
+  m.bytes.resize(n_rows * row_bytes);
+  for (std::byte& b : m.bytes) b = static_cast<std::byte>(generator());
+  for (size_t at = 0; at < m.bytes.size(); at += block_bytes) {
+    const size_t halves = type == ElementType::kQ6_K ? 208 : 0;
+    for (size_t i = halves + 1; i < halves + 4 && i < block_bytes; i += 2) {
+      m.bytes[at + i] &= std::byte{0xbf};  // no infinities: f16 below 2
+    }
+  }
+  for (size_t row = 0; row < n_rows; ++row) {
+    dequantize_row(type, m.bytes.data() + row * row_bytes,
+                   {m.values.data() + row * n_cols, n_cols});
+  }
+  return m;
+}
+
+TEST(Matmul, any_bytes_of_k_types_are_multiplied_as_the_file_states) {
+  const auto scalar = backend_of("scalar");
+  for (const ElementType type : {ElementType::kQ4_K, ElementType::kQ5_K, ElementType::kQ6_K}) {
+    const FileMatrix w = of_random_bytes(type, 40, 512);
+    const std::vector<float> x = random_floats(size_t{20} * 512, 3);
+    const std::vector<float> got = product(*scalar, x, 20, *pack(*scalar, {w}));
+    const std::vector<double> want = plain_product(x, 20, w);
+    double largest = 0;
+    for (const double value : want) largest = std::max(largest, std::fabs(value));
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(got[i], want[i], 1e-5 * largest) << name_of(type) << " " << i;
+    }
+    for (const std::string_view isa : cpu_isa_names()) {
+      const auto backend = backend_of(isa);
+      EXPECT_TRUE(same_bytes(got, product(*backend, x, 20, *pack(*backend, {w}))))
+          << isa << " " << name_of(type);
+    }
+  }
+}
+
 TEST(Matmul, rows_of_zeros_give_zeros) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = backend_of(isa);
     for (const ElementType type : kAllTypes) {
-      const auto w = pack(*backend, {random_matrix(type, 20, 64, 9)});
-      for (const float sum : product(*backend, std::vector<float>(128), 2, *w)) EXPECT_EQ(sum, 0);
+      const uint32_t k = whole_blocks(type, 64);
+      const auto w = pack(*backend, {random_matrix(type, 20, k, 9)});
+      for (const float sum : product(*backend, std::vector<float>(2 * k), 2, *w)) {
+        EXPECT_EQ(sum, 0);
+      }
     }
   }
 }
@@ -276,15 +357,16 @@ TEST(Matmul, rows_of_huge_tiny_or_undefined_numbers_disturb_nobody_else) {
     const auto backend = backend_of(isa);
     for (const ElementType type : kAllTypes) {
       if (isa == "avx512bf16" && type == ElementType::kBF16) continue;
-      const FileMatrix file = random_matrix(type, 20, 64, 9);
+      const uint32_t k = whole_blocks(type, 64);
+      const FileMatrix file = random_matrix(type, 20, k, 9);
       const auto w = pack(*backend, {file});
       const auto w_scalar = pack(*scalar, {file});
-      const std::vector<float> good = random_floats(64, 5);
+      const std::vector<float> good = random_floats(k, 5);
       for (const float bad : {kInf, -kInf, kNan, 3e38f, 1e-45f, 1e-38f}) {
         std::vector<float> x = good;
         x.insert(x.end(), good.begin(), good.end());
-        x[64 + 7] = bad;
-        for (size_t i = 96; i < 128; ++i) x[i] = bad;
+        x[k + 7] = bad;
+        for (size_t i = k + 32; i < k + 64; ++i) x[i] = bad;
         const std::vector<float> got = product(*backend, x, 2, *w);
         const std::vector<float> alone = product(*scalar, good, 1, *w_scalar);
         EXPECT_TRUE(same_bytes(alone, {got.begin(), got.begin() + 20})) << isa << " " << bad;
@@ -298,7 +380,7 @@ TEST(Matmul, rows_of_huge_tiny_or_undefined_numbers_disturb_nobody_else) {
 TEST(Matmul, an_embedded_row_has_the_bits_that_the_file_states) {
   const auto backend = backend_of("");
   for (const ElementType type : kAllTypes) {
-    const uint32_t k = is_quantised(type) ? 96 : 97;
+    const uint32_t k = whole_blocks(type, 97);
     const FileMatrix first = random_matrix(type, 37, k, 1);
     const FileMatrix second = random_matrix(type, 19, k, 2);
     const auto table = pack(*backend, {first, second});
@@ -317,11 +399,12 @@ TEST(Matmul, an_embedded_row_has_the_bits_that_the_file_states) {
 TEST(Matmul, weights_of_an_unaligned_file_are_packed_like_any_other) {
   const auto backend = backend_of("");
   for (const ElementType type : kAllTypes) {
-    const FileMatrix w = random_matrix(type, 20, 64, 9);
+    const uint32_t k = whole_blocks(type, 64);
+    const FileMatrix w = random_matrix(type, 20, k, 9);
     std::vector<std::byte> shifted(w.bytes.size() + 1);
     std::copy(w.bytes.begin(), w.bytes.end(), shifted.begin() + 1);
-    const TensorView view{type, 20, 64, std::span(shifted).subspan(1)};
-    const std::vector<float> x = random_floats(64, 5);
+    const TensorView view{type, 20, k, std::span(shifted).subspan(1)};
+    const std::vector<float> x = random_floats(k, 5);
     const auto packed = backend->pack({&view, 1});
     ASSERT_TRUE(packed);
     EXPECT_TRUE(same_bytes(product(*backend, x, 1, *pack(*backend, {w})),

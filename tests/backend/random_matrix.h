@@ -14,9 +14,9 @@
 
 namespace kvik::testing {
 
-inline constexpr ElementType kAllTypes[] = {ElementType::kF32, ElementType::kF16,
-                                            ElementType::kBF16, ElementType::kQ8_0,
-                                            ElementType::kQ4_0};
+inline constexpr ElementType kAllTypes[] = {
+    ElementType::kF32,  ElementType::kF16,  ElementType::kBF16, ElementType::kQ8_0,
+    ElementType::kQ4_0, ElementType::kQ4_K, ElementType::kQ5_K, ElementType::kQ6_K};
 
 inline std::vector<float> random_floats(size_t n, uint32_t seed) {
   std::mt19937 generator(seed);

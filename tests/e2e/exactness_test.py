@@ -6,7 +6,7 @@ import unittest
 
 import kvik
 
-TYPES = ("f32", "bf16", "q8_0", "q4_0")
+TYPES = ("f32", "bf16", "q8_0", "q4_0", "q4_k_m", "q5_k")
 KV_TYPES = ("f32", "bf16", "int8")
 VARIANTS = ([{"chunk": n} for n in (1, 7, 32, 33)] + [{"beside": n} for n in (1, 5)] + [{"threads": 1}, {"no_cache": True}] +
             [{"chunk": 7, "beside": 5, "threads": 1}, {"beside": 5, "no_cache": True}])

@@ -66,6 +66,13 @@ class Oracle(unittest.TestCase):
             with self.subTest(preset=name, seed=seed):
                 self.assert_agrees(kvik.preset(name, "q4_0", seed), tokens_for(seed), 0.08, kv_type="f32")
 
+    def test_k_types_on_the_trained_model(self):
+        """Rows of the test presets are no whole super-blocks; the demo's are."""
+        tokens = kvik.random_tokens(100, 2048, 1)
+        for element_type, share in (("q4_k", 0.03), ("q5_k", 0.03), ("q6_k", 0.03), ("q4_k_m", 0.03)):
+            with self.subTest(type=element_type):
+                self.assert_agrees(kvik.demo_as(element_type), tokens, share, kv_type="f32")
+
     def test_compact_pages_stay_close(self):
         for name, (kv_type, share) in itertools.product(LLAMAS + FEATURES, (("bf16", 0.02), ("int8", 0.03))):
             with self.subTest(preset=name, kv_type=kv_type):

@@ -68,6 +68,12 @@ const WeightKernels& Matmul::kernels_of(ElementType type) const {
       return kernels_.q8_0;
     case ElementType::kQ4_0:
       return kernels_.q4_0;
+    case ElementType::kQ4_K:
+      return kernels_.q4_k;
+    case ElementType::kQ5_K:
+      return kernels_.q5_k;
+    case ElementType::kQ6_K:
+      return kernels_.q6_k;
     default:
       CHECK(can_pack(type));
       return kernels_.f32;
@@ -79,13 +85,17 @@ void Matmul::pack_activations(Rows x, ActivationFormat format) {
   Buffer& packed = activations_[std::to_underlying(format)];
   const size_t row_bytes = kernels.row_bytes(x.n_cols);
   grow(packed, std::max(x.n_rows * row_bytes, kHugePage), memory_);
-  pool_.run(ceil_div(x.n_rows, kernels.tile_rows), [&](size_t tile, uint32_t) {
+  for (Buffer& sums : sums_) {
+    grow(sums, pack_scratch_floats(x.n_cols) * sizeof(float), memory_);
+  }
+  pool_.run(ceil_div(x.n_rows, kernels.tile_rows), [&](size_t tile, uint32_t thread) {
     const uint32_t first = static_cast<uint32_t>(tile) * kernels.tile_rows;
     kernels.pack({.x = x.data + size_t{first} * x.stride,
                   .stride = x.stride,
                   .n_rows = std::min(kernels.tile_rows, x.n_rows - first),
                   .k = x.n_cols,
-                  .out = packed.data() + first * row_bytes});
+                  .out = packed.data() + first * row_bytes,
+                  .scratch = sums_[thread].floats()});
   });
 }
 

@@ -1,7 +1,5 @@
 // Packing of activations into tiles of rows: included by matmul.inl.
 
-inline constexpr uint32_t kInt8BlockBytes = kActivationBlock + 3 * 4;  // of one row
-
 // Sixteen k of all rows at a time: the tile as a whole would not fit the first-level cache.
 inline void pack_f32(const ActivationTile& t) {
   auto* out = reinterpret_cast<float*>(t.out);
@@ -17,68 +15,141 @@ inline void pack_f32(const ActivationTile& t) {
   }
 }
 
-// Up to sixteen blocks of one row: level = round(x · 127 / peak), x ≈ peak / 127 · level. A peak
-// that is nearly zero counts as zero, so that 127 / peak stays finite; a NaN becomes some level.
-struct BlockScales {
-  float scale[kLanes];
-  float inverse[kLanes];
-};
-
-inline BlockScales scales_of_blocks(const float* x, uint32_t n_blocks) {
+// Peaks of up to sixteen blocks of one row.
+inline F32x16 peaks_of_blocks(const float* x, uint32_t n_blocks) {
   float peaks[kLanes] = {};
   for (uint32_t b = 0; b < n_blocks; ++b) {
     const float* block = x + b * kActivationBlock;
     peaks[b] = max_lanes(max(abs(load(block)), abs(load(block + kLanes))));
   }
-  const F32x16 peak = load(peaks);
-  const F32x16 least = set1(0x1p-118f);
-  const F32x16 levels = set1(127.0f);
-  BlockScales scales;
-  store(scales.scale, select_ge(peak, least, div(peak, levels), zero()));
-  store(scales.inverse, select_ge(peak, least, div(levels, peak), zero()));
-  return scales;
+  return load(peaks);
+}
+
+// How one row becomes levels: x ≈ scale · power · level, with one scale for the row and a power of
+// two for each block of 32. The scale is peak / 127 of the whole row times 2^(0, 1/4, 1/2 or 3/4):
+// the one that gives the least noise, for a block's power is the next above its own peak. A peak
+// that is nearly zero counts as zero, so that 127 / peak stays finite; a NaN becomes some level.
+struct RowLevels {
+  float scale, inverse;  // of the row; inverse: 127 / peak, likewise
+  float peak;
+  float ratio;  // of a block's peak to its power, where that is the row's
+};
+
+inline constexpr float kLeastPeak = 0x1p-90f;
+inline constexpr float kLeastPower = 0x1p-24f;
+inline constexpr float kQuarterPowers[4] = {1.0f, 0x1.306fep+0f, 0x1.6a09e6p+0f, 0x1.ae89fap+0f};
+inline constexpr float kInversePowers[4] = {1.0f, 0x1.ae89fap-1f, 0x1.6a09e6p-1f, 0x1.306fep-1f};
+
+inline F32x16 powers_of_blocks(F32x16 peaks, float row_peak, float inverse_power) {
+  const F32x16 share = mul(div(peaks, set1(row_peak)), set1(inverse_power));
+  return ceil_power_of_2(max(share, set1(kLeastPower)));
+}
+
+// peaks: of all blocks, [n_blocks rounded up to 16]
+inline RowLevels choose_levels(const float* peaks, uint32_t n_blocks) {
+  F32x16 highest = zero();
+  for (uint32_t b = 0; b < n_blocks; b += kLanes) highest = max(highest, load(peaks + b));
+  const float peak = max_lanes(highest);
+  if (!(peak >= kLeastPeak)) return {0, 0, 1, 1};
+  F32x16 noise[4] = {zero(), zero(), zero(), zero()};
+  for (uint32_t b = 0; b < n_blocks; b += kLanes) {
+    for (uint32_t i = 0; i < 4; ++i) {
+      const F32x16 power = powers_of_blocks(load(peaks + b), peak, kInversePowers[i]);
+      noise[i] = fma(power, power, noise[i]);
+    }
+  }
+  uint32_t best = 0;
+  float least = sum_lanes(noise[0]);
+  for (uint32_t i = 1; i < 4; ++i) {
+    const float sum = sum_lanes(noise[i]) * kQuarterPowers[i] * kQuarterPowers[i];
+    if (sum < least) {
+      least = sum;
+      best = i;
+    }
+  }
+  return {peak / 127.0f * kQuarterPowers[best], 127.0f / peak * kInversePowers[best], peak,
+          kInversePowers[best]};
 }
 
 inline I32x16 levels_of(F32x16 x, F32x16 inverse) {
   return round_to_i32(min(max(mul(x, inverse), set1(-127.0f)), set1(127.0f)));
 }
 
+// Exact: at most sixteen levels.
+inline int32_t sum_of_levels(I32x16 levels) {
+  return static_cast<int32_t>(sum_lanes(to_f32(levels)));
+}
+
 // One row's share of a packed block of n rows.
 struct PackedBlock {
   int8_t* levels;
-  uint8_t* words;  // its scale, then its sums, n words apart
+  uint8_t* words;  // n words apart
   size_t n;
+  template <class T>
+  void set(uint32_t word, T value) const {
+    __builtin_memcpy(words + word * n * 4, &value, 4);
+  }
 };
 
-inline void pack_block(const float* x, float scale, float inverse, const PackedBlock& out) {
+// kWords: 3 for kInt8, 4 for kInt8Sums.
+template <uint32_t kWords>
+inline void pack_block(const float* x, float inverse, float power, const PackedBlock& out) {
   const I32x16 lo = levels_of(load(x), set1(inverse));
   const I32x16 hi = levels_of(load(x + kLanes), set1(inverse));
   store_i8(out.levels, lo);
   store_i8(out.levels + kLanes, hi);
-  const auto sum = static_cast<int32_t>(sum_lanes(add(to_f32(lo), to_f32(hi))));  // exact
-  const int32_t minus_8_sums = -8 * sum;
-  const int32_t minus_128_sums = -128 * sum;
-  __builtin_memcpy(out.words, &scale, 4);
-  __builtin_memcpy(out.words + out.n * 4, &minus_8_sums, 4);
-  __builtin_memcpy(out.words + out.n * 8, &minus_128_sums, 4);
+  const int32_t lo_sum = sum_of_levels(lo);
+  const int32_t hi_sum = sum_of_levels(hi);
+  const float shift = 0x1.8p+23f * power;
+  const auto shift_bits = __builtin_bit_cast(int32_t, shift);
+  out.set(0, shift);
+  if constexpr (kWords == 3) {
+    out.set(1, shift_bits - 8 * (lo_sum + hi_sum));
+    out.set(2, shift_bits - 128 * (lo_sum + hi_sum));
+  } else {
+    out.set(1, static_cast<float>(lo_sum + hi_sum) * power);
+    out.set(2, shift_bits - 32 * lo_sum);
+    out.set(3, shift_bits - 32 * hi_sum);
+  }
 }
 
+template <uint32_t kWords>
 inline void pack_int8(const ActivationTile& t) {
   const uint32_t n_blocks = t.k / kActivationBlock;
-  const size_t block_bytes = size_t{t.n_rows} * kInt8BlockBytes;
+  const size_t block_bytes = size_t{t.n_rows} * (kActivationBlock + kWords * 4);
+  auto* tile = reinterpret_cast<uint8_t*>(t.out);
   for (uint32_t r = 0; r < t.n_rows; ++r) {
+    const float* x = t.x + r * t.stride;
+    for (uint32_t b = 0; b < n_blocks; b += kLanes) {
+      const uint32_t n = n_blocks - b < kLanes ? n_blocks - b : kLanes;
+      store(t.scratch + b, peaks_of_blocks(x + b * kActivationBlock, n));
+    }
+    const RowLevels row = choose_levels(t.scratch, n_blocks);
+    uint8_t* out = tile;
     for (uint32_t begin = 0; begin < n_blocks; begin += kLanes) {
       const uint32_t n = n_blocks - begin < kLanes ? n_blocks - begin : kLanes;
-      const float* x = t.x + r * t.stride + begin * kActivationBlock;
-      auto* out = reinterpret_cast<uint8_t*>(t.out) + begin * block_bytes;
-      const BlockScales scales = scales_of_blocks(x, n);
-      for (uint32_t b = 0; b < n; ++b) {
-        pack_block(x + b * kActivationBlock, scales.scale[b], scales.inverse[b],
-                   {.levels = reinterpret_cast<int8_t*>(out) + r * kActivationBlock,
-                    .words = out + size_t{t.n_rows} * kActivationBlock + 4 * r,
-                    .n = t.n_rows});
+      const F32x16 power = powers_of_blocks(load(t.scratch + begin), row.peak, row.ratio);
+      float powers[kLanes], inverses[kLanes];
+      store(powers, power);
+      store(inverses, div(set1(row.inverse), power));
+      for (uint32_t i = 0; i < n; ++i) {
+        pack_block<kWords>(x + (begin + i) * kActivationBlock, inverses[i], powers[i],
+                           {.levels = reinterpret_cast<int8_t*>(out) + r * kActivationBlock,
+                            .words = out + size_t{t.n_rows} * kActivationBlock + 4 * r,
+                            .n = t.n_rows});
         out += block_bytes;
       }
     }
+    __builtin_memcpy(tile + n_blocks * block_bytes + 4 * r, &row.scale, 4);
   }
 }
+
+inline constexpr ActivationKernels kF32Activations = {
+    Tiles::kFloatRows, [](uint32_t k) { return (size_t{k} + k % 2) * sizeof(float); }, pack_f32};
+template <uint32_t kWords>
+inline constexpr ActivationKernels kInt8Activations = {
+    Tiles::kQuantRows,
+    [](uint32_t k) {
+      return k / kActivationBlock * size_t{kActivationBlock + kWords * 4} + sizeof(float);
+    },
+    pack_int8<kWords>};

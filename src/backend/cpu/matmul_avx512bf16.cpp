@@ -14,6 +14,8 @@ struct F32x16 {
 
 inline F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
 inline F32x16 add(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+inline F32x16 set1(float x) { return {_mm512_set1_ps(x)}; }
+inline F32x16 mul(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
 inline void store(float* p, F32x16 v) { _mm512_storeu_ps(p, v.v); }
 inline __mmask16 lanes_below(uint32_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 inline F32x16 load_first(const float* p, uint32_t n) {
@@ -72,6 +74,8 @@ struct Bf16Kernel : Bf16Tile<Ahead::kWeights> {
   static constexpr uint32_t kHalves = 2;
   static constexpr uint32_t kRows = 12;
   static constexpr uint32_t kUnitsInL1 = 192;
+  static constexpr uint32_t kTilesWorthWidening = 4;
+  static constexpr bool kHasRowScales = false;
   static constexpr uint32_t kUnitBytes = kBytes;
   static constexpr uint32_t kWideUnitBytes = kBytes;
   static constexpr size_t kRowUnitBytes = 4;

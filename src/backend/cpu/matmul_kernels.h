@@ -13,8 +13,11 @@
 //
 // The arithmetic of one output element, the same bits for any number of rows and all tables:
 //   f32, f16, bf16: sum = fma(x[k], w[k], sum), from sum = 0
-//   q8_0, q4_0:     sum = fma(float(Σ quant · level), w_scale · x_scale, sum) for each block of 32,
-//                   where x ≈ x_scale · level; the sum inside a block is one of integers
+//   quantised:      x ≈ row_scale · power · level, power for each block of 32 k; then
+//                   out = row_scale · sum, where for each block of 32 (q6_k: of 16)
+//                   sum = fma(power · Σ quant · level, w_scale, sum), and for q4_k and q5_k
+//                   sum = fma(power · Σ level, −minimum, sum). Both Σ are exact, and so is their
+//                   product with the power of two.
 // The bf16 kernel of avx512bf16 alone rounds x to bf16 and adds the products of k, k + 1 by
 // vdpbf16ps.
 namespace kvik::cpu {
@@ -25,12 +28,16 @@ inline constexpr uint32_t kActivationBlock = 32;  // activations that share one 
 // What a kernel wants its activations packed as. A tile of r rows lies as
 //   kF32:  [k][r] float
 //   kBF16: [k / 2][r][2] bf16
-//   kInt8: for each block of 32: [r][32] int8 levels, [r] float scales, then [r] int32 −8 · Σ
-//   levels
-//          and [r] int32 −128 · Σ levels, which undo the offsets of unsigned weights
+//   kInt8:     for each block of 32: [r][32] int8 levels, then words [3][r]: the shift, the float
+//              1.5 · 2^23 · power, and its bits less 8 · Σ levels and less 128 · Σ levels
+//   kInt8Sums: likewise with words [4][r]: the shift, power · Σ levels, and the shift's bits less
+//              32 · Σ levels, of the first and of the second 16
+// and both end with the row scales, [r] float. Integer products are added to the bits of the shift,
+// less the offset of unsigned weights: as a float that is shift + power · Σ, with room for
+// |Σ| < 2^22, so that conversion and scaling cost one subtraction.
 // Floats end with a zero where k is odd.
-enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8 };
-inline constexpr uint32_t kNumActivationFormats = 3;
+enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8, kInt8Sums };
+inline constexpr uint32_t kNumActivationFormats = 4;
 
 struct ActivationTile {
   const float* x;  // row r begins at x + r · stride
@@ -38,7 +45,10 @@ struct ActivationTile {
   uint32_t n_rows;  // ≤ tile_rows
   uint32_t k;
   std::byte* out;  // n_rows · row_bytes(k)
+  float* scratch;  // pack_scratch_floats(k) of this thread's own
 };
+
+inline size_t pack_scratch_floats(uint32_t k) { return size_t{k} / kActivationBlock + 16; }
 
 struct ActivationKernels {
   uint32_t tile_rows;
@@ -73,7 +83,7 @@ struct WeightKernels {
 
 struct MatmulKernels {
   ActivationKernels activations[kNumActivationFormats];  // by ActivationFormat
-  WeightKernels f32, f16, bf16, q8_0, q4_0;
+  WeightKernels f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k;
 };
 
 namespace scalar {

@@ -2,8 +2,9 @@
 // states its tile (kHalves of a panel, kRows), its unit of k, the bytes of a unit in a panel
 // (kUnitBytes), in a panel as widen() writes it (kWideUnitBytes) and in a row of activations
 // (kRowUnitBytes), and how many units stay in the first-level cache beside the activations
-// (kUnitsInL1). run<halves, rows>(tile) multiplies from packed weights, Wide::run from widened
-// ones.
+// (kUnitsInL1), from how many tiles of rows on widening pays (kTilesWorthWidening), and whether
+// rows of activations end in a scale of their own (kHasRowScales). run<halves, rows>(tile)
+// multiplies from packed weights, Wide::run from widened ones.
 
 // One call of a register tile: one panel or half of it, one tile of rows, part of k.
 struct Tile {
@@ -63,16 +64,27 @@ struct Part {
   const uint8_t* behind;  // packed weights that come next
 };
 
-// Finished sums of a tile of rows, [n_rows][n_halves · 16], to where they belong.
-inline void write_sums(const MultiplyTask& t, uint32_t first_column, uint32_t n_halves,
-                       uint32_t first_row, uint32_t n_rows) {
+// A tile of rows: its first, their number, and their scales (kHasRowScales).
+struct RowTile {
+  uint32_t first, n;
+  const uint8_t* scales;
+};
+
+// Finished sums of a tile of rows, [n_rows][kHalves · 16], to where they belong.
+template <class Kernel>
+inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile rows) {
+  constexpr uint32_t n_halves = Kernel::kHalves;
+  const uint32_t first_row = rows.first;
+  const uint32_t n_rows = rows.n;
   const float* sums = t.scratch + size_t{first_row} * n_halves * kLanes;
   for (uint32_t h = 0; h < n_halves; ++h) {
     const uint32_t column = first_column + h * kLanes;
     if (column >= t.n_columns) return;
     const uint32_t n = t.n_columns - column < kLanes ? t.n_columns - column : kLanes;
     for (uint32_t r = 0; r < n_rows; ++r) {
-      const F32x16 sum = load(sums + (size_t{r} * n_halves + h) * kLanes);
+      F32x16 sum = load(sums + (size_t{r} * n_halves + h) * kLanes);
+      if constexpr (Kernel::kHasRowScales)
+        sum = mul(sum, set1(load_as<float>(rows.scales + 4 * r)));
       float* out = t.out + (first_row + r) * t.out_stride + column;
       if (n == kLanes) {
         store(out, t.accumulate ? add(load(out), sum) : sum);
@@ -89,27 +101,25 @@ inline void write_sums(const MultiplyTask& t, uint32_t first_column, uint32_t n_
 // hidden by the products of the next tile.
 template <class Kernel, class Run>
 inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_column, Part part) {
-  const size_t row_bytes = size_t{part.n_units_of_k} * Kernel::kRowUnitBytes;
+  const size_t units_bytes = size_t{part.n_units_of_k} * Kernel::kRowUnitBytes;
+  const size_t row_bytes = units_bytes + (Kernel::kHasRowScales ? sizeof(float) : 0);
   tile.next_x = Kernel::kRows * row_bytes;
   tile.is_first = part.begin == 0;
   const uint32_t part_lines = tile.n_units * Kernel::kUnitBytes / 64;
   const uint32_t lines = part_lines / ((t.n_rows + Kernel::kRows - 1) / Kernel::kRows) + 1;
   for (uint32_t row = 0; row < t.n_rows; row += Kernel::kRows) {
     const uint32_t n = t.n_rows - row < Kernel::kRows ? t.n_rows - row : Kernel::kRows;
-    tile.x = reinterpret_cast<const uint8_t*>(t.x) + row * row_bytes +
-             size_t{n} * part.begin * Kernel::kRowUnitBytes;
+    const uint8_t* rows = reinterpret_cast<const uint8_t*>(t.x) + row * row_bytes;
+    tile.x = rows + size_t{n} * part.begin * Kernel::kRowUnitBytes;
     tile.sums = t.scratch + size_t{row} * Kernel::kHalves * kLanes;
     if (t.n_rows > Kernel::kRows) {
       for (uint32_t i = 0; i < lines; ++i) __builtin_prefetch(part.behind + 64 * i, 0, 2);
       part.behind += 64 * lines;
     }
     run_rows<Run, Kernel::kHalves, Kernel::kRows>(tile, n);
-    if (part.is_last) write_sums(t, first_column, Kernel::kHalves, row, n);
+    if (part.is_last) write_sums<Kernel>(t, first_column, {row, n, rows + n * units_bytes});
   }
 }
-
-// Fewer tiles of rows than this do not pay for widening.
-inline constexpr uint32_t kTilesWorthWidening = 4;
 
 // One panel, or half of it. One tile of rows takes the weights as they stream by. More go part by
 // part of k, so that a part's weights stay in the first-level cache while all rows pass by.
@@ -126,7 +136,7 @@ inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_
     const Part place = {begin, n_units, begin + n == n_units,
                         packed + size_t{n} * Kernel::kUnitBytes};
     Tile tile = {.weights = packed, .half = half, .n_units = n};
-    if (t.n_rows <= (kTilesWorthWidening - 1) * Kernel::kRows) {
+    if (t.n_rows <= (Kernel::kTilesWorthWidening - 1) * Kernel::kRows) {
       multiply_part<Kernel, Kernel>(t, tile, first_column, place);
     } else {
       tile.weights = Kernel::widen(packed, n, wide);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/packed_k_quants.h"
 #include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
+#include "tensor/k_blocks.h"
 #include "tensor/tensor_digest.h"
 
 namespace kvik::cpu {
@@ -28,8 +30,8 @@ size_t panel_bytes(ElementType type, uint32_t k) {
     case ElementType::kQ4_0:
       return k / kBlock32 * kQ4BlockBytes;
     default:
-      CHECK(can_pack(type));
-      return 0;
+      CHECK(is_k_quant(type));
+      return k_panel_bytes(type, k / kBlock256);
   }
 }
 
@@ -89,6 +91,11 @@ void pack_panel(const TensorView& source, uint32_t panel, std::byte* out) {
         break;
       case ElementType::kQ4_0:
         pack_q4_0(row, n_cols / kBlock32, column, out);
+        break;
+      case ElementType::kQ4_K:
+      case ElementType::kQ5_K:
+      case ElementType::kQ6_K:
+        pack_k_quants(source.type, {row, source.row_bytes()}, column, out);
         break;
       default:
         pack_floats(source.type, row, n_cols, column, out);
@@ -152,6 +159,9 @@ bool can_pack(ElementType type) {
     case ElementType::kBF16:
     case ElementType::kQ8_0:
     case ElementType::kQ4_0:
+    case ElementType::kQ4_K:
+    case ElementType::kQ5_K:
+    case ElementType::kQ6_K:
       return true;
     default:
       return false;
@@ -206,6 +216,11 @@ void CpuPackedMatrix::unpack_row(uint32_t row, float* out) const {
       return;
     case ElementType::kQ4_0:
       unpack_q4_0(panel, column, values);
+      return;
+    case ElementType::kQ4_K:
+    case ElementType::kQ5_K:
+    case ElementType::kQ6_K:
+      unpack_k_quants(part->type, panel, column, values);
       return;
     default:
       unpack_floats(part->type, panel, column, values);

@@ -20,6 +20,13 @@ bool can_pack(ElementType type);
 //   q4_0       for each block of 32 k: f16 scales [32], then nibbles as [4][32][4] bytes: byte j of
 //              group g and column c holds k = 4g + j in its low half and 16 + 4g + j in its high
 //              one
+//   q4_k       for each super-block of 256 k: f16 scales [32] and minima [32]; then for each 32 k
+//              bytes: scales [32] and minima [32], and nibbles as in q4_0
+//   q5_k       likewise; behind the nibbles the fifth bits, [8][32][4] bits, lowest first
+//   q6_k       for each super-block: f16 scales [32]; then for each 32 k: signed bytes [2][32], the
+//              scales of 16 k each, nibbles as [4][32][4] bytes as in q4_0, and the upper two bits
+//              as [2][32][4] bytes: byte j of group g holds k = 16g + j, 16g + 4 + j, … from its
+//              low bits up
 // Every part begins a panel of its own; columns past its end are zero.
 class CpuPackedMatrix final : public PackedMatrix {
  public:

@@ -43,6 +43,15 @@ inline F32x16 load_f16(const uint16_t* p) {
 inline __m256i load_256(const void* p) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(p));
 }
+inline __m128i load_64(const void* p) { return _mm_loadu_si64(p); }
+inline F32x16 load_u8(const uint8_t* p) {
+  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_64(p))),
+          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_64(p + 8)))};
+}
+inline F32x16 load_i8(const int8_t* p) {
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_64(p))),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_64(p + 8)))};
+}
 inline F32x16 load_bf16_even(const uint16_t* p) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(load_256(p), 16)),
           _mm256_castsi256_ps(_mm256_slli_epi32(load_256(p + 16), 16))};
@@ -141,6 +150,15 @@ inline F32x16 exponent_from_low_bits(F32x16 a) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a.lo), 23)),
           _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a.hi), 23))};
 }
+inline F32x16 float_of_bits(I32x16 a) {
+  return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)};
+}
+inline __m256 ceil_power_of_2(__m256 a) {
+  const __m256i bits = _mm256_add_epi32(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffff));
+  const __m256i exponent = _mm256_set1_epi32(static_cast<int32_t>(0xff800000u));
+  return _mm256_castsi256_ps(_mm256_and_si256(bits, exponent));
+}
+inline F32x16 ceil_power_of_2(F32x16 a) { return {ceil_power_of_2(a.lo), ceil_power_of_2(a.hi)}; }
 inline void store_i8(int8_t* p, I32x16 v) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.lo, v.hi), 0xd8);
   const __m128i bytes =

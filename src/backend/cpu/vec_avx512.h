@@ -37,6 +37,13 @@ inline F32x16 load_bf16(const uint16_t* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load_256(p)), 16))};
 }
 inline F32x16 load_f16(const uint16_t* p) { return {_mm512_cvtph_ps(load_256(p))}; }
+inline __m128i load_128(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+inline F32x16 load_u8(const uint8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_128(p)))};
+}
+inline F32x16 load_i8(const int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_128(p)))};
+}
 inline F32x16 load_bf16_even(const uint16_t* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
 }
@@ -98,6 +105,12 @@ inline I32x16 round_to_i32(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
 inline F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 inline F32x16 exponent_from_low_bits(F32x16 a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.v), 23))};
+}
+inline F32x16 float_of_bits(I32x16 a) { return {_mm512_castsi512_ps(a.v)}; }
+inline F32x16 ceil_power_of_2(F32x16 a) {
+  const __m512i bits = _mm512_add_epi32(_mm512_castps_si512(a.v), _mm512_set1_epi32(0x7fffff));
+  const __m512i exponent = _mm512_set1_epi32(static_cast<int32_t>(0xff800000u));
+  return {_mm512_castsi512_ps(_mm512_and_si512(bits, exponent))};
 }
 inline void store_i8(int8_t* p, I32x16 v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(v.v));

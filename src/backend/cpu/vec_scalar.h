@@ -42,6 +42,12 @@ inline F32x16 load_bf16(const uint16_t* p) {
 inline F32x16 load_f16(const uint16_t* p) {
   return each_lane([&](uint32_t i) { return f16_to_f32(p[i]); });
 }
+inline F32x16 load_u8(const uint8_t* p) {
+  return each_lane([&](uint32_t i) { return static_cast<float>(p[i]); });
+}
+inline F32x16 load_i8(const int8_t* p) {
+  return each_lane([&](uint32_t i) { return static_cast<float>(p[i]); });
+}
 // The first or second of 16 neighbouring pairs of bf16: elements 0, 2, … 30 or 1, 3, … 31.
 inline F32x16 load_bf16_even(const uint16_t* p) {
   return each_lane([&](uint32_t i) { return bf16_to_f32(p[2 * i]); });
@@ -125,6 +131,17 @@ inline F32x16 to_f32(I32x16 a) {
 inline F32x16 exponent_from_low_bits(F32x16 a) {
   return each_lane([&](uint32_t i) {
     return __builtin_bit_cast(float, __builtin_bit_cast(uint32_t, a.lane[i]) << 23);
+  });
+}
+// The float that has these bits.
+inline F32x16 float_of_bits(I32x16 a) {
+  return each_lane([&](uint32_t i) { return __builtin_bit_cast(float, a.lane[i]); });
+}
+// The least power of two ≥ a, for a normal a > 0 up to 2^126.
+inline F32x16 ceil_power_of_2(F32x16 a) {
+  return each_lane([&](uint32_t i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, a.lane[i]) + 0x7fffffu;
+    return __builtin_bit_cast(float, bits & 0xff800000u);
   });
 }
 // The low byte of every lane.

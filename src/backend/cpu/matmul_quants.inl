@@ -1,0 +1,237 @@
+// Register tiles and kernels of quantised weights: included by matmul.inl.
+
+// Scales of a block of 32 k. A policy states how blocks share units (kBlocks of them behind
+// kHeaderBytes), the bytes of a block's own scales, how many sub-blocks a block has (kParts), each
+// with a scale, and whether minima are subtracted. Scales<H> holds what the header gives to the H
+// halves of a panel that a tile works on.
+
+struct F16Scales {
+  static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes, kParts = 1;
+  static constexpr bool kHasMinima = false;
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    Of(const uint8_t*, uint32_t first_half) : half(first_half) {}
+    F32x16 scale(const uint8_t* p, uint32_t, uint32_t h) const {
+      return load_f16(reinterpret_cast<const uint16_t*>(p) + (half + h) * kLanes);
+    }
+  };
+};
+
+// Widened: f32 [kParts][32], then the negative minima [32] where there are any.
+template <uint32_t kBlocksOfUnit, uint32_t kPartsOfBlock, bool kMinima>
+struct F32Scales {
+  static constexpr uint32_t kBlocks = kBlocksOfUnit, kHeaderBytes = 0, kParts = kPartsOfBlock;
+  static constexpr uint32_t kBytes = (kParts + (kMinima ? 1 : 0)) * 8 * kLanes;
+  static constexpr bool kHasMinima = kMinima;
+  static float* at(uint8_t* p, uint32_t part, uint32_t half) {
+    return reinterpret_cast<float*>(p) + (2 * part + half) * kLanes;
+  }
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    Of(const uint8_t*, uint32_t first_half) : half(first_half) {}
+    F32x16 scale(const uint8_t* p, uint32_t part, uint32_t h) const {
+      return load(reinterpret_cast<const float*>(p) + (2 * part + half + h) * kLanes);
+    }
+    F32x16 minus_minimum(const uint8_t* p, uint32_t h) const { return scale(p, kParts, h); }
+  };
+};
+
+// q4_k, q5_k: f16 scales [32] and minima [32] for 256 k, times bytes [32] and [32] for 32 k.
+struct ByteScalesAndMinima {
+  static constexpr uint32_t kBlocks = 8, kHeaderBytes = 8 * kLanes, kBytes = 4 * kLanes, kParts = 1;
+  static constexpr bool kHasMinima = true;
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    F32x16 scales[H], minus_minima[H];
+    Of(const uint8_t* header, uint32_t first_half) : half(first_half) {
+      const auto* p = reinterpret_cast<const uint16_t*>(header) + half * kLanes;
+      for (uint32_t h = 0; h < H; ++h) {
+        scales[h] = load_f16(p + h * kLanes);
+        minus_minima[h] = sub(zero(), load_f16(p + (2 + h) * kLanes));
+      }
+    }
+    F32x16 scale(const uint8_t* p, uint32_t, uint32_t h) const {
+      return mul(scales[h], load_u8(p + (half + h) * kLanes));
+    }
+    F32x16 minus_minimum(const uint8_t* p, uint32_t h) const {
+      return mul(minus_minima[h], load_u8(p + (2 + half + h) * kLanes));
+    }
+  };
+};
+
+// q6_k: f16 scales [32] for 256 k, times signed bytes [2][32] for 16 k each.
+struct ByteScalesOfHalves {
+  static constexpr uint32_t kBlocks = 8, kHeaderBytes = 4 * kLanes, kBytes = 4 * kLanes, kParts = 2;
+  static constexpr bool kHasMinima = false;
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    F32x16 scales[H];
+    Of(const uint8_t* header, uint32_t first_half) : half(first_half) {
+      const auto* p = reinterpret_cast<const uint16_t*>(header) + half * kLanes;
+      for (uint32_t h = 0; h < H; ++h) scales[h] = load_f16(p + h * kLanes);
+    }
+    F32x16 scale(const uint8_t* p, uint32_t part, uint32_t h) const {
+      return mul(scales[h],
+                 load_i8(reinterpret_cast<const int8_t*>(p) + (2 * part + half + h) * kLanes));
+    }
+  };
+};
+
+// The words of one block of a tile of R rows.
+template <class Dot, uint32_t R>
+struct BlockWords {
+  const uint8_t* words;
+  int32_t start(uint32_t part, uint32_t r) const {
+    return load_as<int32_t>(words + (Dot::kStartWord + part) * 4 * R + 4 * r);
+  }
+  float shift(uint32_t r) const { return load_as<float>(words + 4 * r); }
+  float level_sum(uint32_t r) const { return load_as<float>(words + 4 * R + 4 * r); }
+};
+
+// Σ w · level of one sub-block, times the block's power of two, for R rows and H halves.
+template <class Dot, uint32_t kParts, uint32_t H, uint32_t R>
+struct PartSums {
+  typename Dot::Sums dots[R][H];
+
+  inline void multiply(const uint8_t* quants, uint32_t half, const uint8_t* x,
+                       BlockWords<Dot, R> words, uint32_t part) {
+#pragma GCC unroll 16
+    for (uint32_t r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (uint32_t h = 0; h < H; ++h) dots[r][h] = Dot::begin(words.start(part, r));
+    }
+    constexpr uint32_t kSteps = 8 / kParts;
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < kSteps; ++i) {
+      const uint32_t step = part * kSteps + i;
+      typename Dot::Weights w[H];
+#pragma GCC unroll 2
+      for (uint32_t h = 0; h < H; ++h) w[h] = Dot::load(quants, half + h, step);
+      const auto* levels = reinterpret_cast<const int8_t*>(x) + 4 * Dot::group_of(step);
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < R; ++r) {
+        const auto four = broadcast_levels(levels + kActivationBlock * r);
+#pragma GCC unroll 2
+        for (uint32_t h = 0; h < H; ++h) dots[r][h] = Dot::add(dots[r][h], w[h], four);
+      }
+    }
+  }
+
+  inline F32x16 at(uint32_t r, uint32_t h, uint32_t part, BlockWords<Dot, R> words) const {
+    const float shift = words.shift(r);
+    const I32x16 bits = Dot::end(dots[r][h], words.start(part, r), shift);
+    return sub(float_of_bits(bits), set1(shift));
+  }
+};
+
+// kWords: of the activation format, per row and block.
+template <class Dot, class Scales, uint32_t kWords, Ahead kAhead>
+struct QuantTile {
+  static constexpr uint32_t kBlockBytes = Scales::kBytes + Dot::kBlockBytes;
+  static constexpr uint32_t kUnitBytes = Scales::kHeaderBytes + Scales::kBlocks * kBlockBytes;
+  static constexpr uint32_t kRowBlockBytes = kActivationBlock + kWords * 4;
+
+  template <uint32_t H, uint32_t R>
+  static inline void add_block(const typename Scales::template Of<H>& scales, const uint8_t* block,
+                               const uint8_t* x, F32x16 (&sums)[R][H]) {
+    const uint8_t* quants = block + Scales::kBytes;
+    const BlockWords<Dot, R> words = {x + R * kActivationBlock};
+#pragma GCC unroll 2
+    for (uint32_t part = 0; part < Scales::kParts; ++part) {
+      PartSums<Dot, Scales::kParts, H, R> products;
+      products.multiply(quants, scales.half, x, words, part);
+#pragma GCC unroll 2
+      for (uint32_t h = 0; h < H; ++h) {
+        const F32x16 scale = scales.scale(block, part, h);
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < R; ++r) {
+          sums[r][h] = fma(products.at(r, h, part, words), scale, sums[r][h]);
+        }
+      }
+    }
+    if constexpr (Scales::kHasMinima) {
+#pragma GCC unroll 2
+      for (uint32_t h = 0; h < H; ++h) {
+        const F32x16 minus_minimum = scales.minus_minimum(block, h);
+#pragma GCC unroll 16
+        for (uint32_t r = 0; r < R; ++r) {
+          sums[r][h] = fma(set1(words.level_sum(r)), minus_minimum, sums[r][h]);
+        }
+      }
+    }
+  }
+
+  template <uint32_t H, uint32_t R>
+  [[gnu::noinline]] static void run(const Tile& t) {
+    F32x16 sums[R][H];
+    load_sums<H, R>(t, sums);
+    const uint8_t* block = t.weights;
+    const uint8_t* x = t.x;
+    for (uint32_t unit = 0; unit < t.n_units; ++unit) {
+      const typename Scales::template Of<H> scales(block, t.half);
+      block += Scales::kHeaderBytes;
+      for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
+        prefetch_ahead<kAhead, kBlockBytes, R * kRowBlockBytes>(t, block, x);
+        add_block<H, R>(scales, block, x, sums);
+        block += kBlockBytes;
+        x += R * kRowBlockBytes;
+      }
+    }
+    store_sums<H, R>(t, sums);
+  }
+};
+
+// Where many rows pass by, scales are widened to f32 and levels to bytes, once for all of them.
+template <class Dot, class Scales, class WideDot, uint32_t kWords>
+struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
+  using Packed = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
+  using WideScales = F32Scales<Scales::kBlocks, Scales::kParts, Scales::kHasMinima>;
+  using Wide = QuantTile<WideDot, WideScales, kWords, Ahead::kRows>;
+  static constexpr uint32_t kUnit = kActivationBlock * Scales::kBlocks;
+  static constexpr uint32_t kHalves = Tiles::kQuantHalves;
+  static constexpr uint32_t kRows = Tiles::kQuantRows;
+  static constexpr uint32_t kUnitsInL1 = Tiles::kQuantBlocksInL1 / Scales::kBlocks;
+  static constexpr uint32_t kUnitBytes = Packed::kUnitBytes;
+  static constexpr uint32_t kWideUnitBytes = Wide::kUnitBytes;
+  static constexpr size_t kRowUnitBytes = Packed::kRowBlockBytes * Scales::kBlocks;
+  static constexpr uint32_t kTilesWorthWidening = 4;
+  static constexpr bool kHasRowScales = true;
+
+  static void widen_block(const typename Scales::template Of<2>& scales, const uint8_t* block,
+                          uint8_t* out) {
+    for (uint32_t h = 0; h < 2; ++h) {
+      for (uint32_t part = 0; part < Scales::kParts; ++part) {
+        store(WideScales::at(out, part, h), scales.scale(block, part, h));
+      }
+      if constexpr (Scales::kHasMinima) {
+        store(WideScales::at(out, Scales::kParts, h), scales.minus_minimum(block, h));
+      }
+    }
+    Dot::widen(block + Scales::kBytes, out + WideScales::kBytes);
+  }
+
+  static const uint8_t* widen(const uint8_t* packed, uint32_t n_units, uint8_t* out) {
+    uint8_t* wide = out;
+    for (uint32_t unit = 0; unit < n_units; ++unit) {
+      const typename Scales::template Of<2> scales(packed, 0);
+      packed += Scales::kHeaderBytes;
+      for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
+        widen_block(scales, packed, wide);
+        packed += Packed::kBlockBytes;
+        wide += Wide::kBlockBytes;
+      }
+    }
+    return out;
+  }
+};
+
+// Words of ActivationFormat::kInt8 and kInt8Sums.
+using KernelQ8_0 = QuantKernel<DotQ8, F16Scales, DotQ8, 3>;
+using KernelQ4_0 = QuantKernel<DotQ4<1>, F16Scales, DotBytes4<1>, 3>;
+using KernelQ4K = QuantKernel<DotQ4<0>, ByteScalesAndMinima, DotBytes4<0>, 4>;
+using KernelQ5K = QuantKernel<DotQ5, ByteScalesAndMinima, DotBytes<0>, 4>;
+using KernelQ6K = QuantKernel<DotQ6, ByteScalesOfHalves, DotBytes<2>, 4>;
