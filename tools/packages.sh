@@ -8,7 +8,8 @@ build_packages=(
   libfmt-dev libspdlog-dev                # text, log
   libicu-dev                              # Unicode
   libssl-dev                              # page keys
-  libxxhash-dev                           # hashes of tensors
+  libxxhash-dev                           # checksums, hashes of tensors
+  libsqlite3-dev                          # index of the disk tier
   prometheus-cpp-dev                      # /metrics
 )
 

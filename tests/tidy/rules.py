@@ -37,6 +37,7 @@ LIBRARIES = {
     "immintrin.h": ("backend",),
     "openssl/": ("base", "kv", "server", "main"),
     "xxhash.h": ("base",),
+    "sqlite3.h": ("kv",),
     "gtest/": (),
     "gmock/": (),
 }
