@@ -14,8 +14,8 @@ constexpr int64_t kVersion = 1;
 // WAL: a commit is one append, kept by the system when the process dies; a power cut may lose the
 // last commits, never one in the middle. Checkpoints are frequent so that the log stays small.
 constexpr const char* kSettings =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 256;"
-    "PRAGMA journal_size_limit = 1048576; PRAGMA cell_size_check = ON; PRAGMA cache_size = -2048;"
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 64;"
+    "PRAGMA journal_size_limit = 262144; PRAGMA cell_size_check = ON; PRAGMA cache_size = -2048;"
     "PRAGMA trusted_schema = OFF";
 
 constexpr const char* kSchema =

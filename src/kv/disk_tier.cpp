@@ -19,7 +19,7 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kMinBytes = uint64_t{1} << 20;
+constexpr uint64_t kMinBytes = uint64_t{4} << 20;
 constexpr uint64_t kProbeBytes = uint64_t{1} << 20;
 constexpr size_t kMaxTouched = 65536;
 constexpr const char* kIndexName = "index.db";
@@ -201,6 +201,10 @@ Result<void> DiskTier::tidy_up() {
   return {};
 }
 
+void DiskTier::touch(const TierPage& page) {
+  if (touched_.size() < kMaxTouched) touched_.emplace_back(page.key, page.group);
+}
+
 Result<void> DiskTier::write_touches() {
   if (touched_.empty()) return {};
   const uint64_t tick = tick_++;
@@ -240,7 +244,7 @@ Tier::Get DiskTier::get(const TierPage& wanted, std::span<std::byte> slot, size_
     forget(wanted, id);
     return Get::kDamaged;
   }
-  if (touched_.size() < kMaxTouched) touched_.emplace_back(wanted.key, wanted.group);
+  touch(wanted);
   return Get::kFound;
 }
 

@@ -94,7 +94,9 @@ class DiskTier final : public Tier {
 
   Result<std::vector<Placed>> place(std::span<Put> pages);
   Result<bool> is_known(const TierPage& page);
-  Result<std::optional<SlotId>> find_slot(uint64_t slot_bytes, std::span<Put> pages);
+  Result<bool> has_parent(const TierPage& page, std::span<const Placed> placed);
+  Result<std::optional<SlotId>> find_free(uint64_t slot_bytes);
+  Result<std::optional<SlotId>> make_room(uint64_t slot_bytes, std::span<Put> pages);
   std::optional<SlotId> take_free_slot(uint64_t slot_bytes);
   Result<void> add_segment(uint64_t slot_bytes);
   Result<std::optional<DiskIndex::Row>> oldest_leaf(uint64_t slot_bytes, std::span<Put> pages);
@@ -104,6 +106,7 @@ class DiskTier final : public Tier {
   Result<void> write(std::span<const Placed> placed);
   Result<void> insert(std::span<const Placed> placed);
   void give_back(std::span<const Placed> placed);
+  void touch(const TierPage& page);
   Result<void> write_touches();
   void forget(const TierPage& page, SlotId slot);
 

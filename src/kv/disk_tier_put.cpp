@@ -10,8 +10,8 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
-constexpr uint64_t kRowBytes = 640;  // of the index, for each slot
-constexpr uint64_t kLogBytes = uint64_t{2} << 20;
+constexpr uint64_t kRowBytes = 640;                // of the index, for each slot
+constexpr uint64_t kLogBytes = uint64_t{1} << 20;  // of the index's log
 constexpr size_t kLeavesLookedAt = 64;
 
 }  // namespace
@@ -39,7 +39,17 @@ Result<void> DiskTier::put(std::span<Put> pages) {
 
 Result<bool> DiskTier::is_known(const TierPage& page) {
   TRY_ASSIGN(const auto row, folder_->index->find(page.key, page.group));
-  if (row && touched_.size() < 65536) touched_.emplace_back(page.key, page.group);
+  if (row) touch(page);
+  return row.has_value();
+}
+
+// Whether who looks for the page from the root on gets to it.
+Result<bool> DiskTier::has_parent(const TierPage& page, std::span<const Placed> placed) {
+  const auto is_parent = [&](const Placed& other) {
+    return other.put->page.key == page.parent && other.put->page.group == page.group;
+  };
+  if (page.parent == page.root || std::ranges::any_of(placed, is_parent)) return true;
+  TRY_ASSIGN(const auto row, folder_->index->find(page.parent, page.group));
   return row.has_value();
 }
 
@@ -52,7 +62,13 @@ Result<std::vector<DiskTier::Placed>> DiskTier::place(std::span<Put> pages) {
       TRY_ASSIGN(const bool known, is_known(put.page));
       if (known || std::ranges::any_of(placed, is_same)) continue;
       const uint64_t n_bytes = slot_bytes(put.n_bytes);
-      TRY_ASSIGN(const auto slot, find_slot(n_bytes, pages));
+      TRY_ASSIGN(auto slot, find_free(n_bytes));
+      if (!slot) {  // nothing gives way for what cannot be reached
+        TRY_ASSIGN(const bool is_reachable, has_parent(put.page, placed));
+        if (is_reachable) {
+          TRY_ASSIGN(slot, make_room(n_bytes, pages));
+        }
+      }
       if (!slot) continue;
       placed.push_back({&put, *slot, n_bytes, *folder_->files->find(slot->segment)});
     }
@@ -73,17 +89,20 @@ std::optional<SlotId> DiskTier::take_free_slot(uint64_t slot_bytes) {
   return slot;
 }
 
-// Free, else of a new segment, else of a page that gives way. std::nullopt: none may go.
-Result<std::optional<SlotId>> DiskTier::find_slot(uint64_t slot_bytes, std::span<Put> pages) {
+Result<std::optional<SlotId>> DiskTier::find_free(uint64_t slot_bytes) {
   if (const auto slot = take_free_slot(slot_bytes)) return slot;
   TRY(add_segment(slot_bytes));
-  if (const auto slot = take_free_slot(slot_bytes)) return slot;
+  return take_free_slot(slot_bytes);
+}
+
+// The slot of a page that gives way. std::nullopt: none may go.
+Result<std::optional<SlotId>> DiskTier::make_room(uint64_t slot_bytes, std::span<Put> pages) {
   TRY_ASSIGN(const auto leaf, oldest_leaf(slot_bytes, pages));
   TRY_ASSIGN(const auto stale, stale_segment(slot_bytes, leaf ? leaf->last_use : UINT64_MAX));
   if (stale) {
     TRY(drop_segment(*stale));
-    TRY(add_segment(slot_bytes));
-    if (const auto slot = take_free_slot(slot_bytes)) return slot;
+    TRY_ASSIGN(const auto slot, find_free(slot_bytes));
+    if (slot) return slot;
   }
   if (!leaf) return std::nullopt;
   TRY(drop_row(*leaf));
@@ -92,7 +111,7 @@ Result<std::optional<SlotId>> DiskTier::find_slot(uint64_t slot_bytes, std::span
 
 // Where the budget and the device have room for one; with the first segment the device must.
 Result<void> DiskTier::add_segment(uint64_t slot_bytes) {
-  const uint64_t max_bytes = options_.max_bytes - std::min(kLogBytes, options_.max_bytes / 8);
+  const uint64_t max_bytes = options_.max_bytes - kLogBytes;
   const uint64_t used = folder_->files->n_bytes() / slot_bytes * (slot_bytes + kRowBytes);
   const uint64_t room = max_bytes > used ? (max_bytes - used) / (slot_bytes + kRowBytes) : 0;
   const uint64_t wanted =
