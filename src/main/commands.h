@@ -20,5 +20,6 @@ Command add_bench(CLI::App& app);
 Command add_show(CLI::App& app);
 Command add_tokenize(CLI::App& app);
 Command add_logits(CLI::App& app);
+Command add_cache(CLI::App& app);
 
 }  // namespace kvik

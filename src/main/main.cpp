@@ -20,8 +20,9 @@ int run_main(std::vector<std::string> arguments) {
   app.fallthrough();
 
   std::map<std::string, Command> commands = {
-      {"run", add_run(app)},   {"serve", add_serve(app)},   {"bench", add_bench(app)},
-      {"show", add_show(app)}, {"logits", add_logits(app)}, {"tokenize", add_tokenize(app)},
+      {"run", add_run(app)},     {"serve", add_serve(app)},   {"bench", add_bench(app)},
+      {"show", add_show(app)},   {"logits", add_logits(app)}, {"tokenize", add_tokenize(app)},
+      {"cache", add_cache(app)},
   };
   if (!arguments.empty() && !arguments[0].starts_with('-') && !commands.contains(arguments[0])) {
     return report(

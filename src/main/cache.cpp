@@ -1,0 +1,93 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/quantity.h"
+#include "kv/disk_tier.h"
+#include "main/commands.h"
+
+namespace kvik {
+namespace {
+
+Result<int> stat(const std::string& folder) {
+  TRY_ASSIGN(const DiskTierReport report, inspect_disk_tier(folder));
+  fmt::print("pages     {} ({} tails of ended sequences), {} of K and V\n", report.totals.n_pages,
+             report.totals.n_tails, format_bytes(report.totals.n_bytes));
+  fmt::print("tokens    {}\n", report.totals.n_tokens);
+  fmt::print("roots     {} (combinations of model, KV type, build and salt)\n",
+             report.totals.n_roots);
+  fmt::print("segments  {}, {}\n", report.n_segments, format_bytes(report.segment_bytes));
+  fmt::print("in use    {}\n", report.is_locked ? "yes, by a running process" : "no");
+  return kExitOk;
+}
+
+// The folder of a tier that exists: looking after one must not make one.
+Result<std::unique_ptr<DiskTier>> open_existing(const std::string& folder) {
+  if (!std::filesystem::exists(folder + "/index.db")) {
+    return fail(ErrorCode::kNotFound,
+                fmt::format("'{}' is no cache folder: it has no index.db", folder));
+  }
+  return DiskTier::open({.folder = folder, .max_bytes = uint64_t{1} << 62});
+}
+
+Result<int> verify(const std::string& folder) {
+  TRY_ASSIGN(const auto tier, open_existing(folder));
+  TRY_ASSIGN(const auto result, tier->verify());
+  fmt::print("{} pages read, {} damaged\n", result.n_pages, result.n_damaged);
+  if (result.n_damaged > 0) fmt::print("the damaged ones are out of the index now\n");
+  return result.n_damaged > 0 ? kExitFailed : kExitOk;
+}
+
+Result<int> collect(const std::string& folder) {
+  TRY_ASSIGN(const auto tier, open_existing(folder));
+  TRY_ASSIGN(const auto result, tier->verify());
+  TRY_ASSIGN(const uint64_t freed, tier->collect_garbage());
+  fmt::print("{} of {} pages were damaged and are gone, {} given back\n", result.n_damaged,
+             result.n_pages, format_bytes(freed));
+  return kExitOk;
+}
+
+Result<int> clear(const std::string& folder) {
+  TRY_ASSIGN(const auto tier, open_existing(folder));
+  const TierSize before = tier->size();
+  TRY(tier->clear());
+  fmt::print("{} pages removed, {} given back\n", before.n_pages, format_bytes(before.n_bytes));
+  return kExitOk;
+}
+
+}  // namespace
+
+Command add_cache(CLI::App& app) {
+  using Action = Result<int> (*)(const std::string&);
+  struct Verb {
+    const char* name;
+    const char* help;
+    Action act;
+  };
+  static constexpr Verb kVerbs[] = {
+      {"stat", "what the folder holds; also while a process uses it", stat},
+      {"verify", "read and check every page; exit code 1 where one is damaged", verify},
+      {"gc", "verify, and give back what nothing lies in", collect},
+      {"clear", "remove all pages", clear},
+  };
+  auto folder = std::make_shared<std::string>();
+  CLI::App& command = *app.add_subcommand("cache", "look after the folder of --disk");
+  command.require_subcommand(1);
+  for (const Verb& verb : kVerbs) {
+    CLI::App& sub = *command.add_subcommand(verb.name, verb.help);
+    sub.add_option("DIR", *folder, "the folder")->required();
+  }
+  return [folder, &command]() -> int {
+    const std::string name = command.get_subcommands().front()->get_name();
+    for (const Verb& verb : kVerbs) {
+      if (name != verb.name) continue;
+      const Result<int> code = verb.act(*folder);
+      return code ? *code : report(code.error());
+    }
+    return kExitUsage;
+  };
+}
+
+}  // namespace kvik

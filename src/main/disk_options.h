@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "kv/disk_tier.h"
+
+namespace kvik {
+
+// --disk and --disk-size, of every command that keeps pages.
+struct DiskOptions {
+  std::string folder;  // empty: no disk tier
+  uint64_t max_bytes = uint64_t{20} << 30;
+
+  void add_to(CLI::App& command);
+
+  // Null where there is none.
+  Result<std::unique_ptr<DiskTier>> open() const;
+};
+
+}  // namespace kvik
