@@ -1,0 +1,76 @@
+// Times the llama.cpp that npm's node-llama-cpp carries, and speaks as llama-bench does:
+//
+//   node llama_cpp_npm.mjs -m model.gguf -p 512 -n 64 -d 0 -t 2 -r 3 [-npl 16] [-ctk q8_0 -ctv q8_0] -o json
+//
+// Prints a JSON array with an object for each test: n_prompt or n_gen of each of n_seq sequences behind
+// n_depth tokens, samples_ts and avg_ts in tokens per second of all sequences together. The first,
+// untimed run of each test warms up. Random tokens, greedy decoding, on the CPU alone.
+import { parseArgs } from "node:util";
+import { getLlama, LlamaLogLevel } from "node-llama-cpp";
+
+if (process.argv.includes("--help")) {
+  console.log("-m -p -n -d, --n-depth -t -r -npl -ctk -ctv -o json");
+  process.exit(0);
+}
+const { values: flags } = parseArgs({
+  options: {
+    m: { type: "string", short: "m" },
+    p: { type: "string", short: "p", default: "512" },
+    n: { type: "string", short: "n", default: "64" },
+    d: { type: "string", short: "d", default: "0" },
+    t: { type: "string", short: "t", default: "2" },
+    r: { type: "string", short: "r", default: "3" },
+    o: { type: "string", short: "o", default: "json" },
+    npl: { type: "string", default: "1" },
+    ctk: { type: "string", default: "f16" },
+    ctv: { type: "string", default: "f16" },
+  },
+  args: process.argv.slice(2).map((a) => (/^-(npl|ctk|ctv)$/.test(a) ? "-" + a : a)),
+});
+const [nPrompt, nGen, nDepth, nThreads, nRuns, nSequences] = [flags.p, flags.n, flags.d, flags.t, flags.r, flags.npl].map(Number);
+
+const llama = await getLlama({ gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: nThreads });
+const model = await llama.loadModel({ modelPath: flags.m, gpuLayers: 0 });
+const context = await model.createContext({
+  sequences: nSequences,
+  contextSize: nDepth + Math.max(nPrompt, nGen) + 8,
+  batchSize: 512,
+  threads: { ideal: nThreads, min: nThreads },
+  flashAttention: true,
+  experimentalKvCacheKeyType: flags.ctk.toUpperCase(),
+  experimentalKvCacheValueType: flags.ctv.toUpperCase(),
+  ignoreMemorySafetyChecks: true,
+});
+const sequences = Array.from({ length: nSequences }, () => context.getSequence());
+const randomTokens = (n) => Array.from({ length: n }, () => 300 + Math.floor(Math.random() * 1000));
+
+async function decode(sequence, n) {
+  for await (const _ of sequence.evaluate(randomTokens(1), { temperature: 0, yieldEogToken: true })) {
+    if (--n === 0) return;
+  }
+}
+
+// Tokens per second; the context of nDepth tokens is computed before the clock starts.
+async function timed(work, nTokens) {
+  const together = (job) => Promise.all(sequences.map(job));
+  await together((s) => s.clearHistory());
+  if (nDepth > 0) await together((s) => s.evaluateWithoutGeneratingNewTokens(randomTokens(nDepth)));
+  const begin = performance.now();
+  await together((s) => work(s, nTokens));
+  return (1000 * nTokens * nSequences) / (performance.now() - begin);
+}
+
+async function test(work, nTokens, names) {
+  await timed(work, Math.min(nTokens, 64));
+  const samples = [];
+  for (let i = 0; i < nRuns; ++i) samples.push(await timed(work, nTokens));
+  const average = samples.reduce((a, b) => a + b) / samples.length;
+  return { ...names, n_depth: nDepth, n_seq: nSequences, n_threads: nThreads, avg_ts: average, samples_ts: samples };
+}
+
+const prefill = (s, n) => s.evaluateWithoutGeneratingNewTokens(randomTokens(n));
+const results = [];
+if (nPrompt > 0) results.push(await test(prefill, nPrompt, { n_prompt: nPrompt, n_gen: 0 }));
+if (nGen > 0) results.push(await test(decode, nGen, { n_prompt: 0, n_gen: nGen }));
+console.log(JSON.stringify(results, null, 2));
+process.exit(0);
