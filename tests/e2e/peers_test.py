@@ -68,7 +68,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(json.loads(out)[0]["tok_s"], [984.5])
 
     def test_kvik_runs_on_the_same_file(self):
-        out = self.compare("--kvik", kvik.BINARY, "--peer-bench", self.command("new", 1), "--test", "decode:4@16x2", "--rounds", "1", "--json")
+        out = self.compare("--kvik", kvik.BINARY, "--peer-bench", self.command("new", 1), "--test", "decode:4@16", "--rounds", "1", "--json")
         self.assertEqual([row["contestant"] for row in json.loads(out)], ["kvik", "new"])
         self.assertGreater(json.loads(out)[0]["tok_s"][0], 1)
         self.assertIn(kvik.DEMO, self.calls()[0][1])
