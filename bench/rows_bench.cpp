@@ -77,6 +77,7 @@ void add_rows(const InstructionSet& isa, std::vector<float>& x, std::vector<floa
 void add_quantisation(const InstructionSet& isa, std::vector<float>& x, std::vector<float>& y) {
   const ActivationKernels& kernels =
       isa.matmul.activations[static_cast<size_t>(ActivationFormat::kInt8)];
+  static std::vector<float> scratch(pack_scratch_floats(kFfnDim));
   for (const uint32_t k : {kModelDim, kFfnDim}) {
     const size_t row_bytes = kernels.row_bytes(k);
     add(std::string(isa.name) + "/quantise/" + std::to_string(k), 4 * k + row_bytes,
@@ -86,7 +87,8 @@ void add_quantisation(const InstructionSet& isa, std::vector<float>& x, std::vec
                         .stride = k,
                         .n_rows = std::min(kernels.tile_rows, kRows - r),
                         .k = k,
-                        .out = reinterpret_cast<std::byte*>(out) + r * row_bytes});
+                        .out = reinterpret_cast<std::byte*>(out) + r * row_bytes,
+                        .scratch = scratch.data()});
         });
   }
 }
