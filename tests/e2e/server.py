@@ -10,6 +10,7 @@ import threading
 import time
 
 import kvik
+import prometheus
 
 
 def free_port():
@@ -99,6 +100,13 @@ class Server:
                 self.stop()
         finally:
             self.log.close()
+
+    def metrics(self):
+        """The page of /metrics, held against its format."""
+        answer = self.get("/metrics")
+        if answer.status != 200:
+            raise AssertionError(f"{answer.status}: {answer.body[:500]!r}")
+        return prometheus.Page(answer.body.decode())
 
     def rss_bytes(self):
         with open(f"/proc/{self.process.pid}/statm") as f:
