@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "backend/memory.h"
 #include "base/hash.h"
@@ -43,6 +44,13 @@ class PackedMatrix {
   virtual Hash128 source_digest() const = 0;
 };
 
+// Weights that take the same kernel: their type, and the dimension summed over.
+struct WeightKind {
+  ElementType type = ElementType::kF32;
+  uint32_t n_cols = 0;
+  friend bool operator==(const WeightKind&, const WeightKind&) = default;
+};
+
 // What decides where in a page the K and V of a token lie. One page holds kPageTokens tokens of
 // all layers of a layer group.
 struct KvGeometry {
@@ -75,6 +83,16 @@ struct AttentionShape {
   uint32_t window = 0;  // 0: all earlier tokens; else the last `window`, itself included
 };
 
+// The most that the operations of one step are called with.
+struct WorkLimits {
+  uint32_t n_rows = 0;
+  uint32_t n_sequences = 0;
+  std::vector<WeightKind> weights;
+  KvGeometry kv;
+  uint32_t n_heads = 0;
+  uint32_t n_ctx = 0;
+};
+
 // cos and sin of each row's rotation angles, [n_rows, n_pairs] each, in the backend's memory.
 struct RopeAngles {
   const float* cos = nullptr;
@@ -95,6 +113,7 @@ class Backend {
 
   virtual std::string_view name() const = 0;  // "cpu/avx512"
   virtual Memory& memory() = 0;
+  virtual uint32_t n_threads() const = 0;
 
   // Whether weights of this type can be packed.
   virtual bool can_compute(ElementType type) const = 0;
@@ -106,6 +125,14 @@ class Backend {
   // Packs matrices of the same n_cols, stacked along their rows (Q over K over V), each with its
   // own type. n_cols must be whole blocks of the type. Any n_rows.
   virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) = 0;
+
+  // PackedMatrix::bytes() of a matrix of this type, which must be one that can be computed with.
+  virtual uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const = 0;
+
+  // Bytes that operations within these limits need beside their operands; reserve() takes them, and
+  // no operation within the limits allocates after that. Without it each takes what it lacks.
+  virtual uint64_t scratch_bytes(const WorkLimits& limits) const = 0;
+  virtual void reserve(const WorkLimits& limits) = 0;
 
   // out[r] = row tokens[r] of the table, dequantised. out: [tokens, n_cols]
   virtual void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) = 0;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
+#include "engine/memory_plan.h"
 
 namespace kvik {
 namespace {
@@ -57,7 +58,11 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
       sampler_(limits.n_vocab),
       cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
                                   name_of(options.kv_type), kPageLayoutVersion,
-                                  model_->numerics())) {}
+                                  model_->numerics())) {
+  backend.reserve(work_limits(model_->config(), model_->weight_kinds(), options));
+  batch_.reserve(options.max_running);
+  page_tables_.reserve(options.max_running);
+}
 
 Result<void> Engine::check(const Request& request) const {
   if (request.prompt.empty()) {
@@ -148,7 +153,7 @@ void Engine::forward(const StepPlan& plan) {
                       .kv = {.groups = std::span(&page_tables_[i], 1)},
                       .want = want});
   }
-  decoder_.forward(batch_, logits_);
+  decoder_.forward(batch_);
 }
 
 void Engine::publish(const StepPlan& plan) {
@@ -175,7 +180,7 @@ void Engine::publish(const StepPlan& plan) {
       const auto first_logits = sequence->n_cached - static_cast<uint32_t>(n_rows);
       publish_logits(*sequence, first_logits, first_row, n_rows);
     }
-    if (sequence->n_pending() == 0) accept_token(*sequence, logits_.row(row - 1));
+    if (sequence->n_pending() == 0) accept_token(*sequence, decoder_.logits(row - 1));
   }
 }
 
@@ -185,7 +190,7 @@ void Engine::publish_logits(Sequence& sequence, uint32_t first_position, size_t 
     const auto position = first_position + static_cast<uint32_t>(r);
     if (position < sequence.n_logits_sent) continue;
     sequence.n_logits_sent = position + 1;
-    sequence.sink->on_logits(position, logits_.row(first_row + r));
+    sequence.sink->on_logits(position, decoder_.logits(first_row + r));
   }
 }
 

@@ -79,7 +79,6 @@ class Engine {
   TimePoint step_end_;  // when the newest logits were there
 
   // Of the current step; kept so that a step allocates nothing.
-  Logits logits_;
   std::vector<BatchSequence> batch_;
   std::vector<std::span<std::byte* const>> page_tables_;
 };

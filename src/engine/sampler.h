@@ -38,8 +38,18 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n
 // Order: bias, penalties, temperature, then of the distribution that leaves min-p, top-k and top-p,
 // each over what the one before left, and a draw. Ties go to the lower id.
 class Sampler {
+  struct Candidate {
+    TokenId id;
+    float weight;  // exp of the scaled logit less the largest
+  };
+
  public:
   explicit Sampler(uint32_t n_vocab);
+
+  // Bytes of such a sampler's scratch.
+  static uint64_t buffer_bytes(uint32_t n_vocab) {
+    return uint64_t{n_vocab} * (sizeof(float) + sizeof(Candidate));
+  }
 
   struct Input {
     std::span<const float> logits;
@@ -59,10 +69,6 @@ class Sampler {
   void keep_top_k(uint32_t k);
   void keep_top_p(float p);
 
-  struct Candidate {
-    TokenId id;
-    float weight;  // exp of the scaled logit less the largest
-  };
   static bool heavier(const Candidate& a, const Candidate& b);
 
   std::vector<float> logits_;  // adjusted

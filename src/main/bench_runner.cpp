@@ -118,7 +118,8 @@ void BenchRunner::step(uint32_t n_new, WantLogits want) {
                      .kv = {.groups = std::span(&tables[i], 1)},
                      .want = want});
   }
-  decoder_.forward(batch, logits_);
+  decoder_.forward(batch);
+  for (size_t row = 0; row < decoder_.n_logits(); ++row) decoder_.logits(row);
   for (Lane& lane : lanes_) lane.n_cached += n_new;
 }
 

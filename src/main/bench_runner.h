@@ -57,7 +57,6 @@ class BenchRunner {
   Decoder decoder_;
   KvCache kv_;
   std::vector<Lane> lanes_;
-  Logits logits_;
 };
 
 }  // namespace kvik

@@ -73,6 +73,15 @@ void ModelOptions::add_to(CLI::App& command) {
                    : fmt::format("'{}' is no KV type; expected {}", name, kKvTypeNames);
       })
       ->type_name("TYPE");
+  command
+      .add_option_function<std::string>(
+          "--huge-pages",
+          [this](const std::string& text) {
+            huge_pages = text == "on" ? cpu::HugePages::kOn : cpu::HugePages::kOff;
+          },
+          "ask the system for pages of 2 MiB (default: on)")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("on|off");
   add_count(command, "--ctx", n_ctx, "tokens of context (default: as trained)");
 }
 
@@ -91,22 +100,30 @@ Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
   return open_gguf(spec);
 }
 
-Result<std::unique_ptr<Backend>> make_backend(uint32_t n_threads) {
-  return make_cpu_backend({.n_threads = n_threads, .isa = environment("KVIK_ISA")});
+Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {
+  return make_cpu_backend({.n_threads = options.n_threads,
+                           .isa = environment("KVIK_ISA"),
+                           .huge_pages = options.huge_pages});
 }
 
 Result<LoadedModel> load_model(const ModelOptions& options) {
-  LoadedModel loaded;
-  TRY_ASSIGN(loaded.backend, make_backend(options.n_threads));
+  TRY_ASSIGN(auto backend, make_backend(options));
   TRY_ASSIGN(const auto source, open_model(options.model));
-  auto tokenizer = Tokenizer::from_metadata(source->metadata());
+  return load_model(options, *source, std::move(backend));
+}
+
+Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
+                               std::unique_ptr<Backend> backend) {
+  LoadedModel loaded;
+  loaded.backend = std::move(backend);
+  auto tokenizer = Tokenizer::from_metadata(source.metadata());
   if (!tokenizer) {
     return fail(tokenizer.error().code,
                 fmt::format("{}: {}", options.model, tokenizer.error().message));
   }
   loaded.tokenizer = std::move(*tokenizer);
   ProgressBar bar("loading");
-  TRY_ASSIGN(loaded.model, Model::load(*source, *loaded.backend, [&](uint64_t done, uint64_t all) {
+  TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, [&](uint64_t done, uint64_t all) {
                bar.show(done, all, format_bytes(done));
              }));
   const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;

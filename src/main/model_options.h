@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_memory.h"
 #include "backend/ops.h"
 #include "base/result.h"
 #include "engine/engine.h"
@@ -22,6 +23,7 @@ struct ModelOptions {
   uint32_t n_threads = 0;  // 0: one per processor
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // 0: as trained
+  cpu::HugePages huge_pages = cpu::HugePages::kOn;
 
   void add_to(CLI::App& command);
 };
@@ -38,8 +40,8 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& val
 // Opens a .gguf file, `demo` (the embedded model) or `synthetic:PRESET[:TYPE]`.
 Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec);
 
-// The instruction set that KVIK_ISA names, or the best; and the threads asked for.
-Result<std::unique_ptr<Backend>> make_backend(uint32_t n_threads);
+// The instruction set that KVIK_ISA names, or the best; and the threads and pages asked for.
+Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options);
 
 // A model ready to compute, with its vocabulary; the source is closed.
 struct LoadedModel {
@@ -50,6 +52,9 @@ struct LoadedModel {
 
 // Opens and packs, with a progress bar on a terminal. Warns where --ctx passes the trained context.
 Result<LoadedModel> load_model(const ModelOptions& options);
+// The same of what is open and made already.
+Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
+                               std::unique_ptr<Backend> backend);
 
 // Bytes of pages for n_tokens of each of n_sequences.
 uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,

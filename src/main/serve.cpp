@@ -12,6 +12,7 @@
 #include "main/commands.h"
 #include "main/interrupts.h"
 #include "main/model_options.h"
+#include "main/planned_load.h"
 #include "server/server.h"
 #include "service/service.h"
 
@@ -53,16 +54,16 @@ Result<int> serve(ServeOptions options) {
                 fmt::format("--host {} is open to others: give --api-key-file, or --allow-no-key",
                             options.server.host));
   }
-  TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
-  const ModelConfig config = loaded.model->config();
-  log::info("{}: {} of weights packed for {}", options.model.model,
-            format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
-  const SteadyClock clock;
   EngineOptions engine_options{.kv_budget_bytes = options.kv_budget_bytes,
                                .kv_type = options.model.kv_type,
                                .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),
                                .max_running = options.max_running,
                                .max_queue = options.max_queue};
+  TRY_ASSIGN(LoadedModel loaded, load_with_plan(options.model, engine_options));
+  const ModelConfig config = loaded.model->config();
+  log::info("{}: {} of weights packed for {}", options.model.model,
+            format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
+  const SteadyClock clock;
   TRY_ASSIGN(auto engine,
              Engine::create(std::move(loaded.model), *loaded.backend, engine_options, clock));
   const EngineLimits limits = engine->limits();

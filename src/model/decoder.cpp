@@ -10,6 +10,8 @@ namespace {
 // Rows of logits computed at once: more would only take memory.
 constexpr uint32_t kLogitRows = 32;
 
+uint32_t logit_rows(uint32_t n_rows_max) { return std::min(kLogitRows, n_rows_max); }
+
 }  // namespace
 
 Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max)
@@ -25,18 +27,28 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   wanted_q_ = allocate(wanted_q_buffer_, n_rows_max, c.q_dim());
   heads_ = allocate(heads_buffer_, n_rows_max, c.q_dim());
   gate_up_ = allocate(gate_up_buffer_, n_rows_max, 2 * c.ffn_dim);
-  logits_ = allocate(logits_buffer_, kLogitRows, c.n_vocab);
+  logits_ = allocate(logits_buffer_, logit_rows(n_rows_max), c.n_vocab);
+  host_logits_.resize(size_t{logits_.n_rows} * c.n_vocab);
   tokens_.reserve(n_rows_max);
   positions_.reserve(n_rows_max);
+  wanted_.reserve(n_rows_max);
+  runs_.reserve(n_rows_max);
+  wanted_runs_.reserve(n_rows_max);
+}
+
+uint64_t Decoder::buffer_bytes(const ModelConfig& c, uint32_t n_rows_max) {
+  const uint64_t qkv_dim = c.q_dim() + uint64_t{2} * c.kv_dim();
+  const uint64_t n_columns = 2 * c.model_dim + qkv_dim + 2 * c.q_dim() + 2 * c.ffn_dim;
+  const uint64_t logits = uint64_t{2} * logit_rows(n_rows_max) * c.n_vocab;  // here and on the host
+  return (n_rows_max * n_columns + logits) * sizeof(float) + RopeTables::bytes(c, n_rows_max);
 }
 
 Rows Decoder::allocate(Buffer& buffer, uint32_t n_rows, uint32_t n_cols) {
   buffer = backend_.memory().allocate(size_t{n_rows} * n_cols * sizeof(float));
-  buffer_bytes_ += buffer.size();
   return {buffer.floats(), n_rows, n_cols, n_cols};
 }
 
-void Decoder::forward(std::span<const BatchSequence> batch, Logits& logits) {
+void Decoder::forward(std::span<const BatchSequence> batch) {
   lay_out(batch);
   const ModelConfig& c = model_.config();
   Rows x = x_.slice(0, static_cast<uint32_t>(tokens_.size()));
@@ -51,7 +63,8 @@ void Decoder::forward(std::span<const BatchSequence> batch, Logits& logits) {
     attend(layer, x);
     mlp(model_.layers()[layer], x);
   }
-  project(x, logits);
+  last_ = x;
+  if (!wanted_.empty()) project(0);
 }
 
 // Puts the sequences' tokens one behind the other as rows.
@@ -155,24 +168,28 @@ void Decoder::mlp(const LayerWeights& w, Rows x) {
   }
 }
 
-// Logits of the wanted rows, kLogitRows at a time.
-void Decoder::project(Rows x, Logits& logits) {
+std::span<const float> Decoder::logits(size_t row) {
+  CHECK(row < wanted_.size());
+  const auto first = static_cast<uint32_t>(row) / logits_.n_rows * logits_.n_rows;
+  if (first != first_projected_) project(first);
+  const size_t n_vocab = model_.config().n_vocab;
+  return std::span(host_logits_).subspan((row - first) * n_vocab, n_vocab);
+}
+
+// Logits of the wanted rows from first_row on, as many as the buffer holds: all of them at once
+// would take as much memory as a small model where every token of a prompt wants its own.
+void Decoder::project(uint32_t first_row) {
   const ModelConfig& c = model_.config();
-  logits.n_vocab_ = c.n_vocab;
-  logits.n_rows_ = wanted_.size();
-  logits.values_.resize(logits.n_rows_ * c.n_vocab);
-  for (uint32_t done = 0; done < wanted_.size();) {
-    const auto n = std::min(static_cast<uint32_t>(wanted_.size()) - done, kLogitRows);
-    const Rows normed = normed_.slice(0, n);
-    const Rows out = logits_.slice(0, n);
-    backend_.rms_norm(x.slice(done, n), model_.output_norm(), c.model_dim, c.norm_eps, normed);
-    backend_.matmul(normed, model_.head(), out);
-    if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);
-    const auto host =
-        std::span(logits.values_).subspan(size_t{done} * c.n_vocab, size_t{n} * c.n_vocab);
-    backend_.memory().copy_out(std::as_writable_bytes(host), logits_buffer_.data());
-    done += n;
-  }
+  const auto n = std::min(static_cast<uint32_t>(wanted_.size()) - first_row, logits_.n_rows);
+  const Rows normed = normed_.slice(0, n);
+  const Rows out = logits_.slice(0, n);
+  backend_.rms_norm(last_.slice(first_row, n), model_.output_norm(), c.model_dim, c.norm_eps,
+                    normed);
+  backend_.matmul(normed, model_.head(), out);
+  if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);
+  const auto host = std::span(host_logits_).first(size_t{n} * c.n_vocab);
+  backend_.memory().copy_out(std::as_writable_bytes(host), logits_buffer_.data());
+  first_projected_ = first_row;
 }
 
 }  // namespace kvik

@@ -24,21 +24,6 @@ struct BatchSequence {
   WantLogits want = WantLogits::kLast;
 };
 
-// Logits of a step in host memory: rows in the order of the batch, [n_rows, n_vocab].
-class Logits {
- public:
-  std::span<const float> row(size_t index) const {
-    return std::span(values_).subspan(index * n_vocab_, n_vocab_);
-  }
-  size_t n_rows() const { return n_rows_; }
-
- private:
-  friend class Decoder;
-  size_t n_rows_ = 0;
-  size_t n_vocab_ = 0;
-  std::vector<float> values_;
-};
-
 // The forward pass: one for all families, driven by the config's features, over a backend's
 // operations. Reads and writes K and V in the batch's pages. One thread.
 class Decoder {
@@ -46,13 +31,20 @@ class Decoder {
   // `model` and `backend` are borrowed. Buffers for n_rows_max tokens a step are allocated here.
   Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max);
 
-  // Runs all new tokens of all sequences, n_rows_max at most, as one batch.
-  void forward(std::span<const BatchSequence> batch, Logits& logits);
+  // Runs all new tokens of all sequences, n_rows_max at most, as one batch. The logits that they
+  // want can be had until the next step.
+  void forward(std::span<const BatchSequence> batch);
+
+  // Rows that the last step's sequences want, in the order of the batch.
+  size_t n_logits() const { return wanted_.size(); }
+  // Logits of one of them in host memory, [n_vocab], valid until another row is asked for. A few
+  // rows are computed together: asking in ascending order computes each once.
+  std::span<const float> logits(size_t row);
 
   size_t page_bytes() const { return backend_.page_bytes(kv_geometry_); }
   uint32_t n_rows_max() const { return n_rows_max_; }
-  // Bytes of all buffers.
-  uint64_t buffer_bytes() const { return buffer_bytes_; }
+  // Bytes of all buffers of such a decoder.
+  static uint64_t buffer_bytes(const ModelConfig& config, uint32_t n_rows_max);
 
  private:
   Rows allocate(Buffer& buffer, uint32_t n_rows, uint32_t n_cols);
@@ -61,24 +53,24 @@ class Decoder {
   Rows keep_wanted(Rows x);
   void attend(uint32_t layer, Rows x);
   void mlp(const LayerWeights& weights, Rows x);
-  void project(Rows x, Logits& logits);
+  void project(uint32_t first_row);
 
   const Model& model_;
   Backend& backend_;
   KvGeometry kv_geometry_;
   uint32_t n_rows_max_;
   RopeTables ropes_;
-  uint64_t buffer_bytes_ = 0;
 
   Buffer x_buffer_, normed_buffer_, qkv_buffer_, wanted_q_buffer_, heads_buffer_, gate_up_buffer_;
   Buffer logits_buffer_;
-  Rows x_;         // [n_rows_max, model_dim] the residual stream
-  Rows normed_;    // [n_rows_max, model_dim]
-  Rows qkv_;       // [n_rows_max, q_dim + 2 · kv_dim]
-  Rows wanted_q_;  // [n_rows_max, q_dim] q of the rows that get logits
-  Rows heads_;     // [n_rows_max, q_dim] what attention gives
-  Rows gate_up_;   // [n_rows_max, 2 · ffn_dim]
-  Rows logits_;    // [kLogitRows, n_vocab]
+  Rows x_;                          // [n_rows_max, model_dim] the residual stream
+  Rows normed_;                     // [n_rows_max, model_dim]
+  Rows qkv_;                        // [n_rows_max, q_dim + 2 · kv_dim]
+  Rows wanted_q_;                   // [n_rows_max, q_dim] q of the rows that get logits
+  Rows heads_;                      // [n_rows_max, q_dim] what attention gives
+  Rows gate_up_;                    // [n_rows_max, 2 · ffn_dim]
+  Rows logits_;                     // [logit_rows(), n_vocab]
+  std::vector<float> host_logits_;  // the same on the host
 
   // Of the current batch. A row is wanted where its logits are.
   std::vector<TokenId> tokens_;
@@ -86,6 +78,9 @@ class Decoder {
   std::vector<KvRun> runs_;
   std::vector<uint32_t> wanted_;    // rows, ascending
   std::vector<KvRun> wanted_runs_;  // the same rows as runs, once they lie side by side
+
+  Rows last_;                     // of the wanted rows, behind the last layer
+  uint32_t first_projected_ = 0;  // of the rows whose logits are at hand
 
   // What attention reads: all rows, but in the last layer the wanted ones alone.
   Rows q_;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "model/fingerprint.h"
+#include "model/weight_plan.h"
 #include "tensor/blocks.h"
 #include "tensor/tensor_digest.h"
 
@@ -45,6 +46,7 @@ class ModelLoader {
     TRY(check_all_taken());
     model_->fingerprint_ = fingerprint_.finish();
     model_->numerics_ = numerics(arithmetics_);
+    model_->weight_kinds_ = weight_kinds(source_.tensors());
     return std::move(model_);
   }
 
@@ -101,6 +103,7 @@ class ModelLoader {
     if (!source_.find("rope_freqs.weight")) return {};
     const uint32_t n_pairs = model_->config_.ropes.front().n_dims / 2;
     TRY_ASSIGN(model_->rope_divisors_, floats({"rope_freqs.weight", n_pairs}));
+    model_->weight_bytes_ += n_pairs * sizeof(float);
     for (const float divisor : model_->rope_divisors_) {
       if (!(divisor > 0)) {
         return fail(
@@ -216,11 +219,11 @@ Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend
   return model;
 }
 
-KvGeometry Model::kv_geometry(KvType type) const {
+KvGeometry kv_geometry(const ModelConfig& config, KvType type) {
   return {.type = type,
-          .n_layers = config_.n_layers,
-          .n_kv_heads = config_.n_kv_heads,
-          .head_dim = config_.head_dim};
+          .n_layers = config.n_layers,
+          .n_kv_heads = config.n_kv_heads,
+          .head_dim = config.head_dim};
 }
 
 }  // namespace kvik

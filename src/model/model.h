@@ -14,6 +14,9 @@
 
 namespace kvik {
 
+// How the K and V of such a model lie in its pages.
+KvGeometry kv_geometry(const ModelConfig& config, KvType type);
+
 // The weights of one layer. What the model's features do not name is empty.
 struct LayerWeights {
   Buffer attention_norm;                  // [model_dim]
@@ -54,7 +57,9 @@ class Model {
   const std::string& fingerprint() const { return fingerprint_; }
   // Names the code and the arithmetic that K and V are computed with (fingerprint.h).
   const std::string& numerics() const { return numerics_; }
-  KvGeometry kv_geometry(KvType type) const;
+  // Of its matrices, each once.
+  const std::vector<WeightKind>& weight_kinds() const { return weight_kinds_; }
+  KvGeometry kv_geometry(KvType type) const { return kvik::kv_geometry(config_, type); }
 
  private:
   friend class ModelLoader;
@@ -67,6 +72,7 @@ class Model {
   Buffer output_norm_;
   std::vector<float> rope_divisors_;
   uint64_t weight_bytes_ = 0;
+  std::vector<WeightKind> weight_kinds_;
   std::string fingerprint_, numerics_;
 };
 

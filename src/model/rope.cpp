@@ -23,6 +23,12 @@ RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<cons
   }
 }
 
+uint64_t RopeTables::bytes(const ModelConfig& config, uint32_t n_rows_max) {
+  uint64_t n_pairs = 0;
+  for (const RopeConfig& rope : config.ropes) n_pairs += rope.n_dims / 2;
+  return n_pairs * n_rows_max * 4 * sizeof(float);  // cos and sin, here and on the host
+}
+
 void RopeTables::prepare(std::span<const uint32_t> positions) {
   for (Table& table : tables_) {
     const size_t n_values = positions.size() * table.frequencies.size();

@@ -18,6 +18,9 @@ class RopeTables {
   RopeTables(Memory& memory, const ModelConfig& config, std::span<const float> divisors,
              uint32_t n_rows_max);
 
+  // Bytes of such tables.
+  static uint64_t bytes(const ModelConfig& config, uint32_t n_rows_max);
+
   void prepare(std::span<const uint32_t> positions);
 
   RopeAngles angles(uint32_t rope) const;

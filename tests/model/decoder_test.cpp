@@ -57,11 +57,11 @@ class Rig {
                        .want = parts[i].want});
       fed.n_fed += parts[i].n_new;
     }
-    Logits logits;
-    decoder_.forward(batch, logits);
+    decoder_.forward(batch);
     LogitRows rows;
-    for (size_t i = 0; i < logits.n_rows(); ++i) {
-      rows.emplace_back(logits.row(i).begin(), logits.row(i).end());
+    for (size_t i = 0; i < decoder_.n_logits(); ++i) {
+      const std::span<const float> row = decoder_.logits(i);
+      rows.emplace_back(row.begin(), row.end());
     }
     return rows;
   }
@@ -259,12 +259,32 @@ TEST(Decoder, its_buffers_grow_with_its_rows_and_hold_one_row_of_each_kind_at_le
   const auto bytes = [&](uint32_t n_rows_max) {
     const Decoder decoder(*tiny.model, *tiny.backend, KvType::kF32, n_rows_max);
     EXPECT_EQ(decoder.n_rows_max(), n_rows_max);
-    return decoder.buffer_bytes();
+    return Decoder::buffer_bytes(tiny.model->config(), n_rows_max);
   };
   const uint64_t per_row = (bytes(128) - bytes(64)) / 64;
   EXPECT_EQ(bytes(256) - bytes(128), 128 * per_row);
   // x, its norm and the heads' output: 64 each; Q, K, V: 128; gate and up: 320.
   EXPECT_GE(per_row, (3 * 64 + 128 + 320) * sizeof(float));
+}
+
+// Prompts whose every token wants logits ask for more rows than are kept.
+TEST(Decoder, logits_are_the_same_asked_for_in_any_order) {
+  const TinyModel tiny = load_tiny();
+  Decoder decoder(*tiny.model, *tiny.backend, KvType::kF32, 160);
+  KvCache kv(tiny.backend->memory(), 8 * decoder.page_bytes(), decoder.page_bytes());
+  PageTable table;
+  ASSERT_TRUE(kv.grow(table, 100));
+  const auto tokens = some_tokens(100);
+  const auto pages = table.addresses();
+  const BatchSequence sequence{tokens, 0, {.groups = std::span(&pages, 1)}, WantLogits::kAll};
+  decoder.forward(std::span(&sequence, 1));
+  ASSERT_EQ(decoder.n_logits(), 100u);
+  LogitRows rows;
+  for (size_t i = 0; i < 100; ++i) {
+    const std::span<const float> row = decoder.logits(i);
+    rows.emplace_back(row.begin(), row.end());
+  }
+  for (size_t i = 100; i-- > 0;) EXPECT_TRUE(same_bits(rows[i], decoder.logits(i))) << i;
 }
 
 TEST(DecoderDeathTest, a_batch_past_its_rows_is_a_bug) {

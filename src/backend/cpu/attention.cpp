@@ -49,6 +49,33 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
             [&](size_t item, uint32_t thread) { attend_whole(call, item, thread); });
 }
 
+// All rows may be split; the partial results of a wave stay below kWaveFloats, unless those of one
+// split alone are more.
+Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
+  const uint32_t group = limits.n_heads / limits.kv.n_kv_heads;
+  const size_t of_rows = size_t{limits.n_rows} * limits.kv.n_kv_heads *
+                         partial_floats({limits.kv.type, limits.kv.head_dim}, group);
+  return {.scratch = kernels_.scratch_floats(limits.kv.head_dim, group),
+          .merged = of_rows,
+          .partials = std::min(kMostWaveSplits * of_rows, std::max(kWaveFloats, of_rows))};
+}
+
+uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
+  const Needs needs = needs_of(limits);
+  return (pool_.n_threads() * needs.scratch + needs.merged + needs.partials) * sizeof(float);
+}
+
+void Attention::reserve(const WorkLimits& limits) {
+  const Needs needs = needs_of(limits);
+  for (Buffer& scratch : scratch_) grow(scratch, memory_, needs.scratch);
+  grow(merged_, memory_, needs.merged);
+  grow(partials_, memory_, needs.partials);
+  const size_t n_slices = limits.n_rows / kSliceRows + std::min(limits.n_rows, limits.n_sequences);
+  rows_.reserve(limits.n_rows);
+  whole_.reserve(n_slices);
+  to_split_.reserve(n_slices);
+}
+
 // The last rows of a run look back furthest: they come first, so that no thread ends alone on one.
 void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
   size_t n_rows = 0;

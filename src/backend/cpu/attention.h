@@ -22,6 +22,10 @@ class Attention {
   // q, out: [M, n_heads · head_dim], already checked against the geometry.
   void run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
 
+  // Bytes that attention within the limits needs, and taking them now.
+  uint64_t scratch_bytes(const WorkLimits& limits) const;
+  void reserve(const WorkLimits& limits);
+
  private:
   // What all tasks of a call have in common.
   struct Call {
@@ -35,6 +39,12 @@ class Attention {
     size_t first_unit, end_unit;
   };
 
+  // Floats of each buffer.
+  struct Needs {
+    size_t scratch, merged, partials;
+  };
+
+  Needs needs_of(const WorkLimits& limits) const;
   void list_slices(const KvTarget& kv, Rows q, Rows out);
   void choose_slices_to_split(const Call& call);
   void run_waves(const Call& call);

@@ -43,19 +43,31 @@ void check_runs(const KvTarget& kv, uint32_t n_rows) {
 // columns, or a KV head's query rows: what an item computes never depends on how many there are.
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const InstructionSet& isa, uint32_t n_threads)
+  CpuBackend(const InstructionSet& isa, uint32_t n_threads, HugePages huge_pages)
       : isa_(isa),
         name_(fmt::format("cpu/{}", isa.name)),
+        memory_(huge_pages),
         pool_(n_threads),
         matmul_(isa.matmul, memory_, pool_),
         attention_(isa.attention, memory_, pool_) {}
 
   std::string_view name() const override { return name_; }
   Memory& memory() override { return memory_; }
+  uint32_t n_threads() const override { return pool_.n_threads(); }
   bool can_compute(ElementType type) const override { return can_pack(type); }
   std::string_view arithmetic(ElementType type) const override;
 
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
+  uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
+    return cpu::packed_bytes(type, n_rows, n_cols);
+  }
+  uint64_t scratch_bytes(const WorkLimits& limits) const override {
+    return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits);
+  }
+  void reserve(const WorkLimits& limits) override {
+    matmul_.reserve(limits);
+    attention_.reserve(limits);
+  }
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override;
   void matmul(Rows x, const PackedMatrix& w, Rows out) override;
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
@@ -281,7 +293,7 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
   }
   const uint32_t n_threads =
       options.n_threads > 0 ? options.n_threads : std::min(usable_processors(), kMaxThreads);
-  return std::make_unique<cpu::CpuBackend>(*isa, n_threads);
+  return std::make_unique<cpu::CpuBackend>(*isa, n_threads, options.huge_pages);
 }
 
 }  // namespace kvik

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/cpu/cpu_memory.h"
 #include "backend/ops.h"
 
 namespace kvik {
@@ -13,6 +14,7 @@ namespace kvik {
 struct CpuBackendOptions {
   uint32_t n_threads = 0;  // 0: one per processor that this process may use
   std::string isa;         // empty: the best this machine has; else one of cpu_isa_names()
+  cpu::HugePages huge_pages = cpu::HugePages::kOn;
 };
 
 // Instruction sets whose kernels are in this binary and that this machine can run, slowest first:

@@ -12,30 +12,40 @@ namespace kvik::cpu {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kSmallPage = 4096;
 constexpr size_t kVectorBytes = 64;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Whole huge pages, aligned to them: maps one more than needed and gives back both ends.
-std::byte* map_zero_pages(size_t bytes) {
-  const size_t wanted = bytes + kHugePage;
-  void* mapped = mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
+}  // namespace
+
+// Aligned to a huge page: maps one more than needed and gives back both ends.
+std::byte* CpuMemory::map_zero_pages(size_t bytes) const {
+  const size_t kept = round_up(bytes, kSmallPage);
+  void* mapped = mmap(nullptr, kept + kHugePage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(mapped != MAP_FAILED);
   auto* begin = static_cast<std::byte*>(mapped);
   const size_t head = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
   if (head > 0) munmap(begin, head);
-  if (head < kHugePage) munmap(begin + head + bytes, kHugePage - head);
-  madvise(begin + head, bytes, MADV_HUGEPAGE);  // advice: a kernel without it is as right, slower
-  return begin + head;
+  if (head < kHugePage) munmap(begin + head + kept, kHugePage - head);
+  begin += head;
+  // Advice: a kernel without it is as right, slower.
+  const size_t whole = kept / kHugePage * kHugePage;
+  if (huge_pages_ == HugePages::kOn) {
+    madvise(begin, whole, MADV_HUGEPAGE);
+    if (kept > whole) madvise(begin + whole, kept - whole, MADV_NOHUGEPAGE);
+  } else {
+    madvise(begin, kept, MADV_NOHUGEPAGE);
+  }
+  return begin;
 }
-
-}  // namespace
 
 Buffer CpuMemory::allocate(size_t bytes) {
   if (bytes == 0) return {};
   CHECK(bytes < (size_t{1} << 47));
-  if (bytes >= kHugePage) return Buffer(*this, map_zero_pages(round_up(bytes, kHugePage)), bytes);
+  held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (bytes >= kHugePage) return Buffer(*this, map_zero_pages(bytes), bytes);
   const size_t rounded = round_up(bytes, kVectorBytes);
   void* data = std::aligned_alloc(kVectorBytes, rounded);
   CHECK(data != nullptr);
@@ -60,8 +70,9 @@ void CpuMemory::clear(std::byte* destination, size_t bytes) {
 }
 
 void CpuMemory::free(std::byte* data, size_t bytes) {
+  held_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
   if (bytes >= kHugePage) {
-    munmap(data, round_up(bytes, kHugePage));
+    munmap(data, round_up(bytes, kSmallPage));
   } else {
     std::free(data);
   }

@@ -80,11 +80,49 @@ const WeightKernels& Matmul::kernels_of(ElementType type) const {
   }
 }
 
+size_t Matmul::activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const {
+  const ActivationKernels& kernels = kernels_.activations[std::to_underlying(format)];
+  return std::max(n_rows * kernels.row_bytes(k), kHugePage);
+}
+
+size_t Matmul::sum_bytes(uint32_t n_rows) {
+  return n_rows * kScratchFloatsPerRow * sizeof(float) + kWideBytes;
+}
+
+size_t Matmul::thread_bytes(const WorkLimits& limits) {
+  size_t bytes = sum_bytes(limits.n_rows);
+  for (const WeightKind& weights : limits.weights) {
+    bytes = std::max(bytes, pack_scratch_floats(weights.n_cols) * sizeof(float));
+  }
+  return bytes;
+}
+
+uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
+  size_t by_format[kNumActivationFormats] = {};
+  for (const WeightKind& weights : limits.weights) {
+    const ActivationFormat format = kernels_of(weights.type).format;
+    size_t& bytes = by_format[std::to_underlying(format)];
+    bytes = std::max(bytes, activation_bytes(format, limits.n_rows, weights.n_cols));
+  }
+  uint64_t sum = pool_.n_threads() * thread_bytes(limits);
+  for (const size_t bytes : by_format) sum += bytes;
+  return sum;
+}
+
+void Matmul::reserve(const WorkLimits& limits) {
+  for (const WeightKind& weights : limits.weights) {
+    const ActivationFormat format = kernels_of(weights.type).format;
+    grow(activations_[std::to_underlying(format)],
+         activation_bytes(format, limits.n_rows, weights.n_cols), memory_);
+  }
+  for (Buffer& sums : sums_) grow(sums, thread_bytes(limits), memory_);
+}
+
 void Matmul::pack_activations(Rows x, ActivationFormat format) {
   const ActivationKernels& kernels = kernels_.activations[std::to_underlying(format)];
   Buffer& packed = activations_[std::to_underlying(format)];
   const size_t row_bytes = kernels.row_bytes(x.n_cols);
-  grow(packed, std::max(x.n_rows * row_bytes, kHugePage), memory_);
+  grow(packed, activation_bytes(format, x.n_rows, x.n_cols), memory_);
   for (Buffer& sums : sums_) {
     grow(sums, pack_scratch_floats(x.n_cols) * sizeof(float), memory_);
   }
@@ -155,7 +193,7 @@ void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
   uint32_t most_rows = 0;
   for (const Cut& cut : cuts_) most_rows = std::max(most_rows, cut.block_rows);
   for (Buffer& sums : sums_) {
-    grow(sums, most_rows * kScratchFloatsPerRow * sizeof(float) + kWideBytes, memory_);
+    grow(sums, sum_bytes(most_rows), memory_);
   }
   pool_.run(n_items, [&](size_t item, uint32_t thread) {
     const auto behind = std::ranges::upper_bound(cuts_, item, {}, &Cut::first_item);

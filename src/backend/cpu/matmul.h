@@ -18,10 +18,17 @@ class Matmul {
   // out = x · wᵀ, or out += x · wᵀ. x: [M, K], w: [N, K], out: [M, N]
   void run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into);
 
+  // Bytes that products within the limits need, and taking them now.
+  uint64_t scratch_bytes(const WorkLimits& limits) const;
+  void reserve(const WorkLimits& limits);
+
  private:
   struct Cut;
   struct Strip;  // one item of work: some panels of one part, for one block of rows
 
+  size_t activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const;
+  static size_t sum_bytes(uint32_t n_rows);
+  static size_t thread_bytes(const WorkLimits& limits);
   const WeightKernels& kernels_of(ElementType type) const;
   void pack_activations(Rows x, ActivationFormat format);
   size_t cut(const CpuPackedMatrix& w, uint32_t n_rows);

@@ -168,6 +168,11 @@ bool can_pack(ElementType type) {
   }
 }
 
+uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) {
+  const uint64_t n_panels = n_rows / kPanelColumns + (n_rows % kPanelColumns != 0);
+  return n_panels * panel_bytes(type, static_cast<uint32_t>(n_cols));
+}
+
 CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory,
                                  ThreadPool& pool) {
   CHECK(!stacked.empty());
@@ -182,7 +187,7 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
     const uint32_t panels = rows / kPanelColumns + (rows % kPanelColumns != 0);
     parts_.push_back(
         {source.type, n_rows_, rows, n_panels, panels, panel_bytes(source.type, n_cols_), nullptr});
-    n_bytes += panels * parts_.back().panel_bytes;
+    n_bytes += packed_bytes(source.type, source.n_rows, source.n_cols);
     n_panels += panels;
     n_rows_ += rows;
   }

@@ -12,6 +12,9 @@ namespace kvik::cpu {
 // Whether weights of this type have a packed form and kernels.
 bool can_pack(ElementType type);
 
+// Bytes of a packed matrix of such a type.
+uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
+
 // Weights as the CPU computes with them: panels of 32 output columns, each over all of k, in the
 // order in which a product reads them, so that a decoding step is one walk through memory:
 //   f32, f16   [k][32], an odd k padded with zero

@@ -1,0 +1,125 @@
+"""`kvik plan`, and that a server keeps to it."""
+import json
+import os
+import re
+import unittest
+
+import kvik
+from server import Server
+
+import make_model
+
+MIB = 1 << 20
+ELEMENT_BYTES = {"f32": 4, "bf16": 2}
+NEEDED = {"weights_bytes", "kv_bytes_per_token", "kv_bytes_per_user", "kv_bytes_total", "fits"}
+
+
+def plan(model, **options):
+    return json.loads(kvik.output("plan", model, "--json", *kvik.flags(options)))
+
+
+class Plan(unittest.TestCase):
+    def test_what_scripts_rely_on_is_there(self):
+        p = plan("demo", ctx=1024, users=3)
+        self.assertLessEqual(NEEDED, set(p))
+        self.assertEqual(p["kv_bytes_per_user"], 1024 * p["kv_bytes_per_token"])
+        self.assertEqual(p["kv_bytes_total"], 3 * p["kv_bytes_per_user"])
+        self.assertEqual(p["total_bytes"], p["weights_bytes"] + p["kv_bytes_total"] + p["buffers_bytes"])
+        self.assertEqual(p["buffers_bytes"], sum(p["buffers"].values()))
+
+    def test_every_preset_is_known_by_its_name(self):
+        """KV bytes per token: 2 · layers · KV heads · head_dim · bytes per element."""
+        for name, (_, layers, _, _, kv_heads, head_dim, _, ctx, _, _) in make_model.PRESETS.items():
+            for kv_type, element_bytes in ELEMENT_BYTES.items():
+                p = plan(name, kv_type=kv_type)
+                self.assertEqual(p["kv_bytes_per_token"], 2 * layers * kv_heads * head_dim * element_bytes, name)
+                self.assertEqual(p["ctx"], ctx)
+
+    def test_a_72b_model_of_80_layers_needs_what_the_textbooks_say(self):
+        """The 8B one of the presets, by the same formula: 32 layers, 8 KV heads of 128, 32 Ki tokens at 16 bits: 4.3 GB."""
+        self.assertEqual(plan("llama-3.1-8b", ctx="32k", kv_type="bf16")["kv_bytes_per_user"], 2 * 32 * 8 * 128 * 32768 * 2)
+
+    def test_a_preset_may_name_its_weight_type(self):
+        q4, q8 = (plan(f"llama-3.1-8b:{t}")["weights_bytes"] for t in ("q4_0", "q8_0"))
+        self.assertAlmostEqual(q8 / q4, 34 / 18, delta=0.01)  # bytes of a block of 32
+        self.assertEqual(q4, plan("synthetic:llama-3.1-8b:q4_0")["weights_bytes"])
+
+    def test_integer_pages_cost_their_scales_and_no_more(self):
+        per_token = {t: plan("llama-3.1-8b", kv_type=t)["kv_bytes_per_token"] for t in ("bf16", "int8")}
+        overhead = per_token["int8"] / (per_token["bf16"] / 2) - 1
+        self.assertLessEqual(overhead, 0.07)
+
+    def test_what_does_not_fit_is_said(self):
+        p = plan("demo", ctx=2048, users=4)
+        self.assertTrue(plan("demo", ctx=2048, users=4, memory=p["total_bytes"])["fits"])
+        self.assertFalse(plan("demo", ctx=2048, users=4, memory=p["total_bytes"] - 1)["fits"])
+
+    def test_as_many_users_fit_as_it_says(self):
+        for kv_type in ("f32", "int8"):
+            n = plan("demo", ctx=2048, kv_type=kv_type, memory="256MiB")["users_that_fit"]
+            self.assertTrue(plan("demo", ctx=2048, kv_type=kv_type, users=n, memory="256MiB")["fits"])
+            self.assertFalse(plan("demo", ctx=2048, kv_type=kv_type, users=n + 1, memory="256MiB")["fits"])
+
+    def test_a_file_is_planned_by_its_table_alone(self):
+        """The weights may be anything: here a hole in the file, which takes no disk."""
+        path = kvik.preset("test-llama", "f32")
+        with open(path, "rb") as f:
+            whole = f.read()
+        hollow = os.path.join(kvik.model_folder(), f"hollow-{os.getpid()}.gguf")
+        self.addCleanup(os.remove, hollow)
+        with open(hollow, "wb") as f:
+            f.write(whole[:len(whole) // 2])
+            f.truncate(len(whole))
+        self.assertEqual(plan(hollow), plan(path))
+
+    def test_without_json_there_is_a_row_for_each_kv_type(self):
+        text = kvik.output("plan", "demo", "--ctx", 1024, "--users", 2).decode()
+        for word in ("weights", "buffers", "f32", "bf16", "int8", "users that fit"):
+            self.assertIn(word, text)
+
+    def test_a_model_that_is_not_there_is_one_sentence(self):
+        done = kvik.run("plan", "no-such-preset")
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.stderr.count(b"\n"), 1)
+
+
+def memory_of(server):
+    with open(f"/proc/{server.process.pid}/status") as f:
+        text = f.read()
+    return {name: int(re.search(rf"{name}:\s+(\d+) kB", text)[1]) * 1024 for name in ("VmRSS", "VmHWM")}
+
+
+class Resident(unittest.TestCase):
+    MODEL, KV_TYPE, BUDGET = "synthetic:qwen2.5-0.5b:q4_0", "f32", 64 * MIB
+
+    def test_a_server_holds_what_the_plan_says_whatever_is_asked_of_it(self):
+        """RSS ≤ KV budget + packed weights + buffers, + 5% + 64 MiB, with the cache filled twice over."""
+        p = plan(self.MODEL, kv_type=self.KV_TYPE, ctx=1024, threads=2)
+        bound = 1.05 * (self.BUDGET + p["weights_bytes"] + p["buffers_bytes"]) + 64 * MIB
+        with Server(self.MODEL, "--threads", 2, "--kv-memory", "64MiB", "--kv-type", self.KV_TYPE, "--ctx", 1024) as server:
+            loaded = memory_of(server)
+            self.assertLessEqual(loaded["VmHWM"], 1.3 * loaded["VmRSS"], "the peak while loading")
+            n_tokens = 0
+            while n_tokens < 2 * self.BUDGET / p["kv_bytes_per_token"]:
+                prompt = kvik.random_tokens(900, 250, n_tokens)
+                self.assertEqual(server.complete(prompt, max_tokens=2)["usage"]["prompt_tokens"], len(prompt))
+                n_tokens += len(prompt)
+            memory = memory_of(server)
+            self.assertIn("memory: ", server.said())
+        self.assertLessEqual(memory["VmHWM"], bound)
+        # The cache is in use: a test of an idle server would show nothing.
+        self.assertGreater(memory["VmRSS"], loaded["VmRSS"] + 0.8 * self.BUDGET)
+
+
+class Serve(unittest.TestCase):
+    def test_a_budget_past_the_machine_is_warned_of(self):
+        with open("/proc/meminfo") as f:
+            available_kib = int(re.search(r"MemAvailable:\s+(\d+) kB", f.read())[1])
+        with Server("demo", "--kv-memory", f"{2 * available_kib}KiB", "--kv-type", "f32") as server:
+            self.assertIn("that is more than the", server.said())
+        with Server("demo", "--kv-memory", "16MiB") as server:
+            self.assertNotIn("that is more than the", server.said())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,144 @@
+#include "engine/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backend/cpu/cpu_memory.h"
+#include "support/memory_source.h"
+#include "support/tiny_engine.h"
+
+namespace kvik {
+namespace {
+
+uint64_t held_bytes(Backend& backend) {
+  return static_cast<const cpu::CpuMemory&>(backend.memory()).held_bytes();
+}
+
+uint64_t part_of(const MemoryPlan& plan, const std::string& name) {
+  for (const MemoryPlan::Part& part : plan.buffers) {
+    if (part.name == name) return part.n_bytes;
+  }
+  ADD_FAILURE() << "the plan has no part '" << name << "'";
+  return 0;
+}
+
+// A synthetic model of that name that is planned for before it is loaded.
+struct Planned {
+  explicit Planned(const std::string& name, EngineOptions engine_options, uint32_t n_threads = 2)
+      : options(engine_options), source(MemorySource(**make_synthetic("synthetic:" + name))) {
+    backend = make_test_backend(n_threads);
+    config = *read_config(source.metadata());
+    weights = *plan_weights(source, *backend);
+    plan = plan_memory(config, weights, *backend, options);
+  }
+
+  EngineOptions options;
+  MemorySource source;
+  std::unique_ptr<Backend> backend;
+  ModelConfig config;
+  WeightPlan weights;
+  MemoryPlan plan;
+};
+
+constexpr const char* kFamilies[] = {"test-llama", "test-mqa",    "test-mha",   "test-qwen2",
+                                     "test-qwen3", "test-gemma2", "test-gemma3"};
+
+TEST(MemoryPlan, weights_are_known_to_the_byte_before_one_is_read) {
+  for (const char* family : kFamilies) {
+    for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
+      Planned planned(std::string(family) + ":" + type, {});
+      for (const MemorySource::Use& use : planned.source.uses()) EXPECT_EQ(use.n_reads, 0u);
+      const auto model = Model::load(planned.source, *planned.backend, nullptr);
+      ASSERT_TRUE(model.has_value());
+      EXPECT_EQ((*model)->weight_bytes(), planned.weights.n_bytes) << family << ":" << type;
+      EXPECT_EQ(held_bytes(*planned.backend), planned.weights.n_bytes) << family << ":" << type;
+      EXPECT_EQ((*model)->weight_kinds(), planned.weights.kinds);
+    }
+  }
+}
+
+// A tied embedding has no second copy for the head.
+TEST(MemoryPlan, a_tied_embedding_is_held_once) {
+  Planned tied("test-gemma3:f32", {});
+  uint64_t file_bytes = 0;
+  for (const TensorInfo& tensor : tied.source.tensors()) {
+    EXPECT_NE(tensor.name, "output.weight");
+    file_bytes += tensor.n_bytes;
+  }
+  const auto model = Model::load(tied.source, *tied.backend, nullptr);
+  ASSERT_TRUE(model.has_value());
+  EXPECT_EQ(&(*model)->head(), &(*model)->embedding());
+  // Panels are padded to 32 columns: a few percent, where a second embedding of 260 x 64 would be
+  // more.
+  const uint64_t embedding_bytes = uint64_t{260} * 64 * sizeof(float);
+  EXPECT_LT(held_bytes(*tied.backend), file_bytes + embedding_bytes);
+}
+
+class EngineMemory : public testing::TestWithParam<const char*> {};
+
+// What the plan says of weights, pages, decoder and kernels is what an engine's backend holds, and
+// no step takes more.
+TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
+  for (const KvType type : kAllKvTypes) {
+    Planned planned(GetParam(), {.kv_budget_bytes = uint64_t{3} << 20,
+                                 .kv_type = type,
+                                 .n_ctx_max = 1500,
+                                 .max_step_tokens = 128,
+                                 .max_running = 8});
+    auto model = Model::load(planned.source, *planned.backend, nullptr);
+    ASSERT_TRUE(model.has_value());
+    const TickingClock clock;
+    auto engine = Engine::create(std::move(*model), *planned.backend, planned.options, clock);
+    ASSERT_TRUE(engine.has_value());
+    const uint64_t after_start = held_bytes(*planned.backend);
+    // Beside the logits and the rope tables on the host, which are the decoder's and not the
+    // backend's.
+    const uint64_t on_host = uint64_t{32} * planned.config.n_vocab * sizeof(float) +
+                             RopeTables::bytes(planned.config, 128) / 2;
+    EXPECT_EQ(after_start, planned.plan.weights_bytes + planned.plan.kv_bytes +
+                               part_of(planned.plan, "decoder") - on_host +
+                               part_of(planned.plan, "kernels"));
+
+    uint64_t id = 0;
+    for (const uint32_t n_tokens : {1u, 40u, 1100u, 300u, 300u, 300u}) {
+      Request request = greedy_request(some_tokens(n_tokens, n_tokens), 20);
+      if (n_tokens == 40) request.logits = Request::Logits::kAll;
+      if (!(*engine)->check(request)) continue;  // a budget of f32 pages holds less
+      (*engine)->submit(RequestId{++id}, std::move(request), std::make_shared<RecordingSink>());
+    }
+    while ((*engine)->step()) {
+    }
+    EXPECT_GE(id, 4u);
+    EXPECT_EQ(held_bytes(*planned.backend), after_start) << name_of(type);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfPresets, EngineMemory,
+                         testing::Values("test-llama:q4_0", "test-mqa:f32", "test-mha:bf16",
+                                         "test-qwen3:q8_0", "test-gemma2:f16"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) c = std::isalnum(c) ? c : '_';
+                           return name;
+                         });
+
+TEST(MemoryPlan, pages_are_the_whole_ones_that_the_budget_holds) {
+  Planned planned("test-llama:f32", {.kv_budget_bytes = 100'000, .kv_type = KvType::kF32});
+  const uint64_t page_bytes = uint64_t{2} * 2 * 2 * 16 * 4 * kPageTokens;
+  EXPECT_EQ(planned.plan.kv_bytes, 100'000 / page_bytes * page_bytes);
+  EXPECT_EQ(kv_bytes_of_sequence(planned.config, *planned.backend, KvType::kF32, 33),
+            2 * page_bytes);
+}
+
+TEST(MemoryPlan, a_type_that_cannot_be_computed_with_is_named) {
+  MemorySource source(**make_synthetic("synthetic:test-llama:f32"));
+  source.info("blk.1.ffn_up.weight").type = ElementType::kIQ4_XS;
+  const auto backend = make_test_backend();
+  const auto plan = plan_weights(source, *backend);
+  ASSERT_FALSE(plan.has_value());
+  EXPECT_NE(plan.error().message.find("blk.1.ffn_up.weight"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvik
