@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "backend/ops.h"
 #include "engine/engine.h"
 #include "model/config.h"
 #include "model/weight_plan.h"

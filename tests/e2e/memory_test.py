@@ -102,7 +102,7 @@ class Resident(unittest.TestCase):
             n_tokens = 0
             while n_tokens < 2 * self.BUDGET / p["kv_bytes_per_token"]:
                 prompt = kvik.random_tokens(900, 250, n_tokens)
-                self.assertEqual(server.complete(prompt, max_tokens=2)["usage"]["prompt_tokens"], len(prompt))
+                self.assertEqual(server.post("/v1/completions", {"prompt": prompt, "max_tokens": 2}, timeout=600).status, 200)
                 n_tokens += len(prompt)
             memory = memory_of(server)
             self.assertIn("memory: ", server.said())
