@@ -89,6 +89,15 @@ Result<void> check_memory(std::span<const BenchCase> cases, uint64_t page_bytes,
   return {};
 }
 
+// The first run of all touches buffers and wakes threads: it is not on the clock.
+void warm_up(BenchRunner& runner, BenchCase bench) {
+  bench.n_tokens = std::min(bench.n_tokens, bench.kind == BenchCase::Kind::kPrefill ? 512u : 4u);
+  bench.depth = 0;
+  bench.batch = 1;
+  bench.fill = false;
+  runner.run(bench, 0);
+}
+
 BenchResult measure(BenchRunner& runner, const BenchCase& bench, uint32_t repeat) {
   std::vector<double> speeds;
   for (uint32_t i = 0; i < repeat; ++i) speeds.push_back(runner.run(bench, i + 1));
@@ -106,6 +115,7 @@ std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchC
                                      uint32_t repeat) {
   ProgressBar bar("measuring");
   std::vector<BenchResult> results;
+  warm_up(runner, cases.front());
   for (const BenchCase& bench : cases) {
     bar.show(results.size(), cases.size(),
              fmt::format("{} at depth {}", test_name(bench), bench.depth));
