@@ -47,6 +47,7 @@ struct Matmul::Strip {
   uint32_t k;
   uint32_t first_panel, n_panels;  // within the part
   uint32_t first_row, n_rows;      // of x
+  uint32_t n_rows_of_x;
   Rows out;
   MatmulInto into;
 };
@@ -126,11 +127,12 @@ void Matmul::pack_activations(Rows x, ActivationFormat format) {
   for (Buffer& sums : sums_) {
     grow(sums, pack_scratch_floats(x.n_cols) * sizeof(float), memory_);
   }
-  pool_.run(ceil_div(x.n_rows, kernels.tile_rows), [&](size_t tile, uint32_t thread) {
-    const uint32_t first = static_cast<uint32_t>(tile) * kernels.tile_rows;
+  const uint32_t tile_rows = kernels.tile_rows(x.n_rows);
+  pool_.run(ceil_div(x.n_rows, tile_rows), [&](size_t tile, uint32_t thread) {
+    const uint32_t first = static_cast<uint32_t>(tile) * tile_rows;
     kernels.pack({.x = x.data + size_t{first} * x.stride,
                   .stride = x.stride,
-                  .n_rows = std::min(kernels.tile_rows, x.n_rows - first),
+                  .n_rows = std::min(tile_rows, x.n_rows - first),
                   .k = x.n_cols,
                   .out = packed.data() + first * row_bytes,
                   .scratch = sums_[thread].floats()});
@@ -150,6 +152,7 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
       .k = strip.k,
       .x = activations_[format].data() + strip.first_row * row_bytes,
       .n_rows = strip.n_rows,
+      .tile_rows = kernels_.activations[format].tile_rows(strip.n_rows_of_x),
       .out = strip.out.data + size_t{strip.first_row} * strip.out.stride + part.first_row +
              first_column,
       .out_stride = strip.out.stride,
@@ -167,14 +170,14 @@ size_t Matmul::cut(const CpuPackedMatrix& w, uint32_t n_rows) {
   for (const CpuPackedMatrix::Part& part : w.parts()) {
     const auto format = std::to_underlying(kernels_of(part.type).format);
     const ActivationKernels& kernels = kernels_.activations[format];
+    const uint32_t tile_rows = kernels.tile_rows(n_rows);
     const uint32_t strip_panels = part.n_panels >= 2 * n_wanted ? 2 : 1;
     const uint32_t n_strips = ceil_div(part.n_panels, strip_panels);
     const size_t x_bytes = n_rows * kernels.row_bytes(w.n_cols());
     const auto by_bytes = static_cast<uint32_t>(x_bytes / kRowBlockBytes + 1);
     const uint32_t n_blocks = std::max(by_bytes, n_wanted / std::max(1u, n_strips));
-    const uint32_t tiles =
-        std::max(kLeastTiles, ceil_div(ceil_div(n_rows, n_blocks), kernels.tile_rows));
-    const uint32_t block_rows = std::min(n_rows, tiles * kernels.tile_rows);
+    const uint32_t tiles = std::max(kLeastTiles, ceil_div(ceil_div(n_rows, n_blocks), tile_rows));
+    const uint32_t block_rows = std::min(n_rows, tiles * tile_rows);
     cuts_.push_back({part, strip_panels, n_strips, block_rows, n_items});
     n_items += size_t{n_strips} * ceil_div(n_rows, block_rows);
   }
@@ -207,6 +210,7 @@ void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
               .n_panels = std::min(cut.strip_panels, cut.part.n_panels - first_panel),
               .first_row = first_row,
               .n_rows = std::min(cut.block_rows, x.n_rows - first_row),
+              .n_rows_of_x = x.n_rows,
               .out = out,
               .into = into},
              thread);

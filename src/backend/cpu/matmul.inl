@@ -91,6 +91,7 @@ struct FloatKernel : FloatTile<Pair, Ahead::kWeights> {
   static constexpr uint32_t kUnitsInL1 = Tiles::kFloatUnitsInL1;
   static constexpr uint32_t kTilesWorthWidening = 4;
   static constexpr bool kHasRowScales = false;
+  static constexpr bool kHasFewRows = false;
   static constexpr uint32_t kUnitBytes = Pair::kBytes;
   static constexpr uint32_t kWideUnitBytes = PairF32::kBytes;
   static constexpr size_t kRowUnitBytes = 2 * sizeof(float);

@@ -145,10 +145,14 @@ inline void pack_int8(const ActivationTile& t) {
 }
 
 inline constexpr ActivationKernels kF32Activations = {
-    Tiles::kFloatRows, [](uint32_t k) { return (size_t{k} + k % 2) * sizeof(float); }, pack_f32};
+    [](uint32_t) { return Tiles::kFloatRows; },
+    [](uint32_t k) { return (size_t{k} + k % 2) * sizeof(float); }, pack_f32};
 template <uint32_t kWords>
 inline constexpr ActivationKernels kInt8Activations = {
-    Tiles::kQuantRows,
+    [](uint32_t n_rows) {
+      const bool few = n_rows > Tiles::kQuantRows && n_rows <= Tiles::kFewRows;
+      return few ? n_rows : Tiles::kQuantRows;
+    },
     [](uint32_t k) {
       return k / kActivationBlock * size_t{kActivationBlock + kWords * 4} + sizeof(float);
     },

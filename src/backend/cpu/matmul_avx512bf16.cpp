@@ -76,6 +76,7 @@ struct Bf16Kernel : Bf16Tile<Ahead::kWeights> {
   static constexpr uint32_t kUnitsInL1 = 192;
   static constexpr uint32_t kTilesWorthWidening = 4;
   static constexpr bool kHasRowScales = false;
+  static constexpr bool kHasFewRows = false;
   static constexpr uint32_t kUnitBytes = kBytes;
   static constexpr uint32_t kWideUnitBytes = kBytes;
   static constexpr size_t kRowUnitBytes = 4;
@@ -101,8 +102,8 @@ inline void pack_bf16(const ActivationTile& t) {
 }
 
 const ActivationKernels kBf16Activations = {
-    Bf16Kernel::kRows, [](uint32_t k) { return (size_t{k} + k % 2) * sizeof(uint16_t); },
-    pack_bf16};
+    [](uint32_t) { return Bf16Kernel::kRows; },
+    [](uint32_t k) { return (size_t{k} + k % 2) * sizeof(uint16_t); }, pack_bf16};
 const WeightKernels kBf16Weights = {ActivationFormat::kBF16, multiply<Bf16Kernel>};
 
 }  // namespace kvik::cpu::avx512bf16

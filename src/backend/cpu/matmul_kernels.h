@@ -42,7 +42,7 @@ inline constexpr uint32_t kNumActivationFormats = 4;
 struct ActivationTile {
   const float* x;  // row r begins at x + r · stride
   size_t stride;
-  uint32_t n_rows;  // ≤ tile_rows
+  uint32_t n_rows;  // of a tile
   uint32_t k;
   std::byte* out;  // n_rows · row_bytes(k)
   float* scratch;  // pack_scratch_floats(k) of this thread's own
@@ -51,7 +51,7 @@ struct ActivationTile {
 inline size_t pack_scratch_floats(uint32_t k) { return size_t{k} / kActivationBlock + 16; }
 
 struct ActivationKernels {
-  uint32_t tile_rows;
+  uint32_t (*tile_rows)(uint32_t n_rows);  // of a product with so many
   size_t (*row_bytes)(uint32_t k);
   void (*pack)(const ActivationTile& tile);
 };
@@ -64,6 +64,7 @@ struct MultiplyTask {
   uint32_t k;
   const std::byte* x;  // tiles of tile_rows rows, the last of what is left
   uint32_t n_rows;
+  uint32_t tile_rows;
   float* out;  // the first panel's first column
   size_t out_stride;
   uint32_t n_columns;  // ≤ kPanelColumns · n_panels

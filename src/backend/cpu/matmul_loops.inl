@@ -3,8 +3,9 @@
 // (kUnitBytes), in a panel as widen() writes it (kWideUnitBytes) and in a row of activations
 // (kRowUnitBytes), and how many units stay in the first-level cache beside the activations
 // (kUnitsInL1), from how many tiles of rows on widening pays (kTilesWorthWidening), and whether
-// rows of activations end in a scale of their own (kHasRowScales). run<halves, rows>(tile)
-// multiplies from packed weights, Wide::run from widened ones.
+// rows of activations end in a scale of their own (kHasRowScales), and whether there is a FewRows
+// tile (kHasFewRows) for more rows than kRows at once. run<halves, rows>(tile) multiplies from
+// packed weights, Wide::run from widened ones.
 
 // One call of a register tile: one panel or half of it, one tile of rows, part of k.
 struct Tile {
@@ -64,16 +65,15 @@ struct Part {
   const uint8_t* behind;  // packed weights that come next
 };
 
-// A tile of rows: its first, their number, and their scales (kHasRowScales).
+// A tile of rows: its first, their number, and their scales where they have any.
 struct RowTile {
   uint32_t first, n;
   const uint8_t* scales;
 };
 
-// Finished sums of a tile of rows, [n_rows][kHalves · 16], to where they belong.
-template <class Kernel>
+// Finished sums of a tile of rows, [n_rows][n_halves · 16], to where they belong.
+template <uint32_t n_halves>
 inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile rows) {
-  constexpr uint32_t n_halves = Kernel::kHalves;
   const uint32_t first_row = rows.first;
   const uint32_t n_rows = rows.n;
   const float* sums = t.scratch + size_t{first_row} * n_halves * kLanes;
@@ -83,8 +83,7 @@ inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile row
     const uint32_t n = t.n_columns - column < kLanes ? t.n_columns - column : kLanes;
     for (uint32_t r = 0; r < n_rows; ++r) {
       F32x16 sum = load(sums + (size_t{r} * n_halves + h) * kLanes);
-      if constexpr (Kernel::kHasRowScales)
-        sum = mul(sum, set1(load_as<float>(rows.scales + 4 * r)));
+      if (rows.scales) sum = mul(sum, set1(load_as<float>(rows.scales + 4 * r)));
       float* out = t.out + (first_row + r) * t.out_stride + column;
       if (n == kLanes) {
         store(out, t.accumulate ? add(load(out), sum) : sum);
@@ -117,7 +116,10 @@ inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_colum
       part.behind += 64 * lines;
     }
     run_rows<Run, Kernel::kHalves, Kernel::kRows>(tile, n);
-    if (part.is_last) write_sums<Kernel>(t, first_column, {row, n, rows + n * units_bytes});
+    if (part.is_last) {
+      const uint8_t* scales = Kernel::kHasRowScales ? rows + n * units_bytes : nullptr;
+      write_sums<Kernel::kHalves>(t, first_column, {row, n, scales});
+    }
   }
 }
 
@@ -145,10 +147,27 @@ inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_
   }
 }
 
+// All rows in one tile of more than kRows.
+template <class Kernel>
+inline void multiply_few_rows(const MultiplyTask& t, const uint8_t* panel, uint32_t first_column) {
+  const uint32_t n_units = t.k / Kernel::kUnit;
+  const auto* x = reinterpret_cast<const uint8_t*>(t.x);
+  const Tile tile = {.weights = panel, .x = x, .n_units = n_units, .sums = t.scratch};
+  Kernel::FewRows::run_rows(tile, t.n_rows);
+  const uint8_t* scales = x + size_t{n_units} * t.n_rows * Kernel::kRowUnitBytes;
+  write_sums<2>(t, first_column, {0, t.n_rows, scales});
+}
+
 template <class Kernel>
 void multiply(const MultiplyTask& t) {
   for (uint32_t p = 0; p < t.n_panels; ++p) {
     const auto* panel = reinterpret_cast<const uint8_t*>(t.weights) + p * t.panel_bytes;
+    if constexpr (Kernel::kHasFewRows) {
+      if (t.tile_rows > Kernel::kRows) {
+        multiply_few_rows<Kernel>(t, panel, p * kPanelColumns);
+        continue;
+      }
+    }
     for (uint32_t half = 0; half < kPanelColumns / kLanes; half += Kernel::kHalves) {
       multiply_halves<Kernel>(t, panel, half, p * kPanelColumns + half * kLanes);
     }

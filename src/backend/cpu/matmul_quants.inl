@@ -185,10 +185,69 @@ struct QuantTile {
   }
 };
 
+// All of R rows at once, with half a panel at a time and the sums in memory: what decoding
+// sequences together needs. Levels are unpacked once for all rows, on their way from memory.
+template <class Dot, class Scales, uint32_t kWords>
+struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
+  using Base = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
+
+  template <uint32_t R>
+  static inline void add_half(const typename Scales::template Of<2>& scales, const uint8_t* block,
+                              const uint8_t* x, uint32_t half, float* sums) {
+    const BlockWords<Dot, R> words = {x + R * kActivationBlock};
+#pragma GCC unroll 2
+    for (uint32_t part = 0; part < Scales::kParts; ++part) {
+      PartSums<Dot, Scales::kParts, 1, R> products;
+      products.multiply(block + Scales::kBytes, half, x, words, part);
+      const F32x16 scale = scales.scale(block, part, half);
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < R; ++r) {
+        float* sum = sums + (2 * r + half) * kLanes;
+        store(sum, fma(products.at(r, 0, part, words), scale, load(sum)));
+      }
+    }
+    if constexpr (Scales::kHasMinima) {
+      const F32x16 minus_minimum = scales.minus_minimum(block, half);
+#pragma GCC unroll 16
+      for (uint32_t r = 0; r < R; ++r) {
+        float* sum = sums + (2 * r + half) * kLanes;
+        store(sum, fma(set1(words.level_sum(r)), minus_minimum, load(sum)));
+      }
+    }
+  }
+
+  template <uint32_t R>
+  [[gnu::noinline]] static void run(const Tile& t) {
+    for (uint32_t i = 0; i < 2 * R; ++i) store(t.sums + i * kLanes, zero());
+    const uint8_t* block = t.weights;
+    const uint8_t* x = t.x;
+    for (uint32_t unit = 0; unit < t.n_units; ++unit) {
+      const typename Scales::template Of<2> scales(block, 0);
+      block += Scales::kHeaderBytes;
+      for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
+        prefetch_ahead<Ahead::kWeights, Base::kBlockBytes, R * Base::kRowBlockBytes>(t, block, x);
+        add_half<R>(scales, block, x, 0, t.sums);
+        add_half<R>(scales, block, x, 1, t.sums);
+        block += Base::kBlockBytes;
+        x += R * Base::kRowBlockBytes;
+      }
+    }
+  }
+
+  template <uint32_t R = Tiles::kFewRows>
+  static void run_rows(const Tile& tile, uint32_t n_rows) {
+    if constexpr (R > Tiles::kQuantRows) {
+      if (n_rows == R) return run<R>(tile);
+      run_rows<R - 1>(tile, n_rows);
+    }
+  }
+};
+
 // Where many rows pass by, scales are widened to f32 and levels to bytes, once for all of them.
 template <class Dot, class Scales, class WideDot, uint32_t kWords>
 struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   using Packed = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
+  using FewRows = FewRowsTile<Dot, Scales, kWords>;
   using WideScales = F32Scales<Scales::kBlocks, Scales::kParts, Scales::kHasMinima>;
   using Wide = QuantTile<WideDot, WideScales, kWords, Ahead::kRows>;
   static constexpr uint32_t kUnit = kActivationBlock * Scales::kBlocks;
@@ -200,6 +259,7 @@ struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   static constexpr size_t kRowUnitBytes = Packed::kRowBlockBytes * Scales::kBlocks;
   static constexpr uint32_t kTilesWorthWidening = 4;
   static constexpr bool kHasRowScales = true;
+  static constexpr bool kHasFewRows = Tiles::kFewRows > kRows;
 
   static void widen_block(const typename Scales::template Of<2>& scales, const uint8_t* block,
                           uint8_t* out) {
