@@ -1,13 +1,19 @@
-// Matrix products of TinyLlama's shapes, by weight type and rows: operations and weight bytes per
-// second. Up to M = 16, so many copies of the matrix take turns that no cache holds them.
+// Matrix products of TinyLlama's shapes on one thread, by weight type and rows: operations and
+// weight bytes per second of processor time, and the share of this core's limit (DESIGN: the time
+// of the reads or of the arithmetic, whichever is longer). Up to M = 16, so many copies of the
+// matrix take turns that no cache holds them.
+//
+//   bench_matmul --benchmark_filter='avx512/q4_k/2048x5632/512'
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/machine_limits.h"
 #include "tensor/blocks.h"
 
 namespace kvik {
@@ -19,8 +25,21 @@ struct Shape {
   uint32_t k, n;
 };
 constexpr Shape kShapes[] = {{2048, 5632}, {5632, 2048}, {2048, 2560}};
-constexpr ElementType kTypes[] = {ElementType::kQ4_0, ElementType::kQ8_0, ElementType::kBF16,
-                                  ElementType::kF16, ElementType::kF32};
+constexpr ElementType kTypes[] = {ElementType::kQ4_0, ElementType::kQ8_0, ElementType::kQ4_K,
+                                  ElementType::kQ5_K, ElementType::kQ6_K, ElementType::kBF16,
+                                  ElementType::kF16,  ElementType::kF32};
+
+// Of one core, measured when the first benchmark runs.
+const MachineLimits& limits() {
+  static const MachineLimits measured = measure_machine_limits(1);
+  return measured;
+}
+
+double least_seconds(ElementType type, double operations, double bytes) {
+  const bool is_float = traits(type).block_elements == 1;
+  const double rate = is_float ? limits().f32_ops_per_s : limits().int8_ops_per_s;
+  return std::max(operations / rate, bytes / limits().read_bytes_per_s);
+}
 
 std::vector<std::byte> random_bytes(ElementType type, Shape shape) {
   std::mt19937 generator(1);
@@ -37,7 +56,7 @@ std::vector<std::byte> random_bytes(ElementType type, Shape shape) {
 
 void run(benchmark::State& state, const std::string& isa, ElementType type, Shape shape,
          uint32_t m) {
-  auto backend = std::move(*make_cpu_backend({0, isa}));
+  auto backend = std::move(*make_cpu_backend({1, isa}));
   const std::vector<std::byte> bytes = random_bytes(type, shape);
   const TensorView view{type, shape.n, shape.k, bytes};
   std::vector<std::unique_ptr<PackedMatrix>> weights;
@@ -52,10 +71,12 @@ void run(benchmark::State& state, const std::string& isa, ElementType type, Shap
                     {out.floats(), m, shape.n, shape.n});
   }
   using benchmark::Counter;
+  const auto n_bytes = static_cast<double>(weights[0]->bytes());
   const double operations = 2.0 * m * shape.k * shape.n;
   state.counters["GOP/s"] = Counter(operations * 1e-9, Counter::kIsIterationInvariantRate);
-  state.counters["GB/s"] =
-      Counter(static_cast<double>(weights[0]->bytes()) * 1e-9, Counter::kIsIterationInvariantRate);
+  state.counters["GB/s"] = Counter(n_bytes * 1e-9, Counter::kIsIterationInvariantRate);
+  state.counters["share"] =
+      Counter(least_seconds(type, operations, n_bytes), Counter::kIsIterationInvariantRate);
 }
 
 void register_all() {
@@ -66,10 +87,9 @@ void register_all() {
         for (const uint32_t m : {1u, 4u, 16u, 512u}) {
           const std::string name =
               fmt::format("{}/{}/{}x{}/{}", isa, name_of(type), shape.k, shape.n, m);
-          benchmark::RegisterBenchmark(
-              name.c_str(), [=](benchmark::State& s) { run(s, std::string(isa), type, shape, m); })
-              ->Unit(benchmark::kMicrosecond)
-              ->UseRealTime();
+          benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& s) {
+            run(s, std::string(isa), type, shape, m);
+          })->Unit(benchmark::kMicrosecond);
         }
       }
     }

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(ROOT, "tools"))
 import make_model  # noqa: E402
 import reference_logits  # noqa: E402
 
-ISAS = ("scalar", "avx2", "avx512", "avx512bf16")  # what this processor lacks is found by trying
+ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512bf16")  # what this processor lacks is found by trying
 
 
 def environment(**extra):

@@ -2,7 +2,8 @@
 
 #include "backend/cpu/vec_scalar.h"
 
-// Sums of products of small integers: the specification of dot_avx2.h and dot_avx512.h.
+// Sums of products of small integers: the specification of dot_avx2.h, dot_avxvnni.h and
+// dot_avx512.h.
 //
 // A block is 32 k of 32 columns, in groups of 4 k: a column's four levels lie side by side. A
 // kernel takes the 16 columns of half a panel and goes through the groups in eight steps; integer

@@ -10,6 +10,8 @@ bool has_avx2() {
          __builtin_cpu_supports("f16c");
 }
 
+bool has_avxvnni() { return has_avx2() && __builtin_cpu_supports("avxvnni"); }
+
 // The compiler's check includes the operating system's saving of zmm registers.
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -38,6 +40,8 @@ std::span<const InstructionSet> instruction_sets() {
       {"scalar", always, always, scalar::kRowKernels, scalar::kAttentionKernels,
        scalar::kMatmulKernels},
       {"avx2", has_avx2, always, avx2::kRowKernels, avx2::kAttentionKernels, avx2::kMatmulKernels},
+      {"avxvnni", has_avxvnni, always, avx2::kRowKernels, avx2::kAttentionKernels,
+       avxvnni::kMatmulKernels},
       {"avx512", has_avx512, always, avx512::kRowKernels, avx512::kAttentionKernels,
        avx512::kMatmulKernels},
       {"avx512bf16", has_avx512bf16, is_amd, avx512::kRowKernels, avx512::kAttentionKernels,

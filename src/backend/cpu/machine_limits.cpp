@@ -59,6 +59,7 @@ cpu::LimitKernels best_kernels() {
   cpu::LimitKernels best = cpu::scalar::kLimitKernels;
   for (const std::string_view isa : cpu_isa_names()) {
     if (isa == "avx2") best = cpu::avx2::kLimitKernels;
+    if (isa == "avxvnni") best.int8_dot = cpu::avxvnni::int8_dot;
     if (isa == "avx512") best = cpu::avx512::kLimitKernels;
     if (isa == "avx512bf16") best.bf16_dot = cpu::avx512bf16::bf16_dot;
   }

@@ -34,6 +34,9 @@ extern const LimitKernels kLimitKernels;
 namespace avx2 {
 extern const LimitKernels kLimitKernels;
 }
+namespace avxvnni {  // the rest is that of avx2
+double int8_dot(long n);
+}
 namespace avx512 {
 extern const LimitKernels kLimitKernels;
 }

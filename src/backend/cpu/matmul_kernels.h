@@ -93,6 +93,9 @@ extern const MatmulKernels kMatmulKernels;
 namespace avx2 {
 extern const MatmulKernels kMatmulKernels;
 }  // namespace avx2
+namespace avxvnni {
+extern const MatmulKernels kMatmulKernels;
+}  // namespace avxvnni
 namespace avx512 {
 extern const MatmulKernels kMatmulKernels;
 }  // namespace avx512

@@ -4,7 +4,7 @@
 
 #include "tensor/half.h"
 
-// Sixteen lanes without any instruction set: the specification of vec_avx2.h and vec_avx512.h.
+// Sixteen lanes without any instruction set: the specification of vec_256.inl and vec_avx512.h.
 // A kernel written in this vocabulary gives the same bits on all of them: every function below is
 // one IEEE operation per lane, and sums across lanes have one fixed order.
 namespace kvik::cpu::scalar {
