@@ -77,15 +77,16 @@ void add_rows(const InstructionSet& isa, std::vector<float>& x, std::vector<floa
 void add_quantisation(const InstructionSet& isa, std::vector<float>& x, std::vector<float>& y) {
   const ActivationKernels& kernels =
       isa.matmul.activations[static_cast<size_t>(ActivationFormat::kInt8)];
+  const uint32_t tile_rows = kernels.tile_rows(kRows);
   static std::vector<float> scratch(pack_scratch_floats(kFfnDim));
   for (const uint32_t k : {kModelDim, kFfnDim}) {
     const size_t row_bytes = kernels.row_bytes(k);
     add(std::string(isa.name) + "/quantise/" + std::to_string(k), 4 * k + row_bytes,
         [=, &kernels, in = x.data(), out = y.data()](uint32_t r) {
-          if (r % kernels.tile_rows != 0) return;
+          if (r % tile_rows != 0) return;
           kernels.pack({.x = in + size_t{r} * k,
                         .stride = k,
-                        .n_rows = std::min(kernels.tile_rows, kRows - r),
+                        .n_rows = std::min(tile_rows, kRows - r),
                         .k = k,
                         .out = reinterpret_cast<std::byte*>(out) + r * row_bytes,
                         .scratch = scratch.data()});
