@@ -23,20 +23,22 @@ void count_rows(const StepPlan& plan, StepRecord& record) {
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
                                                const EngineOptions& options, const Clock& clock) {
   const ModelConfig& config = model->config();
-  const size_t page_bytes = backend.page_bytes(model->kv_geometry(options.kv_type));
-  const uint64_t n_pages = options.kv_budget_bytes / page_bytes;
-  if (n_pages == 0 || n_pages > UINT32_MAX / kPageTokens) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("a KV budget of {} holds {} pages of {}, expected 1 to {}",
-                            format_bytes(options.kv_budget_bytes), n_pages,
-                            format_bytes(page_bytes), UINT32_MAX / kPageTokens));
+  const KvLayout layout(backend.page_bytes(model->kv_geometry(options.kv_type)),
+                        group_layers(config).windows);
+  const uint64_t n_pages = options.kv_budget_bytes / layout.page_bytes;
+  const uint64_t kv_tokens = tokens_held(layout, n_pages);
+  if (kv_tokens == 0 || n_pages > UINT32_MAX / kPageTokens) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a KV budget of {} holds {} pages of {}, expected {} to {}",
+                    format_bytes(options.kv_budget_bytes), n_pages, format_bytes(layout.page_bytes),
+                    layout.n_groups(), UINT32_MAX / kPageTokens));
   }
   if (options.max_step_tokens == 0 || options.max_running == 0) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} tokens a step for {} sequences, expected at least 1 each",
                             options.max_step_tokens, options.max_running));
   }
-  const uint64_t kv_tokens = n_pages * kPageTokens;
   const uint32_t n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train;
   const EngineLimits limits{
       .n_ctx_max = static_cast<uint32_t>(std::min<uint64_t>(n_ctx, kv_tokens)),
@@ -52,7 +54,10 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
       clock_(clock),
       limits_(limits),
       decoder_(*model_, backend, options.kv_type, options.max_step_tokens),
-      kv_(backend.memory(), options.kv_budget_bytes, decoder_.page_bytes()),
+      ledger_(options.kv_budget_bytes),
+      pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
+      kv_(backend.memory(), pages_.bytes(),
+          KvLayout(decoder_.page_bytes(), decoder_.groups().windows), clock),
       scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
                        .max_running = std::min(options.max_running, options.max_step_tokens)}),
       sampler_(limits.n_vocab),
@@ -98,6 +103,9 @@ Result<void> Engine::check(const Request& request) const {
 void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> sink) {
   auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now());
   sequence->root = root_key(cache_identity_, sequence->request.cache_salt);
+  sequence->table = kv_.make_table();
+  sequence->table.owner = {.tenant = std::hash<std::string>()(sequence->request.tenant),
+                           .pins = sequence->request.pins};
   scheduler_.add(std::move(sequence));
 }
 
@@ -141,8 +149,11 @@ void Engine::record_step() {
 void Engine::forward(const StepPlan& plan) {
   batch_.clear();
   page_tables_.clear();
+  const uint32_t n_groups = kv_.layout().n_groups();
   for (const StepPlan::Entry& entry : plan.entries) {
-    page_tables_.push_back(entry.sequence->table.addresses());
+    for (uint32_t g = 0; g < n_groups; ++g) {
+      page_tables_.push_back(entry.sequence->table.addresses(g));
+    }
   }
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     const auto& [sequence, n_new] = plan.entries[i];
@@ -150,7 +161,7 @@ void Engine::forward(const StepPlan& plan) {
     if (sequence->request.logits == Request::Logits::kAll) want = WantLogits::kAll;
     batch_.push_back({.tokens = std::span(sequence->tokens).subspan(sequence->n_cached, n_new),
                       .first_position = sequence->n_cached,
-                      .kv = {.groups = std::span(&page_tables_[i], 1)},
+                      .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups)},
                       .want = want});
   }
   decoder_.forward(batch_);
@@ -168,6 +179,7 @@ void Engine::publish(const StepPlan& plan) {
     // Findable by others from now on: all layers have written.
     if (sequence->uses_cache())
       kv_.seal(sequence->table, sequence->root, sequence->cached_tokens());
+    kv_.slide(sequence->table, sequence->n_cached);
     const uint32_t n_prompt = sequence->usage.prompt_tokens;
     if (first_position < n_prompt) {
       const uint32_t n_done = std::min(sequence->n_cached, n_prompt);
@@ -221,7 +233,10 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
   }
   const EventSink::Verdict verdict = sequence.sink->on_token(event);
   if (verdict == EventSink::Verdict::kStop) return finish(sequence, FinishReason::kStop);
-  if (request.cache == Request::Cache::kOff) sequence.n_cached = 0;
+  if (request.cache == Request::Cache::kOff) {  // what slid out of a window is wanted again
+    sequence.n_cached = 0;
+    sequence.table.clear();
+  }
   if (sequence.n_generated() == request.max_tokens) finish(sequence, FinishReason::kLength);
 }
 

@@ -14,6 +14,7 @@
 #include "engine/sequence.h"
 #include "engine/snapshot.h"
 #include "kv/kv_cache.h"
+#include "kv/ledger.h"
 #include "model/decoder.h"
 
 namespace kvik {
@@ -71,6 +72,8 @@ class Engine {
   const Clock& clock_;
   EngineLimits limits_;
   Decoder decoder_;
+  Ledger ledger_;
+  Reservation pages_;  // what is left of the budget for pages
   KvCache kv_;
   Scheduler scheduler_;
   Sampler sampler_;

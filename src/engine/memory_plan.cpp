@@ -2,6 +2,7 @@
 
 #include "kv/kv_cache.h"
 #include "model/decoder.h"
+#include "model/layer_groups.h"
 
 namespace kvik {
 namespace {
@@ -33,7 +34,9 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
 
 uint64_t kv_bytes_of_sequence(const ModelConfig& config, const Backend& backend, KvType type,
                               uint64_t n_tokens) {
-  return KvCache::pages_for(n_tokens) * backend.page_bytes(kv_geometry(config, type));
+  const KvLayout layout(backend.page_bytes(kv_geometry(config, type)),
+                        group_layers(config).windows);
+  return pages_at_once(layout, n_tokens) * layout.page_bytes;
 }
 
 MemoryPlan plan_memory(const ModelConfig& config, const WeightPlan& weights, Backend& backend,

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/token_id.h"
 #include "kv/cache_report.h"
+#include "kv/pin.h"
 
 namespace kvik {
 
@@ -31,13 +32,6 @@ struct SamplingParams {
   uint32_t choice_index = 0;  // of `n`: choices of one seed differ
 };
 
-// The pages of a prompt's first n_tokens are given up after all that are not pinned, for as long as
-// `ttl` from their last use. They do go where nothing else is left.
-struct Pin {
-  uint32_t n_tokens = 0;
-  Duration ttl{};
-};
-
 struct Request {
   std::vector<TokenId> prompt;  // at least one
   SamplingParams sampling;
@@ -47,9 +41,9 @@ struct Request {
   std::optional<uint32_t> n_logprobs;  // also report the chosen token's and the n most likely ones'
   enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
   std::string cache_salt;  // pages are shared among requests of the same salt
-  std::vector<Pin> pins;
-  std::string tenant;                                               // whom fairness counts it for
-  int32_t priority = 0;                                             // lower first
+  std::vector<Pin> pins;   // prefixes of the prompt that are worth keeping longer
+  std::string tenant;      // whom fairness counts it for
+  int32_t priority = 0;    // lower first
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
   uint32_t max_chunk = UINT32_MAX;  // prompt tokens computed in one step at most
 };

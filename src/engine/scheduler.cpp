@@ -70,7 +70,8 @@ void Scheduler::plan_prompts() {
     if (!grow_or_preempt(sequence, sequence.n_tokens())) return;
     adopt(sequence);
     if (is_computed_by_an_older(sequence)) continue;
-    const uint32_t n = std::min({sequence.n_pending(), tokens_left_, sequence.request.max_chunk});
+    uint32_t n = std::min({sequence.n_pending(), tokens_left_, sequence.request.max_chunk});
+    n = kv_.make_room(sequence.table, sequence.n_cached, n);
     plan_.entries.push_back({&sequence, n});
     tokens_left_ -= n;
   }

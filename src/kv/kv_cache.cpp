@@ -1,121 +1,277 @@
 #include "kv/kv_cache.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace kvik {
+namespace {
 
-KvCache::KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes)
+const SteadyClock kSteadyClock;
+
+}  // namespace
+
+KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock)
     : memory_(memory),
-      page_bytes_(page_bytes),
-      pool_(static_cast<uint32_t>(budget_bytes / page_bytes)),
-      buffer_(memory.allocate(pool_.n_pages() * page_bytes)) {
-  CHECK(budget_bytes / page_bytes <= UINT32_MAX);
+      clock_(clock),
+      layout_(std::move(layout)),
+      pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes), layout_.n_groups()),
+      index_(pool_.n_pages(), layout_.windows),
+      buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
+  CHECK(budget_bytes / layout_.page_bytes <= UINT32_MAX);
 }
 
+KvCache::KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes)
+    : KvCache(memory, budget_bytes, KvLayout(page_bytes), kSteadyClock) {}
+
+// --- finding ---
+
 std::optional<uint32_t> KvCache::open(PageTable& table, const PageKey& root,
-                                      std::span<const TokenId> tokens, uint64_t n_tokens) {
-  CHECK(table.n_pages() == 0 && tokens.size() <= n_tokens);
-  const PrefixIndex::Match match = index_.find(root, tokens);
-  PageKey parent = root;
-  for (const PageId page : match.whole) {
-    parent = child_key(parent, index_.tokens_of(page));
-    table.append(pool_.lease(page), address(page));
-    table.mark_sealed(parent);
-  }
-  // The page to copy from is held, so that making room cannot take it.
-  std::optional<PageLease> head;
-  if (match.head) head = pool_.lease(*match.head);
-  if (!grow(table, n_tokens)) {
+                                      std::span<const TokenId> tokens, uint64_t n_tokens,
+                                      uint64_t n_spare) {
+  CHECK(table.is_empty() && table.n_groups() == layout_.n_groups() && tokens.size() <= n_tokens);
+  auto match = index_.find(root, tokens, table.owner.tenant);
+  while (!open_with(table, match, n_tokens, n_spare)) {
     table.clear();
-    return std::nullopt;
+    if (!match.head) return std::nullopt;
+    // The page to copy from stands in the way of its copy.
+    match = index_.find(root, tokens.first(match.whole.size() * kPageTokens), table.owner.tenant);
+    match.miss = MissReason::kEvicted;
   }
-  for (const PageId page : match.whole) index_.touch(page);
+  const uint32_t n_found = match.n_tokens();
+  table.report_ = {};
+  table.report_.ram_tokens = n_found;
+  table.report_.miss = match.miss;
+  if (match.miss != MissReason::kNone) table.report_.position = n_found;
+  if (match.expected) {
+    table.report_.expected = match.expected;
+    table.report_.got = tokens[n_found];
+  }
+  return n_found;
+}
+
+bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
+                        uint64_t n_spare) {
   const auto n_whole = static_cast<uint32_t>(match.whole.size());
-  if (!head) return n_whole * kPageTokens;
-  index_.touch(head->id());
-  // The whole page goes along: tokens behind the head are written before anyone reads them.
-  memory_.copy(table.addresses()[n_whole], address(head->id()), page_bytes_);
-  return n_whole * kPageTokens + match.n_head;
+  // The pages to copy from are held, so that making room cannot take them.
+  std::vector<PageLease> head;
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    table.slide(g, static_cast<uint32_t>(first_page_seen(layout_.windows[g], match.n_tokens())));
+    for (uint32_t i = table.n_slid(g); i < n_whole; ++i) {
+      const PageId page = *match.whole[i]->pages[g];
+      table.append(g, lease(page), address(page));
+    }
+    if (match.head) head.push_back(lease(*match.head->pages[g]));
+  }
+  for (const PrefixNode* node : match.whole) table.mark_sealed(node->key);
+  if (!grow(table, n_tokens, n_spare)) return false;
+
+  const TimePoint now = clock_.now();
+  for (uint32_t i = 0; i < n_whole; ++i) {
+    for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+      if (table.holds(g, i)) index_.touch(table.page(g, i));
+    }
+    pin(table, i, now);
+  }
+  if (match.head) copy_head(table, n_whole, head);
+  return true;
+}
+
+// The whole page goes along: tokens behind the head are written before anyone reads them.
+void KvCache::copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages) {
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    index_.touch(pages[g].id());
+    memory_.copy(table.addresses(g)[index], address(pages[g].id()), layout_.page_bytes);
+  }
 }
 
 uint32_t KvCache::adopt(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
-  const uint32_t n_sealed = table.n_sealed();
-  if ((uint64_t{n_sealed} + 1) * kPageTokens > tokens.size()) return n_sealed * kPageTokens;
-  PageKey parent = table.last_key().value_or(root);
-  const auto match = index_.find(parent, tokens.subspan(size_t{n_sealed} * kPageTokens));
-  for (const PageId page : match.whole) {
-    table.replace(table.n_sealed(), pool_.lease(page), address(page));
-    parent = child_key(parent, index_.tokens_of(page));
-    table.mark_sealed(parent);
-    index_.touch(page);
+  while ((uint64_t{table.n_sealed()} + 1) * kPageTokens <= tokens.size()) {
+    const uint32_t index = table.n_sealed();
+    const auto own = tokens.subspan(size_t{index} * kPageTokens, kPageTokens);
+    const PrefixNode* node = index_.find_child(table.last_key().value_or(root), own);
+    if (!node || !node->is_whole()) break;
+    for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+      const PageId page = *node->pages[g];
+      table.put(g, index, lease(page), address(page));
+      index_.touch(page);
+    }
+    table.mark_sealed(node->key);
+    slide(table, uint64_t{table.n_sealed()} * kPageTokens);
   }
   return table.n_sealed() * kPageTokens;
 }
 
-bool KvCache::grow(PageTable& table, uint64_t n_tokens) {
-  const uint64_t wanted = pages_for(n_tokens);
-  if (wanted > table.n_pages() + uint64_t{n_available()}) return false;
-  while (table.n_pages() < wanted) {
-    PageLease lease = take();
-    std::byte* page = address(lease.id());
-    memory_.clear(page, page_bytes_);  // masked tokens must hold finite numbers (DESIGN, section 4)
-    table.append(std::move(lease), page);
+bool KvCache::copy_filling_page(PageTable& to, const PageTable& from) {
+  const uint32_t index = to.n_sealed();
+  CHECK(from.n_sealed() == index && from.last_key() == to.last_key());
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    if (!to.holds(g, index) || !from.holds(g, index)) return false;
+  }
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    memory_.copy(to.addresses(g)[index], from.addresses(g)[index], layout_.page_bytes);
   }
   return true;
 }
 
-PageLease KvCache::take() {
+// --- making room ---
+
+bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
+  wanted_.assign(layout_.n_groups(), KvCache::pages_for(n_tokens));
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    const uint32_t window = layout_.windows[g];
+    if (window == 0) continue;
+    wanted_[g] = std::min(wanted_[g], table.n_slid(g) + pages_in_sight(window));
+  }
+  if (n_missing(table) + n_spare > n_available()) return false;
+  fill_up(table);
+  return true;
+}
+
+uint32_t KvCache::make_room(PageTable& table, uint64_t n_cached, uint32_t n_new) {
+  while (n_new > 0) {
+    const uint64_t n_pages = KvCache::pages_for(n_cached + n_new);
+    wanted_.assign(layout_.n_groups(), n_pages);
+    if (n_missing(table) <= n_available()) break;
+    const uint64_t fewer = (n_pages - 1) * kPageTokens;
+    n_new = fewer > n_cached ? static_cast<uint32_t>(fewer - n_cached) : 0;
+  }
+  if (n_new > 0) fill_up(table);
+  return n_new;
+}
+
+uint64_t KvCache::n_missing(const PageTable& table) const {
+  uint64_t n = 0;
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    n += wanted_[g] - std::min<uint64_t>(wanted_[g], table.n_pages(g));
+  }
+  return n;
+}
+
+void KvCache::fill_up(PageTable& table) {
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    while (table.n_pages(g) < wanted_[g]) {
+      PageLease lease = take(g);
+      std::byte* page = address(lease.id());
+      memory_.clear(page, layout_.page_bytes);  // masked tokens must hold finite numbers
+      table.append(g, std::move(lease), page);
+    }
+  }
+}
+
+PageLease KvCache::lease(PageId id) {
+  PageLease lease = pool_.lease(id);
+  index_.set_in_use(id);
+  return lease;
+}
+
+PageLease KvCache::take(uint32_t group) {
   if (pool_.counts().free == 0) evict_one();
-  auto lease = pool_.take();
+  auto lease = pool_.take(group);
   CHECK(lease.has_value());
   return std::move(*lease);
 }
 
-// Every cached page can go, children before parents: whoever leases a page leases all above it.
+// Every cached page can go: whoever leases a page of a group that sees everything leases all above.
 void KvCache::evict_one() {
-  const auto page = index_.victim([&](PageId id) { return pool_.n_owners(id) == 0; });
+  settle();
+  const auto page = index_.victim(clock_.now());
   CHECK(page.has_value());
   index_.erase(*page);
   pool_.evict(*page);
   ++n_evictions_;
 }
 
-void KvCache::seal(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
-  while ((uint64_t{table.n_sealed()} + 1) * kPageTokens <= tokens.size()) {
-    const PageKey parent = table.last_key().value_or(root);
-    const auto own = tokens.subspan(size_t{table.n_sealed()} * kPageTokens, kPageTokens);
-    if (!seal_next(table, parent, own)) return;
+// Tells the index which pages nobody leases any more.
+void KvCache::settle() {
+  pool_.take_unused(unused_);
+  for (const PageId page : unused_) {
+    if (pool_.n_owners(page) == 0 && index_.knows(page)) index_.set_unused(page);
   }
 }
 
-// Where another sequence computed the same page meanwhile, the table takes that one and gives its
-// own back: the bytes are the same. False on a collision of keys: from there on nothing is shared.
-bool KvCache::seal_next(PageTable& table, const PageKey& parent, std::span<const TokenId> tokens) {
-  const uint32_t index = table.n_sealed();
-  const auto [outcome, page] = index_.insert(parent, tokens, table.page(index));
-  switch (outcome) {
-    case PrefixIndex::Outcome::kNew:
-      pool_.seal(page);
-      break;
-    case PrefixIndex::Outcome::kKnown:
-      table.replace(index, pool_.lease(page), address(page));
-      break;
-    case PrefixIndex::Outcome::kCollision:
-      return false;
+void KvCache::slide(PageTable& table, uint64_t n_tokens) {
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    const uint64_t first = first_page_seen(layout_.windows[g], n_tokens);
+    table.slide(g, std::min(static_cast<uint32_t>(first), table.n_pages(g)));
   }
-  table.mark_sealed(child_key(parent, tokens));
+}
+
+// --- making findable ---
+
+void KvCache::seal(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
+  while ((uint64_t{table.n_sealed()} + 1) * kPageTokens <= tokens.size()) {
+    const auto own = tokens.subspan(size_t{table.n_sealed()} * kPageTokens, kPageTokens);
+    if (!seal_next(table, root, own)) return;
+  }
+}
+
+// The table's pages at one index, where it holds all of them; else nothing.
+std::span<const std::optional<PageId>> KvCache::pages_at(const PageTable& table, uint32_t index) {
+  node_pages_.clear();
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    if (!table.holds(g, index)) return {};
+    node_pages_.push_back(table.page(g, index));
+  }
+  return node_pages_;
+}
+
+// Where another sequence computed the same page meanwhile, the table takes that one and gives its
+// own back: the bytes are the same. False where nothing more can be shared: the key is that of
+// other tokens, or a page before this one was given up while its window had passed on.
+bool KvCache::seal_next(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
+  const uint32_t index = table.n_sealed();
+  const auto pages = pages_at(table, index);
+  if (pages.empty()) return false;
+  const PrefixNode* node = index_.insert({.root = root,
+                                          .parent = table.last_key().value_or(root),
+                                          .tokens = tokens,
+                                          .pages = pages,
+                                          .tenant = table.owner.tenant});
+  if (!node) return false;
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    if (!node->pages[g]) continue;
+    if (node->pages[g] == pages[g]) {
+      pool_.seal(*pages[g]);
+    } else {
+      table.put(g, index, lease(*node->pages[g]), address(*node->pages[g]));
+    }
+  }
+  table.mark_sealed(node->key);
+  if (!table.owner.pins.empty()) pin(table, index, clock_.now());
   return true;
 }
 
 void KvCache::close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
   seal(table, root, tokens);
-  const auto tail = tokens.subspan(size_t{table.n_sealed()} * kPageTokens);
-  if (!tail.empty() && tail.size() < kPageTokens) {
-    const PageId page = table.page(table.n_sealed());
-    const auto inserted = index_.insert(table.last_key().value_or(root), tail, page);
-    if (inserted.outcome == PrefixIndex::Outcome::kNew) pool_.seal(page);
+  const uint32_t index = table.n_sealed();
+  const auto tail = tokens.subspan(size_t{index} * kPageTokens);
+  const auto pages = pages_at(table, index);
+  if (!tail.empty() && tail.size() < kPageTokens && !pages.empty()) {
+    const PrefixNode* node = index_.insert({.root = root,
+                                            .parent = table.last_key().value_or(root),
+                                            .tokens = tail,
+                                            .pages = pages,
+                                            .tenant = table.owner.tenant});
+    for (uint32_t g = 0; node && g < layout_.n_groups(); ++g) {
+      if (node->pages[g] == pages[g]) pool_.seal(*pages[g]);
+    }
   }
+  const TimePoint now = clock_.now();
+  for (uint32_t i = 0; i <= index && !table.owner.pins.empty(); ++i) pin(table, i, now);
   table.clear();
+}
+
+// Pins what the table holds of the pages at one index and what its owner's pins want of them.
+void KvCache::pin(const PageTable& table, uint32_t index, TimePoint now) {
+  for (const Pin& pin : table.owner.pins) {
+    if (uint64_t{index} * kPageTokens >= pin.n_tokens) continue;
+    for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+      if (!table.holds(g, index) || !index_.knows(table.page(g, index))) continue;
+      if (index < first_page_seen(layout_.windows[g], pin.n_tokens)) continue;
+      index_.pin(table.page(g, index), now + pin.ttl);
+    }
+  }
 }
 
 }  // namespace kvik

@@ -3,9 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "backend/memory.h"
+#include "base/clock.h"
 #include "base/token_id.h"
+#include "kv/kv_layout.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/page_table.h"
@@ -21,57 +24,93 @@ namespace kvik {
 // Physical memory is touched when a page is first taken. Engine thread only.
 class KvCache {
  public:
-  // As many pages of page_bytes as fit budget_bytes, in the backend's memory.
+  // As many pages as fit budget_bytes, in the backend's memory. The clock ends pins.
+  KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock);
   KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes);
 
   // Fills an empty table with the pages that hold the longest known prefix of `tokens`, and pages
-  // for all of `n_tokens`. Returns the tokens found, whose K and V need no computing; std::nullopt,
-  // and nothing taken, where not enough pages are free or evictable. A prefix that ends inside a
-  // known page is copied from it.
+  // for all of `n_tokens`; in windowed groups for as many as are seen at once. Returns the tokens
+  // found, whose K and V need no computing (PageTable::report() says more); std::nullopt, and
+  // nothing taken, where not enough pages are free or evictable, or not n_spare more. A prefix that
+  // ends inside a known page is copied from it.
   std::optional<uint32_t> open(PageTable& table, const PageKey& root,
-                               std::span<const TokenId> tokens, uint64_t n_tokens);
+                               std::span<const TokenId> tokens, uint64_t n_tokens,
+                               uint64_t n_spare = 0);
 
   // Takes pages that others sealed meanwhile in the place of the table's own, as far as `tokens`
   // fill whole pages that are known. Returns the tokens that the table's sealed pages hold then.
   uint32_t adopt(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
-  // Makes the table long enough for n_tokens with cleared pages, evicting what nobody uses. False,
-  // and nothing taken, where that does not suffice.
-  bool grow(PageTable& table, uint64_t n_tokens);
+  // Copies the page that two sequences of the same pages in front are both filling, where that of
+  // the other one is further. Takes no page: false where the table has none there.
+  bool copy_filling_page(PageTable& to, const PageTable& from);
+
+  // Makes the table long enough for n_tokens with cleared pages, evicting what nobody uses; in
+  // windowed groups for as many as are seen at once behind what slid away, so that at least one
+  // token more can be computed. False, and nothing taken, where that does not suffice, or would
+  // leave fewer than n_spare to be had.
+  bool grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare = 0);
+
+  // Makes windowed groups long enough to compute n_new tokens behind the first n_cached in one
+  // step, or as many of them as there is room for; returns how many. A table of groups that see
+  // everything is as long as grow() made it.
+  uint32_t make_room(PageTable& table, uint64_t n_cached, uint32_t n_new);
 
   // Makes the pages that the first tokens.size() tokens of the sequence fill findable by others.
   void seal(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
+
+  // Gives back what no token behind the first n_tokens will look at.
+  void slide(PageTable& table, uint64_t n_tokens);
 
   // Ends a sequence whose first tokens.size() tokens have K and V: all of its pages become
   // findable, the partly filled last one too, and the table is empty.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
-  // Pages that n_tokens take.
-  static uint64_t pages_for(uint64_t n_tokens) {
-    return (n_tokens + kPageTokens - 1) / kPageTokens;
-  }
+  // A table for the sequences of this cache.
+  PageTable make_table() const { return PageTable(layout_.n_groups()); }
 
+  // Pages that n_tokens take in one group.
+  static uint64_t pages_for(uint64_t n_tokens) { return kvik::pages_for(n_tokens); }
   // Pages that can be had: the free ones and the cached ones.
   uint32_t n_available() const { return counts().free + counts().cached; }
-  uint64_t n_tokens_max() const { return uint64_t{pool_.n_pages()} * kPageTokens; }
-  size_t page_bytes() const { return page_bytes_; }
+  uint32_t n_pages() const { return pool_.n_pages(); }
+  // Tokens of the longest sequence that finds room alone.
+  uint64_t n_tokens_max() const { return tokens_held(layout_, pool_.n_pages()); }
+  const KvLayout& layout() const { return layout_; }
+  size_t page_bytes() const { return layout_.page_bytes; }
   const PageCounts& counts() const { return pool_.counts(); }
+  const PageCounts& counts(uint32_t group) const { return pool_.counts(group); }
   uint64_t n_evictions() const { return n_evictions_; }
 
  private:
   std::byte* address(PageId id) const {
-    return buffer_.data() + static_cast<size_t>(id) * page_bytes_;
+    return buffer_.data() + static_cast<size_t>(id) * layout_.page_bytes;
   }
-  PageLease take();
+  bool open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
+                 uint64_t n_spare);
+  uint64_t n_missing(const PageTable& table) const;
+  void fill_up(PageTable& table);
+  void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
+  PageLease lease(PageId id);
+  PageLease take(uint32_t group);
   void evict_one();
-  bool seal_next(PageTable& table, const PageKey& parent, std::span<const TokenId> tokens);
+  bool seal_next(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
+  std::span<const std::optional<PageId>> pages_at(const PageTable& table, uint32_t index);
+  void pin(const PageTable& table, uint32_t index, TimePoint now);
+  void settle();
 
   Memory& memory_;
-  size_t page_bytes_;
+  const Clock& clock_;
+  KvLayout layout_;
   PagePool pool_;
   PrefixIndex index_;
   Buffer buffer_;
   uint64_t n_evictions_ = 0;
+
+  // Kept so that a call allocates nothing.
+  std::vector<PageId> unused_;
+  std::vector<std::optional<PageId>> node_pages_;
+  std::vector<uint64_t> wanted_;  // how long each group of a table is to be
 };
 
 }  // namespace kvik

@@ -8,7 +8,8 @@ PageLease::~PageLease() {
   if (pool_) pool_->end_lease(id_);
 }
 
-PagePool::PagePool(uint32_t n_pages) : pages_(n_pages) {
+PagePool::PagePool(uint32_t n_pages, uint32_t n_groups) : pages_(n_pages), by_group_(n_groups) {
+  CHECK(n_groups > 0);
   free_.reserve(n_pages);
   for (uint32_t i = n_pages; i > 0; --i) free_.push_back(PageId{i - 1});
   counts_.free = n_pages;
@@ -22,30 +23,35 @@ const PagePool::Page& PagePool::page(PageId id) const {
   return pages_[index];
 }
 
-uint32_t& PagePool::count(State state) {
+uint32_t& PagePool::count(PageCounts& counts, State state) {
   switch (state) {
     case State::kFree:
-      return counts_.free;
+      return counts.free;
     case State::kLeased:
-      return counts_.leased;
+      return counts.leased;
     case State::kSealed:
-      return counts_.sealed;
+      return counts.sealed;
     case State::kCached:
       break;
   }
-  return counts_.cached;
+  return counts.cached;
 }
 
 void PagePool::move_to(Page& page, State state) {
-  --count(page.state);
+  PageCounts& group = by_group_[page.group];
+  --count(counts_, page.state);
+  if (page.state != State::kFree) --count(group, page.state);
   page.state = state;
-  ++count(state);
+  ++count(counts_, state);
+  if (state != State::kFree) ++count(group, state);
 }
 
-std::optional<PageLease> PagePool::take() {
+std::optional<PageLease> PagePool::take(uint32_t group) {
+  CHECK(group < by_group_.size());
   if (free_.empty()) return std::nullopt;
   const PageId id = free_.back();
   free_.pop_back();
+  page(id).group = group;
   move_to(page(id), State::kLeased);
   page(id).n_owners = 1;
   return PageLease(*this, id);
@@ -76,6 +82,7 @@ void PagePool::end_lease(PageId id) {
   if (--p.n_owners > 0) return;
   if (p.state == State::kSealed) {
     move_to(p, State::kCached);
+    unused_.push_back(id);
     return;
   }
   move_to(p, State::kFree);

@@ -16,6 +16,7 @@ class PagePool;
 // One owner's hold on a page. Gives itself back.
 class PageLease {
  public:
+  PageLease() = default;  // of no page
   PageLease(PageLease&& other) noexcept
       : pool_(std::exchange(other.pool_, nullptr)), id_(other.id_) {}
   PageLease& operator=(PageLease&& other) noexcept {
@@ -25,14 +26,15 @@ class PageLease {
   }
   ~PageLease();
 
+  explicit operator bool() const { return pool_ != nullptr; }
   PageId id() const { return id_; }
 
  private:
   friend class PagePool;
   PageLease(PagePool& pool, PageId id) : pool_(&pool), id_(id) {}
 
-  PagePool* pool_;
-  PageId id_;
+  PagePool* pool_ = nullptr;
+  PageId id_{};
 };
 
 // Hands out fixed-size KV pages. Knows numbers, never contents.
@@ -46,16 +48,18 @@ class PageLease {
 // always.
 class PagePool {
  public:
-  explicit PagePool(uint32_t n_pages);
+  explicit PagePool(uint32_t n_pages, uint32_t n_groups = 1);
   ~PagePool();
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
   uint32_t n_pages() const { return static_cast<uint32_t>(pages_.size()); }
   const PageCounts& counts() const { return counts_; }
+  // Of the pages that a layer group has; free pages belong to none.
+  const PageCounts& counts(uint32_t group) const { return by_group_[group]; }
 
-  // A page to fill; std::nullopt where none is free.
-  std::optional<PageLease> take();
+  // A page to fill for a layer group; std::nullopt where none is free.
+  std::optional<PageLease> take(uint32_t group = 0);
 
   // Declares a leased page full: from now on others may lease it.
   void seal(PageId id);
@@ -68,24 +72,35 @@ class PagePool {
 
   // Owners of a page: 0 where it is free or cached.
   uint32_t n_owners(PageId id) const { return page(id).n_owners; }
+  uint32_t group(PageId id) const { return page(id).group; }
+
+  // Hands over the pages whose last lease ended since the last call, in that order. Some may be
+  // there twice, or have been leased again.
+  void take_unused(std::vector<PageId>& out) {
+    out.clear();
+    std::swap(out, unused_);
+  }
 
  private:
   friend class PageLease;
   enum class State : uint8_t { kFree, kLeased, kSealed, kCached };
   struct Page {
     State state = State::kFree;
+    uint32_t group = 0;
     uint32_t n_owners = 0;
   };
 
   const Page& page(PageId id) const;
   Page& page(PageId id) { return const_cast<Page&>(std::as_const(*this).page(id)); }
-  uint32_t& count(State state);
+  static uint32_t& count(PageCounts& counts, State state);
   void move_to(Page& page, State state);
   void end_lease(PageId id);
 
   std::vector<Page> pages_;
   std::vector<PageId> free_;  // used as a stack: the page freed last is warm in the cache
+  std::vector<PageId> unused_;
   PageCounts counts_;
+  std::vector<PageCounts> by_group_;
 };
 
 }  // namespace kvik

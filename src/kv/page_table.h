@@ -6,52 +6,103 @@
 #include <span>
 #include <vector>
 
+#include "kv/cache_report.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
+#include "kv/pin.h"
 
 namespace kvik {
 
-// The pages of one sequence in one layer group, in the order of its tokens, with their addresses
+// Whose pages these are, as far as the cache cares.
+struct PageOwner {
+  uint64_t tenant = 0;    // a hash: what others may be told of the contents depends on it
+  std::vector<Pin> pins;  // of the sequence's first tokens
+};
+
+// The pages of one sequence, for each layer group in the order of its tokens, with their addresses
 // side by side for the kernels: first n_sealed() full ones that others may share, then those being
-// filled. Filled by KvCache. Engine thread only.
+// filled. Pages of a windowed group that nobody looks at any more are given back: their lease is
+// empty and their address null. Filled by KvCache. Engine thread only.
 class PageTable {
  public:
-  uint32_t n_pages() const { return static_cast<uint32_t>(leases_.size()); }
-  std::span<std::byte* const> addresses() const { return addresses_; }
+  PageTable() : PageTable(1) {}
+  explicit PageTable(uint32_t n_groups) : groups_(n_groups) {}
+
+  PageOwner owner;
+
+  uint32_t n_groups() const { return static_cast<uint32_t>(groups_.size()); }
+  // Pages of a group, those given back included.
+  uint32_t n_pages(uint32_t group = 0) const {
+    return static_cast<uint32_t>(groups_[group].leases.size());
+  }
+  std::span<std::byte* const> addresses(uint32_t group = 0) const {
+    return groups_[group].addresses;
+  }
+  // Pages in front that were given back, or were never needed.
+  uint32_t n_slid(uint32_t group) const { return groups_[group].n_slid; }
+  bool is_empty() const { return groups_[0].leases.empty(); }
 
   // Full pages in front, and the key of the last of them; std::nullopt before the first.
   uint32_t n_sealed() const { return n_sealed_; }
   const std::optional<PageKey>& last_key() const { return last_key_; }
 
-  PageId page(uint32_t index) const { return leases_[index].id(); }
+  // What the last KvCache::open() found.
+  const CacheReport& report() const { return report_; }
 
-  void append(PageLease lease, std::byte* address) {
-    leases_.push_back(std::move(lease));
-    addresses_.push_back(address);
+  // Of a page that was not given back.
+  PageId page(uint32_t group, uint32_t index) const { return groups_[group].leases[index].id(); }
+  bool holds(uint32_t group, uint32_t index) const {
+    const auto& leases = groups_[group].leases;
+    return index < leases.size() && leases[index];
+  }
+
+  // Gives all pages back. What was sealed stays findable.
+  void clear() {
+    for (Group& group : groups_) {
+      group.leases.clear();
+      group.addresses.clear();
+      group.n_slid = 0;
+    }
+    n_sealed_ = 0;
+    last_key_.reset();
+  }
+
+ private:
+  friend class KvCache;
+  struct Group {
+    std::vector<PageLease> leases;
+    std::vector<std::byte*> addresses;
+    uint32_t n_slid = 0;
+  };
+
+  void append(uint32_t group, PageLease lease, std::byte* address) {
+    groups_[group].leases.push_back(std::move(lease));
+    groups_[group].addresses.push_back(address);
+  }
+  // Takes another page with the same contents in the place of one, or behind the last.
+  void put(uint32_t group, uint32_t index, PageLease lease, std::byte* address) {
+    if (index == n_pages(group)) return append(group, std::move(lease), address);
+    groups_[group].leases[index] = std::move(lease);
+    groups_[group].addresses[index] = address;
+  }
+  // Gives the first n_pages of a group back.
+  void slide(uint32_t group, uint32_t n_pages) {
+    Group& g = groups_[group];
+    for (; g.n_slid < n_pages; ++g.n_slid) {
+      if (g.n_slid == g.leases.size()) append(group, {}, nullptr);
+      g.leases[g.n_slid] = {};
+      g.addresses[g.n_slid] = nullptr;
+    }
   }
   // Page n_sealed() is full and called `key` from now on.
   void mark_sealed(const PageKey& key) {
     ++n_sealed_;
     last_key_ = key;
   }
-  // Takes another page with the same contents in the place of one.
-  void replace(uint32_t index, PageLease lease, std::byte* address) {
-    leases_[index] = std::move(lease);
-    addresses_[index] = address;
-  }
-  // Gives all pages back.
-  void clear() {
-    leases_.clear();
-    addresses_.clear();
-    n_sealed_ = 0;
-    last_key_.reset();
-  }
-
- private:
-  std::vector<PageLease> leases_;
-  std::vector<std::byte*> addresses_;
+  std::vector<Group> groups_;
   uint32_t n_sealed_ = 0;
   std::optional<PageKey> last_key_;
+  CacheReport report_;
 };
 
 }  // namespace kvik

@@ -3,97 +3,333 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "tensor/kv_type.h"
+#include "kv/kv_layout.h"
 
 namespace kvik {
 namespace {
 
-uint32_t common_prefix(std::span<const TokenId> a, std::span<const TokenId> b) {
-  const auto [end, ignored] = std::ranges::mismatch(a, b);
-  return static_cast<uint32_t>(end - a.begin());
+std::span<const TokenId> page_at(std::span<const TokenId> tokens, size_t index) {
+  const auto rest = tokens.subspan(index * kPageTokens);
+  return rest.first(std::min<size_t>(rest.size(), kPageTokens));
+}
+
+// Has every page that the other has.
+bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>> others) {
+  for (size_t g = 0; g < others.size(); ++g) {
+    if (others[g] && !node.pages[g]) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-std::span<const PageId> PrefixIndex::children(const PageKey& parent) const {
-  const auto it = children_.find(parent);
-  return it == children_.end() ? std::span<const PageId>() : it->second;
+PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows)
+    : windows_(std::move(windows)), places_(n_pages) {}
+
+// --- finding ---
+
+const PrefixNode* PrefixIndex::node_of(const PageKey& key) const {
+  const auto it = nodes_.find(key);
+  return it == nodes_.end() ? nullptr : it->second.get();
 }
 
-// The page with exactly these tokens below `parent`. Two lists may share a key in theory: the ids
-// decide.
-std::optional<PageId> PrefixIndex::find_whole(const PageKey& parent,
-                                              std::span<const TokenId> tokens) const {
-  const auto it = by_key_.find(child_key(parent, tokens));
-  if (it == by_key_.end()) return std::nullopt;
-  const Node& node = nodes_.at(it->second);
-  if (node.parent != parent || !std::ranges::equal(node.tokens, tokens)) return std::nullopt;
-  return it->second;
+const PrefixNode* PrefixIndex::find_child(const PageKey& parent,
+                                          std::span<const TokenId> tokens) const {
+  CHECK(tokens.size() == kPageTokens);
+  const PrefixNode* above = node_of(parent);
+  if (!above) return nullptr;
+  const auto best = ChildrenByMatch(*above, tokens).next();
+  return best.n_shared == kPageTokens ? best.node : nullptr;
 }
 
-PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenId> tokens) const {
-  Match match{.whole = {}, .last = root, .head = {}, .n_head = 0};
-  while (tokens.size() >= kPageTokens) {
-    const auto page = find_whole(match.last, tokens.first(kPageTokens));
-    if (!page) break;
-    match.whole.push_back(*page);
-    match.last = nodes_.at(*page).key;
-    tokens = tokens.subspan(kPageTokens);
+// All nodes that whole pages of tokens lead through, whatever pages they have.
+PrefixIndex::Path PrefixIndex::walk(const PrefixNode& root, std::span<const TokenId> tokens) const {
+  Path path;
+  const PrefixNode* last = &root;
+  while (tokens.size() >= (path.size() + 1) * kPageTokens) {
+    const auto best = ChildrenByMatch(*last, page_at(tokens, path.size())).next();
+    if (best.n_shared < kPageTokens) break;
+    path.push_back(last = best.node);
   }
-  for (const PageId child : children(match.last)) {
-    const uint32_t n = common_prefix(nodes_.at(child).tokens, tokens);
-    if (n <= match.n_head) continue;
-    match.head = child;
-    match.n_head = n;
-  }
-  return match;
+  return path;
 }
 
-PrefixIndex::Insertion PrefixIndex::insert(const PageKey& parent, std::span<const TokenId> tokens,
-                                           PageId page) {
-  CHECK(!tokens.empty() && tokens.size() <= kPageTokens && !nodes_.contains(page));
-  for (const PageId child : children(parent)) {
-    if (common_prefix(nodes_.at(child).tokens, tokens) == tokens.size()) {
-      return {Outcome::kKnown, child};
+// Whether the first n_whole nodes of a path have all pages that the token behind n_tokens needs.
+bool PrefixIndex::covers(const Path& path, size_t n_whole, size_t n_tokens) const {
+  for (size_t g = 0; g < windows_.size(); ++g) {
+    // A group that sees everything has all pages above one that it has.
+    size_t i =
+        windows_[g] == 0 && n_whole > 0 ? n_whole - 1 : first_page_seen(windows_[g], n_tokens);
+    for (; i < n_whole; ++i) {
+      if (!path[i]->pages[g]) return false;
     }
   }
-  const PageKey key = child_key(parent, tokens);
-  if (by_key_.contains(key)) return {Outcome::kCollision, page};
-  Node node{.key = key,
-            .parent = parent,
-            .tokens = {tokens.begin(), tokens.end()},
-            .last_use = ++n_ticks_,
-            .n_uses = 1};
-  if (const auto above = by_key_.find(parent); above != by_key_.end()) {
-    leaves_.erase(nodes_.at(above->second).rank(above->second));
+  return true;
+}
+
+PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenId> tokens,
+                                     uint64_t tenant) const {
+  static const PrefixNode kNothingKnown;
+  const PrefixNode* top = node_of(root);
+  if (!top) top = &kNothingKnown;
+  Match match;
+  Path path = walk(*top, tokens);
+  for (size_t n_whole = path.size();; --n_whole) {
+    const PrefixNode& last = n_whole > 0 ? *path[n_whole - 1] : *top;
+    const auto rest = page_at(tokens, n_whole);
+    // Behind the same pages the longest head needs the fewest of them.
+    ChildrenByMatch children(last, rest);
+    auto head = children.next();
+    while (head.n_shared > 0 && !head.node->is_whole()) head = children.next();
+    if (n_whole > 0 && !covers(path, n_whole, n_whole * kPageTokens + head.n_shared)) continue;
+    CHECK(head.n_shared < kPageTokens);
+    match.head = head.n_shared > 0 ? head.node : nullptr;
+    match.n_head = head.n_shared;
+    if (n_whole * kPageTokens + match.n_head < tokens.size()) {
+      const bool was_known = n_whole < path.size() ||
+                             evicted_.knew(n_whole > 0 ? last.key : root, rest, match.n_head + 1);
+      explain(match, last, rest, tenant);
+      if (was_known) match.miss = MissReason::kEvicted;
+    }
+    if (match.miss != MissReason::kDiverged) match.expected.reset();
+    path.resize(n_whole);
+    match.whole = std::move(path);
+    return match;
   }
-  leaves_.insert(node.rank(page));
-  by_key_.emplace(key, page);
-  children_[parent].push_back(page);
-  nodes_.emplace(page, std::move(node));
-  return {Outcome::kNew, page};
+}
+
+// Why the first of the tokens behind the match was not found. rest: those behind its whole pages.
+void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const TokenId> rest,
+                          uint64_t tenant) const {
+  ChildrenByMatch children(last, rest);
+  const auto best = children.next();
+  if (best.n_shared > match.n_head) {  // but not all of its pages are left
+    match.miss = MissReason::kEvicted;
+    return;
+  }
+  if (last.parent == nullptr && match.n_head == 0) {
+    match.miss = MissReason::kNeverSeen;
+    return;
+  }
+  // Where a sequence ended just there, this prompt goes on with it.
+  match.miss = MissReason::kTooShort;
+  for (auto child = best; child.node && child.n_shared == match.n_head; child = children.next()) {
+    const auto& known = child.node->tokens;
+    if (known.size() == match.n_head) {
+      match.miss = MissReason::kTooShort;
+      return;
+    }
+    match.miss = MissReason::kDiverged;
+    if (child.node->tenant == tenant) match.expected = known[match.n_head];
+    if (match.n_head == 0) return;  // there may be many
+  }
+}
+
+// --- inserting ---
+
+PrefixNode* PrefixIndex::parent_of(const Stretch& stretch) {
+  if (const auto it = nodes_.find(stretch.parent); it != nodes_.end()) return it->second.get();
+  if (stretch.parent != stretch.root) return nullptr;
+  auto root = std::make_unique<PrefixNode>();
+  root->key = stretch.root;
+  root->pages.resize(windows_.size());
+  root->n_below.resize(windows_.size());
+  ++n_roots_;
+  return nodes_.emplace(stretch.root, std::move(root)).first->second.get();
+}
+
+const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
+  CHECK(!stretch.tokens.empty() && stretch.tokens.size() <= kPageTokens);
+  CHECK(stretch.pages.size() == windows_.size());
+  PrefixNode* parent = parent_of(stretch);
+  if (!parent) return nullptr;
+  PrefixNode* node = nullptr;
+  ChildrenByMatch children(*parent, stretch.tokens);
+  for (auto child = children.next(); child.node && child.n_shared == stretch.tokens.size();
+       child = children.next()) {
+    if (child.node->tokens.size() == stretch.tokens.size()) {
+      node = child.node;
+    } else if (has_pages_of(*child.node, stretch.pages)) {
+      return child.node;
+    }
+  }
+  if (!node) node = add_node(*parent, stretch);
+  if (!node) {
+    drop_if_empty(parent);
+    return nullptr;
+  }
+  for (uint32_t g = 0; g < windows_.size(); ++g) {
+    if (!stretch.pages[g] || node->pages[g]) continue;
+    // Below a page that is gone nothing could be found.
+    if (windows_[g] == 0 && parent->parent && !parent->pages[g]) continue;
+    add_page(*node, g, *stretch.pages[g]);
+  }
+  if (!node->has_pages() && node->children.empty()) {
+    drop_if_empty(node);
+    return nullptr;
+  }
+  outdate_heads_of(*node);
+  return node;
+}
+
+PrefixNode* PrefixIndex::add_node(PrefixNode& parent, const Stretch& stretch) {
+  const PageKey key = child_key(stretch.parent, stretch.tokens);
+  const auto [it, is_new] = nodes_.emplace(key, nullptr);
+  if (!is_new) return nullptr;
+  it->second = std::make_unique<PrefixNode>();
+  PrefixNode& node = *it->second;
+  node.key = key;
+  node.parent = &parent;
+  node.tokens.assign(stretch.tokens.begin(), stretch.tokens.end());
+  node.pages.resize(windows_.size());
+  node.n_below.resize(windows_.size());
+  node.tenant = stretch.tenant;
+  const auto at = std::ranges::lower_bound(parent.children, node.tokens, {}, &PrefixNode::tokens);
+  parent.children.insert(at, &node);
+  return &node;
+}
+
+void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
+  CHECK(!knows(page));
+  place(page) = {.node = &node,
+                 .group = group,
+                 .n_uses = 1,
+                 .last_use = ++n_ticks_,
+                 .pinned_until = {},
+                 .is_in_use = true};
+  node.pages[group] = page;
+  const auto above = node.parent->pages[group];
+  if (!above) {
+    ++node.parent->n_below[group];
+    return;
+  }
+  change(*above, [&](Place&) { ++node.parent->n_below[group]; });
+}
+
+// Tails that are nothing but the head of this node will not be found any more: they go first.
+void PrefixIndex::outdate_heads_of(const PrefixNode& node) {
+  const auto& siblings = node.parent->children;
+  auto at = std::ranges::lower_bound(siblings, node.tokens, {}, &PrefixNode::tokens);
+  while (at != siblings.begin()) {
+    const PrefixNode& tail = **--at;
+    if (common_prefix(tail.tokens, node.tokens) < tail.tokens.size()) return;
+    if (!has_pages_of(node, tail.pages)) continue;
+    for (const auto& page : tail.pages) {
+      if (!page) continue;
+      if (const auto until = place(*page).pinned_until) pins_.erase({*until, *page});
+      change(*page, [](Place& p) {
+        p.n_uses = 0;
+        p.last_use = 0;
+        p.pinned_until.reset();
+      });
+    }
+  }
+}
+
+// --- keeping and giving up ---
+
+PrefixIndex::Class PrefixIndex::class_of(const Place& place) {
+  if (place.pinned_until) return Class::kPinned;
+  return place.n_uses > 1 ? Class::kHot : Class::kCold;
+}
+
+PrefixIndex::Rank PrefixIndex::rank(PageId page) const {
+  return {class_of(place(page)), place(page).last_use, page};
+}
+
+bool PrefixIndex::is_candidate(PageId page) const {
+  const Place& p = place(page);
+  return p.node && !p.is_in_use && (windows_[p.group] > 0 || p.node->n_below[p.group] == 0);
+}
+
+// Applies a change that may move a page in the order of candidates.
+template <class Change>
+void PrefixIndex::change(PageId page, const Change& apply) {
+  Place& p = place(page);
+  if (is_candidate(page)) candidates_.erase(rank(page));
+  if (p.n_uses > 1) --n_hot_;
+  apply(p);
+  if (p.n_uses > 1) ++n_hot_;
+  if (is_candidate(page)) candidates_.insert(rank(page));
 }
 
 void PrefixIndex::touch(PageId page) {
-  Node& node = nodes_.at(page);
-  const bool is_leaf = leaves_.erase(node.rank(page)) > 0;
-  node.last_use = ++n_ticks_;
-  ++node.n_uses;
-  if (is_leaf) leaves_.insert(node.rank(page));
+  change(page, [&](Place& p) {
+    p.last_use = ++n_ticks_;
+    ++p.n_uses;
+  });
+}
+
+void PrefixIndex::set_in_use(PageId page) {
+  change(page, [](Place& p) { p.is_in_use = true; });
+}
+
+void PrefixIndex::set_unused(PageId page) {
+  change(page, [&](Place& p) {
+    if (p.n_uses > 0) p.last_use = ++n_ticks_;
+    p.is_in_use = false;
+  });
+}
+
+void PrefixIndex::pin(PageId page, TimePoint until) {
+  const auto before = place(page).pinned_until;
+  if (before && *before >= until) return;
+  if (before) pins_.erase({*before, page});
+  pins_.emplace(until, page);
+  change(page, [&](Place& p) { p.pinned_until = until; });
+}
+
+void PrefixIndex::drop_expired_pins(TimePoint now) {
+  while (!pins_.empty() && pins_.begin()->first <= now) {
+    const PageId page = pins_.begin()->second;
+    pins_.erase(pins_.begin());
+    change(page, [](Place& p) { p.pinned_until.reset(); });
+  }
+}
+
+std::optional<PageId> PrefixIndex::victim(TimePoint now) {
+  drop_expired_pins(now);
+  if (candidates_.empty()) return std::nullopt;
+  auto chosen = candidates_.begin();
+  if (uint64_t{n_hot_} * 100 > uint64_t{places_.size()} * kHotPercent) {
+    const auto hot = candidates_.lower_bound({Class::kHot, 0, PageId{}});
+    const bool is_outdated = std::get<uint64_t>(*chosen) == 0;
+    if (!is_outdated && hot != candidates_.end() && std::get<Class>(*hot) == Class::kHot) {
+      chosen = hot;
+    }
+  }
+  return std::get<PageId>(*chosen);
 }
 
 void PrefixIndex::erase(PageId page) {
-  const auto it = nodes_.find(page);
-  CHECK(it != nodes_.end() && leaves_.erase(it->second.rank(page)) > 0);
-  const Node node = std::move(it->second);
-  nodes_.erase(it);
-  by_key_.erase(node.key);
-  const auto siblings = children_.find(node.parent);
-  std::erase(siblings->second, page);
-  if (!siblings->second.empty()) return;
-  children_.erase(siblings);
-  if (const auto above = by_key_.find(node.parent); above != by_key_.end()) {
-    leaves_.insert(nodes_.at(above->second).rank(above->second));
+  CHECK(is_candidate(page));
+  PrefixNode& node = *place(page).node;
+  const uint32_t group = place(page).group;
+  if (const auto until = place(page).pinned_until) pins_.erase({*until, page});
+  change(page, [](Place& p) { p = {}; });
+  node.pages[group].reset();
+  if (const auto above = node.parent->pages[group]) {
+    change(*above, [&](Place&) { --node.parent->n_below[group]; });
+  } else {
+    --node.parent->n_below[group];
+  }
+  drop_if_empty(&node);
+}
+
+// Forgets a node without pages and children, and then perhaps those above.
+void PrefixIndex::drop_if_empty(PrefixNode* node) {
+  while (node && !node->has_pages() && node->children.empty()) {
+    PrefixNode* parent = node->parent;
+    if (parent) {
+      const auto at =
+          std::ranges::lower_bound(parent->children, node->tokens, {}, &PrefixNode::tokens);
+      parent->children.erase(at);
+      evicted_.add(parent->key, std::move(node->tokens));
+    } else {
+      --n_roots_;
+    }
+    nodes_.erase(PageKey(node->key));
+    node = parent;
   }
 }
 

@@ -1,83 +1,133 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/token_id.h"
+#include "kv/cache_report.h"
+#include "kv/evicted_record.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
+#include "kv/prefix_node.h"
+#include "tensor/kv_type.h"
 
 namespace kvik {
 
-// Which pages hold the K and V of which tokens: a forest of sealed pages, each below the page that
-// holds the tokens before its own. A page of fewer than kPageTokens tokens is the tail of a
-// sequence that ended and has no children. Knows no contents and no owners. Engine thread only.
+// Which pages hold the K and V of which tokens: a forest of nodes, each below the one that holds
+// the tokens before its own, found by comparing tokens. Pages of one node come and go one by one:
+//   - a group that sees everything has a node's page only while it has that of the node's parent,
+//   - a windowed group may have any: a prefix of n tokens needs those alone that cover the window
+//     behind n.
+// A node goes when it has no page and no child. Knows no contents. Engine thread only.
 class PrefixIndex {
  public:
-  // Pages that together hold the longest known prefix of a list of tokens.
-  struct Match {
-    std::vector<PageId> whole;   // all of their tokens match
-    PageKey last;                // key of the last of them, else the root
-    std::optional<PageId> head;  // a child of that whose first n_head tokens match too
-    uint32_t n_head = 0;
-  };
-  Match find(const PageKey& root, std::span<const TokenId> tokens) const;
+  // For pages 0 … n_pages - 1 of groups with these windows (KvLayout::windows).
+  PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows);
 
-  // Makes a page findable below `parent` (kNew), unless its tokens are known there already, alone
-  // or as the head of another page (kKnown, `page` is the one that holds them), or its key is that
-  // of other tokens (kCollision).
-  enum class Outcome { kNew, kKnown, kCollision };
-  struct Insertion {
-    Outcome outcome;
-    PageId page;
+  // The longest known prefix of a list of tokens that pages of all groups hold as far as needed.
+  struct Match {
+    std::vector<const PrefixNode*> whole;  // all of their tokens match
+    const PrefixNode* head = nullptr;      // a child of the last whose first n_head match too
+    uint32_t n_head = 0;
+    MissReason miss = MissReason::kNone;  // why no more
+    std::optional<TokenId> expected;      // kDiverged: what this tenant's own tokens went on with
+
+    uint32_t n_tokens() const { return static_cast<uint32_t>(whole.size()) * kPageTokens + n_head; }
   };
-  Insertion insert(const PageKey& parent, std::span<const TokenId> tokens, PageId page);
+  Match find(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) const;
+
+  // The node of these kPageTokens tokens right behind `parent`, null where it is not known.
+  const PrefixNode* find_child(const PageKey& parent, std::span<const TokenId> tokens) const;
+
+  // Tokens that stand behind `parent`, and pages that hold them; none for a group without.
+  struct Stretch {
+    PageKey root;
+    PageKey parent;  // may be the root
+    std::span<const TokenId> tokens;
+    std::span<const std::optional<PageId>> pages;
+    uint64_t tenant = 0;
+  };
+  // Makes pages findable where the tokens are not known yet in their group, alone or as the head of
+  // others, and returns the node that holds the tokens from now on: where a page of it is not the
+  // one given, that one was there before. Null where the key is that of other tokens, or the
+  // parent was given up meanwhile. New pages count as in use.
+  const PrefixNode* insert(const Stretch& stretch);
 
   // Notes that a page was found once more.
   void touch(PageId page);
+  // Pages in use are never given up.
+  void set_in_use(PageId page);
+  void set_unused(PageId page);
+  // Until then the page is given up after all that are not pinned.
+  void pin(PageId page, TimePoint until);
 
-  // The page to give up next among those that `is_free_to_go(page)`: leaves first, a page found
-  // twice after one found once (so that one long scan does not empty the cache), then the one that
-  // was used longest ago. std::nullopt where there is none.
-  template <class Predicate>
-  std::optional<PageId> victim(const Predicate& is_free_to_go) const {
-    for (const Rank& rank : leaves_) {
-      const PageId page = std::get<PageId>(rank);
-      if (is_free_to_go(page)) return page;
-    }
-    return std::nullopt;
-  }
+  // The page to give up next: pinned ones last; leaves before what stands above them, in groups
+  // that see everything; a page found twice after one found once (so that one long scan does not
+  // empty the cache), until those found twice fill kHotShare; then the one that was used longest
+  // ago. std::nullopt where there is none.
+  std::optional<PageId> victim(TimePoint now);
 
-  // Forgets a leaf.
+  // Forgets a page that victim() named.
   void erase(PageId page);
 
-  size_t n_pages() const { return nodes_.size(); }
-  std::span<const TokenId> tokens_of(PageId page) const { return nodes_.at(page).tokens; }
+  size_t n_nodes() const { return nodes_.size() - n_roots_; }
+  bool knows(PageId page) const { return place(page).node != nullptr; }
 
  private:
-  using Rank = std::tuple<bool, uint64_t, PageId>;  // found twice or more, last use, page
-  struct Node {
-    PageKey key, parent;
-    std::vector<TokenId> tokens;
-    uint64_t last_use = 0;
+  // Where a known page belongs, and what speaks for keeping it.
+  struct Place {
+    PrefixNode* node = nullptr;
+    uint32_t group = 0;
     uint32_t n_uses = 0;
-
-    Rank rank(PageId page) const { return {n_uses > 1, last_use, page}; }
+    uint64_t last_use = 0;
+    std::optional<TimePoint> pinned_until;
+    bool is_in_use = false;
   };
+  enum class Class : uint8_t { kCold, kHot, kPinned };  // kHot: found twice or more
+  using Rank = std::tuple<Class, uint64_t, PageId>;     // class, last use, page
 
-  std::optional<PageId> find_whole(const PageKey& parent, std::span<const TokenId> tokens) const;
-  std::span<const PageId> children(const PageKey& parent) const;
+  static constexpr uint32_t kHotPercent = 75;
+  static constexpr size_t kEvictedRemembered = 4096;
 
-  std::unordered_map<PageId, Node> nodes_;
-  std::unordered_map<PageKey, PageId, PageKeyHash> by_key_;
-  std::unordered_map<PageKey, std::vector<PageId>, PageKeyHash> children_;
-  std::set<Rank> leaves_;
+  const Place& place(PageId page) const { return places_[static_cast<uint32_t>(page)]; }
+  Place& place(PageId page) { return places_[static_cast<uint32_t>(page)]; }
+  static Class class_of(const Place& place);
+  Rank rank(PageId page) const;
+  bool is_candidate(PageId page) const;
+  template <class Change>
+  void change(PageId page, const Change& apply);
+
+  const PrefixNode* node_of(const PageKey& key) const;
+  PrefixNode* parent_of(const Stretch& stretch);
+  PrefixNode* add_node(PrefixNode& parent, const Stretch& stretch);
+  void add_page(PrefixNode& node, uint32_t group, PageId page);
+  void outdate_heads_of(const PrefixNode& node);
+  void drop_if_empty(PrefixNode* node);
+  void drop_expired_pins(TimePoint now);
+
+  using Path = std::vector<const PrefixNode*>;
+  Path walk(const PrefixNode& root, std::span<const TokenId> tokens) const;
+  bool covers(const Path& path, size_t n_whole, size_t n_tokens) const;
+  void explain(Match& match, const PrefixNode& last, std::span<const TokenId> rest,
+               uint64_t tenant) const;
+
+  const std::vector<uint32_t> windows_;
+  std::vector<Place> places_;                                                    // by page
+  std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // and roots
+  size_t n_roots_ = 0;
+  std::set<Rank> candidates_;
+  std::set<std::pair<TimePoint, PageId>> pins_;
   uint64_t n_ticks_ = 0;
+  uint32_t n_hot_ = 0;
+  EvictedRecord evicted_{kEvictedRemembered};
 };
 
 }  // namespace kvik

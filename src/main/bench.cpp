@@ -144,7 +144,8 @@ Result<int> bench(const BenchOptions& options) {
   }
   TRY_ASSIGN(const LoadedModel loaded, load_model(options.model));
   const KvType kv_type = options.model.kv_type;
-  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(kv_type));
+  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(kv_type)) *
+                              group_layers(loaded.model->config()).n_groups();
   const std::vector<BenchCase> cases = cases_of(options);
   TRY(check_memory(cases, page_bytes, kv_type));
 

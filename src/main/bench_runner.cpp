@@ -22,6 +22,11 @@ uint64_t most_pages(std::span<const BenchCase> cases) {
   return n;
 }
 
+// Nothing slides away: a lane is rewound and goes on.
+std::vector<uint32_t> all_see_everything(const LayerGroups& groups) {
+  return std::vector<uint32_t>(groups.n_groups(), 0);
+}
+
 }  // namespace
 
 BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type,
@@ -30,8 +35,9 @@ BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type,
       kv_type_(kv_type),
       decoder_(*loaded.model, *loaded.backend, kv_type,
                std::max(kMaxStepTokens, largest_batch(cases))),
-      kv_(loaded.backend->memory(), most_pages(cases) * decoder_.page_bytes(),
-          decoder_.page_bytes()) {}
+      kv_(loaded.backend->memory(),
+          most_pages(cases) * decoder_.groups().n_groups() * decoder_.page_bytes(),
+          KvLayout(decoder_.page_bytes(), all_see_everything(decoder_.groups())), clock_) {}
 
 uint64_t BenchRunner::n_pages(const BenchCase& bench) {
   return bench.batch * KvCache::pages_for(uint64_t{bench.depth} + bench.n_tokens);
@@ -64,7 +70,9 @@ double BenchRunner::run(const BenchCase& bench, uint64_t seed) {
 void BenchRunner::prepare(Lane& lane, const BenchCase& bench, uint64_t seed) {
   std::mt19937_64 random(seed);
   const uint32_t n_all = bench.depth + bench.n_tokens;
-  if (lane.n_filled != bench.depth) lane = {};
+  if (lane.n_filled != bench.depth || lane.table.n_groups() != kv_.layout().n_groups()) {
+    lane = {.tokens = {}, .table = kv_.make_table()};
+  }
   lane.tokens.clear();
   for (uint32_t i = 0; i < n_all; ++i) {
     lane.tokens.push_back(static_cast<TokenId>(random() % loaded_.model->config().n_vocab));
@@ -88,14 +96,16 @@ void BenchRunner::fill(Lane& lane, uint32_t depth, uint64_t seed) {
   const Rows rows{buffer.floats(), kPageTokens, width, width};
 
   std::vector<std::byte> page(kv_.page_bytes());
-  const std::span<std::byte* const> pages = lane.table.addresses();
+  const std::span<std::byte* const> pages = lane.table.addresses(0);
   const KvRun first_page{.pages = pages, .n_rows = kPageTokens};
   for (uint32_t layer = 0; layer < geometry.n_layers; ++layer) {
     backend.write_kv({geometry, layer, std::span(&first_page, 1)}, rows, rows);
   }
   backend.memory().copy_out(page, pages[0]);
-  for (uint32_t p = 1; p < KvCache::pages_for(depth); ++p) {
-    backend.memory().copy_in(pages[p], page);
+  for (uint32_t g = 0; g < lane.table.n_groups(); ++g) {
+    for (uint32_t p = 0; p < pages_for(depth); ++p) {
+      backend.memory().copy_in(lane.table.addresses(g)[p], page);
+    }
   }
 }
 
@@ -111,11 +121,14 @@ void BenchRunner::prefill(uint32_t n_tokens, WantLogits want) {
 void BenchRunner::step(uint32_t n_new, WantLogits want) {
   std::vector<BatchSequence> batch;
   std::vector<std::span<std::byte* const>> tables;
-  for (const Lane& lane : lanes_) tables.push_back(lane.table.addresses());
+  const uint32_t n_groups = kv_.layout().n_groups();
+  for (const Lane& lane : lanes_) {
+    for (uint32_t g = 0; g < n_groups; ++g) tables.push_back(lane.table.addresses(g));
+  }
   for (size_t i = 0; i < lanes_.size(); ++i) {
     batch.push_back({.tokens = std::span(lanes_[i].tokens).subspan(lanes_[i].n_cached, n_new),
                      .first_position = lanes_[i].n_cached,
-                     .kv = {.groups = std::span(&tables[i], 1)},
+                     .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups)},
                      .want = want});
   }
   decoder_.forward(batch);

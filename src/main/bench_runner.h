@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "kv/kv_cache.h"
 #include "main/model_options.h"
 #include "model/decoder.h"
@@ -33,10 +34,11 @@ class BenchRunner {
   // before filled to the same depth stay as they are.
   double run(const BenchCase& bench, uint64_t seed);
 
-  // Pages that a case takes.
+  // Pages that a case takes in each layer group.
   static uint64_t n_pages(const BenchCase& bench);
 
-  uint64_t page_bytes() const { return kv_.page_bytes(); }
+  // Bytes of kPageTokens tokens in all layers.
+  uint64_t page_bytes() const { return kv_.page_bytes() * kv_.layout().n_groups(); }
 
  private:
   struct Lane {
@@ -55,6 +57,7 @@ class BenchRunner {
   const LoadedModel& loaded_;
   const KvType kv_type_;
   Decoder decoder_;
+  SteadyClock clock_;
   KvCache kv_;
   std::vector<Lane> lanes_;
 };

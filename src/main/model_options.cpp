@@ -137,7 +137,8 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
 uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,
                       uint64_t n_sequences) {
   const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(type));
-  return KvCache::pages_for(n_tokens) * n_sequences * page_bytes;
+  const uint64_t n_groups = group_layers(loaded.model->config()).n_groups();
+  return pages_for(n_tokens) * n_groups * n_sequences * page_bytes;
 }
 
 std::string model_id(const std::string& spec) {

@@ -18,6 +18,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
     : model_(model),
       backend_(backend),
       kv_geometry_(model.kv_geometry(kv_type)),
+      groups_(group_layers(model.config())),
       n_rows_max_(n_rows_max),
       ropes_(backend.memory(), model.config(), model.rope_divisors(), n_rows_max) {
   const ModelConfig& c = model.config();
@@ -71,20 +72,26 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
 void Decoder::lay_out(std::span<const BatchSequence> batch) {
   tokens_.clear();
   positions_.clear();
-  runs_.clear();
+  runs_.resize(groups_.n_groups());
+  wanted_runs_.resize(groups_.n_groups());
+  for (auto& runs : runs_) runs.clear();
+  for (auto& runs : wanted_runs_) runs.clear();
   wanted_.clear();
-  wanted_runs_.clear();
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
     const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
-    CHECK(n_rows > 0 && sequence.kv.groups.size() == 1);
+    CHECK(n_rows > 0 && sequence.kv.groups.size() == groups_.n_groups());
     for (uint32_t i = 0; i < n_rows; ++i) positions_.push_back(sequence.first_position + i);
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
-    runs_.push_back({sequence.kv.groups[0], sequence.first_position, first_row, n_rows});
+    for (uint32_t g = 0; g < groups_.n_groups(); ++g) {
+      runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows});
+    }
     if (sequence.want == WantLogits::kNone) continue;
     const uint32_t n_wanted = sequence.want == WantLogits::kAll ? n_rows : 1;
-    wanted_runs_.push_back({sequence.kv.groups[0], sequence.first_position + n_rows - n_wanted,
-                            static_cast<uint32_t>(wanted_.size()), n_wanted});
+    for (uint32_t g = 0; g < groups_.n_groups(); ++g) {
+      wanted_runs_[g].push_back({sequence.kv.groups[g], sequence.first_position + n_rows - n_wanted,
+                                 static_cast<uint32_t>(wanted_.size()), n_wanted});
+    }
     for (uint32_t i = n_rows - n_wanted; i < n_rows; ++i) wanted_.push_back(first_row + i);
   }
   CHECK(!tokens_.empty() && tokens_.size() <= n_rows_max_);
@@ -110,9 +117,10 @@ void Decoder::write_kv(uint32_t layer, Rows x) {
   const uint32_t rope = c.layers[layer].rope;
   backend_.rope(qkv.columns(0, c.q_dim() + c.kv_dim()), c.head_dim, ropes_.pairing(rope),
                 ropes_.angles(rope));
-  backend_.write_kv({.geometry = kv_geometry_, .layer = layer, .runs = runs_}, k, v);
+  const auto [group, place] = groups_.places[layer];
+  backend_.write_kv({.geometry = kv_geometry_, .layer = place, .runs = runs_[group]}, k, v);
   q_ = q;
-  attending_ = runs_;
+  attending_ = &runs_;
 }
 
 // The rows of x that get logits, side by side; their q with them.
@@ -124,7 +132,7 @@ Rows Decoder::keep_wanted(Rows x) {
   const Rows q = wanted_q_.slice(0, n_wanted);
   backend_.gather(q_, wanted_, q);
   q_ = q;
-  attending_ = wanted_runs_;
+  attending_ = &wanted_runs_;
   return x_.slice(0, n_wanted);
 }
 
@@ -133,7 +141,8 @@ void Decoder::attend(uint32_t layer, Rows x) {
   const ModelConfig& c = model_.config();
   const LayerWeights& w = model_.layers()[layer];
   const Rows heads = heads_.slice(0, x.n_rows);
-  backend_.attention({.geometry = kv_geometry_, .layer = layer, .runs = attending_},
+  const auto [group, place] = groups_.places[layer];
+  backend_.attention({.geometry = kv_geometry_, .layer = place, .runs = (*attending_)[group]},
                      {.n_heads = c.n_heads,
                       .scale = c.attention_scale,
                       .soft_cap = c.attention_soft_cap,

@@ -7,6 +7,7 @@
 #include "backend/ops.h"
 #include "base/token_id.h"
 #include "kv/kv_view.h"
+#include "model/layer_groups.h"
 #include "model/model.h"
 #include "model/rope.h"
 
@@ -42,6 +43,8 @@ class Decoder {
   std::span<const float> logits(size_t row);
 
   size_t page_bytes() const { return backend_.page_bytes(kv_geometry_); }
+  // How the layers share out the pages; KvView::groups has a table for each of these groups.
+  const LayerGroups& groups() const { return groups_; }
   uint32_t n_rows_max() const { return n_rows_max_; }
   // Bytes of all buffers of such a decoder.
   static uint64_t buffer_bytes(const ModelConfig& config, uint32_t n_rows_max);
@@ -57,7 +60,8 @@ class Decoder {
 
   const Model& model_;
   Backend& backend_;
-  KvGeometry kv_geometry_;
+  KvGeometry kv_geometry_;  // of the pages of every layer group
+  LayerGroups groups_;
   uint32_t n_rows_max_;
   RopeTables ropes_;
 
@@ -75,16 +79,17 @@ class Decoder {
   // Of the current batch. A row is wanted where its logits are.
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
-  std::vector<KvRun> runs_;
-  std::vector<uint32_t> wanted_;    // rows, ascending
-  std::vector<KvRun> wanted_runs_;  // the same rows as runs, once they lie side by side
+  using Runs = std::vector<std::vector<KvRun>>;  // by layer group
+  Runs runs_;
+  std::vector<uint32_t> wanted_;  // rows, ascending
+  Runs wanted_runs_;              // the same rows as runs, once they lie side by side
 
   Rows last_;                     // of the wanted rows, behind the last layer
   uint32_t first_projected_ = 0;  // of the rows whose logits are at hand
 
   // What attention reads: all rows, but in the last layer the wanted ones alone.
   Rows q_;
-  std::span<const KvRun> attending_;
+  const Runs* attending_ = nullptr;
 };
 
 }  // namespace kvik

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "model/fingerprint.h"
+#include "model/layer_groups.h"
 #include "model/weight_plan.h"
 #include "tensor/blocks.h"
 #include "tensor/tensor_digest.h"
@@ -221,7 +222,7 @@ Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend
 
 KvGeometry kv_geometry(const ModelConfig& config, KvType type) {
   return {.type = type,
-          .n_layers = config.n_layers,
+          .n_layers = group_layers(config).n_layers_per_page,
           .n_kv_heads = config.n_kv_heads,
           .head_dim = config.head_dim};
 }

@@ -14,7 +14,7 @@
 
 namespace kvik {
 
-// How the K and V of such a model lie in its pages.
+// How the K and V of such a model lie in the pages of each of its layer groups (group_layers()).
 KvGeometry kv_geometry(const ModelConfig& config, KvType type);
 
 // The weights of one layer. What the model's features do not name is empty.

@@ -28,17 +28,47 @@ Tokens operator+(Tokens a, const Tokens& b) {
 
 const PageKey kRoot = root_key("test", "");
 
-bool always(PageId) { return true; }
+const TimePoint kNow{};
+const std::vector<uint32_t> kSeesAll = {0};
+
+// An index of one group that sees everything, without leases.
+struct PagesOfOneGroup : PrefixIndex {
+  explicit PagesOfOneGroup(uint32_t n_pages = 1000) : PrefixIndex(n_pages, kSeesAll) {}
+
+  // The page that holds the tokens from now on.
+  std::optional<PageId> insert(const PageKey& parent, const Tokens& tokens, PageId page) {
+    const std::vector<std::optional<PageId>> pages = {page};
+    const PrefixNode* node = PrefixIndex::insert(
+        {.root = kRoot, .parent = parent, .tokens = tokens, .pages = pages, .tenant = 0});
+    if (!node) return std::nullopt;
+    if (node->pages[0] == page) set_unused(page);
+    return node->pages[0];
+  }
+  struct Found {
+    std::vector<PageId> whole;
+    std::optional<PageId> head;
+    uint32_t n_head = 0;
+  };
+  Found find(const PageKey& root, const Tokens& tokens) const {
+    const Match match = PrefixIndex::find(root, tokens, 0);
+    Found found;
+    for (const PrefixNode* node : match.whole) found.whole.push_back(*node->pages[0]);
+    if (match.head) found.head = match.head->pages[0];
+    found.n_head = match.n_head;
+    return found;
+  }
+  std::optional<PageId> victim() { return PrefixIndex::victim(kNow); }
+};
 
 TEST(PrefixIndex, an_empty_one_finds_nothing) {
-  const PrefixIndex index;
+  const PagesOfOneGroup index;
   const auto match = index.find(kRoot, counting(100, 0));
   EXPECT_TRUE(match.whole.empty());
   EXPECT_FALSE(match.head.has_value());
 }
 
 TEST(PrefixIndex, finds_whole_pages_and_then_the_head_of_one) {
-  PrefixIndex index;
+  PagesOfOneGroup index;
   const Tokens first = counting(kPageTokens, 0);
   const Tokens second = counting(kPageTokens, 100);
   index.insert(kRoot, first, PageId{7});
@@ -54,7 +84,7 @@ TEST(PrefixIndex, finds_whole_pages_and_then_the_head_of_one) {
 }
 
 TEST(PrefixIndex, the_child_with_the_longest_match_serves) {
-  PrefixIndex index;
+  PagesOfOneGroup index;
   index.insert(kRoot, counting(4, 0) + counting(28, 500), PageId{1});
   index.insert(kRoot, counting(20, 0) + counting(12, 600), PageId{2});
   index.insert(kRoot, counting(9, 0) + counting(3, 700), PageId{3});
@@ -64,7 +94,7 @@ TEST(PrefixIndex, the_child_with_the_longest_match_serves) {
 }
 
 TEST(PrefixIndex, pages_of_another_root_are_never_found) {
-  PrefixIndex index;
+  PagesOfOneGroup index;
   index.insert(kRoot, counting(kPageTokens, 0), PageId{1});
   const auto match = index.find(root_key("test", "salt"), counting(64, 0));
   EXPECT_TRUE(match.whole.empty());
@@ -72,54 +102,103 @@ TEST(PrefixIndex, pages_of_another_root_are_never_found) {
 }
 
 TEST(PrefixIndex, what_is_known_already_is_not_inserted_again) {
-  PrefixIndex index;
+  PagesOfOneGroup index;
   const Tokens tokens = counting(kPageTokens, 0);
-  EXPECT_EQ(index.insert(kRoot, tokens, PageId{1}).outcome, PrefixIndex::Outcome::kNew);
-  const auto again = index.insert(kRoot, tokens, PageId{2});
-  EXPECT_EQ(again.outcome, PrefixIndex::Outcome::kKnown);
-  EXPECT_EQ(again.page, PageId{1});
-  const auto head = index.insert(kRoot, counting(9, 0), PageId{3});
-  EXPECT_EQ(head.outcome, PrefixIndex::Outcome::kKnown);
-  EXPECT_EQ(index.n_pages(), 1u);
+  EXPECT_EQ(index.insert(kRoot, tokens, PageId{1}), PageId{1});
+  EXPECT_EQ(index.insert(kRoot, tokens, PageId{2}), PageId{1});
+  EXPECT_EQ(index.insert(kRoot, counting(9, 0), PageId{3}), PageId{1}) << "the head of it";
+  EXPECT_EQ(index.n_nodes(), 1u);
+}
+
+TEST(PrefixIndex, nothing_is_known_below_a_page_that_is_not) {
+  PagesOfOneGroup index;
+  const PageKey unknown = child_key(kRoot, counting(kPageTokens, 0));
+  EXPECT_EQ(index.insert(unknown, counting(kPageTokens, 50), PageId{1}), std::nullopt);
+  EXPECT_EQ(index.n_nodes(), 0u);
+}
+
+TEST(PrefixIndex, a_tail_that_another_page_continues_goes_first) {
+  PagesOfOneGroup index;
+  index.insert(kRoot, counting(kPageTokens, 500), PageId{1});
+  index.insert(kRoot, counting(10, 0), PageId{2});
+  index.touch(PageId{2});
+  index.insert(kRoot, counting(20, 0), PageId{3});
+  EXPECT_EQ(index.victim(), PageId{2});
 }
 
 TEST(PrefixIndex, gives_up_leaves_before_the_pages_above_them) {
-  PrefixIndex index;
+  PagesOfOneGroup index;
   const Tokens first = counting(kPageTokens, 0);
   index.insert(kRoot, first, PageId{1});
   index.insert(child_key(kRoot, first), counting(kPageTokens, 50), PageId{2});
-  EXPECT_EQ(index.victim(always), PageId{2});
+  EXPECT_EQ(index.victim(), PageId{2});
   index.erase(PageId{2});
-  EXPECT_EQ(index.victim(always), PageId{1});
+  EXPECT_EQ(index.victim(), PageId{1});
 }
 
 TEST(PrefixIndex, gives_up_the_leaf_that_was_used_longest_ago) {
-  PrefixIndex index;
+  PagesOfOneGroup index;
   for (uint32_t i = 0; i < 3; ++i) index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
   for (const uint32_t i : {1u, 0u, 2u}) index.touch(PageId{i});
-  EXPECT_EQ(index.victim(always), PageId{1});
+  EXPECT_EQ(index.victim(), PageId{1});
 }
 
 TEST(PrefixIndex, a_page_found_twice_outlives_any_number_found_once) {
-  PrefixIndex index;
+  PagesOfOneGroup index;
   index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
   index.touch(PageId{0});
   for (uint32_t i = 1; i < 50; ++i) index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
   for (uint32_t i = 1; i < 50; ++i) {
-    const auto victim = index.victim(always);
+    const auto victim = index.victim();
     ASSERT_TRUE(victim.has_value());
     EXPECT_NE(*victim, PageId{0});
     index.erase(*victim);
   }
-  EXPECT_EQ(index.victim(always), PageId{0});
+  EXPECT_EQ(index.victim(), PageId{0});
 }
 
-TEST(PrefixIndex, passes_over_pages_that_may_not_go) {
-  PrefixIndex index;
+TEST(PrefixIndex, pages_found_twice_do_not_push_out_new_ones_for_ever) {
+  PagesOfOneGroup index(20);
+  for (uint32_t i = 0; i < 16; ++i) {
+    index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
+    index.touch(PageId{i});
+  }
+  index.insert(kRoot, counting(kPageTokens, 5000), PageId{16});
+  EXPECT_EQ(index.victim(), PageId{0}) << "16 of 20 were found twice";
+  index.erase(PageId{0});
+  EXPECT_EQ(index.victim(), PageId{16}) << "three quarters may stay";
+}
+
+TEST(PrefixIndex, passes_over_pages_in_use) {
+  PagesOfOneGroup index;
   index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
   index.insert(kRoot, counting(kPageTokens, 100), PageId{1});
-  EXPECT_EQ(index.victim([](PageId id) { return id != PageId{0}; }), PageId{1});
-  EXPECT_EQ(index.victim([](PageId) { return false; }), std::nullopt);
+  index.set_in_use(PageId{0});
+  EXPECT_EQ(index.victim(), PageId{1});
+  index.set_in_use(PageId{1});
+  EXPECT_EQ(index.victim(), std::nullopt);
+  index.set_unused(PageId{0});
+  EXPECT_EQ(index.victim(), PageId{0});
+}
+
+TEST(PrefixIndex, a_pinned_page_outlives_all_others_until_its_time_is_over) {
+  PagesOfOneGroup index;
+  index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
+  index.insert(kRoot, counting(kPageTokens, 100), PageId{1});
+  index.touch(PageId{1});
+  index.pin(PageId{0}, kNow + std::chrono::seconds(5));
+  EXPECT_EQ(index.victim(), PageId{1});
+  const auto late = kNow + std::chrono::seconds(5);
+  EXPECT_EQ(static_cast<PrefixIndex&>(index).victim(late), PageId{0});
+}
+
+TEST(PrefixIndex, a_pinned_page_goes_where_nothing_else_is_left) {
+  PagesOfOneGroup index;
+  index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
+  index.pin(PageId{0}, kNow + std::chrono::hours(1));
+  EXPECT_EQ(index.victim(), PageId{0});
+  index.erase(PageId{0});
+  EXPECT_EQ(index.victim(), std::nullopt);
 }
 
 // The index as one would explain it: each page with all tokens from the beginning to its end.
@@ -162,7 +241,7 @@ struct PlainIndex {
 TEST(PrefixIndex, random_operations_agree_with_a_plain_model_at_every_step) {
   for (uint32_t seed = 0; seed < 15; ++seed) {
     std::mt19937 random(seed);
-    PrefixIndex index;
+    PagesOfOneGroup index;
     PlainIndex plain;
     uint32_t next_page = 0;
     // Few different tokens, so that prefixes are often shared and often not quite.
@@ -181,22 +260,25 @@ TEST(PrefixIndex, random_operations_agree_with_a_plain_model_at_every_step) {
         const size_t begin = match.whole.size() * kPageTokens;
         const size_t n = std::min<size_t>(kPageTokens, tokens.size() - begin);
         if (n == 0) continue;
+        PageKey parent = kRoot;
+        for (size_t i = 0; i < begin; i += kPageTokens) {
+          parent = child_key(parent, std::span(tokens).subspan(i, kPageTokens));
+        }
         const PageId page{next_page++};
-        const auto own = std::span(tokens).subspan(begin, n);
-        const auto outcome = index.insert(match.last, own, page).outcome;
-        ASSERT_EQ(outcome == PrefixIndex::Outcome::kKnown, match.n_head == n);
-        if (outcome != PrefixIndex::Outcome::kNew) continue;
-        plain.pages[page] =
-            Tokens(tokens.begin(), tokens.begin() + static_cast<ptrdiff_t>(begin + n));
-      } else if (const auto victim = index.victim(always)) {
+        const auto at = tokens.begin() + static_cast<ptrdiff_t>(begin);
+        const auto end = at + static_cast<ptrdiff_t>(n);
+        const auto holder = index.insert(parent, Tokens(at, end), page);
+        ASSERT_EQ(holder != page, match.n_head == n);
+        if (holder == page) plain.pages[page] = Tokens(tokens.begin(), end);
+      } else if (const auto victim = index.victim()) {
         ASSERT_TRUE(plain.is_leaf(*victim));
         index.erase(*victim);
         plain.pages.erase(*victim);
       }
-      ASSERT_EQ(index.n_pages(), plain.pages.size());
+      ASSERT_EQ(index.n_nodes(), plain.pages.size());
     }
-    while (const auto victim = index.victim(always)) index.erase(*victim);
-    EXPECT_EQ(index.n_pages(), 0u) << "a page can never be given up";
+    while (const auto victim = index.victim()) index.erase(*victim);
+    EXPECT_EQ(index.n_nodes(), 0u) << "a page can never be given up";
   }
 }
 

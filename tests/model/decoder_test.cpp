@@ -33,7 +33,9 @@ class Rig {
   explicit Rig(TinyModel tiny, KvType kv_type = KvType::kInt8)
       : tiny_(std::move(tiny)),
         decoder_(*tiny_.model, *tiny_.backend, kv_type, kRowsMax),
-        kv_(tiny_.backend->memory(), 64 * decoder_.page_bytes(), decoder_.page_bytes()) {}
+        kv_(tiny_.backend->memory(), 64 * decoder_.groups().n_groups() * decoder_.page_bytes(),
+            KvLayout(decoder_.page_bytes(), std::vector<uint32_t>(decoder_.groups().n_groups(), 0)),
+            clock_) {}
 
   struct Part {
     Fed& fed;
@@ -43,17 +45,19 @@ class Rig {
 
   // Feeds the next n_new tokens of each as one batch.
   LogitRows forward(const std::vector<Part>& parts) {
+    const uint32_t n_groups = kv_.layout().n_groups();
     std::vector<std::span<std::byte* const>> tables;
     for (const Part& part : parts) {
+      if (part.fed.table.is_empty()) part.fed.table = kv_.make_table();
       CHECK(kv_.grow(part.fed.table, part.fed.n_fed + part.n_new));
-      tables.push_back(part.fed.table.addresses());
+      for (uint32_t g = 0; g < n_groups; ++g) tables.push_back(part.fed.table.addresses(g));
     }
     std::vector<BatchSequence> batch;
     for (size_t i = 0; i < parts.size(); ++i) {
       Fed& fed = parts[i].fed;
       batch.push_back({.tokens = std::span(fed.tokens).subspan(fed.n_fed, parts[i].n_new),
                        .first_position = fed.n_fed,
-                       .kv = {.groups = std::span(&tables[i], 1)},
+                       .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups)},
                        .want = parts[i].want});
       fed.n_fed += parts[i].n_new;
     }
@@ -85,6 +89,7 @@ class Rig {
  private:
   TinyModel tiny_;
   Decoder decoder_;
+  SteadyClock clock_;
   KvCache kv_;
 };
 

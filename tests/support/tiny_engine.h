@@ -25,7 +25,7 @@ class TickingClock final : public Clock {
 
 struct TinyEngineOptions {
   TinyModelOptions model = {};
-  uint32_t n_pages = 64;
+  uint32_t n_pages = 64;  // for each layer group
   KvType kv_type = KvType::kBF16;
   uint32_t n_ctx_max = 0;
   uint32_t max_step_tokens = 128;
@@ -43,14 +43,16 @@ struct TinyEngine {
 inline TinyEngine make_tiny_engine(const TinyEngineOptions& options, TinyModel tiny,
                                    std::unique_ptr<Clock> clock) {
   const size_t page_bytes = tiny.backend->page_bytes(tiny.model->kv_geometry(options.kv_type));
-  auto engine = Engine::create(std::move(tiny.model), *tiny.backend,
-                               {.kv_budget_bytes = uint64_t{options.n_pages} * page_bytes,
-                                .kv_type = options.kv_type,
-                                .n_ctx_max = options.n_ctx_max,
-                                .max_step_tokens = options.max_step_tokens,
-                                .max_running = options.max_running,
-                                .max_queue = options.max_queue},
-                               *clock);
+  const uint32_t n_groups = group_layers(tiny.model->config()).n_groups();
+  auto engine =
+      Engine::create(std::move(tiny.model), *tiny.backend,
+                     {.kv_budget_bytes = uint64_t{options.n_pages} * n_groups * page_bytes,
+                      .kv_type = options.kv_type,
+                      .n_ctx_max = options.n_ctx_max,
+                      .max_step_tokens = options.max_step_tokens,
+                      .max_running = options.max_running,
+                      .max_queue = options.max_queue},
+                     *clock);
   CHECK(engine.has_value());
   return {std::move(tiny.backend), std::move(clock), std::move(*engine)};
 }

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace kvik {
+
+// What memory of the budget is taken for.
+enum class MemoryKind : uint8_t { kPages, kTierWrites, kTierReads };
+inline constexpr size_t kMemoryKinds = 3;
+
+std::string_view name_of(MemoryKind kind);
+
+class Ledger;
+
+// Bytes of the budget that are spoken for; given back by the destructor. The ledger outlives it.
+class Reservation {
+ public:
+  Reservation() = default;
+  Reservation(Reservation&& other) noexcept { swap(other); }
+  Reservation& operator=(Reservation&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Reservation();
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  friend class Ledger;
+  Reservation(Ledger& ledger, MemoryKind kind, uint64_t bytes)
+      : ledger_(&ledger), kind_(kind), bytes_(bytes) {}
+  void swap(Reservation& other) {
+    std::swap(ledger_, other.ledger_);
+    std::swap(kind_, other.kind_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  Ledger* ledger_ = nullptr;
+  MemoryKind kind_ = MemoryKind::kPages;
+  uint64_t bytes_ = 0;
+};
+
+// The one budget for the K and V of all users and tiers: who wants memory reserves it here before
+// touching any. The pages take at once all that the tiers left, so no step can run out of bytes,
+// only of pages. Any thread.
+//
+// taken() is the sum over the kinds and never more than budget().
+class Ledger {
+ public:
+  explicit Ledger(uint64_t budget_bytes) : budget_(budget_bytes) {}
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  // std::nullopt where that much is not left.
+  std::optional<Reservation> reserve(MemoryKind kind, uint64_t bytes);
+
+  uint64_t budget() const { return budget_; }
+  uint64_t taken() const { return taken_.load(); }
+  uint64_t left() const { return budget_ - taken(); }
+  uint64_t bytes(MemoryKind kind) const { return by_kind_[static_cast<size_t>(kind)].load(); }
+
+ private:
+  friend class Reservation;
+  void give_back(MemoryKind kind, uint64_t bytes);
+
+  const uint64_t budget_;
+  std::atomic<uint64_t> taken_ = 0;
+  std::array<std::atomic<uint64_t>, kMemoryKinds> by_kind_{};
+};
+
+}  // namespace kvik
