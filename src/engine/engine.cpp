@@ -18,6 +18,26 @@ void count_rows(const StepPlan& plan, StepRecord& record) {
   }
 }
 
+// What was found when the sequence began, and what others computed while it waited.
+CacheReport cache_report(const Sequence& sequence) {
+  CacheReport report = sequence.usage.cache;
+  const uint32_t n_found = sequence.usage.cached_tokens;
+  const uint32_t n_findable = sequence.usage.prompt_tokens - 1;
+  const bool has_more = n_found > report.ram_tokens + report.disk_tokens;
+  report.ram_tokens = n_found - report.disk_tokens;
+  if (sequence.findable_tokens().empty() && n_findable > 0) {
+    report.miss = MissReason::kCacheOff;
+    report.position = 0;
+  } else if (has_more) {
+    const bool is_all = n_found >= n_findable;
+    report.miss = is_all ? MissReason::kNone : MissReason::kNeverSeen;
+    report.position = is_all ? std::nullopt : std::optional(n_found);
+    report.expected.reset();
+    report.got.reset();
+  }
+  return report;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
@@ -124,6 +144,7 @@ bool Engine::step() {
   for (const auto& [sequence, n_new] : plan.entries) {
     if (sequence->started) continue;
     sequence->started = begin;
+    sequence->usage.cache = sequence->table.report();
     counters_.histograms.queue_s.record(to_s(begin - sequence->submitted));
   }
   count_rows(plan, counters_.last_step);
@@ -258,6 +279,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   const TimePoint now = clock_.now();
   Usage usage = sequence.usage;
   usage.completion_tokens = sequence.n_generated();
+  usage.cache = cache_report(sequence);
   usage.queue_time = sequence.started.value_or(now) - sequence.submitted;
   if (usage.completion_tokens > 0) {
     usage.ttft = sequence.first_token - sequence.submitted;
@@ -280,6 +302,12 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
   snapshot.page_bytes = kv_.page_bytes();
+  snapshot.n_groups = kv_.layout().n_groups();
+  for (uint32_t g = 0; g < snapshot.n_groups; ++g) {
+    snapshot.groups[g] = {kv_.layout().windows[g], kv_.counts(g)};
+  }
+  snapshot.kv_budget_bytes = ledger_.budget();
+  for (size_t k = 0; k < kMemoryKinds; ++k) snapshot.kv_bytes[k] = ledger_.bytes(MemoryKind(k));
   return snapshot;
 }
 

@@ -6,7 +6,9 @@
 
 #include "base/histogram.h"
 #include "engine/request.h"
+#include "kv/ledger.h"
 #include "kv/page_counts.h"
+#include "model/layer_groups.h"
 
 namespace kvik {
 
@@ -41,12 +43,22 @@ struct EngineHistograms {
   Histogram pages_in_use{1};  // leased and sealed, after each step
 };
 
+// The pages that one layer group has, by state; free ones belong to none.
+struct GroupPages {
+  uint32_t window = 0;  // tokens that its attention sees; 0: all
+  PageCounts pages;
+};
+
 // The engine's state between two steps, by value, for whoever shows it.
 struct EngineSnapshot {
   uint32_t n_waiting = 0;
   uint32_t n_running = 0;
   PageCounts pages;
   uint64_t page_bytes = 0;
+  uint32_t n_groups = 0;
+  std::array<GroupPages, kMaxLayerGroups> groups{};  // the first n_groups
+  uint64_t kv_budget_bytes = 0;
+  std::array<uint64_t, kMemoryKinds> kv_bytes{};  // of the budget, by MemoryKind
   uint64_t steps = 0;
   uint64_t prompt_tokens = 0;  // computed
   uint64_t cached_tokens = 0;  // found
