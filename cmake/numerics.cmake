@@ -24,7 +24,7 @@ function(kvik_numerics target)
   get_directory_property(options COMPILE_OPTIONS)
   set(flags "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_SYSTEM_PROCESSOR} ${CMAKE_CXX_STANDARD}")
   string(APPEND flags " ${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}} ${options}")
-  foreach(isa avx2 avx512 avx512bf16)
+  foreach(isa avx2 avxvnni avx512 avx512bf16)
     string(APPEND flags " ${isa_flags_${isa}}")
   endforeach()
   string(REPLACE ";" " " flags "${flags}")  # a list would fall apart on the command line

@@ -20,6 +20,9 @@ class SteadyClock final : public Clock {
 };
 
 inline double to_s(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline Duration from_ms(double ms) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double, std::milli>(ms));
+}
 inline double to_ms(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
 }  // namespace kvik

@@ -18,6 +18,8 @@ struct Unit {
 
 constexpr std::array<Unit, 5> kByteUnits = {
     {{"", 1}, {"KiB", 1ULL << 10}, {"MiB", 1ULL << 20}, {"GiB", 1ULL << 30}, {"TiB", 1ULL << 40}}};
+constexpr std::array<Unit, 5> kTimeUnits = {  // in ns
+    {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"min", 60'000'000'000}}};
 constexpr std::array<Unit, 4> kCountUnits = {
     {{"", 1}, {"k", 1ULL << 10}, {"K", 1ULL << 10}, {"M", 1ULL << 20}}};
 
@@ -29,8 +31,9 @@ Result<uint64_t> parse(std::string_view text, std::span<const Unit> units, std::
   for (const Unit& unit : units) {
     if (error != std::errc() || suffix != unit.suffix || number < 0) continue;
     const double value = number * static_cast<double>(unit.factor);
-    if (value > 0x1p62 || value != std::floor(value)) break;
-    return static_cast<uint64_t>(value);
+    const double whole = std::round(value);
+    if (value > 0x1p62 || std::abs(value - whole) > 1e-12 * value) break;  // 0.07 s is 7e7 ns
+    return static_cast<uint64_t>(whole);
   }
   return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no {}", text, forms));
 }
@@ -55,6 +58,13 @@ Result<std::vector<uint64_t>> parse_counts(std::string_view text) {
     begin = end + 1;
   }
   return counts;
+}
+
+Result<Duration> parse_duration(std::string_view text) {
+  if (text == "0") return Duration::zero();
+  TRY_ASSIGN(const uint64_t ns,
+             parse(text, kTimeUnits, "time; expected a number with ns, us, ms, s or min"));
+  return std::chrono::duration_cast<Duration>(std::chrono::nanoseconds(ns));
 }
 
 std::string format_bytes(uint64_t bytes) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -17,6 +18,9 @@ Result<uint64_t> parse_count(std::string_view text);
 
 // "0,1k,8k" → counts, one at least.
 Result<std::vector<uint64_t>> parse_counts(std::string_view text);
+
+// "50ms", "0.5s", "200us", "2min" → a length of time; a number alone but 0 needs its unit.
+Result<Duration> parse_duration(std::string_view text);
 
 // 1610612736 → "1.50 GiB".
 std::string format_bytes(uint64_t bytes);

@@ -12,7 +12,7 @@ namespace kvik {
 namespace {
 
 void count_rows(const StepPlan& plan, StepRecord& record) {
-  record = {.n_sequences = static_cast<uint32_t>(plan.entries.size())};
+  record = {.n_sequences = static_cast<uint32_t>(plan.entries.size()), .planned_ms = plan.ms};
   for (const auto& [sequence, n_new] : plan.entries) {
     (sequence->is_decoding() ? record.n_decode_rows : record.n_prefill_rows) += n_new;
   }
@@ -79,7 +79,8 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
       kv_(backend.memory(), pages_.bytes(),
           KvLayout(decoder_.page_bytes(), decoder_.groups().windows), clock),
       scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
-                       .max_running = std::min(options.max_running, options.max_step_tokens)}),
+                       .max_running = std::min(options.max_running, options.max_step_tokens),
+                       .itl_target = options.itl_target}),
       sampler_(limits.n_vocab),
       cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
                                   name_of(options.kv_type), kPageLayoutVersion,
@@ -120,8 +121,10 @@ Result<void> Engine::check(const Request& request) const {
   return {};
 }
 
-void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> sink) {
+void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> sink,
+                    QueuePlace place) {
   auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now());
+  sequence->place = std::move(place);
   sequence->root = root_key(cache_identity_, sequence->request.cache_salt);
   sequence->table = kv_.make_table();
   sequence->table.owner = {.tenant = std::hash<std::string>()(sequence->request.tenant),
@@ -141,19 +144,29 @@ bool Engine::step() {
   const StepPlan& plan = scheduler_.plan();
   if (plan.empty()) return false;
   const TimePoint begin = clock_.now();
-  for (const auto& [sequence, n_new] : plan.entries) {
-    if (sequence->started) continue;
-    sequence->started = begin;
-    sequence->usage.cache = sequence->table.report();
-    counters_.histograms.queue_s.record(to_s(begin - sequence->submitted));
-  }
+  record_starts(plan, begin);
   count_rows(plan, counters_.last_step);
   forward(plan);
   step_end_ = clock_.now();
-  counters_.last_step.ms = to_ms(step_end_ - begin);
   publish(plan);
+  const Duration time = clock_.now() - begin;
+  scheduler_.observe(time);
+  counters_.last_step.ms = to_ms(time);
   record_step();
   return true;
+}
+
+void Engine::record_starts(const StepPlan& plan, TimePoint now) {
+  uint32_t n_started = 0;
+  for (const auto& [sequence, n_new] : plan.entries) {
+    if (sequence->started) continue;
+    sequence->started = now;
+    sequence->place = {};
+    sequence->usage.cache = sequence->table.report();
+    counters_.histograms.queue_s.record(to_s(now - sequence->submitted));
+    ++n_started;
+  }
+  queue_.record(n_started, scheduler_.n_waiting(), now);
 }
 
 void Engine::record_step() {
@@ -297,6 +310,7 @@ EngineSnapshot Engine::snapshot() const {
   EngineSnapshot snapshot = counters_;
   snapshot.n_waiting = scheduler_.n_waiting();
   snapshot.n_running = scheduler_.n_running();
+  snapshot.queue_wait_s = queue_.wait_s(snapshot.n_waiting);
   snapshot.preemptions = scheduler_.n_preemptions();
   snapshot.cached_tokens = scheduler_.n_found_tokens();
   snapshot.evictions = kv_.n_evictions();

@@ -2,12 +2,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/queue_estimate.h"
+#include "engine/queue_limit.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
@@ -22,10 +25,11 @@ namespace kvik {
 struct EngineOptions {
   uint64_t kv_budget_bytes = uint64_t{1} << 30;
   KvType kv_type = KvType::kInt8;
-  uint32_t n_ctx_max = 0;          // 0: as trained
-  uint32_t max_step_tokens = 512;  // rows of one forward pass
-  uint32_t max_running = 64;       // sequences in one batch
-  uint32_t max_queue = 1024;       // waiting requests; more are refused
+  uint32_t n_ctx_max = 0;                   // 0: as trained
+  uint32_t max_step_tokens = 512;           // rows of one forward pass
+  uint32_t max_running = 64;                // sequences in one batch
+  uint32_t max_queue = 1024;                // waiting requests; more are refused
+  std::optional<Duration> itl_target = {};  // of steps in which somebody decodes; absent: no limit
 };
 
 // Token ids in, token ids out. Owns model, cache, scheduler and sampler; one thread.
@@ -41,8 +45,10 @@ class Engine {
   // biases; an empty prompt; chunks of nothing). Any thread.
   Result<void> check(const Request& request) const;
 
-  // Takes a checked request. Its events come from step() and cancel().
-  void submit(RequestId id, Request request, std::shared_ptr<EventSink> sink);
+  // Takes a checked request. Its events come from step() and cancel(). Its place in the queue,
+  // where it has one, is free from its first step on.
+  void submit(RequestId id, Request request, std::shared_ptr<EventSink> sink,
+              QueuePlace place = {});
   void cancel(RequestId id);
   void cancel_all();
 
@@ -64,6 +70,7 @@ class Engine {
   void publish(const StepPlan& plan);
   void publish_logits(Sequence& sequence, uint32_t first_position, size_t first_row, size_t n_rows);
   void accept_token(Sequence& sequence, std::span<const float> logits);
+  void record_starts(const StepPlan& plan, TimePoint now);
   void record_token_time(Sequence& sequence);
   void record_step();
   void finish(Sequence& sequence, FinishReason reason);
@@ -79,6 +86,7 @@ class Engine {
   Sampler sampler_;
   std::string cache_identity_;
   EngineSnapshot counters_;
+  QueueEstimate queue_;
   TimePoint step_end_;  // when the newest logits were there
 
   // Of the current step; kept so that a step allocates nothing.

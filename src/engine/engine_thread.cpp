@@ -1,10 +1,9 @@
 #include "engine/engine_thread.h"
 
-#include <fmt/format.h>
-
 namespace kvik {
 
-EngineThread::EngineThread(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {
+EngineThread::EngineThread(std::unique_ptr<Engine> engine)
+    : queue_(engine->limits().max_queue), engine_(std::move(engine)) {
   snapshot_ = engine_->snapshot();
   thread_ = std::thread([this] { main(); });
 }
@@ -23,9 +22,10 @@ Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<EventSin
   RequestId id{};
   {
     const std::lock_guard lock(mutex_);
-    TRY(has_room());
+    if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
+    TRY_ASSIGN(QueuePlace place, queue_.enter(request.tenant));
     id = RequestId{next_id_++};
-    inbox_.push_back({id, std::move(request), std::move(sink)});
+    inbox_.push_back({id, std::move(request), std::move(sink), std::move(place)});
     is_idle_ = false;
   }
   wake_.notify_one();
@@ -33,16 +33,11 @@ Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<EventSin
 }
 
 Result<void> EngineThread::check_room() const {
-  const std::lock_guard lock(mutex_);
-  return has_room();
-}
-
-Result<void> EngineThread::has_room() const {
-  if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
-  const size_t n_queued = inbox_.size() + snapshot_.n_waiting;
-  if (n_queued < engine_->limits().max_queue) return {};
-  return fail(ErrorCode::kExhausted,
-              fmt::format("the queue is full with {} requests; try again later", n_queued));
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
+  }
+  return queue_.check();
 }
 
 void EngineThread::cancel(RequestId id) {
@@ -89,7 +84,9 @@ bool EngineThread::take_messages() {
     snapshot_.n_waiting += static_cast<uint32_t>(taken_.size());
     stop = stopping_;
   }
-  for (Submission& s : taken_) engine_->submit(s.id, std::move(s.request), std::move(s.sink));
+  for (Submission& s : taken_) {
+    engine_->submit(s.id, std::move(s.request), std::move(s.sink), std::move(s.place));
+  }
   for (const RequestId id : taken_cancels_) engine_->cancel(id);
   taken_.clear();
   taken_cancels_.clear();

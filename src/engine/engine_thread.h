@@ -19,8 +19,8 @@ class EngineThread {
   explicit EngineThread(std::unique_ptr<Engine> engine);
   ~EngineThread();  // cancels what runs
 
-  // Any thread. Errors: kExhausted where the queue is full, kUnavailable when draining, and those
-  // of Engine::check. The sink is kept until on_finish has returned.
+  // Any thread. Errors: kExhausted where the queue is full (see QueueLimit), kUnavailable when
+  // draining, and those of Engine::check. The sink is kept until on_finish has returned.
   Result<RequestId> submit(Request request, std::shared_ptr<EventSink> sink);
 
   // Any thread. Why submit() would refuse any request now: kExhausted, kUnavailable. For callers
@@ -43,12 +43,13 @@ class EngineThread {
     RequestId id;
     Request request;
     std::shared_ptr<EventSink> sink;
+    QueuePlace place;
   };
 
   void main();
   bool take_messages();
-  Result<void> has_room() const;  // under the lock
 
+  QueueLimit queue_;
   std::unique_ptr<Engine> engine_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable wake_;

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/clock.h"
+#include "engine/cost_model.h"
 #include "engine/sequence.h"
 #include "engine/step_plan.h"
+#include "engine/tenants.h"
 #include "kv/kv_cache.h"
 
 namespace kvik {
@@ -14,25 +17,44 @@ namespace kvik {
 struct SchedulerOptions {
   uint32_t max_step_tokens = 512;
   uint32_t max_running = 64;
+  std::optional<Duration> itl_target = {};  // of a step in which somebody decodes; absent: no limit
+  // What is kept free at an admission for the answers of those that run: pages for as many tokens
+  // as answers lately had, or one page.
+  enum class Watermark { kExpected, kOnePage } watermark = Watermark::kExpected;
 };
 
-// Decides what each step computes. Decode first: every sequence that has its prompt computed gets
-// its next token; then prompts, in the order they came, fill the rest of the step's tokens.
+// Decides what each step computes.
 //
-// A page that an older sequence is about to compute is waited for, not computed a second time;
-// where the older one ends early, the next in line computes it.
+// Decode first: every sequence that has its prompt computed gets its next token. Then prompts fill
+// what is left of the ITL target, by the cost model; never less than a quarter of the step, and no
+// limit where nobody decodes. A prompt that the step completes counts as somebody who decodes.
 //
-// A sequence is admitted when pages for its whole prompt and one more are free. Where a running one
-// cannot grow, the youngest gives all its pages back and waits at the front of the queue; the
-// oldest always advances, so every sequence ends. Engine thread only.
+// Prompts come by priority, by what their tenant was served, then by due time: arrival plus the
+// time that the prompt would take alone, so that a short one does not wait for the whole of a long
+// one and a long one does not wait for ever. Every prompt advances within kPatience + n_running
+// steps: the one that waited longest beyond kPatience gets up to a quarter of what prompts get.
+//
+// A page that a prompt planned in the same step computes is waited for, not computed a second time:
+// as long as that one advances, for kPageTokens steps at most; then, or where it ends early, the
+// next in line computes it.
+//
+// Admission is by priority, then those that were preempted, then by what the tenant was served,
+// then by arrival; the first that does not fit holds up those behind it. It needs pages for the
+// whole prompt and a watermark for the growth of all that run. Where a running one cannot grow, the
+// last by priority and arrival gives all its pages back and waits; the first always advances, so
+// every sequence ends. Engine thread only.
 class Scheduler {
  public:
-  Scheduler(KvCache& kv, const SchedulerOptions& options) : kv_(kv), options_(options) {}
+  static constexpr uint64_t kPatience = 32;  // steps
 
-  void add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+  Scheduler(KvCache& kv, const SchedulerOptions& options);
+
+  void add(std::unique_ptr<Sequence> sequence);
 
   // The sequences of the next step, each with pages for its new tokens. Empty: nothing to do.
   const StepPlan& plan();
+  // What the step that was planned last took.
+  void observe(Duration time) { costs_.observe(plan_.work, to_ms(time)); }
 
   Sequence* find(RequestId id);
   Sequence* any();  // null where there is none
@@ -43,26 +65,59 @@ class Scheduler {
   uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
   uint64_t n_preemptions() const { return n_preemptions_; }
   uint64_t n_found_tokens() const { return n_found_tokens_; }
+  const CostModel& costs() const { return costs_; }
 
  private:
+  // What a step, or a prompt in it, may still take.
+  struct Budget {
+    uint32_t tokens = 0;
+    double ms = 0;
+    bool is_for_favoured = false;  // a token at least
+  };
+  using Sequences = std::vector<std::unique_ptr<Sequence>>;
+
   void admit();
-  bool admit_next();
+  Sequences::iterator next_waiting();
+  bool may_run(const Sequence& sequence) const;
+  uint64_t pages_held(uint64_t n_tokens) const;
+  uint64_t watermark(const Sequence& next) const;
+  bool open(Sequence& sequence);
+  void start(std::unique_ptr<Sequence> sequence);
+
+  void grow();
+  bool grow_or_preempt(Sequence& sequence);
+  void preempt_last();
   void let_go(Sequence& sequence);
-  void count_found(Sequence& sequence, uint32_t n_cached);
-  void adopt(Sequence& sequence);
-  bool is_computed_by_an_older(const Sequence& sequence) const;
+
   void plan_decodes();
   void plan_prompts();
-  bool grow_or_preempt(Sequence& sequence, uint32_t n_tokens);
+  double prompt_budget_ms() const;
+  Sequence& choose_favoured();
+  Sequence& longest_unserved() const;
+  void plan_prompt(Sequence& sequence, const Budget& budget);
+  void compute(Sequence& sequence, const Budget& budget);
+  void adopt(Sequence& sequence);
+  bool will_compute_for(const Sequence& other, const Sequence& sequence) const;
+  Sequence& most_advanced_alike(Sequence& sequence) const;
+  bool is_computed_in_this_step(const Sequence& sequence) const;
+  void count_found(Sequence& sequence, uint32_t n_cached);
 
   KvCache& kv_;
   SchedulerOptions options_;
-  StepPlan plan_;
-  uint32_t tokens_left_ = 0;  // of the step being planned
-  std::deque<std::unique_ptr<Sequence>> waiting_;
-  std::vector<std::unique_ptr<Sequence>> running_;  // oldest first
+  TenantLedger tenants_;
+  CostModel costs_;
+  Sequences waiting_;  // as they came
+  Sequences running_;  // by priority, then as they came
+  uint64_t n_added_ = 0;
+  uint64_t n_steps_ = 0;
+  double mean_answer_ = 0;  // tokens of answers, lately
   uint64_t n_preemptions_ = 0;
   uint64_t n_found_tokens_ = 0;  // of prompts, in the cache
+
+  // Of the step being planned; kept so that a step allocates nothing.
+  StepPlan plan_;
+  std::vector<Sequence*> prompts_;
+  Budget left_;
 };
 
 }  // namespace kvik

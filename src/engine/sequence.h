@@ -6,8 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "engine/queue_limit.h"
 #include "engine/request.h"
 #include "engine/sampler.h"
+#include "engine/tenants.h"
 #include "kv/page_table.h"
 
 namespace kvik {
@@ -37,6 +39,16 @@ struct Sequence {
   TokenCounts counts;
 
   uint32_t n_logits_sent = 0;  // positions handed to on_logits: a preemption repeats none
+
+  // Of the scheduler.
+  Tenant* tenant = nullptr;
+  uint64_t arrival = 0;       // in what order it came
+  TimePoint due;              // arrival plus the time that its prompt takes alone
+  uint64_t last_advance = 0;  // the step in which it was last served
+  uint32_t n_pages_found = 0;
+  bool was_preempted = false;
+
+  QueuePlace place;  // until its first step
 
   TimePoint submitted;
   std::optional<TimePoint> started;  // its first step

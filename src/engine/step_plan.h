@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/cost_model.h"
 #include "engine/sequence.h"
 
 namespace kvik {
@@ -14,8 +15,20 @@ struct StepPlan {
     uint32_t n_new;
   };
   std::vector<Entry> entries;
+  StepWork work;  // of all entries
+  double ms = 0;  // expected
 
   bool empty() const { return entries.empty(); }
+  void clear() {
+    entries.clear();
+    work = {};
+    ms = 0;
+  }
+  void add(Sequence& sequence, uint32_t n_new) {
+    const uint32_t n_logits = n_new == sequence.n_pending() ? 1 : 0;
+    work += StepWork::chunk(sequence.n_cached, n_new, n_logits);
+    entries.push_back({&sequence, n_new});
+  }
 };
 
 }  // namespace kvik

@@ -35,6 +35,8 @@ class PageTable {
   uint32_t n_pages(uint32_t group = 0) const {
     return static_cast<uint32_t>(groups_[group].leases.size());
   }
+  // Tokens that it is long enough for.
+  uint64_t n_tokens_max() const { return uint64_t{n_pages()} * kPageTokens; }
   std::span<std::byte* const> addresses(uint32_t group = 0) const {
     return groups_[group].addresses;
   }

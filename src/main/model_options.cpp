@@ -55,6 +55,22 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& val
   return add_quantity(command, name, value, help, parse_bytes)->type_name("SIZE");
 }
 
+CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& value,
+                          const std::string& help) {
+  return command
+      .add_option_function<std::string>(
+          name,
+          [&value](const std::string& text) {
+            value = parse_duration(text).value_or(Duration::zero());
+          },
+          help)
+      ->check([](const std::string& text) {
+        const auto parsed = parse_duration(text);
+        return parsed ? std::string() : parsed.error().message;
+      })
+      ->type_name("TIME");
+}
+
 void ModelOptions::add_to(CLI::App& command) {
   command
       .add_option("MODEL", model,

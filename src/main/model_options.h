@@ -36,6 +36,9 @@ CLI::Option* add_counts(CLI::App& command, const std::string& name, std::vector<
                         const std::string& help);
 CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& value,
                        const std::string& help);
+// --name T where T is a time with its unit.
+CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& value,
+                          const std::string& help);
 
 // Opens a .gguf file, `demo` (the embedded model) or `synthetic:PRESET[:TYPE]`.
 Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec);

@@ -27,6 +27,7 @@ struct ServeOptions {
   uint64_t kv_budget_bytes = uint64_t{4} << 30;
   uint32_t max_queue = EngineOptions{}.max_queue;
   uint32_t max_running = EngineOptions{}.max_running;
+  Duration itl_target = std::chrono::milliseconds(50);
   std::string api_key_file;
   bool allow_no_key = false;
 };
@@ -59,6 +60,7 @@ Result<int> serve(ServeOptions options) {
                                .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),
                                .max_running = options.max_running,
                                .max_queue = options.max_queue};
+  if (options.itl_target > Duration::zero()) engine_options.itl_target = options.itl_target;
   TRY_ASSIGN(LoadedModel loaded, load_with_plan(options.model, engine_options));
   const ModelConfig config = loaded.model->config();
   log::info("{}: {} of weights packed for {}", options.model.model,
@@ -109,6 +111,9 @@ Command add_serve(CLI::App& app) {
   command.add_option("--max-running", options->max_running, "sequences computed together")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  add_duration(command, "--itl-target", options->itl_target,
+               "time from one token to the next that prompts must leave to those who read; 0: they "
+               "need not (default: 50ms)");
   command.add_option("--api-key-file", options->api_key_file,
                      "one KEY [NAME [SALT]] per line; clients must send a key");
   command.add_flag("--allow-no-key", options->allow_no_key,

@@ -36,6 +36,21 @@ TEST(Quantity, text_that_is_no_size_is_named) {
   for (const char* text : {"", "k", "-3", "1.5", "4KiB", "1G"}) EXPECT_FALSE(parse_count(text));
 }
 
+TEST(Quantity, times_carry_their_unit) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(parse_duration("50ms"), 50ms);
+  EXPECT_EQ(parse_duration("0.07s"), 70ms);
+  EXPECT_EQ(parse_duration("200us"), 200us);
+  EXPECT_EQ(parse_duration("2min"), 120s);
+  EXPECT_EQ(parse_duration("0"), 0s);
+  EXPECT_EQ(parse_duration("0ms"), 0s);
+  for (const char* text : {"", "50", "ms", "-1s", "1 s", "1h", "nan", "1e3ms"}) {
+    const auto time = parse_duration(text);
+    ASSERT_FALSE(time) << text;
+    EXPECT_THAT(time.error().message, HasSubstr(fmt::format("'{}' is no time", text)));
+  }
+}
+
 TEST(Quantity, several_counts_stand_with_commas_between) {
   EXPECT_EQ(parse_counts("0,1k,8k"), std::vector<uint64_t>({0, 1024, 8192}));
   EXPECT_EQ(parse_counts("7"), std::vector<uint64_t>({7}));

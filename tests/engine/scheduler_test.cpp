@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "backend/cpu/cpu_memory.h"
@@ -31,6 +34,9 @@ class Rig {
     uint32_t max_chunk = UINT32_MAX;
     Request::Cache cache = Request::Cache::kUse;
     std::optional<TokenId> token = {};  // the prompt is made of; absent: one that nobody else has
+    std::string tenant = {};
+    int32_t priority = 0;
+    double submitted_ms = 0;
   };
   Sequence* add(const Wanted& wanted) {
     Request request;
@@ -38,8 +44,10 @@ class Rig {
     request.max_tokens = wanted.max_tokens;
     request.max_chunk = wanted.max_chunk;
     request.cache = wanted.cache;
-    auto sequence =
-        std::make_unique<Sequence>(RequestId{++last_id_}, std::move(request), nullptr, TimePoint{});
+    request.tenant = wanted.tenant;
+    request.priority = wanted.priority;
+    auto sequence = std::make_unique<Sequence>(RequestId{++last_id_}, std::move(request), nullptr,
+                                               TimePoint{} + from_ms(wanted.submitted_ms));
     Sequence* borrowed = sequence.get();
     alive_.push_back(borrowed);
     scheduler_.add(std::move(sequence));
@@ -60,6 +68,7 @@ class Rig {
       planned.emplace_back(static_cast<uint64_t>(sequence->id), n_new);
     }
     if (on_plan) on_plan(plan);
+    if (cost_ms) scheduler_.observe(from_ms(cost_ms(plan.work)));
     for (const auto& [sequence, n_new] : std::vector(plan.entries)) {
       sequence->n_cached += n_new;
       if (sequence->uses_cache()) {
@@ -79,7 +88,17 @@ class Rig {
   // In the order they came.
   const std::vector<Sequence*>& alive() const { return alive_; }
 
+  // Teaches the cost model before anything is planned.
+  void teach() {
+    for (uint32_t n = 1; n <= 512; n *= 2) {
+      add({.n_prompt = n, .max_tokens = 3});
+      while (!alive_.empty()) step();
+    }
+  }
+  uint64_t n_found_tokens() const { return scheduler_.n_found_tokens(); }
+
   std::function<void(const StepPlan&)> on_plan;
+  std::function<double(const StepWork&)> cost_ms;  // of a step; absent: it is told nothing
 
  private:
   static constexpr size_t kPageBytes = 64;
@@ -124,23 +143,30 @@ TEST(Scheduler, decodes_come_before_prompts_also_before_older_ones) {
   rig.add({.n_prompt = 100});
   rig.add({.n_prompt = 2});
   rig.add({.n_prompt = 2});
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32)));
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32)));
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32)));
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 4), Pair(2, 2), Pair(3, 2)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 2), Pair(3, 2), Pair(1, 28)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1), Pair(3, 1), Pair(1, 30)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1), Pair(3, 1), Pair(1, 30)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1), Pair(3, 1), Pair(1, 12)));
   rig.add({.n_prompt = 60});
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 29)));
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1), Pair(4, 29)));
 }
 
-TEST(Scheduler, prompts_are_computed_in_the_order_they_came) {
+TEST(Scheduler, the_prompt_that_needs_least_goes_first_and_a_quarter_is_kept_for_the_oldest) {
   Rig rig(16, {.max_step_tokens = 10});
   rig.add({.n_prompt = 12});
   rig.add({.n_prompt = 3});
   rig.add({.n_prompt = 8});
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 10)));
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 2), Pair(2, 3), Pair(3, 5)));
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 3)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 3), Pair(3, 5), Pair(1, 2)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1), Pair(3, 3), Pair(1, 6)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 1), Pair(3, 1), Pair(1, 4)));
+}
+
+TEST(Scheduler, prompts_of_a_size_are_computed_in_the_order_they_came) {
+  Rig rig(16, {.max_step_tokens = 10});
+  for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 8});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 8), Pair(2, 2)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 6), Pair(3, 3)));
 }
 
 TEST(Scheduler, no_more_run_than_may) {
@@ -195,7 +221,7 @@ TEST(Scheduler, where_a_sequence_cannot_grow_the_youngest_gives_way) {
   rig.add({.n_prompt = 32});
   rig.add({.n_prompt = 32});
   Sequence* youngest = rig.add({.n_prompt = 20});
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 32), Pair(2, 32), Pair(3, 20)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(3, 20), Pair(1, 32), Pair(2, 32)));
   // Both older ones want a second page, and one is free.
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));
   EXPECT_EQ(rig.scheduler().n_preemptions(), 1u);
@@ -235,7 +261,7 @@ TEST(Scheduler, the_youngest_gives_way_itself_where_it_cannot_grow) {
   Rig rig(3, {.max_step_tokens = 512});
   rig.add({.n_prompt = 31});
   Sequence* second = rig.add({.n_prompt = 30});
-  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 31), Pair(2, 30)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(2, 30), Pair(1, 31)));
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 1)));  // the first took the last page
   EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1)));
@@ -298,7 +324,6 @@ class Random {
 void expect_invariants(Rig& rig, const SchedulerOptions& options, const StepPlan& plan) {
   uint32_t n_tokens = 0;
   bool prompts_began = false;
-  uint64_t last_id = 0;
   std::set<const Sequence*> planned;
   for (const auto& [sequence, n_new] : plan.entries) {
     EXPECT_TRUE(std::ranges::count(rig.alive(), sequence) == 1) << "planned, but gone";
@@ -308,13 +333,8 @@ void expect_invariants(Rig& rig, const SchedulerOptions& options, const StepPlan
     EXPECT_LE(n_new, std::max(1u, sequence->request.max_chunk));
     EXPECT_GE(sequence->table.n_pages() * kPageTokens, sequence->n_cached + n_new);
     n_tokens += n_new;
-    if (!sequence->is_decoding() && !prompts_began) {
-      prompts_began = true;
-      last_id = 0;
-    }
+    prompts_began = prompts_began || !sequence->is_decoding();
     EXPECT_EQ(prompts_began, !sequence->is_decoding()) << "a decode behind a prompt";
-    EXPECT_LT(last_id, static_cast<uint64_t>(sequence->id)) << "not in the order they came";
-    last_id = static_cast<uint64_t>(sequence->id);
   }
   EXPECT_LE(n_tokens, options.max_step_tokens);
 
@@ -332,29 +352,55 @@ void expect_invariants(Rig& rig, const SchedulerOptions& options, const StepPlan
   EXPECT_LE(rig.scheduler().n_running(), options.max_running);
 }
 
-TEST(Scheduler, random_operations_lose_no_sequence_and_no_page) {
+// How many steps each sequence that runs has been without a token, and whether that is too many.
+class Patience {
+ public:
+  void look(Rig& rig, const StepPlan& plan, const SchedulerOptions& options) {
+    for (Sequence* sequence : rig.alive()) {
+      uint64_t& n = n_steps_[sequence];
+      const bool is_planned = std::ranges::any_of(
+          plan.entries, [&](const auto& entry) { return entry.sequence == sequence; });
+      n = is_planned || sequence->table.n_pages() == 0 ? 0 : n + 1;
+      // Beyond its patience a prompt is next but for those that waited longer. All prompts of the
+      // rig differ, so none waits for another's pages.
+      EXPECT_LE(n, Scheduler::kPatience + options.max_running) << "starved";
+    }
+  }
+  void forget(Sequence* sequence) { n_steps_.erase(sequence); }
+
+ private:
+  std::map<Sequence*, uint64_t> n_steps_;
+};
+
+TEST(Scheduler, random_operations_lose_no_sequence_and_no_page_and_starve_nobody) {
   uint64_t n_preemptions = 0;
-  for (uint32_t seed = 0; seed < 200; ++seed) {
+  const uint32_t n_seeds = std::getenv("KVIK_TEST_LONG") ? 2000 : 200;
+  for (uint32_t seed = 0; seed < n_seeds; ++seed) {
     Random random(seed);
     const uint32_t n_pages = 2 + random.below(12);
     const uint32_t n_running = 1 + random.below(8);
-    const SchedulerOptions options{.max_step_tokens = n_running + random.below(60),
-                                   .max_running = n_running};
+    SchedulerOptions options{.max_step_tokens = n_running + random.below(60),
+                             .max_running = n_running};
+    if (random.below(2) == 0) options.itl_target = from_ms(1 + random.below(60));
+    if (random.below(2) == 0) options.watermark = SchedulerOptions::Watermark::kOnePage;
     Rig rig(n_pages, options);
+    Patience patience;
+    rig.cost_ms = [&](const StepWork& work) { return 5 + 1.0 * work.n_rows + random.below(5); };
     rig.on_plan = [&](const StepPlan& plan) {
       expect_invariants(rig, options, plan);
-      // The oldest of all always advances, so everybody does in the end.
       ASSERT_FALSE(plan.empty());
-      EXPECT_TRUE(std::ranges::any_of(
-          plan.entries, [&](const auto& entry) { return entry.sequence == rig.alive().front(); }));
+      patience.look(rig, plan, options);
     };
     const auto add = [&] {
       const uint32_t n_most = n_pages * kPageTokens;
       const uint32_t n_prompt = 1 + random.below(random.below(2) == 0 ? 40 : n_most - 1);
-      rig.add({.n_prompt = n_prompt,
-               .max_tokens = 1 + random.below(std::min(100u, n_most - n_prompt)),
-               .max_chunk = random.below(3) == 0 ? 1 + random.below(20) : UINT32_MAX,
-               .cache = random.below(8) == 0 ? Request::Cache::kOff : Request::Cache::kUse});
+      patience.forget(
+          rig.add({.n_prompt = n_prompt,
+                   .max_tokens = 1 + random.below(std::min(100u, n_most - n_prompt)),
+                   .max_chunk = random.below(3) == 0 ? 1 + random.below(20) : UINT32_MAX,
+                   .cache = random.below(8) == 0 ? Request::Cache::kOff : Request::Cache::kUse,
+                   .tenant = std::string(random.below(3), 'x'),
+                   .priority = static_cast<int32_t>(random.below(3))}));
     };
     for (int i = 0; i < 1500; ++i) {
       if (rig.alive().size() < 12 && random.below(4) == 0) add();
@@ -373,6 +419,192 @@ TEST(Scheduler, random_operations_lose_no_sequence_and_no_page) {
     n_preemptions += rig.scheduler().n_preemptions();
   }
   EXPECT_GT(n_preemptions, 1000u);  // the hard case did occur
+}
+
+// 10 ms a step and 1 ms a row.
+double plain_cost(const StepWork& work) { return 10.0 + work.n_rows; }
+
+TEST(SchedulerTarget, prompts_fill_what_decodes_leave_of_it) {
+  Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
+  rig.cost_ms = plain_cost;
+  rig.teach();
+  rig.add({.n_prompt = 3});
+  rig.step();
+  Sequence* prompt = rig.add({.n_prompt = 400});
+  const auto planned = rig.step();
+  ASSERT_EQ(planned.size(), 2u);
+  EXPECT_NEAR(planned[1].second, 39, 4);  // 50 - 11
+  while (prompt->n_pending() > 40) EXPECT_NEAR(rig.step()[1].second, 37, 6);
+}
+
+TEST(SchedulerTarget, where_nobody_decodes_there_is_no_limit) {
+  Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
+  rig.cost_ms = plain_cost;
+  rig.teach();
+  rig.add({.n_prompt = 700});
+  EXPECT_EQ(rig.step()[0].second, 512u);
+}
+
+TEST(SchedulerTarget, where_decodes_alone_pass_it_prompts_keep_a_quarter_of_the_step) {
+  Rig rig(256, {.max_step_tokens = 512, .max_running = 200, .itl_target = from_ms(50)});
+  rig.cost_ms = plain_cost;
+  rig.teach();
+  for (int i = 0; i < 80; ++i) rig.add({.n_prompt = 1});
+  while (rig.step().size() < 80) {
+  }
+  rig.add({.n_prompt = 400});
+  const auto planned = rig.step();
+  ASSERT_EQ(planned.size(), 81u);
+  EXPECT_NEAR(planned.back().second, 30, 4);  // of 90 + 30 ms
+}
+
+TEST(SchedulerTarget, a_prompt_advances_by_a_token_however_little_is_left) {
+  Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(1)});
+  rig.cost_ms = [](const StepWork& work) { return 100.0 * work.n_rows; };
+  rig.teach();
+  rig.add({.n_prompt = 3});
+  rig.step();
+  rig.add({.n_prompt = 400});
+  EXPECT_EQ(rig.step()[1].second, 1u);
+}
+
+TEST(SchedulerTarget, a_prompt_that_a_step_completes_is_not_held_up_by_others_behind_it) {
+  Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
+  rig.cost_ms = plain_cost;
+  rig.teach();
+  for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 100});
+  EXPECT_EQ(rig.step().size(), 1u);  // 110 ms; its token is not kept for 400
+}
+
+TEST(SchedulerTarget, a_short_prompt_overtakes_a_long_one_that_came_just_before) {
+  Rig rig(64, {.max_step_tokens = 32, .itl_target = from_ms(50)});
+  rig.cost_ms = plain_cost;
+  rig.teach();
+  Sequence* first = rig.add({.n_prompt = 900, .submitted_ms = 0});
+  rig.step();
+  Sequence* second = rig.add({.n_prompt = 20, .submitted_ms = 100});
+  rig.step();
+  EXPECT_EQ(second->n_generated(), 1u);
+  EXPECT_EQ(first->n_generated(), 0u);
+}
+
+TEST(SchedulerTarget, a_long_prompt_advances_whatever_short_ones_come) {
+  Rig rig(200, {.max_step_tokens = 32, .itl_target = from_ms(50)});
+  rig.cost_ms = plain_cost;
+  rig.teach();
+  Sequence* const prompt = rig.add({.n_prompt = 900});
+  for (int i = 0; i < 200; ++i) {
+    rig.add({.n_prompt = 30, .max_tokens = 1, .submitted_ms = i * 40.0});
+    rig.step();
+  }
+  EXPECT_GE(prompt->n_generated(), 1u);
+}
+
+TEST(SchedulerOrder, a_lower_priority_number_is_admitted_and_computed_first) {
+  Rig rig(16, {.max_step_tokens = 40, .max_running = 3});
+  rig.add({.n_prompt = 30, .priority = 1});
+  rig.add({.n_prompt = 30, .priority = 2});
+  rig.add({.n_prompt = 30, .priority = 0});
+  rig.add({.n_prompt = 30, .priority = -1});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(4, 30), Pair(3, 10)));
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(4, 1), Pair(3, 20), Pair(1, 19)));
+  EXPECT_EQ(rig.scheduler().n_waiting(), 1u);
+}
+
+TEST(SchedulerOrder, the_lowest_class_gives_its_pages_back_first) {
+  Rig rig(4, {.max_step_tokens = 512});
+  Sequence* low = rig.add({.n_prompt = 20, .priority = 1});
+  rig.step();
+  rig.add({.n_prompt = 32});
+  rig.add({.n_prompt = 32});
+  rig.step();
+  rig.step();
+  EXPECT_EQ(rig.scheduler().n_preemptions(), 1u);
+  EXPECT_EQ(low->table.n_pages(), 0u);
+}
+
+TEST(SchedulerOrder, tenants_are_served_alike_whatever_they_send) {
+  Rig rig(64, {.max_step_tokens = 64, .max_running = 4});
+  std::map<std::string, uint64_t> n_computed;
+  rig.on_plan = [&](const StepPlan& plan) {
+    for (const auto& [sequence, n_new] : plan.entries) {
+      n_computed[sequence->request.tenant] += n_new;
+    }
+  };
+  for (int i = 0; i < 200; ++i) {
+    for (int k = 0; k < 6; ++k) rig.add({.n_prompt = 100, .max_tokens = 1, .tenant = "floods"});
+    if (i % 2 == 0) rig.add({.n_prompt = 100, .max_tokens = 1, .tenant = "asks"});
+    rig.step();
+  }
+  // It asked for 50 tokens a step and half of 64 are its share.
+  EXPECT_NEAR(double(n_computed["asks"]), double(n_computed["floods"]), 700);
+}
+
+TEST(SchedulerOrder, a_tenant_that_was_away_has_saved_nothing) {
+  Rig rig(64, {.max_step_tokens = 64, .max_running = 4});
+  rig.add({.n_prompt = 10, .max_tokens = 1, .tenant = "rare"});
+  rig.step();
+  for (int i = 0; i < 200; ++i) {
+    for (int k = 0; k < 2; ++k) rig.add({.n_prompt = 64, .max_tokens = 1, .tenant = "often"});
+    rig.step();
+  }
+  uint64_t n_often = 0, n_rare = 0;
+  rig.on_plan = [&](const StepPlan& plan) {
+    for (const auto& [sequence, n_new] : plan.entries) {
+      (sequence->request.tenant == "rare" ? n_rare : n_often) += n_new;
+    }
+  };
+  for (int i = 0; i < 100; ++i) {
+    rig.add({.n_prompt = 64, .max_tokens = 1, .tenant = "rare"});
+    rig.step();
+  }
+  EXPECT_NEAR(double(n_often), double(n_rare), 700);
+}
+
+TEST(SchedulerOrder, where_tenants_share_none_takes_all_places) {
+  Rig rig(64, {.max_step_tokens = 64, .max_running = 8});
+  rig.add({.n_prompt = 1, .max_tokens = 1, .tenant = "asks"});
+  rig.step();
+  for (int i = 0; i < 20; ++i) rig.add({.n_prompt = 1, .tenant = "floods"});
+  rig.step();
+  EXPECT_EQ(rig.scheduler().n_running(), 6u);
+  rig.add({.n_prompt = 1, .tenant = "asks"});
+  rig.step();
+  EXPECT_EQ(rig.scheduler().n_running(), 7u);
+}
+
+TEST(SchedulerShared, a_page_is_computed_once_whatever_the_order) {
+  Rig rig(64, {.max_step_tokens = 40, .itl_target = from_ms(50)});
+  rig.cost_ms = plain_cost;
+  for (int i = 0; i < 4; ++i) {
+    rig.add({.n_prompt = 321, .max_tokens = 2, .token = 7, .tenant = std::string(i, 'x')});
+  }
+  uint64_t n_prompt_rows = 0;
+  rig.on_plan = [&](const StepPlan& plan) {
+    for (const auto& [sequence, n_new] : plan.entries) {
+      if (!sequence->is_decoding()) n_prompt_rows += n_new;
+    }
+  };
+  while (!rig.alive().empty()) rig.step();
+  EXPECT_EQ(n_prompt_rows, 321u + 3);  // the last token's logits are everybody's own
+}
+
+TEST(SchedulerShared, nobody_waits_for_one_that_takes_less_than_a_page_a_step) {
+  Rig rig(64, {.max_step_tokens = 512});
+  rig.add({.n_prompt = 321, .max_chunk = 1, .token = 7});
+  rig.add({.n_prompt = 321, .token = 7});
+  EXPECT_THAT(rig.step(), ElementsAre(Pair(1, 1), Pair(2, 321)));
+}
+
+TEST(SchedulerShared, nobody_waits_for_one_that_does_not_advance) {
+  Rig rig(64, {.max_step_tokens = 64});
+  rig.add({.n_prompt = 321, .token = 7, .priority = 1});
+  rig.step();
+  Sequence* urgent = rig.add({.n_prompt = 321, .token = 7});
+  rig.step();  // behind it, the first gets nothing
+  EXPECT_EQ(urgent->n_cached, 128u);
+  while (urgent->n_generated() == 0) rig.step();
+  EXPECT_EQ(rig.n_found_tokens(), 64u + 256);  // what the first had; what it found when it was next
 }
 
 }  // namespace

@@ -1,0 +1,202 @@
+// Hours of traffic in seconds: the real scheduler and page pool on a machine that does not exist.
+//   bench_simulate [SCENARIO…]
+// prints one row per scenario and policy; the table of docs/PERFORMANCE.md is its output.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "engine/simulator.h"
+
+namespace kvik {
+namespace {
+
+struct Policy {
+  const char* name;
+  SimulatedPolicy policy = SimulatedPolicy::kKvik;
+  bool has_target = true;
+  SchedulerOptions::Watermark watermark = SchedulerOptions::Watermark::kExpected;
+};
+
+const std::vector<Policy> kPolicies = {
+    {.name = "FCFS", .policy = SimulatedPolicy::kFcfs},
+    {.name = "Kvik, no ITL target", .has_target = false},
+    {.name = "Kvik, watermark of one page", .watermark = SchedulerOptions::Watermark::kOnePage},
+    {.name = "Kvik"}};
+
+struct Scenario {
+  std::string name;
+  std::vector<Conversation> conversations;
+  SimulationOptions options = {};
+};
+
+void append(std::vector<Conversation>& to, std::vector<Conversation> from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+Conversation chat() { return {.prefix_tokens = 1024, .own_tokens = 64, .answer_tokens = 64}; }
+
+Scenario poisson_hour() {
+  return {"Poisson: 1.5 chats/s, 4 system prompts, 1 h",
+          poisson({.like = chat(), .rate = 1.5, .seconds = 3600, .n_prefixes = 4})};
+}
+
+Scenario long_prompts_hour() {
+  Scenario scenario{"Poisson 0.6/s and a prompt of 6,000 tokens a minute, 1 h",
+                    poisson({.like = chat(), .rate = 0.6, .seconds = 3600, .n_prefixes = 4})};
+  append(scenario.conversations,
+         poisson({.like = {.prefix = 100, .own_tokens = 6000, .answer_tokens = 64},
+                  .rate = 1.0 / 60,
+                  .seconds = 3600,
+                  .seed = 2}));
+  return scenario;
+}
+
+Scenario bursts_hour() {
+  Scenario scenario{"Bursts: 20 chats within 1 s, every 20 s, 1 h", {}};
+  for (int burst = 0; burst < 180; ++burst) {
+    Conversation like = chat();
+    like.begin_s = burst * 20;
+    append(scenario.conversations, poisson({.like = like,
+                                            .rate = 20,
+                                            .seconds = 1,
+                                            .n_prefixes = 4,
+                                            .seed = 100 + static_cast<uint64_t>(burst)}));
+  }
+  return scenario;
+}
+
+Scenario agents_hour() {
+  Scenario scenario{"Agents: 12, contexts growing to 9,000 tokens, memory for half", {}};
+  scenario.options.n_pages = 1700;
+  for (uint32_t i = 0; i < 120; ++i) {
+    scenario.conversations.push_back({.begin_s = i * 30.0,
+                                      .prefix = 1,
+                                      .prefix_tokens = 2000,
+                                      .own_tokens = 250,
+                                      .answer_tokens = 100,
+                                      .max_tokens = 400,
+                                      .n_turns = 20,
+                                      .think_s = 5});
+  }
+  return scenario;
+}
+
+Scenario growth_hour() {
+  return {"Short prompts, long answers (1,000 asked, 400 made), little memory",
+          poisson({.like = {.own_tokens = 32, .answer_tokens = 400, .max_tokens = 1000},
+                   .rate = 0.7,
+                   .seconds = 3600}),
+          {.n_pages = 160}};
+}
+
+Scenario abuser_hour() {
+  Scenario scenario{"6 tenants, 0.1 chats/s each, and one that floods (3/s, 1,500 tokens)", {}};
+  scenario.options.scheduler.max_running = 16;
+  scenario.options.max_queue = 32;
+  for (uint32_t user = 0; user < 6; ++user) {
+    append(scenario.conversations,
+           poisson({.like = {.tenant = std::string(1, static_cast<char>('a' + user)),
+                             .prefix = user,
+                             .prefix_tokens = 512,
+                             .own_tokens = 64,
+                             .answer_tokens = 64},
+                    .rate = 0.1,
+                    .seconds = 3600,
+                    .seed = 10 + user}));
+  }
+  append(scenario.conversations, poisson({.like = {.tenant = "flood",
+                                                   .prefix = 999,
+                                                   .own_tokens = 1500,
+                                                   .answer_tokens = 64,
+                                                   .max_tokens = 64},
+                                          .rate = 3,
+                                          .seconds = 3600,
+                                          .seed = 99}));
+  return scenario;
+}
+
+Scenario overload_hour() {
+  Scenario scenario{"10x overload: 25 chats/s, 10 min",
+                    poisson({.like = chat(), .rate = 25, .seconds = 600, .n_prefixes = 4})};
+  scenario.options.scheduler.max_running = 16;
+  scenario.options.max_queue = 4;
+  return scenario;
+}
+
+Scenario large_scale() {
+  Scenario scenario{"100,000 requests on a machine 64 times as fast",
+                    poisson({.like = chat(), .rate = 100, .seconds = 1000, .n_prefixes = 64})};
+  scenario.options.machine.speed = 64;
+  scenario.options.scheduler.max_step_tokens = 4096;
+  scenario.options.scheduler.max_running = 256;
+  scenario.options.n_pages = 40'000;
+  return scenario;
+}
+
+void print(const char* name, const SimulationResult& result, double wall_s) {
+  const SimulatedOutcome& all = result.all;
+  fmt::print(
+      "| {} | {:.3f} | {:.1f}% | {:.2f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | {:.0f} | {} | "
+      "{:.1f}% | {} | {:.1f} |\n",
+      name, result.goodput(),
+      100.0 * static_cast<double>(all.n_good) / static_cast<double>(all.n_requests),
+      all.ttft_at(0.5), all.ttft_at(0.99), all.ttft_at(1), 1e3 * all.itl_s.quantile(0.5),
+      1e3 * all.itl_s.quantile(0.99),
+      static_cast<double>(result.generated_tokens) / result.simulated_s, result.n_preemptions,
+      100.0 * static_cast<double>(result.found_tokens) / static_cast<double>(result.prompt_tokens),
+      all.n_refused, wall_s);
+}
+
+void run(const Scenario& scenario) {
+  fmt::print("\n{} ({} conversations)\n\n", scenario.name, scenario.conversations.size());
+  fmt::print(
+      "| policy | goodput [1/s] | good | TTFT p50 [s] | p99 | worst | ITL p50 [ms] | p99 | output "
+      "tok/s | preemptions | found | refused | wall [s] |\n");
+  fmt::print("|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  for (const Policy& policy : kPolicies) {
+    SimulationOptions options = scenario.options;
+    options.policy = policy.policy;
+    options.scheduler.watermark = policy.watermark;
+    if (!policy.has_target) options.scheduler.itl_target.reset();
+    const auto begin = std::chrono::steady_clock::now();
+    const SimulationResult result = simulate(scenario.conversations, options);
+    print(policy.name, result, to_s(std::chrono::steady_clock::now() - begin));
+    if (result.by_tenant.size() == 1) continue;
+    for (const auto& [tenant, outcome] : result.by_tenant) {
+      fmt::print(
+          "|   … {} | | {:.1f}% | {:.2f} | {:.1f} | {:.1f} | {:.0f} | {:.0f} | | | | {} | |\n",
+          tenant,
+          100.0 * static_cast<double>(outcome.n_good) / static_cast<double>(outcome.n_requests),
+          outcome.ttft_at(0.5), outcome.ttft_at(0.99), outcome.ttft_at(1),
+          1e3 * outcome.itl_s.quantile(0.5), 1e3 * outcome.itl_s.quantile(0.99), outcome.n_refused);
+    }
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  fmt::print("\npeak memory of the process: {} MiB\n", usage.ru_maxrss / 1024);
+}
+
+struct Named {
+  const char* name;
+  Scenario (*make)();
+};
+const std::vector<Named> kScenarios = {{"poisson", poisson_hour},   {"long", long_prompts_hour},
+                                       {"bursts", bursts_hour},     {"agents", agents_hour},
+                                       {"growth", growth_hour},     {"abuser", abuser_hour},
+                                       {"overload", overload_hour}, {"scale", large_scale}};
+
+}  // namespace
+}  // namespace kvik
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> wanted(argv + 1, argv + argc);
+  for (const kvik::Named& scenario : kvik::kScenarios) {
+    if (wanted.empty() || std::ranges::count(wanted, scenario.name) > 0) {
+      kvik::run(scenario.make());
+    }
+  }
+}

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "base/result.h"
+
+namespace kvik {
+
+class QueueLimit;
+
+// A request's place among those that wait for their first step. Gives itself back.
+class QueuePlace {
+ public:
+  QueuePlace() = default;
+  QueuePlace(QueuePlace&& other) noexcept
+      : limit_(std::exchange(other.limit_, nullptr)), n_of_tenant_(other.n_of_tenant_) {}
+  QueuePlace& operator=(QueuePlace&& other) noexcept {
+    std::swap(limit_, other.limit_);
+    std::swap(n_of_tenant_, other.n_of_tenant_);
+    return *this;
+  }
+  ~QueuePlace();
+
+ private:
+  friend class QueueLimit;
+  QueuePlace(QueueLimit& limit, uint32_t& n_of_tenant)
+      : limit_(&limit), n_of_tenant_(&n_of_tenant) {}
+
+  QueueLimit* limit_ = nullptr;
+  uint32_t* n_of_tenant_ = nullptr;
+};
+
+// How many requests may wait. Where there are several tenants, none may have more than three
+// quarters of the places, so that one that floods does not shut the others out. Any thread;
+// outlives its places.
+class QueueLimit {
+ public:
+  explicit QueueLimit(uint32_t n_places) : n_places_(n_places) {}
+
+  // Errors: kExhausted where no place is left for this tenant.
+  Result<QueuePlace> enter(const std::string& tenant);
+  // Why nobody could enter now.
+  Result<void> check() const;
+
+ private:
+  friend class QueuePlace;
+  static constexpr size_t kMostTenants = 4096;  // remembered
+
+  Result<void> check_full() const;  // under the lock
+
+  const uint32_t n_places_;
+  mutable std::mutex mutex_;  // guards all below
+  uint32_t n_waiting_ = 0;
+  std::unordered_map<std::string, uint32_t> by_tenant_;  // those with none waiting too
+};
+
+}  // namespace kvik

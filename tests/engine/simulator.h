@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/histogram.h"
+#include "engine/scheduler.h"
+
+namespace kvik {
+
+// What a step takes on a machine that does not exist. The defaults are tinyllama-1.1b in Q4_0 on
+// two cores with AVX-512: 500 prompt tokens a second, 18 ms for a decode step and 1.5 for each
+// further sequence, int8 pages.
+struct SimulatedMachine {
+  double step_ms = 16.5;
+  double decode_row_ms = 1.5;
+  double prefill_row_ms = 1.9;
+  double kv_token_ms = 7.7e-4;  // cached tokens read, once a sequence
+  double pair_ms = 2.8e-4;      // query and key of a prompt
+  double speed = 1;
+  double noise = 0.05;          // share, as a standard deviation
+  double outlier_share = 0.01;  // of steps, that take
+  double outlier_factor = 3;    // times as long
+};
+
+// Somebody who asks once, or holds a conversation: each turn sends all that was said before.
+struct Conversation {
+  std::string tenant = {};
+  double begin_s = 0;
+  uint32_t prefix = 0;  // conversations with the same prefix begin with the same tokens
+  uint32_t prefix_tokens = 0;
+  uint32_t own_tokens = 64;     // more at each turn
+  uint32_t answer_tokens = 64;  // made
+  uint32_t max_tokens = 64;     // asked for: what the scheduler knows
+  uint32_t n_turns = 1;
+  double think_s = 0;  // between an answer and the next turn
+};
+
+enum class SimulatedPolicy { kKvik, kFcfs };
+
+struct SimulationOptions {
+  SimulatedMachine machine = {};
+  SimulatedPolicy policy = SimulatedPolicy::kKvik;
+  SchedulerOptions scheduler = {.itl_target = std::chrono::milliseconds(50)};
+  uint32_t n_pages = 11000;  // of 32 tokens: 4 GiB of tinyllama's int8 pages
+  uint32_t max_queue = 1024;
+  double ttft_slo_s = 3;
+  double itl_slo_s = 0.1;  // of 95% of a request's tokens
+  uint64_t seed = 1;
+};
+
+// Of all requests, or of one tenant's.
+struct SimulatedOutcome {
+  uint64_t n_requests = 0, n_refused = 0, n_good = 0;  // good: within both SLOs
+  std::vector<double> ttft_s;
+  Histogram itl_s{1e-4};
+
+  double ttft_at(double share) const;  // quantile
+};
+
+struct SimulationResult {
+  SimulatedOutcome all;
+  std::vector<std::pair<std::string, SimulatedOutcome>> by_tenant;
+  double simulated_s = 0;
+  uint64_t n_steps = 0;
+  uint64_t n_preemptions = 0;
+  uint64_t prompt_tokens = 0, computed_tokens = 0, found_tokens = 0, generated_tokens = 0;
+  uint64_t longest_wait_steps = 0;  // of a running prompt for its next token
+
+  double goodput() const { return static_cast<double>(all.n_good) / simulated_s; }  // requests/s
+  const SimulatedOutcome& of(const std::string& tenant) const;
+};
+
+// Runs the real scheduler over the real page pool, prefix index and queue limit, with pages that
+// hold nothing, a clock of its own and the machine's costs, until all conversations are over. The
+// same seed gives the same result. CHECKs that no page is lost and that every request ends once.
+SimulationResult simulate(std::vector<Conversation> conversations,
+                          const SimulationOptions& options);
+
+// Conversations whose beginnings are a Poisson process of `rate` a second, each a copy of `like`
+// with a prefix among n_prefixes.
+struct PoissonTraffic {
+  Conversation like = {};
+  double rate = 1, seconds = 60;
+  uint32_t n_prefixes = 1;
+  uint64_t seed = 1;
+};
+std::vector<Conversation> poisson(const PoissonTraffic& traffic);
+
+}  // namespace kvik
