@@ -10,6 +10,7 @@
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/pin.h"
+#include "tensor/kv_type.h"
 
 namespace kvik {
 
