@@ -11,6 +11,8 @@
 namespace kvik {
 namespace {
 
+constexpr std::chrono::seconds kFlushTime{10};  // for what a tier still has to write at the end
+
 void count_rows(const StepPlan& plan, StepRecord& record) {
   record = {.n_sequences = static_cast<uint32_t>(plan.entries.size()), .planned_ms = plan.ms};
   for (const auto& [sequence, n_new] : plan.entries) {
@@ -38,6 +40,11 @@ CacheReport cache_report(const Sequence& sequence) {
   return report;
 }
 
+TierLink::Slots tier_slots(const EngineOptions& options, size_t page_bytes) {
+  if (!options.tier) return {};
+  return TierLink::slots_for(*options.tier, page_bytes, options.kv_budget_bytes);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
@@ -45,14 +52,16 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
   const ModelConfig& config = model->config();
   const KvLayout layout(backend.page_bytes(model->kv_geometry(options.kv_type)),
                         group_layers(config).windows);
-  const uint64_t n_pages = options.kv_budget_bytes / layout.page_bytes;
+  const uint64_t tier_bytes = tier_slots(options, layout.page_bytes).bytes;
+  const uint64_t page_budget =
+      options.kv_budget_bytes - std::min(tier_bytes, options.kv_budget_bytes);
+  const uint64_t n_pages = page_budget / layout.page_bytes;
   const uint64_t kv_tokens = tokens_held(layout, n_pages);
   if (kv_tokens == 0 || n_pages > UINT32_MAX / kPageTokens) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("a KV budget of {} holds {} pages of {}, expected {} to {}",
-                    format_bytes(options.kv_budget_bytes), n_pages, format_bytes(layout.page_bytes),
-                    layout.n_groups(), UINT32_MAX / kPageTokens));
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a KV budget of {} holds {} pages of {}, expected {} to {}",
+                            format_bytes(page_budget), n_pages, format_bytes(layout.page_bytes),
+                            layout.n_groups(), UINT32_MAX / kPageTokens));
   }
   if (options.max_step_tokens == 0 || options.max_running == 0) {
     return fail(ErrorCode::kInvalidArgument,
@@ -75,9 +84,17 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
       limits_(limits),
       decoder_(*model_, backend, options.kv_type, options.max_step_tokens),
       ledger_(options.kv_budget_bytes),
+      tier_writes_(std::move(*ledger_.reserve(
+          MemoryKind::kTierWrites, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
+      tier_reads_(std::move(*ledger_.reserve(
+          MemoryKind::kTierReads, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
       pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
       kv_(backend.memory(), pages_.bytes(),
           KvLayout(decoder_.page_bytes(), decoder_.groups().windows), clock),
+      tier_(options.tier
+                ? std::make_unique<TierLink>(kv_, *options.tier,
+                                             tier_slots(options, decoder_.page_bytes()), clock)
+                : nullptr),
       scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
                        .max_running = std::min(options.max_running, options.max_step_tokens),
                        .itl_target = options.itl_target}),
@@ -88,6 +105,7 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
   backend.reserve(work_limits(model_->config(), model_->weight_kinds(), options));
   batch_.reserve(options.max_running);
   page_tables_.reserve(options.max_running);
+  scheduler_.set_tier(tier_.get());
 }
 
 Result<void> Engine::check(const Request& request) const {
@@ -140,7 +158,12 @@ void Engine::cancel_all() {
   while (Sequence* sequence = scheduler_.any()) finish(*sequence, FinishReason::kCancelled);
 }
 
+Engine::~Engine() {
+  if (tier_) tier_->flush(kFlushTime);
+}
+
 bool Engine::step() {
+  if (tier_) tier_->pump();
   const StepPlan& plan = scheduler_.plan();
   if (plan.empty()) return false;
   const TimePoint begin = clock_.now();
@@ -315,6 +338,7 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.cached_tokens = scheduler_.n_found_tokens();
   snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
+  if (tier_) snapshot.tier = tier_->counters();
   snapshot.page_bytes = kv_.page_bytes();
   snapshot.n_groups = kv_.layout().n_groups();
   for (uint32_t g = 0; g < snapshot.n_groups; ++g) {

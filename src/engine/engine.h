@@ -18,6 +18,7 @@
 #include "engine/snapshot.h"
 #include "kv/kv_cache.h"
 #include "kv/ledger.h"
+#include "kv/tier_link.h"
 #include "model/decoder.h"
 
 namespace kvik {
@@ -30,6 +31,7 @@ struct EngineOptions {
   uint32_t max_running = 64;                // sequences in one batch
   uint32_t max_queue = 1024;                // waiting requests; more are refused
   std::optional<Duration> itl_target = {};  // of steps in which somebody decodes; absent: no limit
+  Tier* tier = nullptr;                     // where pages outlive the engine; borrowed
 };
 
 // Token ids in, token ids out. Owns model, cache, scheduler and sampler; one thread.
@@ -39,6 +41,8 @@ class Engine {
   // Errors: kInvalidArgument where a budget or context cannot hold anything.
   static Result<std::unique_ptr<Engine>> create(std::unique_ptr<Model> model, Backend& backend,
                                                 const EngineOptions& options, const Clock& clock);
+
+  ~Engine();  // what the tier still has to write gets there first
 
   // Whether the request could ever finish here, alone: kContextLength (the context is never more
   // than the budget holds), kInvalidArgument (ids outside the vocabulary in prompt, stop tokens or
@@ -54,6 +58,16 @@ class Engine {
 
   // One turn: plan, forward, sample, publish. False where there was nothing to do.
   bool step();
+
+  // Whether a step could have something to do once the tier has answered; and waiting for that.
+  bool is_fetching() const { return tier_ && tier_->is_fetching(); }
+  void wait_for_tier(Duration at_most) {
+    if (tier_) tier_->wait(at_most);
+  }
+  // Called on any thread when the tier has something for a step.
+  void set_wake(std::function<void()> wake) {
+    if (tier_) tier_->set_wake(std::move(wake));
+  }
 
   EngineSnapshot snapshot() const;
   const EngineLimits& limits() const { return limits_; }
@@ -80,8 +94,10 @@ class Engine {
   EngineLimits limits_;
   Decoder decoder_;
   Ledger ledger_;
+  Reservation tier_writes_, tier_reads_;
   Reservation pages_;  // what is left of the budget for pages
   KvCache kv_;
+  std::unique_ptr<TierLink> tier_;  // null where there is none
   Scheduler scheduler_;
   Sampler sampler_;
   std::string cache_identity_;

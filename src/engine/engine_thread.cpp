@@ -1,10 +1,16 @@
 #include "engine/engine_thread.h"
 
 namespace kvik {
+namespace {
+
+constexpr std::chrono::milliseconds kTierPatience{20};
+
+}  // namespace
 
 EngineThread::EngineThread(std::unique_ptr<Engine> engine)
     : queue_(engine->limits().max_queue), engine_(std::move(engine)) {
   snapshot_ = engine_->snapshot();
+  engine_->set_wake([this] { wake(); });
   thread_ = std::thread([this] { main(); });
 }
 
@@ -15,6 +21,15 @@ EngineThread::~EngineThread() {
   }
   wake_.notify_one();
   thread_.join();
+  engine_->set_wake(nullptr);
+}
+
+void EngineThread::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_woken_ = true;
+  }
+  wake_.notify_one();
 }
 
 Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<EventSink> sink) {
@@ -67,7 +82,8 @@ void EngineThread::main() {
     const EngineSnapshot snapshot = engine_->snapshot();
     const std::lock_guard lock(mutex_);
     snapshot_ = snapshot;
-    is_idle_ = !worked && inbox_.empty();
+    is_fetching_ = !worked && engine_->is_fetching();
+    is_idle_ = !worked && inbox_.empty() && !is_fetching_;
     if (is_idle_) idle_.notify_all();
   }
 }
@@ -77,8 +93,16 @@ bool EngineThread::take_messages() {
   bool stop = false;
   {
     std::unique_lock lock(mutex_);
-    wake_.wait(lock,
-               [this] { return !is_idle_ || !inbox_.empty() || !cancels_.empty() || stopping_; });
+    const auto has_work = [this] {
+      return is_woken_ || !inbox_.empty() || !cancels_.empty() || stopping_ ||
+             !(is_idle_ || is_fetching_);
+    };
+    if (is_fetching_) {
+      wake_.wait_for(lock, kTierPatience, has_work);  // a tier that hangs does not wake us
+    } else {
+      wake_.wait(lock, has_work);
+    }
+    is_woken_ = is_fetching_ = false;
     std::swap(taken_, inbox_);
     std::swap(taken_cancels_, cancels_);
     snapshot_.n_waiting += static_cast<uint32_t>(taken_.size());

@@ -47,6 +47,7 @@ class EngineThread {
   };
 
   void main();
+  void wake();
   bool take_messages();
 
   QueueLimit queue_;
@@ -61,6 +62,8 @@ class EngineThread {
   bool draining_ = false;
   bool stopping_ = false;
   bool is_idle_ = true;
+  bool is_fetching_ = false;  // nothing to do before the tier answers
+  bool is_woken_ = false;     // it did
 
   // Of the engine thread alone: what it took out of the queue.
   std::vector<Submission> taken_;

@@ -70,13 +70,35 @@ void Scheduler::admit() {
   }
 }
 
+// Those whose pages are still on their way are passed by.
 Scheduler::Sequences::iterator Scheduler::next_waiting() {
+  auto passed = waiting_.end();
+  for (uint32_t i = 0; i < kFetchAhead; ++i) {
+    const auto next = next_waiting_after(passed);
+    if (next == waiting_.end() || is_fetched(**next)) return next;
+    passed = next;
+  }
+  return waiting_.end();
+}
+
+Scheduler::Sequences::iterator Scheduler::next_waiting_after(Sequences::iterator passed) {
   auto best = waiting_.end();
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if (!may_run(**it)) continue;
+    if (passed != waiting_.end() && admission_rank(**it) <= admission_rank(**passed)) continue;
     if (best == waiting_.end() || admission_rank(**it) < admission_rank(**best)) best = it;
   }
   return best;
+}
+
+// Whether all is in memory that a slower tier has of the sequence's tokens; begins to bring it.
+bool Scheduler::is_fetched(Sequence& sequence) {
+  if (!tier_ || sequence.findable_tokens().empty()) return true;
+  if (!sequence.fetch) {
+    sequence.fetch =
+        tier_->fetch(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);
+  }
+  return sequence.fetch && sequence.fetch->is_done();
 }
 
 // In all layer groups, of a sequence of its own.
@@ -117,6 +139,8 @@ bool Scheduler::open(Sequence& sequence) {
   const auto found = kv_.open(sequence.table, sequence.root, sequence.findable_tokens(),
                               sequence.n_tokens(), watermark(sequence));
   if (!found) return false;
+  if (sequence.fetch) sequence.fetch->report(sequence.table, *found);
+  sequence.fetch.reset();
   count_found(sequence, *found);
   return true;
 }

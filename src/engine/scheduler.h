@@ -11,6 +11,7 @@
 #include "engine/step_plan.h"
 #include "engine/tenants.h"
 #include "kv/kv_cache.h"
+#include "kv/tier_link.h"
 
 namespace kvik {
 
@@ -49,6 +50,9 @@ class Scheduler {
 
   Scheduler(KvCache& kv, const SchedulerOptions& options);
 
+  // Where sequences find pages that memory lacks; outlives the scheduler.
+  void set_tier(TierLink* tier) { tier_ = tier; }
+
   void add(std::unique_ptr<Sequence> sequence);
 
   // The sequences of the next step, each with pages for its new tokens. Empty: nothing to do.
@@ -75,9 +79,12 @@ class Scheduler {
     bool is_for_favoured = false;  // a token at least
   };
   using Sequences = std::vector<std::unique_ptr<Sequence>>;
+  static constexpr uint32_t kFetchAhead = 4;  // sequences whose pages are brought at once
 
   void admit();
   Sequences::iterator next_waiting();
+  Sequences::iterator next_waiting_after(Sequences::iterator passed);
+  bool is_fetched(Sequence& sequence);
   bool may_run(const Sequence& sequence) const;
   uint64_t pages_held(uint64_t n_tokens) const;
   uint64_t watermark(const Sequence& next) const;
@@ -103,6 +110,7 @@ class Scheduler {
   void count_found(Sequence& sequence, uint32_t n_cached);
 
   KvCache& kv_;
+  TierLink* tier_ = nullptr;
   SchedulerOptions options_;
   TenantLedger tenants_;
   CostModel costs_;

@@ -11,6 +11,7 @@
 #include "engine/sampler.h"
 #include "engine/tenants.h"
 #include "kv/page_table.h"
+#include "kv/tier_link.h"
 
 namespace kvik {
 
@@ -37,6 +38,7 @@ struct Sequence {
   PageTable table;
   PageKey root;  // above the keys of its pages
   TokenCounts counts;
+  std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
 
   uint32_t n_logits_sent = 0;  // positions handed to on_logits: a preemption repeats none
 

@@ -8,6 +8,7 @@
 #include "engine/request.h"
 #include "kv/ledger.h"
 #include "kv/page_counts.h"
+#include "kv/tier_counters.h"
 #include "model/layer_groups.h"
 
 namespace kvik {
@@ -59,6 +60,7 @@ struct EngineSnapshot {
   std::array<GroupPages, kMaxLayerGroups> groups{};  // the first n_groups
   uint64_t kv_budget_bytes = 0;
   std::array<uint64_t, kMemoryKinds> kv_bytes{};  // of the budget, by MemoryKind
+  TierCounters tier;
   uint64_t steps = 0;
   uint64_t prompt_tokens = 0;  // computed
   uint64_t cached_tokens = 0;  // found

@@ -123,7 +123,10 @@ bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
     if (window == 0) continue;
     wanted_[g] = std::min(wanted_[g], table.n_slid(g) + pages_in_sight(window));
   }
-  if (n_missing(table) + n_spare > n_available()) return false;
+  const uint64_t n = n_missing(table) + n_spare;
+  // Who must have them gets what is held for later.
+  if (n > n_available() && n_spare == 0 && sink_) sink_->on_shortage();
+  if (n > n_available()) return false;
   fill_up(table);
   return true;
 }
@@ -232,7 +235,7 @@ bool KvCache::seal_next(PageTable& table, const PageKey& root, std::span<const T
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
     if (!node->pages[g]) continue;
     if (node->pages[g] == pages[g]) {
-      pool_.seal(*pages[g]);
+      publish(*pages[g]);
     } else {
       table.put(g, index, lease(*node->pages[g]), address(*node->pages[g]));
     }
@@ -240,6 +243,11 @@ bool KvCache::seal_next(PageTable& table, const PageKey& root, std::span<const T
   table.mark_sealed(node->key);
   if (!table.owner.pins.empty()) pin(table, index, clock_.now());
   return true;
+}
+
+void KvCache::publish(PageId page) {
+  pool_.seal(page);
+  if (sink_) sink_->on_sealed(page);
 }
 
 void KvCache::close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
@@ -254,7 +262,7 @@ void KvCache::close(PageTable& table, const PageKey& root, std::span<const Token
                                             .pages = pages,
                                             .tenant = table.owner.tenant});
     for (uint32_t g = 0; node && g < layout_.n_groups(); ++g) {
-      if (node->pages[g] == pages[g]) pool_.seal(*pages[g]);
+      if (node->pages[g] == pages[g]) publish(*pages[g]);
     }
   }
   const TimePoint now = clock_.now();

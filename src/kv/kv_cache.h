@@ -11,8 +11,10 @@
 #include "kv/kv_layout.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
+#include "kv/page_sink.h"
 #include "kv/page_table.h"
 #include "kv/prefix_index.h"
+#include "kv/tier.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
@@ -66,6 +68,28 @@ class KvCache {
   // findable, the partly filled last one too, and the table is empty.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
+  // Who hears of sealed pages and of shortage; null: nobody.
+  void set_sink(PageSink* sink) { sink_ = sink; }
+
+  // Leases on all pages that the longest known prefix of `tokens` needs.
+  struct Known {
+    std::vector<PageLease> leases;
+    uint32_t n_whole_tokens = 0;  // in whole pages
+    uint32_t n_tokens = 0;        // with those of a page that matches in part
+    PageKey last;                 // of the whole pages, else the root
+  };
+  Known lease_known(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant);
+
+  // Makes a page that a slower tier held findable again. std::nullopt where no page can be had, or
+  // what stands before it is not known.
+  std::optional<PageLease> insert_fetched(const TierPage& page, std::span<const std::byte> bytes,
+                                          uint64_t tenant);
+
+  // What a findable page holds; std::nullopt of any other.
+  std::optional<TierPage> describe(PageId id) const;
+  const std::byte* bytes_of(PageId id) const { return address(id); }
+  Memory& memory() const { return memory_; }
+
   // A table for the sequences of this cache.
   PageTable make_table() const { return PageTable(layout_.n_groups()); }
 
@@ -93,6 +117,7 @@ class KvCache {
   void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
   PageLease lease(PageId id);
   PageLease take(uint32_t group);
+  void publish(PageId page);
   void evict_one();
   bool seal_next(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
   std::span<const std::optional<PageId>> pages_at(const PageTable& table, uint32_t index);
@@ -105,6 +130,7 @@ class KvCache {
   PagePool pool_;
   PrefixIndex index_;
   Buffer buffer_;
+  PageSink* sink_ = nullptr;
   uint64_t n_evictions_ = 0;
 
   // Kept so that a call allocates nothing.

@@ -52,6 +52,16 @@ class PageTable {
   // What the last KvCache::open() found.
   const CacheReport& report() const { return report_; }
 
+  // Of what open() found, n_tokens had come from disk before.
+  void note_disk_tokens(uint32_t n_tokens) {
+    report_.ram_tokens -= n_tokens;
+    report_.disk_tokens += n_tokens;
+  }
+  // Why a slower tier did not bring what open() did not find.
+  void note_tier_miss(MissReason reason) {
+    if (report_.miss != MissReason::kNone) report_.miss = reason;
+  }
+
   // Of a page that was not given back.
   PageId page(uint32_t group, uint32_t index) const { return groups_[group].leases[index].id(); }
   bool holds(uint32_t group, uint32_t index) const {

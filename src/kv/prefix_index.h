@@ -80,6 +80,8 @@ class PrefixIndex {
 
   size_t n_nodes() const { return nodes_.size() - n_roots_; }
   bool knows(PageId page) const { return place(page).node != nullptr; }
+  // What a page belongs to; null where it is not known.
+  const PrefixNode* node_with(PageId page) const { return place(page).node; }
 
  private:
   // Where a known page belongs, and what speaks for keeping it.

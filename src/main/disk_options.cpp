@@ -1,6 +1,6 @@
 #include "main/disk_options.h"
 
-#include "main/model_options.h"
+#include "kv/tier_link.h"
 
 namespace kvik {
 
@@ -16,6 +16,13 @@ void DiskOptions::add_to(CLI::App& command) {
 Result<std::unique_ptr<DiskTier>> DiskOptions::open() const {
   if (folder.empty()) return std::unique_ptr<DiskTier>();
   return DiskTier::open({.folder = folder, .max_bytes = max_bytes});
+}
+
+uint64_t kv_budget_beside(const Tier* tier, const LoadedModel& loaded, KvType type,
+                          uint64_t kv_bytes) {
+  if (!tier) return kv_bytes;
+  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(type));
+  return TierLink::budget_for(*tier, page_bytes, kv_bytes);
 }
 
 }  // namespace kvik

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "kv/disk_tier.h"
+#include "main/model_options.h"
 
 namespace kvik {
 
@@ -21,5 +22,9 @@ struct DiskOptions {
   // Null where there is none.
   Result<std::unique_ptr<DiskTier>> open() const;
 };
+
+// The budget that holds kv_bytes of pages beside what is on its way to and from a tier, if any.
+uint64_t kv_budget_beside(const Tier* tier, const LoadedModel& loaded, KvType type,
+                          uint64_t kv_bytes);
 
 }  // namespace kvik

@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "main/commands.h"
+#include "main/disk_options.h"
 #include "main/model_options.h"
 
 namespace kvik {
@@ -16,6 +17,7 @@ namespace {
 
 struct LogitsOptions {
   ModelOptions model;
+  DiskOptions disk;
   std::string tokens;
   bool all = false;
   uint64_t chunk = 0;
@@ -68,6 +70,7 @@ Request neighbour(uint32_t index, uint32_t n_tokens, uint32_t n_vocab) {
 
 Result<int> logits(const LogitsOptions& options) {
   TRY_ASSIGN(const std::vector<TokenId> tokens, parse_token_list(options.tokens));
+  TRY_ASSIGN(const auto disk, options.disk.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   const auto n_tokens = static_cast<uint32_t>(tokens.size());
   // Nobody waits for room: all sequences run side by side, in one batch.
@@ -80,11 +83,14 @@ Result<int> logits(const LogitsOptions& options) {
   }
   const SteadyClock clock;
   EngineOptions engine_options{
-      .kv_budget_bytes = kv_bytes_for(loaded, options.model.kv_type, n_longest, 2 + options.beside),
+      .kv_budget_bytes = kv_budget_beside(
+          disk.get(), loaded, options.model.kv_type,
+          kv_bytes_for(loaded, options.model.kv_type, n_longest, 2 + options.beside)),
       .kv_type = options.model.kv_type,
       .n_ctx_max = static_cast<uint32_t>(n_longest),
       .max_step_tokens = std::max(512u, 2 * n_tokens + 8 * (options.beside + 1)),
-      .max_running = 1 + options.beside};
+      .max_running = 1 + options.beside,
+      .tier = disk.get()};
   TRY_ASSIGN(auto engine,
              Engine::create(std::move(loaded.model), *loaded.backend, engine_options, clock));
 
@@ -109,7 +115,9 @@ Result<int> logits(const LogitsOptions& options) {
     request.prompt.assign(tokens.begin(), tokens.begin() + n);
     const auto sink = std::make_shared<PrintingSink>();
     TRY(submit(n, request, sink));
-    while (!sink->finished()) engine->step();
+    while (!sink->finished()) {
+      if (!engine->step()) engine->wait_for_tier(std::chrono::milliseconds(20));
+    }
   }
   return kExitOk;
 }
@@ -125,6 +133,7 @@ Command add_logits(CLI::App& app) {
   add_count(command, "--chunk", options->chunk, "cut the prefill into chunks of N tokens");
   command.add_option("--beside", options->beside, "run N other sequences in the same batches")
       ->check(CLI::Range(0u, 64u));
+  options->disk.add_to(command);
   command.add_flag("--no-cache", options->no_cache, "compute every position from scratch");
   return [options]() -> int {
     const Result<int> code = logits(*options);

@@ -13,6 +13,7 @@
 
 #include "engine/engine_thread.h"
 #include "main/commands.h"
+#include "main/disk_options.h"
 #include "main/interrupts.h"
 #include "main/model_options.h"
 #include "main/progress_bar.h"
@@ -23,6 +24,7 @@ namespace {
 
 struct RunOptions {
   ModelOptions model;
+  DiskOptions disk;
   std::string prompt;
   bool has_prompt = false;
   std::optional<std::string> tokens;
@@ -88,10 +90,12 @@ void print_stats(const Usage& usage) {
   const double decode_ms = to_ms(usage.decode_time);
   const uint32_t n_decoded = usage.completion_tokens > 1 ? usage.completion_tokens - 1 : 0;
   fmt::print(stderr,
-             "prompt {} tokens ({} cached), TTFT {:.1f} ms; {} tokens generated, ITL {:.2f} ms, "
+             "prompt {} tokens ({} cached: {} in memory, {} on disk), TTFT {:.1f} ms; {} tokens "
+             "generated, ITL {:.2f} ms, "
              "{:.1f} tok/s\n",
-             usage.prompt_tokens, usage.cached_tokens, ttft_ms, usage.completion_tokens,
-             n_decoded ? decode_ms / n_decoded : 0.0,
+             usage.prompt_tokens, usage.cached_tokens,
+             usage.cached_tokens - usage.cache.disk_tokens, usage.cache.disk_tokens, ttft_ms,
+             usage.completion_tokens, n_decoded ? decode_ms / n_decoded : 0.0,
              decode_ms > 0 ? n_decoded * 1e3 / decode_ms : 0.0);
 }
 
@@ -119,14 +123,17 @@ Result<CompletionRequest> make_request(const RunOptions& options) {
 
 Result<int> run(const RunOptions& options) {
   TRY_ASSIGN(const CompletionRequest request, make_request(options));
+  TRY_ASSIGN(const auto disk, options.disk.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   const SteadyClock clock;
   const uint64_t n_ctx =
       options.model.n_ctx ? options.model.n_ctx : loaded.model->config().n_ctx_train;
   EngineOptions engine_options{
-      .kv_budget_bytes = kv_bytes_for(loaded, options.model.kv_type, n_ctx, 1),
+      .kv_budget_bytes = kv_budget_beside(disk.get(), loaded, options.model.kv_type,
+                                          kv_bytes_for(loaded, options.model.kv_type, n_ctx, 1)),
       .kv_type = options.model.kv_type,
-      .n_ctx_max = static_cast<uint32_t>(n_ctx)};
+      .n_ctx_max = static_cast<uint32_t>(n_ctx),
+      .tier = disk.get()};
   ModelCard card;
   card.id = model_id(options.model.model);
   card.n_vocab = loaded.model->config().n_vocab;
@@ -170,6 +177,7 @@ Command add_run(CLI::App& app) {
   add_count(command, "--max-tokens", options->max_tokens,
             "tokens to generate at most (default: 256)");
   command.add_option("--stop", options->stop, "end the answer before this text");
+  options->disk.add_to(command);
   SamplingParams& sampling = options->sampling;
   sampling.temperature = 0.8f;
   sampling.top_p = 0.95f;

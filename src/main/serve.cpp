@@ -10,6 +10,7 @@
 #include "engine/engine_thread.h"
 #include "main/api_keys.h"
 #include "main/commands.h"
+#include "main/disk_options.h"
 #include "main/interrupts.h"
 #include "main/model_options.h"
 #include "main/planned_load.h"
@@ -24,6 +25,7 @@ constexpr std::chrono::seconds kDrainTime{30};
 struct ServeOptions {
   ModelOptions model;
   ServerOptions server;
+  DiskOptions disk;
   uint64_t kv_budget_bytes = uint64_t{4} << 30;
   uint32_t max_queue = EngineOptions{}.max_queue;
   uint32_t max_running = EngineOptions{}.max_running;
@@ -55,11 +57,13 @@ Result<int> serve(ServeOptions options) {
                 fmt::format("--host {} is open to others: give --api-key-file, or --allow-no-key",
                             options.server.host));
   }
+  TRY_ASSIGN(const auto disk, options.disk.open());
   EngineOptions engine_options{.kv_budget_bytes = options.kv_budget_bytes,
                                .kv_type = options.model.kv_type,
                                .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),
                                .max_running = options.max_running,
-                               .max_queue = options.max_queue};
+                               .max_queue = options.max_queue,
+                               .tier = disk.get()};
   if (options.itl_target > Duration::zero()) engine_options.itl_target = options.itl_target;
   TRY_ASSIGN(LoadedModel loaded, load_with_plan(options.model, engine_options));
   const ModelConfig config = loaded.model->config();
@@ -114,6 +118,7 @@ Command add_serve(CLI::App& app) {
   add_duration(command, "--itl-target", options->itl_target,
                "time from one token to the next that prompts must leave to those who read; 0: they "
                "need not (default: 50ms)");
+  options->disk.add_to(command);
   command.add_option("--api-key-file", options->api_key_file,
                      "one KEY [NAME [SALT]] per line; clients must send a key");
   command.add_flag("--allow-no-key", options->allow_no_key,

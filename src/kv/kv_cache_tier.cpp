@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/kv_cache.h"
+
+// What slower tiers ask of the cache and bring to it.
+namespace kvik {
+
+KvCache::Known KvCache::lease_known(const PageKey& root, std::span<const TokenId> tokens,
+                                    uint64_t tenant) {
+  const PrefixIndex::Match match = index_.find(root, tokens, tenant);
+  Known known{.leases = {},
+              .n_whole_tokens = static_cast<uint32_t>(match.whole.size()) * kPageTokens,
+              .n_tokens = match.n_tokens(),
+              .last = match.whole.empty() ? root : match.whole.back()->key};
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    size_t i = first_page_seen(layout_.windows[g], known.n_tokens);
+    for (; i < match.whole.size(); ++i) known.leases.push_back(lease(*match.whole[i]->pages[g]));
+  }
+  return known;
+}
+
+std::optional<PageLease> KvCache::insert_fetched(const TierPage& page,
+                                                 std::span<const std::byte> bytes,
+                                                 uint64_t tenant) {
+  CHECK(page.group < layout_.n_groups() && bytes.size() == layout_.page_bytes);
+  if (n_available() == 0) return std::nullopt;
+  PageLease own = take(page.group);
+  memory_.copy_in(address(own.id()), bytes);
+  node_pages_.assign(layout_.n_groups(), std::nullopt);
+  node_pages_[page.group] = own.id();
+  const PrefixNode* node = index_.insert({.root = page.root,
+                                          .parent = page.parent,
+                                          .tokens = page.tokens,
+                                          .pages = node_pages_,
+                                          .tenant = tenant});
+  if (!node || !node->pages[page.group]) return std::nullopt;
+  if (node->pages[page.group] != own.id()) return lease(*node->pages[page.group]);
+  pool_.seal(own.id());
+  return own;
+}
+
+std::optional<TierPage> KvCache::describe(PageId id) const {
+  const PrefixNode* node = index_.node_with(id);
+  if (!node) return std::nullopt;
+  const PrefixNode* root = node;
+  while (root->parent) root = root->parent;
+  return TierPage{.root = root->key,
+                  .parent = node->parent->key,
+                  .key = node->key,
+                  .group = pool_.group(id),
+                  .tokens = node->tokens};
+}
+
+}  // namespace kvik
