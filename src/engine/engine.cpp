@@ -104,7 +104,7 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
                                   model_->numerics())) {
   backend.reserve(work_limits(model_->config(), model_->weight_kinds(), options));
   batch_.reserve(options.max_running);
-  page_tables_.reserve(options.max_running);
+  page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());
   scheduler_.set_tier(tier_.get());
 }
 
