@@ -59,6 +59,14 @@ void allow_open_files(uint32_t max_connections) {
               wanted);
 }
 
+// The calling thread sends tokens that are ready while every core computes. As everybody else it
+// waited for up to 4 ms until it was its turn (p99, two cores); at this rank it is 0.8 ms. It needs
+// less than a hundredth of a core. Without the right to (RLIMIT_NICE) all stays as it is.
+void come_before_computation() {
+  constexpr int kNice = -10;
+  static_cast<void>(setpriority(PRIO_PROCESS, 0, kNice));  // 0: this thread
+}
+
 void report(std::exception_ptr failure) {
   if (!failure) return;
   try {
@@ -112,6 +120,7 @@ class Server::Impl {
 
  private:
   void run() {
+    come_before_computation();
     for (;;) {
       try {
         io_.run();
