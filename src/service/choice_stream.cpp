@@ -39,13 +39,18 @@ void ChoiceStream::on_logits(uint32_t position, std::span<const float> logits) {
 
 void ChoiceStream::to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,
                             uint32_t text_offset) {
-  const auto piece = [&](TokenId id) { return tokenizer_.piece(id, Tokenizer::Special::kShow); };
-  ChunkLogprob out{.token = piece(chosen.id),
+  // A token may hold a part of a character: as text that is U+FFFD.
+  const auto text_of = [&](TokenId id) {
+    Detokenizer alone(tokenizer_, Detokenizer::Position::kContinuation, Tokenizer::Special::kShow);
+    const std::string whole = alone.push(id);
+    return whole + alone.finish();
+  };
+  ChunkLogprob out{.token = text_of(chosen.id),
                    .bytes = tokenizer_.piece(chosen.id, Tokenizer::Special::kHide),
                    .logprob = chosen.logprob,
                    .text_offset = text_offset,
                    .top = {}};
-  for (const TokenLogprob& t : top) out.top.emplace_back(piece(t.id), t.logprob);
+  for (const TokenLogprob& t : top) out.top.emplace_back(text_of(t.id), t.logprob);
   pending_.logprobs.push_back(std::move(out));
 }
 

@@ -55,6 +55,24 @@ class Prefix(unittest.TestCase):
         calls = [lambda p=p: self.ask(p)[0] for p in prompts * 3]
         self.assertEqual(in_parallel(*calls), want * 3)
 
+    def test_cached_tokens_are_true_for_choices_streams_and_several_prompts(self):
+        def cached(prompt, **fields):
+            if fields.get("stream"):
+                usage = self.server.stream(prompt, ignore_eos=True, stream_options={"include_usage": True}, **fields).usage
+            else:
+                usage = self.server.complete(prompt, ignore_eos=True, **fields)["usage"]
+            return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
+
+        n = len(TOKENS)
+        self.assertEqual(cached(TOKENS, n=3), (n, 0))  # what its own choices share is no find
+        self.assertEqual(cached(TOKENS, n=3), (n, n - 1))
+        self.assertEqual(cached(TOKENS, stream=True), (n, n - 1))
+        self.assertEqual(cached(TOKENS, stream=True, n=2), (n, n - 1))
+        other = kvik.random_tokens(100, kvik.DEMO_BOS, 12)
+        self.assertEqual(cached([TOKENS, other]), (n + 100, n - 1))
+        self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))  # all logits are wanted: all is computed
+        self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))
+
     def test_another_salt_finds_nothing(self):
         self.ask(TOKENS, cache_salt="a")
         self.assertEqual([self.ask(TOKENS, cache_salt=s)[1] for s in ("b", "a", "")], [0, len(TOKENS) - 1, 0])

@@ -37,6 +37,21 @@ TEST(ServiceLogprobs, of_none_besides_the_chosen_ones_are_possible) {
   for (const ChunkLogprob& logprob : choice.logprobs) EXPECT_TRUE(logprob.top.empty());
 }
 
+TEST(ServiceLogprobs, a_token_that_is_part_of_a_character_is_a_replacement_character_as_text) {
+  ServiceRig rig;
+  CompletionRequest request = letters_request(60);
+  request.sampling.logit_bias = only_bytes("aé€");
+  request.n_logprobs = 5;
+  int n_parts = 0;
+  for (const ChunkLogprob& logprob : rig.answer(request).choices[0].logprobs) {
+    EXPECT_EQ(logprob.token, logprob.bytes == "a" ? "a" : "\uFFFD");
+    for (const auto& [token, value] : logprob.top)
+      EXPECT_TRUE(token == "\uFFFD" || static_cast<uint8_t>(token[0]) < 0x80) << token;
+    n_parts += logprob.bytes != "a" ? 1 : 0;
+  }
+  EXPECT_GT(n_parts, 0);
+}
+
 TEST(ServiceLogprobs, offsets_point_into_the_text_also_behind_bytes_that_are_no_characters) {
   ServiceRig rig;
   CompletionRequest request = letters_request(200);
