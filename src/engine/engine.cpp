@@ -280,7 +280,7 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
   }
   record_token_time(sequence);
   sequence.tokens.push_back(*token);
-  sequence.counts.add_answer(*token);
+  if (request.sampling.has_penalties()) sequence.counts.add_answer(*token);
   ++counters_.generated_tokens;
 
   TokenEvent event{.id = *token, .chosen = {}, .top = {}};

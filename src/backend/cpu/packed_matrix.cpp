@@ -43,11 +43,25 @@ size_t float_offset(ElementType type, uint32_t k, uint32_t column) {
   return element * (type == ElementType::kF32 ? 4 : 2);
 }
 
+// kBytes of a row go where `stride` bytes further the next kBytes go.
+template <size_t kBytes>
+void pack_units(const std::byte* row, uint32_t n_units, std::byte* out, size_t stride) {
+  for (uint32_t i = 0; i < n_units; ++i) std::memcpy(out + i * stride, row + i * kBytes, kBytes);
+}
+
 void pack_floats(ElementType type, const std::byte* row, uint32_t n_cols, uint32_t column,
                  std::byte* panel) {
-  const size_t size = traits(type).block_bytes;
-  for (uint32_t k = 0; k < n_cols; ++k) {
-    std::memcpy(panel + float_offset(type, k, column), row + k * size, size);
+  std::byte* out = panel + float_offset(type, 0, column);
+  switch (type) {
+    case ElementType::kF32:
+      return pack_units<4>(row, n_cols, out, 4 * kPanelColumns);
+    case ElementType::kF16:
+      return pack_units<2>(row, n_cols, out, 2 * kPanelColumns);
+    default:  // bf16, in pairs
+      pack_units<4>(row, n_cols / 2, out, 4 * kPanelColumns);
+      if (n_cols % 2 != 0) {
+        std::memcpy(panel + float_offset(type, n_cols - 1, column), row + (n_cols - 1) * 2, 2);
+      }
   }
 }
 

@@ -1,0 +1,63 @@
+"""Flag > environment (KVIK_…) > config file > default."""
+import os
+import tempfile
+import unittest
+
+import kvik
+
+
+class Config(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "kvik.toml")
+        self.write('[run]\nmax-tokens = 3\ntemperature = 0\nignore-eos = true\n[bench]\nprefill = 7\n')
+
+    def write(self, text):
+        with open(self.path, "w") as f:
+            f.write(text)
+
+    def n_tokens(self, *flags, **env):
+        out = kvik.output("run", "demo", "--tokens", "1,2,3", "--ids", *flags, env=env)
+        return len(out.split())
+
+    def test_a_file_sets_what_nothing_else_does(self):
+        self.assertEqual(self.n_tokens("--config", self.path), 3)
+
+    def test_the_environment_goes_before_the_file(self):
+        self.assertEqual(self.n_tokens("--config", self.path, KVIK_MAX_TOKENS=4), 4)
+
+    def test_a_flag_goes_before_both(self):
+        self.assertEqual(self.n_tokens("--config", self.path, "--max-tokens", 5, KVIK_MAX_TOKENS=4), 5)
+
+    def test_the_environment_may_name_the_file(self):
+        self.assertEqual(self.n_tokens(KVIK_CONFIG=self.path), 3)
+
+    def test_the_section_of_another_command_is_left_alone(self):
+        self.assertEqual(self.n_tokens("--config", self.path), 3)
+
+    def test_a_file_that_is_not_there_is_wrong_usage(self):
+        done = kvik.run("run", "demo", "-p", "x", "--config", self.path + ".none")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"kvik.toml.none", done.stderr)
+
+    def test_a_bad_value_in_it_is_wrong_usage(self):
+        self.write("[run]\nmax-tokens = many\n")
+        done = kvik.run("run", "demo", "--tokens", "1", "--config", self.path)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"many", done.stderr)
+
+
+class HugePages(unittest.TestCase):
+    def test_answers_do_not_depend_on_them(self):
+        on, off = (kvik.logits_text("demo", [1, 2, 3], huge_pages=h) for h in ("on", "off"))
+        self.assertEqual(on, off)
+
+    def test_the_environment_switches_them(self):
+        done = kvik.run("logits", "demo", "--tokens", "1", env={"KVIK_HUGE_PAGES": "perhaps"})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"huge-pages", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "support/tiny_engine.h"
+
+namespace {
+
+std::atomic<uint64_t> n_allocations = 0;
+
+void* counted(size_t bytes) {
+  n_allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(bytes ? bytes : 1);
+  if (!memory) std::abort();
+  return memory;
+}
+
+}  // namespace
+
+// Every allocation of this program's C++ code passes here; plain malloc of libraries does not.
+void* operator new(size_t bytes) { return counted(bytes); }
+void* operator new[](size_t bytes) { return counted(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+
+namespace kvik {
+namespace {
+
+// Keeps nothing: what a step allocates is then the engine's own.
+class DeafSink final : public EventSink {
+ public:
+  Verdict on_token(const TokenEvent&) override { return Verdict::kContinue; }
+  void on_finish(FinishReason, const Usage&) override {}
+};
+
+constexpr uint32_t kSequences = 4;
+constexpr uint32_t kPromptTokens = 40;
+
+// Steps of kSequences that decode side by side, all at the same position, and what each allocated.
+std::vector<uint64_t> allocations_by_position(KvType kv_type, float temperature) {
+  EngineRig rig({.model = {.name = "test-llama:q8_0", .n_threads = 2},
+                 .kv_type = kv_type,
+                 .max_step_tokens = kSequences * kPromptTokens});
+  for (uint32_t i = 0; i < kSequences; ++i) {
+    Request request = greedy_request(some_tokens(kPromptTokens, i + 1), 100);
+    request.sampling.temperature = temperature;
+    request.sampling.top_p = 0.9f;
+    rig.engine().submit(RequestId{i + 1}, std::move(request), std::make_shared<DeafSink>());
+  }
+  rig.engine().step();  // all prompts, and the first token of each
+  std::vector<uint64_t> counts(kPromptTokens);
+  while (true) {
+    const uint64_t before = n_allocations.load();
+    if (!rig.engine().step()) return counts;
+    counts.push_back(n_allocations.load() - before);
+  }
+}
+
+// Two threads, greedy and drawn from a nucleus. The last step is left out: sequences end in it.
+TEST(Allocations, a_decoding_step_makes_none_but_where_a_page_begins_or_ends) {
+  for (const KvType type : kAllKvTypes) {
+    for (const float temperature : {0.0f, 1.0f}) {
+      const std::vector<uint64_t> counts = allocations_by_position(type, temperature);
+      ASSERT_GT(counts.size(), kPromptTokens + 90);
+      for (size_t position = kPromptTokens + 1; position + 1 < counts.size(); ++position) {
+        const bool at_a_page = position % kPageTokens == 0 || (position + 1) % kPageTokens == 0;
+        // A page costs its entries in the index, once in kPageTokens steps.
+        EXPECT_LE(counts[position], at_a_page ? kSequences * 16 : 0)
+            << name_of(type) << " at position " << position;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik
