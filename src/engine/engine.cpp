@@ -280,7 +280,7 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
   }
   record_token_time(sequence);
   sequence.tokens.push_back(*token);
-  if (request.sampling.has_penalties()) sequence.counts.add_answer(*token);
+  if (has_penalties(request.sampling)) sequence.counts.add_answer(*token);
   ++counters_.generated_tokens;
 
   TokenEvent event{.id = *token, .chosen = {}, .top = {}};

@@ -30,11 +30,6 @@ struct SamplingParams {
   std::vector<std::pair<TokenId, float>> logit_bias = {};
   uint64_t seed = 0;          // the same seed gives the same tokens, in whatever company
   uint32_t choice_index = 0;  // of `n`: choices of one seed differ
-
-  // Whether it matters which tokens stood there before.
-  bool has_penalties() const {
-    return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
-  }
 };
 
 struct Request {

@@ -55,7 +55,7 @@ void Sampler::adjust(const Input& input) {
   std::copy(input.logits.begin(), input.logits.end(), logits_.begin());
   const SamplingParams& p = input.params;
   for (const auto& [id, bias] : p.logit_bias) logits_[id] += bias;
-  if (p.has_penalties()) {
+  if (has_penalties(p)) {
     for (const auto& [id, count] : input.counts.all()) {
       float& logit = logits_[id];
       logit = logit > 0 ? logit / p.repetition_penalty : logit * p.repetition_penalty;

@@ -25,6 +25,11 @@ class TokenCounts {
   std::unordered_map<TokenId, Count> counts_;
 };
 
+// Whether it matters to a sample which tokens stood before.
+inline bool has_penalties(const SamplingParams& p) {
+  return p.repetition_penalty != 1 || p.presence_penalty != 0 || p.frequency_penalty != 0;
+}
+
 // A uniform number in [0, 1) that depends on nothing but its key: no state, so preemption and
 // batching cannot move it. (SplitMix64's finaliser over the three words, Steele et al. 2014)
 double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position);
