@@ -31,6 +31,7 @@ struct TinyEngineOptions {
   uint32_t max_step_tokens = 128;
   uint32_t max_running = 16;
   uint32_t max_queue = 1024;
+  Tier* tier = nullptr;
 };
 
 // An engine over a tiny model, with a budget counted in pages. The backend outlives the engine.
@@ -44,15 +45,17 @@ inline TinyEngine make_tiny_engine(const TinyEngineOptions& options, TinyModel t
                                    std::unique_ptr<Clock> clock) {
   const size_t page_bytes = tiny.backend->page_bytes(tiny.model->kv_geometry(options.kv_type));
   const uint32_t n_groups = group_layers(tiny.model->config()).n_groups();
-  auto engine =
-      Engine::create(std::move(tiny.model), *tiny.backend,
-                     {.kv_budget_bytes = uint64_t{options.n_pages} * n_groups * page_bytes,
-                      .kv_type = options.kv_type,
-                      .n_ctx_max = options.n_ctx_max,
-                      .max_step_tokens = options.max_step_tokens,
-                      .max_running = options.max_running,
-                      .max_queue = options.max_queue},
-                     *clock);
+  uint64_t budget = uint64_t{options.n_pages} * n_groups * page_bytes;
+  if (options.tier) budget = TierLink::budget_for(*options.tier, page_bytes, budget);
+  auto engine = Engine::create(std::move(tiny.model), *tiny.backend,
+                               {.kv_budget_bytes = budget,
+                                .kv_type = options.kv_type,
+                                .n_ctx_max = options.n_ctx_max,
+                                .max_step_tokens = options.max_step_tokens,
+                                .max_running = options.max_running,
+                                .max_queue = options.max_queue,
+                                .tier = options.tier},
+                               *clock);
   CHECK(engine.has_value());
   return {std::move(tiny.backend), std::move(clock), std::move(*engine)};
 }

@@ -1,0 +1,177 @@
+"""Promise 1 across restarts: pages on disk are found again to the token, whatever ended the process."""
+import glob
+import os
+import random
+import resource
+import shutil
+import signal
+import tempfile
+import time
+import unittest
+
+import kvik
+from server import Server
+
+TOKENS = kvik.random_tokens(700, kvik.DEMO_BOS, 23)
+KV_TYPES = ("f32", "bf16", "int8")
+N_KILLS = 300 if kvik.LONG else 20
+
+
+class DiskTest(unittest.TestCase):
+    def setUp(self):
+        base = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        self.folder = tempfile.mkdtemp(prefix="kvik-disk-", dir=base)
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.flags = ("--disk", self.folder, "--disk-size", "256MiB")
+
+    def verified(self):
+        done = kvik.run("cache", "verify", self.folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return int(done.stdout.split()[0])
+
+
+class Restart(DiskTest):
+    def test_the_logits_behind_pages_from_disk_are_the_same_bytes(self):
+        for kv_type in KV_TYPES:
+            cold = kvik.logits_text("demo", TOKENS, kv_type=kv_type)
+            for _ in range(2):  # stores, then finds
+                stored = kvik.logits_text("demo", TOKENS, kv_type=kv_type, disk=self.folder)
+                self.assertEqual(stored, cold, kv_type)
+        self.assertEqual(self.verified(), len(KV_TYPES) * -(-len(TOKENS) // 32))
+
+    def test_a_prompt_is_found_to_the_token_by_another_process(self):
+        with Server("demo", *self.flags) as server:
+            first = server.complete(TOKENS, max_tokens=24, ignore_eos=True)
+            self.assertEqual(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        for n in (len(TOKENS), 650, 64, 63, 33, 31, 1):
+            with self.subTest(n=n), Server("demo", *self.flags) as server:
+                tokens = TOKENS[:n] + ([TOKENS[n] ^ 1] + TOKENS[:5] if n < len(TOKENS) else [])
+                got = server.complete(tokens, max_tokens=24, ignore_eos=True)
+                cached = got["usage"]["prompt_tokens_details"]["cached_tokens"]
+                self.assertEqual(cached, min(n, len(tokens) - 1))
+                alone = kvik.demo_text(kvik.greedy("demo", tokens, 24)).decode()
+                self.assertEqual(got["choices"][0]["text"], alone)
+
+    def test_a_conversation_goes_on_after_every_kill(self):
+        tokens, n_computed = TOKENS[:100], 0
+        for turn in range(8):
+            with Server("demo", *self.flags) as server:
+                got = server.complete(tokens, max_tokens=30, ignore_eos=True)
+                cached = got["usage"]["prompt_tokens_details"]["cached_tokens"]
+                self.assertEqual(cached, n_computed, f"turn {turn}")
+                time.sleep(1)  # the promise is two seconds
+                server.process.kill()
+                server.process.wait()
+            tokens = tokens + kvik.greedy("demo", tokens, 30)
+            n_computed = len(tokens) - 1  # the last token of an answer was never fed
+            tokens = tokens + TOKENS[100 + 10 * turn:110 + 10 * turn]
+
+    def test_another_model_kv_type_or_salt_finds_nothing(self):
+        with Server("demo", *self.flags) as server:
+            server.complete(TOKENS)
+        with Server("demo", *self.flags, "--kv-type", "bf16") as server:
+            self.assertEqual(server.complete(TOKENS)["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        with Server("demo", *self.flags) as server:
+            salted = server.complete(TOKENS, cache_salt="another")
+            self.assertEqual(salted["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+        with Server(kvik.demo_as("f32"), *self.flags) as server:
+            self.assertEqual(server.complete(TOKENS)["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
+    def test_a_drain_writes_all_that_is_left(self):
+        with Server("demo", *self.flags) as server:
+            server.complete(TOKENS, max_tokens=4, ignore_eos=True)
+            self.assertEqual(server.stop(), 0)
+        self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)
+
+
+class Kill(DiskTest):
+    def test_a_kill_at_any_moment_leaves_whole_pages_alone(self):
+        rng = random.Random(5)
+        want = {}
+        for n in range(N_KILLS):
+            start = rng.randrange(40)
+            tokens = TOKENS[start:start + rng.choice((200, 330, 500))]
+            with Server("demo", *self.flags) as server:
+                got = server.complete(tokens, max_tokens=8, ignore_eos=True)
+                key = tuple(tokens)
+                if key not in want:
+                    want[key] = kvik.demo_text(kvik.greedy("demo", tokens, 8)).decode()
+                self.assertEqual(got["choices"][0]["text"], want[key], f"after {n} kills")
+                connection, _ = server.open_stream(TOKENS[n % 300 + 1:] + tokens[:n % 50], max_tokens=64, ignore_eos=True)
+                time.sleep(rng.random() * 0.1)
+                server.process.send_signal(signal.SIGKILL)
+                server.process.wait()
+                connection.close()
+            if n % 10 == 9 or n == N_KILLS - 1:
+                self.verified()
+
+
+class Faults(DiskTest):
+    def wait_for(self, server, words, at_most=30):
+        deadline = time.monotonic() + at_most
+        while words not in server.said():
+            self.assertLess(time.monotonic(), deadline, f"{words!r} not in {server.said()}")
+            time.sleep(0.02)
+
+    def test_a_folder_removed_while_serving_is_noticed_once_and_made_again(self):
+        with Server("demo", *self.flags) as server:
+            text = server.text(TOKENS)
+            shutil.rmtree(self.folder)
+            self.wait_for(server, "disk tier degraded")
+            self.assertEqual(server.text(TOKENS), text)
+            self.wait_for(server, "the disk tier is back")
+            self.assertEqual(server.said().count("disk tier degraded"), 1)
+        self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)  # what memory had was saved again
+
+    def test_a_full_disk_is_lived_with_until_there_is_room(self):
+        # No file may grow: what a full disk does to who writes.
+        with Server("demo", *self.flags) as server:
+            limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            text = server.text(TOKENS)
+            self.wait_for(server, "disk tier degraded")
+            self.assertEqual(server.text(TOKENS), text)
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
+            self.wait_for(server, "the disk tier is back")
+        self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)
+
+    def test_damaged_segments_are_a_miss(self):
+        with Server("demo", *self.flags) as server:
+            text = server.text(TOKENS)
+        for path in glob.glob(self.folder + "/*.segment"):
+            with open(path, "r+b") as f:
+                size = os.path.getsize(path)
+                f.seek(0)
+                f.write(os.urandom(size // 2))
+        with Server("demo", *self.flags) as server:
+            self.assertEqual(server.text(TOKENS), text)
+
+    def test_a_second_process_is_refused(self):
+        with Server("demo", *self.flags):
+            for command in (("run", "demo", "--tokens", "1,2,3", "--disk", self.folder), ("cache", "verify", self.folder)):
+                done = kvik.run(*command)
+                self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+                self.assertIn(b"another process", done.stderr)
+            self.assertIn(b"in use    yes", kvik.output("cache", "stat", self.folder))
+
+
+class Care(DiskTest):
+    def test_the_folder_is_counted_verified_and_cleared(self):
+        kvik.output("run", "demo", "--tokens", kvik.joined(TOKENS), "--max-tokens", 1, "--ids", *self.flags)
+        n_pages = -(-len(TOKENS) // 32)
+        self.assertRegex(kvik.output("cache", "stat", self.folder), rb"pages +%d " % n_pages)
+        self.assertEqual(self.verified(), n_pages)
+        kvik.output("cache", "gc", self.folder)
+        self.assertEqual(self.verified(), n_pages)
+        kvik.output("cache", "clear", self.folder)
+        self.assertEqual(self.verified(), 0)
+        self.assertEqual(glob.glob(self.folder + "/*.segment"), [])
+
+    def test_a_folder_that_is_none_is_refused(self):
+        for verb in ("stat", "verify", "gc", "clear"):
+            done = kvik.run("cache", verb, self.folder)
+            self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+        self.assertEqual(kvik.run("cache").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
