@@ -70,9 +70,12 @@ Scenario bursts_hour() {
 }
 
 Scenario agents_hour() {
-  Scenario scenario{"Agents: 12, contexts growing to 9,000 tokens, memory for half", {}};
+  Scenario scenario{
+      "Agents: 30 begin within 15 min, 20 turns each, contexts of up to 9,000 tokens, memory for "
+      "six",
+      {}};
   scenario.options.n_pages = 1700;
-  for (uint32_t i = 0; i < 120; ++i) {
+  for (uint32_t i = 0; i < 30; ++i) {
     scenario.conversations.push_back({.begin_s = i * 30.0,
                                       .prefix = 1,
                                       .prefix_tokens = 2000,

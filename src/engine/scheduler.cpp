@@ -63,11 +63,22 @@ const StepPlan& Scheduler::plan() {
 void Scheduler::admit() {
   while (running_.size() < options_.max_running) {
     const auto next = next_waiting();
-    if (next == waiting_.end() || !open(**next)) return;
+    if (next == waiting_.end() || is_blocked(**next)) return;
+    if (!open(**next)) {
+      blocked_ = {.id = (*next)->id, .n_available = kv_.n_available()};
+      return;
+    }
     std::unique_ptr<Sequence> sequence = std::move(*next);
     waiting_.erase(next);
     start(std::move(sequence));
   }
+}
+
+// Looking a long prompt up at each step would cost more than it can bring: what did not fit does
+// not fit before more pages are to be had.
+bool Scheduler::is_blocked(const Sequence& sequence) const {
+  return !running_.empty() && sequence.id == blocked_.id &&
+         kv_.n_available() <= blocked_.n_available;
 }
 
 // Those whose pages are still on their way are passed by.

@@ -85,6 +85,7 @@ class Scheduler {
   Sequences::iterator next_waiting();
   Sequences::iterator next_waiting_after(Sequences::iterator passed);
   bool is_fetched(Sequence& sequence);
+  bool is_blocked(const Sequence& sequence) const;
   bool may_run(const Sequence& sequence) const;
   uint64_t pages_held(uint64_t n_tokens) const;
   uint64_t watermark(const Sequence& next) const;
@@ -116,6 +117,12 @@ class Scheduler {
   CostModel costs_;
   Sequences waiting_;  // as they came
   Sequences running_;  // by priority, then as they came
+  // Who did not fit at the last try, with how many pages to be had.
+  struct Blocked {
+    RequestId id{};
+    uint32_t n_available = 0;
+  };
+  Blocked blocked_;
   uint64_t n_added_ = 0;
   uint64_t n_steps_ = 0;
   double mean_answer_ = 0;  // tokens of answers, lately

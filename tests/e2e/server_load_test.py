@@ -44,6 +44,20 @@ class Load(unittest.TestCase):
             load(server, users=16, requests=48, shared=100, own=100, out=100)
             self.assertLess(server.rss_bytes(), (32 + 6 + 26 + 64) * 2**20)
 
+    def test_answers_in_company_are_those_of_each_request_alone(self):
+        """Greedy and seeded, short of memory and with a target that cuts prompts small; what is new is all that is computed."""
+        for flags in [("--itl-target", "2ms"), ("--kv-memory", "9MiB"), ("--itl-target", "0", "--max-running", "3")]:
+            with self.subTest(flags=flags), Server("demo", *flags) as server:
+                got = load(server, users=12, requests=24, shared=100, own=20, out=24, ids=True, sampled=True, verify=True)
+                self.assertEqual((got["requests"], got["errors"]), (24, 0))
+                self.assertEqual((got["verified"], got["differ"]), (50, 0))
+
+    def test_turns_compute_what_is_new_and_no_more(self):
+        with Server("demo") as server:
+            got = load(server, users=4, requests=8, shared=200, own=24, out=16, turns=6, ids=True)
+            self.assertLessEqual(got["computed_tokens"], 1.02 * got["new_tokens"])
+            self.assertGreater(got["new_tokens"], 8 * 6 * 20)
+
 
 if __name__ == "__main__":
     unittest.main()
