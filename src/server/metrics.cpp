@@ -74,6 +74,13 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
   page.gauge({"kvik_kv_pages"}, "Pages of the cache, by state.", by_state(1));
   page.gauge({"kvik_kv_bytes"}, "Bytes of the cache, by the state of their pages.",
              by_state(to_double(now.page_bytes)));
+  MetricsPage::Parts reserved{.label = "kind", .parts = {}};
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    reserved.parts.push_back(
+        {std::string(name_of(static_cast<MemoryKind>(kind))), to_double(now.kv_bytes[kind])});
+  page.gauge({"kvik_kv_reserved_bytes"}, "Bytes of the budget that are spoken for, by kind.",
+             reserved);
+  page.gauge({"kvik_kv_budget_bytes"}, "The budget of the cache.", to_double(now.kv_budget_bytes));
   const double in_use = static_cast<double>(pages.leased) + pages.sealed;
   page.gauge({"kvik_kv_usage_ratio", "vllm:kv_cache_usage_perc"},
              "Share of the cache's pages that running requests use, from 0 to 1.",

@@ -73,6 +73,26 @@ class Prefix(unittest.TestCase):
         self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))  # all logits are wanted: all is computed
         self.assertEqual(cached([5] + other, echo=True, logprobs=0), (101, 0))
 
+    def explained(self, tokens, **fields):
+        got = self.server.complete(tokens, max_tokens=1, kvik={"explain_cache": True}, **fields)
+        report, = got["kvik"]["cache"]
+        self.assertEqual(sum(report["cached_tokens"].values()), got["usage"]["prompt_tokens_details"]["cached_tokens"])
+        self.assertEqual(report["computed_tokens"], len(tokens) - sum(report["cached_tokens"].values()))
+        return report
+
+    def test_the_reason_of_a_miss_is_told_to_the_token(self):
+        self.assertEqual(self.explained(TOKENS)["miss"], {"reason": "never_seen", "position": 0})
+        self.assertIsNone(self.explained(TOKENS)["miss"])
+        other = 7 if TOKENS[70] != 7 else 8
+        report = self.explained(TOKENS[:70] + [other] * 50)
+        self.assertEqual(report["miss"], {"reason": "diverged", "position": 70, "expected_token": TOKENS[70], "got_token": other})
+        self.assertEqual(report["cached_tokens"], {"ram": 70, "disk": 0})
+        self.assertIn("kvik", self.server.stream(TOKENS, kvik={"explain_cache": True}).chunks[-1])
+
+    def test_a_pin_is_taken_and_changes_no_answer(self):
+        text = self.ask(TOKENS)[0]
+        self.assertEqual(self.ask(TOKENS, kvik={"pin": {"ttl": "5m"}}), (text, len(TOKENS) - 1))
+
     def test_another_salt_finds_nothing(self):
         self.ask(TOKENS, cache_salt="a")
         self.assertEqual([self.ask(TOKENS, cache_salt=s)[1] for s in ("b", "a", "")], [0, len(TOKENS) - 1, 0])

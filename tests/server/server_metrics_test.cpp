@@ -47,6 +47,8 @@ TEST_F(ServerMetrics, the_snapshots_values_have_our_names_and_vllms) {
   now.preemptions = 5;
   now.evictions = 6;
   now.finished = {7, 8, 9, 10};
+  now.kv_budget_bytes = 12'000;
+  now.kv_bytes = {10'000, 500, 250};
   service.show(now);
   auto got = samples();
   EXPECT_EQ(got.at("kvik_requests_running"), 3);
@@ -54,6 +56,8 @@ TEST_F(ServerMetrics, the_snapshots_values_have_our_names_and_vllms) {
   EXPECT_EQ(got.at("vllm:num_requests_waiting"), 2);
   EXPECT_EQ(got.at("kvik_kv_pages{state=\"leased\"}"), 3);
   EXPECT_EQ(got.at("kvik_kv_bytes{state=\"cached\"}"), 1000);
+  EXPECT_EQ(got.at("kvik_kv_budget_bytes"), 12'000);
+  EXPECT_EQ(got.at("kvik_kv_reserved_bytes{kind=\"pages\"}"), 10'000);
   EXPECT_EQ(got.at("vllm:kv_cache_usage_perc"), 0.5);
   EXPECT_EQ(got.at("kvik_prompt_tokens_total{source=\"computed\"}"), 70);
   EXPECT_EQ(got.at("vllm:prompt_tokens_total"), 100);
