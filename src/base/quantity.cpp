@@ -29,7 +29,7 @@ Result<uint64_t> parse(std::string_view text, std::span<const Unit> units, std::
   const auto [rest, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
   const std::string_view suffix(rest, static_cast<size_t>(end - rest));
   for (const Unit& unit : units) {
-    if (error != std::errc() || suffix != unit.suffix || number < 0) continue;
+    if (error != std::errc() || suffix != unit.suffix || !(number >= 0)) continue;
     const double value = number * static_cast<double>(unit.factor);
     const double whole = std::round(value);
     if (value > 0x1p62 || std::abs(value - whole) > 1e-12 * value) break;  // 0.07 s is 7e7 ns

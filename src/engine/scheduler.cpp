@@ -126,7 +126,8 @@ bool Scheduler::may_run(const Sequence& sequence) const {
   for (const auto& other : running_) {
     if (other->tenant != sequence.tenant) continue;
     const uint32_t n_found = std::min(other->n_pages_found, other->table.n_pages());
-    n_pages += pages_held(other->table.n_tokens_max()) - pages_held(uint64_t{n_found} * kPageTokens);
+    n_pages +=
+        pages_held(other->table.n_tokens_max()) - pages_held(uint64_t{n_found} * kPageTokens);
   }
   return n_pages <= uint64_t{kv_.n_pages()} * 3 / 4;
 }

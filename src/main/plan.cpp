@@ -51,6 +51,10 @@ TypePlan plan_type(const Plan& plan, const WeightPlan& weights, Backend& backend
   const auto bytes_of = [&](uint64_t n) {
     return kv_bytes_of_sequence(plan.config, backend, type, n);
   };
+  const uint64_t all_layers = backend.page_bytes({.type = type,
+                                                  .n_layers = plan.config.n_layers,
+                                                  .n_kv_heads = plan.config.n_kv_heads,
+                                                  .head_dim = plan.config.head_dim});
   const uint64_t per_user = bytes_of(plan.n_ctx);
   const auto memory_for = [&](uint64_t n_users) {
     return plan_memory(plan.config, weights, backend,
@@ -62,7 +66,7 @@ TypePlan plan_type(const Plan& plan, const WeightPlan& weights, Backend& backend
   const uint64_t fixed = memory_for(0).total_bytes();
   const uint64_t left = plan.memory_bytes - std::min(plan.memory_bytes, fixed);
   return {.type = type,
-          .kv_bytes_per_token = bytes_of(kPageTokens) / kPageTokens,
+          .kv_bytes_per_token = all_layers / kPageTokens,
           .kv_bytes_per_user = per_user,
           .kv_bytes_total = memory.kv_bytes,
           .memory = memory,
