@@ -311,9 +311,34 @@ void Scheduler::adopt(Sequence& sequence) {
   const auto tokens = sequence.findable_tokens();
   if (tokens.size() < sequence.n_cached) return;
   const uint32_t n_known = kv_.adopt(sequence.table, sequence.root, tokens);
-  if (n_known <= sequence.n_cached) return;
-  count_found(sequence, n_known);
-  sequence.last_advance = n_steps_;
+  if (n_known > sequence.n_cached) {
+    count_found(sequence, n_known);
+    sequence.last_advance = n_steps_;
+  }
+  adopt_filling_page(sequence, tokens);
+}
+
+// Nor what others computed of the page that they are still filling: choices of one request share
+// their prompt to its last token.
+void Scheduler::adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens) {
+  const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
+  if (tokens.size() <= std::max<size_t>(begin, sequence.n_cached)) return;
+  const auto own = tokens.subspan(begin);
+  for (const auto& other : running_) {
+    if (other.get() == &sequence || other->n_cached <= sequence.n_cached) continue;
+    if (!other->uses_cache() || other->root != sequence.root ||
+        other->table.n_sealed() != sequence.table.n_sealed() ||
+        other->table.last_key() != sequence.table.last_key()) {
+      continue;
+    }
+    auto computed = other->cached_tokens().subspan(begin);
+    computed = computed.first(std::min<size_t>(computed.size(), kPageTokens));
+    const auto n_known = static_cast<uint32_t>(begin) + common_prefix(computed, own);
+    if (n_known <= sequence.n_cached) continue;
+    if (!kv_.copy_filling_page(sequence.table, other->table)) continue;
+    count_found(sequence, n_known);
+    sequence.last_advance = n_steps_;
+  }
 }
 
 // Whether the next page of both is the same, with the same tokens in all pages before. Who takes
@@ -325,10 +350,11 @@ bool Scheduler::will_compute_for(const Sequence& other, const Sequence& sequence
     return rest.first(std::min<size_t>(kPageTokens, rest.size()));
   };
   const auto own = page_of(sequence.findable_tokens());
-  return own.size() == kPageTokens && !other.is_decoding() && other.uses_cache() &&
-         other.root == sequence.root && other.request.max_chunk >= kPageTokens &&
+  return !own.empty() && begin + own.size() > sequence.n_cached && !other.is_decoding() &&
+         other.uses_cache() && other.root == sequence.root &&
+         other.request.max_chunk >= kPageTokens &&
          other.table.last_key() == sequence.table.last_key() &&
-         std::ranges::equal(page_of(other.tokens), own);
+         common_prefix(page_of(other.tokens), own) == own.size();
 }
 
 bool Scheduler::is_computed_in_this_step(const Sequence& sequence) const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -105,6 +106,7 @@ class Scheduler {
   void plan_prompt(Sequence& sequence, const Budget& budget);
   void compute(Sequence& sequence, const Budget& budget);
   void adopt(Sequence& sequence);
+  void adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens);
   bool will_compute_for(const Sequence& other, const Sequence& sequence) const;
   Sequence& most_advanced_alike(Sequence& sequence) const;
   bool is_computed_in_this_step(const Sequence& sequence) const;
