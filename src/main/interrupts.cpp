@@ -40,6 +40,7 @@ void Interrupts::install() {
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);  // as a file that may not grow is
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of write(), not our end
 }
 
