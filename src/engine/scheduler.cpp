@@ -83,6 +83,28 @@ void Scheduler::adopt(Sequence& sequence) {
   if (tokens.size() < sequence.n_cached) return;
   const uint32_t n_known = kv_.adopt(sequence.table, sequence.root, tokens);
   if (n_known > sequence.n_cached) count_found(sequence, n_known);
+  adopt_filling_page(sequence, tokens);
+}
+
+// Nor what others computed of the page that they are still filling: choices of one request share
+// their prompt to its last token.
+void Scheduler::adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens) {
+  const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
+  if (tokens.size() <= std::max<size_t>(begin, sequence.n_cached)) return;
+  const auto own = tokens.subspan(begin);
+  for (const auto& other : running_) {
+    if (other.get() == &sequence || other->n_cached <= sequence.n_cached) continue;
+    if (!other->uses_cache() || other->root != sequence.root ||
+        other->table.n_sealed() != sequence.table.n_sealed() ||
+        other->table.last_key() != sequence.table.last_key()) {
+      continue;
+    }
+    auto computed = other->cached_tokens().subspan(begin);
+    computed = computed.first(std::min<size_t>(computed.size(), kPageTokens));
+    const auto n_known = static_cast<uint32_t>(begin) + common_prefix(computed, own);
+    if (n_known <= sequence.n_cached) continue;
+    if (kv_.copy_filling_page(sequence.table, other->table)) count_found(sequence, n_known);
+  }
 }
 
 // Whether the sequence's next page is one that an older prompt computes too, with the same tokens
@@ -94,12 +116,12 @@ bool Scheduler::is_computed_by_an_older(const Sequence& sequence) const {
     return rest.first(std::min<size_t>(kPageTokens, rest.size()));
   };
   const auto own = page_of(sequence.findable_tokens());
-  if (own.size() < kPageTokens) return false;
+  if (own.empty() || begin + own.size() <= sequence.n_cached) return false;
   for (const auto& older : running_) {
     if (older.get() == &sequence) return false;
     if (!older->is_decoding() && older->uses_cache() && older->root == sequence.root &&
         older->table.last_key() == sequence.table.last_key() &&
-        std::ranges::equal(page_of(older->tokens), own)) {
+        common_prefix(page_of(older->tokens), own) == own.size()) {
       return true;
     }
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "engine/sequence.h"
@@ -50,6 +51,7 @@ class Scheduler {
   void let_go(Sequence& sequence);
   void count_found(Sequence& sequence, uint32_t n_cached);
   void adopt(Sequence& sequence);
+  void adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens);
   bool is_computed_by_an_older(const Sequence& sequence) const;
   void plan_decodes();
   void plan_prompts();

@@ -43,9 +43,11 @@ TEST(Prefix, is_found_to_the_token_and_gives_the_same_bits_for_every_remainder_b
   }
 }
 
-TEST(Prefix, every_turn_of_a_conversation_computes_only_what_is_new) {
+class Remainder : public testing::TestWithParam<uint32_t> {};
+
+TEST_P(Remainder, every_turn_of_a_conversation_computes_only_what_is_new) {
   EngineRig rig;
-  std::vector<TokenId> conversation = some_tokens(45);
+  std::vector<TokenId> conversation = some_tokens(33 + GetParam());
   uint32_t n_computed_before = 0;
   for (uint32_t turn = 0; turn < 8; ++turn) {
     const auto sink = rig.run(greedy_request(conversation, 7));
@@ -56,6 +58,115 @@ TEST(Prefix, every_turn_of_a_conversation_computes_only_what_is_new) {
     n_computed_before = static_cast<uint32_t>(conversation.size()) - 1;
     const auto question = some_tokens(5 + turn);
     conversation.insert(conversation.end(), question.begin(), question.end());
+  }
+}
+
+// A client may send other tokens than were generated, or ask again from the middle.
+TEST_P(Remainder, a_turn_that_leaves_what_was_said_computes_from_there_and_says_where) {
+  EngineRig rig;
+  const auto prompt = some_tokens(70 + GetParam());
+  const auto answer = rig.run(greedy_request(prompt, 12))->tokens();
+  auto next = prompt;
+  next.insert(next.end(), answer.begin(), answer.end());
+  const auto at = static_cast<uint32_t>(next.size()) - 5;
+  next[at] = (next[at] + 1) % 256;
+  const auto usage = rig.run(greedy_request(next, 3))->usage();
+  EXPECT_EQ(usage.cached_tokens, at);
+  EXPECT_EQ(usage.cache.ram_tokens, at);
+  EXPECT_EQ(usage.cache.miss, MissReason::kDiverged);
+  EXPECT_EQ(usage.cache.position, at);
+  EXPECT_EQ(usage.cache.expected, answer[7]);
+  EXPECT_EQ(usage.cache.got, next[at]);
+}
+
+INSTANTIATE_TEST_SUITE_P(by_the_page, Remainder, testing::Range(0u, 32u));
+
+TEST(Prefix, the_reason_of_a_miss_is_told) {
+  EngineRig rig({.n_pages = 12});
+  const auto report = [&](const Request& request) { return rig.run(request)->usage().cache; };
+  const Request first = greedy_request(some_tokens(100), 4);
+  EXPECT_EQ(report(first).miss, MissReason::kNeverSeen);
+  EXPECT_EQ(report(first).miss, MissReason::kNone);
+  EXPECT_FALSE(report(first).position.has_value());
+
+  auto longer = some_tokens(100);
+  longer.resize(99);
+  for (uint32_t i = 0; i < 20; ++i) longer.push_back(5 + i);
+  EXPECT_EQ(report(greedy_request(longer, 1)).miss, MissReason::kDiverged);
+  longer.resize(130, 7);
+  EXPECT_EQ(report(greedy_request(longer, 1)).miss, MissReason::kTooShort);
+
+  Request off = first;
+  off.cache = Request::Cache::kOff;
+  EXPECT_EQ(report(off).miss, MissReason::kCacheOff);
+
+  const Request once = greedy_request(some_tokens(100, 77), 4);
+  rig.run(once);
+  for (uint32_t i = 0; i < 4; ++i) rig.run(greedy_request(some_tokens(200, 50 + i), 2));
+  EXPECT_EQ(report(once).miss, MissReason::kEvicted);
+}
+
+// Whoever asks may learn that others share a prefix, never with what they went on.
+TEST(Prefix, where_prompts_part_the_other_tenants_token_is_not_told) {
+  EngineRig rig;
+  Request own = greedy_request(some_tokens(60), 2);
+  own.tenant = "one";
+  rig.run(own);
+  Request other = greedy_request(with_other_end(some_tokens(60), 40), 2);
+  other.tenant = "two";
+  const CacheReport report = rig.run(other)->usage().cache;
+  EXPECT_EQ(report.miss, MissReason::kDiverged);
+  EXPECT_EQ(report.position, 40u);
+  EXPECT_FALSE(report.expected.has_value());
+}
+
+TEST(Prefix, choices_of_one_request_share_all_of_its_prompt) {
+  EngineRig rig;
+  const auto prompt = some_tokens(5 * kPageTokens + 16);
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (uint32_t choice = 0; choice < 8; ++choice) {
+    Request request = seeded_request(prompt, 10, 3);
+    request.sampling.choice_index = choice;
+    sinks.push_back(rig.submit(std::move(request)));
+  }
+  for (int i = 0; i < 5; ++i) rig.engine().step();
+  EXPECT_EQ(rig.pages().sealed, 5u) << "full pages, each once";
+  EXPECT_EQ(rig.pages().leased, 8u) << "the page that each choice fills";
+  rig.run();
+  EXPECT_EQ(rig.engine().snapshot().prompt_tokens, 176u + 7) << "each computes its last token";
+  for (uint32_t choice = 0; choice < 8; ++choice) {
+    EXPECT_EQ(sinks[choice]->usage().cached_tokens, choice == 0 ? 0 : 175u);
+    EngineRig alone;
+    Request request = seeded_request(prompt, 10, 3);
+    request.sampling.choice_index = choice;
+    EXPECT_EQ(sinks[choice]->tokens(), alone.run(request)->tokens());
+  }
+}
+
+TEST(Prefix, what_a_running_sequence_fills_is_copied_by_those_who_come_meanwhile) {
+  EngineRig rig;
+  const auto prompt = some_tokens(50);
+  rig.submit(greedy_request(prompt, 30));
+  for (int i = 0; i < 4; ++i) rig.engine().step();
+  const auto sink = rig.submit(greedy_request(with_other_end(some_tokens(60), 45), 5));
+  rig.run();
+  EXPECT_EQ(sink->usage().cached_tokens, 45u);
+  EngineRig alone;
+  EXPECT_EQ(sink->tokens(),
+            alone.run(greedy_request(with_other_end(some_tokens(60), 45), 5))->tokens());
+}
+
+TEST(Prefix, a_pinned_prompt_outlives_what_came_after_it) {
+  for (const bool is_pinned : {false, true}) {
+    EngineRig rig({.n_pages = 12});
+    Request request = greedy_request(some_tokens(97), 2);
+    if (is_pinned) request.pins = {{96, std::chrono::hours(1)}};
+    rig.run(request);
+    for (uint32_t i = 0; i < 4; ++i) rig.run(greedy_request(some_tokens(200, 50 + i), 2));
+    EXPECT_EQ(rig.run(greedy_request(some_tokens(97), 2))->usage().cached_tokens,
+              is_pinned ? 96u : 0u);
+    // Never unevictable: one that needs all pages gets them.
+    EXPECT_EQ(rig.run(greedy_request(some_tokens(380, 99), 2))->tokens().size(), 2u);
   }
 }
 

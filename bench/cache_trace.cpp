@@ -1,0 +1,218 @@
+// How much of many conversations' prompts a cache finds that holds few of them: Kvik's pages beside
+// an LRU over whole conversations, as llama.cpp keeps them in host memory. Real pool, index and
+// tables over pages without contents; no model. Prints a Markdown table.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kv/kv_cache.h"
+
+namespace kvik {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+constexpr uint32_t kConversations = 64;
+constexpr uint32_t kTurns = 8;
+constexpr uint32_t kHeld = 10;  // conversations that the budget holds at their final length
+constexpr uint32_t kSystemTokens = 400;
+constexpr size_t kPageBytes = 64;
+
+class HostMemory final : public Memory {
+ public:
+  Buffer allocate(size_t bytes) override { return Buffer(*this, new std::byte[bytes](), bytes); }
+  void copy_in(std::byte*, std::span<const std::byte>) override {}
+  void copy_out(std::span<std::byte>, const std::byte*) override {}
+  void copy(std::byte*, const std::byte*, size_t) override {}
+  void clear(std::byte*, size_t) override {}
+
+ private:
+  void free(std::byte* data, size_t) override { delete[] data; }
+};
+
+// What finds a prompt's prefix, and keeps prompt and answer.
+class Cache {
+ public:
+  virtual ~Cache() = default;
+  // Returns the tokens of the prompt that were found.
+  virtual uint32_t run(const Tokens& prompt, const Tokens& answer) = 0;
+};
+
+class Pages final : public Cache {
+ public:
+  Pages(uint64_t n_tokens, std::vector<uint32_t> windows)
+      : cache_(memory_, n_tokens / kPageTokens * windows.size() * kPageBytes,
+               KvLayout(kPageBytes, windows), clock_) {}
+
+  uint32_t run(const Tokens& prompt, const Tokens& answer) override {
+    PageTable table = cache_.make_table();
+    Tokens all = prompt;
+    all.insert(all.end(), answer.begin(), answer.end());
+    const auto findable = std::span(prompt).first(prompt.size() - 1);
+    const auto found = cache_.open(table, root_, findable, prompt.size());
+    if (!found) return 0;
+    // The last token of an answer has no K and V.
+    auto n_cached = *found;
+    while (n_cached + 1 < all.size()) {
+      if (!cache_.grow(table, all.size() - 1)) break;
+      n_cached += cache_.make_room(
+          table, n_cached,
+          std::min<uint32_t>(512, static_cast<uint32_t>(all.size()) - 1 - n_cached));
+      cache_.seal(table, root_, std::span(all).first(n_cached));
+      cache_.slide(table, n_cached);
+    }
+    cache_.close(table, root_, std::span(all).first(n_cached));
+    return *found;
+  }
+
+ private:
+  HostMemory memory_;
+  SteadyClock clock_;
+  const PageKey root_ = root_key("trace", "");
+  KvCache cache_;
+};
+
+// Whole conversations, each with a copy of all of its tokens, found by their longest common prefix;
+// the one used longest ago goes first. It pays for no partly filled page.
+class WholeConversations final : public Cache {
+ public:
+  explicit WholeConversations(uint64_t n_tokens) : n_tokens_(n_tokens) {}
+
+  uint32_t run(const Tokens& prompt, const Tokens& answer) override {
+    auto best = held_.end();
+    uint32_t n_found = 0;
+    for (auto it = held_.begin(); it != held_.end(); ++it) {
+      const uint32_t n = common_prefix(std::span(*it), std::span(prompt).first(prompt.size() - 1));
+      if (n <= n_found) continue;
+      best = it;
+      n_found = n;
+    }
+    // A conversation that goes on takes the place of what it was; one that only shares its head
+    // with another one is kept beside it.
+    if (best != held_.end() && n_found == best->size()) held_.erase(best);
+    Tokens all = prompt;
+    all.insert(all.end(), answer.begin(), answer.end() - 1);
+    held_.push_back(std::move(all));
+    uint64_t n_held = 0;
+    for (const Tokens& tokens : held_) n_held += tokens.size();
+    while (n_held > n_tokens_) {
+      n_held -= held_.front().size();
+      held_.erase(held_.begin());
+    }
+    return n_found;
+  }
+
+ private:
+  uint64_t n_tokens_;
+  std::vector<Tokens> held_;  // the one used longest ago first
+};
+
+// Who speaks next; returns a conversation, or kConversations for a question that comes once.
+using Order = std::function<uint32_t(uint32_t turn, std::mt19937&)>;
+
+struct Trace {
+  std::string name;
+  Order next;
+};
+
+struct Result {
+  uint64_t n_prompt = 0;
+  uint64_t n_found = 0;
+};
+
+Result play(const Trace& trace, Cache& cache) {
+  std::mt19937 random(1);
+  TokenId fresh = 1000;
+  const auto some = [&](uint32_t least, uint32_t most) {
+    Tokens tokens(least + random() % (most - least + 1));
+    for (TokenId& token : tokens) token = fresh++;
+    return tokens;
+  };
+  const Tokens system = some(kSystemTokens, kSystemTokens);
+  std::vector<Tokens> said(kConversations, system);
+  std::vector<uint32_t> n_turns(kConversations, 0);
+  Result result;
+  uint32_t n_left = kConversations * kTurns;
+  for (uint32_t i = 0; n_left > 0; ++i) {
+    const uint32_t who = trace.next(i, random);
+    Tokens once = system;
+    if (who < kConversations) {
+      if (n_turns[who] == kTurns) continue;
+      ++n_turns[who];
+      --n_left;
+    }
+    Tokens& prompt = who < kConversations ? said[who] : once;
+    const Tokens question = some(20, 180);
+    const Tokens answer = some(50, 350);
+    prompt.insert(prompt.end(), question.begin(), question.end());
+    result.n_prompt += prompt.size();
+    result.n_found += cache.run(prompt, answer);
+    prompt.insert(prompt.end(), answer.begin(), answer.end());
+  }
+  return result;
+}
+
+std::vector<Trace> traces() {
+  return {
+      {"in turn", [](uint32_t i, std::mt19937&) { return i % kConversations; }},
+      {"at random",
+       [](uint32_t, std::mt19937& random) { return uint32_t(random() % kConversations); }},
+      {"8 at a time",
+       [](uint32_t i, std::mt19937& random) {
+         return i / (kTurns * 10) * 8 % kConversations + uint32_t(random() % 8);
+       }},
+      {"at random, half of all requests come once",
+       [](uint32_t, std::mt19937& random) {
+         return uint32_t(random() % 2 == 0 ? kConversations : random() % kConversations);
+       }},
+  };
+}
+
+void print_all() {
+  // 400 + 8 · (100 + 200) tokens on average.
+  const uint64_t n_tokens = kHeld * (kSystemTokens + kTurns * 300);
+  fmt::print("{} conversations of {} turns; room for {} tokens, {} conversations\n\n",
+             kConversations, kTurns, n_tokens, kHeld);
+  fmt::print(
+      "| who speaks | prompt tokens | pages | LRU over whole conversations |\n"
+      "|---|---|---|---|\n");
+  for (const Trace& trace : traces()) {
+    Pages pages(n_tokens, {0});
+    WholeConversations whole(n_tokens);
+    const Result ours = play(trace, pages);
+    const Result theirs = play(trace, whole);
+    const auto share = [](const Result& r) { return 100.0 * r.n_found / r.n_prompt; };
+    fmt::print("| {} | {} | {:.1f}% | {:.1f}% |\n", trace.name, ours.n_prompt, share(ours),
+               share(theirs));
+  }
+}
+
+// What the last page of a sequence wastes, and how many bytes of a conversation that is.
+void print_waste() {
+  std::mt19937 random(2);
+  fmt::print("\n| tokens | unused part of the pages |\n|---|---|\n");
+  for (const uint32_t mean : {100u, 300u, 1000u, 2800u, 8000u}) {
+    std::lognormal_distribution<double> length(std::log(mean) - 0.32, 0.8);  // of this mean
+    uint64_t n_tokens = 0, n_pages = 0;
+    for (int i = 0; i < 100000; ++i) {
+      const auto n = static_cast<uint64_t>(std::max(1.0, length(random)));
+      n_tokens += n;
+      n_pages += pages_for(n);
+    }
+    const double held = static_cast<double>(n_pages * kPageTokens);
+    fmt::print("| {} on average | {:.1f}% |\n", mean, 100.0 * (1 - n_tokens / held));
+  }
+}
+
+}  // namespace
+}  // namespace kvik
+
+int main() {
+  kvik::print_all();
+  kvik::print_waste();
+}
