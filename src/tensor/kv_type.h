@@ -7,10 +7,10 @@
 namespace kvik {
 
 // What the K and V of a page are stored as.
-enum class KvType : uint8_t { kF32, kBF16, kInt8 };
+enum class KvType : uint8_t { kF32, kBF16, kInt8, kInt4 };
 
-inline constexpr KvType kAllKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kInt8};
-inline constexpr const char* kKvTypeNames = "f32, bf16 or int8";
+inline constexpr KvType kAllKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kInt8, KvType::kInt4};
+inline constexpr const char* kKvTypeNames = "f32, bf16, int8 or int4";
 
 inline const char* name_of(KvType type) {
   switch (type) {
@@ -19,9 +19,11 @@ inline const char* name_of(KvType type) {
     case KvType::kBF16:
       return "bf16";
     case KvType::kInt8:
+      return "int8";
+    case KvType::kInt4:
       break;
   }
-  return "int8";
+  return "int4";
 }
 
 inline std::optional<KvType> kv_type_from_name(std::string_view name) {
@@ -31,23 +33,36 @@ inline std::optional<KvType> kv_type_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-// Of one token's K or V of one head; int8 levels come with a scale.
-inline uint64_t row_bytes(KvType type, uint64_t head_dim) {
+// Dimensions of a head that share a scale, neighbours; the last group of a head may have fewer.
+constexpr uint64_t group_dims(KvType type, uint64_t head_dim) {
+  constexpr uint64_t kInt4Dims = 64, kMostGroups = 8;
+  if (type != KvType::kInt4) return head_dim;
+  return kInt4Dims * ((head_dim + kInt4Dims * kMostGroups - 1) / (kInt4Dims * kMostGroups));
+}
+constexpr uint64_t n_groups(KvType type, uint64_t head_dim) {
+  return (head_dim + group_dims(type, head_dim) - 1) / group_dims(type, head_dim);
+}
+
+// Of one token's K or V of one head; int8 levels come with a scale in f32, int4 levels with one in
+// bf16 for each group.
+constexpr uint64_t row_bytes(KvType type, uint64_t head_dim) {
   switch (type) {
     case KvType::kF32:
       return head_dim * sizeof(float);
     case KvType::kBF16:
       return head_dim * sizeof(uint16_t);
     case KvType::kInt8:
+      return head_dim + sizeof(float);
+    case KvType::kInt4:
       break;
   }
-  return head_dim + sizeof(float);
+  return (head_dim + 1) / 2 + n_groups(KvType::kInt4, head_dim) * sizeof(uint16_t);
 }
-
-// Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
-inline constexpr uint32_t kPageTokens = 32;
 
 // Of how K and V lie in a page: part of the key of every page that outlives the process.
 inline constexpr uint32_t kPageLayoutVersion = 1;
+
+// Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
+inline constexpr uint32_t kPageTokens = 32;
 
 }  // namespace kvik

@@ -18,6 +18,8 @@ using testing::in_int8;
 using testing::random_floats;
 using testing::same_bytes;
 using testing::sets_here;
+using testing::turned;
+using testing::turned_back;
 
 struct Case {
   KvType type = KvType::kF32;
@@ -147,14 +149,20 @@ class Sequence {
 };
 
 // Softmax attention of one row and head in double, over what is stored; over int8 pages queries
-// are int8 too.
+// are int8 too, over int4 pages after turning.
 class Reference {
  public:
   Reference(const Case& c, const Sequence& s)
       : case_(c),
-        q_(c.type == KvType::kInt8 ? in_int8(s.q, c.head_dim) : s.q),
+        q_(query_as_seen(c, s.q)),
         k_(as_stored(c.type, s.k, c.head_dim)),
         v_(as_stored(c.type, s.v, c.head_dim)) {}
+
+  static std::vector<float> query_as_seen(const Case& c, const std::vector<float>& q) {
+    if (c.type == KvType::kInt8) return in_int8(q, c.head_dim);
+    if (c.type != KvType::kInt4) return q;
+    return turned_back(in_int8(turned(q, c.head_dim), c.head_dim), c.head_dim);
+  }
 
   std::vector<double> attend(uint32_t row, uint32_t head) const {
     const uint32_t dim = case_.head_dim;
@@ -189,7 +197,9 @@ class Reference {
 };
 
 // Weights over int8 pages are levels themselves: 32767 of them, or 255 where they are much alike.
-double tolerance(KvType type) { return type == KvType::kInt8 ? 2e-3 : 3e-6; }
+double tolerance(KvType type) {
+  return type == KvType::kInt8 || type == KvType::kInt4 ? 2e-3 : 3e-6;
+}
 
 // Against double in the scalar kernels, then all others by bytes against those.
 void check(const Case& c) {
@@ -264,7 +274,7 @@ TEST(Attention, equals_the_formula_in_any_mixture) {
     return std::uniform_int_distribution<uint32_t>(from, to)(generator);
   };
   for (int i = 0; i < 40; ++i) {
-    Case c{.type = kAllKvTypes[any(0, 2)],
+    Case c{.type = kAllKvTypes[any(0, std::size(kAllKvTypes) - 1)],
            .head_dim = any(1, 20) * 4,
            .group = any(1, 9),
            .n_tokens = any(1, 1100),
@@ -306,6 +316,7 @@ void check_blocking(KvType type) {
 TEST(Attention, a_row_alone_has_the_bits_it_has_among_others) {
   check_blocking(KvType::kF32);
   check_blocking(KvType::kInt8);
+  check_blocking(KvType::kInt4);
 }
 
 TEST(Attention, splits_attended_one_by_one_and_merged_give_the_bits_of_the_whole) {

@@ -32,7 +32,7 @@ class Bench(unittest.TestCase):
         self.assertEqual([row["test"] for row in self.bench("--prefill", 4, "--decode", 0)], ["prefill"])
 
     def test_threads_and_kv_type_are_taken(self):
-        for kv_type in ("f32", "bf16", "int8"):
+        for kv_type in ("f32", "bf16", "int8", "int4"):
             rows = self.bench("--prefill", 40, "--decode", 8, "--depth", 50, "--batch", 3, "--threads", 1, "--kv-type", kv_type)
             self.assertEqual({(row["depth"], row["batch"]) for row in rows}, {(50, 3)})
 

@@ -74,7 +74,7 @@ class Oracle(unittest.TestCase):
                 self.assert_agrees(kvik.demo_as(element_type), tokens, share, kv_type="f32")
 
     def test_compact_pages_stay_close(self):
-        for name, (kv_type, share) in itertools.product(LLAMAS + FEATURES, (("bf16", 0.02), ("int8", 0.03))):
+        for name, (kv_type, share) in itertools.product(LLAMAS + FEATURES, (("bf16", 0.02), ("int8", 0.03), ("int4", 0.3))):
             with self.subTest(preset=name, kv_type=kv_type):
                 self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), share, kv_type=kv_type)
 

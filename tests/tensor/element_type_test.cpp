@@ -57,7 +57,7 @@ TEST(TensorShape, a_row_of_a_view_is_whole_blocks) {
 }
 
 TEST(KvType, every_name_finds_its_type) {
-  for (const KvType type : {KvType::kF32, KvType::kBF16}) {
+  for (const KvType type : kAllKvTypes) {
     EXPECT_EQ(kv_type_from_name(name_of(type)), type);
   }
   EXPECT_EQ(kv_type_from_name("int3"), std::nullopt);

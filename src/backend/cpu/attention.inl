@@ -46,6 +46,10 @@ inline size_t v_element(uint32_t token, uint32_t d) {
 
 #include "backend/cpu/attention_values.inl"
 
+#include "backend/cpu/attention_rotate.inl"
+
+#include "backend/cpu/attention_levels.inl"
+
 #include "backend/cpu/attention_int8.inl"
 
 #include "backend/cpu/attention_write.inl"
@@ -101,6 +105,7 @@ inline void attend_block_split(Block& block, uint32_t split) {
     case KvType::kBF16:
       return attend_float_split<uint16_t>(block, tokens_of_split(split));
     case KvType::kInt8:
+    case KvType::kInt4:
       return attend_int8_split(block, tokens_of_split(split));
   }
 }
@@ -117,23 +122,41 @@ inline void write_out(const Block& block) {
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     const Partial merged = from_pair(block.merged, pair, block.padded_dim());
     float* out = block.out(pair);
+    float total = *merged.total;
+    const float* sums = merged.sums;
+    if (block.task.layout.type == KvType::kInt4) {  // turns V back
+      rotate_head(sums, head_dim, block.spare);
+      sums = block.spare;
+      total *= turned_twice(head_dim);
+    }
     for (uint32_t d = 0; d < head_dim; d += kLanes) {
-      store_first(out + d, div(load(merged.sums + d), set1(*merged.total)),
-                  lesser(kLanes, head_dim - d));
+      const uint32_t n = lesser(kLanes, head_dim - d);
+      store_first(out + d, div(load_first(sums + d, n), set1(total)), n);
     }
   }
 }
 
+inline bool holds_levels(const KvBlockLayout& layout) {
+  return layout.type == KvType::kInt8 || layout.type == KvType::kInt4;
+}
+
+inline size_t spare_floats(uint32_t head_dim) {
+  const size_t widened = size_t{kStripPages} * kPageTokens * blocks_of_16(head_dim) * kLanes;
+  return widened > kInt8LevelFloats ? widened : kInt8LevelFloats;
+}
+
 // function(block) for each block of the task. The scratch holds, one after the
-// other: scores, queries, two partial results, the spare floats.
+// other: scores, queries, two partial results, scales, the spare floats, unpacked levels.
 template <class Function>
 inline void for_blocks(const AttendTask& task, Function function) {
   const uint32_t n_dim_blocks = blocks_of_16(task.layout.head_dim);
   const uint32_t padded_dim = n_dim_blocks * kLanes;
   const size_t block_partial = size_t{kBlockPairs} * (padded_dim + 2);
-  const uint32_t tile_rows = task.layout.type == KvType::kInt8 ? kInt8TileRows : kTileRows;
+  const uint32_t tile_rows = holds_levels(task.layout) ? kInt8TileRows : kTileRows;
   float* queries = task.scratch + size_t{kBlockPairs} * kScoreStride;
-  float* partials = queries + size_t{kBlockPairs} * padded_dim;
+  float* partials = queries + size_t{kBlockPairs} * round_up(padded_dim, 2 * kLanes);
+  float* scales = partials + 2 * block_partial;
+  float* spare = scales + level_scale_floats();
   const uint32_t n_pairs = task.n_rows * task.group;
   for (uint32_t first = 0; first < n_pairs; first += kBlockPairs) {
     const uint32_t n = lesser(kBlockPairs, n_pairs - first);
@@ -144,7 +167,9 @@ inline void for_blocks(const AttendTask& task, Function function) {
                    .n_dim_blocks = n_dim_blocks,
                    .queries = queries,
                    .scores = task.scratch,
-                   .spare = partials + 2 * block_partial,
+                   .spare = spare,
+                   .scales = scales,
+                   .unpacked = spare + spare_floats(task.layout.head_dim),
                    .merged = partial_at(partials, n, padded_dim),
                    .split = partial_at(partials + block_partial, n, padded_dim)};
     for (uint32_t pair = 0; pair < n; ++pair) {
@@ -156,15 +181,15 @@ inline void for_blocks(const AttendTask& task, Function function) {
 
 // As for_blocks cuts it. The group does not matter: blocks have their size.
 inline size_t attend_scratch_floats(uint32_t head_dim, uint32_t) {
-  const size_t padded_dim = blocks_of_16(head_dim) * kLanes;
-  const size_t widened = kStripPages * kPageTokens * padded_dim;
-  const size_t spare = widened > kInt8LevelFloats ? widened : kInt8LevelFloats;
-  return kBlockPairs * kScoreStride + kBlockPairs * padded_dim +
-         2 * kBlockPairs * (padded_dim + 2) + spare;
+  const uint32_t padded_dim = blocks_of_16(head_dim) * kLanes;
+  return size_t{kBlockPairs} * kScoreStride +
+         size_t{kBlockPairs} * round_up(padded_dim, 2 * kLanes) +
+         size_t{2} * kBlockPairs * (padded_dim + 2) + level_scale_floats() +
+         spare_floats(head_dim) + kSplitPages * level_page_floats(head_dim);
 }
 
 inline void take_queries(Block& block) {
-  if (block.task.layout.type == KvType::kInt8) {
+  if (holds_levels(block.task.layout)) {
     quantize_queries(block);
   } else {
     gather_queries(block);

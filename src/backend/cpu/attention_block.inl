@@ -29,6 +29,8 @@ inline Partial from_pair(Partial p, uint32_t pair, uint32_t padded_dim) {
   return {p.sums + size_t{pair} * padded_dim, p.top + pair, p.total + pair};
 }
 
+constexpr uint32_t kMostGroups = 8;  // of dimensions of a head: see group_dims
+
 // Up to kBlockPairs pairs, and what is known of them so far. Floats live in the task's scratch, or
 // where the caller wants its partial results.
 struct Block {
@@ -37,15 +39,17 @@ struct Block {
   uint32_t n_pairs;
   uint32_t n_chunks;
   uint32_t n_dim_blocks;
-  float* queries;  // chunk after chunk, each [head_dim][pairs of the chunk]; int8: see there
-  float* scores;   // [pair] at kScoreStride, one split
-  float* spare;    // f32 K or V of one strip of bf16, or the levels of one chunk of int8
+  float* queries;   // chunk after chunk, each [head_dim][pairs of the chunk]; int8: see there
+  float* scores;    // [pair] at kScoreStride, one split
+  float* spare;     // f32 K or V of one strip of bf16, or the levels of one chunk of int8
+  float* scales;    // of one split of int8 or int4: see LevelSplit
+  float* unpacked;  // levels of one split of int4
   KeysAhead ahead = {};
   Partial merged = {};
   Partial split = {};
   Range visible[kBlockPairs] = {};
-  float query_scale[kBlockPairs] = {};         // int8 alone
-  int32_t minus_128_levels[kBlockPairs] = {};  // int8 alone: · Σ levels of the query
+  float query_scale[kBlockPairs] = {};                      // int8 and int4 alone
+  int32_t minus_128_levels[kMostGroups][kBlockPairs] = {};  // likewise: · Σ levels of the query
 
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
   uint32_t head(uint32_t pair) const { return (first_pair + pair) % task.group; }

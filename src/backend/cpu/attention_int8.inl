@@ -1,12 +1,13 @@
-// Attention over int8 pages: one split of the pairs of a block. Part of attention.inl.
+// Attention over int8 and int4 pages: one split of the pairs of a block. Part of attention.inl.
 //
 // Both products are sums of small integers, exact in any order:
 //   query       level_q[d] = q[d] in 127 steps of the row's own peak
-//   score[t]    = (Σd level_q[d] · level_k[d][t]) · scale_k[t]
+//   score[t]    = (Σd level_q[d] · level_k[d][t]) · scale_k[t], of int4 for each group of
+//                 dimensions, added up in ascending order
 //   p[t]        = 2^((score[t] − top) · scale_q · scale / ln 2), to 6e-6; 0 where t is not visible
 //                 (with a soft cap, the score is multiplied and capped before)
 //   w[t]        = p[t] · scale_v[t], in steps of the most of them: see steps_of_weights
-//   sum[d]      = (Σt level_w[t] · level_v[t][d]) · scale_w
+//   sum[d]      = (Σt level_w[t] · level_v[t][d]) · scale_w, of int4 with the w of d's group
 //
 // Levels of queries and of weights together add 11 to 19% to the mean error that K and V in int8
 // make in the logits of small models. A second plane of the query's levels could take no more than
@@ -38,39 +39,54 @@ inline I32x16 levels_of(F32x16 x, Quantum quantum) {
   return round_to_i32(min(max(mul(x, set1(quantum.inverse)), set1(-127.0f)), set1(127.0f)));
 }
 
-inline uint32_t round_up_4(uint32_t n) { return (n + 3) / 4 * 4; }
-inline size_t key_tile_bytes(uint32_t head_dim) { return size_t{round_up_4(head_dim)} * kLanes; }
-constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;  // sixteen dimensions of a page
-
 constexpr uint32_t kMostInt8Vectors = 4;
 template <uint32_t M>
 inline constexpr uint32_t kInt8Vectors = kInt8TileRegisters / M >= 4   ? kMostInt8Vectors
                                          : kInt8TileRegisters / M >= 2 ? 2
                                                                        : 1;
 
-// chunk after chunk, each [head_dim / 4][pairs of the chunk][4] levels.
+// Levels of one query and, for each group of dimensions, −128 · their sum. The levels of four
+// dimensions lie `stride` bytes apart.
+inline Quantum quantize_query(const float* q, const KvBlockLayout& layout, size_t stride,
+                              int8_t* out, int32_t* minus_128_levels) {
+  const uint32_t head_dim = layout.head_dim;
+  const auto dims = static_cast<uint32_t>(group_dims(layout.type, head_dim));
+  const Quantum quantum = quantum_of(q, head_dim);
+  F32x16 sum = zero();  // exact
+  for (uint32_t d = 0; d < key_dims(layout); d += kLanes) {
+    if (d % dims == 0) sum = zero();
+    const uint32_t n = d < head_dim ? lesser(kLanes, head_dim - d) : 0;
+    const I32x16 steps = levels_of(load_first(q + d, n), quantum);
+    sum = add(sum, to_f32(steps));
+    minus_128_levels[d / dims * kBlockPairs] = -128 * static_cast<int32_t>(sum_lanes(sum));
+    int8_t levels[kLanes];
+    store_i8(levels, steps);
+    for (uint32_t j = 0; j < kLanes && d + j < key_dims(layout); j += 4) {
+      __builtin_memcpy(out + (d + j) / 4 * stride, levels + j, 4);
+    }
+  }
+  return quantum;
+}
+
+// chunk after chunk, each [key_dims / 4][pairs of the chunk][4] levels. Over int4 pages queries are
+// turned as K is.
 inline void quantize_queries(Block& block) {
-  const uint32_t head_dim = block.task.layout.head_dim;
+  const KvBlockLayout& layout = block.task.layout;
+  const bool turns = layout.type == KvType::kInt4;
+  const float scale = turns ? block.task.scale / turned_twice(layout.head_dim) : block.task.scale;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
-    auto* out =
-        reinterpret_cast<int8_t*>(block.queries) + size_t{chunk.begin} * round_up_4(head_dim);
+    auto* out = reinterpret_cast<int8_t*>(block.queries) + size_t{chunk.begin} * key_dims(layout);
     for (uint32_t pair = chunk.begin; pair < chunk.end; ++pair) {
       const float* q = block.query(pair);
-      const Quantum quantum = quantum_of(q, head_dim);
-      int32_t sum = 0;
-      for (uint32_t d = 0; d < head_dim; d += kLanes) {
-        const uint32_t n = lesser(kLanes, head_dim - d);
-        int8_t levels[kLanes];
-        store_i8(levels, levels_of(load_first(q + d, n), quantum));
-        for (uint32_t j = 0; j < n; ++j) sum += levels[j];
-        for (uint32_t j = 0; j < n; j += 4) {
-          const size_t word = size_t{(d + j) / 4} * chunk.size() + (pair - chunk.begin);
-          __builtin_memcpy(out + 4 * word, levels + j, 4);
-        }
+      if (turns) {
+        rotate_head(q, layout.head_dim, block.spare);
+        q = block.spare;
       }
-      block.query_scale[pair] = quantum.scale * block.task.scale;
-      block.minus_128_levels[pair] = -128 * sum;
+      const Quantum quantum =
+          quantize_query(q, layout, size_t{4} * chunk.size(), out + 4 * (pair - chunk.begin),
+                         &block.minus_128_levels[0][pair]);
+      block.query_scale[pair] = quantum.scale * scale;
     }
   }
 }
@@ -104,64 +120,74 @@ inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step,
   }
 }
 
-// Scores of M queries against N tiles, without the queries' scales. queries: [n_steps][M][4];
-// scores: row m at m · kScoreStride, tile n at 16 n.
+// Words [begin, end) of the queries and of K: four dimensions each.
+struct Words {
+  uint32_t begin, end;
+};
+
+// Scores of M queries against N tiles, without the queries' scales, of one group of dimensions: the
+// first sets them, others add. queries: [words][M][4]; scores: row m at m · kScoreStride, tile n at
+// 16 n.
 template <uint32_t M, uint32_t N>
 inline void score_int8_tile(const int8_t* queries, const int32_t* minus_128_levels,
-                            const KeyTile* tiles, uint32_t n_steps, float* scores) {
+                            const KeyTile* tiles, Words words, float* scores) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) sums[m][n] = begin_keys(minus_128_levels[m]);
   }
-  uint32_t step = 0;
-  for (; step + 8 <= n_steps; step += 8) add_keys<8>(queries, tiles, step, sums);
-  for (; step < n_steps; ++step) add_keys<1>(queries, tiles, step, sums);
+  uint32_t word = words.begin;
+  for (; word + 8 <= words.end; word += 8) add_keys<8>(queries, tiles, word, sums);
+  for (; word < words.end; ++word) add_keys<1>(queries, tiles, word, sums);
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
-      store(scores + m * kScoreStride + n * kLanes,
-            mul(to_f32(end_sums(sums[m][n])), load(tiles[n].scales)));
+      float* at = scores + m * kScoreStride + n * kLanes;
+      const F32x16 sum = to_f32(end_sums(sums[m][n]));
+      const F32x16 scale = load(tiles[n].scales);
+      store(at, words.begin == 0 ? mul(sum, scale) : fma(sum, scale, load(at)));
     }
   }
 }
 
 template <uint32_t M>
 inline void score_int8_tiles(const int8_t* queries, const int32_t* minus_128_levels,
-                             const KeyTile* tiles, uint32_t n_tiles, uint32_t n_steps,
-                             float* scores) {
+                             const KeyTile* tiles, uint32_t n_tiles, Words words, float* scores) {
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t t = 0;
   for (; t + kMost <= n_tiles; t += kMost) {
-    score_int8_tile<M, kMost>(queries, minus_128_levels, tiles + t, n_steps, scores + t * kLanes);
+    score_int8_tile<M, kMost>(queries, minus_128_levels, tiles + t, words, scores + t * kLanes);
   }
   for (; t < n_tiles; ++t) {
-    score_int8_tile<M, 1>(queries, minus_128_levels, tiles + t, n_steps, scores + t * kLanes);
+    score_int8_tile<M, 1>(queries, minus_128_levels, tiles + t, words, scores + t * kLanes);
   }
 }
 
-inline void score_int8(const Block& block, Chunk chunk, Range split) {
-  const AttendTask& task = block.task;
-  const uint32_t head_dim = task.layout.head_dim;
-  const size_t k_bytes = task.layout.k_bytes();
-  const size_t tile_bytes = key_tile_bytes(head_dim);
+inline void score_int8_group(const Block& block, Chunk chunk, Range split, const LevelSplit& levels,
+                             uint32_t group) {
+  const KvBlockLayout& layout = block.task.layout;
+  const uint32_t dims = key_dims(layout);
+  const size_t tile_bytes = size_t{dims} * kLanes;
+  const auto group_words = static_cast<uint32_t>(group_dims(layout.type, dims) + 3) / 4;
+  const Words words = {group * group_words, lesser((group + 1) * group_words, dims / 4)};
   const Range seen = tiles_of(common(block.seen_by_any(chunk), split));
+  const uint32_t first_tile = split.begin / kLanes;
   KeyTile tiles[kSplitTokens / kLanes];
-  for (uint32_t t = seen.begin; t < seen.end; ++t) {
-    const std::byte* keys = task.pages[t / kTilesPerPage] + task.block_offset;
+  for (uint32_t t = seen.begin - first_tile; t < seen.end - first_tile; ++t) {
+    const uint32_t page = t / kTilesPerPage;
     const size_t offset = t % kTilesPerPage * tile_bytes;
-    const auto* scales = reinterpret_cast<const float*>(keys + kTilesPerPage * tile_bytes);
-    tiles[t - seen.begin] = {.levels = reinterpret_cast<const uint8_t*>(keys) + offset,
-                             .scales = scales + t % kTilesPerPage * kLanes,
-                             .ahead = keys + k_bytes + offset};
+    tiles[t - (seen.begin - first_tile)] = {
+        .levels = levels.keys[page] + offset,
+        .scales = levels.key_scales + group * kSplitTokens + t * kLanes,
+        .ahead = levels.ahead_of_keys[page] + offset};
   }
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
     score_int8_tiles<m.value>(
-        reinterpret_cast<const int8_t*>(block.queries) + size_t{chunk.begin} * round_up_4(head_dim),
-        block.minus_128_levels + chunk.begin, tiles, seen.end - seen.begin,
-        round_up_4(head_dim) / 4, block.scores + (seen.begin * kLanes - split.begin));
+        reinterpret_cast<const int8_t*>(block.queries) + size_t{chunk.begin} * dims,
+        block.minus_128_levels[group] + chunk.begin, tiles, seen.end - seen.begin, words,
+        block.scores + (seen.begin - first_tile) * kLanes);
   });
 }
 
@@ -169,17 +195,40 @@ inline void score_int8(const Block& block, Chunk chunk, Range split) {
 
 #include "backend/cpu/attention_int8_values.inl"
 
+// The blocks of sixteen dimensions whose V shares a scale.
+inline Range blocks_of_group(const Block& block, uint32_t group) {
+  const KvBlockLayout& layout = block.task.layout;
+  const auto dims = static_cast<uint32_t>(group_dims(layout.type, layout.head_dim));
+  const uint32_t n_blocks = blocks_of_16(dims);
+  return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};
+}
+
 inline void attend_int8_split(Block& block, Range split) {
+  const KvBlockLayout& layout = block.task.layout;
+  const auto groups = static_cast<uint32_t>(n_groups(layout.type, layout.head_dim));
   const uint32_t first_page = split.begin / kPageTokens;
+  const auto pages_of = [&](Range seen) {
+    return Range{seen.begin / kPageTokens - first_page,
+                 (seen.end - 1) / kPageTokens + 1 - first_page};
+  };
+  const LevelSplit levels = take_levels(block, split, pages_of(common(block.seen_by_any(), split)));
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
     const Range seen = common(block.seen_by_any(chunk), split);
     if (seen.empty()) continue;
-    const Range pages = {seen.begin / kPageTokens - first_page,
-                         (seen.end - 1) / kPageTokens + 1 - first_page};
+    const Range pages = pages_of(seen);
+    for (uint32_t g = 0; g < groups; ++g) score_int8_group(block, chunk, split, levels, g);
+    ScoreRow rows[kInt8TileRows];
     float scale[kInt8TileRows];
-    score_int8(block, chunk, split);
-    weigh_int8_scores(block, chunk, split, pages, scale);
-    weigh_int8_values(block, chunk, split, pages, scale);
+    if (groups == 1) {
+      weigh_int8_scores(block, chunk, split, pages, levels.value_scales, rows, scale);
+      weigh_int8_values(block, chunk, levels, pages, scale, blocks_of_group(block, 0));
+      continue;
+    }
+    weigh_int8_scores(block, chunk, split, {0, 0}, nullptr, rows, scale);
+    for (uint32_t g = 0; g < groups; ++g) {
+      weigh_int8_group(block, chunk, rows, pages, levels.value_scales + g * kSplitTokens, scale);
+      weigh_int8_values(block, chunk, levels, pages, scale, blocks_of_group(block, g));
+    }
   }
 }

@@ -13,6 +13,18 @@ inline KeyBytes load_keys(const uint8_t* p) {
   return {_mm256_xor_si256(load_256(p), offset), _mm256_xor_si256(load_256(p + 32), offset)};
 }
 
+inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, uint8_t* high) {
+  const __m256i mask = _mm256_set1_epi8(30);
+  const __m256i add = _mm256_set1_epi8(static_cast<char>(offset));
+  for (uint32_t i = 0; i < 64; i += 32) {
+    const __m256i bytes = load_256(packed + i);
+    const __m256i lows = _mm256_and_si256(_mm256_add_epi8(bytes, bytes), mask);
+    const __m256i highs = _mm256_and_si256(_mm256_srli_epi16(bytes, 3), mask);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(low + i), _mm256_add_epi8(lows, add));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(high + i), _mm256_add_epi8(highs, add));
+  }
+}
+
 struct QueryWord {
   __m256i levels;
 };

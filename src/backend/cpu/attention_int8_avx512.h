@@ -8,6 +8,16 @@ namespace kvik::cpu::avx512 {
 using KeyBytes = __m512i;
 inline KeyBytes load_keys(const uint8_t* p) { return _mm512_loadu_si512(p); }
 
+inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, uint8_t* high) {
+  const __m512i mask = _mm512_set1_epi8(30);
+  const __m512i add = _mm512_set1_epi8(static_cast<char>(offset));
+  const __m512i bytes = _mm512_loadu_si512(packed);
+  const __m512i lows = _mm512_and_si512(_mm512_add_epi8(bytes, bytes), mask);
+  const __m512i highs = _mm512_and_si512(_mm512_srli_epi16(bytes, 3), mask);
+  _mm512_storeu_si512(low, _mm512_add_epi8(lows, add));
+  _mm512_storeu_si512(high, _mm512_add_epi8(highs, add));
+}
+
 using QueryWord = __m512i;
 inline QueryWord query_word(const int8_t* p) {
   int32_t four;

@@ -16,6 +16,14 @@ inline KeyBytes load_keys(const uint8_t* p) {
   return keys;
 }
 
+// 64 bytes of two nibbles each: low[i] = 2 · low nibble + offset, high[i] likewise, modulo 256.
+inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, uint8_t* high) {
+  for (uint32_t i = 0; i < 64; ++i) {
+    low[i] = static_cast<uint8_t>(2 * (packed[i] & 15) + offset);
+    high[i] = static_cast<uint8_t>(2 * (packed[i] >> 4) + offset);
+  }
+}
+
 // Four levels that all lanes see.
 struct QueryWord {
   int8_t level[4];

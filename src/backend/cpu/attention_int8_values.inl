@@ -72,29 +72,24 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
 
 template <uint32_t M>
 inline void weigh_int8_blocks(const uint8_t* levels, const ValuePages (&lists)[2],
-                              const float* scale, uint32_t n_blocks, float* out) {
+                              const float* scale, Range blocks, float* out, uint32_t out_stride) {
   constexpr uint32_t kMost = kInt8Vectors<M>;
-  const uint32_t out_stride = n_blocks * kLanes;
-  uint32_t i = 0;
-  for (; i + kMost <= n_blocks; i += kMost) {
+  uint32_t i = blocks.begin;
+  for (; i + kMost <= blocks.end; i += kMost) {
     weigh_int8_tile<M, kMost>(levels, lists, scale, i, out, out_stride);
   }
-  for (; i < n_blocks; ++i) weigh_int8_tile<M, 1>(levels, lists, scale, i, out, out_stride);
+  for (; i < blocks.end; ++i) weigh_int8_tile<M, 1>(levels, lists, scale, i, out, out_stride);
 }
 
-// Sums of the split for all pairs of a chunk, from their levels and the V of pages [begin, end) of
-// the split. While it reads V, it fetches the K of the next split.
-inline void weigh_int8_values(const Block& block, Chunk chunk, Range split, Range pages,
-                              const float (&scale)[kInt8TileRows]) {
-  const AttendTask& task = block.task;
+// Sums of the split in some blocks of dimensions for all pairs of a chunk, from the levels of their
+// weights and the V of pages [begin, end) of the split.
+inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit& split, Range pages,
+                              const float (&scale)[kInt8TileRows], Range dim_blocks) {
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);
-  const size_t k_bytes = task.layout.k_bytes();
-  const uint32_t first_page = split.begin / kPageTokens;
   ValuePages lists[2];
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
-    const std::byte* keys = task.pages[first_page + page] + task.block_offset;
-    const ValuePage values = {.levels = reinterpret_cast<const int8_t*>(keys + k_bytes),
-                              .ahead = block.keys_ahead(page, keys + k_bytes),
+    const ValuePage values = {.levels = split.values[page],
+                              .ahead = split.ahead_of_values[page],
                               .first_token = page * kPageTokens};
     if (uses_first_plane(levels, chunk.size(), page * kPageTokens)) {
       lists[0].pages[lists[0].n++] = values;
@@ -102,7 +97,8 @@ inline void weigh_int8_values(const Block& block, Chunk chunk, Range split, Rang
     lists[1].pages[lists[1].n++] = values;
   }
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
-    weigh_int8_blocks<m.value>(levels, lists, scale, block.n_dim_blocks,
-                               block.split.sums + size_t{chunk.begin} * block.padded_dim());
+    weigh_int8_blocks<m.value>(levels, lists, scale, dim_blocks,
+                               block.split.sums + size_t{chunk.begin} * block.padded_dim(),
+                               block.padded_dim());
   });
 }

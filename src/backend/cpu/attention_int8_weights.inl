@@ -61,9 +61,11 @@ struct WeightSums {
   float most;    // max w
 };
 
-// Scores become weights w: 2^((score − top) · factor), times V's scale. Never above V's scale.
+// Scores become weights w: 2^((score − top) · factor), times V's scale: value_scale(t) of sixteen
+// tokens from t on. Never above V's scale.
+template <class ValueScale>
 inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top,
-                                    const float* value_scales) {
+                                    ValueScale value_scale) {
   F32x16 total = zero();
   F32x16 weight = zero();
   F32x16 most = zero();
@@ -71,13 +73,26 @@ inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top
     // The max also takes what is no number: an infinite score less an infinite one.
     const F32x16 below = mul(sub(load(row.scores + t), set1(top)), set1(factor));
     const F32x16 p = power_of_2(max(below, set1(-100.0f)));
-    const F32x16 w = cut(mul(p, load(value_scales + t)), zero());
+    const F32x16 w = cut(mul(p, value_scale(t)), zero());
     total = add(total, cut(p, zero()));
     weight = add(weight, w);
     most = max(most, w);
     store(row.scores + t, w);
   });
   return {sum_lanes(total), sum_lanes(weight), max_lanes(most)};
+}
+
+// out = weights times V's scales.
+inline WeightSums scale_weights(const ScoreRow& row, const float* value_scales, float* out) {
+  F32x16 weight = zero();
+  F32x16 most = zero();
+  row.for_tiles([&](uint32_t t, auto cut) {
+    const F32x16 w = cut(mul(load(row.scores + t), load(value_scales + t)), zero());
+    weight = add(weight, w);
+    most = max(most, w);
+    store(out + t, w);
+  });
+  return {0.0f, sum_lanes(weight), max_lanes(most)};
 }
 
 // Levels of the row's weights in some pages; of what it does not see they are zero.
@@ -102,25 +117,18 @@ inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
   const bool are_alike = 4.0f * sums.weight >= sums.most * static_cast<float>(n);
   return are_alike && n >= 128 ? 255.0f : 32767.0f;
 }
-
-// V's scales of pages [begin, end) of the split, token after token.
-inline void gather_value_scales(const AttendTask& task, Range split, Range pages, float* out) {
-  const size_t at = task.block_offset + task.layout.head_bytes() - kPageTokens * sizeof(float);
-  const std::byte* const* table = task.pages + split.begin / kPageTokens;
-  for (uint32_t page = pages.begin; page < pages.end; ++page) {
-    __builtin_memcpy(out + page * kPageTokens, table[page] + at, kPageTokens * sizeof(float));
-  }
+inline Quantum quantum_of_weights(const ScoreRow& row, const WeightSums& sums) {
+  return quantum_for(sums.most, steps_of_weights(sums, row.seen.end - row.seen.begin));
 }
 
-// Turns a chunk's scores into levels in block.spare, of pages [begin, end) of the split; sets the
-// split's tops and totals. scale: of each row's levels. Row by row in each step: what ends a row is
-// a chain of short operations, that the next row's long ones fill.
+// Turns a chunk's scores into weights, and those into levels in block.spare, of pages [begin, end)
+// of the split; sets the split's tops and totals. scale: of each row's levels. Without V's scales
+// weights stay as they are. Row by row in each step: what ends a row is a chain of short
+// operations, that the next row's long ones fill.
 inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Range pages,
+                              const float* value_scales, ScoreRow (&rows)[kInt8TileRows],
                               float (&scale)[kInt8TileRows]) {
   const float cap = block.task.soft_cap;
-  float value_scales[kSplitTokens];
-  gather_value_scales(block.task, split, pages, value_scales);
-  ScoreRow rows[kInt8TileRows];
   float tops[kInt8TileRows];
   Quantum quanta[kInt8TileRows];
   for (uint32_t m = 0; m < chunk.size(); ++m) {
@@ -137,15 +145,35 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
     const uint32_t pair = chunk.begin + m;
     const float to_natural = cap != 0.0f ? 1.0f : block.query_scale[pair];
     const float to_binary = to_natural * 0x1.715476p+0f;  // 1 / ln 2
-    const WeightSums sums = weights_of_scores(rows[m], to_binary, tops[m], value_scales);
+    const WeightSums sums =
+        value_scales
+            ? weights_of_scores(rows[m], to_binary, tops[m],
+                                [=](uint32_t t) { return load(value_scales + t); })
+            : weights_of_scores(rows[m], to_binary, tops[m], [](uint32_t) { return set1(1.0f); });
     block.split.top[pair] = tops[m] * to_natural;
     block.split.total[pair] = sums.total;
-    quanta[m] =
-        quantum_for(sums.most, steps_of_weights(sums, rows[m].seen.end - rows[m].seen.begin));
+    quanta[m] = quantum_of_weights(rows[m], sums);
   }
   auto* levels = reinterpret_cast<uint8_t*>(block.spare);
   for (uint32_t m = 0; m < chunk.size(); ++m) {
     store_row_levels(rows[m], pages, quanta[m].inverse, levels + m * kLevelStride);
     scale[m] = quanta[m].scale;
+  }
+}
+
+// The levels of a chunk's weights times V's scales of one group of dimensions.
+inline void weigh_int8_group(const Block& block, Chunk chunk, const ScoreRow (&rows)[kInt8TileRows],
+                             Range pages, const float* value_scales,
+                             float (&scale)[kInt8TileRows]) {
+  auto* levels = reinterpret_cast<uint8_t*>(block.spare);
+  for (uint32_t m = 0; m < chunk.size(); ++m) {
+    float scaled[kSplitTokens];
+    const ScoreRow row = {scaled, rows[m].seen};
+    Quantum quantum = {0.0f, 0.0f};
+    if (!row.seen.empty()) {
+      quantum = quantum_of_weights(row, scale_weights(rows[m], value_scales, scaled));
+    }
+    store_row_levels(row, pages, quantum.inverse, levels + m * kLevelStride);
+    scale[m] = quantum.scale;
   }
 }

@@ -39,9 +39,9 @@ inline void write_int8(const KvBlockLayout& layout, std::byte* block, uint32_t t
                        const float* k, const float* v) {
   const uint32_t head_dim = layout.head_dim;
   auto* k_out = reinterpret_cast<uint8_t*>(block) +
-                size_t{token / kLanes} * key_tile_bytes(head_dim) + token % kLanes * 4;
+                size_t{token / kLanes} * key_dims(layout) * kLanes + token % kLanes * 4;
   const float k_scale = write_levels(k, head_dim, [&](uint32_t d, const int8_t* levels) {
-    for (uint32_t i = 0; i < kLanes && d + i < round_up_4(head_dim); ++i) {
+    for (uint32_t i = 0; i < kLanes && d + i < key_dims(layout); ++i) {
       k_out[size_t{(d + i) / 4} * 64 + i % 4] = static_cast<uint8_t>(levels[i] + 128);
     }
   });
@@ -57,6 +57,58 @@ inline void write_int8(const KvBlockLayout& layout, std::byte* block, uint32_t t
   __builtin_memcpy(v_block + layout.v_bytes() - scale_at, &v_scale, sizeof(float));
 }
 
+// One head in int4 levels: put(d, byte) with the low nibble for dimension d and the high one for
+// d + distance, for d below n in runs of `distance`; scales: of each group, kPageTokens apart. x is
+// turned, and zero behind its end.
+template <class Put>
+inline void write_nibbles(const float* x, const KvBlockLayout& layout, uint32_t n,
+                          uint32_t distance, uint16_t* scales, Put put) {
+  const uint32_t head_dim = layout.head_dim;
+  const auto dims = static_cast<uint32_t>(group_dims(layout.type, head_dim));
+  uint8_t levels[kMostHeadDim + 2 * kLanes];
+  for (uint32_t group = 0; group * dims < head_dim; ++group) {
+    const uint32_t end = lesser((group + 1) * dims, head_dim);
+    const float step = quantum_of(x + group * dims, end - group * dims).scale * (127.0f / 8.0f);
+    uint16_t rounded[kLanes];
+    store_bf16(rounded, set1(0.5f * step));
+    scales[group * kPageTokens] = rounded[0];
+    const float half_step = max_lanes(load_bf16(rounded));
+    const float inverse = half_step > 0.0f ? 0.5f / half_step : 0.0f;
+    for (uint32_t d = group * dims; d < end; d += kLanes) {
+      const F32x16 steps =
+          fma(load_first(x + d, lesser(kLanes, end - d)), set1(inverse), set1(7.5f));
+      int8_t some[kLanes];
+      store_i8(some, round_to_i32(min(max(steps, zero()), set1(15.0f))));
+      for (uint32_t i = 0; i < kLanes; ++i) levels[d + i] = static_cast<uint8_t>(some[i]);
+    }
+  }
+  for (uint32_t d = round_up(head_dim, kLanes); d < n; ++d) levels[d] = 0;
+  for (uint32_t d = 0; d < n; d += 2 * distance) {
+    for (uint32_t i = d; i < d + distance; ++i) {
+      put(i, static_cast<uint8_t>(levels[i] | levels[i + distance] << 4));
+    }
+  }
+}
+
+inline void write_int4(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                       const float* k, const float* v) {
+  float turned[kMostHeadDim];
+  auto* k_out = reinterpret_cast<uint8_t*>(block) +
+                size_t{token / kLanes} * key_dims(layout) / 8 * 64 + token % kLanes * 4;
+  std::byte* k_scales = block + size_t{key_dims(layout)} * kPageTokens / 2;
+  rotate_head(k, layout.head_dim, turned);
+  write_nibbles(turned, layout, key_dims(layout), 4, reinterpret_cast<uint16_t*>(k_scales) + token,
+                [&](uint32_t d, uint8_t byte) { k_out[size_t{d / 8} * 64 + d % 4] = byte; });
+  std::byte* v_block = block + layout.k_bytes();
+  auto* v_out = reinterpret_cast<uint8_t*>(v_block) + size_t{token / 4} * 64 + token % 4;
+  std::byte* v_scales = v_block + size_t{value_dims(layout)} * kPageTokens / 2;
+  rotate_head(v, layout.head_dim, turned);
+  write_nibbles(turned, layout, value_dims(layout), kLanes,
+                reinterpret_cast<uint16_t*>(v_scales) + token, [&](uint32_t d, uint8_t byte) {
+                  v_out[size_t{d / 32} * kValueBlockBytes + size_t{d % 16} * 4] = byte;
+                });
+}
+
 inline void write_token(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
                         const float* k, const float* v) {
   switch (layout.type) {
@@ -66,5 +118,7 @@ inline void write_token(const KvBlockLayout& layout, std::byte* block, uint32_t 
       return write_elements<uint16_t>(layout, block, token_in_page, k, v);
     case KvType::kInt8:
       return write_int8(layout, block, token_in_page, k, v);
+    case KvType::kInt4:
+      return write_int4(layout, block, token_in_page, k, v);
   }
 }

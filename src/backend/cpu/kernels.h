@@ -28,7 +28,13 @@ struct RowKernels {
 //   int8       K as [32 / 16][head_dim / 4, rounded up][16 tokens][4] bytes, level + 128,
 //              then a scale for each of the 32 tokens, f32;
 //              V as [D / 16][32 / 4][16 of d][4 tokens] levels, then 32 scales
-// An int8 element stands for scale · level, |level| ≤ 127.
+//   int4       K as [32 / 16][head_dim / 8, rounded up][16 tokens][4] bytes, the low nibbles for
+//              four dimensions and the high ones for the next four, then scales in bf16:
+//              [groups of dimensions][32 tokens];
+//              V as [head_dim / 32, rounded up][32 / 4][16 of d][4 tokens] bytes, the low nibbles
+//              for sixteen dimensions and the high ones for the next sixteen, then scales as K's
+// An int8 element stands for scale · level, |level| ≤ 127; an int4 element for scale · (2 · nibble
+// − 15) of a head that was turned by attention_rotate.inl.
 struct KvBlockLayout {
   KvType type;
   uint32_t head_dim;

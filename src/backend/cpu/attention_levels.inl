@@ -1,0 +1,105 @@
+// K and V of one split as int8 levels, whatever the pages hold. Part of attention.inl.
+//
+// int4 pages are unpacked once for all pairs of a block; their levels are odd numbers −15 … 15.
+
+inline uint32_t round_up(uint32_t n, uint32_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Dimensions of K that a page holds.
+inline uint32_t key_dims(const KvBlockLayout& layout) {
+  return round_up(layout.head_dim, layout.type == KvType::kInt4 ? 8 : 4);
+}
+inline uint32_t value_dims(const KvBlockLayout& layout) {
+  return round_up(layout.head_dim, layout.type == KvType::kInt4 ? 2 * kLanes : kLanes);
+}
+constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;  // sixteen dimensions of a page
+
+// Pages [0, kSplitPages) of a split, and the scales of its tokens: [groups][kSplitTokens].
+struct LevelSplit {
+  const uint8_t* keys[kSplitPages];             // [2][key_dims / 4][16 tokens][4], level + 128
+  const int8_t* values[kSplitPages];            // [value_dims / 16][32 / 4][16 of d][4]
+  const std::byte* ahead_of_keys[kSplitPages];  // what to fetch meanwhile, of the same size
+  const std::byte* ahead_of_values[kSplitPages];
+  float* key_scales;
+  float* value_scales;
+};
+
+// Of the scratch that LevelSplits point to.
+inline size_t level_scale_floats() { return size_t{2} * kMostGroups * kSplitTokens; }
+inline size_t level_page_floats(uint32_t head_dim) {
+  const KvBlockLayout layout{KvType::kInt4, head_dim};
+  return size_t{kPageTokens} * (key_dims(layout) + value_dims(layout)) / sizeof(float);
+}
+
+inline void take_int8_page(const Block& block, uint32_t page, const std::byte* data,
+                           LevelSplit& out) {
+  const KvBlockLayout& layout = block.task.layout;
+  const std::byte* values = data + layout.k_bytes();
+  constexpr size_t kScaleBytes = kPageTokens * sizeof(float);
+  out.keys[page] = reinterpret_cast<const uint8_t*>(data);
+  out.values[page] = reinterpret_cast<const int8_t*>(values);
+  out.ahead_of_keys[page] = values;
+  out.ahead_of_values[page] = block.keys_ahead(page, values);
+  __builtin_memcpy(out.key_scales + page * kPageTokens, values - kScaleBytes, kScaleBytes);
+  __builtin_memcpy(out.value_scales + page * kPageTokens, data + layout.head_bytes() - kScaleBytes,
+                   kScaleBytes);
+}
+
+// n vectors of 64 packed bytes: low nibbles to [2i], high ones to [2i + 1], as 2 · nibble + offset.
+inline void unpack_levels(const std::byte* packed, uint32_t n, uint8_t offset, uint8_t* out,
+                          size_t low_stride, size_t high_offset) {
+  const auto* p = reinterpret_cast<const uint8_t*>(packed);
+  for (uint32_t i = 0; i < n; ++i) {
+    unpack_nibbles(p + size_t{64} * i, offset, out + i * low_stride,
+                   out + i * low_stride + high_offset);
+  }
+}
+
+inline void unpack_scales(const std::byte* packed, uint32_t groups, float* out) {
+  const auto* scales = reinterpret_cast<const uint16_t*>(packed);
+  for (uint32_t g = 0; g < groups; ++g) {
+    for (uint32_t t = 0; t < kPageTokens; t += kLanes) {
+      store(out + g * kSplitTokens + t, load_bf16(scales + g * kPageTokens + t));
+    }
+  }
+}
+
+inline void take_int4_page(const Block& block, uint32_t page, const std::byte* data, uint8_t* room,
+                           LevelSplit& out) {
+  const KvBlockLayout& layout = block.task.layout;
+  const auto groups = static_cast<uint32_t>(n_groups(layout.type, layout.head_dim));
+  const uint32_t n_key_vectors = kTilesPerPage * key_dims(layout) / 8;
+  uint8_t* values = room + size_t{128} * n_key_vectors;
+  const std::byte* packed_values = data + layout.k_bytes();
+  unpack_levels(data, n_key_vectors, 128 - 15, room, 128, 64);
+  for (uint32_t i = 0; i < value_dims(layout) / (2 * kLanes); ++i) {
+    unpack_levels(packed_values + i * kValueBlockBytes, kPageTokens / 4, 256 - 15,
+                  values + 2 * i * kValueBlockBytes, 64, kValueBlockBytes);
+  }
+  unpack_scales(data + size_t{64} * n_key_vectors, groups, out.key_scales + page * kPageTokens);
+  unpack_scales(packed_values + size_t{value_dims(layout)} * kPageTokens / 2, groups,
+                out.value_scales + page * kPageTokens);
+  out.keys[page] = room;
+  out.values[page] = reinterpret_cast<const int8_t*>(values);
+  // As K takes twice the room that it has in the page, this fetches V as well.
+  out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
+  out.ahead_of_values[page] = reinterpret_cast<const std::byte*>(values);
+}
+
+// Pages [begin, end) of the split, those that some pair sees.
+inline LevelSplit take_levels(const Block& block, Range split, Range pages) {
+  const AttendTask& task = block.task;
+  LevelSplit out;
+  out.key_scales = block.scales;
+  out.value_scales = block.scales + kMostGroups * kSplitTokens;
+  const std::byte* const* table = task.pages + split.begin / kPageTokens;
+  for (uint32_t page = pages.begin; page < pages.end; ++page) {
+    const std::byte* data = table[page] + task.block_offset;
+    if (task.layout.type == KvType::kInt8) {
+      take_int8_page(block, page, data, out);
+    } else {
+      float* room = block.unpacked + page * level_page_floats(task.layout.head_dim);
+      take_int4_page(block, page, data, reinterpret_cast<uint8_t*>(room), out);
+    }
+  }
+  return out;
+}
