@@ -52,7 +52,7 @@ class Fixture {
     for (uint32_t i = 0; i < shape.n_rows; ++i) {
       rows_.push_back({&q_[i * width], &out_[i * width], shape.depth + i});
     }
-    scratch_.resize(isa.attention.scratch_floats(shape.head_dim, shape.group));
+    scratch_ = memory_.allocate(isa.attention.scratch_floats(shape.head_dim, shape.group) * 4);
   }
 
   void run() {
@@ -66,7 +66,7 @@ class Fixture {
                            .scale = 0.125f,
                            .soft_cap = 0,
                            .window = shape_.window,
-                           .scratch = scratch_.data()});
+                           .scratch = scratch_.floats()});
     next_head_ = (next_head_ + 1) % kHeadsPerPage;
     benchmark::DoNotOptimize(out_.data());
   }
@@ -86,9 +86,9 @@ class Fixture {
   Shape shape_;
   KvBlockLayout layout_;
   CpuMemory memory_;
-  Buffer buffer_;
+  Buffer buffer_, scratch_;
   std::vector<std::byte*> pages_;
-  std::vector<float> q_, out_, scratch_;
+  std::vector<float> q_, out_;
   std::vector<QueryRow> rows_;
   uint32_t next_head_ = 0;
 };

@@ -74,9 +74,19 @@ class Oracle(unittest.TestCase):
                 self.assert_agrees(kvik.demo_as(element_type), tokens, share, kv_type="f32")
 
     def test_compact_pages_stay_close(self):
-        for name, (kv_type, share) in itertools.product(LLAMAS + FEATURES, (("bf16", 0.02), ("int8", 0.03), ("int4", 0.3))):
+        for name, (kv_type, share) in itertools.product(LLAMAS + FEATURES, (("bf16", 0.02), ("int8", 0.03))):
             with self.subTest(preset=name, kv_type=kv_type):
                 self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), share, kv_type=kv_type)
+
+    def test_int4_pages_stay_near(self):
+        """Sixteen levels move single logits of these small random models far; their mean is what holds."""
+        for name in LLAMAS + FEATURES:
+            with self.subTest(preset=name):
+                path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)
+                got, want = kvik.logits(path, tokens, all=True, kv_type="int4"), kvik.reference(path, tokens)
+                error = np.abs(got - want).mean(1) / np.abs(want).max(1)
+                self.assertLess(error.mean(), 0.05)
+                self.assertLess(error.max(), 0.1)
 
     def test_a_tied_head_is_the_embedding(self):
         self.assert_agrees(kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for(1), 1e-3, kv_type="f32")
