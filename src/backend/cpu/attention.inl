@@ -13,7 +13,7 @@
 //     p[t]     = exp(score[t] − top)            0 where t is not visible
 //     total    = Σt p[t]                        in lanes t mod 16 ascending, then sum_lanes
 //     sum[d]   = Σt p[t] · v[t][d]              chain over the visible t ascending
-//   splits are merged ascending (merge_split), and out[d] = sum[d] / total.
+//   splits are merged ascending (merge_block_split), and out[d] = sum[d] / total.
 //
 // Tokens that a pair does not see take part in nothing: neither their K nor their V, whatever it
 // holds, can change a bit; pages without a visible token are not touched.
@@ -54,32 +54,6 @@ inline size_t v_element(uint32_t token, uint32_t d) {
 
 #include "backend/cpu/attention_write.inl"
 
-// Takes a pair's split into what it has: the first as it is, a later one by
-//   top' = max(top, top_s), a = exp(top − top'), b = exp(top_s − top'),
-//   sum' = fma(sum, a, sum_s · b), and total' likewise.
-inline void merge_split(const Block& block, uint32_t pair, bool is_first) {
-  const uint32_t padded_dim = block.padded_dim();
-  const Partial into = from_pair(block.merged, pair, padded_dim);
-  const Partial split = from_pair(block.split, pair, padded_dim);
-  if (is_first) {
-    for (uint32_t d = 0; d < padded_dim; d += kLanes) store(into.sums + d, load(split.sums + d));
-    *into.top = *split.top;
-    *into.total = *split.total;
-    return;
-  }
-  const F32x16 top = set1(*into.top);
-  const F32x16 split_top = set1(*split.top);
-  const F32x16 new_top = max(top, split_top);
-  const F32x16 a = exp(sub(top, new_top));
-  const F32x16 b = exp(sub(split_top, new_top));
-  for (uint32_t d = 0; d < padded_dim; d += kLanes) {
-    store(into.sums + d, fma(load(into.sums + d), a, mul(load(split.sums + d), b)));
-  }
-  const F32x16 total = fma(set1(*into.total), a, mul(set1(*split.total), b));
-  store_first(into.total, total, 1);
-  store_first(into.top, new_top, 1);
-}
-
 template <class Element>
 inline void attend_float_split(Block& block, Range split) {
   score_split<Element>(block, split);
@@ -110,10 +84,54 @@ inline void attend_block_split(Block& block, uint32_t split) {
   }
 }
 
+// The factors of two partial results of a pair that become one.
+struct MergeFactors {
+  float merged[kBlockPairs + kLanes], split[kBlockPairs + kLanes];
+  float top[kBlockPairs + kLanes], total[kBlockPairs + kLanes];
+};
+
+// Sixteen pairs a step; of pairs that have only one of the two the factors mean nothing.
+inline void find_merge_factors(const Block& block, MergeFactors& out) {
+  for (uint32_t pair = 0; pair < block.n_pairs; pair += kLanes) {
+    const uint32_t n = lesser(kLanes, block.n_pairs - pair);
+    const F32x16 top = load_first(block.merged.top + pair, n);
+    const F32x16 split_top = load_first(block.split.top + pair, n);
+    const F32x16 new_top = max(top, split_top);
+    const F32x16 a = exp(sub(top, new_top));
+    const F32x16 b = exp(sub(split_top, new_top));
+    const F32x16 split_total = mul(load_first(block.split.total + pair, n), b);
+    store(out.merged + pair, a);
+    store(out.split + pair, b);
+    store(out.top + pair, new_top);
+    store(out.total + pair, fma(load_first(block.merged.total + pair, n), a, split_total));
+  }
+}
+
+// Takes a split into what each pair has: the first as it is, a later one by
+//   top' = max(top, top_s), a = exp(top − top'), b = exp(top_s − top'),
+//   sum' = fma(sum, a, sum_s · b), and total' likewise.
 inline void merge_block_split(const Block& block, uint32_t split) {
+  const uint32_t padded_dim = block.padded_dim();
+  MergeFactors factors;
+  find_merge_factors(block, factors);
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     const Range seen = common(block.visible[pair], tokens_of_split(split));
-    if (!seen.empty()) merge_split(block, pair, seen.begin == block.visible[pair].begin);
+    if (seen.empty()) continue;
+    const Partial into = from_pair(block.merged, pair, padded_dim);
+    const Partial from = from_pair(block.split, pair, padded_dim);
+    if (seen.begin == block.visible[pair].begin) {
+      for (uint32_t d = 0; d < padded_dim; d += kLanes) store(into.sums + d, load(from.sums + d));
+      *into.top = *from.top;
+      *into.total = *from.total;
+      continue;
+    }
+    const F32x16 a = set1(factors.merged[pair]);
+    const F32x16 b = set1(factors.split[pair]);
+    for (uint32_t d = 0; d < padded_dim; d += kLanes) {
+      store(into.sums + d, fma(load(into.sums + d), a, mul(load(from.sums + d), b)));
+    }
+    *into.top = factors.top[pair];
+    *into.total = factors.total[pair];
   }
 }
 

@@ -219,16 +219,16 @@ inline void attend_int8_split(Block& block, Range split) {
     const Range pages = pages_of(seen);
     for (uint32_t g = 0; g < groups; ++g) score_int8_group(block, chunk, split, levels, g);
     ScoreRow rows[kInt8TileRows];
-    float scale[kInt8TileRows];
+    ChunkLevels weights;
     if (groups == 1) {
-      weigh_int8_scores(block, chunk, split, pages, levels.value_scales, rows, scale);
-      weigh_int8_values(block, chunk, levels, pages, scale, blocks_of_group(block, 0));
+      weigh_int8_scores(block, chunk, split, pages, levels.value_scales, rows, weights);
+      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, 0));
       continue;
     }
-    weigh_int8_scores(block, chunk, split, {0, 0}, nullptr, rows, scale);
+    weigh_int8_scores(block, chunk, split, pages, nullptr, rows, weights);
     for (uint32_t g = 0; g < groups; ++g) {
-      weigh_int8_group(block, chunk, rows, pages, levels.value_scales + g * kSplitTokens, scale);
-      weigh_int8_values(block, chunk, levels, pages, scale, blocks_of_group(block, g));
+      weights = weigh_int8_group(block, chunk, rows, pages, levels.value_scales + g * kSplitTokens);
+      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, g));
     }
   }
 }

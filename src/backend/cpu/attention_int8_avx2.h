@@ -59,10 +59,12 @@ inline void store_half(uint8_t* out, I32x16 levels) {
   const __m256i swapped = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xd8), 0xd8);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), swapped);
 }
-inline void store_levels(uint8_t* row, uint32_t t, I32x16 first_half, I32x16 second_half) {
-  store_half(row + 2 * t, first_half);
-  store_half(row + 2 * t + 32, second_half);
+enum class LevelPlanes { kLow, kBoth };
+template <LevelPlanes kPlanes>
+inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
+  for (uint32_t i = 0; i < 4; ++i) store_half(row + 2 * t + 32 * i, levels[i]);
 }
+inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
 inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
 struct ValueBytes {
@@ -79,9 +81,9 @@ struct LevelWord {
   __m256i even, odd;
 };
 template <uint32_t kPlane>
-inline LevelWord level_word(const uint8_t* row, uint32_t t, uint32_t group) {
+inline LevelWord level_word(const uint8_t* page, uint32_t group) {
   int32_t pair[2];
-  __builtin_memcpy(pair, row + 2 * (t + 4 * group), sizeof(pair));
+  __builtin_memcpy(pair, page + 8 * group, sizeof(pair));
   return {_mm256_set1_epi32(pair[0]), _mm256_set1_epi32(pair[1])};
 }
 

@@ -41,22 +41,31 @@ inline constexpr uint32_t kLevelPlanes = 2;
 inline constexpr uint32_t kLevelPlaneBytes = 512;
 inline constexpr uint32_t kLevelStride = 2 * kLevelPlaneBytes + 64;
 
-// Packed to words, groups of four tokens of the two halves take turns: 0 4 1 5 2 6 3 7.
-inline void store_levels(uint8_t* row, uint32_t t, I32x16 first_half, I32x16 second_half) {
-  const __m512i words = _mm512_packus_epi32(first_half.v, second_half.v);
-  const __m512i high = _mm512_srli_epi16(words, 8);
-  auto* out = reinterpret_cast<__m256i*>(row + t);
-  _mm256_storeu_si256(out, _mm512_cvtepi16_epi8(high));
-  _mm256_storeu_si256(out + kLevelPlaneBytes / sizeof(__m256i), _mm512_cvtepi16_epi8(words));
-}
-inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
-  __m256i all = _mm256_setzero_si256();
-  for (uint32_t m = 0; m < n_rows; ++m) {
-    all = _mm256_or_si256(
-        all,
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows + size_t{m} * kLevelStride + t)));
+enum class LevelPlanes { kLow, kBoth };
+
+// Packing leaves four tokens together, and the groups of four of the vectors a to d in the order
+// a0 b0 c0 d0 a1 b1 …
+template <LevelPlanes kPlanes>
+inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
+  const __m512i ab = _mm512_packus_epi32(levels[0].v, levels[1].v);
+  const __m512i cd = _mm512_packus_epi32(levels[2].v, levels[3].v);
+  if constexpr (kPlanes == LevelPlanes::kLow) {
+    _mm512_storeu_si512(row + kLevelPlaneBytes + t, _mm512_packus_epi16(ab, cd));
+  } else {
+    const __m512i low = _mm512_set1_epi16(255);
+    _mm512_storeu_si512(row + t,
+                        _mm512_packus_epi16(_mm512_srli_epi16(ab, 8), _mm512_srli_epi16(cd, 8)));
+    _mm512_storeu_si512(row + kLevelPlaneBytes + t,
+                        _mm512_packus_epi16(_mm512_and_si512(ab, low), _mm512_and_si512(cd, low)));
   }
-  return _mm256_testz_si256(all, all) == 0;
+}
+inline uint32_t levels_of_page(uint32_t t) { return t / 64 * 64 + t % 64 / 4; }
+inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
+  __m512i all = _mm512_setzero_si512();
+  for (uint32_t m = 0; m < n_rows; ++m) {
+    all = _mm512_or_si512(all, _mm512_loadu_si512(rows + size_t{m} * kLevelStride + t));
+  }
+  return _mm512_test_epi32_mask(all, all) != 0;
 }
 
 using ValueBytes = __m512i;
@@ -64,10 +73,10 @@ inline ValueBytes load_values(const int8_t* p) { return _mm512_loadu_si512(p); }
 
 using LevelWord = __m512i;
 template <uint32_t kPlane>
-inline LevelWord level_word(const uint8_t* row, uint32_t t, uint32_t group) {
-  const uint32_t place = group < 4 ? 2 * group : 2 * (group - 4) + 1;
+inline LevelWord level_word(const uint8_t* page, uint32_t group) {
   int32_t four;
-  __builtin_memcpy(&four, row + kPlane * kLevelPlaneBytes + t + 4 * place, sizeof(four));
+  __builtin_memcpy(&four, page + kPlane * kLevelPlaneBytes + group % 4 * 16 + group / 4 * 4,
+                   sizeof(four));
   return _mm512_set1_epi32(four);
 }
 

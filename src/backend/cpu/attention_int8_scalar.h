@@ -54,16 +54,21 @@ inline IntSums dot_keys(IntSums sums, const KeyBytes& keys, QueryWord q) {
 inline constexpr uint32_t kLevelPlanes = 1;
 inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
 
-// The levels of one page, that begins with token t of the split.
-inline void store_levels(uint8_t* row, uint32_t t, I32x16 first_half, I32x16 second_half) {
-  int16_t words[2 * kLanes];
-  for (uint32_t i = 0; i < kLanes; ++i) {
-    words[i] = static_cast<int16_t>(first_half.lane[i]);
-    words[kLanes + i] = static_cast<int16_t>(second_half.lane[i]);
+// Whether a chunk has levels above 255; those below fit in the last plane.
+enum class LevelPlanes { kLow, kBoth };
+
+// The levels of two pages, that begin with token t of the split.
+template <LevelPlanes kPlanes>
+inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
+  int16_t words[4 * kLanes];
+  for (uint32_t i = 0; i < 4 * kLanes; ++i) {
+    words[i] = static_cast<int16_t>(levels[i / kLanes].lane[i % kLanes]);
   }
   __builtin_memcpy(row + 2 * t, words, sizeof(words));
 }
-// Whether the first of two planes holds anything but zeros for a page, in any of n rows.
+// Where those of the page that begins with token t are.
+inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
+// Whether the first of two planes holds anything but zeros for two pages, in any of n rows.
 inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
 // The V of four tokens in sixteen dimensions.
@@ -75,14 +80,14 @@ inline ValueBytes load_values(const int8_t* p) {
   __builtin_memcpy(values.level, p, sizeof(values.level));
   return values;
 }
-// Tokens 4 · group … of the page that begins with token t of the split, for all lanes.
+// Tokens 4 · group … of the page whose levels begin at `page`, for all lanes.
 struct LevelWord {
   int16_t level[4];
 };
 template <uint32_t kPlane>
-inline LevelWord level_word(const uint8_t* row, uint32_t t, uint32_t group) {
+inline LevelWord level_word(const uint8_t* page, uint32_t group) {
   LevelWord word;
-  __builtin_memcpy(word.level, row + 2 * (t + 4 * group), sizeof(word.level));
+  __builtin_memcpy(word.level, page + 8 * group, sizeof(word.level));
   return word;
 }
 inline IntSums zero_sums() { return begin_keys(0); }

@@ -4,7 +4,7 @@
 struct ValuePage {
   const int8_t* levels;
   const std::byte* ahead;
-  uint32_t first_token;  // from the split's begin on
+  uint32_t levels_at;  // bytes from a row's levels to those of its tokens
 };
 
 struct ValuePages {
@@ -31,7 +31,7 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
 #pragma GCC unroll 16
       for (uint32_t m = 0; m < M; ++m) {
         const LevelWord word =
-            level_word<kPlane>(levels + m * kLevelStride, page.first_token, group);
+            level_word<kPlane>(levels + m * kLevelStride + page.levels_at, group);
 #pragma GCC unroll 4
         for (uint32_t n = 0; n < N; ++n) sums[m][n] = dot_values(sums[m][n], values[n], word);
       }
@@ -41,8 +41,9 @@ inline void add_values(const uint8_t* levels, const ValuePages& list, uint32_t f
 
 // Row m's sums at out + m · out_stride, times scale[m].
 template <uint32_t M, uint32_t N>
-inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2], const float* scale,
-                            uint32_t first_block, float* out, uint32_t out_stride) {
+inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
+                            const Quantum* quanta, uint32_t first_block, float* out,
+                            uint32_t out_stride) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
@@ -65,39 +66,41 @@ inline void weigh_int8_tile(const uint8_t* levels, const ValuePages (&lists)[2],
 #pragma GCC unroll 4
     for (uint32_t n = 0; n < N; ++n) {
       store(out + m * size_t{out_stride} + (first_block + n) * kLanes,
-            mul(to_f32(end_sums(sums[m][n])), set1(scale[m])));
+            mul(to_f32(end_sums(sums[m][n])), set1(quanta[m].scale)));
     }
   }
 }
 
 template <uint32_t M>
 inline void weigh_int8_blocks(const uint8_t* levels, const ValuePages (&lists)[2],
-                              const float* scale, Range blocks, float* out, uint32_t out_stride) {
+                              const Quantum* quanta, Range blocks, float* out,
+                              uint32_t out_stride) {
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t i = blocks.begin;
   for (; i + kMost <= blocks.end; i += kMost) {
-    weigh_int8_tile<M, kMost>(levels, lists, scale, i, out, out_stride);
+    weigh_int8_tile<M, kMost>(levels, lists, quanta, i, out, out_stride);
   }
-  for (; i < blocks.end; ++i) weigh_int8_tile<M, 1>(levels, lists, scale, i, out, out_stride);
+  for (; i < blocks.end; ++i) weigh_int8_tile<M, 1>(levels, lists, quanta, i, out, out_stride);
 }
 
 // Sums of the split in some blocks of dimensions for all pairs of a chunk, from the levels of their
 // weights and the V of pages [begin, end) of the split.
 inline void weigh_int8_values(const Block& block, Chunk chunk, const LevelSplit& split, Range pages,
-                              const float (&scale)[kInt8TileRows], Range dim_blocks) {
+                              const ChunkLevels& weights, Range dim_blocks) {
   const auto* levels = reinterpret_cast<const uint8_t*>(block.spare);
   ValuePages lists[2];
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const ValuePage values = {.levels = split.values[page],
                               .ahead = split.ahead_of_values[page],
-                              .first_token = page * kPageTokens};
-    if (uses_first_plane(levels, chunk.size(), page * kPageTokens)) {
+                              .levels_at = levels_of_page(page * kPageTokens)};
+    if (weights.planes == LevelPlanes::kBoth &&
+        uses_first_plane(levels, chunk.size(), page / 2 * 2 * kPageTokens)) {
       lists[0].pages[lists[0].n++] = values;
     }
     lists[1].pages[lists[1].n++] = values;
   }
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
-    weigh_int8_blocks<m.value>(levels, lists, scale, dim_blocks,
+    weigh_int8_blocks<m.value>(levels, lists, weights.quanta, dim_blocks,
                                block.split.sums + size_t{chunk.begin} * block.padded_dim(),
                                block.padded_dim());
   });

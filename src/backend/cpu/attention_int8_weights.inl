@@ -2,16 +2,13 @@
 
 constexpr size_t kInt8LevelFloats = size_t{kInt8TileRows} * kLevelStride / sizeof(float);
 
-// 2^x for −100 ≤ x ≤ 0, to 6e-6, which is less than what the levels of weights keep.
+// 2^x for −100 ≤ x ≤ 1, to 8e-5: the scores themselves are not better than that.
 inline F32x16 power_of_2(F32x16 x) {
-  constexpr float kRounder = 0x1.8p+23f + 127.0f;  // as in exp_parts
-  const F32x16 rounded = add(x, set1(kRounder));
-  const F32x16 r = sub(x, sub(rounded, set1(kRounder)));
-  F32x16 q = fma(set1(0x1.3d107cp-7f), r, set1(0x1.caccaap-5f));
-  q = fma(q, r, set1(0x1.ebf958p-3f));
-  q = fma(q, r, set1(0x1.62deb4p-1f));
-  q = fma(q, r, set1(1.0f));
-  return mul(exponent_from_low_bits(rounded), q);
+  const F32x16 r = fraction(x);
+  F32x16 q = fma(set1(0x1.c3f76p-5f), r, set1(0x1.f0de1ap-3f));
+  q = fma(q, r, set1(0x1.62f31ap-1f));
+  q = fma(q, r, set1(0x1.fff692p-1f));
+  return times_power_of_2(q, sub(x, r));
 }
 
 // One row of scores, and what part of the split it sees: tokens from the split's begin on.
@@ -66,12 +63,14 @@ struct WeightSums {
 template <class ValueScale>
 inline WeightSums weights_of_scores(const ScoreRow& row, float factor, float top,
                                     ValueScale value_scale) {
+  const F32x16 per_score = set1(factor);
+  const F32x16 minus_top = set1(-top * factor);
   F32x16 total = zero();
   F32x16 weight = zero();
   F32x16 most = zero();
   row.for_tiles([&](uint32_t t, auto cut) {
     // The max also takes what is no number: an infinite score less an infinite one.
-    const F32x16 below = mul(sub(load(row.scores + t), set1(top)), set1(factor));
+    const F32x16 below = fma(load(row.scores + t), per_score, minus_top);
     const F32x16 p = power_of_2(max(below, set1(-100.0f)));
     const F32x16 w = cut(mul(p, value_scale(t)), zero());
     total = add(total, cut(p, zero()));
@@ -96,18 +95,29 @@ inline WeightSums scale_weights(const ScoreRow& row, const float* value_scales, 
 }
 
 // Levels of the row's weights in some pages; of what it does not see they are zero.
+template <LevelPlanes kPlanes>
 inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, uint8_t* levels) {
-  const Range tiles = row.seen.empty() ? Range{pages.end * kTilesPerPage, 0} : tiles_of(row.seen);
-  for (uint32_t tile = pages.begin * kTilesPerPage; tile < pages.end * kTilesPerPage; ++tile) {
-    if (tile == tiles.begin) tile = tiles.end;
-    if (tile < pages.end * kTilesPerPage) store(row.scores + tile * kLanes, zero());
+  const Range all = {pages.begin / 2 * 2 * kPageTokens, (pages.end + 1) / 2 * 2 * kPageTokens};
+  const Range seen = row.seen.empty() ? Range{all.end, all.end} : row.seen;
+  for (uint32_t t = all.begin; t < seen.begin / kLanes * kLanes; t += kLanes) {
+    store(row.scores + t, zero());
   }
-  for (uint32_t t = pages.begin * kPageTokens; t < pages.end * kPageTokens; t += kPageTokens) {
-    const I32x16 first = round_to_i32(mul(load(row.scores + t), set1(inverse)));
-    const I32x16 second = round_to_i32(mul(load(row.scores + t + kLanes), set1(inverse)));
-    store_levels(levels, t, first, second);
+  for (uint32_t t = blocks_of_16(seen.end) * kLanes; t < all.end; t += kLanes) {
+    store(row.scores + t, zero());
+  }
+  const F32x16 to_levels = set1(inverse);
+  for (uint32_t t = all.begin; t < all.end; t += 2 * kPageTokens) {
+    I32x16 some[4];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < 4; ++i) {
+      some[i] = round_to_i32(mul(load(row.scores + t + i * kLanes), to_levels));
+    }
+    store_levels<kPlanes>(levels, t, some);
   }
 }
+
+constexpr float kFewSteps = 255.0f;
+constexpr float kManySteps = 32767.0f;
 
 // Steps from zero to the most of n weights. What falls below half a step is lost: with 32767 steps
 // at most 512 / 65534 of the sum, where one weight stands over 511 tiny ones. Where the mean is at
@@ -115,22 +125,38 @@ inline void store_row_levels(const ScoreRow& row, Range pages, float inverse, ui
 // tokens, errors of half a step would not average out.
 inline float steps_of_weights(const WeightSums& sums, uint32_t n) {
   const bool are_alike = 4.0f * sums.weight >= sums.most * static_cast<float>(n);
-  return are_alike && n >= 128 ? 255.0f : 32767.0f;
-}
-inline Quantum quantum_of_weights(const ScoreRow& row, const WeightSums& sums) {
-  return quantum_for(sums.most, steps_of_weights(sums, row.seen.end - row.seen.begin));
+  return are_alike && n >= 128 ? kFewSteps : kManySteps;
 }
 
+// The weights of a chunk's rows in levels: in block.spare, and what one stands for.
+struct ChunkLevels {
+  Quantum quanta[kInt8TileRows];
+  LevelPlanes planes = LevelPlanes::kLow;  // where all levels fit
+
+  void choose(uint32_t m, const ScoreRow& row, const WeightSums& sums) {
+    const float steps = steps_of_weights(sums, row.seen.end - row.seen.begin);
+    quanta[m] = quantum_for(sums.most, steps);
+    if (steps > kFewSteps) planes = LevelPlanes::kBoth;
+  }
+  void store_row(uint32_t m, const ScoreRow& row, Range pages, uint8_t* levels) const {
+    uint8_t* out = levels + m * kLevelStride;
+    if (planes == LevelPlanes::kLow) {
+      store_row_levels<LevelPlanes::kLow>(row, pages, quanta[m].inverse, out);
+    } else {
+      store_row_levels<LevelPlanes::kBoth>(row, pages, quanta[m].inverse, out);
+    }
+  }
+};
+
 // Turns a chunk's scores into weights, and those into levels in block.spare, of pages [begin, end)
-// of the split; sets the split's tops and totals. scale: of each row's levels. Without V's scales
-// weights stay as they are. Row by row in each step: what ends a row is a chain of short
+// of the split; sets the split's tops and totals. Without V's scales weights stay as
+// they are, and so do the levels. Row by row in each step: what ends a row is a chain of short
 // operations, that the next row's long ones fill.
 inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Range pages,
                               const float* value_scales, ScoreRow (&rows)[kInt8TileRows],
-                              float (&scale)[kInt8TileRows]) {
+                              ChunkLevels& out) {
   const float cap = block.task.soft_cap;
   float tops[kInt8TileRows];
-  Quantum quanta[kInt8TileRows];
   for (uint32_t m = 0; m < chunk.size(); ++m) {
     const Range seen = common(block.visible[chunk.begin + m], split);
     rows[m] = {block.scores + m * kScoreStride, {0, 0}};
@@ -140,7 +166,7 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
     tops[m] = top_of_scores(rows[m]);
   }
   for (uint32_t m = 0; m < chunk.size(); ++m) {
-    quanta[m] = {0.0f, 0.0f};
+    out.quanta[m] = {0.0f, 0.0f};
     if (rows[m].seen.empty()) continue;
     const uint32_t pair = chunk.begin + m;
     const float to_natural = cap != 0.0f ? 1.0f : block.query_scale[pair];
@@ -152,28 +178,27 @@ inline void weigh_int8_scores(const Block& block, Chunk chunk, Range split, Rang
             : weights_of_scores(rows[m], to_binary, tops[m], [](uint32_t) { return set1(1.0f); });
     block.split.top[pair] = tops[m] * to_natural;
     block.split.total[pair] = sums.total;
-    quanta[m] = quantum_of_weights(rows[m], sums);
+    out.choose(m, rows[m], sums);
   }
+  if (!value_scales) return;
   auto* levels = reinterpret_cast<uint8_t*>(block.spare);
-  for (uint32_t m = 0; m < chunk.size(); ++m) {
-    store_row_levels(rows[m], pages, quanta[m].inverse, levels + m * kLevelStride);
-    scale[m] = quanta[m].scale;
-  }
+  for (uint32_t m = 0; m < chunk.size(); ++m) out.store_row(m, rows[m], pages, levels);
 }
 
 // The levels of a chunk's weights times V's scales of one group of dimensions.
-inline void weigh_int8_group(const Block& block, Chunk chunk, const ScoreRow (&rows)[kInt8TileRows],
-                             Range pages, const float* value_scales,
-                             float (&scale)[kInt8TileRows]) {
-  auto* levels = reinterpret_cast<uint8_t*>(block.spare);
+inline ChunkLevels weigh_int8_group(const Block& block, Chunk chunk,
+                                    const ScoreRow (&rows)[kInt8TileRows], Range pages,
+                                    const float* value_scales) {
+  float scaled[kInt8TileRows][kSplitTokens];
+  ScoreRow scaled_rows[kInt8TileRows];
+  ChunkLevels out;
   for (uint32_t m = 0; m < chunk.size(); ++m) {
-    float scaled[kSplitTokens];
-    const ScoreRow row = {scaled, rows[m].seen};
-    Quantum quantum = {0.0f, 0.0f};
-    if (!row.seen.empty()) {
-      quantum = quantum_of_weights(row, scale_weights(rows[m], value_scales, scaled));
-    }
-    store_row_levels(row, pages, quantum.inverse, levels + m * kLevelStride);
-    scale[m] = quantum.scale;
+    scaled_rows[m] = {scaled[m], rows[m].seen};
+    out.quanta[m] = {0.0f, 0.0f};
+    if (rows[m].seen.empty()) continue;
+    out.choose(m, rows[m], scale_weights(rows[m], value_scales, scaled[m]));
   }
+  auto* levels = reinterpret_cast<uint8_t*>(block.spare);
+  for (uint32_t m = 0; m < chunk.size(); ++m) out.store_row(m, scaled_rows[m], pages, levels);
+  return out;
 }

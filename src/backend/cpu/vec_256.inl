@@ -153,6 +153,13 @@ inline __m256 ceil_power_of_2(__m256 a) {
   return _mm256_castsi256_ps(_mm256_and_si256(bits, exponent));
 }
 inline F32x16 ceil_power_of_2(F32x16 a) { return {ceil_power_of_2(a.lo), ceil_power_of_2(a.hi)}; }
+inline F32x16 fraction(F32x16 a) {
+  const F32x16 rounder = set1(0x1.8p+23f);
+  return sub(a, sub(add(a, rounder), rounder));
+}
+inline F32x16 times_power_of_2(F32x16 a, F32x16 n) {
+  return mul(exponent_from_low_bits(add(n, set1(0x1.8p+23f + 127.0f))), a);
+}
 inline void store_i8(int8_t* p, I32x16 v) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.lo, v.hi), 0xd8);
   const __m128i bytes =

@@ -144,6 +144,15 @@ inline F32x16 ceil_power_of_2(F32x16 a) {
     return __builtin_bit_cast(float, bits & 0xff800000u);
   });
 }
+// a less the nearest integer, which is exact; |a| below 2^22.
+inline F32x16 fraction(F32x16 a) {
+  const F32x16 rounder = set1(0x1.8p+23f);
+  return sub(a, sub(add(a, rounder), rounder));
+}
+// a · 2^n for integers n of −126 … 127; neither a nor the result is subnormal.
+inline F32x16 times_power_of_2(F32x16 a, F32x16 n) {
+  return mul(exponent_from_low_bits(add(n, set1(0x1.8p+23f + 127.0f))), a);
+}
 // The low byte of every lane.
 inline void store_i8(int8_t* p, I32x16 v) {
   for (uint32_t i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(v.lane[i]);
