@@ -43,7 +43,8 @@ TEST(ServiceLogprobs, a_token_that_is_part_of_a_character_is_a_replacement_chara
   request.sampling.logit_bias = only_bytes("aé€");
   request.n_logprobs = 5;
   int n_parts = 0;
-  for (const ChunkLogprob& logprob : rig.answer(request).choices[0].logprobs) {
+  const Choice choice = rig.answer(request).choices[0];
+  for (const ChunkLogprob& logprob : choice.logprobs) {
     EXPECT_EQ(logprob.token, logprob.bytes == "a" ? "a" : "\uFFFD");
     for (const auto& [token, value] : logprob.top)
       EXPECT_TRUE(token == "\uFFFD" || static_cast<uint8_t>(token[0]) < 0x80) << token;
