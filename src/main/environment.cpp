@@ -40,14 +40,14 @@ std::vector<std::string> with_environment(const CLI::App& app, std::vector<std::
   const auto commands = app.get_subcommands(
       [&](const CLI::App* command) { return command->get_name() == arguments.front(); });
   if (commands.empty()) return arguments;
-  const size_t n_given = arguments.size();
-  for (const CLI::Option* option : commands.front()->get_options()) {
-    if (option->get_lnames().empty() || option->get_expected_max() == 0) continue;
-    const std::string value = environment(variable_of(option->get_lnames().front()));
-    const std::vector<std::string> given(arguments.begin(),
-                                         arguments.begin() + static_cast<ptrdiff_t>(n_given));
-    if (value.empty() || gives(given, *option)) continue;
-    arguments.push_back("--" + option->get_lnames().front() + "=" + value);
+  const std::vector<std::string> given = arguments;
+  for (const CLI::App* owner : {&app, static_cast<const CLI::App*>(commands.front())}) {
+    for (const CLI::Option* option : owner->get_options()) {
+      if (option->get_lnames().empty() || option->get_expected_max() == 0) continue;
+      const std::string value = environment(variable_of(option->get_lnames().front()));
+      if (value.empty() || gives(given, *option)) continue;
+      arguments.push_back("--" + option->get_lnames().front() + "=" + value);
+    }
   }
   return arguments;
 }

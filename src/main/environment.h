@@ -12,7 +12,8 @@ namespace kvik {
 std::string environment(const std::string& name);
 
 // The command line with the environment behind it: KVIK_MAX_TOKENS=9 becomes --max-tokens=9 where
-// the subcommand has that flag and the line does not. Flag > environment > config file > default.
+// the program or the subcommand has that flag and the line does not. Flag > environment > config
+// file > default.
 std::vector<std::string> with_environment(const CLI::App& app, std::vector<std::string> arguments);
 
 }  // namespace kvik

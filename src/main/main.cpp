@@ -15,8 +15,7 @@ using namespace kvik;
 int run_main(std::vector<std::string> arguments) {
   CLI::App app{"Kvik: an LLM inference engine whose heart is the KV cache", "kvik"};
   app.set_version_flag("--version", "kvik " KVIK_VERSION);
-  app.set_config("--config", "", "read flags from this file; each command has a [section]")
-      ->envname("KVIK_CONFIG");
+  app.set_config("--config", "", "read flags from this file; each command has a [section]");
   app.require_subcommand(1);
   app.fallthrough();
 
