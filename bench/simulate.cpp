@@ -18,14 +18,11 @@ struct Policy {
   const char* name;
   SimulatedPolicy policy = SimulatedPolicy::kKvik;
   bool has_target = true;
-  SchedulerOptions::Watermark watermark = SchedulerOptions::Watermark::kExpected;
 };
 
-const std::vector<Policy> kPolicies = {
-    {.name = "FCFS", .policy = SimulatedPolicy::kFcfs},
-    {.name = "Kvik, no ITL target", .has_target = false},
-    {.name = "Kvik, watermark of one page", .watermark = SchedulerOptions::Watermark::kOnePage},
-    {.name = "Kvik"}};
+const std::vector<Policy> kPolicies = {{.name = "FCFS", .policy = SimulatedPolicy::kFcfs},
+                                       {.name = "Kvik, no ITL target", .has_target = false},
+                                       {.name = "Kvik"}};
 
 struct Scenario {
   std::string name;
@@ -69,14 +66,12 @@ Scenario bursts_hour() {
   return scenario;
 }
 
-Scenario agents_hour() {
-  Scenario scenario{
-      "Agents: 30 begin within 15 min, 20 turns each, contexts of up to 9,000 tokens, memory for "
-      "six",
-      {}};
+// 20 turns each, contexts of up to 9,000 tokens, memory for six of those.
+Scenario agents(std::string name, double gap_s) {
+  Scenario scenario{std::move(name), {}};
   scenario.options.n_pages = 1700;
   for (uint32_t i = 0; i < 30; ++i) {
-    scenario.conversations.push_back({.begin_s = i * 30.0,
+    scenario.conversations.push_back({.begin_s = i * gap_s,
                                       .prefix = 1,
                                       .prefix_tokens = 2000,
                                       .own_tokens = 250,
@@ -86,6 +81,12 @@ Scenario agents_hour() {
                                       .think_s = 5});
   }
   return scenario;
+}
+
+Scenario agents_hour() { return agents("30 agents, one more each 33 s", 33); }
+
+Scenario crowded_agents_hour() {
+  return agents("30 agents, one more each 27 s: too many for the memory", 27);
 }
 
 Scenario growth_hour() {
@@ -147,9 +148,9 @@ void print(const char* name, const SimulationResult& result, double wall_s) {
       "{:.1f}% | {} | {:.1f} |\n",
       name, result.goodput(),
       100.0 * static_cast<double>(all.n_good) / static_cast<double>(all.n_requests),
-      all.ttft_at(0.5), all.ttft_at(0.99), all.ttft_at(1), 1e3 * all.itl_s.quantile(0.5),
-      1e3 * all.itl_s.quantile(0.99),
-      static_cast<double>(result.generated_tokens) / result.simulated_s, result.n_preemptions,
+      all.ttft_at(0.5), all.ttft_at(0.99), all.ttft_at(1), 1e3 * all.itl_at(0.5),
+      1e3 * all.itl_at(0.99), static_cast<double>(result.generated_tokens) / result.simulated_s,
+      result.n_preemptions,
       100.0 * static_cast<double>(result.found_tokens) / static_cast<double>(result.prompt_tokens),
       all.n_refused, wall_s);
 }
@@ -163,7 +164,6 @@ void run(const Scenario& scenario) {
   for (const Policy& policy : kPolicies) {
     SimulationOptions options = scenario.options;
     options.policy = policy.policy;
-    options.scheduler.watermark = policy.watermark;
     if (!policy.has_target) options.scheduler.itl_target.reset();
     const auto begin = std::chrono::steady_clock::now();
     const SimulationResult result = simulate(scenario.conversations, options);
@@ -175,7 +175,7 @@ void run(const Scenario& scenario) {
           tenant,
           100.0 * static_cast<double>(outcome.n_good) / static_cast<double>(outcome.n_requests),
           outcome.ttft_at(0.5), outcome.ttft_at(0.99), outcome.ttft_at(1),
-          1e3 * outcome.itl_s.quantile(0.5), 1e3 * outcome.itl_s.quantile(0.99), outcome.n_refused);
+          1e3 * outcome.itl_at(0.5), 1e3 * outcome.itl_at(0.99), outcome.n_refused);
     }
   }
   rusage usage{};
@@ -187,10 +187,10 @@ struct Named {
   const char* name;
   Scenario (*make)();
 };
-const std::vector<Named> kScenarios = {{"poisson", poisson_hour},   {"long", long_prompts_hour},
-                                       {"bursts", bursts_hour},     {"agents", agents_hour},
-                                       {"growth", growth_hour},     {"abuser", abuser_hour},
-                                       {"overload", overload_hour}, {"scale", large_scale}};
+const std::vector<Named> kScenarios = {
+    {"poisson", poisson_hour}, {"long", long_prompts_hour},      {"bursts", bursts_hour},
+    {"agents", agents_hour},   {"crowded", crowded_agents_hour}, {"growth", growth_hour},
+    {"abuser", abuser_hour},   {"overload", overload_hour},      {"scale", large_scale}};
 
 }  // namespace
 }  // namespace kvik

@@ -5,7 +5,8 @@
 
 Streams --users endless answers to Kvik (token ids go in and out), lets them settle, sends one prompt of --prompt tokens beside them,
 then the same prompt alone, under another salt. Reports the streams' ITL before and during the prompt, its TTFT beside them, its TTFT
-alone, and the ratio of the two once the time of the decode steps is deducted: steps while it was computed x the median ITL before.
+alone, and the ratio of the two once the time of the decode steps is deducted: steps while it was computed x the ITL of the streams
+without it, which is the mean of the medians before it came and after it was answered (their contexts grow meanwhile).
 --verify sends everything again alone and compares the token ids. Traffic goes to a loopback address alone.
 """
 import argparse
@@ -48,6 +49,9 @@ async def main():
     settled = time.perf_counter()
     prompt = body(a.prompt, 8, 0)
     sent, times, _, answer = await request(url, "/v1/completions", prompt, None)
+    answered = time.perf_counter()
+    await asyncio.sleep(a.settle)
+    assert not any(stream.done() for stream in streams), "the streams ended before the prompt was answered: a larger --out is needed"
     for stream in streams:
         stream.cancel()  # the client leaves, and the server ends the answer
     await asyncio.gather(*streams, return_exceptions=True)
@@ -57,12 +61,12 @@ async def main():
     def itl(begin, end):
         return [1e3 * (y - x) for log in logs for (x, _), (y, _) in zip(log, log[1:]) if begin <= x and y <= end]
 
-    before, during = itl(settled - a.settle / 2, settled), itl(sent, times[0])
+    before, during, after = itl(settled - a.settle / 2, settled), itl(sent, times[0]), itl(answered, answered + a.settle)
     steps = max(sum(sent <= t <= times[0] for t, _ in log) for log in logs)
     ttft, alone = times[0] - sent, alone_times[0] - alone_sent
-    decode = steps * pct(before, 50) / 1e3
-    print(json.dumps({"itl_ms_p50_before": pct(before, 50), "itl_ms_p50_during": pct(during, 50), "itl_ms_p99_during": pct(during, 99),
-                      "itl_ms_max_during": max(during), "ttft_s": ttft, "ttft_alone_s": alone, "decode_s": decode,
+    decode = steps * (pct(before, 50) + pct(after, 50)) / 2e3
+    print(json.dumps({"itl_ms_p50_before": pct(before, 50), "itl_ms_p50_after": pct(after, 50), "itl_ms_p50_during": pct(during, 50), "itl_ms_p99_during": pct(during, 99),
+                      "itl_ms_max_during": max(during), "steps": steps, "ttft_s": ttft, "ttft_alone_s": alone, "decode_s": decode,
                       "ratio_decode_deducted": (ttft - decode) / alone, "answer_is_the_same": answer == alone_answer}))
     if a.verify:
         differ = 0

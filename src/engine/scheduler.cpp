@@ -1,7 +1,6 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 #include "base/check.h"
@@ -9,9 +8,7 @@
 namespace kvik {
 namespace {
 
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-constexpr uint32_t kFavouredPart = 4;  // one of so many parts of what prompts get
-constexpr double kAnswerFade = 0.9;    // of the mean answer, at each one that ends
+constexpr double kBacklogMs = 1000;  // of prompts, while which no longer one is admitted
 
 // In the order of who must never be held up: of two, the later gives way.
 auto seniority(const Sequence& sequence) {
@@ -20,19 +17,7 @@ auto seniority(const Sequence& sequence) {
 
 auto admission_rank(const Sequence& sequence) {
   return std::tuple(sequence.request.priority, !sequence.was_preempted, sequence.tenant->level(),
-                    sequence.arrival);
-}
-
-auto group(const Sequence& sequence) {
-  return std::tuple(sequence.request.priority, sequence.tenant->level());
-}
-
-auto prompt_rank(const Sequence& sequence) {
-  return std::tuple(group(sequence), sequence.n_pending(), sequence.arrival);
-}
-
-auto due_rank(const Sequence& sequence) {
-  return std::tuple(group(sequence), sequence.due, sequence.arrival);
+                    sequence.due, sequence.arrival);
 }
 
 }  // namespace
@@ -45,6 +30,7 @@ Scheduler::Scheduler(KvCache& kv, const SchedulerOptions& options) : kv_(kv), op
 void Scheduler::add(std::unique_ptr<Sequence> sequence) {
   sequence->arrival = ++n_added_;
   sequence->tenant = &tenants_.enter(sequence->request.tenant);
+  look_up(*sequence);
   waiting_.push_back(std::move(sequence));
 }
 
@@ -60,10 +46,12 @@ const StepPlan& Scheduler::plan() {
   return plan_;
 }
 
+// What is known of a prompt changes while it waits: one of them is looked up at each step.
 void Scheduler::admit() {
+  if (!waiting_.empty()) look_up(*waiting_[n_steps_ % waiting_.size()]);
   while (running_.size() < options_.max_running) {
     const auto next = next_waiting();
-    if (next == waiting_.end() || is_blocked(**next)) return;
+    if (next == waiting_.end() || is_blocked(**next) || must_let_pass(**next)) return;
     if (!open(**next)) {
       blocked_ = {.id = (*next)->id, .n_available = kv_.n_available()};
       return;
@@ -72,6 +60,32 @@ void Scheduler::admit() {
     waiting_.erase(next);
     start(std::move(sequence));
   }
+}
+
+// What the prompt would take now, and so when it is due: one of which little is known waits for
+// those of which much is known to use what is there, for a while.
+void Scheduler::look_up(Sequence& sequence) {
+  const uint32_t n_known =
+      kv_.n_known(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);
+  sequence.prompt_ms =
+      costs_.prompt_ms(n_known, sequence.n_tokens() - n_known, options_.max_step_tokens);
+  sequence.due = sequence.submitted + from_ms(sequence.prompt_ms);
+}
+
+// Whoever is admitted holds pages, which the cache then lacks: a prompt that would not be computed
+// soon is better off waiting.
+bool Scheduler::must_let_pass(const Sequence& sequence) const {
+  double backlog_ms = 0;
+  for (const auto& running : running_) {
+    if (running->is_decoding()) continue;
+    const double ms = pending_ms(*running);
+    if (ms <= sequence.prompt_ms) backlog_ms += ms;
+  }
+  return backlog_ms > kBacklogMs;
+}
+
+double Scheduler::pending_ms(const Sequence& sequence) const {
+  return costs_.prompt_ms(sequence.n_cached, sequence.n_pending(), options_.max_step_tokens);
 }
 
 // Looking a long prompt up at each step would cost more than it can bring: what did not fit does
@@ -132,24 +146,9 @@ bool Scheduler::may_run(const Sequence& sequence) const {
   return n_pages <= uint64_t{kv_.n_pages()} * 3 / 4;
 }
 
-// Pages to leave for the answers of all that run and of the next.
-uint64_t Scheduler::watermark(const Sequence& next) const {
-  if (running_.empty()) return 0;  // alone it may have every page
-  if (options_.watermark == SchedulerOptions::Watermark::kOnePage) return 1;
-  const auto growth = [&](const Sequence& sequence, uint64_t n_held_tokens) {
-    const auto expected = static_cast<uint32_t>(mean_answer_);
-    const uint32_t n_answer = std::min(sequence.request.max_tokens, expected);
-    const uint64_t n_tokens = uint64_t{sequence.usage.prompt_tokens} + n_answer;
-    return pages_held(std::max(n_tokens, n_held_tokens)) - pages_held(n_held_tokens);
-  };
-  uint64_t n = growth(next, next.n_tokens());
-  for (const auto& sequence : running_) n += growth(*sequence, sequence->table.n_tokens_max());
-  return std::max<uint64_t>(1, n);
-}
-
 bool Scheduler::open(Sequence& sequence) {
   const auto found = kv_.open(sequence.table, sequence.root, sequence.findable_tokens(),
-                              sequence.n_tokens(), watermark(sequence));
+                              sequence.n_tokens(), running_.empty() ? 0 : kWatermark);
   if (!found) return false;
   if (sequence.fetch) sequence.fetch->report(sequence.table, *found);
   sequence.fetch.reset();
@@ -161,9 +160,7 @@ void Scheduler::start(std::unique_ptr<Sequence> sequence) {
   sequence->last_advance = n_steps_;
   ++sequence->tenant->n_running;
   if (!sequence->was_preempted) {
-    const double alone_ms =
-        costs_.prompt_ms(sequence->n_cached, sequence->n_pending(), options_.max_step_tokens);
-    sequence->due = sequence->submitted + from_ms(alone_ms);
+    sequence->due = sequence->submitted + from_ms(pending_ms(*sequence));
   }
   const auto place = std::ranges::upper_bound(
       running_, seniority(*sequence), {}, [](const auto& running) { return seniority(*running); });
@@ -220,158 +217,6 @@ void Scheduler::let_go(Sequence& sequence) {
   sequence.n_cached = 0;
 }
 
-void Scheduler::plan_decodes() {
-  for (const auto& sequence : running_) {
-    if (!sequence->is_decoding() || left_.tokens == 0) continue;
-    plan_.add(*sequence, 1);
-    --left_.tokens;
-    sequence->tenant->charge_generated(1);
-    sequence->last_advance = n_steps_;
-  }
-}
-
-void Scheduler::plan_prompts() {
-  prompts_.clear();
-  for (const auto& sequence : running_) {
-    if (!sequence->is_decoding()) prompts_.push_back(sequence.get());
-  }
-  if (prompts_.empty()) return;
-  std::ranges::sort(prompts_, {}, [](const Sequence* prompt) { return prompt_rank(*prompt); });
-  Sequence& favoured = choose_favoured();
-  left_.ms = prompt_budget_ms();
-  const Budget kept = {.tokens = std::max(1u, left_.tokens / kFavouredPart),
-                       .ms = left_.ms < kNoLimit ? left_.ms / kFavouredPart : 0};
-  bool is_favoured_planned = false;
-  for (Sequence* prompt : prompts_) {
-    if (prompt == &favoured) {
-      is_favoured_planned = true;
-      plan_prompt(
-          *prompt,
-          {.tokens = left_.tokens, .ms = std::max(left_.ms, kept.ms), .is_for_favoured = true});
-    } else if (is_favoured_planned) {
-      plan_prompt(*prompt, left_);
-    } else {
-      plan_prompt(*prompt, {.tokens = left_.tokens - std::min(left_.tokens, kept.tokens),
-                            .ms = left_.ms - kept.ms});
-    }
-  }
-}
-
-// Decodes alone are in the plan. Past three quarters of the target the step grows with them, so
-// that prompts keep a quarter of it.
-double Scheduler::prompt_budget_ms() const {
-  if (!options_.itl_target || plan_.empty()) return kNoLimit;
-  const double decode_ms = costs_.ms(plan_.work);
-  return std::max(to_ms(*options_.itl_target) - decode_ms, decode_ms / 3);
-}
-
-Sequence& Scheduler::choose_favoured() {
-  Sequence& chosen = longest_unserved();
-  chosen.last_advance = n_steps_;
-  adopt(chosen);
-  return most_advanced_alike(chosen);  // whoever computes its next page is favoured in its place
-}
-
-// Whoever is out of patience; else the one that is due first, of those before whom nobody else is.
-Sequence& Scheduler::longest_unserved() const {
-  Sequence* const oldest =
-      *std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return p->last_advance; });
-  if (n_steps_ - oldest->last_advance > kPatience) return *oldest;
-  return **std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return due_rank(*p); });
-}
-
-void Scheduler::plan_prompt(Sequence& sequence, const Budget& budget) {
-  adopt(sequence);
-  if (!is_computed_in_this_step(sequence)) compute(most_advanced_alike(sequence), budget);
-}
-
-// However little the target leaves, the favoured one goes on.
-void Scheduler::compute(Sequence& sequence, const Budget& budget) {
-  const uint32_t n_most =
-      std::min({sequence.n_pending(), budget.tokens, sequence.request.max_chunk});
-  if (n_most == 0) return;
-  uint32_t n = n_most;
-  if (budget.ms < kNoLimit) n = costs_.tokens_within(budget.ms, sequence.n_cached, n_most);
-  if (n == 0 && !budget.is_for_favoured) return;
-  n = kv_.make_room(sequence.table, sequence.n_cached, std::max(n, 1u));
-
-  const double before_ms = costs_.ms(plan_.work);
-  plan_.add(sequence, n);
-  left_.tokens -= n;
-  left_.ms -= costs_.ms(plan_.work) - before_ms;
-  if (options_.itl_target && n == sequence.n_pending()) {
-    left_.ms = std::min(left_.ms, to_ms(*options_.itl_target) - costs_.ms(plan_.work));
-  }
-  sequence.tenant->charge_computed(n);
-  sequence.last_advance = n_steps_;
-}
-
-// What others computed since the last step need not be computed here.
-void Scheduler::adopt(Sequence& sequence) {
-  const auto tokens = sequence.findable_tokens();
-  if (tokens.size() < sequence.n_cached) return;
-  const uint32_t n_known = kv_.adopt(sequence.table, sequence.root, tokens);
-  if (n_known > sequence.n_cached) {
-    count_found(sequence, n_known);
-    sequence.last_advance = n_steps_;
-  }
-  adopt_filling_page(sequence, tokens);
-}
-
-// Nor what others computed of the page that they are still filling: choices of one request share
-// their prompt to its last token.
-void Scheduler::adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens) {
-  const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
-  if (tokens.size() <= std::max<size_t>(begin, sequence.n_cached)) return;
-  const auto own = tokens.subspan(begin);
-  for (const auto& other : running_) {
-    if (other.get() == &sequence || other->n_cached <= sequence.n_cached) continue;
-    if (!other->uses_cache() || other->root != sequence.root ||
-        other->table.n_sealed() != sequence.table.n_sealed() ||
-        other->table.last_key() != sequence.table.last_key()) {
-      continue;
-    }
-    auto computed = other->cached_tokens().subspan(begin);
-    computed = computed.first(std::min<size_t>(computed.size(), kPageTokens));
-    const auto n_known = static_cast<uint32_t>(begin) + common_prefix(computed, own);
-    if (n_known <= sequence.n_cached) continue;
-    if (!kv_.copy_filling_page(sequence.table, other->table)) continue;
-    count_found(sequence, n_known);
-    sequence.last_advance = n_steps_;
-  }
-}
-
-// Whether the next page of both is the same, with the same tokens in all pages before. Who takes
-// less than a page a step is not waited for.
-bool Scheduler::will_compute_for(const Sequence& other, const Sequence& sequence) const {
-  const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
-  const auto page_of = [&](std::span<const TokenId> tokens) {
-    const auto rest = tokens.subspan(std::min(begin, tokens.size()));
-    return rest.first(std::min<size_t>(kPageTokens, rest.size()));
-  };
-  const auto own = page_of(sequence.findable_tokens());
-  return !own.empty() && begin + own.size() > sequence.n_cached && !other.is_decoding() &&
-         other.uses_cache() && other.root == sequence.root &&
-         other.request.max_chunk >= kPageTokens &&
-         other.table.last_key() == sequence.table.last_key() &&
-         common_prefix(page_of(other.tokens), own) == own.size();
-}
-
-bool Scheduler::is_computed_in_this_step(const Sequence& sequence) const {
-  return std::ranges::any_of(plan_.entries, [&](const StepPlan::Entry& entry) {
-    return entry.sequence == &sequence || will_compute_for(*entry.sequence, sequence);
-  });
-}
-
-// Whoever of those that compute the same page began it goes on with it, whosever turn it is.
-Sequence& Scheduler::most_advanced_alike(Sequence& sequence) const {
-  Sequence* best = &sequence;
-  for (Sequence* other : prompts_) {
-    if (other->n_cached > best->n_cached && will_compute_for(*other, sequence)) best = other;
-  }
-  return *best;
-}
-
 Sequence* Scheduler::find(RequestId id) {
   for (const Sequences* sequences : {&running_, &waiting_}) {
     for (const auto& sequence : *sequences) {
@@ -391,11 +236,7 @@ void Scheduler::remove(Sequence& sequence) {
   const bool is_running = std::ranges::any_of(running_, is_it);
   let_go(sequence);
   Tenant& tenant = *sequence.tenant;
-  if (is_running) {
-    const double fade = mean_answer_ == 0 ? 0 : kAnswerFade;
-    mean_answer_ = fade * mean_answer_ + (1 - fade) * sequence.n_generated();
-    --tenant.n_running;
-  }
+  if (is_running) --tenant.n_running;
   tenants_.leave(tenant);
   std::erase_if(is_running ? running_ : waiting_, is_it);
 }

@@ -20,34 +20,37 @@ struct SchedulerOptions {
   uint32_t max_step_tokens = 512;
   uint32_t max_running = 64;
   std::optional<Duration> itl_target = {};  // of a step in which somebody decodes; absent: no limit
-  // What is kept free at an admission for the answers of those that run: pages for as many tokens
-  // as answers lately had, or one page.
-  enum class Watermark { kExpected, kOnePage } watermark = Watermark::kExpected;
 };
 
 // Decides what each step computes.
 //
 // Decode first: every sequence that has its prompt computed gets its next token. Then prompts fill
 // what is left of the ITL target, by the cost model; never less than a quarter of the step, and no
-// limit where nobody decodes. A prompt that the step completes counts as somebody who decodes.
+// limit where nobody decodes. Where more prompts are pending than that does soon, steps stretch to
+// 1.7 times the target: a full machine makes no more tokens by letting prompts wait. A prompt that
+// the step completes counts as somebody who decodes.
 //
-// Prompts come by priority, by what their tenant was served, then by due time: arrival plus the
-// time that the prompt would take alone, so that a short one does not wait for the whole of a long
-// one and a long one does not wait for ever. Every prompt advances within kPatience + n_running
-// steps: the one that waited longest beyond kPatience gets up to a quarter of what prompts get.
+// Prompts come by priority, by what their tenant was served, then by due time: arrival plus
+// the time that the prompt would take alone, so that a short one, or one of which the cache knows
+// most, does not wait for the whole of a long one, and a long one does not wait for ever. Every
+// prompt advances within kPatience + n_running steps: the one that waited longest beyond kPatience
+// gets up to a quarter of what prompts get.
 //
 // A page that a prompt planned in the same step computes is waited for, not computed a second time:
 // as long as that one advances, for kPageTokens steps at most; then, or where it ends early, the
 // next in line computes it.
 //
 // Admission is by priority, then those that were preempted, then by what the tenant was served,
-// then by arrival; the first that does not fit holds up those behind it. It needs pages for the
-// whole prompt and a watermark for the growth of all that run. Where a running one cannot grow, the
+// then by due time; the first that does not fit holds up those behind it, and so does one before
+// which a second of prompts no longer than it is pending. It needs pages for the whole prompt and a
+// watermark of one: what answers will need is better used meanwhile and taken back by preemption,
+// which costs little where pages stay findable. Where a running one cannot grow, the
 // last by priority and arrival gives all its pages back and waits; the first always advances, so
 // every sequence ends. Engine thread only.
 class Scheduler {
  public:
   static constexpr uint64_t kPatience = 32;  // steps
+  static constexpr uint64_t kWatermark = 1;  // pages
 
   Scheduler(KvCache& kv, const SchedulerOptions& options);
 
@@ -86,10 +89,12 @@ class Scheduler {
   Sequences::iterator next_waiting();
   Sequences::iterator next_waiting_after(Sequences::iterator passed);
   bool is_fetched(Sequence& sequence);
+  void look_up(Sequence& sequence);
   bool is_blocked(const Sequence& sequence) const;
+  bool must_let_pass(const Sequence& sequence) const;
+  double pending_ms(const Sequence& sequence) const;
   bool may_run(const Sequence& sequence) const;
   uint64_t pages_held(uint64_t n_tokens) const;
-  uint64_t watermark(const Sequence& next) const;
   bool open(Sequence& sequence);
   void start(std::unique_ptr<Sequence> sequence);
 
@@ -127,7 +132,6 @@ class Scheduler {
   Blocked blocked_;
   uint64_t n_added_ = 0;
   uint64_t n_steps_ = 0;
-  double mean_answer_ = 0;  // tokens of answers, lately
   uint64_t n_preemptions_ = 0;
   uint64_t n_found_tokens_ = 0;  // of prompts, in the cache
 

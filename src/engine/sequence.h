@@ -45,7 +45,8 @@ struct Sequence {
   // Of the scheduler.
   Tenant* tenant = nullptr;
   uint64_t arrival = 0;       // in what order it came
-  TimePoint due;              // arrival plus the time that its prompt takes alone
+  double prompt_ms = 0;       // what its prompt takes alone, when it was looked up last
+  TimePoint due;              // arrival plus that
   uint64_t last_advance = 0;  // the step in which it was last served
   uint32_t n_pages_found = 0;
   bool was_preempted = false;

@@ -39,6 +39,11 @@ class KvCache {
                                std::span<const TokenId> tokens, uint64_t n_tokens,
                                uint64_t n_spare = 0);
 
+  // Tokens of the longest known prefix of `tokens`. Nothing is held: they may be given up.
+  uint32_t n_known(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) const {
+    return index_.find(root, tokens, tenant).n_tokens();
+  }
+
   // Takes pages that others sealed meanwhile in the place of the table's own, as far as `tokens`
   // fill whole pages that are known. Returns the tokens that the table's sealed pages hold then.
   uint32_t adopt(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);

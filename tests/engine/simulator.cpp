@@ -31,6 +31,15 @@ double ms_of(const SimulatedMachine& machine, const StepPlan& plan) {
   return ms / machine.speed;
 }
 
+template <class Value>
+double quantile(std::vector<Value> values, double share) {
+  if (values.empty()) return 0;
+  const auto at =
+      values.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::ranges::nth_element(values, at);
+  return *at;
+}
+
 // One request on its way, as its client sees it.
 struct Flight {
   size_t conversation = 0;
@@ -148,8 +157,7 @@ class Simulation {
       flight.ttft_s = now_s_ - flight.arrived_s;
     } else {
       const double itl_s = now_s_ - flight.last_token_s;
-      flight.tenant->itl_s.record(itl_s);
-      result_.all.itl_s.record(itl_s);
+      flight.tenant->itl_s.push_back(static_cast<float>(itl_s));
       if (itl_s > options_.itl_slo_s) ++flight.n_slow;
     }
     flight.last_token_s = now_s_;
@@ -187,6 +195,7 @@ class Simulation {
       result_.all.n_good += outcome.n_good;
       result_.all.ttft_s.insert(result_.all.ttft_s.end(), outcome.ttft_s.begin(),
                                 outcome.ttft_s.end());
+      result_.all.itl_s.insert(result_.all.itl_s.end(), outcome.itl_s.begin(), outcome.itl_s.end());
       CHECK(outcome.ttft_s.size() + outcome.n_refused == outcome.n_requests);
     }
     result_.by_tenant.assign(tenants_.begin(), tenants_.end());
@@ -215,12 +224,8 @@ class Simulation {
 
 }  // namespace
 
-double SimulatedOutcome::ttft_at(double share) const {
-  if (ttft_s.empty()) return 0;
-  std::vector<double> sorted = ttft_s;
-  std::ranges::sort(sorted);
-  return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size() - 1))];
-}
+double SimulatedOutcome::ttft_at(double share) const { return quantile(ttft_s, share); }
+double SimulatedOutcome::itl_at(double share) const { return quantile(itl_s, share); }
 
 const SimulatedOutcome& SimulationResult::of(const std::string& tenant) const {
   const auto it =

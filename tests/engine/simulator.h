@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/histogram.h"
 #include "engine/scheduler.h"
 
 namespace kvik {
@@ -56,9 +55,10 @@ struct SimulationOptions {
 struct SimulatedOutcome {
   uint64_t n_requests = 0, n_refused = 0, n_good = 0;  // good: within both SLOs
   std::vector<double> ttft_s;
-  Histogram itl_s{1e-4};
+  std::vector<float> itl_s;
 
   double ttft_at(double share) const;  // quantile
+  double itl_at(double share) const;
 };
 
 struct SimulationResult {

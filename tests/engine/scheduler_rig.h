@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/cpu_memory.h"
+#include "engine/scheduler.h"
+
+namespace kvik {
+
+// A scheduler over pages without contents; the test plays the model.
+class Rig {
+ public:
+  Rig(uint32_t n_pages, const SchedulerOptions& options)
+      : kv_(memory_, uint64_t{n_pages} * kPageBytes, kPageBytes), scheduler_(kv_, options) {}
+
+  struct Wanted {
+    uint32_t n_prompt = 1;
+    uint32_t max_tokens = 1000;
+    uint32_t max_chunk = UINT32_MAX;
+    Request::Cache cache = Request::Cache::kUse;
+    std::optional<TokenId> token = {};  // the prompt is made of; absent: one that nobody else has
+    std::string tenant = {};
+    int32_t priority = 0;
+    double submitted_ms = 0;
+  };
+  Sequence* add(const Wanted& wanted) {
+    Request request;
+    request.prompt.assign(wanted.n_prompt, wanted.token.value_or(100 + TokenId(last_id_)));
+    request.max_tokens = wanted.max_tokens;
+    request.max_chunk = wanted.max_chunk;
+    request.cache = wanted.cache;
+    request.tenant = wanted.tenant;
+    request.priority = wanted.priority;
+    auto sequence = std::make_unique<Sequence>(RequestId{++last_id_}, std::move(request), nullptr,
+                                               TimePoint{} + from_ms(wanted.submitted_ms));
+    Sequence* borrowed = sequence.get();
+    alive_.push_back(borrowed);
+    scheduler_.add(std::move(sequence));
+    return borrowed;
+  }
+
+  void remove(Sequence* sequence) {
+    std::erase(alive_, sequence);
+    scheduler_.remove(*sequence);
+  }
+
+  // Plans and plays one step: what is computed, a token behind each finished prompt or decode, the
+  // end of those that have all theirs. Returns (id, n_new) as planned.
+  std::vector<std::pair<uint64_t, uint32_t>> step() {
+    std::vector<std::pair<uint64_t, uint32_t>> planned;
+    const StepPlan& plan = scheduler_.plan();
+    for (const auto& [sequence, n_new] : plan.entries) {
+      planned.emplace_back(static_cast<uint64_t>(sequence->id), n_new);
+    }
+    if (on_plan) on_plan(plan);
+    if (cost_ms) scheduler_.observe(from_ms(cost_ms(plan.work)));
+    for (const auto& [sequence, n_new] : std::vector(plan.entries)) {
+      sequence->n_cached += n_new;
+      if (sequence->uses_cache()) {
+        kv_.seal(sequence->table, sequence->root, sequence->cached_tokens());
+      }
+      if (sequence->n_pending() > 0) continue;
+      sequence->tokens.push_back(8);
+      if (sequence->request.cache == Request::Cache::kOff) sequence->n_cached = 0;
+      if (sequence->n_generated() == sequence->request.max_tokens) remove(sequence);
+    }
+    return planned;
+  }
+
+  Scheduler& scheduler() { return scheduler_; }
+  const PageCounts& pages() const { return kv_.counts(); }
+  uint32_t n_pages_held() const { return kv_.counts().leased + kv_.counts().sealed; }
+  // In the order they came.
+  const std::vector<Sequence*>& alive() const { return alive_; }
+
+  // Teaches the cost model before anything is planned.
+  void teach() {
+    for (uint32_t n = 1; n <= 512; n *= 2) {
+      add({.n_prompt = n, .max_tokens = 3});
+      while (!alive_.empty()) step();
+    }
+  }
+  uint64_t n_found_tokens() const { return scheduler_.n_found_tokens(); }
+
+  std::function<void(const StepPlan&)> on_plan;
+  std::function<double(const StepWork&)> cost_ms;  // of a step; absent: it is told nothing
+
+ private:
+  static constexpr size_t kPageBytes = 64;
+  cpu::CpuMemory memory_;
+  KvCache kv_;
+  Scheduler scheduler_;
+  std::vector<Sequence*> alive_;
+  uint64_t last_id_ = 0;
+};
+
+}  // namespace kvik
