@@ -270,6 +270,7 @@ void KvCache::close(PageTable& table, const PageKey& root, std::span<const Token
   const TimePoint now = clock_.now();
   for (uint32_t i = 0; i <= index && !table.owner.pins.empty(); ++i) pin(table, i, now);
   table.clear();
+  settle();  // left to the first eviction, a large cache's pages took a quarter of a second
 }
 
 // Pins what the table holds of the pages at one index and what its owner's pins want of them.
