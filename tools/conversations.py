@@ -9,7 +9,8 @@ time, of whoever is next at random among the conversations that wait for nothing
 `lru` what an LRU over whole conversations (as llama.cpp keeps them in host memory) would have found in the same trace with
 memory for as many tokens, simulated in its favour: found by longest common prefix, no page rounding; `lru_beside` that those that
 run have memory beside it. `--verify` sends so many requests again afterwards, one at a time under salts of their own, so that nothing is found;
-`differ` counts the answers that changed. `rss` is the most that the server's anonymous memory was, `planned` what `kvik plan`
+`differ` counts the answers that changed. Where `--held` is all of them, `new` are the prompt tokens that nobody had computed before: the
+least that can be computed. `rss` is the most that the server's anonymous memory was, `planned` what `kvik plan`
 states for weights, buffers and this budget.
 """
 import argparse
@@ -23,7 +24,7 @@ import time
 from urllib.parse import urlparse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from serve_load import common_prefix, pct, request  # noqa: E402
+from serve_load import common_prefix, count_new, pct, request  # noqa: E402
 from tier_ttft import free_port  # noqa: E402
 
 PAGE_TOKENS = 32
@@ -172,7 +173,8 @@ async def play(args):
         code = server.process.wait()
     n_prompt = sum(len(run[2]) for run in runs)
     mib = 2**20
-    return {"requests": len(runs), "errors": len(errors), "exit_code": code, "verified": n_verified, "differ": n_differ,
+    least = {"new": count_new([(run[0], run[2], run[3]) for run in runs])} if args.held >= args.conversations else {}
+    return {**least, "computed": n_prompt - cached, "requests": len(runs), "errors": len(errors), "exit_code": code, "verified": n_verified, "differ": n_differ,
             "kv_tokens": n_tokens, "kv_mib": kv_bytes / mib,
             "planned_mib": (plan["weights_bytes"] + plan["buffers_bytes"] + kv_bytes) / mib, "rss_mib": server.rss / mib,
             "wall_s": wall, "output_tok_s": sum(len(run[3]) for run in runs) / wall, "prompt_tok_s": n_prompt / wall,

@@ -40,6 +40,16 @@ class Budget(unittest.TestCase):
                 self.check(play(kv_type=kv_type, conversations=16, turns=4, held=3, users=16, verify=1000, system=32, own=8, out=4), 16 * 4)
 
 
+class Computed(unittest.TestCase):
+    def test_with_room_for_all_each_token_is_computed_once_and_no_other(self):
+        """Whatever the lengths' remainders by the page."""
+        for users in (1, 8):
+            with self.subTest(users=users):
+                got = play(conversations=12, held=12, turns=8, users=users, system=45, own=7, out=6, verify=0)
+                self.assertEqual((got["requests"], got["errors"]), (12 * 8, 0))
+                self.assertEqual(got["computed"], got["new"])
+
+
 class Lru(unittest.TestCase):
     """What the cache is held against is counted right."""
 
