@@ -37,22 +37,23 @@ class Server:
             raise OSError("not ready")
 
     def ask(self, tokens, n=17):
-        """(TTFT, ITL) in ms and cached tokens."""
+        """TTFT and ITL in ms, cached tokens, and what was answered: ids and log probabilities."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         body = {"prompt": tokens, "max_tokens": n, "temperature": 0, "ignore_eos": True, "stream": True, "return_token_ids": True,
-                "stream_options": {"include_usage": True}}
+                "logprobs": 5, "stream_options": {"include_usage": True}}
         begin = time.perf_counter()
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
-        times, cached = [], None
+        times, cached, said = [], None, []
         for line in connection.getresponse():
             if not line.startswith(b"data: {"):
                 continue
             event = json.loads(line[6:])
             if event.get("choices"):
                 times.append(time.perf_counter())
+                said += [(c.get("token_ids"), c.get("logprobs")) for c in event["choices"]]
             if event.get("usage"):
                 cached = event["usage"]["prompt_tokens_details"]["cached_tokens"]
-        return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached
+        return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached, said
 
     def stop(self):
         self.process.terminate()
@@ -86,8 +87,9 @@ def main():
             rows.append(("from disk", server.ask(tokens)))
             server.stop()
     cold = rows[0][1][0]
-    for name, (ttft, itl, cached) in rows:
-        print(f"{name:14} TTFT {ttft:8.1f} ms = {100 * ttft / cold:5.1f}% of cold, {ttft / itl:6.1f} decode steps of {itl:.1f} ms, {cached} cached")
+    for name, (ttft, itl, cached, said) in rows:
+        print(f"{name:14} TTFT {ttft:8.1f} ms = {100 * ttft / cold:5.1f}% of cold, {ttft / itl:6.1f} decode steps of {itl:.1f} ms, {cached} cached, "
+              f"{'the same' if said == rows[0][1][3] else 'ANOTHER'} answer")
 
 
 if __name__ == "__main__":

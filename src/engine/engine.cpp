@@ -338,7 +338,7 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.cached_tokens = scheduler_.n_found_tokens();
   snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
-  if (tier_) snapshot.tier = tier_->counters();
+  snapshot.tier = tier_counters();
   snapshot.page_bytes = kv_.page_bytes();
   snapshot.n_groups = kv_.layout().n_groups();
   for (uint32_t g = 0; g < snapshot.n_groups; ++g) {

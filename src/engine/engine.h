@@ -70,6 +70,8 @@ class Engine {
   }
 
   EngineSnapshot snapshot() const;
+  // Of this moment, on any thread: a tier goes on while the engine has nothing to do.
+  TierCounters tier_counters() const { return tier_ ? tier_->counters() : TierCounters{}; }
   const EngineLimits& limits() const { return limits_; }
   const Model& model() const { return *model_; }
   // What pages must have in common for one to serve in the place of another: model, KV type, page

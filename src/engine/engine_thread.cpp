@@ -70,9 +70,11 @@ bool EngineThread::drain(Duration at_most) {
 }
 
 EngineSnapshot EngineThread::snapshot() const {
+  const TierCounters tier = engine_->tier_counters();
   const std::lock_guard lock(mutex_);
   EngineSnapshot snapshot = snapshot_;
   snapshot.n_waiting += static_cast<uint32_t>(inbox_.size());
+  snapshot.tier = tier;
   return snapshot;
 }
 

@@ -167,16 +167,28 @@ void Scheduler::start(std::unique_ptr<Sequence> sequence) {
   running_.insert(place, std::move(sequence));
 }
 
-// The first n_cached tokens have K and V: those that had none were found, not computed.
+// The first n_cached tokens have K and V: those that never had any were found, not computed. What a
+// preempted sequence had before it gave its pages back counts no second time.
 void Scheduler::count_found(Sequence& sequence, uint32_t n_cached) {
-  if (sequence.n_generated() == 0) {
-    const uint32_t n_found = n_cached - sequence.n_cached;
+  const uint32_t n_had = std::max(sequence.n_cached, sequence.n_cached_before);
+  if (sequence.n_generated() == 0 && n_cached > n_had) {
+    const uint32_t n_found = n_cached - n_had;
     sequence.usage.cached_tokens += n_found;
     sequence.tenant->charge_found(n_found);
     n_found_tokens_ += n_found;
   }
   sequence.n_cached = n_cached;
   sequence.n_pages_found = n_cached / kPageTokens;
+}
+
+// Before a preemption. What was found by one that has not had a step yet was of no use to it.
+void Scheduler::forget_found(Sequence& sequence) {
+  if (sequence.started) {
+    sequence.n_cached_before = std::max(sequence.n_cached_before, sequence.n_cached);
+  } else {
+    n_found_tokens_ -= sequence.usage.cached_tokens;
+    sequence.usage.cached_tokens = 0;
+  }
 }
 
 // From the first to the last, which are those that go where pages are short.
@@ -201,6 +213,7 @@ bool Scheduler::grow_or_preempt(Sequence& sequence) {
 void Scheduler::preempt_last() {
   std::unique_ptr<Sequence> last = std::move(running_.back());
   running_.pop_back();
+  forget_found(*last);
   let_go(*last);
   --last->tenant->n_running;
   last->was_preempted = true;

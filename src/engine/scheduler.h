@@ -116,6 +116,7 @@ class Scheduler {
   Sequence& most_advanced_alike(Sequence& sequence) const;
   bool is_computed_in_this_step(const Sequence& sequence) const;
   void count_found(Sequence& sequence, uint32_t n_cached);
+  void forget_found(Sequence& sequence);
 
   KvCache& kv_;
   TierLink* tier_ = nullptr;

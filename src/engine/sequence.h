@@ -49,6 +49,7 @@ struct Sequence {
   TimePoint due;              // arrival plus that
   uint64_t last_advance = 0;  // the step in which it was last served
   uint32_t n_pages_found = 0;
+  uint32_t n_cached_before = 0;  // the most that it had when it was preempted
   bool was_preempted = false;
 
   QueuePlace place;  // until its first step

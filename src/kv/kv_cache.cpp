@@ -11,12 +11,13 @@ const SteadyClock kSteadyClock;
 
 }  // namespace
 
-KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock)
+KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
+                 KeyFunction key_of)
     : memory_(memory),
       clock_(clock),
       layout_(std::move(layout)),
       pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes), layout_.n_groups()),
-      index_(pool_.n_pages(), layout_.windows),
+      index_(pool_.n_pages(), layout_.windows, key_of),
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
   CHECK(budget_bytes / layout_.page_bytes <= UINT32_MAX);
 }
@@ -89,9 +90,10 @@ uint32_t KvCache::adopt(PageTable& table, const PageKey& root, std::span<const T
   while ((uint64_t{table.n_sealed()} + 1) * kPageTokens <= tokens.size()) {
     const uint32_t index = table.n_sealed();
     const auto own = tokens.subspan(size_t{index} * kPageTokens, kPageTokens);
-    const PrefixNode* node = index_.find_child(table.last_key().value_or(root), own);
+    const PrefixNode* node = index_.find_child(root, table.last_key().value_or(root), own);
     if (!node || !node->is_whole()) break;
     for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+      if (index < table.n_slid(g)) continue;  // nobody looks at it any more
       const PageId page = *node->pages[g];
       table.put(g, index, lease(page), address(page));
       index_.touch(page);
@@ -268,6 +270,7 @@ void KvCache::close(PageTable& table, const PageKey& root, std::span<const Token
   const TimePoint now = clock_.now();
   for (uint32_t i = 0; i <= index && !table.owner.pins.empty(); ++i) pin(table, i, now);
   table.clear();
+  settle();  // left to the first eviction, a large cache's pages took a quarter of a second
 }
 
 // Pins what the table holds of the pages at one index and what its owner's pins want of them.

@@ -27,7 +27,8 @@ namespace kvik {
 class KvCache {
  public:
   // As many pages as fit budget_bytes, in the backend's memory. The clock ends pins.
-  KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock);
+  KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
+          KeyFunction key_of = child_key);
   KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes);
 
   // Fills an empty table with the pages that hold the longest known prefix of `tokens`, and pages

@@ -34,4 +34,7 @@ PageKey root_key(std::string_view identity, std::string_view salt);
 // SHA-256(parent, number of tokens, token ids in little endian).
 PageKey child_key(const PageKey& parent, std::span<const TokenId> tokens);
 
+// child_key(); a test may put one in its place whose keys collide.
+using KeyFunction = PageKey (*)(const PageKey& parent, std::span<const TokenId> tokens);
+
 }  // namespace kvik

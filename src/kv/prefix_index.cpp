@@ -23,20 +23,25 @@ bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>>
 
 }  // namespace
 
-PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows)
-    : windows_(std::move(windows)), places_(n_pages) {}
+PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows, KeyFunction key_of)
+    : windows_(std::move(windows)), key_of_(key_of), places_(n_pages) {}
 
 // --- finding ---
 
-const PrefixNode* PrefixIndex::node_of(const PageKey& key) const {
+// The node of a key among the pages behind `root`. A key is no proof: no page stands where a root
+// does, and no root where a page does.
+PrefixNode* PrefixIndex::node_of(const PageKey& root, const PageKey& key) const {
   const auto it = nodes_.find(key);
-  return it == nodes_.end() ? nullptr : it->second.get();
+  if (it == nodes_.end()) return nullptr;
+  PrefixNode* node = it->second.get();
+  const bool is_root = node->parent == nullptr;
+  return is_root == (key == root) ? node : nullptr;
 }
 
-const PrefixNode* PrefixIndex::find_child(const PageKey& parent,
+const PrefixNode* PrefixIndex::find_child(const PageKey& root, const PageKey& parent,
                                           std::span<const TokenId> tokens) const {
   CHECK(tokens.size() == kPageTokens);
-  const PrefixNode* above = node_of(parent);
+  const PrefixNode* above = node_of(root, parent);
   if (!above) return nullptr;
   const auto best = ChildrenByMatch(*above, tokens).next();
   return best.n_shared == kPageTokens ? best.node : nullptr;
@@ -70,7 +75,7 @@ bool PrefixIndex::covers(const Path& path, size_t n_whole, size_t n_tokens) cons
 PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenId> tokens,
                                      uint64_t tenant) const {
   static const PrefixNode kNothingKnown;
-  const PrefixNode* top = node_of(root);
+  const PrefixNode* top = node_of(root, root);
   if (!top) top = &kNothingKnown;
   Match match;
   Path path = walk(*top, tokens);
@@ -128,8 +133,8 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
 // --- inserting ---
 
 PrefixNode* PrefixIndex::parent_of(const Stretch& stretch) {
-  if (const auto it = nodes_.find(stretch.parent); it != nodes_.end()) return it->second.get();
-  if (stretch.parent != stretch.root) return nullptr;
+  if (PrefixNode* known = node_of(stretch.root, stretch.parent)) return known;
+  if (stretch.parent != stretch.root || nodes_.contains(stretch.root)) return nullptr;
   auto root = std::make_unique<PrefixNode>();
   root->key = stretch.root;
   root->pages.resize(windows_.size());
@@ -173,7 +178,7 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
 }
 
 PrefixNode* PrefixIndex::add_node(PrefixNode& parent, const Stretch& stretch) {
-  const PageKey key = child_key(stretch.parent, stretch.tokens);
+  const PageKey key = key_of_(stretch.parent, stretch.tokens);
   const auto [it, is_new] = nodes_.emplace(key, nullptr);
   if (!is_new) return nullptr;
   it->second = std::make_unique<PrefixNode>();

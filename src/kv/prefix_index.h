@@ -30,7 +30,7 @@ namespace kvik {
 class PrefixIndex {
  public:
   // For pages 0 … n_pages - 1 of groups with these windows (KvLayout::windows).
-  PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows);
+  PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows, KeyFunction key_of = child_key);
 
   // The longest known prefix of a list of tokens that pages of all groups hold as far as needed.
   struct Match {
@@ -44,8 +44,10 @@ class PrefixIndex {
   };
   Match find(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) const;
 
-  // The node of these kPageTokens tokens right behind `parent`, null where it is not known.
-  const PrefixNode* find_child(const PageKey& parent, std::span<const TokenId> tokens) const;
+  // The node of these kPageTokens tokens right behind `parent`, which may be the root; null where
+  // it is not known.
+  const PrefixNode* find_child(const PageKey& root, const PageKey& parent,
+                               std::span<const TokenId> tokens) const;
 
   // Tokens that stand behind `parent`, and pages that hold them; none for a group without.
   struct Stretch {
@@ -107,7 +109,7 @@ class PrefixIndex {
   template <class Change>
   void change(PageId page, const Change& apply);
 
-  const PrefixNode* node_of(const PageKey& key) const;
+  PrefixNode* node_of(const PageKey& root, const PageKey& key) const;
   PrefixNode* parent_of(const Stretch& stretch);
   PrefixNode* add_node(PrefixNode& parent, const Stretch& stretch);
   void add_page(PrefixNode& node, uint32_t group, PageId page);
@@ -122,6 +124,7 @@ class PrefixIndex {
                uint64_t tenant) const;
 
   const std::vector<uint32_t> windows_;
+  const KeyFunction key_of_;
   std::vector<Place> places_;                                                    // by page
   std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // and roots
   size_t n_roots_ = 0;

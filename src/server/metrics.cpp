@@ -89,6 +89,39 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
                to_double(now.evictions));
 }
 
+// Only where there is one.
+void add_tier(const TierCounters& tier, MetricsPage& page) {
+  if (!tier.is_on) return;
+  page.gauge({"kvik_disk_up"}, "1, or 0 while the disk tier is degraded and is not written to.",
+             tier.is_degraded ? 0 : 1);
+  page.gauge({"kvik_disk_pages"}, "Pages on disk.", to_double(tier.size.n_pages));
+  page.gauge({"kvik_disk_bytes"}, "Bytes of the files that hold them.",
+             to_double(tier.size.n_bytes));
+  page.gauge({"kvik_disk_queue_pages"}, "Pages that wait to be written.",
+             to_double(tier.queue_pages));
+  page.counter({"kvik_disk_pages_total"}, "Pages that went to disk and came from it.",
+               {.label = "direction",
+                .parts = {{"written", to_double(tier.pages_written)},
+                          {"read", to_double(tier.pages_read)}}});
+  page.counter({"kvik_disk_bytes_total"}, "Bytes of these pages.",
+               {.label = "direction",
+                .parts = {{"written", to_double(tier.bytes_written)},
+                          {"read", to_double(tier.bytes_read)}}});
+  page.counter({"kvik_disk_hit_tokens_total"}, "Prompt tokens found on disk and not in memory.",
+               to_double(tier.hit_tokens));
+  page.counter({"kvik_disk_misses_total"}, "Look-ups that ended before the prompt did, by reason.",
+               {.label = "reason",
+                .parts = {{"absent", to_double(tier.misses_absent)},
+                          {"damaged", to_double(tier.misses_damaged)},
+                          {"failed", to_double(tier.misses_failed)},
+                          {"timed_out", to_double(tier.misses_timed_out)},
+                          {"no_room", to_double(tier.misses_no_room)}}});
+  page.counter({"kvik_disk_write_errors_total"}, "Times that the disk tier was degraded.",
+               to_double(tier.write_errors));
+  page.counter({"kvik_disk_evicted_pages_total"}, "Pages on disk that made room for others.",
+               to_double(tier.size.n_evictions));
+}
+
 void add_http(const HttpCounts& counts, MetricsPage& page) {
   MetricsPage::Parts by_status{.label = "code", .parts = {}};
   for (unsigned status = HttpCounts::kFirstStatus; status < HttpCounts::kEndStatus; ++status) {
@@ -116,6 +149,7 @@ Reply handle_metrics(const HandlerContext& context, const HttpRequest&) {
   add_steps(now, page);
   add_tokens(now, page);
   add_pages(now, page);
+  add_tier(now.tier, page);
   add_http(context.counts, page);
   return HttpResponse{.status = 200,
                       .body = page.text(),

@@ -113,13 +113,24 @@ class Faults(DiskTest):
             self.assertLess(time.monotonic(), deadline, f"{words!r} not in {server.said()}")
             time.sleep(0.02)
 
+    def wait_until(self, server, name, holds, at_most=30):
+        """Until a metric's value is one for which that holds; nobody asks for anything meanwhile."""
+        deadline = time.monotonic() + at_most
+        while not holds(server.metrics().value(name)):
+            self.assertLess(time.monotonic(), deadline, name)
+            time.sleep(0.02)
+
     def test_a_folder_removed_while_serving_is_noticed_once_and_made_again(self):
         with Server("demo", *self.flags) as server:
             text = server.text(TOKENS)
+            self.wait_until(server, "kvik_disk_pages", lambda n: n >= len(TOKENS) // 32)
+            self.assertEqual(server.metrics().value("kvik_disk_up"), 1)
             shutil.rmtree(self.folder)
             self.wait_for(server, "disk tier degraded")
             self.assertEqual(server.text(TOKENS), text)
             self.wait_for(server, "the disk tier is back")
+            self.wait_until(server, "kvik_disk_up", lambda up: up == 1)
+            self.assertEqual(server.metrics().value("kvik_disk_write_errors_total"), 1)
             self.assertEqual(server.said().count("disk tier degraded"), 1)
         self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)  # what memory had was saved again
 
@@ -128,11 +139,29 @@ class Faults(DiskTest):
         with Server("demo", *self.flags) as server:
             limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             text = server.text(TOKENS)
-            time.sleep(2)  # the promise of a page's way to the disk
+            self.wait_until(server, "kvik_disk_up", lambda up: up == 0)
             self.assertEqual(server.text(TOKENS), text)
             resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
             self.wait_for(server, "the disk tier is back")
+            self.wait_until(server, "kvik_disk_pages", lambda n: n >= len(TOKENS) // 32)
         self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)
+
+    def test_a_folder_that_cannot_be_written_to_is_refused_at_the_start_in_one_sentence(self):
+        for folder in ("/proc/none", "/dev/null"):  # what a read-only file system says to who is root
+            done = kvik.run("serve", "demo", "--port", "0", "--disk", folder)
+            self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+            self.assertIn(folder.encode(), done.stderr)
+
+    def test_hits_and_misses_are_counted_by_reason(self):
+        with Server("demo", *self.flags) as server:
+            server.text(TOKENS)
+        with Server("demo", *self.flags) as server:
+            server.text(TOKENS)
+            page = server.metrics()
+            self.assertEqual(page.value("kvik_disk_hit_tokens_total"), len(TOKENS) - 1)
+            self.assertEqual(page.values("kvik_disk_pages_total", "direction")["read"], -(-len(TOKENS) // 32))
+            server.text(kvik.random_tokens(100, kvik.DEMO_BOS, 5))
+            self.assertEqual(server.metrics().value("kvik_disk_misses_total", reason="absent"), 1)
 
     def test_damaged_segments_are_a_miss(self):
         with Server("demo", *self.flags) as server:
@@ -144,6 +173,7 @@ class Faults(DiskTest):
                 f.write(os.urandom(size // 2))
         with Server("demo", *self.flags) as server:
             self.assertEqual(server.text(TOKENS), text)
+            self.assertEqual(server.metrics().value("kvik_disk_misses_total", reason="damaged"), 1)
 
     def test_a_second_process_is_refused(self):
         with Server("demo", *self.flags):

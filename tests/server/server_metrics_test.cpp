@@ -70,6 +70,26 @@ TEST_F(ServerMetrics, the_snapshots_values_have_our_names_and_vllms) {
   EXPECT_EQ(got.at("kvik_requests_finished_total{reason=\"failed\"}"), 10);
 }
 
+TEST_F(ServerMetrics, a_tier_is_shown_where_there_is_one) {
+  EXPECT_FALSE(samples().contains("kvik_disk_up"));
+  EngineSnapshot now;
+  now.tier = {.is_on = true, .size = {.n_pages = 7, .n_bytes = 900, .n_evictions = 3}};
+  now.tier.pages_read = 5;
+  now.tier.hit_tokens = 160;
+  now.tier.misses_damaged = 2;
+  service.show(now);
+  auto got = samples();
+  EXPECT_EQ(got.at("kvik_disk_up"), 1);
+  EXPECT_EQ(got.at("kvik_disk_pages"), 7);
+  EXPECT_EQ(got.at("kvik_disk_pages_total{direction=\"read\"}"), 5);
+  EXPECT_EQ(got.at("kvik_disk_hit_tokens_total"), 160);
+  EXPECT_EQ(got.at("kvik_disk_misses_total{reason=\"damaged\"}"), 2);
+  EXPECT_EQ(got.at("kvik_disk_evicted_pages_total"), 3);
+  now.tier.is_degraded = true;
+  service.show(now);
+  EXPECT_EQ(samples().at("kvik_disk_up"), 0);
+}
+
 TEST_F(ServerMetrics, a_histogram_is_cumulative_and_ends_with_all) {
   EngineSnapshot now;
   for (const double value : {0.00005, 0.010, 0.012, 1e9}) now.histograms.itl_s.record(value);

@@ -1,0 +1,69 @@
+"""Conversations through a KV budget that holds few of them: all end, each with the answer that it would get alone."""
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import kvik
+
+sys.path.insert(0, os.path.join(kvik.ROOT, "tools"))
+import conversations  # noqa: E402
+
+MIB = 2**20
+
+
+def play(**options):
+    done = subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/conversations.py"), kvik.BINARY, "demo", "--json", "--flags",
+                           "--threads 1", *kvik.flags(options)], capture_output=True, text=True, timeout=600, env=kvik.environment())
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return json.loads(done.stdout)
+
+
+class Budget(unittest.TestCase):
+    def check(self, got, n):
+        self.assertEqual((got["requests"], got["errors"], got["exit_code"]), (n, 0, 0), got["error_messages"])
+        self.assertEqual((got["verified"], got["differ"]), (n, 0))
+        self.assertLessEqual(got["rss_mib"], 1.05 * got["planned_mib"] + 64)
+        self.assertGreaterEqual(got["found_percent"], got["lru_percent"])
+
+    def test_64_conversations_share_room_for_ten(self):
+        small = {"system": 32, "own": 8, "out": 4} if not kvik.LONG else {}
+        for users in (64, 8):
+            with self.subTest(users=users):
+                self.check(play(users=users, verify=1000, **small), 64 * 8)
+
+    def test_of_every_page_type(self):
+        for kv_type in ("f32", "bf16", "int4"):
+            with self.subTest(kv_type=kv_type):
+                self.check(play(kv_type=kv_type, conversations=16, turns=4, held=3, users=16, verify=1000, system=32, own=8, out=4), 16 * 4)
+
+
+class Computed(unittest.TestCase):
+    def test_with_room_for_all_each_token_is_computed_once_and_no_other(self):
+        """Whatever the lengths' remainders by the page."""
+        for users in (1, 8):
+            with self.subTest(users=users):
+                got = play(conversations=12, held=12, turns=8, users=users, system=45, own=7, out=6, verify=0)
+                self.assertEqual((got["requests"], got["errors"]), (12 * 8, 0))
+                self.assertEqual(got["computed"], got["new"])
+
+
+class Lru(unittest.TestCase):
+    """What the cache is held against is counted right."""
+
+    def test_finds_what_a_conversation_said_before_while_there_is_room(self):
+        a, b = [1] * 10, [2] * 10
+        runs = [(0, 1, a, [7, 8]), (2, 3, b, [7, 8]), (4, 5, a + [7, 8, 9], [1])]
+        self.assertEqual(conversations.found_by_lru(runs, 100, 0), 11)
+        self.assertEqual(conversations.found_by_lru(runs, 20, 0), 0)
+
+    def test_those_that_run_may_take_of_its_memory(self):
+        runs = [(0, 1, [1] * 10, [7]), (2, 5, [2] * 10, [7]), (3, 4, [1] * 10, [7])]
+        self.assertEqual(conversations.found_by_lru(runs, 20, 0), 9)
+        self.assertEqual(conversations.found_by_lru(runs, 20, 1), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
