@@ -151,7 +151,7 @@ template <uint32_t kWords>
 inline constexpr ActivationKernels kInt8Activations = {
     [](uint32_t n_rows) {
       const bool few = n_rows > Tiles::kQuantRows && n_rows <= Tiles::kFewRows;
-      return few ? n_rows : Tiles::kQuantRows;
+      return few ? few_rows_tile(n_rows) : Tiles::kQuantRows;
     },
     [](uint32_t k) {
       return k / kActivationBlock * size_t{kActivationBlock + kWords * 4} + sizeof(float);
