@@ -38,14 +38,19 @@ inline constexpr uint32_t kNearBytes = 1024;
 
 enum class Ahead { kWeights, kRows };
 
+template <uint32_t kBytes>
+inline void prefetch_weights(const uint8_t* weights) {
+#pragma GCC unroll 32
+  for (uint32_t line = 0; line < kBytes; line += 64) {
+    __builtin_prefetch(weights + kFarBytes + line, 0, 2);
+    __builtin_prefetch(weights + kNearBytes + line, 0, 3);
+  }
+}
+
 template <Ahead kAhead, uint32_t kWeightBytes, uint32_t kRowBytes>
 inline void prefetch_ahead(const Tile& t, const uint8_t* weights, const uint8_t* x) {
   if constexpr (kAhead == Ahead::kWeights) {
-#pragma GCC unroll 32
-    for (uint32_t line = 0; line < kWeightBytes; line += 64) {
-      __builtin_prefetch(weights + kFarBytes + line, 0, 2);
-      __builtin_prefetch(weights + kNearBytes + line, 0, 3);
-    }
+    prefetch_weights<kWeightBytes>(weights);
   } else {
 #pragma GCC unroll 32
     for (uint32_t line = 0; line < kRowBytes; line += 64) __builtin_prefetch(x + t.next_x + line);

@@ -146,6 +146,10 @@ struct QuantTile {
   static constexpr uint32_t kUnitBytes = Scales::kHeaderBytes + Scales::kBlocks * kBlockBytes;
   static constexpr uint32_t kRowBlockBytes = kActivationBlock + kWords * 4;
 
+  static inline void prefetch_header(const uint8_t* header) {
+    if constexpr (kAhead == Ahead::kWeights) prefetch_weights<Scales::kHeaderBytes>(header);
+  }
+
   template <uint32_t H, uint32_t R>
   static inline void add_block(const typename Scales::template Of<H>& scales, const uint8_t* block,
                                const uint8_t* x, F32x16 (&sums)[R][H]) {
@@ -183,6 +187,7 @@ struct QuantTile {
     const uint8_t* block = t.weights;
     const uint8_t* x = t.x;
     for (uint32_t unit = 0; unit < t.n_units; ++unit) {
+      prefetch_header(block);
       const typename Scales::template Of<H> scales(block, t.half);
       block += Scales::kHeaderBytes;
       for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
@@ -223,21 +228,17 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
 #pragma GCC unroll 2
       for (uint32_t h = 0; h < 2; ++h) {
         const F32x16 scale = scales.scale(block, part, h);
+        F32x16 minus_minimum = zero();
+        if constexpr (Scales::kHasMinima) minus_minimum = scales.minus_minimum(block, h);
 #pragma GCC unroll 8
         for (uint32_t r = 0; r < R; ++r) {
-          float* sum = sums + (2 * r + h) * kLanes;
-          store(sum, fma(products.at(r, h, part, words), scale, load(sum)));
-        }
-      }
-    }
-    if constexpr (Scales::kHasMinima) {
-#pragma GCC unroll 2
-      for (uint32_t h = 0; h < 2; ++h) {
-        const F32x16 minus_minimum = scales.minus_minimum(block, h);
-#pragma GCC unroll 8
-        for (uint32_t r = 0; r < R; ++r) {
-          float* sum = sums + (2 * r + h) * kLanes;
-          store(sum, fma(set1(words.level_sum(r)), minus_minimum, load(sum)));
+          float* to = sums + (2 * r + h) * kLanes;
+          F32x16 sum = fma(products.at(r, h, part, words), scale, load(to));
+          if constexpr (Scales::kHasMinima) {
+            static_assert(Scales::kParts == 1);
+            sum = fma(set1(words.level_sum(r)), minus_minimum, sum);
+          }
+          store(to, sum);
         }
       }
     }
@@ -253,6 +254,7 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
     const uint8_t* x = t.x;
     const uint8_t* second_x = t.x + t.next_x;
     for (uint32_t unit = 0; unit < t.n_units; ++unit) {
+      Base::prefetch_header(block);
       const typename Scales::template Of<2> scales(block, 0);
       block += Scales::kHeaderBytes;
       for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
