@@ -69,8 +69,13 @@ void Sampler::adjust(const Input& input) {
 
 std::optional<TokenId> Sampler::greedy() const {
   std::optional<TokenId> best;
+  float highest = kNever;
   for (TokenId id = 0; id < logits_.size(); ++id) {
-    if (std::isfinite(logits_[id]) && (!best || logits_[id] > logits_[*best])) best = id;
+    const float logit = logits_[id];  // false of a NaN:
+    if (logit > highest && logit <= std::numeric_limits<float>::max()) {
+      highest = logit;
+      best = id;
+    }
   }
   return best;
 }

@@ -19,6 +19,9 @@ struct UnsignedSums {
   static Sums begin(int32_t start) { return _mm512_set1_epi32(start); }
   static Sums add(Sums s, Weights w, __m512i x) { return _mm512_dpbusd_epi32(s, w, x); }
   static I32x16 end(Sums s, int32_t, float) { return {s}; }
+  static void store(Weights w, uint8_t* block, uint32_t half, uint32_t group) {
+    _mm512_store_si512(block + kGroupBytes * group + 64 * half, w);
+  }
 };
 
 template <uint32_t kStart>

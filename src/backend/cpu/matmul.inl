@@ -2,8 +2,9 @@
 // after its vocabulary (vec_<isa>.h, dot_<isa>.h) and a `struct Tiles` with the register tiles.
 // matmul_kernels.h states the arithmetic, packed_matrix.h the layouts.
 
-#include "backend/cpu/matmul_activations.inl"
 #include "backend/cpu/matmul_loops.inl"
+
+#include "backend/cpu/matmul_activations.inl"
 
 template <uint32_t H, uint32_t R>
 inline void load_sums(const Tile& t, F32x16 (&sums)[R][H]) {

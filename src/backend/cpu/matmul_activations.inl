@@ -15,14 +15,30 @@ inline void pack_f32(const ActivationTile& t) {
   }
 }
 
+// Lane i: all lanes of vectors[i], by an operation whose order does not matter. Sixteen vectors
+// take 30 permutations together, and 64 one by one. Leaves vectors undefined.
+template <class Operation>
+inline F32x16 reduce_each(F32x16 (&vectors)[kLanes], Operation operation) {
+#pragma GCC unroll 4
+  for (uint32_t n = kLanes / 2; n > 0; n /= 2) {
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < n; ++i) {
+      const F32x16 a = vectors[2 * i];
+      const F32x16 b = vectors[2 * i + 1];
+      vectors[i] = operation(even_lanes(a, b), odd_lanes(a, b));
+    }
+  }
+  return vectors[0];
+}
+
 // Peaks of up to sixteen blocks of one row.
 inline F32x16 peaks_of_blocks(const float* x, uint32_t n_blocks) {
-  float peaks[kLanes] = {};
-  for (uint32_t b = 0; b < n_blocks; ++b) {
+  F32x16 peaks[kLanes];
+  for (uint32_t b = 0; b < kLanes; ++b) {
     const float* block = x + b * kActivationBlock;
-    peaks[b] = max_lanes(max(abs(load(block)), abs(load(block + kLanes))));
+    peaks[b] = b < n_blocks ? max(abs(load(block)), abs(load(block + kLanes))) : zero();
   }
-  return load(peaks);
+  return reduce_each(peaks, [](F32x16 a, F32x16 b) { return max(a, b); });
 }
 
 // How one row becomes levels: x ≈ scale · power · level, with one scale for the row and a power of
@@ -75,14 +91,8 @@ inline I32x16 levels_of(F32x16 x, F32x16 inverse) {
   return round_to_i32(min(max(mul(x, inverse), set1(-127.0f)), set1(127.0f)));
 }
 
-// Exact: at most sixteen levels.
-inline int32_t sum_of_levels(I32x16 levels) {
-  return static_cast<int32_t>(sum_lanes(to_f32(levels)));
-}
-
-// One row's share of a packed block of n rows.
-struct PackedBlock {
-  int8_t* levels;
+// One row's words of a packed block of n rows.
+struct RowWords {
   uint8_t* words;  // n words apart
   size_t n;
   template <class T>
@@ -91,25 +101,47 @@ struct PackedBlock {
   }
 };
 
-// kWords: 3 for kInt8, 4 for kInt8Sums.
+// Sums of levels of up to sixteen blocks: of each first and second half. They are exact.
+struct LevelSums {
+  F32x16 first[kLanes], second[kLanes];
+
+  void pack(uint32_t block, const float* x, float inverse, int8_t* levels) {
+    const I32x16 lo = levels_of(load(x), set1(inverse));
+    const I32x16 hi = levels_of(load(x + kLanes), set1(inverse));
+    store_i8(levels, lo);
+    store_i8(levels + kLanes, hi);
+    first[block] = to_f32(lo);
+    second[block] = to_f32(hi);
+  }
+  static F32x16 sum(F32x16 a, F32x16 b) { return add(a, b); }
+};
+
+// kWords: 3 for kInt8, 4 for kInt8Sums. power: of each block.
 template <uint32_t kWords>
-inline void pack_block(const float* x, float inverse, float power, const PackedBlock& out) {
-  const I32x16 lo = levels_of(load(x), set1(inverse));
-  const I32x16 hi = levels_of(load(x + kLanes), set1(inverse));
-  store_i8(out.levels, lo);
-  store_i8(out.levels + kLanes, hi);
-  const int32_t lo_sum = sum_of_levels(lo);
-  const int32_t hi_sum = sum_of_levels(hi);
-  const float shift = 0x1.8p+23f * power;
-  const auto shift_bits = __builtin_bit_cast(int32_t, shift);
-  out.set(0, shift);
+inline void write_words(LevelSums& sums, uint32_t n_blocks, const float* powers, size_t block_bytes,
+                        RowWords out) {
+  float lo_sums[kLanes], hi_sums[kLanes];
   if constexpr (kWords == 3) {
-    out.set(1, shift_bits - 8 * (lo_sum + hi_sum));
-    out.set(2, shift_bits - 128 * (lo_sum + hi_sum));
+    for (uint32_t b = 0; b < n_blocks; ++b) sums.first[b] = add(sums.first[b], sums.second[b]);
   } else {
-    out.set(1, static_cast<float>(lo_sum + hi_sum) * power);
-    out.set(2, shift_bits - 32 * lo_sum);
-    out.set(3, shift_bits - 32 * hi_sum);
+    store(hi_sums, reduce_each(sums.second, LevelSums::sum));
+  }
+  store(lo_sums, reduce_each(sums.first, LevelSums::sum));
+  for (uint32_t b = 0; b < n_blocks; ++b) {
+    const float shift = 0x1.8p+23f * powers[b];
+    const auto shift_bits = __builtin_bit_cast(int32_t, shift);
+    const auto lo_sum = static_cast<int32_t>(lo_sums[b]);
+    out.set(0, shift);
+    if constexpr (kWords == 3) {
+      out.set(1, shift_bits - 8 * lo_sum);
+      out.set(2, shift_bits - 128 * lo_sum);
+    } else {
+      const auto hi_sum = static_cast<int32_t>(hi_sums[b]);
+      out.set(1, static_cast<float>(lo_sum + hi_sum) * powers[b]);
+      out.set(2, shift_bits - 32 * lo_sum);
+      out.set(3, shift_bits - 32 * hi_sum);
+    }
+    out.words += block_bytes;
   }
 }
 
@@ -132,13 +164,14 @@ inline void pack_int8(const ActivationTile& t) {
       float powers[kLanes], inverses[kLanes];
       store(powers, power);
       store(inverses, div(set1(row.inverse), power));
+      LevelSums sums = {};
       for (uint32_t i = 0; i < n; ++i) {
-        pack_block<kWords>(x + (begin + i) * kActivationBlock, inverses[i], powers[i],
-                           {.levels = reinterpret_cast<int8_t*>(out) + r * kActivationBlock,
-                            .words = out + size_t{t.n_rows} * kActivationBlock + 4 * r,
-                            .n = t.n_rows});
-        out += block_bytes;
+        sums.pack(i, x + (begin + i) * kActivationBlock, inverses[i],
+                  reinterpret_cast<int8_t*>(out + i * block_bytes) + r * kActivationBlock);
       }
+      write_words<kWords>(sums, n, powers, block_bytes,
+                          {out + size_t{t.n_rows} * kActivationBlock + 4 * r, t.n_rows});
+      out += n * block_bytes;
     }
     __builtin_memcpy(tile + n_blocks * block_bytes + 4 * r, &row.scale, 4);
   }
@@ -151,7 +184,7 @@ template <uint32_t kWords>
 inline constexpr ActivationKernels kInt8Activations = {
     [](uint32_t n_rows) {
       const bool few = n_rows > Tiles::kQuantRows && n_rows <= Tiles::kFewRows;
-      return few ? n_rows : Tiles::kQuantRows;
+      return few ? few_rows_tile(n_rows) : Tiles::kQuantRows;
     },
     [](uint32_t k) {
       return k / kActivationBlock * size_t{kActivationBlock + kWords * 4} + sizeof(float);

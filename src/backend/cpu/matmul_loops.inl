@@ -18,6 +18,10 @@ struct Tile {
   float* sums = nullptr;  // [rows][halves · 16]: read unless is_first, written always
 };
 
+// Rows of a tile of activations where a FewRows tile takes all of them: half of them, from nine on,
+// so that their sums of one block stay in registers.
+constexpr uint32_t few_rows_tile(uint32_t n_rows) { return n_rows > 8 ? (n_rows + 1) / 2 : n_rows; }
+
 template <class T>
 inline T load_as(const uint8_t* p) {
   T value;
@@ -34,14 +38,19 @@ inline constexpr uint32_t kNearBytes = 1024;
 
 enum class Ahead { kWeights, kRows };
 
+template <uint32_t kBytes>
+inline void prefetch_weights(const uint8_t* weights) {
+#pragma GCC unroll 32
+  for (uint32_t line = 0; line < kBytes; line += 64) {
+    __builtin_prefetch(weights + kFarBytes + line, 0, 2);
+    __builtin_prefetch(weights + kNearBytes + line, 0, 3);
+  }
+}
+
 template <Ahead kAhead, uint32_t kWeightBytes, uint32_t kRowBytes>
 inline void prefetch_ahead(const Tile& t, const uint8_t* weights, const uint8_t* x) {
   if constexpr (kAhead == Ahead::kWeights) {
-#pragma GCC unroll 32
-    for (uint32_t line = 0; line < kWeightBytes; line += 64) {
-      __builtin_prefetch(weights + kFarBytes + line, 0, 2);
-      __builtin_prefetch(weights + kNearBytes + line, 0, 3);
-    }
+    prefetch_weights<kWeightBytes>(weights);
   } else {
 #pragma GCC unroll 32
     for (uint32_t line = 0; line < kRowBytes; line += 64) __builtin_prefetch(x + t.next_x + line);
@@ -147,15 +156,20 @@ inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_
   }
 }
 
-// All rows in one tile of more than kRows.
+// All rows at once, in as many tiles as few_rows_tile() says.
 template <class Kernel>
 inline void multiply_few_rows(const MultiplyTask& t, const uint8_t* panel, uint32_t first_column) {
   const uint32_t n_units = t.k / Kernel::kUnit;
+  const size_t units_bytes = size_t{n_units} * Kernel::kRowUnitBytes;
+  const size_t tile_bytes = t.tile_rows * (units_bytes + sizeof(float));
   const auto* x = reinterpret_cast<const uint8_t*>(t.x);
-  const Tile tile = {.weights = panel, .x = x, .n_units = n_units, .sums = t.scratch};
+  const Tile tile = {
+      .weights = panel, .x = x, .next_x = tile_bytes, .n_units = n_units, .sums = t.scratch};
   Kernel::FewRows::run_rows(tile, t.n_rows);
-  const uint8_t* scales = x + size_t{n_units} * t.n_rows * Kernel::kRowUnitBytes;
-  write_sums<2>(t, first_column, {0, t.n_rows, scales});
+  for (uint32_t row = 0; row < t.n_rows; row += t.tile_rows, x += tile_bytes) {
+    const uint32_t n = t.n_rows - row < t.tile_rows ? t.n_rows - row : t.tile_rows;
+    write_sums<2>(t, first_column, {row, n, x + n * units_bytes});
+  }
 }
 
 template <class Kernel>
@@ -163,7 +177,7 @@ void multiply(const MultiplyTask& t) {
   for (uint32_t p = 0; p < t.n_panels; ++p) {
     const auto* panel = reinterpret_cast<const uint8_t*>(t.weights) + p * t.panel_bytes;
     if constexpr (Kernel::kHasFewRows) {
-      if (t.tile_rows > Kernel::kRows) {
+      if (t.n_rows > Kernel::kRows && t.tile_rows == few_rows_tile(t.n_rows)) {
         multiply_few_rows<Kernel>(t, panel, p * kPanelColumns);
         continue;
       }

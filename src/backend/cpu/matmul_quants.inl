@@ -92,13 +92,20 @@ struct BlockWords {
   float level_sum(uint32_t r) const { return load_as<float>(words + 4 * R + 4 * r); }
 };
 
+struct KeepNothing {
+  template <class Weights>
+  void operator()(const Weights&, uint32_t, uint32_t) const {}
+};
+
 // Σ w · level of one sub-block, times the block's power of two, for R rows and H halves.
 template <class Dot, uint32_t kParts, uint32_t H, uint32_t R>
 struct PartSums {
   typename Dot::Sums dots[R][H];
 
-  inline void multiply(const uint8_t* quants, uint32_t half, const uint8_t* x,
-                       BlockWords<Dot, R> words, uint32_t part) {
+  // keep: takes the unpacked weights, for the rows that follow.
+  template <class Words, class Keep = KeepNothing>
+  inline void multiply(const uint8_t* quants, uint32_t half, const uint8_t* x, Words words,
+                       uint32_t part, Keep keep = {}) {
 #pragma GCC unroll 16
     for (uint32_t r = 0; r < R; ++r) {
 #pragma GCC unroll 2
@@ -110,7 +117,10 @@ struct PartSums {
       const uint32_t step = part * kSteps + i;
       typename Dot::Weights w[H];
 #pragma GCC unroll 2
-      for (uint32_t h = 0; h < H; ++h) w[h] = Dot::load(quants, half + h, step);
+      for (uint32_t h = 0; h < H; ++h) {
+        w[h] = Dot::load(quants, half + h, step);
+        keep(w[h], half + h, Dot::group_of(step));
+      }
       const auto* levels = reinterpret_cast<const int8_t*>(x) + 4 * Dot::group_of(step);
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < R; ++r) {
@@ -121,7 +131,8 @@ struct PartSums {
     }
   }
 
-  inline F32x16 at(uint32_t r, uint32_t h, uint32_t part, BlockWords<Dot, R> words) const {
+  template <class Words>
+  inline F32x16 at(uint32_t r, uint32_t h, uint32_t part, Words words) const {
     const float shift = words.shift(r);
     const I32x16 bits = Dot::end(dots[r][h], words.start(part, r), shift);
     return sub(float_of_bits(bits), set1(shift));
@@ -134,6 +145,10 @@ struct QuantTile {
   static constexpr uint32_t kBlockBytes = Scales::kBytes + Dot::kBlockBytes;
   static constexpr uint32_t kUnitBytes = Scales::kHeaderBytes + Scales::kBlocks * kBlockBytes;
   static constexpr uint32_t kRowBlockBytes = kActivationBlock + kWords * 4;
+
+  static inline void prefetch_header(const uint8_t* header) {
+    if constexpr (kAhead == Ahead::kWeights) prefetch_weights<Scales::kHeaderBytes>(header);
+  }
 
   template <uint32_t H, uint32_t R>
   static inline void add_block(const typename Scales::template Of<H>& scales, const uint8_t* block,
@@ -172,6 +187,7 @@ struct QuantTile {
     const uint8_t* block = t.weights;
     const uint8_t* x = t.x;
     for (uint32_t unit = 0; unit < t.n_units; ++unit) {
+      prefetch_header(block);
       const typename Scales::template Of<H> scales(block, t.half);
       block += Scales::kHeaderBytes;
       for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
@@ -185,51 +201,75 @@ struct QuantTile {
   }
 };
 
-// All of R rows at once, with half a panel at a time and the sums in memory: what decoding
-// sequences together needs. Levels are unpacked once for all rows, on their way from memory.
-template <class Dot, class Scales, uint32_t kWords>
+// Seven to sixteen rows at once, in one tile of activations or two, with the sums in memory: what
+// decoding sequences together needs. Levels are unpacked once for all rows, on their way from
+// memory, and both halves of a panel share what is broadcast of a row.
+template <class Dot, class Scales, class WideDot, uint32_t kWords>
 struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   using Base = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
 
-  template <uint32_t R>
-  static inline void add_half(const typename Scales::template Of<2>& scales, const uint8_t* block,
-                              const uint8_t* x, uint32_t half, float* sums) {
-    const BlockWords<Dot, R> words = {x + R * kActivationBlock};
+  struct KeepBytes {
+    uint8_t* block;
+    void operator()(typename Dot::Weights w, uint32_t half, uint32_t group) const {
+      WideDot::store(w, block, half, group);
+    }
+  };
+
+  // One block, for R rows. D: how the quants lie.
+  template <class D, uint32_t R, class Keep>
+  [[gnu::always_inline]] static inline void add_rows(const typename Scales::template Of<2>& scales,
+                                                     const uint8_t* block, const uint8_t* quants,
+                                                     const uint8_t* x, float* sums, Keep keep) {
+    const BlockWords<D, R> words = {x + R * kActivationBlock};
 #pragma GCC unroll 2
     for (uint32_t part = 0; part < Scales::kParts; ++part) {
-      PartSums<Dot, Scales::kParts, 1, R> products;
-      products.multiply(block + Scales::kBytes, half, x, words, part);
-      const F32x16 scale = scales.scale(block, part, half);
-#pragma GCC unroll 16
-      for (uint32_t r = 0; r < R; ++r) {
-        float* sum = sums + (2 * r + half) * kLanes;
-        store(sum, fma(products.at(r, 0, part, words), scale, load(sum)));
-      }
-    }
-    if constexpr (Scales::kHasMinima) {
-      const F32x16 minus_minimum = scales.minus_minimum(block, half);
-#pragma GCC unroll 16
-      for (uint32_t r = 0; r < R; ++r) {
-        float* sum = sums + (2 * r + half) * kLanes;
-        store(sum, fma(set1(words.level_sum(r)), minus_minimum, load(sum)));
+      PartSums<D, Scales::kParts, 2, R> products;
+      products.multiply(quants, 0, x, words, part, keep);
+#pragma GCC unroll 2
+      for (uint32_t h = 0; h < 2; ++h) {
+        const F32x16 scale = scales.scale(block, part, h);
+        F32x16 minus_minimum = zero();
+        if constexpr (Scales::kHasMinima) minus_minimum = scales.minus_minimum(block, h);
+#pragma GCC unroll 8
+        for (uint32_t r = 0; r < R; ++r) {
+          float* to = sums + (2 * r + h) * kLanes;
+          F32x16 sum = fma(products.at(r, h, part, words), scale, load(to));
+          if constexpr (Scales::kHasMinima) {
+            static_assert(Scales::kParts == 1);
+            sum = fma(set1(words.level_sum(r)), minus_minimum, sum);
+          }
+          store(to, sum);
+        }
       }
     }
   }
 
   template <uint32_t R>
   [[gnu::noinline]] static void run(const Tile& t) {
+    constexpr uint32_t kFirst = few_rows_tile(R);
+    constexpr uint32_t kSecond = R - kFirst;
+    alignas(64) uint8_t unpacked[WideDot::kBlockBytes];
     for (uint32_t i = 0; i < 2 * R; ++i) store(t.sums + i * kLanes, zero());
     const uint8_t* block = t.weights;
     const uint8_t* x = t.x;
+    const uint8_t* second_x = t.x + t.next_x;
     for (uint32_t unit = 0; unit < t.n_units; ++unit) {
+      Base::prefetch_header(block);
       const typename Scales::template Of<2> scales(block, 0);
       block += Scales::kHeaderBytes;
       for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
         prefetch_ahead<Ahead::kWeights, Base::kBlockBytes, R * Base::kRowBlockBytes>(t, block, x);
-        add_half<R>(scales, block, x, 0, t.sums);
-        add_half<R>(scales, block, x, 1, t.sums);
+        const uint8_t* quants = block + Scales::kBytes;
+        if constexpr (kSecond == 0) {
+          add_rows<Dot, R>(scales, block, quants, x, t.sums, KeepNothing());
+        } else {
+          add_rows<Dot, kFirst>(scales, block, quants, x, t.sums, KeepBytes{unpacked});
+          add_rows<WideDot, kSecond>(scales, block, unpacked, second_x,
+                                     t.sums + 2 * kFirst * kLanes, KeepNothing());
+        }
         block += Base::kBlockBytes;
-        x += R * Base::kRowBlockBytes;
+        x += kFirst * Base::kRowBlockBytes;
+        second_x += kSecond * Base::kRowBlockBytes;
       }
     }
   }
@@ -247,7 +287,7 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
 template <class Dot, class Scales, class WideDot, uint32_t kWords>
 struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   using Packed = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
-  using FewRows = FewRowsTile<Dot, Scales, kWords>;
+  using FewRows = FewRowsTile<Dot, Scales, WideDot, kWords>;
   using WideScales = F32Scales<Scales::kBlocks, Scales::kParts, Scales::kHasMinima>;
   using Wide = QuantTile<WideDot, WideScales, kWords, Ahead::kRows>;
   static constexpr uint32_t kUnit = kActivationBlock * Scales::kBlocks;
