@@ -12,6 +12,11 @@ namespace {
 // Items per thread that absorb a noisy neighbour.
 constexpr uint32_t kItemsPerThread = 4;
 
+// Few rows wait for weights, that are fetched ahead: the first ones of a strip are not. More rows
+// are work enough in one panel, and wait for each other's last strip.
+constexpr uint32_t kFewRows = 16;
+constexpr uint32_t kStripOfFewRows = 4;
+
 // Tiles of rows that make up for reading the weights once more.
 constexpr uint32_t kLeastTiles = 8;
 
@@ -171,7 +176,8 @@ size_t Matmul::cut(const CpuPackedMatrix& w, uint32_t n_rows) {
     const auto format = std::to_underlying(kernels_of(part.type).format);
     const ActivationKernels& kernels = kernels_.activations[format];
     const uint32_t tile_rows = kernels.tile_rows(n_rows);
-    const uint32_t strip_panels = part.n_panels >= 2 * n_wanted ? 2 : 1;
+    const uint32_t most_panels = n_rows <= kFewRows ? kStripOfFewRows : 1;
+    const uint32_t strip_panels = std::clamp(part.n_panels / (2 * n_wanted), 1u, most_panels);
     const uint32_t n_strips = ceil_div(part.n_panels, strip_panels);
     const size_t x_bytes = n_rows * kernels.row_bytes(w.n_cols());
     const auto by_bytes = static_cast<uint32_t>(x_bytes / kRowBlockBytes + 1);

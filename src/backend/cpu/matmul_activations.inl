@@ -166,7 +166,10 @@ inline void pack_int8(const ActivationTile& t) {
       store(inverses, div(set1(row.inverse), power));
       LevelSums sums = {};
       for (uint32_t i = 0; i < n; ++i) {
-        sums.pack(i, x + (begin + i) * kActivationBlock, inverses[i],
+        const float* block = x + (begin + i) * kActivationBlock;
+        __builtin_prefetch(block + t.stride);  // the next row
+        __builtin_prefetch(block + t.stride + kLanes);
+        sums.pack(i, block, inverses[i],
                   reinterpret_cast<int8_t*>(out + i * block_bytes) + r * kActivationBlock);
       }
       write_words<kWords>(sums, n, powers, block_bytes,
