@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr uint32_t kFavouredPart = 4;  // one of so many parts of what prompts get
-constexpr double kBacklogSteps = 10;   // within which a backlog is done, where steps may stretch
+constexpr double kBacklogSteps = 5;    // within which a backlog is done, where steps may stretch
 constexpr double kStretch = 1.7;       // of the ITL target, at most
 
 auto group(const Sequence& sequence) {
