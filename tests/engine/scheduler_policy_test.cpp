@@ -25,11 +25,24 @@ TEST(SchedulerTarget, prompts_fill_what_decodes_leave_of_it) {
   rig.teach();
   rig.add({.n_prompt = 3});
   rig.step();
-  Sequence* prompt = rig.add({.n_prompt = 400});
-  const auto planned = rig.step();
-  ASSERT_EQ(planned.size(), 2u);
-  EXPECT_NEAR(planned[1].second, 39, 4);  // 50 - 11
-  while (prompt->n_pending() > 40) EXPECT_NEAR(rig.step()[1].second, 37, 6);
+  rig.add({.n_prompt = 180});  // 180 ms in five steps: no longer than the target's
+  for (int i = 0; i < 4; ++i) {
+    const auto planned = rig.step();
+    ASSERT_EQ(planned.size(), 2u);
+    EXPECT_NEAR(planned[1].second, 39, 6);  // 50 - 11
+  }
+}
+
+TEST(SchedulerTarget, steps_stretch_where_more_prompts_are_pending_than_five_of_them_take) {
+  Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
+  rig.cost_ms = plain_cost;
+  rig.teach();
+  rig.add({.n_prompt = 3});
+  rig.step();
+  Sequence* prompt = rig.add({.n_prompt = 600});
+  EXPECT_NEAR(rig.step()[1].second, 74, 6);  // 1.7 times 50 - 11: at most
+  while (prompt->n_pending() > 190) rig.step();
+  EXPECT_NEAR(rig.step()[1].second, 39, 6);  // 50 - 11 again
 }
 
 TEST(SchedulerTarget, where_nobody_decodes_there_is_no_limit) {
