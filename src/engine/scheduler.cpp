@@ -9,6 +9,7 @@ namespace kvik {
 namespace {
 
 constexpr double kBacklogMs = 1000;  // of prompts, while which no longer one is admitted
+constexpr double kDueAfter = 3;      // times what a waiting prompt would take alone
 
 // In the order of who must never be held up: of two, the later gives way.
 auto seniority(const Sequence& sequence) {
@@ -66,10 +67,10 @@ void Scheduler::admit() {
 // those of which much is known to use what is there, for a while.
 void Scheduler::look_up(Sequence& sequence) {
   const uint32_t n_known =
-      kv_.n_known(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);
+      kv_.look_up(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);
   sequence.prompt_ms =
       costs_.prompt_ms(n_known, sequence.n_tokens() - n_known, options_.max_step_tokens);
-  sequence.due = sequence.submitted + from_ms(sequence.prompt_ms);
+  sequence.due = sequence.submitted + from_ms(kDueAfter * sequence.prompt_ms);
 }
 
 // Whoever is admitted holds pages, which the cache then lacks: a prompt that would not be computed

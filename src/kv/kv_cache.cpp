@@ -51,6 +51,18 @@ std::optional<uint32_t> KvCache::open(PageTable& table, const PageKey& root,
   return n_found;
 }
 
+uint32_t KvCache::look_up(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) {
+  const auto match = index_.find(root, tokens, tenant);
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    const uint64_t n_unseen = first_page_seen(layout_.windows[g], match.n_tokens());
+    for (uint64_t i = n_unseen; i < match.whole.size(); ++i) {
+      index_.note_awaited(*match.whole[i]->pages[g]);
+    }
+    if (match.head) index_.note_awaited(*match.head->pages[g]);
+  }
+  return match.n_tokens();
+}
+
 bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
                         uint64_t n_spare) {
   const auto n_whole = static_cast<uint32_t>(match.whole.size());

@@ -40,10 +40,9 @@ class KvCache {
                                std::span<const TokenId> tokens, uint64_t n_tokens,
                                uint64_t n_spare = 0);
 
-  // Tokens of the longest known prefix of `tokens`. Nothing is held: they may be given up.
-  uint32_t n_known(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) const {
-    return index_.find(root, tokens, tenant).n_tokens();
-  }
+  // Tokens of the longest known prefix of `tokens`, which somebody waits to open: its pages are
+  // given up after those that nobody asked for since. Nothing is held.
+  uint32_t look_up(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant);
 
   // Takes pages that others sealed meanwhile in the place of the table's own, as far as `tokens`
   // fill whole pages that are known. Returns the tokens that the table's sealed pages hold then.

@@ -265,6 +265,12 @@ void PrefixIndex::touch(PageId page) {
   });
 }
 
+void PrefixIndex::note_awaited(PageId page) {
+  change(page, [&](Place& p) {
+    if (p.n_uses > 0) p.last_use = ++n_ticks_;
+  });
+}
+
 void PrefixIndex::set_in_use(PageId page) {
   change(page, [](Place& p) { p.is_in_use = true; });
 }

@@ -65,6 +65,8 @@ class PrefixIndex {
 
   // Notes that a page was found once more.
   void touch(PageId page);
+  // Notes that somebody waits for a page: as good as used now, but not found.
+  void note_awaited(PageId page);
   // Pages in use are never given up.
   void set_in_use(PageId page);
   void set_unused(PageId page);

@@ -145,6 +145,18 @@ TEST(KvCache, what_nobody_uses_makes_room_and_what_is_used_stays) {
   EXPECT_EQ(table.n_pages(), 4u);
 }
 
+TEST(KvCache, what_somebody_waits_for_is_given_up_last) {
+  PlainMemory memory;
+  KvCache cache(memory, 4 * 64, 64);
+  run_sequence(cache, counting(64));
+  run_sequence(cache, counting(64, 1000));
+  EXPECT_EQ(cache.look_up(kRoot, counting(64), 0), 64u);
+  PageTable table;
+  EXPECT_TRUE(cache.grow(table, 64));
+  EXPECT_EQ(cache.look_up(kRoot, counting(64), 0), 64u);
+  EXPECT_EQ(cache.look_up(kRoot, counting(64, 1000), 0), 0u);
+}
+
 TEST(KvCache, a_table_that_cannot_be_opened_takes_nothing) {
   PlainMemory memory;
   KvCache cache(memory, 4 * 64, 64);

@@ -143,6 +143,16 @@ TEST(PrefixIndex, gives_up_the_leaf_that_was_used_longest_ago) {
   EXPECT_EQ(index.victim(), PageId{1});
 }
 
+TEST(PrefixIndex, a_page_that_somebody_waits_for_goes_after_those_of_its_kind) {
+  PagesOfOneGroup index;
+  for (uint32_t i = 0; i < 3; ++i) index.insert(kRoot, counting(kPageTokens, 100 * i), PageId{i});
+  index.touch(PageId{1});
+  index.note_awaited(PageId{0});
+  EXPECT_EQ(index.victim(), PageId{2});
+  index.erase(PageId{2});
+  EXPECT_EQ(index.victim(), PageId{0}) << "it was not found yet";
+}
+
 TEST(PrefixIndex, a_page_found_twice_outlives_any_number_found_once) {
   PagesOfOneGroup index;
   index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
