@@ -64,7 +64,8 @@ void Scheduler::admit() {
 }
 
 // What the prompt would take now, and so when it is due: one of which little is known waits for
-// those of which much is known to use what is there, for a while.
+// those of which much is known to use what is there, for a while. That it waits keeps what is
+// known.
 void Scheduler::look_up(Sequence& sequence) {
   const uint32_t n_known =
       kv_.look_up(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);

@@ -41,10 +41,12 @@ struct SchedulerOptions {
 // next in line computes it.
 //
 // Admission is by priority, then those that were preempted, then by what the tenant was served,
-// then by due time; the first that does not fit holds up those behind it, and so does one before
-// which a second of prompts no longer than it is pending. It needs pages for the whole prompt and a
-// watermark of one: what answers will need is better used meanwhile and taken back by preemption,
-// which costs little where pages stay findable. Where a running one cannot grow, the
+// then by due time, which here is arrival plus three times what the prompt would take: to compute
+// again what was given up costs those behind more than it brings. What the cache has of a waiting
+// prompt is given up last. The first that does not fit holds up those behind it, and so does one
+// before which a second of prompts no longer than it is pending. It needs pages for the whole
+// prompt and a watermark of one: what answers will need is better used meanwhile and taken back by
+// preemption, which costs little where pages stay findable. Where a running one cannot grow, the
 // last by priority and arrival gives all its pages back and waits; the first always advances, so
 // every sequence ends. Engine thread only.
 class Scheduler {
