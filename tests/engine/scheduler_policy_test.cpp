@@ -155,7 +155,7 @@ TEST(SchedulerOrder, no_prompt_takes_pages_while_a_second_of_shorter_ones_is_pen
   rig.step();
   const uint32_t n_running = rig.scheduler().n_running();
   EXPECT_LT(n_running, 8u);
-  Sequence* const short_one = rig.add({.n_prompt = 20, .max_tokens = 1});
+  Sequence* const short_one = rig.add({.n_prompt = 20, .max_tokens = 2});
   rig.step();
   EXPECT_GT(short_one->table.n_pages(), 0u);  // not held up by those that wait
   while (!rig.alive().empty()) rig.step();
