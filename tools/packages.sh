@@ -15,9 +15,14 @@ build_packages=(
 
 test_packages=(
   libgtest-dev libgmock-dev
+  libpcre2-dev                            # the expressions that scanners are compared with
+  python3-jinja2                          # the oracle of chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle
   clang-format                            # tests/tidy
 )
+
+# For the preset `fuzz` alone (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.
+fuzz_packages=(clang-19 libclang-rt-19-dev)
 
 # install_missing PACKAGE…: asks apt only where something is missing, so that a machine that has all
 # of them needs neither network nor root.

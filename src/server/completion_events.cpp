@@ -7,29 +7,22 @@
 #include <cmath>
 #include <iterator>
 
+#include "server/event_json.h"
 #include "server/status.h"
 
 namespace kvik {
-namespace {
 
 namespace json = boost::json;
 
-json::string to_string(std::string_view text) { return json::string(text.data(), text.size()); }
+namespace {
 
-json::value finish_json(std::optional<FinishReason> finish) {
-  if (!finish) return nullptr;
-  // The others end in an error instead of a choice.
-  return *finish == FinishReason::kLength ? "length" : "stop";
-}
-
-// JSON has no infinity; -9999 is what other servers write for a token that was masked.
-double finite(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
+constexpr std::string_view kObject = "text_completion";
 
 json::value top_json(const ChunkLogprob& logprob) {
   json::object top;
   // Two tokens may have the same text; the likelier one comes first and stays.
   for (const auto& [token, value] : logprob.top)
-    top.emplace(json::string_view(token.data(), token.size()), finite(value));
+    top.emplace(json::string_view(token.data(), token.size()), finite_logprob(value));
   return top;
 }
 
@@ -41,8 +34,8 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   json::array offsets;
   bool has_tops = false;
   for (const ChunkLogprob& logprob : logprobs) {
-    tokens.emplace_back(to_string(logprob.token));
-    values.emplace_back(finite(logprob.logprob));
+    tokens.emplace_back(to_json_string(logprob.token));
+    values.emplace_back(finite_logprob(logprob.logprob));
     tops.emplace_back(top_json(logprob));
     offsets.emplace_back(logprob.text_offset);
     has_tops |= !logprob.top.empty();
@@ -59,13 +52,27 @@ json::value choice_json(const CompletionEnvelope& envelope, uint32_t index,
                         const CompletionChoice& choice) {
   json::object out;
   out["index"] = index;
-  out["text"] = to_string(choice.text);
+  out["text"] = to_json_string(choice.text);
   out["logprobs"] = envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr;
-  out["finish_reason"] = finish_json(choice.finish);
+  out["finish_reason"] = finish_reason_json(choice.finish);
   if (envelope.wants_token_ids)
     out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
   return out;
 }
+
+}  // namespace
+
+json::string to_json_string(std::string_view text) {
+  return json::string(text.data(), text.size());
+}
+
+json::value finish_reason_json(std::optional<FinishReason> finish) {
+  if (!finish) return nullptr;
+  // The others end in an error instead of a choice.
+  return *finish == FinishReason::kLength ? "length" : "stop";
+}
+
+double finite_logprob(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
 
 json::object usage_json(std::span<const Usage> usages) {
   const Usage usage = sum_of(usages);
@@ -82,12 +89,12 @@ json::object usage_json(std::span<const Usage> usages) {
   return out;
 }
 
-json::object envelope_json(const CompletionEnvelope& envelope) {
+json::object envelope_json(const CompletionEnvelope& envelope, std::string_view object) {
   json::object out;
-  out["id"] = to_string(envelope.id);
-  out["object"] = "text_completion";
+  out["id"] = to_json_string(envelope.id);
+  out["object"] = to_json_string(object);
   out["created"] = envelope.created_s;
-  out["model"] = to_string(envelope.model);
+  out["model"] = to_json_string(envelope.model);
   return out;
 }
 
@@ -99,9 +106,7 @@ void add_explanation(const CompletionEnvelope& envelope, std::span<const Usage> 
   out["kvik"] = std::move(own);
 }
 
-std::string event(std::string_view data) { return std::string("data: ").append(data) + "\n\n"; }
-
-}  // namespace
+std::string event_of(std::string_view data) { return std::string("data: ").append(data) + "\n\n"; }
 
 void CompletionChoice::append(CompletionChunk chunk) {
   text += chunk.text;
@@ -126,7 +131,7 @@ std::string completion_json(const CompletionEnvelope& envelope,
   json::array list;
   for (const CompletionChoice& choice : choices)
     list.emplace_back(choice_json(envelope, static_cast<uint32_t>(list.size()), choice));
-  json::object out = envelope_json(envelope);
+  json::object out = envelope_json(envelope, kObject);
   out["choices"] = std::move(list);
   out["usage"] = usage_json(usages);
   add_explanation(envelope, usages, out);
@@ -138,21 +143,22 @@ std::string chunk_event(const CompletionEnvelope& envelope, const CompletionChun
   choice.append(chunk);
   json::array list;
   list.emplace_back(choice_json(envelope, chunk.choice, choice));
-  json::object out = envelope_json(envelope);
+  json::object out = envelope_json(envelope, kObject);
   out["choices"] = std::move(list);
   if (envelope.include_usage) out["usage"] = nullptr;
-  return event(json::serialize(out));
+  return event_of(json::serialize(out));
 }
 
 std::string usage_event(const CompletionEnvelope& envelope, std::span<const Usage> usages) {
+  const bool is_chat = envelope.dialect == CompletionEnvelope::Dialect::kChat;
   if (!envelope.include_usage && !envelope.explain_cache) return "";
-  json::object out = envelope_json(envelope);
+  json::object out = envelope_json(envelope, is_chat ? "chat.completion.chunk" : kObject);
   out["choices"] = json::array();
   if (envelope.include_usage) out["usage"] = usage_json(usages);
   add_explanation(envelope, usages, out);
-  return event(json::serialize(out));
+  return event_of(json::serialize(out));
 }
 
-std::string error_event(const Error& error) { return event(error_json(error)); }
+std::string error_event(const Error& error) { return event_of(error_json(error)); }
 
 }  // namespace kvik

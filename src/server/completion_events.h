@@ -12,15 +12,19 @@
 
 namespace kvik {
 
-// What all JSON of one answer to /v1/completions has in common.
+// What all JSON of one answer to /v1/completions or /v1/chat/completions has in common.
 struct CompletionEnvelope {
-  std::string id;  // "cmpl-…"
+  enum class Dialect { kText, kChat };
+
+  std::string id;  // "cmpl-…", "chatcmpl-…"
   std::string model;
   int64_t created_s = 0;
   bool wants_logprobs = false;
   bool wants_token_ids = false;
   bool include_usage = false;
   std::optional<CacheReach> explain_cache;  // where asked for
+  Dialect dialect = Dialect::kText;
+  bool begins_in_thought = false;  // the chat template opened a thought
 };
 
 // One choice of a whole answer, put together from its chunks. An event of a stream is the same

@@ -227,8 +227,7 @@ Result<CompletionRequest> read_request(const JsonFields& fields) {
 
 }  // namespace
 
-Result<CompletionCall> parse_completion_call(std::string_view body) {
-  TRY_ASSIGN(const json::object object, parse_json_object(body));
+Result<CompletionCall> read_common_call(const json::object& object) {
   const JsonFields fields(object);
   CompletionCall call;
   TRY(refuse_unsupported(fields));
@@ -238,8 +237,17 @@ Result<CompletionCall> parse_completion_call(std::string_view body) {
     TRY(read_flag(JsonFields(**stream_options, "stream_options"), "include_usage",
                   call.include_usage));
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
-  TRY_ASSIGN(const CompletionRequest common, read_request(fields));
-  TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(fields));
+  TRY_ASSIGN(CompletionRequest common, read_request(fields));
+  call.requests.push_back(std::move(common));
+  return call;
+}
+
+Result<CompletionCall> parse_completion_call(std::string_view body) {
+  TRY_ASSIGN(const json::object object, parse_json_object(body));
+  TRY_ASSIGN(CompletionCall call, read_common_call(object));
+  const CompletionRequest common = std::move(call.requests.front());
+  call.requests.clear();
+  TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(JsonFields(object)));
   for (Prompt& prompt : prompts) {
     call.requests.push_back(common);
     call.requests.back().prompt = std::move(prompt);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <string_view>
 #include <vector>
 
@@ -14,9 +15,14 @@ struct CompletionCall {
   // prompt come first.
   std::vector<CompletionRequest> requests;
   bool is_stream = false;
-  bool include_usage = false;  // a stream ends with a chunk that holds it
-  bool explain_cache = false;  // the answer tells what the cache did
+  bool include_usage = false;      // a stream ends with a chunk that holds it
+  bool explain_cache = false;      // the answer tells what the cache did
+  bool is_chat = false;            // of POST /v1/chat/completions
+  bool begins_in_thought = false;  // the chat template opened a thought
 };
+
+// All but the prompt: one request without any. Errors as parse_completion_call().
+Result<CompletionCall> read_common_call(const boost::json::object& object);
 
 // Checks types and what does not fit them; ranges are the service's business. Unknown fields are
 // ignored, but those that would change the answer and cannot be obeyed are refused.

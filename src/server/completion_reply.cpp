@@ -44,7 +44,9 @@ PendingReply::State StreamedCompletion::advance(std::string& out) {
       return State::kDone;
     }
     if (!says_something(*chunk)) continue;
-    out += chunk_event(envelope_, *chunk);
+    const bool is_chat = envelope_.dialect == CompletionEnvelope::Dialect::kChat;
+    out += is_chat ? chat_.event(envelope_, *chunk) : chunk_event(envelope_, *chunk);
+    if (out.empty()) continue;
     return State::kRunning;
   }
   if (!usages_) {
@@ -77,8 +79,10 @@ PendingReply::State WholeCompletion::advance(std::string&) {
 
 HttpResponse WholeCompletion::response() {
   if (error_) return error_response(*error_);
+  const auto to_json =
+      envelope_.dialect == CompletionEnvelope::Dialect::kChat ? chat_json : completion_json;
   return {.status = 200,
-          .body = completion_json(envelope_, choices_, usages_.value_or(std::vector<Usage>()))};
+          .body = to_json(envelope_, choices_, usages_.value_or(std::vector<Usage>()))};
 }
 
 }  // namespace kvik

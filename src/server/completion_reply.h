@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "server/chat_events.h"
 #include "server/completion_events.h"
 #include "server/completion_mailbox.h"
 #include "server/pending_reply.h"
@@ -25,7 +26,7 @@ struct RunningCompletions {
   }
 };
 
-// What the two kinds of answer to /v1/completions share. Network thread.
+// What the two kinds of answer to /v1/completions and /v1/chat/completions share. Network thread.
 class CompletionReply : public PendingReply {
  public:
   CompletionReply(CompletionEnvelope envelope, RunningCompletions running)
@@ -53,6 +54,9 @@ class StreamedCompletion final : public CompletionReply {
   Kind kind() const override { return Kind::kStream; }
   State advance(std::string& out) override;
   HttpResponse response() override;
+
+ private:
+  ChatStream chat_;
 };
 
 // One JSON body when all choices have ended.

@@ -16,13 +16,16 @@ namespace {
 CompletionEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const CompletionRequest& first = call.requests.front();
-  return {.id = random_id("cmpl-"),
+  return {.id = random_id(call.is_chat ? "chatcmpl-" : "cmpl-"),
           .model = service.card().id,
           .created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count(),
           .wants_logprobs = first.n_logprobs.has_value(),
           .wants_token_ids = first.return_token_ids,
           .include_usage = call.include_usage,
-          .explain_cache = std::nullopt};
+          .explain_cache = std::nullopt,
+          .dialect = call.is_chat ? CompletionEnvelope::Dialect::kChat
+                                  : CompletionEnvelope::Dialect::kText,
+          .begins_in_thought = call.begins_in_thought};
 }
 
 // The key decides what the body may only wish where there are no keys.
@@ -75,19 +78,27 @@ Result<RunningCompletions> submit(const HandlerContext& context, const Completio
 
 }  // namespace
 
-Reply handle_completions(const HandlerContext& context, const HttpRequest& request) {
-  auto call = parse_completion_call(request.body);
+Reply start_completion(const HandlerContext& context, const HttpRequest& request,
+                       Result<CompletionCall> call) {
   if (!call) return error_response(call.error());
   const auto& keys = context.options.api_keys;
   const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
   if (key) apply_key(*key, *call);
   auto running = submit(context, *call);
-  if (!running) return error_response(running.error(), wait_of(context.service));
+  if (!running) {
+    Error error = running.error();
+    if (call->is_chat && error.param == "prompt") error.param = "messages";
+    return error_response(error, wait_of(context.service));
+  }
   CompletionEnvelope envelope = envelope_of(*call, context.service);
   if (call->explain_cache) envelope.explain_cache = reach_of(key);
   if (call->is_stream)
     return std::make_unique<StreamedCompletion>(std::move(envelope), std::move(*running));
   return std::make_unique<WholeCompletion>(std::move(envelope), std::move(*running));
+}
+
+Reply handle_completions(const HandlerContext& context, const HttpRequest& request) {
+  return start_completion(context, request, parse_completion_call(request.body));
 }
 
 }  // namespace kvik

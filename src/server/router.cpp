@@ -28,6 +28,8 @@ struct Route {
 
 constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/completions", "POST", handle_completions, Access::kKeyed, Drain::kRefuses},
+    {"/v1/chat/completions", "POST", handle_chat, Access::kKeyed, Drain::kRefuses},
+    {"/apply-template", "POST", handle_apply_template},
     {"/v1/models", "GET", handle_models},
     {"/v1/models/", "GET", handle_model},
     {"/tokenize", "POST", handle_tokenize},

@@ -39,7 +39,12 @@ uint64_t random_seed() {
 }  // namespace
 
 Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card)
-    : tokenizer_(tokenizer), engine_(engine), card_(std::move(card)) {}
+    : tokenizer_(tokenizer), engine_(engine), card_(std::move(card)), chat_(tokenizer) {}
+
+Result<std::string> Service::apply_template(const ChatRequest& request) const {
+  TRY_ASSIGN(const jinja::Text text, chat_.render(request));
+  return text.bytes();
+}
 
 std::vector<TokenId> Service::tokenize(std::string_view text,
                                        const TokenizeOptions& options) const {

@@ -25,6 +25,11 @@ class Service final : public ServiceApi {
                                 const TokenizeOptions& options) const override;
   Result<std::string> detokenize(std::span<const TokenId> ids) const override;
 
+  Result<std::string> apply_template(const ChatRequest& request) const override;
+  Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
+    return chat_.prompt(request);
+  }
+
   const ModelCard& card() const override { return card_; }
   EngineSnapshot snapshot() const override { return engine_.snapshot(); }
 
@@ -35,6 +40,7 @@ class Service final : public ServiceApi {
   const Tokenizer& tokenizer_;
   EngineThread& engine_;
   ModelCard card_;
+  ChatFormat chat_;
 };
 
 }  // namespace kvik

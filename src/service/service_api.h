@@ -15,6 +15,7 @@
 #include "base/token_id.h"
 #include "engine/request.h"
 #include "engine/snapshot.h"
+#include "service/chat.h"
 #include "text/tokenizer.h"
 
 namespace kvik {
@@ -104,6 +105,11 @@ class ServiceApi {
                                         const TokenizeOptions& options) const = 0;
   // kInvalidArgument where an id lies outside the vocabulary.
   virtual Result<std::string> detokenize(std::span<const TokenId> ids) const = 0;
+
+  // A conversation as the model's chat template writes it: as text, and as the prompt of a
+  // completion. Errors as ChatFormat's.
+  virtual Result<std::string> apply_template(const ChatRequest& request) const = 0;
+  virtual Result<ChatPrompt> chat_prompt(const ChatRequest& request) const = 0;
 
   virtual const ModelCard& card() const = 0;
   virtual EngineSnapshot snapshot() const = 0;

@@ -5,6 +5,11 @@
 #include "text/vocabulary.h"
 
 namespace kvik {
+namespace {
+
+constexpr std::string_view kAsciiBlanks = " \t\n\v\f\r";
+
+}  // namespace
 
 void TokenTrie::insert(std::string_view text, TokenId id) {
   if (text.empty()) return;
@@ -19,19 +24,13 @@ void TokenTrie::insert(std::string_view text, TokenId id) {
 }
 
 std::optional<TokenTrie::Match> TokenTrie::longest_at(std::string_view text, size_t at) const {
-  if (!begins_[static_cast<uint8_t>(text[at])]) return std::nullopt;
   std::optional<Match> longest;
-  uint32_t node = 0;
-  for (size_t end = at; end < text.size(); ++end) {
-    const auto it = edges_.find(edge(node, text[end]));
-    if (it == edges_.end()) break;
-    node = it->second;
-    if (nodes_[node]) longest = Match{*nodes_[node], end + 1 - at};
-  }
+  each_at(text, at, [&](const Match& match) { longest = match; });
   return longest;
 }
 
-SpecialTokens::SpecialTokens(const Vocabulary& vocabulary) {
+SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
+    : eats_blanks_before_(vocabulary.eats_blanks_before) {
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
     const std::string& text = vocabulary.texts[id];
     const TokenKind kind = vocabulary.kinds[id];
@@ -45,27 +44,51 @@ SpecialTokens::SpecialTokens(const Vocabulary& vocabulary) {
   }
 }
 
-std::vector<SpecialTokens::Fragment> SpecialTokens::partition(std::string_view text,
-                                                              Parse parse) const {
-  const TokenTrie& trie = parse == Parse::kAll ? all_ : user_defined_;
+// find(at): the token to cut out there, if any; asked at ascending places.
+template <class Find>
+std::vector<SpecialTokens::Fragment> SpecialTokens::cut(std::string_view text,
+                                                        const Find& find) const {
   std::vector<Fragment> fragments;
   size_t begin = 0;  // of the text that is in no fragment yet
   for (size_t at = 0; at < text.size();) {
-    const std::optional<TokenTrie::Match> match = trie.longest_at(text, at);
+    const std::optional<TokenTrie::Match> match = find(at);
     if (!match) {
       ++at;
       continue;
     }
-    if (at > begin) fragments.push_back({text.substr(begin, at - begin), std::nullopt});
+    std::string_view before = text.substr(begin, at - begin);
+    if (match->id == eats_blanks_before_) {
+      before = before.substr(0, before.find_last_not_of(kAsciiBlanks) + 1);
+    }
+    if (!before.empty()) fragments.push_back({before, std::nullopt});
     fragments.push_back({text.substr(at, match->n_bytes), match->id});
     at += match->n_bytes;
     if (eat_blanks_.contains(match->id)) {
-      at = std::min(text.find_first_not_of(" \t\n\v\f\r", at), text.size());
+      at = std::min(text.find_first_not_of(kAsciiBlanks, at), text.size());
     }
     begin = at;
   }
   if (begin < text.size()) fragments.push_back({text.substr(begin), std::nullopt});
   return fragments;
+}
+
+std::vector<SpecialTokens::Fragment> SpecialTokens::partition(std::string_view text,
+                                                              Parse parse) const {
+  const TokenTrie& trie = parse == Parse::kAll ? all_ : user_defined_;
+  return cut(text, [&](size_t at) { return trie.longest_at(text, at); });
+}
+
+std::vector<SpecialTokens::Fragment> SpecialTokens::partition(
+    std::string_view text, std::span<const TextRange> trusted) const {
+  size_t i = 0;  // the first range that does not end before here
+  return cut(text, [&](size_t at) {
+    while (i < trusted.size() && trusted[i].end <= at) ++i;
+    const bool is_trusted = i < trusted.size() && trusted[i].begin <= at;
+    const auto words = user_defined_.longest_at(text, at);
+    if (!is_trusted) return words;
+    const auto frame = all_.longest_at(text.substr(0, trusted[i].end), at);
+    return frame && (!words || frame->n_bytes >= words->n_bytes) ? frame : words;
+  });
 }
 
 }  // namespace kvik

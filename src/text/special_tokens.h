@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "base/token_id.h"
+#include "text/tokenizer.h"
 
 namespace kvik {
 
@@ -26,6 +28,19 @@ class TokenTrie {
   TokenTrie() : nodes_(1) {}
   void insert(std::string_view text, TokenId id);
   std::optional<Match> longest_at(std::string_view text, size_t at) const;
+
+  // Calls `take` with all of them, shortest first.
+  template <class Take>
+  void each_at(std::string_view text, size_t at, const Take& take) const {
+    if (!begins_[static_cast<uint8_t>(text[at])]) return;
+    uint32_t node = 0;
+    for (size_t end = at; end < text.size(); ++end) {
+      const auto it = edges_.find(edge(node, text[end]));
+      if (it == edges_.end()) return;
+      node = it->second;
+      if (nodes_[node]) take(Match{*nodes_[node], end + 1 - at});
+    }
+  }
 
  private:
   static uint64_t edge(uint32_t node, char byte) {
@@ -55,10 +70,17 @@ class SpecialTokens {
   enum class Parse { kUserDefined, kAll };
   std::vector<Fragment> partition(std::string_view text, Parse parse) const;
 
+  // kAll inside the ranges of `trusted`, which ascend, kUserDefined elsewhere.
+  std::vector<Fragment> partition(std::string_view text, std::span<const TextRange> trusted) const;
+
  private:
+  template <class Find>
+  std::vector<Fragment> cut(std::string_view text, const Find& find) const;
+
   TokenTrie user_defined_;
   TokenTrie all_;
   std::unordered_set<TokenId> eat_blanks_;
+  std::optional<TokenId> eats_blanks_before_;
 };
 
 }  // namespace kvik

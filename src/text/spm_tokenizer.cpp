@@ -7,14 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "text/blank_mark.h"
 #include "text/utf8.h"
 
 namespace kvik {
-namespace {
-
-constexpr std::string_view kBlankMark = "\xE2\x96\x81";  // U+2581, SentencePiece's blank
-
-}  // namespace
 
 // The joining of one text. A list of symbols, and a heap of neighbours that would make a token.
 class SpmTokenizer::Joiner {
@@ -153,13 +149,7 @@ Result<void> SpmTokenizer::find_byte_tokens() {
 void SpmTokenizer::encode(std::string_view text, After after, std::vector<TokenId>& ids) const {
   std::string marked;
   if (adds_blank_ && after == After::kBoundary) marked = kBlankMark;
-  for (const char c : text) {
-    if (c == ' ') {
-      marked += kBlankMark;
-    } else {
-      marked += c;
-    }
-  }
+  marked += blanks_to_blank_marks(text);
   Joiner joiner(*this, marked);
   joiner.join();
   joiner.append_ids(ids);
@@ -174,16 +164,7 @@ void SpmTokenizer::encode_as_bytes(std::string_view character, std::vector<Token
 }
 
 std::string SpmTokenizer::decode(std::string_view token_text) const {
-  std::string text;
-  for (size_t at = 0; at < token_text.size();) {
-    if (token_text.substr(at).starts_with(kBlankMark)) {
-      text += ' ';
-      at += kBlankMark.size();
-    } else {
-      text += token_text[at++];
-    }
-  }
-  return text;
+  return blank_marks_to_blanks(token_text);
 }
 
 std::string SpmTokenizer::describe() const {

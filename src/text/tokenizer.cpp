@@ -5,22 +5,26 @@
 #include "text/bpe_tokenizer.h"
 #include "text/detokenizer.h"
 #include "text/spm_tokenizer.h"
+#include "text/unigram_tokenizer.h"
+#include "text/word_piece_tokenizer.h"
 
 namespace kvik {
 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_metadata(const Metadata& metadata) {
   constexpr const char* kModelKey = "tokenizer.ggml.model";
+  constexpr const char* kModels = "'gpt2', 'gemma4', 'llama', 't5' or 'bert'";
   TRY_ASSIGN(const std::optional<std::string> named, metadata.get_string(kModelKey));
   const std::string model = named.value_or("");
-  if (model == "gpt2") return BpeTokenizer::read(metadata);
+  if (model == "gpt2" || model == "gemma4") return BpeTokenizer::read(metadata);
   if (model == "llama") return SpmTokenizer::read(metadata);
+  if (model == "t5") return UnigramTokenizer::read(metadata);
+  if (model == "bert") return WordPieceTokenizer::read(metadata);
   if (model.empty()) {
     return fail(ErrorCode::kCorrupt,
-                fmt::format("metadata key '{}' is missing, expected 'gpt2' or 'llama'", kModelKey));
+                fmt::format("metadata key '{}' is missing, expected {}", kModelKey, kModels));
   }
-  return fail(
-      ErrorCode::kUnsupported,
-      fmt::format("metadata key '{}' is '{}', expected 'gpt2' or 'llama'", kModelKey, model));
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("metadata key '{}' is '{}', expected {}", kModelKey, model, kModels));
 }
 
 std::string Tokenizer::detokenize(std::span<const TokenId> ids, Special special) const {

@@ -46,4 +46,18 @@ Utf8Step next_utf8(std::string_view text, size_t at) {
   return {Utf8Step::Kind::kValid, static_cast<uint8_t>(lead.n_following + 1), code_point};
 }
 
+void append_utf8(char32_t code_point, std::string& text) {
+  DCHECK(code_point < 0x110000);
+  if (code_point < 0x80) {
+    text += static_cast<char>(code_point);
+    return;
+  }
+  const int n_following = code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
+  const int mark = 0xF0 << (3 - n_following) & 0xFF;
+  text += static_cast<char>(mark | static_cast<int>(code_point >> (6 * n_following)));
+  for (int i = n_following; i-- > 0;) {
+    text += static_cast<char>(0x80 | (code_point >> (6 * i) & 0x3F));
+  }
+}
+
 }  // namespace kvik

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace kvik {
@@ -23,5 +24,8 @@ struct Utf8Step {
 // The step at `at` < text.size(). Invalid bytes are grouped into maximal subparts, as browsers do
 // (WHATWG Encoding, "UTF-8 decoder"; Unicode 15, table 3-7).
 Utf8Step next_utf8(std::string_view text, size_t at);
+
+// Appends a character below 0x110000.
+void append_utf8(char32_t code_point, std::string& text);
 
 }  // namespace kvik

@@ -129,8 +129,8 @@ Result<void> read_special_tokens(const Metadata& metadata, const VocabularyDefau
   const auto special = [&](std::string_view key, std::optional<TokenId> otherwise) {
     return read_special(metadata, key, vocabulary, otherwise);
   };
-  TRY_ASSIGN(vocabulary.bos, special("tokenizer.ggml.bos_token_id", defaults.bos));
-  TRY_ASSIGN(vocabulary.eos, special("tokenizer.ggml.eos_token_id", defaults.eos));
+  TRY_ASSIGN(vocabulary.bos, special(defaults.bos_key, defaults.bos));
+  TRY_ASSIGN(vocabulary.eos, special(defaults.eos_key, defaults.eos));
   TRY_ASSIGN(vocabulary.unknown, special("tokenizer.ggml.unknown_token_id", defaults.unknown));
   TRY_ASSIGN(const auto eot, special("tokenizer.ggml.eot_token_id", std::nullopt));
   TRY_ASSIGN(const auto eom, special("tokenizer.ggml.eom_token_id", std::nullopt));
@@ -139,17 +139,17 @@ Result<void> read_special_tokens(const Metadata& metadata, const VocabularyDefau
   TRY_ASSIGN(const auto adds_bos, metadata.get_bool("tokenizer.ggml.add_bos_token"));
   TRY_ASSIGN(const auto adds_eos, metadata.get_bool("tokenizer.ggml.add_eos_token"));
   if (adds_bos.value_or(false) && !vocabulary.bos) {
-    return corrupt(
-        "metadata key 'tokenizer.ggml.bos_token_id' is missing, expected since "
-        "'tokenizer.ggml.add_bos_token' is true");
+    return corrupt(fmt::format(
+        "metadata key '{}' is missing, expected since 'tokenizer.ggml.add_bos_token' is true",
+        defaults.bos_key));
   }
   if (adds_eos.value_or(false) && !vocabulary.eos) {
-    return corrupt(
-        "metadata key 'tokenizer.ggml.eos_token_id' is missing, expected since "
-        "'tokenizer.ggml.add_eos_token' is true");
+    return corrupt(fmt::format(
+        "metadata key '{}' is missing, expected since 'tokenizer.ggml.add_eos_token' is true",
+        defaults.eos_key));
   }
   vocabulary.adds_bos = adds_bos.value_or(defaults.adds_bos) && vocabulary.bos;
-  vocabulary.adds_eos = adds_eos.value_or(false);
+  vocabulary.adds_eos = adds_eos.value_or(defaults.adds_eos) && vocabulary.eos;
   vocabulary.end_tokens = find_end_tokens(vocabulary, {vocabulary.eos, eot, eom});
   return {};
 }
@@ -161,6 +161,21 @@ Result<bool> is_phi3(const Metadata& metadata) {
   std::string lower = name.value_or("");
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return lower.find("phi3") != std::string::npos || lower.find("phi-3") != std::string::npos;
+}
+
+// Nor does one say that a mask eats the blanks before it, as it does in these models.
+Result<std::optional<TokenId>> find_mask(const Metadata& metadata, const Vocabulary& vocabulary) {
+  TRY_ASSIGN(const auto pre, metadata.get_string("tokenizer.ggml.pre"));
+  TRY_ASSIGN(const auto architecture, metadata.get_string("general.architecture"));
+  const std::string name = pre.value_or("") + " " + architecture.value_or("");
+  const auto is_any = [&](std::initializer_list<std::string_view> names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::string_view part) { return name.find(part) != name.npos; });
+  };
+  if (is_any({"jina-v2-de", "jina-v2-es", "jina-v2-code", "nomic-bert-moe", "jina-bert-v3"})) {
+    return vocabulary.find("<mask>");
+  }
+  return is_any({"modern-bert"}) ? vocabulary.find("[MASK]") : std::nullopt;
 }
 
 }  // namespace
@@ -184,6 +199,9 @@ Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDef
   TRY(read_scores(metadata, vocabulary));
   TRY(read_special_tokens(metadata, defaults, vocabulary));
   TRY_ASSIGN(vocabulary.special_tokens_eat_blanks, is_phi3(metadata));
+  TRY_ASSIGN(vocabulary.eats_blanks_before, find_mask(metadata, vocabulary));
+  TRY_ASSIGN(auto chat_template, metadata.get_string("tokenizer.chat_template"));
+  vocabulary.chat_template = std::move(chat_template).value_or("");
   return vocabulary;
 }
 

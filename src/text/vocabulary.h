@@ -20,6 +20,9 @@ struct VocabularyDefaults {
   std::optional<TokenId> eos;
   std::optional<TokenId> unknown;
   bool adds_bos;
+  bool adds_eos = false;
+  std::string_view bos_key = "tokenizer.ggml.bos_token_id";
+  std::string_view eos_key = "tokenizer.ggml.eos_token_id";
 };
 
 // tokenizer.ggml.* as tables, checked. Every id in it is below n_vocab(); no two texts are equal,
@@ -36,8 +39,10 @@ struct Vocabulary {
   std::optional<TokenId> bos, eos, unknown;
   bool adds_bos = false;
   bool adds_eos = false;
-  bool special_tokens_eat_blanks = false;  // those after them (Phi-3)
+  bool special_tokens_eat_blanks = false;     // those after them (Phi-3)
+  std::optional<TokenId> eats_blanks_before;  // the token that does: a mask
   std::vector<TokenId> end_tokens;
+  std::string chat_template;  // its source; empty where there is none
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(texts.size()); }
 

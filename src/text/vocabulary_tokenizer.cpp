@@ -15,15 +15,27 @@ std::vector<TokenId> VocabularyTokenizer::tokenize(std::string_view text,
   std::vector<TokenId> ids;
   if (options.add_bos && vocabulary_.adds_bos) ids.push_back(*vocabulary_.bos);
   const Parse parse = options.parse_special ? Parse::kAll : Parse::kUserDefined;
-  for (const SpecialTokens::Fragment& fragment : special_tokens_.partition(text, parse)) {
+  encode_fragments(special_tokens_.partition(text, parse), ids);
+  if (options.add_bos && vocabulary_.adds_eos) ids.push_back(*vocabulary_.eos);
+  return ids;
+}
+
+std::vector<TokenId> VocabularyTokenizer::tokenize_chat(std::string_view text,
+                                                        std::span<const TextRange> trusted) const {
+  std::vector<TokenId> ids;
+  encode_fragments(special_tokens_.partition(text, trusted), ids);
+  return ids;
+}
+
+void VocabularyTokenizer::encode_fragments(const std::vector<SpecialTokens::Fragment>& fragments,
+                                           std::vector<TokenId>& ids) const {
+  for (const SpecialTokens::Fragment& fragment : fragments) {
     if (fragment.id) {
       ids.push_back(*fragment.id);
     } else {
       encode_in_parts(fragment.text, ids);
     }
   }
-  if (options.add_bos && vocabulary_.adds_eos) ids.push_back(*vocabulary_.eos);
-  return ids;
 }
 
 void VocabularyTokenizer::encode_in_parts(std::string_view text, std::vector<TokenId>& ids) const {

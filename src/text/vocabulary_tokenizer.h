@@ -16,10 +16,14 @@ namespace kvik {
 class VocabularyTokenizer : public Tokenizer {
  public:
   std::vector<TokenId> tokenize(std::string_view text, const TokenizeOptions& options) const final;
+  std::vector<TokenId> tokenize_chat(std::string_view text,
+                                     std::span<const TextRange> trusted) const final;
   std::string piece(TokenId id, Special special) const final;
   uint32_t n_vocab() const final { return vocabulary_.n_vocab(); }
   TokenKind kind(TokenId id) const final;
   std::optional<TokenId> bos() const final { return vocabulary_.bos; }
+  std::optional<TokenId> eos() const final { return vocabulary_.eos; }
+  std::string_view chat_template() const final { return vocabulary_.chat_template; }
   bool adds_bos() const final { return vocabulary_.adds_bos; }
   std::span<const TokenId> end_tokens() const final { return vocabulary_.end_tokens; }
 
@@ -44,6 +48,8 @@ class VocabularyTokenizer : public Tokenizer {
   const Vocabulary vocabulary_;
 
  private:
+  void encode_fragments(const std::vector<SpecialTokens::Fragment>& fragments,
+                        std::vector<TokenId>& ids) const;
   void encode_in_parts(std::string_view text, std::vector<TokenId>& ids) const;
 
   SpecialTokens special_tokens_;

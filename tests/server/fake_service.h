@@ -119,6 +119,29 @@ class FakeService final : public ServiceApi {
     return text;
   }
 
+  // A model whose template writes "role: content" in lines, and opens a thought where the request's
+  // chat_template_kwargs say so.
+  Result<std::string> apply_template(const ChatRequest& request) const override {
+    std::string text;
+    for (const jinja::Value& message : request.messages.list()->items) {
+      const jinja::Value* role = message.dict()->find(std::string_view("role"));
+      const jinja::Value* content = message.dict()->find(std::string_view("content"));
+      text += jinja::to_text(*role).bytes() + ": ";
+      text += (content ? jinja::to_text(*content).bytes() : "") + "\n";
+    }
+    for (const auto& [name, value] : request.kwargs) {
+      if (name == "refuse")
+        return fail(ErrorCode::kInvalidArgument, "the template refuses", "messages");
+      text += name + "=" + jinja::to_text(value).bytes() + "\n";
+    }
+    return text + (request.add_generation_prompt ? "assistant:" : "");
+  }
+  Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
+    TRY_ASSIGN(const std::string text, apply_template(request));
+    return ChatPrompt{tokenize(text, {.add_bos = false}),
+                      text.find("think=True") != std::string::npos};
+  }
+
   const ModelCard& card() const override { return card_; }
   EngineSnapshot snapshot() const override {
     const std::scoped_lock lock(mutex_);

@@ -109,12 +109,25 @@ TEST(BpeTokenizer, a_byte_without_a_token_becomes_the_unknown_token_or_u_fffd) {
   EXPECT_EQ(pieces(*load(metadata), load(metadata)->tokenize("aqa", kPlain)), "a?a");
 }
 
-TEST(BpeTokenizer, an_absent_or_default_pre_tokenizer_is_that_of_gpt_2) {
+TEST(BpeTokenizer, a_file_without_a_pre_tokenizer_means_the_default_one) {
   for (const auto& pre :
        {std::optional<Metadata::Value>(), std::optional<Metadata::Value>(std::string("default"))}) {
     const auto tokenizer = load(with(toy_bpe(), "tokenizer.ggml.pre", pre));
-    EXPECT_EQ(tokenizer->describe(), "gpt2 (pre-tokenizer gpt-2), 258 tokens, 0 merges");
+    EXPECT_EQ(tokenizer->describe(), "gpt2 (pre-tokenizer default), 258 tokens, 0 merges");
   }
+}
+
+// Gemma 4's: characters in place of bytes, blanks as U+2581.
+TEST(BpeTokenizer, gemma_4_joins_characters_and_spells_unknown_ones_in_bytes) {
+  const std::string mark = "\xE2\x96\x81";
+  Metadata metadata = toy_spm({{"a"}, {"\xC3\xA9"}, {mark}, {mark + "a"}, {"\n"}, {"\n\n"}});
+  metadata = with(metadata, "tokenizer.ggml.model", std::string("gemma4"));
+  metadata.insert("tokenizer.ggml.merges", std::vector<std::string>{mark + " a", "\n \n"});
+  const auto tokenizer = load(metadata);
+  const std::string text = "a a\xC3\xA9\n\nz";
+  const auto ids = tokenizer->tokenize(text, kPlain);
+  EXPECT_EQ(ids, (std::vector<TokenId>{259, 262, 260, 264, 3 + 'z'}));
+  EXPECT_EQ(tokenizer->detokenize(ids, Tokenizer::Special::kHide), text);
 }
 
 }  // namespace

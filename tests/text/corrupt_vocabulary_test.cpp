@@ -33,8 +33,8 @@ TEST(CorruptVocabulary, no_model_name) {
 }
 
 TEST(CorruptVocabulary, an_unknown_model_is_unsupported) {
-  expect_refused(with(toy_bpe(), "tokenizer.ggml.model", std::string("bert")),
-                 ErrorCode::kUnsupported, "'bert'");
+  expect_refused(with(toy_bpe(), "tokenizer.ggml.model", std::string("rwkv")),
+                 ErrorCode::kUnsupported, "'rwkv'");
 }
 
 TEST(CorruptVocabulary, an_unknown_pre_tokenizer_is_unsupported_and_the_known_ones_are_named) {

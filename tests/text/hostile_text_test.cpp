@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "text/pre_tokenizer.h"
 #include "text/vocabularies.h"
 
@@ -53,11 +55,17 @@ TEST_P(HostileText, a_megabyte_of_it_is_searched_for_special_tokens) {
   }
 }
 
-TEST_P(HostileText, a_megabyte_of_it_is_cut_into_words_by_every_pre_tokenizer) {
-  for (const char* name : {"gpt-2", "llama-bpe", "qwen2", "falcon", "deepseek-llm"}) {
+TEST_P(HostileText, much_of_it_is_cut_into_words_by_every_pre_tokenizer) {
+  const std::string_view text = std::string_view(text_).substr(0, size_t{1} << 18);
+  // One name of each behaviour: those that differ in names alone follow each other.
+  Matcher seen = nullptr;
+  for (const PreTokenizer& pre_tokenizer : pre_tokenizers()) {
+    if (std::exchange(seen, pre_tokenizer.rules.back().match) == pre_tokenizer.rules.back().match) {
+      continue;
+    }
     size_t n_bytes = 0;
-    for (const auto word : (*find_pre_tokenizer(name))->split(text_)) n_bytes += word.size();
-    EXPECT_EQ(n_bytes, text_.size());
+    for (const auto word : pre_tokenizer.split(text)) n_bytes += word.size();
+    EXPECT_EQ(n_bytes, text.size()) << pre_tokenizer.name;
   }
 }
 

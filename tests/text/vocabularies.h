@@ -39,7 +39,8 @@ std::optional<Metadata> metadata_of_file(const std::string& path);
 std::unique_ptr<Tokenizer> load_demo();
 
 // The folder of llama.cpp's vocabularies with their expected ids; empty where this checkout comes
-// without them, which a continuous-integration run (CI in the environment) fails for.
+// without them, which a continuous-integration run (CI in the environment) fails for. Another
+// folder may be named by KVIK_TEST_VOCABULARIES.
 std::string vocabulary_folder();
 std::vector<std::string> vocabulary_files();
 

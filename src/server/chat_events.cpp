@@ -1,0 +1,117 @@
+#include "server/chat_events.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "server/event_json.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+json::array bytes_json(std::string_view bytes) {
+  json::array out;
+  for (const char byte : bytes) out.emplace_back(static_cast<unsigned char>(byte));
+  return out;
+}
+
+json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
+  json::array content;
+  for (const ChunkLogprob& logprob : logprobs) {
+    json::array tops;
+    for (const auto& [token, value] : logprob.top) {
+      json::object top;
+      top["token"] = to_json_string(token);
+      top["logprob"] = finite_logprob(value);
+      top["bytes"] = bytes_json(token);
+      tops.emplace_back(std::move(top));
+    }
+    json::object entry;
+    entry["token"] = to_json_string(logprob.token);
+    entry["logprob"] = finite_logprob(logprob.logprob);
+    entry["bytes"] = bytes_json(logprob.bytes);
+    entry["top_logprobs"] = std::move(tops);
+    content.emplace_back(std::move(entry));
+  }
+  json::object out;
+  out["content"] = std::move(content);
+  out["refusal"] = nullptr;
+  return out;
+}
+
+json::object choice_json(const CompletionEnvelope& envelope, uint32_t index,
+                         const CompletionChoice& choice) {
+  json::object out;
+  out["index"] = index;
+  out["logprobs"] = envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr;
+  out["finish_reason"] = finish_reason_json(choice.finish);
+  if (envelope.wants_token_ids)
+    out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
+  return out;
+}
+
+ReasoningSplitter splitter_of(const CompletionEnvelope& envelope) {
+  using Begin = ReasoningSplitter::Begin;
+  return ReasoningSplitter(envelope.begins_in_thought ? Begin::kThought : Begin::kAnswer);
+}
+
+}  // namespace
+
+std::string chat_json(const CompletionEnvelope& envelope, std::span<const CompletionChoice> choices,
+                      std::span<const Usage> usages) {
+  json::array list;
+  for (const CompletionChoice& choice : choices) {
+    ReasoningSplitter splitter = splitter_of(envelope);
+    ReasoningSplitter::Parts parts = splitter.push(choice.text);
+    const ReasoningSplitter::Parts rest = splitter.finish();
+    parts.reasoning += rest.reasoning;
+    parts.content += rest.content;
+    json::object message;
+    message["role"] = "assistant";
+    message["content"] = to_json_string(parts.content);
+    message["refusal"] = nullptr;
+    if (!parts.reasoning.empty()) message["reasoning_content"] = to_json_string(parts.reasoning);
+    json::object out = choice_json(envelope, static_cast<uint32_t>(list.size()), choice);
+    out["message"] = std::move(message);
+    list.emplace_back(std::move(out));
+  }
+  json::object out = envelope_json(envelope, "chat.completion");
+  out["choices"] = std::move(list);
+  out["usage"] = usage_json(usages);
+  add_explanation(envelope, usages, out);
+  return json::serialize(out);
+}
+
+std::string ChatStream::event(const CompletionEnvelope& envelope, const CompletionChunk& chunk) {
+  const auto [it, is_first] = splitters_.try_emplace(chunk.choice, splitter_of(envelope));
+  ReasoningSplitter::Parts parts = it->second.push(chunk.text);
+  if (chunk.finish) {
+    const ReasoningSplitter::Parts rest = it->second.finish();
+    parts.reasoning += rest.reasoning;
+    parts.content += rest.content;
+  }
+  json::object delta;
+  if (is_first) {
+    delta["role"] = "assistant";
+    delta["content"] = "";
+  }
+  if (!parts.reasoning.empty()) delta["reasoning_content"] = to_json_string(parts.reasoning);
+  if (!parts.content.empty()) delta["content"] = to_json_string(parts.content);
+  const bool says_nothing = delta.empty() && !chunk.finish && chunk.logprobs.empty() &&
+                            !(envelope.wants_token_ids && !chunk.token_ids.empty());
+  if (says_nothing) return "";
+  CompletionChoice choice;
+  choice.append(chunk);
+  json::object inner = choice_json(envelope, chunk.choice, choice);
+  inner["delta"] = std::move(delta);
+  json::array list;
+  list.emplace_back(std::move(inner));
+  json::object out = envelope_json(envelope, "chat.completion.chunk");
+  out["choices"] = std::move(list);
+  if (envelope.include_usage) out["usage"] = nullptr;
+  return event_of(json::serialize(out));
+}
+
+}  // namespace kvik

@@ -1,0 +1,167 @@
+#include "service/chat.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kPlainTemplate =
+    "{{ bos_token }}{% for message in messages %}{{ message.role | upper }}:\n"
+    "{{ message.content }}{{ '\\n\\n' }}{% endfor %}{% if add_generation_prompt %}ASSISTANT:\n{% "
+    "endif %}";
+
+// What templates take for what they are given: the most that any known one takes, some times over.
+constexpr uint64_t kStepsPerNode = 200;
+constexpr uint64_t kStepsPerByte = 2;
+constexpr uint64_t kBytesPerByte = 64;
+
+// Limits that grow with the conversation, so that a long one costs what it must and no more.
+jinja::Limits limits_for(const ChatTemplate::Variables& variables) {
+  jinja::Limits limits;
+  for (const auto& [name, value] : variables) {
+    const jinja::Extent extent = value.extent();
+    limits.max_steps += extent.n_nodes * kStepsPerNode + extent.n_bytes * kStepsPerByte;
+    limits.max_bytes += extent.n_bytes * kBytesPerByte;
+  }
+  return limits;
+}
+
+std::string name_of(const Tokenizer& tokenizer, std::optional<TokenId> id) {
+  return id ? tokenizer.piece(*id, Tokenizer::Special::kShow) : "";
+}
+
+int64_t local_now_s() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return now + local.tm_gmtoff;
+}
+
+std::unexpected<Error> refuse(std::string message) {
+  return fail(ErrorCode::kInvalidArgument, std::move(message), "messages");
+}
+
+// Arguments of tool calls as JSON in a string, where they are objects: what OpenAI's clients send
+// and some templates (DeepSeek's) expect.
+Result<jinja::Value> with_text_arguments(jinja::Runtime& runtime, const jinja::Value& value) {
+  if (const jinja::List* list = value.list()) {
+    jinja::List changed = *list;
+    for (jinja::Value& item : changed.items) {
+      TRY_ASSIGN(item, with_text_arguments(runtime, item));
+    }
+    return jinja::Value(std::move(changed));
+  }
+  if (!value.dict()) return value;
+  jinja::Dict changed = *value.dict();
+  for (auto& [key, item] : changed.entries) {
+    const std::string_view name = key.text() ? key.text()->view() : std::string_view();
+    if (name == "arguments" && item.dict()) {
+      TRY_ASSIGN(jinja::Text text, jinja::to_json(runtime, item, {}));
+      item = jinja::Value(std::move(text));
+    } else if (name == "tool_calls" || name == "function") {
+      TRY_ASSIGN(item, with_text_arguments(runtime, item));
+    }
+  }
+  return jinja::Value(std::move(changed));
+}
+
+// As Hugging Face's continue_final_message: what is put behind the last message's words shows where
+// they end in the rendered text, whatever the template writes after them. The blank at its end
+// tells a template that trims.
+constexpr std::string_view kEndOfWords = "KVIK_THE_LAST_MESSAGE_ENDS_HERE ";
+
+Result<jinja::Value> with_marked_end(const jinja::List& messages) {
+  jinja::List marked = messages;
+  const jinja::Dict* last = marked.items.back().dict();
+  const jinja::Value* content = last ? last->find(std::string_view("content")) : nullptr;
+  if (!content || !content->text()) {
+    return refuse("continue_final_message needs a last message whose content is a string");
+  }
+  jinja::Text words = *content->text();
+  words.append(kEndOfWords, jinja::Origin::kGiven);
+  jinja::Dict message = *last;
+  set_entry(message, jinja::make_text("content"), jinja::Value(std::move(words)));
+  marked.items.back() = jinja::Value(std::move(message));
+  return jinja::Value(std::move(marked));
+}
+
+Result<jinja::Text> cut_at_marked_end(const jinja::Text& text) {
+  constexpr std::string_view kTrimmed = kEndOfWords.substr(0, kEndOfWords.size() - 1);
+  size_t end = text.view().rfind(kTrimmed);
+  if (end == std::string_view::npos) {
+    return refuse("the chat template leaves out the last message, which can not be continued");
+  }
+  if (!text.view().substr(end).starts_with(kEndOfWords)) {
+    end = text.view().substr(0, end).find_last_not_of(" \t\n\r\f\v") + 1;
+  }
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+ChatFormat::ChatFormat(const Tokenizer& tokenizer)
+    : tokenizer_(tokenizer),
+      bos_(name_of(tokenizer, tokenizer.bos())),
+      eos_(name_of(tokenizer, tokenizer.eos())),
+      template_(ChatTemplate::parse(
+          tokenizer.chat_template().empty() ? kPlainTemplate : tokenizer.chat_template())) {}
+
+Result<jinja::Text> ChatFormat::render(const ChatRequest& request) const {
+  if (!template_) {
+    return fail(ErrorCode::kUnsupported,
+                "the model's chat template can not be read: " + template_.error().message,
+                "messages");
+  }
+  const jinja::List* messages = request.messages.list();
+  if (!messages || messages->items.empty()) return refuse("messages is empty");
+  if (request.add_generation_prompt && request.continue_final_message) {
+    return fail(ErrorCode::kInvalidArgument,
+                "add_generation_prompt and continue_final_message exclude each other",
+                "continue_final_message");
+  }
+  ChatTemplate::Variables variables = {{"documents", jinja::None{}}};  // as Hugging Face does
+  variables.insert(variables.end(), request.kwargs.begin(), request.kwargs.end());
+  jinja::Value given = request.messages;
+  if (request.continue_final_message) {
+    TRY_ASSIGN(given, with_marked_end(*messages));
+  }
+  variables.emplace_back("messages", given);
+  variables.emplace_back("tools", request.tools);
+  variables.emplace_back("add_generation_prompt", jinja::Value(request.add_generation_prompt));
+  variables.emplace_back("continue_final_message", jinja::Value(request.continue_final_message));
+  variables.emplace_back("bos_token", jinja::make_text(bos_));
+  variables.emplace_back("eos_token", jinja::make_text(eos_));
+  const jinja::Limits limits = limits_for(variables);
+  const int64_t now_s = local_now_s();
+  auto text = template_->render(variables, limits, now_s);
+  if (!text && text.error().code == ErrorCode::kInvalidArgument) {
+    jinja::Runtime runtime(limits, now_s);
+    TRY_ASSIGN(given, with_text_arguments(runtime, given));
+    variables.emplace_back("messages", std::move(given));  // of one name the last counts
+    if (auto second = template_->render(variables, limits, now_s)) text = std::move(second);
+  }
+  if (!text) {
+    return fail(ErrorCode::kInvalidArgument, std::move(text.error().message), "messages");
+  }
+  return request.continue_final_message ? cut_at_marked_end(*text) : std::move(*text);
+}
+
+Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& request) const {
+  TRY_ASSIGN(const jinja::Text text, render(request));
+  std::vector<TextRange> trusted;
+  size_t begin = 0;
+  for (const jinja::Text::Run& run : text.runs()) {
+    if (run.origin == jinja::Origin::kTemplate) trusted.push_back({begin, run.end});
+    begin = run.end;
+  }
+  const std::string_view end = text.view().substr(0, text.view().find_last_not_of("\n ") + 1);
+  const bool is_templates = std::any_of(
+      trusted.begin(), trusted.end(),
+      [&](const TextRange& range) { return range.begin < end.size() && end.size() <= range.end; });
+  const bool is_open = end.ends_with("<think>") && (is_templates || request.continue_final_message);
+  return ChatPrompt{tokenizer_.tokenize_chat(text.view(), trusted), is_open};
+}
+
+}  // namespace kvik

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// What a chat template is given. Strings in it are a user's words: no special token in them counts.
+struct ChatRequest {
+  jinja::Value messages;  // a list of dicts
+  jinja::Value tools;     // the same, or none
+  // Further names that the template may ask for. They never replace those that Kvik sets
+  // (THREATS 22).
+  std::vector<std::pair<std::string, jinja::Value>> kwargs;
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;  // the prompt ends inside the last message
+};
+
+struct ChatPrompt {
+  std::vector<TokenId> ids;
+  bool ends_in_thought = false;  // the template wrote "<think>" for the answer to go on from
+};
+
+// Conversations → prompts, by the model's own template; without one, by a plain one of ours:
+// "USER:" or "ASSISTANT:" on a line of its own, the words below it, an empty line. Immutable: any
+// thread.
+class ChatFormat {
+ public:
+  // Where the model's template does not parse, each rendering says so: kUnsupported.
+  explicit ChatFormat(const Tokenizer& tokenizer);
+
+  // Errors: kInvalidArgument with `param` "messages", the template's own words among them.
+  Result<jinja::Text> render(const ChatRequest& request) const;
+
+  // Special tokens count where the template wrote them.
+  Result<ChatPrompt> prompt(const ChatRequest& request) const;
+
+ private:
+  const Tokenizer& tokenizer_;
+  const std::string bos_, eos_;
+  const Result<ChatTemplate> template_;
+};
+
+}  // namespace kvik

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kvik {
+
+// Parts a growing answer into what the model thought, between <think> and </think> at its
+// beginning, and what it says. Holds back what could be the beginning of a tag.
+class ReasoningSplitter {
+ public:
+  // Where the chat template itself opened the thought, the answer begins inside it.
+  enum class Begin { kAnswer, kThought };
+  explicit ReasoningSplitter(Begin begin)
+      : state_(begin == Begin::kThought ? State::kThought : State::kBefore) {}
+
+  struct Parts {
+    std::string reasoning;
+    std::string content;
+  };
+  Parts push(std::string_view text);
+
+  // What was held back, when no more text comes.
+  Parts finish();
+
+ private:
+  enum class State { kBefore, kThought, kAfter, kContent };
+
+  State state_;
+  std::string held_;
+};
+
+}  // namespace kvik

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kvik {
+
+inline constexpr std::string_view kBlankMark = "\xE2\x96\x81";  // U+2581, SentencePiece's blank
+
+std::string blanks_to_blank_marks(std::string_view text);
+std::string blank_marks_to_blanks(std::string_view text);
+
+}  // namespace kvik

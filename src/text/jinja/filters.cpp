@@ -1,0 +1,48 @@
+#include "text/jinja/filters.h"
+
+#include <algorithm>
+
+namespace kvik::jinja {
+namespace {
+
+const Filter* find_filter(std::string_view name) {
+  for (const auto filters : {value_filters(), list_filters()}) {
+    for (const Filter& filter : filters) {
+      if (filter.name == name) return &filter;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_filter(std::string_view name) { return find_filter(name) != nullptr; }
+
+Result<Value> apply_filter(Runtime& runtime, std::string_view name, const Value& value,
+                           const Arguments& arguments) {
+  TRY(runtime.charge(1));
+  const Filter* filter = find_filter(name);
+  if (!filter) return wrong(fmt::format("there is no filter '{}'", name));
+  TRY(arguments.check(name, filter->signature));
+  return filter->function(runtime, value, arguments);
+}
+
+Result<Value> get_path(const Value& value, const Value& path) {
+  if (!path.text()) return get_item(value, path);
+  Value at = value;
+  std::string_view rest = path.text()->view();
+  while (true) {
+    const size_t dot = rest.find('.');
+    const std::string_view part = rest.substr(0, dot);
+    const bool is_number =
+        !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == part.npos;
+    const Value key =
+        is_number ? Value(int64_t{std::stol(std::string(part))}) : make_text(std::string(part));
+    if (at.is_undefined()) return at;
+    TRY_ASSIGN(at, get_item(at, key));
+    if (dot == rest.npos) return at;
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+}  // namespace kvik::jinja

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace kvik::jinja {
+
+struct Token {
+  enum class Kind : uint8_t {
+    kText,         // between tags, whitespace control applied
+    kOutputBegin,  // {{
+    kOutputEnd,    // }}
+    kBlockBegin,   // {%
+    kBlockEnd,     // %}
+    kName,
+    kInteger,
+    kFloat,
+    kString,  // escapes resolved
+    kOperator,
+    kEnd,
+  };
+  Kind kind;
+  std::string text;
+  uint32_t line;
+};
+
+// A template's tokens, with Hugging Face's settings: trim_blocks and lstrip_blocks are on, one
+// newline at the end is dropped. Error: kCorrupt, naming the line.
+Result<std::vector<Token>> tokenize_template(std::string_view source);
+
+}  // namespace kvik::jinja

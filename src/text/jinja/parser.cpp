@@ -1,0 +1,267 @@
+#include "text/jinja/parser.h"
+
+#include <algorithm>
+
+#include "text/jinja/expression_parser.h"
+
+namespace kvik::jinja {
+namespace {
+
+using Kind = Statement::Kind;
+using StatementPtr = std::unique_ptr<const Statement>;
+
+class Parser {
+ public:
+  explicit Parser(std::vector<Token> tokens) : s_(std::move(tokens)), expressions_(s_) {}
+
+  // Statements up to a block that begins with one of `ends`, whose name is consumed and returned in
+  // `end`; without `ends` up to the template's end.
+  Result<Body> body(std::initializer_list<std::string_view> ends, std::string* end = nullptr);
+
+ private:
+  Result<StatementPtr> block();
+  Result<StatementPtr> if_();
+  Result<StatementPtr> for_();
+  Result<StatementPtr> set();
+  Result<StatementPtr> macro();
+  Result<StatementPtr> call();
+  Result<StatementPtr> filter();
+  Result<StatementPtr> with();
+  Result<StatementPtr> group();
+  Result<void> only_body(Statement& statement, std::string_view end);
+  Result<void> macro_body(Statement& statement, std::string_view end);
+  Result<std::vector<std::string>> targets();
+  Result<std::vector<Parameter>> parameters();
+  Result<void> end_of_block() {
+    if (!s_.is(Token::Kind::kBlockEnd)) return s_.wrong("expected '%}'");
+    s_.next();
+    return {};
+  }
+  Statement node(Kind kind) const { return {.kind = kind, .line = s_.token().line}; }
+  static StatementPtr finish(Statement statement) {
+    return std::make_unique<const Statement>(std::move(statement));
+  }
+
+  ParserState s_;
+  ExpressionParser expressions_;
+  uint32_t depth_ = 0;
+  uint32_t n_loops_ = 0;  // open around here
+};
+
+Result<Body> Parser::body(std::initializer_list<std::string_view> ends, std::string* end) {
+  if (depth_ > kMaxDepth) {
+    return s_.wrong(fmt::format("expected blocks at most {} deep", kMaxDepth));
+  }
+  ++depth_;
+  Body statements;
+  while (!s_.is(Token::Kind::kEnd)) {
+    Statement statement = node(Kind::kText);
+    const Token token = s_.next();
+    if (token.kind == Token::Kind::kText) {
+      statement.text = token.text;
+      statements.push_back(finish(std::move(statement)));
+    } else if (token.kind == Token::Kind::kOutputBegin) {
+      statement.kind = Kind::kOutput;
+      TRY_ASSIGN(statement.expr, expressions_.tuple());
+      if (!s_.is(Token::Kind::kOutputEnd)) return s_.wrong("expected '}}'");
+      s_.next();
+      statements.push_back(finish(std::move(statement)));
+    } else {
+      if (std::any_of(ends.begin(), ends.end(), [&](auto name) { return s_.is_name(name); })) {
+        *end = s_.next().text;
+        --depth_;
+        return statements;
+      }
+      TRY_ASSIGN(StatementPtr found, block());
+      statements.push_back(std::move(found));
+    }
+  }
+  if (ends.size() > 0) return s_.wrong(fmt::format("expected '{}'", *ends.begin()));
+  --depth_;
+  return statements;
+}
+
+Result<StatementPtr> Parser::block() {
+  TRY_ASSIGN(const std::string name, s_.expect_name());
+  if (name == "if") return if_();
+  if (name == "for") return for_();
+  if (name == "set") return set();
+  if (name == "macro") return macro();
+  if (name == "call") return call();
+  if (name == "filter") return filter();
+  if (name == "with") return with();
+  if (name == "generation") return group();
+  if (name == "break" || name == "continue") {
+    if (n_loops_ == 0) return s_.wrong(fmt::format("expected '{}' in a loop alone", name));
+    Statement statement = node(name == "break" ? Kind::kBreak : Kind::kContinue);
+    TRY(end_of_block());
+    return finish(std::move(statement));
+  }
+  return s_.wrong(fmt::format("expected a block that chat templates have, '{}' is none", name));
+}
+
+Result<void> Parser::only_body(Statement& statement, std::string_view end) {
+  TRY(end_of_block());
+  std::string found;
+  TRY_ASSIGN(Body inner, body({end}, &found));
+  statement.bodies.push_back(std::move(inner));
+  return end_of_block();
+}
+
+// A body that is called from elsewhere: loops around it are none of its own.
+Result<void> Parser::macro_body(Statement& statement, std::string_view end) {
+  const uint8_t names_around = expressions_.take_implicit_names();
+  const uint32_t n_loops_around = std::exchange(n_loops_, 0);
+  TRY(only_body(statement, end));
+  n_loops_ = n_loops_around;
+  statement.implicit_names = expressions_.take_implicit_names();
+  expressions_.add_implicit_names(names_around | statement.implicit_names);
+  return {};
+}
+
+Result<StatementPtr> Parser::if_() {
+  Statement statement = node(Kind::kIf);
+  std::string end = "elif";
+  while (end == "elif") {
+    TRY_ASSIGN(ExprPtr condition, expressions_.tuple(ExpressionParser::Conditional::kNot));
+    TRY(end_of_block());
+    statement.conditions.push_back(std::move(condition));
+    TRY_ASSIGN(Body inner, body({"elif", "else", "endif"}, &end));
+    statement.bodies.push_back(std::move(inner));
+  }
+  if (end == "else") {
+    TRY(end_of_block());
+    TRY_ASSIGN(Body inner, body({"endif"}, &end));
+    statement.bodies.push_back(std::move(inner));
+  }
+  TRY(end_of_block());
+  return finish(std::move(statement));
+}
+
+// a, (b, c) and ns.attribute; names of a tuple in a tuple are not told apart by any template.
+Result<std::vector<std::string>> Parser::targets() {
+  std::vector<std::string> names;
+  const bool has_brackets = s_.skip_op("(");
+  do {
+    if (s_.is_op(")") || s_.is_name("in") || s_.is_op("=")) break;
+    TRY_ASSIGN(std::string name, s_.expect_name());
+    if (s_.skip_op(".")) {
+      TRY_ASSIGN(const std::string attribute, s_.expect_name());
+      name += "." + attribute;
+    }
+    names.push_back(std::move(name));
+  } while (s_.skip_op(","));
+  if (has_brackets) TRY(s_.expect_op(")"));
+  if (names.empty()) return s_.wrong("expected a name");
+  return names;
+}
+
+Result<StatementPtr> Parser::for_() {
+  Statement statement = node(Kind::kFor);
+  TRY_ASSIGN(statement.targets, targets());
+  if (!s_.skip_name("in")) return s_.wrong("expected 'in'");
+  TRY_ASSIGN(statement.expr, expressions_.tuple(ExpressionParser::Conditional::kNot));
+  if (s_.skip_name("if")) {
+    TRY_ASSIGN(statement.condition, expressions_.expression());
+  }
+  statement.is_recursive = s_.skip_name("recursive");
+  TRY(end_of_block());
+  std::string end;
+  ++n_loops_;
+  TRY_ASSIGN(Body inner, body({"else", "endfor"}, &end));
+  --n_loops_;
+  statement.bodies.push_back(std::move(inner));
+  if (end == "else") {
+    TRY(end_of_block());
+    TRY_ASSIGN(Body otherwise, body({"endfor"}, &end));
+    statement.bodies.push_back(std::move(otherwise));
+  }
+  TRY(end_of_block());
+  return finish(std::move(statement));
+}
+
+Result<StatementPtr> Parser::set() {
+  Statement statement = node(Kind::kSet);
+  TRY_ASSIGN(statement.targets, targets());
+  if (s_.skip_op("=")) {
+    TRY_ASSIGN(statement.expr, expressions_.tuple());
+    TRY(end_of_block());
+    return finish(std::move(statement));
+  }
+  statement.kind = Kind::kSetBlock;
+  if (s_.skip_op("|")) {
+    TRY_ASSIGN(statement.expr, expressions_.filters(nullptr));
+  }
+  TRY(only_body(statement, "endset"));
+  return finish(std::move(statement));
+}
+
+Result<std::vector<Parameter>> Parser::parameters() {
+  std::vector<Parameter> all;
+  TRY(s_.expect_op("("));
+  while (!s_.is_op(")")) {
+    Parameter parameter;
+    TRY_ASSIGN(parameter.name, s_.expect_name());
+    if (s_.skip_op("=")) {
+      TRY_ASSIGN(parameter.otherwise, expressions_.expression());
+    }
+    all.push_back(std::move(parameter));
+    if (!s_.skip_op(",")) break;
+  }
+  TRY(s_.expect_op(")"));
+  return all;
+}
+
+Result<StatementPtr> Parser::macro() {
+  Statement statement = node(Kind::kMacro);
+  TRY_ASSIGN(statement.name, s_.expect_name());
+  TRY_ASSIGN(statement.parameters, parameters());
+  TRY(macro_body(statement, "endmacro"));
+  return finish(std::move(statement));
+}
+
+Result<StatementPtr> Parser::call() {
+  Statement statement = node(Kind::kCallBlock);
+  if (s_.is_op("(")) {
+    TRY_ASSIGN(statement.parameters, parameters());
+  }
+  TRY_ASSIGN(statement.expr, expressions_.expression());
+  if (statement.expr->kind != Expr::Kind::kCall) return s_.wrong("expected a call before");
+  TRY(macro_body(statement, "endcall"));
+  return finish(std::move(statement));
+}
+
+Result<StatementPtr> Parser::filter() {
+  Statement statement = node(Kind::kFilter);
+  TRY_ASSIGN(statement.expr, expressions_.filters(nullptr));
+  TRY(only_body(statement, "endfilter"));
+  return finish(std::move(statement));
+}
+
+Result<StatementPtr> Parser::with() {
+  Statement statement = node(Kind::kWith);
+  while (s_.is(Token::Kind::kName)) {
+    statement.targets.push_back(s_.next().text);
+    TRY(s_.expect_op("="));
+    TRY_ASSIGN(ExprPtr value, expressions_.expression());
+    statement.conditions.push_back(std::move(value));
+    if (!s_.skip_op(",")) break;
+  }
+  TRY(only_body(statement, "endwith"));
+  return finish(std::move(statement));
+}
+
+Result<StatementPtr> Parser::group() {
+  Statement statement = node(Kind::kGroup);
+  TRY(only_body(statement, "endgeneration"));
+  return finish(std::move(statement));
+}
+
+}  // namespace
+
+Result<Body> parse_template(std::string_view source) {
+  TRY_ASSIGN(std::vector<Token> tokens, tokenize_template(source));
+  return Parser(std::move(tokens)).body({});
+}
+
+}  // namespace kvik::jinja

@@ -1,0 +1,147 @@
+#include <gtest/gtest.h>
+
+#include <boost/json/serialize.hpp>
+
+#include "server_fixture.h"
+#include "service/reasoning.h"
+
+namespace kvik {
+namespace {
+
+constexpr const char* kPath = "/v1/chat/completions";
+constexpr const char* kHi = R"({"messages":[{"role":"user","content":"Hi"}]})";
+
+class ServerChat : public ServerFixture {
+ protected:
+  void say(std::vector<std::string> pieces) {
+    service.answer_with([pieces](FakeCall& call) {
+      for (const std::string& piece : pieces) call.send(piece);
+      call.finish();
+      call.done();
+    });
+  }
+
+  std::string prompt_of(size_t i = 0) {
+    const auto call = service.wait_for_call(i);
+    if (!call) return "no call";
+    std::string text;
+    for (const TokenId id : std::get<std::vector<TokenId>>(call->request.prompt)) {
+      text += static_cast<char>(id);
+    }
+    return text;
+  }
+};
+
+TEST_F(ServerChat, an_answer_has_openais_shape) {
+  say({"Hel", "lo"});
+  const RawResponse response = client().post(kPath, kHi);
+  EXPECT_EQ(response.status, 200);
+  auto value = json(response.body);
+  EXPECT_TRUE(string_at(value, "/id").starts_with("chatcmpl-"));
+  EXPECT_EQ(string_at(value, "/object"), "chat.completion");
+  EXPECT_EQ(boost::json::serialize(value.at("choices")),
+            R"([{"index":0,"logprobs":null,"finish_reason":"stop",)"
+            R"("message":{"role":"assistant","content":"Hello","refusal":null}}])");
+  EXPECT_EQ(value.at_pointer("/usage/prompt_tokens_details/cached_tokens"), 1);
+  EXPECT_EQ(prompt_of(), "user: Hi\nassistant:");
+}
+
+TEST_F(ServerChat, a_stream_brings_the_role_the_pieces_a_finish_the_usage_and_done) {
+  say({"Hel", "lo"});
+  const RawResponse response = client().post(
+      kPath,
+      R"({"messages":[{"role":"user","content":"Hi"}],"stream":true,"stream_options":{"include_usage":true}})");
+  const auto events = response.events();
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(string_at(json(events[0]), "/object"), "chat.completion.chunk");
+  EXPECT_EQ(boost::json::serialize(json(events[0]).at_pointer("/choices/0/delta")),
+            R"({"role":"assistant","content":"Hel"})");
+  EXPECT_EQ(string_at(json(events[1]), "/choices/0/delta/content"), "lo");
+  EXPECT_EQ(string_at(json(events[2]), "/choices/0/finish_reason"), "stop");
+  EXPECT_EQ(string_at(json(events[3]), "/object"), "chat.completion.chunk");
+  EXPECT_EQ(json(events[3]).at("choices").as_array().size(), 0u);
+  EXPECT_EQ(events[4], "[DONE]");
+}
+
+TEST_F(ServerChat, thoughts_come_as_reasoning_content) {
+  say({"<thi", "nk>a b", "</th", "ink>\n\nc"});
+  const auto value = json(client().post(kPath, kHi).body);
+  EXPECT_EQ(string_at(value, "/choices/0/message/reasoning_content"), "a b");
+  EXPECT_EQ(string_at(value, "/choices/0/message/content"), "c");
+}
+
+TEST_F(ServerChat, a_thought_that_the_template_opened_needs_no_tag) {
+  say({"a</think>b"});
+  const auto value = json(
+      client()
+          .post(
+              kPath,
+              R"({"messages":[{"role":"user","content":"Hi"}],"chat_template_kwargs":{"think":true}})")
+          .body);
+  EXPECT_EQ(string_at(value, "/choices/0/message/reasoning_content"), "a");
+  EXPECT_EQ(string_at(value, "/choices/0/message/content"), "b");
+}
+
+TEST_F(ServerChat, parts_of_text_are_put_together) {
+  say({"x"});
+  client().post(
+      kPath,
+      R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]})");
+  EXPECT_EQ(prompt_of(), "user: a\nb\nassistant:");
+}
+
+TEST_F(ServerChat, apply_template_gives_the_prompts_text) {
+  const RawResponse response = client().post(
+      "/apply-template",
+      R"({"messages":[{"role":"user","content":"Hi"}],"add_generation_prompt":false,"chat_template_kwargs":{"a":1}})");
+  EXPECT_EQ(string_at(json(response.body), "/prompt"), "user: Hi\na=1\n");
+}
+
+TEST_F(ServerChat, what_is_no_conversation_is_refused_with_its_field) {
+  struct Case {
+    const char* body;
+    const char* param;
+  };
+  const Case cases[] = {
+      {R"({})", "messages"},
+      {R"({"messages":[]})", "messages"},
+      {R"({"messages":"x"})", "messages"},
+      {R"({"messages":[3]})", "messages"},
+      {R"({"messages":[{"content":"x"}]})", "messages"},
+      {R"({"messages":[{"role":"user","content":3}]})", "messages"},
+      {R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})", "messages"},
+      {R"({"messages":[{"role":"user","content":"x"}],"tools":3})", "tools"},
+      {R"({"messages":[{"role":"user","content":"x"}],"tools":[3]})", "tools"},
+      {R"({"messages":[{"role":"user","content":"x"}],"tool_choice":"required"})", "tool_choice"},
+      {R"({"messages":[{"role":"user","content":"x"}],"top_logprobs":2})", "top_logprobs"},
+      {R"({"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":[]})",
+       "chat_template_kwargs"},
+      {R"({"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"refuse":1}})",
+       "messages"},
+  };
+  for (const Case& c : cases) {
+    const RawResponse response = client().post(kPath, c.body);
+    EXPECT_EQ(response.status, 400) << c.body;
+    EXPECT_EQ(string_at(json(response.body), "/error/param"), c.param) << c.body;
+  }
+  expect_alive();
+}
+
+TEST(ReasoningSplitter, however_the_text_comes_in_pieces_the_parts_are_the_same) {
+  const std::string text = " <think>one </ two</think>\n three <think>";
+  for (size_t n = 1; n <= text.size(); ++n) {
+    ReasoningSplitter splitter(ReasoningSplitter::Begin::kAnswer);
+    ReasoningSplitter::Parts all;
+    const auto add = [&](const ReasoningSplitter::Parts& parts) {
+      all.reasoning += parts.reasoning;
+      all.content += parts.content;
+    };
+    for (size_t at = 0; at < text.size(); at += n) add(splitter.push(text.substr(at, n)));
+    add(splitter.finish());
+    EXPECT_EQ(all.reasoning, "one </ two");
+    EXPECT_EQ(all.content, "three <think>");
+  }
+}
+
+}  // namespace
+}  // namespace kvik
