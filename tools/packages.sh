@@ -10,6 +10,7 @@ build_packages=(
   libssl-dev                              # page keys
   libxxhash-dev                           # checksums, hashes of tensors
   libsqlite3-dev                          # index of the disk tier
+  libedit-dev                             # lines typed in a terminal
   prometheus-cpp-dev                      # /metrics
 )
 
@@ -18,6 +19,7 @@ test_packages=(
   libpcre2-dev                            # the expressions that scanners are compared with
   python3-jinja2                          # the oracle of chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle
+  tmux                                    # the terminal that e2e/terminal_test.py types into
   clang-format                            # tests/tidy
 )
 

@@ -16,6 +16,7 @@ namespace {
 
 // A handler may only touch what is async-signal-safe: an atomic and write().
 std::atomic<bool> is_caught = false;
+std::atomic<bool> is_term_seen = false;
 int signal_event = -1;
 int done_event = -1;
 
@@ -24,15 +25,16 @@ void raise_event(int event) {
   [[maybe_unused]] const auto n = ::write(event, &one, sizeof(one));
 }
 
-void on_signal(int) {
+void on_signal(int signal) {
   if (!is_caught) ::_exit(kExitInterrupted);
+  if (signal == SIGTERM) is_term_seen = true;
   raise_event(signal_event);
 }
 
 }  // namespace
 
 void Interrupts::install() {
-  signal_event = ::eventfd(0, EFD_CLOEXEC);
+  signal_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   done_event = ::eventfd(0, EFD_CLOEXEC);
   CHECK(signal_event >= 0 && done_event >= 0);
   struct sigaction action {};
@@ -58,5 +60,14 @@ bool Interrupts::wait() {
 }
 
 void Interrupts::notify() { raise_event(done_event); }
+
+int Interrupts::signal_fd() { return signal_event; }
+
+void Interrupts::take() {
+  uint64_t count = 0;
+  [[maybe_unused]] const auto n = ::read(signal_event, &count, sizeof(count));
+}
+
+bool Interrupts::is_terminated() { return is_term_seen; }
 
 }  // namespace kvik

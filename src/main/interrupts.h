@@ -14,6 +14,13 @@ class Interrupts {
 
   // Ends a wait() from any thread.
   static void notify();
+
+  // Readable while a signal came that neither wait() nor take() has seen.
+  static int signal_fd();
+  static void take();
+
+  // Whether SIGTERM ever came: the program shall end, not only what it does.
+  static bool is_terminated();
 };
 
 }  // namespace kvik

@@ -25,8 +25,8 @@ namespace {
 template <class Value>
 using Parse = Result<Value> (*)(std::string_view);
 
-template <class Value>
-CLI::Option* add_quantity(CLI::App& command, const std::string& name, Value& value,
+template <class Value, class Target>
+CLI::Option* add_quantity(CLI::App& command, const std::string& name, Target& value,
                           const std::string& help, Parse<Value> parse) {
   return command
       .add_option_function<std::string>(
@@ -41,6 +41,11 @@ CLI::Option* add_quantity(CLI::App& command, const std::string& name, Value& val
 }  // namespace
 
 CLI::Option* add_count(CLI::App& command, const std::string& name, uint64_t& value,
+                       const std::string& help) {
+  return add_quantity(command, name, value, help, parse_count)->type_name("N");
+}
+
+CLI::Option* add_count(CLI::App& command, const std::string& name, std::optional<uint64_t>& value,
                        const std::string& help) {
   return add_quantity(command, name, value, help, parse_count)->type_name("N");
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct ModelOptions {
 
 // --name N where N may end in k (1024) or M, or in KiB, MiB, GiB. A bad value is a usage error.
 CLI::Option* add_count(CLI::App& command, const std::string& name, uint64_t& value,
+                       const std::string& help);
+CLI::Option* add_count(CLI::App& command, const std::string& name, std::optional<uint64_t>& value,
                        const std::string& help);
 // The same, several with commas between.
 CLI::Option* add_counts(CLI::App& command, const std::string& name, std::vector<uint64_t>& values,

@@ -99,6 +99,17 @@ Result<jinja::Text> cut_at_marked_end(const jinja::Text& text) {
   return text.substr(0, end);
 }
 
+// Where special tokens count.
+std::vector<TextRange> ranges_of_template(const jinja::Text& text) {
+  std::vector<TextRange> ranges;
+  size_t begin = 0;
+  for (const jinja::Text::Run& run : text.runs()) {
+    if (run.origin == jinja::Origin::kTemplate) ranges.push_back({begin, run.end});
+    begin = run.end;
+  }
+  return ranges;
+}
+
 }  // namespace
 
 ChatFormat::ChatFormat(const Tokenizer& tokenizer)
@@ -148,20 +159,37 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request) const {
   return request.continue_final_message ? cut_at_marked_end(*text) : std::move(*text);
 }
 
+std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
+  return tokenizer_.tokenize_chat(text.view(), ranges_of_template(text));
+}
+
+// Empty where the text does not begin with what was spoken; and where it does not go on with a
+// special token, for elsewhere the tokens of what follows depend on what was before.
+std::vector<TokenId> ChatFormat::tokenize_behind(const SpokenTokens& spoken,
+                                                 const jinja::Text& text) const {
+  const size_t n_bytes = spoken.text.size();
+  if (n_bytes == 0 || !text.view().starts_with(spoken.text)) return {};
+  auto rest = tokenize(text.substr(n_bytes, text.size() - n_bytes));
+  if (rest.empty() || tokenizer_.kind(rest.front()) != TokenKind::kControl) return {};
+  return rest;
+}
+
 Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& request) const {
   TRY_ASSIGN(const jinja::Text text, render(request));
-  std::vector<TextRange> trusted;
-  size_t begin = 0;
-  for (const jinja::Text::Run& run : text.runs()) {
-    if (run.origin == jinja::Origin::kTemplate) trusted.push_back({begin, run.end});
-    begin = run.end;
-  }
   const std::string_view end = text.view().substr(0, text.view().find_last_not_of("\n ") + 1);
-  const bool is_templates = std::any_of(
-      trusted.begin(), trusted.end(),
+  const bool is_templates = std::ranges::any_of(
+      ranges_of_template(text),
       [&](const TextRange& range) { return range.begin < end.size() && end.size() <= range.end; });
   const bool is_open = end.ends_with("<think>") && (is_templates || request.continue_final_message);
-  return ChatPrompt{tokenizer_.tokenize_chat(text.view(), trusted), is_open};
+  ChatPrompt prompt{.ids = tokenize_behind(request.spoken, text),
+                    .ends_in_thought = is_open,
+                    .text = text.bytes()};
+  if (prompt.ids.empty()) {
+    prompt.ids = tokenize(text);
+  } else {
+    prompt.ids.insert(prompt.ids.begin(), request.spoken.ids.begin(), request.spoken.ids.end());
+  }
+  return prompt;
 }
 
 }  // namespace kvik

@@ -11,6 +11,12 @@
 
 namespace kvik {
 
+// The beginning of a conversation in the very tokens that a model was fed and said.
+struct SpokenTokens {
+  std::string text;
+  std::vector<TokenId> ids;
+};
+
 // What a chat template is given. Strings in it are a user's words: no special token in them counts.
 struct ChatRequest {
   jinja::Value messages;  // a list of dicts
@@ -20,11 +26,16 @@ struct ChatRequest {
   std::vector<std::pair<std::string, jinja::Value>> kwargs;
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the prompt ends inside the last message
+  // Where the prompt begins with this text, and the template goes on with a special token, it keeps
+  // these ids. A model may say a word in other tokens than a tokenizer would cut it into: all K and
+  // V behind it would be computed again.
+  SpokenTokens spoken = {};
 };
 
 struct ChatPrompt {
   std::vector<TokenId> ids;
   bool ends_in_thought = false;  // the template wrote "<think>" for the answer to go on from
+  std::string text = {};
 };
 
 // Conversations → prompts, by the model's own template; without one, by a plain one of ours:
@@ -42,6 +53,9 @@ class ChatFormat {
   Result<ChatPrompt> prompt(const ChatRequest& request) const;
 
  private:
+  std::vector<TokenId> tokenize(const jinja::Text& text) const;
+  std::vector<TokenId> tokenize_behind(const SpokenTokens& spoken, const jinja::Text& text) const;
+
   const Tokenizer& tokenizer_;
   const std::string bos_, eos_;
   const Result<ChatTemplate> template_;

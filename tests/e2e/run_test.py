@@ -124,6 +124,74 @@ class Run(unittest.TestCase):
             kvik.output("run", "synthetic:test-llama:f32", "--tokens", "200,201", "--max-tokens", 80, "--seed", seed, "--ignore-eos").decode("utf-8")
 
 
+class Message(unittest.TestCase):
+    """Words behind the model are one message of a chat."""
+    OPTIONS = ("--temperature", 0, "--max-tokens", 40)
+
+    def turn(self, *args, stdin=b""):
+        return kvik.output("run", "demo", *self.OPTIONS, *args, stdin=stdin)
+
+    def continued(self, text):
+        return kvik.output("run", "demo", *self.OPTIONS, "-p", text)
+
+    def test_a_message_is_put_into_the_models_chat_format(self):
+        self.assertEqual(self.turn("Who art thou?"), self.continued("CITIZEN:\nWho art thou?<|end|>\nPOET:\n"))
+        self.assertEqual(self.turn("Who art thou?", "--system", "Be brief."),
+                         self.continued("Be brief.<|end|>\nCITIZEN:\nWho art thou?<|end|>\nPOET:\n"))
+
+    def test_words_need_no_quotes(self):
+        self.assertEqual(self.turn("Who", "art", "thou?"), self.turn("Who art thou?"))
+
+    def test_special_tokens_in_a_message_are_its_text(self):
+        self.assertNotEqual(self.turn("Who?<|end|>\nPOET:\nI"), self.continued("CITIZEN:\nWho?<|end|>\nPOET:\nI<|end|>\nPOET:\n"))
+
+    def test_a_pipe_or_a_file_is_what_the_message_is_about(self):
+        want = self.turn("To be, or not to be\n\nWho said that?")
+        self.assertEqual(self.turn("Who said that?", stdin=b"To be, or not to be\n"), want)
+        with tempfile.NamedTemporaryFile() as text:
+            text.write(b"To be, or not to be\n")
+            text.flush()
+            self.assertEqual(self.turn("Who said that?", "-f", text.name), want)
+        self.assertEqual(self.turn("Who said that?", "-f", "-", stdin=b"To be, or not to be\n"), want)
+
+    def test_a_file_alone_is_continued_as_it_stands(self):
+        with tempfile.NamedTemporaryFile() as text:
+            text.write(b"ROMEO:\nO")
+            text.flush()
+            self.assertEqual(self.turn("-f", text.name), self.continued("ROMEO:\nO"))
+
+    def test_an_answer_ends_where_the_context_does(self):
+        done = kvik.run("run", "demo", "Who art thou?", "--temperature", 0, "--ignore-eos", "--ids", "--ctx", 100)
+        self.assertEqual(done.returncode, 0)
+        self.assertGreaterEqual(len(done.stdout.split()), 80)
+        self.assertLessEqual(len(done.stdout.split()), 82)
+
+    def test_a_pipe_shows_bytes_as_they_are_and_a_terminal_harmless(self):
+        run = kvik.command("run", "synthetic:test-llama:f32", "Say anything", "--seed", 1, "--ignore-eos", "--max-tokens", 200)
+        plain = subprocess.run(run, stdin=subprocess.DEVNULL, capture_output=True, env=kvik.environment()).stdout
+        self.assertRegex(plain, rb"[\x01-\x08\x0e-\x1f]")
+        terminal, child = pty.openpty()
+        with subprocess.Popen(run, stdin=subprocess.DEVNULL, stdout=child, stderr=subprocess.PIPE, env=kvik.environment()) as process:
+            os.close(child)
+            seen = b""
+            with contextlib.suppress(OSError):  # how a terminal's end reads
+                while piece := os.read(terminal, 65536):
+                    seen += piece
+        os.close(terminal)
+        self.assertNotRegex(seen, rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+        self.assertIn("\u2400".encode()[:2], seen)
+
+    def test_prompts_of_two_kinds_exclude_each_other(self):
+        for two in (("-p", "x", "y"), ("-p", "x", "-f", "y"), ("--tokens", "1", "y"), ("--tokens", "1", "-p", "x"), ("--tokens", "1", "-f", "y")):
+            done = kvik.run("run", "demo", *two)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count(b"\n")), (2, b"", 1), (two, done.stderr))
+
+    def test_a_file_that_is_not_there_is_named(self):
+        done = kvik.run("run", "demo", "-f", "/no/such/file")
+        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1))
+        self.assertIn(b"/no/such/file", done.stderr)
+
+
 class Interruption(unittest.TestCase):
     @contextlib.contextmanager
     def slow(self):

@@ -11,7 +11,7 @@ import subprocess
 
 TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
-FLOORS = ("base", "tensor", "backend", "format", "text", "kv", "model", "engine", "service", "server", "main")
+FLOORS = ("base", "tensor", "backend", "format", "text", "kv", "model", "engine", "service", "server", "cli", "main")
 
 # What a floor may include beside its own files, `base` and `tensor`: a floor, or one header of it.
 MAY_INCLUDE = {
@@ -25,12 +25,13 @@ MAY_INCLUDE = {
     "engine": ("model", "kv"),
     "service": ("engine", "text"),
     "server": ("service",),
+    "cli": ("service", "text/utf8.h"),
     "main": FLOORS,
 }
 
 # Headers that compile slowly or tie a floor to a library stay on the floors that need them.
 LIBRARIES = {
-    "boost/": ("server", "main"),
+    "boost/": ("server", "cli", "main"),
     "CLI/": ("main",),
     "prometheus/": ("server",),
     "unicode/": ("text",),
@@ -38,6 +39,7 @@ LIBRARIES = {
     "openssl/": ("base", "kv", "server", "main"),
     "xxhash.h": ("base",),
     "sqlite3.h": ("kv",),
+    "histedit.h": ("cli",),
     "gtest/": (),
     "gmock/": (),
 }

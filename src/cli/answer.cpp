@@ -1,0 +1,71 @@
+#include "cli/answer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n";
+
+}  // namespace
+
+void AnswerSink::on_prompt(uint32_t n_done, uint32_t n_all) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_closed_) console_.show_progress(n_done, n_all);
+}
+
+void AnswerSink::on_chunk(const CompletionChunk& chunk) {
+  const std::scoped_lock lock(mutex_);
+  if (is_closed_) return;
+  spoken_.text += chunk.text;
+  spoken_.ids.insert(spoken_.ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
+  print(splitter_.push(chunk.text));
+  if (chunk.finish) {
+    print(splitter_.finish());
+    answer_.finish = chunk.finish;
+    // A stop string's tokens are said, its text is not.
+    if (!chunk.stop_string) answer_.spoken = std::move(spoken_);
+  }
+}
+
+void AnswerSink::on_done(const Usage& usage) {
+  {
+    const std::scoped_lock lock(mutex_);
+    answer_.usage = usage;
+  }
+  is_done_ = true;
+  console_.wake();
+}
+
+Answer AnswerSink::close() {
+  const std::scoped_lock lock(mutex_);
+  if (!std::exchange(is_closed_, true) && !answer_.finish) print(splitter_.finish());
+  if (is_begun_) console_.write("\n", TextStyle::kPlain);
+  return std::move(answer_);
+}
+
+void AnswerSink::print(const ReasoningSplitter::Parts& parts) {
+  answer_.reasoning += parts.reasoning;
+  answer_.content += parts.content;
+  print(parts.reasoning, TextStyle::kDim);
+  print(parts.content, TextStyle::kPlain);
+}
+
+// Blanks around a thought and around the answer are not for the eye.
+void AnswerSink::print(std::string_view text, TextStyle style) {
+  const bool is_new = !is_begun_ || style != style_;
+  if (is_new) text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  if (text.empty()) return;
+  if (is_new) held_blanks_ = is_begun_ ? "\n\n" : "";
+  const size_t end = text.find_last_not_of(kBlanks) + 1;
+  if (end > 0) {
+    if (!held_blanks_.empty()) console_.write(std::exchange(held_blanks_, {}), style_);
+    console_.write(text.substr(0, end), style);
+    is_begun_ = true;
+    style_ = style;
+  }
+  held_blanks_ += text.substr(end);
+}
+
+}  // namespace kvik

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "service/reasoning.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// What a model answered, as far as it came.
+struct Answer {
+  std::string content;
+  std::string reasoning;               // what it thought before
+  std::optional<FinishReason> finish;  // absent: the user had enough
+  std::optional<Usage> usage;
+  SpokenTokens spoken;  // all of it, thoughts and all; empty where tokens and text are not one
+};
+
+// Prints an answer as it comes, thoughts dimmed, and collects it. The engine thread calls; the
+// chat's thread waits on the console and closes it.
+class AnswerSink final : public CompletionSink {
+ public:
+  // The console outlives the last call, hence close() before that ends.
+  AnswerSink(Console& console, ReasoningSplitter::Begin begin)
+      : console_(console), splitter_(begin) {}
+
+  void on_prompt(uint32_t n_done, uint32_t n_all) override;
+  void on_chunk(const CompletionChunk& chunk) override;
+  void on_done(const Usage& usage) override;
+
+  bool is_done() const { return is_done_; }
+
+  // Nothing is printed any more. What came until now, ended with a new line where something was
+  // printed.
+  Answer close();
+
+ private:
+  void print(const ReasoningSplitter::Parts& parts);
+  void print(std::string_view text, TextStyle style);
+
+  Console& console_;
+  std::atomic<bool> is_done_ = false;
+  std::mutex mutex_;  // guards all below
+  bool is_closed_ = false;
+  ReasoningSplitter splitter_;
+  Answer answer_;
+  SpokenTokens spoken_;                  // so far
+  bool is_begun_ = false;                // something was printed,
+  TextStyle style_ = TextStyle::kPlain;  // last in this style
+  std::string held_blanks_;              // not printed before more comes
+};
+
+}  // namespace kvik

@@ -1,0 +1,154 @@
+#include "cli/chat_session.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n";
+
+bool is_blank(std::string_view text) { return text.find_first_not_of(kBlanks) == text.npos; }
+
+}  // namespace
+
+ChatSession::ChatSession(ServiceApi& service, Console& console, Options options)
+    : service_(service),
+      console_(console),
+      state_{.conversation = {},
+             .settings = options.settings,
+             .initial = options.settings,
+             .totals = {},
+             .spoken = {},
+             .n_regenerated = 0},
+      commands_(service, console, state_, std::move(options.home)) {
+  state_.conversation.set_system(std::move(options.system));
+}
+
+void ChatSession::greet() {
+  const ModelCard& card = service_.card();
+  console_.write(
+      fmt::format("{}, {} tokens of context. /help lists the commands, Ctrl-D leaves.\n\n", card.id,
+                  card.n_ctx_max),
+      TextStyle::kDim);
+}
+
+void ChatSession::run() {
+  greet();
+  for (;;) {
+    const auto prompt = input_.is_open() ? Console::Prompt::kMore : Console::Prompt::kFirst;
+    const Console::Input line = console_.read(prompt);
+    if (line.kind == Console::Input::Kind::kEnd) return;
+    if (line.kind == Console::Input::Kind::kInterrupt) {
+      if (!input_.is_open() && line.text.empty()) {
+        console_.write("Ctrl-D or /bye leaves.\n", TextStyle::kDim);
+      }
+      input_.reset();
+      continue;
+    }
+    const auto input = input_.push(line.text);
+    if (!input || is_blank(*input)) continue;
+    console_.remember(input_.typed());
+    if (handle(*input) == Next::kLeave) return;
+  }
+}
+
+ChatSession::Next ChatSession::handle(const std::string& input) {
+  if (input.starts_with('/')) {
+    const AfterCommand after = commands_.run(input);
+    if (after == AfterCommand::kRegenerate) return regenerate();
+    if (after == AfterCommand::kLeave) return Next::kLeave;
+    console_.write("\n", TextStyle::kPlain);
+    return Next::kRead;
+  }
+  state_.n_regenerated = 0;
+  state_.conversation.add("user", input);
+  const Outcome outcome = answer();
+  if (outcome != Outcome::kAnswered) state_.conversation.take_back();
+  return outcome == Outcome::kLeave ? Next::kLeave : Next::kRead;
+}
+
+ChatSession::Next ChatSession::regenerate() {
+  Conversation& conversation = state_.conversation;
+  std::optional<ChatMessage> old;
+  if (conversation.ends_with("assistant")) old = conversation.take_back();
+  ++state_.n_regenerated;
+  const Outcome outcome = answer();
+  if (outcome != Outcome::kAnswered && old) conversation.add("assistant", std::move(old->content));
+  return outcome == Outcome::kLeave ? Next::kLeave : Next::kRead;
+}
+
+ChatSession::Outcome ChatSession::answer() {
+  auto prompt = service_.chat_prompt(state_.prompt());
+  if (!prompt) {
+    explain_refusal(prompt.error());
+    return Outcome::kNothing;
+  }
+  CompletionRequest request = completion_request(state_.settings);
+  request.prompt = prompt->ids;
+  request.return_token_ids = true;
+  if (request.seed) *request.seed += state_.n_regenerated;
+  const auto sink = std::make_shared<AnswerSink>(console_, prompt->ends_in_thought
+                                                               ? ReasoningSplitter::Begin::kThought
+                                                               : ReasoningSplitter::Begin::kAnswer);
+  auto completion = service_.complete(request, sink);
+  if (!completion) {
+    explain_refusal(completion.error());
+    return Outcome::kNothing;
+  }
+  Console::Wake wake = Console::Wake::kWoken;
+  while (wake == Console::Wake::kWoken && !sink->is_done()) wake = console_.wait();
+  const Answer answer = sink->close();
+  completion->reset();  // cancels what still runs
+  const Outcome outcome = keep(answer);
+  if (!answer.spoken.text.empty()) {
+    state_.spoken = {.text = std::move(prompt->text), .ids = std::move(prompt->ids)};
+    state_.spoken.text += answer.spoken.text;
+    state_.spoken.ids.insert(state_.spoken.ids.end(), answer.spoken.ids.begin(),
+                             answer.spoken.ids.end());
+  }
+  console_.write("\n", TextStyle::kPlain);
+  return wake == Console::Wake::kLeave ? Outcome::kLeave : outcome;
+}
+
+ChatSession::Outcome ChatSession::keep(const Answer& answer) {
+  const auto note = [&](std::string_view text) { console_.write(text, TextStyle::kDim); };
+  if (answer.usage) state_.totals.add(*answer.usage);
+  if (answer.finish == FinishReason::kFailed) {
+    console_.write("The model's logits are not finite numbers; your message was taken back.\n",
+                   TextStyle::kError);
+    return Outcome::kNothing;
+  }
+  if (!answer.finish && is_blank(answer.content)) {
+    note("(stopped before an answer; your message was taken back)\n");
+    return Outcome::kNothing;
+  }
+  state_.conversation.add("assistant", answer.content);
+  if (!answer.finish) {
+    note("(stopped)\n");
+  } else if (is_blank(answer.content)) {
+    note("(an empty answer)\n");
+  }
+  if (answer.finish == FinishReason::kLength && answer.usage) {
+    const bool is_full =
+        answer.usage->prompt_tokens + answer.usage->completion_tokens >= service_.card().n_ctx_max;
+    note(is_full ? "(cut: the context is full; /clear begins anew)\n" : "(cut at max_tokens)\n");
+  }
+  if (state_.settings.stats && answer.usage) note(describe(*answer.usage) + "\n");
+  return Outcome::kAnswered;
+}
+
+void ChatSession::explain_refusal(const Error& error) {
+  std::string sentence = error.message + ".";
+  if (error.code == ErrorCode::kContextLength) {
+    sentence = fmt::format(
+        "The conversation is full: {}. Your message was taken back and nothing is lost; /save FILE "
+        "keeps the conversation, /clear begins anew.",
+        error.message);
+  }
+  console_.write(sentence + "\n\n", TextStyle::kError);
+}
+
+}  // namespace kvik

@@ -1,0 +1,36 @@
+#include <string>
+
+#include "cli/chat_session.h"
+#include "cli/terminal_text.h"
+#include "main/environment.h"
+#include "main/exit_code.h"
+#include "main/interrupts.h"
+#include "main/run_options.h"
+#include "main/terminal_console.h"
+#include "service/check_request.h"
+
+namespace kvik {
+namespace {
+
+// As the XDG base directory specification has it; empty where no folder is known.
+std::string history_file(const std::string& home) {
+  const std::string state = environment("XDG_STATE_HOME");
+  if (state.starts_with('/')) return state + "/kvik/chat_history";
+  return home.empty() ? "" : home + "/.local/state/kvik/chat_history";
+}
+
+}  // namespace
+
+Result<int> run_chat(ServiceApi& service, const RunOptions& options) {
+  const std::string home = environment("HOME");
+  const ChatSettings settings = options.settings();
+  TRY(check_request(completion_request(settings), service.card()));
+  TerminalConsole console(history_file(home));
+  ChatSession session(service, console,
+                      {.settings = settings, .system = valid_utf8(options.system), .home = home});
+  session.run();
+  if (Interrupts::is_terminated()) return kExitInterrupted;
+  return console.write_error() == 0 ? kExitOk : kExitFailed;
+}
+
+}  // namespace kvik

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "cli/chat_state.h"
+#include "main/exit_code.h"
+#include "main/interrupts.h"
+#include "main/progress_bar.h"
+#include "main/run_options.h"
+#include "main/terminal_console.h"
+#include "service/reasoning.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint64_t kDefaultMaxTokens = 256;  // a text to continue may have no end
+
+// What of an answer is printed.
+enum class Form {
+  kText,  // as it comes
+  kTurn,  // what is said; what is thought goes to stderr
+  kIds,   // token ids
+};
+
+// Writes an answer to stdout as it comes. The engine thread calls; main waits for the end.
+class StdoutSink final : public CompletionSink {
+ public:
+  StdoutSink(Form form, ReasoningSplitter::Begin begin) : form_(form), splitter_(begin) {}
+
+  void on_chunk(const CompletionChunk& chunk) override {
+    if (form_ == Form::kIds) {
+      for (const TokenId id : chunk.token_ids) {
+        write(fmt::format("{}{}", std::exchange(between_, " "), id));
+      }
+    } else if (form_ == Form::kText) {
+      write(chunk.text);
+    } else {
+      write(splitter_.push(chunk.text));
+      if (chunk.finish) write(splitter_.finish());
+    }
+    if (chunk.finish) reason_ = *chunk.finish;
+  }
+
+  void on_prompt(uint32_t n_done, uint32_t n_all) override {
+    bar_.show(n_done, n_all, fmt::format("{} of {} tokens", n_done, n_all));
+  }
+
+  void on_done(const Usage& usage) override {
+    usage_ = usage;
+    Interrupts::notify();
+  }
+
+  // Once notified: no more calls come.
+  const Usage& usage() const { return usage_; }
+  FinishReason reason() const { return reason_; }
+
+  // errno of a write that failed; 0 while stdout takes all.
+  int write_error() const { return write_error_; }
+
+ private:
+  void write(std::string_view text) {
+    if (write_styled(stdout, text, TextStyle::kPlain, Colour::kOff)) return;
+    write_error_ = errno;
+    Interrupts::notify();
+  }
+
+  void write(const ReasoningSplitter::Parts& parts) {
+    if (!parts.reasoning.empty()) {
+      write_styled(stderr, parts.reasoning, TextStyle::kDim, colour_);
+      has_thought_ = true;
+    }
+    if (parts.content.empty()) return;
+    if (std::exchange(has_thought_, false)) fmt::print(stderr, "\n");
+    write(parts.content);
+  }
+
+  const Form form_;
+  const Colour colour_ = colour_of(stderr);
+  ReasoningSplitter splitter_;
+  ProgressBar bar_{"reading the prompt"};
+  std::atomic<int> write_error_ = 0;
+  std::string_view between_;  // before the next id
+  bool has_thought_ = false;  // and no word since
+  FinishReason reason_ = FinishReason::kStop;
+  Usage usage_;
+};
+
+void print_stats(const Usage& usage) {
+  const double ttft_ms = to_ms(usage.ttft);
+  const double decode_ms = to_ms(usage.decode_time);
+  const uint32_t n_decoded = usage.completion_tokens > 1 ? usage.completion_tokens - 1 : 0;
+  fmt::print(stderr,
+             "prompt {} tokens ({} cached: {} in memory, {} on disk), TTFT {:.1f} ms; {} tokens "
+             "generated, ITL {:.2f} ms, "
+             "{:.1f} tok/s\n",
+             usage.prompt_tokens, usage.cached_tokens,
+             usage.cached_tokens - usage.cache.disk_tokens, usage.cache.disk_tokens, ttft_ms,
+             usage.completion_tokens, n_decoded ? decode_ms / n_decoded : 0.0,
+             decode_ms > 0 ? n_decoded * 1e3 / decode_ms : 0.0);
+}
+
+// A prompt, and how its answer begins.
+Result<ReasoningSplitter::Begin> set_prompt(const ServiceApi& service, const RunOptions& options,
+                                            const RunTask& task, CompletionRequest& request) {
+  using Begin = ReasoningSplitter::Begin;
+  if (task.kind == RunTask::Kind::kContinue) {
+    if (task.tokens) {
+      request.prompt = *task.tokens;
+    } else {
+      request.prompt = task.prompt;
+    }
+    if (!request.max_tokens) request.max_tokens = kDefaultMaxTokens;
+    return Begin::kAnswer;
+  }
+  ChatState state;
+  state.conversation.set_system(options.system);
+  state.conversation.add("user", task.prompt);
+  TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(state.prompt()));
+  request.prompt = std::move(prompt.ids);
+  return prompt.ends_in_thought ? Begin::kThought : Begin::kAnswer;
+}
+
+}  // namespace
+
+Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task) {
+  CompletionRequest request = completion_request(options.settings());
+  request.return_token_ids = options.ids;
+  TRY_ASSIGN(const auto begin, set_prompt(service, options, task, request));
+  const Form form = options.ids                         ? Form::kIds
+                    : task.kind == RunTask::Kind::kTurn ? Form::kTurn
+                                                        : Form::kText;
+  const auto sink = std::make_shared<StdoutSink>(form, begin);
+  TRY_ASSIGN(const auto completion, service.complete(request, sink));
+  if (Interrupts::wait()) return kExitInterrupted;       // the completion's end cancels it
+  if (sink->write_error() == EPIPE) return kExitFailed;  // the reader has seen enough
+  if (sink->write_error() != 0) {
+    return fail(ErrorCode::kIo,
+                fmt::format("cannot write the answer: {}", std::strerror(sink->write_error())));
+  }
+  if (options.ids || ::isatty(STDOUT_FILENO) == 1) fmt::print("\n");
+  if (options.stats) print_stats(sink->usage());
+  if (sink->reason() == FinishReason::kFailed) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("{}: the model's logits are not finite numbers", options.model.model));
+  }
+  return kExitOk;
+}
+
+}  // namespace kvik

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/chat_settings.h"
+#include "main/disk_options.h"
+#include "main/model_options.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// The flags of `kvik run`.
+struct RunOptions {
+  ModelOptions model;
+  DiskOptions disk;
+  std::optional<std::string> prompt;  // of --prompt
+  std::optional<std::string> tokens;
+  std::string file;               // its content is a prompt
+  std::vector<std::string> text;  // words behind the model: one turn of a chat
+  std::string system;
+  std::optional<uint64_t> max_tokens;
+  std::string stop;
+  SamplingParams sampling;
+  std::optional<uint64_t> seed;
+  bool ids = false;
+  bool stats = false;
+  bool ignore_eos = false;
+  bool no_cache = false;
+
+  ChatSettings settings() const;
+};
+
+// What is to be answered.
+struct RunTask {
+  enum class Kind {
+    kContinue,  // `prompt` or `tokens`, as they stand
+    kTurn,      // `prompt` as one message of a chat
+    kChat,      // what is typed in the terminal
+  };
+  Kind kind = Kind::kChat;
+  std::string prompt = {};
+  std::optional<std::vector<TokenId>> tokens = {};
+};
+
+// Reads files and pipes. Words are a turn; where a file or a pipe comes with them, it stands above
+// them in the message. Else a file or a pipe is a text to continue, and a terminal a chat.
+Result<RunTask> read_task(const RunOptions& options);
+
+// One answer on stdout, the rest on stderr; the exit code.
+Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task);
+
+// A chat in the terminal, until the user leaves; the exit code.
+Result<int> run_chat(ServiceApi& service, const RunOptions& options);
+
+}  // namespace kvik

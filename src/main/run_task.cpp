@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <iterator>
+#include <memory>
+
+#include "main/run_options.h"
+
+namespace kvik {
+namespace {
+
+std::string read_stdin() { return std::string(std::istreambuf_iterator<char>(std::cin), {}); }
+
+std::unexpected<Error> cannot_read(const std::string& path) {
+  return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+              fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+}
+
+// Pipes too, as <(command) gives them.
+Result<std::string> read_file(const std::string& path) {
+  if (path == "-") return read_stdin();
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (!file) return cannot_read(path);
+  std::string text;
+  char buffer[1 << 16];
+  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), file.get())) text.append(buffer, n);
+  if (std::ferror(file.get())) return cannot_read(path);
+  return text;
+}
+
+// A text, then what is asked about it: many questions about one text share its pages.
+std::string question_about(std::string text, const std::string& question) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text.empty() ? question : text + "\n\n" + question;
+}
+
+}  // namespace
+
+ChatSettings RunOptions::settings() const {
+  ChatSettings settings;
+  settings.sampling = sampling;
+  settings.seed = seed;
+  settings.max_tokens = max_tokens;
+  if (!stop.empty()) settings.stop = {stop};
+  settings.stats = stats;
+  settings.ignore_eos = ignore_eos;
+  settings.cache = no_cache ? Request::Cache::kOff : Request::Cache::kUse;
+  return settings;
+}
+
+Result<RunTask> read_task(const RunOptions& options) {
+  RunTask task{.kind = RunTask::Kind::kContinue};
+  if (options.tokens) {
+    TRY_ASSIGN(task.tokens, parse_token_list(*options.tokens));
+    return task;
+  }
+  if (options.prompt) {
+    task.prompt = *options.prompt;
+    return task;
+  }
+  const bool is_piped = ::isatty(STDIN_FILENO) == 0;
+  if (!options.file.empty()) {
+    TRY_ASSIGN(task.prompt, read_file(options.file));
+  } else if (is_piped) {
+    task.prompt = read_stdin();
+  }
+  if (!options.text.empty()) {
+    task.kind = RunTask::Kind::kTurn;
+    task.prompt =
+        question_about(std::move(task.prompt), fmt::format("{}", fmt::join(options.text, " ")));
+  } else if (options.file.empty() && !is_piped) {
+    task.kind = RunTask::Kind::kChat;
+  }
+  return task;
+}
+
+}  // namespace kvik

@@ -1,0 +1,110 @@
+#include "main/terminal_console.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "cli/chat_commands.h"
+#include "cli/terminal_text.h"
+#include "main/environment.h"
+#include "main/interrupts.h"
+#include "text/utf8.h"
+
+namespace kvik {
+namespace {
+
+bool is_terminal(FILE* file) { return ::isatty(::fileno(file)) == 1; }
+
+bool moves_its_cursor() {
+  const std::string term = environment("TERM");
+  return !term.empty() && term != "dumb";
+}
+
+}  // namespace
+
+Colour colour_of(FILE* output) {
+  const bool wanted = environment("NO_COLOR").empty() && moves_its_cursor();
+  return wanted && is_terminal(output) ? Colour::kOn : Colour::kOff;
+}
+
+bool write_styled(FILE* output, std::string_view text, TextStyle style, Colour colour) {
+  std::string out = is_terminal(output) ? terminal_text(text) : std::string(text);
+  if (colour == Colour::kOn && style != TextStyle::kPlain) {
+    out = fmt::format("\033[{}m{}\033[0m", style == TextStyle::kDim ? "2" : "31", out);
+  }
+  return std::fwrite(out.data(), 1, out.size(), output) == out.size() && std::fflush(output) == 0;
+}
+
+TerminalConsole::TerminalConsole(const std::string& history_file)
+    : screen_(is_terminal(stdout) ? stdout : stderr),
+      colour_(colour_of(screen_)),
+      history_(history_file),
+      plain_keys_(STDIN_FILENO, Interrupts::signal_fd()) {
+  if (!moves_its_cursor() || !is_terminal(screen_)) return;
+  editor_ = std::make_unique<LineEditor>(LineEditor::Options{
+      .output = screen_, .signal_fd = Interrupts::signal_fd(), .complete = completions});
+  for (const std::string& input : history_.inputs()) editor_->add_history(input);
+}
+
+std::string TerminalConsole::prompt_text(Prompt prompt) const {
+  const std::string_view text = prompt == Prompt::kFirst ? ">>> " : "... ";
+  if (colour_ == Colour::kOff) return std::string(text);
+  return fmt::format("\1\033[1;36m\1{}\1\033[0m\1", text);
+}
+
+Console::Input TerminalConsole::read(Prompt prompt) {
+  if (write_error_ != 0) return {.kind = Input::Kind::kEnd};
+  const std::string text = prompt_text(prompt);
+  Input input = editor_ ? editor_->read(text) : read_plain(text);
+  if (input.kind == Input::Kind::kInterrupt) Interrupts::take();
+  if (Interrupts::is_terminated()) input.kind = Input::Kind::kEnd;
+  return input;
+}
+
+Console::Input TerminalConsole::read_plain(const std::string& prompt) {
+  if (is_terminal(screen_)) {
+    fmt::print(screen_, "{}", prompt);
+    std::fflush(screen_);
+  }
+  Input input;
+  for (;;) {
+    const KeySource::Key key = plain_keys_.next();
+    if (key.kind == KeySource::Kind::kResized) continue;
+    if (key.kind != KeySource::Kind::kCharacter) {
+      input.kind =
+          key.kind == KeySource::Kind::kSignal ? Input::Kind::kInterrupt : Input::Kind::kEnd;
+      if (is_terminal(screen_)) fmt::print(screen_, "\n");
+      return input;
+    }
+    if (key.character == '\n') return input;
+    append_utf8(key.character, input.text);
+  }
+}
+
+void TerminalConsole::remember(const std::string& input) {
+  if (history_.add(input) && editor_) editor_->add_history(input);
+}
+
+void TerminalConsole::write(std::string_view text, TextStyle style) {
+  bar_.show(1, 1, "");  // and it is gone
+  FILE* const output = style == TextStyle::kPlain ? stdout : screen_;
+  const Colour colour = output == screen_ ? colour_ : Colour::kOff;
+  if (write_styled(output, text, style, colour) || output != stdout) return;
+  write_error_ = errno;
+  wake();
+}
+
+void TerminalConsole::show_progress(uint32_t n_done, uint32_t n_all) {
+  bar_.show(n_done, n_all, fmt::format("{} of {} tokens", n_done, n_all));
+}
+
+Console::Wake TerminalConsole::wait() {
+  const bool is_signal = Interrupts::wait();
+  if (Interrupts::is_terminated() || write_error_ != 0) return Wake::kLeave;
+  return is_signal ? Wake::kInterrupted : Wake::kWoken;
+}
+
+void TerminalConsole::wake() { Interrupts::notify(); }
+
+}  // namespace kvik

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// What a model says to one prompt.
+struct Script {
+  std::vector<std::string> chunks;
+  std::optional<FinishReason> finish = FinishReason::kStop;  // absent: it never ends
+  bool hits_stop_string = false;
+  Usage usage = {};
+};
+
+inline Usage used(uint32_t prompt_tokens, uint32_t completion_tokens, uint32_t cached_tokens = 0) {
+  Usage usage;
+  usage.prompt_tokens = prompt_tokens;
+  usage.completion_tokens = completion_tokens;
+  usage.cached_tokens = cached_tokens;
+  return usage;
+}
+
+inline Script says(std::string text) { return {.chunks = {std::move(text)}}; }
+inline Script begins(std::string text) { return {.chunks = {std::move(text)}, .finish = {}}; }
+
+// A service whose answers the test wrote down; they come within complete(). A token is a byte.
+class ScriptedService final : public ServiceApi {
+ public:
+  std::deque<Script> scripts;
+  std::optional<Error> template_error;
+  bool opens_thought = false;
+  ModelCard model{.id = "tiny",
+                  .architecture = "llama",
+                  .n_ctx_max = 4096,
+                  .n_ctx_train = 4096,
+                  .n_vocab = 256};
+
+  std::vector<std::string> prompts;          // as text, of each completion
+  mutable std::vector<SpokenTokens> spoken;  // as known when a prompt was asked for
+  std::vector<CompletionRequest> requests;
+  int n_cancelled = 0;
+
+  Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+                                               std::shared_ptr<CompletionSink> sink) override {
+    const auto& ids = std::get<std::vector<TokenId>>(request.prompt);
+    if (ids.size() > model.n_ctx_max) {
+      return fail(ErrorCode::kContextLength, "the prompt has too many tokens", "prompt");
+    }
+    requests.push_back(request);
+    prompts.emplace_back(ids.begin(), ids.end());
+    CHECK(!scripts.empty());
+    const Script script = std::move(scripts.front());
+    scripts.pop_front();
+    play(script, *sink);
+    return std::make_unique<Running>(script.finish ? nullptr : &n_cancelled);
+  }
+
+  std::vector<TokenId> tokenize(std::string_view text, const TokenizeOptions&) const override {
+    std::vector<TokenId> ids;
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return ids;
+  }
+  Result<std::string> detokenize(std::span<const TokenId> ids) const override {
+    return std::string(ids.begin(), ids.end());
+  }
+
+  // "role: content|" for each message, then what the template is told beside them.
+  Result<std::string> apply_template(const ChatRequest& request) const override {
+    if (template_error) return std::unexpected(*template_error);
+    std::string text;
+    for (const jinja::Value& message : request.messages.list()->items) {
+      for (const char* key : {"role", "content"}) {
+        const jinja::Value* value = message.dict()->find(std::string_view(key));
+        text += value->text()->bytes() + (key[0] == 'r' ? ": " : "|");
+      }
+    }
+    for (const auto& [name, value] : request.kwargs) {
+      text += name + "=" + jinja::to_text(value).bytes() + "|";
+    }
+    return text;
+  }
+  Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
+    TRY_ASSIGN(const std::string text, apply_template(request));
+    spoken.push_back(request.spoken);
+    return ChatPrompt{.ids = tokenize(text, {}), .ends_in_thought = opens_thought, .text = text};
+  }
+
+  const ModelCard& card() const override { return model; }
+  EngineSnapshot snapshot() const override { return {}; }
+
+ private:
+  class Running final : public Completion {
+   public:
+    explicit Running(int* n_cancelled) : n_cancelled_(n_cancelled) {}
+    ~Running() override {
+      if (n_cancelled_) ++*n_cancelled_;
+    }
+    uint32_t prompt_tokens() const override { return 0; }
+
+   private:
+    int* n_cancelled_;
+  };
+
+  static void play(const Script& script, CompletionSink& sink) {
+    for (const std::string& text : script.chunks) {
+      CompletionChunk chunk;
+      chunk.text = text;
+      chunk.token_ids.assign(text.begin(), text.end());
+      sink.on_chunk(chunk);
+    }
+    if (!script.finish) return;
+    CompletionChunk last;
+    last.finish = script.finish;
+    if (script.hits_stop_string) last.stop_string = "The End";
+    sink.on_chunk(last);
+    sink.on_done(script.usage);
+  }
+};
+
+}  // namespace kvik

@@ -1,0 +1,107 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "service/chat.h"
+
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr TokenId kEnd = 300, kWord = 400;
+
+// A byte is a token, but "ab" is one too, and the template's "<e>" is a control token.
+class ToyTokenizer final : public Tokenizer {
+ public:
+  explicit ToyTokenizer(std::string chat_template) : template_(std::move(chat_template)) {}
+
+  std::vector<TokenId> tokenize(std::string_view text, const TokenizeOptions&) const override {
+    return tokenize_chat(text, {});
+  }
+  std::vector<TokenId> tokenize_chat(std::string_view text,
+                                     std::span<const TextRange> trusted) const override {
+    std::vector<TokenId> ids;
+    for (size_t at = 0; at < text.size();) {
+      const bool is_trusted = std::ranges::any_of(
+          trusted, [at](const TextRange& r) { return r.begin <= at && at + 3 <= r.end; });
+      const std::string_view rest = text.substr(at);
+      const bool is_end = is_trusted && rest.starts_with("<e>");
+      const bool is_word = rest.starts_with("ab");
+      ids.push_back(is_end ? kEnd : is_word ? kWord : static_cast<unsigned char>(rest[0]));
+      at += is_end ? 3 : is_word ? 2 : 1;
+    }
+    return ids;
+  }
+  std::string piece(TokenId id, Special) const override { return {static_cast<char>(id)}; }
+  bool strips_leading_blank() const override { return false; }
+  uint32_t n_vocab() const override { return 500; }
+  TokenKind kind(TokenId id) const override {
+    return id == kEnd ? TokenKind::kControl : TokenKind::kNormal;
+  }
+  std::optional<TokenId> bos() const override { return std::nullopt; }
+  std::optional<TokenId> eos() const override { return std::nullopt; }
+  bool adds_bos() const override { return false; }
+  std::span<const TokenId> end_tokens() const override { return {}; }
+  std::string_view chat_template() const override { return template_; }
+  std::string describe() const override { return "toy"; }
+
+ private:
+  const std::string template_;
+};
+
+class Spoken : public testing::Test {
+ protected:
+  static jinja::Value message(const std::string& content) {
+    jinja::Dict dict;
+    dict.entries.emplace_back(jinja::make_text("content"),
+                              jinja::make_text(content, jinja::Origin::kGiven));
+    return jinja::Value(std::move(dict));
+  }
+
+  // The prompt of "Q" and of what was answered, where the model spoke `spoken`.
+  std::vector<TokenId> ids(const ChatFormat& format, const std::string& answer,
+                           SpokenTokens spoken) const {
+    ChatRequest request;
+    request.messages = jinja::make_list({message("Q"), message(answer)});
+    request.tools = jinja::None{};
+    request.spoken = std::move(spoken);
+    const auto prompt = format.prompt(request);
+    EXPECT_TRUE(prompt.has_value());
+    return prompt ? prompt->ids : std::vector<TokenId>();
+  }
+
+  const ToyTokenizer with_ends{"{% for m in messages %}{{ m.content }}<e>{% endfor %}"};
+  const ToyTokenizer without{"{% for m in messages %}{{ m.content }}.{% endfor %}"};
+};
+
+TEST_F(Spoken, tokens_stay_as_the_model_spoke_them) {
+  const ChatFormat format(with_ends);
+  EXPECT_THAT(ids(format, "abc", {}), ElementsAre('Q', kEnd, kWord, 'c', kEnd));
+  EXPECT_THAT(ids(format, "abc", {"Q<e>abc", {'Q', kEnd, 'a', 'b', 'c'}}),
+              ElementsAre('Q', kEnd, 'a', 'b', 'c', kEnd));
+}
+
+TEST_F(Spoken, text_that_the_prompt_does_not_begin_with_is_nothing) {
+  const ChatFormat format(with_ends);
+  const std::vector<TokenId> want = {'Q', kEnd, kWord, 'c', kEnd};
+  EXPECT_EQ(ids(format, "abc", {"Q<e>ab ", {'Q', kEnd, 'a', 'b', ' '}}), want);
+  EXPECT_EQ(ids(format, "abc", {"R<e>abc", {'R', kEnd, 'a', 'b', 'c'}}), want);
+  EXPECT_EQ(ids(format, "abc", {"Q<e>abc<e> and more", {1}}), want);
+}
+
+TEST_F(Spoken, tokens_end_only_where_a_special_one_follows) {
+  const std::vector<TokenId> want = {'Q', '.', kWord, '.'};
+  EXPECT_EQ(ids(ChatFormat(without), "ab", {"Q.ab", {'Q', '.', 'a', 'b'}}), want);
+  // Half of what was said is not what was said.
+  EXPECT_THAT(ids(ChatFormat(with_ends), "abab", {"Q<e>ab", {'Q', kEnd, 'a', 'b'}}),
+              ElementsAre('Q', kEnd, kWord, kWord, kEnd));
+}
+
+TEST_F(Spoken, words_of_a_user_are_never_special) {
+  const ChatFormat format(with_ends);
+  EXPECT_THAT(ids(format, "ab<e>", {"Q<e>ab", {'Q', kEnd, 'a', 'b'}}),
+              ElementsAre('Q', kEnd, kWord, '<', 'e', '>', kEnd));
+}
+
+}  // namespace
+}  // namespace kvik
