@@ -7,6 +7,7 @@ build_packages=(
   libcli11-dev                            # command line
   libfmt-dev libspdlog-dev                # text, log
   libicu-dev                              # Unicode
+  libpcre2-dev                            # a tokenizer.json's expressions
   libssl-dev                              # page keys
   libxxhash-dev                           # checksums, hashes of tensors
   libsqlite3-dev                          # index of the disk tier
@@ -16,7 +17,6 @@ build_packages=(
 
 test_packages=(
   libgtest-dev libgmock-dev
-  libpcre2-dev                            # the expressions that scanners are compared with
   python3-jinja2                          # the oracle of chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle
   tmux                                    # the terminal that e2e/terminal_test.py types into

@@ -139,10 +139,10 @@ Result<ChatRequest> read_chat_request(const json::object& object) {
   TRY_ASSIGN(request.messages, read_messages(fields));
   TRY_ASSIGN(request.tools, read_tools(fields));
   const json::value* choice = fields.find("tool_choice");
-  const bool is_free =
-      !choice ||
-      (choice->is_string() && (choice->get_string() == "auto" || choice->get_string() == "none"));
-  if (!is_free) {
+  const bool is_none = choice && choice->is_string() && choice->get_string() == "none";
+  const bool is_auto = !choice || (choice->is_string() && choice->get_string() == "auto");
+  if (is_none) request.tools = jinja::None{};
+  if (!is_none && !is_auto) {
     return fail(ErrorCode::kUnsupported, "a forced tool_choice is not supported", "tool_choice");
   }
   TRY_ASSIGN(const auto continues, fields.boolean("continue_final_message"));

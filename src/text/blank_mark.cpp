@@ -1,18 +1,23 @@
 #include "text/blank_mark.h"
 
+#include <algorithm>
+
 namespace kvik {
 
 std::string blanks_to_blank_marks(std::string_view text) {
   std::string marked;
-  marked.reserve(text.size());
-  for (const char c : text) {
-    if (c == ' ') {
-      marked += kBlankMark;
-    } else {
-      marked += c;
-    }
-  }
+  marked.reserve(text.size() + text.size() / 2);
+  append_with_blank_marks(text, marked);
   return marked;
+}
+
+void append_with_blank_marks(std::string_view text, std::string& marked) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t blank = std::min(text.find(' ', begin), text.size());
+    marked.append(text.substr(begin, blank - begin));
+    if (blank < text.size()) marked += kBlankMark;
+    begin = blank + 1;
+  }
 }
 
 std::string blank_marks_to_blanks(std::string_view text) {

@@ -2,21 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <unordered_map>
 #include <utility>
 
 #include "text/blank_mark.h"
+#include "text/bpe_merges.h"
 #include "text/byte_alphabet.h"
+#include "text/seen_words.h"
 #include "text/utf8.h"
 
 namespace kvik {
-namespace {
-
-// Longer words seldom come twice.
-constexpr size_t kMaxRememberedBytes = 32;
-
-}  // namespace
-
 Result<std::unique_ptr<Tokenizer>> BpeTokenizer::read(const Metadata& metadata) {
   TRY_ASSIGN(const std::optional<std::string> named, metadata.get_string("tokenizer.ggml.pre"));
   TRY_ASSIGN(const auto model, metadata.get_string("tokenizer.ggml.model"));
@@ -26,21 +20,29 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::read(const Metadata& metadata) 
   const VocabularyDefaults defaults = {std::nullopt, std::nullopt, std::nullopt,
                                        pre_tokenizer->adds_bos};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
-  TRY_ASSIGN(BpeMerges merges, BpeMerges::read(metadata, vocabulary));
+  TRY_ASSIGN(TokenJoins merges, read_merges(metadata, vocabulary));
   std::unique_ptr<BpeTokenizer> tokenizer(
       new BpeTokenizer(std::move(vocabulary), std::move(merges), *pre_tokenizer,
                        is_gemma4 ? Symbols::kCharacters : Symbols::kBytes));
-  TRY(tokenizer->find_byte_tokens());
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 
-BpeTokenizer::BpeTokenizer(Vocabulary vocabulary, BpeMerges merges,
+BpeTokenizer::BpeTokenizer(Vocabulary vocabulary, TokenJoins merges,
                            const PreTokenizer& pre_tokenizer, Symbols symbols)
     : VocabularyTokenizer(std::move(vocabulary)),
       merges_(std::move(merges)),
       pre_tokenizer_(pre_tokenizer),
-      symbols_(symbols) {
+      symbols_(symbols),
+      seams_(vocabulary_) {
   make_pieces();
+  for (int byte = 0; byte < 256; ++byte) byte_tokens_[byte] = find_byte(static_cast<uint8_t>(byte));
+  if (!pre_tokenizer_.whole_words_first) return;
+  by_bytes_.reserve(n_vocab());
+  for (TokenId id = 0; id < n_vocab(); ++id) {
+    const bool is_word = vocabulary_.kinds[id] == TokenKind::kNormal && !pieces_[id].empty() &&
+                         letters_to_bytes(vocabulary_.texts[id]);
+    if (is_word) by_bytes_.insert(pieces_, id);
+  }
 }
 
 std::optional<TokenId> BpeTokenizer::find_byte(uint8_t byte) const {
@@ -50,67 +52,29 @@ std::optional<TokenId> BpeTokenizer::find_byte(uint8_t byte) const {
   return id && vocabulary_.kinds[*id] == TokenKind::kNormal ? id : std::nullopt;
 }
 
-Result<void> BpeTokenizer::find_byte_tokens() {
-  std::optional<uint8_t> missing;
-  for (int byte = 0; byte < 256; ++byte) {
-    byte_tokens_[byte] = find_byte(static_cast<uint8_t>(byte));
-    if (!byte_tokens_[byte]) missing = static_cast<uint8_t>(byte);
-  }
-  if (!missing) return {};
-  if (vocabulary_.unknown) {
-    missing_byte_ = {*vocabulary_.unknown};
-    return {};
-  }
-  for (const char byte : kReplacementCharacter) {
-    const std::optional<TokenId> id = byte_tokens_[static_cast<uint8_t>(byte)];
-    if (!id) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("metadata key 'tokenizer.ggml.tokens' has no token for the byte "
-                              "0x{:02X}, expected one, or an unknown token",
-                              *missing));
-    }
-    missing_byte_.push_back(*id);
-  }
-  return {};
-}
-
 void BpeTokenizer::encode(std::string_view text, After, std::vector<TokenId>& ids) const {
-  if (symbols_ == Symbols::kCharacters) {
-    encode_words(blanks_to_blank_marks(text), ids);
-  } else {
-    encode_words(text, ids);
+  TokenJoins::Scratch scratch;
+  const auto encode = [&](std::string_view word) { encode_word(word, scratch, ids); };
+  if (symbols_ == Symbols::kBytes) {
+    SeenWords seen(text, ids);
+    for (const std::string_view word : pre_tokenizer_.split(text)) seen.append(word, encode);
+    return;
   }
-}
-
-void BpeTokenizer::encode_words(std::string_view text, std::vector<TokenId>& ids) const {
-  struct Range {
-    size_t begin;
-    size_t end;
-  };
-  std::unordered_map<std::string_view, Range> seen;  // where in `ids` a word was encoded before
-  BpeMerges::Scratch scratch;
-  for (const std::string_view word : pre_tokenizer_.split(text)) {
-    if (word.size() > kMaxRememberedBytes) {
-      encode_word(word, scratch, ids);
-      continue;
-    }
-    const auto [it, is_new] = seen.emplace(word, Range{});
-    if (is_new) {
-      const size_t begin = ids.size();
-      encode_word(word, scratch, ids);
-      it->second = {begin, ids.size()};
-    } else {
-      for (size_t i = it->second.begin; i < it->second.end; ++i) ids.push_back(ids[i]);
+  const std::string marked = blanks_to_blank_marks(text);
+  SeenWords seen(marked, ids);
+  for (const std::string_view line : pre_tokenizer_.split(marked)) {
+    for (size_t begin = 0; begin < line.size();) {
+      const size_t end = seams_.next(line, begin);
+      seen.append(line.substr(begin, end - begin), encode);
+      begin = end;
     }
   }
 }
 
-void BpeTokenizer::encode_word(std::string_view word, BpeMerges::Scratch& scratch,
+void BpeTokenizer::encode_word(std::string_view word, TokenJoins::Scratch& scratch,
                                std::vector<TokenId>& ids) const {
   if (pre_tokenizer_.whole_words_first) {
-    std::string letters;
-    for (const char byte : word) letters += byte_to_letter(static_cast<uint8_t>(byte));
-    if (const std::optional<TokenId> id = vocabulary_.find_plain(letters)) {
+    if (const std::optional<TokenId> id = by_bytes_.find(pieces_, word)) {
       ids.push_back(*id);
       return;
     }
@@ -138,12 +102,14 @@ void BpeTokenizer::append_characters(std::string_view word, std::vector<TokenId>
   }
 }
 
+// A byte that the vocabulary lacks becomes the unknown token in Gemma 4's scheme and nothing in the
+// byte-level one, as in the models' own tokenizers: Falcon has no token for a vertical tab.
 void BpeTokenizer::append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const {
   for (const char byte : bytes) {
     if (const std::optional<TokenId> id = byte_tokens_[static_cast<uint8_t>(byte)]) {
       ids.push_back(*id);
-    } else {
-      ids.insert(ids.end(), missing_byte_.begin(), missing_byte_.end());
+    } else if (symbols_ == Symbols::kCharacters && vocabulary_.unknown) {
+      ids.push_back(*vocabulary_.unknown);
     }
   }
 }

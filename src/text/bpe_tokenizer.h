@@ -4,8 +4,10 @@
 #include <memory>
 #include <optional>
 
-#include "text/bpe_merges.h"
 #include "text/pre_tokenizer.h"
+#include "text/seams.h"
+#include "text/text_index.h"
+#include "text/token_joins.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
@@ -27,26 +29,23 @@ class BpeTokenizer final : public VocabularyTokenizer {
  private:
   enum class Symbols { kBytes, kCharacters };
 
-  BpeTokenizer(Vocabulary vocabulary, BpeMerges merges, const PreTokenizer& pre_tokenizer,
+  BpeTokenizer(Vocabulary vocabulary, TokenJoins merges, const PreTokenizer& pre_tokenizer,
                Symbols symbols);
 
-  // Error: kCorrupt where a byte has no token and nothing can stand for it.
-  Result<void> find_byte_tokens();
-
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override;
-  void encode_words(std::string_view text, std::vector<TokenId>& ids) const;
-  void encode_word(std::string_view word, BpeMerges::Scratch& scratch,
+  void encode_word(std::string_view word, TokenJoins::Scratch& scratch,
                    std::vector<TokenId>& ids) const;
   void append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const;
   void append_characters(std::string_view word, std::vector<TokenId>& ids) const;
   std::optional<TokenId> find_byte(uint8_t byte) const;
   std::string decode(std::string_view token_text) const override;
 
-  const BpeMerges merges_;
+  const TokenJoins merges_;
   const PreTokenizer& pre_tokenizer_;
   const Symbols symbols_;
+  const Seams seams_;   // of lines, which are long words
+  TextIndex by_bytes_;  // of `pieces_`, where whole words go first
   std::array<std::optional<TokenId>, 256> byte_tokens_;
-  std::vector<TokenId> missing_byte_;  // what stands for a byte that has no token
 };
 
 }  // namespace kvik

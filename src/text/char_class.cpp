@@ -2,16 +2,14 @@
 
 #include <unicode/uchar.h>
 #include <unicode/uscript.h>
+#include <unicode/utf8.h>
 
-#include <array>
+#include <vector>
+
+#include "text/utf8.h"
 
 namespace kvik {
 namespace {
-
-struct Kind {
-  CharClass char_class = CharClass::kOther;
-  uint8_t traits = 0;
-};
 
 uint8_t traits_of(uint32_t category_mask) {
   uint8_t traits = 0;
@@ -29,37 +27,53 @@ uint8_t traits_of(uint32_t category_mask) {
   return traits;
 }
 
-Kind look_up(char32_t code_point) {
-  if (code_point >= kNotACharacter) return {};
+Char look_up(char32_t code_point) {
+  if (code_point >= kNotACharacter) return {code_point, CharClass::kOther, 0, 1};
   const auto c = static_cast<UChar32>(code_point);
   const uint32_t mask = U_GET_GC_MASK(c);
-  Kind kind = {CharClass::kOther, traits_of(mask)};
+  CharClass char_class = CharClass::kOther;
   if (mask & U_GC_L_MASK) {
-    kind.char_class = CharClass::kLetter;
+    char_class = CharClass::kLetter;
   } else if (mask & U_GC_N_MASK) {
-    kind.char_class = CharClass::kNumber;
+    char_class = CharClass::kNumber;
   } else if (u_isUWhiteSpace(c)) {
-    kind.char_class = CharClass::kBlank;
+    char_class = CharClass::kBlank;
   }
-  return kind;
+  return {code_point, char_class, traits_of(mask), static_cast<uint8_t>(U8_LENGTH(c))};
 }
 
-constexpr char32_t kTableSize = 0x800;  // the scripts of one and two bytes: Latin to Arabic
+constexpr char32_t kTableSize = 0x10000;  // all but emoji and rare scripts
 
-const std::array<Kind, kTableSize>& table() {
-  static const std::array<Kind, kTableSize> kinds = [] {
-    std::array<Kind, kTableSize> all;
-    for (char32_t c = 0; c < kTableSize; ++c) all[c] = look_up(c);
+const Char* table() {
+  static const std::vector<Char> chars = [] {
+    std::vector<Char> all;
+    all.reserve(kTableSize);
+    for (char32_t c = 0; c < kTableSize; ++c) all.push_back(look_up(c));
     return all;
   }();
-  return kinds;
+  return chars.data();
 }
 
 }  // namespace
 
-Char make_char(size_t begin, char32_t code_point) {
-  const Kind kind = code_point < kTableSize ? table()[code_point] : look_up(code_point);
-  return {begin, code_point, kind.char_class, kind.traits};
+Char make_char(char32_t code_point) {
+  return code_point < kTableSize ? table()[code_point] : look_up(code_point);
+}
+
+Chars::Chars(std::string_view text) : chars_(std::make_unique_for_overwrite<Char[]>(text.size())) {
+  const Char* known = table();
+  for (size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<uint8_t>(text[at]);
+    if (byte < 0x80) {
+      chars_[n_++] = known[byte];
+      ++at;
+      continue;
+    }
+    const Utf8Step step = next_utf8(text, at);
+    const bool is_valid = step.kind == Utf8Step::Kind::kValid;
+    chars_[n_] = make_char(is_valid ? step.code_point : kNotACharacter);
+    at += chars_[n_++].n_bytes;
+  }
 }
 
 bool is_han(char32_t code_point) {

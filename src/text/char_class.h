@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
 
 namespace kvik {
 
@@ -24,16 +27,27 @@ enum CharTrait : uint8_t {
 
 // A character of the text; a byte that is not UTF-8 is one of its own, of class kOther.
 struct Char {
-  size_t begin;  // its first byte
   char32_t code_point;
   CharClass char_class;
   uint8_t traits;
+  uint8_t n_bytes;
 
   bool has(int any_of) const { return (traits & any_of) != 0; }
 };
 
-// `code_point`, beginning at byte `begin`, by Unicode's general category and White_Space (ICU).
-Char make_char(size_t begin, char32_t code_point);
+// By Unicode's general category and White_Space (ICU).
+Char make_char(char32_t code_point);
+
+// The characters of a text.
+class Chars {
+ public:
+  explicit Chars(std::string_view text);
+  std::span<const Char> all() const { return {chars_.get(), n_}; }
+
+ private:
+  std::unique_ptr<Char[]> chars_;
+  size_t n_ = 0;
+};
 
 // \p{Han}
 bool is_han(char32_t code_point);

@@ -22,19 +22,44 @@ uint32_t read_u32(std::string_view bytes, size_t at) {
 }  // namespace
 
 Result<Charsmap> Charsmap::read(const Metadata& metadata) {
-  Charsmap map;
   TRY_ASSIGN(const auto values, metadata.get_ints(kKey));
-  if (!values || values->empty()) return map;
+  if (!values || values->empty()) return Charsmap();
   std::string bytes;
   bytes.reserve(values->size());
   for (const int64_t value : *values) bytes.push_back(static_cast<char>(value & 0xFF));
+  return parse(bytes, fmt::format("metadata key '{}'", kKey));
+}
+
+Result<Charsmap> Charsmap::from_base64(std::string_view base64) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  constexpr std::string_view kWhere = "tokenizer.json: 'precompiled_charsmap'";
+  if (base64.empty()) return Charsmap();
+  while (base64.ends_with('=')) base64.remove_suffix(1);
+  std::string bytes;
+  uint32_t bits = 0;
+  for (size_t i = 0; i < base64.size(); ++i) {
+    const size_t digit = kDigits.find(base64[i]);
+    if (digit == kDigits.npos) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("{} has the byte 0x{:02X} at {}, expected base64", kWhere,
+                              static_cast<uint8_t>(base64[i]), i));
+    }
+    bits = bits << 6 | static_cast<uint32_t>(digit);
+    if (i % 4 > 0) bytes.push_back(static_cast<char>(bits >> (6 - 2 * (i % 4)) & 0xFF));
+  }
+  return parse(bytes, kWhere);
+}
+
+Result<Charsmap> Charsmap::parse(const std::string& bytes, std::string_view where) {
+  Charsmap map;
   const size_t n_trie_bytes = bytes.size() < 4 ? 0 : read_u32(bytes, 0);
   if (n_trie_bytes == 0 || n_trie_bytes % 4 != 0 || n_trie_bytes >= bytes.size() - 4 ||
       bytes.back() != '\0') {
     return fail(ErrorCode::kCorrupt,
-                fmt::format("metadata key '{}' has {} bytes with a trie of {}, expected a trie and "
-                            "strings that end in NUL",
-                            kKey, bytes.size(), n_trie_bytes));
+                fmt::format("{} has {} bytes with a trie of {}, expected a trie and strings that "
+                            "end in NUL",
+                            where, bytes.size(), n_trie_bytes));
   }
   for (size_t at = 4; at < 4 + n_trie_bytes; at += 4) map.units_.push_back(read_u32(bytes, at));
   map.replacements_ = bytes.substr(4 + n_trie_bytes);

@@ -21,6 +21,9 @@ class Charsmap {
   // into it.
   static Result<Charsmap> read(const Metadata& metadata);
 
+  // The same as a tokenizer.json has it; empty text: one that replaces nothing.
+  static Result<Charsmap> from_base64(std::string_view base64);
+
   struct Match {
     size_t n_bytes;
     std::string_view replacement;
@@ -30,6 +33,9 @@ class Charsmap {
   std::optional<Match> longest_at(std::string_view text, size_t at) const;
 
  private:
+  // `where` it stands, for errors.
+  static Result<Charsmap> parse(const std::string& bytes, std::string_view where);
+
   std::vector<uint32_t> units_;
   std::string replacements_;
 };

@@ -3,12 +3,22 @@
 #include <span>
 
 #include "text/char_class.h"
+#include "text/pre_tokenizer.h"
 
 // What the matchers of pre-tokenizers are made of. Each takes a piece of text and a place in it,
 // and gives the end of what it found there; the place itself where it found nothing.
 namespace kvik::matcher {
 
 using Piece = std::span<const Char>;
+
+// Of a function that gives the end of the match that begins at a place, or the place itself.
+template <size_t (*kMatchAt)(Piece, size_t)>
+Match first(Piece piece, size_t from) {
+  for (size_t at = from; at < piece.size(); ++at) {
+    if (const size_t end = kMatchAt(piece, at); end > at) return {at, end};
+  }
+  return {piece.size(), piece.size()};
+}
 
 // X* for the characters of which `belongs` is true.
 template <class Predicate>

@@ -95,17 +95,22 @@ size_t match(Piece piece, size_t at) {
   return blanks(piece, at);
 }
 
-}  // namespace
+size_t gpt4o_at(Piece piece, size_t at) { return match<CasedRules{3}>(piece, at); }
+size_t youtu_at(Piece piece, size_t at) { return match<CasedRules{1}>(piece, at); }
 
-size_t match_gpt4o(Piece piece, size_t at) { return match<CasedRules{3}>(piece, at); }
-size_t match_youtu(Piece piece, size_t at) { return match<CasedRules{1}>(piece, at); }
-
-size_t match_tekken(Piece piece, size_t at) {
+size_t tekken_at(Piece piece, size_t at) {
   return match<CasedRules{.max_digits = 1, .suffix = Suffix::kNone}>(piece, at);
 }
 
-size_t match_kimi_k2(Piece piece, size_t at) {
+size_t kimi_k2_at(Piece piece, size_t at) {
   return match<CasedRules{.max_digits = 3, .tail = Tail::kNewlines, .han = Han::kApart}>(piece, at);
 }
+
+}  // namespace
+
+Match match_gpt4o(Piece piece, size_t from) { return first<gpt4o_at>(piece, from); }
+Match match_youtu(Piece piece, size_t from) { return first<youtu_at>(piece, from); }
+Match match_tekken(Piece piece, size_t from) { return first<tekken_at>(piece, from); }
+Match match_kimi_k2(Piece piece, size_t from) { return first<kimi_k2_at>(piece, from); }
 
 }  // namespace kvik

@@ -69,9 +69,7 @@ bool is_afmoe_script(const Char& c) {
   return false;
 }
 
-}  // namespace
-
-size_t match_deepseek3(Piece piece, size_t at) {
+size_t deepseek3_at(Piece piece, size_t at) {
   const Char& c = piece[at];
   if (c.code_point < 0x80 && is_sign(c)) {
     if (const size_t end = run_end(piece, at + 1, is_ascii_letter); end > at + 1) return end;
@@ -88,33 +86,66 @@ size_t match_deepseek3(Piece piece, size_t at) {
   return blanks(piece, at);
 }
 
-size_t match_deepseek3_cjk(Piece piece, size_t at) { return run_end(piece, at, is_deepseek3_cjk); }
+size_t deepseek3_cjk_at(Piece piece, size_t at) { return run_end(piece, at, is_deepseek3_cjk); }
 
-size_t match_deepseek_letters(Piece piece, size_t at) {
+size_t deepseek_letters_at(Piece piece, size_t at) {
   return run_after_blank(piece, at, is_deepseek_letter);
 }
 
-size_t match_deepseek_punctuation(Piece piece, size_t at) {
+size_t deepseek_punctuation_at(Piece piece, size_t at) {
   return run_after_blank(piece, at, is_deepseek_punctuation);
 }
 
-size_t match_deepseek_cjk(Piece piece, size_t at) { return run_end(piece, at, is_deepseek_cjk); }
+size_t deepseek_cjk_at(Piece piece, size_t at) { return run_end(piece, at, is_deepseek_cjk); }
 
-size_t match_deepseek_coder_letters(Piece piece, size_t at) {
+// Numbers are among the scripts: runs of either, of both and of neither are four kinds of words.
+size_t deepseek_cjk_then_numbers_at(Piece piece, size_t at) {
+  const auto is_number = [](const Char& c) { return c.char_class == CharClass::kNumber; };
+  const bool cjk = is_deepseek_cjk(piece[at]), number = is_number(piece[at]);
+  if (!cjk && !number) return at;
+  return run_end(piece, at, [=](const Char& c) {
+    return is_deepseek_cjk(c) == cjk && is_number(c) == number;
+  });
+}
+
+size_t deepseek_coder_letters_at(Piece piece, size_t at) {
   return run_after_blank(piece, at, is_letter);
 }
 
-size_t match_deepseek_coder_punctuation(Piece piece, size_t at) {
+size_t deepseek_coder_punctuation_at(Piece piece, size_t at) {
   return run_after_blank(piece, at, [](const Char& c) { return c.has(kPunctuationTrait); });
 }
 
-size_t match_youtu_scripts(Piece piece, size_t at) {
+size_t youtu_scripts_at(Piece piece, size_t at) {
   for (const auto belongs : {is_hangul, is_youtu_punctuation, is_bopomofo, is_deepseek3_cjk}) {
     if (const size_t end = run_end(piece, at, belongs); end > at) return end;
   }
   return at;
 }
 
-size_t match_afmoe_scripts(Piece piece, size_t at) { return run_end(piece, at, is_afmoe_script); }
+size_t afmoe_scripts_at(Piece piece, size_t at) { return run_end(piece, at, is_afmoe_script); }
+
+}  // namespace
+
+Match match_deepseek3(Piece piece, size_t from) { return first<deepseek3_at>(piece, from); }
+Match match_deepseek3_cjk(Piece piece, size_t from) { return first<deepseek3_cjk_at>(piece, from); }
+Match match_deepseek_letters(Piece piece, size_t from) {
+  return first<deepseek_letters_at>(piece, from);
+}
+Match match_deepseek_punctuation(Piece piece, size_t from) {
+  return first<deepseek_punctuation_at>(piece, from);
+}
+Match match_deepseek_cjk(Piece piece, size_t from) { return first<deepseek_cjk_at>(piece, from); }
+Match match_deepseek_cjk_then_numbers(Piece piece, size_t from) {
+  return first<deepseek_cjk_then_numbers_at>(piece, from);
+}
+Match match_deepseek_coder_letters(Piece piece, size_t from) {
+  return first<deepseek_coder_letters_at>(piece, from);
+}
+Match match_deepseek_coder_punctuation(Piece piece, size_t from) {
+  return first<deepseek_coder_punctuation_at>(piece, from);
+}
+Match match_youtu_scripts(Piece piece, size_t from) { return first<youtu_scripts_at>(piece, from); }
+Match match_afmoe_scripts(Piece piece, size_t from) { return first<afmoe_scripts_at>(piece, from); }
 
 }  // namespace kvik

@@ -100,9 +100,7 @@ bool is_in_bloom_word(const Char& c) {
   return c.char_class != CharClass::kBlank && kLeftOut.find(c.code_point) == kLeftOut.npos;
 }
 
-}  // namespace
-
-size_t match_gpt2(Piece piece, size_t at) {
+size_t gpt2_at(Piece piece, size_t at) {
   if (const size_t end = contraction(piece, at, Case::kKeep); end > at) return end;
   const bool has_blank = piece[at].code_point == ' ' && at + 1 < piece.size();
   const size_t begin = at + (has_blank ? 1 : 0);
@@ -111,31 +109,42 @@ size_t match_gpt2(Piece piece, size_t at) {
   return run_end(piece, begin, char_class);
 }
 
-size_t match_llama3(Piece piece, size_t at) { return match<WordRules{3}>(piece, at); }
-size_t match_qwen2(Piece piece, size_t at) { return match<WordRules{1}>(piece, at); }
+size_t llama3_at(Piece piece, size_t at) { return match<WordRules{3}>(piece, at); }
+size_t qwen2_at(Piece piece, size_t at) { return match<WordRules{1}>(piece, at); }
 
-size_t match_qwen35(Piece piece, size_t at) {
+size_t qwen35_at(Piece piece, size_t at) {
   return match<WordRules{.max_digits = 1, .letters = Letters::kWithMarks}>(piece, at);
 }
 
-size_t match_jais2(Piece piece, size_t at) {
+size_t jais2_at(Piece piece, size_t at) {
   return match<WordRules{.max_digits = 3, .blanks = Blanks::kPowersOfTwo}>(piece, at);
 }
 
-size_t match_seed_coder(Piece piece, size_t at) {
+size_t seed_coder_at(Piece piece, size_t at) {
   return match<WordRules{.max_digits = 1, .newlines = Newlines::kApart}>(piece, at);
 }
 
-size_t match_exaone_moe(Piece piece, size_t at) {
+size_t exaone_moe_at(Piece piece, size_t at) {
   return match<WordRules{
       .max_digits = 1, .letters = Letters::kSpaced, .newlines = Newlines::kOneAfterSymbols}>(piece,
                                                                                              at);
 }
 
-size_t match_bloom(Piece piece, size_t at) {
+size_t bloom_at(Piece piece, size_t at) {
   const size_t begin = at + (piece[at].code_point == ' ' ? 1 : 0);
   const size_t end = run_end(piece, begin, is_in_bloom_word);
   return end > begin ? end : at;
 }
+
+}  // namespace
+
+Match match_gpt2(Piece piece, size_t from) { return first<gpt2_at>(piece, from); }
+Match match_llama3(Piece piece, size_t from) { return first<llama3_at>(piece, from); }
+Match match_qwen2(Piece piece, size_t from) { return first<qwen2_at>(piece, from); }
+Match match_qwen35(Piece piece, size_t from) { return first<qwen35_at>(piece, from); }
+Match match_jais2(Piece piece, size_t from) { return first<jais2_at>(piece, from); }
+Match match_seed_coder(Piece piece, size_t from) { return first<seed_coder_at>(piece, from); }
+Match match_exaone_moe(Piece piece, size_t from) { return first<exaone_moe_at>(piece, from); }
+Match match_bloom(Piece piece, size_t from) { return first<bloom_at>(piece, from); }
 
 }  // namespace kvik

@@ -1,69 +1,64 @@
 #include "text/pre_tokenizer.h"
 
-#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
 
-#include "text/utf8.h"
+#include "base/check.h"
 
 namespace kvik {
 namespace {
 
-std::vector<Char> decode(std::string_view text) {
-  std::vector<Char> chars;
-  chars.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text, at);
-    const bool is_valid = step.kind == Utf8Step::Kind::kValid;
-    chars.push_back(make_char(at, is_valid ? step.code_point : kNotACharacter));
-    at += is_valid ? step.n_bytes : 1;
-  }
-  return chars;
-}
-
-// Appends the ends of the words that `rule` makes of a piece, counted from `begin` on.
-void cut(std::span<const Char> piece, size_t begin, const PreTokenizer::Rule& rule,
-         std::vector<size_t>& ends) {
+// Cuts a piece, whose first character is number `begin` of the text, by `rule`, and writes the ends
+// of the words behind `ends`. Gives where the next end goes.
+uint32_t* cut(std::span<const Char> piece, size_t begin, const PreTokenizer::Rule& rule,
+              uint32_t* ends) {
+  const auto push = [&](size_t end) { *ends++ = static_cast<uint32_t>(begin + end); };
   for (size_t at = 0; at < piece.size();) {
-    const size_t end = rule.match(piece, at);
-    if (end == at) {
-      ++at;
-      continue;
-    }
-    const bool gap_before = at > 0 && (ends.empty() || ends.back() < begin + at);
-    if (gap_before) ends.push_back(begin + at);
+    const Match match = rule.match(piece, at);
+    if (match.begin > at) push(match.begin);  // the piece's end, where nothing more matches
+    if (match.begin == match.end) break;
     if (rule.cut == PreTokenizer::Cut::kThrees) {
-      for (size_t i = at + (end - at) % 3; i < end; i += 3) {
-        if (i > at) ends.push_back(begin + i);
-      }
+      const size_t rest = (match.end - match.begin) % 3;
+      for (size_t i = match.begin + (rest > 0 ? rest : 3); i < match.end; i += 3) push(i);
     }
-    ends.push_back(begin + end);
-    at = end;
+    push(match.end);
+    at = match.end;
   }
-  if (ends.empty() || ends.back() < begin + piece.size()) ends.push_back(begin + piece.size());
+  return ends;
 }
 
 }  // namespace
 
 std::vector<std::string_view> PreTokenizer::split(std::string_view text) const {
-  const std::vector<Char> chars = decode(text);
-  std::vector<size_t> ends;
-  if (!chars.empty()) ends.push_back(chars.size());
+  CHECK(text.size() < std::numeric_limits<uint32_t>::max());
+  const Chars decoded(text);
+  const std::span<const Char> chars = decoded.all();
+  if (chars.empty()) return {};
+  // No character ends more than one word.
+  auto ends = std::make_unique_for_overwrite<uint32_t[]>(chars.size());
+  auto finer = std::make_unique_for_overwrite<uint32_t[]>(chars.size());
+  size_t n = 1;
+  ends[0] = static_cast<uint32_t>(chars.size());
   for (const Rule& rule : rules) {
-    std::vector<size_t> finer;
-    finer.reserve(ends.size());
+    uint32_t* next = finer.get();
     size_t begin = 0;
-    for (const size_t end : ends) {
-      cut(std::span(chars).subspan(begin, end - begin), begin, rule, finer);
+    for (const uint32_t end : std::span(ends.get(), n)) {
+      next = cut(chars.subspan(begin, end - begin), begin, rule, next);
       begin = end;
     }
-    ends = std::move(finer);
+    n = static_cast<size_t>(next - finer.get());
+    std::swap(ends, finer);
   }
   std::vector<std::string_view> words;
-  words.reserve(ends.size());
+  words.reserve(n);
+  size_t i = 0;
   size_t begin_byte = 0;
-  for (const size_t end : ends) {
-    const size_t end_byte = end < chars.size() ? chars[end].begin : text.size();
-    words.push_back(text.substr(begin_byte, end_byte - begin_byte));
-    begin_byte = end_byte;
+  for (const uint32_t end : std::span(ends.get(), n)) {
+    size_t n_bytes = 0;
+    for (; i < end; ++i) n_bytes += chars[i].n_bytes;
+    words.push_back(text.substr(begin_byte, n_bytes));
+    begin_byte += n_bytes;
   }
   return words;
 }

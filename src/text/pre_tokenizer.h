@@ -10,9 +10,16 @@
 
 namespace kvik {
 
-// The end of the match that begins at `at` < piece.size(), or `at` where none does. Takes constant
-// time where it does not match, and time in the length of what it matches where it does.
-using Matcher = size_t (*)(std::span<const Char> piece, size_t at);
+// A part of a piece of text.
+struct Match {
+  size_t begin;
+  size_t end;
+};
+
+// The first match at or behind `from` < piece.size(); empty, at the piece's end, where there is
+// none. Takes constant time for a place where it does not match, and time in the length of what it
+// matches where it does.
+using Matcher = Match (*)(std::span<const Char> piece, size_t from);
 
 // Cuts text into the words that BPE merges within, as the model's training did. Each rule is one
 // expression of the original, written by hand: it cuts every piece that those before it left into
@@ -32,7 +39,7 @@ struct PreTokenizer {
   bool whole_words_first = false;  // a word that is a token is that token, whatever the merges say
   bool adds_bos = false;           // unless the file says otherwise
 
-  // The words of `text` in order; joined they are the text.
+  // The words of `text`, which is shorter than 4 GiB, in order; joined they are the text.
   std::vector<std::string_view> split(std::string_view text) const;
 };
 

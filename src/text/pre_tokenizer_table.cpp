@@ -46,7 +46,7 @@ std::vector<Entry> entries() {
        numbers_then_gpt2},
       {{"deepseek-llm"},
        {match_newline, match_deepseek_letters, match_deepseek_punctuation, match_trailing_blanks,
-        match_deepseek_cjk, match_numbers}},
+        match_deepseek_cjk_then_numbers}},
       {{"deepseek-coder"},
        {match_newline, match_deepseek_coder_letters, match_deepseek_coder_punctuation,
         match_deepseek_cjk, match_number}},

@@ -1,47 +1,72 @@
 #include "text/special_tokens.h"
 
-#include <algorithm>
+#include <utility>
 
+#include "text/char_class.h"
+#include "text/utf8.h"
 #include "text/vocabulary.h"
 
 namespace kvik {
 namespace {
 
-constexpr std::string_view kAsciiBlanks = " \t\n\v\f\r";
+// Where the blanks behind `at` end.
+size_t skip_blanks(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const Utf8Step step = next_utf8(text, at);
+    const bool is_blank = step.kind == Utf8Step::Kind::kValid &&
+                          make_char(step.code_point).char_class == CharClass::kBlank;
+    if (!is_blank) break;
+    at += step.n_bytes;
+  }
+  return at;
+}
+
+bool is_word_character(std::string_view text, size_t at) {
+  const Utf8Step step = next_utf8(text, at);
+  if (step.kind != Utf8Step::Kind::kValid) return false;
+  const Char c = make_char(step.code_point);
+  return c.char_class == CharClass::kLetter || c.has(kMarkTrait | kDigitTrait | kConnectorTrait);
+}
+
+// Whether the word that text[begin, end) is part of goes on to either side.
+bool is_within_word(std::string_view text, size_t begin, size_t end) {
+  size_t before = begin;
+  while (before > 0 && begin - before < 4) {
+    if ((text[--before] & 0xC0) != 0x80) break;
+  }
+  return (begin > 0 && is_word_character(text, before)) ||
+         (end < text.size() && is_word_character(text, end));
+}
+
+std::string_view without_blanks_behind(std::string_view text) {
+  while (!text.empty()) {
+    size_t last = text.size() - 1;
+    while (last > 0 && text.size() - last < 4 && (text[last] & 0xC0) == 0x80) --last;
+    if (skip_blanks(text, last) != text.size()) break;
+    text.remove_suffix(text.size() - last);
+  }
+  return text;
+}
 
 }  // namespace
 
-void TokenTrie::insert(std::string_view text, TokenId id) {
-  if (text.empty()) return;
-  begins_[static_cast<uint8_t>(text.front())] = true;
-  uint32_t node = 0;
-  for (const char byte : text) {
-    const auto [it, is_new] = edges_.emplace(edge(node, byte), nodes_.size());
-    if (is_new) nodes_.emplace_back();
-    node = it->second;
-  }
-  nodes_[node] = id;
-}
-
-std::optional<TokenTrie::Match> TokenTrie::longest_at(std::string_view text, size_t at) const {
-  std::optional<Match> longest;
-  each_at(text, at, [&](const Match& match) { longest = match; });
-  return longest;
-}
-
 SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
-    : eats_blanks_before_(vocabulary.eats_blanks_before) {
+    : eat_blanks_behind_(vocabulary.eat_blanks_behind),
+      eat_blanks_before_(vocabulary.eat_blanks_before),
+      whole_words_(vocabulary.whole_words) {
+  std::vector<TokenTrie::Entry> user_defined, all;
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
     const std::string& text = vocabulary.texts[id];
     const TokenKind kind = vocabulary.kinds[id];
-    if (kind == TokenKind::kUserDefined) user_defined_.insert(text, id);
+    if (vocabulary.not_by_name.contains(id)) continue;
+    if (kind == TokenKind::kUserDefined) user_defined.push_back({text, id});
     if (kind == TokenKind::kUserDefined || kind == TokenKind::kControl ||
         kind == TokenKind::kUnknown) {
-      all_.insert(text, id);
-      const bool is_plain_end = text == "<s>" || text == "<unk>" || text == "<|endoftext|>";
-      if (vocabulary.special_tokens_eat_blanks && !is_plain_end) eat_blanks_.insert(id);
+      all.push_back({text, id});
     }
   }
+  user_defined_ = TokenTrie(std::move(user_defined));
+  all_ = TokenTrie(std::move(all));
 }
 
 // find(at): the token to cut out there, if any; asked at ascending places.
@@ -52,19 +77,21 @@ std::vector<SpecialTokens::Fragment> SpecialTokens::cut(std::string_view text,
   size_t begin = 0;  // of the text that is in no fragment yet
   for (size_t at = 0; at < text.size();) {
     const std::optional<TokenTrie::Match> match = find(at);
-    if (!match) {
+    const bool is_one = match && !(whole_words_.contains(match->id) &&
+                                   is_within_word(text, at, at + match->n_bytes));
+    if (!is_one) {
       ++at;
       continue;
     }
     std::string_view before = text.substr(begin, at - begin);
-    if (match->id == eats_blanks_before_) {
-      before = before.substr(0, before.find_last_not_of(kAsciiBlanks) + 1);
+    if (eat_blanks_before_.contains(match->id)) {
+      before = without_blanks_behind(before);
     }
     if (!before.empty()) fragments.push_back({before, std::nullopt});
     fragments.push_back({text.substr(at, match->n_bytes), match->id});
     at += match->n_bytes;
-    if (eat_blanks_.contains(match->id)) {
-      at = std::min(text.find_first_not_of(kAsciiBlanks, at), text.size());
+    if (eat_blanks_behind_.contains(match->id)) {
+      at = skip_blanks(text, at);
     }
     begin = at;
   }
@@ -75,7 +102,9 @@ std::vector<SpecialTokens::Fragment> SpecialTokens::cut(std::string_view text,
 std::vector<SpecialTokens::Fragment> SpecialTokens::partition(std::string_view text,
                                                               Parse parse) const {
   const TokenTrie& trie = parse == Parse::kAll ? all_ : user_defined_;
-  return cut(text, [&](size_t at) { return trie.longest_at(text, at); });
+  return cut(text, [&](size_t at) {
+    return trie.any_begins_with(text[at]) ? trie.longest_at(text, at) : std::nullopt;
+  });
 }
 
 std::vector<SpecialTokens::Fragment> SpecialTokens::partition(
@@ -84,6 +113,7 @@ std::vector<SpecialTokens::Fragment> SpecialTokens::partition(
   return cut(text, [&](size_t at) {
     while (i < trusted.size() && trusted[i].end <= at) ++i;
     const bool is_trusted = i < trusted.size() && trusted[i].begin <= at;
+    if (!all_.any_begins_with(text[at])) return std::optional<TokenTrie::Match>();
     const auto words = user_defined_.longest_at(text, at);
     if (!is_trusted) return words;
     const auto frame = all_.longest_at(text.substr(0, trusted[i].end), at);

@@ -4,7 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "text/seams.h"
+#include "text/spm_joins.h"
+#include "text/token_joins.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
@@ -21,7 +25,10 @@ class SpmTokenizer final : public VocabularyTokenizer {
   std::string describe() const override;
 
  private:
-  class Joiner;
+  struct Scratch {
+    std::vector<TokenId> symbols;
+    TokenJoins::Scratch joins;
+  };
 
   SpmTokenizer(Vocabulary vocabulary, bool adds_blank);
 
@@ -29,11 +36,13 @@ class SpmTokenizer final : public VocabularyTokenizer {
   Result<void> find_byte_tokens();
 
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override;
+  void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const;
   void encode_as_bytes(std::string_view character, std::vector<TokenId>& ids) const;
   std::string decode(std::string_view token_text) const override;
 
   const bool adds_blank_;  // before a text's first word, and before text after a special token
-  size_t max_token_bytes_ = 0;
+  const SpmJoins joins_;
+  const Seams seams_;
   std::optional<std::array<TokenId, 256>> byte_tokens_;
 };
 

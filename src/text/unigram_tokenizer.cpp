@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "text/blank_mark.h"
+#include "text/seen_words.h"
 #include "text/utf8.h"
 
 namespace kvik {
@@ -16,15 +16,25 @@ namespace {
 // How much worse than the worst token an unknown character is (SentencePiece, kUnkPenalty).
 constexpr double kUnknownPenalty = 10;
 
-// Longer text is cut before a blank, so that the memory of the search stays bounded.
+// Longer words are cut, so that the memory of the search stays bounded.
 constexpr size_t kMaxSearchedBytes = size_t{1} << 20;
 
-// The best way to cut the text up to a place.
-struct Best {
-  double score = -std::numeric_limits<double>::infinity();
-  TokenId id = 0;      // its last token,
-  uint32_t begin = 0;  // which begins there
-};
+// Of the tokens that text may become; user-defined ones always win.
+UnigramSearch make_search(const Vocabulary& vocabulary) {
+  float lowest = 0;
+  std::vector<TokenTrie::Entry> tokens;
+  std::vector<double> scores(vocabulary.n_vocab());
+  for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
+    const TokenKind kind = vocabulary.kinds[id];
+    if (kind == TokenKind::kNormal) lowest = std::min(lowest, vocabulary.scores[id]);
+    if (kind != TokenKind::kUserDefined) scores[id] = double{vocabulary.scores[id]};
+    const bool is_plain =
+        kind == TokenKind::kNormal || kind == TokenKind::kUserDefined || kind == TokenKind::kUnused;
+    if (is_plain) tokens.push_back({vocabulary.texts[id], id});
+  }
+  return UnigramSearch(std::move(tokens), std::move(scores),
+                       {*vocabulary.unknown, double{lowest} - kUnknownPenalty});
+}
 
 }  // namespace
 
@@ -51,18 +61,15 @@ UnigramTokenizer::UnigramTokenizer(Vocabulary vocabulary, Charsmap charsmap, boo
     : VocabularyTokenizer(std::move(vocabulary)),
       charsmap_(std::move(charsmap)),
       adds_blank_(adds_blank),
-      blanks_(blanks) {
-  float lowest = 0;
-  for (TokenId id = 0; id < vocabulary_.n_vocab(); ++id) {
-    const TokenKind kind = vocabulary_.kinds[id];
-    const std::string& text = vocabulary_.texts[id];
-    if (kind == TokenKind::kNormal) lowest = std::min(lowest, vocabulary_.scores[id]);
-    if (kind == TokenKind::kUserDefined) user_defined_.insert(text, id);
-    const bool is_plain =
-        kind == TokenKind::kNormal || kind == TokenKind::kUserDefined || kind == TokenKind::kUnused;
-    if (is_plain) tokens_.insert(text, id);
+      blanks_(blanks),
+      search_(make_search(vocabulary_)),
+      seams_(vocabulary_) {
+  std::vector<TokenTrie::Entry> user_defined;
+  for (TokenId id = 0; id < n_vocab(); ++id) {
+    if (vocabulary_.kinds[id] != TokenKind::kUserDefined) continue;
+    user_defined.push_back({vocabulary_.texts[id], id});
   }
-  unknown_score_ = double{lowest} - kUnknownPenalty;
+  user_defined_ = TokenTrie(std::move(user_defined));
   make_pieces();
 }
 
@@ -104,43 +111,25 @@ std::string UnigramTokenizer::normalise(std::string_view text) const {
 
 void UnigramTokenizer::encode(std::string_view text, After, std::vector<TokenId>& ids) const {
   const std::string normalised = normalise(text);
-  for (std::string_view rest = normalised; !rest.empty();) {
-    const std::string_view near = rest.substr(0, kMaxSearchedBytes);
-    const size_t blank = near.size() < rest.size() ? near.rfind(kBlankMark) : 0;
-    const size_t n_bytes = blank == 0 || blank == near.npos ? near.size() : blank;
-    encode_normalised(rest.substr(0, n_bytes), ids);
-    rest.remove_prefix(n_bytes);
-  }
-}
-
-void UnigramTokenizer::encode_normalised(std::string_view text, std::vector<TokenId>& ids) const {
-  std::vector<Best> best(text.size() + 1);
-  best[0].score = 0;
-  const auto offer = [&](size_t begin, size_t end, TokenId id, double score) {
-    const double sum = best[begin].score + score;
-    if (sum > best[end].score) best[end] = {sum, id, static_cast<uint32_t>(begin)};
-  };
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text, at);
-    const size_t n_bytes = step.kind == Utf8Step::Kind::kValid ? step.n_bytes : 1;
-    bool is_known = false;
-    tokens_.each_at(text, at, [&](const TokenTrie::Match& match) {
-      is_known |= match.n_bytes == n_bytes;
-      const bool is_user_defined = vocabulary_.kinds[match.id] == TokenKind::kUserDefined;
-      offer(at, at + match.n_bytes, match.id,
-            is_user_defined ? 0.0 : double{vocabulary_.scores[match.id]});
-    });
-    if (!is_known) offer(at, at + n_bytes, *vocabulary_.unknown, unknown_score_);
-    at += n_bytes;
-  }
+  std::vector<UnigramSearch::Best> best;
+  std::vector<UnigramSearch::Token> cut;
   const size_t from = ids.size();
-  for (size_t end = text.size(); end > 0; end = best[end].begin) {
-    const TokenId id = best[end].id;
-    const bool is_more_unknown =
-        id == *vocabulary_.unknown && ids.size() > from && ids.back() == id;
-    if (!is_more_unknown) ids.push_back(id);
+  SeenWords seen(normalised, ids);
+  for (size_t begin = 0; begin < normalised.size();) {
+    const size_t seam = seams_.next(normalised, begin);
+    const size_t end = std::min(seam, begin + kMaxSearchedBytes);
+    seen.append(std::string_view(normalised).substr(begin, end - begin),
+                [&](std::string_view word) {
+                  search_.cut(word, best, cut);
+                  for (const auto& token : cut) ids.push_back(token.id);
+                });
+    begin = end;
   }
-  std::reverse(ids.begin() + static_cast<std::ptrdiff_t>(from), ids.end());
+  const auto are_both_unknown = [&](TokenId a, TokenId b) {
+    return a == *vocabulary_.unknown && b == a;
+  };
+  const auto first = ids.begin() + static_cast<std::ptrdiff_t>(from);
+  ids.erase(std::unique(first, ids.end(), are_both_unknown), ids.end());
 }
 
 std::string UnigramTokenizer::decode(std::string_view token_text) const {

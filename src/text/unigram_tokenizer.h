@@ -4,7 +4,9 @@
 #include <string>
 
 #include "text/charsmap.h"
-#include "text/special_tokens.h"
+#include "text/seams.h"
+#include "text/token_trie.h"
+#include "text/unigram_search.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
@@ -26,16 +28,15 @@ class UnigramTokenizer final : public VocabularyTokenizer {
   UnigramTokenizer(Vocabulary vocabulary, Charsmap charsmap, bool adds_blank, Blanks blanks);
 
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override;
-  void encode_normalised(std::string_view text, std::vector<TokenId>& ids) const;
   std::string normalise(std::string_view text) const;
   std::string decode(std::string_view token_text) const override;
 
   const Charsmap charsmap_;
   const bool adds_blank_;  // before a text's first word, and before text after a special token
   const Blanks blanks_;    // runs of them
-  TokenTrie tokens_;
   TokenTrie user_defined_;
-  double unknown_score_ = 0;
+  const UnigramSearch search_;
+  const Seams seams_;
 };
 
 }  // namespace kvik

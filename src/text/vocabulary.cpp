@@ -43,14 +43,13 @@ Result<void> read_texts(const Metadata& metadata, Vocabulary& vocabulary) {
                                texts->size(), kMaxTokens));
   }
   vocabulary.texts = *texts;
-  vocabulary.ids.reserve(texts->size());
+  vocabulary.index.reserve(texts->size());
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
     const std::string& text = vocabulary.texts[id];
     if (text.empty()) continue;  // padding of some converters; stands for nothing
-    const auto [it, is_new] = vocabulary.ids.emplace(text, id);
-    if (!is_new) {
+    if (const auto twin = vocabulary.index.insert(vocabulary.texts, id)) {
       return corrupt(fmt::format("metadata key '{}' has the token '{}' twice, as {} and {}",
-                                 kTokensKey, text, it->second, id));
+                                 kTokensKey, text, *twin, id));
     }
   }
   return {};
@@ -181,8 +180,7 @@ Result<std::optional<TokenId>> find_mask(const Metadata& metadata, const Vocabul
 }  // namespace
 
 std::optional<TokenId> Vocabulary::find(std::string_view text) const {
-  const auto it = ids.find(text);
-  return it == ids.end() ? std::nullopt : std::optional(it->second);
+  return index.find(texts, text);
 }
 
 std::optional<TokenId> Vocabulary::find_plain(std::string_view text) const {
@@ -198,8 +196,15 @@ Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDef
   TRY(read_kinds(metadata, vocabulary));
   TRY(read_scores(metadata, vocabulary));
   TRY(read_special_tokens(metadata, defaults, vocabulary));
-  TRY_ASSIGN(vocabulary.special_tokens_eat_blanks, is_phi3(metadata));
-  TRY_ASSIGN(vocabulary.eats_blanks_before, find_mask(metadata, vocabulary));
+  TRY_ASSIGN(const bool eat_blanks, is_phi3(metadata));
+  for (TokenId id = 0; eat_blanks && id < vocabulary.n_vocab(); ++id) {
+    if (vocabulary.kinds[id] == TokenKind::kNormal) continue;
+    const std::string& text = vocabulary.texts[id];
+    const bool is_plain_end = text == "<s>" || text == "<unk>" || text == "<|endoftext|>";
+    if (!is_plain_end) vocabulary.eat_blanks_behind.insert(id);
+  }
+  TRY_ASSIGN(const auto mask, find_mask(metadata, vocabulary));
+  if (mask) vocabulary.eat_blanks_before.insert(*mask);
   TRY_ASSIGN(auto chat_template, metadata.get_string("tokenizer.chat_template"));
   vocabulary.chat_template = std::move(chat_template).value_or("");
   return vocabulary;

@@ -4,12 +4,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/metadata.h"
 #include "base/result.h"
 #include "base/token_id.h"
+#include "text/text_index.h"
 #include "text/tokenizer.h"
 
 namespace kvik {
@@ -28,19 +29,17 @@ struct VocabularyDefaults {
 // tokenizer.ggml.* as tables, checked. Every id in it is below n_vocab(); no two texts are equal,
 // empty ones aside. Immutable after reading.
 struct Vocabulary {
-  Vocabulary() = default;
-  Vocabulary(Vocabulary&&) = default;
-  Vocabulary(const Vocabulary&) = delete;  // `ids` looks into `texts`
-
   std::vector<std::string> texts;  // as the file spells them: [n_vocab]
   std::vector<TokenKind> kinds;    // [n_vocab]
   std::vector<float> scores;       // [n_vocab]; zero where the file has none
-  std::unordered_map<std::string_view, TokenId> ids;
+  TextIndex index;                 // of `texts`
   std::optional<TokenId> bos, eos, unknown;
   bool adds_bos = false;
   bool adds_eos = false;
-  bool special_tokens_eat_blanks = false;     // those after them (Phi-3)
-  std::optional<TokenId> eats_blanks_before;  // the token that does: a mask
+  // Tokens cut out of a text by name that take the blanks behind or before them along, and those
+  // that are none within a longer word. Few.
+  std::unordered_set<TokenId> eat_blanks_behind, eat_blanks_before, whole_words;
+  std::unordered_set<TokenId> not_by_name;  // user-defined ones that the tokenizer finds itself
   std::vector<TokenId> end_tokens;
   std::string chat_template;  // its source; empty where there is none
 

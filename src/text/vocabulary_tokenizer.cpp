@@ -29,18 +29,20 @@ std::vector<TokenId> VocabularyTokenizer::tokenize_chat(std::string_view text,
 
 void VocabularyTokenizer::encode_fragments(const std::vector<SpecialTokens::Fragment>& fragments,
                                            std::vector<TokenId>& ids) const {
+  After after = After::kNothing;
   for (const SpecialTokens::Fragment& fragment : fragments) {
     if (fragment.id) {
       ids.push_back(*fragment.id);
     } else {
-      encode_in_parts(fragment.text, ids);
+      encode_in_parts(fragment.text, after, ids);
     }
+    after = After::kToken;
   }
 }
 
-void VocabularyTokenizer::encode_in_parts(std::string_view text, std::vector<TokenId>& ids) const {
+void VocabularyTokenizer::encode_in_parts(std::string_view text, After after,
+                                          std::vector<TokenId>& ids) const {
   const auto continues_character = [](char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; };
-  After after = After::kBoundary;
   while (!text.empty()) {
     size_t end = std::min(text.size(), kMaxPartBytes);
     for (int i = 0; i < 3 && end < text.size() && continues_character(text[end]); ++i) --end;

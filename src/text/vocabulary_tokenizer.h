@@ -30,8 +30,8 @@ class VocabularyTokenizer : public Tokenizer {
  protected:
   explicit VocabularyTokenizer(Vocabulary vocabulary);
 
-  // What plain text follows: a special token or the text's beginning, or other plain text.
-  enum class After { kBoundary, kText };
+  // What plain text follows: nothing, a special token, or other plain text.
+  enum class After { kNothing, kToken, kText };
 
   // Appends the ids of `text`, which is not empty and at most kMaxPartBytes long.
   virtual void encode(std::string_view text, After after, std::vector<TokenId>& ids) const = 0;
@@ -46,14 +46,14 @@ class VocabularyTokenizer : public Tokenizer {
   static constexpr size_t kMaxPartBytes = size_t{16} << 20;
 
   const Vocabulary vocabulary_;
+  std::vector<std::string> pieces_;  // [n_vocab]
 
  private:
   void encode_fragments(const std::vector<SpecialTokens::Fragment>& fragments,
                         std::vector<TokenId>& ids) const;
-  void encode_in_parts(std::string_view text, std::vector<TokenId>& ids) const;
+  void encode_in_parts(std::string_view text, After after, std::vector<TokenId>& ids) const;
 
   SpecialTokens special_tokens_;
-  std::vector<std::string> pieces_;  // [n_vocab]
 };
 
 }  // namespace kvik

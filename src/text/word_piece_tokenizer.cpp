@@ -8,41 +8,49 @@
 #include <utility>
 #include <vector>
 
+#include "text/bert_text.h"
 #include "text/blank_mark.h"
 #include "text/char_class.h"
+#include "text/seen_words.h"
 #include "text/utf8.h"
 
 namespace kvik {
 namespace {
 
-constexpr size_t kMaxWordChars = 100;  // Hugging Face's max_input_chars_per_word: longer is unknown
-
-bool is_other(char32_t c) { return (U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_C_MASK) != 0; }
-
-// BERT's list of blocks; each of its characters is a word.
-bool is_cjk(char32_t c) {
-  constexpr char32_t kBlocks[][2] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF},
-                                     {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF},
-                                     {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
-  return std::any_of(std::begin(kBlocks), std::end(kBlocks),
-                     [=](const auto& block) { return block[0] <= c && c <= block[1]; });
-}
+constexpr std::ptrdiff_t kMaxWordChars =
+    100;  // Hugging Face's max_input_chars_per_word: longer is unknown
 
 bool is_punctuation(const Char& c) {
   return c.has(kPunctuationTrait) || (c.code_point < 0x80 && c.has(kSymbolTrait));
 }
 
-// The words of a text, normalised: no controls, no accents, small letters.
+// The words of a text, normalised: no controls, no accents, small letters. Each begins with a blank
+// mark and they follow each other in text().
 class WordSplitter {
  public:
+  explicit WordSplitter(size_t n_bytes) { text_.reserve(n_bytes + n_bytes / 2); }
+
+  void push_ascii(char c) {
+    if (c >= 'a' && c <= 'z') {
+      push_letter(static_cast<char32_t>(c));
+    } else if (c >= 'A' && c <= 'Z') {
+      push_letter(static_cast<char32_t>(c - 'A' + 'a'));
+    } else if (c >= '0' && c <= '9') {
+      push_letter(static_cast<char32_t>(c));
+    } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+      end_word();
+    } else if (c > ' ' && c != 0x7F) {
+      push_alone(static_cast<char32_t>(c));
+    }
+  }
+
   void push(char32_t c) {
-    const Char kind = make_char(0, c);
-    if (kind.char_class == CharClass::kBlank) {
+    if (c == 0xFFFD || is_bert_control(c)) return;
+    if (make_char(c).char_class == CharClass::kBlank) {
       end_word();
       return;
     }
-    if (c == 0 || c == 0xFFFD || is_other(c)) return;
-    if (is_cjk(c)) end_word();
+    if (is_bert_cjk(c)) end_word();
     UChar decomposed[32];  // no character's decomposition is longer than 18 (Unicode 15)
     UErrorCode error = U_ZERO_ERROR;
     const UNormalizer2* nfd = unorm2_getNFDInstance(&error);
@@ -57,29 +65,43 @@ class WordSplitter {
         push_base(static_cast<char32_t>(part));
       }
     }
-    if (is_cjk(c)) end_word();
+    if (is_bert_cjk(c)) end_word();
   }
 
-  std::vector<std::u32string> finish() {
-    end_word();
-    return std::move(words_);
+  void end_word() {
+    if (!is_in_word_) return;
+    is_in_word_ = false;
+    ends_.push_back(static_cast<uint32_t>(text_.size()));
   }
+
+  const std::string& text() const { return text_; }
+  const std::vector<uint32_t>& ends() const { return ends_; }
 
  private:
   void push_base(char32_t c) {
     if (u_charType(static_cast<UChar32>(c)) == U_NON_SPACING_MARK) return;
-    const bool is_alone = is_punctuation(make_char(0, c));
-    if (is_alone) end_word();
-    word_ += static_cast<char32_t>(u_tolower(static_cast<UChar32>(c)));
-    if (is_alone) end_word();
+    const auto small = static_cast<char32_t>(u_tolower(static_cast<UChar32>(c)));
+    if (is_punctuation(make_char(c))) {
+      push_alone(small);
+    } else {
+      push_letter(small);
+    }
   }
 
-  void end_word() {
-    if (!word_.empty()) words_.push_back(std::exchange(word_, {}));
+  void push_alone(char32_t c) {
+    end_word();
+    push_letter(c);
+    end_word();
   }
 
-  std::vector<std::u32string> words_;
-  std::u32string word_;
+  void push_letter(char32_t c) {
+    if (!std::exchange(is_in_word_, true)) text_ += kBlankMark;
+    append_utf8(c, text_);
+  }
+
+  std::string text_;
+  std::vector<uint32_t> ends_;  // of the words in `text_`
+  bool is_in_word_ = false;
 };
 
 }  // namespace
@@ -95,6 +117,7 @@ Result<std::unique_ptr<Tokenizer>> WordPieceTokenizer::read(const Metadata& meta
                                        .bos_key = "tokenizer.ggml.cls_token_id",
                                        .eos_key = "tokenizer.ggml.seperator_token_id"};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
+  if (!vocabulary.unknown) vocabulary.unknown = vocabulary.find("[UNK]");
   if (!vocabulary.unknown) {
     return fail(ErrorCode::kCorrupt,
                 "metadata key 'tokenizer.ggml.unknown_token_id' is missing, expected since "
@@ -105,39 +128,50 @@ Result<std::unique_ptr<Tokenizer>> WordPieceTokenizer::read(const Metadata& meta
 
 WordPieceTokenizer::WordPieceTokenizer(Vocabulary vocabulary)
     : VocabularyTokenizer(std::move(vocabulary)) {
-  for (const std::string& text : vocabulary_.texts) {
-    max_token_bytes_ = std::max(max_token_bytes_, text.size());
+  std::vector<TokenTrie::Entry> first, further;
+  for (TokenId id = 0; id < n_vocab(); ++id) {
+    const std::string_view text = vocabulary_.texts[id];
+    (text.starts_with(kBlankMark) ? first : further).push_back({text, id});
   }
+  first_ = TokenTrie(std::move(first));
+  further_ = TokenTrie(std::move(further));
   make_pieces();
 }
 
 void WordPieceTokenizer::encode(std::string_view text, After, std::vector<TokenId>& ids) const {
-  WordSplitter words;
+  WordSplitter words(text.size());
   for (size_t at = 0; at < text.size();) {
+    if (static_cast<uint8_t>(text[at]) < 0x80) {
+      words.push_ascii(text[at++]);
+      continue;
+    }
     const Utf8Step step = next_utf8(text, at);
     const bool is_valid = step.kind == Utf8Step::Kind::kValid;
     if (is_valid) words.push(step.code_point);
     at += is_valid ? step.n_bytes : 1;
   }
-  for (const std::u32string& word : words.finish()) encode_word(word, ids);
+  words.end_word();
+  SeenWords seen(words.text(), ids);
+  size_t begin = 0;
+  for (const size_t end : words.ends()) {
+    seen.append(std::string_view(words.text()).substr(begin, end - begin),
+                [&](std::string_view word) { encode_word(word, ids); });
+    begin = end;
+  }
 }
 
 // The file marks the tokens that begin a word with a blank, where BERT marks the others with "##".
-void WordPieceTokenizer::encode_word(std::u32string_view word, std::vector<TokenId>& ids) const {
+void WordPieceTokenizer::encode_word(std::string_view word, std::vector<TokenId>& ids) const {
+  const auto begins_character = [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; };
+  const auto n_chars = std::count_if(word.begin(), word.end(), begins_character);  // with the mark
   const size_t from = ids.size();
-  std::string text(kBlankMark);
-  for (const char32_t c : word) append_utf8(c, text);
-  std::string_view rest = text;
-  while (!rest.empty() && word.size() <= kMaxWordChars) {
-    std::optional<TokenId> id;
-    size_t n_bytes = std::min(rest.size(), max_token_bytes_);
-    for (; n_bytes > 0 && !id; n_bytes -= id ? 0 : 1)
-      id = vocabulary_.find(rest.substr(0, n_bytes));
-    if (!id) break;
-    ids.push_back(*id);
-    rest.remove_prefix(n_bytes);
+  std::optional<TokenTrie::Match> token;
+  for (size_t at = 0; at < word.size() && n_chars <= kMaxWordChars + 1; at += token->n_bytes) {
+    token = (at == 0 ? first_ : further_).longest_at(word, at);
+    if (!token) break;
+    ids.push_back(token->id);
   }
-  if (rest.empty()) return;
+  if (token) return;
   ids.resize(from);
   ids.push_back(*vocabulary_.unknown);
 }

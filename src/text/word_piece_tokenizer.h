@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "text/token_trie.h"
 #include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
@@ -21,10 +22,11 @@ class WordPieceTokenizer final : public VocabularyTokenizer {
   explicit WordPieceTokenizer(Vocabulary vocabulary);
 
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override;
-  void encode_word(std::u32string_view word, std::vector<TokenId>& ids) const;
+  void encode_word(std::string_view word, std::vector<TokenId>& ids) const;
   std::string decode(std::string_view token_text) const override;
 
-  size_t max_token_bytes_ = 0;
+  TokenTrie first_;    // those that begin a word
+  TokenTrie further_;  // the others
 };
 
 }  // namespace kvik

@@ -97,16 +97,13 @@ TEST(BpeTokenizer, llama_3_takes_whole_words_before_merges_and_adds_bos) {
   EXPECT_TRUE(load(metadata)->adds_bos());
 }
 
-TEST(BpeTokenizer, a_byte_without_a_token_becomes_the_unknown_token_or_u_fffd) {
+TEST(BpeTokenizer, a_byte_without_a_token_is_left_out) {
   Metadata metadata = toy_bpe();
   auto tokens = **metadata.get_strings("tokenizer.ggml.tokens");
   tokens['q'] = "something else";
   metadata = with(metadata, "tokenizer.ggml.tokens", tokens);
-  EXPECT_EQ(pieces(*load(metadata), load(metadata)->tokenize("aqa", kPlain)),
-            "a\xEF\xBF\xBD"
-            "a");
-  metadata = with(metadata, "tokenizer.ggml.unknown_token_id", uint64_t{'?'});
-  EXPECT_EQ(pieces(*load(metadata), load(metadata)->tokenize("aqa", kPlain)), "a?a");
+  EXPECT_EQ(words(*load(metadata), "aqa"), (std::vector<std::string>{"a", "a"}));
+  EXPECT_TRUE(load(metadata)->tokenize("q", kPlain).empty());
 }
 
 TEST(BpeTokenizer, a_file_without_a_pre_tokenizer_means_the_default_one) {
@@ -128,6 +125,16 @@ TEST(BpeTokenizer, gemma_4_joins_characters_and_spells_unknown_ones_in_bytes) {
   const auto ids = tokenizer->tokenize(text, kPlain);
   EXPECT_EQ(ids, (std::vector<TokenId>{259, 262, 260, 264, 3 + 'z'}));
   EXPECT_EQ(tokenizer->detokenize(ids, Tokenizer::Special::kHide), text);
+}
+
+TEST(BpeTokenizer, gemma_4_merges_may_name_blanks_that_the_tokens_spell_out) {
+  const std::string mark = "\xE2\x96\x81";
+  Metadata metadata = toy_spm({{"a"}, {mark}, {"  ", 0, 4}, {"   ", 0, 4}});
+  metadata = with(metadata, "tokenizer.ggml.model", std::string("gemma4"));
+  metadata.insert("tokenizer.ggml.merges",
+                  std::vector<std::string>{mark + " " + mark, mark + mark + " " + mark});
+  const auto tokenizer = load(metadata);
+  EXPECT_EQ(tokenizer->tokenize("a   a", kPlain), (std::vector<TokenId>{259, 262, 259}));
 }
 
 }  // namespace

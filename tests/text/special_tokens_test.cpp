@@ -61,12 +61,11 @@ TEST(SpecialTokens, user_defined_tokens_are_found_in_any_text) {
 }
 
 TEST(TokenTrie, a_longer_text_that_breaks_off_leaves_the_shorter_one) {
-  TokenTrie trie;
-  trie.insert("ab", 7);
-  trie.insert("abcd", 8);
+  const TokenTrie trie({{"ab", 7}, {"abcd", 8}, {"b", 9}});
   EXPECT_FALSE(trie.longest_at("xab", 0));
   EXPECT_EQ(trie.longest_at("xabc", 1)->n_bytes, 2u);
   EXPECT_EQ(trie.longest_at("xabcd", 1)->id, 8u);
+  EXPECT_EQ(trie.longest_at("xabcd", 2)->id, 9u);
 }
 
 TEST(EndTokens, control_tokens_with_a_known_name_end_an_answer_too) {

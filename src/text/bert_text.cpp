@@ -1,0 +1,25 @@
+#include "text/bert_text.h"
+
+#include <unicode/uchar.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+namespace kvik {
+
+// C, but for what no version of Unicode that we know has a character for.
+bool is_bert_control(char32_t c) {
+  constexpr uint32_t kOther = U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK;
+  return (U_GET_GC_MASK(static_cast<UChar32>(c)) & kOther) != 0;
+}
+
+bool is_bert_cjk(char32_t c) {
+  constexpr char32_t kBlocks[][2] = {{0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF},
+                                     {0x2A700, 0x2B73F}, {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF},
+                                     {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F}};
+  return std::any_of(std::begin(kBlocks), std::end(kBlocks),
+                     [=](const auto& block) { return block[0] <= c && c <= block[1]; });
+}
+
+}  // namespace kvik

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "text/hf/fields.h"
+#include "text/hf/word_model.h"
+#include "text/vocabulary.h"
+
+namespace kvik::hf {
+
+// The model's tokens and the added ones in one table. Kinds: special ones are control tokens, other
+// added ones user-defined, "<0x0A>" a byte where `byte_tokens` asks for it, ids between them
+// unused.
+enum class ByteTokens { kAreText, kAreBytes };
+Result<Vocabulary> join_vocabularies(const Fields& file, const WordModel& model,
+                                     ByteTokens byte_tokens);
+
+// The user-defined tokens that are looked for in the normalised text, and no longer by their names.
+std::vector<TokenId> take_normalised(const Fields& file, Vocabulary& vocabulary);
+
+// What "post_processor" puts before and behind a text: bos, eos, adds_bos, adds_eos.
+Result<void> read_frame(const Fields& file, Vocabulary& vocabulary);
+
+}  // namespace kvik::hf

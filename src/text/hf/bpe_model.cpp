@@ -1,0 +1,153 @@
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/string.hpp>
+#include <utility>
+
+#include "text/hf/word_model.h"
+#include "text/token_joins.h"
+#include "text/utf8.h"
+
+namespace kvik::hf {
+namespace {
+
+struct Affixes {
+  std::string prefix;  // of what does not begin a word
+  std::string suffix;  // of what ends one
+};
+
+struct Flags {
+  bool fuses_unknown;
+  bool takes_whole_words_first;
+};
+
+class BpeModel final : public WordModel {
+ public:
+  BpeModel(ModelVocabulary vocabulary, Affixes affixes, const Flags& flags)
+      : affixes_(std::move(affixes)), flags_(flags) {
+    vocabulary_ = std::move(vocabulary);
+  }
+
+  Result<void> read_merges(const Fields& model);
+  Result<void> read_unknown(const Fields& model);
+
+  void encode(std::string_view word, std::vector<TokenId>& ids) const override {
+    if (flags_.takes_whole_words_first) {
+      if (const auto id = vocabulary_.find(word)) {
+        ids.push_back(*id);
+        return;
+      }
+    }
+    const size_t from = ids.size();
+    append_characters(word, ids);
+    static thread_local TokenJoins::Scratch scratch;
+    joins_.join(ids, from, scratch);
+  }
+
+ private:
+  void append_characters(std::string_view word, std::vector<TokenId>& ids) const;
+  std::optional<TokenId> find_character(std::string_view word, size_t at, size_t n_bytes) const;
+  Result<void> add_merge(std::string_view left, std::string_view right, uint32_t rank);
+
+  const Affixes affixes_;
+  const Flags flags_;
+  TokenJoins joins_;
+  std::vector<TokenId> byte_tokens_;  // empty: no fallback
+};
+
+std::optional<TokenId> BpeModel::find_character(std::string_view word, size_t at,
+                                                size_t n_bytes) const {
+  const std::string_view character = word.substr(at, n_bytes);
+  const bool has_prefix = at > 0 && !affixes_.prefix.empty();
+  const bool has_suffix = at + n_bytes == word.size() && !affixes_.suffix.empty();
+  if (!has_prefix && !has_suffix) return vocabulary_.find(character);
+  std::string text = has_prefix ? affixes_.prefix : "";
+  text += character;
+  if (has_suffix) text += affixes_.suffix;
+  return vocabulary_.find(text);
+}
+
+void BpeModel::append_characters(std::string_view word, std::vector<TokenId>& ids) const {
+  bool after_unknown = false;
+  for (size_t at = 0; at < word.size();) {
+    const Utf8Step step = next_utf8(word, at);
+    const size_t n_bytes = step.kind == Utf8Step::Kind::kValid ? step.n_bytes : 1;
+    const auto id = find_character(word, at, n_bytes);
+    const bool is_unknown = !id && byte_tokens_.empty();
+    if (id) {
+      ids.push_back(*id);
+    } else if (!is_unknown) {
+      for (const char byte : word.substr(at, n_bytes)) {
+        ids.push_back(byte_tokens_[static_cast<uint8_t>(byte)]);
+      }
+    } else if (unknown_ && !(after_unknown && flags_.fuses_unknown)) {
+      ids.push_back(*unknown_);
+    }
+    after_unknown = is_unknown;
+    at += n_bytes;
+  }
+}
+
+Result<void> BpeModel::read_unknown(const Fields& model) {
+  TRY_ASSIGN(unknown_, find_named(model, "unk_token", vocabulary_));
+  TRY_ASSIGN(const bool wants_bytes, model.flag("byte_fallback", false));
+  if (wants_bytes) byte_tokens_ = find_byte_tokens().value_or(std::vector<TokenId>());
+  has_byte_tokens_ = !byte_tokens_.empty();
+  return {};
+}
+
+Result<void> BpeModel::add_merge(std::string_view left, std::string_view right, uint32_t rank) {
+  std::string joined(left);
+  joined += right.starts_with(affixes_.prefix) ? right.substr(affixes_.prefix.size()) : right;
+  for (const std::string_view part : {left, right, std::string_view(joined)}) {
+    if (vocabulary_.find(part)) continue;
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tokenizer.json: 'model.merges' has '{} {}' as number {}, expected "
+                            "tokens, but '{}' is none",
+                            left, right, rank, part));
+  }
+  joins_.insert(*vocabulary_.find(left), *vocabulary_.find(right),
+                {rank, *vocabulary_.find(joined)});
+  return {};
+}
+
+// "left right", or ["left", "right"].
+Result<void> BpeModel::read_merges(const Fields& model) {
+  TRY_ASSIGN(const auto* merges, model.list("merges"));
+  if (!merges) return unexpected_value(model.path_of("merges"), nullptr, "a list");
+  joins_.reserve(merges->size());
+  uint32_t rank = 0;
+  for (const boost::json::value& merge : *merges) {
+    const std::string path = fmt::format("{}[{}]", model.path_of("merges"), rank);
+    const boost::json::string* text = merge.if_string();
+    const boost::json::array* pair = merge.if_array();
+    if (pair && pair->size() == 2 && (*pair)[0].is_string() && (*pair)[1].is_string()) {
+      TRY(add_merge((*pair)[0].get_string(), (*pair)[1].get_string(), rank));
+    } else if (const size_t blank = text ? text->find(' ') : 0; text && blank != text->npos) {
+      const std::string_view all = *text;
+      TRY(add_merge(all.substr(0, blank), all.substr(blank + 1), rank));
+    } else {
+      return unexpected_value(path, &merge, "two tokens with a blank between");
+    }
+    ++rank;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WordModel>> read_bpe(const Fields& model) {
+  TRY_ASSIGN(ModelVocabulary vocabulary, read_vocabulary_object(model));
+  TRY_ASSIGN(auto prefix, model.text("continuing_subword_prefix"));
+  TRY_ASSIGN(auto suffix, model.text("end_of_word_suffix"));
+  TRY_ASSIGN(const bool fuses, model.flag("fuse_unk", false));
+  TRY_ASSIGN(const bool whole_words, model.flag("ignore_merges", false));
+  Affixes affixes = {std::move(prefix).value_or(""), std::move(suffix).value_or("")};
+  auto bpe = std::make_unique<BpeModel>(std::move(vocabulary), std::move(affixes),
+                                        Flags{fuses, whole_words});
+  TRY(bpe->read_merges(model));
+  TRY(bpe->read_unknown(model));
+  return std::unique_ptr<WordModel>(std::move(bpe));
+}
+
+}  // namespace kvik::hf

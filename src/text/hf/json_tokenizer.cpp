@@ -1,0 +1,94 @@
+#include "text/hf/json_tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "text/seen_words.h"
+#include "text/utf8.h"
+
+namespace kvik::hf {
+namespace {
+
+// Bytes that are not UTF-8 as U+FFFD: normalizers know characters only.
+std::string to_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = next_utf8(text, at);
+    out +=
+        step.kind == Utf8Step::Kind::kValid ? text.substr(at, step.n_bytes) : kReplacementCharacter;
+    at += step.n_bytes;
+  }
+  return out;
+}
+
+}  // namespace
+
+JsonTokenizer::JsonTokenizer(Vocabulary vocabulary, Parts parts)
+    : VocabularyTokenizer(std::move(vocabulary)), parts_(std::move(parts)) {
+  std::vector<std::string> texts;
+  for (const TokenId id : parts_.added_when_normalised) {
+    texts.push_back(parts_.normalizer->apply(vocabulary_.texts[id]));
+  }
+  std::vector<TokenTrie::Entry> entries;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    entries.push_back({texts[i], parts_.added_when_normalised[i]});
+  }
+  added_ = TokenTrie(std::move(entries));
+  // Unknown characters side by side may be one unknown token, which a seam would make two.
+  const bool knows_all = parts_.model->has_byte_tokens() || !parts_.model->unknown();
+  if (!parts_.pre_tokenizer && knows_all) seams_.emplace(vocabulary_);
+  make_pieces();
+}
+
+void JsonTokenizer::encode(std::string_view text, After after, std::vector<TokenId>& ids) const {
+  if (!parts_.normalizer) return encode_normalised(text, after, ids);
+  const std::string normalised = parts_.normalizer->apply(to_utf8(text));
+  const std::string_view all = normalised;
+  size_t begin = 0;
+  for (size_t at = 0; at < all.size();) {
+    const auto token = added_.longest_at(all, at);
+    if (!token) {
+      ++at;
+      continue;
+    }
+    encode_normalised(all.substr(begin, at - begin), after, ids);
+    ids.push_back(token->id);
+    after = After::kToken;
+    begin = at += token->n_bytes;
+  }
+  encode_normalised(all.substr(begin), after, ids);
+}
+
+void JsonTokenizer::encode_normalised(std::string_view text, After after,
+                                      std::vector<TokenId>& ids) const {
+  Words words{std::string(text)};
+  words.begins_text = after == After::kNothing;
+  if (parts_.pre_tokenizer) parts_.pre_tokenizer->apply(words);
+  if (seams_) cut_at_seams(words);
+  SeenWords seen(words.text, ids);
+  for (const Words::Range& range : words.ranges) {
+    if (range.begin == range.end) continue;
+    seen.append(words.of(range), [&](std::string_view word) { parts_.model->encode(word, ids); });
+  }
+}
+
+void JsonTokenizer::cut_at_seams(Words& words) const {
+  words.ranges.clear();
+  for (size_t begin = 0; begin < words.text.size();) {
+    const size_t end = seams_->next(words.text, begin);
+    words.ranges.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
+    begin = end;
+  }
+}
+
+std::string JsonTokenizer::decode(std::string_view token_text) const {
+  return parts_.spelling.spell(token_text);
+}
+
+std::string JsonTokenizer::describe() const {
+  return fmt::format("tokenizer.json ({}), {} tokens", parts_.model_type, group_digits(n_vocab()));
+}
+
+}  // namespace kvik::hf

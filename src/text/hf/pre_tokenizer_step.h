@@ -1,0 +1,24 @@
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "text/hf/words.h"
+
+namespace kvik::hf {
+
+// One step, or a sequence of them, that cuts words into smaller ones and may rewrite them:
+// "pre_tokenizer" of a tokenizer.json. Immutable: any thread.
+class PreTokenizerStep {
+ public:
+  virtual ~PreTokenizerStep() = default;
+  virtual void apply(Words& words) const = 0;
+};
+
+// Null where the file has none. Errors: kUnsupported for another type, kCorrupt.
+Result<std::unique_ptr<PreTokenizerStep>> read_pre_tokenizer(const boost::json::value* value,
+                                                             const std::string& path);
+
+}  // namespace kvik::hf

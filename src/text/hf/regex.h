@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "text/hf/fields.h"
+
+namespace kvik::hf {
+
+// A regular expression of a tokenizer.json, whose dialect is Oniguruma's, run by PCRE2 with limits:
+// one that would take for ever on some text matches no more of it. Immutable: any thread.
+class Regex {
+ public:
+  // Plain text is quoted. Error: kCorrupt, with what PCRE2 says of it.
+  static Result<Regex> compile(const Pattern& pattern);
+
+  struct Match {
+    size_t begin;
+    size_t end;
+  };
+
+  // The first match at or behind `from`; it may be empty. Bytes that are not UTF-8 match nothing.
+  // Where a limit ends the search there is none, and `gave_up` becomes true.
+  std::optional<Match> find(std::string_view text, size_t from, bool& gave_up) const;
+
+ private:
+  struct Code;  // of PCRE2, whose header stays out of here
+  struct FreeCode {
+    void operator()(Code* code) const;
+  };
+  explicit Regex(std::unique_ptr<Code, FreeCode> code) : code_(std::move(code)) {}
+
+  std::unique_ptr<Code, FreeCode> code_;
+};
+
+// `text` with `content` for every match.
+std::string replace_all(const Regex& regex, std::string_view text, std::string_view content);
+
+// The expression in PCRE2's dialect: where the two mean different things by the same signs.
+std::string to_pcre2(std::string_view oniguruma);
+
+}  // namespace kvik::hf

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "text/hf/fields.h"
+#include "text/hf/regex.h"
+
+namespace kvik::hf {
+
+// What bytes a token's text stands for: "decoder" of a tokenizer.json, token for token. What a
+// decoder does with neighbours is left to the Detokenizer (bytes of one character) or left out
+// (WordPiece's clean-up of blanks before punctuation).
+class TokenSpelling {
+ public:
+  // Errors: kUnsupported for another type, kCorrupt.
+  static Result<TokenSpelling> read(const boost::json::value* decoder);
+
+  std::string spell(std::string_view token) const;
+
+  bool strips_leading_blank() const { return strips_leading_blank_; }
+  bool knows_byte_tokens() const { return knows_byte_tokens_; }
+
+ private:
+  Result<void> add(const boost::json::value& decoder, const std::string& path);
+  Result<void> add_sequence(const Fields& fields);
+
+  struct Replacement {
+    Regex what;
+    std::string content;
+  };
+  std::vector<Replacement> replacements_;
+  bool is_byte_level_ = false;
+  bool strips_leading_blank_ = false;
+  bool knows_byte_tokens_ = false;
+  std::optional<std::string> word_piece_prefix_;  // of tokens that go on with a word
+  std::string word_suffix_;                       // of tokens that end one
+};
+
+}  // namespace kvik::hf

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/token_id.h"
+
+namespace kvik {
+
+// A set of texts, asked for those at a place of another text. Immutable: any thread.
+class TokenTrie {
+ public:
+  struct Entry {
+    std::string_view text;  // needed while the trie is built
+    TokenId id;
+  };
+  struct Match {
+    TokenId id;
+    size_t n_bytes;
+  };
+
+  // Empty texts are left out; of equal ones the first stays.
+  explicit TokenTrie(std::vector<Entry> entries = {});
+
+  // False where no text of the set begins with `byte`.
+  bool any_begins_with(char byte) const { return roots_[static_cast<uint8_t>(byte)] != kNone; }
+
+  std::optional<Match> longest_at(std::string_view text, size_t at) const;
+
+  // Calls `take` with all of them, shortest first.
+  template <class Take>
+  void each_at(std::string_view text, size_t at, const Take& take) const {
+    uint32_t node = roots_[static_cast<uint8_t>(text[at])];
+    for (size_t end = at + 1; node != kNone; node = child(node, text[end++])) {
+      if (nodes_[node].id) take(Match{*nodes_[node].id, end - at});
+      if (end == text.size()) return;
+    }
+  }
+
+ private:
+  // The children of a node follow each other, in the order of their labels.
+  struct Node {
+    uint32_t first_child = 0;
+    uint16_t n_children = 0;
+    std::optional<TokenId> id;  // of the token that ends there
+  };
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  uint32_t child(uint32_t node, char label) const {
+    const auto [first, n, id] = nodes_[node];
+    const void* found = n == 0 ? nullptr : std::memchr(&labels_[first], label, n);
+    if (!found) return kNone;
+    return static_cast<uint32_t>(static_cast<const char*>(found) - labels_.data());
+  }
+
+  std::array<uint32_t, 256> roots_;  // by first byte: most begin no special token
+  std::vector<Node> nodes_;
+  std::vector<char> labels_;  // of the edge to each node
+};
+
+}  // namespace kvik
