@@ -85,6 +85,7 @@ void add_quantisation(const InstructionSet& isa, std::vector<float>& x, std::vec
         [=, &kernels, in = x.data(), out = y.data()](uint32_t r) {
           if (r % tile_rows != 0) return;
           kernels.pack({.x = in + size_t{r} * k,
+                        .rows = nullptr,
                         .stride = k,
                         .n_rows = std::min(tile_rows, kRows - r),
                         .k = k,

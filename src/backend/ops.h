@@ -44,10 +44,12 @@ class PackedMatrix {
   virtual Hash128 source_digest() const = 0;
 };
 
-// Weights that take the same kernel: their type, and the dimension summed over.
+// Weights that take the same kernel: their type, the dimension summed over, and whether they are
+// experts', whose products have other numbers of rows.
 struct WeightKind {
   ElementType type = ElementType::kF32;
   uint32_t n_cols = 0;
+  bool is_of_experts = false;
   friend bool operator==(const WeightKind&, const WeightKind&) = default;
 };
 
@@ -83,9 +85,32 @@ struct AttentionShape {
   uint32_t window = 0;  // 0: all earlier tokens; else the last `window`, itself included
 };
 
+// Rows that go through one and the same of several stacked matrices.
+struct RowGroup {
+  uint32_t matrix = 0;
+  uint32_t first = 0, n_rows = 0;  // of the product's rows
+};
+
+// Row i of a grouped product is of row rows[i] of x; where `rows` is empty, of row i. The groups
+// follow each other, each of another matrix of n_matrices equal ones that were packed together.
+struct GroupedRows {
+  std::span<const uint32_t> rows;
+  std::span<const RowGroup> groups;
+  uint32_t n_matrices = 0;
+};
+
+// For each row of a sum, n of the rows that are added to it, with their weights: [n_rows, n].
+struct WeightedRows {
+  std::span<const uint32_t> rows;
+  std::span<const float> weights;
+  uint32_t n = 0;
+};
+
 // The most that the operations of one step are called with.
 struct WorkLimits {
   uint32_t n_rows = 0;
+  uint32_t n_experts = 0;      // matrices of a grouped product
+  uint32_t n_expert_rows = 0;  // rows of a grouped product
   uint32_t n_sequences = 0;
   std::vector<WeightKind> weights;
   KvGeometry kv;
@@ -143,6 +168,14 @@ class Backend {
 
   // out += x · wᵀ: a projection back into the residual stream.
   virtual void matmul_add(Rows x, const PackedMatrix& w, Rows out) = 0;
+
+  // out[i] = x[rows[i]] · wᵀ with the matrix of i's group alone, of those that w is stacked from;
+  // the bits of a row are those that matmul() gives it. out: [rows, N / n_matrices]
+  virtual void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups,
+                              Rows out) = 0;
+
+  // x[r] += Σ weights[r][j] · y[rows[r][j]], in ascending j.
+  virtual void add_weighted(Rows x, Rows y, const WeightedRows& terms) = 0;
 
   // out = x / sqrt(mean(x²) + eps) · weight, each group of `weight_size` columns for itself, so
   // that one call norms whole rows (weight_size = n_cols) or each head of a row. x may be out.

@@ -25,6 +25,8 @@ uint64_t MemoryPlan::buffers_bytes() const {
 WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
                        const EngineOptions& options) {
   return {.n_rows = options.max_step_tokens,
+          .n_experts = config.experts.n_experts,
+          .n_expert_rows = options.max_step_tokens * config.experts.n_used,
           .n_sequences = options.max_running,
           .weights = std::move(kinds),
           .kv = kv_geometry(config, options.kv_type),

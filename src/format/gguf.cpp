@@ -14,6 +14,7 @@
 #include "base/mapped_file.h"
 #include "format/gguf_cursor.h"
 #include "format/gguf_metadata.h"
+#include "format/gguf_split.h"
 #include "format/gguf_tensors.h"
 
 namespace kvik {
@@ -116,13 +117,35 @@ Result<std::unique_ptr<GgufSource>> open_bytes(std::string label, std::span<cons
   return std::make_unique<GgufSource>(std::move(label), file, std::move(*contents));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
+Result<std::unique_ptr<ModelSource>> open_file(const std::string& path) {
   TRY_ASSIGN(auto mapping, MappedFile::open(path));
   TRY_ASSIGN(auto source, open_bytes(path, mapping.bytes()));
   source->keep(std::move(mapping));
   return source;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
+  TRY_ASSIGN(std::unique_ptr<ModelSource> source, open_file(path));
+  const auto split = read_gguf_split(source->metadata());
+  if (!split) return fail(split.error().code, fmt::format("'{}': {}", path, split.error().message));
+  if (!*split) return source;
+  std::vector<std::unique_ptr<ModelSource>> pieces;
+  for (uint64_t no = 0; no < (*split)->count; ++no) {
+    if (no == (*split)->no) {
+      pieces.push_back(std::move(source));
+      continue;
+    }
+    TRY_ASSIGN(const std::string piece, gguf_piece_path(path, **split, no));
+    auto opened = open_file(piece);
+    if (!opened) {
+      return fail(opened.error().code, fmt::format("piece {} of {} of the model: {}", no + 1,
+                                                   (*split)->count, opened.error().message));
+    }
+    pieces.push_back(std::move(*opened));
+  }
+  return join_gguf_pieces(std::move(pieces));
 }
 
 Result<std::unique_ptr<ModelSource>> open_gguf_bytes(std::string label,

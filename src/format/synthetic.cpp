@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <new>
 #include <utility>
 #include <vector>
@@ -17,8 +18,8 @@ constexpr std::string_view kPrefix = "synthetic:";
 
 class SyntheticSource final : public ModelSource {
  public:
-  SyntheticSource(const ModelPreset& preset, const SyntheticType& type)
-      : label_(fmt::format("{}{}:{}", kPrefix, preset.name, type.name)),
+  SyntheticSource(std::string label, const ModelPreset& preset, const SyntheticType& type)
+      : label_(std::move(label)),
         metadata_(synthetic_metadata(preset, type)),
         plan_(synthetic_tensors(preset, type)),
         bytes_(plan_.size()) {
@@ -68,6 +69,16 @@ Result<const ModelPreset*> find_preset(std::string_view name) {
               fmt::format("there is no preset '{}', expected one of {}", name, known));
 }
 
+// The number behind the colon of "TYPE:LAYERS"; 0 where there is none.
+uint32_t layers_behind(std::string_view type) {
+  const size_t colon = type.find(':');
+  if (colon == std::string_view::npos) return 0;
+  const std::string_view digits = type.substr(colon + 1);
+  uint32_t n = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  return error == std::errc() && end == digits.data() + digits.size() ? n : 0;
+}
+
 Result<const SyntheticType*> find_type(std::string_view name) {
   std::string known;
   for (const SyntheticType& type : synthetic_types()) {
@@ -85,14 +96,23 @@ Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec) {
   if (!spec.starts_with(kPrefix)) {
     return fail(
         ErrorCode::kInvalidArgument,
-        fmt::format("'{}' names no synthetic model, expected synthetic:PRESET[:TYPE]", spec));
+        fmt::format("'{}' names no synthetic model, expected synthetic:PRESET[:TYPE[:LAYERS]]",
+                    spec));
   }
   const std::string_view rest = spec.substr(kPrefix.size());
   const size_t colon = rest.find(':');
-  TRY_ASSIGN(const ModelPreset* preset, find_preset(rest.substr(0, colon)));
-  TRY_ASSIGN(const SyntheticType* type,
-             find_type(colon == std::string_view::npos ? "q8_0" : rest.substr(colon + 1)));
-  return std::make_unique<SyntheticSource>(*preset, *type);
+  TRY_ASSIGN(const ModelPreset* known, find_preset(rest.substr(0, colon)));
+  std::string_view type_name = colon == std::string_view::npos ? "q8_0" : rest.substr(colon + 1);
+  ModelPreset preset = *known;
+  const uint32_t n_layers = layers_behind(type_name);
+  if (n_layers > 0 && n_layers <= preset.n_layers) {
+    preset.n_layers = n_layers;
+    type_name = type_name.substr(0, type_name.find(':'));
+  }
+  TRY_ASSIGN(const SyntheticType* type, find_type(type_name));
+  std::string label = fmt::format("{}{}:{}", kPrefix, preset.name, type->name);
+  if (n_layers > 0) label += fmt::format(":{}", n_layers);
+  return std::make_unique<SyntheticSource>(std::move(label), preset, *type);
 }
 
 }  // namespace kvik

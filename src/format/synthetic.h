@@ -11,7 +11,7 @@
 namespace kvik {
 
 // The geometry of a well-known model, as in tools/make_model.py.
-struct ModelPreset {
+struct Geometry {
   const char* name;
   const char* architecture;
   uint32_t n_layers, model_dim, n_heads, n_kv_heads, head_dim, ffn_dim, n_ctx_train;
@@ -21,13 +21,37 @@ struct ModelPreset {
   bool tied_head;    // no output.weight: the embedding serves
 };
 
+// Tensors of divisors of the rotation frequencies: none, one for all contexts, or one for short and
+// one for long ones.
+enum class RopeDivisors : uint8_t { kNone, kOneSet, kTwoSets };
+
+// What only some have. A zero is what is not there.
+struct ModelPreset : Geometry {
+  struct Experts {
+    uint32_t n = 0, n_used = 0, ffn_dim = 0, shared_ffn_dim = 0;
+  };
+  struct Rope {
+    uint32_t n_dims = 0;  // of each head; 0: all
+    const char* scaling = nullptr;
+    float factor = 0;
+    uint32_t n_ctx_original = 0;
+    RopeDivisors divisors = RopeDivisors::kNone;
+  };
+  struct Scales {
+    float embedding = 0, residual = 0, attention = 0, logit = 0;
+  };
+  Experts experts = {};
+  Rope rope = {};
+  Scales scales = {};
+};
+
 std::span<const ModelPreset> model_presets();
 
-// "synthetic:PRESET[:TYPE]" (TYPE f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k, or llama.cpp's
-// mixes q4_k_m and q5_k_m; q8_0 where it is left out): random weights of a real geometry, made
-// tensor by tensor when they are read, and a byte-level toy vocabulary padded to the real size. The
-// same name gives the same weights. Errors: kNotFound for an unknown preset (the message lists
-// them), kInvalidArgument for a type.
+// "synthetic:PRESET[:TYPE[:LAYERS]]" (TYPE f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k, or
+// llama.cpp's mixes q4_k_m and q5_k_m; q8_0 where it is left out; LAYERS: only the first so many):
+// random weights of a real geometry, made tensor by tensor when they are read, and a byte-level toy
+// vocabulary padded to the real size. The same name gives the same weights. Errors: kNotFound for
+// an unknown preset (the message lists them), kInvalidArgument for a type.
 Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec);
 
 }  // namespace kvik

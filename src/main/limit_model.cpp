@@ -1,6 +1,7 @@
 #include "main/limit_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvik {
 
@@ -21,12 +22,30 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, KvT
   for (const TensorInfo& tensor : source.tensors()) {
     const bool is_embedding = tensor.name == "token_embd.weight";
     if (tensor.shape.size() < 2 || (is_embedding && !is_tied)) continue;
+    if (tensor.shape.size() == 3) {
+      add_experts(config.experts, tensor);
+      continue;
+    }
     const bool is_head = is_embedding || tensor.name == "output.weight";
     Work& work = is_head ? head_per_token_ : layers_per_token_;
     add(work, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
     work.bytes += static_cast<double>(tensor.n_bytes);
   }
   for (const LayerConfig& layer : config.layers) windows_.push_back(layer.window);
+}
+
+// Each token is multiplied with some of the experts.
+void LimitModel::add_experts(const ExpertsConfig& experts, const TensorInfo& tensor) {
+  expert_share_ = static_cast<double>(experts.n_used) / experts.n_experts;
+  expert_bytes_ += static_cast<double>(tensor.n_bytes);
+  add(layers_per_token_, arithmetic_of(tensor.type),
+      2.0 * expert_share_ * static_cast<double>(tensor.n_elements()));
+}
+
+// Of those that are there, so many are read for n_rows tokens whose choices are random: all but
+// those that no token chose.
+double LimitModel::experts_read(double n_rows) const {
+  return expert_bytes_ * (1 - std::pow(1 - expert_share_, n_rows));
 }
 
 Work LimitModel::work(const BenchCase& bench) const {
@@ -44,6 +63,8 @@ Work LimitModel::work(const BenchCase& bench) const {
     work.f32_ops += n * part.f32_ops;
     work.bytes += n_weight_reads * part.bytes;
   }
+  const double n_rows_at_once = is_prefill ? n_rows : bench.batch;
+  work.bytes += n_weight_reads * experts_read(n_rows_at_once);
   const double n_seen = tokens_seen(bench);
   add(work, attention_, n_rows * attention_ops_ * n_seen);
   work.bytes += n_kv_reads * kv_layer_bytes_ * n_seen;

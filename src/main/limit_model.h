@@ -45,11 +45,16 @@ class LimitModel {
   static Arithmetic arithmetic_of(KvType type);
   static void add(Work& work, Arithmetic arithmetic, double ops);
 
+  void add_experts(const ExpertsConfig& experts, const TensorInfo& tensor);
+  double experts_read(double n_rows) const;
+
   // Tokens that one row sees on average, summed over the layers.
   double tokens_seen(const BenchCase& bench) const;
 
   Work layers_per_token_;  // bytes: of all layers' weights
   Work head_per_token_;
+  double expert_bytes_ = 0;  // of all experts
+  double expert_share_ = 0;  // of them that a token goes through
   Arithmetic attention_;
   double attention_ops_ = 0;  // per row, layer and token seen
   double kv_layer_bytes_ = 0;

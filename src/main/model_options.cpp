@@ -144,9 +144,11 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   }
   loaded.tokenizer = std::move(*tokenizer);
   ProgressBar bar("loading");
-  TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, [&](uint64_t done, uint64_t all) {
-               bar.show(done, all, format_bytes(done));
-             }));
+  const auto show_progress = [&](uint64_t done, uint64_t all) {
+    bar.show(done, all, format_bytes(done));
+  };
+  TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, show_progress,
+                                       static_cast<uint32_t>(options.n_ctx)));
   const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
   if (options.n_ctx > n_ctx_train) {
     log::warn("a context of {} tokens passes the {} that the model was trained on", options.n_ctx,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "format/synthetic.h"
 #include "main/available_memory.h"
 #include "main/commands.h"
+#include "main/fit_table.h"
 #include "main/model_options.h"
 
 namespace kvik {
@@ -21,6 +23,7 @@ struct PlanOptions {
   uint64_t n_users = 1;
   uint64_t memory_bytes = 0;  // 0: this machine's
   bool as_json = false;
+  std::string svg;  // a file to draw into; empty: none
 };
 
 // One KV type's share of the answer.
@@ -131,6 +134,34 @@ void print_table(const Plan& plan, const TypePlan& chosen) {
   }
 }
 
+// A preset or random model without a type may be stored in any: those that people use.
+Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Backend& backend) {
+  std::vector<WeightVariant> variants;
+  const bool any_type = spec.starts_with("synthetic:") && std::ranges::count(spec, ':') == 1;
+  for (const char* type : {"bf16", "q8_0", "q4_k_m"}) {
+    TRY_ASSIGN(const auto source, open_model(any_type ? fmt::format("{}:{}", spec, type) : spec));
+    TRY_ASSIGN(WeightPlan weights, plan_weights(*source, backend));
+    variants.push_back({any_type ? type : "as it is", std::move(weights)});
+    if (!any_type) break;
+  }
+  return variants;
+}
+
+// Which memory holds how many users and how much context, for other types of weights and pages.
+Result<void> show_fit(const PlanOptions& options, const Plan& plan) {
+  TRY_ASSIGN(const auto backend, make_backend(options.model));
+  TRY_ASSIGN(const auto variants, weight_variants(spec_of(options.model.model), *backend));
+  const FitTable table = make_fit_table(plan.config, variants, *backend, plan.n_ctx);
+  if (!options.as_json) fmt::print("\n{}", fit_text(table));
+  if (options.svg.empty()) return {};
+  std::ofstream file(options.svg);
+  file << fit_svg(table);
+  if (!file.flush()) {
+    return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.svg));
+  }
+  return {};
+}
+
 Result<int> show_plan(const PlanOptions& options) {
   TRY_ASSIGN(const Plan plan, make_plan(options));
   const auto chosen = std::ranges::find(plan.by_type, options.model.kv_type, &TypePlan::type);
@@ -139,6 +170,7 @@ Result<int> show_plan(const PlanOptions& options) {
   } else {
     print_table(plan, *chosen);
   }
+  if (!options.as_json || !options.svg.empty()) TRY(show_fit(options, plan));
   return kExitOk;
 }
 
@@ -155,6 +187,8 @@ Command add_plan(CLI::App& app) {
   add_bytes(command, "--memory", options->memory_bytes,
             "plan for so much (default: this machine's)");
   command.add_flag("--json", options->as_json, "one object, of the KV type that --kv-type names");
+  command.add_option("--svg", options->svg, "draw what fits which memory into this file")
+      ->type_name("FILE");
   return [options]() -> int {
     const Result<int> code = show_plan(*options);
     return code ? *code : report(code.error());

@@ -32,6 +32,19 @@ void show_geometry(const ModelConfig& c) {
     fmt::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
 }
 
+void show_features(const ModelConfig& c) {
+  const RopeConfig& rope = c.ropes.front();
+  if (rope.position_scale != 1) fmt::print("  rope stretched by {}\n", 1 / rope.position_scale);
+  if (rope.smooth_stretch.n_ctx_original > 0) {
+    fmt::print("  rope stretched by {} for long waves\n", rope.smooth_stretch.factor);
+  }
+  const ExpertsConfig& e = c.experts;
+  if (!c.has_experts()) return;
+  fmt::print("  experts {}, {} of them for each token, width {}{}\n", e.n_experts, e.n_used,
+             e.ffn_dim,
+             e.shared_ffn_dim ? fmt::format(", and a shared one of {}", e.shared_ffn_dim) : "");
+}
+
 void show_tensors(const ModelSource& source) {
   struct Sum {
     uint64_t tensors = 0, elements = 0, bytes = 0;
@@ -74,6 +87,7 @@ Result<int> show(const std::string& spec) {
   const auto config = read_config(metadata);
   if (config) {
     show_geometry(*config);
+    show_features(*config);
   } else {
     fmt::print("geometry: {}\n", config.error().message);
   }

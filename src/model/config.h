@@ -10,17 +10,57 @@
 
 namespace kvik {
 
+// Frequencies that a model was trained with up to n_ctx_original tokens, stretched by 1 /
+// position_scale: those that turn more often than beta_fast in that context stay, those that turn
+// less than beta_slow are stretched, and those between go over linearly (Peng et al. 2023).
+struct YarnConfig {
+  uint32_t n_ctx_original = 0;  // 0: no yarn, all frequencies are stretched alike
+  float beta_fast = 32.0f;
+  float beta_slow = 1.0f;
+};
+
+// The same by wavelength: longer than n_ctx_original / low_freq_factor is stretched by `factor`,
+// shorter than n_ctx_original / high_freq_factor stays (Llama 3.1).
+struct SmoothStretchConfig {
+  uint32_t n_ctx_original = 0;  // 0: none
+  float factor = 1.0f;
+  float low_freq_factor = 1.0f;
+  float high_freq_factor = 4.0f;
+};
+
 // How a layer's heads turn with their position (Su et al. 2021).
 struct RopeConfig {
   float base = 10000.0f;
   float position_scale = 1.0f;  // positions are multiplied by this (linear scaling: 1 / factor)
   uint32_t n_dims = 0;          // of each head; the rest stays
   RopePairing pairing = RopePairing::kInterleaved;
+  float magnitude = 1.0f;  // of cos and sin
+  YarnConfig yarn = {};
+  SmoothStretchConfig smooth_stretch = {};
 };
 
 struct LayerConfig {
   uint32_t window = 0;  // tokens that attention sees; 0: all
   uint32_t rope = 0;    // index into ModelConfig::ropes
+};
+
+// What of q and k is normed before it turns: nothing, each head for itself, or all heads of a row
+// together.
+enum class QkNorm : uint8_t { kNone, kHead, kRow };
+
+// How a router's scores become probabilities of experts.
+enum class ExpertScoring : uint8_t { kSoftmax, kSigmoid };
+
+// A mixture of experts in place of each MLP: every token goes through n_used of them.
+struct ExpertsConfig {
+  uint32_t n_experts = 0;  // 0: no mixture
+  uint32_t n_used = 0;
+  uint32_t ffn_dim = 0;         // of one expert
+  uint32_t shared_ffn_dim = 0;  // of the expert that every token goes through; 0: there is none
+  ExpertScoring scoring = ExpertScoring::kSoftmax;
+  bool normalizes = true;        // the weights of the chosen add up to 1
+  float weight_scale = 1.0f;     // of the chosen experts' weights, after that
+  bool has_shared_gate = false;  // the shared expert's output is multiplied by sigmoid(gate · x)
 };
 
 // A model as a set of features. A family is nothing but a way to fill this in, in config.cpp; the
@@ -43,16 +83,32 @@ struct ModelConfig {
   float attention_soft_cap = 0;  // 0: none
   float logit_soft_cap = 0;      // 0: none
   float embedding_scale = 1.0f;
+  float residual_scale = 1.0f;  // of what attention and MLP add to the residual stream
+  float logit_scale = 1.0f;
   Activation activation = Activation::kSilu;
   bool has_qkv_bias = false;
-  bool has_qk_norm = false;     // each head of q and k is normed before it turns
-  bool has_post_norms = false;  // the outputs of attention and MLP are normed too (sandwich)
+  QkNorm qk_norm = QkNorm::kNone;
+  bool has_pre_norms = true;    // the inputs of attention and MLP are normed
+  bool has_post_norms = false;  // their outputs are (both: sandwich)
+  bool has_fused_qkv = false;   // one tensor in the file for Q, K and V
+  bool has_fused_gate_up = false;
+  ExpertsConfig experts;
+
+  // Where tensors hold two sets of divisors of the rotation frequencies: the context up to which
+  // the short ones serve. 0: there is one set at most.
+  uint32_t n_ctx_short_rope = 0;
 
   std::vector<LayerConfig> layers;
   std::vector<RopeConfig> ropes;
 
   uint32_t q_dim() const { return n_heads * head_dim; }
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }
+  // Columns that one norm of q, and of k, goes over.
+  uint32_t q_norm_dim() const { return qk_norm == QkNorm::kRow ? q_dim() : head_dim; }
+  uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
+  bool has_experts() const { return experts.n_experts > 0; }
+  // Width of the MLP that every token goes through; 0 where there are only experts to choose from.
+  uint32_t mlp_dim() const { return has_experts() ? experts.shared_ffn_dim : ffn_dim; }
 };
 
 // Reads the geometry and the features of a family from a GGUF file's keys. Errors: kUnsupported for

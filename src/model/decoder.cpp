@@ -20,14 +20,24 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       kv_geometry_(model.kv_geometry(kv_type)),
       groups_(group_layers(model.config())),
       n_rows_max_(n_rows_max),
-      ropes_(backend.memory(), model.config(), model.rope_divisors(), n_rows_max) {
+      ropes_(backend.memory(), model.config(), model.rope_divisors(), n_rows_max),
+      router_(model.config().experts, n_rows_max) {
   const ModelConfig& c = model.config();
   x_ = allocate(x_buffer_, n_rows_max, c.model_dim);
   normed_ = allocate(normed_buffer_, n_rows_max, c.model_dim);
   qkv_ = allocate(qkv_buffer_, n_rows_max, c.q_dim() + 2 * c.kv_dim());
   wanted_q_ = allocate(wanted_q_buffer_, n_rows_max, c.q_dim());
   heads_ = allocate(heads_buffer_, n_rows_max, c.q_dim());
-  gate_up_ = allocate(gate_up_buffer_, n_rows_max, 2 * c.ffn_dim);
+  gate_up_ = allocate(gate_up_buffer_, n_rows_max, 2 * c.mlp_dim());
+  if (c.has_experts()) {
+    const ExpertsConfig& e = c.experts;
+    CHECK(!c.has_post_norms && c.residual_scale == 1.0f);  // no family has both
+    const uint32_t n_columns = ExpertRouter::n_columns(e);
+    scores_ = allocate(scores_buffer_, n_rows_max, n_columns);
+    host_scores_.resize(size_t{n_rows_max} * n_columns);
+    expert_gate_up_ = allocate(expert_gate_up_buffer_, n_rows_max * e.n_used, 2 * e.ffn_dim);
+    expert_out_ = allocate(expert_out_buffer_, n_rows_max * e.n_used, c.model_dim);
+  }
   logits_ = allocate(logits_buffer_, logit_rows(n_rows_max), c.n_vocab);
   host_logits_.resize(size_t{logits_.n_rows} * c.n_vocab);
   tokens_.reserve(n_rows_max);
@@ -39,9 +49,15 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
 
 uint64_t Decoder::buffer_bytes(const ModelConfig& c, uint32_t n_rows_max) {
   const uint64_t qkv_dim = c.q_dim() + uint64_t{2} * c.kv_dim();
-  const uint64_t n_columns = 2 * c.model_dim + qkv_dim + 2 * c.q_dim() + 2 * c.ffn_dim;
+  const ExpertsConfig& e = c.experts;
+  const uint64_t of_experts =
+      ExpertRouter::n_columns(e) + uint64_t{e.n_used} * (2 * uint64_t{e.ffn_dim} + c.model_dim);
+  const uint64_t n_columns = 2 * uint64_t{c.model_dim} + qkv_dim + 2 * uint64_t{c.q_dim()} +
+                             2 * uint64_t{c.mlp_dim()} + (c.has_experts() ? of_experts : 0);
   const uint64_t logits = uint64_t{2} * logit_rows(n_rows_max) * c.n_vocab;  // here and on the host
-  return (n_rows_max * n_columns + logits) * sizeof(float) + RopeTables::bytes(c, n_rows_max);
+  const uint64_t routing = c.has_experts() ? ExpertRouter::buffer_bytes(e, n_rows_max) : 0;
+  return (n_rows_max * n_columns + logits) * sizeof(float) + RopeTables::bytes(c, n_rows_max) +
+         routing;
 }
 
 Rows Decoder::allocate(Buffer& buffer, uint32_t n_rows, uint32_t n_cols) {
@@ -101,18 +117,16 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
 void Decoder::write_kv(uint32_t layer, Rows x) {
   const ModelConfig& c = model_.config();
   const LayerWeights& w = model_.layers()[layer];
-  const Rows normed = normed_.slice(0, x.n_rows);
   const Rows qkv = qkv_.slice(0, x.n_rows);
   const Rows q = qkv.columns(0, c.q_dim());
   const Rows k = qkv.columns(c.q_dim(), c.kv_dim());
   const Rows v = qkv.columns(c.q_dim() + c.kv_dim(), c.kv_dim());
 
-  backend_.rms_norm(x, w.attention_norm.floats(), c.model_dim, c.norm_eps, normed);
-  backend_.matmul(normed, *w.qkv, qkv);
+  backend_.matmul(normed_input(w.attention_norm, x), *w.qkv, qkv);
   if (c.has_qkv_bias) backend_.add_bias(qkv, w.qkv_bias.floats());
-  if (c.has_qk_norm) {
-    backend_.rms_norm(q, w.q_norm.floats(), c.head_dim, c.norm_eps, q);
-    backend_.rms_norm(k, w.k_norm.floats(), c.head_dim, c.norm_eps, k);
+  if (c.qk_norm != QkNorm::kNone) {
+    backend_.rms_norm(q, w.q_norm.floats(), c.q_norm_dim(), c.norm_eps, q);
+    backend_.rms_norm(k, w.k_norm.floats(), c.k_norm_dim(), c.norm_eps, k);
   }
   const uint32_t rope = c.layers[layer].rope;
   backend_.rope(qkv.columns(0, c.q_dim() + c.kv_dim()), c.head_dim, ropes_.pairing(rope),
@@ -148,33 +162,73 @@ void Decoder::attend(uint32_t layer, Rows x) {
                       .soft_cap = c.attention_soft_cap,
                       .window = c.layers[layer].window},
                      q_, heads);
+  add_projection(heads, *w.output, w.post_attention_norm, x);
+}
+
+// What a layer's half begins with: x, normed where the model norms it.
+Rows Decoder::normed_input(const Buffer& norm, Rows x) {
+  const ModelConfig& c = model_.config();
+  if (!c.has_pre_norms) return x;
+  const Rows normed = normed_.slice(0, x.n_rows);
+  backend_.rms_norm(x, norm.floats(), c.model_dim, c.norm_eps, normed);
+  return normed;
+}
+
+// x += residual_scale · norm(y · wᵀ), without what the model lacks of that.
+void Decoder::add_projection(Rows y, const PackedMatrix& w, const Buffer& post_norm, Rows x) {
+  const ModelConfig& c = model_.config();
+  if (!c.has_post_norms && c.residual_scale == 1.0f) {
+    backend_.matmul_add(y, w, x);
+    return;
+  }
+  const Rows out = normed_.slice(0, x.n_rows);
+  backend_.matmul(y, w, out);
   if (c.has_post_norms) {
-    const Rows normed = normed_.slice(0, x.n_rows);
-    backend_.matmul(heads, *w.output, normed);
-    backend_.rms_norm(normed, w.post_attention_norm.floats(), c.model_dim, c.norm_eps, normed);
-    backend_.add(x, normed);
+    backend_.rms_norm(out, post_norm.floats(), c.model_dim, c.norm_eps, out);
+  }
+  if (c.residual_scale != 1.0f) backend_.scale(out, c.residual_scale);
+  backend_.add(x, out);
+}
+
+// x += down(activation(gate(norm(x))) · up(norm(x)))  (Shazeer 2020), and what the experts add.
+void Decoder::mlp(const LayerWeights& w, Rows x) {
+  const ModelConfig& c = model_.config();
+  const Rows in = normed_input(w.ffn_norm, x);
+  const Rows gate_up = gate_up_.slice(0, x.n_rows);
+  const Rows gate = gate_up.columns(0, c.mlp_dim());
+  if (c.mlp_dim() > 0) {
+    backend_.matmul(in, *w.gate_up, gate_up);
+    backend_.gated_activation(c.activation, gate, gate_up.columns(c.mlp_dim(), c.mlp_dim()), gate);
+  }
+  if (c.has_experts()) {
+    experts(w, in, x);
   } else {
-    backend_.matmul_add(heads, *w.output, x);
+    add_projection(gate, *w.down, w.post_ffn_norm, x);
   }
 }
 
-// x += down(activation(gate(norm(x))) · up(norm(x)))  (Shazeer 2020)
-void Decoder::mlp(const LayerWeights& w, Rows x) {
+// Each row through the experts that its router chooses (Shazeer et al. 2017), and through the one
+// that all share, whose gate_up() is there already.
+void Decoder::experts(const LayerWeights& w, Rows in, Rows x) {
   const ModelConfig& c = model_.config();
-  const Rows normed = normed_.slice(0, x.n_rows);
-  const Rows gate_up = gate_up_.slice(0, x.n_rows);
-  const Rows gate = gate_up.columns(0, c.ffn_dim);
+  const uint32_t ffn_dim = c.experts.ffn_dim;
+  const Rows scores = scores_.slice(0, x.n_rows);
+  backend_.matmul(in, *w.router, scores);
+  const auto host = std::span(host_scores_).first(size_t{x.n_rows} * scores.n_cols);
+  backend_.memory().copy_out(std::as_writable_bytes(host), scores_buffer_.data());
+  router_.route(host, x.n_rows);
 
-  backend_.rms_norm(x, w.ffn_norm.floats(), c.model_dim, c.norm_eps, normed);
-  backend_.matmul(normed, *w.gate_up, gate_up);
-  backend_.gated_activation(c.activation, gate, gate_up.columns(c.ffn_dim, c.ffn_dim), gate);
-  if (c.has_post_norms) {
-    backend_.matmul(gate, *w.down, normed);
-    backend_.rms_norm(normed, w.post_ffn_norm.floats(), c.model_dim, c.norm_eps, normed);
-    backend_.add(x, normed);
-  } else {
-    backend_.matmul_add(gate, *w.down, x);
-  }
+  const Rows gate_up = expert_gate_up_.slice(0, x.n_rows * c.experts.n_used);
+  const Rows gate = gate_up.columns(0, ffn_dim);
+  const Rows out = expert_out_.slice(0, gate_up.n_rows);
+  backend_.grouped_matmul(in, *w.expert_gate_up, router_.grouped(), gate_up);
+  backend_.gated_activation(c.activation, gate, gate_up.columns(ffn_dim, ffn_dim), gate);
+  backend_.grouped_matmul(gate, *w.expert_down, router_.grouped_in_order(), out);
+  backend_.add_weighted(x, out, router_.taken());
+  if (c.mlp_dim() == 0) return;
+  const Rows shared = out.slice(0, x.n_rows);
+  backend_.matmul(gate_up_.slice(0, x.n_rows).columns(0, c.mlp_dim()), *w.down, shared);
+  backend_.add_weighted(x, shared, router_.shared());
 }
 
 std::span<const float> Decoder::logits(size_t row) {
@@ -195,6 +249,7 @@ void Decoder::project(uint32_t first_row) {
   backend_.rms_norm(last_.slice(first_row, n), model_.output_norm(), c.model_dim, c.norm_eps,
                     normed);
   backend_.matmul(normed, model_.head(), out);
+  if (c.logit_scale != 1.0f) backend_.scale(out, c.logit_scale);
   if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);
   const auto host = std::span(host_logits_).first(size_t{n} * c.n_vocab);
   backend_.memory().copy_out(std::as_writable_bytes(host), logits_buffer_.data());

@@ -7,6 +7,7 @@
 #include "backend/ops.h"
 #include "base/token_id.h"
 #include "kv/kv_view.h"
+#include "model/expert_router.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
 #include "model/rope.h"
@@ -56,6 +57,9 @@ class Decoder {
   Rows keep_wanted(Rows x);
   void attend(uint32_t layer, Rows x);
   void mlp(const LayerWeights& weights, Rows x);
+  void experts(const LayerWeights& weights, Rows in, Rows x);
+  Rows normed_input(const Buffer& norm, Rows x);
+  void add_projection(Rows y, const PackedMatrix& w, const Buffer& post_norm, Rows x);
   void project(uint32_t first_row);
 
   const Model& model_;
@@ -66,15 +70,21 @@ class Decoder {
   RopeTables ropes_;
 
   Buffer x_buffer_, normed_buffer_, qkv_buffer_, wanted_q_buffer_, heads_buffer_, gate_up_buffer_;
-  Buffer logits_buffer_;
+  Buffer scores_buffer_, expert_gate_up_buffer_, expert_out_buffer_, logits_buffer_;
   Rows x_;                          // [n_rows_max, model_dim] the residual stream
   Rows normed_;                     // [n_rows_max, model_dim]
   Rows qkv_;                        // [n_rows_max, q_dim + 2 · kv_dim]
   Rows wanted_q_;                   // [n_rows_max, q_dim] q of the rows that get logits
   Rows heads_;                      // [n_rows_max, q_dim] what attention gives
-  Rows gate_up_;                    // [n_rows_max, 2 · ffn_dim]
+  Rows gate_up_;                    // [n_rows_max, 2 · mlp_dim]
+  Rows scores_;                     // [n_rows_max, columns of the router]
+  Rows expert_gate_up_;             // [n_rows_max · n_used, 2 · ffn_dim of an expert]
+  Rows expert_out_;                 // [n_rows_max · n_used, model_dim]
   Rows logits_;                     // [logit_rows(), n_vocab]
   std::vector<float> host_logits_;  // the same on the host
+
+  ExpertRouter router_;
+  std::vector<float> host_scores_;  // [n_rows_max, columns of the router]
 
   // Of the current batch. A row is wanted where its logits are.
   std::vector<TokenId> tokens_;

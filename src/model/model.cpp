@@ -2,61 +2,54 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cmath>
-#include <initializer_list>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "model/fingerprint.h"
 #include "model/layer_groups.h"
+#include "model/tensor_loader.h"
 #include "model/weight_plan.h"
-#include "tensor/blocks.h"
-#include "tensor/tensor_digest.h"
 
 namespace kvik {
 
-// Takes tensors out of a source by name, checks their shapes and packs them. Lives for one load.
+// Two sets of divisors of the rotation frequencies, for contexts beyond what the model was first
+// trained on and up to that.
+constexpr const char* kLongRope = "rope_factors_long.weight";
+constexpr const char* kShortRope = "rope_factors_short.weight";
+
+// Which tensors make a model of that config. Lives for one load.
 class ModelLoader {
  public:
   ModelLoader(ModelSource& source, Backend& backend, const Model::Progress& progress)
-      : source_(source),
-        backend_(backend),
-        progress_(progress),
-        fingerprint_(source),
-        taken_(source.tensors().size()) {
-    for (const TensorInfo& tensor : source.tensors()) all_bytes_ += tensor.n_bytes;
-  }
+      : source_(source), tensors_(source, backend, progress) {}
 
-  Result<std::unique_ptr<Model>> load() {
+  // n_ctx_max: the context that will be served; 0: as trained.
+  Result<std::unique_ptr<Model>> load(uint32_t n_ctx_max) {
     TRY_ASSIGN(model_->config_, read_config(source_.metadata()));
     const ModelConfig& c = model_->config_;
     TRY(check_vocabulary());
-    TRY_ASSIGN(model_->embedding_, matrix({{"token_embd.weight", c.n_vocab}}, c.model_dim));
-    TRY_ASSIGN(model_->output_norm_, vector("output_norm.weight", c.model_dim));
-    if (source_.find("output.weight")) {
-      TRY_ASSIGN(model_->head_, matrix({{"output.weight", c.n_vocab}}, c.model_dim));
+    TRY_ASSIGN(model_->embedding_,
+               tensors_.matrix({{"token_embd.weight", c.n_vocab}}, c.model_dim));
+    TRY_ASSIGN(model_->output_norm_, tensors_.vector("output_norm.weight", c.model_dim));
+    if (tensors_.has("output.weight")) {
+      TRY_ASSIGN(model_->head_, tensors_.matrix({{"output.weight", c.n_vocab}}, c.model_dim));
     }
-    TRY(load_rope_divisors());
+    TRY(load_rope_divisors(n_ctx_max ? n_ctx_max : c.n_ctx_train));
     for (uint32_t i = 0; i < c.n_layers; ++i) {
       TRY_ASSIGN(LayerWeights layer, load_layer(i));
       model_->layers_.push_back(std::move(layer));
     }
-    TRY(check_all_taken());
-    model_->fingerprint_ = fingerprint_.finish();
+    TRY(tensors_.check_all_taken(c.architecture));
+    model_->fingerprint_ = tensors_.fingerprint();
+    arithmetics_.insert(tensors_.arithmetics().begin(), tensors_.arithmetics().end());
     model_->numerics_ = numerics(arithmetics_);
     model_->weight_kinds_ = weight_kinds(source_.tensors());
+    model_->weight_bytes_ = tensors_.weight_bytes();
     return std::move(model_);
   }
 
  private:
-  struct Part {
-    std::string name;
-    uint32_t n_rows;
-  };
-
   // The vocabulary's words and the embedding's rows must be as many.
   Result<void> check_vocabulary() const {
     TRY_ASSIGN(const auto* tokens, source_.metadata().get_strings("tokenizer.ggml.tokens"));
@@ -70,150 +63,127 @@ class ModelLoader {
   }
 
   Result<LayerWeights> load_layer(uint32_t index) {
-    const ModelConfig& c = model_->config_;
-    const auto name = [&](std::string_view rest) { return fmt::format("blk.{}.{}", index, rest); };
+    const std::string prefix = fmt::format("blk.{}.", index);
     LayerWeights w;
-    TRY_ASSIGN(w.attention_norm, vector(name("attn_norm.weight"), c.model_dim));
-    TRY_ASSIGN(w.qkv, matrix({{name("attn_q.weight"), c.q_dim()},
-                              {name("attn_k.weight"), c.kv_dim()},
-                              {name("attn_v.weight"), c.kv_dim()}},
-                             c.model_dim));
-    if (c.has_qkv_bias) {
-      TRY_ASSIGN(w.qkv_bias, vectors({{name("attn_q.bias"), c.q_dim()},
-                                      {name("attn_k.bias"), c.kv_dim()},
-                                      {name("attn_v.bias"), c.kv_dim()}}));
-    }
-    if (c.has_qk_norm) {
-      TRY_ASSIGN(w.q_norm, vector(name("attn_q_norm.weight"), c.head_dim));
-      TRY_ASSIGN(w.k_norm, vector(name("attn_k_norm.weight"), c.head_dim));
-    }
-    TRY_ASSIGN(w.output, matrix({{name("attn_output.weight"), c.model_dim}}, c.q_dim()));
-    TRY_ASSIGN(w.ffn_norm, vector(name("ffn_norm.weight"), c.model_dim));
-    TRY_ASSIGN(w.gate_up,
-               matrix({{name("ffn_gate.weight"), c.ffn_dim}, {name("ffn_up.weight"), c.ffn_dim}},
-                      c.model_dim));
-    TRY_ASSIGN(w.down, matrix({{name("ffn_down.weight"), c.model_dim}}, c.ffn_dim));
-    if (c.has_post_norms) {
-      TRY_ASSIGN(w.post_attention_norm, vector(name("post_attention_norm.weight"), c.model_dim));
-      TRY_ASSIGN(w.post_ffn_norm, vector(name("post_ffw_norm.weight"), c.model_dim));
-    }
+    TRY(load_attention(prefix, w));
+    TRY(load_mlp(prefix, w));
     return w;
   }
 
-  Result<void> load_rope_divisors() {
-    if (!source_.find("rope_freqs.weight")) return {};
+  Result<void> load_attention(const std::string& prefix, LayerWeights& w) {
+    const ModelConfig& c = model_->config_;
+    if (c.has_pre_norms) {
+      TRY_ASSIGN(w.attention_norm, tensors_.vector(prefix + "attn_norm.weight", c.model_dim));
+    }
+    if (c.has_fused_qkv) {
+      TRY_ASSIGN(w.qkv, tensors_.matrix({{prefix + "attn_qkv.weight", c.q_dim() + 2 * c.kv_dim()}},
+                                        c.model_dim));
+    } else {
+      TRY_ASSIGN(w.qkv, tensors_.matrix({{prefix + "attn_q.weight", c.q_dim()},
+                                         {prefix + "attn_k.weight", c.kv_dim()},
+                                         {prefix + "attn_v.weight", c.kv_dim()}},
+                                        c.model_dim));
+    }
+    if (c.has_qkv_bias) {
+      TRY_ASSIGN(w.qkv_bias, tensors_.vectors({{prefix + "attn_q.bias", c.q_dim()},
+                                               {prefix + "attn_k.bias", c.kv_dim()},
+                                               {prefix + "attn_v.bias", c.kv_dim()}}));
+    }
+    if (c.qk_norm != QkNorm::kNone) {
+      TRY_ASSIGN(w.q_norm, tensors_.vector(prefix + "attn_q_norm.weight", c.q_norm_dim()));
+      TRY_ASSIGN(w.k_norm, tensors_.vector(prefix + "attn_k_norm.weight", c.k_norm_dim()));
+    }
+    TRY_ASSIGN(w.output,
+               tensors_.matrix({{prefix + "attn_output.weight", c.model_dim}}, c.q_dim()));
+    if (c.has_post_norms) {
+      TRY_ASSIGN(w.post_attention_norm,
+                 tensors_.vector(prefix + "post_attention_norm.weight", c.model_dim));
+    }
+    return {};
+  }
+
+  Result<void> load_mlp(const std::string& prefix, LayerWeights& w) {
+    const ModelConfig& c = model_->config_;
+    if (c.has_pre_norms) {
+      TRY_ASSIGN(w.ffn_norm, tensors_.vector(prefix + "ffn_norm.weight", c.model_dim));
+    }
+    if (c.has_experts()) TRY(load_experts(prefix, w));
+    // What every token goes through beside the experts is called shared.
+    const std::string tail = c.has_experts() ? "_shexp.weight" : ".weight";
+    const uint32_t n = c.mlp_dim();
+    if (n > 0) {
+      if (c.has_fused_gate_up) {
+        TRY_ASSIGN(w.gate_up, tensors_.matrix({{prefix + "ffn_up" + tail, 2 * n}}, c.model_dim));
+      } else {
+        TRY_ASSIGN(w.gate_up,
+                   tensors_.matrix({{prefix + "ffn_gate" + tail, n}, {prefix + "ffn_up" + tail, n}},
+                                   c.model_dim));
+      }
+      TRY_ASSIGN(w.down, tensors_.matrix({{prefix + "ffn_down" + tail, c.model_dim}}, n));
+    }
+    if (c.has_post_norms) {
+      TRY_ASSIGN(w.post_ffn_norm, tensors_.vector(prefix + "post_ffw_norm.weight", c.model_dim));
+    }
+    return {};
+  }
+
+  Result<void> load_experts(const std::string& prefix, LayerWeights& w) {
+    const ModelConfig& c = model_->config_;
+    const ExpertsConfig& e = c.experts;
+    std::vector<TensorLoader::Part> router = {{prefix + "ffn_gate_inp.weight", e.n_experts}};
+    if (e.has_shared_gate) router.push_back({prefix + "ffn_gate_inp_shexp.weight", 1});
+    TRY_ASSIGN(w.router, tensors_.matrix(router, c.model_dim));
+    TRY_ASSIGN(w.expert_gate_up, tensors_.experts({{prefix + "ffn_gate_exps.weight", e.ffn_dim},
+                                                   {prefix + "ffn_up_exps.weight", e.ffn_dim}},
+                                                  e.n_experts, c.model_dim));
+    TRY_ASSIGN(w.expert_down, tensors_.experts({{prefix + "ffn_down_exps.weight", c.model_dim}},
+                                               e.n_experts, e.ffn_dim));
+    return {};
+  }
+
+  Result<void> load_rope_divisors(uint32_t n_ctx) {
+    if (tensors_.has("rope_freqs.weight")) {
+      TRY_ASSIGN(model_->rope_divisors_, rope_divisors("rope_freqs.weight"));
+    }
+    if (!tensors_.has(kLongRope) && !tensors_.has(kShortRope)) return {};
+    TRY_ASSIGN(auto of_long, rope_divisors(kLongRope));
+    TRY_ASSIGN(auto of_short, rope_divisors(kShortRope));
+    const uint32_t n_ctx_short = model_->config_.n_ctx_short_rope;
+    if (n_ctx_short == 0) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' is there, but the key "
+                              "'{}.rope.scaling.original_context_length' is missing",
+                              kLongRope, model_->config_.architecture));
+    }
+    // Pages that were computed with the one set must not be found by a server with the other.
+    const bool is_long = n_ctx > n_ctx_short;
+    arithmetics_.insert(is_long ? kLongRope : kShortRope);
+    model_->rope_divisors_ = std::move(is_long ? of_long : of_short);
+    return {};
+  }
+
+  Result<std::vector<float>> rope_divisors(const char* name) {
     const uint32_t n_pairs = model_->config_.ropes.front().n_dims / 2;
-    TRY_ASSIGN(model_->rope_divisors_, floats({"rope_freqs.weight", n_pairs}));
-    model_->weight_bytes_ += n_pairs * sizeof(float);
-    for (const float divisor : model_->rope_divisors_) {
+    TRY_ASSIGN(auto divisors, tensors_.floats({name, n_pairs}));
+    tensors_.add_weight_bytes(n_pairs * sizeof(float));
+    for (const float divisor : divisors) {
       if (!(divisor > 0)) {
-        return fail(
-            ErrorCode::kCorrupt,
-            fmt::format("tensor 'rope_freqs.weight' holds {}, expected numbers > 0", divisor));
+        return fail(ErrorCode::kCorrupt,
+                    fmt::format("tensor '{}' holds {}, expected numbers > 0", name, divisor));
       }
     }
-    return {};
-  }
-
-  // The index of the tensor of that name, which must have this shape ([n] or [rows, columns]).
-  Result<size_t> take(const std::string& name, std::initializer_list<uint64_t> shape) {
-    const std::optional<size_t> index = source_.find(name);
-    if (!index) return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' is missing", name));
-    const TensorInfo& info = source_.tensors()[*index];
-    if (!std::equal(info.shape.begin(), info.shape.end(), shape.begin(), shape.end())) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor '{}' has the shape [{}], expected [{}]", name,
-                              fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
-    }
-    taken_[*index] = true;
-    return *index;
-  }
-
-  Result<std::vector<float>> floats(const Part& part) {
-    TRY_ASSIGN(const size_t index, take(part.name, {part.n_rows}));
-    const TensorInfo& info = source_.tensors()[index];
-    if (!can_dequantize(info.type)) return unsupported_type(info);
-    TRY_ASSIGN(const auto bytes, source_.read(index));
-    std::vector<float> values(part.n_rows);
-    dequantize_row(info.type, bytes.data(), values);
-    fingerprint_.add_tensors(digest_of({info.type, 1, part.n_rows, bytes}));
-    done(index);
-    return values;
-  }
-
-  // Vectors one behind the other, as f32.
-  Result<Buffer> vectors(const std::vector<Part>& parts) {
-    std::vector<float> all;
-    for (const Part& part : parts) {
-      TRY_ASSIGN(const std::vector<float> values, floats(part));
-      all.insert(all.end(), values.begin(), values.end());
-    }
-    Buffer buffer = backend_.memory().allocate(all.size() * sizeof(float));
-    backend_.memory().copy_in(buffer.data(), std::as_bytes(std::span(all)));
-    model_->weight_bytes_ += buffer.size();
-    return buffer;
-  }
-
-  Result<Buffer> vector(std::string name, uint32_t n) { return vectors({{std::move(name), n}}); }
-
-  // Matrices stacked along their rows, packed together.
-  Result<std::unique_ptr<PackedMatrix>> matrix(const std::vector<Part>& parts, uint32_t n_cols) {
-    std::vector<size_t> indices;
-    std::vector<TensorView> views;
-    for (const Part& part : parts) {
-      TRY_ASSIGN(const size_t index, take(part.name, {part.n_rows, n_cols}));
-      const TensorInfo& info = source_.tensors()[index];
-      if (!backend_.can_compute(info.type)) return unsupported_type(info);
-      TRY_ASSIGN(const auto bytes, source_.read(index));
-      if (const auto own = backend_.arithmetic(info.type); !own.empty()) arithmetics_.insert(own);
-      indices.push_back(index);
-      views.push_back({info.type, part.n_rows, n_cols, bytes});
-    }
-    TRY_ASSIGN(auto packed, backend_.pack(views));
-    fingerprint_.add_tensors(packed->source_digest());
-    for (const size_t index : indices) done(index);
-    model_->weight_bytes_ += packed->bytes();
-    return packed;
-  }
-
-  static std::unexpected<Error> unsupported_type(const TensorInfo& info) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, q8_0, q4_0, q4_k, "
-                            "q5_k or q6_k",
-                            info.name, name_of(info.type)));
-  }
-
-  void done(size_t index) {
-    source_.release(index);
-    done_bytes_ += source_.tensors()[index].n_bytes;
-    if (progress_) progress_(done_bytes_, all_bytes_);
-  }
-
-  // A tensor that nothing asked for means that the file holds more than we compute.
-  Result<void> check_all_taken() const {
-    for (size_t i = 0; i < taken_.size(); ++i) {
-      if (taken_[i]) continue;
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("tensor '{}' is not part of architecture '{}' as it is known here",
-                              source_.tensors()[i].name, model_->config_.architecture));
-    }
-    return {};
+    return divisors;
   }
 
   ModelSource& source_;
-  Backend& backend_;
-  const Model::Progress& progress_;
+  TensorLoader tensors_;
   std::unique_ptr<Model> model_{new Model};
-  Fingerprint fingerprint_;
   std::set<std::string_view> arithmetics_;
-  std::vector<bool> taken_;
-  uint64_t all_bytes_ = 0;
-  uint64_t done_bytes_ = 0;
 };
 
 Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend,
-                                           const Progress& progress) {
-  auto model = ModelLoader(source, backend, progress).load();
+                                           const Progress& progress, uint32_t n_ctx_max) {
+  auto model = ModelLoader(source, backend, progress).load(n_ctx_max);
   if (!model) {
     return fail(model.error().code, fmt::format("{}: {}", source.label(), model.error().message));
   }

@@ -22,13 +22,17 @@ struct LayerWeights {
   Buffer attention_norm;                  // [model_dim]
   std::unique_ptr<PackedMatrix> qkv;      // [q_dim + 2 · kv_dim, model_dim]
   Buffer qkv_bias;                        // [q_dim + 2 · kv_dim]
-  Buffer q_norm, k_norm;                  // [head_dim]
+  Buffer q_norm, k_norm;                  // [head_dim], or [q_dim] and [kv_dim]
   std::unique_ptr<PackedMatrix> output;   // [model_dim, q_dim]
   Buffer post_attention_norm;             // [model_dim]
   Buffer ffn_norm;                        // [model_dim]
-  std::unique_ptr<PackedMatrix> gate_up;  // [2 · ffn_dim, model_dim]
-  std::unique_ptr<PackedMatrix> down;     // [model_dim, ffn_dim]
+  std::unique_ptr<PackedMatrix> gate_up;  // [2 · mlp_dim, model_dim]
+  std::unique_ptr<PackedMatrix> down;     // [model_dim, mlp_dim]
   Buffer post_ffn_norm;                   // [model_dim]
+
+  std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
+  std::unique_ptr<PackedMatrix> expert_gate_up;  // n_experts times [2 · ffn_dim, model_dim]
+  std::unique_ptr<PackedMatrix> expert_down;     // n_experts times [model_dim, ffn_dim]
 };
 
 // A loaded model: config and packed weights. Immutable after loading.
@@ -40,8 +44,10 @@ class Model {
   // Packs every tensor of the source and releases it there. Every tensor must be wanted and every
   // wanted one be there, in its shape. Errors: those of read_config, kCorrupt for a missing tensor
   // or a wrong shape, kUnsupported for an unknown tensor or element type; each names the tensor.
+  // `n_ctx_max` is the context that will be served, by which some models choose their rotation
+  // frequencies; 0: as trained.
   static Result<std::unique_ptr<Model>> load(ModelSource& source, Backend& backend,
-                                             const Progress& progress);
+                                             const Progress& progress, uint32_t n_ctx_max = 0);
 
   const ModelConfig& config() const { return config_; }
   const PackedMatrix& embedding() const { return *embedding_; }
@@ -49,7 +55,8 @@ class Model {
   const float* output_norm() const { return output_norm_.floats(); }
   // The embedding again where the model ties them.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
-  // Divisors of the rotation frequencies, one per pair; empty where the file has none (Llama 3.1).
+  // Divisors of the rotation frequencies, one per pair; empty where the file has none (Llama 3.1,
+  // Phi-3).
   const std::vector<float>& rope_divisors() const { return rope_divisors_; }
 
   uint64_t weight_bytes() const { return weight_bytes_; }

@@ -1,8 +1,47 @@
 #include "model/rope.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace kvik {
+namespace {
+
+// The pair of dimensions that turns `turns` times in n_ctx_original tokens.
+double pair_of_turns(const RopeConfig& rope, double turns) {
+  const double wavelength = rope.yarn.n_ctx_original / turns;
+  return rope.n_dims * std::log(wavelength / (2 * std::numbers::pi)) / (2 * std::log(rope.base));
+}
+
+// What share of a pair's frequency stays unstretched: 1 below the first pair that is stretched, 0
+// from the last on.
+double yarn_share(const RopeConfig& rope, uint32_t pair) {
+  const double low = std::max(0.0, std::floor(pair_of_turns(rope, rope.yarn.beta_fast)));
+  const double high =
+      std::min(rope.n_dims - 1.0, std::ceil(pair_of_turns(rope, rope.yarn.beta_slow)));
+  return 1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0);
+}
+
+double smoothly_stretched(const SmoothStretchConfig& s, double frequency) {
+  const double wavelength = 2 * std::numbers::pi / frequency;
+  const double stays = std::clamp((s.n_ctx_original / wavelength - s.low_freq_factor) /
+                                      (s.high_freq_factor - s.low_freq_factor),
+                                  0.0, 1.0);
+  return (1 - stays) * frequency / s.factor + stays * frequency;
+}
+
+}  // namespace
+
+double rope_frequency(const RopeConfig& rope, uint32_t pair, double divisor) {
+  double frequency = std::pow(static_cast<double>(rope.base), -2.0 * pair / rope.n_dims) / divisor;
+  if (rope.smooth_stretch.n_ctx_original > 0) {
+    frequency = smoothly_stretched(rope.smooth_stretch, frequency);
+  }
+  const double stretched = frequency * rope.position_scale;
+  if (rope.yarn.n_ctx_original == 0) return stretched;
+  const double stays = yarn_share(rope, pair);
+  return stretched * (1 - stays) + frequency * stays;
+}
 
 RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<const float> divisors,
                        uint32_t n_rows_max)
@@ -11,9 +50,7 @@ RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<cons
     Table table{.config = rope, .frequencies = {}, .host = {}, .cos = {}, .sin = {}};
     const uint32_t n_pairs = rope.n_dims / 2;
     for (uint32_t i = 0; i < n_pairs; ++i) {
-      double frequency = std::pow(static_cast<double>(rope.base), -2.0 * i / rope.n_dims);
-      if (!divisors.empty()) frequency /= divisors[i];
-      table.frequencies.push_back(frequency * rope.position_scale);
+      table.frequencies.push_back(rope_frequency(rope, i, divisors.empty() ? 1.0 : divisors[i]));
     }
     const size_t n_values = size_t{n_rows_max} * n_pairs;
     table.host.resize(2 * n_values);
@@ -37,8 +74,8 @@ void RopeTables::prepare(std::span<const uint32_t> positions) {
     for (const uint32_t position : positions) {
       for (const double frequency : table.frequencies) {
         const double angle = position * frequency;
-        *cos++ = static_cast<float>(std::cos(angle));
-        *sin++ = static_cast<float>(std::sin(angle));
+        *cos++ = static_cast<float>(std::cos(angle) * table.config.magnitude);
+        *sin++ = static_cast<float>(std::sin(angle) * table.config.magnitude);
       }
     }
     const std::span<const float> values(table.host);

@@ -9,6 +9,10 @@
 
 namespace kvik {
 
+// Radians per position that a pair of dimensions turns by; `divisor` is that of the file's tensor,
+// or 1.
+double rope_frequency(const RopeConfig& rope, uint32_t pair, double divisor);
+
 // The rotation angles of a batch's rows, made anew for each step and shared by all layers: a table
 // over the whole context would cost 256 MB at a million tokens, the sines of one step under 1% of
 // it.

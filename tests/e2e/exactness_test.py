@@ -63,6 +63,21 @@ class Exactness(unittest.TestCase):
                     got = kvik.logits_text(path, tokens, all=True, **{"threads": 2, **options})
                     self.assertTrue(got == want, first_difference(got, want))
 
+    def test_every_family(self):
+        """Experts with every page type: which tokens share an expert changes with chunks and company, what a token gets does not."""
+        experts, others = ("test-mixtral", "test-qwen2moe", "test-qwen3moe"), ("test-phi3", "test-granite", "test-olmo2", "test-yarn")
+        cases = [(name, kv_type) for i, name in enumerate(experts + others)
+                 for kv_type in (KV_TYPES if kvik.LONG or name == "test-qwen3moe" else KV_TYPES[i % 4:][:1])]
+        tokens = kvik.random_tokens(77, 260, 3)
+        for name, kv_type in cases:
+            for element_type in ("f32", "q8_0", "q4_0") if kvik.LONG else ("q8_0",):
+                path = kvik.preset(name, element_type)
+                want = kvik.logits_text(path, tokens, all=True, threads=2, kv_type=kv_type)
+                for options in VARIANTS if kvik.LONG else FEW:
+                    with self.subTest(preset=name, type=element_type, kv_type=kv_type, **options):
+                        got = kvik.logits_text(path, tokens, all=True, kv_type=kv_type, **{"threads": 2, **options})
+                        self.assertTrue(got == want, first_difference(got, want))
+
     def test_what_is_decoded_is_the_same_with_the_cache_off(self):
         for kv_type in KV_TYPES:
             sampled = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 60, "--seed", 3, "--temperature", 1, "--ignore-eos", "--kv-type", kv_type)

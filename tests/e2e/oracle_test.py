@@ -1,5 +1,9 @@
 """Values: the engine against a float64 forward pass that has no cache, on the same files."""
 import itertools
+import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import numpy as np
@@ -10,6 +14,10 @@ N_VOCAB = 260  # of the toy vocabulary
 SEEDS = range(1, 11 if kvik.LONG else 4)
 LLAMAS = ("test-llama", "test-mqa", "test-mha")
 FEATURES = ("test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3")  # biases, QK norm, windows, soft caps
+ROPES = ("test-linear", "test-llama3", "test-yarn", "test-phi3")  # stretched frequencies; phi3: also fused tensors, a window of 60
+EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe")  # qwen2moe: with one that all tokens share
+FAMILIES = ("test-mistral", "test-granite", "test-olmo2", *ROPES, *EXPERTS)
+CASES = [*itertools.product(LLAMAS + FEATURES, SEEDS), *itertools.product(FAMILIES, SEEDS if kvik.LONG else [1])]
 
 
 def tokens_for(seed, n=None):
@@ -39,15 +47,37 @@ class Oracle(unittest.TestCase):
         self.assert_same_choice(got, want, share)
 
     def test_f32_logits_agree_within_a_thousandth(self):
-        for name, seed in itertools.product(LLAMAS + FEATURES, SEEDS):
+        for name, seed in CASES:
             with self.subTest(preset=name, seed=seed):
                 self.assert_agrees(kvik.preset(name, "f32", seed), tokens_for(seed), 1e-3, kv_type="f32")
 
     def test_greedy_ids_are_the_same(self):
-        for name, seed in itertools.product(LLAMAS + FEATURES, SEEDS):
+        for name, seed in CASES:
             with self.subTest(preset=name, seed=seed):
                 path, tokens = kvik.preset(name, "f32", seed), tokens_for(seed)
                 self.assertEqual(kvik.greedy(path, tokens, 12, kv_type="f32"), kvik.reference_greedy(path, tokens, 12))
+
+    def test_the_served_context_chooses_among_the_factors_of_a_long_rope(self):
+        path, tokens = kvik.preset("test-phi3", "f32", 1), tokens_for(1)
+        rows = {}
+        for n_ctx in (512, 513):
+            rows[n_ctx] = kvik.logits(path, tokens, all=True, kv_type="f32", ctx=n_ctx)
+            self.assert_close(rows[n_ctx], kvik.reference_logits.forward(*kvik.weights(path), tokens, n_ctx), 1e-3)
+        self.assertGreater(np.abs(rows[512] - rows[513]).max(), 0.1)
+
+    def test_a_model_in_pieces_has_the_bytes_of_the_whole(self):
+        whole = kvik.preset("test-qwen3moe", "q8_0", 1)
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_model.py"), "--preset", "test-qwen3moe", "--type", "q8_0",
+                            "--seed", "1", "--split", "3", os.path.join(folder, "m.gguf")], check=True, capture_output=True)
+            pieces = [os.path.join(folder, f"m-0000{i}-of-00003.gguf") for i in (1, 2, 3)]
+            want = kvik.logits_text(whole, tokens_for(1), all=True)
+            for piece in pieces[:2]:
+                self.assertEqual(kvik.logits_text(piece, tokens_for(1), all=True), want)
+            os.remove(pieces[1])
+            done = kvik.run("logits", pieces[0], "--tokens", "5")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(b"m-00002-of-00003.gguf", done.stderr)
 
     def test_16_bit_weights_are_read_exactly(self):
         for name, element_type, isa in itertools.product(LLAMAS, ("f16", "bf16"), kvik.isas()):
@@ -109,7 +139,7 @@ class Oracle(unittest.TestCase):
             self.assertEqual(kvik.logits_text(path, tokens[:n]).splitlines(), every[n - 1:n])
 
     def test_the_same_model_made_in_memory_has_the_same_geometry(self):
-        for name in LLAMAS + FEATURES:
+        for name in LLAMAS + FEATURES + FAMILIES:
             got = kvik.logits(f"synthetic:{name}:f32", tokens_for(1, 40), all=True)
             self.assertEqual(got.shape, (40, N_VOCAB))
             self.assertTrue(np.isfinite(got).all())

@@ -27,6 +27,11 @@ class Show(unittest.TestCase):
             text = kvik.output("show", f"synthetic:{name}:q4_0", timeout=60).decode()
             self.assertIn("layers", text)
 
+    def test_experts_and_stretched_ropes_are_shown(self):
+        self.assertIn("experts 128, 8 of them for each token, width 768", kvik.output("show", "synthetic:qwen3-30b-a3b").decode())
+        self.assertIn("a shared one of 128", kvik.output("show", "synthetic:test-qwen2moe").decode())
+        self.assertIn("rope stretched by 4", kvik.output("show", "synthetic:test-linear").decode())
+
     @unittest.skipUnless(os.path.isdir(TOKENIZERS), "no real vocabularies beside the tree")
     def test_a_file_without_tensors_shows_its_tokenizer(self):
         self.assertIn("50257", kvik.output("show", os.path.join(TOKENIZERS, "ggml-vocab-gpt-2.gguf")).decode().replace(",", ""))

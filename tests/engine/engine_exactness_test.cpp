@@ -149,7 +149,8 @@ TEST_P(Exactness, the_cache_switched_off_changes_nothing) {
 
 INSTANTIATE_TEST_SUITE_P(all, Exactness,
                          testing::Values("test-llama:f32", "test-qwen3:q8_0", "test-gemma2:q4_0",
-                                         "test-gemma3:bf16"),
+                                         "test-gemma3:bf16", "test-qwen2moe:f32",
+                                         "test-qwen3moe:q4_0"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) {

@@ -33,6 +33,15 @@ struct Planned {
     plan = plan_memory(config, weights, *backend, options);
   }
 
+  // Divisors of rotation frequencies are weights that stay on the host.
+  uint64_t host_weight_bytes() const {
+    uint64_t n_bytes = 0;
+    for (const TensorInfo& tensor : source.tensors()) {
+      if (tensor.name.starts_with("rope_")) n_bytes += tensor.n_bytes;
+    }
+    return n_bytes;
+  }
+
   EngineOptions options;
   MemorySource source;
   std::unique_ptr<Backend> backend;
@@ -41,8 +50,10 @@ struct Planned {
   MemoryPlan plan;
 };
 
-constexpr const char* kFamilies[] = {"test-llama", "test-mqa",    "test-mha",   "test-qwen2",
-                                     "test-qwen3", "test-gemma2", "test-gemma3"};
+constexpr const char* kFamilies[] = {
+    "test-llama",  "test-mqa",     "test-mha",     "test-qwen2",    "test-qwen3",
+    "test-gemma2", "test-gemma3",  "test-mixtral", "test-qwen2moe", "test-qwen3moe",
+    "test-phi3",   "test-granite", "test-olmo2"};
 
 TEST(MemoryPlan, weights_are_known_to_the_byte_before_one_is_read) {
   for (const char* family : kFamilies) {
@@ -52,7 +63,8 @@ TEST(MemoryPlan, weights_are_known_to_the_byte_before_one_is_read) {
       const auto model = Model::load(planned.source, *planned.backend, nullptr);
       ASSERT_TRUE(model.has_value());
       EXPECT_EQ((*model)->weight_bytes(), planned.weights.n_bytes) << family << ":" << type;
-      EXPECT_EQ(held_bytes(*planned.backend), planned.weights.n_bytes) << family << ":" << type;
+      EXPECT_EQ(held_bytes(*planned.backend) + planned.host_weight_bytes(), planned.weights.n_bytes)
+          << family << ":" << type;
       EXPECT_EQ((*model)->weight_kinds(), planned.weights.kinds);
     }
   }
@@ -92,10 +104,13 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
     auto engine = Engine::create(std::move(*model), *planned.backend, planned.options, clock);
     ASSERT_TRUE(engine.has_value());
     const uint64_t after_start = held_bytes(*planned.backend);
-    // Beside the logits and the rope tables on the host, which are the decoder's and not the
-    // backend's.
-    const uint64_t on_host = uint64_t{32} * planned.config.n_vocab * sizeof(float) +
-                             RopeTables::bytes(planned.config, 128) / 2;
+    // Beside the logits, the rope tables and the routes to experts on the host, which are the
+    // decoder's and not the backend's.
+    const uint64_t on_host =
+        planned.host_weight_bytes() + uint64_t{32} * planned.config.n_vocab * sizeof(float) +
+        RopeTables::bytes(planned.config, 128) / 2 +
+        (planned.config.has_experts() ? ExpertRouter::buffer_bytes(planned.config.experts, 128)
+                                      : 0);
     EXPECT_EQ(after_start, planned.plan.weights_bytes + planned.plan.kv_bytes +
                                part_of(planned.plan, "decoder") - on_host +
                                part_of(planned.plan, "kernels"));
@@ -116,7 +131,8 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
 
 INSTANTIATE_TEST_SUITE_P(OfPresets, EngineMemory,
                          testing::Values("test-llama:q4_0", "test-mqa:f32", "test-mha:bf16",
-                                         "test-qwen3:q8_0", "test-gemma2:f16"),
+                                         "test-qwen3:q8_0", "test-gemma2:f16", "test-qwen3moe:q4_0",
+                                         "test-qwen2moe:f32", "test-phi3:q8_0"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) c = std::isalnum(c) ? c : '_';

@@ -134,7 +134,6 @@ TEST(Synthetic, every_preset_describes_itself_without_making_a_weight) {
     const auto tokens = source->metadata().get_strings("tokenizer.ggml.tokens");
     ASSERT_TRUE(tokens && *tokens);
     EXPECT_EQ((*tokens)->size(), preset.n_vocab);
-    EXPECT_EQ(std::set<std::string>((*tokens)->begin(), (*tokens)->end()).size(), preset.n_vocab);
     EXPECT_EQ(source->tensors()[*source->find("token_embd.weight")].shape,
               (std::vector<uint64_t>{preset.n_vocab, preset.model_dim}));
     EXPECT_EQ(source->find("output.weight").has_value(), !preset.tied_head) << preset.name;
@@ -157,8 +156,22 @@ TEST(Synthetic, the_vocabulary_is_padded_with_unused_tokens) {
   EXPECT_EQ((**tokens)[31999], "<unused_31739>");
   EXPECT_EQ((**scores)[259], 0);
   EXPECT_EQ((**scores)[260], -1e4);
+  EXPECT_EQ(std::set<std::string>((*tokens)->begin(), (*tokens)->end()).size(), 32000u);
   EXPECT_EQ((**kinds)[259], 6);
   EXPECT_EQ((**kinds)[260], 5);
+}
+
+TEST(Synthetic, a_model_may_be_cut_to_its_first_layers) {
+  const auto source = made("synthetic:llama-3.1-8b:q4_0:3");
+  EXPECT_EQ(source->label(), "synthetic:llama-3.1-8b:q4_0:3");
+  EXPECT_EQ(**source->metadata().get_uint("llama.block_count"), 3u);
+  EXPECT_TRUE(source->find("blk.2.ffn_up.weight").has_value());
+  EXPECT_FALSE(source->find("blk.3.ffn_up.weight").has_value());
+  for (const char* bad : {"q4_0:0", "q4_0:33", "q4_0:x", "q4_0:", "q4_0:-1", "q4_0:99999999999"}) {
+    const auto refused = make_synthetic(fmt::format("synthetic:llama-3.1-8b:{}", bad));
+    ASSERT_FALSE(refused) << bad;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  }
 }
 
 TEST(Synthetic, the_same_name_gives_the_same_weights_whatever_was_read_before) {

@@ -130,7 +130,7 @@ TEST(Config, llama_turns_neighbouring_pairs_and_has_no_extras) {
   EXPECT_EQ(c.activation, Activation::kSilu);
   EXPECT_EQ(c.embedding_scale, 1.0f);
   EXPECT_FALSE(c.has_qkv_bias);
-  EXPECT_FALSE(c.has_qk_norm);
+  EXPECT_EQ(c.qk_norm, QkNorm::kNone);
   EXPECT_FALSE(c.has_post_norms);
 }
 
@@ -151,7 +151,7 @@ TEST(Config, qwen2_has_biases_and_turns_halves) {
   const ModelConfig c = read(Keys("qwen2"));
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kHalves);
   EXPECT_TRUE(c.has_qkv_bias);
-  EXPECT_FALSE(c.has_qk_norm);
+  EXPECT_EQ(c.qk_norm, QkNorm::kNone);
   EXPECT_FALSE(c.has_post_norms);
   EXPECT_EQ(c.activation, Activation::kSilu);
 }
@@ -160,7 +160,7 @@ TEST(Config, qwen3_norms_its_heads_and_turns_halves) {
   const ModelConfig c = read(Keys("qwen3"));
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kHalves);
   EXPECT_FALSE(c.has_qkv_bias);
-  EXPECT_TRUE(c.has_qk_norm);
+  EXPECT_EQ(c.qk_norm, QkNorm::kHead);
   EXPECT_FALSE(c.has_post_norms);
 }
 
@@ -172,7 +172,7 @@ TEST(Config, gemma2_caps_scales_and_sees_a_window_in_every_other_layer) {
   EXPECT_EQ(c.activation, Activation::kGeluTanh);
   EXPECT_EQ(c.embedding_scale, std::sqrt(96.0f));
   EXPECT_TRUE(c.has_post_norms);
-  EXPECT_FALSE(c.has_qk_norm);
+  EXPECT_EQ(c.qk_norm, QkNorm::kNone);
   EXPECT_EQ(c.attention_soft_cap, 50.0f);
   EXPECT_EQ(c.logit_soft_cap, 30.0f);
   ASSERT_EQ(c.ropes.size(), 1u);
@@ -187,7 +187,7 @@ TEST(Config, gemma3_turns_local_layers_by_a_base_of_their_own_and_unscaled) {
                                  .set("rope.freq_base", 1e6)
                                  .set("rope.scaling.type", std::string("linear"))
                                  .set("rope.scaling.factor", 8.0));
-  EXPECT_TRUE(c.has_qk_norm);
+  EXPECT_EQ(c.qk_norm, QkNorm::kHead);
   EXPECT_TRUE(c.has_post_norms);
   EXPECT_EQ(c.embedding_scale, std::sqrt(96.0f));
   ASSERT_EQ(c.ropes.size(), 2u);
@@ -206,7 +206,8 @@ TEST(Config, an_unknown_architecture_is_told_the_known_ones) {
   const Error error = error_of(Keys("mamba"));
   EXPECT_EQ(error.code, ErrorCode::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("'mamba'"));
-  for (const char* known : {"llama", "qwen2", "qwen3", "gemma2", "gemma3"}) {
+  for (const char* known : {"llama", "qwen2", "qwen2moe", "qwen3", "qwen3moe", "gemma2", "gemma3",
+                            "phi3", "granite", "olmo2"}) {
     EXPECT_THAT(error.message, HasSubstr(known));
   }
 }
@@ -312,17 +313,129 @@ TEST(Config, a_scaling_factor_that_cannot_be_divided_by_is_refused) {
 }
 
 TEST(Config, features_that_nothing_computes_are_unsupported_by_name) {
-  const Error experts = error_of(Keys("llama").set("expert_count", uint64_t{8}));
+  const Error experts = error_of(Keys("gemma2").set("expert_count", uint64_t{8}));
   EXPECT_EQ(experts.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(experts.message, HasSubstr("'llama.expert_count' is 8"));
+  EXPECT_THAT(experts.message, HasSubstr("'gemma2.expert_count' is 8"));
+  EXPECT_THAT(experts.message, HasSubstr("llama, qwen2moe, qwen3moe"));
 
   const Error lengths = error_of(Keys("llama").set("attention.value_length", uint64_t{32}));
   EXPECT_EQ(lengths.code, ErrorCode::kUnsupported);
   EXPECT_THAT(lengths.message, HasSubstr("value_length' is 32"));
 
-  const Error yarn = error_of(Keys("llama").set("rope.scaling.type", std::string("yarn")));
-  EXPECT_EQ(yarn.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(yarn.message, HasSubstr("'yarn'"));
+  const Error su = error_of(Keys("llama").set("rope.scaling.type", std::string("su")));
+  EXPECT_EQ(su.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(su.message, HasSubstr("'su'"));
+  EXPECT_THAT(su.message, HasSubstr("none, linear, llama3, yarn or longrope"));
+
+  const Error gating = error_of(Keys("llama")
+                                    .set("expert_count", uint64_t{8})
+                                    .set("expert_used_count", uint64_t{2})
+                                    .set("expert_gating_func", uint64_t{3}));
+  EXPECT_EQ(gating.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(gating.message, HasSubstr("expert_gating_func' is 3"));
+}
+
+TEST(Config, mixtures_of_experts_are_what_the_keys_say) {
+  const ModelConfig mixtral =
+      read(Keys("llama").set("expert_count", uint64_t{8}).set("expert_used_count", uint64_t{2}));
+  EXPECT_TRUE(mixtral.has_experts());
+  EXPECT_EQ(mixtral.experts.n_used, 2u);
+  EXPECT_EQ(mixtral.experts.ffn_dim, 224u);  // that of the MLP, where there is no key
+  EXPECT_EQ(mixtral.mlp_dim(), 0u);
+  EXPECT_TRUE(mixtral.experts.normalizes);
+
+  const ModelConfig shared = read(Keys("qwen2moe")
+                                      .set("expert_count", uint64_t{8})
+                                      .set("expert_used_count", uint64_t{4})
+                                      .set("expert_feed_forward_length", uint64_t{64})
+                                      .set("expert_shared_feed_forward_length", uint64_t{128})
+                                      .set("expert_weights_scale", 2.5)
+                                      .set("expert_gating_func", uint64_t{2}));
+  EXPECT_EQ(shared.experts.ffn_dim, 64u);
+  EXPECT_EQ(shared.mlp_dim(), 128u);
+  EXPECT_FALSE(shared.experts.normalizes);
+  EXPECT_TRUE(shared.experts.has_shared_gate);
+  EXPECT_EQ(shared.experts.weight_scale, 2.5f);
+  EXPECT_EQ(shared.experts.scoring, ExpertScoring::kSigmoid);
+}
+
+TEST(Config, more_experts_used_than_there_are_or_none_are_refused) {
+  for (const uint64_t n_used : {uint64_t{0}, uint64_t{9}, UINT64_MAX}) {
+    const Error error = error_of(
+        Keys("qwen3moe").set("expert_count", uint64_t{8}).set("expert_used_count", n_used));
+    EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+    EXPECT_THAT(error.message, HasSubstr("expert_used_count"));
+  }
+  EXPECT_EQ(error_of(Keys("qwen3moe").set("expert_count", uint64_t{1} << 63)).code,
+            ErrorCode::kCorrupt);
+}
+
+TEST(Config, granite_scales_what_enters_runs_through_and_leaves) {
+  const ModelConfig c = read(Keys("granite")
+                                 .set("embedding_scale", 12.0)
+                                 .set("residual_scale", 0.25)
+                                 .set("attention.scale", 0.0625)
+                                 .set("logit_scale", 8.0));
+  EXPECT_EQ(c.embedding_scale, 12.0f);
+  EXPECT_EQ(c.residual_scale, 0.25f);
+  EXPECT_EQ(c.attention_scale, 0.0625f);
+  EXPECT_EQ(c.logit_scale, 0.125f);  // it divides
+  EXPECT_EQ(read(Keys("llama").set("residual_scale", 0.25)).residual_scale, 1.0f);
+  for (const double bad : {0.0, -1.0, 1e-42}) {
+    EXPECT_EQ(error_of(Keys("granite").set("logit_scale", bad)).code, ErrorCode::kCorrupt);
+  }
+}
+
+TEST(Config, olmo2_norms_behind_and_whole_rows) {
+  const ModelConfig c = read(Keys("olmo2"));
+  EXPECT_FALSE(c.has_pre_norms);
+  EXPECT_TRUE(c.has_post_norms);
+  EXPECT_EQ(c.q_norm_dim(), 96u);
+  EXPECT_EQ(c.k_norm_dim(), 32u);
+}
+
+TEST(Config, phi3_is_fused_and_turns_by_the_context) {
+  const ModelConfig c = read(Keys("phi3")
+                                 .set("rope.scaling.original_context_length", uint64_t{1024})
+                                 .set("rope.scaling.attn_factor", 1.25)
+                                 .set("rope.dimension_count", uint64_t{12}));
+  EXPECT_TRUE(c.has_fused_qkv);
+  EXPECT_TRUE(c.has_fused_gate_up);
+  EXPECT_EQ(c.n_ctx_short_rope, 1024u);
+  EXPECT_EQ(c.ropes[0].magnitude, 1.25f);
+  EXPECT_EQ(c.ropes[0].n_dims, 12u);
+}
+
+TEST(Config, the_largest_gemmas_scale_scores_by_their_heads_share_of_the_width) {
+  for (const auto& [family, n_layers] : {std::pair("gemma2", 46u), {"gemma3", 62u}}) {
+    Keys keys = Keys(family).set("attention.key_length", uint64_t{32});
+    keys.set("attention.value_length", uint64_t{32});
+    EXPECT_FLOAT_EQ(read(keys).attention_scale, 1 / std::sqrt(32.0f)) << family;
+    EXPECT_EQ(read(keys.set("block_count", uint64_t{n_layers})).attention_scale, 0.25f) << family;
+  }
+}
+
+TEST(Config, stretched_ropes_are_read) {
+  const ModelConfig yarn = read(Keys("qwen2")
+                                    .set("rope.scaling.type", std::string("yarn"))
+                                    .set("rope.scaling.factor", 4.0)
+                                    .set("rope.scaling.original_context_length", uint64_t{32768}));
+  EXPECT_EQ(yarn.ropes[0].yarn.n_ctx_original, 32768u);
+  EXPECT_EQ(yarn.ropes[0].position_scale, 0.25f);
+  EXPECT_FLOAT_EQ(yarn.ropes[0].magnitude, 1 + 0.1f * std::log(4.0f));
+
+  Keys llama3 = Keys("llama").set("rope.scaling.type", std::string("llama3"));
+  llama3.set("rope.scaling.factor", 8.0).set("rope.scaling.low_freq_factor", 1.0);
+  llama3.set("rope.scaling.original_context_length", uint64_t{8192});
+  const SmoothStretchConfig stretch = read(llama3).ropes[0].smooth_stretch;
+  EXPECT_EQ(stretch.factor, 8.0f);
+  EXPECT_EQ(stretch.high_freq_factor, 4.0f);
+  EXPECT_EQ(stretch.n_ctx_original, 8192u);
+  llama3.set("rope.scaling.low_freq_factor", 4.0);
+  EXPECT_EQ(error_of(llama3).code, ErrorCode::kCorrupt);
+
+  // A factor without a type is linear, as older files have it.
+  EXPECT_EQ(read(Keys("llama").set("rope.scaling.factor", 2.0)).ropes[0].position_scale, 0.5f);
 }
 
 TEST(Config, no_experts_are_no_trouble) {

@@ -42,8 +42,9 @@ class ModelTest : public testing::Test {
   std::unique_ptr<Backend> backend_ = make_test_backend();
 };
 
-constexpr const char* kFamilies[] = {"test-llama", "test-qwen2", "test-qwen3", "test-gemma2",
-                                     "test-gemma3"};
+constexpr const char* kFamilies[] = {"test-llama",    "test-llama3", "test-mixtral",  "test-qwen2",
+                                     "test-qwen2moe", "test-qwen3",  "test-qwen3moe", "test-gemma2",
+                                     "test-gemma3",   "test-phi3",   "test-granite",  "test-olmo2"};
 
 TEST_F(ModelTest, every_family_loads_in_every_type) {
   for (const char* family : kFamilies) {
@@ -94,7 +95,8 @@ TEST_F(ModelTest, each_missing_tensor_is_named) {
   for (const char* family : kFamilies) {
     MemorySource source = source_of(std::string(family) + ":f32");
     for (const std::string& name : names_in(source)) {
-      if (name == "output.weight") continue;  // the embedding serves
+      // The embedding serves, and waves stay as they are.
+      if (name == "output.weight" || name == "rope_freqs.weight") continue;
       auto [info, bytes] = source.take(name);
       const Error error = error_of(source);
       EXPECT_EQ(error.code, ErrorCode::kCorrupt);
@@ -209,6 +211,36 @@ TEST_F(ModelTest, rope_divisors_that_cannot_divide_are_refused) {
   MemorySource short_one = source_of("test-llama:f32");
   short_one.add_vector("rope_freqs.weight", {1, 1, 1, 2});
   EXPECT_THAT(error_of(short_one).message, HasSubstr("'rope_freqs.weight' has the shape [4]"));
+}
+
+TEST_F(ModelTest, the_served_context_chooses_between_two_sets_of_rope_divisors) {
+  for (const uint32_t n_ctx : {512u, 513u, 0u}) {  // 0: 2048, as trained
+    MemorySource source = source_of("test-phi3:f32");
+    source.take("rope_factors_long.weight");
+    source.take("rope_factors_short.weight");
+    source.add_vector("rope_factors_long.weight", std::vector<float>(6, 4.0f));
+    source.add_vector("rope_factors_short.weight", std::vector<float>(6, 2.0f));
+    const auto model = Model::load(source, *backend_, nullptr, n_ctx);
+    ASSERT_TRUE(model.has_value()) << model.error().message;
+    EXPECT_EQ((*model)->rope_divisors(), std::vector<float>(6, n_ctx == 512 ? 2.0f : 4.0f));
+  }
+}
+
+// Pages that were computed with the one set must not serve a model with the other.
+TEST_F(ModelTest, the_choice_of_rope_divisors_is_part_of_the_numerics) {
+  MemorySource source = source_of("test-phi3:f32");
+  const auto of_short = Model::load(source, *backend_, nullptr, 512);
+  const auto of_long = Model::load(source, *backend_, nullptr, 2048);
+  ASSERT_TRUE(of_short.has_value() && of_long.has_value());
+  EXPECT_EQ((*of_short)->fingerprint(), (*of_long)->fingerprint());
+  EXPECT_NE((*of_short)->numerics(), (*of_long)->numerics());
+}
+
+TEST_F(ModelTest, two_sets_of_rope_divisors_need_the_context_that_parts_them) {
+  MemorySource source = source_of("test-llama:f32");
+  source.add_vector("rope_factors_long.weight", std::vector<float>(8, 4.0f));
+  source.add_vector("rope_factors_short.weight", std::vector<float>(8, 2.0f));
+  EXPECT_THAT(error_of(source).message, HasSubstr("original_context_length' is missing"));
 }
 
 TEST_F(ModelTest, kv_geometry_is_that_of_a_layer_group) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 #include <vector>
 
 #include "backend/cpu/cpu_memory.h"
@@ -77,6 +78,51 @@ TEST(Rope, linear_scaling_brings_positions_together) {
   for (uint32_t i = 0; i < 8; ++i) {
     EXPECT_EQ(tables.angles(0).cos[i], plain.angles(0).cos[i]);
     EXPECT_EQ(tables.angles(0).sin[i], plain.angles(0).sin[i]);
+  }
+}
+
+// Fast waves stay, slow ones are stretched by the factor, and there is no jump between.
+TEST(Rope, stretching_spares_fast_waves) {
+  const RopeConfig yarn{
+      .base = 1e4f, .position_scale = 0.25f, .n_dims = 128, .yarn = {.n_ctx_original = 4096}};
+  const RopeConfig smooth{
+      .base = 5e5f, .n_dims = 128, .smooth_stretch = {.n_ctx_original = 8192, .factor = 4.0f}};
+  for (const RopeConfig& rope : {yarn, smooth}) {
+    double last = 1;
+    for (uint32_t i = 0; i < 64; ++i) {
+      const double share =
+          rope_frequency(rope, i, 1.0) / std::pow(double{rope.base}, -2.0 * i / 128);
+      EXPECT_LE(share, last + 1e-12) << i;
+      EXPECT_GE(share, 0.25 - 1e-12) << i;
+      EXPECT_GT(share, last - 0.2) << i;
+      last = share;
+    }
+    EXPECT_NEAR(rope_frequency(rope, 0, 1.0), 1.0, 1e-12);
+    EXPECT_NEAR(last, 0.25, 1e-12);
+  }
+}
+
+// The pairs between which transformers' Llama 3.1 goes over, by its formula.
+TEST(Rope, llama3_goes_over_between_two_wavelengths) {
+  const RopeConfig rope{
+      .base = 5e5f, .n_dims = 128, .smooth_stretch = {.n_ctx_original = 8192, .factor = 8.0f}};
+  const double frequency = std::pow(5e5, -2.0 * 31 / 128);
+  const double turns = 8192 * frequency / (2 * std::numbers::pi);
+  ASSERT_GT(turns, 1);
+  ASSERT_LT(turns, 4);
+  const double stays = (turns - 1) / 3;
+  EXPECT_NEAR(rope_frequency(rope, 31, 1.0), frequency * (stays + (1 - stays) / 8), 1e-12);
+}
+
+TEST(Rope, the_magnitude_multiplies_cos_and_sin) {
+  cpu::CpuMemory memory;
+  RopeTables plain(memory, config_with({{.base = 1e4f, .n_dims = 4}}), {}, 1);
+  RopeTables larger(memory, config_with({{.base = 1e4f, .n_dims = 4, .magnitude = 2.0f}}), {}, 1);
+  plain.prepare(std::vector<uint32_t>{9});
+  larger.prepare(std::vector<uint32_t>{9});
+  for (uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(larger.angles(0).cos[i], 2 * plain.angles(0).cos[i]);
+    EXPECT_EQ(larger.angles(0).sin[i], 2 * plain.angles(0).sin[i]);
   }
 }
 

@@ -71,6 +71,8 @@ class CpuBackend final : public Backend {
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override;
   void matmul(Rows x, const PackedMatrix& w, Rows out) override;
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
+  void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
+  void add_weighted(Rows x, Rows y, const WeightedRows& terms) override;
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override;
   void gather(Rows x, std::span<const uint32_t> rows, Rows out) override;
   void add(Rows x, Rows y) override;
@@ -163,6 +165,23 @@ void CpuBackend::matmul(Rows x, const PackedMatrix& w, Rows out) {
 
 void CpuBackend::matmul_add(Rows x, const PackedMatrix& w, Rows out) {
   matmul_.run(x, static_cast<const CpuPackedMatrix&>(w), out, MatmulInto::kAdd);
+}
+
+void CpuBackend::grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups,
+                                Rows out) {
+  matmul_.run_grouped(x, static_cast<const CpuPackedMatrix&>(w), groups, out);
+}
+
+void CpuBackend::add_weighted(Rows x, Rows y, const WeightedRows& terms) {
+  CHECK(x.n_cols == y.n_cols && terms.rows.size() == size_t{x.n_rows} * terms.n);
+  CHECK(terms.weights.size() == terms.rows.size());
+  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
+    for (size_t term = row * terms.n; term < (row + 1) * terms.n; ++term) {
+      DCHECK(terms.rows[term] < y.n_rows);
+      isa_.rows.add_scaled(row_of(x, row) + first, row_of(y, terms.rows[term]) + first,
+                           terms.weights[term], n);
+    }
+  });
 }
 
 void CpuBackend::rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) {

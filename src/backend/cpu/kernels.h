@@ -14,6 +14,7 @@ struct RowKernels {
   // One group: out = x / sqrt(mean(x²) + eps) · weight, all [n].
   void (*rms_norm)(const float* x, const float* weight, uint32_t n, float eps, float* out);
   void (*add)(float* x, const float* y, uint32_t n);
+  void (*add_scaled)(float* x, const float* y, float factor, uint32_t n);  // x += factor · y
   void (*scale)(float* x, float factor, uint32_t n);
   void (*soft_cap)(float* x, float cap, uint32_t n);
   void (*gated_activation)(Activation activation, const float* gate, const float* up, uint32_t n,

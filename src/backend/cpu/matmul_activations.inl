@@ -6,7 +6,7 @@ inline void pack_f32(const ActivationTile& t) {
   for (uint32_t begin = 0; begin < t.k; begin += kLanes) {
     const uint32_t end = t.k - begin < kLanes ? t.k : begin + kLanes;
     for (uint32_t r = 0; r < t.n_rows; ++r) {
-      const float* x = t.x + r * t.stride;
+      const float* x = t.row(r);
       for (uint32_t k = begin; k < end; ++k) out[size_t{k} * t.n_rows + r] = x[k];
     }
   }
@@ -151,7 +151,7 @@ inline void pack_int8(const ActivationTile& t) {
   const size_t block_bytes = size_t{t.n_rows} * (kActivationBlock + kWords * 4);
   auto* tile = reinterpret_cast<uint8_t*>(t.out);
   for (uint32_t r = 0; r < t.n_rows; ++r) {
-    const float* x = t.x + r * t.stride;
+    const float* x = t.row(r);
     for (uint32_t b = 0; b < n_blocks; b += kLanes) {
       const uint32_t n = n_blocks - b < kLanes ? n_blocks - b : kLanes;
       store(t.scratch + b, peaks_of_blocks(x + b * kActivationBlock, n));

@@ -94,7 +94,7 @@ inline uint16_t round_bf16(float value) {
 inline void pack_bf16(const ActivationTile& t) {
   auto* out = reinterpret_cast<uint16_t*>(t.out);
   for (uint32_t r = 0; r < t.n_rows; ++r) {
-    const float* x = t.x + r * t.stride;
+    const float* x = t.row(r);
     for (uint32_t k = 0; k < t.k; ++k)
       out[(size_t{k / 2} * t.n_rows + r) * 2 + k % 2] = round_bf16(x[k]);
     if (t.k % 2 == 1) out[(size_t{t.k / 2} * t.n_rows + r) * 2 + 1] = 0;

@@ -40,12 +40,15 @@ enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8, kInt8Sums };
 inline constexpr uint32_t kNumActivationFormats = 4;
 
 struct ActivationTile {
-  const float* x;  // row r begins at x + r · stride
+  const float* x;        // row r begins at x + rows[r] · stride
+  const uint32_t* rows;  // null: 0, 1, …
   size_t stride;
   uint32_t n_rows;  // of a tile
   uint32_t k;
   std::byte* out;  // n_rows · row_bytes(k)
   float* scratch;  // pack_scratch_floats(k) of this thread's own
+
+  const float* row(uint32_t r) const { return x + (rows ? rows[r] : r) * stride; }
 };
 
 inline size_t pack_scratch_floats(uint32_t k) { return size_t{k} / kActivationBlock + 16; }

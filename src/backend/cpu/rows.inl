@@ -42,6 +42,12 @@ inline void add_row(float* x, const float* y, uint32_t n) {
   });
 }
 
+inline void add_scaled_row(float* x, const float* y, float factor, uint32_t n) {
+  each_16(n, [&](uint32_t i, auto lanes) {
+    lanes.write(x + i, fma(lanes.read(y + i), set1(factor), lanes.read(x + i)));
+  });
+}
+
 inline void scale_row(float* x, float factor, uint32_t n) {
   each_16(
       n, [&](uint32_t i, auto lanes) { lanes.write(x + i, mul(lanes.read(x + i), set1(factor))); });
@@ -127,6 +133,7 @@ inline void rope_head(float* head, RopePairing pairing, const float* cos, const 
 const RowKernels kRowKernels = {
     .rms_norm = rms_norm_row,
     .add = add_row,
+    .add_scaled = add_scaled_row,
     .scale = scale_row,
     .soft_cap = soft_cap_row,
     .gated_activation = gated_activation_row,

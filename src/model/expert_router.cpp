@@ -1,0 +1,101 @@
+#include "model/expert_router.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace kvik {
+namespace {
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+}  // namespace
+
+ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : config_(config) {
+  const size_t n_choices = size_t{n_rows_max} * config.n_used;
+  for (auto* list : {&chosen_, &places_, &order_}) list->reserve(n_choices);
+  weights_.reserve(n_choices);
+  next_.resize(config.n_experts);
+  groups_.reserve(config.n_experts);
+  shared_rows_.reserve(n_rows_max);
+  shared_weights_.reserve(n_rows_max);
+}
+
+uint64_t ExpertRouter::buffer_bytes(const ExpertsConfig& config, uint32_t n_rows_max) {
+  const uint64_t per_row = uint64_t{4} * config.n_used + 2 + n_columns(config);
+  return n_rows_max * per_row * sizeof(float) +
+         config.n_experts * (sizeof(uint32_t) + sizeof(RowGroup));
+}
+
+// The n_used highest scores by insertion, which is quick for a few of many and takes what is no
+// number for lower than all.
+void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights) const {
+  uint32_t n = 0;
+  for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
+    uint32_t at = n;
+    while (at > 0 && scores[expert] > scores[chosen[at - 1]]) --at;
+    if (at == config_.n_used) continue;
+    n = std::min(n + 1, config_.n_used);
+    std::copy_backward(chosen + at, chosen + n - 1, chosen + n);
+    chosen[at] = expert;
+  }
+  const double highest = scores[chosen[0]];
+  const auto probability = [&](uint32_t expert) {
+    return config_.scoring == ExpertScoring::kSigmoid ? sigmoid(scores[expert])
+                                                      : std::exp(scores[expert] - highest);
+  };
+  double sum = 0;
+  if (config_.normalizes) {
+    for (uint32_t i = 0; i < n; ++i) sum += probability(chosen[i]);
+  } else if (config_.scoring == ExpertScoring::kSoftmax) {
+    for (uint32_t expert = 0; expert < config_.n_experts; ++expert) sum += probability(expert);
+  } else {
+    sum = 1;
+  }
+  for (uint32_t i = 0; i < n; ++i) {
+    weights[i] = static_cast<float>(probability(chosen[i]) / sum * config_.weight_scale);
+  }
+}
+
+void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows) {
+  const uint32_t columns = n_columns(config_);
+  CHECK(scores.size() >= size_t{n_rows} * columns);
+  const size_t n_choices = size_t{n_rows} * config_.n_used;
+  for (auto* list : {&chosen_, &places_, &order_}) list->resize(n_choices);
+  weights_.resize(n_choices);
+  shared_rows_.clear();
+  shared_weights_.clear();
+  for (uint32_t row = 0; row < n_rows; ++row) {
+    const float* of_row = scores.data() + size_t{row} * columns;
+    const size_t first = size_t{row} * config_.n_used;
+    choose(of_row, chosen_.data() + first, weights_.data() + first);
+    const double share = config_.has_shared_gate ? sigmoid(of_row[config_.n_experts]) : 1.0;
+    shared_rows_.push_back(row);
+    shared_weights_.push_back(static_cast<float>(share));
+  }
+  group(n_rows);
+}
+
+// Counts, then places: rows of an expert keep their order.
+void ExpertRouter::group(uint32_t n_rows) {
+  std::ranges::fill(next_, 0);
+  for (const uint32_t expert : chosen_) ++next_[expert];
+  groups_.clear();
+  uint32_t first = 0;
+  for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
+    const uint32_t n = next_[expert];
+    next_[expert] = first;
+    if (n > 0) groups_.push_back({expert, first, n});
+    first += n;
+  }
+  for (uint32_t row = 0; row < n_rows; ++row) {
+    for (uint32_t i = 0; i < config_.n_used; ++i) {
+      const size_t choice = size_t{row} * config_.n_used + i;
+      places_[choice] = next_[chosen_[choice]]++;
+      order_[places_[choice]] = row;
+    }
+  }
+}
+
+}  // namespace kvik

@@ -1,0 +1,61 @@
+#include "model/key_reader.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace kvik {
+
+std::string KeyReader::full(std::string_view key) const {
+  return fmt::format("{}.{}", prefix_, key);
+}
+
+Result<uint32_t> KeyReader::count(std::string_view key, uint64_t max, uint64_t fallback) const {
+  TRY_ASSIGN(const auto value, metadata_.get_uint(full(key)));
+  const uint64_t n = value.value_or(fallback);
+  if (!value && fallback == 0) {
+    return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' is missing", full(key)));
+  }
+  if (n < 1 || n > max) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("metadata key '{}' is {}, expected 1 to {}", full(key), n, max));
+  }
+  return static_cast<uint32_t>(n);
+}
+
+Result<uint32_t> KeyReader::optional_count(std::string_view key, uint64_t max) const {
+  TRY_ASSIGN(const auto value, metadata_.get_uint(full(key)));
+  if (value.value_or(0) == 0) return 0u;
+  return count(key, max);
+}
+
+Result<float> KeyReader::real(std::string_view key, double fallback) const {
+  TRY_ASSIGN(const auto value, metadata_.get_float(full(key)));
+  const double x = value.value_or(fallback);
+  // A NaN fails both comparisons. What a float cannot hold would be an infinity further down.
+  if (!(x >= 0 && x <= std::numeric_limits<float>::max())) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("metadata key '{}' is {}, expected a number ≥ 0", full(key), x));
+  }
+  return static_cast<float>(x);
+}
+
+Result<float> KeyReader::positive(std::string_view key, double fallback) const {
+  TRY_ASSIGN(const float x, real(key, fallback));
+  // What divides must not become an infinity either.
+  if (x >= std::numeric_limits<float>::min()) return x;
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("metadata key '{}' is {}, expected a number > 0", full(key), x));
+}
+
+Result<bool> KeyReader::flag(std::string_view key, bool fallback) const {
+  TRY_ASSIGN(const auto value, metadata_.get_bool(full(key)));
+  return value.value_or(fallback);
+}
+
+Result<std::string> KeyReader::word(std::string_view key, std::string fallback) const {
+  TRY_ASSIGN(const auto value, metadata_.get_string(full(key)));
+  return value.value_or(std::move(fallback));
+}
+
+}  // namespace kvik

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/config.h"
+#include "model/key_reader.h"
+
+namespace kvik {
+
+// The rope.* keys, but for the pairing, which is the family's. Errors: kCorrupt for what cannot be,
+// kUnsupported for a scaling that is not known (the message lists those that are).
+Result<RopeConfig> read_rope(const KeyReader& keys, uint32_t head_dim, uint32_t n_ctx_train);
+
+}  // namespace kvik

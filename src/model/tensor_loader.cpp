@@ -1,0 +1,141 @@
+#include "model/tensor_loader.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "tensor/blocks.h"
+#include "tensor/tensor_digest.h"
+
+namespace kvik {
+namespace {
+
+std::unexpected<Error> unsupported_type(const TensorInfo& info) {
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, q8_0, q4_0, q4_k, "
+                          "q5_k or q6_k",
+                          info.name, name_of(info.type)));
+}
+
+}  // namespace
+
+TensorLoader::TensorLoader(ModelSource& source, Backend& backend, const Progress& progress)
+    : source_(source),
+      backend_(backend),
+      progress_(progress),
+      fingerprint_(source),
+      taken_(source.tensors().size()) {
+  for (const TensorInfo& tensor : source.tensors()) all_bytes_ += tensor.n_bytes;
+}
+
+// The index of the tensor of that name, which must have this shape. [1, n] may be [n].
+Result<size_t> TensorLoader::take(const std::string& name, std::initializer_list<uint64_t> shape) {
+  const std::optional<size_t> index = source_.find(name);
+  if (!index) return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' is missing", name));
+  const TensorInfo& info = source_.tensors()[*index];
+  const bool is_one_row = info.shape.size() == 1 && shape.size() == 2 && *shape.begin() == 1 &&
+                          info.shape[0] == *(shape.begin() + 1);
+  if (!is_one_row && !std::ranges::equal(info.shape, shape)) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tensor '{}' has the shape [{}], expected [{}]", name,
+                            fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
+  }
+  taken_[*index] = true;
+  return *index;
+}
+
+Result<std::vector<float>> TensorLoader::floats(const Part& part) {
+  TRY_ASSIGN(const size_t index, take(part.name, {part.n_rows}));
+  const TensorInfo& info = source_.tensors()[index];
+  if (!can_dequantize(info.type)) return unsupported_type(info);
+  TRY_ASSIGN(const auto bytes, source_.read(index));
+  std::vector<float> values(part.n_rows);
+  dequantize_row(info.type, bytes.data(), values);
+  fingerprint_.add_tensors(digest_of({info.type, 1, part.n_rows, bytes}));
+  done(index);
+  return values;
+}
+
+Result<Buffer> TensorLoader::vectors(const std::vector<Part>& parts) {
+  std::vector<float> all;
+  for (const Part& part : parts) {
+    TRY_ASSIGN(const std::vector<float> values, floats(part));
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  Buffer buffer = backend_.memory().allocate(all.size() * sizeof(float));
+  backend_.memory().copy_in(buffer.data(), std::as_bytes(std::span(all)));
+  weight_bytes_ += buffer.size();
+  return buffer;
+}
+
+Result<TensorView> TensorLoader::view(size_t index, uint64_t n_rows, uint64_t n_cols) {
+  const TensorInfo& info = source_.tensors()[index];
+  if (!backend_.can_compute(info.type)) return unsupported_type(info);
+  TRY_ASSIGN(const auto bytes, source_.read(index));
+  if (const auto own = backend_.arithmetic(info.type); !own.empty()) arithmetics_.insert(own);
+  return TensorView{info.type, n_rows, n_cols, bytes};
+}
+
+Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<TensorView>& views,
+                                                         const std::vector<size_t>& indices) {
+  TRY_ASSIGN(auto packed, backend_.pack(views));
+  fingerprint_.add_tensors(packed->source_digest());
+  for (const size_t index : indices) done(index);
+  weight_bytes_ += packed->bytes();
+  return packed;
+}
+
+Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(const std::vector<Part>& parts,
+                                                           uint32_t n_cols) {
+  std::vector<size_t> indices;
+  std::vector<TensorView> views;
+  for (const Part& part : parts) {
+    TRY_ASSIGN(const size_t index, take(part.name, {part.n_rows, n_cols}));
+    TRY_ASSIGN(const TensorView whole, view(index, part.n_rows, n_cols));
+    indices.push_back(index);
+    views.push_back(whole);
+  }
+  return pack(views, indices);
+}
+
+Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(const std::vector<Part>& parts,
+                                                            uint32_t n_experts, uint32_t n_cols) {
+  std::vector<size_t> indices;
+  std::vector<TensorView> stacks;
+  for (const Part& part : parts) {
+    TRY_ASSIGN(const size_t index, take(part.name, {n_experts, part.n_rows, n_cols}));
+    TRY_ASSIGN(const TensorView whole, view(index, uint64_t{n_experts} * part.n_rows, n_cols));
+    indices.push_back(index);
+    stacks.push_back(whole);
+  }
+  std::vector<TensorView> views;
+  for (uint32_t expert = 0; expert < n_experts; ++expert) {
+    for (const TensorView& stack : stacks) {
+      const uint64_t n_rows = stack.n_rows / n_experts;
+      const size_t n_bytes = stack.bytes.size() / n_experts;
+      views.push_back({stack.type, n_rows, n_cols, stack.bytes.subspan(expert * n_bytes, n_bytes)});
+    }
+  }
+  return pack(views, indices);
+}
+
+void TensorLoader::done(size_t index) {
+  source_.release(index);
+  done_bytes_ += source_.tensors()[index].n_bytes;
+  if (progress_) progress_(done_bytes_, all_bytes_);
+}
+
+Result<void> TensorLoader::check_all_taken(std::string_view architecture) const {
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i]) continue;
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor '{}' is not part of architecture '{}' as it is known here",
+                            source_.tensors()[i].name, architecture));
+  }
+  return {};
+}
+
+}  // namespace kvik

@@ -1,0 +1,135 @@
+#include "model/expert_router.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace kvik {
+namespace {
+
+ExpertsConfig experts(uint32_t n, uint32_t n_used) { return {.n_experts = n, .n_used = n_used}; }
+
+std::vector<float> random_scores(size_t n, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> scores(n);
+  for (float& score : scores) score = normal(generator);
+  return scores;
+}
+
+// Which expert each choice of a row fell on.
+std::vector<uint32_t> chosen_of(const ExpertRouter& router, uint32_t row) {
+  const WeightedRows taken = router.taken();
+  std::vector<uint32_t> chosen;
+  for (uint32_t i = 0; i < taken.n; ++i) {
+    const uint32_t place = taken.rows[row * taken.n + i];
+    for (const RowGroup& group : router.grouped().groups) {
+      if (place >= group.first && place < group.first + group.n_rows)
+        chosen.push_back(group.matrix);
+    }
+  }
+  return chosen;
+}
+
+TEST(ExpertRouter, the_best_are_chosen_and_their_weights_add_up_to_one) {
+  const ExpertsConfig config = experts(4, 2);
+  ExpertRouter router(config, 1);
+  router.route(std::vector<float>{0.5f, 2.0f, -1.0f, 1.0f}, 1);
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{1, 3}));
+  const auto weights = router.taken().weights;
+  EXPECT_FLOAT_EQ(weights[0], 1 / (1 + std::exp(-1.0f)));
+  EXPECT_FLOAT_EQ(weights[0] + weights[1], 1.0f);
+}
+
+TEST(ExpertRouter, without_normalising_weights_are_shares_of_all_experts) {
+  ExpertsConfig config = experts(3, 1);
+  config.normalizes = false;
+  ExpertRouter router(config, 1);
+  router.route(std::vector<float>{0, 1, 2}, 1);
+  const float all = std::exp(-2.0f) + std::exp(-1.0f) + 1;
+  EXPECT_FLOAT_EQ(router.taken().weights[0], 1 / all);
+}
+
+TEST(ExpertRouter, sigmoid_scores_stand_for_themselves_and_may_be_scaled) {
+  ExpertsConfig config = experts(3, 2);
+  config.scoring = ExpertScoring::kSigmoid;
+  config.normalizes = false;
+  config.weight_scale = 2.5f;
+  ExpertRouter router(config, 1);
+  router.route(std::vector<float>{0, -3, 1}, 1);
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{2, 0}));
+  EXPECT_FLOAT_EQ(router.taken().weights[0], 2.5f / (1 + std::exp(-1.0f)));
+  EXPECT_FLOAT_EQ(router.taken().weights[1], 1.25f);
+}
+
+TEST(ExpertRouter, a_tie_goes_to_the_lower_number) {
+  const ExpertsConfig config = experts(5, 3);
+  ExpertRouter router(config, 1);
+  router.route(std::vector<float>{1, 2, 1, 2, 1}, 1);
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{1, 3, 0}));
+}
+
+TEST(ExpertRouter, scores_that_are_no_numbers_still_choose_as_many_experts) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const ExpertsConfig config = experts(4, 2);
+  ExpertRouter router(config, 1);
+  for (const auto& scores : {std::vector<float>{nan, nan, nan, nan}, {nan, 1, 2, nan}}) {
+    router.route(scores, 1);
+    EXPECT_EQ(router.grouped().rows.size(), 2u);
+    EXPECT_EQ(router.grouped().groups.size(), 2u);
+  }
+}
+
+// Every row is in the group of each of its experts once, and finds itself there.
+TEST(ExpertRouter, groups_hold_each_row_where_it_takes_its_share_from) {
+  const ExpertsConfig config = experts(8, 3);
+  ExpertRouter router(config, 50);
+  for (const uint32_t n_rows : {1u, 50u, 13u}) {
+    router.route(random_scores(n_rows * 8, n_rows), n_rows);
+    const GroupedRows grouped = router.grouped();
+    ASSERT_EQ(grouped.rows.size(), n_rows * 3);
+    uint32_t next = 0;
+    for (const RowGroup& group : grouped.groups) {
+      EXPECT_EQ(group.first, next);
+      EXPECT_GT(group.n_rows, 0u);
+      next += group.n_rows;
+    }
+    EXPECT_EQ(next, n_rows * 3);
+    for (uint32_t choice = 0; choice < n_rows * 3; ++choice) {
+      EXPECT_EQ(grouped.rows[router.taken().rows[choice]], choice / 3);
+    }
+  }
+}
+
+TEST(ExpertRouter, a_rows_experts_and_weights_do_not_depend_on_the_rows_beside_it) {
+  const ExpertsConfig config = experts(8, 3);
+  ExpertRouter together(config, 20), alone(config, 20);
+  const auto scores = random_scores(20 * 8, 7);
+  together.route(scores, 20);
+  for (uint32_t row = 0; row < 20; ++row) {
+    alone.route(std::span(scores).subspan(row * 8, 8), 1);
+    EXPECT_EQ(chosen_of(alone, 0), chosen_of(together, row));
+    for (uint32_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(alone.taken().weights[i], together.taken().weights[row * 3 + i]);
+    }
+  }
+}
+
+TEST(ExpertRouter, the_shared_experts_gate_is_a_column_behind_the_experts) {
+  ExpertsConfig config = experts(2, 1);
+  config.shared_ffn_dim = 32;
+  config.has_shared_gate = true;
+  ASSERT_EQ(ExpertRouter::n_columns(config), 3u);
+  ExpertRouter router(config, 2);
+  router.route(std::vector<float>{1, 0, 0, 0, 1, 2}, 2);
+  EXPECT_FLOAT_EQ(router.shared().weights[0], 0.5f);
+  EXPECT_FLOAT_EQ(router.shared().weights[1], 1 / (1 + std::exp(-2.0f)));
+  EXPECT_EQ(router.shared().rows[1], 1u);
+}
+
+}  // namespace
+}  // namespace kvik
