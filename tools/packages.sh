@@ -14,6 +14,8 @@ build_packages=(
   libedit-dev                             # lines typed in a terminal
   prometheus-cpp-dev                      # /metrics
 )
+# For web/, unless they came from elsewhere: Debian's two are at odds with others' Node.
+if ! command -v npm >/dev/null; then build_packages+=(nodejs npm); fi
 
 test_packages=(
   libgtest-dev libgmock-dev
@@ -21,6 +23,7 @@ test_packages=(
   python3 python3-numpy                   # end-to-end tests, the oracle
   tmux                                    # the terminal that e2e/terminal_test.py types into
   clang-format                            # tests/tidy
+  chromium                                # the page, in tests/e2e
 )
 
 # For the preset `fuzz` alone (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.

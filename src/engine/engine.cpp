@@ -201,6 +201,7 @@ void Engine::record_step() {
   histograms.batch_sequences.record(step.n_sequences);
   histograms.batch_rows.record(step.n_decode_rows + step.n_prefill_rows);
   histograms.pages_in_use.record(kv_.counts().leased + kv_.counts().sealed);
+  live_.record(step, step_end_);
 }
 
 void Engine::forward(const StepPlan& plan) {
@@ -324,9 +325,14 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   }
   counters_.histograms.e2e_s.record(to_s(now - sequence.submitted));
   ++counters_.finished[static_cast<size_t>(reason)];
+  live_.record_end(sequence);
   const std::shared_ptr<EventSink> sink = std::move(sequence.sink);
   scheduler_.remove(sequence);
   sink->on_finish(reason, usage);
+}
+
+LiveView Engine::live_view(PageMap::Extent extent) {
+  return live_.view(snapshot(), scheduler_.running(), extent, clock_.now());
 }
 
 EngineSnapshot Engine::snapshot() const {

@@ -9,6 +9,8 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "engine/live_recorder.h"
+#include "engine/live_view.h"
 #include "engine/queue_estimate.h"
 #include "engine/queue_limit.h"
 #include "engine/request.h"
@@ -70,6 +72,10 @@ class Engine {
   }
 
   EngineSnapshot snapshot() const;
+  // With the pages that changed since the last view, or all.
+  LiveView live_view(PageMap::Extent extent);
+  // So far: pages change between steps too, where a tier takes them.
+  uint64_t n_page_changes() const { return kv_.pool().n_changes(); }
   // Of this moment, on any thread: a tier goes on while the engine has nothing to do.
   TierCounters tier_counters() const { return tier_ ? tier_->counters() : TierCounters{}; }
   const EngineLimits& limits() const { return limits_; }
@@ -104,6 +110,7 @@ class Engine {
   Sampler sampler_;
   std::string cache_identity_;
   EngineSnapshot counters_;
+  LiveRecorder live_{kv_};
   QueueEstimate queue_;
   TimePoint step_end_;  // when the newest logits were there
 

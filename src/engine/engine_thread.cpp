@@ -64,9 +64,16 @@ void EngineThread::cancel(RequestId id) {
 }
 
 bool EngineThread::drain(Duration at_most) {
+  watchers_.end();
   std::unique_lock lock(mutex_);
   draining_ = true;
   return idle_.wait_for(lock, at_most, [this] { return is_idle_; });
+}
+
+Result<void> EngineThread::watch(const std::shared_ptr<LiveSink>& sink) {
+  TRY(watchers_.add(sink));
+  wake();
+  return {};
 }
 
 EngineSnapshot EngineThread::snapshot() const {
@@ -82,6 +89,8 @@ void EngineThread::main() {
   while (take_messages()) {
     const bool worked = engine_->step();
     const EngineSnapshot snapshot = engine_->snapshot();
+    const bool has_news = worked || took_messages_;
+    watchers_.show(*engine_, has_news ? LiveWatchers::News::kSome : LiveWatchers::News::kNone);
     const std::lock_guard lock(mutex_);
     snapshot_ = snapshot;
     is_fetching_ = !worked && engine_->is_fetching();
@@ -93,6 +102,7 @@ void EngineThread::main() {
 // Waits for something to do, and hands the queue's messages to the engine. False: stop.
 bool EngineThread::take_messages() {
   bool stop = false;
+  const std::optional<TimePoint> view_due = watchers_.due();
   {
     std::unique_lock lock(mutex_);
     const auto has_work = [this] {
@@ -101,6 +111,8 @@ bool EngineThread::take_messages() {
     };
     if (is_fetching_) {
       wake_.wait_for(lock, kTierPatience, has_work);  // a tier that hangs does not wake us
+    } else if (view_due) {
+      wake_.wait_until(lock, *view_due, has_work);
     } else {
       wake_.wait(lock, has_work);
     }
@@ -110,6 +122,7 @@ bool EngineThread::take_messages() {
     snapshot_.n_waiting += static_cast<uint32_t>(taken_.size());
     stop = stopping_;
   }
+  took_messages_ = !taken_.empty() || !taken_cancels_.empty();
   for (Submission& s : taken_) {
     engine_->submit(s.id, std::move(s.request), std::move(s.sink), std::move(s.place));
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/live_watchers.h"
 #include "engine/request.h"
 #include "engine/snapshot.h"
 
@@ -34,6 +35,10 @@ class EngineThread {
   // was over first.
   bool drain(Duration at_most);
 
+  // Any thread: the sink sees the engine at work for as long as it lives. Errors:
+  // LiveWatchers::add.
+  Result<void> watch(const std::shared_ptr<LiveSink>& sink);
+
   // Any thread: the state after the last step.
   EngineSnapshot snapshot() const;
   const EngineLimits& limits() const { return engine_->limits(); }
@@ -51,6 +56,7 @@ class EngineThread {
   bool take_messages();
 
   QueueLimit queue_;
+  LiveWatchers watchers_;
   std::unique_ptr<Engine> engine_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable wake_;
@@ -68,6 +74,7 @@ class EngineThread {
   // Of the engine thread alone: what it took out of the queue.
   std::vector<Submission> taken_;
   std::vector<RequestId> taken_cancels_;
+  bool took_messages_ = false;
   std::thread thread_;
 };
 

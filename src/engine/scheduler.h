@@ -73,6 +73,8 @@ class Scheduler {
 
   uint32_t n_waiting() const { return static_cast<uint32_t>(waiting_.size()); }
   uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
+  // In the order of plan(): by priority, then as they came.
+  std::span<const std::unique_ptr<Sequence>> running() const { return running_; }
   uint64_t n_preemptions() const { return n_preemptions_; }
   uint64_t n_found_tokens() const { return n_found_tokens_; }
   const CostModel& costs() const { return costs_; }

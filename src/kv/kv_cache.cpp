@@ -18,6 +18,7 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
       layout_(std::move(layout)),
       pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes), layout_.n_groups()),
       index_(pool_.n_pages(), layout_.windows, key_of),
+      stories_(pool_.n_pages()),
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
   CHECK(budget_bytes / layout_.page_bytes <= UINT32_MAX);
 }
@@ -179,6 +180,7 @@ void KvCache::fill_up(PageTable& table) {
 PageLease KvCache::lease(PageId id) {
   PageLease lease = pool_.lease(id);
   index_.set_in_use(id);
+  stories_[static_cast<uint32_t>(id)].last_used = clock_.now();
   return lease;
 }
 
@@ -186,6 +188,8 @@ PageLease KvCache::take(uint32_t group) {
   if (pool_.counts().free == 0) evict_one();
   auto lease = pool_.take(group);
   CHECK(lease.has_value());
+  const TimePoint now = clock_.now();
+  stories_[static_cast<uint32_t>(lease->id())] = {.taken = now, .last_used = now};
   return std::move(*lease);
 }
 

@@ -12,6 +12,7 @@
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/page_sink.h"
+#include "kv/page_story.h"
 #include "kv/page_table.h"
 #include "kv/prefix_index.h"
 #include "kv/tier.h"
@@ -93,6 +94,8 @@ class KvCache {
   // What a findable page holds; std::nullopt of any other.
   std::optional<TierPage> describe(PageId id) const;
   const std::byte* bytes_of(PageId id) const { return address(id); }
+  // A slower tier was given the page's contents.
+  void note_saved(PageId id);
   Memory& memory() const { return memory_; }
 
   // A table for the sequences of this cache.
@@ -110,6 +113,11 @@ class KvCache {
   const PageCounts& counts() const { return pool_.counts(); }
   const PageCounts& counts(uint32_t group) const { return pool_.counts(group); }
   uint64_t n_evictions() const { return n_evictions_; }
+
+  // For whoever shows the pages.
+  const PagePool& pool() const { return pool_; }
+  const PrefixIndex& index() const { return index_; }
+  const PageStory& story(PageId id) const { return stories_[static_cast<uint32_t>(id)]; }
 
  private:
   std::byte* address(PageId id) const {
@@ -134,6 +142,7 @@ class KvCache {
   KvLayout layout_;
   PagePool pool_;
   PrefixIndex index_;
+  std::vector<PageStory> stories_;  // by page
   Buffer buffer_;
   PageSink* sink_ = nullptr;
   uint64_t n_evictions_ = 0;

@@ -37,7 +37,14 @@ std::optional<PageLease> KvCache::insert_fetched(const TierPage& page,
   if (!node || !node->pages[page.group]) return std::nullopt;
   if (node->pages[page.group] != own.id()) return lease(*node->pages[page.group]);
   pool_.seal(own.id());
+  PageStory& story = stories_[static_cast<uint32_t>(own.id())];
+  story.is_fetched = story.is_saved = true;
   return own;
+}
+
+void KvCache::note_saved(PageId id) {
+  stories_[static_cast<uint32_t>(id)].is_saved = true;
+  pool_.note_change(id);
 }
 
 std::optional<TierPage> KvCache::describe(PageId id) const {

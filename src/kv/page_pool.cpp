@@ -42,6 +42,7 @@ void PagePool::move_to(Page& page, State state) {
   --count(counts_, page.state);
   if (page.state != State::kFree) --count(group, page.state);
   page.state = state;
+  page.last_change = ++n_changes_;
   ++count(counts_, state);
   if (state != State::kFree) ++count(group, state);
 }
@@ -67,6 +68,7 @@ PageLease PagePool::lease(PageId id) {
   CHECK(p.state == State::kSealed || p.state == State::kCached);
   if (p.state == State::kCached) move_to(p, State::kSealed);
   ++p.n_owners;
+  note_change(id);
   return PageLease(*this, id);
 }
 
@@ -79,6 +81,7 @@ void PagePool::evict(PageId id) {
 void PagePool::end_lease(PageId id) {
   Page& p = page(id);
   CHECK(p.n_owners > 0);
+  note_change(id);
   if (--p.n_owners > 0) return;
   if (p.state == State::kSealed) {
     move_to(p, State::kCached);

@@ -13,6 +13,8 @@ enum class PageId : uint32_t {};
 
 class PagePool;
 
+enum class PageState : uint8_t { kFree, kLeased, kSealed, kCached };
+
 // One owner's hold on a page. Gives itself back.
 class PageLease {
  public:
@@ -73,6 +75,14 @@ class PagePool {
   // Owners of a page: 0 where it is free or cached.
   uint32_t n_owners(PageId id) const { return page(id).n_owners; }
   uint32_t group(PageId id) const { return page(id).group; }
+  PageState state(PageId id) const { return page(id).state; }
+
+  // Changes of any page's state or owners so far, and which of them was a page's last: who looks
+  // now and then sees what happened meanwhile.
+  uint64_t n_changes() const { return n_changes_; }
+  uint64_t last_change(PageId id) const { return page(id).last_change; }
+  // Counts one that the pool itself does not see.
+  void note_change(PageId id) { page(id).last_change = ++n_changes_; }
 
   // Hands over the pages whose last lease ended since the last call, in that order. Some may be
   // there twice, or have been leased again.
@@ -83,11 +93,12 @@ class PagePool {
 
  private:
   friend class PageLease;
-  enum class State : uint8_t { kFree, kLeased, kSealed, kCached };
+  using State = PageState;
   struct Page {
     State state = State::kFree;
     uint32_t group = 0;
     uint32_t n_owners = 0;
+    uint64_t last_change = 0;
   };
 
   const Page& page(PageId id) const;
@@ -101,6 +112,7 @@ class PagePool {
   std::vector<PageId> unused_;
   PageCounts counts_;
   std::vector<PageCounts> by_group_;
+  uint64_t n_changes_ = 0;
 };
 
 }  // namespace kvik

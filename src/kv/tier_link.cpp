@@ -88,6 +88,7 @@ void TierLink::save_pending() {
     // A page that was given up meanwhile is lost; another in its place is as worth saving.
     const auto page = kv_.describe(id);
     if (page && !queue_->save(*page, kv_.memory(), kv_.bytes_of(id))) return;
+    if (page) kv_.note_saved(id);
     pending_.pop_front();
   }
 }

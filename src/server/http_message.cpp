@@ -13,6 +13,8 @@ std::string_view reason_phrase(unsigned status) {
   switch (status) {
     case 200:
       return "OK";
+    case 304:
+      return "Not Modified";
     case 400:
       return "Bad Request";
     case 401:
@@ -73,10 +75,11 @@ std::string serialize(const HttpResponse& response, const HttpFraming& framing) 
                  response.content_type, framing.request_id);
   for (const auto& [name, value] : response.headers)
     fmt::format_to(into, "{}: {}\r\n", name, value);
-  if (framing.body != HttpFraming::Body::kStreamed)
+  const bool is_streamed = framing.body == HttpFraming::Body::kStreamed;
+  // A 304's length would be that of the answer it stands for.
+  if (!is_streamed && response.status != 304)
     fmt::format_to(into, "Content-Length: {}\r\n", response.body.size());
-  else if (framing.minor_version >= 1)
-    out += "Transfer-Encoding: chunked\r\n";
+  if (is_streamed && framing.minor_version >= 1) out += "Transfer-Encoding: chunked\r\n";
   if (framing.after == HttpFraming::After::kClose)
     out += "Connection: close\r\n";
   else if (framing.minor_version == 0)

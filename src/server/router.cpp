@@ -19,7 +19,7 @@ enum class Access { kKeyed, kOpen };
 enum class Drain { kServes, kRefuses };  // what a draining server does
 
 struct Route {
-  std::string_view path;  // one that ends in '/' takes all below it
+  std::string_view path;  // one that ends in '/' takes all below it, but for "/"
   std::string_view method;
   Handler handler;
   Access access = Access::kKeyed;
@@ -36,6 +36,8 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/detokenize", "POST", handle_detokenize},
     {"/metrics", "GET", handle_metrics},
     {"/version", "GET", handle_version},
+    {"/kvik/live", "GET", handle_live, Access::kKeyed, Drain::kRefuses},
+    {"/", "GET", handle_page, Access::kOpen},
     {"/health", "GET", handle_health, Access::kOpen},
     {"/livez", "GET", handle_health, Access::kOpen},
     {"/readyz", "GET", handle_health, Access::kOpen, Drain::kRefuses},
@@ -43,7 +45,8 @@ constexpr auto kRoutes = std::to_array<Route>({
 
 const Route* find_route(std::string_view path) {
   for (const Route& route : kRoutes) {
-    const bool is_prefix = route.path.ends_with('/') && path.size() > route.path.size();
+    const bool is_folder = route.path.ends_with('/') && route.path.size() > 1;
+    const bool is_prefix = is_folder && path.size() > route.path.size();
     if (is_prefix ? path.starts_with(route.path) : path == route.path) return &route;
   }
   return nullptr;

@@ -32,6 +32,7 @@ class Service final : public ServiceApi {
 
   const ModelCard& card() const override { return card_; }
   EngineSnapshot snapshot() const override { return engine_.snapshot(); }
+  Result<void> watch(const std::shared_ptr<LiveSink>& sink) override { return engine_.watch(sink); }
 
  private:
   std::vector<TokenId> prompt_ids(const CompletionRequest& request) const;

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "base/token_id.h"
+#include "engine/live_view.h"
 #include "engine/request.h"
 #include "engine/snapshot.h"
 #include "service/chat.h"
@@ -113,6 +114,9 @@ class ServiceApi {
 
   virtual const ModelCard& card() const = 0;
   virtual EngineSnapshot snapshot() const = 0;
+  // The sink sees the engine at work for as long as it lives. Errors: kExhausted (too many watch),
+  // kUnavailable.
+  virtual Result<void> watch(const std::shared_ptr<LiveSink>& sink) = 0;
 };
 
 }  // namespace kvik

@@ -95,6 +95,9 @@ class ScriptedService final : public ServiceApi {
 
   const ModelCard& card() const override { return model; }
   EngineSnapshot snapshot() const override { return {}; }
+  Result<void> watch(const std::shared_ptr<LiveSink>&) override {
+    return fail(ErrorCode::kUnavailable, "nobody watches a chat");
+  }
 
  private:
   class Running final : public Completion {

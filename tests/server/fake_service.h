@@ -147,6 +147,24 @@ class FakeService final : public ServiceApi {
     const std::scoped_lock lock(mutex_);
     return snapshot_;
   }
+  Result<void> watch(const std::shared_ptr<LiveSink>& sink) override {
+    const std::scoped_lock lock(mutex_);
+    if (refusal_) return std::unexpected(*refusal_);
+    watcher_ = sink;
+    changed_.notify_all();
+    return {};
+  }
+  // The newest watcher, once there is one; null where it is gone or the patience is over.
+  std::shared_ptr<LiveSink> wait_for_watcher() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kTestPatience, [&] { return !watcher_.expired(); });
+    return watcher_.lock();
+  }
+  bool is_watched() {
+    const std::scoped_lock lock(mutex_);
+    return !watcher_.expired();
+  }
+
   void show(const EngineSnapshot& snapshot) {
     const std::scoped_lock lock(mutex_);
     snapshot_ = snapshot;
@@ -206,6 +224,7 @@ class FakeService final : public ServiceApi {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   EngineSnapshot snapshot_;
+  std::weak_ptr<LiveSink> watcher_;
   std::vector<std::shared_ptr<FakeCall>> calls_;
   std::deque<std::shared_ptr<FakeCall>> to_answer_;
   std::optional<Error> refusal_;

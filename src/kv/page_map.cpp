@@ -1,0 +1,53 @@
+#include "kv/page_map.h"
+
+#include <algorithm>
+
+namespace kvik {
+
+void PageMap::collect(Extent extent, std::span<const PageTable* const> tables,
+                      std::vector<PageCell>& out) {
+  const PagePool& pool = kv_.pool();
+  const uint64_t n_seen = extent == Extent::kAll ? 0 : n_changes_seen_;
+  if (pool.n_changes() == n_seen) return;
+  link_unsealed(tables);
+  for (uint32_t i = 0; i < pool.n_pages(); ++i) {
+    if (pool.last_change(PageId{i}) <= n_seen) continue;
+    if (extent == Extent::kAll && pool.state(PageId{i}) == PageState::kFree) continue;
+    out.push_back(describe(PageId{i}));
+  }
+  n_changes_seen_ = pool.n_changes();
+}
+
+PageCell PageMap::describe(PageId page) const {
+  const PagePool& pool = kv_.pool();
+  PageCell cell{.page = page,
+                .state = pool.state(page),
+                .group = pool.group(page),
+                .n_owners = pool.n_owners(page),
+                .n_tokens = 0,
+                .parent = {},
+                .story = kv_.story(page)};
+  if (cell.state == PageState::kFree) return cell;
+  if (cell.state == PageState::kLeased) {
+    cell.parent = parents_[static_cast<uint32_t>(page)];
+  } else if (const PrefixNode* node = kv_.index().node_with(page)) {
+    cell.n_tokens = static_cast<uint32_t>(node->tokens.size());
+    cell.parent = node->parent->pages[cell.group];
+  }
+  return cell;
+}
+
+// Only pages behind the sealed ones: the index knows those.
+void PageMap::link_unsealed(std::span<const PageTable* const> tables) {
+  parents_.assign(kv_.n_pages(), std::nullopt);
+  for (const PageTable* table : tables) {
+    for (uint32_t g = 0; g < table->n_groups(); ++g) {
+      for (uint32_t i = std::max(table->n_sealed(), 1u); i < table->n_pages(g); ++i) {
+        if (!table->holds(g, i) || !table->holds(g, i - 1)) continue;
+        parents_[static_cast<uint32_t>(table->page(g, i))] = table->page(g, i - 1);
+      }
+    }
+  }
+}
+
+}  // namespace kvik

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "service/service_api.h"
+
+namespace kvik {
+
+// Carries views from the engine thread to one reader on the network thread. For a reader that is
+// late, views are put together, so that what waits is never more than one view of all pages.
+class LiveMailbox final : public LiveSink {
+ public:
+  void on_view(std::shared_ptr<const LiveView> view) override;
+  void on_end() override;
+
+  struct News {
+    std::shared_ptr<const LiveView> view;  // null where there is none
+    bool has_ended = false;
+  };
+  News take();
+
+  // `wake` is called under the lock, from any thread, for each view.
+  void set_wake(std::function<void()> wake);
+  // No wake is running or will come when this has returned.
+  void close();
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const LiveView> view_;
+  bool has_ended_ = false;
+  std::function<void()> wake_;
+};
+
+// What a reader must know who saw neither of two views that followed each other.
+LiveView merged(const LiveView& older, const LiveView& newer);
+
+}  // namespace kvik

@@ -1,0 +1,68 @@
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/hash.h"
+#include "server/handlers.h"
+
+// The page, put into the binary by cmake/embed.cmake: as it is, as gzip made it, and the policy
+// that names its scripts and styles by their hashes.
+extern "C" const char kvik_page_begin[];
+extern "C" const char kvik_page_end[];
+extern "C" const char kvik_page_gzip_begin[];
+extern "C" const char kvik_page_gzip_end[];
+extern "C" const char kvik_page_policy_begin[];
+extern "C" const char kvik_page_policy_end[];
+
+namespace kvik {
+namespace {
+
+std::string etag_of(std::string_view page) {
+  Sha256 hash;
+  hash.add(std::as_bytes(std::span(page)));
+  const Sha256Digest digest = hash.finish();
+  return '"' + to_hex(std::span(digest).first(12)) + '"';
+}
+
+std::string_view policy() {
+  std::string_view text(kvik_page_policy_begin, kvik_page_policy_end);
+  while (!text.empty() && text.back() == '\n') text.remove_suffix(1);
+  return text;
+}
+
+// "gzip" in a list, not refused by "q=0".
+bool takes_gzip(const HttpRequest& request) {
+  const std::string_view list = request.header("accept-encoding").value_or("");
+  const size_t at = list.find("gzip");
+  if (at == list.npos) return false;
+  const std::string_view rest = list.substr(at, list.find(',', at) - at);
+  const size_t q = rest.find("q=0");
+  return q == rest.npos || rest.find_first_of("123456789", q + 3) != rest.npos;
+}
+
+}  // namespace
+
+Reply handle_page(const HandlerContext&, const HttpRequest& request) {
+  static const std::string etag = etag_of({kvik_page_begin, kvik_page_end});
+  HttpResponse response{.status = 200,
+                        .body = "",
+                        .content_type = "text/html; charset=utf-8",
+                        .headers = {{"ETag", etag},
+                                    {"Cache-Control", "no-cache"},
+                                    {"Vary", "Accept-Encoding"},
+                                    {"Content-Security-Policy", std::string(policy())},
+                                    {"X-Content-Type-Options", "nosniff"},
+                                    {"Referrer-Policy", "no-referrer"}}};
+  // Weak or among others: a proxy may have made it so.
+  if (request.header("if-none-match").value_or("").find(etag) != std::string_view::npos) {
+    response.status = 304;
+  } else if (takes_gzip(request)) {
+    response.headers.emplace_back("Content-Encoding", "gzip");
+    response.body.assign(kvik_page_gzip_begin, kvik_page_gzip_end);
+  } else {
+    response.body.assign(kvik_page_begin, kvik_page_end);
+  }
+  return response;
+}
+
+}  // namespace kvik

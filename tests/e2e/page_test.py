@@ -1,0 +1,167 @@
+"""The page in Chromium, against a real server. KVIK_SCREENSHOTS names a folder for pictures."""
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from server import Server
+
+WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
+CHROMIUM = os.environ.get("KVIK_CHROMIUM", "/usr/bin/chromium")
+FLAGS = ("--threads", 1, "--kv-memory", "64MiB")
+
+
+class Browser:
+    """One scenario of web/test/page.mjs."""
+
+    def __init__(self, scenario, port, *given):
+        self.scenario = scenario
+        self.process = subprocess.Popen(
+            ["node", "test/page.mjs", scenario, f"http://127.0.0.1:{port}/", *given], cwd=WEB, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def line(self):
+        """What it says next."""
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"{self.scenario}: {self.process.stderr.read()[-3000:]}")
+        return json.loads(line)
+
+    def go_on(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            pipe.close()
+
+
+def seen(scenario, server, *given):
+    with Browser(scenario, server.port, *given) as browser:
+        return browser.line()
+
+
+@unittest.skipUnless(shutil.which("node") and os.path.exists(CHROMIUM), "no Node or no Chromium here")
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("demo", *FLAGS)
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def test_is_the_built_one_in_one_small_file(self):
+        page = self.server.get("/")
+        self.assertIn(b"<script type=\"module\">", page.body, "tools/build_page.sh was not run before the build")
+        small = self.server.get("/", headers={"Accept-Encoding": "gzip"})
+        self.assertEqual(gzip.decompress(small.body), page.body)
+        self.assertLessEqual(len(small.body), 250 * 1024)
+
+    def test_is_painted_within_half_a_second(self):
+        self.assertLessEqual(min(seen("paint", self.server)["times"]), 500)
+
+    def test_a_chat_streams_and_its_second_message_finds_the_first(self):
+        saw = seen("chat", self.server)
+        self.assertGreater(len(saw["lengths"]), 3, "the answer came all at once")
+        self.assertEqual(saw["lengths"], sorted(saw["lengths"]))
+        first, second = saw["first"], saw["second"]
+        self.assertGreater(len(first["text"]), 10)
+        self.assertIn("TTFT", saw["long"]["facts"])
+        self.assertIn("ITL", saw["long"]["facts"])
+        n_first = first["cached"] + first["computed"]
+        self.assertGreaterEqual(second["cached"], n_first - 32, "the first prompt is in the second")
+        self.assertEqual(saw["complaints"], [], "nothing breaks the page's own policy")
+        self.assertEqual(saw["hosts"], [f"127.0.0.1:{self.server.port}"], "no request to other hosts")
+
+    def test_the_map_shows_what_two_chats_share(self):
+        with Server("demo", *FLAGS) as server:
+            saw = seen("sharing", server)
+        self.assertGreater(saw["after"], saw["before"])
+        self.assertGreaterEqual(saw["second"]["cached"], 64, "the system prompt")
+        self.assertRegex(saw["detail"], r"Page 0\b")
+        self.assertRegex(saw["detail"], r"Goes on in\s+[2-9]\d* texts")
+        self.assertTrue(saw["isDeselected"])
+        self.assertEqual(saw["complaints"], [])
+
+    def test_sequences_that_run_together_are_strips(self):
+        saw = seen("others", self.server)
+        self.assertEqual(saw["tokens"], [600] * 12)
+        self.assertGreaterEqual(saw["most"]["strips"], 2, "at most seven of them are drawn")
+        self.assertGreater(saw["most"]["inUse"], 12, "pages of answers, and of the prompt that they share")
+        self.assertGreaterEqual(saw["most"]["shared"], 5, "the pages of the system prompt")
+        self.assertRegex(saw["strip"], r"(?s)ended.*600 out")
+
+    def test_an_answer_can_be_stopped(self):
+        saw = seen("stop", self.server)
+        self.assertIn("stopped", saw["facts"])
+        self.assertEqual(saw["complaints"], [])
+
+    def test_recovers_when_the_server_restarts(self):
+        server = Server("demo", *FLAGS)
+        try:
+            with Browser("restart", server.port) as browser:
+                self.assertEqual(browser.line(), {"ask": "stop"})
+                server.stop()
+                browser.go_on()
+                self.assertEqual(browser.line(), {"ask": "start"})
+                server.__exit__()
+                server = Server("demo", *FLAGS, port=server.port)
+                browser.go_on()
+                saw = browser.line()
+        finally:
+            server.__exit__()
+        self.assertGreater(saw["before"], 0)
+        self.assertEqual(saw["after"], 0, "the new server's cache is empty, and so is its map")
+        self.assertIn("cannot be reached", saw["error"])
+        self.assertGreater(len(saw["answer"]["text"]), 0)
+        self.assertEqual(saw["complaints"], [])
+
+    def test_shows_pages_that_come_back_from_disk(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Server("demo", "--threads", 1, "--kv-memory", "8MiB", "--disk", folder, "--disk-size", "200MiB") as server:
+                with Browser("disk", server.port) as browser:
+                    self.assertEqual(browser.line(), {"ask": "fill"})
+                    for i in range(12):  # twice what memory holds
+                        server.complete([(i * 131 + t * 7) % 1900 + 20 for t in range(900)], max_tokens=1)
+                    browser.go_on()
+                    saw = browser.line()
+        self.assertGreater(saw["onDisk"], 100)
+        self.assertGreaterEqual(saw["answer"]["cached"], 64)
+        self.assertRegex(saw["detail"], r"Lives in\s+memory, brought back from disk")
+
+    def test_asks_for_a_key_where_one_is_wanted(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+            keys.write("open-sesame\n")
+            keys.flush()
+            with Server("demo", "--api-key-file", keys.name, *FLAGS) as server:
+                saw = seen("key", server)
+        self.assertFalse(saw["hasDialog"])
+        self.assertGreater(len(saw["answer"]["text"]), 0)
+
+    def test_what_a_model_writes_is_never_read_as_html(self):
+        saw = seen("markdown", self.server, (
+            "# Title\n<img src=x onerror=window.harmed=1><script>window.harmed=1</script>\n\n"
+            "[bad](javascript:window.harmed=1) [data](data:text/html,x) [good](https://example.org/a_b)\n\n"
+            "- one **bold** `a<b`\n  1. inner\n\n```js\nx = \"</script>\"\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"))
+        self.assertFalse(saw["wasHarmed"])
+        self.assertLessEqual(set(saw["tags"]), set("h3 p br a ul ol li strong code pre div table thead tbody tr th td".split()))
+        self.assertEqual(saw["hrefs"], ["https://example.org/a_b"])
+        self.assertIn("<img src=x onerror=window.harmed=1>", saw["text"])
+        for tag in ("h3", "ul", "ol", "strong", "pre", "table"):
+            self.assertIn(tag, saw["tags"])
+
+    def test_everybody_can_use_it_in_light_and_dark_and_on_a_phone(self):
+        saw = seen("access", self.server)
+        self.assertEqual(saw["faults"], [])
+        self.assertEqual(saw["overflow"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()

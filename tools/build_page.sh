@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Builds the page into web/dist, where CMake finds it; does nothing where that is newer than its sources.
+set -euo pipefail
+cd "$(dirname "$0")/../web"
+
+if [[ -f dist/index.html && -d node_modules ]]; then
+  newer=$(find src index.html inline.mjs package-lock.json tsconfig.json vite.config.ts -newer dist/index.html -print -quit)
+  if [[ -z $newer ]]; then exit; fi
+fi
+if [[ ! -d node_modules || package-lock.json -nt node_modules/.package-lock.json ]]; then
+  npm ci --no-audit --no-fund --loglevel=error
+fi
+npm run --silent build

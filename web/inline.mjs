@@ -1,0 +1,43 @@
+// Puts script and style into dist/index.html, and writes dist/policy.txt: the Content-Security-Policy
+// that lets these two run, by their hashes, and nothing else.
+import { createHash } from "node:crypto";
+import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+
+const dist = new URL("./dist/", import.meta.url);
+const assets = new URL("assets/", dist);
+const files = readdirSync(assets);
+const only = (suffix) => {
+  const found = files.filter((name) => name.endsWith(suffix));
+  if (found.length !== 1) throw new Error(`expected one ${suffix} in dist/assets, got: ${files}`);
+  return readFileSync(new URL(found[0], assets), "utf8").trim();
+};
+const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+
+// In a script element, "</script" would end it; strings may hold it written so.
+const script = only(".js").replaceAll("</script", "<\\/script");
+const style = only(".css");
+let page = readFileSync(new URL("index.html", dist), "utf8");
+page = page.replace(/\s*<script[^>]*src=[^>]*><\/script>/, "").replace(/\s*<link rel="stylesheet"[^>]*>/, "");
+page = page.replace("</head>", () => `<style>${style}</style></head>`);
+page = page.replace("</body>", () => `<script type="module">${script}</script></body>`);
+if (/(src|href)="(?!data:|#)/.test(page.replace(script, ""))) throw new Error("the page asks for another file");
+
+const policy = [
+  "default-src 'none'",
+  `script-src ${hash(script)}`,
+  `style-src ${hash(style)}`,
+  "img-src data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+writeFileSync(new URL("index.html", dist), page);
+writeFileSync(new URL("policy.txt", dist), policy + "\n");
+rmSync(assets, { recursive: true });
+
+const limitBytes = 250 * 1024;
+const bytes = gzipSync(page, { level: 9 }).length;
+console.error(`dist/index.html: ${page.length} bytes, ${bytes} gzipped`);
+if (bytes > limitBytes) throw new Error(`${bytes} bytes gzipped, expected at most ${limitBytes}`);

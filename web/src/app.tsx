@@ -1,0 +1,116 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Charts } from "./charts";
+import { ChatPanel } from "./chat_panel";
+import { count, milliseconds, percent } from "./format";
+import { keyStore, setKey } from "./key";
+import { type Link, liveStore } from "./live";
+import { MapPanel } from "./map_panel";
+import { Sequences } from "./sequences";
+import { Steps } from "./steps";
+import { useStore } from "./store";
+import { type Choice, chooseTheme, themeStore } from "./theme";
+
+const kLinks: Record<Link, string> = {
+  connecting: "connecting",
+  up: "live",
+  down: "no connection, trying again",
+  locked: "a key is needed",
+  busy: "too many watch already, trying again",
+};
+
+function ThemeSwitch() {
+  const { choice } = useStore(themeStore);
+  const next: Record<Choice, Choice> = { auto: "light", light: "dark", dark: "auto" };
+  const icon: Record<Choice, string> = { auto: "◐", light: "○", dark: "●" };
+  return (
+    <button type="button" class="theme" onClick={() => chooseTheme(next[choice])}
+      title={`Colours: ${choice}`} aria-label={`Colours: ${choice}. Change to ${next[choice]}`}>
+      <span aria-hidden="true">{icon[choice]}</span> {choice}
+    </button>
+  );
+}
+
+function Header() {
+  const { link, model, context } = useStore(liveStore);
+  return (
+    <header class="top">
+      <h1>Kvik</h1>
+      {model && <span class="model" title="the loaded model">{model}<span class="muted"> · context {count(context)}</span></span>}
+      <span class="spacer" />
+      <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
+      <ThemeSwitch />
+    </header>
+  );
+}
+
+function KeyDialog() {
+  const { isWanted } = useStore(keyStore);
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [text, setText] = useState("");
+  useEffect(() => {
+    if (isWanted) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isWanted]);
+  const submit = (e: Event) => {
+    e.preventDefault();
+    if (text.trim()) setKey(text.trim());
+    setText("");
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="key-title">
+      <form onSubmit={submit}>
+        <h2 id="key-title">This server wants a key</h2>
+        <label>
+          <span>API key; kept until this tab is closed</span>
+          <input type="password" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} />
+        </label>
+        <button type="submit" class="primary">Use it</button>
+      </form>
+    </dialog>
+  );
+}
+
+function Tiles() {
+  const { history: h, view, steps } = useStore(liveStore);
+  const last = (list: (number | null)[]) => list.findLast((v) => v !== null) ?? null;
+  const all = view ? view.found_tokens + view.computed_tokens : 0;
+  const decodes = steps.filter((s) => s.decodeRows > 0 && s.prefillRows === 0);
+  const sum = (key: "decodeRows" | "ms") => decodes.reduce((total, s) => total + s[key], 0);
+  const ms = (v: number | null) => (v === null ? "–" : milliseconds(v));
+  const tiles: [string, string, string][] = [
+    ["TTFT", ms(last(h.ttftP50)), "median of the last ten seconds in which there was one"],
+    ["ITL", ms(last(h.itlP50)), "median of the last ten seconds in which there was one"],
+    ["Decode", decodes.length > 0 ? `${count(Math.round((1000 * sum("decodeRows")) / sum("ms")))} tok/s` : "–",
+      "all sequences together, while it computes: the newest steps"],
+    ["Found in the cache", all > 0 ? percent(view!.found_tokens / all) : "–", "of all prompt tokens since the start"],
+  ];
+  return (
+    <dl class="tiles">
+      {tiles.map(([name, value, title]) => <div title={title}><dt>{name}</dt><dd>{value}</dd></div>)}
+    </dl>
+  );
+}
+
+// Both panels side by side where there is room, else one of them.
+export function App() {
+  const [tab, setTab] = useState<"chat" | "cache">("chat");
+  return (
+    <div class={`app show-${tab}`}>
+      <Header />
+      <nav class="tabs" aria-label="Panels">
+        <button type="button" aria-pressed={tab === "chat"} onClick={() => setTab("chat")}>Chat</button>
+        <button type="button" aria-pressed={tab === "cache"} onClick={() => setTab("cache")}>Cache</button>
+      </nav>
+      <main>
+        <ChatPanel />
+        <div class="cache">
+          <Tiles />
+          <MapPanel />
+          <div class="pair"><Sequences /><Steps /></div>
+          <Charts />
+        </div>
+      </main>
+      <KeyDialog />
+    </div>
+  );
+}

@@ -1,0 +1,124 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { type Settings, changeSettings, chatStore, newChat, openChat, send, stop } from "./chat";
+import { MessageView } from "./message";
+import { useStore } from "./store";
+
+function NumberField(props: {
+  label: string; value: number; min: number; max: number; step: number; onChange: (value: number) => void;
+}) {
+  const { label, value, min, max, step, onChange } = props;
+  const take = (text: string) => {
+    const number = Number.parseFloat(text);
+    if (Number.isFinite(number)) onChange(Math.min(max, Math.max(min, number)));
+  };
+  return (
+    <label>
+      <span>{label}</span>
+      <input type="number" value={value} min={min} max={max} step={step}
+        onChange={(e) => take(e.currentTarget.value)} />
+    </label>
+  );
+}
+
+function SettingsView({ settings }: { settings: Settings }) {
+  return (
+    <details class="settings">
+      <summary>System prompt and sampling</summary>
+      <label class="wide">
+        <span>System prompt, in front of every chat</span>
+        <textarea rows={3} value={settings.system} onInput={(e) => changeSettings({ system: e.currentTarget.value })} />
+      </label>
+      <div class="fields">
+        <NumberField label="Temperature" value={settings.temperature} min={0} max={2} step={0.1}
+          onChange={(temperature) => changeSettings({ temperature })} />
+        <NumberField label="Top p" value={settings.topP} min={0.01} max={1} step={0.05}
+          onChange={(topP) => changeSettings({ topP })} />
+        <NumberField label="Max tokens" value={settings.maxTokens} min={1} max={1_000_000} step={1}
+          onChange={(maxTokens) => changeSettings({ maxTokens: Math.round(maxTokens) })} />
+        <label>
+          <span>Seed</span>
+          <input inputMode="numeric" placeholder="random" value={settings.seed}
+            onInput={(e) => changeSettings({ seed: e.currentTarget.value.replace(/\D/g, "") })} />
+        </label>
+      </div>
+    </details>
+  );
+}
+
+function Composer({ isAnswering }: { isAnswering: boolean }) {
+  const [text, setText] = useState("");
+  const submit = () => {
+    if (!text.trim() || isAnswering) return;
+    void send(text);
+    setText("");
+  };
+  const onKeyDown = (e: KeyboardEvent) => {
+    if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
+    e.preventDefault();
+    submit();
+  };
+  return (
+    <form class="composer" onSubmit={(e) => { e.preventDefault(); submit(); }}>
+      <textarea id="prompt" aria-label="Message" placeholder="Write a message" rows={2} value={text}
+        onInput={(e) => setText(e.currentTarget.value)} onKeyDown={onKeyDown} />
+      {isAnswering
+        ? <button type="button" class="stop" onClick={stop}>Stop</button>
+        : <button type="submit" class="primary" disabled={!text.trim()}>Send</button>}
+    </form>
+  );
+}
+
+const kExamples = ["Tell me of the sea.", "Why is the second token fast?", "Who goes there?"];
+
+function Empty({ hasOthers }: { hasOthers: boolean }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">The first token costs the prompt. The second does not.</p>
+      <p class="muted">
+        {hasOthers
+          ? "This chat begins with the same system prompt as the last one. Its keys and values are in the cache: watch the bar under your message."
+          : "Send a message, then another. The bar under each shows how much of the prompt was found in the cache; the map shows where."}
+      </p>
+      <div class="examples">
+        {kExamples.map((text) => <button type="button" onClick={() => void send(text)}>{text}</button>)}
+      </div>
+    </div>
+  );
+}
+
+export function ChatPanel() {
+  const { chats, current, isAnswering, settings } = useStore(chatStore);
+  const chat = chats.find((c) => c.id === current)!;
+  const log = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  useEffect(() => {
+    if (follows.current && log.current) log.current.scrollTop = log.current.scrollHeight;
+  }, [chat]);
+  const onScroll = () => {
+    const el = log.current!;
+    follows.current = el.scrollHeight - el.scrollTop - el.clientHeight < 40;
+  };
+  return (
+    <section class="chat" aria-label="Chat">
+      <div class="chat-bar">
+        <div class="chips" role="group" aria-label="Chats">
+          {chats.map((c) => (
+            <button type="button" aria-pressed={c.id === current} onClick={() => openChat(c.id)}>Chat {c.id}</button>
+          ))}
+        </div>
+        <button type="button" class="new-chat" onClick={newChat} disabled={isAnswering}
+          title="Another chat with the same system prompt">New chat</button>
+      </div>
+      <SettingsView settings={settings} />
+      <div class="log" ref={log} onScroll={onScroll} tabIndex={0} role="log" aria-label="Messages">
+        {chat.messages.length === 0 && <Empty hasOthers={chats.length > 1} />}
+        <ol class="messages">
+          {chat.messages.map((message, i) => (
+            <MessageView message={message} isRunning={isAnswering && i === chat.messages.length - 1} />
+          ))}
+        </ol>
+      </div>
+      <Composer isAnswering={isAnswering} />
+    </section>
+  );
+}

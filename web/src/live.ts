@@ -1,0 +1,258 @@
+import { type Histogram, quantileSince } from "./histogram";
+import { askForKey, authorization, keyStore } from "./key";
+import { Pages } from "./pages";
+import { readEvents } from "./sse";
+import { createStore } from "./store";
+
+// One event of GET /kvik/live; src/server/live_json.h says what stands in the arrays.
+interface View {
+  now: number;
+  whole: number;
+  model?: string;
+  context?: number;
+  waiting: number;
+  running: number;
+  free: number;
+  leased: number;
+  sealed: number;
+  cached: number;
+  page_bytes: number;
+  budget_bytes: number;
+  step_count: number;
+  computed_tokens: number;
+  found_tokens: number;
+  generated_tokens: number;
+  preemptions: number;
+  evictions: number;
+  windows: number[];
+  reserved_bytes: Record<string, number>;
+  ttft_s: Histogram;
+  itl_s: Histogram;
+  disk?: Disk;
+  steps: number[];
+  sequences: number[];
+  pages: number[];
+}
+
+export interface Disk {
+  degraded: number;
+  pages: number;
+  bytes: number;
+  written_pages: number;
+  read_pages: number;
+  hit_tokens: number;
+  queue_pages: number;
+}
+
+export interface Step {
+  number: number;
+  end: number;
+  ms: number;
+  plannedMs: number;
+  prefillRows: number;
+  decodeRows: number;
+  sequences: number;
+}
+
+export const enum Phase {
+  Prefill = 0,
+  Decode = 1,
+  Ended = 2,
+}
+
+export interface Sequence {
+  id: number;
+  phase: Phase;
+  prompt: number;
+  found: number;
+  cached: number;
+  generated: number;
+  maxTokens: number;
+  head: number;
+  ageMs: number; // when it was seen last
+}
+
+export type Link = "connecting" | "up" | "down" | "locked" | "busy";
+
+export interface Live {
+  link: Link;
+  model: string;
+  context: number;
+  view: View | null;
+  pages: Pages; // changes in place; `version` says when
+  version: number;
+  steps: Step[];
+  sequences: Sequence[];
+  ended: Sequence[]; // the last ones, newest first
+  history: History;
+}
+
+// Once a second: what the charts show. Times in seconds since the page was opened.
+export interface History {
+  t: number[];
+  ttftP50: (number | null)[];
+  ttftP99: (number | null)[];
+  itlP50: (number | null)[];
+  itlP99: (number | null)[];
+  decodeTokS: (number | null)[];
+  prefillTokS: (number | null)[];
+  hitRate: (number | null)[];
+  leased: number[];
+  sealed: number[];
+  cached: number[];
+}
+
+const kSteps = 240;
+const kEnded = 4;
+const kHistory = 180;
+const kWindow = 10; // seconds that quantiles and the hit rate look back
+
+export const liveStore = createStore<Live>({
+  link: "connecting",
+  model: "",
+  context: 0,
+  view: null,
+  pages: new Pages(),
+  version: 0,
+  steps: [],
+  sequences: [],
+  ended: [],
+  history: {
+    t: [], ttftP50: [], ttftP99: [], itlP50: [], itlP99: [], decodeTokS: [], prefillTokS: [],
+    hitRate: [], leased: [], sealed: [], cached: [],
+  },
+});
+
+export function start(): void {
+  void stayConnected();
+  setInterval(sample, 1000);
+}
+
+function patch(change: Partial<Live>): void {
+  liveStore.set({ ...liveStore.get(), ...change });
+}
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+function keyChange(): Promise<void> {
+  return new Promise((resolve) => {
+    const { key } = keyStore.get();
+    const stop = keyStore.subscribe(() => {
+      if (keyStore.get().key === key) return;
+      stop();
+      resolve();
+    });
+  });
+}
+
+async function stayConnected(): Promise<never> {
+  let pause = 250;
+  for (;;) {
+    try {
+      const response = await fetch("/kvik/live", { headers: authorization(), cache: "no-store" });
+      if (response.status === 401) {
+        patch({ link: "locked" });
+        askForKey();
+        await keyChange();
+        continue;
+      }
+      if (response.ok && response.body) {
+        pause = 250;
+        for await (const event of readEvents(response.body)) {
+          if (event.name === "end") break;
+          show(JSON.parse(event.data) as View);
+        }
+      }
+      patch({ link: response.status === 429 ? "busy" : "down" });
+    } catch {
+      patch({ link: "down" });
+    }
+    await sleep(pause);
+    pause = Math.min(2 * pause, 4000);
+  }
+}
+
+function show(view: View): void {
+  const live = liveStore.get();
+  const at = performance.now();
+  if (view.whole) {
+    const n = view.free + view.leased + view.sealed + view.cached;
+    const isFirst = live.view === null || view.step_count < live.view.step_count || live.pages.n !== n;
+    live.pages.resize(n);
+    live.pages.apply(view.pages, -1e9); // nothing of this is news
+    if (isFirst) samples.splice(0, samples.length, { at: at / 1000, view });
+  } else {
+    live.pages.apply(view.pages, at);
+  }
+  patch({
+    link: "up",
+    model: view.model ?? live.model,
+    context: view.context ?? live.context,
+    view,
+    version: live.version + 1,
+    steps: newSteps(view.whole ? [] : live.steps, view.steps),
+    ...followed(readSequences(view.sequences, view.now), live.ended),
+  });
+}
+
+function newSteps(known: Step[], list: number[]): Step[] {
+  const steps = known.slice();
+  for (let i = 0; i + 7 <= list.length; i += 7) {
+    const [number, end, ms, plannedMs, prefillRows, decodeRows, sequences] = list.slice(i, i + 7) as
+      [number, number, number, number, number, number, number];
+    steps.push({ number, end, ms, plannedMs, prefillRows, decodeRows, sequences });
+  }
+  return steps.slice(-kSteps);
+}
+
+function followed(list: Sequence[], ended: Sequence[]): Pick<Live, "sequences" | "ended"> {
+  const over = list.filter((s) => s.phase === Phase.Ended).reverse();
+  return {
+    sequences: list.filter((s) => s.phase !== Phase.Ended),
+    ended: over.length > 0 ? [...over, ...ended].slice(0, kEnded) : ended,
+  };
+}
+
+function readSequences(list: number[], now: number): Sequence[] {
+  const sequences: Sequence[] = [];
+  for (let i = 0; i + 9 <= list.length; i += 9) {
+    const [id, phase, prompt, found, cached, generated, maxTokens, head, submitted] = list.slice(i, i + 9) as
+      [number, number, number, number, number, number, number, number, number];
+    sequences.push({ id, phase, ageMs: now - submitted, prompt, found, cached, generated, maxTokens, head });
+  }
+  return sequences;
+}
+
+// The views of the last seconds, one a second.
+const samples: { at: number; view: View }[] = [];
+
+function sample(): void {
+  const { view, history, link } = liveStore.get();
+  if (!view || link !== "up") return;
+  const at = performance.now() / 1000;
+  const before = samples.at(-1);
+  const past = samples.find((s) => at - s.at <= kWindow + 0.5)?.view ?? null;
+  samples.push({ at, view });
+  while (samples.length > 0 && at - samples[0]!.at > kWindow + 1) samples.shift();
+  const rate = (key: "generated_tokens" | "computed_tokens") =>
+    before ? Math.max(0, (view[key] - before.view[key]) / (at - before.at)) : null;
+  const found = view.found_tokens - (past?.found_tokens ?? view.found_tokens);
+  const computed = view.computed_tokens - (past?.computed_tokens ?? view.computed_tokens);
+  const inMs = (seconds: number | null) => (seconds === null ? null : 1000 * seconds);
+  const push = <T>(list: T[], value: T) => [...list.slice(-kHistory + 1), value];
+  patch({
+    history: {
+      t: push(history.t, at),
+      ttftP50: push(history.ttftP50, past && inMs(quantileSince(past.ttft_s, view.ttft_s, 0.5))),
+      ttftP99: push(history.ttftP99, past && inMs(quantileSince(past.ttft_s, view.ttft_s, 0.99))),
+      itlP50: push(history.itlP50, past && inMs(quantileSince(past.itl_s, view.itl_s, 0.5))),
+      itlP99: push(history.itlP99, past && inMs(quantileSince(past.itl_s, view.itl_s, 0.99))),
+      decodeTokS: push(history.decodeTokS, rate("generated_tokens")),
+      prefillTokS: push(history.prefillTokS, rate("computed_tokens")),
+      hitRate: push(history.hitRate, found + computed > 0 ? (100 * found) / (found + computed) : null),
+      leased: push(history.leased, view.leased * view.page_bytes),
+      sealed: push(history.sealed, view.sealed * view.page_bytes),
+      cached: push(history.cached, view.cached * view.page_bytes),
+    },
+  });
+}

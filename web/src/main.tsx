@@ -1,0 +1,9 @@
+import { render } from "preact";
+import { App } from "./app";
+import { start } from "./live";
+import "./style.css";
+import { startTheme } from "./theme";
+
+startTheme();
+render(<App />, document.getElementById("app")!);
+start();

@@ -1,0 +1,115 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { prefersStillness, prepared, useWidth } from "./canvas";
+import { bytes, count } from "./format";
+import { type Live, liveStore } from "./live";
+import { type Selection, drawMap, kFlashMs, palette } from "./map_draw";
+import { type Layout, layoutFor } from "./map_layout";
+import { PageDetail } from "./page_detail";
+import { type Pages, State } from "./pages";
+import { useStore } from "./store";
+import { themeStore } from "./theme";
+
+const kMaxHeight = 290;
+
+function selectionOf(pages: Pages, page: number | null): Selection | null {
+  if (page === null || page >= pages.used || pages.state[page] === State.Free) return null;
+  return { page, ancestors: pages.ancestors(page), descendants: pages.descendants(page) };
+}
+
+function Legend({ live }: { live: Live }) {
+  const view = live.view!;
+  const shared = useMemo(() => {
+    let n = 0;
+    for (let i = 0; i < live.pages.used; ++i) if (live.pages.state[i] !== State.Free && live.pages.sharing(i) > 1) n += 1;
+    return n;
+  }, [live.version]);
+  const entries: [string, string, number, string][] = [
+    ["leased", "being filled", view.leased, "leased: one owner writes into it"],
+    ["sealed", "in use", view.sealed, "sealed: full and findable, leased by running sequences"],
+    ["cached", "kept", view.cached, "cached: nobody leases it; found again, or evicted when room is short"],
+    ["free", "free", view.free, "free"],
+    ["shared", "shared", shared, "several sequences lease it, or several texts go on behind it"],
+  ];
+  if (view.disk) entries.push(["disk", "on disk", view.disk.pages, "pages that the disk tier holds"]);
+  return (
+    <ul class="legend" aria-label="Pages by state">
+      {entries.map(([kind, label, n, title]) => (
+        <li title={title}>
+          <i class={`swatch ${kind}`} />{label} <b data-count={kind}>{count(n)}</b>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+// The canvas itself; a grid of cells that arrow keys walk.
+function MapCanvas(props: {
+  live: Live; layout: Layout; width: number; selection: Selection | null; onSelect: (page: number | null) => void;
+}) {
+  const { live, layout, width, selection, onSelect } = props;
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const { theme } = useStore(themeStore);
+  const colors = useMemo(palette, [theme]);
+  useEffect(() => {
+    let frame = 0;
+    const end = performance.now() + (prefersStillness() ? 0 : kFlashMs);
+    const draw = () => {
+      const now = prefersStillness() ? Infinity : performance.now();
+      const context = prepared(canvas.current!, width, layout.rows * layout.cell);
+      drawMap(context, live.pages, layout, colors, { selection, now });
+      if (performance.now() < end) frame = requestAnimationFrame(draw);
+    };
+    frame = requestAnimationFrame(draw);
+    return () => cancelAnimationFrame(frame);
+  }, [live.version, layout, width, selection, colors]);
+
+  const onClick = (e: MouseEvent) => {
+    const column = Math.floor(e.offsetX / layout.cell);
+    const page = Math.floor(e.offsetY / layout.cell) * layout.columns + column;
+    const isPage = column < layout.columns && page < live.pages.used && live.pages.state[page] !== State.Free;
+    onSelect(isPage && page !== selection?.page ? page : null);
+  };
+  const onKeyDown = (e: KeyboardEvent) => {
+    const steps: Record<string, number> = {
+      ArrowRight: 1, ArrowLeft: -1, ArrowDown: layout.columns, ArrowUp: -layout.columns,
+    };
+    if (e.key === "Escape") return onSelect(null);
+    const step = steps[e.key];
+    if (step === undefined) return;
+    e.preventDefault();
+    const from = selection?.page ?? -1;
+    for (let page = Math.max(0, from + step); page >= 0 && page < live.pages.used; page += step < 0 ? -1 : 1) {
+      if (live.pages.state[page] !== State.Free) return onSelect(page);
+    }
+  };
+  return (
+    <canvas ref={canvas} class="map-canvas" tabIndex={0} role="application" onClick={onClick} onKeyDown={onKeyDown}
+      aria-label="Map of the cache's pages. Arrow keys select a page, Escape none." aria-describedby="page-detail" />
+  );
+}
+
+export function MapPanel() {
+  const live = useStore(liveStore);
+  const [page, setPage] = useState<number | null>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const width = useWidth(box);
+  const { pages, view } = live;
+  const selection = useMemo(() => selectionOf(pages, page), [page, live.version]);
+  const layout = useMemo(() => layoutFor(Math.max(width, 60), kMaxHeight, pages.used, pages.n),
+    [width, pages.used, pages.n]);
+  const hidden = pages.n - layout.shown;
+  return (
+    <section class="card map" aria-labelledby="map-title">
+      <div class="card-head">
+        <h2 id="map-title">Pages of the KV cache</h2>
+        {view && <span class="muted">{bytes(pages.n * view.page_bytes)} in {count(pages.n)} pages of 32 tokens, {bytes(view.page_bytes)} each</span>}
+      </div>
+      {view && <Legend live={live} />}
+      <div ref={box} class="map-box">
+        {view && width > 0 && <MapCanvas {...{ live, layout, width, selection }} onSelect={setPage} />}
+      </div>
+      {hidden > 0 && <p class="muted small">and {count(hidden)} more that were never needed</p>}
+      <PageDetail live={live} selection={selection} />
+    </section>
+  );
+}

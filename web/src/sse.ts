@@ -1,0 +1,37 @@
+// Server-sent events out of a response's body. EventSource would do but for the key: it can send no
+// headers.
+export interface ServerEvent {
+  name: string;
+  data: string;
+}
+
+export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let waiting = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      waiting += decoder.decode(value, { stream: true });
+      for (let end = waiting.indexOf("\n\n"); end >= 0; end = waiting.indexOf("\n\n")) {
+        const event = parseEvent(waiting.slice(0, end));
+        waiting = waiting.slice(end + 2);
+        if (event) yield event;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => undefined);
+  }
+}
+
+// Null for one that is all comments: a heartbeat.
+function parseEvent(text: string): ServerEvent | null {
+  let name = "message";
+  const data: string[] = [];
+  for (const line of text.split("\n")) {
+    if (line.startsWith("event:")) name = line.slice(6).trim();
+    else if (line.startsWith("data:")) data.push(line.slice(line[5] === " " ? 6 : 5));
+  }
+  return data.length > 0 ? { name, data: data.join("\n") } : null;
+}

@@ -1,0 +1,309 @@
+// What a person does with the page, in a browser: node test/page.mjs SCENARIO URL [TEXT]. Prints what was seen
+// as one line of JSON; tests/e2e/page_test.py judges it. Where a scenario says "ask NAME", it waits for
+// a line on stdin. KVIK_SCREENSHOTS: a folder for pictures.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const kSystem = "You are the ghost of a king who walks the castle at night. ".repeat(12).trim();
+const kPatience = 60_000;
+const [, , scenario, url, given] = process.argv;
+const pictures = process.env.KVIK_SCREENSHOTS;
+const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+
+async function ask(name) {
+  console.log(JSON.stringify({ ask: name }));
+  await answers.next();
+}
+
+// A page whose complaints are collected: what the policy forbids is one of them.
+async function open(browser, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 960 }, reducedMotion: "reduce", ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(kPatience);
+  page.complaints = [];
+  page.hosts = new Set();
+  page.on("console", (message) => {
+    const isExpected = /Failed to load resource|net::ERR_/.test(message.text());
+    if (message.type() === "error" && !isExpected) page.complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => page.complaints.push(String(error)));
+  page.on("request", (request) => {
+    if (!request.url().startsWith("data:")) page.hosts.add(new URL(request.url()).host);
+  });
+  await page.goto(url);
+  await page.getByText("live", { exact: true }).waitFor();
+  return page;
+}
+
+async function setSystem(page, text, maxTokens) {
+  await page.getByText("System prompt and sampling").click();
+  await page.getByLabel("System prompt, in front of every chat").fill(text);
+  await page.getByLabel("Max tokens").fill(String(maxTokens));
+  await page.getByLabel("Seed").fill("1");
+  await page.getByLabel("Max tokens").blur();
+  await page.getByText("System prompt and sampling").click();
+}
+
+const button = (page, name) => page.getByRole("button", { name, exact: true });
+
+// Sends and waits for the end of the answer; what stands under the prompt and under the answer.
+async function say(page, text) {
+  const before = await page.locator(".message.assistant").count();
+  await page.getByLabel("Message", { exact: true }).fill(text);
+  await page.keyboard.press("Enter");
+  await page.locator(".message.assistant").nth(before).waitFor();
+  await button(page, "Send").waitFor();
+  const cost = page.locator(".message.user").nth(before).locator(".cost-text");
+  await cost.waitFor();
+  const [cached, computed] = (await cost.locator("b").allTextContents()).map((n) => Number(n.replaceAll(",", "")));
+  const answer = page.locator(".message.assistant").nth(before);
+  return { cached, computed, text: await answer.locator(".markdown").innerText(), facts: await answer.locator(".facts").innerText() };
+}
+
+// Answers do not end before their limit: the demo is laconic.
+async function makeTalkative(page) {
+  await page.route("**/v1/chat/completions", (route) =>
+    route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) }));
+}
+
+async function count(page, kind) {
+  return Number((await page.locator(`[data-count=${kind}]`).innerText()).replaceAll(",", ""));
+}
+
+async function picture(page, name) {
+  if (pictures) await page.screenshot({ path: `${pictures}/${name}.png` });
+}
+
+const scenarios = {
+  // The text grows while it is made; the second message finds the first one.
+  async chat(browser) {
+    const page = await open(browser);
+    await makeTalkative(page);
+    await setSystem(page, kSystem, 700);
+    await page.evaluate(() => {
+      window.lengths = new Set();
+      const note = () => window.lengths.add(document.querySelector(".message.assistant .markdown")?.textContent.length);
+      new MutationObserver(note).observe(document.querySelector(".log"), { subtree: true, childList: true, characterData: true });
+    });
+    const long = await say(page, "Speak, and at length.");
+    const lengths = await page.evaluate(() => [...window.lengths].filter((n) => n > 0));
+    await page.unroute("**/v1/chat/completions");
+    await button(page, "New chat").click();
+    await setSystem(page, kSystem, 60);
+    const first = await say(page, "Who goes there?");
+    const second = await say(page, "And who are you?");
+    await picture(page, "chat");
+    return { long, first, second, lengths, complaints: page.complaints, hosts: [...page.hosts] };
+  },
+
+  async sharing(browser) {
+    const page = await open(browser);
+    await setSystem(page, kSystem, 24);
+    const first = await say(page, "Who goes there?");
+    const before = await count(page, "shared");
+    await button(page, "New chat").click();
+    const second = await say(page, "What is the hour?");
+    await page.waitForFunction(
+      (n) => Number(document.querySelector("[data-count=shared]").textContent.replaceAll(",", "")) > n, before);
+    // By keyboard: the first page of the text that both chats begin with.
+    await page.locator(".map-canvas").focus();
+    await page.keyboard.press("ArrowRight");
+    await page.locator("#page-detail dl").waitFor();
+    const detail = await page.locator("#page-detail").innerText();
+    await page.keyboard.press("Escape");
+    const isDeselected = (await page.locator("#page-detail dl").count()) === 0;
+    return { first, second, before, after: await count(page, "shared"), detail, isDeselected, complaints: page.complaints };
+  },
+
+  // Others talk with the server while the page looks on.
+  async others(browser) {
+    const page = await open(browser);
+    await page.evaluate(() => {
+      window.most = { strips: 0, inUse: 0, shared: 0 };
+      const note = (name, n) => (window.most[name] = Math.max(window.most[name], n));
+      const count = (kind) => Number(document.querySelector(`[data-count=${kind}]`)?.textContent.replaceAll(",", ""));
+      new MutationObserver(() => {
+        note("strips", document.querySelectorAll(".strip:not(.over)").length);
+        note("inUse", count("sealed"));
+        note("shared", count("shared"));
+      }).observe(document.body, { subtree: true, childList: true, characterData: true });
+    });
+    const talk = async (i) => {
+      const messages = [{ role: "system", content: kSystem }, { role: "user", content: `Speak of the number ${i}.` }];
+      const body = JSON.stringify({ messages, max_tokens: 600, ignore_eos: true });
+      const answer = await fetch(`${url}v1/chat/completions`, { method: "POST", body, headers: { "Content-Type": "application/json" } });
+      return (await answer.json()).usage.completion_tokens;
+    };
+    const all = Promise.all([...Array(12).keys()].map(talk));
+    if (pictures) await page.waitForTimeout(300);
+    await picture(page, "others");
+    const tokens = await all;
+    await page.locator(".strip.over").first().waitFor();
+    return { tokens, most: await page.evaluate(() => window.most), strip: await page.locator(".strip.over").first().innerText() };
+  },
+
+  async stop(browser) {
+    const page = await open(browser);
+    await makeTalkative(page);
+    await setSystem(page, kSystem, 700);
+    await page.evaluate(() => {  // as soon as there are words: the demo is fast
+      const stop = () => {
+        if ((document.querySelector(".message.assistant .markdown")?.textContent ?? "").length < 5) return;
+        [...document.querySelectorAll("button")].find((b) => b.textContent === "Stop")?.click();
+      };
+      new MutationObserver(stop).observe(document.querySelector(".log"), { subtree: true, childList: true, characterData: true });
+    });
+    await page.getByLabel("Message", { exact: true }).fill("Speak, and at length.");
+    await page.keyboard.press("Enter");
+    await page.locator(".message.assistant .facts").filter({ hasText: "stopped" }).waitFor();
+    await button(page, "Send").waitFor();
+    await page.waitForFunction(() => document.querySelectorAll(".strip:not(.over)").length === 0);
+    return { facts: await page.locator(".message.assistant .facts").innerText(), complaints: page.complaints };
+  },
+
+  // Pages that memory has no room for come back from disk.
+  async disk(browser) {
+    const page = await open(browser);
+    await setSystem(page, kSystem, 16);
+    await say(page, "Who goes there?");
+    await page.waitForFunction(() => document.querySelector("[data-count=cached]").textContent !== "0");
+    await page.locator(".map-canvas").focus();
+    for (let n = await count(page, "cached"); n > 0; --n) await page.keyboard.press("ArrowRight");
+    // The last page is saved when the engine has nothing to do any more.
+    await page.getByText("memory, and saved on disk").waitFor();
+    await page.keyboard.press("Escape");
+    await ask("fill");
+    const onDisk = await count(page, "disk");
+    await button(page, "New chat").click();
+    const answer = await say(page, "What is the hour?");
+    await page.locator(".map-canvas").focus();
+    let detail = "";
+    for (let i = 0; i < 400 && !detail.includes("brought back"); ++i) {
+      await page.keyboard.press("ArrowRight");
+      detail = await page.locator("#page-detail").innerText();
+    }
+    await picture(page, "disk");
+    return { onDisk, answer, detail };
+  },
+
+  async restart(browser) {
+    const page = await open(browser);
+    await setSystem(page, kSystem, 16);
+    await say(page, "Who goes there?");
+    await page.waitForFunction(() => document.querySelector("[data-count=cached]").textContent !== "0");
+    const before = await count(page, "cached");
+    await ask("stop");
+    await page.getByText("no connection, trying again").waitFor();
+    await page.getByLabel("Message", { exact: true }).fill("Anybody?");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").waitFor();
+    const error = await page.getByRole("alert").innerText();
+    await ask("start");
+    await page.getByText("live", { exact: true }).waitFor();
+    const after = await count(page, "cached");
+    const answer = await say(page, "Who goes there?");
+    return { before, after, error, answer, complaints: page.complaints };
+  },
+
+  async key(browser) {
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    page.setDefaultTimeout(kPatience);
+    await page.goto(url);
+    await page.getByRole("dialog").waitFor();
+    await page.getByLabel(/API key/).fill("open-sesame");
+    await button(page, "Use it").click();
+    await page.getByText("live", { exact: true }).waitFor();
+    await setSystem(page, kSystem, 16);
+    return { answer: await say(page, "Who goes there?"), hasDialog: await page.getByRole("dialog").isVisible() };
+  },
+
+  // Answers that would do harm if they were read as HTML.
+  async markdown(browser) {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(kPatience);
+    await page.route("**/v1/chat/completions", (route) => route.fulfill({
+      contentType: "text/event-stream",
+      body: [{ delta: { role: "assistant", content: given } }, { delta: {}, finish_reason: "stop" }]
+        .map((choice) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`).join("") + "data: [DONE]\n\n",
+    }));
+    await page.goto(url);
+    await page.getByLabel("Message", { exact: true }).fill("x");
+    await page.keyboard.press("Enter");
+    await page.locator(".message.assistant table").waitFor();
+    return page.evaluate(() => {
+      const root = document.querySelector(".message.assistant .markdown");
+      const tags = [...root.querySelectorAll("*")].map((e) => e.tagName.toLowerCase());
+      const hrefs = [...root.querySelectorAll("a")].map((e) => e.getAttribute("href"));
+      return { tags, hrefs, text: root.textContent, wasHarmed: Boolean(window.harmed) };
+    });
+  },
+
+  // Serious faults in each colour and width, with something on every part of the page.
+  async access(browser) {
+    const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+    const faults = [];
+    const overflow = [];
+    for (const [name, options] of [
+      ["light", { colorScheme: "light" }],
+      ["dark", { colorScheme: "dark" }],
+      ["phone", { colorScheme: "light", viewport: { width: 390, height: 844 } }],
+    ]) {
+      const page = await open(browser, { ...options, bypassCSP: true });
+      await setSystem(page, kSystem, 60);
+      await say(page, "Who goes there?");
+      await say(page, "And who are you?");
+      const isPhone = name === "phone";
+      const look = async (part) => {
+        const width = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+        if (width > 0) overflow.push(`${name} ${part}: ${width} px`);
+        await page.evaluate(axe);
+        const { violations } = await page.evaluate(() => window.axe.run());
+        for (const v of violations) {
+          if (v.impact !== "serious" && v.impact !== "critical") continue;
+          faults.push(`${name} ${part}: ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`);
+        }
+        await picture(page, isPhone ? `phone-${part}` : name);
+      };
+      if (isPhone) {
+        await look("chat");
+        await button(page, "Cache").click();
+      }
+      await page.waitForTimeout(2500); // the charts have a line then
+      await page.locator(".map-canvas").focus();
+      await page.keyboard.press("ArrowRight");
+      await look("cache");
+      await page.context().close();
+    }
+    return { faults, overflow };
+  },
+
+  // How long until something is painted, at best of several: other work on this machine is not the page's.
+  async paint(browser) {
+    const times = [];
+    for (let i = 0; i < 5; ++i) {
+      const context = await browser.newContext();
+      const page = await context.newPage();
+      await page.goto(url);
+      times.push(await page.evaluate(() => new Promise((resolve) => {
+        new PerformanceObserver((list) => resolve(list.getEntriesByName("first-contentful-paint")[0].startTime))
+          .observe({ type: "paint", buffered: true });
+      })));
+      await context.close();
+    }
+    return { times };
+  },
+};
+
+const browser = await chromium.launch({
+  executablePath: process.env.KVIK_CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+});
+try {
+  console.log(JSON.stringify(await scenarios[scenario](browser)));
+} finally {
+  await browser.close();
+}
+process.exit(0);
