@@ -122,7 +122,7 @@ class ScriptedService final : public ServiceApi {
     if (!script.finish) return;
     CompletionChunk last;
     last.finish = script.finish;
-    if (script.hits_stop_string) last.stop_string = "The End";
+    if (script.hits_stop_string) last.stop_string.emplace("The End");
     sink.on_chunk(last);
     sink.on_done(script.usage);
   }
