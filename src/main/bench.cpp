@@ -160,9 +160,9 @@ Result<int> bench(const BenchOptions& options) {
     r.limit = r.bench.n_tokens * r.bench.batch / least_seconds(r.work, machine);
   }
   if (roofline.is_open()) {
-    roofline << roofline_svg(
-        results, machine,
-        fmt::format("{}, {} pages, {} threads", options.model.model, name_of(kv_type), n_threads));
+    roofline << roofline_svg(results, machine,
+                             fmt::format("{}, {} pages, {} threads", model_id(options.model.model),
+                                         name_of(kv_type), n_threads));
     if (!roofline.flush()) {
       return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));
     }
