@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "kv/kv_cache.h"
+#include "kv/plain_memory.h"
 
 namespace kvik {
 namespace {
@@ -22,18 +22,6 @@ constexpr uint32_t kTurns = 8;
 constexpr uint32_t kHeld = 10;  // conversations that the budget holds at their final length
 constexpr uint32_t kSystemTokens = 400;
 constexpr size_t kPageBytes = 64;
-
-class HostMemory final : public Memory {
- public:
-  Buffer allocate(size_t bytes) override { return Buffer(*this, new std::byte[bytes](), bytes); }
-  void copy_in(std::byte*, std::span<const std::byte>) override {}
-  void copy_out(std::span<std::byte>, const std::byte*) override {}
-  void copy(std::byte*, const std::byte*, size_t) override {}
-  void clear(std::byte*, size_t) override {}
-
- private:
-  void free(std::byte* data, size_t) override { delete[] data; }
-};
 
 // What finds a prompt's prefix, and keeps prompt and answer.
 class Cache {
@@ -71,7 +59,7 @@ class Pages final : public Cache {
   }
 
  private:
-  HostMemory memory_;
+  PlainMemory memory_;
   SteadyClock clock_;
   const PageKey root_ = root_key("trace", "");
   KvCache cache_;

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,6 +15,7 @@
 
 #include "base/check.h"
 #include "kv/kv_cache.h"
+#include "kv/plain_memory.h"
 
 namespace kvik {
 namespace {
@@ -29,25 +28,6 @@ constexpr uint32_t kConversationPages = kConversationTokens / kPageTokens;
 constexpr uint32_t kConversations = 98;  // of 1,024 pages each: 10^5 in all
 constexpr size_t kPageBytes = 64;        // contents do not matter here
 constexpr uint32_t kStepTokens = 512;
-
-class HostMemory final : public Memory {
- public:
-  Buffer allocate(size_t bytes) override {
-    void* data = std::calloc(bytes, 1);
-    return Buffer(*this, static_cast<std::byte*>(data), bytes);
-  }
-  void copy_in(std::byte* to, std::span<const std::byte> from) override {
-    std::memcpy(to, from.data(), from.size());
-  }
-  void copy_out(std::span<std::byte> to, const std::byte* from) override {
-    std::memcpy(to.data(), from, to.size());
-  }
-  void copy(std::byte* to, const std::byte* from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void clear(std::byte* data, size_t bytes) override { std::memset(data, 0, bytes); }
-  void free(std::byte* data, size_t) override { std::free(data); }
-};
 
 Tokens conversation(uint32_t seed) {
   Tokens tokens;
@@ -120,7 +100,7 @@ class Fixture {
   const PageKey& root() const { return root_; }
 
  private:
-  HostMemory memory_;
+  PlainMemory memory_;
   SteadyClock clock_;
   std::vector<uint32_t> windows_;
   std::optional<KvCache> cache_;

@@ -3,8 +3,6 @@
 // views, and a view of all of them, which a newcomer gets.
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -12,6 +10,7 @@
 #include "base/check.h"
 #include "kv/kv_cache.h"
 #include "kv/page_map.h"
+#include "kv/plain_memory.h"
 
 namespace kvik {
 namespace {
@@ -19,24 +18,6 @@ namespace {
 constexpr size_t kPageBytes = 64;  // contents do not matter here
 constexpr uint32_t kTextPages = 100;
 constexpr uint32_t kSequences = 64;
-
-class HostMemory final : public Memory {
- public:
-  Buffer allocate(size_t bytes) override {
-    return Buffer(*this, static_cast<std::byte*>(std::calloc(bytes, 1)), bytes);
-  }
-  void copy_in(std::byte* to, std::span<const std::byte> from) override {
-    std::memcpy(to, from.data(), from.size());
-  }
-  void copy_out(std::span<std::byte> to, const std::byte* from) override {
-    std::memcpy(to.data(), from, to.size());
-  }
-  void copy(std::byte* to, const std::byte* from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void clear(std::byte* data, size_t bytes) override { std::memset(data, 0, bytes); }
-  void free(std::byte* data, size_t) override { std::free(data); }
-};
 
 // A cache full of texts of 100 pages, with 64 that run.
 class Fixture {
@@ -73,7 +54,7 @@ class Fixture {
 
  private:
   const PageKey root_ = root_key("bench", "");
-  HostMemory memory_;
+  PlainMemory memory_;
   KvCache cache_;
   std::vector<std::vector<TokenId>> texts_;
   std::vector<PageTable> tables_;

@@ -23,28 +23,10 @@ void append_harmless(char32_t c, std::string& out) {
   }
 }
 
-template <class Append>
-std::string with_each_character(std::string_view text, Append append) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text, at);
-    if (step.kind == Utf8Step::Kind::kValid) {
-      append(step.code_point, out);
-    } else {
-      out += kReplacementCharacter;
-    }
-    at += step.n_bytes;
-  }
-  return out;
-}
-
 }  // namespace
 
-std::string terminal_text(std::string_view text) {
-  return with_each_character(text, append_harmless);
-}
+std::string terminal_text(std::string_view text) { return each_character(text, append_harmless); }
 
-std::string valid_utf8(std::string_view text) { return with_each_character(text, append_utf8); }
+std::string valid_utf8(std::string_view text) { return each_character(text, append_utf8); }
 
 }  // namespace kvik

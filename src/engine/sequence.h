@@ -46,7 +46,7 @@ struct Sequence {
   Tenant* tenant = nullptr;
   uint64_t arrival = 0;       // in what order it came
   double prompt_ms = 0;       // what its prompt takes alone, when it was looked up last
-  TimePoint due;              // arrival plus that
+  TimePoint due;              // arrival plus that; three times that until it is admitted
   uint64_t last_advance = 0;  // the step in which it was last served
   uint32_t n_pages_found = 0;
   uint32_t n_cached_before = 0;  // the most that it had when it was preempted

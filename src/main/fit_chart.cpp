@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "main/fit_table.h"
+#include "main/svg.h"
 
 namespace kvik {
 namespace {
@@ -17,55 +18,26 @@ constexpr double kWidth = 1000, kHeight = 620;
 constexpr double kTop = 70, kBottom = 540, kLeft = 90, kRight = 720, kLegend = 810;
 constexpr double kSamples = 200;
 
-constexpr const char* kStyle = R"(
-  text { font: 13px system-ui, sans-serif; fill: #1f2328; }
-  .title { font-size: 17px; font-weight: 600; }
-  .quiet { fill: #59636e; }
-  .paper { fill: #ffffff; }
-  .grid { stroke: #d8dee4; stroke-width: 1; }
-  .axis { stroke: #59636e; stroke-width: 1; fill: none; }
+constexpr const char* kStyles = R"(
   .line { stroke-width: 2; fill: none; }
   .c0 { stroke: #0969da; } .c1 { stroke: #bc4c00; } .c2 { stroke: #1a7f37; } .c3 { stroke: #8250df; }
   .bf16 { stroke-dasharray: 2 4; } .int8 { stroke-dasharray: 9 4; }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #f0f6fc; }
-    .quiet { fill: #9198a1; }
-    .paper { fill: #0d1117; }
-    .grid { stroke: #2b323b; }
-    .axis { stroke: #9198a1; }
+)";
+constexpr const char* kDarkStyles = R"(
     .c0 { stroke: #58a6ff; } .c1 { stroke: #f0883e; } .c2 { stroke: #3fb950; }
     .c3 { stroke: #bc8cff; }
-  }
 )";
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {  // control characters have no place in XML
-      out += c;
-    }
-  }
-  return out;
-}
-
-// 3000000 → "3 M".
-std::string short_number(double value) {
-  constexpr const char* kUnits[] = {"", " k", " M", " G"};
-  size_t unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
-    value /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.3g}{}", value, kUnits[unit]);
-}
 
 class FitDrawing {
  public:
-  explicit FitDrawing(const FitTable& table) : table_(table) {
+  explicit FitDrawing(const FitTable& table)
+      : table_(table),
+        svg_({.width = kWidth,
+              .height = kHeight,
+              .title = table.model + ": what context fits into which memory",
+              .styles = kStyles,
+              .dark_styles = kDarkStyles},
+             kLeft) {
     m_begin_ = std::log2(static_cast<double>(table.memory_bytes.front())) - 1;
     m_end_ = std::log2(static_cast<double>(table.memory_bytes.back()));
     t_begin_ = 3;  // a thousand tokens
@@ -77,22 +49,12 @@ class FitDrawing {
   }
 
   std::string draw() {
-    put("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-        "height=\"{1}\">\n<style>{2}</style>\n<rect class=\"paper\" width=\"{0}\" "
-        "height=\"{1}\"/>\n<text class=\"title\" x=\"{3}\" y=\"34\">{4}: what context fits into "
-        "which memory</text>\n",
-        kWidth, kHeight, kStyle, kLeft, escaped(table_.model));
     axes();
     lines();
-    return out_ + "</svg>\n";
+    return std::move(svg_).finish();
   }
 
  private:
-  template <class... Args>
-  void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-  }
-
   // Tokens of all users together, users taken in part.
   double tokens(const FitRow& row, double memory_bytes) const {
     const double left = memory_bytes - static_cast<double>(row.fixed_bytes);
@@ -107,25 +69,29 @@ class FitDrawing {
 
   void axes() {
     for (double e = std::ceil(m_begin_); e <= m_end_; ++e) {
-      put("<path class=\"grid\" d=\"M{0:.1f} {1}V{2}\"/>\n<text class=\"quiet\" x=\"{0:.1f}\" "
+      svg_.put(
+          "<path class=\"grid\" d=\"M{0:.1f} {1}V{2}\"/>\n<text class=\"quiet\" x=\"{0:.1f}\" "
           "y=\"{3}\" text-anchor=\"middle\">{4:g}</text>\n",
           x(e), kTop, kBottom, kBottom + 20, std::exp2(e - 30));
     }
     for (double e = t_begin_; e <= t_end_; ++e) {
       const double n_users = std::pow(10, e) / static_cast<double>(table_.n_ctx);
-      put("<path class=\"grid\" d=\"M{0} {1:.1f}H{2}\"/>\n<text class=\"quiet\" x=\"{3}\" "
+      svg_.put(
+          "<path class=\"grid\" d=\"M{0} {1:.1f}H{2}\"/>\n<text class=\"quiet\" x=\"{3}\" "
           "y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n<text class=\"quiet\" x=\"{6}\" "
           "y=\"{4:.1f}\">{7}</text>\n",
           kLeft, y(e), kRight, kLeft - 8, y(e) + 4, short_number(std::pow(10, e)), kRight + 8,
           n_users >= 1 ? short_number(n_users) : std::string("-"));
     }
-    put("<path class=\"axis\" d=\"M{0} {1}V{2}H{3}V{1}\"/>\n", kLeft, kTop, kBottom, kRight);
-    put("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">memory [GiB]</text>\n",
-        (kLeft + kRight) / 2, kBottom + 46);
-    put("<text transform=\"translate(24 {})rotate(-90)\" text-anchor=\"middle\">tokens of "
+    svg_.put("<path class=\"axis\" d=\"M{0} {1}V{2}H{3}V{1}\"/>\n", kLeft, kTop, kBottom, kRight);
+    svg_.put("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">memory [GiB]</text>\n",
+             (kLeft + kRight) / 2, kBottom + 46);
+    svg_.put(
+        "<text transform=\"translate(24 {})rotate(-90)\" text-anchor=\"middle\">tokens of "
         "context, all users together</text>\n",
         (kTop + kBottom) / 2);
-    put("<text transform=\"translate(786 {})rotate(-90)\" text-anchor=\"middle\">users of {} "
+    svg_.put(
+        "<text transform=\"translate(786 {})rotate(-90)\" text-anchor=\"middle\">users of {} "
         "tokens each</text>\n",
         (kTop + kBottom) / 2, table_.n_ctx);
   }
@@ -144,10 +110,11 @@ class FitDrawing {
         if (n < std::pow(10, t_begin_)) continue;
         path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x(m), y(std::log10(n)));
       }
-      if (!path.empty()) put("<path class=\"{}\" d=\"{}\"/>\n", kind, path);
-      put("<path class=\"{}\" d=\"M{} {:.1f}h36\"/>\n<text x=\"{}\" y=\"{:.1f}\">{}, {} "
+      if (!path.empty()) svg_.put("<path class=\"{}\" d=\"{}\"/>\n", kind, path);
+      svg_.put(
+          "<path class=\"{}\" d=\"M{} {:.1f}h36\"/>\n<text x=\"{}\" y=\"{:.1f}\">{}, {} "
           "KV</text>\n",
-          kind, kLegend, legend_y, kLegend + 44, legend_y + 4, escaped(row.weights),
+          kind, kLegend, legend_y, kLegend + 44, legend_y + 4, xml_escaped(row.weights),
           name_of(row.kv_type));
       legend_y += 24;
     }
@@ -156,7 +123,7 @@ class FitDrawing {
   const FitTable& table_;
   double m_begin_ = 0, m_end_ = 0;  // powers of two of bytes
   double t_begin_ = 0, t_end_ = 0;  // powers of ten of tokens
-  std::string out_;
+  SvgDrawing svg_;
 };
 
 }  // namespace

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <vector>
+
+#include "main/svg.h"
 
 namespace kvik {
 namespace {
@@ -14,30 +15,19 @@ namespace {
 constexpr double kWidth = 1000, kTop = 60, kBottom = 560, kLeft = 90, kRight = 660;
 constexpr double kLabelLeft = 700, kLabelHeight = 36;
 
-constexpr const char* kStyle = R"(
-  text { font: 13px system-ui, sans-serif; fill: #1f2328; }
-  .title { font-size: 17px; font-weight: 600; }
-  .quiet { fill: #59636e; }
-  .paper { fill: #ffffff; }
-  .grid { stroke: #d8dee4; stroke-width: 1; }
-  .axis { stroke: #59636e; stroke-width: 1; fill: none; }
+constexpr const char* kStyles = R"(
   .roof { stroke: #1f2328; stroke-width: 2; fill: none; }
   .lead { stroke: #8c959f; stroke-width: 1; fill: none; }
   .halo { paint-order: stroke; stroke: #ffffff; stroke-width: 4px; }
   .prefill { fill: #bc4c00; }
   .decode { fill: #0969da; }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #f0f6fc; }
-    .quiet { fill: #9198a1; }
-    .paper { fill: #0d1117; }
-    .grid { stroke: #2b323b; }
-    .axis { stroke: #9198a1; }
+)";
+constexpr const char* kDarkStyles = R"(
     .roof { stroke: #f0f6fc; }
     .lead { stroke: #656c76; }
     .halo { stroke: #0d1117; }
     .prefill { fill: #f0883e; }
     .decode { fill: #58a6ff; }
-  }
 )";
 
 struct Ceiling {
@@ -53,41 +43,22 @@ Point point_of(const BenchResult& r) {
   return {r.work.ops() / r.work.bytes, r.work.ops() / r.seconds()};
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      default:  // control characters have no place in XML
-        if (static_cast<unsigned char>(c) >= 0x20) out += c;
-    }
-  }
-  return out;
-}
-
-// 3.4e10 → "34 G".
-std::string short_number(double value) {
-  constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P"};
-  size_t unit = 0;
-  while (value >= 1000 && unit + 1 < std::size(kUnits)) {
-    value /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.3g}{}", value, kUnits[unit]);
-}
-
 std::string speed(double tok_s) { return fmt::format("{:.{}f}", tok_s, tok_s < 100 ? 1 : 0); }
 
 class Drawing {
  public:
-  Drawing(std::span<const BenchResult> results, const MachineLimits& machine)
+  Drawing(std::span<const BenchResult> results, const MachineLimits& machine,
+          const std::string& title)
       : results_(results),
         machine_(machine),
+        height_(
+            std::max(kBottom + 60, kTop + kLabelHeight * static_cast<double>(results.size()) + 20)),
+        svg_({.width = kWidth,
+              .height = height_,
+              .title = title,
+              .styles = kStyles,
+              .dark_styles = kDarkStyles},
+             kLeft),
         ceilings_({{"int8", machine.int8_ops_per_s},
                    {"bf16", machine.bf16_ops_per_s},
                    {"f32", machine.f32_ops_per_s}}) {
@@ -107,26 +78,14 @@ class Drawing {
     y_end_ = std::log10(ceilings_.front().ops_per_s * 2);
   }
 
-  std::string draw(const std::string& title) {
-    const double label_end = kTop + kLabelHeight * static_cast<double>(results_.size()) + 20;
-    height_ = std::max(kBottom + 60, label_end);
-    put("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
-        "height=\"{1}\" role=\"img\">\n<title>{2}</title>\n<style>{3}</style>\n"
-        "<rect class=\"paper\" width=\"{0}\" height=\"{1}\"/>\n"
-        "<text class=\"title\" x=\"{4}\" y=\"34\">{2}</text>\n",
-        kWidth, height_, escaped(title), kStyle, kLeft);
+  std::string draw() {
     axes();
     points();
     roofs();
-    return out_ + "</svg>\n";
+    return std::move(svg_).finish();
   }
 
  private:
-  template <class... Args>
-  void put(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
-  }
-
   double x(double ops_per_byte) const {
     const double share = (std::log10(ops_per_byte) - x_begin_) / (x_end_ - x_begin_);
     return kLeft + share * (kRight - kLeft);
@@ -137,26 +96,27 @@ class Drawing {
   }
 
   void line(const char* kind, double x1, double y1, double x2, double y2) {
-    put("<path class=\"{}\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n", kind, x1, y1, x2, y2);
+    svg_.put("<path class=\"{}\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n", kind, x1, y1, x2, y2);
   }
 
   void axes() {
     for (double e = std::ceil(x_begin_); e <= x_end_; ++e) {
       const double at = x(std::pow(10, e));
       line("grid", at, kTop, at, kBottom);
-      put("<text class=\"quiet\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", at,
-          kBottom + 20, short_number(std::pow(10, e)));
+      svg_.put("<text class=\"quiet\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", at,
+               kBottom + 20, short_number(std::pow(10, e)));
     }
     for (double e = std::ceil(y_begin_); e <= y_end_; ++e) {
       const double at = y(std::pow(10, e));
       line("grid", kLeft, at, kRight, at);
-      put("<text class=\"quiet\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", kLeft - 8,
-          at + 4, short_number(std::pow(10, e)));
+      svg_.put("<text class=\"quiet\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
+               kLeft - 8, at + 4, short_number(std::pow(10, e)));
     }
-    put("<path class=\"axis\" d=\"M{0} {1}V{2}H{3}\"/>\n", kLeft, kTop, kBottom, kRight);
-    put("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">operations per byte read</text>\n",
-        (kLeft + kRight) / 2, kBottom + 44);
-    put("<text transform=\"translate(24 {})rotate(-90)\" text-anchor=\"middle\">operations per "
+    svg_.put("<path class=\"axis\" d=\"M{0} {1}V{2}H{3}\"/>\n", kLeft, kTop, kBottom, kRight);
+    svg_.put("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">operations per byte read</text>\n",
+             (kLeft + kRight) / 2, kBottom + 44);
+    svg_.put(
+        "<text transform=\"translate(24 {})rotate(-90)\" text-anchor=\"middle\">operations per "
         "second</text>\n",
         (kTop + kBottom) / 2);
   }
@@ -169,14 +129,15 @@ class Drawing {
     line("roof", x(x_first), y(x_first * reads), x(x_ridge), y(ceilings_.front().ops_per_s));
     const double slope =
         std::atan2(y(x_first * reads) - y(10 * x_first * reads), x(10 * x_first) - x(x_first));
-    put("<text class=\"halo\" transform=\"translate({:.1f} {:.1f})rotate({:.1f})\">reads {:.1f} "
+    svg_.put(
+        "<text class=\"halo\" transform=\"translate({:.1f} {:.1f})rotate({:.1f})\">reads {:.1f} "
         "GB/s</text>\n",
         x(x_first * 1.6) - 8, y(x_first * 1.6 * reads) - 8, -slope * 180 / M_PI, reads * 1e-9);
     for (const Ceiling& c : ceilings_) {
       const double at = y(c.ops_per_s);
       line("roof", x(c.ops_per_s / reads), at, kRight, at);
-      put("<text class=\"halo\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{} {}op/s</text>\n",
-          kRight - 4, at - 6, c.name, short_number(c.ops_per_s));
+      svg_.put("<text class=\"halo\" x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{} {}op/s</text>\n",
+               kRight - 4, at - 6, c.name, short_number(c.ops_per_s));
     }
   }
 
@@ -193,10 +154,10 @@ class Drawing {
     for (const BenchResult* r : order) {
       const Point p = point_of(*r);
       label_y = std::min(std::max(label_y, y(p.ops_per_s) - 8), height_ - space);
-      put("<path class=\"lead\" d=\"M{:.1f} {:.1f}L{} {:.1f}H{}\"/>\n", x(p.ops_per_byte),
-          y(p.ops_per_s), kRight + 10, label_y + 6, kLabelLeft - 6);
-      put("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5.5\"/>\n", test_name(r->bench),
-          x(p.ops_per_byte), y(p.ops_per_s));
+      svg_.put("<path class=\"lead\" d=\"M{:.1f} {:.1f}L{} {:.1f}H{}\"/>\n", x(p.ops_per_byte),
+               y(p.ops_per_s), kRight + 10, label_y + 6, kLabelLeft - 6);
+      svg_.put("<circle class=\"{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5.5\"/>\n",
+               test_name(r->bench), x(p.ops_per_byte), y(p.ops_per_s));
       label(*r, label_y);
       label_y += kLabelHeight;
       space -= kLabelHeight;
@@ -205,7 +166,8 @@ class Drawing {
 
   void label(const BenchResult& r, double at) {
     const std::string batch = r.bench.batch == 1 ? "" : fmt::format(" × {}", r.bench.batch);
-    put("<text x=\"{0}\" y=\"{1:.1f}\">{2} {3}{4} at depth {5}</text>\n"
+    svg_.put(
+        "<text x=\"{0}\" y=\"{1:.1f}\">{2} {3}{4} at depth {5}</text>\n"
         "<text class=\"quiet\" x=\"{0}\" y=\"{6:.1f}\">{7} tok/s, {8:.0f}% of the limit</text>\n",
         kLabelLeft, at + 4, test_name(r.bench), r.bench.n_tokens, batch, r.bench.depth, at + 20,
         speed(r.median), 100 * r.limit_share());
@@ -213,17 +175,17 @@ class Drawing {
 
   std::span<const BenchResult> results_;
   const MachineLimits& machine_;
+  double height_;
+  SvgDrawing svg_;
   std::vector<Ceiling> ceilings_;                             // highest first
   double x_begin_ = 0, x_end_ = 0, y_begin_ = 0, y_end_ = 0;  // powers of ten
-  double height_ = 0;
-  std::string out_;
 };
 
 }  // namespace
 
 std::string roofline_svg(std::span<const BenchResult> results, const MachineLimits& machine,
                          const std::string& title) {
-  return Drawing(results, machine).draw(title);
+  return Drawing(results, machine, title).draw();
 }
 
 }  // namespace kvik

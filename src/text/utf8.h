@@ -28,4 +28,18 @@ Utf8Step next_utf8(std::string_view text, size_t at);
 // Appends a character below 0x110000.
 void append_utf8(char32_t code_point, std::string& text);
 
+// `text` with what change(code point, out) appends in the place of each character; bytes that are
+// none count as U+FFFD.
+template <class Change>
+std::string each_character(std::string_view text, const Change& change) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = next_utf8(text, at);
+    change(step.kind == Utf8Step::Kind::kValid ? step.code_point : U'\uFFFD', out);
+    at += step.n_bytes;
+  }
+  return out;
+}
+
 }  // namespace kvik

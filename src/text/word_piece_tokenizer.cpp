@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 #include <unicode/uchar.h>
-#include <unicode/unorm2.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -17,8 +15,7 @@
 namespace kvik {
 namespace {
 
-constexpr std::ptrdiff_t kMaxWordChars =
-    100;  // Hugging Face's max_input_chars_per_word: longer is unknown
+constexpr size_t kMaxWordChars = 100;  // without the mark that it begins with
 
 bool is_punctuation(const Char& c) {
   return c.has(kPunctuationTrait) || (c.code_point < 0x80 && c.has(kSymbolTrait));
@@ -51,20 +48,7 @@ class WordSplitter {
       return;
     }
     if (is_bert_cjk(c)) end_word();
-    UChar decomposed[32];  // no character's decomposition is longer than 18 (Unicode 15)
-    UErrorCode error = U_ZERO_ERROR;
-    const UNormalizer2* nfd = unorm2_getNFDInstance(&error);
-    const int32_t n = unorm2_getDecomposition(nfd, static_cast<UChar32>(c), decomposed,
-                                              std::size(decomposed), &error);
-    if (n < 0 || U_FAILURE(error)) {
-      push_base(c);
-    } else {
-      for (int32_t i = 0; i < n;) {
-        UChar32 part = 0;
-        U16_NEXT(decomposed, i, n, part);
-        push_base(static_cast<char32_t>(part));
-      }
-    }
+    each_bert_base(c, [&](char32_t base) { push_base(base); });
     if (is_bert_cjk(c)) end_word();
   }
 
@@ -79,7 +63,6 @@ class WordSplitter {
 
  private:
   void push_base(char32_t c) {
-    if (u_charType(static_cast<UChar32>(c)) == U_NON_SPACING_MARK) return;
     const auto small = static_cast<char32_t>(u_tolower(static_cast<UChar32>(c)));
     if (is_punctuation(make_char(c))) {
       push_alone(small);
@@ -128,13 +111,15 @@ Result<std::unique_ptr<Tokenizer>> WordPieceTokenizer::read(const Metadata& meta
 
 WordPieceTokenizer::WordPieceTokenizer(Vocabulary vocabulary)
     : VocabularyTokenizer(std::move(vocabulary)) {
-  std::vector<TokenTrie::Entry> first, further;
+  // The file marks the tokens that begin a word with a blank, where BERT marks the others with
+  // "##".
+  WordPieceSearch::Entries first, further;
   for (TokenId id = 0; id < n_vocab(); ++id) {
     const std::string_view text = vocabulary_.texts[id];
     (text.starts_with(kBlankMark) ? first : further).push_back({text, id});
   }
-  first_ = TokenTrie(std::move(first));
-  further_ = TokenTrie(std::move(further));
+  search_ = WordPieceSearch(std::move(first), std::move(further),
+                            {.max_chars = kMaxWordChars + 1, .unknown = *vocabulary_.unknown});
   make_pieces();
 }
 
@@ -155,25 +140,9 @@ void WordPieceTokenizer::encode(std::string_view text, After, std::vector<TokenI
   size_t begin = 0;
   for (const size_t end : words.ends()) {
     seen.append(std::string_view(words.text()).substr(begin, end - begin),
-                [&](std::string_view word) { encode_word(word, ids); });
+                [&](std::string_view word) { search_.cut(word, ids); });
     begin = end;
   }
-}
-
-// The file marks the tokens that begin a word with a blank, where BERT marks the others with "##".
-void WordPieceTokenizer::encode_word(std::string_view word, std::vector<TokenId>& ids) const {
-  const auto begins_character = [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; };
-  const auto n_chars = std::count_if(word.begin(), word.end(), begins_character);  // with the mark
-  const size_t from = ids.size();
-  std::optional<TokenTrie::Match> token;
-  for (size_t at = 0; at < word.size() && n_chars <= kMaxWordChars + 1; at += token->n_bytes) {
-    token = (at == 0 ? first_ : further_).longest_at(word, at);
-    if (!token) break;
-    ids.push_back(token->id);
-  }
-  if (token) return;
-  ids.resize(from);
-  ids.push_back(*vocabulary_.unknown);
 }
 
 std::string WordPieceTokenizer::decode(std::string_view token_text) const {

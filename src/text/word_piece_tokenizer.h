@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "text/token_trie.h"
 #include "text/vocabulary_tokenizer.h"
+#include "text/word_piece_search.h"
 
 namespace kvik {
 
@@ -22,11 +22,9 @@ class WordPieceTokenizer final : public VocabularyTokenizer {
   explicit WordPieceTokenizer(Vocabulary vocabulary);
 
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override;
-  void encode_word(std::string_view word, std::vector<TokenId>& ids) const;
   std::string decode(std::string_view token_text) const override;
 
-  TokenTrie first_;    // those that begin a word
-  TokenTrie further_;  // the others
+  WordPieceSearch search_;
 };
 
 }  // namespace kvik

@@ -33,7 +33,7 @@ TEST(SchedulerTarget, prompts_fill_what_decodes_leave_of_it) {
   }
 }
 
-TEST(SchedulerTarget, steps_stretch_where_more_prompts_are_pending_than_five_of_them_take) {
+TEST(SchedulerTarget, steps_are_as_long_as_the_target_again_where_five_do_the_rest) {
   Rig rig(64, {.max_step_tokens = 512, .itl_target = from_ms(50)});
   rig.cost_ms = plain_cost;
   rig.teach();
@@ -145,6 +145,45 @@ TEST(SchedulerOrder,
     }
   }
   EXPECT_THAT(ended, ElementsAre(running, known, unknown));
+}
+
+// Who is admitted first: one of 700 tokens that nobody computed before, submitted at 0, or one of
+// which the cache knows all but 20.
+const char* first_admitted(double known_submitted_ms) {
+  Rig rig(64, {.max_step_tokens = 512, .max_running = 1});
+  rig.cost_ms = plain_cost;
+  rig.teach();
+  rig.add({.n_prompt = 600, .max_tokens = 1, .token = 7});
+  while (!rig.alive().empty()) rig.step();
+  Sequence* const running = rig.add({.n_prompt = 8, .max_tokens = 5});
+  rig.step();
+  Sequence* const unknown = rig.add({.n_prompt = 700, .max_tokens = 9, .token = 9});
+  Sequence* const known =
+      rig.add({.n_prompt = 620, .max_tokens = 9, .token = 7, .submitted_ms = known_submitted_ms});
+  while (std::ranges::count(rig.alive(), running) > 0) rig.step();
+  rig.step();
+  EXPECT_NE(unknown->table.is_empty(), known->table.is_empty());
+  return known->table.is_empty() ? "unknown" : "known";
+}
+
+TEST(SchedulerOrder, an_unknown_prompt_waits_three_times_what_it_takes_for_known_ones) {
+  EXPECT_STREQ(first_admitted(1800), "known");
+  EXPECT_STREQ(first_admitted(2400), "unknown");  // 720 ms alone, due after 2160
+}
+
+TEST(SchedulerOrder, what_the_cache_has_of_a_waiting_prompt_is_given_up_last) {
+  Rig rig(30, {.max_step_tokens = 512, .max_running = 1});
+  for (const TokenId token : {7, 8}) {  // ten pages each, the first used longest ago
+    rig.add({.n_prompt = 320, .max_tokens = 1, .token = token});
+    while (!rig.alive().empty()) rig.step();
+  }
+  Sequence* const running = rig.add({.n_prompt = 8, .max_tokens = 500});
+  rig.step();
+  rig.add({.n_prompt = 320, .max_tokens = 1, .token = 7});
+  while (std::ranges::count(rig.alive(), running) > 0) rig.step();
+  const uint64_t n_found = rig.n_found_tokens();
+  while (!rig.alive().empty()) rig.step();
+  EXPECT_EQ(rig.n_found_tokens() - n_found, 319u);
 }
 
 TEST(SchedulerOrder, no_prompt_takes_pages_while_a_second_of_shorter_ones_is_pending) {

@@ -1,9 +1,7 @@
 #include "text/hf/bert_normalizer.h"
 
 #include <unicode/uchar.h>
-#include <unicode/unorm2.h>
 
-#include <iterator>
 #include <utility>
 
 #include "text/bert_text.h"
@@ -25,14 +23,7 @@ class BertNormalizer final : public Normalizer {
   explicit BertNormalizer(const Flags& flags) : flags_(flags) {}
 
   std::string apply(std::string text) const override {
-    std::string out;
-    out.reserve(text.size());
-    for (size_t at = 0; at < text.size();) {
-      const Utf8Step step = next_utf8(text, at);
-      push(step.kind == Utf8Step::Kind::kValid ? step.code_point : U'\uFFFD', out);
-      at += step.n_bytes;
-    }
-    return out;
+    return each_character(text, [this](char32_t c, std::string& out) { push(c, out); });
   }
 
  private:
@@ -45,27 +36,11 @@ class BertNormalizer final : public Normalizer {
     const bool is_apart = flags_.handle_chinese_chars && is_bert_cjk(c);
     if (is_apart) out += ' ';
     if (flags_.strip_accents) {
-      push_without_accents(c, out);
+      each_bert_base(c, [&](char32_t base) { push_cased(base, out); });
     } else {
       push_cased(c, out);
     }
     if (is_apart) out += ' ';
-  }
-
-  void push_without_accents(char32_t c, std::string& out) const {
-    UChar parts[32];  // no character's decomposition is longer than 18 (Unicode 15)
-    UErrorCode error = U_ZERO_ERROR;
-    const int32_t n = unorm2_getDecomposition(
-        unorm2_getNFDInstance(&error), static_cast<UChar32>(c), parts, std::size(parts), &error);
-    if (n < 0 || U_FAILURE(error)) {
-      if (u_charType(static_cast<UChar32>(c)) != U_NON_SPACING_MARK) push_cased(c, out);
-      return;
-    }
-    for (int32_t i = 0; i < n;) {
-      UChar32 part = 0;
-      U16_NEXT(parts, i, n, part);
-      if (u_charType(part) != U_NON_SPACING_MARK) push_cased(static_cast<char32_t>(part), out);
-    }
   }
 
   void push_cased(char32_t c, std::string& out) const {

@@ -37,18 +37,6 @@ std::unique_ptr<Normalizer> make_step(Function function) {
   return std::make_unique<Step<Function>>(std::move(function));
 }
 
-template <class Change>
-std::string each_character(std::string_view text, const Change& change) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text, at);
-    change(step.kind == Utf8Step::Kind::kValid ? step.code_point : U'\uFFFD', out);
-    at += step.n_bytes;
-  }
-  return out;
-}
-
 Made unicode_form(const char* name, UNormalization2Mode mode) {
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* form = icu::Normalizer2::getInstance(nullptr, name, mode, error);
