@@ -31,6 +31,7 @@ struct ServeOptions {
   uint32_t max_running = EngineOptions{}.max_running;
   Duration itl_target = std::chrono::milliseconds(50);
   std::string api_key_file;
+  TlsFiles tls;
   bool allow_no_key = false;
 };
 
@@ -57,6 +58,11 @@ Result<int> serve(ServeOptions options) {
                 fmt::format("--host {} is open to others: give --api-key-file, or --allow-no-key",
                             options.server.host));
   }
+  if (options.tls.certificate.empty() != options.tls.key.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--tls-cert and --tls-key belong together: one of them is missing");
+  }
+  if (!options.tls.certificate.empty()) options.server.tls = options.tls;
   TRY_ASSIGN(const auto disk, options.disk.open());
   EngineOptions engine_options{.kv_budget_bytes = options.kv_budget_bytes,
                                .kv_type = options.model.kv_type,
@@ -86,7 +92,8 @@ Result<int> serve(ServeOptions options) {
   options.server.version = KVIK_VERSION;
   Interrupts::catch_them();
   TRY_ASSIGN(const auto server, Server::start(service, options.server));
-  log::info("listening on http://{}:{}", options.server.host, server->port());
+  log::info("listening on {}://{}:{}", options.server.tls ? "https" : "http", options.server.host,
+            server->port());
   while (!Interrupts::wait()) {
   }
   drain(*server, engine_thread);
@@ -121,6 +128,9 @@ Command add_serve(CLI::App& app) {
   options->disk.add_to(command);
   command.add_option("--api-key-file", options->api_key_file,
                      "one KEY [NAME [SALT]] per line; clients must send a key");
+  command.add_option("--tls-cert", options->tls.certificate,
+                     "PEM file of the certificate and its chain: HTTPS instead of HTTP");
+  command.add_option("--tls-key", options->tls.key, "PEM file of the certificate's private key");
   command.add_flag("--allow-no-key", options->allow_no_key,
                    "listen on a public address without a key");
   return [options]() -> int {

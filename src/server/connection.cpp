@@ -61,14 +61,15 @@ Error stopping() { return {ErrorCode::kUnavailable, "the server is stopping"}; }
 
 }  // namespace
 
-Connection::Connection(asio::ip::tcp::socket socket, ServerState& state)
+Connection::Connection(std::unique_ptr<ByteStream> stream, ServerState& state)
     : state_(state),
-      peer_(std::make_shared<Peer>(std::move(socket),
+      peer_(std::make_shared<Peer>(std::move(stream),
                                    state.options.header_limit_bytes + kInputSlackBytes,
                                    state.options.write_timeout)) {}
 
 asio::awaitable<void> Connection::serve() {
-  peer_->start();
+  const bool is_ready = co_await peer_->start(state_.options.header_timeout);
+  if (!is_ready) co_return;
   After after = After::kKeepAlive;
   while (after == After::kKeepAlive) {
     const bool has_request = co_await wait_for_request();
@@ -82,7 +83,8 @@ asio::awaitable<void> Connection::serve() {
 }
 
 asio::awaitable<void> Connection::turn_away() {
-  peer_->start();
+  const bool is_ready = co_await peer_->start(state_.options.header_timeout);
+  if (!is_ready) co_return;
   Exchange exchange;
   exchange.framing.after = After::kClose;
   const HttpResponse response = error_response(

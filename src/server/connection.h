@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,7 +36,7 @@ struct Exchange {
 // engine thread all refer to it, and any of them may be the last.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(boost::asio::ip::tcp::socket socket, ServerState& state);
+  Connection(std::unique_ptr<ByteStream> stream, ServerState& state);
 
   // Serves until the client or the server has had enough.
   boost::asio::awaitable<void> serve();

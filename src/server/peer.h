@@ -2,7 +2,6 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "server/byte_stream.h"
 
 namespace kvik {
 
@@ -22,11 +22,12 @@ namespace kvik {
 // Network thread only. One coroutine waits and writes.
 class Peer : public std::enable_shared_from_this<Peer> {
  public:
-  Peer(boost::asio::ip::tcp::socket socket, size_t input_cap_bytes,
+  Peer(std::unique_ptr<ByteStream> stream, size_t input_cap_bytes,
        std::chrono::milliseconds write_timeout);
 
-  // Starts the pump, which keeps the peer alive until the socket is closed.
-  void start();
+  // Starts the pump, which keeps the peer alive until the stream is closed. False where the stream
+  // did not open in time: nobody is there.
+  boost::asio::awaitable<bool> start(std::chrono::milliseconds open_timeout);
 
   std::string_view input() const { return std::string_view(input_).substr(consumed_); }
   bool is_input_full() const { return input().size() >= input_cap_bytes_; }
@@ -53,15 +54,14 @@ class Peer : public std::enable_shared_from_this<Peer> {
   boost::asio::awaitable<void> linger(std::chrono::milliseconds at_most);
 
   void close();
-  bool is_open() const { return socket_.is_open(); }
-  boost::asio::any_io_executor executor() { return socket_.get_executor(); }
+  bool is_open() const { return stream_->is_open(); }
+  boost::asio::any_io_executor executor() { return stream_->executor(); }
 
  private:
   boost::asio::awaitable<void> pump();
-  bool read_some();
   void arm_write_timer();
 
-  boost::asio::ip::tcp::socket socket_;
+  const std::unique_ptr<ByteStream> stream_;
   boost::asio::steady_timer news_;
   boost::asio::steady_timer room_;
   boost::asio::steady_timer write_timer_;

@@ -13,6 +13,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -20,7 +21,9 @@
 #include "base/log.h"
 #include "server/connection.h"
 #include "server/listen_address.h"
+#include "server/plain_stream.h"
 #include "server/server_state.h"
+#include "server/tls_stream.h"
 
 namespace kvik {
 
@@ -85,6 +88,9 @@ class Server::Impl {
       : state_(service, options), acceptor_(io_), pause_(io_), work_(io_.get_executor()) {}
 
   Result<void> listen() {
+    if (state_.options.tls) {
+      TRY_ASSIGN(tls_, make_tls_context(*state_.options.tls));
+    }
     TRY_ASSIGN(const tcp::endpoint endpoint, resolve(state_.options));
     boost::system::error_code error;
     acceptor_.open(endpoint.protocol(), error);
@@ -152,7 +158,12 @@ class Server::Impl {
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::send_buffer_size(state_.options.socket_send_buffer_bytes),
                       ignored);
-    auto connection = std::make_shared<Connection>(std::move(socket), state_);
+    std::unique_ptr<ByteStream> stream;
+    if (tls_)
+      stream = std::make_unique<TlsStream>(std::move(socket), *tls_);
+    else
+      stream = std::make_unique<PlainStream>(std::move(socket));
+    auto connection = std::make_shared<Connection>(std::move(stream), state_);
     const uint32_t n_served = n_served_ < max ? 1 : 0;
     n_served_ += n_served;
     connections_.emplace(connection.get(), connection);
@@ -177,7 +188,8 @@ class Server::Impl {
     for (const auto& [raw, connection] : connections_) connection->abort();
   }
 
-  ServerState state_;  // outlives what runs in io_
+  ServerState state_;                      // outlives what runs in io_
+  std::optional<asio::ssl::context> tls_;  // as well
   asio::io_context io_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;

@@ -16,11 +16,18 @@ struct ApiKey {
   std::string cache_salt = {};  // not empty: they share no page with callers of another salt
 };
 
+// PEM files: the certificate with the chain up to its issuer, and its private key.
+struct TlsFiles {
+  std::string certificate;
+  std::string key;
+};
+
 // What an operator may set of the HTTP server. Times are upper bounds; see docs of each.
 struct ServerOptions {
   std::string host = "127.0.0.1";  // an address, or a name; "localhost" is 127.0.0.1
   uint16_t port = 8080;            // 0: any free one
   std::string version = "0";       // what /version says
+  std::optional<TlsFiles> tls;     // present: HTTPS, and nothing else, on that port
 
   // Absent: everyone may call. Present: every route but health, livez and readyz wants one of
   // these.
