@@ -128,6 +128,8 @@ Command add_serve(CLI::App& app) {
   options->disk.add_to(command);
   command.add_option("--api-key-file", options->api_key_file,
                      "one KEY [NAME [SALT]] per line; clients must send a key");
+  command.add_option("--access-log", options->server.access_log,
+                     "file for one JSON line a request; -: stdout");
   command.add_option("--tls-cert", options->tls.certificate,
                      "PEM file of the certificate and its chain: HTTPS instead of HTTP");
   command.add_option("--tls-key", options->tls.key, "PEM file of the certificate's private key");

@@ -36,9 +36,21 @@ std::string CompletionReply::summary() const {
                      usage.cached_tokens, usage.completion_tokens);
 }
 
+ReplyFacts CompletionReply::facts() const {
+  ReplyFacts facts{.id = envelope_.id, .usage = std::nullopt, .first_token_at = first_token_at_};
+  if (usages_) facts.usage = sum_of(*usages_);
+  return facts;
+}
+
+std::optional<CompletionChunk> CompletionReply::take() {
+  auto chunk = mailbox().take();
+  if (chunk && !first_token_at_) first_token_at_ = std::chrono::steady_clock::now();
+  return chunk;
+}
+
 // One event a call: some clients take what one read gives them for one event.
 PendingReply::State StreamedCompletion::advance(std::string& out) {
-  while (const auto chunk = mailbox().take()) {
+  while (const auto chunk = take()) {
     if (const auto error = error_of(chunk->finish)) {
       out += last_words(*error);
       return State::kDone;
@@ -68,7 +80,7 @@ HttpResponse StreamedCompletion::response() {
 }
 
 PendingReply::State WholeCompletion::advance(std::string&) {
-  while (auto chunk = mailbox().take()) {
+  while (auto chunk = take()) {
     if (chunk->choice >= choices_.size()) choices_.resize(chunk->choice + 1);
     if (!error_) error_ = error_of(chunk->finish);
     choices_[chunk->choice].append(std::move(*chunk));

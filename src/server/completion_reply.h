@@ -36,15 +36,18 @@ class CompletionReply : public PendingReply {
   bool has_overflowed() const override { return running_.mailbox->has_overflowed(); }
   std::string last_words(const Error& error) const override;
   std::string summary() const override;
+  ReplyFacts facts() const override;
 
  protected:
   CompletionMailbox& mailbox() { return *running_.mailbox; }
+  std::optional<CompletionChunk> take();
 
   CompletionEnvelope envelope_;
   std::optional<std::vector<Usage>> usages_;  // one for each prompt, when all are done
 
  private:
   RunningCompletions running_;
+  std::optional<TimePoint> first_token_at_;
 };
 
 // Server-sent events, one for each chunk.

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "server/auth.h"
+
 namespace kvik {
 
 namespace asio = boost::asio;
@@ -45,15 +47,6 @@ HttpFault input_full_fault(RequestParser::Stage stage) {
   return {400, "a chunk's extensions or the trailer are too long"};
 }
 
-// One line for each request. Probes come every few seconds and would drown the rest.
-void log_access(const Exchange& exchange) {
-  const double ms = to_ms(steady_clock::now() - exchange.start);
-  const auto level = Router::is_probe(exchange.path) ? spdlog::level::debug : spdlog::level::info;
-  spdlog::log(level, "{} {} {} {} {:.1f} ms{}{}", exchange.framing.request_id, exchange.method,
-              exchange.path, exchange.status, ms, exchange.summary.empty() ? "" : " ",
-              exchange.summary);
-}
-
 // What the log says of a client that left before its answer; nginx's number, never sent.
 constexpr unsigned kClientLeft = 499;
 
@@ -61,8 +54,9 @@ Error stopping() { return {ErrorCode::kUnavailable, "the server is stopping"}; }
 
 }  // namespace
 
-Connection::Connection(std::unique_ptr<ByteStream> stream, ServerState& state)
+Connection::Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state)
     : state_(state),
+      remote_(std::move(remote)),
       peer_(std::make_shared<Peer>(std::move(stream),
                                    state.options.header_limit_bytes + kInputSlackBytes,
                                    state.options.write_timeout)) {}
@@ -91,8 +85,7 @@ asio::awaitable<void> Connection::turn_away() {
       HttpFault{503, fmt::format("all {} connections are taken", state_.options.max_connections)});
   co_await send(exchange, response);
   ++state_.counts.turned_away;
-  state_.counts.add_response(exchange.status);
-  log_access(exchange);
+  record(exchange);
   co_await peer_->linger(state_.options.linger);
 }
 
@@ -122,8 +115,7 @@ asio::awaitable<Connection::After> Connection::serve_one() {
     reply = co_await handle(parser.request());
   }
   co_await answer(exchange, std::move(reply));
-  state_.counts.add_response(exchange.status);
-  log_access(exchange);
+  record(exchange);
   co_return exchange.framing.after;
 }
 
@@ -200,6 +192,7 @@ asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
   else
     co_await send_when_done(exchange, *pending);
   exchange.summary = pending->summary();
+  exchange.facts = pending->facts();
 }
 
 asio::awaitable<void> Connection::send(Exchange& exchange, const HttpResponse& response) {
@@ -275,6 +268,37 @@ void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
   if (head.method == "HEAD") framing.body = HttpFraming::Body::kLeftOut;
   const auto id = head.header("x-request-id");
   if (id && is_sane_request_id(*id)) framing.request_id = *id;
+  if (const auto trace = head.header("traceparent")) exchange.trace = parse_trace_parent(*trace);
+  const auto& keys = state_.options.api_keys;
+  const ApiKey* key = keys && state_.access_log ? find_key(head, *keys) : nullptr;
+  if (key) exchange.key = key->name;
+}
+
+// Probes come every few seconds and would drown the rest of the log for people.
+void Connection::record(const Exchange& exchange) {
+  state_.counts.add_response(exchange.status);
+  const double ms = to_ms(steady_clock::now() - exchange.start);
+  const auto level = Router::is_probe(exchange.path) ? spdlog::level::debug : spdlog::level::info;
+  const std::string trace = exchange.trace ? exchange.trace->trace_id : "";
+  spdlog::log(level, "{} {} {} {} {:.1f} ms{}{}{}{}", exchange.framing.request_id, exchange.method,
+              exchange.path, exchange.status, ms, exchange.summary.empty() ? "" : " ",
+              exchange.summary, trace.empty() ? "" : " trace=", trace);
+  if (!state_.access_log) return;
+  AccessRecord record{.time = exchange.wall_start,
+                      .request_id = exchange.framing.request_id,
+                      .remote = remote_,
+                      .method = exchange.method,
+                      .path = exchange.path,
+                      .status = exchange.status,
+                      .ms = ms,
+                      .key = exchange.key,
+                      .trace = exchange.trace,
+                      .ttft_ms = std::nullopt,
+                      .facts = exchange.facts};
+  if (const auto first = exchange.facts.first_token_at)
+    record.ttft_ms = to_ms(*first - exchange.start);
+  state_.access_log->write(record);
+  state_.counts.unlogged = state_.access_log->lines_left_out();
 }
 
 bool Connection::take_body_share(size_t n_bytes) {

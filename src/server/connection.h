@@ -14,6 +14,7 @@
 #include "server/request_parser.h"
 #include "server/server_state.h"
 #include "server/status.h"
+#include "server/trace_parent.h"
 
 namespace kvik {
 
@@ -23,8 +24,12 @@ struct Exchange {
   std::string method = "-";
   std::string path = "-";
   TimePoint start = std::chrono::steady_clock::now();
+  std::chrono::system_clock::time_point wall_start = std::chrono::system_clock::now();
   unsigned status = 0;
   std::string summary = {};
+  std::string key = {};  // its name
+  std::optional<TraceParent> trace = {};
+  ReplyFacts facts = {};
 };
 
 // One client's connection: requests in turn, each read, answered and logged.
@@ -36,7 +41,7 @@ struct Exchange {
 // engine thread all refer to it, and any of them may be the last.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::unique_ptr<ByteStream> stream, ServerState& state);
+  Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state);
 
   // Serves until the client or the server has had enough.
   boost::asio::awaitable<void> serve();
@@ -63,6 +68,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> send_when_done(Exchange& exchange, PendingReply& reply);
   boost::asio::awaitable<void> stream(Exchange& exchange, PendingReply& reply);
 
+  // One line in the log, and in the access log where there is one.
+  void record(const Exchange& exchange);
   void describe(Exchange& exchange, const HttpRequest& head) const;
   bool take_body_share(size_t n_bytes);
   void give_body_share_back();
@@ -70,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_news();
 
   ServerState& state_;
+  const std::string remote_;          // the address at the other end
   const std::shared_ptr<Peer> peer_;  // shared with its pump
   PendingReply* running_ = nullptr;   // borrowed from the coroutine while it answers
   size_t body_bytes_ = 0;             // this connection's part of state_.bodies_bytes

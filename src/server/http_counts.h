@@ -23,6 +23,7 @@ class HttpCounts {
   std::atomic<uint64_t> connections{0};   // open now
   std::atomic<uint64_t> turned_away{0};   // connections over the limit
   std::atomic<uint64_t> slow_readers{0};  // streams ended because nobody read them
+  std::atomic<uint64_t> unlogged{0};      // requests that the access log had no time for
 
  private:
   std::array<std::atomic<uint64_t>, kEndStatus - kFirstStatus> by_status_{};

@@ -137,6 +137,8 @@ void add_http(const HttpCounts& counts, MetricsPage& page) {
   page.gauge({"kvik_http_connections"}, "Connections open now.", to_double(counts.connections));
   page.counter({"kvik_slow_readers_total"}, "Streams ended because their reader was too slow.",
                to_double(counts.slow_readers));
+  page.counter({"kvik_access_log_dropped_total"}, "Requests that the access log had no time for.",
+               to_double(counts.unlogged));
 }
 
 }  // namespace

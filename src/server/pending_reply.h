@@ -2,13 +2,23 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "server/http_message.h"
+#include "service/service_api.h"
 
 namespace kvik {
+
+// What an answer was, for those who count.
+struct ReplyFacts {
+  std::string id;              // as the client knows it; empty where it has none
+  std::optional<Usage> usage;  // absent where it did not come to its end
+  std::optional<TimePoint> first_token_at;
+};
 
 // An answer that is still being made. The connection drives it on the network thread; destroying it
 // cancels the work behind it, and no wake comes after that.
@@ -38,6 +48,7 @@ class PendingReply {
 
   // For the access log.
   virtual std::string summary() const = 0;
+  virtual ReplyFacts facts() const { return {}; }
 };
 
 using Reply = std::variant<HttpResponse, std::unique_ptr<PendingReply>>;

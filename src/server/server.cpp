@@ -88,6 +88,9 @@ class Server::Impl {
       : state_(service, options), acceptor_(io_), pause_(io_), work_(io_.get_executor()) {}
 
   Result<void> listen() {
+    if (!state_.options.access_log.empty()) {
+      TRY_ASSIGN(state_.access_log, AccessLog::open(state_.options.access_log));
+    }
     if (state_.options.tls) {
       TRY_ASSIGN(tls_, make_tls_context(*state_.options.tls));
     }
@@ -158,12 +161,13 @@ class Server::Impl {
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::send_buffer_size(state_.options.socket_send_buffer_bytes),
                       ignored);
+    const auto remote = socket.remote_endpoint(ignored).address().to_string();
     std::unique_ptr<ByteStream> stream;
     if (tls_)
       stream = std::make_unique<TlsStream>(std::move(socket), *tls_);
     else
       stream = std::make_unique<PlainStream>(std::move(socket));
-    auto connection = std::make_shared<Connection>(std::move(stream), state_);
+    auto connection = std::make_shared<Connection>(std::move(stream), remote, state_);
     const uint32_t n_served = n_served_ < max ? 1 : 0;
     n_served_ += n_served;
     connections_.emplace(connection.get(), connection);

@@ -21,7 +21,7 @@ class Server {
  public:
   // Binds, listens and serves. The service is borrowed and outlives the server.
   // Errors: kInvalidArgument (a host that is none, a certificate or key that cannot be
-  // used), kIo (the address is in use or not ours).
+  // used), kIo (the address is in use or not ours, the access log cannot be written).
   static Result<std::unique_ptr<Server>> start(ServiceApi& service, const ServerOptions& options);
 
   ~Server();  // as stop(0)

@@ -29,6 +29,8 @@ struct ServerOptions {
   std::string version = "0";       // what /version says
   std::optional<TlsFiles> tls;     // present: HTTPS, and nothing else, on that port
 
+  std::string access_log = {};  // a file for one JSON line a request, "-" for stdout; empty: none
+
   // Absent: everyone may call. Present: every route but health, livez and readyz wants one of
   // these.
   std::optional<std::vector<ApiKey>> api_keys;

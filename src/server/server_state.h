@@ -4,9 +4,11 @@
 #include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include "base/clock.h"
+#include "server/access_log.h"
 #include "server/router.h"
 #include "server/server_options.h"
 
@@ -48,12 +50,13 @@ struct ServerState {
       : options(server_options), router({service, options, counts}, is_draining) {}
 
   const ServerOptions options;
-  std::atomic<bool> is_draining{false};  // any thread
-  bool is_aborting = false;              // no more words but the last ones
-  size_t bodies_bytes = 0;               // of requests being read or parsed
-  Census census;                         // any thread
-  HttpCounts counts;                     // any thread
-  const Router router;                   // any thread
+  std::atomic<bool> is_draining{false};   // any thread
+  bool is_aborting = false;               // no more words but the last ones
+  size_t bodies_bytes = 0;                // of requests being read or parsed
+  Census census;                          // any thread
+  HttpCounts counts;                      // any thread
+  const Router router;                    // any thread
+  std::unique_ptr<AccessLog> access_log;  // null: nobody wants one
   // Large bodies are parsed and tokenized here: a 32 MiB prompt may not hold up others' streams.
   boost::asio::thread_pool offload{kOffloadThreads};
 };
