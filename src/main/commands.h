@@ -22,5 +22,6 @@ Command add_show(CLI::App& app);
 Command add_tokenize(CLI::App& app);
 Command add_logits(CLI::App& app);
 Command add_cache(CLI::App& app);
+Command add_perplexity(CLI::App& app);
 
 }  // namespace kvik
