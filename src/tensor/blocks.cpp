@@ -1,12 +1,13 @@
 #include "tensor/blocks.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/blocks_32.h"
+#include "tensor/group_blocks.h"
 #include "tensor/half.h"
 #include "tensor/k_blocks.h"
+#include "tensor/low_bit_blocks.h"
 
 namespace kvik {
 namespace {
@@ -23,57 +24,6 @@ void store(std::byte* bytes, size_t index, const T& value) {
   std::memcpy(bytes + index * sizeof(T), &value, sizeof(T));
 }
 
-void dequantize_q8_0(const std::byte* bytes, std::span<float> out) {
-  for (size_t b = 0; b < out.size() / kBlock32; ++b) {
-    const auto block = load<BlockQ8_0>(bytes, b);
-    const float scale = f16_to_f32(block.scale);
-    for (size_t i = 0; i < kBlock32; ++i) out[b * kBlock32 + i] = scale * block.quants[i];
-  }
-}
-
-void dequantize_q4_0(const std::byte* bytes, std::span<float> out) {
-  for (size_t b = 0; b < out.size() / kBlock32; ++b) {
-    const auto block = load<BlockQ4_0>(bytes, b);
-    const float scale = f16_to_f32(block.scale);
-    for (size_t i = 0; i < 16; ++i) {
-      out[b * kBlock32 + i] = scale * ((block.nibbles[i] & 15) - 8);
-      out[b * kBlock32 + 16 + i] = scale * ((block.nibbles[i] >> 4) - 8);
-    }
-  }
-}
-
-void quantize_q8_0(std::span<const float> values, std::byte* out) {
-  for (size_t b = 0; b < values.size() / kBlock32; ++b) {
-    const auto x = values.subspan(b * kBlock32, kBlock32);
-    float peak = 0;
-    for (const float v : x) peak = std::max(peak, std::fabs(v));
-    const float scale = peak / 127.0f;
-    BlockQ8_0 block{f32_to_f16(scale), {}};
-    for (size_t i = 0; i < kBlock32; ++i) {
-      block.quants[i] = scale > 0 ? static_cast<int8_t>(std::lround(x[i] / scale)) : int8_t{0};
-    }
-    store(out, b, block);
-  }
-}
-
-void quantize_q4_0(std::span<const float> values, std::byte* out) {
-  for (size_t b = 0; b < values.size() / kBlock32; ++b) {
-    const auto x = values.subspan(b * kBlock32, kBlock32);
-    float peak = 0;  // the value of largest magnitude, with its sign
-    for (const float v : x) peak = std::fabs(v) > std::fabs(peak) ? v : peak;
-    const float scale = peak / -8.0f;
-    const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
-    const auto level = [&](float v) {
-      return static_cast<uint8_t>(std::clamp(v * inverse + 8.5f, 0.0f, 15.0f));
-    };
-    BlockQ4_0 block{f32_to_f16(scale), {}};
-    for (size_t i = 0; i < 16; ++i) {
-      block.nibbles[i] = static_cast<uint8_t>(level(x[i]) | (level(x[i + 16]) << 4));
-    }
-    store(out, b, block);
-  }
-}
-
 }  // namespace
 
 bool can_dequantize(ElementType type) {
@@ -86,9 +36,16 @@ bool can_dequantize(ElementType type) {
     case ElementType::kQ4_K:
     case ElementType::kQ5_K:
     case ElementType::kQ6_K:
+    case ElementType::kQ4_1:
+    case ElementType::kQ5_0:
+    case ElementType::kQ5_1:
+    case ElementType::kQ2_K:
+    case ElementType::kQ3_K:
+    case ElementType::kIQ4_NL:
+    case ElementType::kIQ4_XS:
       return true;
     default:
-      return false;
+      return is_int_group(type);
   }
 }
 
@@ -118,8 +75,29 @@ void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> o
     case ElementType::kQ6_K:
       dequantize_q6_k(bytes, out);
       return;
+    case ElementType::kQ4_1:
+      dequantize_q4_1(bytes, out);
+      return;
+    case ElementType::kQ5_0:
+      dequantize_q5_0(bytes, out);
+      return;
+    case ElementType::kQ5_1:
+      dequantize_q5_1(bytes, out);
+      return;
+    case ElementType::kQ2_K:
+      dequantize_q2_k(bytes, out);
+      return;
+    case ElementType::kQ3_K:
+      dequantize_q3_k(bytes, out);
+      return;
+    case ElementType::kIQ4_NL:
+      dequantize_iq4_nl(bytes, out);
+      return;
+    case ElementType::kIQ4_XS:
+      dequantize_iq4_xs(bytes, out);
+      return;
     default:
-      CHECK(can_dequantize(type));
+      dequantize_int_groups(type, bytes, out);
   }
 }
 
@@ -149,8 +127,29 @@ void quantize_row(ElementType type, std::span<const float> values, std::byte* ou
     case ElementType::kQ6_K:
       quantize_q6_k(values, out);
       return;
+    case ElementType::kQ4_1:
+      quantize_q4_1(values, out);
+      return;
+    case ElementType::kQ5_0:
+      quantize_q5_0(values, out);
+      return;
+    case ElementType::kQ5_1:
+      quantize_q5_1(values, out);
+      return;
+    case ElementType::kQ2_K:
+      quantize_q2_k(values, out);
+      return;
+    case ElementType::kQ3_K:
+      quantize_q3_k(values, out);
+      return;
+    case ElementType::kIQ4_NL:
+      quantize_iq4_nl(values, out);
+      return;
+    case ElementType::kIQ4_XS:
+      quantize_iq4_xs(values, out);
+      return;
     default:
-      CHECK(can_dequantize(type));
+      quantize_int_groups(type, values, out);
   }
 }
 

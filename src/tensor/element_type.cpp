@@ -10,7 +10,7 @@ namespace {
 using enum ElementType;
 
 // Block shapes as in ggml's ggml-common.h.
-constexpr std::array<ElementTraits, 32> kTraits = {{
+constexpr std::array<ElementTraits, 37> kTraits = {{
     {kF32, "f32", 0, 1, 4},
     {kF16, "f16", 1, 1, 2},
     {kQ4_0, "q4_0", 2, 32, 18},
@@ -43,6 +43,11 @@ constexpr std::array<ElementTraits, 32> kTraits = {{
     {kTQ1_0, "tq1_0", 34, 256, 54},
     {kTQ2_0, "tq2_0", 35, 256, 66},
     {kMXFP4, "mxfp4", 39, 32, 17},
+    {kInt4G32, "int4g32", kNoGgufId, 32, 20},
+    {kInt4G64, "int4g64", kNoGgufId, 64, 36},
+    {kInt4G128, "int4g128", kNoGgufId, 128, 68},
+    {kInt8G32, "int8g32", kNoGgufId, 32, 36},
+    {kInt8G128, "int8g128", kNoGgufId, 128, 132},
 }};
 
 constexpr bool table_is_in_enum_order() {
@@ -63,7 +68,7 @@ const ElementTraits& traits(ElementType type) {
 
 std::optional<ElementType> element_type_from_gguf(uint32_t gguf_id) {
   for (const ElementTraits& t : kTraits) {
-    if (t.gguf_id == gguf_id) return t.type;
+    if (t.gguf_id == gguf_id && gguf_id != kNoGgufId) return t.type;
   }
   return std::nullopt;
 }

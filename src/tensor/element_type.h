@@ -7,7 +7,9 @@
 namespace kvik {
 
 // What a tensor's elements are stored as. The list is GGUF's, so that `kvik show` can name what a
-// file holds; which of them can be computed with is the backend's to say (Backend::can_compute).
+// file holds, and integer groups, which are made while GPTQ and AWQ files are read
+// (group_blocks.h); which of them can be computed with is the backend's to say
+// (Backend::can_compute).
 enum class ElementType : uint8_t {
   kF32,
   kF16,
@@ -41,12 +43,19 @@ enum class ElementType : uint8_t {
   kTQ1_0,
   kTQ2_0,
   kMXFP4,
+  kInt4G32,
+  kInt4G64,
+  kInt4G128,
+  kInt8G32,
+  kInt8G128,
 };
+
+inline constexpr uint32_t kNoGgufId = UINT32_MAX;
 
 struct ElementTraits {
   ElementType type;
   const char* name;         // as users write it: "q8_0"
-  uint32_t gguf_id;         // ggml's number of the type
+  uint32_t gguf_id;         // ggml's number of the type, or kNoGgufId
   uint32_t block_elements;  // elements that share one block along the last axis
   uint32_t block_bytes;
 };

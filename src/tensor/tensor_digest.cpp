@@ -8,7 +8,11 @@ namespace kvik {
 Hash128 digest_piece(const TensorView& tensor, uint64_t piece) {
   const uint64_t first = piece * kDigestRows;
   const uint64_t n = std::min<uint64_t>(kDigestRows, tensor.n_rows - first);
-  return xxh3_128(tensor.bytes.subspan(first * tensor.row_bytes(), n * tensor.row_bytes()));
+  const Hash128 rows =
+      xxh3_128(tensor.bytes.subspan(first * tensor.row_bytes(), n * tensor.row_bytes()));
+  if (piece != 0 || tensor.gather.empty()) return rows;
+  const Hash128 both[] = {rows, xxh3_128(std::as_bytes(tensor.gather))};
+  return digest_of_pieces(both);
 }
 
 Hash128 digest_of_pieces(std::span<const Hash128> pieces) {

@@ -12,7 +12,8 @@ namespace kvik {
 
 inline constexpr uint32_t kDigestRows = 32;
 
-// Hash of piece `piece`, the last one of what rows are left.
+// Hash of piece `piece`, the last one of what rows are left; that of the first knows the order of
+// columns (TensorView::gather), too.
 Hash128 digest_piece(const TensorView& tensor, uint64_t piece);
 Hash128 digest_of_pieces(std::span<const Hash128> pieces);
 

@@ -31,6 +31,10 @@ struct TensorView {
   uint64_t n_rows = 0;
   uint64_t n_cols = 0;
   std::span<const std::byte> bytes;
+  // Which activation each column meets, where that is not its own number: column j of a product
+  // takes x[gather[j]]. A permutation of n_cols numbers, or empty. Weights that GPTQ has sorted by
+  // activation ("act-order") have one.
+  std::span<const uint32_t> gather = {};
 
   // Bytes of one row; rows are whole blocks.
   uint64_t row_bytes() const;

@@ -14,8 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "tensor/group_blocks.h"
 #include "tensor/half.h"
 #include "tensor/k_blocks.h"
+#include "tensor/low_bit_blocks.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik {
@@ -23,9 +25,29 @@ namespace {
 
 using ::testing::Each;
 
-constexpr ElementType kAllTypes[] = {ElementType::kF32,  ElementType::kF16,  ElementType::kBF16,
-                                     ElementType::kQ8_0, ElementType::kQ4_0, ElementType::kQ4_K,
-                                     ElementType::kQ5_K, ElementType::kQ6_K};
+constexpr ElementType kBlocksOf32[] = {ElementType::kQ8_0, ElementType::kQ4_0,
+                                       ElementType::kQ4_1, ElementType::kQ5_0,
+                                       ElementType::kQ5_1, ElementType::kIQ4_NL};
+constexpr ElementType kBlocksOf256[] = {ElementType::kQ2_K, ElementType::kQ3_K,
+                                        ElementType::kQ4_K, ElementType::kQ5_K,
+                                        ElementType::kQ6_K, ElementType::kIQ4_XS};
+constexpr ElementType kFloats[] = {ElementType::kF32, ElementType::kF16, ElementType::kBF16};
+constexpr ElementType kIntGroups[] = {ElementType::kInt4G32, ElementType::kInt4G64,
+                                      ElementType::kInt4G128, ElementType::kInt8G32,
+                                      ElementType::kInt8G128};
+
+std::vector<ElementType> types_of_files() {
+  std::vector<ElementType> types(std::begin(kFloats), std::end(kFloats));
+  types.insert(types.end(), std::begin(kBlocksOf32), std::end(kBlocksOf32));
+  types.insert(types.end(), std::begin(kBlocksOf256), std::end(kBlocksOf256));
+  return types;
+}
+
+std::vector<ElementType> all_types() {
+  std::vector<ElementType> types = types_of_files();
+  types.insert(types.end(), std::begin(kIntGroups), std::end(kIntGroups));
+  return types;
+}
 
 std::vector<float> normal_values(size_t n, float deviation = 1.0f) {
   std::mt19937 random(7);
@@ -79,6 +101,106 @@ TEST(Blocks, a_hand_made_q4_0_block_has_its_second_half_in_the_high_nibbles) {
   }
 }
 
+TEST(Blocks, a_hand_made_q4_1_block_adds_its_minimum) {
+  BlockQ4_1 block{f32_to_f16(0.25f), f32_to_f16(-3.0f), {}};
+  for (int i = 0; i < 16; ++i) block.nibbles[i] = static_cast<uint8_t>(i | ((15 - i) << 4));
+  std::vector<float> out(32);
+  dequantize_row(ElementType::kQ4_1, reinterpret_cast<const std::byte*>(&block), out);
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(out[i], 0.25f * static_cast<float>(i) - 3.0f);
+    EXPECT_EQ(out[16 + i], 0.25f * static_cast<float>(15 - i) - 3.0f);
+  }
+}
+
+TEST(Blocks, hand_made_blocks_of_five_bits_have_the_fifth_ones_apart) {
+  BlockQ5_0 around{f32_to_f16(0.5f), {0x01, 0x80, 0x02, 0x00}, {}};
+  BlockQ5_1 above{f32_to_f16(0.5f), f32_to_f16(7.0f), {0x01, 0x80, 0x02, 0x00}, {}};
+  for (int i = 0; i < 16; ++i)
+    around.nibbles[i] = above.nibbles[i] = static_cast<uint8_t>(0x30 | i);
+  std::vector<float> got(32), got_above(32);
+  dequantize_row(ElementType::kQ5_0, reinterpret_cast<const std::byte*>(&around), got);
+  dequantize_row(ElementType::kQ5_1, reinterpret_cast<const std::byte*>(&above), got_above);
+  for (int i = 0; i < 32; ++i) {
+    const int fifth = i == 0 || i == 15 || i == 17 ? 16 : 0;
+    const int level = (i < 16 ? i : 3) + fifth;
+    EXPECT_EQ(got[i], 0.5f * static_cast<float>(level - 16)) << i;
+    EXPECT_EQ(got_above[i], 0.5f * static_cast<float>(level) + 7.0f) << i;
+  }
+}
+
+TEST(Blocks, nibbles_of_iq4_nl_are_numbers_of_uneven_levels) {
+  BlockIQ4NL block{f32_to_f16(2.0f), {}};
+  for (int i = 0; i < 16; ++i) block.nibbles[i] = static_cast<uint8_t>(i | ((15 - i) << 4));
+  std::vector<float> out(32);
+  dequantize_row(ElementType::kIQ4_NL, reinterpret_cast<const std::byte*>(&block), out);
+  EXPECT_EQ(out[0], 2.0f * -127);
+  EXPECT_EQ(out[7], 2.0f * -10);
+  EXPECT_EQ(out[8], 2.0f * 1);
+  EXPECT_EQ(out[16], 2.0f * 113);
+  EXPECT_EQ(out[31], 2.0f * -127);
+}
+
+TEST(Blocks, a_hand_made_q2_k_block_has_a_scale_and_a_minimum_for_sixteen_values) {
+  BlockQ2K block{{}, {}, f32_to_f16(0.5f), f32_to_f16(0.25f)};
+  block.scales[3] = 0x52;   // values 48 … 63: scale 2, minimum 5
+  block.scales[12] = 0x0f;  // values 192 … 207: scale 15, no minimum
+  block.pairs[17] = 0x0c;   // value 32 + 17: level 3
+  block.pairs[32] = 0x20;   // value 128 + 2 · 32: level 2
+  std::vector<float> out(256);
+  dequantize_row(ElementType::kQ2_K, reinterpret_cast<const std::byte*>(&block), out);
+  EXPECT_EQ(out[48], -0.25f * 5);
+  EXPECT_EQ(out[49], 0.5f * 2 * 3 - 0.25f * 5);
+  EXPECT_EQ(out[192], 0.5f * 15 * 2);
+  EXPECT_EQ(out[193], 0);
+}
+
+TEST(Blocks, a_hand_made_q3_k_block_counts_scales_from_32_and_levels_from_4) {
+  BlockQ3K block{};
+  block.scale = f32_to_f16(0.5f);
+  block.scales[1] = 0x7e;       // low halves of sub-blocks 1 and 9: 14, 7
+  block.scales[9] = 0x24;       // high bits of sub-blocks 1, 5, 9, 13: 0, 1, 2, 0
+  block.third_bits[16] = 0x11;  // values 16 and 128 + 16
+  block.pairs[16] = 0x03;       // value 16: low bits 3
+  std::vector<float> out(256);
+  dequantize_row(ElementType::kQ3_K, reinterpret_cast<const std::byte*>(&block), out);
+  EXPECT_EQ(out[16], 0.5f * (14 - 32) * (7 - 4));
+  EXPECT_EQ(out[17], 0.5f * (14 - 32) * (0 - 4));
+  EXPECT_EQ(out[144], 0.5f * (7 + 2 * 16 - 32) * (4 - 4));
+  EXPECT_EQ(out[145], 0.5f * (7 + 2 * 16 - 32) * (0 - 4));
+  EXPECT_EQ(out[80], 0.5f * (1 * 16 - 32) * (0 - 4));  // sub-block 5
+}
+
+TEST(Blocks, a_hand_made_iq4_xs_block_has_a_scale_of_six_bits_for_32_values) {
+  BlockIQ4XS block{};
+  block.scale = f32_to_f16(0.5f);
+  block.low_scales[1] = 0xb5;    // sub-blocks 2 and 3: 5, 11
+  block.high_scales = 3u << 6;   // sub-block 3: 3
+  block.nibbles[3 * 16] = 0x9f;  // its values 0 and 16
+  std::vector<float> out(256);
+  dequantize_row(ElementType::kIQ4_XS, reinterpret_cast<const std::byte*>(&block), out);
+  EXPECT_EQ(out[64], 0.5f * (5 - 32) * -127);
+  EXPECT_EQ(out[96], 0.5f * (11 + 48 - 32) * 113);
+  EXPECT_EQ(out[112], 0.5f * (11 + 48 - 32) * 13);
+}
+
+TEST(Blocks, hand_made_groups_of_integers_mean_scale_times_distance_from_zero) {
+  BlockInt4<64> four{f32_to_f16(0.5f), 16, 0, {}};
+  four.nibbles[0] = 0x2f;   // values 0 and 16
+  four.nibbles[31] = 0x10;  // values 47 and 63
+  std::vector<float> out(128);
+  dequantize_row(ElementType::kInt4G64, reinterpret_cast<const std::byte*>(&four),
+                 std::span(out).first(64));
+  EXPECT_EQ(out[0], -0.5f);
+  EXPECT_EQ(out[16], -7.0f);
+  EXPECT_EQ(out[47], -8.0f);
+  EXPECT_EQ(out[63], -7.5f);
+  BlockInt8<128> eight{f32_to_f16(0.25f), 256, {}};
+  eight.quants[127] = 255;
+  dequantize_row(ElementType::kInt8G128, reinterpret_cast<const std::byte*>(&eight), out);
+  EXPECT_EQ(out[0], -64.0f);
+  EXPECT_EQ(out[127], -0.25f);
+}
+
 TEST(Blocks, f32_keeps_every_bit) {
   const auto values = normal_values(37);
   EXPECT_EQ(round_trip(ElementType::kF32, values), values);
@@ -124,13 +246,13 @@ TEST(Blocks, the_largest_value_of_a_block_is_kept_best) {
 
 TEST(Blocks, a_block_of_zeros_stays_zero) {
   const std::vector<float> zeros(256, 0.0f);
-  for (const ElementType type : kAllTypes) {
+  for (const ElementType type : all_types()) {
     EXPECT_THAT(round_trip(type, zeros), Each(0.0f)) << name_of(type);
   }
 }
 
 TEST(Blocks, types_that_can_be_quantized_can_be_dequantized) {
-  for (const ElementType type : kAllTypes) {
+  for (const ElementType type : all_types()) {
     EXPECT_TRUE(can_dequantize(type)) << name_of(type);
   }
   EXPECT_FALSE(can_dequantize(ElementType::kI64));
@@ -173,35 +295,86 @@ TEST(Blocks, k_types_err_less_the_more_bits_they_have) {
   EXPECT_LT(error_of(ElementType::kQ6_K), 0.020);
 }
 
+TEST(Blocks, every_type_errs_by_what_its_bits_allow) {
+  const auto values = normal_values(256 * 64);
+  const auto error_of = [&](ElementType type) {
+    const auto out = round_trip(type, values);
+    double squares = 0;
+    for (size_t i = 0; i < values.size(); ++i) squares += std::pow(out[i] - values[i], 2);
+    return std::sqrt(squares / static_cast<double>(values.size()));
+  };
+  for (const ElementType type : all_types()) {
+    const ElementTraits& t = traits(type);
+    if (t.block_elements == 1) continue;
+    const double bits = 8.0 * t.block_bytes / t.block_elements;
+    EXPECT_LT(error_of(type), 2.8 * std::exp2(-bits)) << name_of(type);
+  }
+}
+
+// Where a block has its f16 numbers.
+std::vector<size_t> places_of_halves(ElementType type) {
+  switch (type) {
+    case ElementType::kQ4_1:
+    case ElementType::kQ5_1:
+    case ElementType::kQ4_K:
+    case ElementType::kQ5_K:
+      return {0, 2};
+    case ElementType::kQ2_K:
+      return {80, 82};
+    case ElementType::kQ3_K:
+      return {108};
+    case ElementType::kQ6_K:
+      return {208};
+    default:
+      return {0};
+  }
+}
+
 // Any bytes, so that scales, minima and levels take all the values they can have.
-TEST(Blocks, bytes_of_k_types_mean_what_k_quants_py_reads) {
-  const std::string folder = testing::TempDir() + "kvik_k_blocks_" + std::to_string(::getpid());
+TEST(Blocks, any_bytes_mean_what_numpy_reads) {
+  constexpr size_t kBlocks = 50;
+  const std::string folder = testing::TempDir() + "kvik_any_blocks_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
-  const std::string script =
-      "import sys, numpy as np\n"
-      "sys.path.insert(0, '" KVIK_SOURCE_DIR
-      "/tools'); sys.dont_write_bytecode = True\n"
-      "import k_quants as k\n"
-      "for name, size, halves in ('q4_k', 144, (1, 3)), ('q5_k', 176, (1, 3)), ('q6_k', 210, "
-      "(209,)):\n"
-      "    raw = np.random.default_rng(3).integers(0, 256, (50, size), np.uint8)\n"
-      "    for high_byte in halves: raw[:, high_byte] &= 0xbf\n"  // no infinities
-      "    raw.tofile(name)\n"
-      "    getattr(k, 'dequantize_' + name)(raw).tofile(name + '.values')\n";
-  std::ofstream(folder + "/make.py") << script;
+  std::string names;
+  std::mt19937 random(3);
+  for (const ElementType type : types_of_files()) {
+    const ElementTraits& t = traits(type);
+    if (t.block_elements == 1) continue;
+    std::string bytes(kBlocks * t.block_bytes, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(random());
+    for (size_t at = 0; at < bytes.size(); at += t.block_bytes) {
+      for (const size_t half : places_of_halves(type)) {
+        bytes[at + half + 1] = static_cast<char>(bytes[at + half + 1] & 0xbf);  // below 2
+      }
+    }
+    std::ofstream(folder + "/" + t.name, std::ios::binary) << bytes;
+    names += std::string(names.empty() ? "" : " ") + t.name;
+  }
+  std::ofstream(folder + "/make.py")
+      << "import sys, numpy as np\n"
+         "sys.path.insert(0, '" KVIK_SOURCE_DIR
+         "/tools'); sys.dont_write_bytecode = True\n"
+         "import make_model as m, reference_logits as r\n"
+         "for name in '" +
+             names +
+             "'.split():\n"
+             "    raw, t = np.fromfile(name, np.uint8), m.TYPES[name]\n"
+             "    n = len(raw) // m.BLOCK[t][1] * m.BLOCK[t][0]\n"
+             "    r.decode(raw, (n,), t).tofile(name + '.values')\n";
   const std::string command = "cd '" + folder + "' && /usr/bin/python3 make.py";
   ASSERT_EQ(std::system(command.c_str()), 0);
-  for (const ElementType type : {ElementType::kQ4_K, ElementType::kQ5_K, ElementType::kQ6_K}) {
+  for (const ElementType type : types_of_files()) {
+    if (traits(type).block_elements == 1) continue;
     const auto bytes = read_file(folder + "/" + name_of(type));
     const auto raw = read_file(folder + "/" + name_of(type) + ".values");
     std::vector<double> want(raw.size() / sizeof(double));
     std::memcpy(want.data(), raw.data(), raw.size());
-    ASSERT_EQ(want.size(), 50u * 256);
+    ASSERT_EQ(want.size(), kBlocks * traits(type).block_elements);
     std::vector<float> got(want.size());
     dequantize_row(type, bytes.data(), got);
     for (size_t i = 0; i < want.size(); ++i) {
-      const double largest = 2 * 63 * 31 * 2.0;  // f16 scales are below 2
-      ASSERT_NEAR(got[i], want[i], largest * 0x1p-23) << name_of(type) << " " << i;
+      // Each value is rounded once: its products have 25 bits at most, its sums more.
+      ASSERT_EQ(got[i], static_cast<float>(want[i])) << name_of(type) << " " << i;
     }
   }
   std::filesystem::remove_all(folder);
@@ -228,7 +401,7 @@ TEST(Blocks, quantized_bytes_are_those_of_make_model_py) {
   std::vector<float> values(raw.size() / sizeof(float));
   std::memcpy(values.data(), raw.data(), raw.size());
   ASSERT_EQ(values.size(), 64u * 160);
-  for (const ElementType type : kAllTypes) {
+  for (const ElementType type : types_of_files()) {
     EXPECT_TRUE(quantized(type, values) == read_file(folder + "/" + name_of(type)))
         << name_of(type);
   }

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "tensor/blocks.h"
+#include "tensor/group_blocks.h"
 #include "tensor/kv_type.h"
+#include "tensor/low_bit_blocks.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik {
@@ -21,6 +23,14 @@ TEST(ElementType, every_type_is_found_by_its_gguf_id_and_by_its_name) {
   EXPECT_EQ(n_types, 32u);
 }
 
+TEST(ElementType, groups_of_integers_have_names_and_are_in_no_gguf_file) {
+  for (const char* name : {"int4g32", "int4g64", "int4g128", "int8g32", "int8g128"}) {
+    const auto type = element_type_from_name(name);
+    ASSERT_TRUE(type) << name;
+    EXPECT_EQ(traits(*type).gguf_id, kNoGgufId);
+  }
+}
+
 TEST(ElementType, ids_that_ggml_gave_up_are_unknown) {
   for (const uint32_t id : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u, 1000u, ~0u}) {
     EXPECT_EQ(element_type_from_gguf(id), std::nullopt) << id;
@@ -34,6 +44,18 @@ TEST(ElementType, block_structs_have_the_size_of_their_traits) {
   EXPECT_EQ(traits(ElementType::kQ8_0).block_bytes, sizeof(BlockQ8_0));
   EXPECT_EQ(traits(ElementType::kQ4_0).block_bytes, sizeof(BlockQ4_0));
   EXPECT_EQ(traits(ElementType::kQ8_0).block_elements, kBlock32);
+  EXPECT_EQ(traits(ElementType::kQ4_1).block_bytes, sizeof(BlockQ4_1));
+  EXPECT_EQ(traits(ElementType::kQ5_0).block_bytes, sizeof(BlockQ5_0));
+  EXPECT_EQ(traits(ElementType::kQ5_1).block_bytes, sizeof(BlockQ5_1));
+  EXPECT_EQ(traits(ElementType::kIQ4_NL).block_bytes, sizeof(BlockIQ4NL));
+  EXPECT_EQ(traits(ElementType::kQ2_K).block_bytes, sizeof(BlockQ2K));
+  EXPECT_EQ(traits(ElementType::kQ3_K).block_bytes, sizeof(BlockQ3K));
+  EXPECT_EQ(traits(ElementType::kIQ4_XS).block_bytes, sizeof(BlockIQ4XS));
+  EXPECT_EQ(traits(ElementType::kInt4G32).block_bytes, sizeof(BlockInt4<32>));
+  EXPECT_EQ(traits(ElementType::kInt4G64).block_bytes, sizeof(BlockInt4<64>));
+  EXPECT_EQ(traits(ElementType::kInt4G128).block_bytes, sizeof(BlockInt4<128>));
+  EXPECT_EQ(traits(ElementType::kInt8G32).block_bytes, sizeof(BlockInt8<32>));
+  EXPECT_EQ(traits(ElementType::kInt8G128).block_bytes, sizeof(BlockInt8<128>));
 }
 
 TEST(TensorShape, bytes_count_whole_blocks_along_the_last_axis) {

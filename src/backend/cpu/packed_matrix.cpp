@@ -197,6 +197,7 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
     CHECK(source.n_cols == n_cols_ && source.n_rows <= UINT32_MAX - n_rows_);
     CHECK(n_cols_ % traits(source.type).block_elements == 0);
     CHECK(source.bytes.size() == source.n_rows * source.row_bytes());
+    CHECK(source.gather.empty());
     const auto rows = static_cast<uint32_t>(source.n_rows);
     const uint32_t panels = rows / kPanelColumns + (rows % kPanelColumns != 0);
     parts_.push_back(

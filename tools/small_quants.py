@@ -1,0 +1,193 @@
+"""More block formats of GGUF in numpy, written and read: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS.
+
+Written by rounding to the nearest level of scales that reach each block's peak: every operation is one of float32, and
+src/tensor (blocks_32.cpp, low_bit_quantize.cpp) gives the same bytes. Read in float64.
+"""
+import numpy as np
+
+F = np.float32
+IQ4_LEVELS = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
+IQ4_MIDDLES = ((IQ4_LEVELS[1:] + IQ4_LEVELS[:-1]) / 2).astype(F)
+
+
+def _half(b):
+    """[n, 2] bytes → [n, 1] float64."""
+    return b.copy().view(np.float16).astype(np.float64)
+
+
+def _bytes_of(values):
+    """[n] → f16 as [n, 2] bytes."""
+    return values.astype(np.float16).view(np.uint8).reshape(-1, 2)
+
+
+def _inverse(scale):
+    return np.where(scale == 0, F(0), F(1) / np.where(scale == 0, F(1), scale)).astype(F)
+
+
+def _divide(a, b):
+    return np.where(b == 0, F(0), a / np.where(b == 0, F(1), b)).astype(F)
+
+
+def _nearest(values, low, high):
+    return np.minimum(np.maximum(np.rint(values), F(low)), F(high))
+
+
+def _peak(x):
+    """The first of largest magnitude along the last axis, with its sign."""
+    return np.take_along_axis(x, np.abs(x).argmax(-1)[..., None], -1)[..., 0]
+
+
+# Blocks of 32: element i in the low half of byte i, i + 16 in the high one; fifth bits in four bytes of their own.
+
+def _nibbles(q):
+    return q[:, :16] & 15 | (q[:, 16:] & 15) << 4
+
+
+def _fifths(q):
+    return np.packbits(q >> 4 & 1, axis=1, bitorder="little")
+
+
+def _levels(pairs, fifths=None):
+    q = np.concatenate([pairs & 15, pairs >> 4], 1)
+    return q if fifths is None else q | np.unpackbits(fifths, axis=1, bitorder="little") << 4
+
+
+def _quantize_around(x, zero):
+    x = x.reshape(-1, 32)
+    scale = _peak(x) / F(-zero)
+    q = np.clip(x * _inverse(scale)[:, None] + F(zero + 0.5), 0, 2 * zero - 1).astype(np.uint8)
+    return scale, q
+
+
+def _quantize_with_minimum(x, top):
+    x = x.reshape(-1, 32)
+    low = x.min(1)
+    scale = (x.max(1) - low) / F(top)
+    q = np.clip((x - low[:, None]) * _inverse(scale)[:, None] + F(0.5), 0, top).astype(np.uint8)
+    return scale, low, q
+
+
+def quantize_q4_1(x):
+    scale, low, q = _quantize_with_minimum(x, 15)
+    return np.concatenate([_bytes_of(scale), _bytes_of(low), _nibbles(q)], 1)
+
+
+def quantize_q5_0(x):
+    scale, q = _quantize_around(x, 16)
+    return np.concatenate([_bytes_of(scale), _fifths(q), _nibbles(q)], 1)
+
+
+def quantize_q5_1(x):
+    scale, low, q = _quantize_with_minimum(x, 31)
+    return np.concatenate([_bytes_of(scale), _bytes_of(low), _fifths(q), _nibbles(q)], 1)
+
+
+def quantize_iq4_nl(x):
+    x = x.reshape(-1, 32)
+    scale = _peak(x) / F(-127)
+    q = np.searchsorted(IQ4_MIDDLES, x * _inverse(scale)[:, None]).astype(np.uint8)
+    return np.concatenate([_bytes_of(scale), _nibbles(q)], 1)
+
+
+def dequantize_q4_1(raw):
+    b = raw.reshape(-1, 20)
+    return _half(b[:, :2]) * _levels(b[:, 4:]) + _half(b[:, 2:4])
+
+
+def dequantize_q5_0(raw):
+    b = raw.reshape(-1, 22)
+    return _half(b[:, :2]) * (_levels(b[:, 6:], b[:, 2:6]).astype(np.float64) - 16)
+
+
+def dequantize_q5_1(raw):
+    b = raw.reshape(-1, 24)
+    return _half(b[:, :2]) * _levels(b[:, 8:], b[:, 4:8]) + _half(b[:, 2:4])
+
+
+def dequantize_iq4_nl(raw):
+    b = raw.reshape(-1, 18)
+    return _half(b[:, :2]) * IQ4_LEVELS[_levels(b[:, 2:])]
+
+
+# Super-blocks of 256.
+
+def _numbers(values, at_peak, low, high):
+    """[n, subs] → the f16 unit [n] and small integers [n, subs] as f32: values ≈ unit · number."""
+    peak = _peak(values)
+    return (peak / F(at_peak)).astype(np.float16), _nearest(_divide(F(at_peak), peak)[:, None] * values, low, high)
+
+
+def _pairs(q):
+    """[n, 256] numbers of 2 bits → [n, 64]: of 128, byte i has those of i, 32 + i, 64 + i, 96 + i."""
+    q = q.reshape(-1, 2, 4, 32)
+    return (q[:, :, 0] | q[:, :, 1] << 2 | q[:, :, 2] << 4 | q[:, :, 3] << 6).reshape(-1, 64)
+
+
+def _levels_of_pairs(b):
+    shifts = np.array([0, 2, 4, 6], np.uint8)[None, None, :, None]
+    return (b.reshape(-1, 2, 1, 32) >> shifts & 3).reshape(-1, 256)
+
+
+def quantize_q2_k(x):
+    x = x.reshape(-1, 16, 16)
+    low = np.minimum(x.min(2), F(0))
+    d, s = _numbers((x.max(2) - low) / F(3), 15, 0, 15)
+    dmin, m = _numbers(F(0) - low, 15, 0, 15)
+    step, minimum = d.astype(F)[:, None] * s, dmin.astype(F)[:, None] * m
+    q = _nearest(_divide(x + minimum[..., None], np.broadcast_to(step[..., None], x.shape)), 0, 3).astype(np.uint8)
+    return np.concatenate([s.astype(np.uint8) | m.astype(np.uint8) << 4, _pairs(q), _bytes_of(d), _bytes_of(dmin)], 1)
+
+
+def quantize_q3_k(x):
+    x = x.reshape(-1, 16, 16)
+    d, s = _numbers(_peak(x) / F(-4), -32, -32, 31)
+    step = d.astype(F)[:, None] * s
+    q = (_nearest(_divide(x, np.broadcast_to(step[..., None], x.shape)), -4, 3) + 4).astype(np.uint8).reshape(-1, 256)
+    thirds = np.zeros((len(q), 32), np.uint8)
+    for j in range(8):
+        thirds |= q[:, 32 * j:32 * j + 32] >> 2 << j
+    s = (s + 32).astype(np.uint8)
+    lows = s[:, :8] & 15 | (s[:, 8:] & 15) << 4
+    highs = s[:, :4] >> 4 | s[:, 4:8] >> 4 << 2 | s[:, 8:12] >> 4 << 4 | s[:, 12:] >> 4 << 6
+    return np.concatenate([thirds, _pairs(q & 3), lows, highs, _bytes_of(d)], 1)
+
+
+def quantize_iq4_xs(x):
+    x = x.reshape(-1, 8, 32)
+    d, s = _numbers(_peak(x) / F(-127), -32, -32, 31)
+    step = d.astype(F)[:, None] * s
+    q = np.searchsorted(IQ4_MIDDLES, _divide(x, np.broadcast_to(step[..., None], x.shape))).astype(np.uint8)
+    s = (s + 32).astype(np.uint8)
+    highs = np.zeros(len(s), np.uint16)
+    for j in range(8):
+        highs |= (s[:, j] >> 4).astype(np.uint16) << 2 * j
+    lows = s[:, 0::2] & 15 | (s[:, 1::2] & 15) << 4
+    nibbles = _nibbles(q.reshape(-1, 32)).reshape(-1, 128)
+    return np.concatenate([_bytes_of(d), highs.view(np.uint8).reshape(-1, 2), lows, nibbles], 1)
+
+
+def dequantize_q2_k(raw):
+    b = raw.reshape(-1, 84)
+    s, m = b[:, :16] & 15, b[:, :16] >> 4
+    q = _levels_of_pairs(b[:, 16:80]).reshape(-1, 16, 16)
+    step, minimum = _half(b[:, 80:82]) * s, _half(b[:, 82:84]) * m
+    return (step[..., None] * q - minimum[..., None]).reshape(-1, 256)
+
+
+def dequantize_q3_k(raw):
+    b = raw.reshape(-1, 110)
+    thirds = (b[:, None, :32] >> np.arange(8, dtype=np.uint8)[:, None] & 1).reshape(-1, 256)
+    q = (_levels_of_pairs(b[:, 32:96]) | thirds << 2).astype(np.float64) - 4
+    lows = np.concatenate([b[:, 96:104] & 15, b[:, 96:104] >> 4], 1)
+    highs = np.concatenate([b[:, 104:108] >> 2 * j & 3 for j in range(4)], 1)
+    s = (lows | highs << 4).astype(np.float64) - 32
+    return ((_half(b[:, 108:110]) * s)[..., None] * q.reshape(-1, 16, 16)).reshape(-1, 256)
+
+
+def dequantize_iq4_xs(raw):
+    b = raw.reshape(-1, 136)
+    lows = np.stack([b[:, 4:8] & 15, b[:, 4:8] >> 4], 2).reshape(-1, 8)
+    highs = b[:, 2:4].copy().view(np.uint16) >> np.arange(0, 16, 2, dtype=np.uint16) & 3
+    s = (lows | highs << 4).astype(np.float64) - 32
+    values = IQ4_LEVELS[_levels(b[:, 8:].reshape(-1, 16))].reshape(-1, 8, 32)
+    return ((_half(b[:, :2]) * s)[..., None] * values).reshape(-1, 256)
