@@ -10,9 +10,9 @@ constexpr std::string_view kBlanks = " \t\r\n";
 
 }  // namespace
 
-void AnswerSink::on_prompt(uint32_t n_done, uint32_t n_all) {
+void AnswerSink::on_prompt(const PromptProgress& progress) {
   const std::scoped_lock lock(mutex_);
-  if (!is_closed_) console_.show_progress(n_done, n_all);
+  if (!is_closed_) console_.show_progress(progress.n_done, progress.n_all);
 }
 
 void AnswerSink::on_chunk(const CompletionChunk& chunk) {

@@ -29,7 +29,7 @@ class AnswerSink final : public CompletionSink {
   AnswerSink(Console& console, ReasoningSplitter::Begin begin)
       : console_(console), splitter_(begin) {}
 
-  void on_prompt(uint32_t n_done, uint32_t n_all) override;
+  void on_prompt(const PromptProgress& progress) override;
   void on_chunk(const CompletionChunk& chunk) override;
   void on_done(const Usage& usage) override;
 

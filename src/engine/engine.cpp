@@ -242,7 +242,8 @@ void Engine::publish(const StepPlan& plan) {
     if (first_position < n_prompt) {
       const uint32_t n_done = std::min(sequence->n_cached, n_prompt);
       counters_.prompt_tokens += n_done - first_position;
-      sequence->sink->on_prompt(n_done, n_prompt);
+      sequence->sink->on_prompt(
+          {.n_done = n_done, .n_all = n_prompt, .n_cached = sequence->usage.cached_tokens});
     }
     const size_t first_row = row;
     row += n_rows;

@@ -72,6 +72,13 @@ struct Usage {
   Duration decode_time{};  // first token to the last
 };
 
+// How far a prompt is after a step.
+struct PromptProgress {
+  uint32_t n_done = 0;    // tokens with K and V
+  uint32_t n_all = 0;     // of the prompt
+  uint32_t n_cached = 0;  // of those done: found, not computed
+};
+
 // Receives what happens to one request, on the engine thread; must not block. on_finish comes
 // exactly once, last, also after a cancel.
 class EventSink {
@@ -81,11 +88,7 @@ class EventSink {
   enum class Verdict { kContinue, kStop };
   virtual Verdict on_token(const TokenEvent& event) = 0;
   virtual void on_finish(FinishReason reason, const Usage& usage) = 0;
-  // n_done of the prompt's n_all tokens have K and V after this step.
-  virtual void on_prompt(uint32_t n_done, uint32_t n_all) {
-    static_cast<void>(n_done);
-    static_cast<void>(n_all);
-  }
+  virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
   // Raw logits after the token at `position`; borrowed for the call.
   virtual void on_logits(uint32_t position, std::span<const float> logits) {
     static_cast<void>(position);

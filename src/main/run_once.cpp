@@ -48,8 +48,9 @@ class StdoutSink final : public CompletionSink {
     if (chunk.finish) reason_ = *chunk.finish;
   }
 
-  void on_prompt(uint32_t n_done, uint32_t n_all) override {
-    bar_.show(n_done, n_all, fmt::format("{} of {} tokens", n_done, n_all));
+  void on_prompt(const PromptProgress& progress) override {
+    bar_.show(progress.n_done, progress.n_all,
+              fmt::format("{} of {} tokens", progress.n_done, progress.n_all));
   }
 
   void on_done(const Usage& usage) override {

@@ -13,14 +13,14 @@ namespace {
 namespace json = boost::json;
 using std::chrono::seconds;
 
-constexpr std::string_view kTtl = "kvik.pin.ttl";
+constexpr seconds kDefaultTtl{5 * 60};  // Anthropic's
 
-std::unexpected<Error> wrong_ttl() {
+std::unexpected<Error> wrong_ttl(std::string_view name) {
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("{} must be seconds or a text like \"30s\", \"5m\" or \"1h\", at least a "
                           "second and at most a day",
-                          kTtl),
-              std::string(kTtl));
+                          name),
+              std::string(name));
 }
 
 std::optional<uint64_t> seconds_per(std::string_view unit) {
@@ -39,15 +39,13 @@ std::optional<uint64_t> parse_ttl(std::string_view text) {
   return count * *factor;
 }
 
-Result<seconds> read_ttl(const JsonFields& pin) {
-  const json::value* value = pin.find("ttl");
-  if (!value) return wrong_ttl();
+Result<seconds> read_ttl(const json::value& value, std::string_view name) {
   std::optional<uint64_t> ttl;
-  if (value->is_string())
-    ttl = parse_ttl({value->get_string().data(), value->get_string().size()});
+  if (value.is_string())
+    ttl = parse_ttl({value.get_string().data(), value.get_string().size()});
   else
-    ttl = as_count(*value);
-  if (!ttl || *ttl == 0 || *ttl > RequestBounds::kPinSeconds) return wrong_ttl();
+    ttl = as_count(value);
+  if (!ttl || *ttl == 0 || *ttl > RequestBounds::kPinSeconds) return wrong_ttl(name);
   return seconds(*ttl);
 }
 
@@ -56,11 +54,27 @@ Result<std::optional<seconds>> read_pin(const JsonFields& fields) {
   if (!own) return std::optional<seconds>();
   TRY_ASSIGN(const auto pin, JsonFields(**own, "kvik").object("pin"));
   if (!pin) return std::optional<seconds>();
-  TRY_ASSIGN(const seconds ttl, read_ttl(JsonFields(**pin, "kvik.pin")));
+  const json::value* value = JsonFields(**pin).find("ttl");
+  if (!value) return wrong_ttl("kvik.pin.ttl");
+  TRY_ASSIGN(const seconds ttl, read_ttl(*value, "kvik.pin.ttl"));
   return std::optional<seconds>(ttl);
 }
 
 }  // namespace
+
+Result<std::optional<seconds>> read_cache_control(const JsonFields& fields) {
+  TRY_ASSIGN(const auto control, fields.object("cache_control"));
+  if (!control) return std::optional<seconds>();
+  const JsonFields inner(**control, "cache_control");
+  TRY_ASSIGN(const auto type, inner.string("type"));
+  if (type != "ephemeral")
+    return fail(ErrorCode::kInvalidArgument, "cache_control.type must be \"ephemeral\"",
+                "cache_control.type");
+  const json::value* value = inner.find("ttl");
+  if (!value) return std::optional<seconds>(kDefaultTtl);
+  TRY_ASSIGN(const seconds ttl, read_ttl(*value, "cache_control.ttl"));
+  return std::optional<seconds>(ttl);
+}
 
 Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& request) {
   TRY_ASSIGN(const auto salt, fields.string("cache_salt"));
@@ -75,7 +89,9 @@ Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& requ
   TRY_ASSIGN(const auto priority, fields.integer("priority"));
   request.priority = priority.value_or(0);
   TRY(fields.string("prompt_cache_key"));
-  TRY_ASSIGN(request.pin_ttl, read_pin(fields));
+  TRY_ASSIGN(const auto pin, read_pin(fields));
+  TRY_ASSIGN(const auto control, read_cache_control(fields));
+  request.pin_ttl = std::max(pin, control);
   return {};
 }
 

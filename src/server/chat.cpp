@@ -4,10 +4,11 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
+#include "server/chat_call.h"
+#include "server/chat_events.h"
 #include "server/chat_request.h"
-#include "server/completion_json.h"
-#include "server/handlers.h"
 #include "server/json_fields.h"
+#include "server/start_completion.h"
 #include "server/status.h"
 #include "service/request_bounds.h"
 
@@ -43,16 +44,7 @@ Result<void> rename_fields(json::object& object) {
 Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_view body) {
   TRY_ASSIGN(json::object object, parse_json_object(body));
   TRY(rename_fields(object));
-  TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
-  TRY_ASSIGN(CompletionCall call, read_common_call(object));
-  const bool has_limit = JsonFields(object).find("max_tokens") != nullptr;
-  TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
-  CompletionRequest& request = call.requests.front();
-  request.prompt = std::move(prompt.ids);
-  if (!has_limit) request.max_tokens.reset();  // an answer may take what the context holds
-  call.is_chat = true;
-  call.begins_in_thought = prompt.ends_in_thought;
-  return call;
+  return make_chat_call(service, object);
 }
 
 Result<std::string> render(const ServiceApi& service, std::string_view body) {
@@ -64,7 +56,8 @@ Result<std::string> render(const ServiceApi& service, std::string_view body) {
 }  // namespace
 
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request) {
-  return start_completion(context, request, parse_chat_call(context.service, request.body));
+  return start_completion(context, request, parse_chat_call(context.service, request.body),
+                          {"chatcmpl-", {{"prompt", "messages"}}, make_chat_writer});
 }
 
 Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request) {

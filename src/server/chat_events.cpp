@@ -3,13 +3,18 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <map>
+#include <utility>
 
 #include "server/event_json.h"
+#include "service/reasoning.h"
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
+
+constexpr std::string_view kChunkObject = "chat.completion.chunk";
 
 json::array bytes_json(std::string_view bytes) {
   json::array out;
@@ -41,7 +46,7 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   return out;
 }
 
-json::object choice_json(const CompletionEnvelope& envelope, uint32_t index,
+json::object choice_json(const AnswerEnvelope& envelope, uint32_t index,
                          const CompletionChoice& choice) {
   json::object out;
   out["index"] = index;
@@ -52,46 +57,47 @@ json::object choice_json(const CompletionEnvelope& envelope, uint32_t index,
   return out;
 }
 
-ReasoningSplitter splitter_of(const CompletionEnvelope& envelope) {
-  using Begin = ReasoningSplitter::Begin;
-  return ReasoningSplitter(envelope.begins_in_thought ? Begin::kThought : Begin::kAnswer);
-}
+class ChatWriter final : public AnswerWriter {
+ public:
+  explicit ChatWriter(AnswerEnvelope envelope) : envelope_(std::move(envelope)) {}
 
-}  // namespace
+  std::string whole(std::span<const CompletionChoice> choices,
+                    std::span<const Usage> usages) override;
+  void chunk(const CompletionChunk& chunk, Events& events) override;
+  void end(std::span<const Usage> usages, Events& events) override {
+    end_openai_stream(envelope_, kChunkObject, usages, events);
+  }
+  std::string error(const Error& error) const override { return openai_error_event(error); }
 
-std::string chat_json(const CompletionEnvelope& envelope, std::span<const CompletionChoice> choices,
-                      std::span<const Usage> usages) {
+ private:
+  const AnswerEnvelope envelope_;
+  std::map<uint32_t, ReasoningSplitter> splitters_;  // of the choices that have begun
+};
+
+std::string ChatWriter::whole(std::span<const CompletionChoice> choices,
+                              std::span<const Usage> usages) {
   json::array list;
   for (const CompletionChoice& choice : choices) {
-    ReasoningSplitter splitter = splitter_of(envelope);
-    ReasoningSplitter::Parts parts = splitter.push(choice.text);
-    const ReasoningSplitter::Parts rest = splitter.finish();
-    parts.reasoning += rest.reasoning;
-    parts.content += rest.content;
+    const ReasoningSplitter::Parts parts = splitter_of(envelope_).push_last(choice.text);
     json::object message;
     message["role"] = "assistant";
     message["content"] = to_json_string(parts.content);
     message["refusal"] = nullptr;
     if (!parts.reasoning.empty()) message["reasoning_content"] = to_json_string(parts.reasoning);
-    json::object out = choice_json(envelope, static_cast<uint32_t>(list.size()), choice);
+    json::object out = choice_json(envelope_, static_cast<uint32_t>(list.size()), choice);
     out["message"] = std::move(message);
     list.emplace_back(std::move(out));
   }
-  json::object out = envelope_json(envelope, "chat.completion");
+  json::object out = envelope_json(envelope_, "chat.completion");
   out["choices"] = std::move(list);
   out["usage"] = usage_json(usages);
-  add_explanation(envelope, usages, out);
+  add_explanation(envelope_, usages, out);
   return json::serialize(out);
 }
 
-std::string ChatStream::event(const CompletionEnvelope& envelope, const CompletionChunk& chunk) {
-  const auto [it, is_first] = splitters_.try_emplace(chunk.choice, splitter_of(envelope));
-  ReasoningSplitter::Parts parts = it->second.push(chunk.text);
-  if (chunk.finish) {
-    const ReasoningSplitter::Parts rest = it->second.finish();
-    parts.reasoning += rest.reasoning;
-    parts.content += rest.content;
-  }
+void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
+  const auto [it, is_first] = splitters_.try_emplace(chunk.choice, splitter_of(envelope_));
+  const ReasoningSplitter::Parts parts = push(it->second, chunk);
   json::object delta;
   if (is_first) {
     delta["role"] = "assistant";
@@ -100,18 +106,24 @@ std::string ChatStream::event(const CompletionEnvelope& envelope, const Completi
   if (!parts.reasoning.empty()) delta["reasoning_content"] = to_json_string(parts.reasoning);
   if (!parts.content.empty()) delta["content"] = to_json_string(parts.content);
   const bool says_nothing = delta.empty() && !chunk.finish && chunk.logprobs.empty() &&
-                            !(envelope.wants_token_ids && !chunk.token_ids.empty());
-  if (says_nothing) return "";
+                            !(envelope_.wants_token_ids && !chunk.token_ids.empty());
+  if (says_nothing) return;
   CompletionChoice choice;
   choice.append(chunk);
-  json::object inner = choice_json(envelope, chunk.choice, choice);
+  json::object inner = choice_json(envelope_, chunk.choice, choice);
   inner["delta"] = std::move(delta);
   json::array list;
   list.emplace_back(std::move(inner));
-  json::object out = envelope_json(envelope, "chat.completion.chunk");
+  json::object out = envelope_json(envelope_, kChunkObject);
   out["choices"] = std::move(list);
-  if (envelope.include_usage) out["usage"] = nullptr;
-  return event_of(json::serialize(out));
+  if (envelope_.include_usage) out["usage"] = nullptr;
+  events.push_back(event_of(json::serialize(out)));
+}
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> make_chat_writer(AnswerEnvelope envelope) {
+  return std::make_unique<ChatWriter>(std::move(envelope));
 }
 
 }  // namespace kvik

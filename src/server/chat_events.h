@@ -1,27 +1,13 @@
 #pragma once
 
-#include <map>
-#include <span>
-#include <string>
+#include <memory>
 
-#include "server/completion_events.h"
-#include "service/reasoning.h"
+#include "server/answer_writer.h"
 
 namespace kvik {
 
-// The body of an answer of /v1/chat/completions that does not stream.
-std::string chat_json(const CompletionEnvelope& envelope, std::span<const CompletionChoice> choices,
-                      std::span<const Usage> usages);
-
-// The events of one stream of it: the first of a choice brings the role, thoughts come as
+// Answers of /v1/chat/completions: the first event of a choice brings the role, thoughts come as
 // reasoning_content.
-class ChatStream {
- public:
-  // "data: …\n\n"; empty where the chunk has nothing to say yet.
-  std::string event(const CompletionEnvelope& envelope, const CompletionChunk& chunk);
-
- private:
-  std::map<uint32_t, ReasoningSplitter> splitters_;  // of the choices that have begun
-};
+std::unique_ptr<AnswerWriter> make_chat_writer(AnswerEnvelope envelope);
 
 }  // namespace kvik

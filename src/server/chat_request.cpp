@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "server/cache_fields.h"
 #include "server/json_fields.h"
 
 namespace kvik {
@@ -17,6 +18,7 @@ namespace json = boost::json;
 constexpr size_t kMaxMessages = 16'384;
 constexpr size_t kMaxTools = 1'024;
 constexpr size_t kMaxKwargs = 64;
+constexpr size_t kMaxMarks = 4;  // as Anthropic's
 
 std::string to_string(json::string_view text) { return {text.data(), text.size()}; }
 
@@ -48,8 +50,23 @@ std::unexpected<Error> refuse(std::string_view param, std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message), std::string(param));
 }
 
-// A string, null, or parts; parts that are all text become one string.
-Result<jinja::Value> read_content(const json::value& content) {
+// Notes that what was read up to here is marked, where the part says so.
+Result<void> read_mark(const json::object& part, ChatMark mark, std::vector<ChatMark>& marks) {
+  TRY_ASSIGN(const auto ttl, read_cache_control(JsonFields(part)));
+  if (!ttl) return {};
+  if (marks.size() == kMaxMarks) {
+    return refuse("cache_control",
+                  fmt::format("more than {} parts have a cache_control", kMaxMarks));
+  }
+  mark.ttl = *ttl;
+  marks.push_back(mark);
+  return {};
+}
+
+// A string, null, or parts; parts that are all text become one string. `n_message` is the message's
+// index.
+Result<jinja::Value> read_content(const json::value& content, size_t n_message,
+                                  std::vector<ChatMark>& marks) {
   if (content.is_string() || content.is_null()) return to_value(content);
   if (!content.is_array()) return wrong_type("messages", "content as a string or parts", content);
   std::string text;
@@ -63,6 +80,7 @@ Result<jinja::Value> read_content(const json::value& content) {
     }
     if (!text.empty()) text += "\n";
     text += to_string(words->get_string());
+    TRY(read_mark(*object, {.message = n_message, .n_bytes = text.size()}, marks));
   }
   return jinja::make_text(std::move(text), jinja::Origin::kGiven);
 }
@@ -83,7 +101,8 @@ jinja::Value read_tool_calls(json::value calls) {
   return to_value(calls);
 }
 
-Result<jinja::Value> read_message(const json::value& message) {
+Result<jinja::Value> read_message(const json::value& message, size_t n_message,
+                                  std::vector<ChatMark>& marks) {
   const json::object* object = message.if_object();
   if (!object) return wrong_type("messages", "an array of objects", message);
   const json::value* role = object->if_contains("role");
@@ -92,7 +111,7 @@ Result<jinja::Value> read_message(const json::value& message) {
   for (const auto& item : *object) {
     jinja::Value value;
     if (item.key() == "content") {
-      TRY_ASSIGN(value, read_content(item.value()));
+      TRY_ASSIGN(value, read_content(item.value(), n_message, marks));
     } else if (item.key() == "tool_calls") {
       value = read_tool_calls(item.value());
     } else {
@@ -103,7 +122,7 @@ Result<jinja::Value> read_message(const json::value& message) {
   return jinja::Value(std::move(dict));
 }
 
-Result<jinja::Value> read_messages(const JsonFields& fields) {
+Result<jinja::Value> read_messages(const JsonFields& fields, std::vector<ChatMark>& marks) {
   TRY_ASSIGN(const auto array, fields.array("messages"));
   if (!array || (*array)->empty()) return refuse("messages", "messages is missing or empty");
   if ((*array)->size() > kMaxMessages) {
@@ -112,23 +131,29 @@ Result<jinja::Value> read_messages(const JsonFields& fields) {
   }
   std::vector<jinja::Value> messages;
   for (const json::value& message : **array) {
-    TRY_ASSIGN(jinja::Value value, read_message(message));
+    TRY_ASSIGN(jinja::Value value, read_message(message, messages.size(), marks));
     messages.push_back(std::move(value));
   }
   return jinja::make_list(std::move(messages));
 }
 
-Result<jinja::Value> read_tools(const JsonFields& fields) {
+Result<jinja::Value> read_tools(const JsonFields& fields, std::vector<ChatMark>& marks) {
   TRY_ASSIGN(const auto array, fields.array("tools"));
   if (!array || (*array)->empty()) return jinja::Value(jinja::None{});
   if ((*array)->size() > kMaxTools) {
     return refuse("tools", fmt::format("tools holds {} tools, at most {} are allowed",
                                        (*array)->size(), kMaxTools));
   }
+  // A mark on any tool is taken for one behind all of them: they are written as one piece.
+  std::vector<jinja::Value> tools;
   for (const json::value& tool : **array) {
     if (!tool.is_object()) return wrong_type("tools", "an array of objects", tool);
+    TRY(read_mark(tool.get_object(), {}, marks));
+    json::object shown = tool.get_object();
+    shown.erase("cache_control");
+    tools.push_back(to_value(shown));
   }
-  return to_value(json::value(**array));
+  return jinja::make_list(std::move(tools));
 }
 
 }  // namespace
@@ -136,8 +161,8 @@ Result<jinja::Value> read_tools(const JsonFields& fields) {
 Result<ChatRequest> read_chat_request(const json::object& object) {
   const JsonFields fields(object);
   ChatRequest request;
-  TRY_ASSIGN(request.messages, read_messages(fields));
-  TRY_ASSIGN(request.tools, read_tools(fields));
+  TRY_ASSIGN(request.messages, read_messages(fields, request.marks));
+  TRY_ASSIGN(request.tools, read_tools(fields, request.marks));
   const json::value* choice = fields.find("tool_choice");
   const bool is_none = choice && choice->is_string() && choice->get_string() == "none";
   const bool is_auto = !choice || (choice->is_string() && choice->get_string() == "auto");

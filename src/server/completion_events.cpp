@@ -1,14 +1,11 @@
 #include "server/completion_events.h"
 
-#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <cmath>
-#include <iterator>
+#include <utility>
 
 #include "server/event_json.h"
-#include "server/status.h"
 
 namespace kvik {
 
@@ -48,7 +45,7 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   return out;
 }
 
-json::value choice_json(const CompletionEnvelope& envelope, uint32_t index,
+json::value choice_json(const AnswerEnvelope& envelope, uint32_t index,
                         const CompletionChoice& choice) {
   json::object out;
   out["index"] = index;
@@ -60,105 +57,47 @@ json::value choice_json(const CompletionEnvelope& envelope, uint32_t index,
   return out;
 }
 
+class CompletionWriter final : public AnswerWriter {
+ public:
+  explicit CompletionWriter(AnswerEnvelope envelope) : envelope_(std::move(envelope)) {}
+
+  std::string whole(std::span<const CompletionChoice> choices,
+                    std::span<const Usage> usages) override {
+    json::array list;
+    for (const CompletionChoice& choice : choices)
+      list.emplace_back(choice_json(envelope_, static_cast<uint32_t>(list.size()), choice));
+    json::object out = envelope_json(envelope_, kObject);
+    out["choices"] = std::move(list);
+    out["usage"] = usage_json(usages);
+    add_explanation(envelope_, usages, out);
+    return json::serialize(out);
+  }
+
+  void chunk(const CompletionChunk& chunk, Events& events) override {
+    CompletionChoice choice;
+    choice.append(chunk);
+    json::array list;
+    list.emplace_back(choice_json(envelope_, chunk.choice, choice));
+    json::object out = envelope_json(envelope_, kObject);
+    out["choices"] = std::move(list);
+    if (envelope_.include_usage) out["usage"] = nullptr;
+    events.push_back(event_of(json::serialize(out)));
+  }
+
+  void end(std::span<const Usage> usages, Events& events) override {
+    end_openai_stream(envelope_, kObject, usages, events);
+  }
+
+  std::string error(const Error& error) const override { return openai_error_event(error); }
+
+ private:
+  const AnswerEnvelope envelope_;
+};
+
 }  // namespace
 
-json::string to_json_string(std::string_view text) {
-  return json::string(text.data(), text.size());
+std::unique_ptr<AnswerWriter> make_completion_writer(AnswerEnvelope envelope) {
+  return std::make_unique<CompletionWriter>(std::move(envelope));
 }
-
-json::value finish_reason_json(std::optional<FinishReason> finish) {
-  if (!finish) return nullptr;
-  // The others end in an error instead of a choice.
-  return *finish == FinishReason::kLength ? "length" : "stop";
-}
-
-double finite_logprob(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
-
-json::object usage_json(std::span<const Usage> usages) {
-  const Usage usage = sum_of(usages);
-  json::object prompt_details;
-  prompt_details["cached_tokens"] = usage.cached_tokens;
-  json::object completion_details;
-  completion_details["reasoning_tokens"] = 0;
-  json::object out;
-  out["prompt_tokens"] = usage.prompt_tokens;
-  out["completion_tokens"] = usage.completion_tokens;
-  out["total_tokens"] = uint64_t{usage.prompt_tokens} + usage.completion_tokens;
-  out["prompt_tokens_details"] = std::move(prompt_details);
-  out["completion_tokens_details"] = std::move(completion_details);
-  return out;
-}
-
-json::object envelope_json(const CompletionEnvelope& envelope, std::string_view object) {
-  json::object out;
-  out["id"] = to_json_string(envelope.id);
-  out["object"] = to_json_string(object);
-  out["created"] = envelope.created_s;
-  out["model"] = to_json_string(envelope.model);
-  return out;
-}
-
-void add_explanation(const CompletionEnvelope& envelope, std::span<const Usage> usages,
-                     json::object& out) {
-  if (!envelope.explain_cache) return;
-  json::object own;
-  own["cache"] = explanation_json(usages, *envelope.explain_cache);
-  out["kvik"] = std::move(own);
-}
-
-std::string event_of(std::string_view data) { return std::string("data: ").append(data) + "\n\n"; }
-
-void CompletionChoice::append(CompletionChunk chunk) {
-  text += chunk.text;
-  token_ids.insert(token_ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
-  std::ranges::move(chunk.logprobs, std::back_inserter(logprobs));
-  if (chunk.finish) finish = chunk.finish;
-}
-
-Usage sum_of(std::span<const Usage> usages) {
-  Usage sum;
-  for (const Usage& usage : usages) {
-    sum.prompt_tokens += usage.prompt_tokens;
-    sum.completion_tokens += usage.completion_tokens;
-    sum.cached_tokens += usage.cached_tokens;
-  }
-  return sum;
-}
-
-std::string completion_json(const CompletionEnvelope& envelope,
-                            std::span<const CompletionChoice> choices,
-                            std::span<const Usage> usages) {
-  json::array list;
-  for (const CompletionChoice& choice : choices)
-    list.emplace_back(choice_json(envelope, static_cast<uint32_t>(list.size()), choice));
-  json::object out = envelope_json(envelope, kObject);
-  out["choices"] = std::move(list);
-  out["usage"] = usage_json(usages);
-  add_explanation(envelope, usages, out);
-  return json::serialize(out);
-}
-
-std::string chunk_event(const CompletionEnvelope& envelope, const CompletionChunk& chunk) {
-  CompletionChoice choice;
-  choice.append(chunk);
-  json::array list;
-  list.emplace_back(choice_json(envelope, chunk.choice, choice));
-  json::object out = envelope_json(envelope, kObject);
-  out["choices"] = std::move(list);
-  if (envelope.include_usage) out["usage"] = nullptr;
-  return event_of(json::serialize(out));
-}
-
-std::string usage_event(const CompletionEnvelope& envelope, std::span<const Usage> usages) {
-  const bool is_chat = envelope.dialect == CompletionEnvelope::Dialect::kChat;
-  if (!envelope.include_usage && !envelope.explain_cache) return "";
-  json::object out = envelope_json(envelope, is_chat ? "chat.completion.chunk" : kObject);
-  out["choices"] = json::array();
-  if (envelope.include_usage) out["usage"] = usage_json(usages);
-  add_explanation(envelope, usages, out);
-  return event_of(json::serialize(out));
-}
-
-std::string error_event(const Error& error) { return event_of(error_json(error)); }
 
 }  // namespace kvik

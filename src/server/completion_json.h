@@ -9,7 +9,7 @@
 
 namespace kvik {
 
-// A body of POST /v1/completions.
+// What a body asks for, in whatever dialect.
 struct CompletionCall {
   // One for each prompt, alike in all else. Choices are numbered through: those of the first
   // prompt come first.
@@ -17,7 +17,6 @@ struct CompletionCall {
   bool is_stream = false;
   bool include_usage = false;      // a stream ends with a chunk that holds it
   bool explain_cache = false;      // the answer tells what the cache did
-  bool is_chat = false;            // of POST /v1/chat/completions
   bool begins_in_thought = false;  // the chat template opened a thought
 };
 

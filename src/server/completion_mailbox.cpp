@@ -71,6 +71,16 @@ void CompletionMailbox::add_usage(size_t completion, const Usage& usage) {
   signal();
 }
 
+void CompletionMailbox::set_prompt(const PromptProgress& prompt) {
+  const std::scoped_lock lock(mutex_);
+  prompt_ = prompt;
+}
+
+PromptProgress CompletionMailbox::prompt() const {
+  const std::scoped_lock lock(mutex_);
+  return prompt_;
+}
+
 std::optional<CompletionChunk> CompletionMailbox::take() {
   const std::scoped_lock lock(mutex_);
   has_signalled_ = false;
@@ -110,6 +120,10 @@ void CompletionMailbox::signal() {
   if (has_signalled_ || !wake_) return;
   has_signalled_ = true;
   wake_();
+}
+
+void MailboxSink::on_prompt(const PromptProgress& progress) {
+  if (completion_ == 0 && progress.n_done == progress.n_all) mailbox_->set_prompt(progress);
 }
 
 void MailboxSink::on_chunk(const CompletionChunk& chunk) {

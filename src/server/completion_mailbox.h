@@ -25,6 +25,7 @@ class CompletionMailbox {
       : limit_bytes_(limit_bytes), n_running_(n_completions), usages_(n_completions) {}
 
   // Any thread. `completion` counts from 0 in the order of the call's prompts.
+  void set_prompt(const PromptProgress& prompt);  // of the first one, done
   void add(CompletionChunk chunk);
   void add_usage(size_t completion, const Usage& usage);
 
@@ -32,6 +33,8 @@ class CompletionMailbox {
   std::optional<CompletionChunk> take();
   // One for each completion, when all are done and nothing else waits.
   std::optional<std::vector<Usage>> take_usages();
+  // How the first prompt was computed; zeros before that.
+  PromptProgress prompt() const;
   bool has_overflowed() const;
 
   // `wake` is called under the lock and must not call back. It comes once for all the news between
@@ -51,6 +54,7 @@ class CompletionMailbox {
   size_t waiting_bytes_ = 0;  // of all chunks but the oldest
   std::deque<CompletionChunk> chunks_;
   std::vector<Usage> usages_;
+  PromptProgress prompt_;
   std::function<void()> wake_;
   bool has_signalled_ = false;
   bool has_overflowed_ = false;
@@ -64,6 +68,7 @@ class MailboxSink final : public CompletionSink {
   MailboxSink(std::shared_ptr<CompletionMailbox> mailbox, size_t completion, uint32_t first_choice)
       : mailbox_(std::move(mailbox)), completion_(completion), first_choice_(first_choice) {}
 
+  void on_prompt(const PromptProgress& progress) override;
   void on_chunk(const CompletionChunk& chunk) override;
   void on_done(const Usage& usage) override { mailbox_->add_usage(completion_, usage); }
 

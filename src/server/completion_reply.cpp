@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "server/status.h"
 
@@ -25,19 +25,15 @@ bool says_something(const CompletionChunk& chunk) {
 
 }  // namespace
 
-std::string CompletionReply::last_words(const Error& error) const {
-  return error_event(error).append(kDoneEvent);
-}
-
 std::string CompletionReply::summary() const {
-  if (!usages_) return fmt::format("{} unfinished", envelope_.id);
+  if (!usages_) return fmt::format("{} unfinished", id_);
   const Usage usage = sum_of(*usages_);
-  return fmt::format("{} prompt={} cached={} completion={}", envelope_.id, usage.prompt_tokens,
+  return fmt::format("{} prompt={} cached={} completion={}", id_, usage.prompt_tokens,
                      usage.cached_tokens, usage.completion_tokens);
 }
 
 ReplyFacts CompletionReply::facts() const {
-  ReplyFacts facts{.id = envelope_.id, .usage = std::nullopt, .first_token_at = first_token_at_};
+  ReplyFacts facts{.id = id_, .usage = std::nullopt, .first_token_at = first_token_at_};
   if (usages_) facts.usage = sum_of(*usages_);
   return facts;
 }
@@ -50,25 +46,32 @@ std::optional<CompletionChunk> CompletionReply::take() {
 
 // One event a call: some clients take what one read gives them for one event.
 PendingReply::State StreamedCompletion::advance(std::string& out) {
-  while (const auto chunk = take()) {
+  while (events_.empty() && !has_ended_)
+    if (!take_news()) return State::kRunning;
+  if (!events_.empty()) {
+    out += events_.front();
+    events_.pop_front();
+  }
+  return has_ended_ && events_.empty() ? State::kDone : State::kRunning;
+}
+
+// False where there is none.
+bool StreamedCompletion::take_news() {
+  if (const auto chunk = take()) {
     if (const auto error = error_of(chunk->finish)) {
-      out += last_words(*error);
-      return State::kDone;
+      events_.push_back(last_words(*error));
+      has_ended_ = true;
+    } else if (says_something(*chunk)) {
+      if (!std::exchange(has_begun_, true)) writer().begin(mailbox().prompt(), events_);
+      writer().chunk(*chunk, events_);
     }
-    if (!says_something(*chunk)) continue;
-    const bool is_chat = envelope_.dialect == CompletionEnvelope::Dialect::kChat;
-    out += is_chat ? chat_.event(envelope_, *chunk) : chunk_event(envelope_, *chunk);
-    if (out.empty()) continue;
-    return State::kRunning;
+    return true;
   }
-  if (!usages_) {
-    usages_ = mailbox().take_usages();
-    if (!usages_) return State::kRunning;
-    out += usage_event(envelope_, *usages_);
-    if (!out.empty()) return State::kRunning;
-  }
-  out += kDoneEvent;
-  return State::kDone;
+  usages_ = mailbox().take_usages();
+  if (!usages_) return false;
+  writer().end(*usages_, events_);
+  has_ended_ = true;
+  return true;
 }
 
 HttpResponse StreamedCompletion::response() {
@@ -91,10 +94,7 @@ PendingReply::State WholeCompletion::advance(std::string&) {
 
 HttpResponse WholeCompletion::response() {
   if (error_) return error_response(*error_);
-  const auto to_json =
-      envelope_.dialect == CompletionEnvelope::Dialect::kChat ? chat_json : completion_json;
-  return {.status = 200,
-          .body = to_json(envelope_, choices_, usages_.value_or(std::vector<Usage>()))};
+  return {.status = 200, .body = writer().whole(choices_, usages_.value_or(std::vector<Usage>()))};
 }
 
 }  // namespace kvik

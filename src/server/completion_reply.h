@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "server/chat_events.h"
-#include "server/completion_events.h"
+#include "server/answer_writer.h"
 #include "server/completion_mailbox.h"
 #include "server/pending_reply.h"
 #include "service/service_api.h"
@@ -26,31 +25,35 @@ struct RunningCompletions {
   }
 };
 
-// What the two kinds of answer to /v1/completions and /v1/chat/completions share. Network thread.
+// What the two kinds of answer share. Network thread.
 class CompletionReply : public PendingReply {
  public:
-  CompletionReply(CompletionEnvelope envelope, RunningCompletions running)
-      : envelope_(std::move(envelope)), running_(std::move(running)) {}
+  // The id is for the log.
+  CompletionReply(std::string id, std::unique_ptr<AnswerWriter> writer, RunningCompletions running)
+      : id_(std::move(id)), writer_(std::move(writer)), running_(std::move(running)) {}
 
   void set_wake(std::function<void()> wake) override { mailbox().set_wake(std::move(wake)); }
   bool has_overflowed() const override { return running_.mailbox->has_overflowed(); }
-  std::string last_words(const Error& error) const override;
+  std::string_view heartbeat() const override { return writer_->heartbeat(); }
+  std::string last_words(const Error& error) const override { return writer_->error(error); }
   std::string summary() const override;
   ReplyFacts facts() const override;
 
  protected:
   CompletionMailbox& mailbox() { return *running_.mailbox; }
   std::optional<CompletionChunk> take();
+  AnswerWriter& writer() { return *writer_; }
 
-  CompletionEnvelope envelope_;
   std::optional<std::vector<Usage>> usages_;  // one for each prompt, when all are done
 
  private:
+  std::string id_;
+  std::unique_ptr<AnswerWriter> writer_;
   RunningCompletions running_;
   std::optional<TimePoint> first_token_at_;
 };
 
-// Server-sent events, one for each chunk.
+// Server-sent events, as they come.
 class StreamedCompletion final : public CompletionReply {
  public:
   using CompletionReply::CompletionReply;
@@ -59,7 +62,11 @@ class StreamedCompletion final : public CompletionReply {
   HttpResponse response() override;
 
  private:
-  ChatStream chat_;
+  bool take_news();
+
+  AnswerWriter::Events events_;  // that wait for their turn
+  bool has_begun_ = false;
+  bool has_ended_ = false;
 };
 
 // One JSON body when all choices have ended.

@@ -81,9 +81,9 @@ asio::awaitable<void> Connection::turn_away() {
   if (!is_ready) co_return;
   Exchange exchange;
   exchange.framing.after = After::kClose;
-  const HttpResponse response = error_response(
+  HttpResponse response = error_response(
       HttpFault{503, fmt::format("all {} connections are taken", state_.options.max_connections)});
-  co_await send(exchange, response);
+  co_await send(exchange, std::move(response));
   ++state_.counts.turned_away;
   record(exchange);
   co_await peer_->linger(state_.options.linger);
@@ -112,6 +112,7 @@ asio::awaitable<Connection::After> Connection::serve_one() {
     if (parser.stage() != RequestParser::Stage::kDone) exchange.framing.after = After::kClose;
     reply = std::move(*refusal);
   } else {
+    parser.request().id = exchange.framing.request_id;
     reply = co_await handle(parser.request());
   }
   co_await answer(exchange, std::move(reply));
@@ -123,9 +124,9 @@ asio::awaitable<std::optional<HttpResponse>> Connection::read_request(Exchange& 
                                                                       RequestParser& parser) {
   using Stage = RequestParser::Stage;
   std::optional<HttpFault> fault = co_await read_to(Stage::kBody, parser);
-  if (fault) co_return error_response(*fault);
   const HttpRequest& head = parser.request();
-  describe(exchange, head);
+  if (!head.method.empty()) describe(exchange, head);
+  if (fault) co_return error_response(*fault);
   std::optional<HttpResponse> refusal = state_.router.refuse(head);
   if (refusal) co_return refusal;
   if (head.expects_continue && head.has_body && peer_->input().empty())
@@ -177,8 +178,8 @@ asio::awaitable<Reply> Connection::handle(HttpRequest& request) {
 }
 
 asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
-  if (const auto* response = std::get_if<HttpResponse>(&reply)) {
-    co_await send(exchange, *response);
+  if (auto* response = std::get_if<HttpResponse>(&reply)) {
+    co_await send(exchange, std::move(*response));
     co_return;
   }
   const auto pending = std::move(std::get<std::unique_ptr<PendingReply>>(reply));
@@ -195,8 +196,9 @@ asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
   exchange.facts = pending->facts();
 }
 
-asio::awaitable<void> Connection::send(Exchange& exchange, const HttpResponse& response) {
+asio::awaitable<void> Connection::send(Exchange& exchange, HttpResponse response) {
   exchange.status = response.status;
+  write_error_body(response, exchange.framing);
   const std::string bytes = serialize(response, exchange.framing);
   const bool is_sent = co_await peer_->write(bytes);
   if (!is_sent) exchange.framing.after = After::kClose;
@@ -239,7 +241,7 @@ asio::awaitable<void> Connection::stream(Exchange& exchange, PendingReply& reply
       framing.after = After::kClose;
     }
     const TimePoint heartbeat = last_write + state_.options.heartbeat;
-    if (events.empty() && steady_clock::now() >= heartbeat) events = ": keep-alive\n\n";
+    if (events.empty() && steady_clock::now() >= heartbeat) events = reply.heartbeat();
     bytes += frame_part(events, framing);
     if (state == PendingReply::State::kDone) bytes += frame_end(framing);
     if (!bytes.empty()) {
@@ -263,6 +265,7 @@ void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
   exchange.method = printable(head.method);
   exchange.path = printable(head.path);
   HttpFraming& framing = exchange.framing;
+  framing.error_shape = Router::error_shape(head.path);
   framing.minor_version = head.minor_version;
   if (!head.keep_alive || state_.is_draining.load()) framing.after = After::kClose;
   if (head.method == "HEAD") framing.body = HttpFraming::Body::kLeftOut;

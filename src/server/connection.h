@@ -64,7 +64,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                                                            RequestParser& parser);
   boost::asio::awaitable<Reply> handle(HttpRequest& request);
   boost::asio::awaitable<void> answer(Exchange& exchange, Reply reply);
-  boost::asio::awaitable<void> send(Exchange& exchange, const HttpResponse& response);
+  boost::asio::awaitable<void> send(Exchange& exchange, HttpResponse response);
   boost::asio::awaitable<void> send_when_done(Exchange& exchange, PendingReply& reply);
   boost::asio::awaitable<void> stream(Exchange& exchange, PendingReply& reply);
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "server/completion_events.h"
+#include "server/answer_writer.h"
 
 namespace kvik {
 
-// What the answers of the two completion routes are made of.
+// What the answers of several dialects are made of.
 
 boost::json::string to_json_string(std::string_view text);
 
@@ -21,12 +21,20 @@ boost::json::value finish_reason_json(std::optional<FinishReason> finish);
 // JSON has no infinity; -9999 is what other servers write for a token that was masked.
 double finite_logprob(float logprob);
 
+// OpenAI's, of completions and chats.
 boost::json::object usage_json(std::span<const Usage> usages);
-boost::json::object envelope_json(const CompletionEnvelope& envelope, std::string_view object);
-void add_explanation(const CompletionEnvelope& envelope, std::span<const Usage> usages,
+boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
+// The news behind a stream's last chunk: usage and explanation where asked for, then [DONE].
+void end_openai_stream(const AnswerEnvelope& envelope, std::string_view object,
+                       std::span<const Usage> usages, AnswerWriter::Events& events);
+// The last words of such a stream.
+std::string openai_error_event(const Error& error);
+
+void add_explanation(const AnswerEnvelope& envelope, std::span<const Usage> usages,
                      boost::json::object& out);
 
-// "data: …\n\n".
+// "data: …\n\n", and "event: NAME\ndata: …\n\n".
 std::string event_of(std::string_view data);
+std::string event_of(std::string_view name, std::string_view data);
 
 }  // namespace kvik

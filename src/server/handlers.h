@@ -14,15 +14,11 @@ struct HandlerContext {
   const HttpCounts& counts;
 };
 
-struct CompletionCall;
-
-// Submits what was asked for; an error of the call becomes the answer.
-Reply start_completion(const HandlerContext& context, const HttpRequest& request,
-                       Result<CompletionCall> call);
-
 // One function for each route. Any thread; none of them blocks beyond its own work.
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request);
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request);
+Reply handle_messages(const HandlerContext& context, const HttpRequest& request);
+Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request);
 Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request);
 Reply handle_models(const HandlerContext& context, const HttpRequest& request);
 Reply handle_model(const HandlerContext& context, const HttpRequest& request);

@@ -73,6 +73,9 @@ std::string serialize(const HttpResponse& response, const HttpFraming& framing) 
   fmt::format_to(into, "HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\nx-request-id: {}\r\n",
                  response.status, reason_phrase(response.status), http_date(),
                  response.content_type, framing.request_id);
+  // What Anthropic's clients look for.
+  if (framing.error_shape == ErrorShape::kAnthropic)
+    fmt::format_to(into, "request-id: {}\r\n", framing.request_id);
   for (const auto& [name, value] : response.headers)
     fmt::format_to(into, "{}: {}\r\n", name, value);
   const bool is_streamed = framing.body == HttpFraming::Body::kStreamed;

@@ -12,6 +12,7 @@ using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 // A request as the handlers see it, whatever library read it.
 struct HttpRequest {
+  std::string id;  // the client's x-request-id, or one of ours
   std::string method;
   std::string path;       // without query, percent-decoded
   int minor_version = 1;  // of HTTP/1
@@ -25,16 +26,29 @@ struct HttpRequest {
   std::optional<std::string_view> header(std::string_view name) const;
 };
 
+// Which clients an error is written for: every dialect has a shape of its own.
+enum class ErrorShape { kOpenAi, kAnthropic };
+
+// What went wrong, in no dialect yet.
+struct HttpError {
+  unsigned status = 500;
+  std::string message;
+  std::string param = {};      // the field that is to blame; empty: none
+  std::string_view code = {};  // a literal that clients branch on; empty: the status says it all
+};
+
 struct HttpResponse {
   unsigned status = 200;
   std::string body;
   std::string content_type = "application/json";
   HttpHeaders headers = {};
+  std::optional<HttpError> error = {};  // the body is written when the dialect is known
 };
 
 // How a response travels: what the connection knows and the handler does not.
 struct HttpFraming {
   std::string request_id;
+  ErrorShape error_shape = ErrorShape::kOpenAi;
   int minor_version = 1;
   enum class After { kKeepAlive, kClose } after = After::kKeepAlive;
   enum class Body { kSent, kLeftOut, kStreamed } body = Body::kSent;  // kLeftOut: answers to HEAD

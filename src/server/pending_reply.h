@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "base/clock.h"
@@ -42,6 +43,9 @@ class PendingReply {
 
   // kWhole, when done: the response. kStream: status and headers, before the first byte.
   virtual HttpResponse response() = 0;
+
+  // kStream: what keeps a silent one open; clients make nothing of it.
+  virtual std::string_view heartbeat() const { return ": keep-alive\n\n"; }
 
   // kStream: what tells the client that the rest will not come.
   virtual std::string last_words(const Error& error) const = 0;

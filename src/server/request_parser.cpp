@@ -47,6 +47,8 @@ class RequestParser::Impl {
   std::expected<size_t, HttpFault> feed(std::string_view bytes) {
     beast::error_code error;
     const size_t n = parser_.put(boost::asio::buffer(bytes.data(), bytes.size()), error);
+    // What is too long is known by its head: whom the refusal is for is as well.
+    if (error == http::error::body_limit && stage_ == Stage::kHead) take_head();
     if (error && error != http::error::need_more) return std::unexpected(fault_of(error, limits_));
     if (stage_ == Stage::kHead && parser_.is_header_done()) {
       if (auto fault = take_head()) return std::unexpected(std::move(*fault));

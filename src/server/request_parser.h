@@ -26,6 +26,7 @@ class RequestParser {
 
   // Takes what it can from the front of `bytes` and says how much; it stops after the head, once.
   // 0 means that a longer piece is needed. After a fault the connection must be closed.
+  // Where a head announces too long a body, request() has that head.
   std::expected<size_t, HttpFault> feed(std::string_view bytes);
 
   Stage stage() const;

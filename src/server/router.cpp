@@ -24,11 +24,16 @@ struct Route {
   Handler handler;
   Access access = Access::kKeyed;
   Drain drain = Drain::kServes;
+  ErrorShape errors = ErrorShape::kOpenAi;
 };
 
 constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/completions", "POST", handle_completions, Access::kKeyed, Drain::kRefuses},
     {"/v1/chat/completions", "POST", handle_chat, Access::kKeyed, Drain::kRefuses},
+    {"/v1/messages", "POST", handle_messages, Access::kKeyed, Drain::kRefuses,
+     ErrorShape::kAnthropic},
+    {"/v1/messages/count_tokens", "POST", handle_count_tokens, Access::kKeyed, Drain::kServes,
+     ErrorShape::kAnthropic},
     {"/apply-template", "POST", handle_apply_template},
     {"/v1/models", "GET", handle_models},
     {"/v1/models/", "GET", handle_model},
@@ -96,6 +101,11 @@ Reply Router::handle(const HttpRequest& request) const {
     log::error("{} {}: {}", printable(request.method), printable(request.path), exception.what());
     return error_response(HttpFault{500, "the request could not be handled"});
   }
+}
+
+ErrorShape Router::error_shape(std::string_view path) {
+  const Route* route = find_route(path);
+  return route ? route->errors : ErrorShape::kOpenAi;
 }
 
 bool Router::is_probe(std::string_view path) {

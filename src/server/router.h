@@ -21,6 +21,9 @@ class Router {
   // Answers a request that was not refused.
   Reply handle(const HttpRequest& request) const;
 
+  // How the clients of a path read errors.
+  static ErrorShape error_shape(std::string_view path);
+
   // Probes come every few seconds and are not worth a line in the log.
   static bool is_probe(std::string_view path);
 

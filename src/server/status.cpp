@@ -2,21 +2,37 @@
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <optional>
+#include <utility>
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
 
-std::string_view type_of_status(unsigned status) {
+std::string_view openai_type(unsigned status) {
   if (status == 429) return "rate_limit_error";
   if (status == 503) return "service_unavailable_error";
   return status >= 500 ? "server_error" : "invalid_request_error";
 }
 
-// What clients branch on; null where the status says it all.
-std::optional<std::string_view> code_of_error(const Error& error) {
+std::string_view anthropic_type(unsigned status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : "invalid_request_error";
+  }
+}
+
+std::string_view code_of_error(const Error& error) {
   switch (error.code) {
     case ErrorCode::kContextLength:
       return "context_length_exceeded";
@@ -27,14 +43,13 @@ std::optional<std::string_view> code_of_error(const Error& error) {
     case ErrorCode::kUnavailable:
       return "shutting_down";
     case ErrorCode::kNotFound:
-      if (error.param == "model") return "model_not_found";
-      return "not_found";
+      return error.param == "model" ? "model_not_found" : "not_found";
     default:
-      return std::nullopt;
+      return {};
   }
 }
 
-std::optional<std::string_view> code_of_status(unsigned status) {
+std::string_view code_of_status(unsigned status) {
   switch (status) {
     case 401:
       return "invalid_api_key";
@@ -51,36 +66,41 @@ std::optional<std::string_view> code_of_status(unsigned status) {
     case 503:
       return "overloaded";
     default:
-      return std::nullopt;
+      return {};
   }
 }
 
-json::value text_or_null(std::optional<std::string_view> text) {
-  return text ? json::value(json::string(text->data(), text->size())) : json::value(nullptr);
+json::value text_or_null(std::string_view text) {
+  return text.empty() ? json::value(nullptr) : json::value(json::string(text.data(), text.size()));
 }
 
-struct ErrorBody {
-  std::string_view message;
-  std::string_view type;
-  std::optional<std::string_view> param;
-  std::optional<std::string_view> code;
-};
-
-std::string to_json(const ErrorBody& body) {
+json::object openai_json(const HttpError& error) {
   json::object inner;
-  inner["message"] = text_or_null(body.message);
-  inner["type"] = text_or_null(body.type);
-  inner["param"] = text_or_null(body.param);
-  inner["code"] = text_or_null(body.code);
+  inner["message"] = text_or_null(error.message);
+  inner["type"] = text_or_null(openai_type(error.status));
+  inner["param"] = text_or_null(error.param);
+  inner["code"] = text_or_null(error.code);
   json::object outer;
   outer["error"] = std::move(inner);
-  return json::serialize(outer);
+  return outer;
 }
 
-HttpResponse with_retry_hint(HttpResponse response,
-                             std::chrono::seconds after = std::chrono::seconds(1)) {
-  if (response.status == 429 || response.status == 503)
-    response.headers.emplace_back("Retry-After", std::to_string(after.count()));
+json::object anthropic_json(const HttpError& error, std::string_view request_id) {
+  json::object inner;
+  inner["type"] = text_or_null(anthropic_type(error.status));
+  inner["message"] = text_or_null(error.message);
+  json::object outer;
+  outer["type"] = "error";
+  outer["error"] = std::move(inner);
+  outer["request_id"] = text_or_null(request_id);
+  return outer;
+}
+
+HttpResponse response_of(HttpError error, std::chrono::seconds retry_after) {
+  HttpResponse response{.status = error.status, .body = {}};
+  if (error.status == 429 || error.status == 503)
+    response.headers.emplace_back("Retry-After", std::to_string(retry_after.count()));
+  response.error = std::move(error);
   return response;
 }
 
@@ -108,13 +128,16 @@ unsigned http_status(ErrorCode code) {
   return 500;
 }
 
-std::string error_json(const Error& error) {
-  std::optional<std::string_view> param;
-  if (!error.param.empty()) param = error.param;
-  return to_json({.message = error.message,
-                  .type = type_of_status(http_status(error.code)),
-                  .param = param,
-                  .code = code_of_error(error)});
+HttpError http_error(const Error& error) {
+  return {.status = http_status(error.code),
+          .message = error.message,
+          .param = error.param,
+          .code = code_of_error(error)};
+}
+
+std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id) {
+  return json::serialize(shape == ErrorShape::kAnthropic ? anthropic_json(error, request_id)
+                                                         : openai_json(error));
 }
 
 HttpResponse error_response(const Error& error) {
@@ -122,16 +145,18 @@ HttpResponse error_response(const Error& error) {
 }
 
 HttpResponse error_response(const Error& error, std::chrono::seconds retry_after) {
-  return with_retry_hint({.status = http_status(error.code), .body = error_json(error)},
-                         retry_after);
+  return response_of(http_error(error), retry_after);
 }
 
 HttpResponse error_response(const HttpFault& fault) {
-  std::string body = to_json({.message = fault.message,
-                              .type = type_of_status(fault.status),
-                              .param = std::nullopt,
-                              .code = code_of_status(fault.status)});
-  return with_retry_hint({.status = fault.status, .body = std::move(body)});
+  return response_of(
+      {.status = fault.status, .message = fault.message, .code = code_of_status(fault.status)},
+      std::chrono::seconds(1));
+}
+
+void write_error_body(HttpResponse& response, const HttpFraming& framing) {
+  if (!response.error) return;
+  response.body = error_json(*response.error, framing.error_shape, framing.request_id);
 }
 
 }  // namespace kvik

@@ -18,11 +18,19 @@ struct HttpFault {
   std::string message;
 };
 
-// {"error":{"message","type","param","code"}}, the shape that OpenAI's clients read.
-std::string error_json(const Error& error);
+HttpError http_error(const Error& error);
+
+// OpenAI's shape: {"error":{"message","type","param","code"}}; Anthropic's:
+// {"type":"error","error":{"type","message"},"request_id"}.
+std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id);
+
+// Answers whose body is written once it is known whom it is for.
 HttpResponse error_response(const Error& error);
 // A 429 or 503 that says in how many seconds to come back; without, it is one second.
 HttpResponse error_response(const Error& error, std::chrono::seconds retry_after);
 HttpResponse error_response(const HttpFault& fault);
+
+// Gives an answer that is an error its body.
+void write_error_body(HttpResponse& response, const HttpFraming& framing);
 
 }  // namespace kvik

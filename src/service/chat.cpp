@@ -99,6 +99,37 @@ Result<jinja::Text> cut_at_marked_end(const jinja::Text& text) {
   return text.substr(0, end);
 }
 
+// The conversation with something put in behind the mark, which shows where that is in the rendered
+// text: at the first byte that differs. nullopt where there is no such place.
+std::optional<ChatRequest> with_marked_place(const ChatRequest& request, const ChatMark& mark) {
+  ChatRequest marked = request;
+  if (!mark.message) {
+    if (!request.tools.list()) return std::nullopt;
+    jinja::List tools = *request.tools.list();
+    tools.items.push_back(tools.items.back());
+    marked.tools = jinja::Value(std::move(tools));
+    return marked;
+  }
+  jinja::List messages = *request.messages.list();
+  if (*mark.message >= messages.items.size()) return std::nullopt;
+  jinja::Value& item = messages.items[*mark.message];
+  const jinja::Value* content =
+      item.dict() ? item.dict()->find(std::string_view("content")) : nullptr;
+  if (!content || !content->text()) return std::nullopt;
+  const jinja::Text& words = *content->text();
+  const size_t n_bytes = std::min(mark.n_bytes, words.size());
+  // A byte that is not the next one; no template looks for it or trims it.
+  const bool is_taken = words.view().substr(n_bytes).starts_with('\x01');
+  jinja::Text changed = words.substr(0, n_bytes);
+  changed.append(is_taken ? "\x02" : "\x01", jinja::Origin::kGiven);
+  changed.append(words.substr(n_bytes, words.size() - n_bytes));
+  jinja::Dict message = *item.dict();
+  set_entry(message, jinja::make_text("content"), jinja::Value(std::move(changed)));
+  item = jinja::Value(std::move(message));
+  marked.messages = jinja::Value(std::move(messages));
+  return marked;
+}
+
 // Where special tokens count.
 std::vector<TextRange> ranges_of_template(const jinja::Text& text) {
   std::vector<TextRange> ranges;
@@ -159,6 +190,22 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request) const {
   return request.continue_final_message ? cut_at_marked_end(*text) : std::move(*text);
 }
 
+// A pin ranks pages and decides nothing else: where a token spans a mark, either side will do.
+std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Text& text) const {
+  std::vector<Pin> pins;
+  for (const ChatMark& mark : request.marks) {
+    const auto marked = with_marked_place(request, mark);
+    const auto other = marked ? render(*marked) : Result<jinja::Text>(text);
+    if (!other) continue;
+    const auto end = std::ranges::mismatch(text.view(), other->view()).in1;
+    const auto n_bytes = static_cast<size_t>(end - text.view().begin());
+    if (!marked || n_bytes == 0) continue;
+    const auto n_tokens = static_cast<uint32_t>(tokenize(text.substr(0, n_bytes)).size());
+    pins.push_back({n_tokens, mark.ttl});
+  }
+  return pins;
+}
+
 std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
   return tokenizer_.tokenize_chat(text.view(), ranges_of_template(text));
 }
@@ -183,7 +230,8 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& request) const {
   const bool is_open = end.ends_with("<think>") && (is_templates || request.continue_final_message);
   ChatPrompt prompt{.ids = tokenize_behind(request.spoken, text),
                     .ends_in_thought = is_open,
-                    .text = text.bytes()};
+                    .text = text.bytes(),
+                    .pins = pins_of(request, text)};
   if (prompt.ids.empty()) {
     prompt.ids = tokenize(text);
   } else {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "engine/request.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -15,6 +17,14 @@ namespace kvik {
 struct SpokenTokens {
   std::string text;
   std::vector<TokenId> ids;
+};
+
+// A place in a conversation whose prefix is worth keeping for longer: behind n_bytes of a message's
+// words, or without a message behind the tools.
+struct ChatMark {
+  std::optional<size_t> message;  // its index
+  size_t n_bytes = 0;
+  Duration ttl{};
 };
 
 // What a chat template is given. Strings in it are a user's words: no special token in them counts.
@@ -30,12 +40,14 @@ struct ChatRequest {
   // these ids. A model may say a word in other tokens than a tokenizer would cut it into: all K and
   // V behind it would be computed again.
   SpokenTokens spoken = {};
+  std::vector<ChatMark> marks = {};
 };
 
 struct ChatPrompt {
   std::vector<TokenId> ids;
   bool ends_in_thought = false;  // the template wrote "<think>" for the answer to go on from
   std::string text = {};
+  std::vector<Pin> pins = {};  // of the marks that the prompt shows
 };
 
 // Conversations → prompts, by the model's own template; without one, by a plain one of ours:
@@ -53,6 +65,7 @@ class ChatFormat {
   Result<ChatPrompt> prompt(const ChatRequest& request) const;
 
  private:
+  std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text) const;
   std::vector<TokenId> tokenize(const jinja::Text& text) const;
   std::vector<TokenId> tokenize_behind(const SpokenTokens& spoken, const jinja::Text& text) const;
 

@@ -79,12 +79,15 @@ Result<void> check_stops(const CompletionRequest& r, uint32_t n_vocab) {
 
 }  // namespace
 
+Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card) {
+  if (!model || *model == card.id) return {};
+  return fail(ErrorCode::kNotFound,
+              fmt::format("the model '{}' does not exist; '{}' is served", *model, card.id),
+              "model");
+}
+
 Result<void> check_request(const CompletionRequest& r, const ModelCard& card) {
-  if (r.model && *r.model != card.id) {
-    return fail(ErrorCode::kNotFound,
-                fmt::format("the model '{}' does not exist; '{}' is served", *r.model, card.id),
-                "model");
-  }
+  TRY(check_model(r.model, card));
   TRY(check_sampling(r.sampling));
   TRY(check_logit_bias(r.sampling, card.n_vocab));
   TRY(check_stops(r, card.n_vocab));

@@ -6,6 +6,9 @@
 
 namespace kvik {
 
+// kNotFound for another model than the one that is served.
+Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card);
+
 // Whether every value of a request lies where it may (THREATS 14-17): kInvalidArgument naming the
 // field in `param`, the value and what was expected; kNotFound for another model. The prompt is
 // checked when it is tokenized.

@@ -54,8 +54,8 @@ void ChoiceStream::to_chunk(const TokenLogprob& chosen, const std::vector<TokenL
   pending_.logprobs.push_back(std::move(out));
 }
 
-void ChoiceStream::on_prompt(uint32_t n_done, uint32_t n_all) {
-  if (options_.choice == 0 && !state_->abandoned) state_->sink->on_prompt(n_done, n_all);
+void ChoiceStream::on_prompt(const PromptProgress& progress) {
+  if (options_.choice == 0 && !state_->abandoned) state_->sink->on_prompt(progress);
 }
 
 EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {

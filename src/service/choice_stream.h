@@ -38,7 +38,7 @@ class ChoiceStream final : public EventSink {
 
   Verdict on_token(const TokenEvent& event) override;
   void on_finish(FinishReason reason, const Usage& usage) override;
-  void on_prompt(uint32_t n_done, uint32_t n_all) override;
+  void on_prompt(const PromptProgress& progress) override;
   void on_logits(uint32_t position, std::span<const float> logits) override;
 
  private:

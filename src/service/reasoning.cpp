@@ -55,4 +55,12 @@ ReasoningSplitter::Parts ReasoningSplitter::finish() {
   return parts;
 }
 
+ReasoningSplitter::Parts ReasoningSplitter::push_last(std::string_view text) {
+  Parts parts = push(text);
+  const Parts rest = finish();
+  parts.reasoning += rest.reasoning;
+  parts.content += rest.content;
+  return parts;
+}
+
 }  // namespace kvik

@@ -23,6 +23,9 @@ class ReasoningSplitter {
   // What was held back, when no more text comes.
   Parts finish();
 
+  // The last piece of text, and what was held back.
+  Parts push_last(std::string_view text);
+
  private:
   enum class State { kBefore, kThought, kAfter, kContent };
 

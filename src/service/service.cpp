@@ -98,6 +98,7 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   out.cache_salt = request.cache_salt;
   out.tenant = request.tenant;
   out.priority = request.priority;
+  out.pins = request.pins;
   if (request.pin_ttl)
     out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
   if (request.echo && request.n_logprobs) out.logits = Request::Logits::kAll;

@@ -38,6 +38,7 @@ struct CompletionRequest {
   Request::Cache cache = Request::Cache::kUse;
   std::string cache_salt;                       // pages are shared among requests of the same salt
   std::optional<std::chrono::seconds> pin_ttl;  // the prompt's pages are kept in preference so long
+  std::vector<Pin> pins;                        // the same for beginnings of the prompt
   std::string tenant;                           // whom fairness counts it for
   int32_t priority = 0;                         // lower first
   std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
@@ -66,11 +67,8 @@ struct CompletionChunk {
 class CompletionSink {
  public:
   virtual ~CompletionSink() = default;
-  // n_done of the n_all prompt tokens of the first choice are computed.
-  virtual void on_prompt(uint32_t n_done, uint32_t n_all) {
-    static_cast<void>(n_done);
-    static_cast<void>(n_all);
-  }
+  // Of the first choice; the whole prompt is done before its first chunk.
+  virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
   virtual void on_chunk(const CompletionChunk& chunk) = 0;
   virtual void on_done(const Usage& usage) = 0;
 };

@@ -32,6 +32,9 @@ class FakeCall {
   }
   void send(const CompletionChunk& chunk) { sink_->on_chunk(chunk); }
 
+  // The prompt is computed: 3 tokens, 1 of which was found.
+  void begin() { sink_->on_prompt({.n_done = 3, .n_all = 3, .n_cached = 1}); }
+
   void finish(FinishReason reason = FinishReason::kStop, uint32_t choice = 0) {
     CompletionChunk chunk;
     chunk.choice = choice;
@@ -119,7 +122,8 @@ class FakeService final : public ServiceApi {
     return text;
   }
 
-  // A model whose template writes "role: content" in lines, and opens a thought where the request's
+  // A model whose template writes "role: content" in lines, tools as "tool NAME", calls of them as
+  // "call NAME ARGUMENT=…", and opens a thought where the request's
   // chat_template_kwargs say so.
   Result<std::string> apply_template(const ChatRequest& request) const override {
     std::string text;
@@ -128,7 +132,13 @@ class FakeService final : public ServiceApi {
       const jinja::Value* content = message.dict()->find(std::string_view("content"));
       text += jinja::to_text(*role).bytes() + ": ";
       text += (content ? jinja::to_text(*content).bytes() : "") + "\n";
+      const jinja::Value* calls = message.dict()->find(std::string_view("tool_calls"));
+      for (const jinja::Value& call : calls ? calls->list()->items : std::vector<jinja::Value>())
+        text += "call " + function_text(call) + "\n";
     }
+    for (const jinja::Value& tool :
+         request.tools.list() ? request.tools.list()->items : std::vector<jinja::Value>())
+      text += "tool " + function_text(tool) + "\n";
     for (const auto& [name, value] : request.kwargs) {
       if (name == "refuse")
         return fail(ErrorCode::kInvalidArgument, "the template refuses", "messages");
@@ -138,8 +148,11 @@ class FakeService final : public ServiceApi {
   }
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
     TRY_ASSIGN(const std::string text, apply_template(request));
-    return ChatPrompt{tokenize(text, {.add_bos = false}),
+    ChatPrompt prompt{tokenize(text, {.add_bos = false}),
                       text.find("think=True") != std::string::npos};
+    for (const ChatMark& mark : request.marks)  // a pin is as long as the marked words
+      prompt.pins.push_back({static_cast<uint32_t>(mark.n_bytes), mark.ttl});
+    return prompt;
   }
 
   const ModelCard& card() const override { return card_; }
@@ -201,6 +214,17 @@ class FakeService final : public ServiceApi {
    private:
     std::shared_ptr<FakeCall> call_;
   };
+
+  // A function's name and its arguments.
+  static std::string function_text(const jinja::Value& value) {
+    const jinja::Dict& function = *value.dict()->find(std::string_view("function"))->dict();
+    std::string text = jinja::to_text(*function.find(std::string_view("name"))).bytes();
+    const jinja::Value* arguments = function.find(std::string_view("arguments"));
+    if (!arguments || !arguments->dict()) return text;
+    for (const auto& [name, argument] : arguments->dict()->entries)
+      text += " " + jinja::to_text(name).bytes() + "=" + jinja::to_text(argument).bytes();
+    return text;
+  }
 
   void answer_all() {
     std::unique_lock lock(mutex_);

@@ -29,12 +29,14 @@ struct RawResponse {
     return found == headers.end() ? "" : found->second;
   }
 
-  // The data of a stream's events, in order.
+  // The data of a stream's events, in order, named or not.
   std::vector<std::string> events() const {
     std::vector<std::string> events;
     std::string_view rest = body;
     for (size_t end = rest.find("\n\n"); end != rest.npos; end = rest.find("\n\n")) {
-      if (rest.starts_with("data: ")) events.emplace_back(rest.substr(6, end - 6));
+      std::string_view event = rest.substr(0, end);
+      if (event.starts_with("event: ")) event.remove_prefix(event.find('\n') + 1);
+      if (event.starts_with("data: ")) events.emplace_back(event.substr(6));
       rest.remove_prefix(end + 2);
     }
     return events;

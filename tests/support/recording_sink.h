@@ -37,9 +37,9 @@ class RecordingSink final : public EventSink {
     usage_ = usage;
     changed_.notify_all();
   }
-  void on_prompt(uint32_t n_done, uint32_t n_all) override {
+  void on_prompt(const PromptProgress& progress) override {
     const std::scoped_lock lock(mutex_);
-    prompt_progress_.emplace_back(n_done, n_all);
+    prompt_progress_.emplace_back(progress.n_done, progress.n_all);
   }
   void on_logits(uint32_t position, std::span<const float> logits) override {
     const std::scoped_lock lock(mutex_);

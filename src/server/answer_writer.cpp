@@ -1,0 +1,37 @@
+#include "server/answer_writer.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace kvik {
+
+void CompletionChoice::append(CompletionChunk chunk) {
+  text += chunk.text;
+  token_ids.insert(token_ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
+  std::ranges::move(chunk.logprobs, std::back_inserter(logprobs));
+  if (!chunk.finish) return;
+  finish = chunk.finish;
+  stop_string = std::move(chunk.stop_string);
+}
+
+ReasoningSplitter splitter_of(const AnswerEnvelope& envelope) {
+  using Begin = ReasoningSplitter::Begin;
+  return ReasoningSplitter(envelope.begins_in_thought ? Begin::kThought : Begin::kAnswer);
+}
+
+ReasoningSplitter::Parts push(ReasoningSplitter& splitter, const CompletionChunk& chunk) {
+  return chunk.finish ? splitter.push_last(chunk.text) : splitter.push(chunk.text);
+}
+
+Usage sum_of(std::span<const Usage> usages) {
+  Usage sum;
+  for (const Usage& usage : usages) {
+    sum.prompt_tokens += usage.prompt_tokens;
+    sum.completion_tokens += usage.completion_tokens;
+    sum.cached_tokens += usage.cached_tokens;
+  }
+  return sum;
+}
+
+}  // namespace kvik

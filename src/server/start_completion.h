@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/answer_writer.h"
+#include "server/completion_json.h"
+#include "server/handlers.h"
+
+namespace kvik {
+
+// What of an answer depends on the dialect it is asked for in.
+struct AnswerDialect {
+  std::string_view id_prefix;  // "cmpl-"
+  // Fields of completions and chats that have another name here: ours and theirs.
+  std::vector<std::pair<std::string_view, std::string_view>> renamed;
+  std::function<std::unique_ptr<AnswerWriter>(AnswerEnvelope)> make_writer;
+};
+
+// The error of a call, with the field in the dialect's words.
+Error in_words_of(const AnswerDialect& dialect, Error error);
+
+// Submits what was asked for; an error of the call becomes the answer.
+Reply start_completion(const HandlerContext& context, const HttpRequest& request,
+                       Result<CompletionCall> call, const AnswerDialect& dialect);
+
+}  // namespace kvik
