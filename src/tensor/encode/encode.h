@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "tensor/element_type.h"
+
+// Tensors into the block formats with as little error as a search finds. quantize_row() in blocks.h
+// is the plain definition, for weights that are made up; this is for weights that matter.
+namespace kvik {
+
+// f32, f16, bf16, q8_0, q6_k, q5_k, q4_k, q3_k, q2_k, q5_1, q5_0, q4_1, q4_0 and iq4_nl.
+bool can_encode(ElementType type);
+
+// One row of whole blocks of finite values. `importance` has one number ≥ 0 for each column, how
+// much the squared error there counts, or is empty: all count alike. out: traits(type) blocks. The
+// same bits on every processor.
+void encode_row(ElementType type, std::span<const float> values, std::span<const float> importance,
+                std::byte* out);
+
+// The same as this processor's instruction sets compile it: "baseline", "avx2" or "avx512", for
+// tests. False where the processor lacks it, and nothing is written.
+bool encode_row_with(std::string_view isa, ElementType type, std::span<const float> values,
+                     std::span<const float> importance, std::byte* out);
+
+}  // namespace kvik

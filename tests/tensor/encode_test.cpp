@@ -1,0 +1,220 @@
+#include "tensor/encode/encode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tensor/blocks.h"
+#include "tensor/tensor_view.h"
+
+namespace kvik {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAreArray;
+
+// Types and the share of the values' energy that normally distributed ones may lose, as a root.
+struct Bound {
+  ElementType type;
+  double relative_error;
+};
+constexpr Bound kBounds[] = {
+    {ElementType::kF16, 0.0003},   {ElementType::kBF16, 0.0025}, {ElementType::kQ8_0, 0.0051},
+    {ElementType::kQ6_K, 0.0172},  {ElementType::kQ5_K, 0.0350}, {ElementType::kQ5_1, 0.0340},
+    {ElementType::kQ5_0, 0.0410},  {ElementType::kQ4_K, 0.0710}, {ElementType::kQ4_1, 0.0705},
+    {ElementType::kIQ4_NL, 0.075}, {ElementType::kQ4_0, 0.0820}, {ElementType::kQ3_K, 0.1450},
+    {ElementType::kQ2_K, 0.2650},
+};
+
+std::vector<float> normal_values(size_t n, float deviation = 0.02f, float mean = 0.0f) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal(mean, deviation);
+  std::vector<float> values(n);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+std::vector<float> heavy_tailed_values(size_t n) {
+  std::mt19937 random(8);
+  std::student_t_distribution<float> student(3.0f);
+  std::vector<float> values(n);
+  for (float& v : values) v = 0.02f * student(random);
+  return values;
+}
+
+std::vector<std::byte> bytes_for(ElementType type, size_t n) {
+  const uint64_t shape[] = {n};
+  return std::vector<std::byte>(*bytes_of(type, shape));
+}
+
+std::vector<std::byte> encoded(ElementType type, std::span<const float> values,
+                               std::span<const float> importance = {}) {
+  auto bytes = bytes_for(type, values.size());
+  encode_row(type, values, importance, bytes.data());
+  return bytes;
+}
+
+std::vector<float> decoded(ElementType type, const std::vector<std::byte>& bytes, size_t n) {
+  std::vector<float> values(n);
+  dequantize_row(type, bytes.data(), values);
+  return values;
+}
+
+std::vector<float> round_trip(ElementType type, std::span<const float> values,
+                              std::span<const float> importance = {}) {
+  return decoded(type, encoded(type, values, importance), values.size());
+}
+
+double relative_error(std::span<const float> values, std::span<const float> got,
+                      std::span<const float> importance = {}) {
+  double lost = 0;
+  double all = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double w = importance.empty() ? 1.0 : static_cast<double>(importance[i]);
+    const double difference = static_cast<double>(got[i]) - static_cast<double>(values[i]);
+    lost += w * difference * difference;
+    all += w * static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  }
+  return std::sqrt(lost / all);
+}
+
+TEST(Encode, normally_distributed_values_lose_no_more_than_each_type_must) {
+  const auto values = normal_values(8192);
+  for (const Bound& bound : kBounds) {
+    const double error = relative_error(values, round_trip(bound.type, values));
+    EXPECT_LT(error, bound.relative_error) << name_of(bound.type);
+  }
+}
+
+TEST(Encode, a_search_is_never_worse_than_plain_rounding) {
+  for (const auto& values :
+       {normal_values(8192), heavy_tailed_values(8192), normal_values(8192, 0.02f, 0.03f)}) {
+    for (const Bound& bound : kBounds) {
+      auto plain = bytes_for(bound.type, values.size());
+      quantize_row(bound.type, values, plain.data());
+      const double of_plain = relative_error(values, decoded(bound.type, plain, values.size()));
+      const double of_search = relative_error(values, round_trip(bound.type, values));
+      EXPECT_LE(of_search, of_plain) << name_of(bound.type);
+    }
+  }
+}
+
+TEST(Encode, columns_that_count_more_lose_less) {
+  const auto values = normal_values(4096);
+  std::vector<float> importance(values.size());
+  std::mt19937 random(3);
+  std::lognormal_distribution<float> spread(0.0f, 1.5f);
+  for (float& w : importance) w = spread(random);
+  for (const Bound& bound : kBounds) {
+    if (traits(bound.type).block_elements == 1) continue;
+    const double without = relative_error(values, round_trip(bound.type, values), importance);
+    const double with =
+        relative_error(values, round_trip(bound.type, values, importance), importance);
+    EXPECT_LT(with, 0.97 * without) << name_of(bound.type);
+  }
+}
+
+TEST(Encode, importance_that_is_the_same_everywhere_changes_nothing) {
+  const auto values = normal_values(1024);
+  const std::vector<float> importance(values.size(), 1.0f);
+  for (const Bound& bound : kBounds) {
+    EXPECT_EQ(encoded(bound.type, values), encoded(bound.type, values, importance))
+        << name_of(bound.type);
+  }
+}
+
+TEST(Encode, zeros_stay_zeros) {
+  const std::vector<float> zeros(1024, 0.0f);
+  for (const Bound& bound : kBounds) {
+    EXPECT_THAT(round_trip(bound.type, zeros), Each(0.0f)) << name_of(bound.type);
+  }
+}
+
+TEST(Encode, a_block_of_zeros_between_others_stays_zero) {
+  auto values = normal_values(1024);
+  std::fill(values.begin() + 256, values.begin() + 512, 0.0f);
+  for (const Bound& bound : kBounds) {
+    const auto got = round_trip(bound.type, values);
+    for (size_t i = 256; i < 512; ++i) {
+      ASSERT_EQ(got[i], 0.0f) << name_of(bound.type) << " at " << i;
+    }
+  }
+}
+
+TEST(Encode, blocks_of_one_value_keep_it) {
+  for (const float value : {1.0f, -1.0f, 0.37f, -0.0113f}) {
+    const std::vector<float> values(512, value);
+    for (const Bound& bound : kBounds) {
+      EXPECT_LT(relative_error(values, round_trip(bound.type, values)), 0.01)
+          << name_of(bound.type) << " of " << value;
+    }
+  }
+}
+
+TEST(Encode, values_too_small_for_a_scale_become_small_or_zero) {
+  for (const float size : {1e-5f, 1e-6f, 1e-8f, 1e-20f, 1e-42f}) {
+    const auto values = normal_values(512, size);
+    for (const Bound& bound : kBounds) {
+      for (const float got : round_trip(bound.type, values)) {
+        ASSERT_LE(std::fabs(got), 8 * size) << name_of(bound.type);
+      }
+    }
+  }
+}
+
+TEST(Encode, values_that_shrink_do_not_vanish_before_they_must) {
+  const auto values = normal_values(512, 2e-6f);  // a sixty-third of their scale is no f16
+  EXPECT_LT(relative_error(values, round_trip(ElementType::kQ4_K, values)), 0.2);
+}
+
+TEST(Encode, a_column_that_counts_nothing_still_gets_a_finite_value) {
+  const auto values = normal_values(512);
+  const std::vector<float> nothing(values.size(), 0.0f);
+  for (const Bound& bound : kBounds) {
+    for (const float got : round_trip(bound.type, values, nothing)) {
+      ASSERT_TRUE(std::isfinite(got)) << name_of(bound.type);
+    }
+  }
+}
+
+TEST(Encode, a_block_is_the_same_whatever_stands_beside_it) {
+  const auto values = heavy_tailed_values(256 * 5);
+  for (const Bound& bound : kBounds) {
+    const auto whole = encoded(bound.type, values);
+    std::vector<std::byte> pieces;
+    for (size_t b = 0; b < 5; ++b) {
+      const auto piece = encoded(bound.type, std::span(values).subspan(256 * b, 256));
+      pieces.insert(pieces.end(), piece.begin(), piece.end());
+    }
+    EXPECT_THAT(whole, ElementsAreArray(pieces)) << name_of(bound.type);
+  }
+}
+
+TEST(Encode, every_instruction_set_gives_the_same_bytes) {
+  const auto values = heavy_tailed_values(256 * 3);
+  std::vector<float> importance(values.size());
+  for (size_t i = 0; i < importance.size(); ++i) importance[i] = 0.1f + static_cast<float>(i % 7);
+  for (const Bound& bound : kBounds) {
+    auto baseline = bytes_for(bound.type, values.size());
+    ASSERT_TRUE(encode_row_with("baseline", bound.type, values, importance, baseline.data()));
+    for (const char* isa : {"avx2", "avx512"}) {
+      auto bytes = bytes_for(bound.type, values.size());
+      if (!encode_row_with(isa, bound.type, values, importance, bytes.data())) continue;
+      EXPECT_EQ(bytes, baseline) << name_of(bound.type) << " with " << isa;
+    }
+  }
+}
+
+TEST(Encode, types_without_an_encoder_say_so) {
+  EXPECT_FALSE(can_encode(ElementType::kIQ2_XXS));
+  EXPECT_FALSE(can_encode(ElementType::kI8));
+  EXPECT_TRUE(can_encode(ElementType::kQ4_K));
+  EXPECT_TRUE(can_encode(ElementType::kBF16));
+}
+
+}  // namespace
+}  // namespace kvik
