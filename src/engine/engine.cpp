@@ -234,6 +234,7 @@ void Engine::publish(const StepPlan& plan) {
                           : batch_[i].want == WantLogits::kLast ? 1
                                                                 : 0;
     sequence->n_cached += n_new;
+    sequence->n_kv_rows += n_new;
     // Findable by others from now on: all layers have written.
     if (sequence->uses_cache())
       kv_.seal(sequence->table, sequence->root, sequence->cached_tokens());
@@ -281,6 +282,7 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
     return finish(sequence, FinishReason::kStop);
   }
   record_token_time(sequence);
+  if (request.trace == Request::Trace::kOn) publish_trace(sequence, *token, logits);
   sequence.tokens.push_back(*token);
   if (has_penalties(request.sampling)) sequence.counts.add_answer(*token);
   ++counters_.generated_tokens;
@@ -297,6 +299,21 @@ void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
     sequence.table.clear();
   }
   if (sequence.n_generated() == request.max_tokens) finish(sequence, FinishReason::kLength);
+}
+
+void Engine::publish_trace(Sequence& sequence, TokenId token, std::span<const float> logits) {
+  uint64_t n_pages = 0;
+  for (uint32_t g = 0; g < sequence.table.n_groups(); ++g) {
+    n_pages += sequence.table.n_pages(g) - sequence.table.n_slid(g);
+  }
+  sequence.sink->on_trace({.id = token,
+                           .began = *sequence.started,
+                           .at = step_end_,
+                           .position = sequence.n_tokens() - 1,
+                           .kv_rows = sequence.n_kv_rows,
+                           .kv_bytes = n_pages * kv_.page_bytes(),
+                           .n_beside = counters_.last_step.n_sequences - 1,
+                           .logits = logits});
 }
 
 // A token comes when its logits do; what is done with it takes microseconds.

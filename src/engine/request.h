@@ -45,7 +45,20 @@ struct Request {
   std::string tenant;      // whom fairness counts it for
   int32_t priority = 0;    // lower first
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
-  uint32_t max_chunk = UINT32_MAX;  // prompt tokens computed in one step at most
+  uint32_t max_chunk = UINT32_MAX;                     // prompt tokens computed in one step at most
+  enum class Trace { kOff, kOn } trace = Trace::kOff;  // tell EventSink::on_trace of each token
+};
+
+// How a token came to be, for those who explain it.
+struct TokenTrace {
+  TokenId id = 0;
+  TimePoint began;                // of the request's first step
+  TimePoint at;                   // when the token's logits were there
+  uint32_t position = 0;          // of the last token that they were made of
+  uint64_t kv_rows = 0;           // tokens whose K and V were computed for this request so far
+  uint64_t kv_bytes = 0;          // of the pages that it holds
+  uint32_t n_beside = 0;          // other sequences in the step
+  std::span<const float> logits;  // raw; borrowed for the call
 };
 
 struct TokenLogprob {
@@ -94,6 +107,8 @@ class EventSink {
     static_cast<void>(position);
     static_cast<void>(logits);
   }
+  // Of each token, before on_token, where the request asks for it.
+  virtual void on_trace(const TokenTrace& trace) { static_cast<void>(trace); }
 };
 
 }  // namespace kvik

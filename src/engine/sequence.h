@@ -40,6 +40,8 @@ struct Sequence {
   TokenCounts counts;
   std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
 
+  uint64_t n_kv_rows = 0;  // tokens whose K and V were computed, each time that they were
+
   uint32_t n_logits_sent = 0;  // positions handed to on_logits: a preemption repeats none
 
   // Of the scheduler.

@@ -10,6 +10,7 @@
 #include "backend/cpu/machine_limits.h"
 #include "base/quantity.h"
 #include "main/available_memory.h"
+#include "main/bench_measure.h"
 #include "main/bench_report.h"
 #include "main/bench_runner.h"
 #include "main/commands.h"
@@ -89,48 +90,18 @@ Result<void> check_memory(std::span<const BenchCase> cases, uint64_t page_bytes,
   return {};
 }
 
-// The first run of all touches buffers and wakes threads: it is not on the clock.
-void warm_up(BenchRunner& runner, BenchCase bench) {
-  bench.n_tokens = std::min(bench.n_tokens, bench.kind == BenchCase::Kind::kPrefill ? 512u : 4u);
-  bench.depth = 0;
-  bench.batch = 1;
-  bench.fill = false;
-  runner.run(bench, 0);
-}
-
-BenchResult measure(BenchRunner& runner, const BenchCase& bench, uint32_t repeat) {
-  std::vector<double> speeds;
-  for (uint32_t i = 0; i < repeat; ++i) speeds.push_back(runner.run(bench, i + 1));
-  std::ranges::sort(speeds);
-  return {.bench = bench,
-          .median = speeds[speeds.size() / 2],
-          .min = speeds.front(),
-          .max = speeds.back(),
-          .work = {},
-          .limit = 0,
-          .context_bytes = BenchRunner::n_pages(bench) * runner.page_bytes()};
-}
-
 std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchCase> cases,
                                      uint32_t repeat) {
   ProgressBar bar("measuring");
   std::vector<BenchResult> results;
-  warm_up(runner, cases.front());
+  warm_up_bench(runner, cases.front());
   for (const BenchCase& bench : cases) {
     bar.show(results.size(), cases.size(),
              fmt::format("{} at depth {}", test_name(bench), bench.depth));
-    results.push_back(measure(runner, bench, repeat));
+    results.push_back(measure_bench(runner, bench, repeat));
   }
   bar.show(cases.size(), cases.size(), "");
   return results;
-}
-
-// Opens the file once more for what it says of its tensors: loading let go of it.
-Result<LimitModel> limit_model_of(const ModelOptions& options, const Model& model,
-                                  uint64_t page_bytes) {
-  TRY_ASSIGN(const auto source, open_model(options.model));
-  return LimitModel(*source, model.config(), options.kv_type,
-                    static_cast<double>(page_bytes) / kPageTokens);
 }
 
 Result<int> bench(const BenchOptions& options) {
@@ -149,16 +120,12 @@ Result<int> bench(const BenchOptions& options) {
   const std::vector<BenchCase> cases = cases_of(options);
   TRY(check_memory(cases, page_bytes, kv_type));
 
-  const uint32_t n_threads =
-      options.model.n_threads ? options.model.n_threads : usable_processors();
+  const uint32_t n_threads = loaded.backend->n_threads();
   const MachineLimits machine = measure_machine_limits(n_threads);
   TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model, *loaded.model, page_bytes));
   BenchRunner runner(loaded, kv_type, cases);
   std::vector<BenchResult> results = measure_all(runner, cases, options.repeat);
-  for (BenchResult& r : results) {
-    r.work = limits.work(r.bench);
-    r.limit = r.bench.n_tokens * r.bench.batch / least_seconds(r.work, machine);
-  }
+  for (BenchResult& r : results) hold_against(limits, machine, r);
   if (roofline.is_open()) {
     roofline << roofline_svg(results, machine,
                              fmt::format("{}, {} pages, {} threads", model_id(options.model.model),

@@ -18,6 +18,7 @@ Command add_run(CLI::App& app);
 Command add_serve(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_plan(CLI::App& app);
+Command add_explain(CLI::App& app);
 Command add_show(CLI::App& app);
 Command add_tokenize(CLI::App& app);
 Command add_logits(CLI::App& app);

@@ -58,6 +58,11 @@ std::string short_tokens(uint64_t n) {
 
 }  // namespace
 
+uint64_t longest_context(const ModelConfig& config, const WeightPlan& weights, Backend& backend,
+                         KvType type, uint64_t memory_bytes) {
+  return longest_context(EngineBytes(config, weights, backend, type), memory_bytes);
+}
+
 FitTable make_fit_table(const ModelConfig& config, const std::vector<WeightVariant>& variants,
                         Backend& backend, uint64_t n_ctx) {
   FitTable table{.model = config.name, .n_ctx = n_ctx, .memory_bytes = {}, .rows = {}};

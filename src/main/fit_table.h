@@ -42,6 +42,10 @@ struct WeightVariant {
 FitTable make_fit_table(const ModelConfig& config, const std::vector<WeightVariant>& variants,
                         Backend& backend, uint64_t n_ctx);
 
+// The most tokens, in whole pages, that one user alone can have in a memory.
+uint64_t longest_context(const ModelConfig& config, const WeightPlan& weights, Backend& backend,
+                         KvType type, uint64_t memory_bytes);
+
 // As text with a row for each pair of types.
 std::string fit_text(const FitTable& table);
 

@@ -5,11 +5,18 @@
 
 namespace kvik {
 
-double least_seconds(const Work& work, const MachineLimits& machine) {
+double least_compute_seconds(const Work& work, const MachineLimits& machine) {
   const double bf16_ops_per_s = std::max(machine.bf16_ops_per_s, machine.f32_ops_per_s);
-  const double compute_s = work.int8_ops / machine.int8_ops_per_s + work.bf16_ops / bf16_ops_per_s +
-                           work.f32_ops / machine.f32_ops_per_s;
-  return std::max(compute_s, work.bytes / machine.read_bytes_per_s);
+  return work.int8_ops / machine.int8_ops_per_s + work.bf16_ops / bf16_ops_per_s +
+         work.f32_ops / machine.f32_ops_per_s;
+}
+
+double least_read_seconds(const Work& work, const MachineLimits& machine) {
+  return work.bytes / machine.read_bytes_per_s;
+}
+
+double least_seconds(const Work& work, const MachineLimits& machine) {
+  return std::max(least_compute_seconds(work, machine), least_read_seconds(work, machine));
 }
 
 LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, KvType kv_type,

@@ -22,6 +22,10 @@ struct Work {
   double ops() const { return int8_ops + bf16_ops + f32_ops; }
 };
 
+// The time that its arithmetic takes at this machine's ceilings, and that its reads take.
+double least_compute_seconds(const Work& work, const MachineLimits& machine);
+double least_read_seconds(const Work& work, const MachineLimits& machine);
+
 // The time that the machine's ceilings allow: reads and arithmetic overlap, kinds of arithmetic do
 // not.
 double least_seconds(const Work& work, const MachineLimits& machine);

@@ -20,9 +20,16 @@ int run_main(std::vector<std::string> arguments) {
   app.fallthrough();
 
   std::map<std::string, Command> commands = {
-      {"run", add_run(app)},     {"serve", add_serve(app)},   {"bench", add_bench(app)},
-      {"show", add_show(app)},   {"logits", add_logits(app)}, {"tokenize", add_tokenize(app)},
-      {"cache", add_cache(app)}, {"plan", add_plan(app)},     {"perplexity", add_perplexity(app)},
+      {"run", add_run(app)},
+      {"serve", add_serve(app)},
+      {"bench", add_bench(app)},
+      {"show", add_show(app)},
+      {"logits", add_logits(app)},
+      {"tokenize", add_tokenize(app)},
+      {"cache", add_cache(app)},
+      {"plan", add_plan(app)},
+      {"perplexity", add_perplexity(app)},
+      {"explain", add_explain(app)},
   };
   if (!arguments.empty() && !arguments[0].starts_with('-') && !commands.contains(arguments[0])) {
     return report(

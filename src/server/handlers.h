@@ -27,6 +27,7 @@ Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request)
 Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request);
 Reply handle_health(const HandlerContext& context, const HttpRequest& request);
 Reply handle_metrics(const HandlerContext& context, const HttpRequest& request);
+Reply handle_explain(const HandlerContext& context, const HttpRequest& request);
 Reply handle_live(const HandlerContext& context, const HttpRequest& request);
 Reply handle_page(const HandlerContext& context, const HttpRequest& request);
 Reply handle_version(const HandlerContext& context, const HttpRequest& request);

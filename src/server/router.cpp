@@ -42,6 +42,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/detokenize", "POST", handle_detokenize},
     {"/metrics", "GET", handle_metrics},
     {"/version", "GET", handle_version},
+    {"/kvik/explain", "POST", handle_explain, Access::kKeyed, Drain::kRefuses},
     {"/kvik/live", "GET", handle_live, Access::kKeyed, Drain::kRefuses},
     {"/", "GET", handle_page, Access::kOpen},
     {"/health", "GET", handle_health, Access::kOpen},

@@ -58,6 +58,10 @@ void ChoiceStream::on_prompt(const PromptProgress& progress) {
   if (options_.choice == 0 && !state_->abandoned) state_->sink->on_prompt(progress);
 }
 
+void ChoiceStream::on_trace(const TokenTrace& trace) {
+  if (options_.choice == 0 && !state_->abandoned) state_->sink->on_trace(trace);
+}
+
 EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   ++state_->usage.completion_tokens;
   if (options_.return_token_ids) pending_.token_ids.push_back(event.id);

@@ -40,6 +40,7 @@ class ChoiceStream final : public EventSink {
   void on_finish(FinishReason reason, const Usage& usage) override;
   void on_prompt(const PromptProgress& progress) override;
   void on_logits(uint32_t position, std::span<const float> logits) override;
+  void on_trace(const TokenTrace& trace) override;
 
  private:
   void to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,

@@ -99,6 +99,7 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   out.tenant = request.tenant;
   out.priority = request.priority;
   out.pins = request.pins;
+  out.trace = request.trace;
   if (request.pin_ttl)
     out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
   if (request.echo && request.n_logprobs) out.logits = Request::Logits::kAll;

@@ -41,6 +41,7 @@ struct CompletionRequest {
   std::vector<Pin> pins;                        // the same for beginnings of the prompt
   std::string tenant;                           // whom fairness counts it for
   int32_t priority = 0;                         // lower first
+  Request::Trace trace = Request::Trace::kOff;  // the sink hears of on_trace
   std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
 };
 
@@ -69,6 +70,8 @@ class CompletionSink {
   virtual ~CompletionSink() = default;
   // Of the first choice; the whole prompt is done before its first chunk.
   virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
+  // Each token of the first choice, where asked for.
+  virtual void on_trace(const TokenTrace& trace) { static_cast<void>(trace); }
   virtual void on_chunk(const CompletionChunk& chunk) = 0;
   virtual void on_done(const Usage& usage) = 0;
 };

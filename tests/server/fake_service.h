@@ -31,6 +31,7 @@ class FakeCall {
     send(chunk);
   }
   void send(const CompletionChunk& chunk) { sink_->on_chunk(chunk); }
+  void trace(const TokenTrace& token) { sink_->on_trace(token); }
 
   // The prompt is computed: 3 tokens, 1 of which was found.
   void begin() { sink_->on_prompt({.n_done = 3, .n_all = 3, .n_cached = 1}); }

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "service/cache_experiment.h"
+
+namespace kvik {
+
+// Tokens of a run from `first` on: {"way", "first", "ms", "kv_rows", "kv_bytes"}, the last three
+// with one number for each.
+boost::json::object traced_tokens_json(const TracedRun& run, size_t first);
+
+// What `kvik explain` and POST /kvik/explain say of a finished experiment:
+//   prompt, answer: {tokens, text, pieces}: the text that each token adds
+//   runs: for each way {way, cached_tokens, queue_ms, ms, n_seen, kv_rows, kv_bytes, beside, fit,
+//     late_fit}: the fits of all tokens but the first, and of the second half
+//   bits: {compared, different, equal}
+boost::json::object experiment_json(const ServiceApi& service, const CacheExperiment& experiment);
+
+// {exponent, exponent_error, factor, r_squared, from, to, points}, or null.
+boost::json::value fit_json(const std::optional<PowerFit>& fit);
+
+}  // namespace kvik

@@ -1,0 +1,165 @@
+"""`kvik explain`: the counts, the proof, the figures beside `kvik bench`, and a report that holds any prompt."""
+import html.parser
+import json
+import os
+import tempfile
+import unittest
+
+import kvik
+from server import Server
+
+MODEL = "synthetic:test-llama:f32"
+HOSTILE = "a </script><script>window.harmed=1</script> \" ' & <!-- \\ \u2028 é"
+
+
+class Elements(html.parser.HTMLParser):
+    """The scripts of a page, as a browser takes them apart, and what asks for another file."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.scripts, self.links, self.is_script = [], [], False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.is_script = tag == "script"
+        if self.is_script:
+            self.scripts.append([dict(attributes), ""])
+        self.links += [value for name, value in attributes if name in ("src", "href") and not value.startswith(("data:", "#"))]
+
+    def handle_data(self, data):
+        if self.is_script:
+            self.scripts[-1][1] += data
+
+    def handle_endtag(self, tag):
+        self.is_script = False
+
+
+def explained(model, *more):
+    """(the object that --json prints, the report)"""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report.html")
+        found = json.loads(kvik.output("explain", model, "--out", path, "--json", *more))
+        if os.listdir(folder) != ["report.html"]:
+            raise AssertionError(f"left over: {os.listdir(folder)}")
+        with open(path, encoding="utf-8") as f:
+            return found, f.read()
+
+
+class Explain(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.report, cls.page = explained(MODEL, "-p", HOSTILE, "--max-tokens", 40)
+        cls.runs = {run["way"]: run for run in cls.report["runs"]}
+
+    def test_the_rows_of_k_and_v_are_a_triangle_without_the_cache_and_a_line_with_it(self):
+        n = self.report["prompt"]["tokens"]
+        self.assertEqual(self.report["answer"]["tokens"], 40)
+        triangle = [(n + i) * (n + i + 1) // 2 - n * (n - 1) // 2 for i in range(40)]
+        self.assertEqual(self.runs["naive"]["kv_rows"], triangle)
+        self.assertEqual(self.runs["cold"]["kv_rows"], [n + i for i in range(40)])
+        self.assertEqual(self.runs["warm"]["kv_rows"], [1 + i for i in range(40)])
+        self.assertEqual(self.runs["warm"]["cached_tokens"], n - 1)
+        for run in self.runs.values():
+            self.assertEqual(run["n_seen"], [n + i for i in range(40)])
+            self.assertEqual(len(run["ms"]), 40)
+            self.assertGreater(min(run["ms"]), 0)
+
+    def test_the_bits_of_all_logits_are_the_same(self):
+        bits = self.report["bits"]
+        self.assertEqual(bits, {"compared": 2 * 40 * self.report["geometry"]["vocabulary"], "different": 0, "equal": True})
+
+    def test_the_memory_is_that_of_the_pages(self):
+        per_token = {row["type"]: row["bytes_per_token"] for row in self.report["memory"]["types"]}
+        plan = json.loads(kvik.output("plan", MODEL, "--kv-type", "int8", "--ctx", self.report["memory"]["contexts"][-1], "--json"))
+        self.assertEqual(per_token["int8"], plan["kv_bytes_per_token"])
+        int8 = next(row for row in self.report["memory"]["types"] if row["type"] == "int8")
+        self.assertEqual(int8["bytes"][-1], plan["kv_bytes_per_user"])
+        pages = [-(-n // 32) for n in self.runs["cold"]["n_seen"]]
+        self.assertEqual(self.runs["cold"]["kv_bytes"], [n * 32 * per_token["int8"] for n in pages])
+
+    def test_what_heads_windows_types_and_sharing_change_was_measured(self):
+        for row in self.report["types"] + self.report["shapes"]:
+            self.assertGreater(row["ms"]["min"], 0)
+            self.assertLessEqual(row["ms"]["min"], row["ms"]["median"])
+            self.assertLessEqual(row["ms"]["median"], row["ms"]["max"])
+        self.assertEqual([row["type"] for row in self.report["types"]], ["f32", "bf16", "int8", "int4"])
+        shapes = {row["name"]: row for row in self.report["shapes"]}
+        heads = self.report["geometry"]["heads"] // self.report["geometry"]["kv_heads"]
+        self.assertEqual(shapes["a KV head for each query head"]["kv_bytes"], heads * shapes["as it is"]["kv_bytes"])
+        self.assertLessEqual(shapes["a window"]["kv_bytes"], shapes["as it is"]["kv_bytes"])
+        sharing = self.report["sharing"]
+        self.assertEqual(sharing["found"], sharing["shared"], "the second user finds the whole beginning")
+
+    def test_the_phases_have_the_fields_of_bench_and_shares_of_both_limits(self):
+        self.assertEqual([(row["test"], row["tokens"]) for row in self.report["bench"]], [("prefill", 512), ("decode", 64)])
+        self.assertEqual([row["tokens"] for row in self.report["rows"]], [2**i for i in range(10)])
+        for row in self.report["bench"] + self.report["rows"]:
+            self.assertAlmostEqual(row["limit_share"], max(row["arithmetic_share"], row["memory_share"]), 6)
+            self.assertAlmostEqual(row["ms"], 1e3 * row["tokens"] / row["tok_s"], 6)
+
+    def test_the_page_holds_the_report_whatever_the_prompt(self):
+        elements = Elements(self.page)
+        data = [text for attributes, text in elements.scripts if attributes.get("id") == "report"]
+        self.assertEqual(len(data), 1)
+        inside = json.loads(data[0])
+        self.assertEqual(inside, self.report)
+        text = inside["prompt"]["text"].replace("▁", " ")  # the toy vocabulary keeps SentencePiece's blank
+        self.assertTrue(text.endswith(HOSTILE), text)
+        self.assertEqual(elements.links, [], "it asks for nothing")
+        self.assertNotIn("window.harmed=1</script>", self.page)
+
+    def test_agrees_with_bench(self):
+        """Within a factor of three: other programs share the machine."""
+        report, _ = explained("demo", "--max-tokens", 48, "--threads", 1)
+        rows = json.loads(kvik.output("bench", "demo", "--threads", 1, "--json"))
+        for ours, theirs in zip(report["bench"], rows):
+            self.assertEqual((ours["test"], ours["tokens"]), (theirs["test"], theirs["tokens"]))
+            self.assertLess(ours["tok_s"], 3 * theirs["tok_s"])
+            self.assertLess(theirs["tok_s"], 3 * ours["tok_s"])
+
+    def test_wrong_calls_are_refused_in_a_sentence(self):
+        done = kvik.run("explain", MODEL, "-p", "a" * 5000, "--out", "/nowhere/x.html")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"expected room for", done.stderr)
+        done = kvik.run("explain", MODEL, "--max-tokens", 17, "--out", "/nowhere/x.html")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"cannot write '/nowhere/x.html'", done.stderr)
+
+
+class Live(unittest.TestCase):
+    """POST /kvik/explain, on the loaded model."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("demo", "--threads", 1, "--kv-memory", "64MiB")
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def explain(self, **call):
+        answer = self.server.request("POST", "/kvik/explain", call)
+        self.assertEqual(answer.status, 200, answer.body)
+        events = [event.split("\n") for event in answer.body.decode().split("\n\n") if event.startswith("event: ")]
+        return [(lines[0][7:], json.loads(lines[1][6:])) for lines in events]
+
+    def test_shows_both_ways_on_the_loaded_model(self):
+        events = self.explain(prompt="ROMEO:\nBut soft, what light", max_tokens=24)
+        self.assertEqual(events[-1], ("end", {}))
+        report = events[-2][1]
+        runs = {run["way"]: run for run in report["runs"]}
+        n = report["prompt"]["tokens"]
+        self.assertEqual(runs["naive"]["kv_rows"][-1], sum(n + i for i in range(24)))
+        self.assertEqual(runs["cold"]["kv_rows"][-1], n + 23)
+        self.assertTrue(report["bits"]["equal"])
+        told = {way: [] for way in runs}
+        for name, data in events[:-2]:
+            self.assertEqual((name, data["first"]), ("tokens", len(told[data["way"]])))
+            told[data["way"]] += data["ms"]
+        self.assertEqual(told, {way: run["ms"] for way, run in runs.items()})
+
+    def test_a_second_time_it_begins_cold_again(self):
+        for _ in range(2):
+            report = self.explain(prompt="The same words once more", max_tokens=8)[-2][1]
+            self.assertEqual([run["cached_tokens"] for run in report["runs"]], [0, 0, report["prompt"]["tokens"] - 1])
+
+
+if __name__ == "__main__":
+    unittest.main()

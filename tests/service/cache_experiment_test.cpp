@@ -1,0 +1,174 @@
+#include "service/cache_experiment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "support/tiny_service.h"
+
+namespace kvik {
+namespace {
+
+CacheExperiment::Options options_for(uint32_t n_prompt, uint32_t max_tokens) {
+  CacheExperiment::Options options;
+  for (uint32_t i = 0; i < n_prompt; ++i) options.prompt.push_back(byte_token('a' + i % 26));
+  options.max_tokens = max_tokens;
+  options.cache_salt = "explain";
+  return options;
+}
+
+// Waits as a connection does: advance() is called after each wake, never under it.
+class Bell {
+ public:
+  void ring() {
+    const std::scoped_lock lock(mutex_);
+    has_rung_ = true;
+    changed_.notify_all();
+  }
+  bool wait() {
+    std::unique_lock lock(mutex_);
+    const bool in_time = changed_.wait_for(lock, kTestPatience, [this] { return has_rung_; });
+    has_rung_ = false;
+    return in_time;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_rung_ = false;
+};
+
+// All runs to their end; the error of the one that had one.
+Result<void> run(CacheExperiment& experiment) {
+  Bell bell;
+  experiment.set_wake([&] { bell.ring(); });
+  TRY(experiment.start());
+  for (;;) {
+    TRY_ASSIGN(const bool is_done, experiment.advance());
+    if (is_done) break;
+    CHECK(bell.wait());
+  }
+  experiment.set_wake(nullptr);
+  return {};
+}
+
+TEST(CacheExperiment, computes_a_row_a_token_with_the_cache_and_all_rows_without) {
+  ServiceRig rig;
+  const uint32_t n_prompt = 40, n_tokens = 12;
+  CacheExperiment experiment(rig.service(), options_for(n_prompt, n_tokens));
+  ASSERT_TRUE(run(experiment).has_value());
+  ASSERT_EQ(experiment.runs().size(), 3u);
+  const TracedRun& cold = experiment.runs()[0];
+  const TracedRun& naive = experiment.runs()[1];
+  const TracedRun& warm = experiment.runs()[2];
+  ASSERT_EQ(cold.tokens.size(), n_tokens);
+  ASSERT_EQ(naive.tokens.size(), n_tokens);
+  ASSERT_EQ(warm.tokens.size(), n_tokens);
+  uint64_t triangle = 0;
+  for (uint32_t i = 0; i < n_tokens; ++i) {
+    EXPECT_EQ(cold.tokens[i].n_seen, n_prompt + i);
+    EXPECT_EQ(cold.tokens[i].kv_rows, n_prompt + i);
+    EXPECT_EQ(naive.tokens[i].kv_rows, triangle += n_prompt + i);
+    EXPECT_EQ(warm.tokens[i].kv_rows, 1 + i) << "of the prompt, all but one token was found";
+    EXPECT_GT(naive.tokens[i].ms, 0);
+    EXPECT_EQ(naive.tokens[i].n_beside, 0u);
+  }
+  EXPECT_EQ(cold.usage.cached_tokens, 0u);
+  EXPECT_EQ(naive.usage.cached_tokens, 0u);
+  EXPECT_EQ(warm.usage.cached_tokens, n_prompt - 1);
+  const uint64_t page_bytes = rig.service().snapshot().page_bytes;
+  EXPECT_EQ(cold.tokens.front().kv_bytes, 2 * page_bytes);
+  EXPECT_TRUE(naive.fit().has_value());
+}
+
+TEST(CacheExperiment, holds_every_logit_against_the_first_run_byte_for_byte) {
+  ServiceRig rig;
+  CacheExperiment experiment(rig.service(), options_for(40, 6));
+  ASSERT_TRUE(run(experiment).has_value());
+  EXPECT_TRUE(experiment.are_bits_equal());
+  for (size_t i = 1; i < 3; ++i) {
+    const TracedRun& other = experiment.runs()[i];
+    EXPECT_EQ(other.n_compared, 6u * rig.service().card().n_vocab);
+    EXPECT_EQ(other.n_different, 0u);
+    for (size_t t = 0; t < 6; ++t) {
+      EXPECT_EQ(other.tokens[t].id, experiment.runs()[0].tokens[t].id);
+    }
+  }
+}
+
+// A service whose logits change with the run, as a wrong cache would make them.
+class UnequalService final : public ServiceApi {
+ public:
+  Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
+                                               std::shared_ptr<CompletionSink> sink) override {
+    ++n_runs_;
+    const std::vector<float> logits = {1, n_runs_ == 2 ? -0.0f : 0.0f, 3};
+    for (uint32_t i = 0; i < request.max_tokens; ++i) {
+      sink->on_trace({.id = 2,
+                      .began = {},
+                      .at = TimePoint{} + std::chrono::milliseconds(i + 1),
+                      .position = i,
+                      .kv_rows = 1 + i,
+                      .logits = logits});
+    }
+    CompletionChunk chunk;
+    chunk.finish = finish_;
+    sink->on_chunk(chunk);
+    sink->on_done({});
+    return std::make_unique<Nothing>();
+  }
+  void finish_with(FinishReason reason) { finish_ = reason; }
+
+  std::vector<TokenId> tokenize(std::string_view, const TokenizeOptions&) const override {
+    return {};
+  }
+  Result<std::string> detokenize(std::span<const TokenId>) const override { return std::string(); }
+  Result<std::string> apply_template(const ChatRequest&) const override { return std::string(); }
+  Result<ChatPrompt> chat_prompt(const ChatRequest&) const override { return ChatPrompt{}; }
+  const ModelCard& card() const override { return card_; }
+  EngineSnapshot snapshot() const override { return {}; }
+  Result<void> watch(const std::shared_ptr<LiveSink>&) override { return {}; }
+
+ private:
+  class Nothing final : public Completion {
+    uint32_t prompt_tokens() const override { return 1; }
+  };
+  ModelCard card_;
+  int n_runs_ = 0;
+  FinishReason finish_ = FinishReason::kLength;
+};
+
+TEST(CacheExperiment, sees_one_bit_that_is_not_the_same) {
+  UnequalService service;
+  CacheExperiment experiment(service, options_for(1, 5));
+  ASSERT_TRUE(run(experiment).has_value());
+  EXPECT_FALSE(experiment.are_bits_equal());
+  EXPECT_EQ(experiment.runs()[1].n_compared, 15u);
+  EXPECT_EQ(experiment.runs()[1].n_different, 5u) << "-0 equals 0, but not its bits";
+  EXPECT_EQ(experiment.runs()[2].n_different, 0u);
+}
+
+TEST(CacheExperiment, ends_with_a_sentence_where_a_run_was_cut_off) {
+  UnequalService service;
+  service.finish_with(FinishReason::kCancelled);
+  CacheExperiment experiment(service, options_for(1, 2));
+  const auto ended = run(experiment);
+  ASSERT_FALSE(ended.has_value());
+  EXPECT_EQ(ended.error().code, ErrorCode::kUnavailable);
+}
+
+TEST(CacheExperiment, whoever_leaves_early_leaves_nothing_running) {
+  ServiceRig rig;
+  {
+    CacheExperiment experiment(rig.service(), options_for(20, 60));
+    ASSERT_TRUE(experiment.start().has_value());
+  }
+  EXPECT_TRUE(rig.drain());
+}
+
+}  // namespace
+}  // namespace kvik
