@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/mapped_file.h"
 #include "format/gguf_cursor.h"
+#include "format/gguf_experts.h"
 #include "format/gguf_metadata.h"
 #include "format/gguf_split.h"
 #include "format/gguf_tensors.h"
@@ -130,7 +131,7 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
   TRY_ASSIGN(std::unique_ptr<ModelSource> source, open_file(path));
   const auto split = read_gguf_split(source->metadata());
   if (!split) return fail(split.error().code, fmt::format("'{}': {}", path, split.error().message));
-  if (!*split) return source;
+  if (!*split) return stack_gguf_experts(std::move(source));
   std::vector<std::unique_ptr<ModelSource>> pieces;
   for (uint64_t no = 0; no < (*split)->count; ++no) {
     if (no == (*split)->no) {
@@ -145,7 +146,8 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
     }
     pieces.push_back(std::move(*opened));
   }
-  return join_gguf_pieces(std::move(pieces));
+  TRY_ASSIGN(auto joined, join_gguf_pieces(std::move(pieces)));
+  return stack_gguf_experts(std::move(joined));
 }
 
 Result<std::unique_ptr<ModelSource>> open_gguf_bytes(std::string label,

@@ -7,28 +7,12 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kMaxShownBytes = 64;
-
 std::string shown(HeaderPart part) {
   if (part.name.empty()) return std::string(part.what);
   return fmt::format("{} {}", part.what, quoted(part.name));
 }
 
 }  // namespace
-
-std::string quoted(std::string_view name) {
-  std::string out = "'";
-  for (const char c : name.substr(0, kMaxShownBytes)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte > 0x7e) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  out += name.size() > kMaxShownBytes ? "…'" : "'";
-  return out;
-}
 
 size_t GgufCursor::bytes_left() const {
   return std::min(file_.size(), kMaxHeaderBytes) - position_;

@@ -9,15 +9,13 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "format/quoted.h"
 
 namespace kvik {
 
 // The most bytes that a header (keys and tensor table) may have: ten times the largest known. It
 // bounds what a hostile or sparse file can make us allocate.
 inline constexpr size_t kMaxHeaderBytes = size_t{128} << 20;
-
-// A name from a file for a message: quoted, of at most 64 bytes, unprintable bytes as \xNN.
-std::string quoted(std::string_view name);
 
 // What is being read, for the message where the header ends too early: "the value of" 'a.key'.
 struct HeaderPart {

@@ -2,13 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <span>
-#include <string_view>
-#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
+#include "format/joined_source.h"
 
 namespace kvik {
 namespace {
@@ -18,40 +15,6 @@ constexpr uint64_t kMaxPieces = 99999;  // what five digits of a name can count
 std::string piece_ending(uint64_t no, uint64_t count) {
   return fmt::format("-{:05}-of-{:05}.gguf", no + 1, count);
 }
-
-class JoinedSource final : public ModelSource {
- public:
-  explicit JoinedSource(std::vector<std::unique_ptr<ModelSource>> pieces)
-      : pieces_(std::move(pieces)) {
-    for (const auto& piece : pieces_) {
-      for (size_t i = 0; i < piece->tensors().size(); ++i) {
-        infos_.push_back(piece->tensors()[i]);
-        places_.push_back({piece.get(), i});
-      }
-    }
-  }
-
-  const std::string& label() const override { return pieces_.front()->label(); }
-  const Metadata& metadata() const override { return pieces_.front()->metadata(); }
-  std::span<const TensorInfo> tensors() const override { return infos_; }
-  Result<std::span<const std::byte>> read(size_t index) override {
-    CHECK(index < places_.size());
-    return places_[index].piece->read(places_[index].index);
-  }
-  void release(size_t index) override {
-    CHECK(index < places_.size());
-    places_[index].piece->release(places_[index].index);
-  }
-
- private:
-  struct Place {
-    ModelSource* piece;
-    size_t index;
-  };
-  std::vector<std::unique_ptr<ModelSource>> pieces_;
-  std::vector<TensorInfo> infos_;
-  std::vector<Place> places_;
-};
 
 }  // namespace
 
@@ -86,8 +49,7 @@ Result<std::string> gguf_piece_path(const std::string& path, const GgufSplit& se
 Result<std::unique_ptr<ModelSource>> join_gguf_pieces(
     std::vector<std::unique_ptr<ModelSource>> pieces) {
   CHECK(!pieces.empty());
-  std::unordered_set<std::string_view> names;
-  uint64_t n_tensors = 0;
+  uint64_t n_tensors = 0;  // as stated
   for (size_t i = 0; i < pieces.size(); ++i) {
     TRY_ASSIGN(const auto split, read_gguf_split(pieces[i]->metadata()));
     n_tensors = split ? split->n_tensors : 0;
@@ -96,18 +58,14 @@ Result<std::unique_ptr<ModelSource>> join_gguf_pieces(
                   fmt::format("'{}' is not piece {} of {} of a model, as its name says",
                               pieces[i]->label(), i + 1, pieces.size()));
     }
-    for (const TensorInfo& tensor : pieces[i]->tensors()) {
-      if (names.insert(tensor.name).second) continue;
-      return fail(ErrorCode::kCorrupt, fmt::format("'{}': tensor '{}' is in an earlier piece, too",
-                                                   pieces[i]->label(), tensor.name));
-    }
   }
-  if (names.size() != n_tensors) {
+  TRY_ASSIGN(auto joined, join_sources(std::move(pieces)));
+  if (joined->tensors().size() != n_tensors) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("'{}': the pieces have {} tensors, but 'split.tensors.count' is {}",
-                            pieces.front()->label(), names.size(), n_tensors));
+                            joined->label(), joined->tensors().size(), n_tensors));
   }
-  return std::make_unique<JoinedSource>(std::move(pieces));
+  return joined;
 }
 
 }  // namespace kvik

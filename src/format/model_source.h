@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/metadata.h"
 #include "base/result.h"
@@ -28,6 +29,13 @@ class ModelSource {
   // The bytes of tensors()[index]: n_bytes of them, valid until release(index) or destruction.
   virtual Result<std::span<const std::byte>> read(size_t index) = 0;
   virtual void release(size_t index) = 0;
+
+  // The same bytes in n_parts parts of one size, as with the slices along the first axis. They may
+  // lie apart, which spares copying a stack whose slices do.
+  virtual Result<std::vector<std::span<const std::byte>>> read_parts(size_t index, size_t n_parts);
+
+  // What the file calls the tensor, for messages.
+  virtual std::string name_in_file(size_t index) const { return tensors()[index].name; }
 
   // Index into tensors() of the tensor of that name.
   std::optional<size_t> find(std::string_view name) const;

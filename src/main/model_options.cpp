@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "format/gguf.h"
+#include "format/hf/folder.h"
 #include "format/synthetic.h"
 #include "kv/kv_cache.h"
 #include "main/environment.h"
@@ -79,7 +80,8 @@ CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& 
 void ModelOptions::add_to(CLI::App& command) {
   command
       .add_option("MODEL", model,
-                  "a .gguf file, 'demo' (the embedded model) or synthetic:PRESET[:TYPE]")
+                  "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
+                  "synthetic:PRESET[:TYPE]")
       ->required();
   command.add_option("--threads", n_threads, "threads that compute (default: one per processor)")
       ->check(CLI::Range(1u, 1024u));
@@ -112,12 +114,7 @@ Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
   }
   if (spec.starts_with("synthetic:")) return make_synthetic(spec);
   std::error_code ignored;
-  if (std::filesystem::is_directory(spec, ignored)) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}' is a folder; expected a .gguf file, 'demo' or "
-                            "'synthetic:PRESET[:TYPE]'",
-                            spec));
-  }
+  if (std::filesystem::is_directory(spec, ignored)) return hf::open_folder(spec);
   return open_gguf(spec);
 }
 
@@ -165,8 +162,11 @@ uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,
 }
 
 std::string model_id(const std::string& spec) {
-  if (!spec.ends_with(".gguf")) return spec;
-  return std::filesystem::path(spec).stem().string();
+  if (spec.ends_with(".gguf")) return std::filesystem::path(spec).stem().string();
+  std::error_code failed;
+  if (!std::filesystem::is_directory(spec, failed)) return spec;
+  const auto folder = std::filesystem::canonical(spec, failed);
+  return failed ? spec : folder.filename().string();
 }
 
 Result<std::vector<TokenId>> parse_token_list(const std::string& text) {

@@ -43,7 +43,8 @@ CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& val
 CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& value,
                           const std::string& help);
 
-// Opens a .gguf file, `demo` (the embedded model) or `synthetic:PRESET[:TYPE]`.
+// Opens a .gguf file, a Hugging Face folder, `demo` (the embedded model) or
+// `synthetic:PRESET[:TYPE]`.
 Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec);
 
 // The instruction set that KVIK_ISA names, or the best; and the threads and pages asked for.
@@ -66,7 +67,8 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
 uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,
                       uint64_t n_sequences);
 
-// What clients call a model: a file's name without folder and ending, else the spec as it stands.
+// What clients call a model: a file's name without folder and ending, a folder's name, else the
+// spec as it stands.
 std::string model_id(const std::string& spec);
 
 // "1,2,3" → ids. A bad list is kInvalidArgument.

@@ -182,7 +182,8 @@ Command add_plan(CLI::App& app) {
       *app.add_subcommand("plan", "what fits: weights, KV bytes per token and user, by KV type");
   options->model.add_to(command);
   command.get_option("MODEL")->description(
-      "a .gguf file, 'demo', synthetic:PRESET[:TYPE] or a preset's name; no weight is read");
+      "a .gguf file, a Hugging Face folder, 'demo', synthetic:PRESET[:TYPE] or a preset's name; no "
+      "weight is read");
   add_count(command, "--users", options->n_users, "conversations at a time (default: 1)");
   add_bytes(command, "--memory", options->memory_bytes,
             "plan for so much (default: this machine's)");

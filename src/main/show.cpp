@@ -104,7 +104,9 @@ Command add_show(CLI::App& app) {
   auto model = std::make_shared<std::string>();
   CLI::App& command =
       *app.add_subcommand("show", "geometry, tensors, tokenizer, KV bytes per token");
-  command.add_option("MODEL", *model, "a .gguf file, 'demo' or synthetic:PRESET[:TYPE]")
+  command
+      .add_option("MODEL", *model,
+                  "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
       ->required();
   return [model]() -> int {
     const Result<int> code = show(*model);

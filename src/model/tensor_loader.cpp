@@ -13,11 +13,11 @@
 namespace kvik {
 namespace {
 
-std::unexpected<Error> unsupported_type(const TensorInfo& info) {
+std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index) {
   return fail(ErrorCode::kUnsupported,
               fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, q8_0, q4_0, q4_k, "
                           "q5_k or q6_k",
-                          info.name, name_of(info.type)));
+                          source.name_in_file(index), name_of(source.tensors()[index].type)));
 }
 
 }  // namespace
@@ -39,9 +39,10 @@ Result<size_t> TensorLoader::take(const std::string& name, std::initializer_list
   const bool is_one_row = info.shape.size() == 1 && shape.size() == 2 && *shape.begin() == 1 &&
                           info.shape[0] == *(shape.begin() + 1);
   if (!is_one_row && !std::ranges::equal(info.shape, shape)) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("tensor '{}' has the shape [{}], expected [{}]", name,
-                            fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("tensor '{}' has the shape [{}], expected [{}]", source_.name_in_file(*index),
+                    fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
   }
   taken_[*index] = true;
   return *index;
@@ -50,7 +51,7 @@ Result<size_t> TensorLoader::take(const std::string& name, std::initializer_list
 Result<std::vector<float>> TensorLoader::floats(const Part& part) {
   TRY_ASSIGN(const size_t index, take(part.name, {part.n_rows}));
   const TensorInfo& info = source_.tensors()[index];
-  if (!can_dequantize(info.type)) return unsupported_type(info);
+  if (!can_dequantize(info.type)) return unsupported_type(source_, index);
   TRY_ASSIGN(const auto bytes, source_.read(index));
   std::vector<float> values(part.n_rows);
   dequantize_row(info.type, bytes.data(), values);
@@ -71,12 +72,11 @@ Result<Buffer> TensorLoader::vectors(const std::vector<Part>& parts) {
   return buffer;
 }
 
-Result<TensorView> TensorLoader::view(size_t index, uint64_t n_rows, uint64_t n_cols) {
-  const TensorInfo& info = source_.tensors()[index];
-  if (!backend_.can_compute(info.type)) return unsupported_type(info);
-  TRY_ASSIGN(const auto bytes, source_.read(index));
-  if (const auto own = backend_.arithmetic(info.type); !own.empty()) arithmetics_.insert(own);
-  return TensorView{info.type, n_rows, n_cols, bytes};
+Result<void> TensorLoader::check_computable(size_t index) {
+  const ElementType type = source_.tensors()[index].type;
+  if (!backend_.can_compute(type)) return unsupported_type(source_, index);
+  if (const auto own = backend_.arithmetic(type); !own.empty()) arithmetics_.insert(own);
+  return {};
 }
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<TensorView>& views,
@@ -94,9 +94,10 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(const std::vector<Par
   std::vector<TensorView> views;
   for (const Part& part : parts) {
     TRY_ASSIGN(const size_t index, take(part.name, {part.n_rows, n_cols}));
-    TRY_ASSIGN(const TensorView whole, view(index, part.n_rows, n_cols));
+    TRY(check_computable(index));
+    TRY_ASSIGN(const auto bytes, source_.read(index));
     indices.push_back(index);
-    views.push_back(whole);
+    views.push_back({source_.tensors()[index].type, part.n_rows, n_cols, bytes});
   }
   return pack(views, indices);
 }
@@ -104,19 +105,19 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(const std::vector<Par
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(const std::vector<Part>& parts,
                                                             uint32_t n_experts, uint32_t n_cols) {
   std::vector<size_t> indices;
-  std::vector<TensorView> stacks;
+  std::vector<std::vector<std::span<const std::byte>>> stacks;  // of each part, by expert
   for (const Part& part : parts) {
     TRY_ASSIGN(const size_t index, take(part.name, {n_experts, part.n_rows, n_cols}));
-    TRY_ASSIGN(const TensorView whole, view(index, uint64_t{n_experts} * part.n_rows, n_cols));
+    TRY(check_computable(index));
+    TRY_ASSIGN(auto stack, source_.read_parts(index, n_experts));
     indices.push_back(index);
-    stacks.push_back(whole);
+    stacks.push_back(std::move(stack));
   }
   std::vector<TensorView> views;
   for (uint32_t expert = 0; expert < n_experts; ++expert) {
-    for (const TensorView& stack : stacks) {
-      const uint64_t n_rows = stack.n_rows / n_experts;
-      const size_t n_bytes = stack.bytes.size() / n_experts;
-      views.push_back({stack.type, n_rows, n_cols, stack.bytes.subspan(expert * n_bytes, n_bytes)});
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const ElementType type = source_.tensors()[indices[i]].type;
+      views.push_back({type, parts[i].n_rows, n_cols, stacks[i][expert]});
     }
   }
   return pack(views, indices);
@@ -133,7 +134,7 @@ Result<void> TensorLoader::check_all_taken(std::string_view architecture) const 
     if (taken_[i]) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("tensor '{}' is not part of architecture '{}' as it is known here",
-                            source_.tensors()[i].name, architecture));
+                            source_.name_in_file(i), architecture));
   }
   return {};
 }

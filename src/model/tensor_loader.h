@@ -54,7 +54,8 @@ class TensorLoader {
 
  private:
   Result<size_t> take(const std::string& name, std::initializer_list<uint64_t> shape);
-  Result<TensorView> view(size_t index, uint64_t n_rows, uint64_t n_cols);
+  // Also notes the arithmetic that its type asks for.
+  Result<void> check_computable(size_t index);
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<TensorView>& views,
                                              const std::vector<size_t>& indices);
   void done(size_t index);

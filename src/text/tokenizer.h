@@ -32,7 +32,8 @@ enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnu
 class Tokenizer {
  public:
   // Reads tokenizer.ggml.*: models "gpt2" (byte-level BPE), "gemma4" (BPE of characters), "llama"
-  // (SentencePiece BPE with byte fallback), "t5" (SentencePiece Unigram) and "bert" (WordPiece).
+  // (SentencePiece BPE with byte fallback), "t5" (SentencePiece Unigram) and "bert" (WordPiece). In
+  // their place may be the tokenizer.json of a Hugging Face folder, as tokenizer.huggingface.json.
   // Errors: kUnsupported for another model or pre-tokenizer, kCorrupt where arrays
   // disagree, a merge or a special id lies outside the vocabulary (THREATS 25).
   static Result<std::unique_ptr<Tokenizer>> from_metadata(const Metadata& metadata);

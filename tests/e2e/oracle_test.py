@@ -8,6 +8,7 @@ import unittest
 
 import numpy as np
 
+import gguf
 import kvik
 
 N_VOCAB = 260  # of the toy vocabulary
@@ -78,6 +79,20 @@ class Oracle(unittest.TestCase):
             done = kvik.run("logits", pieces[0], "--tokens", "5")
             self.assertEqual(done.returncode, 1)
             self.assertIn(b"m-00002-of-00003.gguf", done.stderr)
+
+    def test_a_tensor_for_each_expert_is_as_good_as_one_for_all(self):
+        """Mixtral's files of early 2024."""
+        path, tokens = kvik.preset("test-mixtral"), tokens_for(1)
+        old = gguf.Gguf(path)
+        for stack in [t for t in old.tensors if "_exps" in t[0]]:
+            name, (cols, rows, n), element_type, offset = stack
+            old.tensors.remove(stack)
+            old.tensors += [[name.replace("_exps", f".{i}"), [cols, rows], element_type, offset + i * rows * cols * 4] for i in range(n)]
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "old.gguf")
+            with open(model, "wb") as f:
+                f.write(old.bytes())
+            self.assertEqual(kvik.logits_text(model, tokens, all=True), kvik.logits_text(path, tokens, all=True))
 
     def test_16_bit_weights_are_read_exactly(self):
         for name, element_type, isa in itertools.product(LLAMAS, ("f16", "bf16"), kvik.isas()):

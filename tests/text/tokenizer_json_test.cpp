@@ -1,5 +1,6 @@
 #include "text/hf/tokenizer_json.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -155,6 +156,53 @@ TEST(TokenizerJson, its_config_names_bos_eos_and_the_chat_template) {
   EXPECT_FALSE(tokenizer->adds_bos());
   EXPECT_EQ(tokenizer->end_tokens()[0], 8u);
   EXPECT_EQ(tokenizer->chat_template(), "{{x}}");
+}
+
+TEST(TokenizerJson, its_config_has_the_last_word_about_frames_and_ends) {
+  const std::string more = R"("added_tokens": [{"id": 7, "content": "<s>", "special": true},
+      {"id": 8, "content": "</s>", "special": true}],
+    "post_processor": {"type": "TemplateProcessing", "single": [
+        {"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+       "special_tokens": {"<s>": {"id": "<s>", "ids": [7]}}}, )";
+  const auto without = read(file(kAbc, more), {.adds_bos = false});
+  EXPECT_EQ(without->tokenize("a", {}), Ids{0});
+  const auto both = read(file(kAbc, more), {.eos_token = "</s>", .adds_eos = true});
+  EXPECT_EQ(both->tokenize("a", {}), (Ids{7, 0, 8}));
+  EXPECT_FALSE(read(file(kAbc), {.adds_bos = true})->adds_bos());  // there is none
+  const auto ends = read(file(kAbc, more), {.eos_token = "</s>", .end_ids = {8, 4, 9, 1ull << 40}});
+  EXPECT_EQ(std::vector(ends->end_tokens().begin(), ends->end_tokens().end()), (Ids{8, 4}));
+}
+
+TEST(TokenizerJson, there_are_as_many_tokens_as_the_model_has) {
+  const std::string more = R"("added_tokens": [{"id": 7, "content": "<s>", "special": true},
+      {"id": 8, "content": "bc", "normalized": true}], "normalizer": {"type": "Lowercase"}, )";
+  const auto padded = read(file(kAbc, more), {.n_vocab = 20});
+  EXPECT_EQ(padded->n_vocab(), 20u);
+  EXPECT_EQ(padded->kind(19), TokenKind::kUnused);
+  EXPECT_EQ(padded->piece(19, Tokenizer::Special::kShow), "");
+  EXPECT_EQ(padded->tokenize("abc", kPlain), (Ids{0, 8}));
+  const auto cut = read(file(kAbc, more), {.n_vocab = 8});
+  EXPECT_EQ(cut->n_vocab(), 8u);
+  EXPECT_EQ(cut->tokenize("abc", kPlain), Ids{4});
+  for (const uint32_t n_vocab : {0u, 6u, 1u << 24}) {
+    const auto refused = read_tokenizer_json(file(kAbc, more), {.n_vocab = n_vocab});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_THAT(refused.error().message, testing::HasSubstr(std::to_string(n_vocab)));
+  }
+}
+
+TEST(TokenizerJson, it_may_stand_in_the_metadata_of_a_model) {
+  Metadata metadata;
+  metadata.insert("tokenizer.huggingface.json", file(kAbc));
+  metadata.insert("tokenizer.huggingface.n_vocab", uint64_t{9});
+  metadata.insert("tokenizer.huggingface.end_ids", std::vector<uint64_t>{2});
+  metadata.insert("tokenizer.chat_template", std::string("{{x}}"));
+  const auto tokenizer = Tokenizer::from_metadata(metadata);
+  ASSERT_TRUE(tokenizer.has_value()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->tokenize("abcab", kPlain), (Ids{4, 3}));
+  EXPECT_EQ((*tokenizer)->n_vocab(), 9u);
+  EXPECT_EQ((*tokenizer)->end_tokens()[0], 2u);
+  EXPECT_EQ((*tokenizer)->chat_template(), "{{x}}");
 }
 
 // What a pre-tokenizer makes of a text, seen through a vocabulary of one character a token with a

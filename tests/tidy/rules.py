@@ -32,7 +32,7 @@ MAY_INCLUDE = {
 # Headers that compile slowly or tie a floor to a library stay on the floors that need them.
 LIBRARIES = {
     "boost/": ("server", "main"),
-    "boost/json": ("text", "server", "cli", "main"),
+    "boost/json": ("format", "text", "server", "cli", "main"),
     "pcre2.h": ("text",),
     "CLI/": ("main",),
     "prometheus/": ("server",),

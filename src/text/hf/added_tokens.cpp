@@ -40,8 +40,9 @@ Result<void> set_flags(const Fields& token, TokenId id, Vocabulary& vocabulary) 
   return {};
 }
 
-Result<void> add(const Fields& token, Vocabulary& vocabulary) {
+Result<void> add(const Fields& token, std::optional<uint32_t> n_vocab, Vocabulary& vocabulary) {
   TRY_ASSIGN(Added added, read_added(token, vocabulary.texts.size()));
+  if (n_vocab && added.id >= *n_vocab) return {};
   if (added.id >= vocabulary.texts.size()) {
     vocabulary.texts.resize(added.id + 1);
     vocabulary.kinds.resize(added.id + 1, TokenKind::kUnused);
@@ -149,7 +150,14 @@ Result<void> read_processor(const Fields& processor, Vocabulary& vocabulary) {
 }  // namespace
 
 Result<Vocabulary> join_vocabularies(const Fields& file, const WordModel& model,
-                                     ByteTokens byte_tokens) {
+                                     ByteTokens byte_tokens, std::optional<uint32_t> n_vocab) {
+  const size_t n_texts = model.vocabulary().texts.size();
+  if (n_vocab && (n_texts > *n_vocab || *n_vocab > n_texts + kMaxUnusedIds)) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tokenizer.json: 'model.vocab' has ids up to {}, but the model has {} "
+                            "tokens",
+                            n_texts, *n_vocab));
+  }
   Vocabulary vocabulary;
   vocabulary.texts = model.vocabulary().texts;
   vocabulary.index = model.vocabulary().index;
@@ -162,10 +170,14 @@ Result<Vocabulary> join_vocabularies(const Fields& file, const WordModel& model,
   TRY_ASSIGN(const auto* added, file.list("added_tokens"));
   for (size_t i = 0; added && i < added->size(); ++i) {
     TRY_ASSIGN(const Fields token, Fields::of((*added)[i], fmt::format("added_tokens[{}]", i)));
-    TRY(add(token, vocabulary));
+    TRY(add(token, n_vocab, vocabulary));
   }
   if (vocabulary.texts.empty()) {
     return unexpected_value("model.vocab", nullptr, "at least one token");
+  }
+  if (n_vocab) {
+    vocabulary.texts.resize(*n_vocab);
+    vocabulary.kinds.resize(*n_vocab, TokenKind::kUnused);
   }
   vocabulary.unknown = model.unknown();
   vocabulary.scores.assign(vocabulary.texts.size(), 0.0f);
@@ -183,6 +195,7 @@ std::vector<TokenId> take_normalised(const Fields& file, Vocabulary& vocabulary)
     const auto is_normalised = token->flag("normalized", true);
     const bool is_special = token->flag("special", false).value_or(false);
     if (!id || !*id || is_special || !is_normalised.value_or(false)) continue;
+    if (**id >= vocabulary.n_vocab()) continue;  // left out
     taken.push_back(static_cast<TokenId>(**id));
     vocabulary.not_by_name.insert(taken.back());
   }

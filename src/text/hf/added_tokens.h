@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -11,10 +13,11 @@ namespace kvik::hf {
 
 // The model's tokens and the added ones in one table. Kinds: special ones are control tokens, other
 // added ones user-defined, "<0x0A>" a byte where `byte_tokens` asks for it, ids between them
-// unused.
+// unused. With `n_vocab` there are so many: added ones from there on are left out, and what is
+// missing is unused.
 enum class ByteTokens { kAreText, kAreBytes };
 Result<Vocabulary> join_vocabularies(const Fields& file, const WordModel& model,
-                                     ByteTokens byte_tokens);
+                                     ByteTokens byte_tokens, std::optional<uint32_t> n_vocab);
 
 // The user-defined tokens that are looked for in the normalised text, and no longer by their names.
 std::vector<TokenId> take_normalised(const Fields& file, Vocabulary& vocabulary);

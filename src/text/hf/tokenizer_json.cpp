@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <utility>
 
@@ -21,13 +22,19 @@ std::optional<TokenId> find_named(const Vocabulary& vocabulary,
   return name ? vocabulary.find(*name) : std::nullopt;
 }
 
-Result<void> add_config(const TokenizerConfig& config, Vocabulary& vocabulary) {
+void add_config(const TokenizerConfig& config, Vocabulary& vocabulary) {
   if (!vocabulary.bos) vocabulary.bos = find_named(vocabulary, config.bos_token);
   const auto eos = find_named(vocabulary, config.eos_token);
   if (!vocabulary.eos) vocabulary.eos = eos;
+  vocabulary.adds_bos = config.adds_bos.value_or(vocabulary.adds_bos) && vocabulary.bos;
+  vocabulary.adds_eos = config.adds_eos.value_or(vocabulary.adds_eos) && vocabulary.eos;
   vocabulary.end_tokens = find_end_tokens(vocabulary, {eos ? eos : vocabulary.eos});
+  for (const uint64_t id : config.end_ids) {
+    if (id < vocabulary.n_vocab() && std::ranges::count(vocabulary.end_tokens, id) == 0) {
+      vocabulary.end_tokens.push_back(static_cast<TokenId>(id));
+    }
+  }
   vocabulary.chat_template = config.chat_template;
-  return {};
 }
 
 }  // namespace
@@ -54,11 +61,11 @@ Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(std::string_view json,
   parts.model_type = type.value_or("no type");
   TRY_ASSIGN(parts.spelling, hf::TokenSpelling::read(file.find("decoder")));
   const bool has_bytes = parts.model->has_byte_tokens() || parts.spelling.knows_byte_tokens();
-  TRY_ASSIGN(Vocabulary vocabulary, hf::join_vocabularies(file, *parts.model,
-                                                          has_bytes ? hf::ByteTokens::kAreBytes
-                                                                    : hf::ByteTokens::kAreText));
+  const auto byte_tokens = has_bytes ? hf::ByteTokens::kAreBytes : hf::ByteTokens::kAreText;
+  TRY_ASSIGN(Vocabulary vocabulary,
+             hf::join_vocabularies(file, *parts.model, byte_tokens, config.n_vocab));
   TRY(hf::read_frame(file, vocabulary));
-  TRY(add_config(config, vocabulary));
+  add_config(config, vocabulary);
   if (parts.normalizer) parts.added_when_normalised = hf::take_normalised(file, vocabulary);
   return std::unique_ptr<Tokenizer>(new hf::JsonTokenizer(std::move(vocabulary), std::move(parts)));
 }

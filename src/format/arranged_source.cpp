@@ -1,0 +1,132 @@
+#include "format/arranged_source.h"
+
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/check.h"
+#include "tensor/blocks.h"
+
+namespace kvik {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+// Rows of every head: [2, head_dim / 2] → [head_dim / 2, 2].
+void pair_rows(Bytes from, uint32_t head_dim, size_t row_bytes, std::byte* to) {
+  const size_t n_rows = from.size() / row_bytes;
+  for (size_t row = 0; row < n_rows; ++row) {
+    const size_t in_head = row % head_dim;
+    const size_t half = in_head % 2;
+    const size_t source = row - in_head + half * (head_dim / 2) + in_head / 2;
+    std::memcpy(to + row * row_bytes, from.data() + source * row_bytes, row_bytes);
+  }
+}
+
+class ArrangedSource final : public ModelSource {
+ public:
+  ArrangedSource(std::unique_ptr<ModelSource> base, std::string label, Metadata metadata,
+                 std::vector<ArrangedTensor> tensors)
+      : base_(std::move(base)),
+        label_(std::move(label)),
+        metadata_(std::move(metadata)),
+        tensors_(std::move(tensors)) {
+    for (const ArrangedTensor& tensor : tensors_) infos_.push_back(tensor.info);
+  }
+
+  const std::string& label() const override { return label_; }
+  const Metadata& metadata() const override { return metadata_; }
+  std::span<const TensorInfo> tensors() const override { return infos_; }
+
+  Result<Bytes> read(size_t index) override {
+    CHECK(index < tensors_.size());
+    const ArrangedTensor& tensor = tensors_[index];
+    if (tensor.pieces.empty()) return std::as_bytes(std::span(tensor.values));
+    if (tensor.pieces.size() == 1 && tensor.arrangement == Arrangement::kAsIs) {
+      return piece(tensor.pieces.front());
+    }
+    return arranged(index);
+  }
+
+  Result<std::vector<Bytes>> read_parts(size_t index, size_t n_parts) override {
+    CHECK(index < tensors_.size());
+    const ArrangedTensor& tensor = tensors_[index];
+    if (tensor.pieces.size() != n_parts || tensor.arrangement != Arrangement::kAsIs) {
+      return ModelSource::read_parts(index, n_parts);
+    }
+    std::vector<Bytes> parts;
+    for (const ArrangedTensor::Piece& p : tensor.pieces) {
+      TRY_ASSIGN(const Bytes part, piece(p));
+      parts.push_back(part);
+    }
+    return parts;
+  }
+
+  void release(size_t index) override {
+    CHECK(index < tensors_.size());
+    copies_.erase(index);
+    for (const ArrangedTensor::Piece& p : tensors_[index].pieces) base_->release(p.tensor);
+  }
+
+  std::string name_in_file(size_t index) const override {
+    const ArrangedTensor& tensor = tensors_[index];
+    if (tensor.pieces.empty()) return tensor.info.name;
+    return base_->name_in_file(tensor.pieces.front().tensor);
+  }
+
+ private:
+  Result<Bytes> piece(const ArrangedTensor::Piece& p) {
+    TRY_ASSIGN(const Bytes whole, base_->read(p.tensor));
+    return whole.subspan(p.begin_byte, p.n_bytes);
+  }
+
+  Result<Bytes> arranged(size_t index) {
+    const ArrangedTensor& tensor = tensors_[index];
+    std::vector<std::byte> bytes(tensor.info.n_bytes);
+    std::byte* to = bytes.data();
+    for (const ArrangedTensor::Piece& p : tensor.pieces) {
+      TRY_ASSIGN(const Bytes from, piece(p));
+      to += add_piece(tensor, base_->tensors()[p.tensor].type, from, to);
+    }
+    CHECK(to == bytes.data() + bytes.size());
+    return Bytes(copies_[index] = std::move(bytes));
+  }
+
+  // How many bytes it became.
+  static size_t add_piece(const ArrangedTensor& tensor, ElementType type, Bytes from,
+                          std::byte* to) {
+    if (tensor.arrangement == Arrangement::kAsIs) {
+      std::memcpy(to, from.data(), from.size());
+      return from.size();
+    }
+    if (tensor.arrangement == Arrangement::kPairedRows) {
+      const uint64_t n_rows = tensor.info.shape.front();
+      pair_rows(from, tensor.head_dim, from.size() / n_rows, to);
+      return from.size();
+    }
+    std::vector<float> values(from.size() / traits(type).block_bytes);
+    dequantize_row(type, from.data(), values);
+    if (tensor.arrangement == Arrangement::kFloatsPlusOne) {
+      for (float& value : values) value += 1.0f;
+    }
+    std::memcpy(to, values.data(), values.size() * sizeof(float));
+    return values.size() * sizeof(float);
+  }
+
+  std::unique_ptr<ModelSource> base_;
+  std::string label_;
+  Metadata metadata_;
+  std::vector<ArrangedTensor> tensors_;
+  std::vector<TensorInfo> infos_;
+  std::map<size_t, std::vector<std::byte>> copies_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelSource> arrange(std::unique_ptr<ModelSource> base, std::string label,
+                                     Metadata metadata, std::vector<ArrangedTensor> tensors) {
+  return std::make_unique<ArrangedSource>(std::move(base), std::move(label), std::move(metadata),
+                                          std::move(tensors));
+}
+
+}  // namespace kvik

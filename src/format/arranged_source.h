@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "format/model_source.h"
+
+namespace kvik {
+
+// What is done to the elements of a tensor that a file holds differently.
+enum class Arrangement : uint8_t {
+  kAsIs,
+  kPairedRows,     // of each head, row i of the first half and of the second become 2i and 2i + 1
+  kFloats,         // as f32
+  kFloatsPlusOne,  // as f32, and one added
+};
+
+// A tensor put together from parts of those of another source, one behind the other. Whoever makes
+// one sees to it that type, shape and bytes agree.
+struct ArrangedTensor {
+  struct Piece {
+    size_t tensor;  // of the other source
+    uint64_t begin_byte;
+    uint64_t n_bytes;
+  };
+
+  TensorInfo info;
+  std::vector<Piece> pieces;
+  Arrangement arrangement = Arrangement::kAsIs;
+  uint32_t head_dim = 0;      // rows of a head, for kPairedRows
+  std::vector<float> values;  // where there are no pieces: all that the tensor is
+};
+
+// `base` as these tensors, with another metadata. What needs no arranging is not copied; what does
+// is kept from read() to release().
+std::unique_ptr<ModelSource> arrange(std::unique_ptr<ModelSource> base, std::string label,
+                                     Metadata metadata, std::vector<ArrangedTensor> tensors);
+
+}  // namespace kvik

@@ -1,0 +1,37 @@
+#include "format/hf/folder.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "format/hf/config.h"
+#include "format/hf/tensor_files.h"
+#include "format/hf/tensor_names.h"
+#include "format/hf/vocabulary_files.h"
+
+namespace kvik::hf {
+namespace {
+
+constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+
+Result<std::unique_ptr<ModelSource>> open(const std::string& path) {
+  TRY_ASSIGN(const auto json, read_text_file(fmt::format("{}/config.json", path), kMaxConfigBytes));
+  if (!json) {
+    return fail(ErrorCode::kNotFound, "there is no config.json, expected a folder of Hugging Face");
+  }
+  TRY_ASSIGN(FolderConfig config, read_folder_config(*json));
+  TRY(add_vocabulary(path, config, config.metadata));
+  TRY_ASSIGN(auto tensors, open_tensor_files(path));
+  return arrange_folder(std::move(tensors), path, std::move(config));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelSource>> open_folder(const std::string& path) {
+  auto source = open(path);
+  if (source) return source;
+  return fail(source.error().code, fmt::format("'{}': {}", path, source.error().message));
+}
+
+}  // namespace kvik::hf

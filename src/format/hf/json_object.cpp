@@ -1,0 +1,165 @@
+#include "format/hf/json_object.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
+#include <cmath>
+#include <utility>
+
+namespace kvik::hf {
+
+namespace json = boost::json;
+
+namespace {
+
+constexpr size_t kMaxDepth = 32;
+
+std::string shown(const json::value* value) {
+  constexpr size_t kMaxShown = 60;
+  if (!value) return "missing";
+  // A long list is not written out only to be cut.
+  if (const json::array* list = value->if_array(); list && list->size() > kMaxShown) {
+    return fmt::format("a list of {}", list->size());
+  }
+  std::string text = json::serialize(*value);
+  return text.size() > kMaxShown ? text.substr(0, kMaxShown) + "…" : text;
+}
+
+std::optional<uint64_t> as_number(const json::value& value) {
+  if (const int64_t* number = value.if_int64(); number && *number >= 0) return *number;
+  if (const uint64_t* number = value.if_uint64()) return *number;
+  return std::nullopt;
+}
+
+std::optional<double> as_real(const json::value& value) {
+  if (const double* real = value.if_double()) return *real;
+  if (const int64_t* number = value.if_int64()) return static_cast<double>(*number);
+  if (const uint64_t* number = value.if_uint64()) return static_cast<double>(*number);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<json::value> parse_json(std::string_view text, std::string_view file) {
+  json::parse_options options;
+  options.max_depth = kMaxDepth;
+  boost::system::error_code error;
+  json::value value = json::parse(json::string_view(text.data(), text.size()), error, {}, options);
+  if (!error) return value;
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("{} can not be read: {}, expected JSON", file, error.message()));
+}
+
+Result<JsonObject> JsonObject::of(const json::value& value, std::string file, std::string path) {
+  if (const json::object* object = value.if_object()) {
+    return JsonObject(*object, std::move(file), std::move(path));
+  }
+  return fail(ErrorCode::kCorrupt,
+              path.empty()
+                  ? fmt::format("{} is {}, expected an object", file, shown(&value))
+                  : fmt::format("{}: '{}' is {}, expected an object", file, path, shown(&value)));
+}
+
+std::string JsonObject::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+std::unexpected<Error> JsonObject::unexpected_value(std::string_view key, std::string_view expected,
+                                                    ErrorCode code) const {
+  return fail(code, fmt::format("{}: '{}' is {}, expected {}", file_, path_of(key),
+                                shown(find(key)), expected));
+}
+
+const json::value* JsonObject::find(std::string_view key) const {
+  const json::value* value = object_->if_contains(key);
+  return value && !value->is_null() ? value : nullptr;
+}
+
+Result<std::optional<uint64_t>> JsonObject::number(std::string_view key) const {
+  const json::value* value = find(key);
+  if (!value) return std::optional<uint64_t>();
+  if (const auto number = as_number(*value)) return number;
+  return unexpected_value(key, "a whole number from 0 up");
+}
+
+Result<uint32_t> JsonObject::count(std::string_view key, uint64_t max) const {
+  TRY_ASSIGN(const auto found, number(key));
+  if (found && *found >= 1 && *found <= max) return static_cast<uint32_t>(*found);
+  return unexpected_value(key, fmt::format("a whole number from 1 to {}", max));
+}
+
+Result<std::optional<double>> JsonObject::real(std::string_view key) const {
+  const json::value* value = find(key);
+  if (!value) return std::optional<double>();
+  if (const auto real = as_real(*value); real && std::isfinite(*real)) return real;
+  return unexpected_value(key, "a number");
+}
+
+Result<std::optional<bool>> JsonObject::flag(std::string_view key) const {
+  const json::value* value = find(key);
+  if (!value) return std::optional<bool>();
+  if (const bool* flag = value->if_bool()) return std::optional(*flag);
+  return unexpected_value(key, "true or false");
+}
+
+Result<std::optional<std::string>> JsonObject::text(std::string_view key) const {
+  const json::value* value = find(key);
+  if (!value) return std::optional<std::string>();
+  if (const json::string* text = value->if_string()) return std::optional(std::string(*text));
+  return unexpected_value(key, "a text");
+}
+
+Result<std::optional<JsonObject>> JsonObject::object(std::string_view key) const {
+  const json::value* value = find(key);
+  if (!value) return std::optional<JsonObject>();
+  TRY_ASSIGN(JsonObject object, of(*value, file_, path_of(key)));
+  return std::optional(std::move(object));
+}
+
+Result<std::vector<std::string>> JsonObject::texts(std::string_view key) const {
+  std::vector<std::string> all;
+  const json::value* value = find(key);
+  if (!value) return all;
+  const json::array* list = value->if_array();
+  if (!list) return unexpected_value(key, "a list of texts");
+  for (const json::value& item : *list) {
+    const json::string* text = item.if_string();
+    if (!text) return unexpected_value(key, "a list of texts");
+    all.emplace_back(*text);
+  }
+  return all;
+}
+
+Result<std::vector<double>> JsonObject::reals(std::string_view key) const {
+  std::vector<double> all;
+  const json::value* value = find(key);
+  if (!value) return all;
+  const json::array* list = value->if_array();
+  if (!list) return unexpected_value(key, "a list of numbers");
+  for (const json::value& item : *list) {
+    const auto real = as_real(item);
+    if (!real || !std::isfinite(*real)) return unexpected_value(key, "a list of numbers");
+    all.push_back(*real);
+  }
+  return all;
+}
+
+Result<std::vector<uint64_t>> JsonObject::numbers(std::string_view key) const {
+  std::vector<uint64_t> all;
+  const json::value* value = find(key);
+  if (!value) return all;
+  if (const auto one = as_number(*value)) return std::vector<uint64_t>{*one};
+  const json::array* list = value->if_array();
+  if (!list) return unexpected_value(key, "a whole number from 0 up, or a list of them");
+  for (const json::value& item : *list) {
+    const auto number = as_number(item);
+    if (!number) return unexpected_value(key, "a whole number from 0 up, or a list of them");
+    all.push_back(*number);
+  }
+  return all;
+}
+
+}  // namespace kvik::hf

@@ -1,0 +1,171 @@
+#include "format/hf/rope.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace kvik::hf {
+namespace {
+
+constexpr uint64_t kMaxContext = uint64_t{1} << 30;
+constexpr double kBaseOfWindows = 10000;  // of layers with a window, where they have their own
+
+// What the scaling is written into.
+struct Rope {
+  GgufKeys& keys;
+  std::vector<StatedVector>& vectors;
+  double base;
+  uint32_t n_dims;
+  uint32_t n_ctx;  // trained
+};
+
+Result<double> positive(const JsonObject& fields, std::string_view key,
+                        std::optional<double> otherwise = std::nullopt) {
+  TRY_ASSIGN(const auto found, fields.real(key));
+  const double value = found ? *found : otherwise.value_or(0);
+  if (value > 0) return value;
+  return fields.unexpected_value(key, "a number > 0");
+}
+
+std::vector<float> as_floats(const std::vector<double>& values) {
+  return std::vector<float>(values.begin(), values.end());
+}
+
+// Long waves are stretched by the factor, short ones stay, those between go over (Llama 3.1).
+Result<void> read_llama3(const JsonObject& scaling, const Rope& rope) {
+  TRY_ASSIGN(const double factor, positive(scaling, "factor"));
+  TRY_ASSIGN(const double low, positive(scaling, "low_freq_factor"));
+  TRY_ASSIGN(const double high, positive(scaling, "high_freq_factor"));
+  TRY_ASSIGN(const uint32_t original,
+             scaling.count("original_max_position_embeddings", kMaxContext));
+  if (low >= high) return scaling.unexpected_value("low_freq_factor", "less than high_freq_factor");
+  StatedVector divisors{"rope_freqs.weight", {}};
+  for (uint32_t i = 0; i < rope.n_dims; i += 2) {
+    const double wavelength =
+        2 * std::numbers::pi * std::pow(rope.base, static_cast<double>(i) / rope.n_dims);
+    const double stays = std::clamp((original / wavelength - low) / (high - low), 0.0, 1.0);
+    divisors.values.push_back(static_cast<float>(1 / ((1 - stays) / factor + stays)));
+  }
+  rope.vectors.push_back(std::move(divisors));
+  return {};
+}
+
+// By how much attention is sharpened over a context stretched by `factor` (Peng et al. 2023).
+double yarn_magnitude(double factor, double scale = 1) {
+  return factor > 1 ? 0.1 * scale * std::log(factor) + 1 : 1;
+}
+
+Result<void> read_yarn(const JsonObject& scaling, const Rope& rope) {
+  TRY_ASSIGN(const double factor, positive(scaling, "factor"));
+  TRY_ASSIGN(const auto original, scaling.number("original_max_position_embeddings"));
+  TRY_ASSIGN(const double fast, positive(scaling, "beta_fast", 32));
+  TRY_ASSIGN(const double slow, positive(scaling, "beta_slow", 1));
+  TRY_ASSIGN(const auto truncates, scaling.flag("truncate"));
+  if (!truncates.value_or(true))
+    return scaling.unexpected_value("truncate", "true", ErrorCode::kUnsupported);
+  TRY_ASSIGN(const auto mscale, scaling.real("mscale"));
+  TRY_ASSIGN(const auto mscale_all_dim, scaling.real("mscale_all_dim"));
+  double magnitude = yarn_magnitude(factor);
+  if (mscale && mscale_all_dim && *mscale != 0 && *mscale_all_dim != 0) {
+    magnitude = yarn_magnitude(factor, *mscale) / yarn_magnitude(factor, *mscale_all_dim);
+  }
+  TRY_ASSIGN(magnitude, positive(scaling, "attention_factor", magnitude));
+  rope.keys.text("rope.scaling.type", "yarn");
+  rope.keys.real("rope.scaling.factor", factor);
+  rope.keys.number("rope.scaling.original_context_length", original.value_or(rope.n_ctx));
+  rope.keys.real("rope.scaling.yarn_beta_fast", fast);
+  rope.keys.real("rope.scaling.yarn_beta_slow", slow);
+  // The key is a factor of the usual magnitude.
+  if (magnitude != yarn_magnitude(factor)) {
+    rope.keys.real("rope.scaling.attn_factor", magnitude / (1 + 0.1 * std::log(factor)));
+  }
+  return {};
+}
+
+// Two sets of divisors, for short contexts and long ones (Ding et al. 2024).
+Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, const Rope& rope) {
+  const bool is_within = scaling.find("original_max_position_embeddings") != nullptr;
+  TRY_ASSIGN(const uint32_t original,
+             (is_within ? scaling : config).count("original_max_position_embeddings", kMaxContext));
+  for (const auto& [key, name] : {std::pair("long_factor", "rope_factors_long.weight"),
+                                  std::pair("short_factor", "rope_factors_short.weight")}) {
+    TRY_ASSIGN(const std::vector<double> divisors, scaling.reals(key));
+    if (divisors.size() != rope.n_dims / 2) {
+      return scaling.unexpected_value(key, fmt::format("{} numbers", rope.n_dims / 2));
+    }
+    rope.vectors.push_back({name, as_floats(divisors)});
+  }
+  const double stretch = static_cast<double>(rope.n_ctx) / original;
+  const double usual = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(original)) : 1;
+  TRY_ASSIGN(const double magnitude, positive(scaling, "attention_factor", usual));
+  rope.keys.number("rope.scaling.original_context_length", original);
+  rope.keys.real("rope.scaling.attn_factor", magnitude);
+  return {};
+}
+
+Result<void> read_scaling(const JsonObject& config, const JsonObject& scaling, const Rope& rope) {
+  TRY_ASSIGN(const auto type, scaling.text("rope_type"));
+  TRY_ASSIGN(const auto old_type, scaling.text("type"));
+  const std::string name = type ? *type : old_type.value_or("default");
+  if (name == "default") return {};
+  if (name == "linear") {
+    TRY_ASSIGN(const double factor, positive(scaling, "factor"));
+    rope.keys.text("rope.scaling.type", "linear");
+    rope.keys.real("rope.scaling.factor", factor);
+    return {};
+  }
+  if (name == "llama3") return read_llama3(scaling, rope);
+  if (name == "yarn") return read_yarn(scaling, rope);
+  if (name == "longrope" || name == "su") return read_longrope(config, scaling, rope);
+  return scaling.unexpected_value(type ? "rope_type" : "type",
+                                  "default, linear, llama3, yarn or longrope",
+                                  ErrorCode::kUnsupported);
+}
+
+// Layers with a window turn by the frequencies that no key of a GGUF file changes.
+Result<void> check_local_base(const JsonObject& fields, std::string_view key) {
+  TRY_ASSIGN(const auto base, fields.real(key));
+  if (!base || *base == kBaseOfWindows) return {};
+  return fields.unexpected_value(key, fmt::format("{}", kBaseOfWindows), ErrorCode::kUnsupported);
+}
+
+// The part of "rope_parameters" that is for layers which see everything: all of it, or the part of
+// that name.
+Result<JsonObject> global_part(const JsonObject& parameters) {
+  TRY_ASSIGN(const auto global, parameters.object("full_attention"));
+  TRY_ASSIGN(const auto local, parameters.object("sliding_attention"));
+  if (local) TRY(check_local_base(*local, "rope_theta"));
+  return global ? *global : parameters;
+}
+
+}  // namespace
+
+Result<void> read_rope(const JsonObject& config, uint32_t head_dim, uint32_t n_ctx, GgufKeys& keys,
+                       std::vector<StatedVector>& vectors) {
+  TRY_ASSIGN(std::optional<JsonObject> scaling, config.object("rope_parameters"));
+  if (scaling) {
+    TRY_ASSIGN(scaling, global_part(*scaling));
+  } else {
+    TRY_ASSIGN(scaling, config.object("rope_scaling"));
+  }
+  TRY(check_local_base(config, "rope_local_base_freq"));
+  const auto part_with = [&](std::string_view key) -> const JsonObject& {
+    return scaling && scaling->find(key) ? *scaling : config;
+  };
+  TRY_ASSIGN(const double base, positive(part_with("rope_theta"), "rope_theta", 10000));
+  const JsonObject& partial = part_with("partial_rotary_factor");
+  TRY_ASSIGN(const double share, positive(partial, "partial_rotary_factor", 1));
+  if (share > 1) return partial.unexpected_value("partial_rotary_factor", "at most 1");
+  const auto n_dims = static_cast<uint32_t>(head_dim * share);
+  keys.real("rope.freq_base", base);
+  keys.number("rope.dimension_count", n_dims);
+  if (!scaling) return {};
+  return read_scaling(config, *scaling, {keys, vectors, base, n_dims, n_ctx});
+}
+
+}  // namespace kvik::hf

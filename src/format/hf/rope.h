@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "format/hf/config.h"
+#include "format/hf/gguf_keys.h"
+#include "format/hf/json_object.h"
+
+namespace kvik::hf {
+
+// Reads how heads turn: "rope_theta" with "rope_scaling", or "rope_parameters" as transformers 5
+// has it. What GGUF files hold as tensors of divisors (llama3, longrope) is appended to `vectors`.
+// Errors: kUnsupported for another scaling (the message lists those that are known), kCorrupt.
+Result<void> read_rope(const JsonObject& config, uint32_t head_dim, uint32_t n_ctx, GgufKeys& keys,
+                       std::vector<StatedVector>& vectors);
+
+}  // namespace kvik::hf

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "format/hf/config.h"
+#include "format/model_source.h"
+
+namespace kvik::hf {
+
+// The tensors of a folder under the names, and with the elements, of a GGUF file of the model, and
+// the metadata of `config`. Experts that lie apart become one stack. Errors name the tensor as the
+// folder does: kCorrupt for one that is missing or does not fit its neighbours, kUnsupported for
+// one that the model's type does not have. Copies that loaders make again, such as a tied head, and
+// the parts of a model that see or hear are left out.
+Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource> tensors,
+                                                    std::string label, FolderConfig config);
+
+}  // namespace kvik::hf

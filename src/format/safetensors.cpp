@@ -1,0 +1,227 @@
+#include "format/safetensors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/mapped_file.h"
+#include "format/hf/json_object.h"
+#include "format/quoted.h"
+
+namespace kvik {
+namespace {
+
+constexpr size_t kLengthBytes = 8;
+constexpr uint64_t kMaxHeaderBytesOfFile = uint64_t{32} << 20;  // three times the largest known
+constexpr uint64_t kMaxExtent = uint64_t{1} << 42;
+constexpr size_t kMaxAxes = 8;
+
+struct Dtype {
+  std::string_view name;  // in the file
+  ElementType type;
+};
+constexpr Dtype kDtypes[] = {
+    {"F32", ElementType::kF32}, {"F16", ElementType::kF16}, {"BF16", ElementType::kBF16},
+    {"F64", ElementType::kF64}, {"I64", ElementType::kI64}, {"I32", ElementType::kI32},
+    {"I16", ElementType::kI16}, {"I8", ElementType::kI8},
+};
+
+// A tensor and the part of the data that is its own.
+struct Entry {
+  TensorInfo info;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+Result<ElementType> read_dtype(const hf::JsonObject& tensor, std::string_view name) {
+  TRY_ASSIGN(const auto stated, tensor.text("dtype"));
+  std::string known;
+  for (const Dtype& dtype : kDtypes) {
+    if (stated == dtype.name) return dtype.type;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", dtype.name);
+  }
+  if (!stated) return tensor.unexpected_value("dtype", known);
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("tensor {} has the element type {}, known are {}", quoted(name),
+                          quoted(*stated), known));
+}
+
+Result<std::vector<uint64_t>> read_shape(const hf::JsonObject& tensor, std::string_view name) {
+  if (!tensor.find("shape")) return tensor.unexpected_value("shape", "a list of whole numbers");
+  TRY_ASSIGN(std::vector<uint64_t> shape, tensor.numbers("shape"));
+  if (shape.size() > kMaxAxes) {
+    return fail(ErrorCode::kCorrupt, fmt::format("tensor {} has {} axes, expected at most {}",
+                                                 quoted(name), shape.size(), kMaxAxes));
+  }
+  for (const uint64_t extent : shape) {
+    if (extent >= 1 && extent <= kMaxExtent) continue;
+    return fail(ErrorCode::kCorrupt, fmt::format("tensor {} has an axis of {}, expected 1 to {}",
+                                                 quoted(name), extent, kMaxExtent));
+  }
+  if (shape.empty()) shape = {1};
+  return shape;
+}
+
+Result<Entry> read_entry(const boost::json::value& value, std::string_view name) {
+  TRY_ASSIGN(const auto tensor, hf::JsonObject::of(value, "header", quoted(name)));
+  Entry entry;
+  entry.info.name = name;
+  TRY_ASSIGN(entry.info.type, read_dtype(tensor, name));
+  TRY_ASSIGN(entry.info.shape, read_shape(tensor, name));
+  TRY_ASSIGN(const std::vector<uint64_t> offsets, tensor.numbers("data_offsets"));
+  if (offsets.size() != 2 || offsets[0] > offsets[1]) {
+    return tensor.unexpected_value("data_offsets", "the first byte and the one behind the last");
+  }
+  entry.begin = offsets[0];
+  entry.end = offsets[1];
+  entry.info.n_bytes = entry.end - entry.begin;
+  const auto n_bytes = bytes_of(entry.info.type, entry.info.shape);
+  if (n_bytes == entry.info.n_bytes) return entry;
+  return fail(
+      ErrorCode::kCorrupt,
+      fmt::format("tensor {} of shape [{}] and type {} has {} bytes, expected {}", quoted(name),
+                  fmt::join(entry.info.shape, ", "), name_of(entry.info.type), entry.info.n_bytes,
+                  n_bytes ? std::to_string(*n_bytes) : "fewer than 2^64"));
+}
+
+// The tensors fill the data from its first byte to its last, so that none overlaps another and no
+// name was given twice.
+Result<void> check_placement(const std::vector<Entry>& entries, uint64_t data_bytes) {
+  uint64_t filled = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != filled) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} begins at byte {} of the data, expected {}, where the one "
+                              "before it ends",
+                              quoted(entry.info.name), entry.begin, filled));
+    }
+    filled = entry.end;
+    if (filled <= data_bytes) continue;
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tensor {} ends at byte {} of the data, but the file has only {}",
+                            quoted(entry.info.name), filled, data_bytes));
+  }
+  if (filled == data_bytes) return {};
+  return fail(
+      ErrorCode::kCorrupt,
+      fmt::format("the tensors have {} bytes of data, but the file has {}", filled, data_bytes));
+}
+
+struct Contents {
+  std::vector<TensorInfo> infos;
+  std::vector<std::span<const std::byte>> parts;  // of each tensor
+};
+
+Result<std::string_view> header_of(std::span<const std::byte> file) {
+  if (file.size() < kLengthBytes) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("{} bytes, expected a header's length in the first {}", file.size(),
+                            kLengthBytes));
+  }
+  static_assert(std::endian::native == std::endian::little);
+  uint64_t n_bytes = 0;
+  std::memcpy(&n_bytes, file.data(), kLengthBytes);
+  const uint64_t limit = std::min<uint64_t>(file.size() - kLengthBytes, kMaxHeaderBytesOfFile);
+  if (n_bytes > limit) {
+    return fail(ErrorCode::kCorrupt, fmt::format("the header's length is {} bytes, expected at "
+                                                 "most {}",
+                                                 n_bytes, limit));
+  }
+  return std::string_view(reinterpret_cast<const char*>(file.data()) + kLengthBytes, n_bytes);
+}
+
+Result<Contents> read_contents(std::span<const std::byte> file) {
+  TRY_ASSIGN(const std::string_view header, header_of(file));
+  TRY_ASSIGN(const auto parsed, hf::parse_json(header, "the header"));
+  TRY_ASSIGN(const auto all, hf::JsonObject::of(parsed, "the header"));
+  std::vector<Entry> entries;
+  entries.reserve(all.all().size());
+  for (const auto& member : all.all()) {
+    const std::string_view name(member.key().data(), member.key().size());
+    if (name == "__metadata__") continue;
+    if (name.empty()) return fail(ErrorCode::kCorrupt, "a tensor has an empty name");
+    TRY_ASSIGN(Entry entry, read_entry(member.value(), name));
+    entries.push_back(std::move(entry));
+  }
+  std::ranges::stable_sort(entries, {}, &Entry::begin);
+  const auto data = file.subspan(kLengthBytes + header.size());
+  TRY(check_placement(entries, data.size()));
+  Contents contents;
+  for (Entry& entry : entries) {
+    contents.parts.push_back(data.subspan(entry.begin, entry.end - entry.begin));
+    contents.infos.push_back(std::move(entry.info));
+  }
+  return contents;
+}
+
+class SafetensorsSource final : public ModelSource {
+ public:
+  SafetensorsSource(std::string label, Contents contents)
+      : label_(std::move(label)), contents_(std::move(contents)) {}
+
+  void keep(MappedFile mapping) { mapping_ = std::move(mapping); }
+
+  const std::string& label() const override { return label_; }
+  const Metadata& metadata() const override { return metadata_; }
+  std::span<const TensorInfo> tensors() const override { return contents_.infos; }
+
+  // Headers may have any length, so a tensor may begin where its elements cannot be loaded from.
+  Result<std::span<const std::byte>> read(size_t index) override {
+    CHECK(index < contents_.parts.size());
+    const std::span<const std::byte> part = contents_.parts[index];
+    const uint32_t element_bytes = traits(contents_.infos[index].type).block_bytes;
+    if (reinterpret_cast<uintptr_t>(part.data()) % element_bytes == 0) return part;
+    auto& copy = aligned_[index];
+    copy.assign(part.begin(), part.end());
+    return std::span<const std::byte>(copy);
+  }
+
+  void release(size_t index) override {
+    aligned_.erase(index);
+    if (mapping_) mapping_->release(contents_.parts[index]);
+  }
+
+ private:
+  std::string label_;
+  Metadata metadata_;
+  Contents contents_;
+  std::map<size_t, std::vector<std::byte>> aligned_;
+  std::optional<MappedFile> mapping_;  // what contents_ points into, unless the caller keeps it
+};
+
+Result<std::unique_ptr<SafetensorsSource>> open_bytes(std::string label,
+                                                      std::span<const std::byte> bytes) {
+  auto contents = read_contents(bytes);
+  if (!contents) {
+    return fail(contents.error().code, fmt::format("'{}': {}", label, contents.error().message));
+  }
+  return std::make_unique<SafetensorsSource>(std::move(label), std::move(*contents));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path) {
+  TRY_ASSIGN(auto mapping, MappedFile::open(path));
+  TRY_ASSIGN(auto source, open_bytes(path, mapping.bytes()));
+  source->keep(std::move(mapping));
+  return source;
+}
+
+Result<std::unique_ptr<ModelSource>> open_safetensors_bytes(std::string label,
+                                                            std::span<const std::byte> bytes) {
+  TRY_ASSIGN(auto source, open_bytes(std::move(label), bytes));
+  return source;
+}
+
+}  // namespace kvik

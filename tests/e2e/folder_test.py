@@ -1,0 +1,249 @@
+"""Hugging Face folders: the same weights as a GGUF file give the same bytes of logits."""
+import functools
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import kvik
+from server import Server
+
+FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2", "test-qwen2moe",
+            "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-olmo2")
+EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe")
+N_VOCAB = 260
+
+
+@functools.cache
+def folder_of(path, *options):
+    """The folder of a GGUF file, made once for all tests of this process."""
+    folder = os.path.join(ModelFolder.root.name, "".join([os.path.basename(path).removesuffix(".gguf"), *options]))
+    subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), *options, path, folder], check=True)
+    return folder
+
+
+class ModelFolder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = ModelFolder.root = tempfile.TemporaryDirectory()
+
+    @classmethod
+    def tearDownClass(cls):
+        folder_of.cache_clear()
+        cls.root.cleanup()
+
+    def copy(self, *files, model="test-llama"):
+        """A folder of links that a test may spoil: (name, change of its JSON) pairs."""
+        source = folder_of(kvik.preset(model))
+        folder = os.path.join(self.root.name, self.id())
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        for name in os.listdir(source):
+            os.symlink(os.path.join(source, name), os.path.join(folder, name))
+        for name, change in files:
+            with open(os.path.join(folder, name)) as f:
+                content = json.load(f)
+            change(content)
+            os.remove(os.path.join(folder, name))
+            with open(os.path.join(folder, name), "w") as f:
+                json.dump(content, f)
+        return folder
+
+    def refused(self, folder, *words, command=("logits", "--tokens", "5")):
+        done = kvik.run(command[0], folder, *command[1:])
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, 1, said)
+        self.assertEqual(done.stdout, b"")
+        self.assertEqual(said.count("\n"), 1, said)
+        for word in words:
+            self.assertIn(word, said)
+
+    def assert_same_logits(self, path, folder, **options):
+        tokens = kvik.random_tokens(71, N_VOCAB, 3)  # past the windows of 32 and 60
+        want = kvik.logits_text(path, tokens, all=True, **options)
+        self.assertEqual(want.count(b"\n"), len(tokens))
+        self.assertTrue(kvik.logits_text(folder, tokens, all=True, **options) == want)
+
+    def test_every_family_gives_the_bytes_of_its_gguf_file(self):
+        for name in FAMILIES:
+            for element_type in ("f32", "bf16", "f16") if kvik.LONG or name == "test-llama" else ("f32", "bf16"):
+                with self.subTest(preset=name, type=element_type):
+                    path = kvik.preset(name, element_type)
+                    self.assert_same_logits(path, folder_of(path))
+
+    def test_whichever_files_the_tensors_are_in(self):
+        for name in ("test-llama", "test-mixtral"):
+            path = kvik.preset(name)
+            folder = folder_of(path, "--shards=3")
+            self.assertEqual(len([f for f in os.listdir(folder) if f.endswith(".safetensors")]), 3)
+            self.assert_same_logits(path, folder)
+
+    def test_experts_of_a_layer_may_be_one_tensor(self):
+        for name in EXPERTS:
+            path = kvik.preset(name)
+            self.assert_same_logits(path, folder_of(path, "--fused-experts"))
+
+    def test_scaling_may_be_said_as_transformers_5_does(self):
+        for name in ("test-linear", "test-llama3", "test-yarn", "test-phi3", "test-gemma3"):
+            def change(config):
+                parameters = {**(config.pop("rope_scaling", None) or {}), "rope_theta": config.pop("rope_theta")}
+                if "type" in parameters:
+                    parameters["rope_type"] = parameters.pop("type")
+                if "partial_rotary_factor" in config:
+                    parameters["partial_rotary_factor"] = config.pop("partial_rotary_factor")
+                if name == "test-gemma3":
+                    parameters = {"full_attention": parameters, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+                    config["layer_types"] = ["sliding_attention"] * 5 + ["full_attention"]
+                config["rope_parameters"] = parameters
+            with self.subTest(preset=name):
+                self.assert_same_logits(kvik.preset(name), self.copy(("config.json", change), model=name))
+
+    def test_the_text_part_of_a_model_that_sees(self):
+        path = kvik.preset("test-gemma3")
+        folder = self.copy(("config.json", lambda c: c.update({"text_config": dict(c), "model_type": "gemma3"})), model="test-gemma3")
+        whole = os.path.join(folder, "model.safetensors")
+        with open(whole, "rb") as f:
+            raw = f.read()
+        os.remove(whole)
+        n = struct.unpack("<Q", raw[:8])[0]
+        header = {("language_model." + k if k != "__metadata__" else k): v for k, v in json.loads(raw[8:8 + n]).items()}
+        end = len(raw) - 8 - n
+        header["vision_tower.encoder.weight"] = {"dtype": "F16", "shape": [3, 2], "data_offsets": [end, end + 12]}
+        text = json.dumps(header).encode()  # of any length: what follows is not aligned
+        text += b" " * (1 - len(text) % 2)
+        with open(whole, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + raw[8 + n:] + bytes(12))
+        self.assert_same_logits(path, folder)
+
+    def test_every_command_takes_a_folder(self):
+        folder = folder_of(kvik.demo_as("f32"))
+        self.assertEqual(kvik.output("tokenize", folder, "ROMEO: a rose"), kvik.output("tokenize", "demo", "ROMEO: a rose"))
+        ask = ("-p", "ROMEO:", "--max-tokens", 20, "--temperature", 0)
+        self.assertEqual(kvik.output("run", folder, *ask), kvik.output("run", kvik.demo_as("f32"), *ask))
+        self.assertEqual(kvik.output("run", folder, "Speak!", *ask[2:]), kvik.output("run", kvik.demo_as("f32"), "Speak!", *ask[2:]))
+        shown = kvik.output("show", folder).decode()
+        for words in ("architecture llama", "layers 6", "tokenizer:", "2,048 tokens"):
+            self.assertIn(words, shown)
+        plans = [json.loads(kvik.output("plan", m, "--json", "--ctx", 512)) for m in (folder, kvik.demo_as("f32"))]
+        self.assertEqual(plans[0], plans[1])
+        self.assertEqual(len(json.loads(kvik.output("bench", folder, "--prefill", 8, "--decode", 4, "--repeat", 1, "--json"))), 2)
+
+    def test_a_server_serves_one_under_its_name_and_finds_its_pages_again(self):
+        folder = folder_of(kvik.demo_as("f32"))
+        with tempfile.TemporaryDirectory() as disk:
+            cached = []
+            moved = os.path.join(self.root.name, self.id())
+            os.symlink(folder, moved)
+            for path in (folder, moved):
+                with Server(path, "--kv-memory", "16MiB", "--disk", disk) as server:
+                    self.assertEqual(server.get("/v1/models").json["data"][0]["id"], os.path.basename(folder))
+                    answer = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Speak of love. " * 20}],
+                                                                  "max_tokens": 4, "temperature": 0}).json
+                    cached.append(answer["usage"]["prompt_tokens_details"]["cached_tokens"])
+            self.assertEqual(cached[0], 0)
+            self.assertGreater(cached[1], 32)
+
+    def test_no_weight_is_read_for_show_and_plan(self):
+        folder = self.copy()
+        whole = os.path.join(folder, "model.safetensors")
+        with open(whole, "rb") as f:
+            raw = f.read()
+        os.remove(whole)
+        n = 8 + struct.unpack("<Q", raw[:8])[0]
+        with open(whole, "wb") as f:
+            f.write(raw[:n])
+            f.truncate(len(raw))
+        self.assertEqual(kvik.output("plan", folder, "--json"), kvik.output("plan", kvik.preset("test-llama"), "--json"))
+        self.assertIn(b"layers 2", kvik.output("show", folder))
+
+    def test_more_rows_than_the_tokenizer_has_tokens_are_unused_ones(self):
+        path = kvik.preset("test-llama", "f32", 0, "--n-vocab", 300)
+        folder = folder_of(path)
+        with open(os.path.join(folder, "tokenizer.json")) as f:
+            content = json.load(f)
+        content["model"]["vocab"] = {k: v for k, v in content["model"]["vocab"].items() if v < N_VOCAB}
+        with open(os.path.join(folder, "tokenizer.json"), "w") as f:
+            json.dump(content, f)
+        self.assert_same_logits(path, folder)
+        kvik.output("run", folder, "-p", "a", "--max-tokens", 40, "--temperature", 5, "--seed", 1, "--ignore-eos")
+
+    def test_the_end_tokens_of_generation_config_end_an_answer(self):
+        first = int(kvik.greedy(kvik.preset("test-llama"), [5, 6], 1)[0])
+        folder = self.copy(("generation_config.json", lambda c: c.update(eos_token_id=[2, first, 10**9])))
+        done = kvik.output("run", folder, "--tokens", "5,6", "--max-tokens", 5, "--temperature", 0, "--ids")
+        self.assertLess(len(done.split()), 5)
+
+    def test_what_is_missing_or_too_much_is_named_as_the_folder_does(self):
+        def renamed(folder, old, new):
+            whole = os.path.join(folder, "model.safetensors")
+            with open(whole, "rb") as f:
+                raw = f.read()
+            os.remove(whole)
+            with open(whole, "wb") as f:
+                f.write(raw.replace(old, new))
+        folder = self.copy()
+        renamed(folder, b'"model.layers.1.mlp.up_proj.weight"', b'"model.layers.1.mlp.xx_proj.weight"')
+        self.refused(folder, "'model.layers.1.mlp.up_proj.weight' is missing")
+        self.refused(self.copy(("config.json", lambda c: c.update(num_hidden_layers=1))), "model.layers.1.", "not part of")
+        self.refused(self.copy(("config.json", lambda c: c.update(intermediate_size=128))), "model.layers.0.mlp.gate_proj.weight", "shape")
+        folder = self.copy()
+        renamed(folder, b'"F32","shape":[260,64]', b'"I32","shape":[260,64]')
+        self.refused(folder, "'model.embed_tokens.weight'", "i32", "bf16")
+        folder = self.copy()
+        renamed(folder, b'"F32","shape":[260,64]', b'"F42","shape":[260,64]')
+        self.refused(folder, "'model.embed_tokens.weight'", "'F42'", "BF16")
+
+    def test_what_is_not_known_is_refused_with_what_is(self):
+        for change, words in (
+                ({"model_type": "gpt_neox"}, ("'gpt_neox'", "llama", "olmo2")),
+                ({"model_type": "llava", "text_config": {"model_type": "llama"}}, ("'llava'", "llama")),
+                ({"quantization_config": {"quant_method": "bitsandbytes"}}, ("bitsandbytes", "BF16")),
+                ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, ("dynamic", "yarn")),
+                ({"hidden_act": "relu"}, ("relu", "silu")),
+                ({"hidden_size": "64"}, ("hidden_size", '"64"')),
+                ({"num_hidden_layers": 2**31}, ("num_hidden_layers", "2147483648")),
+                ({"num_attention_heads": 0}, ("num_attention_heads",)),
+                ({"num_key_value_heads": 3}, ("3",)),
+                ({"rope_theta": 0}, ("rope_theta",)),
+                ({"vocab_size": 261}, ("embed_tokens",))):
+            with self.subTest(change=change):
+                self.refused(self.copy(("config.json", lambda c: c.update(change))), *words)
+
+    def test_files_that_are_not_there(self):
+        for name, words in (("config.json", ("config.json",)), ("tokenizer.json", ("tokenizer.json",)),
+                            ("model.safetensors", ("model.safetensors.index.json",))):
+            folder = self.copy()
+            os.remove(os.path.join(folder, name))
+            self.refused(folder, *words)
+
+    def test_a_tokenizer_that_is_broken_is_one_sentence(self):
+        self.refused(self.copy(("tokenizer.json", lambda c: c["model"].update(merges=[["a", "zz"]]))), "merges")
+        self.refused(self.copy(("tokenizer.json", lambda c: c["model"]["vocab"].update(more=260))), "260")
+
+    def test_an_index_may_only_name_files_beside_it(self):
+        folder = folder_of(kvik.preset("test-llama"), "--shards=2")
+        copied = os.path.join(self.root.name, self.id())
+        shutil.copytree(folder, copied)
+        path = os.path.join(copied, "model.safetensors.index.json")
+        with open(path) as f:
+            index = json.load(f)
+        names = sorted(index["weight_map"])
+        for file in ("../x.safetensors", "/etc/passwd", ".hidden.safetensors", "x.bin", 7):
+            with self.subTest(file=file):
+                with open(path, "w") as f:
+                    json.dump({"weight_map": {**index["weight_map"], names[0]: file}}, f)
+                self.refused(copied, names[0])
+        with open(path, "w") as f:
+            json.dump({"weight_map": {k: v for k, v in index["weight_map"].items() if k != names[0]}}, f)
+        self.refused(copied, names[0])
+        with open(path, "w") as f:
+            json.dump({"weight_map": {**index["weight_map"], "model.extra.weight": index["weight_map"][names[0]]}}, f)
+        self.refused(copied, "model.extra.weight")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,205 @@
+// config.json of a folder → the keys of a GGUF file, with what its makers leave unsaid.
+#include "format/hf/config.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace kvik::hf {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A config.json with `more` keys behind those of a small model.
+std::string config(std::string_view type, std::string_view more = "") {
+  return fmt::format(R"({{"model_type":"{}","hidden_size":64,"intermediate_size":160,
+    "num_hidden_layers":6,"num_attention_heads":4,"vocab_size":260,"max_position_embeddings":2048{}{}}})",
+                     type, more.empty() ? "" : ",", more);
+}
+
+FolderConfig read(const std::string& json) {
+  auto config = read_folder_config(json);
+  EXPECT_TRUE(config.has_value()) << config.error().message;
+  return config ? std::move(*config) : FolderConfig();
+}
+
+double real_of(const FolderConfig& config, std::string_view key) {
+  const auto value = config.metadata.get_float(key);
+  return value && *value ? **value : -1;
+}
+
+Error error_of(const std::string& json) {
+  const auto config = read_folder_config(json);
+  EXPECT_FALSE(config.has_value()) << json;
+  return config ? Error{ErrorCode::kIo, ""} : config.error();
+}
+
+TEST(HfConfig, geometry_becomes_the_keys_of_a_gguf_file) {
+  const FolderConfig c = read(config("llama", R"("num_key_value_heads":2,"rms_norm_eps":1e-5)"));
+  EXPECT_EQ(real_of(c, "llama.block_count"), 6);
+  EXPECT_EQ(real_of(c, "llama.embedding_length"), 64);
+  EXPECT_EQ(real_of(c, "llama.feed_forward_length"), 160);
+  EXPECT_EQ(real_of(c, "llama.attention.head_count"), 4);
+  EXPECT_EQ(real_of(c, "llama.attention.head_count_kv"), 2);
+  EXPECT_EQ(real_of(c, "llama.attention.key_length"), 16);
+  EXPECT_EQ(real_of(c, "llama.context_length"), 2048);
+  EXPECT_EQ(real_of(c, "llama.vocab_size"), 260);
+  EXPECT_EQ(real_of(c, "llama.rope.freq_base"), 10000);
+  EXPECT_EQ(real_of(c, "llama.rope.dimension_count"), 16);
+  EXPECT_EQ(real_of(c, "llama.attention.layer_norm_rms_epsilon"), double{1e-5f});
+  EXPECT_EQ(*c.metadata.get_string("general.architecture"), "llama");
+  EXPECT_EQ(c.ties_embedding, false);
+}
+
+TEST(HfConfig, what_a_family_leaves_unsaid_is_what_its_class_says) {
+  const FolderConfig gemma =
+      read(R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text",
+    "hidden_size":2560,"intermediate_size":10240,"num_hidden_layers":34,"sliding_window":1024,
+    "rope_scaling":{"factor":8.0,"rope_type":"linear"}},"eos_token_id":[1,106]})");
+  EXPECT_EQ(real_of(gemma, "gemma3.attention.head_count"), 8);
+  EXPECT_EQ(real_of(gemma, "gemma3.attention.head_count_kv"), 4);
+  EXPECT_EQ(real_of(gemma, "gemma3.attention.key_length"), 256);
+  EXPECT_EQ(real_of(gemma, "gemma3.rope.freq_base"), 1e6);
+  EXPECT_EQ(real_of(gemma, "gemma3.rope.scaling.factor"), 8);
+  EXPECT_EQ(real_of(gemma, "gemma3.attention.sliding_window"), 1024);
+  EXPECT_EQ(real_of(gemma, "gemma3.vocab_size"), 262208);
+  EXPECT_EQ(gemma.ties_embedding, true);
+  EXPECT_THAT(gemma.end_ids, ElementsAre(1, 106));
+  EXPECT_EQ(real_of(read(config("gemma2")), "gemma2.attn_logit_softcapping"), 50);
+  EXPECT_EQ(real_of(read(config("mixtral", R"("num_local_experts":8,"num_experts_per_tok":2)")),
+                    "llama.rope.freq_base"),
+            1e6);
+}
+
+TEST(HfConfig, null_is_not_the_default) {
+  EXPECT_EQ(real_of(read(config("mistral")), "llama.attention.sliding_window"), 4096);
+  EXPECT_EQ(real_of(read(config("mistral", R"("sliding_window":null)")),
+                    "llama.attention.sliding_window"),
+            -1);
+}
+
+TEST(HfConfig, windows_are_for_whoever_asks) {
+  const char* window = R"("sliding_window":32,"use_sliding_window":{},"max_window_layers":{})";
+  const auto window_of = [&](const char* uses, int from) {
+    return real_of(read(config("qwen2", fmt::format(fmt::runtime(window), uses, from))),
+                   "qwen2.attention.sliding_window");
+  };
+  EXPECT_EQ(window_of("false", 0), -1);
+  EXPECT_EQ(window_of("true", 6), -1);
+  EXPECT_EQ(window_of("true", 0), 32);
+  const Error some = error_of(config("qwen2", fmt::format(fmt::runtime(window), "true", 3)));
+  EXPECT_EQ(some.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(some.message, HasSubstr("'max_window_layers' is 3"));
+}
+
+TEST(HfConfig, layer_types_must_be_those_of_the_family) {
+  const char* types = R"("layer_types":["{0}","{0}","{0}","{0}","{0}","{1}"])";
+  read(config("gemma3_text",
+              fmt::format(fmt::runtime(types), "sliding_attention", "full_attention")));
+  const Error other = error_of(
+      config("gemma3_text", fmt::format(fmt::runtime(types), "full_attention", "full_attention")));
+  EXPECT_EQ(other.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(other.message, HasSubstr("layer 0"));
+  EXPECT_THAT(error_of(config("gemma2", R"("layer_types":["full_attention"])")).message,
+              HasSubstr("6 layers"));
+}
+
+TEST(HfConfig, a_yarn_that_says_its_own_magnitude_keeps_it) {
+  const char* yarn =
+      R"("rope_scaling":{"rope_type":"yarn","factor":4.0,"original_max_position_embeddings":512)";
+  EXPECT_EQ(
+      real_of(read(config("qwen2", std::string(yarn) + "}")), "qwen2.rope.scaling.attn_factor"),
+      -1);
+  const FolderConfig own = read(config("qwen2", std::string(yarn) + R"(,"attention_factor":1.0})"));
+  EXPECT_NEAR(real_of(own, "qwen2.rope.scaling.attn_factor"), 1 / (1 + 0.1 * std::log(4.0)), 1e-7);
+}
+
+TEST(HfConfig, both_sets_of_a_long_rope_have_a_divisor_for_each_pair) {
+  const char* rope =
+      R"("original_max_position_embeddings":512,"rope_scaling":{{"type":"longrope","long_factor":[{0}],"short_factor":[{0}]}})";
+  const FolderConfig c = read(config("phi3", fmt::format(fmt::runtime(rope), "1,1,1,1,2.5,3,4,5")));
+  ASSERT_EQ(c.vectors.size(), 2u);
+  EXPECT_EQ(c.vectors[0].name, "rope_factors_long.weight");
+  EXPECT_EQ(c.vectors[0].values[4], 2.5f);
+  EXPECT_EQ(real_of(c, "phi3.rope.scaling.original_context_length"), 512);
+  EXPECT_THAT(error_of(config("phi3", fmt::format(fmt::runtime(rope), "1,1"))).message,
+              HasSubstr("expected 8 numbers"));
+}
+
+TEST(HfConfig, scales_of_granite_become_its_keys) {
+  const FolderConfig c = read(config(
+      "granite",
+      R"("embedding_multiplier":12,"residual_multiplier":0.22,"attention_multiplier":0.015625,"logits_scaling":8)"));
+  EXPECT_EQ(real_of(c, "granite.embedding_scale"), 12);
+  EXPECT_EQ(real_of(c, "granite.attention.scale"), 0.015625);
+  EXPECT_EQ(real_of(c, "granite.logit_scale"), 8);
+}
+
+TEST(HfConfig, experts_in_some_layers_only_are_refused) {
+  const char* experts = R"("num_experts":8,"num_experts_per_tok":2,"moe_intermediate_size":96)";
+  read(config("qwen3_moe", experts));
+  EXPECT_THAT(
+      error_of(config("qwen3_moe", std::string(experts) + R"(,"mlp_only_layers":[0])")).message,
+      HasSubstr("mlp_only_layers"));
+  EXPECT_THAT(
+      error_of(config("qwen3_moe", std::string(experts) + R"(,"decoder_sparse_step":2)")).message,
+      HasSubstr("decoder_sparse_step"));
+}
+
+TEST(HfConfig, what_is_not_known_is_refused_with_what_is) {
+  const Error type = error_of(config("gpt_neox"));
+  EXPECT_EQ(type.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(type.message, HasSubstr("'gpt_neox'"));
+  EXPECT_THAT(type.message, HasSubstr("qwen3_moe"));
+  const Error scaling =
+      error_of(config("llama", R"("rope_scaling":{"type":"dynamic","factor":2})"));
+  EXPECT_EQ(scaling.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(scaling.message, HasSubstr("'rope_scaling.type' is \"dynamic\""));
+  EXPECT_THAT(scaling.message, HasSubstr("longrope"));
+}
+
+TEST(HfConfig, values_that_cannot_be_are_named_with_their_key) {
+  for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads", "vocab_size", "max_position_embeddings"}) {
+    for (const char* value :
+         {"0", "-1", "1.5", "\"64\"", "[]", "{}", "null", "9223372036854775808", "1e30", "true"}) {
+      std::string json = config("llama");
+      const size_t at = json.find(':', json.find(key)) + 1;
+      json.replace(at, json.find_first_of(",}", at) - at, value);
+      const Error error = error_of(json);
+      EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+      EXPECT_THAT(error.message, HasSubstr(fmt::format("'{}'", key)));
+    }
+  }
+  for (const char* more :
+       {R"("head_dim":0)", R"("rope_theta":-1)", R"("rope_theta":"x")", R"("rope_scaling":[])",
+        R"("rope_scaling":{"type":"linear"})", R"("rope_scaling":{"type":"linear","factor":0})",
+        R"("rope_scaling":{"type":"llama3","factor":8})", R"("partial_rotary_factor":2)",
+        R"("layer_types":"all","sliding_window":1)", R"("eos_token_id":"x")",
+        R"("tie_word_embeddings":1)", R"("rms_norm_eps":[])", R"("quantization_config":7)"}) {
+    EXPECT_EQ(error_of(config("mistral", more)).code, ErrorCode::kCorrupt) << more;
+  }
+}
+
+TEST(HfConfig, any_cut_and_any_change_is_one_sentence_or_a_config) {
+  const std::string whole = config(
+      "qwen3_moe",
+      R"("num_experts":8,"num_experts_per_tok":2,"rope_scaling":{"rope_type":"yarn","factor":4.0})");
+  for (size_t n = 0; n < whole.size(); ++n) {
+    EXPECT_FALSE(error_of(whole.substr(0, n)).message.empty());
+  }
+  std::mt19937 random(5);
+  for (int round = 0; round < 3000; ++round) {
+    std::string changed = whole;
+    changed[random() % changed.size()] = static_cast<char>(random());
+    const auto config = read_folder_config(changed);
+    if (config) continue;
+    EXPECT_THAT(config.error().message, HasSubstr("config.json"));
+  }
+}
+
+}  // namespace
+}  // namespace kvik::hf

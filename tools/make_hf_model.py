@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Writes a GGUF model as a Hugging Face folder: the same weights under other names and in another order.
+
+    make_model.py --preset test-llama --type bf16 m.gguf && make_hf_model.py m.gguf FOLDER
+    make_hf_model.py --shards 3 m.gguf FOLDER
+
+config.json, tokenizer.json, tokenizer_config.json, generation_config.json and *.safetensors are what transformers writes for
+such a model; Kvik must compute the same bits from both. Reads F32, F16 and BF16 tensors, the architectures of make_model.py,
+and vocabularies of the models "llama" and "gpt2". Needs numpy only.
+"""
+import argparse
+import json
+import os
+import struct
+import sys
+
+import numpy as np
+
+import make_model
+from make_model import BF16, F16, F32, nbytes, read_metadata
+
+DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
+PAIRED = ("llama", "granite")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
+GEMMAS = ("gemma2", "gemma3")
+MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text"}
+
+TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
+LAYER = {
+    "attn_norm.weight": "input_layernorm.weight",
+    "attn_q.weight": "self_attn.q_proj.weight", "attn_k.weight": "self_attn.k_proj.weight", "attn_v.weight": "self_attn.v_proj.weight",
+    "attn_q.bias": "self_attn.q_proj.bias", "attn_k.bias": "self_attn.k_proj.bias", "attn_v.bias": "self_attn.v_proj.bias",
+    "attn_q_norm.weight": "self_attn.q_norm.weight", "attn_k_norm.weight": "self_attn.k_norm.weight",
+    "attn_qkv.weight": "self_attn.qkv_proj.weight", "attn_output.weight": "self_attn.o_proj.weight",
+    "post_attention_norm.weight": "post_attention_layernorm.weight", "post_ffw_norm.weight": "post_feedforward_layernorm.weight",
+    "ffn_gate.weight": "mlp.gate_proj.weight", "ffn_up.weight": "mlp.up_proj.weight", "ffn_down.weight": "mlp.down_proj.weight",
+    "ffn_gate_inp.weight": "mlp.gate.weight", "ffn_gate_inp_shexp.weight": "mlp.shared_expert_gate.weight",
+    "ffn_gate_shexp.weight": "mlp.shared_expert.gate_proj.weight", "ffn_up_shexp.weight": "mlp.shared_expert.up_proj.weight",
+    "ffn_down_shexp.weight": "mlp.shared_expert.down_proj.weight",
+}
+EXPERTS = {"ffn_gate_exps.weight": ("gate_proj", "w1"), "ffn_up_exps.weight": ("up_proj", "w3"), "ffn_down_exps.weight": ("down_proj", "w2")}
+
+
+def read_tensors(path):
+    """[(name, shape rows-first, type, bytes)] in the file's order."""
+    with open(path, "rb") as f:
+        raw = f.read()
+    metadata = read_metadata(path)
+    at = len(b"GGUF" + struct.pack("<IQQ", 3, 0, 0) +
+             b"".join(make_model.pack_str(k) + struct.pack("<I", t) + make_model.pack_value(t, v) for k, (t, v) in metadata.items()))
+    infos = []
+    for _ in range(struct.unpack_from("<Q", raw, 8)[0]):
+        n = struct.unpack_from("<Q", raw, at)[0]
+        name, at = raw[at + 8:at + 8 + n].decode(), at + 8 + n
+        rank = struct.unpack_from("<I", raw, at)[0]
+        dims = struct.unpack_from(f"<{rank}Q", raw, at + 4)
+        t, offset = struct.unpack_from("<IQ", raw, at + 4 + 8 * rank)
+        infos.append((name, dims[::-1], t, offset))
+        at += 16 + 8 * rank
+    base = -(-at // 32) * 32
+    return [(name, shape, t, raw[base + offset:base + offset + nbytes(shape, t)]) for name, shape, t, offset in infos]
+
+
+class Folder:
+    """What a folder will hold: keys of config.json and tensors by their names in it."""
+
+    def __init__(self, path):
+        self.metadata = {k: v[1] for k, v in read_metadata(path).items()}
+        self.arch = self.metadata["general.architecture"].decode()
+        self.has_experts = bool(self.key("expert_count", 0))
+        self.model_type = MODEL_TYPES.get(self.arch, self.arch)
+        if self.arch == "llama" and self.has_experts:
+            self.model_type = "mixtral"
+        elif self.arch == "llama" and self.key("attention.sliding_window"):
+            self.model_type = "mistral"
+        self.tensors, self.rope_vectors = {}, {}
+        for tensor in read_tensors(path):
+            self.add(*tensor)
+
+    def key(self, name, otherwise=None):
+        return self.metadata.get(f"{self.arch}.{name}", otherwise)
+
+    def head_dim(self):
+        return self.key("attention.key_length", self.key("embedding_length") // self.key("attention.head_count"))
+
+    def add(self, name, shape, t, data):
+        if t not in DTYPES:
+            sys.exit(f"{name} has the element type {t}; folders have F32, F16 or BF16")
+        x = np.frombuffer(data, DTYPES[t][1]).reshape(shape)
+        if name.startswith("rope_"):
+            self.rope_vectors[name] = x
+        elif name in TOP:
+            self.tensors[TOP[name]] = (t, self.less_one(name, t, x))
+        else:
+            _, layer, part = name.split(".", 2)
+            self.add_to_layer(f"model.layers.{layer}.", part, t, x)
+
+    def add_to_layer(self, prefix, part, t, x):
+        if part in EXPERTS:
+            for i, expert in enumerate(x):
+                self.tensors[prefix + self.expert_name(part, i)] = (t, expert)
+            return
+        if part in ("attn_q.weight", "attn_k.weight") and self.arch in PAIRED:
+            hd = self.head_dim()
+            x = x.reshape(-1, hd // 2, 2, x.shape[-1]).swapaxes(1, 2).reshape(x.shape)
+        self.tensors[prefix + self.layer_name(part)] = (t, self.less_one(part, t, x))
+
+    def expert_name(self, part, i):
+        plain, mixtral = EXPERTS[part]
+        return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type == "mixtral" else f"mlp.experts.{i}.{plain}.weight"
+
+    def layer_name(self, part):
+        if part == "ffn_norm.weight":
+            return "pre_feedforward_layernorm.weight" if self.arch in GEMMAS else "post_attention_layernorm.weight"
+        if part == "ffn_up.weight" and self.arch == "phi3":
+            return "mlp.gate_up_proj.weight"
+        if part == "ffn_gate_inp.weight" and self.model_type == "mixtral":
+            return "block_sparse_moe.gate.weight"
+        return LAYER[part]
+
+    def less_one(self, name, t, x):
+        """Gemma's norms are stored less one; nothing may be lost by that."""
+        if name == "ffn_gate_inp_shexp.weight":
+            return x.reshape(1, -1)
+        if self.arch not in GEMMAS or not name.endswith("norm.weight"):
+            return x
+        assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
+        return x - np.float32(1)
+
+    def config(self):
+        n_heads = self.key("attention.head_count")
+        config = {
+            "model_type": self.model_type,
+            "num_hidden_layers": self.key("block_count"),
+            "hidden_size": self.key("embedding_length"),
+            "intermediate_size": self.key("feed_forward_length"),
+            "num_attention_heads": n_heads,
+            "num_key_value_heads": self.key("attention.head_count_kv", n_heads),
+            "head_dim": self.head_dim(),
+            "max_position_embeddings": self.key("context_length"),
+            "rms_norm_eps": self.key("attention.layer_norm_rms_epsilon"),
+            "vocab_size": self.key("vocab_size", len(self.tensors["model.embed_tokens.weight"][1])),
+            "rope_theta": self.key("rope.freq_base", 1e4),
+            "tie_word_embeddings": "lm_head.weight" not in self.tensors,
+            "sliding_window": self.key("attention.sliding_window"),
+            "rope_scaling": self.rope_scaling(),
+            "bos_token_id": self.metadata.get("tokenizer.ggml.bos_token_id"),
+            "eos_token_id": self.metadata.get("tokenizer.ggml.eos_token_id"),
+        }
+        config["hidden_activation" if self.arch in GEMMAS else "hidden_act"] = "gelu_pytorch_tanh" if self.arch in GEMMAS else "silu"
+        n_dims = self.key("rope.dimension_count", self.head_dim())
+        if n_dims != self.head_dim():
+            config["partial_rotary_factor"] = n_dims / self.head_dim()
+        if self.arch in GEMMAS:
+            config |= {"query_pre_attn_scalar": self.head_dim(), "attn_logit_softcapping": self.key("attn_logit_softcapping"),
+                       "final_logit_softcapping": self.key("final_logit_softcapping")}
+        if self.arch == "granite":
+            config |= {"embedding_multiplier": self.key("embedding_scale"), "residual_multiplier": self.key("residual_scale"),
+                       "attention_multiplier": self.key("attention.scale"), "logits_scaling": self.key("logit_scale")}
+        if self.has_experts:
+            config |= {"num_local_experts" if self.model_type == "mixtral" else "num_experts": self.key("expert_count"),
+                       "num_experts_per_tok": self.key("expert_used_count"), "moe_intermediate_size": self.key("expert_feed_forward_length"),
+                       "shared_expert_intermediate_size": self.key("expert_shared_feed_forward_length"),
+                       "norm_topk_prob": {"qwen2_moe": False, "qwen3_moe": True}.get(self.model_type)}
+        if "rope_factors_long.weight" in self.rope_vectors:
+            config["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
+        return {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
+
+    def rope_scaling(self):
+        if "rope_factors_long.weight" in self.rope_vectors:
+            long, short = (list(map(float, self.rope_vectors[f"rope_factors_{n}.weight"])) for n in ("long", "short"))
+            return {"type": "longrope", "long_factor": long, "short_factor": short}
+        if "rope_freqs.weight" in self.rope_vectors:
+            scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+            n_dims = self.key("rope.dimension_count", self.head_dim())
+            want = make_model.llama3_divisors(n_dims, self.key("rope.freq_base")).astype(np.float32)
+            assert np.array_equal(self.rope_vectors["rope_freqs.weight"], want), "divisors that Llama 3.1 does not have"
+            return scaling
+        kind = (self.key("rope.scaling.type") or b"").decode()
+        if not kind:
+            return None
+        scaling = {"rope_type": kind, "factor": self.key("rope.scaling.factor")}
+        if kind == "yarn":
+            scaling["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
+        return scaling
+
+
+def fuse_experts(tensors):
+    """One tensor for all experts of a layer, gate and up together, as transformers 5 holds them."""
+    stacks = {}
+    for name in [n for n in tensors if ".experts." in n]:
+        prefix, rest = name.split(".experts.")
+        index, part = rest.removesuffix(".weight").split(".")
+        stacks.setdefault(prefix, {})[int(index), part] = tensors.pop(name)
+    for prefix, parts in stacks.items():
+        gate, up, down = ("w1", "w3", "w2") if (0, "w1") in parts else ("gate_proj", "up_proj", "down_proj")
+        n = 1 + max(i for i, _ in parts)
+        t = parts[0, gate][0]
+        tensors[f"{prefix}.experts.gate_up_proj"] = (t, np.stack([np.concatenate([parts[i, gate][1], parts[i, up][1]]) for i in range(n)]))
+        tensors[f"{prefix}.experts.down_proj"] = (t, np.stack([parts[i, down][1] for i in range(n)]))
+
+
+# --- files ---
+
+def write_safetensors(path, tensors, padding=True):
+    """tensors: name → (type, array). The header is padded to 8 bytes, as most writers do."""
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for name, (t, x) in tensors.items():
+        header[name] = {"dtype": t if isinstance(t, str) else DTYPES[t][0], "shape": list(x.shape), "data_offsets": [at, at + x.nbytes]}
+        at += x.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8 if padding else 0)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for _, x in tensors.values():
+            f.write(np.ascontiguousarray(x).tobytes())
+
+
+def write_tensors(folder, tensors, n_shards):
+    if n_shards == 1:
+        return write_safetensors(f"{folder}/model.safetensors", tensors)
+    names = list(tensors)
+    weight_map = {}
+    for i in range(n_shards):
+        file = f"model-{i + 1:05}-of-{n_shards:05}.safetensors"
+        share = names[i * len(names) // n_shards:(i + 1) * len(names) // n_shards]
+        write_safetensors(f"{folder}/{file}", {n: tensors[n] for n in share})
+        weight_map |= dict.fromkeys(share, file)
+    total = sum(x.nbytes for _, x in tensors.values())
+    write_json(f"{folder}/model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": weight_map})
+
+
+def write_json(path, value):
+    with open(path, "w") as f:
+        json.dump(value, f, indent=1, ensure_ascii=False)
+
+
+def spm_merges(tokens, scores):
+    """Pairs of tokens that are one together, best first: what BPE of characters does, said as merges."""
+    rank = {token: i for i, token in enumerate(tokens)}
+    merges = [(-scores[i], len(token[:cut]), token[:cut], token[cut:]) for i, token in enumerate(tokens)
+              for cut in range(1, len(token)) if token[:cut] in rank and token[cut:] in rank]
+    return [[left, right] for _, _, left, right in sorted(merges, key=lambda m: (m[0], m[1]))]
+
+
+def tokenizer_json(metadata):
+    kind = metadata["tokenizer.ggml.model"].decode()
+    tokens = [t.decode() for t in metadata["tokenizer.ggml.tokens"][1]]
+    types = metadata["tokenizer.ggml.token_type"][1] if "tokenizer.ggml.token_type" in metadata else [1] * len(tokens)
+    added = [{"id": i, "content": tokens[i], "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": types[i] != 4}
+             for i in range(len(tokens)) if types[i] in (2, 3, 4)]
+    vocab = {t: i for i, t in enumerate(tokens)}
+    out = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None, "pre_tokenizer": None,
+           "post_processor": None, "decoder": None}
+    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+             "byte_fallback": False, "vocab": vocab}
+    if kind == "llama":
+        plain = [t if types[i] == 1 else "" for i, t in enumerate(tokens)]
+        model |= {"unk_token": tokens[metadata.get("tokenizer.ggml.unknown_token_id", 0)], "fuse_unk": True, "byte_fallback": True,
+                  "merges": spm_merges(plain, metadata["tokenizer.ggml.scores"][1])}
+        out["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"},
+                                                                  {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}
+        out["decoder"] = {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+                                                           {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    elif kind == "gpt2":
+        assert metadata.get("tokenizer.ggml.pre", b"gpt-2") in (b"gpt-2", b"default"), "another pre-tokenizer than GPT-2's"
+        model["merges"] = [m.decode() for m in metadata["tokenizer.ggml.merges"][1]]
+        byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+        out["pre_tokenizer"] = out["decoder"] = byte_level
+    else:
+        sys.exit(f"a vocabulary of the model '{kind}' is not written here")
+    if metadata.get("tokenizer.ggml.add_bos_token", kind == "llama"):
+        bos = metadata["tokenizer.ggml.bos_token_id"]
+        part = {"SpecialToken": {"id": tokens[bos], "type_id": 0}}
+        out["post_processor"] = {"type": "TemplateProcessing", "single": [part, {"Sequence": {"id": "A", "type_id": 0}}], "pair": [],
+                                 "special_tokens": {tokens[bos]: {"id": tokens[bos], "ids": [bos], "tokens": [tokens[bos]]}}}
+    return {**out, "model": model}, tokens
+
+
+def write_vocabulary(folder, metadata):
+    content, tokens = tokenizer_json(metadata)
+    write_json(f"{folder}/tokenizer.json", content)
+    config = {}
+    for name in ("bos", "eos"):
+        if f"tokenizer.ggml.{name}_token_id" in metadata:
+            config[f"{name}_token"] = tokens[metadata[f"tokenizer.ggml.{name}_token_id"]]
+    if "tokenizer.chat_template" in metadata:
+        config["chat_template"] = metadata["tokenizer.chat_template"].decode()
+    write_json(f"{folder}/tokenizer_config.json", config)
+    if "tokenizer.ggml.eos_token_id" in metadata:
+        write_json(f"{folder}/generation_config.json", {"eos_token_id": [metadata["tokenizer.ggml.eos_token_id"]]})
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("model", help="a GGUF file")
+    ap.add_argument("folder", help="will be made")
+    ap.add_argument("--shards", type=int, default=1, help="files that the tensors are spread over")
+    ap.add_argument("--fused-experts", action="store_true", help="one tensor for all experts of a layer")
+    a = ap.parse_args()
+    folder = Folder(a.model)
+    if a.fused_experts:
+        fuse_experts(folder.tensors)
+    os.makedirs(a.folder, exist_ok=True)
+    write_json(f"{a.folder}/config.json", folder.config())
+    write_vocabulary(a.folder, folder.metadata)
+    write_tensors(a.folder, folder.tensors, a.shards)
+
+
+if __name__ == "__main__":
+    main()
