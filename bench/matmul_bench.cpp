@@ -25,9 +25,12 @@ struct Shape {
   uint32_t k, n;
 };
 constexpr Shape kShapes[] = {{2048, 5632}, {5632, 2048}, {2048, 2560}};
-constexpr ElementType kTypes[] = {ElementType::kQ4_0, ElementType::kQ8_0, ElementType::kQ4_K,
-                                  ElementType::kQ5_K, ElementType::kQ6_K, ElementType::kBF16,
-                                  ElementType::kF16,  ElementType::kF32};
+constexpr ElementType kTypes[] = {
+    ElementType::kQ4_0,    ElementType::kQ4_1,     ElementType::kQ5_0,     ElementType::kQ5_1,
+    ElementType::kQ8_0,    ElementType::kQ2_K,     ElementType::kQ3_K,     ElementType::kQ4_K,
+    ElementType::kQ5_K,    ElementType::kQ6_K,     ElementType::kIQ4_NL,   ElementType::kIQ4_XS,
+    ElementType::kInt4G32, ElementType::kInt4G128, ElementType::kInt8G128, ElementType::kBF16,
+    ElementType::kF16,     ElementType::kF32};
 
 // Of one core, measured when the first benchmark runs.
 const MachineLimits& limits() {

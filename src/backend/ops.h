@@ -148,7 +148,8 @@ class Backend {
   virtual std::string_view arithmetic(ElementType type) const = 0;
 
   // Packs matrices of the same n_cols, stacked along their rows (Q over K over V), each with its
-  // own type. n_cols must be whole blocks of the type. Any n_rows.
+  // own type. n_cols must be whole blocks of the type. Any n_rows. Those with a `gather` of columns
+  // are quantised; of experts, all share one.
   virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) = 0;
 
   // PackedMatrix::bytes() of a matrix of this type, which must be one that can be computed with.

@@ -15,8 +15,8 @@ namespace {
 
 std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index) {
   return fail(ErrorCode::kUnsupported,
-              fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, q8_0, q4_0, q4_k, "
-                          "q5_k or q6_k",
+              fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, one of q2_k to q6_k "
+                          "or q4_0 to q8_0, iq4_nl or iq4_xs",
                           source.name_in_file(index), name_of(source.tensors()[index].type)));
 }
 

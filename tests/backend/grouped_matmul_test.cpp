@@ -64,7 +64,8 @@ TEST(GroupedMatmul, a_row_gets_what_its_expert_alone_would_give_it) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = *make_cpu_backend({.n_threads = 2, .isa = std::string(isa)});
     for (const ElementType type : kAllTypes) {
-      const uint32_t k = traits(type).block_elements == 256 ? 512 : 96;
+      const uint32_t block = traits(type).block_elements;
+      const uint32_t k = block > 32 ? 2 * block : 96;
       const Stack stack = random_stack(*backend, type, 37, k);
       for (const uint32_t n_rows : {1u, 7u, 50u}) {
         const Grouping g = random_grouping(n_rows, n_rows);

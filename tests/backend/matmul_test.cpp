@@ -4,6 +4,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/random_matrix.h"
+#include "tensor/group_blocks.h"
 
 namespace kvik {
 namespace {
@@ -51,7 +52,9 @@ struct Shape {
 };
 
 std::vector<Shape> odd_shapes(ElementType type) {
-  if (traits(type).block_elements == 256) return {{1, 256}, {17, 512}, {67, 1280}, {33, 4608}};
+  const uint32_t block = traits(type).block_elements;
+  if (block == 256) return {{1, 256}, {17, 512}, {67, 1280}, {33, 4608}};
+  if (block > 32) return {{1, block}, {17, 3 * block}, {67, 9 * block}, {33, 1152}};
   if (is_quantised(type)) return {{1, 32}, {15, 64}, {17, 96}, {100, 544}, {67, 1056}};
   return {{1, 1}, {15, 7}, {17, 33}, {100, 301}, {67, 1057}};
 }
@@ -128,19 +131,24 @@ TEST(Matmul, the_scalar_kernels_compute_the_product_that_the_file_states) {
 
 TEST(Matmul, every_instruction_set_gives_the_bits_of_the_scalar_one) {
   const auto scalar = backend_of("scalar");
+  std::vector<std::unique_ptr<Backend>> others;
   for (const std::string_view isa : cpu_isa_names()) {
-    const auto backend = backend_of(isa);
-    for (const ElementType type : kAllTypes) {
-      if (isa == "avx512bf16" && type == ElementType::kBF16) continue;  // rounds x to bf16
-      for (const auto [n, k] : odd_shapes(type)) {
-        const FileMatrix w = random_matrix(type, n, k, n);
-        const auto w_scalar = pack(*scalar, {w});
-        const auto w_isa = pack(*backend, {w});
-        for (const uint32_t m : kRowCounts) {
-          const std::vector<float> x = random_floats(size_t{m} * k, m);
-          ASSERT_TRUE(
-              same_bytes(product(*scalar, x, m, *w_scalar), product(*backend, x, m, *w_isa)))
-              << isa << " " << name_of(type) << " " << m << "x" << n << "x" << k;
+    if (isa != "scalar") others.push_back(backend_of(isa));
+  }
+  for (const ElementType type : kAllTypes) {
+    for (const auto [n, k] : odd_shapes(type)) {
+      const FileMatrix w = random_matrix(type, n, k, n);
+      const auto w_scalar = pack(*scalar, {w});
+      std::vector<std::unique_ptr<PackedMatrix>> packed;
+      for (const auto& other : others) packed.push_back(pack(*other, {w}));
+      for (const uint32_t m : kRowCounts) {
+        const std::vector<float> x = random_floats(size_t{m} * k, m);
+        const std::vector<float> want = product(*scalar, x, m, *w_scalar);
+        for (size_t i = 0; i < others.size(); ++i) {
+          const std::string_view name = others[i]->name();
+          if (name == "cpu/avx512bf16" && type == ElementType::kBF16) continue;  // rounds x to bf16
+          ASSERT_TRUE(same_bytes(want, product(*others[i], x, m, *packed[i])))
+              << name << " " << name_of(type) << " " << m << "x" << n << "x" << k;
         }
       }
     }
@@ -225,17 +233,18 @@ TEST(Matmul, stacked_parts_of_different_types_give_what_each_gives_alone) {
     const FileMatrix parts[] = {
         random_matrix(ElementType::kQ4_0, 33, k, 4), random_matrix(ElementType::kF32, 5, k, 5),
         random_matrix(ElementType::kQ8_0, 70, k, 6), random_matrix(ElementType::kBF16, 16, k, 7),
-        random_matrix(ElementType::kQ4_K, 33, k, 8), random_matrix(ElementType::kQ6_K, 31, k, 9)};
-    const auto stacked =
-        pack(*backend, {parts[0], parts[1], parts[2], parts[3], parts[4], parts[5]});
-    EXPECT_EQ(stacked->n_rows(), 188u);
+        random_matrix(ElementType::kQ4_K, 33, k, 8), random_matrix(ElementType::kQ6_K, 31, k, 9),
+        random_matrix(ElementType::kQ2_K, 20, k, 8), random_matrix(ElementType::kQ5_0, 12, k, 9)};
+    const auto stacked = pack(
+        *backend, {parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], parts[6], parts[7]});
+    EXPECT_EQ(stacked->n_rows(), 220u);
     const std::vector<float> all = product(*backend, x, m, *stacked);
     uint32_t first = 0;
     for (const FileMatrix& part : parts) {
       const std::vector<float> alone = product(*backend, x, m, *pack(*backend, {part}));
       for (uint32_t row = 0; row < m; ++row) {
         for (uint32_t n = 0; n < part.n_rows; ++n) {
-          ASSERT_EQ(alone[row * part.n_rows + n], all[row * 188 + first + n])
+          ASSERT_EQ(alone[row * part.n_rows + n], all[row * 220 + first + n])
               << isa << " " << name_of(part.type);
         }
       }
@@ -295,7 +304,26 @@ TEST(Matmul, the_lowest_quant_of_8_bits_is_multiplied_exactly) {
   }
 }
 
-// Bytes that take scales, minima and levels to all the values they can have.
+// Where a block has its f16 numbers.
+std::vector<size_t> places_of_halves(ElementType type) {
+  switch (type) {
+    case ElementType::kQ4_1:
+    case ElementType::kQ5_1:
+    case ElementType::kQ4_K:
+    case ElementType::kQ5_K:
+      return {0, 2};
+    case ElementType::kQ2_K:
+      return {80, 82};
+    case ElementType::kQ3_K:
+      return {108};
+    case ElementType::kQ6_K:
+      return {208};
+    default:
+      return {0};
+  }
+}
+
+// Bytes that take scales, minima, zeros and levels to all the values they can have.
 FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
   FileMatrix m{type, n_rows, n_cols, {}, std::vector<float>(size_t{n_rows} * n_cols)};
   const size_t row_bytes = m.view().row_bytes();
@@ -304,10 +332,14 @@ FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
   m.bytes.resize(n_rows * row_bytes);
   for (std::byte& b : m.bytes) b = static_cast<std::byte>(generator());
   for (size_t at = 0; at < m.bytes.size(); at += block_bytes) {
-    const size_t halves = type == ElementType::kQ6_K ? 208 : 0;
-    for (size_t i = halves + 1; i < halves + 4 && i < block_bytes; i += 2) {
-      m.bytes[at + i] &= std::byte{0xbf};  // no infinities: f16 below 2
+    std::byte* block = m.bytes.data() + at;
+    for (const size_t half : places_of_halves(type)) {
+      block[half + 1] &= std::byte{0xbf};  // no infinities: f16 below 2
     }
+    if (!is_int_group(type)) continue;
+    const bool has_eight_bits = type == ElementType::kInt8G32 || type == ElementType::kInt8G128;
+    const auto zero = static_cast<uint16_t>(generator() % (has_eight_bits ? 257 : 17));
+    std::memcpy(block + 2, &zero, sizeof(zero));
   }
   for (size_t row = 0; row < n_rows; ++row) {
     dequantize_row(type, m.bytes.data() + row * row_bytes,
@@ -316,9 +348,10 @@ FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
   return m;
 }
 
-TEST(Matmul, any_bytes_of_k_types_are_multiplied_as_the_file_states) {
+TEST(Matmul, any_bytes_of_quantised_types_are_multiplied_as_the_file_states) {
   const auto scalar = backend_of("scalar");
-  for (const ElementType type : {ElementType::kQ4_K, ElementType::kQ5_K, ElementType::kQ6_K}) {
+  for (const ElementType type : kAllTypes) {
+    if (!is_quantised(type)) continue;
     const FileMatrix w = of_random_bytes(type, 40, 512);
     const std::vector<float> x = random_floats(size_t{20} * 512, 3);
     const std::vector<float> got = product(*scalar, x, 20, *pack(*scalar, {w}));
@@ -330,8 +363,12 @@ TEST(Matmul, any_bytes_of_k_types_are_multiplied_as_the_file_states) {
     }
     for (const std::string_view isa : cpu_isa_names()) {
       const auto backend = backend_of(isa);
-      EXPECT_TRUE(same_bytes(got, product(*backend, x, 20, *pack(*backend, {w}))))
-          << isa << " " << name_of(type);
+      for (const uint32_t m : {1u, 5u, 11u, 20u}) {
+        const std::vector<float> some(got.begin(), got.begin() + m * 40);
+        EXPECT_TRUE(same_bytes(
+            some, product(*backend, {x.begin(), x.begin() + m * 512}, m, *pack(*backend, {w}))))
+            << isa << " " << name_of(type) << " " << m;
+      }
     }
   }
 }
@@ -377,6 +414,22 @@ TEST(Matmul, rows_of_huge_tiny_or_undefined_numbers_disturb_nobody_else) {
   }
 }
 
+TEST(Matmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_states) {
+  const auto backend = backend_of("");
+  for (const ElementType type : kAllTypes) {
+    if (!is_quantised(type)) continue;
+    const FileMatrix w = of_random_bytes(type, 37, 512);
+    const auto table = pack(*backend, {w});
+    const std::vector<TokenId> tokens = {36, 0, 17};
+    OwnedRows out(backend->memory(), tokens.size(), 512);
+    backend->embed(*table, tokens, out.rows);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      EXPECT_EQ(std::memcmp(out.rows.data + i * 512, w.values.data() + tokens[i] * 512, 2048), 0)
+          << name_of(type) << " token " << tokens[i];
+    }
+  }
+}
+
 TEST(Matmul, an_embedded_row_has_the_bits_that_the_file_states) {
   const auto backend = backend_of("");
   for (const ElementType type : kAllTypes) {
@@ -409,6 +462,53 @@ TEST(Matmul, weights_of_an_unaligned_file_are_packed_like_any_other) {
     ASSERT_TRUE(packed);
     EXPECT_TRUE(same_bytes(product(*backend, x, 1, *pack(*backend, {w})),
                            product(*backend, x, 1, **packed)));
+  }
+}
+
+// x[gather[j]] in place of x[j]
+std::vector<float> gathered(const std::vector<float>& x, std::span<const uint32_t> gather) {
+  std::vector<float> out(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    out[i] = x[i / gather.size() * gather.size() + gather[i % gather.size()]];
+  }
+  return out;
+}
+
+TEST(Matmul, weights_with_an_order_of_their_own_meet_the_activations_in_that_order) {
+  const uint32_t k = 640, n_rows = 40;
+  std::vector<uint32_t> order(k), other(k);
+  for (uint32_t i = 0; i < k; ++i) order[i] = (i * 67 + 5) % k;
+  for (uint32_t i = 0; i < k; ++i) other[i] = k - 1 - i;
+  for (const std::string_view isa : cpu_isa_names()) {
+    const auto backend = backend_of(isa);
+    for (const ElementType type :
+         {ElementType::kInt4G128, ElementType::kInt8G32, ElementType::kQ4_1}) {
+      const FileMatrix a = random_matrix(type, n_rows, k, 1);
+      const FileMatrix b = random_matrix(type, n_rows, k, 2);
+      const FileMatrix c = random_matrix(ElementType::kF32, n_rows, k, 3);
+      TensorView views[] = {a.view(), b.view(), b.view(), c.view()};
+      views[0].gather = order;
+      views[1].gather = order;
+      views[2].gather = other;
+      const auto packed = backend->pack(views);
+      ASSERT_TRUE(packed);
+      for (const uint32_t m : {1u, 9u, 40u}) {
+        const std::vector<float> x = random_floats(size_t{m} * k, m);
+        const std::vector<float> all = product(*backend, x, m, **packed);
+        const std::vector<float> in_order = gathered(x, order);
+        const std::vector<float> want[] = {
+            product(*backend, in_order, m, *pack(*backend, {a})),
+            product(*backend, in_order, m, *pack(*backend, {b})),
+            product(*backend, gathered(x, other), m, *pack(*backend, {b})),
+            product(*backend, x, m, *pack(*backend, {c}))};
+        for (uint32_t row = 0; row < m; ++row) {
+          for (uint32_t n = 0; n < 4 * n_rows; ++n) {
+            ASSERT_EQ(all[row * 4 * n_rows + n], want[n / n_rows][row * n_rows + n % n_rows])
+                << isa << " " << name_of(type) << " " << m << " rows, column " << n;
+          }
+        }
+      }
+    }
   }
 }
 

@@ -7,6 +7,7 @@ import unittest
 import kvik
 
 TYPES = ("f32", "bf16", "q8_0", "q4_0", "q4_k_m", "q5_k")
+SMALL_TYPES = ("q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q6_k", "iq4_nl", "iq4_xs")
 KV_TYPES = ("f32", "bf16", "int8", "int4")
 VARIANTS = ([{"chunk": n} for n in (1, 7, 32, 33)] + [{"beside": n} for n in (1, 5)] + [{"threads": 1}, {"no_cache": True}] +
             [{"chunk": 7, "beside": 5, "threads": 1}, {"beside": 5, "no_cache": True}])
@@ -52,6 +53,16 @@ class Exactness(unittest.TestCase):
                         with self.subTest(isa=isa, type=element_type, kv_type=kv_type):
                             got = whole(element_type, FEWER, kv_type, isa)
                             self.assertTrue(got == want, first_difference(got, want))
+
+    def test_small_types_on_every_instruction_set(self):
+        for i, element_type in enumerate(SMALL_TYPES):
+            kv_type = KV_TYPES[i % 4]
+            want = whole(element_type, FEWEST, kv_type, "scalar")
+            for isa in kvik.isas():
+                with self.subTest(isa=isa, type=element_type, kv_type=kv_type):
+                    got = whole(element_type, FEWEST, kv_type, isa)
+                    self.assertTrue(got == want, first_difference(got, want))
+                self.assert_same(element_type, FEWEST if isa == "scalar" else FEWER, kv_type, isa, VARIANTS if kvik.LONG else FEW)
 
     def test_every_feature_of_the_decoder(self):
         """Windows of 32, soft caps, biases, QK norm; one KV head for all."""

@@ -114,9 +114,15 @@ class Oracle(unittest.TestCase):
     def test_k_types_on_the_trained_model(self):
         """Rows of the test presets are no whole super-blocks; the demo's are."""
         tokens = kvik.random_tokens(100, 2048, 1)
-        for element_type, share in (("q4_k", 0.03), ("q5_k", 0.03), ("q6_k", 0.03), ("q4_k_m", 0.03)):
+        for element_type in ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "q4_k_m"):
             with self.subTest(type=element_type):
-                self.assert_agrees(kvik.demo_as(element_type), tokens, share, kv_type="f32")
+                self.assert_agrees(kvik.demo_as(element_type), tokens, 0.03, kv_type="f32")
+
+    def test_small_blocks_on_the_trained_model(self):
+        tokens = kvik.random_tokens(100, 2048, 1)
+        for element_type in ("q4_1", "q5_0", "q5_1", "iq4_nl"):
+            with self.subTest(type=element_type):
+                self.assert_agrees(kvik.demo_as(element_type), tokens, 0.03, kv_type="f32")
 
     def test_compact_pages_stay_close(self):
         for name, (kv_type, share) in itertools.product(LLAMAS + FEATURES, (("bf16", 0.02), ("int8", 0.03))):

@@ -52,16 +52,18 @@ struct Q4Levels {
 
 struct Q5Levels : Q4Levels {
   static constexpr uint32_t kBlockBytes = 512 + 128;
-  // 16 in each byte whose bit is set, from the lowest bit and byte up.
-  static __m256i fifths(const uint8_t* p) {
+  // Ones in each byte whose bit is set, from the lowest bit and byte up.
+  static __m256i is_set(const uint8_t* p) {
     int32_t bits;
     __builtin_memcpy(&bits, p, sizeof(bits));
     const __m256i byte_of_bit =
         _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
     const __m256i spread = _mm256_shuffle_epi8(_mm256_set1_epi32(bits), byte_of_bit);
     const __m256i bit = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201));
-    const __m256i is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
-    return _mm256_and_si256(is_set, _mm256_set1_epi8(16));
+    return _mm256_cmpeq_epi8(_mm256_and_si256(spread, bit), bit);
+  }
+  static __m256i fifths(const uint8_t* p) {
+    return _mm256_and_si256(is_set(p), _mm256_set1_epi8(16));
   }
   static Weights4 load(const uint8_t* block, uint32_t half, uint32_t step) {
     const Weights4 w = Q4Levels::load(block, half, step);

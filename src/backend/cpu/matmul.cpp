@@ -28,6 +28,13 @@ constexpr size_t kRowBlockBytes = size_t{6} << 20;
 // Packed activations begin with this much, so that the walk through all of them meets one page.
 constexpr size_t kHugePage = size_t{2} << 20;
 
+// Neighbours that want activations in one order, from the first part on.
+std::span<const CpuPackedMatrix::Part> of_one_order(std::span<const CpuPackedMatrix::Part> parts) {
+  const auto other = std::ranges::find_if(
+      parts, [&](const CpuPackedMatrix::Part& part) { return part.gather != parts[0].gather; });
+  return {parts.begin(), other};
+}
+
 // Tensors that one matrix is packed from, and one expert's (Q, K and V; gate and up).
 constexpr uint32_t kPartsOfMatrix = 3;
 constexpr uint32_t kPartsOfExpert = 2;
@@ -81,9 +88,31 @@ const WeightKernels& Matmul::kernels_of(ElementType type) const {
       return kernels_.q5_k;
     case ElementType::kQ6_K:
       return kernels_.q6_k;
+    case ElementType::kQ4_1:
+      return kernels_.small->q4_1;
+    case ElementType::kQ5_0:
+      return kernels_.small->q5_0;
+    case ElementType::kQ5_1:
+      return kernels_.small->q5_1;
+    case ElementType::kIQ4_NL:
+      return kernels_.small->iq4_nl;
+    case ElementType::kIQ4_XS:
+      return kernels_.small->iq4_xs;
+    case ElementType::kQ2_K:
+      return kernels_.low_bit->q2_k;
+    case ElementType::kQ3_K:
+      return kernels_.low_bit->q3_k;
+    case ElementType::kInt4G32:
+      return kernels_.groups->int4g32;
+    case ElementType::kInt4G64:
+      return kernels_.groups->int4g64;
+    case ElementType::kInt4G128:
+      return kernels_.groups->int4g128;
+    case ElementType::kInt8G32:
+      return kernels_.groups->int8g32;
     default:
-      CHECK(can_pack(type));
-      return kernels_.f32;
+      CHECK(type == ElementType::kInt8G128);
+      return kernels_.groups->int8g128;
   }
 }
 
@@ -127,8 +156,10 @@ void Matmul::reserve(const WorkLimits& limits) {
   cuts_.reserve(std::max<size_t>(kPartsOfMatrix, size_t{kPartsOfExpert} * limits.n_experts));
 }
 
-// Activations of each group's rows as tiles, one group behind the other.
-void Matmul::pack_activations(Rows x, ActivationFormat format, const GroupedRows& groups) {
+// Activations of each group's rows as tiles for that part, one group behind the other.
+void Matmul::pack_activations(Rows x, const CpuPackedMatrix::Part& part,
+                              const GroupedRows& groups) {
+  const ActivationFormat format = kernels_of(part.type).format;
   const ActivationKernels& kernels = kernels_.activations[std::to_underlying(format)];
   Buffer& packed = activations_[std::to_underlying(format)];
   const size_t row_bytes = kernels.row_bytes(x.n_cols);
@@ -158,18 +189,19 @@ void Matmul::pack_activations(Rows x, ActivationFormat format, const GroupedRows
                   .n_rows = std::min(run.tile_rows, run.n_rows - in_run),
                   .k = x.n_cols,
                   .out = packed.data() + first * row_bytes,
-                  .scratch = sums_[thread].floats()});
+                  .scratch = sums_[thread].floats(),
+                  .gather = part.gather});
   });
 }
 
-// In each of the formats that the parts want.
+// In each of the formats that the parts want, which agree on the order of activations.
 void Matmul::pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts,
                       const GroupedRows& groups) {
   bool is_packed[kNumActivationFormats] = {};
   for (const CpuPackedMatrix::Part& part : parts) {
     const ActivationFormat format = kernels_of(part.type).format;
     if (!std::exchange(is_packed[std::to_underlying(format)], true)) {
-      pack_activations(x, format, groups);
+      pack_activations(x, part, groups);
     }
   }
 }
@@ -257,11 +289,15 @@ void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
   CHECK(x.n_cols == w.n_cols() && out.n_cols == w.n_rows() && x.n_rows == out.n_rows);
   if (x.n_rows == 0) return;
   const RowGroup all = {.matrix = 0, .first = 0, .n_rows = x.n_rows};
-  pack_all(x, w.parts(), {.rows = {}, .groups = {&all, 1}, .n_matrices = 1});
-  cuts_.clear();
-  n_items_ = 0;
-  for (const CpuPackedMatrix::Part& part : w.parts()) cut(part, all, {.k = x.n_cols});
-  run_cuts(x.n_cols, out, into);
+  for (auto left = w.parts(); !left.empty();) {
+    const auto parts = of_one_order(left);
+    left = left.subspan(parts.size());
+    pack_all(x, parts, {.rows = {}, .groups = {&all, 1}, .n_matrices = 1});
+    cuts_.clear();
+    n_items_ = 0;
+    for (const CpuPackedMatrix::Part& part : parts) cut(part, all, {.k = x.n_cols});
+    run_cuts(x.n_cols, out, into);
+  }
 }
 
 void Matmul::run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& groups, Rows out) {
@@ -271,6 +307,7 @@ void Matmul::run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& gr
   const RowGroup& last = groups.groups.back();
   CHECK(out.n_rows == last.first + last.n_rows);
   CHECK(groups.rows.empty() ? x.n_rows == out.n_rows : groups.rows.size() == out.n_rows);
+  CHECK(of_one_order(w.parts()).size() == w.parts().size());
   const size_t n_parts = w.parts().size() / groups.n_matrices;
   pack_all(x, w.parts().first(n_parts), groups);
   cuts_.clear();

@@ -56,7 +56,7 @@ class Matmul {
   static size_t thread_bytes(const WorkLimits& limits);
   const WeightKernels& kernels_of(ElementType type) const;
   void pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts, const GroupedRows& groups);
-  void pack_activations(Rows x, ActivationFormat format, const GroupedRows& groups);
+  void pack_activations(Rows x, const CpuPackedMatrix::Part& part, const GroupedRows& groups);
   void cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const CutShape& shape);
   void run_cuts(uint32_t k, Rows out, MatmulInto into);
   void multiply(const Strip& strip, uint32_t thread);

@@ -1,28 +1,19 @@
 // The matrix products of one instruction set: included by matmul_<isa>.cpp inside its namespace,
-// after its vocabulary (vec_<isa>.h, dot_<isa>.h) and a `struct Tiles` with the register tiles.
+// after its vocabulary (vec_<isa>.h, dot_<isa>.h) and its register tiles (tiles_<isa>.h).
 // matmul_kernels.h states the arithmetic, packed_matrix.h the layouts.
 
 #include "backend/cpu/matmul_loops.inl"
 
 #include "backend/cpu/matmul_activations.inl"
 
-template <uint32_t H, uint32_t R>
-inline void load_sums(const Tile& t, F32x16 (&sums)[R][H]) {
-  for (uint32_t r = 0; r < R; ++r) {
-    for (uint32_t h = 0; h < H; ++h) {
-      sums[r][h] = t.is_first ? zero() : load(t.sums + (r * H + h) * kLanes);
-    }
-  }
-}
-
-template <uint32_t H, uint32_t R>
-inline void store_sums(const Tile& t, const F32x16 (&sums)[R][H]) {
-  for (uint32_t r = 0; r < R; ++r) {
-    for (uint32_t h = 0; h < H; ++h) store(t.sums + (r * H + h) * kLanes, sums[r][h]);
-  }
-}
-
 #include "backend/cpu/matmul_quants.inl"
+
+// Words of ActivationFormat::kInt8 and kInt8Sums.
+using KernelQ8_0 = QuantKernel<DotQ8, F16Scales, DotQ8, 3>;
+using KernelQ4_0 = QuantKernel<DotQ4<1>, F16Scales, DotBytes4<1>, 3>;
+using KernelQ4K = QuantKernel<DotQ4<0>, ByteScalesAndMinima, DotBytes4<0>, 4>;
+using KernelQ5K = QuantKernel<DotQ5, ByteScalesAndMinima, DotBytes<0>, 4>;
+using KernelQ6K = QuantKernel<DotQ6, ByteScalesOfHalves, DotBytes<2>, 4>;
 
 // How a float type lies in a panel: of two neighbouring k, the lanes of half a panel.
 struct PairF32 {
@@ -112,7 +103,11 @@ struct FloatKernel : FloatTile<Pair, Ahead::kWeights> {
 };
 
 const MatmulKernels kMatmulKernels = {
-    .activations = {kF32Activations, {}, kInt8Activations<3>, kInt8Activations<4>},
+    .activations = {kF32Activations,
+                    {},
+                    kInt8Activations<ActivationFormat::kInt8>,
+                    kInt8Activations<ActivationFormat::kInt8Sums>,
+                    kInt8Activations<ActivationFormat::kInt8HalfSums>},
     .f32 = {ActivationFormat::kF32, multiply<FloatKernel<PairF32>>},
     .f16 = {ActivationFormat::kF32, multiply<FloatKernel<PairF16>>},
     .bf16 = {ActivationFormat::kF32, multiply<FloatKernel<PairBf16>>},
@@ -121,4 +116,7 @@ const MatmulKernels kMatmulKernels = {
     .q4_k = {ActivationFormat::kInt8Sums, multiply<KernelQ4K>},
     .q5_k = {ActivationFormat::kInt8Sums, multiply<KernelQ5K>},
     .q6_k = {ActivationFormat::kInt8Sums, multiply<KernelQ6K>},
+    .small = &kSmallKernels,
+    .low_bit = &kLowBitKernels,
+    .groups = &kGroupKernels,
 };

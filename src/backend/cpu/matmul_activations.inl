@@ -116,12 +116,16 @@ struct LevelSums {
   static F32x16 sum(F32x16 a, F32x16 b) { return add(a, b); }
 };
 
-// kWords: 3 for kInt8, 4 for kInt8Sums. power: of each block.
-template <uint32_t kWords>
+constexpr uint32_t words_of(ActivationFormat format) {
+  return format == ActivationFormat::kInt8 ? 3 : 4;
+}
+
+// powers: of each block.
+template <ActivationFormat kFormat>
 inline void write_words(LevelSums& sums, uint32_t n_blocks, const float* powers, size_t block_bytes,
                         RowWords out) {
   float lo_sums[kLanes], hi_sums[kLanes];
-  if constexpr (kWords == 3) {
+  if constexpr (kFormat == ActivationFormat::kInt8) {
     for (uint32_t b = 0; b < n_blocks; ++b) sums.first[b] = add(sums.first[b], sums.second[b]);
   } else {
     store(hi_sums, reduce_each(sums.second, LevelSums::sum));
@@ -132,26 +136,41 @@ inline void write_words(LevelSums& sums, uint32_t n_blocks, const float* powers,
     const auto shift_bits = __builtin_bit_cast(int32_t, shift);
     const auto lo_sum = static_cast<int32_t>(lo_sums[b]);
     out.set(0, shift);
-    if constexpr (kWords == 3) {
+    if constexpr (kFormat == ActivationFormat::kInt8) {
       out.set(1, shift_bits - 8 * lo_sum);
       out.set(2, shift_bits - 128 * lo_sum);
     } else {
       const auto hi_sum = static_cast<int32_t>(hi_sums[b]);
-      out.set(1, static_cast<float>(lo_sum + hi_sum) * powers[b]);
-      out.set(2, shift_bits - 32 * lo_sum);
-      out.set(3, shift_bits - 32 * hi_sum);
+      if constexpr (kFormat == ActivationFormat::kInt8Sums) {
+        out.set(1, static_cast<float>(lo_sum + hi_sum) * powers[b]);
+        out.set(2, shift_bits - 32 * lo_sum);
+        out.set(3, shift_bits - 32 * hi_sum);
+      } else {
+        out.set(1, lo_sums[b] * powers[b]);
+        out.set(2, hi_sums[b] * powers[b]);
+        out.set(3, shift_bits - 128 * (lo_sum + hi_sum));
+      }
     }
     out.words += block_bytes;
   }
 }
 
-template <uint32_t kWords>
+// Row r, in the order that the weights want.
+inline const float* ordered_row(const ActivationTile& t, uint32_t r) {
+  const float* x = t.row(r);
+  if (!t.gather) return x;
+  float* ordered = t.scratch + pack_peak_floats(t.k);
+  for (uint32_t k = 0; k < t.k; ++k) ordered[k] = x[t.gather[k]];
+  return ordered;
+}
+
+template <ActivationFormat kFormat>
 inline void pack_int8(const ActivationTile& t) {
   const uint32_t n_blocks = t.k / kActivationBlock;
-  const size_t block_bytes = size_t{t.n_rows} * (kActivationBlock + kWords * 4);
+  const size_t block_bytes = size_t{t.n_rows} * (kActivationBlock + words_of(kFormat) * 4);
   auto* tile = reinterpret_cast<uint8_t*>(t.out);
   for (uint32_t r = 0; r < t.n_rows; ++r) {
-    const float* x = t.row(r);
+    const float* x = ordered_row(t, r);
     for (uint32_t b = 0; b < n_blocks; b += kLanes) {
       const uint32_t n = n_blocks - b < kLanes ? n_blocks - b : kLanes;
       store(t.scratch + b, peaks_of_blocks(x + b * kActivationBlock, n));
@@ -172,8 +191,8 @@ inline void pack_int8(const ActivationTile& t) {
         sums.pack(i, block, inverses[i],
                   reinterpret_cast<int8_t*>(out + i * block_bytes) + r * kActivationBlock);
       }
-      write_words<kWords>(sums, n, powers, block_bytes,
-                          {out + size_t{t.n_rows} * kActivationBlock + 4 * r, t.n_rows});
+      write_words<kFormat>(sums, n, powers, block_bytes,
+                           {out + size_t{t.n_rows} * kActivationBlock + 4 * r, t.n_rows});
       out += n * block_bytes;
     }
     __builtin_memcpy(tile + n_blocks * block_bytes + 4 * r, &row.scale, 4);
@@ -183,13 +202,14 @@ inline void pack_int8(const ActivationTile& t) {
 inline constexpr ActivationKernels kF32Activations = {
     [](uint32_t) { return Tiles::kFloatRows; },
     [](uint32_t k) { return (size_t{k} + k % 2) * sizeof(float); }, pack_f32};
-template <uint32_t kWords>
+template <ActivationFormat kFormat>
 inline constexpr ActivationKernels kInt8Activations = {
     [](uint32_t n_rows) {
       const bool few = n_rows > Tiles::kQuantRows && n_rows <= Tiles::kFewRows;
       return few ? few_rows_tile(n_rows) : Tiles::kQuantRows;
     },
     [](uint32_t k) {
-      return k / kActivationBlock * size_t{kActivationBlock + kWords * 4} + sizeof(float);
+      return k / kActivationBlock * size_t{kActivationBlock + words_of(kFormat) * 4} +
+             sizeof(float);
     },
-    pack_int8<kWords>};
+    pack_int8<kFormat>};

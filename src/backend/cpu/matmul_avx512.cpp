@@ -1,15 +1,9 @@
 #include "backend/cpu/dot_avx512.h"
 #include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/tiles_avx512.h"
 #include "backend/cpu/vec_avx512.h"
 
 namespace kvik::cpu::avx512 {
-
-// Register tiles and the parts of k that stay in the first-level cache, in units of the kernels.
-struct Tiles {
-  static constexpr uint32_t kQuantHalves = 2, kQuantRows = 6, kQuantBlocksInL1 = 16;
-  static constexpr uint32_t kFewRows = 16;
-  static constexpr uint32_t kFloatHalves = 2, kFloatRows = 12, kFloatUnitsInL1 = 96;
-};
 
 #include "backend/cpu/matmul.inl"
 

@@ -1,15 +1,9 @@
 #include "backend/cpu/dot_avxvnni.h"
 #include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/tiles_avxvnni.h"
 #include "backend/cpu/vec_avxvnni.h"
 
 namespace kvik::cpu::avxvnni {
-
-// Register tiles and the parts of k that stay in the first-level cache, in units of the kernels.
-struct Tiles {
-  static constexpr uint32_t kQuantHalves = 1, kQuantRows = 3, kQuantBlocksInL1 = 16;
-  static constexpr uint32_t kFewRows = 6;
-  static constexpr uint32_t kFloatHalves = 2, kFloatRows = 3, kFloatUnitsInL1 = 128;
-};
 
 #include "backend/cpu/matmul.inl"
 

@@ -15,9 +15,11 @@
 //   f32, f16, bf16: sum = fma(x[k], w[k], sum), from sum = 0
 //   quantised:      x ≈ row_scale · power · level, power for each block of 32 k; then
 //                   out = row_scale · sum, where for each block of 32 (q6_k: of 16)
-//                   sum = fma(power · Σ quant · level, w_scale, sum), and for q4_k and q5_k
-//                   sum = fma(power · Σ level, −minimum, sum). Both Σ are exact, and so is their
-//                   product with the power of two.
+//                   sum = fma(power · Σ quant · level, w_scale, sum), and where there are minima
+//                   sum = fma(power · Σ level, −minimum, sum) for the block, or (q2_k, 8-bit
+//                   groups) for its first and then its second 16. All Σ are exact, and so are their
+//                   products with the power of two. Where a block of 256 has small integer scales
+//                   of 16 k that leave a product of 8 bits (q2_k, q3_k), this is the quant.
 // The bf16 kernel of avx512bf16 alone rounds x to bf16 and adds the products of k, k + 1 by
 // vdpbf16ps.
 namespace kvik::cpu {
@@ -32,12 +34,14 @@ inline constexpr uint32_t kActivationBlock = 32;  // activations that share one 
 //              1.5 · 2^23 · power, and its bits less 8 · Σ levels and less 128 · Σ levels
 //   kInt8Sums: likewise with words [4][r]: the shift, power · Σ levels, and the shift's bits less
 //              32 · Σ levels, of the first and of the second 16
-// and both end with the row scales, [r] float. Integer products are added to the bits of the shift,
-// less the offset of unsigned weights: as a float that is shift + power · Σ, with room for
+//   kInt8HalfSums: likewise with words [4][r]: the shift, power · Σ levels of the first and of the
+//              second 16, and the shift's bits less 128 · Σ levels of all
+// and these end with the row scales, [r] float. Integer products are added to the bits of the
+// shift, less the offset of unsigned weights: as a float that is shift + power · Σ, with room for
 // |Σ| < 2^22, so that conversion and scaling cost one subtraction.
 // Floats end with a zero where k is odd.
-enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8, kInt8Sums };
-inline constexpr uint32_t kNumActivationFormats = 4;
+enum class ActivationFormat : uint8_t { kF32, kBF16, kInt8, kInt8Sums, kInt8HalfSums };
+inline constexpr uint32_t kNumActivationFormats = 5;
 
 struct ActivationTile {
   const float* x;        // row r begins at x + rows[r] · stride
@@ -45,13 +49,16 @@ struct ActivationTile {
   size_t stride;
   uint32_t n_rows;  // of a tile
   uint32_t k;
-  std::byte* out;  // n_rows · row_bytes(k)
-  float* scratch;  // pack_scratch_floats(k) of this thread's own
+  std::byte* out;                    // n_rows · row_bytes(k)
+  float* scratch;                    // pack_scratch_floats(k) of this thread's own
+  const uint32_t* gather = nullptr;  // null, or TensorView::gather of int8 formats' weights
 
   const float* row(uint32_t r) const { return x + (rows ? rows[r] : r) * stride; }
 };
 
-inline size_t pack_scratch_floats(uint32_t k) { return size_t{k} / kActivationBlock + 16; }
+// Of a row: the peaks of its blocks, rounded up to whole vectors, then its values gathered.
+inline size_t pack_peak_floats(uint32_t k) { return (size_t{k} / kActivationBlock + 31) / 16 * 16; }
+inline size_t pack_scratch_floats(uint32_t k) { return pack_peak_floats(k) + k; }
 
 struct ActivationKernels {
   uint32_t (*tile_rows)(uint32_t n_rows);  // of a product with so many
@@ -80,27 +87,57 @@ struct MultiplyTask {
 inline constexpr size_t kScratchFloatsPerRow = kPanelColumns;
 inline constexpr size_t kWideBytes = size_t{64} << 10;
 
+// The levels of iq4_nl and iq4_xs, 128 more than they stand for.
+inline constexpr uint8_t kIq4Operands[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                             129, 141, 153, 166, 181, 197, 217, 241};
+
 struct WeightKernels {
   ActivationFormat format;
   void (*multiply)(const MultiplyTask& task);
 };
 
+// In units of their own, for each takes the compiler minutes.
+struct SmallKernels {
+  WeightKernels q4_1, q5_0, q5_1, iq4_nl, iq4_xs;
+};
+struct LowBitKernels {
+  WeightKernels q2_k, q3_k;
+};
+struct GroupKernels {
+  WeightKernels int4g32, int4g64, int4g128, int8g32, int8g128;
+};
+
 struct MatmulKernels {
   ActivationKernels activations[kNumActivationFormats];  // by ActivationFormat
   WeightKernels f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k;
+  const SmallKernels* small;
+  const LowBitKernels* low_bit;
+  const GroupKernels* groups;
 };
 
 namespace scalar {
 extern const MatmulKernels kMatmulKernels;
+extern const SmallKernels kSmallKernels;
+extern const LowBitKernels kLowBitKernels;
+extern const GroupKernels kGroupKernels;
 }  // namespace scalar
 namespace avx2 {
 extern const MatmulKernels kMatmulKernels;
+extern const SmallKernels kSmallKernels;
+extern const LowBitKernels kLowBitKernels;
+extern const GroupKernels kGroupKernels;
 }  // namespace avx2
 namespace avxvnni {
 extern const MatmulKernels kMatmulKernels;
+extern const SmallKernels kSmallKernels;
+extern const LowBitKernels kLowBitKernels;
+extern const GroupKernels kGroupKernels;
 }  // namespace avxvnni
 namespace avx512 {
 extern const MatmulKernels kMatmulKernels;
+extern const SmallKernels kSmallKernels;
+extern const LowBitKernels kLowBitKernels;
+extern const GroupKernels kGroupKernels;
 }  // namespace avx512
 namespace avx512bf16 {  // the rest of the table is that of avx512
 extern const ActivationKernels kBf16Activations;

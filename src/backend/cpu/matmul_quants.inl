@@ -1,13 +1,30 @@
-// Register tiles and kernels of quantised weights: included by matmul.inl.
+// Register tiles and kernels of quantised weights: included by matmul.inl and by the units of more
+// types, after matmul_loops.inl.
+
+template <uint32_t H, uint32_t R>
+inline void load_sums(const Tile& t, F32x16 (&sums)[R][H]) {
+  for (uint32_t r = 0; r < R; ++r) {
+    for (uint32_t h = 0; h < H; ++h) {
+      sums[r][h] = t.is_first ? zero() : load(t.sums + (r * H + h) * kLanes);
+    }
+  }
+}
+
+template <uint32_t H, uint32_t R>
+inline void store_sums(const Tile& t, const F32x16 (&sums)[R][H]) {
+  for (uint32_t r = 0; r < R; ++r) {
+    for (uint32_t h = 0; h < H; ++h) store(t.sums + (r * H + h) * kLanes, sums[r][h]);
+  }
+}
 
 // Scales of a block of 32 k. A policy states how blocks share units (kBlocks of them behind
 // kHeaderBytes), the bytes of a block's own scales, how many sub-blocks a block has (kParts), each
-// with a scale, and whether minima are subtracted. Scales<H> holds what the header gives to the H
-// halves of a panel that a tile works on.
+// with a scale, and how many minima are subtracted (kMinima: 1, or 2 for the first and the second
+// 16 k). Scales<H> holds what the header gives to the H halves of a panel that a tile works on.
 
 struct F16Scales {
-  static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes, kParts = 1;
-  static constexpr bool kHasMinima = false;
+  static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes;
+  static constexpr uint32_t kParts = 1, kMinima = 0;
   template <uint32_t H>
   struct Of {
     uint32_t half;
@@ -18,12 +35,12 @@ struct F16Scales {
   };
 };
 
-// Widened: f32 [kParts][32], then the negative minima [32] where there are any.
-template <uint32_t kBlocksOfUnit, uint32_t kPartsOfBlock, bool kMinima>
+// Widened: f32 [kParts][32], then the negative minima [kMinima][32].
+template <uint32_t kBlocksOfUnit, uint32_t kPartsOfBlock, uint32_t kMinimaOfBlock>
 struct F32Scales {
-  static constexpr uint32_t kBlocks = kBlocksOfUnit, kHeaderBytes = 0, kParts = kPartsOfBlock;
-  static constexpr uint32_t kBytes = (kParts + (kMinima ? 1 : 0)) * 8 * kLanes;
-  static constexpr bool kHasMinima = kMinima;
+  static constexpr uint32_t kBlocks = kBlocksOfUnit, kHeaderBytes = 0;
+  static constexpr uint32_t kParts = kPartsOfBlock, kMinima = kMinimaOfBlock;
+  static constexpr uint32_t kBytes = (kParts + kMinima) * 8 * kLanes;
   static float* at(uint8_t* p, uint32_t part, uint32_t half) {
     return reinterpret_cast<float*>(p) + (2 * part + half) * kLanes;
   }
@@ -34,14 +51,16 @@ struct F32Scales {
     F32x16 scale(const uint8_t* p, uint32_t part, uint32_t h) const {
       return load(reinterpret_cast<const float*>(p) + (2 * part + half + h) * kLanes);
     }
-    F32x16 minus_minimum(const uint8_t* p, uint32_t h) const { return scale(p, kParts, h); }
+    F32x16 minus_minimum(const uint8_t* p, uint32_t part, uint32_t h) const {
+      return scale(p, kParts + part, h);
+    }
   };
 };
 
 // q4_k, q5_k: f16 scales [32] and minima [32] for 256 k, times bytes [32] and [32] for 32 k.
 struct ByteScalesAndMinima {
-  static constexpr uint32_t kBlocks = 8, kHeaderBytes = 8 * kLanes, kBytes = 4 * kLanes, kParts = 1;
-  static constexpr bool kHasMinima = true;
+  static constexpr uint32_t kBlocks = 8, kHeaderBytes = 8 * kLanes, kBytes = 4 * kLanes;
+  static constexpr uint32_t kParts = 1, kMinima = 1;
   template <uint32_t H>
   struct Of {
     uint32_t half;
@@ -56,7 +75,7 @@ struct ByteScalesAndMinima {
     F32x16 scale(const uint8_t* p, uint32_t, uint32_t h) const {
       return mul(scales[h], load_u8(p + (half + h) * kLanes));
     }
-    F32x16 minus_minimum(const uint8_t* p, uint32_t h) const {
+    F32x16 minus_minimum(const uint8_t* p, uint32_t, uint32_t h) const {
       return mul(minus_minima[h], load_u8(p + (2 + half + h) * kLanes));
     }
   };
@@ -64,8 +83,8 @@ struct ByteScalesAndMinima {
 
 // q6_k: f16 scales [32] for 256 k, times signed bytes [2][32] for 16 k each.
 struct ByteScalesOfHalves {
-  static constexpr uint32_t kBlocks = 8, kHeaderBytes = 4 * kLanes, kBytes = 4 * kLanes, kParts = 2;
-  static constexpr bool kHasMinima = false;
+  static constexpr uint32_t kBlocks = 8, kHeaderBytes = 4 * kLanes, kBytes = 4 * kLanes;
+  static constexpr uint32_t kParts = 2, kMinima = 0;
   template <uint32_t H>
   struct Of {
     uint32_t half;
@@ -89,7 +108,31 @@ struct BlockWords {
     return load_as<int32_t>(words + (Dot::kStartWord + part) * 4 * R + 4 * r);
   }
   float shift(uint32_t r) const { return load_as<float>(words + 4 * r); }
-  float level_sum(uint32_t r) const { return load_as<float>(words + 4 * R + 4 * r); }
+  float level_sum(uint32_t part, uint32_t r) const {
+    return load_as<float>(words + (1 + part) * 4 * R + 4 * r);
+  }
+};
+
+// Where a half of a panel takes its levels from. A Dot may prepare something (Dot::Prepared, from
+// the block's own scales), kPreparations times for as many shares of the steps.
+template <class Dot>
+struct AsTheyLie {
+  const uint8_t* block;
+  uint32_t half;
+  AsTheyLie() = default;
+  AsTheyLie(const uint8_t* b, uint32_t h, uint32_t) : block(b), half(h) {}
+  typename Dot::Weights load(uint32_t step) const { return Dot::load(block, half, step); }
+};
+template <class Dot>
+struct LevelsOf {
+  using Type = AsTheyLie<Dot>;
+  static constexpr uint32_t kPreparations = 1;
+};
+template <class Dot>
+requires requires { typename Dot::Prepared; }
+struct LevelsOf<Dot> {
+  using Type = typename Dot::Prepared;
+  static constexpr uint32_t kPreparations = Dot::kPreparations;
 };
 
 struct KeepNothing {
@@ -112,13 +155,19 @@ struct PartSums {
       for (uint32_t h = 0; h < H; ++h) dots[r][h] = Dot::begin(words.start(part, r));
     }
     constexpr uint32_t kSteps = 8 / kParts;
+    constexpr uint32_t kStepsPrepared = 8 / LevelsOf<Dot>::kPreparations;
+    typename LevelsOf<Dot>::Type from[H];
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < kSteps; ++i) {
       const uint32_t step = part * kSteps + i;
+      if (i == 0 || step % kStepsPrepared == 0) {
+#pragma GCC unroll 2
+        for (uint32_t h = 0; h < H; ++h) from[h] = {quants, half + h, step / kStepsPrepared};
+      }
       typename Dot::Weights w[H];
 #pragma GCC unroll 2
       for (uint32_t h = 0; h < H; ++h) {
-        w[h] = Dot::load(quants, half + h, step);
+        w[h] = from[h].load(step);
         keep(w[h], half + h, Dot::group_of(step));
       }
       const auto* levels = reinterpret_cast<const int8_t*>(x) + 4 * Dot::group_of(step);
@@ -168,13 +217,16 @@ struct QuantTile {
         }
       }
     }
-    if constexpr (Scales::kHasMinima) {
+    if constexpr (Scales::kMinima > 0) {
 #pragma GCC unroll 2
-      for (uint32_t h = 0; h < H; ++h) {
-        const F32x16 minus_minimum = scales.minus_minimum(block, h);
+      for (uint32_t part = 0; part < Scales::kMinima; ++part) {
+#pragma GCC unroll 2
+        for (uint32_t h = 0; h < H; ++h) {
+          const F32x16 minus_minimum = scales.minus_minimum(block, part, h);
 #pragma GCC unroll 16
-        for (uint32_t r = 0; r < R; ++r) {
-          sums[r][h] = fma(set1(words.level_sum(r)), minus_minimum, sums[r][h]);
+          for (uint32_t r = 0; r < R; ++r) {
+            sums[r][h] = fma(set1(words.level_sum(part, r)), minus_minimum, sums[r][h]);
+          }
         }
       }
     }
@@ -228,15 +280,21 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
 #pragma GCC unroll 2
       for (uint32_t h = 0; h < 2; ++h) {
         const F32x16 scale = scales.scale(block, part, h);
-        F32x16 minus_minimum = zero();
-        if constexpr (Scales::kHasMinima) minus_minimum = scales.minus_minimum(block, h);
+        F32x16 minus_minima[2];
+        if constexpr (Scales::kMinima > 0) {
+#pragma GCC unroll 2
+          for (uint32_t m = 0; m < Scales::kMinima; ++m) {
+            minus_minima[m] = scales.minus_minimum(block, m, h);
+          }
+        }
 #pragma GCC unroll 8
         for (uint32_t r = 0; r < R; ++r) {
           float* to = sums + (2 * r + h) * kLanes;
           F32x16 sum = fma(products.at(r, h, part, words), scale, load(to));
-          if constexpr (Scales::kHasMinima) {
-            static_assert(Scales::kParts == 1);
-            sum = fma(set1(words.level_sum(r)), minus_minimum, sum);
+          static_assert(Scales::kMinima == 0 || Scales::kParts == 1);
+#pragma GCC unroll 2
+          for (uint32_t m = 0; m < Scales::kMinima; ++m) {
+            sum = fma(set1(words.level_sum(m, r)), minus_minima[m], sum);
           }
           store(to, sum);
         }
@@ -288,7 +346,7 @@ template <class Dot, class Scales, class WideDot, uint32_t kWords>
 struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   using Packed = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
   using FewRows = FewRowsTile<Dot, Scales, WideDot, kWords>;
-  using WideScales = F32Scales<Scales::kBlocks, Scales::kParts, Scales::kHasMinima>;
+  using WideScales = F32Scales<Scales::kBlocks, Scales::kParts, Scales::kMinima>;
   using Wide = QuantTile<WideDot, WideScales, kWords, Ahead::kRows>;
   static constexpr uint32_t kUnit = kActivationBlock * Scales::kBlocks;
   static constexpr uint32_t kHalves = Tiles::kQuantHalves;
@@ -307,8 +365,11 @@ struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
       for (uint32_t part = 0; part < Scales::kParts; ++part) {
         store(WideScales::at(out, part, h), scales.scale(block, part, h));
       }
-      if constexpr (Scales::kHasMinima) {
-        store(WideScales::at(out, Scales::kParts, h), scales.minus_minimum(block, h));
+      if constexpr (Scales::kMinima > 0) {
+        for (uint32_t part = 0; part < Scales::kMinima; ++part) {
+          store(WideScales::at(out, Scales::kParts + part, h),
+                scales.minus_minimum(block, part, h));
+        }
       }
     }
     Dot::widen(block + Scales::kBytes, out + WideScales::kBytes);
@@ -328,10 +389,3 @@ struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
     return out;
   }
 };
-
-// Words of ActivationFormat::kInt8 and kInt8Sums.
-using KernelQ8_0 = QuantKernel<DotQ8, F16Scales, DotQ8, 3>;
-using KernelQ4_0 = QuantKernel<DotQ4<1>, F16Scales, DotBytes4<1>, 3>;
-using KernelQ4K = QuantKernel<DotQ4<0>, ByteScalesAndMinima, DotBytes4<0>, 4>;
-using KernelQ5K = QuantKernel<DotQ5, ByteScalesAndMinima, DotBytes<0>, 4>;
-using KernelQ6K = QuantKernel<DotQ6, ByteScalesOfHalves, DotBytes<2>, 4>;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/matmul_kernels.h"
+#include "backend/cpu/packed_levels.h"
 #include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr size_t kHalfBytes = sizeof(uint16_t) * kPanelColumns;  // f16 of every column
 constexpr size_t kScaleBytes = 2 * kPanelColumns;                // small scales of 32 k
-constexpr size_t kNibbleBytes = size_t{kBlock32} * kPanelColumns / 2;
 
 // A super-block of a panel: a header, then eight blocks of 32 k.
 struct Shape {
@@ -24,12 +24,12 @@ struct Shape {
 Shape shape_of(ElementType type) {
   switch (type) {
     case ElementType::kQ4_K:
-      return {2 * kHalfBytes, kScaleBytes + kNibbleBytes};
+      return {2 * kHalfBytes, kScaleBytes + kPackedNibbleBytes};
     case ElementType::kQ5_K:
-      return {2 * kHalfBytes, kScaleBytes + kNibbleBytes + kNibbleBytes / 4};
+      return {2 * kHalfBytes, kScaleBytes + kPackedNibbleBytes + kPackedBitBytes};
     default:
       CHECK(type == ElementType::kQ6_K);
-      return {kHalfBytes, kScaleBytes + kNibbleBytes + kNibbleBytes / 2};
+      return {kHalfBytes, kScaleBytes + kPackedNibbleBytes + kPackedPairBytes};
   }
 }
 
@@ -39,55 +39,14 @@ struct Column {
   Byte* block;
   uint32_t column;
   Byte& small_scale(uint32_t which) const { return block[which * kPanelColumns + column]; }
-  Byte* nibbles(uint32_t group) const {
-    return block + kScaleBytes + (size_t{group} * kPanelColumns + column) * 4;
-  }
-  // q5_k: the byte with the bits of this column's group, which are four.
-  Byte& fifth_bits(uint32_t group) const {
-    return block[kScaleBytes + kNibbleBytes + (size_t{group} * kPanelColumns + column) / 2];
-  }
-  uint32_t fifth_shift() const { return column % 2 * 4; }
-  Byte* upper_bits(uint32_t which) const { return nibbles(4 + which); }
+  Byte* nibbles() const { return block + kScaleBytes; }
+  Byte* upper_bits() const { return nibbles() + kPackedNibbleBytes; }
 };
 
-// levels: [32]
-void put_nibbles(const uint8_t* levels, const Column<std::byte>& to) {
-  uint8_t pairs[16];
-  for (size_t i = 0; i < 16; ++i) {
-    pairs[i] = static_cast<uint8_t>((levels[i] & 15) | (levels[16 + i] & 15) << 4);
-  }
-  for (uint32_t g = 0; g < 4; ++g) std::memcpy(to.nibbles(g), pairs + 4 * g, 4);
-}
-
-void put_fifth_bits(const uint8_t* levels, const Column<std::byte>& to) {
-  for (uint32_t g = 0; g < 8; ++g) {
-    uint32_t bits = 0;
-    for (uint32_t j = 0; j < 4; ++j) bits |= (levels[4 * g + j] >> 4 & 1u) << j;
-    to.fifth_bits(g) |= static_cast<std::byte>(bits << to.fifth_shift());
-  }
-}
-
-void put_upper_bits(const uint8_t* levels, const Column<std::byte>& to) {
-  for (uint32_t half = 0; half < 2; ++half) {
-    uint8_t bytes[4] = {};
-    for (uint32_t i = 0; i < 16; ++i) {
-      bytes[i % 4] |= static_cast<uint8_t>(levels[16 * half + i] >> 4 << (i / 4 * 2));
-    }
-    std::memcpy(to.upper_bits(half), bytes, 4);
-  }
-}
-
 int level_at(ElementType type, const Column<const std::byte>& from, uint32_t k) {
-  const int pair = std::to_integer<int>(from.nibbles(k % 16 / 4)[k % 4]);
-  const int low = pair >> (k / 16 * 4) & 15;
-  if (type == ElementType::kQ5_K) {
-    const int bits = std::to_integer<int>(from.fifth_bits(k / 4)) >> from.fifth_shift();
-    return low | (bits >> (k % 4) & 1) << 4;
-  }
-  if (type == ElementType::kQ6_K) {
-    const int bits = std::to_integer<int>(from.upper_bits(k / 16)[k % 4]);
-    return low | (bits >> (k % 16 / 4 * 2) & 3) << 4;
-  }
+  const int low = nibble_at(from.nibbles(), from.column, k);
+  if (type == ElementType::kQ5_K) return low | bit_at(from.upper_bits(), from.column, k) << 4;
+  if (type == ElementType::kQ6_K) return low | pair_at(from.upper_bits(), from.column, k) << 4;
   return low;
 }
 
@@ -102,8 +61,10 @@ void pack_with_minima(const Block& block, Shape shape, uint32_t column, std::byt
     const Column<std::byte> to{out + shape.header_bytes + s * shape.block_bytes, column};
     to.small_scale(0) = static_cast<std::byte>(scales.scales[s]);
     to.small_scale(1) = static_cast<std::byte>(scales.minima[s]);
-    put_nibbles(levels + 32 * s, to);
-    if constexpr (requires { block.fifth_bits; }) put_fifth_bits(levels + 32 * s, to);
+    put_nibbles(levels + 32 * s, column, to.nibbles());
+    if constexpr (requires { block.fifth_bits; }) {
+      put_bits(levels + 32 * s, 4, column, to.upper_bits());
+    }
   }
 }
 
@@ -115,8 +76,8 @@ void pack_q6_k(const BlockQ6K& block, Shape shape, uint32_t column, std::byte* o
     const Column<std::byte> to{out + shape.header_bytes + s * shape.block_bytes, column};
     to.small_scale(0) = static_cast<std::byte>(block.scales[2 * s]);
     to.small_scale(1) = static_cast<std::byte>(block.scales[2 * s + 1]);
-    put_nibbles(levels + 32 * s, to);
-    put_upper_bits(levels + 32 * s, to);
+    put_nibbles(levels + 32 * s, column, to.nibbles());
+    put_pairs(levels + 32 * s, 4, column, to.upper_bits());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/cpu/packed_k_quants.h"
+#include "backend/cpu/packed_small_quants.h"
 #include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
@@ -30,8 +31,9 @@ size_t panel_bytes(ElementType type, uint32_t k) {
     case ElementType::kQ4_0:
       return k / kBlock32 * kQ4BlockBytes;
     default:
-      CHECK(is_k_quant(type));
-      return k_panel_bytes(type, k / kBlock256);
+      if (is_k_quant(type)) return k_panel_bytes(type, k / kBlock256);
+      CHECK(is_small_quant(type));
+      return small_panel_bytes(type, k);
   }
 }
 
@@ -111,8 +113,13 @@ void pack_panel(const TensorView& source, uint32_t panel, std::byte* out) {
       case ElementType::kQ6_K:
         pack_k_quants(source.type, {row, source.row_bytes()}, column, out);
         break;
-      default:
+      case ElementType::kF32:
+      case ElementType::kF16:
+      case ElementType::kBF16:
         pack_floats(source.type, row, n_cols, column, out);
+        break;
+      default:
+        pack_small_quants(source.type, {row, source.row_bytes()}, column, out);
         break;
     }
   }
@@ -178,7 +185,7 @@ bool can_pack(ElementType type) {
     case ElementType::kQ6_K:
       return true;
     default:
-      return false;
+      return is_small_quant(type);
   }
 }
 
@@ -197,11 +204,11 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
     CHECK(source.n_cols == n_cols_ && source.n_rows <= UINT32_MAX - n_rows_);
     CHECK(n_cols_ % traits(source.type).block_elements == 0);
     CHECK(source.bytes.size() == source.n_rows * source.row_bytes());
-    CHECK(source.gather.empty());
+    CHECK(source.gather.empty() || traits(source.type).block_elements > 1);
     const auto rows = static_cast<uint32_t>(source.n_rows);
     const uint32_t panels = rows / kPanelColumns + (rows % kPanelColumns != 0);
-    parts_.push_back(
-        {source.type, n_rows_, rows, n_panels, panels, panel_bytes(source.type, n_cols_), nullptr});
+    parts_.push_back({source.type, n_rows_, rows, n_panels, panels,
+                      panel_bytes(source.type, n_cols_), nullptr, keep_order(source.gather)});
     n_bytes += packed_bytes(source.type, source.n_rows, source.n_cols);
     n_panels += panels;
     n_rows_ += rows;
@@ -222,10 +229,26 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
   source_digest_ = digest_of_pieces(digests);
 }
 
+const uint32_t* CpuPackedMatrix::keep_order(std::span<const uint32_t> gather) {
+  if (gather.empty()) return nullptr;
+  CHECK(gather.size() == n_cols_);
+  for (const std::vector<uint32_t>& order : orders_) {
+    if (std::ranges::equal(order, gather)) return order.data();
+  }
+  std::vector<bool> is_taken(n_cols_);
+  for (const uint32_t k : gather) {
+    CHECK(k < n_cols_ && !is_taken[k]);
+    is_taken[k] = true;
+  }
+  orders_.emplace_back(gather.begin(), gather.end());
+  return orders_.back().data();
+}
+
 void CpuPackedMatrix::unpack_row(uint32_t row, float* out) const {
   CHECK(row < n_rows_);
   const auto part = std::find_if(parts_.begin(), parts_.end(),
                                  [row](const Part& p) { return row - p.first_row < p.n_rows; });
+  CHECK(part->gather == nullptr);
   const uint32_t in_part = row - part->first_row;
   const std::byte* panel = part->panels + in_part / kPanelColumns * part->panel_bytes;
   const uint32_t column = in_part % kPanelColumns;
@@ -242,8 +265,13 @@ void CpuPackedMatrix::unpack_row(uint32_t row, float* out) const {
     case ElementType::kQ6_K:
       unpack_k_quants(part->type, panel, column, values);
       return;
-    default:
+    case ElementType::kF32:
+    case ElementType::kF16:
+    case ElementType::kBF16:
       unpack_floats(part->type, panel, column, values);
+      return;
+    default:
+      unpack_small_quants(part->type, panel, column, values);
       return;
   }
 }

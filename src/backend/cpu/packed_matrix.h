@@ -30,6 +30,21 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 //              scales of 16 k each, nibbles as [4][32][4] bytes as in q4_0, and the upper two bits
 //              as [2][32][4] bytes: byte j of group g holds k = 16g + j, 16g + 4 + j, … from its
 //              low bits up
+//   q4_1       as q4_0 with f16 minima [32] behind the scales
+//   q5_0, q5_1 as q4_0 and q4_1; behind the nibbles the fifth bits as in q5_k
+//   iq4_nl     as q4_0
+//   iq4_xs     for each super-block: f16 scales [32]; then for each 32 k: signed bytes [32],
+//              scales, and nibbles as in q4_0
+//   q2_k       for each super-block: f16 scales [32] and minima [32]; then for each 32 k: bytes
+//              [2][32] of 16 k each, a scale in the low half and a minimum in the high one, and
+//              levels as q6_k's upper bits
+//   q3_k       for each super-block: f16 scales [32], with the opposite sign; then for each 32 k:
+//              bytes [2][32], the scales of 16 k each and 32 more, the levels' lower two bits as
+//              q6_k's upper ones, and bits as in q5_k, set where a level is below zero
+//   int4 groups  for each group: f16 scales [32]; then for each 32 k: bytes [32], 128 less the
+//              group's zero, and nibbles as in q4_0
+//   int8 groups  for each group: f16 scales [32] and f16 numbers [32], 128 less the zero; then for
+//              each 32 k quants as [8][32][4] bytes
 // Every part begins a panel of its own; columns past its end are zero.
 class CpuPackedMatrix final : public PackedMatrix {
  public:
@@ -39,9 +54,11 @@ class CpuPackedMatrix final : public PackedMatrix {
     uint32_t first_panel, n_panels;  // panels counted over all parts
     size_t panel_bytes;
     const std::byte* panels;
+    const uint32_t* gather;  // TensorView::gather, null where empty; one pointer for equal ones
   };
 
-  // Every type is one that can_pack, all of the same n_cols, whole blocks of each type.
+  // Every type is one that can_pack, all of the same n_cols, whole blocks of each type. Only
+  // quantised tensors may have a `gather`.
   CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory, ThreadPool& pool);
 
   uint32_t n_rows() const override { return n_rows_; }
@@ -51,11 +68,14 @@ class CpuPackedMatrix final : public PackedMatrix {
 
   std::span<const Part> parts() const { return parts_; }
 
-  // Row `row` as dequantize_row would give it. out: [n_cols]
+  // Row `row` as dequantize_row would give it, of a part without `gather`. out: [n_cols]
   void unpack_row(uint32_t row, float* out) const;
 
  private:
+  const uint32_t* keep_order(std::span<const uint32_t> gather);
+
   std::vector<Part> parts_;
+  std::vector<std::vector<uint32_t>> orders_;
   uint32_t n_rows_ = 0;
   uint32_t n_cols_ = 0;
   Buffer bytes_;
