@@ -27,8 +27,25 @@ std::unexpected<Error> wrong_type(std::string_view key, const Metadata::Value& v
 
 }  // namespace
 
-bool Metadata::insert(std::string key, Value value) {
-  return values_.emplace(std::move(key), std::move(value)).second;
+bool Metadata::insert(std::string key, Value value, unsigned stored_bits) {
+  const auto [at, is_new] = values_.emplace(std::move(key), std::move(value));
+  if (is_new && stored_bits > 0) stored_bits_.emplace(at->first, stored_bits);
+  return is_new;
+}
+
+void Metadata::replace(std::string key, Value value) {
+  erase(key);
+  insert(std::move(key), std::move(value));
+}
+
+void Metadata::erase(std::string_view key) {
+  if (const auto at = values_.find(key); at != values_.end()) values_.erase(at);
+  if (const auto at = stored_bits_.find(key); at != stored_bits_.end()) stored_bits_.erase(at);
+}
+
+unsigned Metadata::stored_bits(std::string_view key) const {
+  const auto at = stored_bits_.find(key);
+  return at == stored_bits_.end() ? 0 : at->second;
 }
 
 const Metadata::Value* Metadata::find(std::string_view key) const {

@@ -21,12 +21,17 @@ class Metadata {
                              std::vector<int64_t>, std::vector<uint64_t>, std::vector<double>,
                              std::vector<std::string>>;
 
-  // False where the key exists already; the first value stays.
-  bool insert(std::string key, Value value);
+  // False where the key exists already; the first value stays. stored_bits: how wide its numbers
+  // are in the file, for whoever writes them again; 0: as wide as they need.
+  bool insert(std::string key, Value value, unsigned stored_bits = 0);
+  // The same in the place of what is there.
+  void replace(std::string key, Value value);
+  void erase(std::string_view key);
 
   const Value* find(std::string_view key) const;
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   const std::map<std::string, Value, std::less<>>& values() const { return values_; }
+  unsigned stored_bits(std::string_view key) const;
 
   // The typed readers below: an absent key is std::nullopt, a key of another type is an error that
   // names the key, what it is and what was expected. Integers of either sign are accepted where
@@ -43,6 +48,7 @@ class Metadata {
 
  private:
   std::map<std::string, Value, std::less<>> values_;
+  std::map<std::string, unsigned, std::less<>> stored_bits_;  // where they are known
 };
 
 }  // namespace kvik

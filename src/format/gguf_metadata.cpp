@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -98,8 +99,6 @@ Result<Value> read_strings(GgufCursor& in, std::string_view key, uint64_t count)
   return made<std::vector<std::string>>(std::move(strings));
 }
 
-Result<Value> read_array(GgufCursor& in, std::string_view key);
-
 Result<Value> refuse_nested_array(GgufCursor&, std::string_view key, uint64_t) {
   return fail(
       ErrorCode::kUnsupported,
@@ -107,25 +106,26 @@ Result<Value> refuse_nested_array(GgufCursor&, std::string_view key, uint64_t) {
 }
 
 struct ValueReader {
-  Result<Value> (*one)(GgufCursor& in, std::string_view key);
+  Result<Value> (*one)(GgufCursor& in, std::string_view key);  // null: an array
   Result<Value> (*many)(GgufCursor& in, std::string_view key, uint64_t count);
+  unsigned bits;  // of a number
 };
 
 // By GGUF's number of the value type.
 constexpr std::array<ValueReader, 13> kReaders = {{
-    {read_number<uint8_t>, read_numbers<uint8_t>},
-    {read_number<int8_t>, read_numbers<int8_t>},
-    {read_number<uint16_t>, read_numbers<uint16_t>},
-    {read_number<int16_t>, read_numbers<int16_t>},
-    {read_number<uint32_t>, read_numbers<uint32_t>},
-    {read_number<int32_t>, read_numbers<int32_t>},
-    {read_number<float>, read_numbers<float>},
-    {read_bool, read_bools},
-    {read_string, read_strings},
-    {read_array, refuse_nested_array},
-    {read_number<uint64_t>, read_numbers<uint64_t>},
-    {read_number<int64_t>, read_numbers<int64_t>},
-    {read_number<double>, read_numbers<double>},
+    {read_number<uint8_t>, read_numbers<uint8_t>, 8},
+    {read_number<int8_t>, read_numbers<int8_t>, 8},
+    {read_number<uint16_t>, read_numbers<uint16_t>, 16},
+    {read_number<int16_t>, read_numbers<int16_t>, 16},
+    {read_number<uint32_t>, read_numbers<uint32_t>, 32},
+    {read_number<int32_t>, read_numbers<int32_t>, 32},
+    {read_number<float>, read_numbers<float>, 32},
+    {read_bool, read_bools, 0},
+    {read_string, read_strings, 0},
+    {nullptr, refuse_nested_array, 0},
+    {read_number<uint64_t>, read_numbers<uint64_t>, 64},
+    {read_number<int64_t>, read_numbers<int64_t>, 64},
+    {read_number<double>, read_numbers<double>, 64},
 }};
 
 Result<ValueReader> read_value_type(GgufCursor& in, std::string_view key) {
@@ -133,12 +133,6 @@ Result<ValueReader> read_value_type(GgufCursor& in, std::string_view key) {
   if (type < kReaders.size()) return kReaders[type];
   return fail(ErrorCode::kCorrupt, fmt::format("key {} has value type {}, expected 0 to {}",
                                                quoted(key), type, kReaders.size() - 1));
-}
-
-Result<Value> read_array(GgufCursor& in, std::string_view key) {
-  TRY_ASSIGN(const auto reader, read_value_type(in, key));
-  TRY_ASSIGN(const auto count, in.number<uint64_t>({"the array length of key", key}));
-  return reader.many(in, key, count);
 }
 
 Result<std::string_view> read_key(GgufCursor& in, const Metadata& earlier) {
@@ -170,9 +164,14 @@ Result<Metadata> read_gguf_metadata(GgufCursor& in, uint64_t n_keys) {
   Metadata metadata;
   for (uint64_t k = 0; k < n_keys; ++k) {
     TRY_ASSIGN(const auto key, read_key(in, metadata));
-    TRY_ASSIGN(const auto reader, read_value_type(in, key));
-    TRY_ASSIGN(auto value, reader.one(in, key));
-    metadata.insert(std::string(key), std::move(value));
+    TRY_ASSIGN(auto reader, read_value_type(in, key));
+    std::optional<uint64_t> count;
+    if (!reader.one) {
+      TRY_ASSIGN(reader, read_value_type(in, key));
+      TRY_ASSIGN(count, in.number<uint64_t>({"the array length of key", key}));
+    }
+    TRY_ASSIGN(auto value, count ? reader.many(in, key, *count) : reader.one(in, key));
+    metadata.insert(std::string(key), std::move(value), reader.bits);
   }
   return metadata;
 }
