@@ -24,5 +24,6 @@ Command add_tokenize(CLI::App& app);
 Command add_logits(CLI::App& app);
 Command add_cache(CLI::App& app);
 Command add_perplexity(CLI::App& app);
+Command add_quantize(CLI::App& app);
 
 }  // namespace kvik

@@ -61,6 +61,11 @@ bool Interrupts::wait() {
 
 void Interrupts::notify() { raise_event(done_event); }
 
+bool Interrupts::is_raised() {
+  pollfd event = {signal_event, POLLIN, 0};
+  return ::poll(&event, 1, 0) > 0;
+}
+
 int Interrupts::signal_fd() { return signal_event; }
 
 void Interrupts::take() {

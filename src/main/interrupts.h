@@ -15,6 +15,9 @@ class Interrupts {
   // Ends a wait() from any thread.
   static void notify();
 
+  // Whether a signal came that neither wait() nor take() has seen.
+  static bool is_raised();
+
   // Readable while a signal came that neither wait() nor take() has seen.
   static int signal_fd();
   static void take();

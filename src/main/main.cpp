@@ -29,6 +29,7 @@ int run_main(std::vector<std::string> arguments) {
       {"cache", add_cache(app)},
       {"plan", add_plan(app)},
       {"perplexity", add_perplexity(app)},
+      {"quantize", add_quantize(app)},
       {"explain", add_explain(app)},
   };
   if (!arguments.empty() && !arguments[0].starts_with('-') && !commands.contains(arguments[0])) {
