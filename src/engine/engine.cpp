@@ -217,6 +217,7 @@ void Engine::forward(const StepPlan& plan) {
     const auto& [sequence, n_new] = plan.entries[i];
     WantLogits want = n_new == sequence->n_pending() ? WantLogits::kLast : WantLogits::kNone;
     if (sequence->request.logits == Request::Logits::kAll) want = WantLogits::kAll;
+    if (sequence->wants_hidden()) want = WantLogits::kHidden;
     batch_.push_back({.tokens = std::span(sequence->tokens).subspan(sequence->n_cached, n_new),
                       .first_position = sequence->n_cached,
                       .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups)},
@@ -230,9 +231,9 @@ void Engine::publish(const StepPlan& plan) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     const auto& [sequence, n_new] = plan.entries[i];
     const uint32_t first_position = sequence->n_cached;
-    const size_t n_rows = batch_[i].want == WantLogits::kAll    ? n_new
+    const size_t n_rows = batch_[i].want == WantLogits::kNone   ? 0
                           : batch_[i].want == WantLogits::kLast ? 1
-                                                                : 0;
+                                                                : n_new;
     sequence->n_cached += n_new;
     sequence->n_kv_rows += n_new;
     // Findable by others from now on: all layers have written.
@@ -246,23 +247,29 @@ void Engine::publish(const StepPlan& plan) {
       sequence->sink->on_prompt(
           {.n_done = n_done, .n_all = n_prompt, .n_cached = sequence->usage.cached_tokens});
     }
-    const size_t first_row = row;
+    publish_rows(*sequence, row, n_rows);
     row += n_rows;
-    if (sequence->request.logits != Request::Logits::kNone) {
-      const auto first_logits = sequence->n_cached - static_cast<uint32_t>(n_rows);
-      publish_logits(*sequence, first_logits, first_row, n_rows);
-    }
-    if (sequence->n_pending() == 0) accept_token(*sequence, decoder_.logits(row - 1));
+    if (sequence->n_pending() > 0) continue;
+    if (sequence->wants_hidden())
+      finish(*sequence, FinishReason::kStop);
+    else
+      accept_token(*sequence, decoder_.logits(row - 1));
   }
 }
 
-void Engine::publish_logits(Sequence& sequence, uint32_t first_position, size_t first_row,
-                            size_t n_rows) {
+// Rows of the decoder that belong to the sequence's newest n_rows tokens.
+void Engine::publish_rows(Sequence& sequence, size_t first_row, size_t n_rows) {
+  const bool is_hidden = sequence.wants_hidden();
+  if (!is_hidden && sequence.request.logits == Request::Logits::kNone) return;
+  const auto first_position = sequence.n_cached - static_cast<uint32_t>(n_rows);
   for (size_t r = 0; r < n_rows; ++r) {
     const auto position = first_position + static_cast<uint32_t>(r);
-    if (position < sequence.n_logits_sent) continue;
-    sequence.n_logits_sent = position + 1;
-    sequence.sink->on_logits(position, decoder_.logits(first_row + r));
+    if (position < sequence.n_rows_sent) continue;
+    sequence.n_rows_sent = position + 1;
+    if (is_hidden)
+      sequence.sink->on_hidden(position, decoder_.hidden(first_row + r));
+    else
+      sequence.sink->on_logits(position, decoder_.logits(first_row + r));
   }
 }
 

@@ -90,7 +90,7 @@ class Engine {
 
   void forward(const StepPlan& plan);
   void publish(const StepPlan& plan);
-  void publish_logits(Sequence& sequence, uint32_t first_position, size_t first_row, size_t n_rows);
+  void publish_rows(Sequence& sequence, size_t first_row, size_t n_rows);
   void accept_token(Sequence& sequence, std::span<const float> logits);
   void publish_trace(Sequence& sequence, TokenId token, std::span<const float> logits);
   void record_starts(const StepPlan& plan, TimePoint now);

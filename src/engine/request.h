@@ -44,6 +44,8 @@ struct Request {
   std::vector<Pin> pins;   // prefixes of the prompt that are worth keeping longer
   std::string tenant;      // whom fairness counts it for
   int32_t priority = 0;    // lower first
+  // kHiddenStates: no answer; the whole prompt is computed, and handed to EventSink::on_hidden.
+  enum class Wants { kAnswer, kHiddenStates } wants = Wants::kAnswer;
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
   uint32_t max_chunk = UINT32_MAX;                     // prompt tokens computed in one step at most
   enum class Trace { kOff, kOn } trace = Trace::kOff;  // tell EventSink::on_trace of each token
@@ -102,6 +104,12 @@ class EventSink {
   virtual Verdict on_token(const TokenEvent& event) = 0;
   virtual void on_finish(FinishReason reason, const Usage& usage) = 0;
   virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
+  // The state of the prompt's token at `position` behind the last layer and its norm, [model_dim];
+  // each position once, in order. Borrowed for the call.
+  virtual void on_hidden(uint32_t position, std::span<const float> state) {
+    static_cast<void>(position);
+    static_cast<void>(state);
+  }
   // Raw logits after the token at `position`; borrowed for the call.
   virtual void on_logits(uint32_t position, std::span<const float> logits) {
     static_cast<void>(position);

@@ -42,7 +42,8 @@ struct Sequence {
 
   uint64_t n_kv_rows = 0;  // tokens whose K and V were computed, each time that they were
 
-  uint32_t n_logits_sent = 0;  // positions handed to on_logits: a preemption repeats none
+  // Positions handed to on_logits or on_hidden: none twice, preempted or not.
+  uint32_t n_rows_sent = 0;
 
   // Of the scheduler.
   Tenant* tenant = nullptr;
@@ -69,10 +70,12 @@ struct Sequence {
   bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
   bool uses_cache() const { return request.cache == Request::Cache::kUse; }
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
+  bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
   // Tokens whose K and V may come from others' pages. The last one is always computed: its logits
-  // are wanted. Where all logits are, so are all of its tokens.
+  // are wanted. Where all logits are, or all hidden states, so are all of its tokens.
   std::span<const TokenId> findable_tokens() const {
-    const bool is_findable = uses_cache() && request.logits != Request::Logits::kAll;
+    const bool is_findable =
+        uses_cache() && request.logits != Request::Logits::kAll && !wants_hidden();
     return std::span(tokens).first(is_findable ? n_tokens() - 1 : 0);
   }
 };

@@ -88,7 +88,8 @@ Result<int> serve(ServeOptions options) {
                    .created_s = static_cast<uint64_t>(std::time(nullptr)),
                    .n_ctx_max = limits.n_ctx_max,
                    .n_ctx_train = config.n_ctx_train,
-                   .n_vocab = config.n_vocab});
+                   .n_vocab = config.n_vocab,
+                   .model_dim = config.model_dim});
   options.server.version = KVIK_VERSION;
   Interrupts::catch_them();
   TRY_ASSIGN(const auto server, Server::start(service, options.server));

@@ -40,6 +40,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   }
   logits_ = allocate(logits_buffer_, logit_rows(n_rows_max), c.n_vocab);
   host_logits_.resize(size_t{logits_.n_rows} * c.n_vocab);
+  host_hidden_.resize(c.model_dim);
   tokens_.reserve(n_rows_max);
   positions_.reserve(n_rows_max);
   wanted_.reserve(n_rows_max);
@@ -54,9 +55,10 @@ uint64_t Decoder::buffer_bytes(const ModelConfig& c, uint32_t n_rows_max) {
       ExpertRouter::n_columns(e) + uint64_t{e.n_used} * (2 * uint64_t{e.ffn_dim} + c.model_dim);
   const uint64_t n_columns = 2 * uint64_t{c.model_dim} + qkv_dim + 2 * uint64_t{c.q_dim()} +
                              2 * uint64_t{c.mlp_dim()} + (c.has_experts() ? of_experts : 0);
-  const uint64_t logits = uint64_t{2} * logit_rows(n_rows_max) * c.n_vocab;  // here and on the host
+  // Here and on the host; and a hidden state there.
+  const uint64_t outputs = uint64_t{2} * logit_rows(n_rows_max) * c.n_vocab + c.model_dim;
   const uint64_t routing = c.has_experts() ? ExpertRouter::buffer_bytes(e, n_rows_max) : 0;
-  return (n_rows_max * n_columns + logits) * sizeof(float) + RopeTables::bytes(c, n_rows_max) +
+  return (n_rows_max * n_columns + outputs) * sizeof(float) + RopeTables::bytes(c, n_rows_max) +
          routing;
 }
 
@@ -81,7 +83,8 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
     mlp(model_.layers()[layer], x);
   }
   last_ = x;
-  if (!wanted_.empty()) project(0);
+  first_projected_.reset();
+  if (first_logits_) static_cast<void>(logits(*first_logits_));
 }
 
 // Puts the sequences' tokens one behind the other as rows.
@@ -93,6 +96,7 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   for (auto& runs : runs_) runs.clear();
   for (auto& runs : wanted_runs_) runs.clear();
   wanted_.clear();
+  first_logits_.reset();
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
     const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
@@ -103,7 +107,9 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
       runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows});
     }
     if (sequence.want == WantLogits::kNone) continue;
-    const uint32_t n_wanted = sequence.want == WantLogits::kAll ? n_rows : 1;
+    if (sequence.want != WantLogits::kHidden && !first_logits_)
+      first_logits_ = static_cast<uint32_t>(wanted_.size());
+    const uint32_t n_wanted = sequence.want == WantLogits::kLast ? 1 : n_rows;
     for (uint32_t g = 0; g < groups_.n_groups(); ++g) {
       wanted_runs_[g].push_back({sequence.kv.groups[g], sequence.first_position + n_rows - n_wanted,
                                  static_cast<uint32_t>(wanted_.size()), n_wanted});
@@ -237,6 +243,17 @@ std::span<const float> Decoder::logits(size_t row) {
   if (first != first_projected_) project(first);
   const size_t n_vocab = model_.config().n_vocab;
   return std::span(host_logits_).subspan((row - first) * n_vocab, n_vocab);
+}
+
+std::span<const float> Decoder::hidden(size_t row) {
+  CHECK(row < wanted_.size());
+  const ModelConfig& c = model_.config();
+  const Rows normed = normed_.slice(0, 1);
+  backend_.rms_norm(last_.slice(static_cast<uint32_t>(row), 1), model_.output_norm(), c.model_dim,
+                    c.norm_eps, normed);
+  backend_.memory().copy_out(std::as_writable_bytes(std::span(host_hidden_)),
+                             reinterpret_cast<const std::byte*>(normed.data));
+  return host_hidden_;
 }
 
 // Logits of the wanted rows from first_row on, as many as the buffer holds: all of them at once

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,8 @@
 
 namespace kvik {
 
-// Which positions of a sequence's new tokens want logits.
-enum class WantLogits { kNone, kLast, kAll };
+// Which positions of a sequence's new tokens want logits; kHidden: all want their hidden states.
+enum class WantLogits { kNone, kLast, kAll, kHidden };
 
 // The new tokens of one sequence in a step. Its pages hold K and V of all earlier positions and
 // have room for the new ones.
@@ -33,8 +34,8 @@ class Decoder {
   // `model` and `backend` are borrowed. Buffers for n_rows_max tokens a step are allocated here.
   Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max);
 
-  // Runs all new tokens of all sequences, n_rows_max at most, as one batch. The logits that they
-  // want can be had until the next step.
+  // Runs all new tokens of all sequences, n_rows_max at most, as one batch. The logits and hidden
+  // states that they want can be had until the next step.
   void forward(std::span<const BatchSequence> batch);
 
   // Rows that the last step's sequences want, in the order of the batch.
@@ -42,6 +43,9 @@ class Decoder {
   // Logits of one of them in host memory, [n_vocab], valid until another row is asked for. A few
   // rows are computed together: asking in ascending order computes each once.
   std::span<const float> logits(size_t row);
+  // The hidden state of one of them behind the last norm, [model_dim], valid until another is asked
+  // for.
+  std::span<const float> hidden(size_t row);
 
   size_t page_bytes() const { return backend_.page_bytes(kv_geometry_); }
   // How the layers share out the pages; KvView::groups has a table for each of these groups.
@@ -82,20 +86,22 @@ class Decoder {
   Rows expert_out_;                 // [n_rows_max · n_used, model_dim]
   Rows logits_;                     // [logit_rows(), n_vocab]
   std::vector<float> host_logits_;  // the same on the host
+  std::vector<float> host_hidden_;  // [model_dim]
 
   ExpertRouter router_;
   std::vector<float> host_scores_;  // [n_rows_max, columns of the router]
 
-  // Of the current batch. A row is wanted where its logits are.
+  // Of the current batch. A row is wanted where its logits or its hidden state are.
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
   using Runs = std::vector<std::vector<KvRun>>;  // by layer group
   Runs runs_;
-  std::vector<uint32_t> wanted_;  // rows, ascending
-  Runs wanted_runs_;              // the same rows as runs, once they lie side by side
+  std::vector<uint32_t> wanted_;          // rows, ascending
+  std::optional<uint32_t> first_logits_;  // of them, the first whose logits are wanted
+  Runs wanted_runs_;                      // the same rows as runs, once they lie side by side
 
-  Rows last_;                     // of the wanted rows, behind the last layer
-  uint32_t first_projected_ = 0;  // of the rows whose logits are at hand
+  Rows last_;                                // of the wanted rows, behind the last layer
+  std::optional<uint32_t> first_projected_;  // of the rows whose logits are at hand
 
   // What attention reads: all rows, but in the last layer the wanted ones alone.
   Rows q_;

@@ -17,6 +17,7 @@ struct HandlerContext {
 // One function for each route. Any thread; none of them blocks beyond its own work.
 Reply handle_completions(const HandlerContext& context, const HttpRequest& request);
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request);
+Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request);
 Reply handle_responses(const HandlerContext& context, const HttpRequest& request);
 Reply handle_messages(const HandlerContext& context, const HttpRequest& request);
 Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request);

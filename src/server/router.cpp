@@ -30,6 +30,7 @@ struct Route {
 constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/completions", "POST", handle_completions, Access::kKeyed, Drain::kRefuses},
     {"/v1/chat/completions", "POST", handle_chat, Access::kKeyed, Drain::kRefuses},
+    {"/v1/embeddings", "POST", handle_embeddings, Access::kKeyed, Drain::kRefuses},
     {"/v1/responses", "POST", handle_responses, Access::kKeyed, Drain::kRefuses},
     {"/v1/messages", "POST", handle_messages, Access::kKeyed, Drain::kRefuses,
      ErrorShape::kAnthropic},

@@ -1,7 +1,6 @@
 #include "server/start_completion.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -53,13 +52,6 @@ std::optional<size_t> buffer_bytes(const ServerOptions& options, const Completio
   return std::min(bytes, std::max(kMaxBytes, options.stream_buffer_bytes));
 }
 
-// What a new request would have to wait, for one that is told to come back later.
-std::chrono::seconds wait_of(const ServiceApi& service) {
-  constexpr double kLongest = 120;
-  const double wait_s = std::ceil(service.snapshot().queue_wait_s);
-  return std::chrono::seconds(static_cast<int64_t>(std::clamp(wait_s, 1.0, kLongest)));
-}
-
 // All or none: where one is refused, those before it are cancelled.
 Result<RunningCompletions> submit(const HandlerContext& context, const CompletionCall& call) {
   RunningCompletions running;
@@ -77,6 +69,12 @@ Result<RunningCompletions> submit(const HandlerContext& context, const Completio
 }
 
 }  // namespace
+
+std::chrono::seconds wait_of(const ServiceApi& service) {
+  constexpr double kLongest = 120;
+  const double wait_s = std::ceil(service.snapshot().queue_wait_s);
+  return std::chrono::seconds(static_cast<int64_t>(std::clamp(wait_s, 1.0, kLongest)));
+}
 
 Error in_words_of(const AnswerDialect& dialect, Error error) {
   for (const auto& [ours, theirs] : dialect.renamed) {

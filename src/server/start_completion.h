@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -22,6 +23,9 @@ struct AnswerDialect {
 
 // The error of a call, with the field in the dialect's words.
 Error in_words_of(const AnswerDialect& dialect, Error error);
+
+// What a new request would have to wait, for one that is told to come back later.
+std::chrono::seconds wait_of(const ServiceApi& service);
 
 // Submits what was asked for; an error of the call becomes the answer.
 Reply start_completion(const HandlerContext& context, const HttpRequest& request,

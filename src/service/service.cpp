@@ -11,13 +11,12 @@
 namespace kvik {
 namespace {
 
-class RunningCompletion final : public Completion {
+// Requests that are cancelled with the handle.
+class Running : public Completion {
  public:
-  RunningCompletion(EngineThread& engine, std::shared_ptr<CompletionState> state,
-                    uint32_t prompt_tokens)
-      : engine_(engine), state_(std::move(state)), prompt_tokens_(prompt_tokens) {}
-  ~RunningCompletion() override {
-    state_->abandoned = true;
+  Running(EngineThread& engine, size_t prompt_tokens)
+      : engine_(engine), prompt_tokens_(static_cast<uint32_t>(prompt_tokens)) {}
+  ~Running() override {
     for (const RequestId id : ids_) engine_.cancel(id);
   }
 
@@ -26,9 +25,19 @@ class RunningCompletion final : public Completion {
 
  private:
   EngineThread& engine_;
-  std::shared_ptr<CompletionState> state_;
   uint32_t prompt_tokens_;
   std::vector<RequestId> ids_;
+};
+
+class RunningCompletion final : public Running {
+ public:
+  RunningCompletion(EngineThread& engine, size_t prompt_tokens,
+                    std::shared_ptr<CompletionState> state)
+      : Running(engine, prompt_tokens), state_(std::move(state)) {}
+  ~RunningCompletion() override { state_->abandoned = true; }
+
+ private:
+  std::shared_ptr<CompletionState> state_;
 };
 
 uint64_t random_seed() {
@@ -115,8 +124,7 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   auto state = std::make_shared<CompletionState>();
   state->sink = std::move(sink);
   state->n_running = request.n;
-  auto completion = std::make_unique<RunningCompletion>(
-      engine_, state, static_cast<uint32_t>(to_run.prompt.size()));
+  auto completion = std::make_unique<RunningCompletion>(engine_, to_run.prompt.size(), state);
   for (uint32_t choice = 0; choice < request.n; ++choice) {
     to_run.sampling.choice_index = choice;
     auto stream = std::make_shared<ChoiceStream>(
@@ -132,6 +140,27 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
     completion->add(id);
   }
   return completion;
+}
+
+Result<std::unique_ptr<Completion>> Service::embed(const EmbeddingRequest& request,
+                                                   std::shared_ptr<EmbeddingSink> sink) {
+  TRY(check_model(request.model, card_));
+  if (request.n_dims && (*request.n_dims < 1 || *request.n_dims > card_.model_dim)) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("dimensions is {}, expected 1 to {}", *request.n_dims, card_.model_dim),
+                "dimensions");
+  }
+  Request to_run;
+  to_run.prompt = request.prompt;
+  to_run.max_tokens = 0;
+  to_run.wants = Request::Wants::kHiddenStates;
+  to_run.tenant = request.tenant;
+  to_run.priority = request.priority;
+  auto stream = std::make_shared<PoolingStream>(request.pooling, request.n_dims, std::move(sink));
+  auto running = std::make_unique<Running>(engine_, to_run.prompt.size());
+  TRY_ASSIGN(const RequestId id, engine_.submit(std::move(to_run), std::move(stream)));
+  running->add(id);
+  return running;
 }
 
 }  // namespace kvik

@@ -21,6 +21,9 @@ class Service final : public ServiceApi {
   Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                std::shared_ptr<CompletionSink> sink) override;
 
+  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,
+                                            std::shared_ptr<EmbeddingSink> sink) override;
+
   std::vector<TokenId> tokenize(std::string_view text,
                                 const TokenizeOptions& options) const override;
   Result<std::string> detokenize(std::span<const TokenId> ids) const override;

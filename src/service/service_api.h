@@ -17,6 +17,7 @@
 #include "engine/request.h"
 #include "engine/snapshot.h"
 #include "service/chat.h"
+#include "service/embedding.h"
 #include "text/tokenizer.h"
 
 namespace kvik {
@@ -90,6 +91,7 @@ struct ModelCard {
   uint32_t n_ctx_max = 0;
   uint32_t n_ctx_train = 0;
   uint32_t n_vocab = 0;
+  uint32_t model_dim = 0;  // dimensions of a hidden state
 };
 
 // Text in, text out: what the server needs of the floors below, and all it knows of them. Any
@@ -102,6 +104,11 @@ class ServiceApi {
   // kContextLength, kNotFound (model), kExhausted (the queue is full), kUnavailable (stopping).
   virtual Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                        std::shared_ptr<CompletionSink> sink) = 0;
+
+  // Computes the whole prompt, whatever the cache knows of it. The handle is one of a completion.
+  // Errors as complete()'s.
+  virtual Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,
+                                                    std::shared_ptr<EmbeddingSink> sink) = 0;
 
   virtual std::vector<TokenId> tokenize(std::string_view text,
                                         const TokenizeOptions& options) const = 0;

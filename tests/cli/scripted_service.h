@@ -63,6 +63,11 @@ class ScriptedService final : public ServiceApi {
     return std::make_unique<Running>(script.finish ? nullptr : &n_cancelled);
   }
 
+  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest&,
+                                            std::shared_ptr<EmbeddingSink>) override {
+    return fail(ErrorCode::kUnsupported, "a script has no hidden states");
+  }
+
   std::vector<TokenId> tokenize(std::string_view text, const TokenizeOptions&) const override {
     std::vector<TokenId> ids;
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));

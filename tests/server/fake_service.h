@@ -105,6 +105,24 @@ class FakeService final : public ServiceApi {
     return std::make_unique<Running>(calls_.back());
   }
 
+  // An embedding is (number of tokens, pooling), at once.
+  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,
+                                            std::shared_ptr<EmbeddingSink> sink) override {
+    const std::scoped_lock lock(mutex_);
+    if (refusal_) return std::unexpected(*refusal_);
+    embedded_.push_back(request);
+    Usage usage;
+    usage.prompt_tokens = static_cast<uint32_t>(request.prompt.size());
+    sink->on_embedding(std::vector<float>{static_cast<float>(request.prompt.size()) / 4,
+                                          static_cast<float>(request.pooling)},
+                       usage);
+    return std::make_unique<Nothing>();
+  }
+  std::vector<EmbeddingRequest> embedded() const {
+    const std::scoped_lock lock(mutex_);
+    return embedded_;
+  }
+
   std::vector<TokenId> tokenize(std::string_view text,
                                 const TokenizeOptions& options) const override {
     std::vector<TokenId> ids;
@@ -216,6 +234,10 @@ class FakeService final : public ServiceApi {
     std::shared_ptr<FakeCall> call_;
   };
 
+  struct Nothing final : Completion {
+    uint32_t prompt_tokens() const override { return 0; }
+  };
+
   // A function's name and its arguments.
   static std::string function_text(const jinja::Value& value) {
     const jinja::Dict& function = *value.dict()->find(std::string_view("function"))->dict();
@@ -250,6 +272,7 @@ class FakeService final : public ServiceApi {
   std::condition_variable changed_;
   EngineSnapshot snapshot_;
   std::weak_ptr<LiveSink> watcher_;
+  std::vector<EmbeddingRequest> embedded_;
   std::vector<std::shared_ptr<FakeCall>> calls_;
   std::deque<std::shared_ptr<FakeCall>> to_answer_;
   std::optional<Error> refusal_;

@@ -96,6 +96,7 @@ class ServiceRig {
     card.id = "tiny";
     card.n_ctx_max = limits.n_ctx_max;
     card.n_vocab = limits.n_vocab;
+    card.model_dim = parts_.engine->model().config().model_dim;
     thread_ = std::make_unique<EngineThread>(std::move(parts_.engine));
     service_ = std::make_unique<Service>(*tokenizer_, *thread_, card);
   }

@@ -1,0 +1,119 @@
+#include <gtest/gtest.h>
+
+#include <boost/json/serialize.hpp>
+
+#include "server_fixture.h"
+
+namespace kvik {
+namespace {
+
+constexpr const char* kPath = "/v1/embeddings";
+
+using ServerEmbeddings = ServerFixture;
+
+TEST_F(ServerEmbeddings, an_answer_has_openais_shape) {
+  const RawResponse response =
+      client().post(kPath, R"({"input":["a","bcd"],"model":"tiny/model"})");
+  EXPECT_EQ(response.status, 200);
+  // The model's beginning is a token too.
+  EXPECT_EQ(response.body,
+            R"({"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,0]},)"
+            R"({"object":"embedding","index":1,"embedding":[1,0]}],"model":"tiny/model",)"
+            R"("usage":{"prompt_tokens":6,"total_tokens":6,)"
+            R"("prompt_tokens_details":{"cached_tokens":0}}})");
+}
+
+TEST_F(ServerEmbeddings, texts_and_token_ids_come_alone_or_in_lists) {
+  struct Case {
+    const char* input;
+    std::vector<size_t> n_tokens;
+  };
+  for (const Case& c : {Case{R"("ab")", {3}}, Case{R"([7,8])", {2}}, Case{R"(["ab","c"])", {3, 2}},
+                        Case{R"([[7,8,9],[1]])", {3, 1}}, Case{R"(["a",[5]])", {2, 1}}}) {
+    const size_t n_before = service.embedded().size();
+    const RawResponse response = client().post(kPath, std::string(R"({"input":)") + c.input + "}");
+    EXPECT_EQ(response.status, 200) << response.body;
+    const std::vector<EmbeddingRequest> requests = service.embedded();
+    ASSERT_EQ(requests.size(), n_before + c.n_tokens.size()) << c.input;
+    for (size_t i = 0; i < c.n_tokens.size(); ++i)
+      EXPECT_EQ(requests[n_before + i].prompt.size(), c.n_tokens[i]) << c.input;
+  }
+}
+
+TEST_F(ServerEmbeddings, base64_holds_the_floats_bytes) {
+  const auto value = json(client().post(kPath, R"({"input":"a","encoding_format":"base64"})").body);
+  EXPECT_EQ(string_at(value, "/data/0/embedding"), "AAAAPwAAAAA=");  // 0.5, 0
+}
+
+TEST_F(ServerEmbeddings, pooling_dimensions_and_user_are_passed_on) {
+  client().post(kPath, R"({"input":"a","pooling":"last","dimensions":2,"user":"u","priority":-3})");
+  ASSERT_EQ(service.embedded().size(), 1u);
+  const EmbeddingRequest request = service.embedded().front();
+  EXPECT_EQ(request.pooling, EmbeddingRequest::Pooling::kLast);
+  EXPECT_EQ(request.n_dims, 2u);
+  EXPECT_EQ(request.tenant, "u");
+  EXPECT_EQ(request.priority, -3);
+}
+
+TEST_F(ServerEmbeddings, a_key_names_the_tenant) {
+  options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "ann"}};
+  client().post(kPath, R"({"input":"a","user":"u"})", "Authorization: Bearer k\r\n");
+  ASSERT_EQ(service.embedded().size(), 1u);
+  EXPECT_EQ(service.embedded().front().tenant, "ann");
+}
+
+TEST_F(ServerEmbeddings, many_texts_come_back_in_order) {
+  std::string input = "[1]";
+  for (int i = 2; i <= 300; ++i) {
+    input += ",[1";
+    for (int j = 1; j < i; ++j) input += ",1";
+    input += "]";
+  }
+  const auto value = json(client().post(kPath, R"({"input":[)" + input + "]}").body);
+  const auto& data = value.at("data").as_array();
+  ASSERT_EQ(data.size(), 300u);
+  for (size_t i = 0; i < data.size(); ++i) {
+    EXPECT_EQ(data[i].at("index"), i);
+    EXPECT_EQ(data[i].at("embedding").at(0).to_number<double>(), static_cast<double>(i + 1) / 4);
+  }
+}
+
+TEST_F(ServerEmbeddings, what_is_no_input_is_refused_with_its_field) {
+  struct Case {
+    const char* field;
+    const char* param;
+  };
+  for (const Case& c :
+       {Case{R"("x":1)", "input"}, Case{R"("input":null)", "input"}, Case{R"("input":3)", "input"},
+        Case{R"("input":"")", "input"}, Case{R"("input":[])", "input"},
+        Case{R"("input":[""])", "input"}, Case{R"("input":[[]])", "input"},
+        Case{R"("input":[-1])", "input"}, Case{R"("input":[{}])", "input"},
+        Case{R"("input":["a",3])", "input"}, Case{R"("input":"a","pooling":"max")", "pooling"},
+        Case{R"("input":"a","pooling":3)", "pooling"},
+        Case{R"("input":"a","dimensions":-1)", "dimensions"},
+        Case{R"("input":"a","dimensions":"x")", "dimensions"},
+        Case{R"("input":"a","encoding_format":"int8")", "encoding_format"},
+        Case{R"("input":"a","user":3)", "user"}}) {
+    const std::string body = std::string("{") + c.field + "}";
+    EXPECT_EQ(expect_error(client().post(kPath, body), 400), c.param) << body;
+  }
+  std::string many = "[1]";
+  for (int i = 0; i < 2048; ++i) many += ",[1]";
+  EXPECT_EQ(expect_error(client().post(kPath, R"({"input":[)" + many + "]}"), 400), "input");
+  expect_alive();
+}
+
+TEST_F(ServerEmbeddings, a_prompt_that_is_refused_blames_the_input) {
+  service.refuse({ErrorCode::kContextLength, "too long", "prompt"});
+  EXPECT_EQ(expect_error(client().post(kPath, R"({"input":"a"})"), 400), "input");
+}
+
+TEST_F(ServerEmbeddings, a_full_queue_is_429) {
+  service.refuse({ErrorCode::kExhausted, "full"});
+  const RawResponse response = client().post(kPath, R"({"input":"a"})");
+  expect_error(response, 429);
+  EXPECT_EQ(response.header("retry-after"), "1");
+}
+
+}  // namespace
+}  // namespace kvik
