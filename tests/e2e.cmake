@@ -10,4 +10,6 @@ foreach(file ${python_tests})
 endforeach()
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser beside a server
 # These start engines with a thread per core, or watch the clock.
-set_tests_properties(e2e/chat e2e/explain e2e/exactness e2e/disk e2e/prefix e2e/server e2e/server_load e2e/threats_http e2e/overload PROPERTIES PROCESSORS 2)
+foreach(name chat clients disk exactness explain overload prefix server server_load threats_http)
+  set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
+endforeach()

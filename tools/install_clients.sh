@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Installs the official clients that tests/e2e/clients_test.py runs; does nothing where they are there.
+set -euo pipefail
+cd "$(dirname "$0")/../tests/clients"
+
+if [[ -d node_modules && ! package-lock.json -nt node_modules/.package-lock.json ]]; then exit; fi
+npm ci --no-audit --no-fund --loglevel=error
