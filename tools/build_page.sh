@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 
-if [[ -f dist/index.html && -d node_modules ]]; then
-  newer=$(find src index.html inline.mjs package-lock.json tsconfig.json vite.config.ts -newer dist/index.html -print -quit)
+if [[ -f dist/explain.html && -d node_modules ]]; then
+  newer=$(find src index.html explain.html inline.mjs package-lock.json tsconfig.json vite.config.ts -newer dist/explain.html -print -quit)
   if [[ -z $newer ]]; then exit; fi
 fi
 if [[ ! -d node_modules || package-lock.json -nt node_modules/.package-lock.json ]]; then

@@ -1,9 +1,12 @@
-// Puts script and style into dist/index.html, and writes dist/policy.txt: the Content-Security-Policy
-// that lets these two run, by their hashes, and nothing else.
+// node inline.mjs NAME: puts script and style into dist/NAME.html. The Content-Security-Policy that lets
+// these two run, by their hashes, and nothing else, is written to dist/policy.txt for the index, which a
+// server sends; a report is opened as a file and says it itself.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
+const name = process.argv[2];
+const file = `${name}.html`;
 const dist = new URL("./dist/", import.meta.url);
 const assets = new URL("assets/", dist);
 const files = readdirSync(assets);
@@ -17,27 +20,29 @@ const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base
 // In a script element, "</script" would end it; strings may hold it written so.
 const script = only(".js").replaceAll("</script", "<\\/script");
 const style = only(".css");
-let page = readFileSync(new URL("index.html", dist), "utf8");
+let page = readFileSync(new URL(file, dist), "utf8");
 page = page.replace(/\s*<script[^>]*src=[^>]*><\/script>/, "").replace(/\s*<link rel="stylesheet"[^>]*>/, "");
 page = page.replace("</head>", () => `<style>${style}</style></head>`);
 page = page.replace("</body>", () => `<script type="module">${script}</script></body>`);
 if (/(src|href)="(?!data:|#)/.test(page.replace(script, ""))) throw new Error("the page asks for another file");
 
+const isServed = name === "index";
 const policy = [
   "default-src 'none'",
   `script-src ${hash(script)}`,
   `style-src ${hash(style)}`,
   "img-src data:",
-  "connect-src 'self'",
+  ...(isServed ? ["connect-src 'self'"] : []),
   "base-uri 'none'",
   "form-action 'none'",
-  "frame-ancestors 'none'",
+  ...(isServed ? ["frame-ancestors 'none'"] : []), // it means nothing in an element
 ].join("; ");
-writeFileSync(new URL("index.html", dist), page);
-writeFileSync(new URL("policy.txt", dist), policy + "\n");
+if (isServed) writeFileSync(new URL("policy.txt", dist), policy + "\n");
+else page = page.replace(/<meta charset="[^"]*"\s*\/?>/, (meta) => `${meta}<meta http-equiv="Content-Security-Policy" content="${policy}">`);
+writeFileSync(new URL(file, dist), page);
 rmSync(assets, { recursive: true });
 
 const limitBytes = 250 * 1024;
 const bytes = gzipSync(page, { level: 9 }).length;
-console.error(`dist/index.html: ${page.length} bytes, ${bytes} gzipped`);
+console.error(`dist/${file}: ${page.length} bytes, ${bytes} gzipped`);
 if (bytes > limitBytes) throw new Error(`${bytes} bytes gzipped, expected at most ${limitBytes}`);

@@ -23,7 +23,7 @@ struct Spread {
 };
 Spread spread_of(std::vector<double> values);
 
-// Milliseconds.
+// Milliseconds; without the outermost twentieths of the tries.
 Spread time_attention(Backend& backend, const AttentionCase& probe);
 
 // Of all pages of the case.

@@ -26,16 +26,17 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;
-constexpr double kNaiveSeconds = 25;  // that the run without a cache may take
+constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // where the user says nothing
+constexpr uint32_t kFewestTokens = 4;                     // that can be told apart
+constexpr double kNaiveSeconds = 12;                      // that the run without a cache may take
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
 constexpr int kSteps = 26;  // of the progress bar, about
 
 struct ExplainOptions {
   ModelOptions model;
   std::string prompt = "To be, or not to be: that is the question. Once upon a time there was";
-  uint64_t max_tokens = 0;  // 0: as many as kNaiveSeconds allow
-  std::string out;          // empty: after the model
+  std::optional<uint64_t> max_tokens;  // absent: as many as kNaiveSeconds allow
+  std::string out;                     // empty: after the model
   bool as_json = false;
 };
 
@@ -85,8 +86,12 @@ Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt,
                             "{} more",
                             n_prompt, n_ctx, kLeastTokens));
   }
+  if (options.max_tokens && *options.max_tokens < kFewestTokens) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("--max-tokens is {}, expected at least {}",
+                                                         *options.max_tokens, kFewestTokens));
+  }
   const uint64_t wanted =
-      options.max_tokens ? options.max_tokens : tokens_in_time(n_prompt, prefill_tok_s);
+      options.max_tokens ? *options.max_tokens : tokens_in_time(n_prompt, prefill_tok_s);
   return static_cast<uint32_t>(std::min(wanted, n_ctx - n_prompt));
 }
 
@@ -201,12 +206,11 @@ Result<Explained> explain_model(const ExplainOptions& options, const Progress& p
   return Explained{.report = std::move(report), .is_equal = is_equal};
 }
 
-// The mean of all tokens but the first.
+// The median of all tokens but the first.
 double itl_ms(const boost::json::value& run) {
-  const auto& ms = run.at("ms").as_array();
-  double sum = 0;
-  for (size_t i = 1; i < ms.size(); ++i) sum += ms[i].to_number<double>();
-  return sum / static_cast<double>(ms.size() - 1);
+  std::vector<double> ms;
+  for (const auto& value : run.at("ms").as_array()) ms.push_back(value.to_number<double>());
+  return spread_of({ms.begin() + 1, ms.end()}).median;
 }
 
 void print_summary(const boost::json::object& report, const std::string& path) {
@@ -235,8 +239,9 @@ Result<int> explain(const ExplainOptions& options) {
     int n_done = 0;
     std::string last;
     const auto progress = [&](const std::string& what) {
-      if (what != last)
-        bar.show(static_cast<uint64_t>(std::min(++n_done, kSteps - 1)), kSteps, what);
+      if (what == last) return;
+      log::debug("{}", what);
+      bar.show(static_cast<uint64_t>(std::min(++n_done, kSteps - 1)), kSteps, what);
       last = what;
     };
     TRY_ASSIGN(explained, explain_model(options, progress));
@@ -267,7 +272,7 @@ Command add_explain(CLI::App& app) {
   command.add_option("-p,--prompt", options->prompt, "the text to go on with")
       ->capture_default_str();
   add_count(command, "--max-tokens", options->max_tokens,
-            "tokens to generate (default: as many as take 25 s without the cache, 384 at most)");
+            "tokens to generate (default: as many as take 12 s without the cache, 384 at most)");
   command.add_option("--out", options->out, "the report (default: kvik-explain-MODEL.html)")
       ->type_name("FILE");
   command.add_flag("--json", options->as_json, "print what was measured as one object");

@@ -63,11 +63,12 @@ class ExplainReply final : public PendingReply {
       }
       if (n_runs_shown_ + 1 == runs.size()) break;
     }
+    if (is_done && !*is_done) return State::kRunning;
+    turn_.reset();  // who reads the end may ask again at once
     if (!is_done) {
       out += openai_error_event(is_done.error());
       return State::kDone;
     }
-    if (!*is_done) return State::kRunning;
     boost::json::object report = experiment_json(service_, *experiment_);
     report["model"] = to_json_string(service_.card().id);
     report["context"] = service_.card().n_ctx_max;

@@ -11,20 +11,20 @@ namespace {
 
 namespace json = boost::json;
 
-// Pieces are found by writing all tokens up to each: more than that would take long.
 constexpr size_t kMaxPieces = 512;
+constexpr size_t kTokensBefore = 8;  // that decide what a token adds: the bytes of a character
 
-// What each of `ids` adds to the text of those before it, of which `before` come first.
+// What each of `ids` behind the first n_before adds to the text of those before it.
 std::vector<std::string> pieces_of(const ServiceApi& service, std::span<const TokenId> ids,
                                    size_t n_before) {
   std::vector<std::string> pieces;
-  std::string text = service.detokenize(ids.first(n_before)).value_or("");
-  for (size_t n = n_before + 1; n <= std::min(ids.size(), kMaxPieces); ++n) {
-    std::string longer = service.detokenize(ids.first(n)).value_or("");
+  for (size_t i = n_before; i < ids.size() && pieces.size() < kMaxPieces; ++i) {
+    const size_t first = i - std::min(i, kTokensBefore);
+    const std::string text = service.detokenize(ids.subspan(first, i - first)).value_or("");
+    const std::string longer = service.detokenize(ids.subspan(first, i - first + 1)).value_or("");
     // A character that this token completes looked otherwise before.
     const auto [at, ignored] = std::ranges::mismatch(longer, text);
     pieces.emplace_back(at, longer.end());
-    text = std::move(longer);
   }
   return pieces;
 }

@@ -2,11 +2,17 @@
 import html.parser
 import json
 import os
+import pathlib
+import shutil
+import subprocess
 import tempfile
 import unittest
 
 import kvik
 from server import Server
+
+WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
+CHROMIUM = os.environ.get("KVIK_CHROMIUM", "/usr/bin/chromium")
 
 MODEL = "synthetic:test-llama:f32"
 HOSTILE = "a </script><script>window.harmed=1</script> \" ' & <!-- \\ \u2028 é"
@@ -121,9 +127,54 @@ class Explain(unittest.TestCase):
         done = kvik.run("explain", MODEL, "-p", "a" * 5000, "--out", "/nowhere/x.html")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"expected room for", done.stderr)
+        done = kvik.run("explain", MODEL, "--max-tokens", 3)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--max-tokens is 3, expected at least 4", done.stderr)
         done = kvik.run("explain", MODEL, "--max-tokens", 17, "--out", "/nowhere/x.html")
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"cannot write '/nowhere/x.html'", done.stderr)
+
+
+@unittest.skipUnless(shutil.which("node") and os.path.exists(CHROMIUM), "no Node or no Chromium here")
+class InTheBrowser(unittest.TestCase):
+    """The file of a real run, as web/test/report.mjs sees it."""
+
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "report.html")
+            cls.report = json.loads(kvik.output("explain", "demo", "-p", HOSTILE, "--max-tokens", 64, "--out", path, "--json"))
+            done = subprocess.run(["node", "test/report.mjs", path], cwd=WEB, capture_output=True, text=True, timeout=300)
+        if done.returncode != 0:
+            raise AssertionError(done.stderr[-3000:])
+        cls.saw = json.loads(done.stdout)
+
+    def test_it_teaches_step_by_step(self):
+        titles = [step.lstrip("0123456789") for step in self.saw["steps"]]
+        self.assertEqual(titles, [
+            "The cold fill", "The waste of doing it again", "Store, reuse, append", "The same answer, bit for bit",
+            "Whoever asks the same again", "What it costs: memory that grows", "TTFT and ITL",
+            "Prefill and decode against the limits of this machine", "Why input is cheaper than output",
+            "KV memory by type and context, on this machine", "What saves more"])
+        self.assertEqual(self.saw["rows"], 64, "the table that a key opens has all tokens")
+        self.assertEqual(self.saw["title"], "Kvik explains demo")
+
+    def test_its_charts_are_drawn_and_say_in_words_what_they_show(self):
+        self.assertGreaterEqual(len(self.saw["charts"]), 11)
+        cold = next(run for run in self.report["runs"] if run["way"] == "cold")
+        self.assertTrue(any(f"computed {cold['kv_rows'][-1]} rows" in label for label in self.saw["charts"]), self.saw["charts"])
+        self.assertEqual((self.saw["strokes"], self.saw["unlabelled"], self.saw["nonsense"]), (0, 0, []))
+
+    def test_the_prompt_is_text_and_nothing_else(self):
+        self.assertFalse(self.saw["wasHarmed"])
+        self.assertIn("</script><script>window.harmed=1</script>", "".join(self.saw["pieces"]).replace("⏎", "\n"))
+
+    def test_it_asks_for_nothing_and_keeps_its_own_policy(self):
+        self.assertEqual((self.saw["requests"], self.saw["complaints"]), ([], []))
+
+    def test_everybody_can_read_it_in_light_and_dark_and_on_a_phone(self):
+        self.assertEqual((self.saw["faults"], self.saw["overflow"]), ([], []))
+        self.assertEqual(self.saw["theme"], "dark", "the switch works")
 
 
 class Live(unittest.TestCase):

@@ -103,6 +103,20 @@ class Page(unittest.TestCase):
         self.assertIn("stopped", saw["facts"])
         self.assertEqual(saw["complaints"], [])
 
+    def test_explains_itself_on_the_loaded_model(self):
+        saw = seen("explain", self.server)
+        self.assertEqual([step.lstrip("0123456789") for step in saw["steps"][:3]],
+                         ["The cold fill", "The waste of doing it again", "Store, reuse, append"])
+        self.assertEqual(saw["steps"][-1], "And on this machine?", "what the server does not measure is said")
+        self.assertRegex(saw["tiles"][3], r"(?s)Bits that differ\s+0\s")
+        self.assertIn("what <b>light</b> through", saw["pieces"], "a prompt is text")
+        self.assertGreaterEqual(saw["charts"], 6)
+        self.assertEqual(saw["nonsense"], [])
+        self.assertTrue(saw["isHidden"] and saw["isBack"])
+        self.assertEqual(saw["error"], "stopped")
+        self.assertEqual(saw["complaints"], [])
+        self.assertEqual(saw["hosts"], [f"127.0.0.1:{self.server.port}"])
+
     def test_recovers_when_the_server_restarts(self):
         server = Server("demo", *FLAGS)
         try:
@@ -135,6 +149,7 @@ class Page(unittest.TestCase):
         self.assertGreater(saw["onDisk"], 100)
         self.assertGreaterEqual(saw["answer"]["cached"], 64)
         self.assertRegex(saw["detail"], r"Lives in\s+memory, brought back from disk")
+        self.assertRegex(saw["kinds"], r"kept .*on the way to disk [\d.]+ [KM]iB, on the way from disk")
 
     def test_asks_for_a_key_where_one_is_wanted(self):
         with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:

@@ -103,6 +103,16 @@ TEST_F(ServerExplain, one_at_a_time) {
   EXPECT_TRUE(call->wait_cancelled()) << "whoever leaves stops the work";
 }
 
+TEST_F(ServerExplain, whoever_has_read_the_end_may_ask_again_at_once) {
+  play_runs();
+  RawClient same = client();
+  for (int i = 0; i < 20; ++i) {
+    same.send_post("/kvik/explain", R"({"prompt":"abc","max_tokens":4})");
+    ASSERT_NE(same.read_until("event: end"), "") << "round " << i;
+    same.read_until("0\r\n\r\n");
+  }
+}
+
 TEST_F(ServerExplain, refuses_what_would_take_too_long) {
   EXPECT_EQ(expect_error(client().post("/kvik/explain", "{}"), 400), "prompt");
   EXPECT_EQ(expect_error(client().post("/kvik/explain", R"({"prompt":"a","max_tokens":65})"), 400),

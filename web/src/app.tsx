@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Charts } from "./charts";
 import { ChatPanel } from "./chat_panel";
+import { ExplainPanel } from "./explain/explain_panel";
 import { count, milliseconds, percent } from "./format";
 import { keyStore, setKey } from "./key";
 import { type Link, liveStore } from "./live";
@@ -8,7 +9,7 @@ import { MapPanel } from "./map_panel";
 import { Sequences } from "./sequences";
 import { Steps } from "./steps";
 import { useStore } from "./store";
-import { type Choice, chooseTheme, themeStore } from "./theme";
+import { ThemeSwitch } from "./theme_switch";
 
 const kLinks: Record<Link, string> = {
   connecting: "connecting",
@@ -18,19 +19,9 @@ const kLinks: Record<Link, string> = {
   busy: "too many watch already, trying again",
 };
 
-function ThemeSwitch() {
-  const { choice } = useStore(themeStore);
-  const next: Record<Choice, Choice> = { auto: "light", light: "dark", dark: "auto" };
-  const icon: Record<Choice, string> = { auto: "◐", light: "○", dark: "●" };
-  return (
-    <button type="button" class="theme" onClick={() => chooseTheme(next[choice])}
-      title={`Colours: ${choice}`} aria-label={`Colours: ${choice}. Change to ${next[choice]}`}>
-      <span aria-hidden="true">{icon[choice]}</span> {choice}
-    </button>
-  );
-}
+type Tab = "chat" | "cache" | "explain";
 
-function Header() {
+function Header({ tab, onTab }: { tab: Tab; onTab: (tab: Tab) => void }) {
   const { link, model, context } = useStore(liveStore);
   return (
     <header class="top">
@@ -38,6 +29,8 @@ function Header() {
       {model && <span class="model" title="the loaded model">{model}<span class="muted"> · context {count(context)}</span></span>}
       <span class="spacer" />
       <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
+      <button type="button" class="explain-switch" aria-pressed={tab === "explain"}
+        onClick={() => onTab(tab === "explain" ? "chat" : "explain")}>Explain</button>
       <ThemeSwitch />
     </header>
   );
@@ -91,15 +84,16 @@ function Tiles() {
   );
 }
 
-// Both panels side by side where there is room, else one of them.
+// Chat and cache side by side where there is room, else one of them; or the explanation alone.
 export function App() {
-  const [tab, setTab] = useState<"chat" | "cache">("chat");
+  const [tab, setTab] = useState<Tab>("chat");
   return (
     <div class={`app show-${tab}`}>
-      <Header />
+      <Header tab={tab} onTab={setTab} />
       <nav class="tabs" aria-label="Panels">
         <button type="button" aria-pressed={tab === "chat"} onClick={() => setTab("chat")}>Chat</button>
         <button type="button" aria-pressed={tab === "cache"} onClick={() => setTab("cache")}>Cache</button>
+        <button type="button" aria-pressed={tab === "explain"} onClick={() => setTab("explain")}>Explain</button>
       </nav>
       <main>
         <ChatPanel />
@@ -109,6 +103,7 @@ export function App() {
           <div class="pair"><Sequences /><Steps /></div>
           <Charts />
         </div>
+        {tab === "explain" && <ExplainPanel />}
       </main>
       <KeyDialog />
     </div>

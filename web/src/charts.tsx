@@ -1,6 +1,7 @@
 import { Chart } from "./chart";
 import { bytes, count, milliseconds } from "./format";
 import { liveStore } from "./live";
+import { MemoryKinds } from "./memory_kinds";
 import { useStore } from "./store";
 
 const rate = (v: number) => count(Math.round(v));
@@ -30,6 +31,7 @@ export function Charts() {
         { label: "in use", color: "sealed", values: h.sealed },
         { label: "being filled", color: "leased", values: h.leased },
       ]} />
+      <MemoryKinds />
     </section>
   );
 }

@@ -185,7 +185,8 @@ const scenarios = {
       detail = await page.locator("#page-detail").innerText();
     }
     await picture(page, "disk");
-    return { onDisk, answer, detail };
+    const kinds = await page.locator(".kinds-bar").getAttribute("aria-label");
+    return { onDisk, answer, detail, kinds };
   },
 
   async restart(browser) {
@@ -218,6 +219,38 @@ const scenarios = {
     await page.getByText("live", { exact: true }).waitFor();
     await setSystem(page, kSystem, 16);
     return { answer: await say(page, "Who goes there?"), hasDialog: await page.getByRole("dialog").isVisible() };
+  },
+
+  // The tab that shows one answer with the cache, without it and once more, on the loaded model.
+  async explain(browser) {
+    const page = await open(browser);
+    await button(page, "Explain").click();
+    await page.getByLabel(/^A prompt, answered/).fill("ROMEO: But soft, what <b>light</b> through yonder window breaks?");
+    await page.locator(".explain-form input").fill("24");
+    await page.locator(".explain-form input").blur();
+    await page.locator(".explain-form").getByRole("button", { name: "Explain" }).click();
+    await page.locator(".story").waitFor();
+    const seen = await page.evaluate(() => ({
+      steps: [...document.querySelectorAll(".story .step h2")].map((e) => e.textContent),
+      tiles: [...document.querySelectorAll(".story .tiles > div")].map((e) => e.innerText),
+      pieces: [...document.querySelectorAll(".piece")].map((e) => e.textContent).join(""),
+      charts: document.querySelectorAll(".story svg[role=img]").length,
+      nonsense: document.querySelector(".story").innerText.match(/NaN|undefined|Infinity/g) ?? [],
+    }));
+    await picture(page, "explain");
+    // It is still there after a look at the rest; a longer one can be stopped.
+    await button(page, "Explain").first().click();
+    await page.locator(".chat").waitFor();
+    const isHidden = (await page.locator(".story").count()) === 0;
+    await button(page, "Explain").click();
+    const isBack = await page.locator(".story").isVisible();
+    await page.getByLabel(/^A prompt, answered/).fill("word ".repeat(450));
+    await page.locator(".explain-form input").fill("64");
+    await page.locator(".explain-form input").blur();
+    await page.locator(".explain-form").getByRole("button", { name: "Explain" }).click();
+    await button(page, "Stop").click();
+    const error = await page.getByRole("alert").innerText();
+    return { ...seen, isHidden, isBack, error, complaints: page.complaints, hosts: [...page.hosts] };
   },
 
   // Answers that would do harm if they were read as HTML.
@@ -265,7 +298,7 @@ const scenarios = {
           if (v.impact !== "serious" && v.impact !== "critical") continue;
           faults.push(`${name} ${part}: ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`);
         }
-        await picture(page, isPhone ? `phone-${part}` : name);
+        await picture(page, isPhone || part === "explain" ? `${name}-${part}` : name);
       };
       if (isPhone) {
         await look("chat");
@@ -275,6 +308,12 @@ const scenarios = {
       await page.locator(".map-canvas").focus();
       await page.keyboard.press("ArrowRight");
       await look("cache");
+      await button(page, "Explain").click();
+      await page.locator(".explain-form input").fill("16");
+      await page.locator(".explain-form input").blur();
+      await page.locator(".explain-form").getByRole("button", { name: "Explain" }).click();
+      await page.locator(".story").waitFor();
+      await look("explain");
       await page.context().close();
     }
     return { faults, overflow };

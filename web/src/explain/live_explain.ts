@@ -1,0 +1,69 @@
+import { askForKey, authorization } from "../key";
+import { readEvents } from "../sse";
+import { createStore } from "../store";
+import type { Columns, Report, Way } from "./report";
+
+export type Progress = Columns & { way: Way };
+
+export interface Explaining {
+  isRunning: boolean;
+  runs: Progress[]; // as far as they have come
+  report: Report | null;
+  error: string | null;
+}
+
+export const explainStore = createStore<Explaining>({ isRunning: false, runs: [], report: null, error: null });
+
+let running: AbortController | null = null;
+
+function patch(change: Partial<Explaining>): void {
+  explainStore.set({ ...explainStore.get(), ...change });
+}
+
+export function stopExplaining(): void {
+  running?.abort();
+}
+
+function withTokens(runs: Progress[], news: Progress): Progress[] {
+  const known = runs.find((run) => run.way === news.way);
+  if (!known) return [...runs, news];
+  const longer: Progress = {
+    way: news.way,
+    ms: [...known.ms, ...news.ms],
+    kv_rows: [...known.kv_rows, ...news.kv_rows],
+    kv_bytes: [...known.kv_bytes, ...news.kv_bytes],
+  };
+  return runs.map((run) => (run === known ? longer : run));
+}
+
+// Runs it on the loaded model, with the least priority: whoever chats comes first.
+export async function explain(prompt: string, maxTokens: number): Promise<void> {
+  if (explainStore.get().isRunning) return;
+  running = new AbortController();
+  explainStore.set({ isRunning: true, runs: [], report: null, error: null });
+  try {
+    const response = await fetch("/kvik/explain", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", ...authorization() },
+      body: JSON.stringify({ prompt, max_tokens: maxTokens }),
+      signal: running.signal,
+    });
+    if (!response.ok || !response.body) {
+      if (response.status === 401) askForKey();
+      const answer = (await response.json().catch(() => null)) as { error?: { message?: string } } | null;
+      throw new Error(answer?.error?.message ?? `the server answered ${response.status}`);
+    }
+    for await (const event of readEvents(response.body)) {
+      const data = JSON.parse(event.data) as { error?: { message?: string } };
+      if (event.name === "tokens") patch({ runs: withTokens(explainStore.get().runs, data as unknown as Progress) });
+      else if (event.name === "report") patch({ report: data as unknown as Report });
+      else if (data.error) throw new Error(data.error.message ?? "the server could not go on");
+    }
+    if (!explainStore.get().report) throw new Error("the stream ended before the report did");
+  } catch (error) {
+    const message = error instanceof TypeError ? "the server cannot be reached" : (error as Error).message;
+    patch({ error: running.signal.aborted ? "stopped" : message });
+  }
+  running = null;
+  patch({ isRunning: false });
+}

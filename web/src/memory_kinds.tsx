@@ -1,0 +1,36 @@
+import { bytes } from "./format";
+import { liveStore } from "./live";
+import { useStore } from "./store";
+
+// What each byte of --kv-memory is for, as the server's ledger has it: pages by state, and pages on their way
+// to a slower tier or back.
+export function MemoryKinds() {
+  const { view } = useStore(liveStore);
+  if (!view) return null;
+  const { reserved_bytes: reserved, page_bytes: page } = view;
+  const inPages = (view.leased + view.sealed + view.cached + view.free) * page;
+  const parts: [string, string, number][] = [
+    ["leased", "being filled", view.leased * page],
+    ["sealed", "in use", view.sealed * page],
+    ["cached", "kept", view.cached * page],
+    ["free", "free pages", view.free * page],
+    ["shared", "on the way to disk", reserved["tier_writes"] ?? 0],
+    ["disk", "on the way from disk", reserved["tier_reads"] ?? 0],
+    ["rest", "less than a page", Math.max(0, (reserved["pages"] ?? 0) - inPages)],
+  ];
+  const shown = parts.filter(([kind, , n]) => n > 0 && kind !== "rest");
+  return (
+    <figure class="chart kinds">
+      <figcaption>
+        <span class="chart-title">KV memory by kind</span>
+        <span class="chart-key">of <b>{bytes(view.budget_bytes)}</b></span>
+      </figcaption>
+      <div class="kinds-bar" role="img" aria-label={shown.map(([, name, n]) => `${name} ${bytes(n)}`).join(", ")}>
+        {parts.map(([kind, , n]) => n > 0 && <span class={`kind-${kind}`} style={{ width: `${(100 * n) / view.budget_bytes}%` }} />)}
+      </div>
+      <ul class="legend">
+        {shown.map(([kind, name, n]) => <li><i class={`swatch ${kind}`} />{name} <b data-kind={kind}>{bytes(n)}</b></li>)}
+      </ul>
+    </figure>
+  );
+}
