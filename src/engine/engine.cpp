@@ -145,7 +145,7 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
   sequence->place = std::move(place);
   sequence->root = root_key(cache_identity_, sequence->request.cache_salt);
   sequence->table = kv_.make_table();
-  sequence->table.owner = {.tenant = std::hash<std::string>()(sequence->request.tenant),
+  sequence->table.owner = {.tenant = tenant_hash(sequence->request.tenant),
                            .pins = sequence->request.pins};
   scheduler_.add(std::move(sequence));
 }

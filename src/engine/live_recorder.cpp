@@ -22,7 +22,8 @@ LiveSequence describe(const Sequence& sequence) {
           .n_generated = sequence.n_generated(),
           .max_tokens = sequence.request.max_tokens,
           .head = last_page(sequence.table),
-          .submitted = sequence.submitted};
+          .submitted = sequence.submitted,
+          .tenant = tenant_hash(sequence.request.tenant)};
 }
 
 }  // namespace

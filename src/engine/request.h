@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,9 @@ struct SamplingParams {
   uint64_t seed = 0;          // the same seed gives the same tokens, in whatever company
   uint32_t choice_index = 0;  // of `n`: choices of one seed differ
 };
+
+// What the cache knows of a tenant.
+inline uint64_t tenant_hash(const std::string& tenant) { return std::hash<std::string>()(tenant); }
 
 struct Request {
   std::vector<TokenId> prompt;  // at least one

@@ -26,13 +26,16 @@ PageCell PageMap::describe(PageId page) const {
                 .n_owners = pool.n_owners(page),
                 .n_tokens = 0,
                 .parent = {},
-                .story = kv_.story(page)};
+                .story = kv_.story(page),
+                .tenant = 0};
   if (cell.state == PageState::kFree) return cell;
   if (cell.state == PageState::kLeased) {
     cell.parent = parents_[static_cast<uint32_t>(page)];
+    cell.tenant = tenants_[static_cast<uint32_t>(page)];
   } else if (const PrefixNode* node = kv_.index().node_with(page)) {
     cell.n_tokens = static_cast<uint32_t>(node->tokens.size());
     cell.parent = node->parent->pages[cell.group];
+    cell.tenant = node->tenant;
   }
   return cell;
 }
@@ -40,10 +43,13 @@ PageCell PageMap::describe(PageId page) const {
 // Only pages behind the sealed ones: the index knows those.
 void PageMap::link_unsealed(std::span<const PageTable* const> tables) {
   parents_.assign(kv_.n_pages(), std::nullopt);
+  tenants_.assign(kv_.n_pages(), 0);
   for (const PageTable* table : tables) {
     for (uint32_t g = 0; g < table->n_groups(); ++g) {
-      for (uint32_t i = std::max(table->n_sealed(), 1u); i < table->n_pages(g); ++i) {
-        if (!table->holds(g, i) || !table->holds(g, i - 1)) continue;
+      for (uint32_t i = table->n_sealed(); i < table->n_pages(g); ++i) {
+        if (!table->holds(g, i)) continue;
+        tenants_[static_cast<uint32_t>(table->page(g, i))] = table->owner.tenant;
+        if (i == 0 || !table->holds(g, i - 1)) continue;
         parents_[static_cast<uint32_t>(table->page(g, i))] = table->page(g, i - 1);
       }
     }

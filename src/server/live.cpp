@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include "server/auth.h"
 #include "server/event_json.h"
 #include "server/handlers.h"
 #include "server/live_json.h"
 #include "server/live_mailbox.h"
 #include "server/pending_reply.h"
 #include "server/status.h"
+#include "service/tenant_view.h"
 
 namespace kvik {
 namespace {
@@ -15,8 +17,10 @@ constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
 // Server-sent events, one for each view; `event: end` where the server stops. Network thread.
 class LiveReply final : public PendingReply {
  public:
-  LiveReply(std::shared_ptr<LiveMailbox> mailbox, const ModelCard& card)
-      : mailbox_(std::move(mailbox)), card_(card) {}
+  // `tenant`: who looks on, where others' pages are not theirs to see.
+  LiveReply(std::shared_ptr<LiveMailbox> mailbox, const ModelCard& card,
+            std::optional<std::string> tenant)
+      : mailbox_(std::move(mailbox)), card_(card), tenant_(std::move(tenant)) {}
   ~LiveReply() override { mailbox_->close(); }
 
   Kind kind() const override { return Kind::kStream; }
@@ -33,7 +37,8 @@ class LiveReply final : public PendingReply {
     }
     if (!news.view) return State::kRunning;
     ++n_views_;
-    out += event_of(live_json(*news.view, card_, TimePoint{}));
+    out += event_of(tenant_ ? live_json(seen_by(*news.view, *tenant_), card_, TimePoint{})
+                            : live_json(*news.view, card_, TimePoint{}));
     return State::kRunning;
   }
 
@@ -47,6 +52,7 @@ class LiveReply final : public PendingReply {
  private:
   std::shared_ptr<LiveMailbox> mailbox_;  // shared with whoever is showing a view just now
   const ModelCard& card_;
+  const std::optional<std::string> tenant_;
   uint64_t n_views_ = 0;
 };
 
@@ -59,7 +65,10 @@ Reply handle_live(const HandlerContext& context, const HttpRequest& request) {
   auto mailbox = std::make_shared<LiveMailbox>();
   const Result<void> watched = context.service.watch(mailbox);
   if (!watched) return error_response(watched.error());
-  return std::make_unique<LiveReply>(std::move(mailbox), context.service.card());
+  const auto& keys = context.options.api_keys;
+  const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
+  return std::make_unique<LiveReply>(std::move(mailbox), context.service.card(),
+                                     key ? std::optional(key->name) : std::nullopt);
 }
 
 }  // namespace kvik

@@ -109,7 +109,8 @@ void add_pages(const LiveView& view, Writer& out) {
     const bool is_free = cell.state == PageState::kFree;
     is_free ? out.number(uint64_t{0}) : out.time(cell.story.taken);
     is_free ? out.number(uint64_t{0}) : out.time(cell.story.last_used);
-    out.number(uint64_t{(cell.story.is_saved ? 1u : 0u) | (cell.story.is_fetched ? 2u : 0u)});
+    out.number(uint64_t{(cell.story.is_saved ? 1u : 0u) | (cell.story.is_fetched ? 2u : 0u) |
+                        (cell.is_others ? 4u : 0u)});
   }
   out.close(']');
 }

@@ -57,6 +57,18 @@ TEST(PageMap, an_untouched_cache_has_nothing_to_tell) {
   EXPECT_THAT(rig.collect(), IsEmpty());
 }
 
+TEST(PageMap, says_who_computed_a_page_while_it_is_filled_and_after) {
+  Rig rig(8);
+  const std::vector<TokenId> tokens = counting(kPageTokens + 5);
+  PageTable table = rig.open(tokens);
+  table.owner.tenant = 77;
+  for (const PageCell& cell : rig.collect(Extent::kAll, {&table})) EXPECT_EQ(cell.tenant, 77u);
+  rig.cache.close(table, kRoot, tokens);
+  const Cells cells = rig.collect(Extent::kAll);
+  EXPECT_EQ(cells.size(), 2u);
+  for (const PageCell& cell : cells) EXPECT_EQ(cell.tenant, 77u);
+}
+
 TEST(PageMap, tells_a_change_once) {
   Rig rig(8);
   PageTable table = rig.open(counting(40));

@@ -182,6 +182,38 @@ TEST_F(ServerLive, streams_a_view_as_an_event) {
   EXPECT_THAT(watcher.read_chunk().value_or(""), HasSubstr(R"("pages":[8,3,)"));
 }
 
+TEST_F(ServerLive, a_key_sees_its_own_pages_and_sequences_and_only_that_there_are_others) {
+  options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "bank"}};
+  RawClient watcher = watching("Authorization: Bearer k\r\n");
+  ASSERT_EQ(head.status, 200);
+  const auto sink = service.wait_for_watcher();
+  ASSERT_NE(sink, nullptr);
+  auto view = std::make_shared<LiveView>();
+  view->pages = {cell(3), cell(4), cell(5, PageState::kFree)};
+  view->pages[0].tenant = tenant_hash("bank");
+  view->pages[0].parent = PageId{1};
+  view->pages[1].tenant = tenant_hash("rival");
+  view->pages[1].parent = PageId{2};
+  view->pages[1].n_owners = 3;
+  view->pages[1].story.is_saved = true;
+  view->sequences = {sequence(1, Phase::kDecode), sequence(2, Phase::kPrefill)};
+  view->sequences[0].tenant = tenant_hash("rival");
+  view->sequences[1].tenant = tenant_hash("bank");
+  sink->on_view(view);
+  const std::string event = watcher.read_chunk().value_or("");
+  EXPECT_THAT(event, HasSubstr(R"("pages":[3,3,0,0,32,1,1.0,2.0,0,4,3,0,0,0,-1,0.0,0.0,4,5,0,)"));
+  EXPECT_THAT(event, HasSubstr(R"("sequences":[2,0,)"));
+}
+
+TEST_F(ServerLive, without_keys_everybody_sees_all) {
+  RawClient watcher = watching();
+  auto view = std::make_shared<LiveView>();
+  view->pages = {cell(4)};
+  view->pages[0].tenant = tenant_hash("somebody");
+  service.wait_for_watcher()->on_view(view);
+  EXPECT_THAT(watcher.read_chunk().value_or(""), HasSubstr(R"("pages":[4,3,0,0,32,-1,1.0,2.0,0])"));
+}
+
 TEST_F(ServerLive, a_watcher_that_leaves_is_forgotten) {
   {
     RawClient watcher = watching();

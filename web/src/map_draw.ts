@@ -11,6 +11,7 @@ export interface Selection {
 export interface Palette {
   states: [string, string, string, string];
   shared: string;
+  others: string;
   line: string;
   disk: string;
   flash: string;
@@ -23,6 +24,7 @@ export function palette(): Palette {
   return {
     states: [color("free"), color("leased"), color("sealed"), color("cached")],
     shared: color("shared"),
+    others: color("others"),
     line: color("text"),
     disk: color("disk"),
     flash: color("text"),
@@ -45,9 +47,10 @@ export function drawMap(
     const [x, y] = place(layout, page);
     const state = pages.state[page]!;
     context.globalAlpha = family && state !== State.Free && !family.has(page) ? 0.35 : 1;
-    context.fillStyle = colors.states[state]!;
+    const isOthers = pages.isOthers(page);
+    context.fillStyle = isOthers ? colors.others : colors.states[state]!;
     context.fillRect(x, y, size, size);
-    if (state === State.Free) continue;
+    if (state === State.Free || isOthers) continue;
     drawMarks(context, pages, page, { x, y, size }, colors);
     const age = now - pages.changed[page]!;
     if (age < kFlashMs) {

@@ -18,9 +18,13 @@ function selectionOf(pages: Pages, page: number | null): Selection | null {
 
 function Legend({ live }: { live: Live }) {
   const view = live.view!;
-  const shared = useMemo(() => {
-    let n = 0;
-    for (let i = 0; i < live.pages.used; ++i) if (live.pages.state[i] !== State.Free && live.pages.sharing(i) > 1) n += 1;
+  const { shared, others } = useMemo(() => {
+    const n = { shared: 0, others: 0 };
+    for (let i = 0; i < live.pages.used; ++i) {
+      if (live.pages.state[i] === State.Free) continue;
+      if (live.pages.isOthers(i)) n.others += 1;
+      else if (live.pages.sharing(i) > 1) n.shared += 1;
+    }
     return n;
   }, [live.version]);
   const entries: [string, string, number, string][] = [
@@ -30,6 +34,7 @@ function Legend({ live }: { live: Live }) {
     ["free", "free", view.free, "free"],
     ["shared", "shared", shared, "several sequences lease it, or several texts go on behind it"],
   ];
+  if (others > 0) entries.push(["others", "others'", others, "of other tenants; counted above by their states"]);
   if (view.disk) entries.push(["disk", "on disk", view.disk.pages, "pages that the disk tier holds"]);
   return (
     <ul class="legend" aria-label="Pages by state">
