@@ -12,25 +12,13 @@
 #include "text/word_piece_tokenizer.h"
 
 namespace kvik {
-
 namespace {
 
 constexpr const char* kJsonKey = "tokenizer.huggingface.json";
 
-// The keys that format/hf/vocabulary_files.h writes.
 Result<std::unique_ptr<Tokenizer>> read_json_from(const Metadata& metadata) {
-  TokenizerConfig config;
   TRY_ASSIGN(const auto json, metadata.get_string(kJsonKey));
-  TRY_ASSIGN(config.bos_token, metadata.get_string("tokenizer.huggingface.bos_token"));
-  TRY_ASSIGN(config.eos_token, metadata.get_string("tokenizer.huggingface.eos_token"));
-  TRY_ASSIGN(config.adds_bos, metadata.get_bool("tokenizer.ggml.add_bos_token"));
-  TRY_ASSIGN(config.adds_eos, metadata.get_bool("tokenizer.ggml.add_eos_token"));
-  TRY_ASSIGN(const auto n_vocab, metadata.get_uint("tokenizer.huggingface.n_vocab"));
-  if (n_vocab) config.n_vocab = static_cast<uint32_t>(*n_vocab);
-  TRY_ASSIGN(const auto ends, metadata.get_ints("tokenizer.huggingface.end_ids"));
-  if (ends) config.end_ids.assign(ends->begin(), ends->end());
-  TRY_ASSIGN(auto chat_template, metadata.get_string("tokenizer.chat_template"));
-  config.chat_template = std::move(chat_template).value_or("");
+  TRY_ASSIGN(const TokenizerConfig config, tokenizer_config_of(metadata));
   return read_tokenizer_json(*json, config);
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/metadata.h"
 #include "base/result.h"
 #include "text/tokenizer.h"
 
@@ -22,6 +23,9 @@ struct TokenizerConfig {
       {};  // of the model: ids up to there are tokens, later ones are not
   std::string chat_template = {};
 };
+
+// What the keys say that format/hf/vocabulary_files.h writes. Errors: kCorrupt.
+Result<TokenizerConfig> tokenizer_config_of(const Metadata& metadata);
 
 // The tokenizer that a tokenizer.json of Hugging Face describes: normalizer, added tokens,
 // pre_tokenizer, model (BPE, Unigram, WordPiece), decoder, and what post_processor frames a text

@@ -1,0 +1,217 @@
+#include "text/hf/gguf_vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/string.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "text/byte_alphabet.h"
+#include "text/hf/fields.h"
+#include "text/hf/json_file.h"
+#include "text/hf/pre_tokenizer_step.h"
+#include "text/hf/words.h"
+#include "text/pre_tokenizer.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+namespace {
+
+using hf::Fields;
+using hf::JsonFile;
+using Strings = std::vector<std::string>;
+
+// What pre-tokenizers cut differently: contractions, cases, numbers, signs, blanks, lines, scripts.
+constexpr std::string_view kProbes[] = {
+    "Hello, world! It's what we'll do, I'd say; they've been THERE, WE'RE, don'T.",
+    "camelCase HTTPServer parseJSONFile XMLHttpRequest iPhone snake_case kebab-case",
+    "1 12 123 1234 12345 1234567 3.14 1,000,000 0x1F 2026-11-21 a1b22c333",
+    "x = y+1; if (a[i] != b->c && !d) { return \"s\\n\"; } // $5 ^~|`<=>#@%&*",
+    "  two   three    four\ttab\t\ttabs \n\n\n  lines\r\n\r\nend   \n ",
+    "\n \n  \n\tif x:\n\t\treturn x  # done\n",
+    "Größe naïve café Ünïcödé e\xCC\x81 n\xCC\x83 ﬁ İstanbul ǅ",
+    "Привет, мир! Ελληνικά עברית العربية हिन्दी ไทย 한국어",
+    "中文字符，测试。日本語のテキスト、カタカナ！ ㈱ １２３ ³² Ⅻ ½",
+    "😀 👩‍👩‍👧 🇩🇪 ❤️ — – … “quotes” «guillemets» ¿qué? "
+    "±×÷√∞",
+    "\xC2\xA0nbsp\xE2\x80\x83"
+    "em\xE3\x80\x80ideographic \xE2\x80\x8Bzero",
+    "/usr/bin/env https://example.org/a?b=c&d=e#f user@example.org",
+};
+
+std::unexpected<Error> no_words_for(std::string_view what) {
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("tokenizer.json: {}, for which GGUF has no words", what));
+}
+
+// The words that the file's own pre-tokenizer cuts `text` into, in its bytes.
+Strings words_of(const hf::PreTokenizerStep& step, std::string_view text) {
+  hf::Words words{std::string(text)};
+  words.begins_text = true;
+  step.apply(words);
+  Strings found;
+  for (const auto& range : words.ranges)
+    found.push_back(letters_to_bytes(words.of(range)).value_or(""));
+  return found;
+}
+
+// The first name of a scanner that cuts the probes alike.
+Result<std::string_view> find_scanner(const JsonFile& file, bool whole_words_first) {
+  if (!file.pre_tokenizer) return no_words_for("'pre_tokenizer' cuts no words");
+  const auto cuts_alike = [&](const PreTokenizer& scanner) {
+    return std::ranges::all_of(kProbes, [&](std::string_view probe) {
+      return std::ranges::equal(words_of(*file.pre_tokenizer, probe), scanner.split(probe));
+    });
+  };
+  for (const PreTokenizer& scanner : pre_tokenizers()) {
+    if (scanner.whole_words_first == whole_words_first && cuts_alike(scanner)) return scanner.name;
+  }
+  return no_words_for("'pre_tokenizer' cuts words as no scanner does that has a name");
+}
+
+struct Merge {
+  std::string_view left, right;
+};
+
+// Merge by merge, as read_bpe() has accepted them.
+std::vector<Merge> merges_of(const boost::json::array& list) {
+  std::vector<Merge> merges;
+  merges.reserve(list.size());
+  for (const boost::json::value& merge : list) {
+    if (const auto* pair = merge.if_array()) {
+      merges.push_back({(*pair)[0].get_string(), (*pair)[1].get_string()});
+    } else {
+      const std::string_view text = merge.get_string();
+      const size_t blank = text.find(' ');
+      merges.push_back({text.substr(0, blank), text.substr(blank + 1)});
+    }
+  }
+  return merges;
+}
+
+// The number that llama.h has for a kind (llama_token_type).
+int64_t number_of(TokenKind kind) { return static_cast<int64_t>(kind) + 1; }
+
+void add_tokens(const Vocabulary& vocabulary, Metadata& out) {
+  Strings texts = vocabulary.texts;
+  std::vector<int64_t> kinds;
+  for (size_t id = 0; id < texts.size(); ++id) {
+    const bool is_hole = texts[id].empty();
+    if (is_hole) texts[id] = fmt::format("[PAD{}]", id);  // as converters call them
+    const bool is_unknown = vocabulary.unknown == static_cast<TokenId>(id);
+    kinds.push_back(number_of(is_hole      ? TokenKind::kUnused
+                              : is_unknown ? TokenKind::kUnknown
+                                           : vocabulary.kinds[id]));
+  }
+  out.insert("tokenizer.ggml.tokens", std::move(texts));
+  out.insert("tokenizer.ggml.token_type", std::move(kinds));
+}
+
+void add_special(const Vocabulary& vocabulary, Metadata& out) {
+  const auto add = [&](const char* key, const std::optional<TokenId>& id) {
+    if (id) out.insert(fmt::format("tokenizer.ggml.{}_token_id", key), uint64_t{*id});
+  };
+  add("bos", vocabulary.bos);
+  add("eos", vocabulary.eos);
+  add("unknown", vocabulary.unknown);
+  // GGUF has room for two more that end an answer.
+  std::vector<const char*> rooms = {"eom", "eot"};
+  for (const TokenId id : vocabulary.end_tokens) {
+    if (vocabulary.eos == id || rooms.empty()) continue;
+    add(rooms.back(), id);
+    rooms.pop_back();
+  }
+  out.insert("tokenizer.ggml.add_bos_token", vocabulary.adds_bos);
+  out.insert("tokenizer.ggml.add_eos_token", vocabulary.adds_eos);
+}
+
+Result<void> express_byte_level(const JsonFile& file, std::span<const Merge> merges,
+                                Metadata& out) {
+  TRY_ASSIGN(const bool whole_words_first, file.model_fields.flag("ignore_merges", false));
+  TRY_ASSIGN(const std::string_view scanner, find_scanner(file, whole_words_first));
+  out.insert("tokenizer.ggml.model", std::string("gpt2"));
+  out.insert("tokenizer.ggml.pre", std::string(scanner));
+  Strings texts;
+  texts.reserve(merges.size());
+  for (const Merge& merge : merges) texts.push_back(fmt::format("{} {}", merge.left, merge.right));
+  out.insert("tokenizer.ggml.merges", std::move(texts));
+  return {};
+}
+
+// SentencePiece joins what makes the token of the highest score, and a merge list was made of such
+// scores: the earlier a token is made first, the higher its score.
+Result<void> express_sentence_piece(const JsonFile& file, std::span<const Merge> merges,
+                                    Metadata& out) {
+  std::unordered_map<std::string, double> score_of;
+  for (size_t rank = 0; rank < merges.size(); ++rank) {
+    std::string joined(merges[rank].left);
+    score_of.emplace(joined += merges[rank].right, -static_cast<double>(rank) - 1);
+  }
+  std::vector<double> scores;
+  for (size_t id = 0; id < file.vocabulary.texts.size(); ++id) {
+    const auto score = score_of.find(file.vocabulary.texts[id]);
+    // Single characters are never made; what else no merge makes is not to be made.
+    const auto last = -static_cast<double>(merges.size()) - 2;
+    scores.push_back(score == score_of.end() ? last : score->second);
+  }
+  out.insert("tokenizer.ggml.model", std::string("llama"));
+  out.insert("tokenizer.ggml.scores", std::move(scores));
+  out.insert("tokenizer.ggml.add_space_prefix", file.spelling.strips_leading_blank());
+  return {};
+}
+
+// What GGUF leaves out, in the whole field: composing characters first (NFC), as Qwen's files ask.
+bool composes(const JsonFile& file) {
+  const auto* normalizer = file.json->as_object().if_contains("normalizer");
+  const auto* fields = normalizer ? normalizer->if_object() : nullptr;
+  const auto* type = fields ? fields->if_contains("type") : nullptr;
+  return type && *type == "NFC";
+}
+
+// Both make the same ids of the probes, and of all of them together.
+Result<void> check_alike(const JsonFile& file, const Tokenizer& ours, const Tokenizer& expressed) {
+  Strings probes(std::begin(kProbes), std::end(kProbes));
+  std::string all;
+  for (const std::string& probe : probes) all += probe;
+  probes.push_back(std::move(all));
+  for (std::string& probe : probes) {
+    if (composes(file)) probe = file.normalizer->apply(probe);
+    if (ours.tokenize(probe, {}) != expressed.tokenize(probe, {})) {
+      return no_words_for(fmt::format("'{}' is cut in a way", probe.substr(0, 40)));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Metadata> gguf_vocabulary(const Metadata& folder) {
+  TRY_ASSIGN(const auto tokenizer, Tokenizer::from_metadata(folder));
+  TRY_ASSIGN(const auto json, folder.get_string("tokenizer.huggingface.json"));
+  TRY_ASSIGN(const TokenizerConfig config, tokenizer_config_of(folder));
+  TRY_ASSIGN(const JsonFile file, JsonFile::read(json.value_or(""), config));
+  TRY_ASSIGN(const std::string type, file.model_fields.required_text("type"));
+  if (type != "BPE") return no_words_for(fmt::format("'model.type' is {}", type));
+  TRY_ASSIGN(const auto* list, file.model_fields.list("merges"));
+  const std::vector<Merge> merges = merges_of(*list);
+  Metadata out;
+  if (file.model->has_byte_tokens()) {
+    TRY(express_sentence_piece(file, merges, out));
+  } else {
+    TRY(express_byte_level(file, merges, out));
+  }
+  add_tokens(file.vocabulary, out);
+  add_special(file.vocabulary, out);
+  TRY_ASSIGN(const auto expressed, Tokenizer::from_metadata(out));
+  TRY(check_alike(file, *tokenizer, *expressed));
+  return out;
+}
+
+}  // namespace kvik

@@ -1,0 +1,78 @@
+#include "text/hf/json_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <utility>
+
+#include "text/end_tokens.h"
+#include "text/hf/added_tokens.h"
+
+namespace kvik::hf {
+namespace {
+
+constexpr size_t kMaxDepth = 32;
+
+// The id of the token that tokenizer_config.json names, where it is one.
+std::optional<TokenId> find_named(const Vocabulary& vocabulary,
+                                  const std::optional<std::string>& name) {
+  return name ? vocabulary.find(*name) : std::nullopt;
+}
+
+void add_config(const TokenizerConfig& config, Vocabulary& vocabulary) {
+  if (!vocabulary.bos) vocabulary.bos = find_named(vocabulary, config.bos_token);
+  const auto eos = find_named(vocabulary, config.eos_token);
+  if (!vocabulary.eos) vocabulary.eos = eos;
+  vocabulary.adds_bos = config.adds_bos.value_or(vocabulary.adds_bos) && vocabulary.bos;
+  vocabulary.adds_eos = config.adds_eos.value_or(vocabulary.adds_eos) && vocabulary.eos;
+  vocabulary.end_tokens = find_end_tokens(vocabulary, {eos ? eos : vocabulary.eos});
+  for (const uint64_t id : config.end_ids) {
+    if (id < vocabulary.n_vocab() && std::ranges::count(vocabulary.end_tokens, id) == 0) {
+      vocabulary.end_tokens.push_back(static_cast<TokenId>(id));
+    }
+  }
+  vocabulary.chat_template = config.chat_template;
+}
+
+Result<std::unique_ptr<const boost::json::value>> parse(std::string_view json) {
+  boost::json::parse_options options;
+  options.max_depth = kMaxDepth;
+  boost::system::error_code error;
+  boost::json::value value = boost::json::parse(json, error, {}, options);
+  if (error) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tokenizer.json can not be read: {}, expected JSON", error.message()));
+  }
+  return std::make_unique<const boost::json::value>(std::move(value));
+}
+
+}  // namespace
+
+Result<JsonFile> JsonFile::read(std::string_view json, const TokenizerConfig& config) {
+  TRY_ASSIGN(auto value, parse(json));
+  TRY_ASSIGN(const Fields file, Fields::of(*value, ""));
+  TRY_ASSIGN(auto normalizer, read_normalizer(file.find("normalizer"), "normalizer"));
+  TRY_ASSIGN(auto pre_tokenizer, read_pre_tokenizer(file.find("pre_tokenizer"), "pre_tokenizer"));
+  TRY_ASSIGN(const auto fields, file.object("model"));
+  if (!fields) return unexpected_value("model", nullptr, "an object");
+  TRY_ASSIGN(auto model, read_word_model(*fields));
+  TRY_ASSIGN(auto spelling, TokenSpelling::read(file.find("decoder")));
+  const bool has_bytes = model->has_byte_tokens() || spelling.knows_byte_tokens();
+  const auto byte_tokens = has_bytes ? ByteTokens::kAreBytes : ByteTokens::kAreText;
+  TRY_ASSIGN(Vocabulary vocabulary, join_vocabularies(file, *model, byte_tokens, config.n_vocab));
+  TRY(read_frame(file, vocabulary));
+  add_config(config, vocabulary);
+  std::vector<TokenId> added_when_normalised;
+  if (normalizer) added_when_normalised = take_normalised(file, vocabulary);
+  return JsonFile{.json = std::move(value),
+                  .model_fields = *fields,
+                  .normalizer = std::move(normalizer),
+                  .pre_tokenizer = std::move(pre_tokenizer),
+                  .model = std::move(model),
+                  .spelling = std::move(spelling),
+                  .vocabulary = std::move(vocabulary),
+                  .added_when_normalised = std::move(added_when_normalised)};
+}
+
+}  // namespace kvik::hf

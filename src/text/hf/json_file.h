@@ -1,0 +1,34 @@
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/hf/fields.h"
+#include "text/hf/normalizer.h"
+#include "text/hf/pre_tokenizer_step.h"
+#include "text/hf/token_spelling.h"
+#include "text/hf/tokenizer_json.h"
+#include "text/hf/word_model.h"
+#include "text/vocabulary.h"
+
+namespace kvik::hf {
+
+// A tokenizer.json taken apart.
+struct JsonFile {
+  // Errors: as read_tokenizer_json().
+  static Result<JsonFile> read(std::string_view json, const TokenizerConfig& config);
+
+  std::unique_ptr<const boost::json::value> json;   // what `model_fields` looks into
+  Fields model_fields;                              // "model"
+  std::unique_ptr<Normalizer> normalizer;           // may be null
+  std::unique_ptr<PreTokenizerStep> pre_tokenizer;  // may be null
+  std::unique_ptr<WordModel> model;
+  TokenSpelling spelling;
+  Vocabulary vocabulary;                       // of the model, the added tokens, and the frame
+  std::vector<TokenId> added_when_normalised;  // user-defined, looked for behind the normalizer
+};
+
+}  // namespace kvik::hf

@@ -1,0 +1,131 @@
+#include "text/hf/gguf_vocabulary.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "text/hf/tokenizer_json.h"
+#include "text/tokenizer_json.h"
+#include "text/vocabularies.h"
+
+namespace kvik {
+namespace {
+
+// As a folder with this tokenizer.json would say it.
+Metadata folder_of(std::string json) {
+  Metadata folder;
+  folder.insert("tokenizer.huggingface.json", std::move(json));
+  return folder;
+}
+
+constexpr std::string_view kTexts[] = {
+    "",
+    "The quick brown fox jumps over the lazy dog.",
+    "  def f(x):\n\t\treturn {'a': 12345, \"b\": x**2}  # it's\r\n\r\n",
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich",
+    "いろはにほへと ちりぬるを 漢字 ＡＢＣ １２３ 😀👩‍👩‍👧",
+};
+
+// A text that is no UTF-8 is left out: a tokenizer.json sees U+FFFD there, GGUF's kinds the bytes.
+void expect_alike(const Metadata& folder) {
+  const auto expressed = gguf_vocabulary(folder);
+  ASSERT_TRUE(expressed.has_value()) << expressed.error().message;
+  const auto ours = load(folder);
+  const auto theirs = load(*expressed);
+  EXPECT_EQ(ours->n_vocab(), theirs->n_vocab());
+  EXPECT_EQ(ours->bos(), theirs->bos());
+  EXPECT_EQ(ours->eos(), theirs->eos());
+  EXPECT_EQ(ours->adds_bos(), theirs->adds_bos());
+  for (const std::string_view text : kTexts)
+    EXPECT_EQ(ours->tokenize(text, {}), theirs->tokenize(text, {})) << text;
+  using enum TokenKind;
+  for (TokenId id = 0; id < ours->n_vocab(); ++id) {
+    if (ours->kind(id) == kUnused || theirs->kind(id) == kUnknown) continue;
+    ASSERT_EQ(ours->kind(id), theirs->kind(id)) << id;
+    constexpr auto kShow = Tokenizer::Special::kShow;
+    ASSERT_EQ(ours->piece(id, kShow), theirs->piece(id, kShow)) << id;
+  }
+}
+
+// A folder that says what this file does, BOS and EOS with it.
+Metadata folder_of(const Metadata& file) {
+  Metadata folder = folder_of(tokenizer_json(file, Specials::kAdd));
+  const auto tokenizer = load(file);
+  const auto name = [&](const char* key, std::optional<TokenId> id) {
+    if (id) folder.insert(key, tokenizer->piece(*id, Tokenizer::Special::kShow));
+  };
+  name("tokenizer.huggingface.bos_token", tokenizer->bos());
+  name("tokenizer.huggingface.eos_token", tokenizer->eos());
+  folder.insert("tokenizer.ggml.add_bos_token", tokenizer->adds_bos());
+  return folder;
+}
+
+TEST(GgufVocabulary, the_demos_tokens_survive_the_way_there_and_back) {
+  const auto demo = metadata_of_file(std::string(KVIK_SOURCE_DIR) + "/models/demo.gguf");
+  ASSERT_TRUE(demo);
+  expect_alike(folder_of(*demo));
+}
+
+TEST(GgufVocabulary, real_vocabularies_survive_the_way_there_and_back) {
+  if (vocabulary_folder().empty()) GTEST_SKIP() << "no vocabularies beside this checkout";
+  for (const std::string& path : vocabulary_files()) {
+    SCOPED_TRACE(path);
+    const auto metadata = metadata_of_file(path);
+    ASSERT_TRUE(metadata);
+    expect_alike(folder_of(*metadata));
+  }
+}
+
+TEST(GgufVocabulary, composing_characters_is_left_out_and_other_normalizers_are_refused) {
+  const auto normalised = [](const std::string& type) {
+    std::string json = tokenizer_json(toy_bpe(), Specials::kAdd);
+    const std::string none = R"("normalizer":null)";
+    json.replace(json.find(none), none.size(), R"("normalizer":{"type":")" + type + R"("})");
+    return gguf_vocabulary(folder_of(json));
+  };
+  EXPECT_TRUE(normalised("NFC").has_value());
+  EXPECT_FALSE(normalised("Lowercase").has_value());
+}
+
+TEST(GgufVocabulary, what_ends_an_answer_is_kept) {
+  Metadata folder = folder_of(tokenizer_json(toy_bpe(), Specials::kAdd));
+  folder.insert("tokenizer.huggingface.eos_token", std::string("<|end|>"));
+  folder.insert("tokenizer.huggingface.end_ids", std::vector<uint64_t>{65, 66});
+  const auto expressed = gguf_vocabulary(folder);
+  ASSERT_TRUE(expressed.has_value()) << expressed.error().message;
+  const auto tokenizer = load(*expressed);
+  const auto ends = tokenizer->end_tokens();
+  for (const TokenId id : {257u, 65u, 66u}) EXPECT_EQ(std::ranges::count(ends, id), 1) << id;
+}
+
+TEST(GgufVocabulary, numbers_without_a_token_are_unused) {
+  Metadata folder = folder_of(tokenizer_json(toy_bpe(), Specials::kAdd));
+  folder.insert("tokenizer.huggingface.n_vocab", uint64_t{300});
+  const auto expressed = gguf_vocabulary(folder);
+  ASSERT_TRUE(expressed.has_value()) << expressed.error().message;
+  const auto tokenizer = load(*expressed);
+  EXPECT_EQ(tokenizer->n_vocab(), 300u);
+  EXPECT_EQ(tokenizer->kind(299), TokenKind::kUnused);
+}
+
+TEST(GgufVocabulary, a_pre_tokenizer_without_a_name_is_refused) {
+  std::string json = tokenizer_json(toy_bpe(), Specials::kAdd);
+  const std::string whole = R"("use_regex":true)";
+  const size_t at = json.find(whole);
+  ASSERT_NE(at, json.npos);
+  json.replace(at, whole.size(), R"("use_regex":false)");
+  const auto expressed = gguf_vocabulary(folder_of(json));
+  ASSERT_FALSE(expressed.has_value());
+  EXPECT_EQ(expressed.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(expressed.error().message.find("cuts words as no scanner does"), std::string::npos);
+}
+
+TEST(GgufVocabulary, other_models_are_refused) {
+  const auto expressed =
+      gguf_vocabulary(folder_of(R"({"model":{"type":"Unigram","vocab":[["a",0.0]],"unk_id":0}})"));
+  ASSERT_FALSE(expressed.has_value());
+  EXPECT_EQ(expressed.error().code, ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace kvik
