@@ -123,6 +123,10 @@ class UnequalService final : public ServiceApi {
   }
   void finish_with(FinishReason reason) { finish_ = reason; }
 
+  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest&,
+                                            std::shared_ptr<EmbeddingSink>) override {
+    return std::make_unique<Nothing>();
+  }
   std::vector<TokenId> tokenize(std::string_view, const TokenizeOptions&) const override {
     return {};
   }
