@@ -1,0 +1,123 @@
+// Any values of the keys that make a config: it is read, and what is planned from it holds, or the
+// error is one sentence. Of each key: its number, the value's type, and eight bytes.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "fuzz/read_everything.h"
+#include "model/config.h"
+#include "model/layer_groups.h"
+#include "model/rope.h"
+
+namespace kvik {
+namespace {
+
+constexpr const char* kArchitectures[] = {"llama",  "qwen2",  "qwen2moe", "qwen3",   "qwen3moe",
+                                          "gemma2", "gemma3", "phi3",     "granite", "olmo2"};
+constexpr const char* kKeys[] = {"block_count",
+                                 "embedding_length",
+                                 "feed_forward_length",
+                                 "attention.head_count",
+                                 "attention.head_count_kv",
+                                 "attention.key_length",
+                                 "attention.value_length",
+                                 "context_length",
+                                 "vocab_size",
+                                 "attention.layer_norm_rms_epsilon",
+                                 "attention.sliding_window",
+                                 "attention.scale",
+                                 "attn_logit_softcapping",
+                                 "final_logit_softcapping",
+                                 "embedding_scale",
+                                 "residual_scale",
+                                 "logit_scale",
+                                 "expert_count",
+                                 "expert_used_count",
+                                 "expert_feed_forward_length",
+                                 "expert_shared_feed_forward_length",
+                                 "expert_weights_norm",
+                                 "expert_weights_scale",
+                                 "expert_gating_func",
+                                 "rope.freq_base",
+                                 "rope.dimension_count",
+                                 "rope.scaling.type",
+                                 "rope.scaling.factor",
+                                 "rope.scaling.original_context_length",
+                                 "rope.scaling.attn_factor",
+                                 "rope.scaling.yarn_beta_fast",
+                                 "rope.scaling.yarn_beta_slow",
+                                 "rope.scaling.low_freq_factor",
+                                 "rope.scaling.high_freq_factor"};
+constexpr const char* kWords[] = {"linear", "yarn", "llama3", "longrope", "none", "dynamic"};
+constexpr size_t kRecordBytes = 10;
+
+Metadata::Value value_of(uint8_t type, const uint8_t* bytes) {
+  uint64_t number = 0;
+  std::memcpy(&number, bytes, sizeof(number));
+  double real = 0;
+  std::memcpy(&real, bytes, sizeof(real));
+  switch (type % 6) {
+    case 0:
+      return number;
+    case 1:
+      return uint64_t{static_cast<uint16_t>(number)};
+    case 2:
+      return static_cast<int64_t>(number);
+    case 3:
+      return real;
+    case 4:
+      return (number & 1) != 0;
+    default:
+      return std::string(kWords[number % std::size(kWords)]);
+  }
+}
+
+// A model that is right but for what the fuzzer says before.
+void add_defaults(const std::string& prefix, Metadata& metadata) {
+  metadata.insert(prefix + "block_count", uint64_t{6});
+  metadata.insert(prefix + "embedding_length", uint64_t{64});
+  metadata.insert(prefix + "feed_forward_length", uint64_t{160});
+  metadata.insert(prefix + "attention.head_count", uint64_t{4});
+  metadata.insert(prefix + "context_length", uint64_t{2048});
+  metadata.insert(prefix + "vocab_size", uint64_t{260});
+}
+
+void check_config(const ModelConfig& config) {
+  CHECK(config.layers.size() == config.n_layers);
+  CHECK(config.n_heads % config.n_kv_heads == 0);
+  const LayerGroups groups = group_layers(config);
+  CHECK(groups.places.size() == config.n_layers);
+  CHECK(groups.n_groups() <= kMaxLayerGroups || groups.n_layers_per_page > 0);
+  for (const LayerConfig& layer : config.layers) CHECK(layer.rope < config.ropes.size());
+  for (const RopeConfig& rope : config.ropes) {
+    CHECK(rope.n_dims <= config.head_dim);
+    for (uint32_t pair = 0; pair < rope.n_dims / 2; ++pair) (void)rope_frequency(rope, pair, 1.0);
+  }
+}
+
+}  // namespace
+}  // namespace kvik
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
+  using namespace kvik;
+  if (n_bytes == 0) return 0;
+  const std::string architecture = kArchitectures[data[0] % std::size(kArchitectures)];
+  const std::string prefix = architecture + ".";
+  Metadata metadata;
+  metadata.insert("general.architecture", architecture);
+  for (size_t at = 1; at + kRecordBytes <= n_bytes; at += kRecordBytes) {
+    const char* key = kKeys[data[at] % std::size(kKeys)];
+    metadata.insert(prefix + key, value_of(data[at + 1], data + at + 2));
+  }
+  add_defaults(prefix, metadata);
+  const auto config = read_config(metadata);
+  if (config) {
+    check_config(*config);
+  } else {
+    check_error(config.error());
+  }
+  return 0;
+}
