@@ -21,6 +21,9 @@ constexpr float kHeadGain = 4.0f;  // spreads the logits: sampling from a flat r
 // token_type numbers of GGUF vocabularies.
 enum TokenKind : int64_t { kUnknown = 2, kControl = 3, kUnused = 5, kByte = 6 };
 
+// Groups of integers are in no GGUF file; llama.cpp's number of what it has to guess.
+constexpr uint64_t kNoFileType = 1024;
+
 constexpr SyntheticType kTypes[] = {
     {"f32", ElementType::kF32, ElementType::kF32, 0},
     {"f16", ElementType::kF16, ElementType::kF16, 1},
@@ -39,6 +42,8 @@ constexpr SyntheticType kTypes[] = {
     {"iq4_nl", ElementType::kIQ4_NL, ElementType::kIQ4_NL, 25},
     {"iq4_xs", ElementType::kIQ4_XS, ElementType::kIQ4_XS, 30},
     {"bf16", ElementType::kBF16, ElementType::kBF16, 32},
+    {"int4g128", ElementType::kInt4G128, ElementType::kInt4G128, kNoFileType},
+    {"int8g128", ElementType::kInt8G128, ElementType::kInt8G128, kNoFileType},
 };
 
 enum class Norms : uint8_t { kBefore, kBehind, kBoth };  // attention and MLP

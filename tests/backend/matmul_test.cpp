@@ -3,43 +3,13 @@
 #include <limits>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/products.h"
 #include "backend/random_matrix.h"
-#include "tensor/group_blocks.h"
 
 namespace kvik {
 namespace {
 
-using testing::FileMatrix;
-using testing::kAllTypes;
-using testing::matrix_of;
-using testing::OwnedRows;
-using testing::random_floats;
-using testing::random_matrix;
-using testing::same_bytes;
-
-std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads = 2) {
-  auto backend = make_cpu_backend({n_threads, std::string(isa)});
-  EXPECT_TRUE(backend);
-  return std::move(*backend);
-}
-
-std::unique_ptr<PackedMatrix> pack(Backend& backend, std::initializer_list<FileMatrix> parts) {
-  std::vector<TensorView> views;
-  for (const FileMatrix& part : parts) views.push_back(part.view());
-  auto packed = backend.pack(views);
-  EXPECT_TRUE(packed);
-  return std::move(*packed);
-}
-
-std::vector<float> product(Backend& backend, const std::vector<float>& x, uint32_t n_rows,
-                           const PackedMatrix& w) {
-  OwnedRows in(backend.memory(), n_rows, w.n_cols(), x);
-  OwnedRows out(backend.memory(), n_rows, w.n_rows());
-  backend.matmul(in.rows, w, out.rows);
-  return out.values();
-}
-
-bool is_quantised(ElementType type) { return traits(type).block_elements > 1; }
+using namespace testing;
 
 // The least number ≥ k of whole blocks.
 uint32_t whole_blocks(ElementType type, uint32_t k) {
@@ -60,59 +30,6 @@ std::vector<Shape> odd_shapes(ElementType type) {
 }
 
 constexpr uint32_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 16, 17, 64};
-
-// The activations of one row as quantised weights see them: levels · scale of the row · power of
-// two of the block. Of four row scales the one with the least noise counts.
-std::vector<double> levelled(std::span<const float> x) {
-  const auto peak_of = [](std::span<const float> values) {
-    float peak = 0;
-    for (const float v : values) peak = std::max(peak, std::fabs(v));
-    return peak;
-  };
-  std::vector<double> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (int quarter = 0; quarter < 4; ++quarter) {
-    const double row_scale = peak_of(x) / 127.0 * std::exp2(quarter / 4.0);
-    std::vector<double> seen(x.size());
-    double noise = 0;
-    for (size_t begin = 0; begin < x.size(); begin += 32) {
-      const double share = peak_of(x.subspan(begin, 32)) / 127.0 / row_scale;
-      const double step = row_scale * std::exp2(std::ceil(std::log2(share) - 1e-7));
-      noise += step * step;
-      for (size_t i = begin; i < begin + 32; ++i) {
-        seen[i] = std::clamp(std::nearbyint(x[i] / step), -127.0, 127.0) * step;
-      }
-    }
-    if (noise < least) {
-      least = noise;
-      best = seen;
-    }
-  }
-  return best;
-}
-
-// What the product should be, in double; for quantised weights with x rounded to the levels that
-// the specification names.
-std::vector<double> plain_product(const std::vector<float>& x, uint32_t n_rows,
-                                  const FileMatrix& w) {
-  const uint32_t k = w.n_cols;
-  std::vector<double> seen(x.begin(), x.end());
-  if (is_quantised(w.type)) {
-    for (uint32_t m = 0; m < n_rows; ++m) {
-      std::ranges::copy(levelled(std::span(x).subspan(size_t{m} * k, k)),
-                        seen.begin() + size_t{m} * k);
-    }
-  }
-  std::vector<double> out(size_t{n_rows} * w.n_rows);
-  for (uint32_t m = 0; m < n_rows; ++m) {
-    for (uint32_t n = 0; n < w.n_rows; ++n) {
-      double sum = 0;
-      for (uint32_t i = 0; i < k; ++i) sum += seen[size_t{m} * k + i] * w.values[size_t{n} * k + i];
-      out[size_t{m} * w.n_rows + n] = sum;
-    }
-  }
-  return out;
-}
 
 TEST(Matmul, the_scalar_kernels_compute_the_product_that_the_file_states) {
   const auto backend = backend_of("scalar");
@@ -304,75 +221,6 @@ TEST(Matmul, the_lowest_quant_of_8_bits_is_multiplied_exactly) {
   }
 }
 
-// Where a block has its f16 numbers.
-std::vector<size_t> places_of_halves(ElementType type) {
-  switch (type) {
-    case ElementType::kQ4_1:
-    case ElementType::kQ5_1:
-    case ElementType::kQ4_K:
-    case ElementType::kQ5_K:
-      return {0, 2};
-    case ElementType::kQ2_K:
-      return {80, 82};
-    case ElementType::kQ3_K:
-      return {108};
-    case ElementType::kQ6_K:
-      return {208};
-    default:
-      return {0};
-  }
-}
-
-// Bytes that take scales, minima, zeros and levels to all the values they can have.
-FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
-  FileMatrix m{type, n_rows, n_cols, {}, std::vector<float>(size_t{n_rows} * n_cols)};
-  const size_t row_bytes = m.view().row_bytes();
-  const size_t block_bytes = traits(type).block_bytes;
-  std::mt19937 generator(4);
-  m.bytes.resize(n_rows * row_bytes);
-  for (std::byte& b : m.bytes) b = static_cast<std::byte>(generator());
-  for (size_t at = 0; at < m.bytes.size(); at += block_bytes) {
-    std::byte* block = m.bytes.data() + at;
-    for (const size_t half : places_of_halves(type)) {
-      block[half + 1] &= std::byte{0xbf};  // no infinities: f16 below 2
-    }
-    if (!is_int_group(type)) continue;
-    const bool has_eight_bits = type == ElementType::kInt8G32 || type == ElementType::kInt8G128;
-    const auto zero = static_cast<uint16_t>(generator() % (has_eight_bits ? 257 : 17));
-    std::memcpy(block + 2, &zero, sizeof(zero));
-  }
-  for (size_t row = 0; row < n_rows; ++row) {
-    dequantize_row(type, m.bytes.data() + row * row_bytes,
-                   {m.values.data() + row * n_cols, n_cols});
-  }
-  return m;
-}
-
-TEST(Matmul, any_bytes_of_quantised_types_are_multiplied_as_the_file_states) {
-  const auto scalar = backend_of("scalar");
-  for (const ElementType type : kAllTypes) {
-    if (!is_quantised(type)) continue;
-    const FileMatrix w = of_random_bytes(type, 40, 512);
-    const std::vector<float> x = random_floats(size_t{20} * 512, 3);
-    const std::vector<float> got = product(*scalar, x, 20, *pack(*scalar, {w}));
-    const std::vector<double> want = plain_product(x, 20, w);
-    double largest = 0;
-    for (const double value : want) largest = std::max(largest, std::fabs(value));
-    for (size_t i = 0; i < got.size(); ++i) {
-      ASSERT_NEAR(got[i], want[i], 1e-5 * largest) << name_of(type) << " " << i;
-    }
-    for (const std::string_view isa : cpu_isa_names()) {
-      const auto backend = backend_of(isa);
-      for (const uint32_t m : {1u, 5u, 11u, 20u}) {
-        const std::vector<float> some(got.begin(), got.begin() + m * 40);
-        EXPECT_TRUE(same_bytes(
-            some, product(*backend, {x.begin(), x.begin() + m * 512}, m, *pack(*backend, {w}))))
-            << isa << " " << name_of(type) << " " << m;
-      }
-    }
-  }
-}
-
 TEST(Matmul, rows_of_zeros_give_zeros) {
   for (const std::string_view isa : cpu_isa_names()) {
     const auto backend = backend_of(isa);
@@ -414,22 +262,6 @@ TEST(Matmul, rows_of_huge_tiny_or_undefined_numbers_disturb_nobody_else) {
   }
 }
 
-TEST(Matmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_states) {
-  const auto backend = backend_of("");
-  for (const ElementType type : kAllTypes) {
-    if (!is_quantised(type)) continue;
-    const FileMatrix w = of_random_bytes(type, 37, 512);
-    const auto table = pack(*backend, {w});
-    const std::vector<TokenId> tokens = {36, 0, 17};
-    OwnedRows out(backend->memory(), tokens.size(), 512);
-    backend->embed(*table, tokens, out.rows);
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      EXPECT_EQ(std::memcmp(out.rows.data + i * 512, w.values.data() + tokens[i] * 512, 2048), 0)
-          << name_of(type) << " token " << tokens[i];
-    }
-  }
-}
-
 TEST(Matmul, an_embedded_row_has_the_bits_that_the_file_states) {
   const auto backend = backend_of("");
   for (const ElementType type : kAllTypes) {
@@ -462,53 +294,6 @@ TEST(Matmul, weights_of_an_unaligned_file_are_packed_like_any_other) {
     ASSERT_TRUE(packed);
     EXPECT_TRUE(same_bytes(product(*backend, x, 1, *pack(*backend, {w})),
                            product(*backend, x, 1, **packed)));
-  }
-}
-
-// x[gather[j]] in place of x[j]
-std::vector<float> gathered(const std::vector<float>& x, std::span<const uint32_t> gather) {
-  std::vector<float> out(x.size());
-  for (size_t i = 0; i < x.size(); ++i) {
-    out[i] = x[i / gather.size() * gather.size() + gather[i % gather.size()]];
-  }
-  return out;
-}
-
-TEST(Matmul, weights_with_an_order_of_their_own_meet_the_activations_in_that_order) {
-  const uint32_t k = 640, n_rows = 40;
-  std::vector<uint32_t> order(k), other(k);
-  for (uint32_t i = 0; i < k; ++i) order[i] = (i * 67 + 5) % k;
-  for (uint32_t i = 0; i < k; ++i) other[i] = k - 1 - i;
-  for (const std::string_view isa : cpu_isa_names()) {
-    const auto backend = backend_of(isa);
-    for (const ElementType type :
-         {ElementType::kInt4G128, ElementType::kInt8G32, ElementType::kQ4_1}) {
-      const FileMatrix a = random_matrix(type, n_rows, k, 1);
-      const FileMatrix b = random_matrix(type, n_rows, k, 2);
-      const FileMatrix c = random_matrix(ElementType::kF32, n_rows, k, 3);
-      TensorView views[] = {a.view(), b.view(), b.view(), c.view()};
-      views[0].gather = order;
-      views[1].gather = order;
-      views[2].gather = other;
-      const auto packed = backend->pack(views);
-      ASSERT_TRUE(packed);
-      for (const uint32_t m : {1u, 9u, 40u}) {
-        const std::vector<float> x = random_floats(size_t{m} * k, m);
-        const std::vector<float> all = product(*backend, x, m, **packed);
-        const std::vector<float> in_order = gathered(x, order);
-        const std::vector<float> want[] = {
-            product(*backend, in_order, m, *pack(*backend, {a})),
-            product(*backend, in_order, m, *pack(*backend, {b})),
-            product(*backend, gathered(x, other), m, *pack(*backend, {b})),
-            product(*backend, x, m, *pack(*backend, {c}))};
-        for (uint32_t row = 0; row < m; ++row) {
-          for (uint32_t n = 0; n < 4 * n_rows; ++n) {
-            ASSERT_EQ(all[row * 4 * n_rows + n], want[n / n_rows][row * n_rows + n % n_rows])
-                << isa << " " << name_of(type) << " " << m << " rows, column " << n;
-          }
-        }
-      }
-    }
   }
 }
 

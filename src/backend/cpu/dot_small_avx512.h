@@ -108,8 +108,8 @@ struct DotQ2 : UnsignedSums {
     __m512i table, pairs;
     Prepared() = default;
     Prepared(const uint8_t* block, uint32_t half, uint32_t part) {
-      const __m128i bytes = load_128(block + kLanes * (2 * part + half));
-      table = multiples(words_of_each(_mm_and_si128(bytes, _mm_set1_epi8(15))));
+      const __m512i words = words_of_each(load_128(block + kLanes * (2 * part + half)));
+      table = multiples(_mm512_and_si512(words, _mm512_set1_epi16(15)));
       pairs = _mm512_loadu_si512(block + 64 + kGroupBytes * part + 64 * half);
     }
     Weights load(uint32_t step) const { return look_up(table, pairs, step % 4); }
