@@ -26,8 +26,8 @@ constexpr Bound kBounds[] = {
     {ElementType::kF16, 0.0003},   {ElementType::kBF16, 0.0025}, {ElementType::kQ8_0, 0.0051},
     {ElementType::kQ6_K, 0.0172},  {ElementType::kQ5_K, 0.0350}, {ElementType::kQ5_1, 0.0340},
     {ElementType::kQ5_0, 0.0410},  {ElementType::kQ4_K, 0.0710}, {ElementType::kQ4_1, 0.0705},
-    {ElementType::kIQ4_NL, 0.075}, {ElementType::kQ4_0, 0.0820}, {ElementType::kQ3_K, 0.1450},
-    {ElementType::kQ2_K, 0.2650},
+    {ElementType::kIQ4_NL, 0.075}, {ElementType::kQ4_0, 0.0820}, {ElementType::kQ3_K, 0.1480},
+    {ElementType::kQ2_K, 0.2720},
 };
 
 std::vector<float> normal_values(size_t n, float deviation = 0.02f, float mean = 0.0f) {
