@@ -104,10 +104,11 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
     auto engine = Engine::create(std::move(*model), *planned.backend, planned.options, clock);
     ASSERT_TRUE(engine.has_value());
     const uint64_t after_start = held_bytes(*planned.backend);
-    // Beside the logits, the rope tables and the routes to experts on the host, which are the
-    // decoder's and not the backend's.
+    // Beside the logits, a hidden state, the rope tables and the routes to experts on the host,
+    // which are the decoder's and not the backend's.
     const uint64_t on_host =
-        planned.host_weight_bytes() + uint64_t{32} * planned.config.n_vocab * sizeof(float) +
+        planned.host_weight_bytes() +
+        (uint64_t{32} * planned.config.n_vocab + planned.config.model_dim) * sizeof(float) +
         RopeTables::bytes(planned.config, 128) / 2 +
         (planned.config.has_experts() ? ExpertRouter::buffer_bytes(planned.config.experts, 128)
                                       : 0);
@@ -119,6 +120,7 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
     for (const uint32_t n_tokens : {1u, 40u, 1100u, 300u, 300u, 300u}) {
       Request request = greedy_request(some_tokens(n_tokens, n_tokens), 20);
       if (n_tokens == 40) request.logits = Request::Logits::kAll;
+      if (n_tokens == 300) request.wants = Request::Wants::kHiddenStates;
       if (!(*engine)->check(request)) continue;  // a budget of f32 pages holds less
       (*engine)->submit(RequestId{++id}, std::move(request), std::make_shared<RecordingSink>());
     }
