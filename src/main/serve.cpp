@@ -3,6 +3,7 @@
 #include <chrono>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/log.h"
@@ -30,10 +31,20 @@ struct ServeOptions {
   uint32_t max_queue = EngineOptions{}.max_queue;
   uint32_t max_running = EngineOptions{}.max_running;
   Duration itl_target = std::chrono::milliseconds(50);
+  std::optional<double> price_input, price_cached, price_output;  // of a million tokens
   std::string api_key_file;
   TlsFiles tls;
   bool allow_no_key = false;
 };
+
+// What is found costs as much as what is computed, unless told otherwise.
+std::optional<Prices> prices_of(const ServeOptions& options) {
+  if (!options.price_input && !options.price_cached && !options.price_output) return std::nullopt;
+  const double input = options.price_input.value_or(0);
+  return Prices{.input = input,
+                .cached = options.price_cached.value_or(input),
+                .output = options.price_output.value_or(0)};
+}
 
 // No new work; what runs is finished within kDrainTime, or until a second signal.
 void drain(Server& server, EngineThread& engine) {
@@ -89,8 +100,10 @@ Result<int> serve(ServeOptions options) {
                    .n_ctx_max = limits.n_ctx_max,
                    .n_ctx_train = config.n_ctx_train,
                    .n_vocab = config.n_vocab,
-                   .model_dim = config.model_dim});
+                   .model_dim = config.model_dim,
+                   .chat_template = std::string(loaded.tokenizer->chat_template())});
   options.server.version = KVIK_VERSION;
+  options.server.prices = prices_of(options);
   Interrupts::catch_them();
   TRY_ASSIGN(const auto server, Server::start(service, options.server));
   log::info("listening on {}://{}:{}", options.server.tls ? "https" : "http", options.server.host,
@@ -134,6 +147,16 @@ Command add_serve(CLI::App& app) {
   command.add_option("--tls-cert", options->tls.certificate,
                      "PEM file of the certificate and its chain: HTTPS instead of HTTP");
   command.add_option("--tls-key", options->tls.key, "PEM file of the certificate's private key");
+  command
+      .add_option("--price-input", options->price_input,
+                  "of a million prompt tokens: answers and /metrics tell what they cost")
+      ->check(CLI::Range(0.0, 1e9));
+  command
+      .add_option("--price-cached", options->price_cached,
+                  "of those found in the cache (default: the same)")
+      ->check(CLI::Range(0.0, 1e9));
+  command.add_option("--price-output", options->price_output, "of a million generated tokens")
+      ->check(CLI::Range(0.0, 1e9));
   command.add_flag("--allow-no-key", options->allow_no_key,
                    "listen on a public address without a key");
   return [options]() -> int {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/cache_explanation.h"
+#include "server/prices.h"
 #include "service/reasoning.h"
 #include "service/service_api.h"
 
@@ -25,7 +26,8 @@ struct AnswerEnvelope {
   bool include_usage = false;
   std::optional<CacheReach> explain_cache;  // where asked for
   bool begins_in_thought = false;           // the chat template opened a thought
-  uint32_t n_marked = 0;                    // prompt tokens up to the last mark of cache_control
+  std::optional<Prices> prices;
+  uint32_t n_marked = 0;  // prompt tokens up to the last mark of cache_control
 };
 
 // One choice of a whole answer, put together from its chunks. An event of a stream is the same

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <utility>
@@ -10,42 +8,11 @@
 #include "server/json_fields.h"
 #include "server/start_completion.h"
 #include "server/status.h"
-#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
-
-// Chat's own names for what /v1/completions has too: max_completion_tokens, and logprobs as a flag
-// beside top_logprobs.
-Result<void> rename_fields(json::object& object) {
-  const JsonFields fields(object);
-  TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_completion_tokens"));
-  TRY_ASSIGN(const auto logprobs, fields.boolean("logprobs"));
-  TRY_ASSIGN(const auto n_top, fields.count<uint32_t>("top_logprobs"));
-  if (n_top && *n_top > 0 && !logprobs.value_or(false)) {
-    return fail(ErrorCode::kInvalidArgument, "top_logprobs needs logprobs to be true",
-                "top_logprobs");
-  }
-  if (n_top && *n_top > RequestBounds::kLogprobs) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("top_logprobs is {}, at most {} are given", *n_top, RequestBounds::kLogprobs),
-        "top_logprobs");
-  }
-  if (max_tokens) object["max_tokens"] = *max_tokens;
-  object.erase("logprobs");
-  if (logprobs.value_or(false)) object["logprobs"] = n_top.value_or(0);
-  object.erase("echo");
-  return {};
-}
-
-Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_view body) {
-  TRY_ASSIGN(json::object object, parse_json_object(body));
-  TRY(rename_fields(object));
-  return make_chat_call(service, object);
-}
 
 Result<std::string> render(const ServiceApi& service, std::string_view body) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));

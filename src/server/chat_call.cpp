@@ -1,11 +1,44 @@
 #include "server/chat_call.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "server/chat_request.h"
 #include "server/json_fields.h"
+#include "server/messages_request.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+// Chat's own names for what /v1/completions has too: max_completion_tokens, and logprobs as a flag
+// beside top_logprobs.
+Result<void> rename_fields(json::object& object) {
+  const JsonFields fields(object);
+  TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_completion_tokens"));
+  TRY_ASSIGN(const auto logprobs, fields.boolean("logprobs"));
+  TRY_ASSIGN(const auto n_top, fields.count<uint32_t>("top_logprobs"));
+  if (n_top && *n_top > 0 && !logprobs.value_or(false)) {
+    return fail(ErrorCode::kInvalidArgument, "top_logprobs needs logprobs to be true",
+                "top_logprobs");
+  }
+  if (n_top && *n_top > RequestBounds::kLogprobs) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("top_logprobs is {}, at most {} are given", *n_top, RequestBounds::kLogprobs),
+        "top_logprobs");
+  }
+  if (max_tokens) object["max_tokens"] = *max_tokens;
+  object.erase("logprobs");
+  if (logprobs.value_or(false)) object["logprobs"] = n_top.value_or(0);
+  object.erase("echo");
+  return {};
+}
+
+}  // namespace
 
 Result<CompletionCall> make_chat_call(const ServiceApi& service,
                                       const boost::json::object& object) {
@@ -18,6 +51,18 @@ Result<CompletionCall> make_chat_call(const ServiceApi& service,
   if (!JsonFields(object).find("max_tokens")) request.max_tokens.reset();
   call.begins_in_thought = prompt.ends_in_thought;
   return call;
+}
+
+Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_view body) {
+  TRY_ASSIGN(json::object object, parse_json_object(body));
+  TRY(rename_fields(object));
+  return make_chat_call(service, object);
+}
+
+Result<CompletionCall> parse_messages_call(const ServiceApi& service, std::string_view body) {
+  TRY_ASSIGN(json::object object, parse_json_object(body));
+  TRY_ASSIGN(const json::object chat, to_chat_body(std::move(object)));
+  return make_chat_call(service, chat);
 }
 
 }  // namespace kvik

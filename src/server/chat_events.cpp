@@ -90,7 +90,7 @@ std::string ChatWriter::whole(std::span<const CompletionChoice> choices,
   }
   json::object out = envelope_json(envelope_, "chat.completion");
   out["choices"] = std::move(list);
-  out["usage"] = usage_json(usages);
+  out["usage"] = usage_json(envelope_, usages);
   add_explanation(envelope_, usages, out);
   return json::serialize(out);
 }

@@ -9,13 +9,13 @@
 
 #include "server/cache_fields.h"
 #include "server/json_fields.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
 
-constexpr size_t kMaxMessages = 16'384;
 constexpr size_t kMaxTools = 1'024;
 constexpr size_t kMaxKwargs = 64;
 constexpr size_t kMaxMarks = 4;  // as Anthropic's
@@ -125,9 +125,9 @@ Result<jinja::Value> read_message(const json::value& message, size_t n_message,
 Result<jinja::Value> read_messages(const JsonFields& fields, std::vector<ChatMark>& marks) {
   TRY_ASSIGN(const auto array, fields.array("messages"));
   if (!array || (*array)->empty()) return refuse("messages", "messages is missing or empty");
-  if ((*array)->size() > kMaxMessages) {
+  if ((*array)->size() > RequestBounds::kMessages) {
     return refuse("messages", fmt::format("messages holds {} messages, at most {} are allowed",
-                                          (*array)->size(), kMaxMessages));
+                                          (*array)->size(), RequestBounds::kMessages));
   }
   std::vector<jinja::Value> messages;
   for (const json::value& message : **array) {

@@ -68,7 +68,7 @@ class CompletionWriter final : public AnswerWriter {
       list.emplace_back(choice_json(envelope_, static_cast<uint32_t>(list.size()), choice));
     json::object out = envelope_json(envelope_, kObject);
     out["choices"] = std::move(list);
-    out["usage"] = usage_json(usages);
+    out["usage"] = usage_json(envelope_, usages);
     add_explanation(envelope_, usages, out);
     return json::serialize(out);
   }

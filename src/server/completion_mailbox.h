@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "server/key_accounts.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -65,15 +66,24 @@ class CompletionMailbox {
 class MailboxSink final : public CompletionSink {
  public:
   // Shared: the engine may hold its end longer than the connection lives.
-  MailboxSink(std::shared_ptr<CompletionMailbox> mailbox, size_t completion, uint32_t first_choice)
-      : mailbox_(std::move(mailbox)), completion_(completion), first_choice_(first_choice) {}
+  MailboxSink(std::shared_ptr<CompletionMailbox> mailbox, std::shared_ptr<KeyAccount> account,
+              size_t completion, uint32_t first_choice)
+      : mailbox_(std::move(mailbox)),
+        account_(std::move(account)),
+        completion_(completion),
+        first_choice_(first_choice) {}
 
   void on_prompt(const PromptProgress& progress) override;
   void on_chunk(const CompletionChunk& chunk) override;
-  void on_done(const Usage& usage) override { mailbox_->add_usage(completion_, usage); }
+  void on_done(const Usage& usage) override {
+    account_->add(usage);
+    mailbox_->add_usage(completion_, usage);
+  }
+  void on_abandoned(const Usage& usage) override { account_->add(usage); }
 
  private:
   std::shared_ptr<CompletionMailbox> mailbox_;
+  std::shared_ptr<KeyAccount> account_;
   size_t completion_;
   uint32_t first_choice_;
 };

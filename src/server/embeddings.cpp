@@ -14,9 +14,11 @@ Reply handle_embeddings(const HandlerContext& context, const HttpRequest& reques
   auto call = parse_embeddings_call(context.service, request.body);
   if (!call) return error_response(call.error());
   const auto& keys = context.options.api_keys;
-  if (const ApiKey* key = keys ? find_key(request, *keys) : nullptr)
+  const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
+  if (key)
     for (EmbeddingRequest& one : call->requests) one.tenant = key->name;
-  auto reply = std::make_unique<EmbeddingsReply>(context.service, std::move(*call));
+  auto reply = std::make_unique<EmbeddingsReply>(context.service, std::move(*call),
+                                                 context.accounts.of(key), context.options.prices);
   if (const auto started = reply->start(); !started) {
     Error error = started.error();
     if (error.param == "prompt") error.param = "input";

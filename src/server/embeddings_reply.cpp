@@ -18,14 +18,16 @@ constexpr size_t kAtOnce = 16;
 
 class Sink final : public EmbeddingSink {
  public:
-  Sink(std::shared_ptr<EmbeddingsMailbox> mailbox, size_t i)
-      : mailbox_(std::move(mailbox)), i_(i) {}
+  Sink(std::shared_ptr<EmbeddingsMailbox> mailbox, std::shared_ptr<KeyAccount> account, size_t i)
+      : mailbox_(std::move(mailbox)), account_(std::move(account)), i_(i) {}
   void on_embedding(std::optional<std::vector<float>> embedding, const Usage& usage) override {
+    account_->add(usage);
     mailbox_->put(i_, {std::move(embedding), usage});
   }
 
  private:
   std::shared_ptr<EmbeddingsMailbox> mailbox_;
+  std::shared_ptr<KeyAccount> account_;
   size_t i_;
 };
 
@@ -84,9 +86,12 @@ void EmbeddingsMailbox::set_wake(std::function<void()> wake) {
   if (wake_ && n_done_ > 0) wake_();
 }
 
-EmbeddingsReply::EmbeddingsReply(ServiceApi& service, EmbeddingsCall call)
+EmbeddingsReply::EmbeddingsReply(ServiceApi& service, EmbeddingsCall call,
+                                 std::shared_ptr<KeyAccount> account, std::optional<Prices> prices)
     : service_(service),
       call_(std::move(call)),
+      account_(std::move(account)),
+      prices_(prices),
       mailbox_(std::make_shared<EmbeddingsMailbox>(call_.requests.size())) {}
 
 Result<void> EmbeddingsReply::start() { return submit_next(); }
@@ -95,7 +100,7 @@ Result<void> EmbeddingsReply::start() { return submit_next(); }
 Result<void> EmbeddingsReply::submit_next() {
   const size_t n_done = mailbox_->n_done();
   while (running_.size() < std::min(call_.requests.size(), n_done + kAtOnce)) {
-    auto sink = std::make_shared<Sink>(mailbox_, running_.size());
+    auto sink = std::make_shared<Sink>(mailbox_, account_, running_.size());
     auto completion = service_.embed(call_.requests[running_.size()], std::move(sink));
     const bool is_full = !completion && completion.error().code == ErrorCode::kExhausted;
     if (is_full && running_.size() > n_done) return {};
@@ -123,18 +128,23 @@ HttpResponse EmbeddingsReply::response() {
     write(*result.embedding, call_.encoding, body);
     body += '}';
     ++index;
-    prompt_tokens_ += result.usage.prompt_tokens;
+    usage_.prompt_tokens += result.usage.prompt_tokens;
   }
-  fmt::format_to(std::back_inserter(body),
-                 R"(],"model":{},"usage":{{"prompt_tokens":{},"total_tokens":{},)"
-                 R"("prompt_tokens_details":{{"cached_tokens":0}}}}}})",
-                 boost::json::serialize(to_json_string(service_.card().id)), prompt_tokens_,
-                 prompt_tokens_);
+  boost::json::object details;
+  details["cached_tokens"] = 0;
+  boost::json::object usage;
+  usage["prompt_tokens"] = usage_.prompt_tokens;
+  usage["total_tokens"] = usage_.prompt_tokens;
+  usage["prompt_tokens_details"] = std::move(details);
+  add_cost(prices_, usage_, usage);
+  fmt::format_to(std::back_inserter(body), R"(],"model":{},"usage":{}}})",
+                 boost::json::serialize(to_json_string(service_.card().id)),
+                 boost::json::serialize(usage));
   return {.status = 200, .body = std::move(body)};
 }
 
 std::string EmbeddingsReply::summary() const {
-  return fmt::format("embeddings={} prompt={}", call_.requests.size(), prompt_tokens_);
+  return fmt::format("embeddings={} prompt={}", call_.requests.size(), usage_.prompt_tokens);
 }
 
 }  // namespace kvik

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server/embeddings_request.h"
+#include "server/key_accounts.h"
 #include "server/pending_reply.h"
 #include "service/service_api.h"
 
@@ -44,7 +45,8 @@ class EmbeddingsMailbox {
 class EmbeddingsReply final : public PendingReply {
  public:
   // The service is borrowed and outlives this.
-  EmbeddingsReply(ServiceApi& service, EmbeddingsCall call);
+  EmbeddingsReply(ServiceApi& service, EmbeddingsCall call, std::shared_ptr<KeyAccount> account,
+                  std::optional<Prices> prices);
   ~EmbeddingsReply() override { mailbox_->close(); }
 
   // Submits the first texts; where that fails there is no answer to wait for.
@@ -63,10 +65,12 @@ class EmbeddingsReply final : public PendingReply {
 
   ServiceApi& service_;
   const EmbeddingsCall call_;
+  const std::shared_ptr<KeyAccount> account_;
+  const std::optional<Prices> prices_;
   std::shared_ptr<EmbeddingsMailbox> mailbox_;  // shared with the sinks, which the engine holds
   std::vector<std::unique_ptr<Completion>> running_;  // in the order of the texts
   std::optional<Error> error_;
-  uint64_t prompt_tokens_ = 0;
+  Usage usage_;  // of all together
 };
 
 }  // namespace kvik

@@ -30,7 +30,14 @@ json::value finish_reason_json(std::optional<FinishReason> finish) {
 
 double finite_logprob(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
 
-json::object usage_json(std::span<const Usage> usages) {
+void add_cost(const std::optional<Prices>& prices, const Usage& usage, json::object& out) {
+  if (!prices) return;
+  json::object own;
+  own["cost"] = prices->cost_of(usage);
+  out["kvik"] = std::move(own);
+}
+
+json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages) {
   const Usage usage = sum_of(usages);
   json::object prompt_details;
   prompt_details["cached_tokens"] = usage.cached_tokens;
@@ -42,6 +49,7 @@ json::object usage_json(std::span<const Usage> usages) {
   out["total_tokens"] = uint64_t{usage.prompt_tokens} + usage.completion_tokens;
   out["prompt_tokens_details"] = std::move(prompt_details);
   out["completion_tokens_details"] = std::move(completion_details);
+  add_cost(envelope.prices, usage, out);
   return out;
 }
 
@@ -59,7 +67,7 @@ void end_openai_stream(const AnswerEnvelope& envelope, std::string_view object,
   if (envelope.include_usage || envelope.explain_cache) {
     json::object out = envelope_json(envelope, object);
     out["choices"] = json::array();
-    if (envelope.include_usage) out["usage"] = usage_json(usages);
+    if (envelope.include_usage) out["usage"] = usage_json(envelope, usages);
     add_explanation(envelope, usages, out);
     events.push_back(event_of(json::serialize(out)));
   }

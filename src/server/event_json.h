@@ -22,7 +22,9 @@ boost::json::value finish_reason_json(std::optional<FinishReason> finish);
 double finite_logprob(float logprob);
 
 // OpenAI's, of completions and chats.
-boost::json::object usage_json(std::span<const Usage> usages);
+boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages);
+// "kvik": {"cost": …} in any dialect's usage, where there are prices.
+void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
 // The news behind a stream's last chunk: usage and explanation where asked for, then [DONE].
 void end_openai_stream(const AnswerEnvelope& envelope, std::string_view object,

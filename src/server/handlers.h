@@ -2,6 +2,7 @@
 
 #include "server/http_counts.h"
 #include "server/http_message.h"
+#include "server/key_accounts.h"
 #include "server/pending_reply.h"
 #include "server/server_options.h"
 #include "service/service_api.h"
@@ -12,6 +13,7 @@ struct HandlerContext {
   ServiceApi& service;
   const ServerOptions& options;
   const HttpCounts& counts;
+  const KeyAccounts& accounts;
 };
 
 // One function for each route. Any thread; none of them blocks beyond its own work.
@@ -31,6 +33,7 @@ Reply handle_metrics(const HandlerContext& context, const HttpRequest& request);
 Reply handle_explain(const HandlerContext& context, const HttpRequest& request);
 Reply handle_live(const HandlerContext& context, const HttpRequest& request);
 Reply handle_page(const HandlerContext& context, const HttpRequest& request);
+Reply handle_props(const HandlerContext& context, const HttpRequest& request);
 Reply handle_version(const HandlerContext& context, const HttpRequest& request);
 
 }  // namespace kvik

@@ -15,12 +15,6 @@ namespace {
 
 namespace json = boost::json;
 
-Result<CompletionCall> parse_messages_call(const ServiceApi& service, std::string_view body) {
-  TRY_ASSIGN(json::object object, parse_json_object(body));
-  TRY_ASSIGN(const json::object chat, to_chat_body(std::move(object)));
-  return make_chat_call(service, chat);
-}
-
 Result<size_t> count_tokens(const ServiceApi& service, std::string_view body) {
   TRY_ASSIGN(const CompletionCall call, parse_messages_call(service, body));
   TRY(check_model(call.requests.front().model, service.card()));

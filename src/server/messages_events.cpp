@@ -88,6 +88,7 @@ json::object MessagesWriter::usage_of(const Usage& usage) const {
   out["cache_creation_input_tokens"] = n_created;
   out["cache_read_input_tokens"] = usage.cached_tokens;
   out["output_tokens"] = usage.completion_tokens;
+  add_cost(envelope_.prices, usage, out);
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "server/messages_request.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "server/json_fields.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
@@ -165,6 +168,9 @@ class Conversation {
 Result<json::array> chat_messages(json::object& body) {
   TRY_ASSIGN(const auto given, JsonFields(body).array("messages"));
   if (!given || (*given)->empty()) return refuse("messages", "messages is missing or empty");
+  if ((*given)->size() > RequestBounds::kMessages)
+    return refuse("messages", fmt::format("messages holds {} messages, at most {} are allowed",
+                                          (*given)->size(), RequestBounds::kMessages));
   Conversation conversation;
   TRY(conversation.add_system(take(body, "system")));
   for (json::value& message : body["messages"].get_array()) TRY(conversation.add(message));

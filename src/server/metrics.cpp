@@ -141,6 +141,28 @@ void add_http(const HttpCounts& counts, MetricsPage& page) {
                to_double(counts.unlogged));
 }
 
+// Who used how much, and what it cost where there are prices.
+void add_accounts(const KeyAccounts& accounts, const std::optional<Prices>& prices,
+                  MetricsPage& page) {
+  const auto by_key = [&](auto sample) {
+    MetricsPage::Parts parts{.label = "key", .parts = {}};
+    for (const auto& [name, account] : accounts.all())
+      parts.parts.push_back({name, static_cast<double>(sample(*account))});
+    return parts;
+  };
+  page.counter({"kvik_key_computed_tokens_total"}, "Prompt tokens computed, by key.",
+               by_key([](const KeyAccount& a) { return a.computed_tokens(); }));
+  page.counter({"kvik_key_cached_tokens_total"}, "Prompt tokens found in the cache, by key.",
+               by_key([](const KeyAccount& a) { return a.cached_tokens(); }));
+  page.counter({"kvik_key_output_tokens_total"}, "Tokens generated, by key.",
+               by_key([](const KeyAccount& a) { return a.output_tokens(); }));
+  if (!prices) return;
+  page.counter({"kvik_key_cost_total"}, "What these tokens cost, by key, in the prices' currency.",
+               by_key([&](const KeyAccount& a) {
+                 return prices->cost_of(a.computed_tokens(), a.cached_tokens(), a.output_tokens());
+               }));
+}
+
 }  // namespace
 
 Reply handle_metrics(const HandlerContext& context, const HttpRequest&) {
@@ -153,6 +175,7 @@ Reply handle_metrics(const HandlerContext& context, const HttpRequest&) {
   add_pages(now, page);
   add_tier(now.tier, page);
   add_http(context.counts, page);
+  add_accounts(context.accounts, context.options.prices, page);
   return HttpResponse{.status = 200,
                       .body = page.text(),
                       .content_type = "text/plain; version=0.0.4; charset=utf-8"};

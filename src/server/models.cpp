@@ -43,4 +43,22 @@ Reply handle_model(const HandlerContext& context, const HttpRequest& request) {
   return HttpResponse{.status = 200, .body = json::serialize(card_json(card))};
 }
 
+// What llama.cpp's clients ask a server for.
+Reply handle_props(const HandlerContext& context, const HttpRequest&) {
+  const ModelCard& card = context.service.card();
+  json::object settings;
+  settings["n_ctx"] = card.n_ctx_max;
+  json::object out;
+  out["default_generation_settings"] = std::move(settings);
+  out["model_alias"] = json::string(card.id.data(), card.id.size());
+  out["model_path"] = json::string(card.id.data(), card.id.size());
+  out["architecture"] = json::string(card.architecture.data(), card.architecture.size());
+  out["n_ctx_train"] = card.n_ctx_train;
+  out["n_vocab"] = card.n_vocab;
+  out["n_embd"] = card.model_dim;
+  out["chat_template"] = json::string(card.chat_template.data(), card.chat_template.size());
+  out["build_info"] = context.options.version;
+  return HttpResponse{.status = 200, .body = json::serialize(out)};
+}
+
 }  // namespace kvik

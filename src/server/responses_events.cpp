@@ -14,7 +14,7 @@ namespace {
 
 namespace json = boost::json;
 
-json::object usage_of(std::span<const Usage> usages) {
+json::object usage_of(const AnswerEnvelope& envelope, std::span<const Usage> usages) {
   const Usage usage = sum_of(usages);
   json::object in_details;
   in_details["cached_tokens"] = usage.cached_tokens;
@@ -26,6 +26,7 @@ json::object usage_of(std::span<const Usage> usages) {
   out["output_tokens"] = usage.completion_tokens;
   out["output_tokens_details"] = std::move(out_details);
   out["total_tokens"] = uint64_t{usage.prompt_tokens} + usage.completion_tokens;
+  add_cost(envelope.prices, usage, out);
   return out;
 }
 
@@ -120,7 +121,7 @@ json::object ResponsesWriter::response_json(std::string_view status) const {
 json::object ResponsesWriter::ended_json(std::span<const Usage> usages) const {
   json::object out = response_json(status());
   if (status() == "incomplete") out["incomplete_details"] = {{"reason", "max_output_tokens"}};
-  out["usage"] = usage_of(usages);
+  out["usage"] = usage_of(envelope_, usages);
   add_explanation(envelope_, usages, out);
   return out;
 }

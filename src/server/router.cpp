@@ -42,6 +42,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/tokenize", "POST", handle_tokenize},
     {"/detokenize", "POST", handle_detokenize},
     {"/metrics", "GET", handle_metrics},
+    {"/props", "GET", handle_props},
     {"/version", "GET", handle_version},
     {"/kvik/explain", "POST", handle_explain, Access::kKeyed, Drain::kRefuses},
     {"/kvik/live", "GET", handle_live, Access::kKeyed, Drain::kRefuses},

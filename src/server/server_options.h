@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "server/prices.h"
+
 namespace kvik {
 
 // One who may call, by what they send.
@@ -34,6 +36,8 @@ struct ServerOptions {
   // Absent: everyone may call. Present: every route but health, livez and readyz wants one of
   // these.
   std::optional<std::vector<ApiKey>> api_keys;
+
+  std::optional<Prices> prices;  // absent: answers tell no cost
 
   uint32_t max_connections = 4096;  // more are answered 503
   size_t header_limit_bytes = size_t{64} << 10;

@@ -47,7 +47,9 @@ struct ServerState {
   static constexpr unsigned kOffloadThreads = 2;
 
   ServerState(ServiceApi& service, const ServerOptions& server_options)
-      : options(server_options), router({service, options, counts}, is_draining) {}
+      : options(server_options),
+        accounts(options.api_keys),
+        router({service, options, counts, accounts}, is_draining) {}
 
   const ServerOptions options;
   std::atomic<bool> is_draining{false};   // any thread
@@ -55,6 +57,7 @@ struct ServerState {
   size_t bodies_bytes = 0;                // of requests being read or parsed
   Census census;                          // any thread
   HttpCounts counts;                      // any thread
+  const KeyAccounts accounts;             // any thread
   const Router router;                    // any thread
   std::unique_ptr<AccessLog> access_log;  // null: nobody wants one
   // Large bodies are parsed and tokenized here: a 32 MiB prompt may not hold up others' streams.

@@ -53,14 +53,15 @@ std::optional<size_t> buffer_bytes(const ServerOptions& options, const Completio
 }
 
 // All or none: where one is refused, those before it are cancelled.
-Result<RunningCompletions> submit(const HandlerContext& context, const CompletionCall& call) {
+Result<RunningCompletions> submit(const HandlerContext& context, const CompletionCall& call,
+                                  const ApiKey* key) {
   RunningCompletions running;
   running.mailbox = std::make_shared<CompletionMailbox>(call.requests.size(),
                                                         buffer_bytes(context.options, call));
   uint32_t first_choice = 0;
   for (const CompletionRequest& request : call.requests) {
-    auto sink =
-        std::make_shared<MailboxSink>(running.mailbox, running.completions.size(), first_choice);
+    auto sink = std::make_shared<MailboxSink>(running.mailbox, context.accounts.of(key),
+                                              running.completions.size(), first_choice);
     TRY_ASSIGN(auto completion, context.service.complete(request, std::move(sink)));
     running.completions.push_back(std::move(completion));
     first_choice += request.n;
@@ -91,13 +92,14 @@ Reply start_completion(const HandlerContext& context, const HttpRequest& request
   const auto& keys = context.options.api_keys;
   const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
   if (key) apply_key(*key, *call);
-  auto running = submit(context, *call);
+  auto running = submit(context, *call, key);
   if (!running) {
     return error_response(in_words_of(dialect, running.error()), wait_of(context.service));
   }
   AnswerEnvelope envelope = envelope_of(*call, context.service);
   envelope.id = random_id(dialect.id_prefix);
   envelope.request_id = request.id;
+  envelope.prices = context.options.prices;
   if (call->explain_cache) envelope.explain_cache = reach_of(key);
   std::string id = envelope.id;
   auto writer = dialect.make_writer(std::move(envelope));

@@ -91,7 +91,11 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
     all.ttft = usage.ttft;
     all.decode_time = usage.decode_time;
   }
-  if (--state_->n_running == 0 && !state_->abandoned) state_->sink->on_done(all);
+  if (--state_->n_running > 0) return;
+  if (state_->abandoned)
+    state_->sink->on_abandoned(all);
+  else
+    state_->sink->on_done(all);
 }
 
 void ChoiceStream::send(std::string text, std::optional<FinishReason> finish) {

@@ -8,6 +8,7 @@ namespace kvik {
 // What one request may hold at most. The service checks every request against these; the server
 // already while it parses, so that a hostile body costs no memory.
 struct RequestBounds {
+  static constexpr size_t kMessages = 16'384;
   static constexpr uint32_t kChoices = 128;
   static constexpr uint32_t kLogprobs = 20;
   static constexpr size_t kStops = 16;

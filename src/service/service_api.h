@@ -75,6 +75,9 @@ class CompletionSink {
   virtual void on_trace(const TokenTrace& trace) { static_cast<void>(trace); }
   virtual void on_chunk(const CompletionChunk& chunk) = 0;
   virtual void on_done(const Usage& usage) = 0;
+  // In the place of on_done(), for a completion that was let go: what it had used by then. May come
+  // after the handle is gone.
+  virtual void on_abandoned(const Usage& usage) { static_cast<void>(usage); }
 };
 
 // A running completion. Destroying it cancels what still runs: its pages are free within one step.
@@ -91,7 +94,8 @@ struct ModelCard {
   uint32_t n_ctx_max = 0;
   uint32_t n_ctx_train = 0;
   uint32_t n_vocab = 0;
-  uint32_t model_dim = 0;  // dimensions of a hidden state
+  uint32_t model_dim = 0;          // dimensions of a hidden state
+  std::string chat_template = {};  // the model's own; empty: it has none
 };
 
 // Text in, text out: what the server needs of the floors below, and all it knows of them. Any

@@ -237,6 +237,20 @@ test('a wrong key is an authentication error', async () => {
   assert.equal((await open('right').models.list()).data.length, 1);
 });
 
+test('with prices an answer tells what it cost, and metrics by whom', async () => {
+  const dear = await serve('--price-input', 3, '--price-cached', 0.3, '--price-output', 15);
+  const own = new OpenAI({ baseURL: `${dear.url}/v1`, apiKey: 'none', maxRetries: 0 });
+  let sum = 0;
+  for (const _ of [0, 1]) {
+    const { usage } = await own.chat.completions.create(chat);
+    const cached = usage.prompt_tokens_details.cached_tokens;
+    const cost = ((usage.prompt_tokens - cached) * 3 + cached * 0.3 + usage.completion_tokens * 15) / 1e6;
+    assert.ok(Math.abs(usage.kvik.cost - cost) < 1e-12);
+    sum += usage.kvik.cost;
+  }
+  assert.ok(Math.abs(await dear.metric('kvik_key_cost_total{model_name="demo",key="none"}') - sum) < 1e-9);
+});
+
 test('a stream that is given up frees its pages', async () => {
   const before = await server.metric('kvik_requests_finished_total{model_name="demo",reason="cancelled"}');
   const stream = await client.chat.completions.create({ ...chat, max_completion_tokens: 100_000, ignore_eos: true, stream: true });

@@ -140,7 +140,7 @@ TEST(CompletionMailbox, what_is_put_together_counts_against_the_limit) {
 
 TEST(CompletionMailbox, nothing_wakes_after_it_is_closed) {
   auto mailbox = std::make_shared<CompletionMailbox>(1, std::nullopt);
-  MailboxSink sink(mailbox, 0, 4);
+  MailboxSink sink(mailbox, std::make_shared<KeyAccount>(), 0, 4);
   int n_wakes = 0;
   mailbox->set_wake([&] { ++n_wakes; });
   mailbox->close();
@@ -152,7 +152,7 @@ TEST(CompletionMailbox, nothing_wakes_after_it_is_closed) {
 
 TEST(CompletionMailbox, a_sink_numbers_its_choices_from_its_first) {
   auto mailbox = std::make_shared<CompletionMailbox>(1, std::nullopt);
-  MailboxSink sink(mailbox, 0, 4);
+  MailboxSink sink(mailbox, std::make_shared<KeyAccount>(), 0, 4);
   sink.on_chunk(chunk_of("a", 1));
   EXPECT_EQ(mailbox->take()->choice, 5u);
 }

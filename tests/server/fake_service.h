@@ -43,7 +43,11 @@ class FakeCall {
     send(chunk);
   }
 
-  void done() {
+  void done() { sink_->on_done(usage()); }
+  // The end of a completion that was let go.
+  void abandon() { sink_->on_abandoned(usage()); }
+
+  static Usage usage() {
     Usage usage;
     usage.prompt_tokens = 3;
     usage.completion_tokens = 2;
@@ -54,7 +58,7 @@ class FakeCall {
                    .position = 1,
                    .expected = 7,
                    .got = 8};
-    sink_->on_done(usage);
+    return usage;
   }
 
   void cancel() {

@@ -22,6 +22,13 @@ TEST_F(ServerHttp, version_is_what_the_options_say) {
   EXPECT_EQ(client().get("/version").body, R"({"version":"1.2.3"})");
 }
 
+TEST_F(ServerHttp, props_tell_what_llama_cpps_clients_ask_for) {
+  const auto props = json(client().get("/props").body);
+  EXPECT_EQ(props.at_pointer("/default_generation_settings/n_ctx"), 256);
+  EXPECT_EQ(string_at(props, "/model_alias"), "tiny/model");
+  EXPECT_TRUE(props.at("chat_template").is_string());
+}
+
 TEST_F(ServerHttp, the_model_is_listed_and_found_by_its_id_plain_or_escaped) {
   const auto list = json(client().get("/v1/models").body);
   EXPECT_EQ(string_at(list, "/object"), "list");

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/server_options.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// What the callers of one key used since the start, answers that they gave up included. Any thread.
+class KeyAccount {
+ public:
+  void add(const Usage& usage) {
+    computed_ += usage.prompt_tokens - usage.cached_tokens;
+    cached_ += usage.cached_tokens;
+    output_ += usage.completion_tokens;
+  }
+  uint64_t computed_tokens() const { return computed_; }
+  uint64_t cached_tokens() const { return cached_; }
+  uint64_t output_tokens() const { return output_; }
+
+ private:
+  std::atomic<uint64_t> computed_ = 0, cached_ = 0, output_ = 0;
+};
+
+// An account for each name in the key file; where there are no keys, one for everybody. Any thread.
+class KeyAccounts {
+ public:
+  explicit KeyAccounts(const std::optional<std::vector<ApiKey>>& keys);
+
+  // Shared with the sinks of what runs, which the engine may hold longer than the server lives.
+  // Null: no key.
+  std::shared_ptr<KeyAccount> of(const ApiKey* key) const;
+
+  using Entry = std::pair<std::string, std::shared_ptr<KeyAccount>>;
+  std::span<const Entry> all() const { return accounts_; }
+
+ private:
+  std::vector<Entry> accounts_;  // by name, never a secret
+};
+
+}  // namespace kvik
