@@ -17,6 +17,7 @@
 #include "main/progress_bar.h"
 #include "main/quantize_report.h"
 #include "main/quantizer.h"
+#include "text/hf/gguf_vocabulary.h"
 
 namespace kvik {
 namespace {
@@ -63,11 +64,27 @@ Result<void> check(const QuantizeOptions& o) {
   return {};
 }
 
+// What a folder says of its tokens, in GGUF's own words where it has them: other programs read no
+// tokenizer.json.
+void express_vocabulary(Metadata& metadata) {
+  if (!metadata.contains("tokenizer.huggingface.json")) return;
+  const auto vocabulary = gguf_vocabulary(metadata);
+  if (!vocabulary) {
+    log::warn("{}; Kvik will read its copy in the file, others may not",
+              vocabulary.error().message);
+    return;
+  }
+  for (const char* key : {"json", "n_vocab", "bos_token", "eos_token", "end_ids"})
+    metadata.erase(fmt::format("tokenizer.huggingface.{}", key));
+  for (const auto& [key, value] : vocabulary->values()) metadata.replace(key, value);
+}
+
 // The source's keys with what changes.
 Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& target,
                               const ModelSource& source, const Importance* importance) {
   Metadata metadata = source.metadata();
   for (const char* key : {"split.no", "split.count", "split.tensors.count"}) metadata.erase(key);
+  express_vocabulary(metadata);
   metadata.replace("general.file_type", uint64_t{target.file_type});
   metadata.replace("general.quantization_version", kQuantizationVersion);
   if (importance) {  // by llama.cpp's names
