@@ -1,0 +1,95 @@
+// JSON bodies of every dialect: a call or a refusal that names what is wrong. The first byte says
+// which dialect.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/check.h"
+#include "server/chat_call.h"
+#include "server/completion_json.h"
+#include "server/embeddings_request.h"
+#include "server/json_fields.h"
+#include "server/responses_request.h"
+
+namespace {
+
+using namespace kvik;
+
+// Reads all that a template could be given, and makes a prompt of it.
+class WordlessService final : public ServiceApi {
+ public:
+  Result<std::unique_ptr<Completion>> complete(const CompletionRequest&,
+                                               std::shared_ptr<CompletionSink>) override {
+    return fail(ErrorCode::kExhausted, "nothing runs here");
+  }
+  Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest&,
+                                            std::shared_ptr<EmbeddingSink>) override {
+    return fail(ErrorCode::kExhausted, "nothing runs here");
+  }
+  std::vector<TokenId> tokenize(std::string_view text, const TokenizeOptions&) const override {
+    return {text.begin(), text.end()};
+  }
+  Result<std::string> detokenize(std::span<const TokenId>) const override { return ""; }
+  Result<std::string> apply_template(const ChatRequest&) const override { return ""; }
+  Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
+    const jinja::List* messages = request.messages.list();
+    CHECK(messages && !messages->items.empty());
+    for (const jinja::Value& message : messages->items)
+      CHECK(message.dict() && message.dict()->find(std::string_view("role")));
+    for (const ChatMark& mark : request.marks)
+      CHECK(!mark.message || *mark.message < messages->items.size());
+    CHECK(request.tools.is_none() || request.tools.list());
+    return ChatPrompt{.ids = {static_cast<TokenId>(messages->items.size())}};
+  }
+  const ModelCard& card() const override { return card_; }
+  EngineSnapshot snapshot() const override { return {}; }
+  Result<void> watch(const std::shared_ptr<LiveSink>&) override { return {}; }
+
+ private:
+  const ModelCard card_{.id = "fuzz", .architecture = {}, .n_ctx_max = 64, .n_vocab = 256};
+};
+
+Result<CompletionCall> parse_responses_call(const ServiceApi& service, std::string_view body) {
+  TRY_ASSIGN(boost::json::object object, parse_json_object(body));
+  TRY_ASSIGN(const ResponsesBody parsed, read_responses_body(std::move(object)));
+  return make_chat_call(service, parsed.chat);
+}
+
+void check(const Error& error) { CHECK(!error.message.empty() && error.message.size() < 1000); }
+
+void check(const Result<CompletionCall>& call) {
+  if (!call) return check(call.error());
+  CHECK(!call->requests.empty());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
+  if (n_bytes == 0) return 0;
+  const std::string_view body(reinterpret_cast<const char*>(data) + 1, n_bytes - 1);
+  const WordlessService service;
+  switch (data[0] % 5) {
+    case 0:
+      check(parse_completion_call(body));
+      break;
+    case 1:
+      check(parse_chat_call(service, body));
+      break;
+    case 2:
+      check(parse_messages_call(service, body));
+      break;
+    case 3:
+      check(parse_responses_call(service, body));
+      break;
+    default: {
+      const auto call = parse_embeddings_call(service, body);
+      if (!call) check(call.error());
+      if (call) CHECK(!call->requests.empty());
+    }
+  }
+  return 0;
+}
