@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""What the server costs beside the model: HTTP, JSON, scheduling, detokenizing, per token.
+
+  tools/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages]
+
+Streams run side by side against `kvik serve demo --threads 1`. Afterwards /proc tells the processor time of each thread
+of the server between the first token of the last stream and the last token of the first. The network thread does HTTP
+and JSON alone. The engine thread plans, computes, samples, detokenizes and wakes the other; the computing is what
+`kvik bench` takes for the same batch at the middle of the depths, right before and right after, and is taken off.
+
+ITL: the client's mean, over all streams, beside the engine's own mean (sum and count of its histogram); and how long
+after the engine's clock a token could be later, as the difference of the two.
+"""
+import argparse
+import json
+import os
+import selectors
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+def threads_of(pid):
+    """{tid: (nice, CPU seconds)}; schedstat counts nanoseconds, stat only ticks."""
+    found = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        with open(f"/proc/{pid}/task/{tid}/schedstat") as f:
+            found[tid] = (int(fields[16]), int(f.read().split()[0]) / 1e9)
+    return found
+
+
+def request(api, i, n_tokens):
+    words = f"Speak of the {i}th crown, my lord."
+    common = {"max_tokens": n_tokens, "ignore_eos": True, "stream": True, "temperature": 0}
+    chat = {"messages": [{"role": "user", "content": words}], **common}
+    path, body = {"completions": ("/v1/completions", {"prompt": words, **common}),
+                  "chat": ("/v1/chat/completions", chat), "messages": ("/v1/messages", chat)}[api]
+    data = json.dumps(body).encode()
+    return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
+
+
+class Reader:
+    """Counts the events of one stream by their marks and notes when each came."""
+    MARKS = {"completions": b'"text":"', "chat": b'"delta":{', "messages": b'_delta","text"'}
+
+    def __init__(self, port, api, i, n_tokens):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.mark, self.times, self.tail, self.is_done = self.MARKS[api], [], b"", False
+        self.socket.sendall(request(api, i, n_tokens))
+        self.socket.setblocking(False)
+
+    def read(self, now):
+        data = self.socket.recv(65536)
+        text = self.tail + data
+        n = text.count(self.mark)
+        self.times += [now] * n
+        keep = len(self.mark) - 1
+        self.tail = text[-keep:] if not text.endswith(self.mark) else b""
+        self.is_done = not data or text.endswith(b"0\r\n\r\n")
+
+
+def metrics(port):
+    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+    return {line.split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in page.splitlines()
+            if line.startswith(("kvik_inter_token_latency_seconds_sum", "kvik_inter_token_latency_seconds_count",
+                                "kvik_generated_tokens_total"))}
+
+
+def forward_us(kvik, n_streams, depth):
+    """Microseconds of one thread for a token of a batch, without a server."""
+    done = subprocess.run([kvik, "bench", "demo", "--prefill", "0", "--decode", "64", "--depth", str(depth), "--batch", str(n_streams),
+                           "--repeat", "3", "--threads", "1", "--fill", "--json"], capture_output=True, text=True, check=True)
+    speed = next(r for r in json.loads(done.stdout) if r["test"] == "decode")
+    return 1e6 / speed["tok_s"]
+
+
+def measure(server, port, options):
+    readers = [Reader(port, options.api, i, options.tokens) for i in range(options.streams)]
+    selector = selectors.DefaultSelector()
+    for reader in readers:
+        selector.register(reader.socket, selectors.EVENT_READ, reader)
+    before = threads_before = after = threads_after = None
+    n_open = len(readers)
+    while n_open:
+        for key, _ in selector.select():
+            reader = key.data
+            reader.read(time.monotonic())
+            if reader.is_done:
+                selector.unregister(reader.socket)
+                n_open -= 1
+        if threads_before is None and all(r.times for r in readers):
+            before, threads_before = metrics(port), threads_of(server.pid)
+        if threads_before and threads_after is None and min(len(r.times) for r in readers) >= options.tokens * 9 // 10:
+            after, threads_after = metrics(port), threads_of(server.pid)
+    n_tokens = after["kvik_generated_tokens_total"] - before["kvik_generated_tokens_total"]
+    spent = {tid: (nice, s - threads_before.get(tid, (0, 0))[1]) for tid, (nice, s) in threads_after.items()}
+    network = [s for nice, s in spent.values() if nice < 0] or sorted(s for _, s in spent.values())[-2:-1]
+    engine = max(s for nice, s in spent.values() if nice >= 0)
+    itl = "kvik_inter_token_latency_seconds"
+    return {"network_us": 1e6 * sum(network) / n_tokens, "engine_us": 1e6 * engine / n_tokens,
+            "all_us": 1e6 * sum(s for _, s in spent.values()) / n_tokens, "tokens": n_tokens,
+            "engine_itl_ms": 1e3 * (after[itl + "_sum"] - before[itl + "_sum"]) / (after[itl + "_count"] - before[itl + "_count"]),
+            "client_itl_ms": 1e3 * sum(r.times[-1] - r.times[0] for r in readers) / sum(len(r.times) - 1 for r in readers)}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kvik", default="build/kvik")
+    parser.add_argument("--streams", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=400)
+    parser.add_argument("--api", default="completions", choices=Reader.MARKS)
+    options = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    depth = options.tokens // 2
+    first = forward_us(options.kvik, options.streams, depth)
+    server = subprocess.Popen([options.kvik, "serve", "demo", "--threads", "1", "--kv-memory", "256MiB", "--port", str(port),
+                               "--max-running", str(options.streams)], stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health")
+                break
+            except OSError:
+                time.sleep(0.05)
+        result = measure(server, port, options)
+    finally:
+        server.terminate()
+        server.wait()
+    forward = (first + forward_us(options.kvik, options.streams, depth)) / 2
+    result["forward_us"] = forward
+    result["overhead_us"] = result["all_us"] - forward
+    result["itl_difference_ms"] = result["client_itl_ms"] - result["engine_itl_ms"]
+    json.dump({name: round(value, 3) for name, value in result.items()}, sys.stdout, indent=2)
+    print()
+
+
+if __name__ == "__main__":
+    main()
