@@ -18,6 +18,7 @@ namespace kvik {
 namespace {
 
 constexpr uint32_t kMaxPrompt = 512;  // tokens; the naive run computes all of them for each token
+constexpr size_t kMaxPromptBytes = 64 * size_t{kMaxPrompt};  // longer ones need no tokenizer
 constexpr uint32_t kMaxTokens = 64;
 constexpr uint64_t kMaxLogitsBytes = uint64_t{64} << 20;  // kept to be compared
 constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
@@ -100,6 +101,12 @@ Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
   TRY_ASSIGN(const auto text, fields.string("prompt"));
   TRY_ASSIGN(const auto max_tokens, fields.count<uint32_t>("max_tokens"));
   if (!text) return fail(ErrorCode::kInvalidArgument, "prompt is missing", "prompt");
+  if (text->size() > kMaxPromptBytes) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the prompt has {} bytes, expected at most {}", text->size(), kMaxPromptBytes),
+        "prompt");
+  }
   const uint32_t n_vocab = std::max(1u, context.service.card().n_vocab);
   const auto most = static_cast<uint32_t>(
       std::min<uint64_t>(kMaxTokens, kMaxLogitsBytes / sizeof(float) / n_vocab));

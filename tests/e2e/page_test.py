@@ -1,5 +1,6 @@
 """The page in Chromium, against a real server. KVIK_SCREENSHOTS names a folder for pictures."""
 import gzip
+import http.client
 import json
 import os
 import pathlib
@@ -159,6 +160,29 @@ class Page(unittest.TestCase):
                 saw = seen("key", server)
         self.assertFalse(saw["hasDialog"])
         self.assertGreater(len(saw["answer"]["text"]), 0)
+
+    def test_the_map_of_a_key_shows_its_own_pages_and_that_there_are_others(self):
+        def first_view(server, key):
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+            connection.request("GET", "/kvik/live", headers={"Authorization": f"Bearer {key}"})
+            line = connection.getresponse().readline()
+            connection.close()
+            view = json.loads(line.removeprefix(b"data: "))
+            return [view["pages"][i:i + 9] for i in range(0, len(view["pages"]), 9)]
+
+        with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
+            keys.write("key-of-alice alice\nkey-of-bob bob\n")
+            keys.flush()
+            with Server("demo", "--api-key-file", keys.name, *FLAGS) as server:
+                body = {"prompt": list(range(20, 120)), "max_tokens": 1, "ignore_eos": True}
+                answer = server.request("POST", "/v1/completions", body, {"Authorization": "Bearer key-of-alice"})
+                self.assertEqual(answer.status, 200)
+                alices, bobs = first_view(server, "key-of-alice"), first_view(server, "key-of-bob")
+        self.assertEqual(len(alices), 4)
+        self.assertEqual(len([page for page in alices if page[5] >= 0]), 3, "each but the first has a page before it")
+        self.assertFalse(any(page[8] & 4 for page in alices))
+        self.assertEqual([page[2:] for page in bobs], [[0, 0, 0, -1, 0, 0, 4]] * 4)
+        self.assertEqual([page[:2] for page in bobs], [page[:2] for page in alices])
 
     def test_what_a_model_writes_is_never_read_as_html(self):
         saw = seen("markdown", self.server, (

@@ -121,6 +121,8 @@ TEST_F(ServerExplain, refuses_what_would_take_too_long) {
             "max_tokens");
   const std::string body = R"({"prompt":")" + std::string(600, 'a') + R"("})";
   EXPECT_EQ(expect_error(client().post("/kvik/explain", body), 400), "prompt");
+  const std::string huge = R"({"prompt":")" + std::string(100'000, 'a') + R"("})";
+  EXPECT_EQ(expect_error(client().post("/kvik/explain", huge), 400), "prompt");
   EXPECT_EQ(expect_error(client().post("/kvik/explain", R"({"prompt":7})"), 400), "prompt");
   expect_alive();
 }

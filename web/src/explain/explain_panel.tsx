@@ -33,9 +33,10 @@ export function ExplainPanel() {
             <input type="number" min={4} max={kMostTokens} value={tokens}
               onChange={(e) => setTokens(Math.min(kMostTokens, Math.max(4, Math.round(Number(e.currentTarget.value)) || 48)))} />
           </label>
+          {/* Two buttons, not one that changes: it would be a submit button by the time that its click ends. */}
           {isRunning
-            ? <button type="button" class="stop" onClick={stopExplaining}>Stop</button>
-            : <button type="submit" class="primary" disabled={!prompt.trim()}>Explain</button>}
+            ? <button key="stop" type="button" class="stop" onClick={stopExplaining}>Stop</button>
+            : <button key="go" type="submit" class="primary" disabled={!prompt.trim()}>Explain</button>}
         </form>
         <p class="small muted" role="status">
           {isRunning && current && `Running ${kNames[current.way]}: ${count(done)} of ${count(kWays.length * tokens)} tokens`}

@@ -84,7 +84,7 @@ function Exponents({ run, what }: { run: Run; what: string }) {
       <b>{what}: n to the power {signed(fit.exponent)} ± {fit.exponent_error.toFixed(2)}</b>{" "}
       <span class="muted">
         (R² {fit.r_squared.toFixed(2)}, {count(fit.points)} tokens, n from {count(Math.round(fit.from))} to {count(Math.round(fit.to))}
-        {late && `; the second half alone: ${signed(late.exponent)} ± ${late.exponent_error.toFixed(2)}`})
+        {late && late.exponent_error < 0.1 && `; the second half alone: ${signed(late.exponent)} ± ${late.exponent_error.toFixed(2)}`})
       </span>
     </li>
   );
