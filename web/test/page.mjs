@@ -175,6 +175,8 @@ const scenarios = {
     await page.getByText("memory, and saved on disk").waitFor();
     await page.keyboard.press("Escape");
     await ask("fill");
+    // The device takes its time where others use it too.
+    await page.waitForFunction(() => Number(document.querySelector("[data-count=disk]").textContent.replaceAll(",", "")) > 100);
     const onDisk = await count(page, "disk");
     await button(page, "New chat").click();
     const answer = await say(page, "What is the hour?");
