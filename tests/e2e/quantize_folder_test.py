@@ -37,7 +37,7 @@ class QuantizeFolder(unittest.TestCase):
         file = self.quantized(folder, "q8_0")
         self.assertEqual(kvik.output("tokenize", file, TEXT), kvik.output("tokenize", folder, TEXT))
         keys = read_metadata(file)
-        self.assertEqual(keys["tokenizer.ggml.model"], "gpt2")
+        self.assertEqual(keys["tokenizer.ggml.model"][1], b"gpt2")
         self.assertNotIn("tokenizer.huggingface.json", keys)
 
 
