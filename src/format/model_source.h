@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,6 +37,9 @@ class ModelSource {
 
   // What the file calls the tensor, for messages.
   virtual std::string name_in_file(size_t index) const { return tensors()[index].name; }
+
+  // TensorView::gather of the tensor, valid as its bytes are; empty for what is in its order.
+  virtual std::span<const uint32_t> gather(size_t) const { return {}; }
 
   // Index into tensors() of the tensor of that name.
   std::optional<size_t> find(std::string_view name) const;

@@ -97,7 +97,8 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(const std::vector<Par
     TRY(check_computable(index));
     TRY_ASSIGN(const auto bytes, source_.read(index));
     indices.push_back(index);
-    views.push_back({source_.tensors()[index].type, part.n_rows, n_cols, bytes});
+    const ElementType type = source_.tensors()[index].type;
+    views.push_back({type, part.n_rows, n_cols, bytes, source_.gather(index)});
   }
   return pack(views, indices);
 }
@@ -117,7 +118,8 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(const std::vector<Pa
   for (uint32_t expert = 0; expert < n_experts; ++expert) {
     for (size_t i = 0; i < parts.size(); ++i) {
       const ElementType type = source_.tensors()[indices[i]].type;
-      views.push_back({type, parts[i].n_rows, n_cols, stacks[i][expert]});
+      const auto gather = source_.gather(indices[i]);
+      views.push_back({type, parts[i].n_rows, n_cols, stacks[i][expert], gather});
     }
   }
   return pack(views, indices);

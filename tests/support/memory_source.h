@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -47,7 +48,16 @@ class MemorySource final : public ModelSource {
     lent_[index].reset();
   }
 
+  std::span<const uint32_t> gather(size_t index) const override {
+    const auto found = orders_.find(infos_[index].name);
+    return found == orders_.end() ? std::span<const uint32_t>() : found->second;
+  }
+
   // --- for tests ---
+
+  void set_gather(const std::string& name, std::vector<uint32_t> order) {
+    orders_[name] = std::move(order);
+  }
 
   void add(TensorInfo info, std::vector<std::byte> bytes) {
     info.n_bytes = bytes.size();
@@ -106,6 +116,7 @@ class MemorySource final : public ModelSource {
   std::vector<std::vector<std::byte>> bytes_;
   std::vector<std::unique_ptr<std::vector<std::byte>>> lent_;
   std::vector<Use> uses_;
+  std::map<std::string, std::vector<uint32_t>> orders_;
   size_t n_lent_max_ = 0;
 };
 
