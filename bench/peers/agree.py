@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Do Kvik and llama.cpp choose the same tokens? Greedy ids of both on f32 files of every family, K and V as f32.
+
+    agree.py --node-modules /path/to/node_modules     # has node-llama-cpp, see README.md
+
+Random weights of the test presets; the contexts pass the windows of 32 and 60 tokens, but for Mistral's and Phi-3's,
+which llama.cpp leaves out. One line per family, and where a first difference is, how far the two largest logits are apart
+there as a share of the largest. Needs numpy.
+"""
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
+import kvik  # noqa: E402
+
+FAMILIES = ("test-llama", "test-mqa", "test-mha", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2",
+            "test-qwen2moe", "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-olmo2")
+N_VOCAB = 260
+WITHIN_WINDOW = {"test-mistral": (8, 20), "test-phi3": (16, 40)}  # tokens of the prompt and behind it
+VOCABULARIES = {"test-phi3": "tokenizers/ggml-vocab-phi-3.gguf"}  # llama.cpp asks for tokens that the toy vocabulary lacks
+
+
+def peer_ids(node_modules, cases):
+    with tempfile.TemporaryDirectory() as folder:  # node finds packages beside the script alone
+        os.symlink(os.path.abspath(node_modules), os.path.join(folder, "node_modules"))
+        shutil.copy(os.path.join(ROOT, "bench/peers/llama_cpp_greedy.mjs"), folder)
+        lines = "".join(json.dumps(case) + "\n" for case in cases)
+        done = subprocess.run(["node", "llama_cpp_greedy.mjs"], cwd=folder, input=lines, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def model(name, seed, *vocabulary):
+    return kvik.made(f"{name}-f32-{seed}{'-own-vocabulary' if vocabulary else ''}.gguf", "make_model.py", "--preset", name, "--type", "f32",
+                     "--seed", seed, *vocabulary)
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--node-modules", required=True)
+    ap.add_argument("--seeds", type=int, default=3, help="models of each family")
+    ap.add_argument("--prompt", type=int, default=150)
+    ap.add_argument("--tokens", type=int, default=40, help="that each continues with")
+    ap.add_argument("--families", nargs="+", default=FAMILIES)
+    a = ap.parse_args()
+    print(f"{a.seeds} models a family, {a.prompt} tokens each and {a.tokens} more")
+    for name in a.families:
+        vocabulary = ("--vocab", os.path.join(kvik.DATA, VOCABULARIES[name])) if name in VOCABULARIES else ()
+        n_prompt, n = WITHIN_WINDOW.get(name, (a.prompt, a.tokens))
+        cases = [{"file": model(name, seed, *vocabulary), "tokens": kvik.random_tokens(n_prompt + seed, N_VOCAB, seed), "n": n}
+                 for seed in range(1, a.seeds + 1)]
+        n_same, notes = 0, []
+        for case, theirs in zip(cases, peer_ids(a.node_modules, cases)):
+            ours = kvik.greedy(case["file"], case["tokens"], n, kv_type="f32")
+            same = next((i for i, (x, y) in enumerate(zip(ours, theirs)) if x != y), len(ours))
+            n_same += same
+            if same < n:
+                row = np.sort(kvik.logits(case["file"], case["tokens"] + ours[:same], kv_type="f32")[-1])
+                notes.append(f"differs at {same}, where the best two are {(row[-1] - row[-2]) / abs(row).max():.1e} apart")
+        print(f"{name:<14} {n_same:>4} of {a.seeds * n} the same {'; '.join(notes)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
