@@ -14,6 +14,7 @@
 #include "main/commands.h"
 #include "main/fit_table.h"
 #include "main/model_options.h"
+#include "main/type_sizes.h"
 
 namespace kvik {
 namespace {
@@ -39,6 +40,7 @@ struct Plan {
   ModelConfig config;
   uint64_t n_ctx, n_users, memory_bytes;
   std::vector<TypePlan> by_type;
+  std::vector<TypeSize> sizes;  // of the weights' file, by type
 };
 
 // A preset may stand without "synthetic:", with a type behind it or not.
@@ -93,6 +95,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
   }
   plan.memory_bytes =
       options.memory_bytes ? options.memory_bytes : machine_memory_bytes().value_or(0);
+  plan.sizes = type_sizes(*source);
   for (const KvType type : kAllKvTypes) {
     plan.by_type.push_back(plan_type(plan, weights, *backend, type));
   }
@@ -111,7 +114,7 @@ void print_json(const Plan& plan, const TypePlan& p) {
   for (const MemoryPlan::Part& part : p.memory.buffers) {
     fmt::print("{}\"{}\":{}", &part == p.memory.buffers.data() ? "" : ",", part.name, part.n_bytes);
   }
-  fmt::print("}}}}\n");
+  fmt::print("}},\"weights_by_type\":{}}}\n", type_sizes_json(plan.sizes));
 }
 
 void print_table(const Plan& plan, const TypePlan& chosen) {
@@ -132,6 +135,7 @@ void print_table(const Plan& plan, const TypePlan& chosen) {
                format_bytes(p.kv_bytes_total), format_bytes(p.memory.total_bytes()),
                p.fits ? "yes" : "no", p.users_that_fit);
   }
+  fmt::print("\n{}", type_sizes_text(plan.sizes, plan.memory_bytes));
 }
 
 // A preset or random model without a type may be stored in any: those that people use.
