@@ -145,14 +145,16 @@ Result<std::vector<float>> Importance::weights(const TensorInfo& tensor, uint64_
                             quoted(tensor.name), in.counts.size(), in.n_cols, n_matrices_of(tensor),
                             tensor.shape.back()));
   }
-  const std::span<const double> sums(in.sums.data() + matrix * in.n_cols, in.n_cols);
+  // As a file would hold them, so that it makes no difference whether there was one between.
+  const auto* begin = in.sums.data() + matrix * in.n_cols;
+  const std::vector<float> sums(begin, begin + in.n_cols);
   double all = 0;
-  for (const double sum : sums) all += sum;
+  for (const float sum : sums) all += static_cast<double>(sum);
   if (in.counts[matrix] == 0 || all == 0) return std::vector<float>();
   const double mean = all / static_cast<double>(in.n_cols);
   std::vector<float> weights(in.n_cols);
-  std::ranges::transform(sums, weights.begin(), [&](double sum) {
-    return static_cast<float>(std::max(sum / mean, kLeastWeight));
+  std::ranges::transform(sums, weights.begin(), [&](float sum) {
+    return static_cast<float>(std::max(static_cast<double>(sum) / mean, kLeastWeight));
   });
   return weights;
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/log.h"
@@ -64,19 +65,25 @@ Result<void> check(const QuantizeOptions& o) {
   return {};
 }
 
-// What a folder says of its tokens, in GGUF's own words where it has them: other programs read no
-// tokenizer.json.
-void express_vocabulary(Metadata& metadata) {
-  if (!metadata.contains("tokenizer.huggingface.json")) return;
+// A folder's vocabulary in GGUF's words, where it has them: other programs read no tokenizer.json.
+Result<void> translate_vocabulary(Metadata& metadata) {
+  if (!metadata.contains("tokenizer.huggingface.json")) return {};
   const auto vocabulary = gguf_vocabulary(metadata);
   if (!vocabulary) {
-    log::warn("{}; Kvik will read its copy in the file, others may not",
+    if (vocabulary.error().code != ErrorCode::kUnsupported) {
+      return std::unexpected(vocabulary.error());
+    }
+    log::warn("{}: the file will carry the tokenizer.json itself, which not every program reads",
               vocabulary.error().message);
-    return;
+    return {};
   }
-  for (const char* key : {"json", "n_vocab", "bos_token", "eos_token", "end_ids"})
-    metadata.erase(fmt::format("tokenizer.huggingface.{}", key));
+  std::vector<std::string> of_folder;
+  for (const auto& [key, value] : metadata.values()) {
+    if (key.starts_with("tokenizer.huggingface.")) of_folder.push_back(key);
+  }
+  for (const std::string& key : of_folder) metadata.erase(key);
   for (const auto& [key, value] : vocabulary->values()) metadata.replace(key, value);
+  return {};
 }
 
 // The source's keys with what changes.
@@ -84,7 +91,7 @@ Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& t
                               const ModelSource& source, const Importance* importance) {
   Metadata metadata = source.metadata();
   for (const char* key : {"split.no", "split.count", "split.tensors.count"}) metadata.erase(key);
-  express_vocabulary(metadata);
+  TRY(translate_vocabulary(metadata));
   metadata.replace("general.file_type", uint64_t{target.file_type});
   metadata.replace("general.quantization_version", kQuantizationVersion);
   if (importance) {  // by llama.cpp's names

@@ -122,6 +122,7 @@ TEST(Encode, importance_that_is_the_same_everywhere_changes_nothing) {
   const auto values = normal_values(1024);
   const std::vector<float> importance(values.size(), 1.0f);
   for (const Bound& bound : kBounds) {
+    if (bound.type == ElementType::kQ3_K) continue;  // it favours large values without
     EXPECT_EQ(encoded(bound.type, values), encoded(bound.type, values, importance))
         << name_of(bound.type);
   }

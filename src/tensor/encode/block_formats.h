@@ -31,7 +31,7 @@ KVIK_LANES_INLINE Lanes settle_scale(const SubBlocks<32>& s, Lanes scale, LevelR
 struct FormatQ8_0 {
   using Block = BlockQ8_0;
   static constexpr int kValues = 32, kSubBlocks = 1;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
   KVIK_LANES_INLINE static void encode(const SubBlocks<32>& s, Block* out) {
     constexpr LevelRange kRange{-127, 127};
     const Lanes scale = settle_scale(s, fit_scale(s, kRange, 4, 0.25f), kRange);
@@ -48,7 +48,7 @@ struct FormatQ8_0 {
 struct FormatQ4_0 {
   using Block = BlockQ4_0;
   static constexpr int kValues = 32, kSubBlocks = 1;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
   KVIK_LANES_INLINE static void encode(const SubBlocks<32>& s, Block* out) {
     constexpr LevelRange kRange{-8, 7};
     const Lanes scale = settle_scale(s, fit_scale(s, kRange, 8, 0.125f), kRange);
@@ -63,7 +63,7 @@ struct FormatQ4_0 {
 struct FormatQ5_0 {
   using Block = BlockQ5_0;
   static constexpr int kValues = 32, kSubBlocks = 1;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
   KVIK_LANES_INLINE static void encode(const SubBlocks<32>& s, Block* out) {
     constexpr LevelRange kRange{-16, 15};
     const Lanes scale = settle_scale(s, fit_scale(s, kRange, 8, 0.125f), kRange);
@@ -90,7 +90,7 @@ KVIK_LANES_INLINE Line free_line(const SubBlocks<32>& s, float top) {
 struct FormatQ4_1 {
   using Block = BlockQ4_1;
   static constexpr int kValues = 32, kSubBlocks = 1;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
   KVIK_LANES_INLINE static void encode(const SubBlocks<32>& s, Block* out) {
     const Line line = free_line(s, 15);
     const LevelsOf<32> levels = levels_of_line(s, line, 15);
@@ -105,7 +105,7 @@ struct FormatQ4_1 {
 struct FormatQ5_1 {
   using Block = BlockQ5_1;
   static constexpr int kValues = 32, kSubBlocks = 1;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
   KVIK_LANES_INLINE static void encode(const SubBlocks<32>& s, Block* out) {
     const Line line = free_line(s, 31);
     const LevelsOf<32> levels = levels_of_line(s, line, 31);
@@ -138,7 +138,7 @@ KVIK_LANES_INLINE NearestIq4 nearest_iq4(Lanes value) {
 struct FormatIQ4NL {
   using Block = BlockIQ4NL;
   static constexpr int kValues = 32, kSubBlocks = 1;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
 
   struct Trial {
     Lanes scale, error;

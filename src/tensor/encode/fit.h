@@ -32,6 +32,9 @@ struct Line {
   Lanes scale, minimum;
 };
 
+// Whether a format's values count by their size (encoder.h).
+enum class FavoursLarge { kNever, kWithoutImportance, kAlways };
+
 // Levels on both sides of zero.
 struct LevelRange {
   float low, high;

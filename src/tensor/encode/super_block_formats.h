@@ -39,7 +39,7 @@ KVIK_LANES_INLINE Block block_with_minima(const ScaledLines& lines, const Levels
 struct FormatQ4_K {
   using Block = BlockQ4K;
   static constexpr int kValues = 32, kSubBlocks = 8;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
   KVIK_LANES_INLINE static void encode(const SubBlocks<32>& s, Block* out) {
     const ScaledLines lines = choose_lines(s, 15, 63, kSubBlocks, kRounds);
     const LevelsOf<32> levels = levels_of_line(s, lines.line(), 15);
@@ -50,7 +50,7 @@ struct FormatQ4_K {
 struct FormatQ5_K {
   using Block = BlockQ5K;
   static constexpr int kValues = 32, kSubBlocks = 8;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
   KVIK_LANES_INLINE static void encode(const SubBlocks<32>& s, Block* out) {
     const ScaledLines lines = choose_lines(s, 31, 63, kSubBlocks, kRounds);
     const LevelsOf<32> levels = levels_of_line(s, lines.line(), 31);
@@ -81,7 +81,7 @@ KVIK_LANES_INLINE void pack_pairs(const LevelsOf<16>& levels, int shift, uint8_t
 struct FormatQ2_K {
   using Block = BlockQ2K;
   static constexpr int kValues = 16, kSubBlocks = 16;
-  static constexpr bool kFavoursLarge = true;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kAlways;
   KVIK_LANES_INLINE static void encode(const SubBlocks<16>& s, Block* out) {
     const ScaledLines lines = choose_lines(s, 3, 15, kSubBlocks, 2 * kRounds);
     const LevelsOf<16> levels = levels_of_line(s, lines.line(), 3);
@@ -98,7 +98,7 @@ struct FormatQ2_K {
 struct FormatQ3_K {
   using Block = BlockQ3K;
   static constexpr int kValues = 16, kSubBlocks = 16;
-  static constexpr bool kFavoursLarge = true;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kWithoutImportance;
   KVIK_LANES_INLINE static void encode(const SubBlocks<16>& s, Block* out) {
     constexpr LevelRange kRange{-4, 3};
     const ScaledScales scales = choose_scales(s, kRange, {-32, 31}, 2 * kRounds);
@@ -124,7 +124,7 @@ struct FormatQ3_K {
 struct FormatQ6_K {
   using Block = BlockQ6K;
   static constexpr int kValues = 16, kSubBlocks = 16;
-  static constexpr bool kFavoursLarge = false;
+  static constexpr FavoursLarge kFavoursLarge = FavoursLarge::kNever;
   KVIK_LANES_INLINE static void encode(const SubBlocks<16>& s, Block* out) {
     constexpr LevelRange kRange{-32, 31};
     const ScaledScales scales = choose_scales(s, kRange, {-128, 127}, kRounds);
