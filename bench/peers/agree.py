@@ -60,7 +60,8 @@ def main():
                  for seed in range(1, a.seeds + 1)]
         n_same, notes = 0, []
         for case, theirs in zip(cases, peer_ids(a.node_modules, cases)):
-            ours = kvik.greedy(case["file"], case["tokens"], n, kv_type="f32")
+            n_ctx = len(case["tokens"]) + n + 8  # as llama.cpp's: long ropes choose their factors by it
+            ours = kvik.greedy(case["file"], case["tokens"], n, kv_type="f32", ctx=n_ctx)
             same = next((i for i, (x, y) in enumerate(zip(ours, theirs)) if x != y), len(ours))
             n_same += same
             if same < n:
