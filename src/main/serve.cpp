@@ -119,7 +119,8 @@ Result<int> serve(ServeOptions options) {
 
 Command add_serve(CLI::App& app) {
   auto options = std::make_shared<ServeOptions>();
-  CLI::App& command = *app.add_subcommand("serve", "the HTTP server (OpenAI's completions)");
+  CLI::App& command =
+      *app.add_subcommand("serve", "the HTTP server (the API of OpenAI and of Anthropic)");
   options->model.add_to(command);
   command.add_option("--host", options->server.host, "address to listen on")->capture_default_str();
   command.add_option("--port", options->server.port, "0: any free one")->capture_default_str();
