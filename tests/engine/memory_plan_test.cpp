@@ -151,7 +151,7 @@ TEST(MemoryPlan, pages_are_the_whole_ones_that_the_budget_holds) {
 
 TEST(MemoryPlan, a_type_that_cannot_be_computed_with_is_named) {
   MemorySource source(**make_synthetic("synthetic:test-llama:f32"));
-  source.info("blk.1.ffn_up.weight").type = ElementType::kIQ4_XS;
+  source.info("blk.1.ffn_up.weight").type = ElementType::kIQ2_XXS;
   const auto backend = make_test_backend();
   const auto plan = plan_weights(source, *backend);
   ASSERT_FALSE(plan.has_value());

@@ -25,6 +25,8 @@ async function open(browser, options) {
   page.on("request", (request) => { if (!/^(data|file):/.test(request.url())) page.requests.push(request.url()); });
   await page.goto(pathToFileURL(file).href);
   await page.locator(".plot svg").first().waitFor();
+  // Each is drawn when its box has been measured, not all in one frame.
+  await page.waitForFunction(() => [...document.querySelectorAll(".plot")].every((plot) => plot.querySelector("svg[role=img]")));
   return page;
 }
 

@@ -8,7 +8,7 @@
 // The K types: each encodes what super-blocks of 256 values sixteen sub-blocks are.
 namespace kvik::encode {
 
-inline constexpr int kRounds = 2;  // a third gains less than 0.1% of the error
+inline constexpr int kRounds = 2;
 
 KVIK_LANES_INLINE uint8_t to_byte(float integer) {
   return static_cast<uint8_t>(static_cast<int>(integer));
