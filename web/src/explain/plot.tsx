@@ -19,7 +19,7 @@ export interface Axis {
 }
 
 const kHeight = 250;
-const kMargin = { top: 10, right: 14, bottom: 46, left: 64 };
+const kMargin = { top: 10, right: 14, bottom: 46, left: 72 };
 
 export function Legend({ lines }: { lines: Pick<Line, "name" | "color" | "dash" | "marks">[] }) {
   return (
