@@ -1,5 +1,6 @@
 """`kvik plan`, and that a server keeps to it."""
 import json
+import math
 import os
 import re
 import subprocess
@@ -139,10 +140,10 @@ class Resident(unittest.TestCase):
     KV_TYPE, BUDGET_MIB = "f32", 64
 
     def assert_within_plan(self, model, max_peak=None, n_ctx=1024):
-        budget = self.BUDGET_MIB * MIB
         p = plan(model, kv_type=self.KV_TYPE, ctx=n_ctx, threads=2)
+        budget = max(self.BUDGET_MIB * MIB, math.ceil(1.5 * n_ctx * p["kv_bytes_per_token"]))  # a whole prompt fits
         bound = 1.05 * (budget + p["weights_bytes"] + p["buffers_bytes"]) + 64 * MIB
-        flags = ("--threads", 2, "--kv-memory", f"{self.BUDGET_MIB}MiB", "--kv-type", self.KV_TYPE, "--ctx", n_ctx)
+        flags = ("--threads", 2, "--kv-memory", f"{budget // 1024}KiB", "--kv-type", self.KV_TYPE, "--ctx", n_ctx)
         with Server(model, *flags) as server:
             loaded = memory_of(server)
             if max_peak:
