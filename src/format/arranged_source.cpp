@@ -1,10 +1,14 @@
 #include "format/arranged_source.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
 
 #include "base/check.h"
+#include "format/quoted.h"
 #include "tensor/blocks.h"
 
 namespace kvik {
@@ -59,6 +63,7 @@ class ArrangedSource final : public ModelSource {
       TRY_ASSIGN(const Bytes part, piece(p));
       parts.push_back(part);
     }
+    TRY(check_order(tensor));
     return parts;
   }
 
@@ -74,7 +79,27 @@ class ArrangedSource final : public ModelSource {
     return base_->name_in_file(tensor.pieces.front().tensor);
   }
 
+  std::span<const uint32_t> gather(size_t index) const override {
+    const ArrangedTensor& tensor = tensors_[index];
+    if (tensor.pieces.empty()) return {};
+    return base_->gather(tensor.pieces.front().tensor);
+  }
+
  private:
+  // A tensor has its columns in one order, so its pieces must; they have been read.
+  Result<void> check_order(const ArrangedTensor& tensor) const {
+    const size_t first = tensor.pieces.front().tensor;
+    for (const ArrangedTensor::Piece& p : tensor.pieces) {
+      if (std::ranges::equal(base_->gather(p.tensor), base_->gather(first))) continue;
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format("tensor {} has its columns in another order than {}, expected one "
+                      "order for the experts of a layer",
+                      quoted(base_->name_in_file(p.tensor)), quoted(base_->name_in_file(first))));
+    }
+    return {};
+  }
+
   Result<Bytes> piece(const ArrangedTensor::Piece& p) {
     TRY_ASSIGN(const Bytes whole, base_->read(p.tensor));
     return whole.subspan(p.begin_byte, p.n_bytes);
@@ -89,6 +114,7 @@ class ArrangedSource final : public ModelSource {
       to += add_piece(tensor, base_->tensors()[p.tensor].type, from, to);
     }
     CHECK(to == bytes.data() + bytes.size());
+    TRY(check_order(tensor));
     return Bytes(copies_[index] = std::move(bytes));
   }
 

@@ -36,6 +36,12 @@ class JoinedSource final : public ModelSource {
     CHECK(index < places_.size());
     places_[index].piece->release(places_[index].index);
   }
+  std::string name_in_file(size_t index) const override {
+    return places_[index].piece->name_in_file(places_[index].index);
+  }
+  std::span<const uint32_t> gather(size_t index) const override {
+    return places_[index].piece->gather(places_[index].index);
+  }
 
  private:
   struct Place {

@@ -30,6 +30,8 @@ class TracedSource final : public ModelSource {
   std::span<const TensorInfo> tensors() const override { return source_.tensors(); }
   Result<std::span<const std::byte>> read(size_t index) override;
   void release(size_t index) override;
+  std::string name_in_file(size_t index) const override { return source_.name_in_file(index); }
+  std::span<const uint32_t> gather(size_t index) const override { return source_.gather(index); }
 
  private:
   ModelSource& source_;

@@ -64,6 +64,7 @@ double ErrorSums::relative_rmse() const { return all > 0 ? std::sqrt(lost / all)
 struct Quantizer::Slab {
   const QuantizedTensor& tensor;
   std::span<const std::byte> in;  // of the whole tensor
+  std::span<const uint32_t> gather;
   uint64_t n_cols;
   uint64_t in_row_bytes, out_row_bytes;
   uint64_t first_row, n_rows;
@@ -140,6 +141,7 @@ Result<void> Quantizer::convert(size_t index, QuantizedTensor& tensor, GgufOutpu
     out.resize(n * (tensor.info.n_bytes / n_rows));
     const Slab slab{.tensor = tensor,
                     .in = in,
+                    .gather = source_.gather(index),
                     .n_cols = n_cols,
                     .in_row_bytes = from.n_bytes / n_rows,
                     .out_row_bytes = tensor.info.n_bytes / n_rows,
@@ -183,6 +185,10 @@ ErrorSums Quantizer::convert_row(const Slab& slab, uint64_t row, uint32_t thread
     return {};
   }
   dequantize_row(slab.tensor.from, in, scratch.values);
+  if (!slab.gather.empty()) {  // back into the columns' own order
+    scratch.decoded = scratch.values;
+    for (size_t j = 0; j < slab.n_cols; ++j) scratch.values[slab.gather[j]] = scratch.decoded[j];
+  }
   float peak = 0;
   bool is_finite = true;
   for (const float value : scratch.values) {

@@ -54,6 +54,32 @@ TEST(HfConfig, geometry_becomes_the_keys_of_a_gguf_file) {
   EXPECT_EQ(c.ties_embedding, false);
 }
 
+TEST(HfConfig, quantisation_is_read_as_gptq_and_awq_write_it) {
+  EXPECT_EQ(read(config("llama")).quantization.has_value(), false);
+  const auto of = [](std::string_view quantization) {
+    return *read(config("llama", fmt::format(R"("quantization_config":{})", quantization)))
+                .quantization;
+  };
+  const Quantization gptq = of(R"({"quant_method":"gptq","bits":8,"group_size":64,"desc_act":true,
+    "damp_percent":0.01,"sym":true,"true_sequential":true,"static_groups":false})");
+  EXPECT_EQ(gptq.packing, Quantization::Packing::kAlongInputs);
+  EXPECT_EQ(gptq.bits, 8u);
+  EXPECT_EQ(gptq.group_size, 64u);
+  EXPECT_EQ(gptq.added_to_zeros, 1u);
+  EXPECT_TRUE(gptq.is_ordered);
+  const Quantization v2 = of(R"({"quant_method":"gptq","bits":4,"group_size":-1,"desc_act":false,
+    "checkpoint_format":"gptq_v2"})");
+  EXPECT_EQ(v2.group_size, std::nullopt);
+  EXPECT_EQ(v2.added_to_zeros, 0u);
+  EXPECT_FALSE(v2.is_ordered);
+  const Quantization awq = of(R"({"quant_method":"awq","bits":4,"group_size":128,"version":"GEMM",
+    "zero_point":true,"modules_to_not_convert":null})");
+  EXPECT_EQ(awq.packing, Quantization::Packing::kAlongOutputs);
+  EXPECT_EQ(awq.bits, 4u);
+  EXPECT_EQ(awq.group_size, 128u);
+  EXPECT_EQ(awq.added_to_zeros, 0u);
+}
+
 TEST(HfConfig, what_a_family_leaves_unsaid_is_what_its_class_says) {
   const FolderConfig gemma =
       read(R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text",

@@ -35,14 +35,6 @@ Result<const Family*> family_of(const JsonObject& config) {
                                                    kFile, quoted(*type), known_model_types()));
 }
 
-Result<void> check_quantization(const JsonObject& config) {
-  TRY_ASSIGN(const auto quantization, config.object("quantization_config"));
-  if (!quantization) return {};
-  return quantization->unexpected_value("quant_method",
-                                        "no quantization_config: F32, F16 and BF16 are read",
-                                        ErrorCode::kUnsupported);
-}
-
 Result<void> check_activation(const JsonObject& config, const Family& family) {
   for (const char* key : {"hidden_activation", "hidden_act"}) {
     TRY_ASSIGN(const auto activation, config.text(key));
@@ -208,7 +200,6 @@ Result<void> read_experts(const JsonObject& config, const Family& family, GgufKe
 // What config.json says of the model of text: all of it, or a part.
 Result<json::value> text_config(json::value parsed) {
   TRY_ASSIGN(const JsonObject whole, JsonObject::of(parsed, kFile));
-  TRY(check_quantization(whole));
   TRY_ASSIGN(const auto type, whole.text("model_type"));
   TRY_ASSIGN(const auto part, whole.object("text_config"));
   if (!part || (type && find_family(*type))) return parsed;
@@ -220,7 +211,7 @@ Result<json::value> text_config(json::value parsed) {
                     quoted(type.value_or("")), family->model_type, known_model_types()));
   }
   json::object merged = part->all();
-  for (const char* key : {"eos_token_id", "bos_token_id"}) {
+  for (const char* key : {"eos_token_id", "bos_token_id", "quantization_config"}) {
     if (const json::value* value = whole.find(key); value && !part->find(key)) merged[key] = *value;
   }
   return json::value(std::move(merged));
@@ -248,7 +239,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   const Family& family = *out.family;
   const json::value whole = with_defaults(std::move(stated), family);
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
-  TRY(check_quantization(config));
+  TRY_ASSIGN(out.quantization, read_quantization(config));
   TRY(check_activation(config, family));
 
   out.metadata.insert("general.architecture", std::string(family.architecture));

@@ -9,6 +9,7 @@
 #include "base/metadata.h"
 #include "base/result.h"
 #include "format/hf/family.h"
+#include "format/hf/quantization.h"
 
 namespace kvik::hf {
 
@@ -27,6 +28,7 @@ struct FolderConfig {
   uint32_t n_experts = 0;  // 0: none
   uint32_t head_dim = 0;
   bool has_shared_expert = false;
+  std::optional<Quantization> quantization;
   std::optional<bool> ties_embedding;  // the embedding is the head, too
   std::vector<StatedVector> vectors;
   std::vector<uint64_t> end_ids;  // "eos_token_id"

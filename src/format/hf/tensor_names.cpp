@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "format/arranged_source.h"
+#include "format/hf/grouped_source.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
 
@@ -291,6 +292,9 @@ class FolderTensors {
 
 Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource> tensors,
                                                     std::string label, FolderConfig config) {
+  if (config.quantization) {
+    TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization, *config.family));
+  }
   TRY_ASSIGN(auto arranged, FolderTensors(*tensors, config).arrange());
   return kvik::arrange(std::move(tensors), std::move(label), std::move(config.metadata),
                        std::move(arranged));

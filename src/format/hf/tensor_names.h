@@ -10,10 +10,10 @@
 namespace kvik::hf {
 
 // The tensors of a folder under the names, and with the elements, of a GGUF file of the model, and
-// the metadata of `config`. Experts that lie apart become one stack. Errors name the tensor as the
-// folder does: kCorrupt for one that is missing or does not fit its neighbours, kUnsupported for
-// one that the model's type does not have. Copies that loaders make again, such as a tied head, and
-// the parts of a model that see or hear are left out.
+// the metadata of `config`. Experts that lie apart become one stack, quantised matrices integer
+// groups. Errors name the tensor as the folder does: kCorrupt for one that is missing or does not
+// fit its neighbours, kUnsupported for one that the model's type does not have. Copies that loaders
+// make again, such as a tied head, and the parts of a model that see or hear are left out.
 Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource> tensors,
                                                     std::string label, FolderConfig config);
 

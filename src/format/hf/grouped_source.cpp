@@ -1,0 +1,248 @@
+#include "format/hf/grouped_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "format/hf/group_words.h"
+#include "format/quoted.h"
+
+namespace kvik::hf {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::string_view kQuants = ".qweight";
+constexpr uint64_t kMaxExtent = 1 << 24;
+
+// A quantised matrix: where its parts are, by index of the base.
+struct Matrix {
+  size_t quants = 0, zeros = 0, scales = 0;
+  std::optional<size_t> groups;  // of each column
+  uint64_t n_rows = 0, n_cols = 0;
+  uint64_t group = 0;
+};
+
+struct Tensor {
+  size_t base;  // what it is, or its quants
+  std::optional<Matrix> matrix;
+};
+
+template <class T>
+std::span<const T> as(Bytes bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+// Finds what belongs together in a table of tensors. Lives for one of them.
+class Grouping {
+ public:
+  Grouping(ModelSource& source, const Quantization& how, const Family& family)
+      : source_(source), how_(how), family_(family), is_part_(source.tensors().size()) {
+    for (size_t i = 0; i < is_part_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
+  }
+
+  struct Outcome {
+    std::vector<Tensor> tensors;
+    std::vector<TensorInfo> infos;
+  };
+
+  Result<Outcome> run() {
+    Outcome out;
+    const auto all = source_.tensors();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].name.ends_with(kQuants)) continue;
+      const std::string name = all[i].name.substr(0, all[i].name.size() - kQuants.size());
+      TRY_ASSIGN(const Matrix matrix, matrix_of(i, name));
+      TRY(drop_bias(name));
+      out.tensors.push_back({i, matrix});
+      const ElementType type = *group_type(how_.bits, matrix.group, matrix.n_cols);
+      const std::vector<uint64_t> shape = {matrix.n_rows, matrix.n_cols};
+      out.infos.push_back({name + ".weight", type, shape, *bytes_of(type, shape)});
+    }
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (is_part_[i]) continue;
+      out.tensors.push_back({i, std::nullopt});
+      out.infos.push_back(all[i]);
+    }
+    return out;
+  }
+
+ private:
+  std::optional<size_t> find(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  Result<size_t> part(const std::string& name, ElementType type,
+                      const std::vector<uint64_t>& shape) {
+    const auto index = find(name);
+    if (!index) return fail(ErrorCode::kCorrupt, fmt::format("tensor {} is missing", quoted(name)));
+    const TensorInfo& info = source_.tensors()[*index];
+    if (info.type != type || info.shape != shape) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} is of type {} and shape [{}], expected {} and [{}]",
+                              quoted(name), name_of(info.type), fmt::join(info.shape, ", "),
+                              name_of(type), fmt::join(shape, ", ")));
+    }
+    is_part_[*index] = true;
+    return *index;
+  }
+
+  Result<Matrix> matrix_of(size_t index, const std::string& name) {
+    const TensorInfo& quants = source_.tensors()[index];
+    const uint64_t per_word = 32 / how_.bits;
+    const bool is_awq = how_.packing == Quantization::Packing::kAlongOutputs;
+    if (quants.type != ElementType::kI32 || quants.shape.size() != 2 ||
+        std::ranges::max(quants.shape) > kMaxExtent) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} is of type {} and shape [{}], expected i32 and two axes "
+                              "of at most {}",
+                              quoted(quants.name), name_of(quants.type),
+                              fmt::join(quants.shape, ", "), kMaxExtent));
+    }
+    Matrix matrix;
+    matrix.quants = index;
+    matrix.n_cols = quants.shape[0] * (is_awq ? 1 : per_word);
+    matrix.n_rows = quants.shape[1] * (is_awq ? per_word : 1);
+    matrix.group = how_.group_size.value_or(matrix.n_cols);
+    if (matrix.n_rows % per_word != 0 || !group_type(how_.bits, matrix.group, matrix.n_cols)) {
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format("tensor {} is of {} rows and {} columns in groups of {}, expected "
+                      "a multiple of {} rows and of 32 columns",
+                      quoted(quants.name), matrix.n_rows, matrix.n_cols, matrix.group, per_word));
+    }
+    is_part_[index] = true;
+    return with_parts(std::move(matrix), name);
+  }
+
+  Result<Matrix> with_parts(Matrix matrix, const std::string& name) {
+    const uint64_t n_groups = (matrix.n_cols + matrix.group - 1) / matrix.group;
+    TRY_ASSIGN(matrix.zeros, part(name + ".qzeros", ElementType::kI32,
+                                  {n_groups, matrix.n_rows * how_.bits / 32}));
+    TRY_ASSIGN(matrix.scales, part(name + ".scales", ElementType::kF16, {n_groups, matrix.n_rows}));
+    // Columns in their order need none.
+    if (how_.packing == Quantization::Packing::kAlongInputs &&
+        (how_.is_ordered || find(name + ".g_idx"))) {
+      TRY_ASSIGN(matrix.groups, part(name + ".g_idx", ElementType::kI32, {matrix.n_cols}));
+    }
+    return matrix;
+  }
+
+  bool has_bias(std::string_view name) const {
+    return family_.has_qkv_bias &&
+           (name.ends_with(".q_proj") || name.ends_with(".k_proj") || name.ends_with(".v_proj"));
+  }
+
+  // One that the family lacks, of zeros; another is refused as any tensor is that is not known.
+  Result<void> drop_bias(const std::string& name) {
+    const auto index = find(name + ".bias");
+    if (!index || has_bias(name)) return {};
+    TRY_ASSIGN(const Bytes bytes, source_.read(*index));
+    is_part_[*index] = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+    source_.release(*index);
+    return {};
+  }
+
+  ModelSource& source_;
+  const Quantization& how_;
+  const Family& family_;
+  std::unordered_map<std::string, size_t> by_name_;
+  std::vector<bool> is_part_;  // of a matrix, or left out
+};
+
+class GroupedSource final : public ModelSource {
+ public:
+  GroupedSource(std::unique_ptr<ModelSource> base, const Quantization& how,
+                Grouping::Outcome grouped)
+      : base_(std::move(base)), how_(how), grouped_(std::move(grouped)) {}
+
+  const std::string& label() const override { return base_->label(); }
+  const Metadata& metadata() const override { return base_->metadata(); }
+  std::span<const TensorInfo> tensors() const override { return grouped_.infos; }
+
+  Result<Bytes> read(size_t index) override {
+    CHECK(index < grouped_.tensors.size());
+    const Tensor& tensor = grouped_.tensors[index];
+    if (!tensor.matrix) return base_->read(tensor.base);
+    if (const auto kept = copies_.find(index); kept != copies_.end()) {
+      return Bytes(kept->second.bytes);
+    }
+    TRY_ASSIGN(Copy copy, make(*tensor.matrix, grouped_.infos[index].n_bytes));
+    return Bytes((copies_[index] = std::move(copy)).bytes);
+  }
+
+  void release(size_t index) override {
+    CHECK(index < grouped_.tensors.size());
+    if (!grouped_.tensors[index].matrix) return base_->release(grouped_.tensors[index].base);
+    copies_.erase(index);
+  }
+
+  std::string name_in_file(size_t index) const override {
+    return base_->name_in_file(grouped_.tensors[index].base);
+  }
+
+  std::span<const uint32_t> gather(size_t index) const override {
+    const auto found = copies_.find(index);
+    return found == copies_.end() ? std::span<const uint32_t>() : found->second.order;
+  }
+
+ private:
+  struct Copy {
+    std::vector<std::byte> bytes;
+    std::vector<uint32_t> order;
+  };
+
+  Result<Copy> make(const Matrix& matrix, uint64_t n_bytes) {
+    Copy copy;
+    if (matrix.groups) {
+      TRY_ASSIGN(const Bytes groups, base_->read(*matrix.groups));
+      auto order = order_by_group(as<int32_t>(groups), matrix.group);
+      base_->release(*matrix.groups);
+      if (!order) {
+        return fail(order.error().code,
+                    fmt::format("tensor {} {}", quoted(base_->tensors()[*matrix.groups].name),
+                                order.error().message));
+      }
+      copy.order = std::move(*order);
+    }
+    TRY_ASSIGN(const Bytes quants, base_->read(matrix.quants));
+    TRY_ASSIGN(const Bytes zeros, base_->read(matrix.zeros));
+    TRY_ASSIGN(const Bytes scales, base_->read(matrix.scales));
+    copy.bytes.resize(n_bytes);
+    pack_groups({.how = how_,
+                 .n_rows = matrix.n_rows,
+                 .n_cols = matrix.n_cols,
+                 .group = matrix.group,
+                 .quants = as<uint32_t>(quants),
+                 .zeros = as<uint32_t>(zeros),
+                 .scales = as<uint16_t>(scales)},
+                copy.order, copy.bytes.data());
+    for (const size_t part : {matrix.quants, matrix.zeros, matrix.scales}) base_->release(part);
+    return copy;
+  }
+
+  std::unique_ptr<ModelSource> base_;
+  Quantization how_;
+  Grouping::Outcome grouped_;
+  std::map<size_t, Copy> copies_;  // what has been read and not released
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ModelSource>> group_tensors(std::unique_ptr<ModelSource> base,
+                                                   const Quantization& how, const Family& family) {
+  TRY_ASSIGN(auto grouped, Grouping(*base, how, family).run());
+  return std::make_unique<GroupedSource>(std::move(base), how, std::move(grouped));
+}
+
+}  // namespace kvik::hf

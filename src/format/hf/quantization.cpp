@@ -1,0 +1,95 @@
+#include "format/hf/quantization.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string>
+
+namespace kvik::hf {
+namespace {
+
+constexpr double kMaxGroup = 1 << 20;
+
+// A multiple of 32, which is the least block that kernels know.
+Result<void> read_group_size(const JsonObject& config, Quantization& out) {
+  TRY_ASSIGN(const auto size, config.real("group_size"));
+  if (size == -1.0) return {};
+  const bool is_known = size && *size >= 32 && *size <= kMaxGroup && std::fmod(*size, 32) == 0;
+  if (!is_known) {
+    return config.unexpected_value("group_size", "a multiple of 32, or -1 for whole rows",
+                                   ErrorCode::kUnsupported);
+  }
+  out.group_size = static_cast<uint32_t>(*size);
+  return {};
+}
+
+Result<void> check_is_same_everywhere(const JsonObject& config) {
+  TRY_ASSIGN(const auto rules, config.object("dynamic"));
+  if (!rules || rules->all().empty()) return {};
+  return config.unexpected_value("dynamic", "none: all matrices quantised alike",
+                                 ErrorCode::kUnsupported);
+}
+
+Result<Quantization> read_gptq(const JsonObject& config) {
+  Quantization out;
+  out.packing = Quantization::Packing::kAlongInputs;
+  TRY_ASSIGN(const auto bits, config.number("bits"));
+  if (bits != 4u && bits != 8u) {
+    return config.unexpected_value("bits", "4 or 8", ErrorCode::kUnsupported);
+  }
+  out.bits = static_cast<uint32_t>(*bits);
+  TRY(read_group_size(config, out));
+  TRY(check_is_same_everywhere(config));
+  TRY_ASSIGN(const auto format, config.text("checkpoint_format"));
+  if (format && *format != "gptq" && *format != "gptq_v2") {
+    return config.unexpected_value("checkpoint_format", "gptq or gptq_v2", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto is_marlin, config.flag("is_marlin_format"));
+  if (is_marlin.value_or(false)) {
+    return config.unexpected_value("is_marlin_format", "false", ErrorCode::kUnsupported);
+  }
+  out.added_to_zeros = format == "gptq_v2" ? 0 : 1;
+  TRY_ASSIGN(const auto is_ordered, config.flag("desc_act"));
+  out.is_ordered = is_ordered.value_or(false);
+  return out;
+}
+
+Result<Quantization> read_awq(const JsonObject& config) {
+  Quantization out;
+  out.packing = Quantization::Packing::kAlongOutputs;
+  TRY_ASSIGN(const auto bits, config.number("bits"));
+  if (bits != 4u) return config.unexpected_value("bits", "4", ErrorCode::kUnsupported);
+  TRY(read_group_size(config, out));
+  TRY_ASSIGN(auto version, config.text("version"));
+  std::string name = version.value_or("gemm");
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name != "gemm") {
+    return config.unexpected_value("version", "gemm", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto has_zeros, config.flag("zero_point"));
+  if (!has_zeros.value_or(true)) {
+    return config.unexpected_value("zero_point", "true", ErrorCode::kUnsupported);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::optional<Quantization>> read_quantization(const JsonObject& config) {
+  TRY_ASSIGN(const auto quantization, config.object("quantization_config"));
+  if (!quantization) return std::nullopt;
+  TRY_ASSIGN(const auto method, quantization->text("quant_method"));
+  if (method == "gptq") {
+    TRY_ASSIGN(const Quantization out, read_gptq(*quantization));
+    return out;
+  }
+  if (method == "awq") {
+    TRY_ASSIGN(const Quantization out, read_awq(*quantization));
+    return out;
+  }
+  return quantization->unexpected_value(
+      "quant_method", "gptq, awq, or no quantization_config: F32, F16 and BF16 are read",
+      ErrorCode::kUnsupported);
+}
+
+}  // namespace kvik::hf

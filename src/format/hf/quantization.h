@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "format/hf/json_object.h"
+
+namespace kvik::hf {
+
+// How the matrices of a folder have been quantised: groups of integers that share a scale and a
+// zero, as words of 32 bits.
+struct Quantization {
+  enum class Packing : uint8_t {
+    kAlongInputs,   // GPTQ: a word is of neighbours along the dimension summed over
+    kAlongOutputs,  // AWQ's "gemm": of eight rows of the matrix, 0 2 4 6 1 3 5 7
+  };
+
+  Packing packing = Packing::kAlongInputs;
+  uint32_t bits = 4;                   // 4 or 8
+  std::optional<uint32_t> group_size;  // none: a whole row of the matrix
+  uint32_t added_to_zeros = 0;         // GPTQ's first files hold them less one
+  bool is_ordered = false;             // by activation: each column's group is in "g_idx"
+};
+
+// "quantization_config" of config.json; none where it has none. Errors: kUnsupported for another
+// method, version or width, kCorrupt for what cannot be; each names the key and what is read.
+// Sources: AutoGPTQ, BaseQuantizeConfig; AutoAWQ, WQLinear_GEMM.
+Result<std::optional<Quantization>> read_quantization(const JsonObject& config);
+
+}  // namespace kvik::hf

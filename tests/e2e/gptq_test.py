@@ -1,0 +1,237 @@
+"""Folders quantised by GPTQ and AWQ: their weights are exactly what a small packer of our own wrote, and their logits those weights'."""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import kvik
+import make_hf_model
+
+N_VOCAB = 260
+DEMO = "demo"  # trained, rows of 256 and 768; the presets' are of 64 and 160, so that the last group is a short one
+LLAMA = "test-llama"
+# The matrices of attention share one packed matrix, and have columns in orders of their own; phi3 fuses them; heads of llama and
+# granite are permuted; qwen2 has biases.
+FAMILIES = ("test-llama", "test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", "test-phi3", "test-granite", "test-mixtral", "test-qwen2moe")
+EXPERTS = ("test-mixtral", "test-qwen2moe")
+ACT_ORDER = "--act-order"
+CASES = (
+    (DEMO, "gptq", "--group-size=32"), (DEMO, "gptq", "--group-size=64", "--sym"), (DEMO, "gptq", "--group-size=128", ACT_ORDER),
+    (DEMO, "gptq", "--group-size=-1", "--sym"), (DEMO, "gptq", "--group-size=256"), (DEMO, "gptq", "--group-size=128", ACT_ORDER, "--sym", "--v2"),
+    (DEMO, "gptq", "--bits=8", "--group-size=32", ACT_ORDER), (DEMO, "gptq", "--bits=8", "--group-size=64", "--sym"),
+    (DEMO, "gptq", "--bits=8", "--group-size=128"), (DEMO, "gptq", "--bits=8", "--group-size=-1", ACT_ORDER, "--v2"),
+    (DEMO, "awq", "--group-size=32"), (DEMO, "awq", "--group-size=64"), (DEMO, "awq", "--group-size=128"), (DEMO, "awq", "--group-size=-1"))
+BY_FAMILY = tuple((name, *how) for name in FAMILIES for how in (("gptq", "--group-size=32", ACT_ORDER), ("awq", "--group-size=128")))
+
+
+class PackedFolder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = tempfile.TemporaryDirectory()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.root.cleanup()
+
+    def tool(self, name, *args):
+        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools", name), *args], check=True)
+
+    def packed(self, model, method, *options):
+        """The folder and its twin of F32, made once."""
+        source = os.path.join(self.root.name, model)
+        if not os.path.exists(source):
+            self.tool("make_hf_model.py", kvik.demo_as("f32") if model == DEMO else kvik.preset(model), source)
+        folder = os.path.join(self.root.name, "".join([model, method, *options]))
+        if not os.path.exists(folder):
+            self.tool(f"pack_{method}.py", *options, source, folder, folder + ".twin")
+        return folder, folder + ".twin"
+
+    def as_q8_0(self, folder):
+        path = folder + ".gguf"
+        kvik.output("quantize", folder, path, "--type", "q8_0", "--pure", "--force")
+        with open(path, "rb") as f:
+            return f.read()
+
+    def assert_close(self, case, share, **options):
+        folder, twin = self.packed(*case)
+        tokens = kvik.random_tokens(71, N_VOCAB, 3)
+        got, want = (kvik.logits(f, tokens, all=True, kv_type="f32", **options) for f in (folder, twin))
+        self.assertEqual(got.shape, want.shape)
+        error = np.abs(got - want).max(1) / np.abs(want).max(1)
+        # Random routers are near a tie now and then, and another expert is another answer.
+        worst = np.median(error) if case[0] in EXPERTS else error.max()
+        self.assertLess(worst, share)
+        self.assertGreater(worst, 0)  # computed in integers, not as the twin is
+
+    def test_every_weight_is_what_was_packed(self):
+        for case in CASES + BY_FAMILY:
+            with self.subTest(case=case):
+                folder, twin = self.packed(*case)
+                self.assertTrue(self.as_q8_0(folder) == self.as_q8_0(twin))
+
+    def test_logits_are_those_of_the_weights_within_three_hundredths(self):
+        """As q8_0's and q4_0's: the activations are of 8 bits."""
+        for case in CASES:
+            with self.subTest(case=case):
+                self.assert_close(case, 0.03)
+
+    def test_logits_of_every_family_within_five_hundredths(self):
+        for case in BY_FAMILY:
+            with self.subTest(case=case):
+                self.assert_close(case, 0.05)
+
+    def test_every_instruction_set_reads_sorted_columns(self):
+        for isa in kvik.isas():
+            with self.subTest(isa=isa):
+                self.assert_close((DEMO, "gptq", "--group-size=128", ACT_ORDER), 0.03, env={"KVIK_ISA": isa})
+
+    def test_the_bytes_of_logits_do_not_depend_on_chunks_or_threads(self):
+        tokens = kvik.random_tokens(71, N_VOCAB, 4)
+        for case in ((DEMO, "gptq", "--group-size=128", ACT_ORDER), (DEMO, "gptq", "--bits=8", "--group-size=64", "--sym"),
+                     (DEMO, "awq", "--group-size=128"), ("test-mixtral", "gptq", "--group-size=32", ACT_ORDER)):
+            folder, _ = self.packed(*case)
+            want = kvik.logits_text(folder, tokens, all=True, chunk=71, threads=1)
+            for options in ({"chunk": 1}, {"chunk": 7}, {"chunk": 32}, {"chunk": 71, "threads": 2}):
+                with self.subTest(case=case, **options):
+                    self.assertTrue(kvik.logits_text(folder, tokens, all=True, **options) == want)
+
+    def test_biases_of_nothing_are_left_out(self):
+        with_biases, _ = self.packed(LLAMA, "gptq", "--zero-biases")
+        without, _ = self.packed(LLAMA, "gptq")
+        self.assertTrue(self.as_q8_0(with_biases) == self.as_q8_0(without))
+
+    def test_other_commands_take_it(self):
+        folder, twin = self.packed(DEMO, "gptq", "--group-size=128", ACT_ORDER)
+        self.assertIn(b"int4g128", kvik.output("show", folder))
+        ask = ("-p", "ROMEO:", "--max-tokens", 20, "--temperature", 0)
+        self.assertEqual(len(kvik.output("run", folder, *ask, "--ids", "--ignore-eos").split()), 20)
+        texts = os.path.join(self.root.name, "text")
+        with open(texts, "w") as f:
+            f.write("But soft, what light through yonder window breaks? " * 20)
+        importance = os.path.join(self.root.name, "importance")
+        kvik.output("quantize", folder, importance, "--calibrate", texts, "--ctx", 64)
+        paths = [os.path.join(self.root.name, name) for name in ("a.gguf", "b.gguf")]
+        for source, path in zip((folder, twin), paths):
+            kvik.output("quantize", source, path, "--type", "q4_0", "--importance", importance, "--pure")
+        with open(paths[0], "rb") as a, open(paths[1], "rb") as b:
+            self.assertTrue(a.read() == b.read())
+
+    # --- what cannot be ---
+
+    def spoilt(self, case, tensor=None, change=None, config=None):
+        """A copy of which one tensor is another (None: gone), or config.json's quantization_config has other keys."""
+        source, _ = self.packed(*case)
+        folder = os.path.join(self.root.name, "spoilt")
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(source, folder)
+        if config:
+            with open(f"{folder}/config.json") as f:
+                content = json.load(f)
+            content["quantization_config"].update(config)
+            with open(f"{folder}/config.json", "w") as f:
+                json.dump(content, f)
+        if tensor:
+            with open(f"{folder}/model.safetensors", "rb") as f:
+                raw = f.read()
+            n = struct.unpack("<Q", raw[:8])[0]
+            types = {"I32": np.int32, "F32": np.float32, "F16": np.float16}
+            header = {k: v for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+            tensors = {k: np.frombuffer(raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]], types[v["dtype"]]).reshape(v["shape"])
+                       for k, v in header.items()}
+            assert tensor in tensors, tensor
+            spoilt = tensors.pop(tensor)
+            if change:
+                tensors[tensor] = change(spoilt.copy())
+            names = {np.dtype(t): name for name, t in types.items()}
+            make_hf_model.write_safetensors(f"{folder}/model.safetensors", {k: (names[x.dtype], x) for k, x in tensors.items()})
+        return folder
+
+    def refused(self, folder, *words):
+        done = kvik.run("logits", folder, "--tokens", "5")
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, 1, said)
+        self.assertEqual(done.stdout, b"")
+        self.assertEqual(said.count("\n"), 1, said)
+        for word in words:
+            self.assertIn(word, said)
+
+    def test_a_tensor_that_does_not_fit_is_named(self):
+        case = (LLAMA, "gptq", "--group-size=32", ACT_ORDER)
+        name = "model.layers.1.mlp.down_proj."
+
+        def filled(value):
+            return lambda x: np.full_like(x, value)
+
+        def one(value):
+            def change(x):
+                x[7] = value
+                return x
+            return change
+        for end, change, words in (
+                ("qweight", lambda x: x[:-1], ("qweight", "152")),
+                ("qweight", lambda x: x[:, :-1], ("qweight", "63")),
+                ("qweight", lambda x: x.reshape(-1), ("qweight", "two axes")),
+                ("qweight", lambda x: x.view(np.float32), ("qweight", "f32", "i32")),
+                ("qweight", lambda x: x.repeat(2, 1), ("[5, 8]", "[5, 16]")),
+                ("qzeros", None, ("qzeros", "missing")),
+                ("qzeros", lambda x: x[1:], ("qzeros", "[4, 8]", "[5, 8]")),
+                ("scales", None, ("scales", "missing")),
+                ("scales", lambda x: x.astype(np.float32), ("scales", "f32", "f16")),
+                ("scales", lambda x: x[:, 1:], ("scales", "[5, 63]")),
+                ("g_idx", None, ("g_idx", "missing")),
+                ("g_idx", lambda x: x[1:], ("g_idx", "[159]", "[160]")),
+                ("g_idx", filled(0), ("g_idx", "group 0", "32")),
+                ("g_idx", one(-1), ("g_idx", "column 7", "-1", "0 to 4")),
+                ("g_idx", one(5), ("g_idx", "column 7", "group 5")),
+                ("g_idx", one(2**31 - 1), ("g_idx", "2147483647"))):
+            with self.subTest(tensor=end, words=words):
+                self.refused(self.spoilt(case, name + end, change), name, *words)
+
+    def test_a_bias_that_its_family_lacks_is_refused_unless_it_is_nothing(self):
+        name = "model.layers.1.mlp.down_proj.bias"
+        self.refused(self.spoilt((LLAMA, "gptq", "--zero-biases"), name, lambda x: x + np.float16(1)), name)
+
+    def test_experts_of_a_layer_must_have_their_columns_in_one_order(self):
+        name = "model.layers.0.block_sparse_moe.experts.2.w1.g_idx"
+        self.refused(self.spoilt(("test-mixtral", "gptq", "--group-size=32", ACT_ORDER), name, lambda x: x[::-1].copy()),
+                     "experts.2.w1.qweight", "one order")
+
+    def test_what_is_not_known_is_refused_with_what_is(self):
+        for method, config, words in (
+                ("gptq", {"bits": 3}, ("quantization_config.bits", "3", "4 or 8")),
+                ("gptq", {"bits": None}, ("quantization_config.bits",)),
+                ("gptq", {"group_size": 16}, ("group_size", "16", "32")),
+                ("gptq", {"group_size": 0}, ("group_size",)),
+                ("gptq", {"group_size": -2}, ("group_size", "-2")),
+                ("gptq", {"group_size": 1e300}, ("group_size",)),
+                ("gptq", {"group_size": "128"}, ("group_size", "128")),
+                ("gptq", {"group_size": 32}, ("qzeros",)),
+                ("gptq", {"bits": 8}, ("shape",)),
+                ("gptq", {"checkpoint_format": "marlin"}, ("marlin", "gptq_v2")),
+                ("gptq", {"dynamic": {"-:.*down.*": {}}}, ("dynamic",)),
+                ("awq", {"version": "gemv"}, ("gemv", "gemm")),
+                ("awq", {"bits": 8}, ("bits", "8")),
+                ("awq", {"zero_point": False}, ("zero_point", "true")),
+                ("awq", {"quant_method": "hqq"}, ("hqq", "awq", "BF16"))):
+            with self.subTest(method=method, config=config):
+                self.refused(self.spoilt((LLAMA, method), config=config), *words)
+
+    def test_a_file_that_is_cut_anywhere_is_one_sentence(self):
+        folder = self.spoilt((LLAMA, "gptq"), config={"bits": 4})
+        whole = f"{folder}/model.safetensors"
+        size = os.path.getsize(whole)
+        for cut in (0, 7, 100, size // 3, size - 1):
+            with self.subTest(cut=cut):
+                shutil.copy(os.path.join(self.packed(LLAMA, "gptq")[0], "model.safetensors"), whole)
+                os.truncate(whole, cut)
+                self.refused(folder, "model.safetensors")
+
+
+if __name__ == "__main__":
+    unittest.main()
