@@ -84,8 +84,9 @@ inline constexpr size_t kFinishReasons = 4;
 struct Usage {
   uint32_t prompt_tokens = 0;
   uint32_t completion_tokens = 0;
-  uint32_t cached_tokens = 0;  // prompt tokens whose K and V were found, not computed
-  CacheReport cache;           // where they were found, and why not more
+  uint32_t reasoning_tokens = 0;  // of these, what whoever reads the text found to be thought
+  uint32_t cached_tokens = 0;     // prompt tokens whose K and V were found, not computed
+  CacheReport cache;              // where they were found, and why not more
   Duration queue_time{};
   Duration ttft{};         // submission to the first token
   Duration decode_time{};  // first token to the last

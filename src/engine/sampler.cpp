@@ -152,4 +152,11 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n
   return all;
 }
 
+uint32_t rank_of(std::span<const float> logits, TokenId id) {
+  uint32_t rank = 1;
+  for (TokenId other = 0; other < logits.size(); ++other)
+    rank += logits[other] > logits[id] || (logits[other] == logits[id] && other < id);
+  return rank;
+}
+
 }  // namespace kvik

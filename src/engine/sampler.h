@@ -37,6 +37,8 @@ double uniform_draw(uint64_t seed, uint32_t choice_index, uint64_t position);
 // log softmax of raw logits: one token's, and the n most likely ones', most likely first.
 TokenLogprob logprob_of(std::span<const float> logits, TokenId id);
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, uint32_t n);
+// The token's place in that order; the most likely one has 1.
+uint32_t rank_of(std::span<const float> logits, TokenId id);
 
 // Picks tokens from logits. Holds scratch only; one thread.
 //

@@ -10,14 +10,14 @@ void CompletionChoice::append(CompletionChunk chunk) {
   text += chunk.text;
   token_ids.insert(token_ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
   std::ranges::move(chunk.logprobs, std::back_inserter(logprobs));
+  std::ranges::move(chunk.prompt_logprobs, std::back_inserter(prompt_logprobs));
   if (!chunk.finish) return;
   finish = chunk.finish;
   stop_string = std::move(chunk.stop_string);
 }
 
 ReasoningSplitter splitter_of(const AnswerEnvelope& envelope) {
-  using Begin = ReasoningSplitter::Begin;
-  return ReasoningSplitter(envelope.begins_in_thought ? Begin::kThought : Begin::kAnswer);
+  return ReasoningSplitter(envelope.answer_begin);
 }
 
 ReasoningSplitter::Parts push(ReasoningSplitter& splitter, const CompletionChunk& chunk) {
@@ -29,6 +29,7 @@ Usage sum_of(std::span<const Usage> usages) {
   for (const Usage& usage : usages) {
     sum.prompt_tokens += usage.prompt_tokens;
     sum.completion_tokens += usage.completion_tokens;
+    sum.reasoning_tokens += usage.reasoning_tokens;
     sum.cached_tokens += usage.cached_tokens;
   }
   return sum;

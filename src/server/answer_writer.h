@@ -22,10 +22,11 @@ struct AnswerEnvelope {
   std::string model;
   int64_t created_s = 0;
   bool wants_logprobs = false;
+  bool wants_prompt_logprobs = false;
   bool wants_token_ids = false;
   bool include_usage = false;
   std::optional<CacheReach> explain_cache;  // where asked for
-  bool begins_in_thought = false;           // the chat template opened a thought
+  ReasoningSplitter::Begin answer_begin = ReasoningSplitter::Begin::kAnswer;
   std::optional<Prices> prices;
   uint32_t n_marked = 0;  // prompt tokens up to the last mark of cache_control
 };
@@ -36,6 +37,7 @@ struct CompletionChoice {
   std::string text;
   std::vector<TokenId> token_ids;
   std::vector<ChunkLogprob> logprobs;
+  std::vector<std::vector<PromptLogprob>> prompt_logprobs;  // of a prompt's first choice
   std::optional<FinishReason> finish;
   std::optional<std::string> stop_string;
 

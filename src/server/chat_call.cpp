@@ -42,6 +42,7 @@ Result<void> rename_fields(json::object& object) {
 
 Result<CompletionCall> make_chat_call(const ServiceApi& service,
                                       const boost::json::object& object) {
+  using Begin = ReasoningSplitter::Begin;
   TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
   TRY_ASSIGN(CompletionCall call, read_common_call(object));
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
@@ -49,7 +50,7 @@ Result<CompletionCall> make_chat_call(const ServiceApi& service,
   request.prompt = std::move(prompt.ids);
   request.pins = std::move(prompt.pins);
   if (!JsonFields(object).find("max_tokens")) request.max_tokens.reset();
-  call.begins_in_thought = prompt.ends_in_thought;
+  request.answer_begin = prompt.ends_in_thought ? Begin::kThought : Begin::kAnswer;
   return call;
 }
 

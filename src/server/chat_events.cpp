@@ -90,6 +90,8 @@ std::string ChatWriter::whole(std::span<const CompletionChoice> choices,
   }
   json::object out = envelope_json(envelope_, "chat.completion");
   out["choices"] = std::move(list);
+  if (envelope_.wants_prompt_logprobs && !choices.empty())
+    out["prompt_logprobs"] = prompt_logprobs_json(choices.front().prompt_logprobs);
   out["usage"] = usage_json(envelope_, usages);
   add_explanation(envelope_, usages, out);
   return json::serialize(out);

@@ -1,5 +1,6 @@
 #include "server/completion_events.h"
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -45,8 +46,8 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   return out;
 }
 
-json::value choice_json(const AnswerEnvelope& envelope, uint32_t index,
-                        const CompletionChoice& choice) {
+json::object choice_json(const AnswerEnvelope& envelope, uint32_t index,
+                         const CompletionChoice& choice) {
   json::object out;
   out["index"] = index;
   out["text"] = to_json_string(choice.text);
@@ -64,8 +65,15 @@ class CompletionWriter final : public AnswerWriter {
   std::string whole(std::span<const CompletionChoice> choices,
                     std::span<const Usage> usages) override {
     json::array list;
-    for (const CompletionChoice& choice : choices)
-      list.emplace_back(choice_json(envelope_, static_cast<uint32_t>(list.size()), choice));
+    const size_t n_each = std::max<size_t>(1, choices.size() / std::max<size_t>(1, usages.size()));
+    for (size_t i = 0; i < choices.size(); ++i) {
+      json::object choice = choice_json(envelope_, static_cast<uint32_t>(i), choices[i]);
+      if (envelope_.wants_prompt_logprobs) {
+        const CompletionChoice& first = choices[i - i % n_each];  // of the same prompt
+        choice["prompt_logprobs"] = prompt_logprobs_json(first.prompt_logprobs);
+      }
+      list.emplace_back(std::move(choice));
+    }
     json::object out = envelope_json(envelope_, kObject);
     out["choices"] = std::move(list);
     out["usage"] = usage_json(envelope_, usages);

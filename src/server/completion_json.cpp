@@ -169,11 +169,11 @@ Result<SamplingParams> read_sampling(const JsonFields& fields) {
   return sampling;
 }
 
-Result<std::optional<uint32_t>> read_logprobs(const JsonFields& fields) {
-  TRY_ASSIGN(const auto logprobs, fields.count<uint32_t>("logprobs"));
+Result<std::optional<uint32_t>> read_logprobs(const JsonFields& fields, std::string_view name) {
+  TRY_ASSIGN(const auto logprobs, fields.count<uint32_t>(name));
   if (logprobs && *logprobs > RequestBounds::kLogprobs)
-    return refuse("logprobs", fmt::format("logprobs is {}, at most {} are given", *logprobs,
-                                          RequestBounds::kLogprobs));
+    return refuse(name, fmt::format("{} is {}, at most {} are given", name, *logprobs,
+                                    RequestBounds::kLogprobs));
   return logprobs;
 }
 
@@ -188,9 +188,9 @@ Result<uint32_t> read_n(const JsonFields& fields) {
 
 // These change what is computed or who may see it: to ignore them would be a lie.
 Result<void> refuse_unsupported(const JsonFields& fields) {
-  constexpr std::array<std::string_view, 9> kUnsupported = {
-      "suffix",       "prompt_logprobs", "grammar",        "json_schema",       "guided_json",
-      "guided_regex", "guided_choice",   "guided_grammar", "structured_outputs"};
+  constexpr std::array<std::string_view, 8> kUnsupported = {
+      "suffix",       "grammar",       "json_schema",    "guided_json",
+      "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"};
   for (const std::string_view name : kUnsupported)
     if (fields.find(name))
       return fail(ErrorCode::kUnsupported, fmt::format("{} is not supported", name),
@@ -216,7 +216,8 @@ Result<CompletionRequest> read_request(const JsonFields& fields) {
   TRY_ASSIGN(request.stop, read_stops(fields));
   TRY_ASSIGN(request.stop_token_ids, read_stop_tokens(fields));
   TRY_ASSIGN(request.n, read_n(fields));
-  TRY_ASSIGN(request.n_logprobs, read_logprobs(fields));
+  TRY_ASSIGN(request.n_logprobs, read_logprobs(fields, "logprobs"));
+  TRY_ASSIGN(request.n_prompt_logprobs, read_logprobs(fields, "prompt_logprobs"));
   TRY_ASSIGN(request.model, fields.string("model"));
   TRY(read_cache_fields(fields, request));
   TRY(read_flag(fields, "ignore_eos", request.ignore_eos));
@@ -238,6 +239,8 @@ Result<CompletionCall> read_common_call(const json::object& object) {
                   call.include_usage));
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
   TRY_ASSIGN(CompletionRequest common, read_request(fields));
+  if (call.is_stream && common.n_prompt_logprobs)
+    return refuse("prompt_logprobs", "prompt_logprobs are not to be had in a stream");
   call.requests.push_back(std::move(common));
   return call;
 }

@@ -15,9 +15,8 @@ struct CompletionCall {
   // prompt come first.
   std::vector<CompletionRequest> requests;
   bool is_stream = false;
-  bool include_usage = false;      // a stream ends with a chunk that holds it
-  bool explain_cache = false;      // the answer tells what the cache did
-  bool begins_in_thought = false;  // the chat template opened a thought
+  bool include_usage = false;  // a stream ends with a chunk that holds it
+  bool explain_cache = false;  // the answer tells what the cache did
 };
 
 // All but the prompt: one request without any. Errors as parse_completion_call().

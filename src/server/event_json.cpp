@@ -30,6 +30,22 @@ json::value finish_reason_json(std::optional<FinishReason> finish) {
 
 double finite_logprob(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
 
+json::array prompt_logprobs_json(std::span<const std::vector<PromptLogprob>> prompt_logprobs) {
+  json::array list;
+  for (const auto& place : prompt_logprobs) {
+    json::object tokens;
+    for (const PromptLogprob& logprob : place) {
+      json::object entry;
+      entry["logprob"] = finite_logprob(logprob.logprob);
+      entry["rank"] = logprob.rank;
+      entry["decoded_token"] = to_json_string(logprob.token);
+      tokens.emplace(std::to_string(logprob.id), std::move(entry));
+    }
+    list.emplace_back(place.empty() ? json::value(nullptr) : json::value(std::move(tokens)));
+  }
+  return list;
+}
+
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, json::object& out) {
   if (!prices) return;
   json::object own;
@@ -42,7 +58,7 @@ json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> u
   json::object prompt_details;
   prompt_details["cached_tokens"] = usage.cached_tokens;
   json::object completion_details;
-  completion_details["reasoning_tokens"] = 0;
+  completion_details["reasoning_tokens"] = usage.reasoning_tokens;
   json::object out;
   out["prompt_tokens"] = usage.prompt_tokens;
   out["completion_tokens"] = usage.completion_tokens;

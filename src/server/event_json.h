@@ -1,11 +1,13 @@
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "server/answer_writer.h"
 
@@ -20,6 +22,10 @@ boost::json::value finish_reason_json(std::optional<FinishReason> finish);
 
 // JSON has no infinity; -9999 is what other servers write for a token that was masked.
 double finite_logprob(float logprob);
+
+// vLLM's list: of each prompt token, what could stand there by its id; null for the first.
+boost::json::array prompt_logprobs_json(
+    std::span<const std::vector<PromptLogprob>> prompt_logprobs);
 
 // OpenAI's, of completions and chats.
 boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages);

@@ -227,7 +227,7 @@ bool ends_with_assistant(const json::array& messages) {
 Result<json::object> to_chat_body(json::object body) {
   // Fields of OpenAI's that this dialect does not have are unknown ones: ignored.
   for (const std::string_view name : std::to_array<std::string_view>(
-           {"n", "best_of", "stop", "user", "logprobs", "top_logprobs", "echo",
+           {"n", "best_of", "stop", "user", "logprobs", "prompt_logprobs", "top_logprobs", "echo",
             "max_completion_tokens", "continue_final_message", "add_generation_prompt"}))
     body.erase(json::string_view(name.data(), name.size()));
   for (const std::string_view name : {"output_format", "output_config"})

@@ -19,7 +19,7 @@ json::object usage_of(const AnswerEnvelope& envelope, std::span<const Usage> usa
   json::object in_details;
   in_details["cached_tokens"] = usage.cached_tokens;
   json::object out_details;
-  out_details["reasoning_tokens"] = 0;
+  out_details["reasoning_tokens"] = usage.reasoning_tokens;
   json::object out;
   out["input_tokens"] = usage.prompt_tokens;
   out["input_tokens_details"] = std::move(in_details);

@@ -151,8 +151,9 @@ Result<ResponsesBody> read_responses_body(json::object body) {
   ResponsesBody out{.chat = {}, .echo = echo_of(fields)};
   // Fields of chats that this dialect does not have are unknown ones: ignored.
   for (const std::string_view name : std::to_array<std::string_view>(
-           {"n", "best_of", "stop", "logprobs", "echo", "max_tokens", "response_format",
-            "continue_final_message", "add_generation_prompt", "stream_options", "tools"}))
+           {"n", "best_of", "stop", "logprobs", "prompt_logprobs", "echo", "max_tokens",
+            "response_format", "continue_final_message", "add_generation_prompt", "stream_options",
+            "tools"}))
     body.erase(key_view(name));
   body["messages"] = std::move(messages);
   if (max_tokens) body["max_tokens"] = *max_tokens;

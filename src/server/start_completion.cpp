@@ -19,9 +19,10 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   envelope.model = service.card().id;
   envelope.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   envelope.wants_logprobs = first.n_logprobs.has_value();
+  envelope.wants_prompt_logprobs = first.n_prompt_logprobs.has_value();
   envelope.wants_token_ids = first.return_token_ids;
   envelope.include_usage = call.include_usage;
-  envelope.begins_in_thought = call.begins_in_thought;
+  envelope.answer_begin = first.answer_begin.value_or(envelope.answer_begin);
   envelope.n_marked = first.pin_ttl ? UINT32_MAX : 0;
   for (const Pin& pin : first.pins) envelope.n_marked = std::max(envelope.n_marked, pin.n_tokens);
   return envelope;

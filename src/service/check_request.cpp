@@ -97,6 +97,10 @@ Result<void> check_request(const CompletionRequest& r, const ModelCard& card) {
   if (r.n_logprobs.value_or(0) > Bounds::kLogprobs) {
     return out_of_range("logprobs", *r.n_logprobs, fmt::format("0 to {}", Bounds::kLogprobs));
   }
+  if (r.n_prompt_logprobs.value_or(0) > Bounds::kLogprobs) {
+    return out_of_range("prompt_logprobs", *r.n_prompt_logprobs,
+                        fmt::format("0 to {}", Bounds::kLogprobs));
+  }
   if (r.max_tokens == 0 && !r.echo) return out_of_range("max_tokens", 0, "at least 1");
   if (r.max_tokens && r.min_tokens > *r.max_tokens) {
     return out_of_range("min_tokens", static_cast<double>(r.min_tokens),

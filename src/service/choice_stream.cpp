@@ -12,39 +12,54 @@ ChoiceStream::ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<Completio
       detokenizer_(tokenizer, Detokenizer::Position::kContinuation, Tokenizer::Special::kHide),
       stops_(options_.stop) {
   pending_.choice = options_.choice;
-  echo_prompt();
+  if (options_.answer_begin) thoughts_.emplace(*options_.answer_begin);
+  if (options_.n_prompt_logprobs) pending_.prompt_logprobs.emplace_back();
+  if (options_.echo && !options_.prompt.empty()) echo_prompt();
 }
 
 void ChoiceStream::echo_prompt() {
-  if (options_.echoed.empty()) return;
   Detokenizer prompt(tokenizer_, Detokenizer::Position::kStart, Tokenizer::Special::kHide);
-  for (const TokenId id : options_.echoed) {
+  for (const TokenId id : options_.prompt) {
     if (options_.with_logprobs) echo_offsets_.push_back(static_cast<uint32_t>(echo_.size()));
     echo_ += prompt.push(id);
   }
   echo_ += prompt.finish();
   text_bytes_ = static_cast<uint32_t>(echo_.size());
-  if (options_.return_token_ids) pending_.token_ids = options_.echoed;
+  if (options_.return_token_ids) pending_.token_ids = options_.prompt;
   // The first token has nothing before it that could make it likely.
-  if (options_.with_logprobs) to_chunk({options_.echoed.front(), 0}, {}, 0);
+  if (options_.with_logprobs) to_chunk({options_.prompt.front(), 0}, {}, 0);
 }
 
 // Logits behind prompt token `position` say how likely the next prompt token was.
 void ChoiceStream::on_logits(uint32_t position, std::span<const float> logits) {
-  if (position + 1 >= options_.echoed.size()) return;
-  const TokenId id = options_.echoed[position + 1];
+  if (position + 1 >= options_.prompt.size()) return;
+  const TokenId id = options_.prompt[position + 1];
+  if (options_.n_prompt_logprobs) prompt_to_chunk(id, logits);
+  if (!options_.echo || !options_.with_logprobs) return;
   to_chunk(logprob_of(logits, id), top_logprobs(logits, options_.n_top_logprobs),
            echo_offsets_[position + 1]);
 }
 
+void ChoiceStream::prompt_to_chunk(TokenId id, std::span<const float> logits) {
+  const auto top = top_logprobs(logits, *options_.n_prompt_logprobs);
+  std::vector<PromptLogprob> all;
+  all.reserve(1 + top.size());
+  all.push_back({id, logprob_of(logits, id).logprob, rank_of(logits, id), text_of(id)});
+  for (uint32_t i = 0; i < top.size(); ++i) {
+    if (top[i].id != id) all.push_back({top[i].id, top[i].logprob, i + 1, text_of(top[i].id)});
+  }
+  pending_.prompt_logprobs.push_back(std::move(all));
+}
+
+// A token may hold a part of a character: as text that is U+FFFD.
+std::string ChoiceStream::text_of(TokenId id) const {
+  Detokenizer alone(tokenizer_, Detokenizer::Position::kContinuation, Tokenizer::Special::kShow);
+  const std::string whole = alone.push(id);
+  return whole + alone.finish();
+}
+
 void ChoiceStream::to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,
                             uint32_t text_offset) {
-  // A token may hold a part of a character: as text that is U+FFFD.
-  const auto text_of = [&](TokenId id) {
-    Detokenizer alone(tokenizer_, Detokenizer::Position::kContinuation, Tokenizer::Special::kShow);
-    const std::string whole = alone.push(id);
-    return whole + alone.finish();
-  };
   ChunkLogprob out{.token = text_of(chosen.id),
                    .bytes = tokenizer_.piece(chosen.id, Tokenizer::Special::kHide),
                    .logprob = chosen.logprob,
@@ -68,6 +83,7 @@ EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   if (event.chosen) to_chunk(*event.chosen, event.top, text_bytes_);
   const std::string whole = detokenizer_.push(event.id);
   text_bytes_ += static_cast<uint32_t>(whole.size());
+  if (thoughts_) thoughts_->push(whole);
   std::string text = stops_.push(whole);
   if (!text.empty()) send(std::move(text), std::nullopt);
   return stops_.matched() ? Verdict::kStop : Verdict::kContinue;
@@ -84,6 +100,7 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
 
   Usage& all = state_->usage;
   all.prompt_tokens = usage.prompt_tokens;
+  if (thoughts_) all.reasoning_tokens += thoughts_->n_tokens();
   if (options_.choice == 0) {
     all.cached_tokens = usage.cached_tokens;
     all.cache = usage.cache;

@@ -2,12 +2,15 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/request.h"
 #include "service/service_api.h"
 #include "service/stop_matcher.h"
+#include "service/thought_counter.h"
 #include "text/detokenizer.h"
 
 namespace kvik {
@@ -31,7 +34,10 @@ class ChoiceStream final : public EventSink {
     bool return_token_ids = false;
     bool with_logprobs = false;
     uint32_t n_top_logprobs = 0;
-    std::vector<TokenId> echoed;  // the prompt, where it is to come first
+    std::optional<uint32_t> n_prompt_logprobs;
+    std::vector<TokenId> prompt;                           // where it is echoed or has logprobs
+    bool echo = false;                                     // its text comes first
+    std::optional<ReasoningSplitter::Begin> answer_begin;  // where thoughts are counted
   };
   // The tokenizer outlives this.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
@@ -45,6 +51,8 @@ class ChoiceStream final : public EventSink {
  private:
   void to_chunk(const TokenLogprob& chosen, const std::vector<TokenLogprob>& top,
                 uint32_t text_offset);
+  void prompt_to_chunk(TokenId id, std::span<const float> logits);
+  std::string text_of(TokenId id) const;
   void echo_prompt();
   void send(std::string text, std::optional<FinishReason> finish);
 
@@ -53,6 +61,7 @@ class ChoiceStream final : public EventSink {
   Options options_;
   Detokenizer detokenizer_;
   StopMatcher stops_;
+  std::optional<ThoughtCounter> thoughts_;
   CompletionChunk pending_;             // ids and logprobs that wait for their text
   std::string echo_;                    // text of the prompt, until it is sent
   std::vector<uint32_t> echo_offsets_;  // where each echoed token begins, for logprobs

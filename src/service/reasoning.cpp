@@ -29,6 +29,7 @@ ReasoningSplitter::Parts ReasoningSplitter::push(std::string_view text) {
     if (rest.starts_with(kOpen)) {
       held_.erase(0, at + kOpen.size());
       state_ = State::kThought;
+      has_thought_ = true;
     } else if (!kOpen.starts_with(rest)) {
       state_ = State::kContent;
     }
@@ -47,6 +48,12 @@ ReasoningSplitter::Parts ReasoningSplitter::push(std::string_view text) {
   }
   if (state_ == State::kContent) parts.content = std::exchange(held_, {});
   return parts;
+}
+
+ReasoningSplitter::Place ReasoningSplitter::place() const {
+  if (state_ == State::kThought) return Place::kThought;
+  if (state_ != State::kBefore) return Place::kBehind;
+  return held_.find_first_not_of(kBlanks) == held_.npos ? Place::kBlanks : Place::kOpening;
 }
 
 ReasoningSplitter::Parts ReasoningSplitter::finish() {

@@ -11,6 +11,7 @@ struct RequestBounds {
   static constexpr size_t kMessages = 16'384;
   static constexpr uint32_t kChoices = 128;
   static constexpr uint32_t kLogprobs = 20;
+  static constexpr uint64_t kPromptLogprobs = 1u << 20;  // of all prompt tokens and choices
   static constexpr size_t kStops = 16;
   static constexpr size_t kStopBytes = 1024;
   static constexpr size_t kStopTokens = 256;

@@ -7,6 +7,7 @@
 
 #include "service/check_request.h"
 #include "service/choice_stream.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
@@ -43,6 +44,17 @@ class RunningCompletion final : public Running {
 uint64_t random_seed() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device();
+}
+
+// An answer repeats them for every choice of the prompt.
+Result<void> check_prompt_logprobs(const CompletionRequest& request, size_t prompt_tokens) {
+  if (!request.n_prompt_logprobs) return {};
+  const uint64_t n = uint64_t{prompt_tokens} * (*request.n_prompt_logprobs + 1) * request.n;
+  if (n <= RequestBounds::kPromptLogprobs) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("prompt_logprobs of {} tokens would be {} entries, expected at most {}",
+                          prompt_tokens, n, RequestBounds::kPromptLogprobs),
+              "prompt_logprobs");
 }
 
 }  // namespace
@@ -111,7 +123,6 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   out.trace = request.trace;
   if (request.pin_ttl)
     out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
-  if (request.echo && request.n_logprobs) out.logits = Request::Logits::kAll;
   out.sampling.seed = request.seed ? *request.seed : random_seed();
   return out;
 }
@@ -121,20 +132,29 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   TRY(check_request(request, card_));
   TRY(engine_.check_room());  // before the tokenizer works for nothing
   TRY_ASSIGN(Request to_run, engine_request(request));
+  TRY(check_prompt_logprobs(request, to_run.prompt.size()));
   auto state = std::make_shared<CompletionState>();
   state->sink = std::move(sink);
   state->n_running = request.n;
   auto completion = std::make_unique<RunningCompletion>(engine_, to_run.prompt.size(), state);
   for (uint32_t choice = 0; choice < request.n; ++choice) {
+    const bool echoes_logprobs = request.echo && request.n_logprobs;
+    const bool tells_prompt = request.n_prompt_logprobs && choice == 0;
     to_run.sampling.choice_index = choice;
+    to_run.logits =
+        echoes_logprobs || tells_prompt ? Request::Logits::kAll : Request::Logits::kNone;
     auto stream = std::make_shared<ChoiceStream>(
         tokenizer_, state,
-        ChoiceStream::Options{.choice = choice,
-                              .stop = request.stop,
-                              .return_token_ids = request.return_token_ids,
-                              .with_logprobs = request.n_logprobs.has_value(),
-                              .n_top_logprobs = request.n_logprobs.value_or(0),
-                              .echoed = request.echo ? to_run.prompt : std::vector<TokenId>()});
+        ChoiceStream::Options{
+            .choice = choice,
+            .stop = request.stop,
+            .return_token_ids = request.return_token_ids,
+            .with_logprobs = request.n_logprobs.has_value(),
+            .n_top_logprobs = request.n_logprobs.value_or(0),
+            .n_prompt_logprobs = tells_prompt ? request.n_prompt_logprobs : std::nullopt,
+            .prompt = request.echo || tells_prompt ? to_run.prompt : std::vector<TokenId>(),
+            .echo = request.echo,
+            .answer_begin = request.answer_begin});
     // Where one is refused, the handle's end cancels those before it.
     TRY_ASSIGN(const RequestId id, engine_.submit(to_run, std::move(stream)));
     completion->add(id);

@@ -18,6 +18,7 @@
 #include "engine/snapshot.h"
 #include "service/chat.h"
 #include "service/embedding.h"
+#include "service/reasoning.h"
 #include "text/tokenizer.h"
 
 namespace kvik {
@@ -36,6 +37,7 @@ struct CompletionRequest {
   bool echo = false;  // the prompt's text comes first
   bool return_token_ids = false;
   std::optional<uint32_t> n_logprobs;
+  std::optional<uint32_t> n_prompt_logprobs;  // so many besides each prompt token's own
   Request::Cache cache = Request::Cache::kUse;
   std::string cache_salt;                       // pages are shared among requests of the same salt
   std::optional<std::chrono::seconds> pin_ttl;  // the prompt's pages are kept in preference so long
@@ -44,6 +46,7 @@ struct CompletionRequest {
   int32_t priority = 0;                         // lower first
   Request::Trace trace = Request::Trace::kOff;  // the sink hears of on_trace
   std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
+  std::optional<ReasoningSplitter::Begin> answer_begin;  // present: thought tokens are counted
 };
 
 struct ChunkLogprob {
@@ -54,12 +57,23 @@ struct ChunkLogprob {
   std::vector<std::pair<std::string, float>> top;
 };
 
+// A token that could stand at some place of the prompt.
+struct PromptLogprob {
+  TokenId id = 0;
+  float logprob = 0;
+  uint32_t rank = 0;  // 1 is the most likely one's
+  std::string token;  // its text, as far as it is valid UTF-8
+};
+
 // News of one choice. `text` is whole characters; it may be empty.
 struct CompletionChunk {
   uint32_t choice = 0;
   std::string text;
-  std::vector<TokenId> token_ids;          // where asked for
-  std::vector<ChunkLogprob> logprobs;      // where asked for
+  std::vector<TokenId> token_ids;      // where asked for
+  std::vector<ChunkLogprob> logprobs;  // where asked for
+  // Where asked for, in the first chunk of the first choice: for each token of the prompt, itself
+  // and the most likely ones. Nothing for the first: no token stands before it.
+  std::vector<std::vector<PromptLogprob>> prompt_logprobs;
   std::optional<FinishReason> finish;      // set in a choice's last chunk
   std::optional<std::string> stop_string;  // the one that ended it
 };

@@ -149,6 +149,29 @@ test('completions echo the prompt with its logprobs, computed anew', async () =>
   assert.equal(answer.usage.prompt_tokens_details.cached_tokens, 0);
 });
 
+test('the logprobs of the prompt are told beside the answer', async () => {
+  const plain = { model: 'demo', temperature: 0, max_tokens: 4, prompt_logprobs: 2 };
+  const answer = await client.completions.create({ ...plain, prompt: 'ROMEO: O, speak again' });
+  const places = answer.choices[0].prompt_logprobs;
+  assert.equal(places.length, answer.usage.prompt_tokens);
+  assert.equal(places[0], null);
+  for (const place of places.slice(1)) {
+    const tokens = Object.values(place);
+    assert.ok([1, 2].every(rank => tokens.some(t => t.rank === rank && t.logprob <= 0 && typeof t.decoded_token === 'string')));
+  }
+  const spoken = await client.chat.completions.create({ ...plain, messages });
+  assert.equal(spoken.prompt_logprobs.length, spoken.usage.prompt_tokens);
+  assert.equal(spoken.usage.prompt_tokens_details.cached_tokens, 0);
+  await assert.rejects(client.completions.create({ ...plain, prompt: 'x', stream: true }), e => e.status === 400 && e.param === 'prompt_logprobs');
+});
+
+test('the tokens of a thought are told', async () => {
+  const thinking = [...messages, { role: 'assistant', content: '<think>' }];
+  const answer = await client.chat.completions.create({ ...chat, messages: thinking, continue_final_message: true });
+  assert.equal(answer.choices[0].message.content, '');
+  assert.equal(answer.usage.completion_tokens_details.reasoning_tokens, 16);
+});
+
 test('a response has every field', async () => {
   const answer = await client.responses.create({
     model: 'demo', instructions: 'You are the king of Naples.', input: 'Speak, my lord.', temperature: 0, top_p: 1, max_output_tokens: 12,

@@ -98,6 +98,23 @@ class WithTheDemo(unittest.TestCase):
         self.assertIn("cached_tokens", usage["prompt_tokens_details"])
         self.assertIn("reasoning_tokens", usage["completion_tokens_details"])
 
+    def test_the_tokens_of_a_thought_are_told(self):
+        thinking = {"messages": [*HELLO, {"role": "assistant", "content": "<think>"}], "continue_final_message": True, "ignore_eos": True}
+        bias = {str(self.server.post("/tokenize", {"content": "king", "add_special": False}).json["tokens"][0]): 100}
+        answer = self.chat.answer(max_tokens=7, logit_bias=bias, **thinking)
+        message = answer["choices"][0]["message"]
+        self.assertEqual((message["content"], bool(message["reasoning_content"])), ("", True))
+        self.assertEqual(answer["usage"]["completion_tokens_details"]["reasoning_tokens"], 7)
+        chunks = self.chat.chunks(max_tokens=7, logit_bias=bias, stream_options={"include_usage": True}, **thinking)
+        self.assertEqual(chunks[-1]["usage"]["completion_tokens_details"]["reasoning_tokens"], 7)
+
+    def test_logprobs_of_the_prompt_stand_beside_the_choices(self):
+        answer = self.chat.answer(prompt_logprobs=2, max_tokens=2)
+        completion = self.server.complete(self.chat.template(HELLO), prompt_logprobs=2, max_tokens=2)
+        self.assertEqual(len(answer["prompt_logprobs"]), answer["usage"]["prompt_tokens"])
+        self.assertEqual(answer["prompt_logprobs"], completion["choices"][0]["prompt_logprobs"])
+        self.assertEqual(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+
     def test_a_stream_says_what_a_whole_answer_says(self):
         whole = self.chat.answer(ignore_eos=True)
         chunks = self.chat.chunks(ignore_eos=True, stream_options={"include_usage": True})

@@ -162,6 +162,29 @@ class Completions(Serving):
         top = self.server.complete(ids, max_tokens=1, ignore_eos=True, logprobs=5)["choices"][0]["logprobs"]["top_logprobs"][0]
         kvik.np.testing.assert_allclose(sorted(top.values())[::-1][:5], want, atol=2e-2)
 
+    def test_logprobs_of_the_prompt_are_those_of_the_echo(self):
+        fields = {"max_tokens": 3, "ignore_eos": True, "cache_salt": "logprobs of the prompt"}
+        echo = self.server.complete(PROMPT, echo=True, logprobs=4, **fields)["choices"][0]["logprobs"]
+        self.server.complete(PROMPT, **fields)  # now the cache knows it
+        answer = self.server.complete(PROMPT, prompt_logprobs=4, n=2, **fields)
+        ids = [int(i) for i in kvik.output("tokenize", "demo", PROMPT).split()]
+        usage = answer["usage"]
+        self.assertEqual((usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]), (len(ids), 0))
+        got = answer["choices"][0]["prompt_logprobs"]
+        self.assertEqual(answer["choices"][1]["prompt_logprobs"], got)
+        self.assertEqual((len(got), got[0]), (len(ids), None))
+        for id, place, token, logprob, top in zip(ids[1:], got[1:], echo["tokens"][1:], echo["token_logprobs"][1:], echo["top_logprobs"][1:]):
+            self.assertEqual((place[str(id)]["decoded_token"], place[str(id)]["logprob"]), (token, logprob))
+            likeliest = sorted(place.values(), key=lambda one: one["rank"])[:4]
+            self.assertEqual([one["rank"] for one in likeliest], [1, 2, 3, 4])
+            self.assertEqual({one["decoded_token"]: one["logprob"] for one in reversed(likeliest)}, top)
+            self.assertEqual(len(place), 4 if place[str(id)]["rank"] <= 4 else 5)
+
+    def test_logprobs_of_the_prompt_that_cannot_be_had_are_refused(self):
+        for fields in ({"prompt_logprobs": 21}, {"prompt_logprobs": -1}, {"prompt_logprobs": "3"}, {"prompt_logprobs": 1, "stream": True}):
+            answer = self.server.post("/v1/completions", {"prompt": PROMPT, **fields})
+            self.assertEqual((answer.status, answer.error["param"]), (400, "prompt_logprobs"), fields)
+
     def test_logit_bias_decides(self):
         ids = self.server.post("/tokenize", {"content": "king", "add_special": False}).json["tokens"]
         got = self.server.complete(PROMPT, max_tokens=3, logit_bias={str(ids[0]): 100})["choices"][0]["text"]

@@ -205,7 +205,7 @@ class Json(Threats):
             self.refused({"prompt": prompt}, "prompt")
         for field, values in {"stream": ("yes", 1), "echo": ("no",), "stop": (7, [7], {}), "n": ("2", 1.5, []), "max_tokens": ("5", 1.5, []),
                               "temperature": ("hot", [], True), "logit_bias": ([], "x", {"x": 1}, {"5": "much"}), "seed": ("x", 1.5),
-                              "model": (7, []), "logprobs": ("3", -1, 1.5), "stream_options": ("x", 7)}.items():
+                              "model": (7, []), "logprobs": ("3", -1, 1.5), "prompt_logprobs": ("3", -1, 21, True), "stream_options": ("x", 7)}.items():
             self.refused_field(field, *values)
 
     def test_12_a_million_of_anything(self):

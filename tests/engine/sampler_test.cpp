@@ -291,5 +291,15 @@ TEST(Sampler, top_logprobs_are_the_most_likely_first_and_ties_by_id) {
   EXPECT_EQ(top_logprobs(logits, 100).size(), 5u);
 }
 
+TEST(Sampler, a_tokens_rank_is_its_place_among_the_most_likely) {
+  constexpr float kMasked = -std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {1, 4, kMasked, 2, 4, kMasked, 3};
+  const auto top = top_logprobs(logits, 7);
+  ASSERT_EQ(top.size(), 5u);
+  for (uint32_t i = 0; i < top.size(); ++i) EXPECT_EQ(rank_of(logits, top[i].id), i + 1);
+  EXPECT_EQ(rank_of(logits, 2), 6u);
+  EXPECT_EQ(rank_of(logits, 5), 7u);
+}
+
 }  // namespace
 }  // namespace kvik

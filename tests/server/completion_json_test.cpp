@@ -116,7 +116,8 @@ TEST(CompletionJson, null_is_the_same_as_absent) {
 TEST(CompletionJson, a_wrong_type_is_refused_by_name) {
   for (const std::string name :
        {"max_tokens", "min_tokens", "temperature", "top_p", "top_k", "min_p", "presence_penalty",
-        "frequency_penalty", "repetition_penalty", "logprobs", "n", "best_of", "seed"})
+        "frequency_penalty", "repetition_penalty", "logprobs", "prompt_logprobs", "n", "best_of",
+        "seed"})
     for (const char* value : {"\"1\"", "true", "[]", "{}"})
       EXPECT_EQ(refused_fields("\"" + name + "\":" + value), name) << value;
   for (const std::string& name :
@@ -129,8 +130,8 @@ TEST(CompletionJson, a_wrong_type_is_refused_by_name) {
 }
 
 TEST(CompletionJson, numbers_that_do_not_fit_are_refused_by_name) {
-  for (const std::string& name :
-       std::vector<std::string>{"max_tokens", "min_tokens", "n", "best_of", "logprobs"})
+  for (const std::string& name : std::vector<std::string>{"max_tokens", "min_tokens", "n",
+                                                          "best_of", "logprobs", "prompt_logprobs"})
     for (const char* value : {"-1", "1.5", "18446744073709551616", "1e300", "1e999"})
       EXPECT_EQ(refused_fields("\"" + name + "\":" + value), name) << value;
   EXPECT_EQ(refused_fields(R"("n":4294967296)"), "n");
@@ -181,6 +182,14 @@ TEST(CompletionJson, logprobs_are_given_for_up_to_20) {
   EXPECT_EQ(parse_fields(R"("logprobs":0)").n_logprobs, 0u);
   EXPECT_EQ(parse_fields(R"("logprobs":20)").n_logprobs, 20u);
   EXPECT_EQ(refused_fields(R"("logprobs":21)"), "logprobs");
+}
+
+TEST(CompletionJson, logprobs_of_the_prompt_are_given_for_up_to_20_and_not_in_a_stream) {
+  EXPECT_FALSE(parse_fields(R"("prompt_logprobs":null)").n_prompt_logprobs);
+  EXPECT_EQ(parse_fields(R"("prompt_logprobs":0)").n_prompt_logprobs, 0u);
+  EXPECT_EQ(parse_fields(R"("prompt_logprobs":20,"stream":false)").n_prompt_logprobs, 20u);
+  EXPECT_EQ(refused_fields(R"("prompt_logprobs":21)"), "prompt_logprobs");
+  EXPECT_EQ(refused_fields(R"("prompt_logprobs":1,"stream":true)"), "prompt_logprobs");
 }
 
 TEST(CompletionJson, best_of_must_equal_n) {

@@ -43,7 +43,7 @@ class FakeCall {
     send(chunk);
   }
 
-  void done() { sink_->on_done(usage()); }
+  void done(const Usage& usage = FakeCall::usage()) { sink_->on_done(usage); }
   // The end of a completion that was let go.
   void abandon() { sink_->on_abandoned(usage()); }
 

@@ -82,6 +82,51 @@ TEST_F(ServerChat, a_thought_that_the_template_opened_needs_no_tag) {
   EXPECT_EQ(string_at(value, "/choices/0/message/content"), "b");
 }
 
+TEST_F(ServerChat, the_tokens_of_thoughts_are_told_in_the_usage) {
+  service.answer_with([](FakeCall& call) {
+    Usage usage = FakeCall::usage();
+    usage.completion_tokens = 9;
+    usage.reasoning_tokens = 7;
+    call.finish();
+    call.done(usage);
+  });
+  constexpr const char* kTokens = "/usage/completion_tokens_details/reasoning_tokens";
+  EXPECT_EQ(json(client().post(kPath, kHi).body).at_pointer(kTokens), 7);
+  using Begin = ReasoningSplitter::Begin;
+  EXPECT_EQ(service.wait_for_call(0)->request.answer_begin, Begin::kAnswer);
+  const auto events =
+      client()
+          .post(
+              kPath,
+              R"({"messages":[{"role":"user","content":"Hi"}],"chat_template_kwargs":{"think":true},)"
+              R"("stream":true,"stream_options":{"include_usage":true}})")
+          .events();
+  EXPECT_EQ(json(events.at(events.size() - 2)).at_pointer(kTokens), 7);
+  EXPECT_EQ(service.wait_for_call(1)->request.answer_begin, Begin::kThought);
+}
+
+TEST_F(ServerChat, logprobs_of_the_prompt_stand_beside_the_choices) {
+  service.answer_with([](FakeCall& call) {
+    CompletionChunk chunk;
+    chunk.prompt_logprobs = {{}, {{7, -2.5f, 1, "x"}}};
+    call.send(chunk);
+    call.finish();
+    call.done();
+  });
+  const auto value = json(
+      client()
+          .post(kPath,
+                R"({"messages":[{"role":"user","content":"Hi"}],"prompt_logprobs":0,"echo":true})")
+          .body);
+  EXPECT_EQ(boost::json::serialize(value.at("prompt_logprobs")),
+            R"([null,{"7":{"logprob":-2.5E0,"rank":1,"decoded_token":"x"}}])");
+  EXPECT_FALSE(value.at_pointer("/choices/0").as_object().contains("prompt_logprobs"));
+  EXPECT_FALSE(service.wait_for_call()->request.echo);
+  const auto refused = client().post(
+      kPath, R"({"messages":[{"role":"user","content":"Hi"}],"prompt_logprobs":0,"stream":true})");
+  EXPECT_EQ(expect_error(refused, 400), "prompt_logprobs");
+}
+
 TEST_F(ServerChat, parts_of_text_are_put_together) {
   say({"x"});
   client().post(

@@ -131,6 +131,45 @@ TEST_F(ServerCompletions, logprobs_come_in_the_legacy_shape) {
             R"("top_logprobs":[{"a":-5E-1,"x":-1.5E0},{}],"text_offset":[0,1]})");
 }
 
+TEST_F(ServerCompletions, logprobs_of_the_prompt_come_in_vllms_shape_with_every_choice) {
+  service.answer_with([](FakeCall& call) {
+    const bool is_first = std::get<std::string>(call.request.prompt) == "a";
+    CompletionChunk chunk;
+    chunk.prompt_logprobs = {{}, {{7, -2.5f, 9, "x"}, {5, -0.5f, 1, "\u00e9"}}};
+    if (!is_first) chunk.prompt_logprobs = {{}};
+    call.finish(FinishReason::kStop, 1);  // the second choice may be the first to end
+    call.send(chunk);
+    call.finish(FinishReason::kStop, 0);
+    call.done();
+  });
+  const auto value =
+      json(client().post(kPath, R"({"prompt":["a","b"],"n":2,"prompt_logprobs":1})").body);
+  EXPECT_EQ(service.wait_for_call()->request.n_prompt_logprobs, 1u);
+  const auto& choices = value.at("choices").as_array();
+  ASSERT_EQ(choices.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(boost::json::serialize(choices[i].at("prompt_logprobs")),
+              i < 2 ? R"([null,{"7":{"logprob":-2.5E0,"rank":9,"decoded_token":"x"},)"
+                      "\"5\":{\"logprob\":-5E-1,\"rank\":1,\"decoded_token\":\"\u00e9\"}}]"
+                    : "[null]");
+  }
+}
+
+TEST_F(ServerCompletions, logprobs_of_the_prompt_are_not_there_unless_asked_for) {
+  say_hello();
+  const auto value = json(client().post(kPath, R"({"prompt":"a"})").body);
+  EXPECT_FALSE(value.at_pointer("/choices/0").as_object().contains("prompt_logprobs"));
+}
+
+TEST_F(ServerCompletions, logprobs_of_the_prompt_that_cannot_be_given_are_refused_by_name) {
+  for (const char* field :
+       {R"("prompt_logprobs":1,"stream":true)", R"("prompt_logprobs":0,"stream":true)",
+        R"("prompt_logprobs":21)", R"("prompt_logprobs":-1)", R"("prompt_logprobs":true)"}) {
+    const std::string body = std::string(R"({"prompt":"a",)") + field + "}";
+    EXPECT_EQ(expect_error(client().post(kPath, body), 400), "prompt_logprobs") << body;
+  }
+}
+
 TEST_F(ServerCompletions, several_prompts_are_several_choices_numbered_through) {
   service.answer_with([](FakeCall& call) {
     for (uint32_t choice = 0; choice < call.request.n; ++choice) {

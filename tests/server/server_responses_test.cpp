@@ -107,6 +107,27 @@ TEST_F(ServerResponses, thoughts_are_an_item_of_their_own) {
   EXPECT_EQ(string_at(json(events.back()), "/response/output/0/content/0/text"), "a b");
 }
 
+TEST_F(ServerResponses, the_tokens_of_thoughts_are_told_in_the_usage) {
+  service.answer_with([](FakeCall& call) {
+    Usage usage = FakeCall::usage();
+    usage.reasoning_tokens = 2;
+    call.begin();
+    call.finish();
+    call.done(usage);
+  });
+  const auto value = json(client().post(kPath, R"({"input":"Hi"})").body);
+  EXPECT_EQ(value.at_pointer("/usage/output_tokens_details/reasoning_tokens"), 2);
+  const auto events = client().post(kPath, R"({"input":"Hi","stream":true})").events();
+  EXPECT_EQ(
+      json(events.back()).at_pointer("/response/usage/output_tokens_details/reasoning_tokens"), 2);
+}
+
+TEST_F(ServerResponses, logprobs_of_the_prompt_are_a_field_it_does_not_know) {
+  say({"x"});
+  const auto value = json(client().post(kPath, R"({"input":"Hi","prompt_logprobs":"no"})").body);
+  EXPECT_EQ(string_at(value, "/status"), "completed");
+}
+
 TEST_F(ServerResponses, items_reach_the_template) {
   EXPECT_EQ(
       prompt_of(R"({"instructions":"Be brief","input":[{"role":"developer","content":"D"},)"

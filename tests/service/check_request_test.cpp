@@ -70,6 +70,7 @@ TEST(CheckRequest, values_at_their_bounds_are_fine) {
   }
   for (const uint32_t n : {1u, 128u}) expect_fine([&](auto& r) { r.n = n; });
   for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.n_logprobs = n; });
+  for (const uint32_t n : {0u, 20u}) expect_fine([&](auto& r) { r.n_prompt_logprobs = n; });
   expect_fine([](auto& r) { r.max_tokens = 1; });
   expect_fine([](auto& r) { r.max_tokens = r.min_tokens = 5; });
   expect_fine([](auto& r) { r.stop = std::vector<std::string>(16, std::string(1024, 'x')); });
@@ -154,6 +155,7 @@ TEST(CheckRequest, empty_huge_or_too_many_stop_strings_are_refused) {
 TEST(CheckRequest, more_logprobs_than_anybody_reads_are_refused) {
   expect_refused("logprobs", "21", [](auto& r) { r.n_logprobs = 21; });
   expect_refused("logprobs", "4294967295", [](auto& r) { r.n_logprobs = UINT32_MAX; });
+  expect_refused("prompt_logprobs", "21", [](auto& r) { r.n_prompt_logprobs = 21; });
 }
 
 TEST(CheckRequest, more_tokens_at_least_than_at_most_are_refused) {

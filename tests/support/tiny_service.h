@@ -69,6 +69,7 @@ struct Choice {
   std::string text;
   std::vector<TokenId> token_ids;
   std::vector<ChunkLogprob> logprobs;
+  std::vector<std::vector<PromptLogprob>> prompt_logprobs;
   std::vector<FinishReason> finishes;
   std::optional<std::string> stop_string;
 };
@@ -123,6 +124,8 @@ class ServiceRig {
       choice.token_ids.insert(choice.token_ids.end(), chunk.token_ids.begin(),
                               chunk.token_ids.end());
       choice.logprobs.insert(choice.logprobs.end(), chunk.logprobs.begin(), chunk.logprobs.end());
+      choice.prompt_logprobs.insert(choice.prompt_logprobs.end(), chunk.prompt_logprobs.begin(),
+                                    chunk.prompt_logprobs.end());
       if (chunk.finish) choice.finishes.push_back(*chunk.finish);
       if (chunk.stop_string) choice.stop_string = chunk.stop_string;
     }

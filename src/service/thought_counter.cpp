@@ -1,0 +1,21 @@
+#include "service/thought_counter.h"
+
+#include <utility>
+
+namespace kvik {
+
+void ThoughtCounter::push(std::string_view text) {
+  using Place = ReasoningSplitter::Place;
+  const Place before = splitter_.place();
+  if (before == Place::kBehind) return;
+  splitter_.push(text);
+  if (before == Place::kThought) {
+    ++n_tokens_;
+  } else if (splitter_.has_thought()) {
+    n_tokens_ = std::exchange(n_held_, 0) + 1;
+  } else {
+    n_held_ = splitter_.place() == Place::kOpening ? n_held_ + 1 : 0;
+  }
+}
+
+}  // namespace kvik
