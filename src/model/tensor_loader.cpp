@@ -113,6 +113,11 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(const std::vector<Pa
     TRY_ASSIGN(auto stack, source_.read_parts(index, n_experts));
     indices.push_back(index);
     stacks.push_back(std::move(stack));
+    if (std::ranges::equal(source_.gather(index), source_.gather(indices.front()))) continue;
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor '{}' has its columns in another order than '{}', expected one "
+                            "order for the experts of a layer",
+                            source_.name_in_file(index), source_.name_in_file(indices.front())));
   }
   std::vector<TensorView> views;
   for (uint32_t expert = 0; expert < n_experts; ++expert) {

@@ -124,8 +124,8 @@ class PackedFolder(unittest.TestCase):
 
     # --- what cannot be ---
 
-    def spoilt(self, case, tensor=None, change=None, config=None):
-        """A copy of which one tensor is another (None: gone), or config.json's quantization_config has other keys."""
+    def spoilt(self, case, spoilt=(), change=None, config=None):
+        """A copy of which some tensors are others (None: gone), or config.json's quantization_config has other keys."""
         source, _ = self.packed(*case)
         folder = os.path.join(self.root.name, "spoilt")
         shutil.rmtree(folder, ignore_errors=True)
@@ -136,7 +136,7 @@ class PackedFolder(unittest.TestCase):
             content["quantization_config"].update(config)
             with open(f"{folder}/config.json", "w") as f:
                 json.dump(content, f)
-        if tensor:
+        if spoilt:
             with open(f"{folder}/model.safetensors", "rb") as f:
                 raw = f.read()
             n = struct.unpack("<Q", raw[:8])[0]
@@ -144,10 +144,10 @@ class PackedFolder(unittest.TestCase):
             header = {k: v for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
             tensors = {k: np.frombuffer(raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]], types[v["dtype"]]).reshape(v["shape"])
                        for k, v in header.items()}
-            assert tensor in tensors, tensor
-            spoilt = tensors.pop(tensor)
-            if change:
-                tensors[tensor] = change(spoilt.copy())
+            for name in [spoilt] if isinstance(spoilt, str) else spoilt:
+                x = tensors.pop(name)
+                if change:
+                    tensors[name] = change(x.copy())
             names = {np.dtype(t): name for name, t in types.items()}
             make_hf_model.write_safetensors(f"{folder}/model.safetensors", {k: (names[x.dtype], x) for k, x in tensors.items()})
         return folder
@@ -198,9 +198,17 @@ class PackedFolder(unittest.TestCase):
         self.refused(self.spoilt((LLAMA, "gptq", "--zero-biases"), name, lambda x: x + np.float16(1)), name)
 
     def test_experts_of_a_layer_must_have_their_columns_in_one_order(self):
-        name = "model.layers.0.block_sparse_moe.experts.2.w1.g_idx"
-        self.refused(self.spoilt(("test-mixtral", "gptq", "--group-size=32", ACT_ORDER), name, lambda x: x[::-1].copy()),
-                     "experts.2.w1.qweight", "one order")
+        case = ("test-mixtral", "gptq", "--group-size=32", ACT_ORDER)
+        of_gate, of_up = ([f"model.layers.0.block_sparse_moe.experts.{i}.{part}.g_idx" for i in range(4)] for part in ("w1", "w3"))
+        self.refused(self.spoilt(case, of_gate[2], lambda x: x[::-1]), "experts.2.w1.qweight", "one order")
+        self.refused(self.spoilt(case, of_up, lambda x: x[::-1]), "w1.qweight", "w3.qweight", "one order")
+        self.assertEqual(kvik.run("logits", self.spoilt(case, of_gate + of_up, lambda x: x[::-1]), "--tokens", "5").returncode, 0)
+
+    def test_parts_that_are_packed_together_may_have_orders_of_their_own(self):
+        """As q, k and v, gate and up have with the packer's --act-order; here at its plainest."""
+        case = (DEMO, "gptq", "--group-size=32", ACT_ORDER)
+        folder = self.spoilt(case, "model.layers.0.self_attn.k_proj.g_idx", lambda x: x[::-1])
+        self.assertFalse(kvik.logits_text(folder, [5, 6]) == kvik.logits_text(self.packed(*case)[0], [5, 6]))
 
     def test_what_is_not_known_is_refused_with_what_is(self):
         for method, config, words in (
