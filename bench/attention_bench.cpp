@@ -13,7 +13,7 @@
 
 #include "attention_benches.h"
 #include "backend/cpu/cpu_memory.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/isa/isa.h"
 
 namespace kvik::cpu {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/machine_limits.h"
+#include "backend/cpu/isa/machine_limits.h"
 #include "tensor/blocks.h"
 
 namespace kvik {

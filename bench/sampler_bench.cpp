@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/sampler.h"
+#include "engine/sample/sampler.h"
 
 namespace kvik {
 namespace {

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "text/derived_vocabularies.h"
-#include "text/pre_tokenizer.h"
+#include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/tokenizer.h"
 #include "text/vocabularies.h"
 

@@ -7,7 +7,7 @@
 namespace kvik {
 
 // What kind of trouble the outside world made. One function maps these to HTTP
-// statuses (server/status.h), one to exit codes (main/exit_code.h).
+// statuses (server/http/status.h), one to exit codes (main/exit_code.h).
 enum class ErrorCode {
   kInvalidArgument,  // the caller's value is wrong
   kContextLength,    // the prompt is longer than the context

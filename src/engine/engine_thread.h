@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/live_watchers.h"
-#include "engine/request.h"
-#include "engine/snapshot.h"
+#include "engine/request/request.h"
+#include "engine/watch/live_watchers.h"
+#include "engine/watch/snapshot.h"
 
 namespace kvik {
 

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/check.h"
-#include "format/gguf.h"
-#include "format/gguf_cursor.h"
-#include "format/gguf_output.h"
+#include "format/gguf/gguf.h"
+#include "format/gguf/gguf_cursor.h"
+#include "format/gguf/gguf_output.h"
 
 namespace kvik {
 namespace {

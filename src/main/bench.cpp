@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/machine_limits.h"
+#include "backend/cpu/isa/machine_limits.h"
 #include "base/quantity.h"
 #include "main/available_memory.h"
 #include "main/bench_measure.h"

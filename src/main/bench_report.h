@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "backend/cpu/machine_limits.h"
+#include "backend/cpu/isa/machine_limits.h"
 #include "main/bench_runner.h"
 #include "main/limit_model.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/quantity.h"
-#include "kv/disk_tier.h"
+#include "kv/tiers/disk_tier.h"
 #include "main/commands.h"
 
 namespace kvik {

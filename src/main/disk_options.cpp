@@ -1,6 +1,6 @@
 #include "main/disk_options.h"
 
-#include "kv/tier_link.h"
+#include "kv/tiers/tier_link.h"
 
 namespace kvik {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "kv/disk_tier.h"
+#include "kv/tiers/disk_tier.h"
 #include "main/model_options.h"
 
 namespace kvik {

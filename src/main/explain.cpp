@@ -18,8 +18,8 @@
 #include "main/explain_report.h"
 #include "main/model_options.h"
 #include "main/progress_bar.h"
-#include "server/event_json.h"
-#include "server/explain_json.h"
+#include "server/dialects/event_json.h"
+#include "server/operate/explain_json.h"
 #include "service/cache_experiment.h"
 #include "service/service.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/machine_limits.h"
+#include "backend/cpu/isa/machine_limits.h"
 #include "main/attention_probe.h"
 #include "main/bench_report.h"
 #include "main/model_options.h"

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/cpu/machine_limits.h"
+#include "backend/cpu/isa/machine_limits.h"
 #include "format/model_source.h"
 #include "main/bench_runner.h"
 #include "model/config.h"

@@ -9,7 +9,7 @@
 
 #include "base/quantity.h"
 #include "engine/memory_plan.h"
-#include "format/synthetic.h"
+#include "format/synthetic/synthetic.h"
 #include "main/available_memory.h"
 #include "main/commands.h"
 #include "main/fit_table.h"

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "base/thread_pool.h"
-#include "format/gguf_output.h"
+#include "format/gguf/gguf_output.h"
 #include "format/importance.h"
 #include "format/model_source.h"
 #include "format/weight_mix.h"

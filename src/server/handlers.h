@@ -1,9 +1,9 @@
 #pragma once
 
-#include "server/http_counts.h"
-#include "server/http_message.h"
-#include "server/key_accounts.h"
-#include "server/pending_reply.h"
+#include "server/http/http_counts.h"
+#include "server/http/http_message.h"
+#include "server/http/pending_reply.h"
+#include "server/operate/key_accounts.h"
 #include "server/server_options.h"
 #include "service/service_api.h"
 

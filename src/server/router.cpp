@@ -7,8 +7,8 @@
 #include <exception>
 
 #include "base/log.h"
-#include "server/auth.h"
-#include "server/status.h"
+#include "server/http/status.h"
+#include "server/operate/auth.h"
 
 namespace kvik {
 namespace {

@@ -19,11 +19,11 @@
 #include <utility>
 
 #include "base/log.h"
-#include "server/connection.h"
-#include "server/listen_address.h"
-#include "server/plain_stream.h"
+#include "server/http/connection.h"
+#include "server/http/listen_address.h"
+#include "server/http/plain_stream.h"
+#include "server/http/tls_stream.h"
 #include "server/server_state.h"
-#include "server/tls_stream.h"
 
 namespace kvik {
 

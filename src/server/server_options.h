@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "server/prices.h"
+#include "server/operate/prices.h"
 
 namespace kvik {
 

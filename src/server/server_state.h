@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "base/clock.h"
-#include "server/access_log.h"
+#include "server/operate/access_log.h"
 #include "server/router.h"
 #include "server/server_options.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "engine/request.h"
+#include "engine/request/request.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "engine/snapshot.h"
+#include "engine/watch/snapshot.h"
 #include "service/service_api.h"
 
 namespace kvik {

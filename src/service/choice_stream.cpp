@@ -1,6 +1,6 @@
 #include "service/choice_stream.h"
 
-#include "engine/sampler.h"
+#include "engine/sample/sampler.h"
 
 namespace kvik {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/request/request.h"
 #include "service/service_api.h"
 #include "service/stop_matcher.h"
 #include "service/thought_counter.h"

@@ -13,9 +13,9 @@
 
 #include "base/result.h"
 #include "base/token_id.h"
-#include "engine/live_view.h"
-#include "engine/request.h"
-#include "engine/snapshot.h"
+#include "engine/request/request.h"
+#include "engine/watch/live_view.h"
+#include "engine/watch/snapshot.h"
 #include "service/chat.h"
 #include "service/embedding.h"
 #include "service/reasoning.h"

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/request/request.h"
 
 namespace kvik {
 

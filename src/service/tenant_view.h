@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/live_view.h"
+#include "engine/watch/live_view.h"
 
 namespace kvik {
 

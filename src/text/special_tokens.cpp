@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "text/char_class.h"
+#include "text/pre_tokenizer/char_class.h"
 #include "text/utf8.h"
 #include "text/vocabulary.h"
 

@@ -4,12 +4,12 @@
 
 #include <utility>
 
-#include "text/bpe_tokenizer.h"
+#include "text/bpe/bpe_tokenizer.h"
+#include "text/bpe/spm_tokenizer.h"
 #include "text/detokenizer.h"
 #include "text/hf/tokenizer_json.h"
-#include "text/spm_tokenizer.h"
-#include "text/unigram_tokenizer.h"
-#include "text/word_piece_tokenizer.h"
+#include "text/unigram/unigram_tokenizer.h"
+#include "text/word_piece/word_piece_tokenizer.h"
 
 namespace kvik {
 namespace {

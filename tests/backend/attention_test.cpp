@@ -5,8 +5,8 @@
 #include <limits>
 #include <random>
 
-#include "backend/cpu/attention_plan.h"
-#include "backend/cpu/isa.h"
+#include "backend/cpu/attention/attention_plan.h"
+#include "backend/cpu/isa/isa.h"
 #include "backend/random_matrix.h"
 #include "backend/stored_kv.h"
 

@@ -3,14 +3,14 @@
 #include <cmath>
 #include <limits>
 
-#include "backend/cpu/vec_scalar.h"
+#include "backend/cpu/isa/vec_scalar.h"
 
 // exp and tanh as the scalar vocabulary computes them. That the other instruction sets give the
 // same bits is tested through the row kernels (rows_test.cpp).
 namespace kvik::cpu::scalar {
 namespace {
 
-#include "backend/cpu/vec_math.inl"
+#include "backend/cpu/isa/vec_math.inl"
 
 float exp_of(float x) { return exp(set1(x)).lane[5]; }
 float tanh_of(float x) { return tanh(set1(x)).lane[5]; }

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/scheduler.h"
-#include "engine/sequence.h"
-#include "engine/step_plan.h"
+#include "engine/request/sequence.h"
+#include "engine/schedule/scheduler.h"
+#include "engine/schedule/step_plan.h"
 #include "kv/kv_cache.h"
 
 namespace kvik {

@@ -1,4 +1,4 @@
-#include "engine/live_view.h"
+#include "engine/watch/live_view.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

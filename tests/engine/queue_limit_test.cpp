@@ -1,11 +1,11 @@
-#include "engine/queue_limit.h"
+#include "engine/schedule/queue_limit.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-#include "engine/queue_estimate.h"
+#include "engine/schedule/queue_estimate.h"
 
 namespace kvik {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_memory.h"
-#include "engine/scheduler.h"
+#include "engine/schedule/scheduler.h"
 
 namespace kvik {
 

@@ -10,7 +10,7 @@
 #include "backend/cpu/cpu_memory.h"
 #include "base/check.h"
 #include "engine/fcfs_scheduler.h"
-#include "engine/queue_limit.h"
+#include "engine/schedule/queue_limit.h"
 
 namespace kvik {
 namespace {

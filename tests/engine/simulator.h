@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/scheduler.h"
+#include "engine/schedule/scheduler.h"
 
 namespace kvik {
 

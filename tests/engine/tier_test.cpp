@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "kv/disk_tier.h"
+#include "kv/tiers/disk_tier.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_engine.h"
 

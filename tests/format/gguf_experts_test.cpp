@@ -1,9 +1,9 @@
-#include "format/gguf_experts.h"
+#include "format/gguf/gguf_experts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "format/gguf_writer.h"
 
 namespace kvik {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <random>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "format/gguf_writer.h"
 
 namespace kvik {

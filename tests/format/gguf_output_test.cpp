@@ -1,4 +1,4 @@
-#include "format/gguf_output.h"
+#include "format/gguf/gguf_output.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "format/gguf_writer.h"
 #include "support/temporary_folder.h"
 

@@ -1,11 +1,11 @@
-#include "format/gguf_split.h"
+#include "format/gguf/gguf_split.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 #include "format/gguf_writer.h"
 #include "support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "format/gguf.h"
+#include "format/gguf/gguf.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "format/gguf.h"
-#include "format/synthetic.h"
+#include "format/gguf/gguf.h"
+#include "format/synthetic/synthetic.h"
 #include "tensor/blocks.h"
 
 namespace kvik {

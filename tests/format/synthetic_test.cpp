@@ -1,4 +1,4 @@
-#include "format/synthetic.h"
+#include "format/synthetic/synthetic.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

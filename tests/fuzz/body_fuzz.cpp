@@ -9,11 +9,11 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "server/chat_call.h"
-#include "server/completion_json.h"
-#include "server/embeddings_request.h"
-#include "server/json_fields.h"
-#include "server/responses_request.h"
+#include "server/dialects/chat/chat_call.h"
+#include "server/dialects/completion_json.h"
+#include "server/dialects/embeddings/embeddings_request.h"
+#include "server/dialects/json_fields.h"
+#include "server/dialects/responses/responses_request.h"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "format/gguf.h"
-#include "format/gguf_experts.h"
-#include "format/gguf_split.h"
+#include "format/gguf/gguf.h"
+#include "format/gguf/gguf_experts.h"
+#include "format/gguf/gguf_split.h"
 #include "fuzz/read_everything.h"
 
 namespace kvik {

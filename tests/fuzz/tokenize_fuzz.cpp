@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "text/byte_alphabet.h"
-#include "text/pre_tokenizer.h"
-#include "text/token_joins.h"
+#include "text/bpe/byte_alphabet.h"
+#include "text/bpe/token_joins.h"
+#include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace kvik {

@@ -1,4 +1,4 @@
-#include "kv/disk_tier.h"
+#include "kv/tiers/disk_tier.h"
 
 #include <gtest/gtest.h>
 

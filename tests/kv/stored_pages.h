@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "kv/aligned_bytes.h"
-#include "kv/disk_tier.h"
+#include "kv/tiers/aligned_bytes.h"
+#include "kv/tiers/disk_tier.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {

@@ -1,4 +1,4 @@
-#include "kv/tier_queue.h"
+#include "kv/tiers/tier_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "format/synthetic.h"
+#include "format/synthetic/synthetic.h"
 #include "model/tensor_loader.h"
 #include "support/memory_source.h"
 

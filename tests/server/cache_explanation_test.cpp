@@ -1,4 +1,4 @@
-#include "server/cache_explanation.h"
+#include "server/dialects/cache_explanation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "server/cache_fields.h"
+#include "server/dialects/cache_fields.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "server/completion_json.h"
+#include "server/dialects/completion_json.h"
 
 namespace kvik {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/completion_json.h"
+#include "server/dialects/completion_json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/completion_mailbox.h"
+#include "server/dialects/completion_mailbox.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-#include "server/http_message.h"
+#include "server/http/http_message.h"
 
 #include <gtest/gtest.h>
 
-#include "server/request_parser.h"
+#include "server/http/request_parser.h"
 #include "server/server.h"
 
 namespace kvik {

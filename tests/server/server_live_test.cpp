@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
-#include "server/live_json.h"
-#include "server/live_mailbox.h"
+#include "server/operate/live_json.h"
+#include "server/operate/live_mailbox.h"
 #include "server_fixture.h"
 
 namespace kvik {

@@ -1,4 +1,4 @@
-#include "server/trace_parent.h"
+#include "server/http/trace_parent.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/sampler.h"
+#include "engine/sample/sampler.h"
 #include "service/request_bounds.h"
 #include "support/tiny_service.h"
 

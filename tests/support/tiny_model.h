@@ -10,7 +10,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/check.h"
-#include "format/synthetic.h"
+#include "format/synthetic/synthetic.h"
 #include "model/model.h"
 
 namespace kvik {

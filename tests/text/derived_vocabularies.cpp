@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 #include "text/blank_mark.h"
-#include "text/byte_alphabet.h"
+#include "text/bpe/byte_alphabet.h"
 #include "text/utf8.h"
 #include "text/vocabularies.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "text/pre_tokenizer.h"
+#include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/vocabularies.h"
 
 // A megabyte of what tokenizers choke on. Nothing here is timed: a quadratic step would take hours.

@@ -6,7 +6,7 @@
 #include <memory>
 #include <random>
 
-#include "text/pre_tokenizer.h"
+#include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/pre_tokenizer_patterns.h"
 
 // The scanners against the expressions that they stand for, run by PCRE2 on generated text.

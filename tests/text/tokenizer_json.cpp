@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "text/blank_mark.h"
-#include "text/pre_tokenizer.h"
+#include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/pre_tokenizer_patterns.h"
 #include "text/utf8.h"
 #include "text/vocabularies.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "text/charsmap.h"
+#include "text/unigram/charsmap.h"
 #include "text/vocabularies.h"
 
 namespace kvik {

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "text/byte_alphabet.h"
+#include "text/bpe/byte_alphabet.h"
 
 namespace kvik {
 namespace {

@@ -10,8 +10,8 @@
 #include <iostream>
 #include <iterator>
 
-#include "format/gguf.h"
-#include "text/byte_alphabet.h"
+#include "format/gguf/gguf.h"
+#include "text/bpe/byte_alphabet.h"
 
 namespace kvik {
 namespace {

@@ -13,7 +13,7 @@ class Numerics(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = folder.name
-        for path in ("tensor/half.h", "backend/cpu/rows.inl", "model/rope.cpp", "server/server.cpp"):
+        for path in ("tensor/half.h", "backend/cpu/rows/rows.inl", "model/rope.cpp", "server/server.cpp"):
             self.write(path, path)
 
     def write(self, path, text):
@@ -34,7 +34,7 @@ class Numerics(unittest.TestCase):
 
     def test_a_source_of_tensor_backend_or_model_changes_it(self):
         hashes = [self.hash()]
-        for path in ("tensor/half.h", "backend/cpu/rows.inl", "model/rope.cpp", "backend/cpu/new.h"):
+        for path in ("tensor/half.h", "backend/cpu/rows/rows.inl", "model/rope.cpp", "backend/cpu/new.h"):
             self.write(path, path + " changed")
             hashes.append(self.hash())
         self.assertEqual(len(set(hashes)), 5)

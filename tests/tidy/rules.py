@@ -11,19 +11,23 @@ import subprocess
 
 TREE_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
 
-FLOORS = ("base", "tensor", "backend", "format", "text", "kv", "model", "engine", "service", "server", "cli", "main")
+FLOORS = ("base", "tensor", "catalogue", "backend", "format", "text", "kv", "model", "engine", "service", "host", "study",
+          "server", "cli", "main")
 
 # What a floor may include beside its own files, `base` and `tensor`: a floor, or one header of it.
 MAY_INCLUDE = {
     "base": (),
     "tensor": (),
+    "catalogue": (),
     "backend": (),
-    "format": (),
+    "format": ("catalogue",),
     "text": (),
     "kv": ("backend/memory.h",),
-    "model": ("format", "backend/memory.h", "backend/ops.h", "kv/kv_view.h"),
+    "model": ("catalogue", "format", "backend/memory.h", "backend/ops.h", "kv/kv_view.h"),
     "engine": ("model", "kv"),
     "service": ("engine", "text"),
+    "host": ("service", "engine", "text", "model", "kv", "backend", "format", "catalogue"),
+    "study": ("host", "service", "engine", "text", "model", "kv", "backend", "format", "catalogue"),
     "server": ("service",),
     "cli": ("service", "text/utf8.h"),
     "main": FLOORS,
@@ -32,7 +36,7 @@ MAY_INCLUDE = {
 # Headers that compile slowly or tie a floor to a library stay on the floors that need them.
 LIBRARIES = {
     "boost/": ("server", "main"),
-    "boost/json": ("format", "text", "server", "cli", "main"),
+    "boost/json": ("format", "text", "study", "server", "cli", "main"),
     "pcre2.h": ("text",),
     "CLI/": ("main",),
     "prometheus/": ("server",),

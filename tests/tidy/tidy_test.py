@@ -97,15 +97,15 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_include_arrows(self):
         wrong = {
             "src/base/a.h": ["tensor/tensor_view.h", "kv/page_pool.h"],
-            "src/tensor/a.h": ["backend/ops.h", "format/gguf.h"],
-            "src/backend/cpu/a.cpp": ["kv/kv_view.h", "model/config.h", "engine/engine.h", "format/gguf.h"],
+            "src/tensor/a.h": ["backend/ops.h", "format/gguf/gguf.h"],
+            "src/backend/cpu/a.cpp": ["kv/kv_view.h", "model/config.h", "engine/engine.h", "format/gguf/gguf.h"],
             "src/format/a.cpp": ["model/config.h", "backend/ops.h"],
-            "src/text/a.cpp": ["engine/request.h", "format/gguf.h"],
+            "src/text/a.cpp": ["engine/request/request.h", "format/gguf/gguf.h"],
             "src/kv/a.cpp": ["model/config.h", "backend/ops.h", "engine/engine.h", "backend/cpu/cpu_memory.h"],
             "src/model/a.cpp": ["kv/page_pool.h", "backend/cpu/cpu_backend.h", "text/tokenizer.h", "engine/engine.h"],
             "src/engine/a.cpp": ["text/tokenizer.h", "service/service.h", "backend/cpu/cpu_backend.h"],
             "src/service/a.cpp": ["server/server.h", "kv/page_pool.h", "model/decoder.h"],
-            "src/server/a.cpp": ["engine/request.h", "kv/page_pool.h", "text/tokenizer.h", "model/decoder.h", "main/serve.h"],
+            "src/server/a.cpp": ["engine/request/request.h", "kv/page_pool.h", "text/tokenizer.h", "model/decoder.h", "main/serve.h"],
             "src/main/a.cpp": ["tests/fake.h", "page_pool.h", "../kv/page_pool.h"],
         }
         for path, names in wrong.items():
@@ -117,7 +117,7 @@ class EveryRuleCanFail(unittest.TestCase):
         right = {
             "src/tensor/a.h": ["base/check.h", "tensor/half.h"],
             "src/kv/a.h": ["backend/memory.h", "kv/page_pool.h", "tensor/kv_type.h"],
-            "src/model/a.h": ["format/gguf.h", "backend/ops.h", "kv/kv_view.h", "base/metadata.h"],
+            "src/model/a.h": ["format/gguf/gguf.h", "backend/ops.h", "kv/kv_view.h", "base/metadata.h"],
             "src/server/a.h": ["service/service.h", "base/log.h"],
             "src/main/a.cpp": ["backend/cpu/cpu_backend.h", "server/server.h"],
         }
@@ -157,10 +157,10 @@ class EveryRuleCanFail(unittest.TestCase):
 
     def test_standard_library_in_kernels(self):
         rule = rules.standard_library_in_kernels
-        for path in ("src/backend/cpu/rows_avx2.cpp", "src/backend/cpu/rows_avx512bf16.cpp", "src/backend/cpu/rows.inl", "src/backend/cpu/vec_avx512.h"):
+        for path in ("src/backend/cpu/rows/rows_avx2.cpp", "src/backend/cpu/rows_avx512bf16.cpp", "src/backend/cpu/rows/rows.inl", "src/backend/cpu/isa/vec_avx512.h"):
             self.rejects(rule, path, "std::min(a, b)", "#include <algorithm>\n", "std::span<float> x;")
             self.accepts(rule, path, "const std::byte* p;", "std::size_t n;", "// std::min", "#include <immintrin.h>\n")
-        self.accepts(rule, "src/backend/cpu/rows_scalar.cpp", "std::min(a, b)")
+        self.accepts(rule, "src/backend/cpu/rows/rows_scalar.cpp", "std::min(a, b)")
 
     def test_shared_symbols(self):
         listing = ("0000000000000000 T kvik::cpu::avx2::make_table()\n"
@@ -178,7 +178,7 @@ class EveryRuleCanFail(unittest.TestCase):
         self.assertEqual(rules.document_length("README.md", "\n" * 150, 150), [])
 
     def test_stale_paths(self):
-        paths = ["src/kv/page_pool.h", "src/backend/cpu/rows_avx2.cpp", "run", "models/demo.gguf"]
+        paths = ["src/kv/page_pool.h", "src/backend/cpu/rows/rows_avx2.cpp", "run", "models/demo.gguf"]
 
         def rule(path, text):
             return rules.stale_paths(path, text, paths)

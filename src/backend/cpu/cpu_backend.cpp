@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "backend/cpu/attention.h"
+#include "backend/cpu/attention/attention.h"
 #include "backend/cpu/cpu_memory.h"
-#include "backend/cpu/isa.h"
-#include "backend/cpu/matmul.h"
+#include "backend/cpu/isa/isa.h"
+#include "backend/cpu/matmul/matmul.h"
 #include "base/check.h"
 
 namespace kvik {

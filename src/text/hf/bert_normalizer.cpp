@@ -4,9 +4,9 @@
 
 #include <utility>
 
-#include "text/bert_text.h"
-#include "text/char_class.h"
+#include "text/pre_tokenizer/char_class.h"
 #include "text/utf8.h"
+#include "text/word_piece/bert_text.h"
 
 namespace kvik::hf {
 namespace {

@@ -4,8 +4,8 @@
 #include <boost/json/string.hpp>
 #include <utility>
 
+#include "text/bpe/token_joins.h"
 #include "text/hf/word_model.h"
-#include "text/token_joins.h"
 #include "text/utf8.h"
 
 namespace kvik::hf {

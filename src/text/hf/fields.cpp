@@ -15,7 +15,7 @@ std::unexpected<Error> unexpected_value(std::string_view path, const json::value
                                         std::string_view expected) {
   constexpr size_t kMaxShown = 60;
   std::string shown = value ? json::serialize(*value) : "missing";
-  if (shown.size() > kMaxShown) shown = shown.substr(0, kMaxShown) + "…";
+  if (shown.size() > kMaxShown) shown.replace(kMaxShown, std::string::npos, "…");
   return fail(ErrorCode::kCorrupt,
               fmt::format("tokenizer.json: '{}' is {}, expected {}", path, shown, expected));
 }

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "text/byte_alphabet.h"
+#include "text/bpe/byte_alphabet.h"
 #include "text/hf/fields.h"
 #include "text/hf/json_file.h"
 #include "text/hf/pre_tokenizer_step.h"
 #include "text/hf/words.h"
-#include "text/pre_tokenizer.h"
+#include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/tokenizer.h"
 
 namespace kvik {

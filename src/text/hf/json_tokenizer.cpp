@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "text/seen_words.h"
+#include "text/bpe/seen_words.h"
 #include "text/utf8.h"
 
 namespace kvik::hf {

@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "text/bpe/seams.h"
 #include "text/hf/normalizer.h"
 #include "text/hf/pre_tokenizer_step.h"
 #include "text/hf/token_spelling.h"
 #include "text/hf/word_model.h"
-#include "text/seams.h"
 #include "text/token_trie.h"
 #include "text/vocabulary_tokenizer.h"
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "text/byte_alphabet.h"
-#include "text/char_class.h"
-#include "text/charsmap.h"
+#include "text/bpe/byte_alphabet.h"
 #include "text/hf/bert_normalizer.h"
 #include "text/hf/fields.h"
 #include "text/hf/regex.h"
+#include "text/pre_tokenizer/char_class.h"
+#include "text/unigram/charsmap.h"
 #include "text/utf8.h"
 
 namespace kvik::hf {

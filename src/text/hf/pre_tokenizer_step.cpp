@@ -8,12 +8,12 @@
 
 #include "base/check.h"
 #include "text/blank_mark.h"
-#include "text/byte_alphabet.h"
-#include "text/char_class.h"
+#include "text/bpe/byte_alphabet.h"
 #include "text/hf/fields.h"
 #include "text/hf/regex.h"
 #include "text/hf/split_behavior.h"
-#include "text/pre_tokenizer.h"
+#include "text/pre_tokenizer/char_class.h"
+#include "text/pre_tokenizer/pre_tokenizer.h"
 #include "text/utf8.h"
 
 namespace kvik::hf {

@@ -5,7 +5,7 @@
 #include <boost/json/array.hpp>
 
 #include "text/blank_mark.h"
-#include "text/byte_alphabet.h"
+#include "text/bpe/byte_alphabet.h"
 
 namespace kvik::hf {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "text/hf/word_model.h"
-#include "text/unigram_search.h"
+#include "text/unigram/unigram_search.h"
 
 namespace kvik::hf {
 namespace {

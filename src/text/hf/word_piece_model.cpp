@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "text/hf/word_model.h"
-#include "text/word_piece_search.h"
+#include "text/word_piece/word_piece_search.h"
 
 namespace kvik::hf {
 namespace {

@@ -1,0 +1,27 @@
+# What nearly every unit includes is parsed once for all floors, and once more, with GoogleTest, for all tests. Sources include
+# what they use all the same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
+set(common_headers <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable> <cstddef> <cstdint> <cstring>
+  <expected> <functional> <iterator> <limits> <map> <memory> <mutex> <optional> <ranges> <span> <string>
+  <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
+file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp.tmp "")
+configure_file(${PROJECT_BINARY_DIR}/precompiled.cpp.tmp ${PROJECT_BINARY_DIR}/precompiled.cpp COPYONLY)
+
+# The flags of a target that uses them must be those that they were made with.
+add_library(kvik_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+target_link_libraries(kvik_precompiled PRIVATE fmt::fmt)
+target_precompile_headers(kvik_precompiled PRIVATE ${common_headers})
+
+# kvik_precompile(TARGET): TARGET uses the headers of all floors.
+function(kvik_precompile target)
+  target_precompile_headers(${target} REUSE_FROM kvik_precompiled)
+endfunction()
+
+# kvik_precompile_test(TARGET): and those of the tests.
+function(kvik_precompile_test target)
+  if(NOT TARGET kvik_precompiled_test)
+    add_library(kvik_precompiled_test OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+    target_link_libraries(kvik_precompiled_test PRIVATE fmt::fmt GTest::gtest GTest::gmock)
+    target_precompile_headers(kvik_precompiled_test PRIVATE ${common_headers} <gmock/gmock.h> <gtest/gtest.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM kvik_precompiled_test)
+endfunction()

@@ -1,0 +1,230 @@
+#include "backend/cpu/attention/attention.h"
+
+#include <algorithm>
+
+namespace kvik::cpu {
+namespace {
+
+// Query rows of one slice.
+constexpr uint32_t kSliceRows = 16;
+// Pairs of row and query head that attend a shared page in one task: four blocks of the kernel.
+constexpr uint32_t kUnitPairs = 192;
+// Items of each thread below which slices are split, if that gives more.
+constexpr size_t kItemsPerThread = 4;
+// Splits between two merges: bounds the partial results of a context of any length.
+constexpr uint32_t kMostWaveSplits = 32;
+constexpr size_t kWaveFloats = size_t{1} << 20;
+
+void grow(Buffer& buffer, Memory& memory, size_t n_floats) {
+  const size_t bytes = n_floats * sizeof(float);
+  if (buffer.size() < bytes) buffer = memory.allocate(bytes);
+}
+
+SplitRange common(SplitRange a, SplitRange b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+}  // namespace
+
+// A page: [layers][KV heads] of one head's K and V.
+size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
+  const KvBlockLayout layout{kv.geometry.type, kv.geometry.head_dim};
+  const size_t block = size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
+  return block * layout.head_bytes();
+}
+
+Attention::Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool)
+    : kernels_(kernels), memory_(memory), pool_(pool), scratch_(pool.n_threads()) {}
+
+void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
+  Call call{kv, shape, shape.n_heads / kv.geometry.n_kv_heads, 0};
+  call.row_floats = partial_floats({kv.geometry.type, kv.geometry.head_dim}, call.group);
+  for (Buffer& scratch : scratch_) {
+    grow(scratch, memory_, kernels_.scratch_floats(kv.geometry.head_dim, call.group));
+  }
+  list_slices(kv, q, out);
+  choose_slices_to_split(call);
+  if (!to_split_.empty()) return run_waves(call);
+  pool_.run(whole_.size() * kv.geometry.n_kv_heads,
+            [&](size_t item, uint32_t thread) { attend_whole(call, item, thread); });
+}
+
+// All rows may be split; the partial results of a wave stay below kWaveFloats, unless those of one
+// split alone are more.
+Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
+  const uint32_t group = limits.n_heads / limits.kv.n_kv_heads;
+  const size_t of_rows = size_t{limits.n_rows} * limits.kv.n_kv_heads *
+                         partial_floats({limits.kv.type, limits.kv.head_dim}, group);
+  return {.scratch = kernels_.scratch_floats(limits.kv.head_dim, group),
+          .merged = of_rows,
+          .partials = std::min(kMostWaveSplits * of_rows, std::max(kWaveFloats, of_rows))};
+}
+
+uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
+  const Needs needs = needs_of(limits);
+  return (pool_.n_threads() * needs.scratch + needs.merged + needs.partials) * sizeof(float);
+}
+
+void Attention::reserve(const WorkLimits& limits) {
+  const Needs needs = needs_of(limits);
+  for (Buffer& scratch : scratch_) grow(scratch, memory_, needs.scratch);
+  grow(merged_, memory_, needs.merged);
+  grow(partials_, memory_, needs.partials);
+  const size_t n_slices = limits.n_rows / kSliceRows + std::min(limits.n_rows, limits.n_sequences);
+  rows_.reserve(limits.n_rows);
+  whole_.reserve(n_slices);
+  to_split_.reserve(n_slices);
+}
+
+// The last rows of a run look back furthest: they come first, so that no thread ends alone on one.
+void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
+  size_t n_rows = 0;
+  for (const KvRun& run : kv.runs) n_rows += run.n_rows;
+  rows_.clear();
+  rows_.reserve(n_rows);  // slices point to them
+  whole_.clear();
+  to_split_.clear();
+  for (const KvRun& run : kv.runs) {
+    const size_t begin = rows_.size();
+    for (uint32_t i = 0; i < run.n_rows; ++i) {
+      const size_t row = run.first_row + i;
+      rows_.push_back(
+          {q.data + row * q.stride, out.data + row * out.stride, run.first_position + i});
+    }
+    for (uint32_t end = run.n_rows; end > 0; end = (end - 1) / kSliceRows * kSliceRows) {
+      const uint32_t first = (end - 1) / kSliceRows * kSliceRows;
+      const RowSlice slice = {.pages = run.pages.data(),
+                              .rows = {rows_.data() + begin + first, end - first},
+                              .is_whole_run = run.n_rows <= kSliceRows};
+      (slice.is_whole_run ? to_split_ : whole_).push_back(slice);
+    }
+  }
+}
+
+void Attention::choose_slices_to_split(const Call& call) {
+  const uint32_t window = call.shape.window;
+  const uint32_t n_unit_rows = kUnitPairs / call.group;
+  const size_t n_items = (whole_.size() + to_split_.size()) * call.kv.geometry.n_kv_heads;
+  if (pool_.n_threads() > 1 && n_items < kItemsPerThread * pool_.n_threads()) {
+    to_split_.insert(to_split_.end(), whole_.begin(), whole_.end());
+    whole_.clear();
+    plan_.group(to_split_, window, n_unit_rows);
+    if (plan_.splits().end - plan_.splits().begin > 1) return;
+  } else {
+    plan_.group(to_split_, window, n_unit_rows);
+    if (plan_.shares()) return;
+  }
+  whole_.insert(whole_.end(), to_split_.begin(), to_split_.end());
+  to_split_.clear();
+}
+
+AttendTask Attention::task(const Call& call, uint32_t head, uint32_t thread) const {
+  const KvGeometry& geometry = call.kv.geometry;
+  return {.layout = {geometry.type, geometry.head_dim},
+          .block_offset = block_offset(call.kv, head),
+          .pages = nullptr,
+          .rows = nullptr,
+          .n_rows = 0,
+          .first_column = head * call.group * geometry.head_dim,
+          .group = call.group,
+          .scale = call.shape.scale,
+          .soft_cap = call.shape.soft_cap,
+          .window = call.shape.window,
+          .scratch = scratch_[thread].floats()};
+}
+
+void Attention::attend_whole(const Call& call, size_t item, uint32_t thread) {
+  const uint32_t n_heads = call.kv.geometry.n_kv_heads;
+  const RowSlice& slice = whole_[item / n_heads];
+  AttendTask t = task(call, static_cast<uint32_t>(item % n_heads), thread);
+  t.pages = slice.pages;
+  t.rows = slice.rows.data();
+  t.n_rows = static_cast<uint32_t>(slice.rows.size());
+  kernels_.attend(t);
+}
+
+uint32_t Attention::wave_splits(const Call& call) const {
+  size_t n_rows = 0;
+  for (const RowSlice& slice : to_split_) n_rows += slice.rows.size();
+  const size_t split_floats = n_rows * call.kv.geometry.n_kv_heads * call.row_floats;
+  return static_cast<uint32_t>(std::clamp<size_t>(kWaveFloats / split_floats, 1, kMostWaveSplits));
+}
+
+void Attention::run_waves(const Call& call) {
+  const size_t n_heads = call.kv.geometry.n_kv_heads;
+  const std::span<const SplitUnit> units = plan_.units();
+  const uint32_t n_splits = wave_splits(call);
+  grow(merged_, memory_, rows_.size() * n_heads * call.row_floats);
+  size_t n_whole = whole_.size() * n_heads;
+  for (size_t first = 0; first < units.size();) {
+    const uint32_t end_split = units[first].split + n_splits;
+    size_t end = first;
+    while (end < units.size() && units[end].split < end_split) ++end;
+    const Wave wave{{units[first].split, end_split}, first, end};
+    const size_t n_rows = units[end - 1].first_row + units[end - 1].n_rows - units[first].first_row;
+    grow(partials_, memory_, n_rows * n_heads * call.row_floats);
+    attend_units(call, wave, n_whole);
+    merge_wave(call, wave);
+    n_whole = 0;
+    first = end;
+  }
+}
+
+// All units of a wave, behind what is attended whole.
+void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole) {
+  const size_t n_heads = call.kv.geometry.n_kv_heads;
+  const size_t n_items = (wave.end_unit - wave.first_unit) * n_heads;
+  const std::span<const SplitUnit> units = plan_.units().subspan(wave.first_unit);
+  pool_.run(n_whole + n_items, [&](size_t index, uint32_t thread) {
+    if (index < n_whole) return attend_whole(call, index, thread);
+    const size_t item = index - n_whole;
+    const SplitUnit& unit = units[item / n_heads];
+    const auto head = static_cast<uint32_t>(item % n_heads);
+    AttendTask t = task(call, head, thread);
+    t.pages = unit.pages;
+    t.rows = &plan_.rows()[unit.first_row];
+    t.n_rows = unit.n_rows;
+    KeysAhead ahead;
+    // Threads take turns, more or less.
+    if (const size_t next = item + pool_.n_threads(); next < n_items) {
+      const SplitUnit& unit_ahead = units[next / n_heads];
+      ahead = {.pages = unit_ahead.pages + size_t{unit_ahead.split} * kSplitTokens / kPageTokens,
+               .n_pages = unit_ahead.n_pages,
+               .block_offset = block_offset(call.kv, static_cast<uint32_t>(next % n_heads))};
+    }
+    const size_t row_before = unit.first_row - units.front().first_row;
+    kernels_.attend_split(
+        t, unit.split, ahead,
+        partials_.floats() + (row_before * n_heads + head * unit.n_rows) * call.row_floats);
+  });
+}
+
+void Attention::merge_wave(const Call& call, const Wave& wave) {
+  const size_t n_heads = call.kv.geometry.n_kv_heads;
+  const std::span<const SplitUnit> units = plan_.units();
+  pool_.run(to_split_.size() * n_heads, [&](size_t item, uint32_t thread) {
+    const size_t slice = item / n_heads;
+    const auto head = static_cast<uint32_t>(item % n_heads);
+    const std::span<const QueryRow> rows = to_split_[slice].rows;
+    const SplitRange splits = common(splits_seen_by(rows, call.shape.window), wave.splits);
+    if (splits.begin >= splits.end) return;
+    SplitPart parts[kMostWaveSplits];
+    for (uint32_t split = splits.begin; split < splits.end; ++split) {
+      const UnitPart part = plan_.part(slice, split);
+      const SplitUnit& unit = units[part.unit];
+      const size_t row_before = unit.first_row - units[wave.first_unit].first_row;
+      parts[split - splits.begin] = {
+          partials_.floats() + (row_before * n_heads + head * unit.n_rows) * call.row_floats,
+          unit.n_rows, part.first_row};
+    }
+    AttendTask t = task(call, head, thread);
+    t.rows = rows.data();
+    t.n_rows = static_cast<uint32_t>(rows.size());
+    const size_t first_row = rows.data() - rows_.data();
+    kernels_.merge_splits(
+        t, splits, parts,
+        merged_.floats() + (first_row * n_heads + head * rows.size()) * call.row_floats);
+  });
+}
+
+}  // namespace kvik::cpu

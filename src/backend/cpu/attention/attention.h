@@ -1,0 +1,72 @@
+#pragma once
+
+#include <vector>
+
+#include "backend/cpu/attention/attention_plan.h"
+#include "backend/cpu/isa/kernels.h"
+#include "base/thread_pool.h"
+
+namespace kvik::cpu {
+
+// Spreads attention over the threads. Owns each thread's scratch and the partial results of splits;
+// both grow to the largest seen and are never given back.
+//
+// Rows are cut into slices of one run. Where none shares pages with others they are attended whole,
+// one KV head an item. Slices of short runs that share (AttentionPlan), and all slices if they are
+// too few to keep all threads busy, are attended split by split, a wave of splits at a time, and
+// merged in ascending order: the bits are the same.
+class Attention {
+ public:
+  Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool);
+
+  // q, out: [M, n_heads · head_dim], already checked against the geometry.
+  void run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);
+
+  // Bytes that attention within the limits needs, and taking them now.
+  uint64_t scratch_bytes(const WorkLimits& limits) const;
+  void reserve(const WorkLimits& limits);
+
+ private:
+  // What all tasks of a call have in common.
+  struct Call {
+    const KvTarget& kv;
+    const AttentionShape& shape;
+    uint32_t group;
+    size_t row_floats;  // of one row's partial results, one KV head
+  };
+  struct Wave {
+    SplitRange splits;
+    size_t first_unit, end_unit;
+  };
+
+  // Floats of each buffer.
+  struct Needs {
+    size_t scratch, merged, partials;
+  };
+
+  Needs needs_of(const WorkLimits& limits) const;
+  void list_slices(const KvTarget& kv, Rows q, Rows out);
+  void choose_slices_to_split(const Call& call);
+  void run_waves(const Call& call);
+  void attend_units(const Call& call, const Wave& wave, size_t n_whole);
+  void merge_wave(const Call& call, const Wave& wave);
+  uint32_t wave_splits(const Call& call) const;
+  void attend_whole(const Call& call, size_t item, uint32_t thread);
+  AttendTask task(const Call& call, uint32_t head, uint32_t thread) const;
+
+  const AttentionKernels& kernels_;
+  Memory& memory_;
+  ThreadPool& pool_;
+  std::vector<QueryRow> rows_;      // those of the call
+  std::vector<RowSlice> whole_;     // slices attended in one go
+  std::vector<RowSlice> to_split_;  // slices attended split by split
+  AttentionPlan plan_;              // of those
+  std::vector<Buffer> scratch_;     // by thread
+  Buffer merged_;                   // [slice to split][KV head] what is merged so far
+  Buffer partials_;                 // [unit of a wave][KV head]
+};
+
+// Bytes of a page that lie before one head's K.
+size_t block_offset(const KvTarget& kv, uint32_t kv_head);
+
+}  // namespace kvik::cpu

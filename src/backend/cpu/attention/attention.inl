@@ -1,0 +1,270 @@
+// The attention kernels of kernels.h. Included inside an instruction set's namespace, after
+// vec_math.inl. The includer says how large a register tile is: kTileRows and kTileRegisters, and
+// for int8 pages kInt8TileRows and kInt8TileRegisters.
+//
+// A pair is one query row with one head of the group. Pairs are worked on in blocks, so that a page
+// that was read serves all of them; inside a block in chunks of at most kTileRows, the M of the
+// register tiles. The arithmetic of a pair knows nothing of its block or chunk (that of int8 pages
+// stands in attention_int8.inl):
+//
+//   tokens are cut into splits at multiples of kSplitTokens; in each split
+//     score[t] = scale · Σd q[d] · k[d][t]      chain over d ascending, then the soft cap
+//     top      = max of the visible scores
+//     p[t]     = exp(score[t] − top)            0 where t is not visible
+//     total    = Σt p[t]                        in lanes t mod 16 ascending, then sum_lanes
+//     sum[d]   = Σt p[t] · v[t][d]              chain over the visible t ascending
+//   splits are merged ascending (merge_block_split), and out[d] = sum[d] / total.
+//
+// Tokens that a pair does not see take part in nothing: neither their K nor their V, whatever it
+// holds, can change a bit; pages without a visible token are not touched.
+
+namespace {
+
+constexpr uint32_t kBlockPairs = 48;
+// Pages walked through before the next chunk of pairs reads them again, from the cache.
+constexpr uint32_t kStripPages = 2;
+constexpr uint32_t kSplitPages = kSplitTokens / kPageTokens;
+constexpr uint32_t kTilesPerPage = kPageTokens / kLanes;
+constexpr uint32_t kStripTiles = kStripPages * kTilesPerPage;
+// Not a power of two: rows of a tile would compete for the same sets of the cache.
+constexpr uint32_t kScoreStride = kSplitTokens + kLanes;
+
+inline uint32_t lesser(uint32_t a, uint32_t b) { return a < b ? a : b; }
+inline uint32_t greater(uint32_t a, uint32_t b) { return a > b ? a : b; }
+inline uint32_t blocks_of_16(uint32_t n) { return (n + kLanes - 1) / kLanes; }
+
+// Elements of one head's V in f32 or bf16: [D / 16][32 tokens][16 of d].
+inline size_t v_element(uint32_t token, uint32_t d) {
+  return (size_t{d / kLanes} * kPageTokens + token) * kLanes + d % kLanes;
+}
+
+#include "backend/cpu/attention/attention_product.inl"
+
+#include "backend/cpu/attention/attention_block.inl"
+
+#include "backend/cpu/attention/attention_scores.inl"
+
+#include "backend/cpu/attention/attention_values.inl"
+
+#include "backend/cpu/attention/attention_rotate.inl"
+
+#include "backend/cpu/attention/attention_levels.inl"
+
+#include "backend/cpu/attention/attention_int8.inl"
+
+#include "backend/cpu/attention/attention_write.inl"
+
+template <class Element>
+inline void attend_float_split(Block& block, Range split) {
+  score_split<Element>(block, split);
+  for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
+    const Range seen = common(block.visible[pair], split);
+    if (seen.empty()) continue;
+    weigh_scores(block, pair, {seen.begin - split.begin, seen.end - split.begin});
+    float* sums = block.split.sums + size_t{pair} * block.padded_dim();
+    for (uint32_t d = 0; d < block.padded_dim(); d += kLanes) store(sums + d, zero());
+  }
+  weigh_split<Element>(block, split);
+}
+
+inline Range tokens_of_split(uint32_t split) {
+  return {split * kSplitTokens, (split + 1) * kSplitTokens};
+}
+
+// What each pair that sees something of a split has of it, into block.split.
+inline void attend_block_split(Block& block, uint32_t split) {
+  switch (block.task.layout.type) {
+    case KvType::kF32:
+      return attend_float_split<float>(block, tokens_of_split(split));
+    case KvType::kBF16:
+      return attend_float_split<uint16_t>(block, tokens_of_split(split));
+    case KvType::kInt8:
+    case KvType::kInt4:
+      return attend_int8_split(block, tokens_of_split(split));
+  }
+}
+
+// The factors of two partial results of a pair that become one.
+struct MergeFactors {
+  float merged[kBlockPairs + kLanes], split[kBlockPairs + kLanes];
+  float top[kBlockPairs + kLanes], total[kBlockPairs + kLanes];
+};
+
+// Sixteen pairs a step; of pairs that have only one of the two the factors mean nothing.
+inline void find_merge_factors(const Block& block, MergeFactors& out) {
+  for (uint32_t pair = 0; pair < block.n_pairs; pair += kLanes) {
+    const uint32_t n = lesser(kLanes, block.n_pairs - pair);
+    const F32x16 top = load_first(block.merged.top + pair, n);
+    const F32x16 split_top = load_first(block.split.top + pair, n);
+    const F32x16 new_top = max(top, split_top);
+    const F32x16 a = exp(sub(top, new_top));
+    const F32x16 b = exp(sub(split_top, new_top));
+    const F32x16 split_total = mul(load_first(block.split.total + pair, n), b);
+    store(out.merged + pair, a);
+    store(out.split + pair, b);
+    store(out.top + pair, new_top);
+    store(out.total + pair, fma(load_first(block.merged.total + pair, n), a, split_total));
+  }
+}
+
+// Takes a split into what each pair has: the first as it is, a later one by
+//   top' = max(top, top_s), a = exp(top − top'), b = exp(top_s − top'),
+//   sum' = fma(sum, a, sum_s · b), and total' likewise.
+inline void merge_block_split(const Block& block, uint32_t split) {
+  const uint32_t padded_dim = block.padded_dim();
+  MergeFactors factors;
+  find_merge_factors(block, factors);
+  for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
+    const Range seen = common(block.visible[pair], tokens_of_split(split));
+    if (seen.empty()) continue;
+    const Partial into = from_pair(block.merged, pair, padded_dim);
+    const Partial from = from_pair(block.split, pair, padded_dim);
+    if (seen.begin == block.visible[pair].begin) {
+      for (uint32_t d = 0; d < padded_dim; d += kLanes) store(into.sums + d, load(from.sums + d));
+      *into.top = *from.top;
+      *into.total = *from.total;
+      continue;
+    }
+    const F32x16 a = set1(factors.merged[pair]);
+    const F32x16 b = set1(factors.split[pair]);
+    for (uint32_t d = 0; d < padded_dim; d += kLanes) {
+      store(into.sums + d, fma(load(into.sums + d), a, mul(load(from.sums + d), b)));
+    }
+    *into.top = factors.top[pair];
+    *into.total = factors.total[pair];
+  }
+}
+
+inline void write_out(const Block& block) {
+  const uint32_t head_dim = block.task.layout.head_dim;
+  for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
+    const Partial merged = from_pair(block.merged, pair, block.padded_dim());
+    float* out = block.out(pair);
+    float total = *merged.total;
+    const float* sums = merged.sums;
+    if (block.task.layout.type == KvType::kInt4) {  // turns V back
+      rotate_head(sums, head_dim, block.spare);
+      sums = block.spare;
+      total *= turned_twice(head_dim);
+    }
+    for (uint32_t d = 0; d < head_dim; d += kLanes) {
+      const uint32_t n = lesser(kLanes, head_dim - d);
+      store_first(out + d, div(load_first(sums + d, n), set1(total)), n);
+    }
+  }
+}
+
+inline bool holds_levels(const KvBlockLayout& layout) {
+  return layout.type == KvType::kInt8 || layout.type == KvType::kInt4;
+}
+
+inline size_t spare_floats(uint32_t head_dim) {
+  const size_t widened = size_t{kStripPages} * kPageTokens * blocks_of_16(head_dim) * kLanes;
+  return widened > kInt8LevelFloats ? widened : kInt8LevelFloats;
+}
+
+// function(block) for each block of the task. The scratch holds, one after the
+// other: scores, queries, two partial results, scales, the spare floats, unpacked levels.
+template <class Function>
+inline void for_blocks(const AttendTask& task, Function function) {
+  const uint32_t n_dim_blocks = blocks_of_16(task.layout.head_dim);
+  const uint32_t padded_dim = n_dim_blocks * kLanes;
+  const size_t block_partial = size_t{kBlockPairs} * (padded_dim + 2);
+  const uint32_t tile_rows = holds_levels(task.layout) ? kInt8TileRows : kTileRows;
+  float* queries = task.scratch + size_t{kBlockPairs} * kScoreStride;
+  float* partials = queries + size_t{kBlockPairs} * round_up(padded_dim, 2 * kLanes);
+  float* scales = partials + 2 * block_partial;
+  float* spare = scales + level_scale_floats();
+  const uint32_t n_pairs = task.n_rows * task.group;
+  for (uint32_t first = 0; first < n_pairs; first += kBlockPairs) {
+    const uint32_t n = lesser(kBlockPairs, n_pairs - first);
+    Block block = {.task = task,
+                   .first_pair = first,
+                   .n_pairs = n,
+                   .n_chunks = (n + tile_rows - 1) / tile_rows,
+                   .n_dim_blocks = n_dim_blocks,
+                   .queries = queries,
+                   .scores = task.scratch,
+                   .spare = spare,
+                   .scales = scales,
+                   .unpacked = spare + spare_floats(task.layout.head_dim),
+                   .merged = partial_at(partials, n, padded_dim),
+                   .split = partial_at(partials + block_partial, n, padded_dim)};
+    for (uint32_t pair = 0; pair < n; ++pair) {
+      block.visible[pair] = visible_tokens(task, task.rows[block.row(pair)].position);
+    }
+    function(block);
+  }
+}
+
+// As for_blocks cuts it. The group does not matter: blocks have their size.
+inline size_t attend_scratch_floats(uint32_t head_dim, uint32_t) {
+  const uint32_t padded_dim = blocks_of_16(head_dim) * kLanes;
+  return size_t{kBlockPairs} * kScoreStride +
+         size_t{kBlockPairs} * round_up(padded_dim, 2 * kLanes) +
+         size_t{2} * kBlockPairs * (padded_dim + 2) + level_scale_floats() +
+         spare_floats(head_dim) + kSplitPages * level_page_floats(head_dim);
+}
+
+inline void take_queries(Block& block) {
+  if (holds_levels(block.task.layout)) {
+    quantize_queries(block);
+  } else {
+    gather_queries(block);
+  }
+}
+
+inline void attend(const AttendTask& task) {
+  for_blocks(task, [&](Block& block) {
+    take_queries(block);
+    const Range all = block.seen_by_any();
+    const uint32_t n_pages = (all.end - 1) / kPageTokens + 1;
+    for (uint32_t s = all.begin / kSplitTokens; s * kSplitTokens < all.end; ++s) {
+      const uint32_t next = lesser((s + 1) * kSplitPages, n_pages);
+      block.ahead = {task.pages + next, lesser(kSplitPages, n_pages - next), task.block_offset};
+      attend_block_split(block, s);
+      merge_block_split(block, s);
+    }
+    write_out(block);
+  });
+}
+
+inline void attend_split(const AttendTask& task, uint32_t split, const KeysAhead& ahead,
+                         float* partial) {
+  const uint32_t n_pairs = task.n_rows * task.group;
+  for_blocks(task, [&](Block& block) {
+    if (common(block.seen_by_any(), tokens_of_split(split)).empty()) return;
+    take_queries(block);
+    block.ahead = ahead;
+    block.split = from_pair(partial_at(partial, n_pairs, block.padded_dim()), block.first_pair,
+                            block.padded_dim());
+    attend_block_split(block, split);
+  });
+}
+
+inline void merge_splits(const AttendTask& task, SplitRange splits, const SplitPart* parts,
+                         float* merged) {
+  for_blocks(task, [&](Block& block) {
+    const uint32_t padded_dim = block.padded_dim();
+    const auto of_block = [&](const SplitPart& part) {
+      return from_pair(partial_at(part.floats, size_t{part.n_rows} * task.group, padded_dim),
+                       part.first_row * task.group + block.first_pair, padded_dim);
+    };
+    block.merged = of_block({merged, task.n_rows, 0});
+    for (uint32_t s = splits.begin; s < splits.end; ++s) {
+      block.split = of_block(parts[s - splits.begin]);
+      merge_block_split(block, s);
+    }
+    if (splits.end * kSplitTokens >= block.seen_by_any().end) write_out(block);
+  });
+}
+
+}  // namespace
+
+const AttentionKernels kAttentionKernels = {
+    .write_token = write_token,
+    .attend = attend,
+    .attend_split = attend_split,
+    .merge_splits = merge_splits,
+    .scratch_floats = attend_scratch_floats,
+};

@@ -1,0 +1,234 @@
+// Attention over int8 and int4 pages: one split of the pairs of a block. Part of attention.inl.
+//
+// Both products are sums of small integers, exact in any order:
+//   query       level_q[d] = q[d] in 127 steps of the row's own peak
+//   score[t]    = (Σd level_q[d] · level_k[d][t]) · scale_k[t], of int4 for each group of
+//                 dimensions, added up in ascending order
+//   p[t]        = 2^((score[t] − top) · scale_q · scale / ln 2), to 6e-6; 0 where t is not visible
+//                 (with a soft cap, the score is multiplied and capped before)
+//   w[t]        = p[t] · scale_v[t], in steps of the most of them: see steps_of_weights
+//   sum[d]      = (Σt level_w[t] · level_v[t][d]) · scale_w, of int4 with the w of d's group
+//
+// Levels of queries and of weights together add 11 to 19% to the mean error that K and V in int8
+// make in the logits of small models. A second plane of the query's levels could take no more than
+// that away, and would about double the first product, a fifth of the time of a prefill.
+
+struct Quantum {
+  float scale;    // of one step
+  float inverse;  // steps to 1
+};
+
+// Of values in ±peak, peak not below 0, with n steps to the peak. A peak that is nearly zero counts
+// as zero, so that n / peak stays finite; one near infinity is cut, so that n steps do.
+inline Quantum quantum_for(float peak, float n) {
+  if (!(peak >= 0x1p-110f)) return {0.0f, 0.0f};
+  const float limited = peak < 0x1p127f ? peak : 0x1p127f;
+  return {limited / n, n / limited};
+}
+
+// For int8 levels of one head. A NaN is not counted, and becomes some level.
+inline Quantum quantum_of(const float* x, uint32_t head_dim) {
+  F32x16 peak = zero();
+  for (uint32_t d = 0; d < head_dim; d += kLanes) {
+    peak = max(abs(load_first(x + d, lesser(kLanes, head_dim - d))), peak);
+  }
+  return quantum_for(max_lanes(peak), 127.0f);
+}
+
+inline I32x16 levels_of(F32x16 x, Quantum quantum) {
+  return round_to_i32(min(max(mul(x, set1(quantum.inverse)), set1(-127.0f)), set1(127.0f)));
+}
+
+constexpr uint32_t kMostInt8Vectors = 4;
+template <uint32_t M>
+inline constexpr uint32_t kInt8Vectors = kInt8TileRegisters / M >= 4   ? kMostInt8Vectors
+                                         : kInt8TileRegisters / M >= 2 ? 2
+                                                                       : 1;
+
+// Levels of one query and, for each group of dimensions, −128 · their sum. The levels of four
+// dimensions lie `stride` bytes apart.
+inline Quantum quantize_query(const float* q, const KvBlockLayout& layout, size_t stride,
+                              int8_t* out, int32_t* minus_128_levels) {
+  const uint32_t head_dim = layout.head_dim;
+  const auto dims = static_cast<uint32_t>(group_dims(layout.type, head_dim));
+  const Quantum quantum = quantum_of(q, head_dim);
+  F32x16 sum = zero();  // exact
+  for (uint32_t d = 0; d < key_dims(layout); d += kLanes) {
+    if (d % dims == 0) sum = zero();
+    const uint32_t n = d < head_dim ? lesser(kLanes, head_dim - d) : 0;
+    const I32x16 steps = levels_of(load_first(q + d, n), quantum);
+    sum = add(sum, to_f32(steps));
+    minus_128_levels[d / dims * kBlockPairs] = -128 * static_cast<int32_t>(sum_lanes(sum));
+    int8_t levels[kLanes];
+    store_i8(levels, steps);
+    for (uint32_t j = 0; j < kLanes && d + j < key_dims(layout); j += 4) {
+      __builtin_memcpy(out + (d + j) / 4 * stride, levels + j, 4);
+    }
+  }
+  return quantum;
+}
+
+// chunk after chunk, each [key_dims / 4][pairs of the chunk][4] levels. Over int4 pages queries are
+// turned as K is.
+inline void quantize_queries(Block& block) {
+  const KvBlockLayout& layout = block.task.layout;
+  const bool turns = layout.type == KvType::kInt4;
+  const float scale = turns ? block.task.scale / turned_twice(layout.head_dim) : block.task.scale;
+  for (uint32_t i = 0; i < block.n_chunks; ++i) {
+    const Chunk chunk = block.chunk(i);
+    auto* out = reinterpret_cast<int8_t*>(block.queries) + size_t{chunk.begin} * key_dims(layout);
+    for (uint32_t pair = chunk.begin; pair < chunk.end; ++pair) {
+      const float* q = block.query(pair);
+      if (turns) {
+        rotate_head(q, layout.head_dim, block.spare);
+        q = block.spare;
+      }
+      const Quantum quantum =
+          quantize_query(q, layout, size_t{4} * chunk.size(), out + 4 * (pair - chunk.begin),
+                         &block.minus_128_levels[0][pair]);
+      block.query_scale[pair] = quantum.scale * scale;
+    }
+  }
+}
+
+// K of sixteen tokens, and what will be read later, of the same size.
+struct KeyTile {
+  const uint8_t* levels;
+  const float* scales;
+  const std::byte* ahead;
+};
+
+// kSteps words of the queries' levels from `step` on. GCC 12 moves all sums to other registers and
+// back in each turn of a loop, so that a turn should be long.
+template <uint32_t kSteps, uint32_t M, uint32_t N>
+inline void add_keys(const int8_t* queries, const KeyTile* tiles, size_t step,
+                     IntSums (&sums)[M][N]) {
+#pragma GCC unroll 8
+  for (size_t k = step; k < step + kSteps; ++k) {
+    KeyBytes keys[N];
+#pragma GCC unroll 4
+    for (uint32_t n = 0; n < N; ++n) {
+      keys[n] = load_keys(tiles[n].levels + 64 * k);
+      __builtin_prefetch(tiles[n].ahead + 64 * k, 0, 2);
+    }
+#pragma GCC unroll 16
+    for (uint32_t m = 0; m < M; ++m) {
+      const QueryWord q = query_word(queries + 4 * (k * M + m));
+#pragma GCC unroll 4
+      for (uint32_t n = 0; n < N; ++n) sums[m][n] = dot_keys(sums[m][n], keys[n], q);
+    }
+  }
+}
+
+// Words [begin, end) of the queries and of K: four dimensions each.
+struct Words {
+  uint32_t begin, end;
+};
+
+// Scores of M queries against N tiles, without the queries' scales, of one group of dimensions: the
+// first sets them, others add. queries: [words][M][4]; scores: row m at m · kScoreStride, tile n at
+// 16 n.
+template <uint32_t M, uint32_t N>
+inline void score_int8_tile(const int8_t* queries, const int32_t* minus_128_levels,
+                            const KeyTile* tiles, Words words, float* scores) {
+  IntSums sums[M][N];
+#pragma GCC unroll 16
+  for (uint32_t m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+    for (uint32_t n = 0; n < N; ++n) sums[m][n] = begin_keys(minus_128_levels[m]);
+  }
+  uint32_t word = words.begin;
+  for (; word + 8 <= words.end; word += 8) add_keys<8>(queries, tiles, word, sums);
+  for (; word < words.end; ++word) add_keys<1>(queries, tiles, word, sums);
+#pragma GCC unroll 16
+  for (uint32_t m = 0; m < M; ++m) {
+#pragma GCC unroll 4
+    for (uint32_t n = 0; n < N; ++n) {
+      float* at = scores + m * kScoreStride + n * kLanes;
+      const F32x16 sum = to_f32(end_sums(sums[m][n]));
+      const F32x16 scale = load(tiles[n].scales);
+      store(at, words.begin == 0 ? mul(sum, scale) : fma(sum, scale, load(at)));
+    }
+  }
+}
+
+template <uint32_t M>
+inline void score_int8_tiles(const int8_t* queries, const int32_t* minus_128_levels,
+                             const KeyTile* tiles, uint32_t n_tiles, Words words, float* scores) {
+  constexpr uint32_t kMost = kInt8Vectors<M>;
+  uint32_t t = 0;
+  for (; t + kMost <= n_tiles; t += kMost) {
+    score_int8_tile<M, kMost>(queries, minus_128_levels, tiles + t, words, scores + t * kLanes);
+  }
+  for (; t < n_tiles; ++t) {
+    score_int8_tile<M, 1>(queries, minus_128_levels, tiles + t, words, scores + t * kLanes);
+  }
+}
+
+inline void score_int8_group(const Block& block, Chunk chunk, Range split, const LevelSplit& levels,
+                             uint32_t group) {
+  const KvBlockLayout& layout = block.task.layout;
+  const uint32_t dims = key_dims(layout);
+  const size_t tile_bytes = size_t{dims} * kLanes;
+  const auto group_words = static_cast<uint32_t>(group_dims(layout.type, dims) + 3) / 4;
+  const Words words = {group * group_words, lesser((group + 1) * group_words, dims / 4)};
+  const Range seen = tiles_of(common(block.seen_by_any(chunk), split));
+  const uint32_t first_tile = split.begin / kLanes;
+  KeyTile tiles[kSplitTokens / kLanes];
+  for (uint32_t t = seen.begin - first_tile; t < seen.end - first_tile; ++t) {
+    const uint32_t page = t / kTilesPerPage;
+    const size_t offset = t % kTilesPerPage * tile_bytes;
+    tiles[t - (seen.begin - first_tile)] = {
+        .levels = levels.keys[page] + offset,
+        .scales = levels.key_scales + group * kSplitTokens + t * kLanes,
+        .ahead = levels.ahead_of_keys[page] + offset};
+  }
+  with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
+    score_int8_tiles<m.value>(
+        reinterpret_cast<const int8_t*>(block.queries) + size_t{chunk.begin} * dims,
+        block.minus_128_levels[group] + chunk.begin, tiles, seen.end - seen.begin, words,
+        block.scores + (seen.begin - first_tile) * kLanes);
+  });
+}
+
+#include "backend/cpu/attention/attention_int8_weights.inl"
+
+#include "backend/cpu/attention/attention_int8_values.inl"
+
+// The blocks of sixteen dimensions whose V shares a scale.
+inline Range blocks_of_group(const Block& block, uint32_t group) {
+  const KvBlockLayout& layout = block.task.layout;
+  const auto dims = static_cast<uint32_t>(group_dims(layout.type, layout.head_dim));
+  const uint32_t n_blocks = blocks_of_16(dims);
+  return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};
+}
+
+inline void attend_int8_split(Block& block, Range split) {
+  const KvBlockLayout& layout = block.task.layout;
+  const auto groups = static_cast<uint32_t>(n_groups(layout.type, layout.head_dim));
+  const uint32_t first_page = split.begin / kPageTokens;
+  const auto pages_of = [&](Range seen) {
+    return Range{seen.begin / kPageTokens - first_page,
+                 (seen.end - 1) / kPageTokens + 1 - first_page};
+  };
+  const LevelSplit levels = take_levels(block, split, pages_of(common(block.seen_by_any(), split)));
+  for (uint32_t i = 0; i < block.n_chunks; ++i) {
+    const Chunk chunk = block.chunk(i);
+    const Range seen = common(block.seen_by_any(chunk), split);
+    if (seen.empty()) continue;
+    const Range pages = pages_of(seen);
+    for (uint32_t g = 0; g < groups; ++g) score_int8_group(block, chunk, split, levels, g);
+    ScoreRow rows[kInt8TileRows];
+    ChunkLevels weights;
+    if (groups == 1) {
+      weigh_int8_scores(block, chunk, split, pages, levels.value_scales, rows, weights);
+      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, 0));
+      continue;
+    }
+    weigh_int8_scores(block, chunk, split, pages, nullptr, rows, weights);
+    for (uint32_t g = 0; g < groups; ++g) {
+      weights = weigh_int8_group(block, chunk, rows, pages, levels.value_scales + g * kSplitTokens);
+      weigh_int8_values(block, chunk, levels, pages, weights, blocks_of_group(block, g));
+    }
+  }
+}

@@ -1,0 +1,99 @@
+#pragma once
+
+#include "backend/cpu/isa/vec_avx2.h"
+
+// The vocabulary of attention_int8_scalar.h in AVX2. Comments stand there.
+namespace kvik::cpu::avx2 {
+
+struct KeyBytes {
+  __m256i lo, hi;  // levels, the 128 taken off
+};
+inline KeyBytes load_keys(const uint8_t* p) {
+  const __m256i offset = _mm256_set1_epi8(-128);
+  return {_mm256_xor_si256(load_256(p), offset), _mm256_xor_si256(load_256(p + 32), offset)};
+}
+
+inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, uint8_t* high) {
+  const __m256i mask = _mm256_set1_epi8(30);
+  const __m256i add = _mm256_set1_epi8(static_cast<char>(offset));
+  for (uint32_t i = 0; i < 64; i += 32) {
+    const __m256i bytes = load_256(packed + i);
+    const __m256i lows = _mm256_and_si256(_mm256_add_epi8(bytes, bytes), mask);
+    const __m256i highs = _mm256_and_si256(_mm256_srli_epi16(bytes, 3), mask);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(low + i), _mm256_add_epi8(lows, add));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(high + i), _mm256_add_epi8(highs, add));
+  }
+}
+
+struct QueryWord {
+  __m256i levels;
+};
+inline QueryWord query_word(const int8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, sizeof(four));
+  return {_mm256_set1_epi32(four)};
+}
+
+using IntSums = I32x16;
+inline I32x16 end_sums(IntSums sums) { return sums; }
+inline IntSums zero_sums() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+inline IntSums begin_keys(int32_t) { return zero_sums(); }
+
+// VPMADDUBSW sums pairs in 16 bits: |k| ≤ 128 unsigned times q with k's sign, |q| ≤ 127, is at most
+// 32512 a pair.
+inline __m256i add_key_pairs(__m256i sum, __m256i k, __m256i q) {
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(k), _mm256_sign_epi8(q, k));
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
+  return {add_key_pairs(sums.lo, keys.lo, q.levels), add_key_pairs(sums.hi, keys.hi, q.levels)};
+}
+
+// Words of 16 bits, in groups of tokens 0 2 1 3: V widens to even and to odd tokens.
+inline constexpr uint32_t kLevelPlanes = 1;
+inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
+
+inline void store_half(uint8_t* out, I32x16 levels) {
+  const __m256i packed = _mm256_packs_epi32(levels.lo, levels.hi);
+  const __m256i words = _mm256_permute4x64_epi64(packed, 0xd8);
+  const __m256i swapped = _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xd8), 0xd8);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), swapped);
+}
+enum class LevelPlanes { kLow, kBoth };
+template <LevelPlanes kPlanes>
+inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
+  for (uint32_t i = 0; i < 4; ++i) store_half(row + 2 * t + 32 * i, levels[i]);
+}
+inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
+inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
+
+struct ValueBytes {
+  __m256i even_lo, odd_lo, even_hi, odd_hi;
+};
+inline __m256i even_bytes(__m256i v) { return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8); }
+inline ValueBytes load_values(const int8_t* p) {
+  const __m256i lo = load_256(p);
+  const __m256i hi = load_256(p + 32);
+  return {even_bytes(lo), _mm256_srai_epi16(lo, 8), even_bytes(hi), _mm256_srai_epi16(hi, 8)};
+}
+
+struct LevelWord {
+  __m256i even, odd;
+};
+template <uint32_t kPlane>
+inline LevelWord level_word(const uint8_t* page, uint32_t group) {
+  int32_t pair[2];
+  __builtin_memcpy(pair, page + 8 * group, sizeof(pair));
+  return {_mm256_set1_epi32(pair[0]), _mm256_set1_epi32(pair[1])};
+}
+
+inline IntSums next_plane(IntSums sums) { return sums; }
+inline IntSums dot_values(IntSums sums, const ValueBytes& v, LevelWord w) {
+  sums.lo = _mm256_add_epi32(sums.lo, _mm256_madd_epi16(v.even_lo, w.even));
+  sums.hi = _mm256_add_epi32(sums.hi, _mm256_madd_epi16(v.even_hi, w.even));
+  sums.lo = _mm256_add_epi32(sums.lo, _mm256_madd_epi16(v.odd_lo, w.odd));
+  sums.hi = _mm256_add_epi32(sums.hi, _mm256_madd_epi16(v.odd_hi, w.odd));
+  return sums;
+}
+
+}  // namespace kvik::cpu::avx2

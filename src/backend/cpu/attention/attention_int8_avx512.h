@@ -1,0 +1,88 @@
+#pragma once
+
+#include "backend/cpu/isa/vec_avx512.h"
+
+// The vocabulary of attention_int8_scalar.h by VPDPBUSD. Comments stand there.
+namespace kvik::cpu::avx512 {
+
+using KeyBytes = __m512i;
+inline KeyBytes load_keys(const uint8_t* p) { return _mm512_loadu_si512(p); }
+
+inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, uint8_t* high) {
+  const __m512i mask = _mm512_set1_epi8(30);
+  const __m512i add = _mm512_set1_epi8(static_cast<char>(offset));
+  const __m512i bytes = _mm512_loadu_si512(packed);
+  const __m512i lows = _mm512_and_si512(_mm512_add_epi8(bytes, bytes), mask);
+  const __m512i highs = _mm512_and_si512(_mm512_srli_epi16(bytes, 3), mask);
+  _mm512_storeu_si512(low, _mm512_add_epi8(lows, add));
+  _mm512_storeu_si512(high, _mm512_add_epi8(highs, add));
+}
+
+using QueryWord = __m512i;
+inline QueryWord query_word(const int8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, sizeof(four));
+  return _mm512_set1_epi32(four);
+}
+
+// Not I32x16: GCC 12 keeps an array of those in memory.
+using IntSums = __m512i;
+inline IntSums zero_sums() { return _mm512_setzero_si512(); }
+inline I32x16 end_sums(IntSums sums) { return {sums}; }
+inline IntSums begin_keys(int32_t minus_128_levels) { return _mm512_set1_epi32(minus_128_levels); }
+inline IntSums dot_keys(IntSums sums, KeyBytes keys, QueryWord q) {
+  return _mm512_dpbusd_epi32(sums, keys, q);
+}
+
+// Two planes of unsigned bytes, the high ones first, against the signed V. Widening V to 16 bits
+// for VPDPWSSD would take as many products, but never fewer: a high plane that is zero costs
+// nothing.
+inline constexpr uint32_t kLevelPlanes = 2;
+inline constexpr uint32_t kLevelPlaneBytes = 512;
+inline constexpr uint32_t kLevelStride = 2 * kLevelPlaneBytes + 64;
+
+enum class LevelPlanes { kLow, kBoth };
+
+// Packing leaves four tokens together, and the groups of four of the vectors a to d in the order
+// a0 b0 c0 d0 a1 b1 …
+template <LevelPlanes kPlanes>
+inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
+  const __m512i ab = _mm512_packus_epi32(levels[0].v, levels[1].v);
+  const __m512i cd = _mm512_packus_epi32(levels[2].v, levels[3].v);
+  if constexpr (kPlanes == LevelPlanes::kLow) {
+    _mm512_storeu_si512(row + kLevelPlaneBytes + t, _mm512_packus_epi16(ab, cd));
+  } else {
+    const __m512i low = _mm512_set1_epi16(255);
+    _mm512_storeu_si512(row + t,
+                        _mm512_packus_epi16(_mm512_srli_epi16(ab, 8), _mm512_srli_epi16(cd, 8)));
+    _mm512_storeu_si512(row + kLevelPlaneBytes + t,
+                        _mm512_packus_epi16(_mm512_and_si512(ab, low), _mm512_and_si512(cd, low)));
+  }
+}
+inline uint32_t levels_of_page(uint32_t t) { return t / 64 * 64 + t % 64 / 4; }
+inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
+  __m512i all = _mm512_setzero_si512();
+  for (uint32_t m = 0; m < n_rows; ++m) {
+    all = _mm512_or_si512(all, _mm512_loadu_si512(rows + size_t{m} * kLevelStride + t));
+  }
+  return _mm512_test_epi32_mask(all, all) != 0;
+}
+
+using ValueBytes = __m512i;
+inline ValueBytes load_values(const int8_t* p) { return _mm512_loadu_si512(p); }
+
+using LevelWord = __m512i;
+template <uint32_t kPlane>
+inline LevelWord level_word(const uint8_t* page, uint32_t group) {
+  int32_t four;
+  __builtin_memcpy(&four, page + kPlane * kLevelPlaneBytes + group % 4 * 16 + group / 4 * 4,
+                   sizeof(four));
+  return _mm512_set1_epi32(four);
+}
+
+inline IntSums next_plane(IntSums sums) { return _mm512_slli_epi32(sums, 8); }
+inline IntSums dot_values(IntSums sums, ValueBytes values, LevelWord word) {
+  return _mm512_dpbusd_epi32(sums, word, values);
+}
+
+}  // namespace kvik::cpu::avx512

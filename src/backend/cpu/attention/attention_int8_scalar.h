@@ -1,0 +1,102 @@
+#pragma once
+
+#include "backend/cpu/isa/vec_scalar.h"
+
+// The integer half of attention over int8 pages: the specification of attention_int8_avx2.h and
+// attention_int8_avx512.h. Sums are exact, so any order and any way of holding the levels will do.
+namespace kvik::cpu::scalar {
+
+// Four dimensions of the K of sixteen tokens, each byte 128 more than its level.
+struct KeyBytes {
+  uint8_t byte[kLanes][4];
+};
+inline KeyBytes load_keys(const uint8_t* p) {
+  KeyBytes keys;
+  __builtin_memcpy(keys.byte, p, sizeof(keys.byte));
+  return keys;
+}
+
+// 64 bytes of two nibbles each: low[i] = 2 · low nibble + offset, high[i] likewise, modulo 256.
+inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, uint8_t* high) {
+  for (uint32_t i = 0; i < 64; ++i) {
+    low[i] = static_cast<uint8_t>(2 * (packed[i] & 15) + offset);
+    high[i] = static_cast<uint8_t>(2 * (packed[i] >> 4) + offset);
+  }
+}
+
+// Four levels that all lanes see.
+struct QueryWord {
+  int8_t level[4];
+};
+inline QueryWord query_word(const int8_t* p) { return {{p[0], p[1], p[2], p[3]}}; }
+
+using IntSums = I32x16;
+inline I32x16 end_sums(IntSums sums) { return sums; }
+
+// Each lane's sum of (byte − 128) · level over all dimensions: begins with −128 · Σ level.
+inline IntSums begin_keys(int32_t minus_128_levels) {
+  IntSums sums;
+  for (uint32_t i = 0; i < kLanes; ++i) sums.lane[i] = minus_128_levels;
+  return sums;
+}
+inline IntSums dot_keys(IntSums sums, const KeyBytes& keys, QueryWord q) {
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    for (uint32_t j = 0; j < 4; ++j) sums.lane[i] += keys.byte[i][j] * q.level[j];
+  }
+  return sums;
+}
+
+// Levels of weights, 0 … 32767, of the 512 tokens of one row of a split, held as it suits the
+// instruction set: in kLevelPlanes planes, whose sums follow each other as
+//   sums = 0; for each plane: { sums = next_plane(sums); for each word: sums = dot_values(…) }
+// Rows lie kLevelStride bytes apart, which is no power of two: they would compete for the same sets
+// of the cache.
+inline constexpr uint32_t kLevelPlanes = 1;
+inline constexpr uint32_t kLevelStride = 512 * 2 + 64;
+
+// Whether a chunk has levels above 255; those below fit in the last plane.
+enum class LevelPlanes { kLow, kBoth };
+
+// The levels of two pages, that begin with token t of the split.
+template <LevelPlanes kPlanes>
+inline void store_levels(uint8_t* row, uint32_t t, const I32x16 (&levels)[4]) {
+  int16_t words[4 * kLanes];
+  for (uint32_t i = 0; i < 4 * kLanes; ++i) {
+    words[i] = static_cast<int16_t>(levels[i / kLanes].lane[i % kLanes]);
+  }
+  __builtin_memcpy(row + 2 * t, words, sizeof(words));
+}
+// Where those of the page that begins with token t are.
+inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
+// Whether the first of two planes holds anything but zeros for two pages, in any of n rows.
+inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
+
+// The V of four tokens in sixteen dimensions.
+struct ValueBytes {
+  int8_t level[kLanes][4];
+};
+inline ValueBytes load_values(const int8_t* p) {
+  ValueBytes values;
+  __builtin_memcpy(values.level, p, sizeof(values.level));
+  return values;
+}
+// Tokens 4 · group … of the page whose levels begin at `page`, for all lanes.
+struct LevelWord {
+  int16_t level[4];
+};
+template <uint32_t kPlane>
+inline LevelWord level_word(const uint8_t* page, uint32_t group) {
+  LevelWord word;
+  __builtin_memcpy(word.level, page + 8 * group, sizeof(word.level));
+  return word;
+}
+inline IntSums zero_sums() { return begin_keys(0); }
+inline IntSums next_plane(IntSums sums) { return sums; }
+inline IntSums dot_values(IntSums sums, const ValueBytes& values, LevelWord word) {
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    for (uint32_t j = 0; j < 4; ++j) sums.lane[i] += values.level[i][j] * word.level[j];
+  }
+  return sums;
+}
+
+}  // namespace kvik::cpu::scalar

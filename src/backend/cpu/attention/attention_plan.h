@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/isa/kernels.h"
+
+namespace kvik::cpu {
+
+// A few query rows of one run, in ascending order, that are attended together.
+struct RowSlice {
+  const std::byte* const* pages;
+  std::span<const QueryRow> rows;
+  bool is_whole_run;  // else there are so many rows that sharing pages with others saves nothing
+};
+
+// Rows of one or several slices that see the same pages in one split.
+struct SplitUnit {
+  uint32_t split;
+  const std::byte* const* pages;  // of the slice that sees furthest
+  uint32_t n_pages;               // of the split that it sees, and any before them
+  uint32_t first_row;             // in AttentionPlan::rows()
+  uint32_t n_rows;
+};
+
+// Where the rows of a slice stand among those of a unit.
+struct UnitPart {
+  uint32_t unit;
+  uint32_t first_row;
+};
+
+// Decides which rows attend a page together: in each split, the slices whose tables hold the same
+// addresses for all pages that they see there. Sequences that lease the same pages then read them
+// once. Grouping cannot change bits: the arithmetic of a row knows nothing of the rows beside it.
+class AttentionPlan {
+ public:
+  // Groups what the slices see, split by split. A unit of several slices has at most n_unit_rows.
+  // The slices must outlive their use here.
+  void group(std::span<const RowSlice> slices, uint32_t window, uint32_t n_unit_rows);
+
+  // In ascending order of their splits, which lie in splits().
+  std::span<const SplitUnit> units() const { return units_; }
+  std::span<const QueryRow> rows() const { return rows_; }
+  SplitRange splits() const { return splits_; }
+  // The part of a slice in one split that it sees.
+  UnitPart part(size_t slice, uint32_t split) const { return parts_[part_index(slice, split)]; }
+  // Whether there is a unit of more than one slice.
+  bool shares() const { return shares_; }
+
+ private:
+  // A slice and the pages [begin, end) that it sees of one split.
+  struct Member {
+    const std::byte* first_page;
+    uint32_t begin, end;
+    uint32_t slice;
+    uint32_t unit;
+  };
+  size_t part_index(size_t slice, uint32_t split) const {
+    return slice * (splits_.end - splits_.begin) + split - splits_.begin;
+  }
+  void list_members(uint32_t split);
+  void group_members(uint32_t split);
+  bool fits(const SplitUnit& unit, const Member& member) const;
+  void place_rows(uint32_t split, size_t first_unit);
+
+  std::span<const RowSlice> slices_;
+  SplitRange splits_{0, 0};
+  uint32_t window_ = 0;
+  uint32_t n_unit_rows_ = 0;
+  bool shares_ = false;
+  std::vector<SplitRange> seen_;  // by slice
+  std::vector<Member> members_;   // of one split
+  std::vector<SplitUnit> units_;
+  std::vector<QueryRow> rows_;
+  std::vector<UnitPart> parts_;  // [slice][split]
+};
+
+// The splits that rows in ascending order see.
+SplitRange splits_seen_by(std::span<const QueryRow> rows, uint32_t window);
+
+}  // namespace kvik::cpu

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "backend/cpu/matmul/dot_avxvnni.h"
+#include "backend/cpu/matmul/matmul_kernels.h"
+
+// The layouts of dot_small_scalar.h, multiplied by VPDPBUSD on 256 bits. Comments stand there.
+namespace kvik::cpu::avxvnni {
+
+#include "backend/cpu/matmul/dot_small_256.inl"
+
+template <class Levels, uint32_t kStart>
+struct PreparedSums : UnsignedSums<Levels, kStart> {
+  static void widen(const uint8_t* block, uint8_t* out) { widen_prepared<Levels>(block, out); }
+};
+
+using DotQ5Signed = UnsignedSums<Q5SignedLevels, 2>;
+using DotIQ4 = UnsignedSums<IQ4Levels, 2>;
+using DotInt4 = PreparedSums<Int4Levels, 2>;
+using DotInt8 = DotBytes<3>;
+using DotQ2 = PreparedSums<Q2Levels, 0>;
+using DotQ3 = PreparedSums<Q3Levels, 2>;
+
+}  // namespace kvik::cpu::avxvnni

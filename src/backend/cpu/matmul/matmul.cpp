@@ -1,0 +1,328 @@
+#include "backend/cpu/matmul/matmul.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
+
+namespace kvik::cpu {
+namespace {
+
+// Items per thread that absorb a noisy neighbour.
+constexpr uint32_t kItemsPerThread = 4;
+
+// Few rows wait for weights, that are fetched ahead: the first ones of a strip are not. More rows
+// are work enough in one panel, and wait for each other's last strip.
+constexpr uint32_t kFewRows = 16;
+constexpr uint32_t kStripOfFewRows = 4;
+
+// Tiles of rows that make up for reading the weights once more.
+constexpr uint32_t kLeastTiles = 8;
+
+// Packed activations of one block of rows. More than the second-level cache holds is no loss, for
+// the kernels fetch rows ahead; fewer rows read and widen the weights more often (at k = 5632, 1
+// MiB cost f32 a quarter).
+constexpr size_t kRowBlockBytes = size_t{6} << 20;
+
+// Packed activations begin with this much, so that the walk through all of them meets one page.
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Neighbours that want activations in one order, from the first part on.
+std::span<const CpuPackedMatrix::Part> of_one_order(std::span<const CpuPackedMatrix::Part> parts) {
+  const auto other = std::ranges::find_if(
+      parts, [&](const CpuPackedMatrix::Part& part) { return part.gather != parts[0].gather; });
+  return {parts.begin(), other};
+}
+
+// Tensors that one matrix is packed from, and one expert's (Q, K and V; gate and up).
+constexpr uint32_t kPartsOfMatrix = 3;
+constexpr uint32_t kPartsOfExpert = 2;
+
+uint32_t rows_of(const WeightKind& weights, const WorkLimits& limits) {
+  return weights.is_of_experts ? limits.n_expert_rows : limits.n_rows;
+}
+
+uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
+
+void grow(Buffer& buffer, size_t bytes, Memory& memory) {
+  if (buffer.size() < bytes) {
+    buffer = Buffer();
+    buffer = memory.allocate(bytes);
+  }
+}
+
+}  // namespace
+
+struct Matmul::Strip {
+  const CpuPackedMatrix::Part& part;
+  uint32_t k;
+  uint32_t first_panel, n_panels;  // within the part
+  uint32_t first_row, n_rows;      // of the packed activations and of out
+  uint32_t tile_rows;
+  uint32_t first_column;  // of the part in out
+  Rows out;
+  MatmulInto into;
+};
+
+Matmul::Matmul(const MatmulKernels& kernels, Memory& memory, ThreadPool& pool)
+    : kernels_(kernels), memory_(memory), pool_(pool), sums_(pool.n_threads()) {}
+
+Matmul::~Matmul() = default;
+
+const WeightKernels& Matmul::kernels_of(ElementType type) const {
+  switch (type) {
+    case ElementType::kF32:
+      return kernels_.f32;
+    case ElementType::kF16:
+      return kernels_.f16;
+    case ElementType::kBF16:
+      return kernels_.bf16;
+    case ElementType::kQ8_0:
+      return kernels_.q8_0;
+    case ElementType::kQ4_0:
+      return kernels_.q4_0;
+    case ElementType::kQ4_K:
+      return kernels_.q4_k;
+    case ElementType::kQ5_K:
+      return kernels_.q5_k;
+    case ElementType::kQ6_K:
+      return kernels_.q6_k;
+    case ElementType::kQ4_1:
+      return kernels_.small->q4_1;
+    case ElementType::kQ5_0:
+      return kernels_.small->q5_0;
+    case ElementType::kQ5_1:
+      return kernels_.small->q5_1;
+    case ElementType::kIQ4_NL:
+      return kernels_.small->iq4_nl;
+    case ElementType::kIQ4_XS:
+      return kernels_.small->iq4_xs;
+    case ElementType::kQ2_K:
+      return kernels_.low_bit->q2_k;
+    case ElementType::kQ3_K:
+      return kernels_.low_bit->q3_k;
+    case ElementType::kInt4G32:
+      return kernels_.groups->int4g32;
+    case ElementType::kInt4G64:
+      return kernels_.groups->int4g64;
+    case ElementType::kInt4G128:
+      return kernels_.groups->int4g128;
+    case ElementType::kInt8G32:
+      return kernels_.groups->int8g32;
+    default:
+      CHECK(type == ElementType::kInt8G128);
+      return kernels_.groups->int8g128;
+  }
+}
+
+size_t Matmul::activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const {
+  const ActivationKernels& kernels = kernels_.activations[std::to_underlying(format)];
+  return std::max(n_rows * kernels.row_bytes(k), kHugePage);
+}
+
+size_t Matmul::sum_bytes(uint32_t n_rows) {
+  return n_rows * kScratchFloatsPerRow * sizeof(float) + kWideBytes;
+}
+
+size_t Matmul::thread_bytes(const WorkLimits& limits) {
+  size_t bytes = sum_bytes(limits.n_rows);
+  for (const WeightKind& weights : limits.weights) {
+    bytes = std::max(bytes, pack_scratch_floats(weights.n_cols) * sizeof(float));
+  }
+  return bytes;
+}
+
+uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
+  size_t by_format[kNumActivationFormats] = {};
+  for (const WeightKind& weights : limits.weights) {
+    const ActivationFormat format = kernels_of(weights.type).format;
+    size_t& bytes = by_format[std::to_underlying(format)];
+    bytes = std::max(bytes, activation_bytes(format, rows_of(weights, limits), weights.n_cols));
+  }
+  uint64_t sum = pool_.n_threads() * thread_bytes(limits);
+  for (const size_t bytes : by_format) sum += bytes;
+  return sum;
+}
+
+void Matmul::reserve(const WorkLimits& limits) {
+  for (const WeightKind& weights : limits.weights) {
+    const ActivationFormat format = kernels_of(weights.type).format;
+    grow(activations_[std::to_underlying(format)],
+         activation_bytes(format, rows_of(weights, limits), weights.n_cols), memory_);
+  }
+  for (Buffer& sums : sums_) grow(sums, thread_bytes(limits), memory_);
+  tiles_.reserve(std::max(1u, limits.n_experts));
+  cuts_.reserve(std::max<size_t>(kPartsOfMatrix, size_t{kPartsOfExpert} * limits.n_experts));
+}
+
+// Activations of each group's rows as tiles for that part, one group behind the other.
+void Matmul::pack_activations(Rows x, const CpuPackedMatrix::Part& part,
+                              const GroupedRows& groups) {
+  const ActivationFormat format = kernels_of(part.type).format;
+  const ActivationKernels& kernels = kernels_.activations[std::to_underlying(format)];
+  Buffer& packed = activations_[std::to_underlying(format)];
+  const size_t row_bytes = kernels.row_bytes(x.n_cols);
+  tiles_.clear();
+  uint32_t n_tiles = 0;
+  uint32_t n_rows = 0;
+  for (const RowGroup& group : groups.groups) {
+    CHECK(group.first == n_rows && group.n_rows > 0);
+    const uint32_t tile_rows = kernels.tile_rows(group.n_rows);
+    tiles_.push_back({group.first, group.n_rows, tile_rows, n_tiles});
+    n_tiles += ceil_div(group.n_rows, tile_rows);
+    n_rows += group.n_rows;
+  }
+  grow(packed, activation_bytes(format, n_rows, x.n_cols), memory_);
+  for (Buffer& sums : sums_) {
+    grow(sums, pack_scratch_floats(x.n_cols) * sizeof(float), memory_);
+  }
+  pool_.run(n_tiles, [&](size_t tile, uint32_t thread) {
+    const auto behind = std::ranges::upper_bound(tiles_, tile, {}, &TileRun::first_tile);
+    const TileRun& run = *std::prev(behind);
+    const uint32_t in_run = (static_cast<uint32_t>(tile) - run.first_tile) * run.tile_rows;
+    const uint32_t first = run.first_row + in_run;
+    const bool is_gathered = !groups.rows.empty();
+    kernels.pack({.x = is_gathered ? x.data : x.data + size_t{first} * x.stride,
+                  .rows = is_gathered ? groups.rows.data() + first : nullptr,
+                  .stride = x.stride,
+                  .n_rows = std::min(run.tile_rows, run.n_rows - in_run),
+                  .k = x.n_cols,
+                  .out = packed.data() + first * row_bytes,
+                  .scratch = sums_[thread].floats(),
+                  .gather = part.gather});
+  });
+}
+
+// In each of the formats that the parts want, which agree on the order of activations.
+void Matmul::pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts,
+                      const GroupedRows& groups) {
+  bool is_packed[kNumActivationFormats] = {};
+  for (const CpuPackedMatrix::Part& part : parts) {
+    const ActivationFormat format = kernels_of(part.type).format;
+    if (!std::exchange(is_packed[std::to_underlying(format)], true)) {
+      pack_activations(x, part, groups);
+    }
+  }
+}
+
+void Matmul::multiply(const Strip& strip, uint32_t thread) {
+  const CpuPackedMatrix::Part& part = strip.part;
+  const WeightKernels& kernels = kernels_of(part.type);
+  const auto format = std::to_underlying(kernels.format);
+  const size_t row_bytes = kernels_.activations[format].row_bytes(strip.k);
+  const uint32_t first_column = strip.first_panel * kPanelColumns;
+  kernels.multiply({
+      .weights = part.panels + strip.first_panel * part.panel_bytes,
+      .panel_bytes = part.panel_bytes,
+      .n_panels = strip.n_panels,
+      .k = strip.k,
+      .x = activations_[format].data() + strip.first_row * row_bytes,
+      .n_rows = strip.n_rows,
+      .tile_rows = strip.tile_rows,
+      .out = strip.out.data + size_t{strip.first_row} * strip.out.stride + strip.first_column +
+             first_column,
+      .out_stride = strip.out.stride,
+      .n_columns = std::min(strip.n_panels * kPanelColumns, part.n_rows - first_column),
+      .accumulate = strip.into == MatmulInto::kAdd,
+      .scratch = sums_[thread].floats(),
+  });
+}
+
+// All parts, and all groups, in one list of items: a barrier between them would cost more than a
+// small part.
+void Matmul::cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const CutShape& shape) {
+  const uint32_t n_wanted = kItemsPerThread * pool_.n_threads();
+  const auto format = std::to_underlying(kernels_of(part.type).format);
+  const ActivationKernels& kernels = kernels_.activations[format];
+  const uint32_t tile_rows = kernels.tile_rows(rows.n_rows);
+  const uint32_t most_panels = rows.n_rows <= kFewRows ? kStripOfFewRows : 1;
+  const uint32_t n_panels = part.n_panels * shape.n_groups;
+  const uint32_t strip_panels = std::clamp(n_panels / (2 * n_wanted), 1u, most_panels);
+  const uint32_t n_strips = ceil_div(part.n_panels, strip_panels);
+  const size_t x_bytes = rows.n_rows * kernels.row_bytes(shape.k);
+  const auto by_bytes = static_cast<uint32_t>(x_bytes / kRowBlockBytes + 1);
+  const uint32_t n_strips_in_all = std::max(1u, n_strips * shape.n_groups);
+  const uint32_t n_blocks = std::max(by_bytes, n_wanted / n_strips_in_all);
+  const uint32_t tiles =
+      std::max(kLeastTiles, ceil_div(ceil_div(rows.n_rows, n_blocks), tile_rows));
+  const uint32_t block_rows = std::min(rows.n_rows, tiles * tile_rows);
+  cuts_.push_back({.part = part,
+                   .strip_panels = strip_panels,
+                   .n_strips = n_strips,
+                   .first_row = rows.first,
+                   .n_rows = rows.n_rows,
+                   .tile_rows = tile_rows,
+                   .block_rows = block_rows,
+                   .first_column = part.first_row - shape.first_column,
+                   .first_item = n_items_});
+  n_items_ += size_t{n_strips} * ceil_div(rows.n_rows, block_rows);
+}
+
+void Matmul::run_cuts(uint32_t k, Rows out, MatmulInto into) {
+  uint32_t most_rows = 0;
+  for (const Cut& cut : cuts_) most_rows = std::max(most_rows, cut.block_rows);
+  for (Buffer& sums : sums_) {
+    grow(sums, sum_bytes(most_rows), memory_);
+  }
+  pool_.run(n_items_, [&](size_t item, uint32_t thread) {
+    const auto behind = std::ranges::upper_bound(cuts_, item, {}, &Cut::first_item);
+    const Cut& cut = *std::prev(behind);
+    const size_t in_cut = item - cut.first_item;
+    const uint32_t first_panel = static_cast<uint32_t>(in_cut % cut.n_strips) * cut.strip_panels;
+    const uint32_t first_row = static_cast<uint32_t>(in_cut / cut.n_strips) * cut.block_rows;
+    multiply({.part = cut.part,
+              .k = k,
+              .first_panel = first_panel,
+              .n_panels = std::min(cut.strip_panels, cut.part.n_panels - first_panel),
+              .first_row = cut.first_row + first_row,
+              .n_rows = std::min(cut.block_rows, cut.n_rows - first_row),
+              .tile_rows = cut.tile_rows,
+              .first_column = cut.first_column,
+              .out = out,
+              .into = into},
+             thread);
+  });
+}
+
+void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
+  CHECK(x.n_cols == w.n_cols() && out.n_cols == w.n_rows() && x.n_rows == out.n_rows);
+  if (x.n_rows == 0) return;
+  const RowGroup all = {.matrix = 0, .first = 0, .n_rows = x.n_rows};
+  for (auto left = w.parts(); !left.empty();) {
+    const auto parts = of_one_order(left);
+    left = left.subspan(parts.size());
+    pack_all(x, parts, {.rows = {}, .groups = {&all, 1}, .n_matrices = 1});
+    cuts_.clear();
+    n_items_ = 0;
+    for (const CpuPackedMatrix::Part& part : parts) cut(part, all, {.k = x.n_cols});
+    run_cuts(x.n_cols, out, into);
+  }
+}
+
+void Matmul::run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& groups, Rows out) {
+  CHECK(groups.n_matrices > 0 && w.parts().size() % groups.n_matrices == 0);
+  CHECK(x.n_cols == w.n_cols() && size_t{out.n_cols} * groups.n_matrices == w.n_rows());
+  if (groups.groups.empty()) return;
+  const RowGroup& last = groups.groups.back();
+  CHECK(out.n_rows == last.first + last.n_rows);
+  CHECK(groups.rows.empty() ? x.n_rows == out.n_rows : groups.rows.size() == out.n_rows);
+  CHECK(of_one_order(w.parts()).size() == w.parts().size());
+  const size_t n_parts = w.parts().size() / groups.n_matrices;
+  pack_all(x, w.parts().first(n_parts), groups);
+  cuts_.clear();
+  n_items_ = 0;
+  for (const RowGroup& group : groups.groups) {
+    CHECK(group.matrix < groups.n_matrices);
+    const auto parts = w.parts().subspan(group.matrix * n_parts, n_parts);
+    for (const CpuPackedMatrix::Part& part : parts) {
+      cut(part, group,
+          {.k = x.n_cols,
+           .n_groups = static_cast<uint32_t>(groups.groups.size()),
+           .first_column = parts.front().first_row});
+    }
+  }
+  run_cuts(x.n_cols, out, MatmulInto::kOverwrite);
+}
+
+}  // namespace kvik::cpu

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/cpu/matmul/packed_matrix.h"
+
+namespace kvik::cpu {
+
+enum class MatmulInto { kOverwrite, kAdd };
+
+// Spreads a matrix product over the threads. Owns the packed activations and the sums in between;
+// both grow to the largest product seen and are never given back.
+class Matmul {
+ public:
+  Matmul(const MatmulKernels& kernels, Memory& memory, ThreadPool& pool);
+  ~Matmul();
+
+  // out = x · wᵀ, or out += x · wᵀ. x: [M, K], w: [N, K], out: [M, N]
+  void run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into);
+
+  // out[i] = x[rows[i]] · wᵀ with the matrix of i's group alone, as ops.h says.
+  void run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& groups, Rows out);
+
+  // Bytes that products within the limits need, and taking them now.
+  uint64_t scratch_bytes(const WorkLimits& limits) const;
+  void reserve(const WorkLimits& limits);
+
+ private:
+  // How some rows' product with one part of the weights is cut into items: strips of panels, by
+  // blocks of rows.
+  struct Cut {
+    const CpuPackedMatrix::Part& part;
+    uint32_t strip_panels, n_strips;
+    uint32_t first_row, n_rows;  // of the packed activations and of out
+    uint32_t tile_rows, block_rows;
+    uint32_t first_column;  // of out
+    size_t first_item;      // counted over all cuts
+  };
+  // What a cut knows of the whole product.
+  struct CutShape {
+    uint32_t k;
+    uint32_t n_groups = 1;
+    uint32_t first_column = 0;  // of the group's matrix among all that are stacked
+  };
+  struct Strip;  // one item of work: some panels of one part, for one block of rows
+
+  // Some rows of x behind each other: their tiles, from `first_tile` on.
+  struct TileRun {
+    uint32_t first_row, n_rows, tile_rows;
+    uint32_t first_tile;
+  };
+
+  size_t activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const;
+  static size_t sum_bytes(uint32_t n_rows);
+  static size_t thread_bytes(const WorkLimits& limits);
+  const WeightKernels& kernels_of(ElementType type) const;
+  void pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts, const GroupedRows& groups);
+  void pack_activations(Rows x, const CpuPackedMatrix::Part& part, const GroupedRows& groups);
+  void cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const CutShape& shape);
+  void run_cuts(uint32_t k, Rows out, MatmulInto into);
+  void multiply(const Strip& strip, uint32_t thread);
+
+  const MatmulKernels& kernels_;
+  Memory& memory_;
+  ThreadPool& pool_;
+  Buffer activations_[kNumActivationFormats];
+  std::vector<Buffer> sums_;    // by thread
+  std::vector<TileRun> tiles_;  // of the product at hand
+  std::vector<Cut> cuts_;
+  size_t n_items_ = 0;
+};
+
+}  // namespace kvik::cpu

@@ -1,0 +1,44 @@
+// Kernels of groups of integers (tensor/group_blocks.h): included by matmul_groups_<isa>.cpp inside
+// its namespace, as matmul.inl is by matmul_<isa>.cpp. The distance of a quant from its zero fits 8
+// bits where quants have four; where they have eight, quant − 128 does, and the rest is a minimum.
+
+#include "backend/cpu/matmul/matmul_loops.inl"
+
+#include "backend/cpu/matmul/matmul_quants.inl"
+
+#include "backend/cpu/matmul/header_scales.inl"
+
+// f16 scales [32] and offsets [32] for a unit: the minimum of both halves of a block is their
+// product.
+template <uint32_t kBlocksOfUnit>
+struct ScalesAndOffsets {
+  static constexpr uint32_t kBlocks = kBlocksOfUnit, kHeaderBytes = 8 * kLanes, kBytes = 0;
+  static constexpr uint32_t kParts = 1, kMinima = 2;
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    F32x16 scales[H], minima[H];
+    Of(const uint8_t* header, uint32_t first_half) : half(first_half) {
+      const auto* p = reinterpret_cast<const uint16_t*>(header) + half * kLanes;
+      for (uint32_t h = 0; h < H; ++h) {
+        scales[h] = load_f16(p + h * kLanes);
+        minima[h] = mul(scales[h], load_f16(p + (2 + h) * kLanes));
+      }
+    }
+    F32x16 scale(const uint8_t*, uint32_t, uint32_t h) const { return scales[h]; }
+    F32x16 minus_minimum(const uint8_t*, uint32_t, uint32_t h) const { return minima[h]; }
+  };
+};
+
+template <uint32_t kGroup>
+using KernelInt4 = QuantKernel<DotInt4, HeaderScales<kGroup / 32>, DotQ8, 3>;
+template <uint32_t kGroup>
+using KernelInt8 = QuantKernel<DotInt8, ScalesAndOffsets<kGroup / 32>, DotInt8, 4>;
+
+const GroupKernels kGroupKernels = {
+    .int4g32 = {ActivationFormat::kInt8, multiply<KernelInt4<32>>},
+    .int4g64 = {ActivationFormat::kInt8, multiply<KernelInt4<64>>},
+    .int4g128 = {ActivationFormat::kInt8, multiply<KernelInt4<128>>},
+    .int8g32 = {ActivationFormat::kInt8HalfSums, multiply<KernelInt8<32>>},
+    .int8g128 = {ActivationFormat::kInt8HalfSums, multiply<KernelInt8<128>>},
+};

@@ -1,0 +1,55 @@
+// Kernels of q4_1, q5_0, q5_1, iq4_nl and iq4_xs: included by matmul_small_<isa>.cpp inside its
+// namespace, as matmul.inl is by matmul_<isa>.cpp.
+
+#include "backend/cpu/matmul/matmul_loops.inl"
+
+#include "backend/cpu/matmul/matmul_quants.inl"
+
+// q4_1, q5_1: f16 scales [32] and minima [32], which are added.
+struct F16ScalesAndMinima {
+  static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 8 * kLanes;
+  static constexpr uint32_t kParts = 1, kMinima = 1;
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    Of(const uint8_t*, uint32_t first_half) : half(first_half) {}
+    F32x16 scale(const uint8_t* p, uint32_t, uint32_t h) const {
+      return load_f16(reinterpret_cast<const uint16_t*>(p) + (half + h) * kLanes);
+    }
+    F32x16 minus_minimum(const uint8_t* p, uint32_t, uint32_t h) const {
+      return scale(p, 0, 2 + h);
+    }
+  };
+};
+
+// iq4_xs: f16 scales [32] for 256 k, times signed bytes [32] for 32 k.
+struct ByteScales {
+  static constexpr uint32_t kBlocks = 8, kHeaderBytes = 4 * kLanes, kBytes = 2 * kLanes;
+  static constexpr uint32_t kParts = 1, kMinima = 0;
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    F32x16 scales[H];
+    Of(const uint8_t* header, uint32_t first_half) : half(first_half) {
+      const auto* p = reinterpret_cast<const uint16_t*>(header) + half * kLanes;
+      for (uint32_t h = 0; h < H; ++h) scales[h] = load_f16(p + h * kLanes);
+    }
+    F32x16 scale(const uint8_t* p, uint32_t, uint32_t h) const {
+      return mul(scales[h], load_i8(reinterpret_cast<const int8_t*>(p) + (half + h) * kLanes));
+    }
+  };
+};
+
+using KernelQ4_1 = QuantKernel<DotQ4<0>, F16ScalesAndMinima, DotBytes4<0>, 4>;
+using KernelQ5_0 = QuantKernel<DotQ5Signed, F16Scales, DotQ8, 3>;
+using KernelQ5_1 = QuantKernel<DotQ5, F16ScalesAndMinima, DotBytes<0>, 4>;
+using KernelIQ4NL = QuantKernel<DotIQ4, F16Scales, DotQ8, 3>;
+using KernelIQ4XS = QuantKernel<DotIQ4, ByteScales, DotQ8, 3>;
+
+const SmallKernels kSmallKernels = {
+    .q4_1 = {ActivationFormat::kInt8Sums, multiply<KernelQ4_1>},
+    .q5_0 = {ActivationFormat::kInt8, multiply<KernelQ5_0>},
+    .q5_1 = {ActivationFormat::kInt8Sums, multiply<KernelQ5_1>},
+    .iq4_nl = {ActivationFormat::kInt8, multiply<KernelIQ4NL>},
+    .iq4_xs = {ActivationFormat::kInt8, multiply<KernelIQ4XS>},
+};

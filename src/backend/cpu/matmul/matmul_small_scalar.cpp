@@ -1,0 +1,10 @@
+#include "backend/cpu/isa/vec_scalar.h"
+#include "backend/cpu/matmul/dot_small_scalar.h"
+#include "backend/cpu/matmul/matmul_kernels.h"
+#include "backend/cpu/matmul/tiles_scalar.h"
+
+namespace kvik::cpu::scalar {
+
+#include "backend/cpu/matmul/matmul_small.inl"
+
+}  // namespace kvik::cpu::scalar

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/request/request.h"
+#include "engine/sample/sampler.h"
+#include "engine/schedule/queue_limit.h"
+#include "engine/schedule/tenants.h"
+#include "kv/page_table.h"
+#include "kv/tiers/tier_link.h"
+
+namespace kvik {
+
+// One request on its way: its tokens so far, how many of them have K and V, and the pages that hold
+// them. Engine thread only.
+//
+//   waiting ──admitted──▶ running (prefill, then decode) ──▶ finished
+//      ▲────preempted─────────┘
+struct Sequence {
+  Sequence(RequestId request_id, Request from, std::shared_ptr<EventSink> events, TimePoint now)
+      : id(request_id), request(std::move(from)), sink(std::move(events)), submitted(now) {
+    tokens = request.prompt;
+    tokens.reserve(request.prompt.size() + request.max_tokens);
+    for (const TokenId token : tokens) counts.add_prompt(token);
+    usage.prompt_tokens = static_cast<uint32_t>(tokens.size());
+  }
+
+  RequestId id;
+  Request request;
+  std::shared_ptr<EventSink> sink;
+
+  std::vector<TokenId> tokens;  // prompt, then answer
+  uint32_t n_cached = 0;        // tokens whose K and V are in `table`
+  PageTable table;
+  PageKey root;  // above the keys of its pages
+  TokenCounts counts;
+  std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
+
+  uint64_t n_kv_rows = 0;  // tokens whose K and V were computed, each time that they were
+
+  // Positions handed to on_logits or on_hidden: none twice, preempted or not.
+  uint32_t n_rows_sent = 0;
+
+  // Of the scheduler.
+  Tenant* tenant = nullptr;
+  uint64_t arrival = 0;       // in what order it came
+  double prompt_ms = 0;       // what its prompt takes alone, when it was looked up last
+  TimePoint due;              // arrival plus that; three times that until it is admitted
+  uint64_t last_advance = 0;  // the step in which it was last served
+  uint32_t n_pages_found = 0;
+  uint32_t n_cached_before = 0;  // the most that it had when it was preempted
+  bool was_preempted = false;
+
+  QueuePlace place;  // until its first step
+
+  TimePoint submitted;
+  std::optional<TimePoint> started;  // its first step
+  TimePoint first_token;
+  TimePoint last_token;
+  Usage usage;
+
+  uint32_t n_tokens() const { return static_cast<uint32_t>(tokens.size()); }
+  uint32_t n_generated() const { return n_tokens() - usage.prompt_tokens; }
+  uint32_t n_pending() const { return n_tokens() - n_cached; }
+  // Only the newest token lacks K and V: the next step makes another.
+  bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
+  bool uses_cache() const { return request.cache == Request::Cache::kUse; }
+  std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
+  bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
+  // Tokens whose K and V may come from others' pages. The last one is always computed: its logits
+  // are wanted. Where all logits are, or all hidden states, so are all of its tokens.
+  std::span<const TokenId> findable_tokens() const {
+    const bool is_findable =
+        uses_cache() && request.logits != Request::Logits::kAll && !wants_hidden();
+    return std::span(tokens).first(is_findable ? n_tokens() - 1 : 0);
+  }
+};
+
+}  // namespace kvik

@@ -1,0 +1,259 @@
+#include "engine/schedule/scheduler.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace kvik {
+namespace {
+
+constexpr double kBacklogMs = 1000;  // of prompts, while which no longer one is admitted
+constexpr double kDueAfter = 3;      // times what a waiting prompt would take alone
+
+// In the order of who must never be held up: of two, the later gives way.
+auto seniority(const Sequence& sequence) {
+  return std::tuple(sequence.request.priority, sequence.arrival);
+}
+
+auto admission_rank(const Sequence& sequence) {
+  return std::tuple(sequence.request.priority, !sequence.was_preempted, sequence.tenant->level(),
+                    sequence.due, sequence.arrival);
+}
+
+}  // namespace
+
+Scheduler::Scheduler(KvCache& kv, const SchedulerOptions& options) : kv_(kv), options_(options) {
+  prompts_.reserve(options.max_running);
+  running_.reserve(options.max_running);
+}
+
+void Scheduler::add(std::unique_ptr<Sequence> sequence) {
+  sequence->arrival = ++n_added_;
+  sequence->tenant = &tenants_.enter(sequence->request.tenant);
+  look_up(*sequence);
+  waiting_.push_back(std::move(sequence));
+}
+
+const StepPlan& Scheduler::plan() {
+  ++n_steps_;
+  plan_.clear();
+  left_ = {.tokens = options_.max_step_tokens};
+  grow();
+  admit();
+  plan_decodes();
+  plan_prompts();
+  plan_.ms = plan_.empty() ? 0 : costs_.ms(plan_.work);
+  return plan_;
+}
+
+// What is known of a prompt changes while it waits: one of them is looked up at each step.
+void Scheduler::admit() {
+  if (!waiting_.empty()) look_up(*waiting_[n_steps_ % waiting_.size()]);
+  while (running_.size() < options_.max_running) {
+    const auto next = next_waiting();
+    if (next == waiting_.end() || is_blocked(**next) || must_let_pass(**next)) return;
+    if (!open(**next)) {
+      blocked_ = {.id = (*next)->id, .n_available = kv_.n_available()};
+      return;
+    }
+    std::unique_ptr<Sequence> sequence = std::move(*next);
+    waiting_.erase(next);
+    start(std::move(sequence));
+  }
+}
+
+// What the prompt would take now, and so when it is due: one of which little is known waits for
+// those of which much is known to use what is there, for a while. That it waits keeps what is
+// known.
+void Scheduler::look_up(Sequence& sequence) {
+  const uint32_t n_known =
+      kv_.look_up(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);
+  sequence.prompt_ms =
+      costs_.prompt_ms(n_known, sequence.n_tokens() - n_known, options_.max_step_tokens);
+  sequence.due = sequence.submitted + from_ms(kDueAfter * sequence.prompt_ms);
+}
+
+// Whoever is admitted holds pages, which the cache then lacks: a prompt that would not be computed
+// soon is better off waiting.
+bool Scheduler::must_let_pass(const Sequence& sequence) const {
+  double backlog_ms = 0;
+  for (const auto& running : running_) {
+    if (running->is_decoding()) continue;
+    const double ms = pending_ms(*running);
+    if (ms <= sequence.prompt_ms) backlog_ms += ms;
+  }
+  return backlog_ms > kBacklogMs;
+}
+
+double Scheduler::pending_ms(const Sequence& sequence) const {
+  return costs_.prompt_ms(sequence.n_cached, sequence.n_pending(), options_.max_step_tokens);
+}
+
+// Looking a long prompt up at each step would cost more than it can bring: what did not fit does
+// not fit before more pages are to be had.
+bool Scheduler::is_blocked(const Sequence& sequence) const {
+  return !running_.empty() && sequence.id == blocked_.id &&
+         kv_.n_available() <= blocked_.n_available;
+}
+
+// Those whose pages are still on their way are passed by.
+Scheduler::Sequences::iterator Scheduler::next_waiting() {
+  auto passed = waiting_.end();
+  for (uint32_t i = 0; i < kFetchAhead; ++i) {
+    const auto next = next_waiting_after(passed);
+    if (next == waiting_.end() || is_fetched(**next)) return next;
+    passed = next;
+  }
+  return waiting_.end();
+}
+
+Scheduler::Sequences::iterator Scheduler::next_waiting_after(Sequences::iterator passed) {
+  auto best = waiting_.end();
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    if (!may_run(**it)) continue;
+    if (passed != waiting_.end() && admission_rank(**it) <= admission_rank(**passed)) continue;
+    if (best == waiting_.end() || admission_rank(**it) < admission_rank(**best)) best = it;
+  }
+  return best;
+}
+
+// Whether all is in memory that a slower tier has of the sequence's tokens; begins to bring it.
+bool Scheduler::is_fetched(Sequence& sequence) {
+  if (!tier_ || sequence.findable_tokens().empty()) return true;
+  if (!sequence.fetch) {
+    sequence.fetch =
+        tier_->fetch(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);
+  }
+  return sequence.fetch && sequence.fetch->is_done();
+}
+
+// In all layer groups, of a sequence of its own.
+uint64_t Scheduler::pages_held(uint64_t n_tokens) const {
+  return pages_at_once(kv_.layout(), n_tokens);
+}
+
+// Where tenants share, none may take more than three quarters of the places or of the pages: the
+// others need not wait for one of its sequences to end.
+bool Scheduler::may_run(const Sequence& sequence) const {
+  if (!tenants_.is_shared() || sequence.tenant->n_running == 0) return true;
+  if (sequence.tenant->n_running >= (options_.max_running * 3 + 3) / 4) return false;
+  uint64_t n_pages = pages_held(sequence.n_tokens());
+  for (const auto& other : running_) {
+    if (other->tenant != sequence.tenant) continue;
+    const uint32_t n_found = std::min(other->n_pages_found, other->table.n_pages());
+    n_pages +=
+        pages_held(other->table.n_tokens_max()) - pages_held(uint64_t{n_found} * kPageTokens);
+  }
+  return n_pages <= uint64_t{kv_.n_pages()} * 3 / 4;
+}
+
+bool Scheduler::open(Sequence& sequence) {
+  const auto found = kv_.open(sequence.table, sequence.root, sequence.findable_tokens(),
+                              sequence.n_tokens(), running_.empty() ? 0 : kWatermark);
+  if (!found) return false;
+  if (sequence.fetch) sequence.fetch->report(sequence.table, *found);
+  sequence.fetch.reset();
+  count_found(sequence, *found);
+  return true;
+}
+
+void Scheduler::start(std::unique_ptr<Sequence> sequence) {
+  sequence->last_advance = n_steps_;
+  ++sequence->tenant->n_running;
+  if (!sequence->was_preempted) {
+    sequence->due = sequence->submitted + from_ms(pending_ms(*sequence));
+  }
+  const auto place = std::ranges::upper_bound(
+      running_, seniority(*sequence), {}, [](const auto& running) { return seniority(*running); });
+  running_.insert(place, std::move(sequence));
+}
+
+// The first n_cached tokens have K and V: those that never had any were found, not computed. What a
+// preempted sequence had before it gave its pages back counts no second time.
+void Scheduler::count_found(Sequence& sequence, uint32_t n_cached) {
+  const uint32_t n_had = std::max(sequence.n_cached, sequence.n_cached_before);
+  if (sequence.n_generated() == 0 && n_cached > n_had) {
+    const uint32_t n_found = n_cached - n_had;
+    sequence.usage.cached_tokens += n_found;
+    sequence.tenant->charge_found(n_found);
+    n_found_tokens_ += n_found;
+  }
+  sequence.n_cached = n_cached;
+  sequence.n_pages_found = n_cached / kPageTokens;
+}
+
+// Before a preemption. What was found by one that has not had a step yet was of no use to it.
+void Scheduler::forget_found(Sequence& sequence) {
+  if (sequence.started) {
+    sequence.n_cached_before = std::max(sequence.n_cached_before, sequence.n_cached);
+  } else {
+    n_found_tokens_ -= sequence.usage.cached_tokens;
+    sequence.usage.cached_tokens = 0;
+  }
+}
+
+// From the first to the last, which are those that go where pages are short.
+void Scheduler::grow() {
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (!grow_or_preempt(*running_[i])) return;
+  }
+}
+
+// False where `sequence` itself had to go: it was the last one left.
+bool Scheduler::grow_or_preempt(Sequence& sequence) {
+  while (!kv_.grow(sequence.table, sequence.n_tokens())) {
+    // What could not finish alone was refused at submission.
+    CHECK(running_.size() > 1);
+    const bool is_itself = running_.back().get() == &sequence;
+    preempt_last();
+    if (is_itself) return false;
+  }
+  return true;
+}
+
+void Scheduler::preempt_last() {
+  std::unique_ptr<Sequence> last = std::move(running_.back());
+  running_.pop_back();
+  forget_found(*last);
+  let_go(*last);
+  --last->tenant->n_running;
+  last->was_preempted = true;
+  ++n_preemptions_;
+  const auto place = std::ranges::upper_bound(waiting_, last->arrival, {},
+                                              [](const auto& waiting) { return waiting->arrival; });
+  waiting_.insert(place, std::move(last));
+}
+
+// Ends its leases. What was computed stays findable.
+void Scheduler::let_go(Sequence& sequence) {
+  if (sequence.uses_cache()) kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
+  sequence.table.clear();
+  sequence.n_cached = 0;
+}
+
+Sequence* Scheduler::find(RequestId id) {
+  for (const Sequences* sequences : {&running_, &waiting_}) {
+    for (const auto& sequence : *sequences) {
+      if (sequence->id == id) return sequence.get();
+    }
+  }
+  return nullptr;
+}
+
+Sequence* Scheduler::any() {
+  if (!running_.empty()) return running_.front().get();
+  return waiting_.empty() ? nullptr : waiting_.front().get();
+}
+
+void Scheduler::remove(Sequence& sequence) {
+  const auto is_it = [&](const auto& candidate) { return candidate.get() == &sequence; };
+  const bool is_running = std::ranges::any_of(running_, is_it);
+  let_go(sequence);
+  Tenant& tenant = *sequence.tenant;
+  if (is_running) --tenant.n_running;
+  tenants_.leave(tenant);
+  std::erase_if(is_running ? running_ : waiting_, is_it);
+}
+
+}  // namespace kvik

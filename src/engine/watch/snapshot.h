@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/histogram.h"
+#include "engine/request/request.h"
+#include "kv/ledger.h"
+#include "kv/page_counts.h"
+#include "kv/tiers/tier_counters.h"
+#include "model/layer_groups.h"
+
+namespace kvik {
+
+// What a request may be at most.
+struct EngineLimits {
+  uint32_t n_ctx_max = 0;
+  uint32_t n_vocab = 0;
+  uint64_t kv_tokens = 0;  // what the budget holds
+  uint32_t max_queue = 0;
+};
+
+// One step as it was planned and as it went.
+struct StepRecord {
+  uint32_t n_sequences = 0;
+  uint32_t n_decode_rows = 0;
+  uint32_t n_prefill_rows = 0;
+  double planned_ms = 0;  // by the cost model
+  double ms = 0;
+};
+
+// Of all requests since the start. Times in seconds.
+struct EngineHistograms {
+  Histogram queue_s{1e-4};    // submission to the first step
+  Histogram ttft_s{1e-4};     // submission to the first token
+  Histogram prefill_s{1e-4};  // first step to the first token
+  Histogram itl_s{1e-4};      // one token to the next
+  Histogram decode_s{1e-4};   // first token to the last
+  Histogram e2e_s{1e-4};      // submission to the end, whatever the end
+  Histogram step_s{1e-4};
+  Histogram batch_sequences{1};
+  Histogram batch_rows{1};
+  Histogram pages_in_use{1};  // leased and sealed, after each step
+};
+
+// The pages that one layer group has, by state; free ones belong to none.
+struct GroupPages {
+  uint32_t window = 0;  // tokens that its attention sees; 0: all
+  PageCounts pages;
+};
+
+// The engine's state between two steps, by value, for whoever shows it.
+struct EngineSnapshot {
+  uint32_t n_waiting = 0;
+  uint32_t n_running = 0;
+  PageCounts pages;
+  uint64_t page_bytes = 0;
+  uint32_t n_groups = 0;
+  std::array<GroupPages, kMaxLayerGroups> groups{};  // the first n_groups
+  uint64_t kv_budget_bytes = 0;
+  std::array<uint64_t, kMemoryKinds> kv_bytes{};  // of the budget, by MemoryKind
+  TierCounters tier;
+  uint64_t steps = 0;
+  uint64_t prompt_tokens = 0;  // computed
+  uint64_t cached_tokens = 0;  // found
+  uint64_t generated_tokens = 0;
+  uint64_t preemptions = 0;
+  uint64_t evictions = 0;  // pages
+  double last_step_ms = 0;
+  StepRecord last_step;
+  EngineHistograms histograms;
+  std::array<uint64_t, kFinishReasons> finished{};  // requests, by FinishReason
+  double queue_wait_s = 0;  // a new request would wait about this long for its first step
+
+  uint64_t n_finished(FinishReason reason) const { return finished[static_cast<size_t>(reason)]; }
+};
+
+}  // namespace kvik

@@ -1,0 +1,159 @@
+#include "format/gguf/gguf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/mapped_file.h"
+#include "format/gguf/gguf_cursor.h"
+#include "format/gguf/gguf_experts.h"
+#include "format/gguf/gguf_metadata.h"
+#include "format/gguf/gguf_split.h"
+#include "format/gguf/gguf_tensors.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kMagic = "GGUF";
+constexpr uint32_t kFirstVersion = 2;  // version 1 counts with 32 bits; nobody writes it any more
+constexpr uint32_t kLastVersion = 3;
+constexpr uint64_t kDefaultAlignment = 32;
+constexpr uint64_t kMinAlignment = 8;  // the specification's
+constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
+
+struct GgufContents {
+  Metadata metadata;
+  GgufTensorTable tensors;
+  uint64_t data_begin = 0;  // the tensor data's first byte in the file
+};
+
+Result<void> check_magic_and_version(GgufCursor& in) {
+  TRY_ASSIGN(const auto magic, in.take(kMagic.size(), {"the magic number"}));
+  const std::string_view found(reinterpret_cast<const char*>(magic.data()), magic.size());
+  if (found != kMagic) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("no GGUF file: it begins with {}, expected 'GGUF'", quoted(found)));
+  }
+  TRY_ASSIGN(const auto version, in.number<uint32_t>({"the version"}));
+  if (version >= kFirstVersion && version <= kLastVersion) return {};
+  const uint32_t swapped = std::byteswap(version);
+  if (swapped >= 1 && swapped <= kLastVersion) {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("a big-endian GGUF file of version {}, expected a little-endian one", swapped));
+  }
+  return fail(ErrorCode::kUnsupported, fmt::format("GGUF version {}, expected {} or {}", version,
+                                                   kFirstVersion, kLastVersion));
+}
+
+Result<uint64_t> alignment_of(const Metadata& metadata) {
+  TRY_ASSIGN(const auto stated, metadata.get_uint("general.alignment"));
+  const uint64_t alignment = stated.value_or(kDefaultAlignment);
+  if (std::has_single_bit(alignment) && alignment >= kMinAlignment && alignment <= kMaxAlignment) {
+    return alignment;
+  }
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("key 'general.alignment' is {}, expected a power of two from {} to {}",
+                          alignment, kMinAlignment, kMaxAlignment));
+}
+
+Result<GgufContents> read_contents(std::span<const std::byte> file) {
+  GgufCursor in(file);
+  TRY(check_magic_and_version(in));
+  TRY_ASSIGN(const auto n_tensors, in.number<uint64_t>({"the number of tensors"}));
+  TRY_ASSIGN(const auto n_keys, in.number<uint64_t>({"the number of keys"}));
+  GgufContents contents;
+  TRY_ASSIGN(contents.metadata, read_gguf_metadata(in, n_keys));
+  TRY_ASSIGN(const auto alignment, alignment_of(contents.metadata));
+  TRY_ASSIGN(contents.tensors, read_gguf_tensor_table(in, n_tensors));
+  // A file without tensors may end with its header, unpadded.
+  contents.data_begin = (in.position() + alignment - 1) / alignment * alignment;
+  const uint64_t data_bytes = file.size() - std::min<uint64_t>(file.size(), contents.data_begin);
+  TRY(check_gguf_placement(contents.tensors, alignment, data_bytes));
+  return contents;
+}
+
+class GgufSource final : public ModelSource {
+ public:
+  GgufSource(std::string label, std::span<const std::byte> file, GgufContents contents)
+      : label_(std::move(label)), file_(file), contents_(std::move(contents)) {}
+
+  void keep(MappedFile mapping) { mapping_ = std::move(mapping); }
+
+  const std::string& label() const override { return label_; }
+  const Metadata& metadata() const override { return contents_.metadata; }
+  std::span<const TensorInfo> tensors() const override { return contents_.tensors.infos; }
+
+  Result<std::span<const std::byte>> read(size_t index) override { return bytes_of_tensor(index); }
+
+  void release(size_t index) override {
+    if (mapping_) mapping_->release(bytes_of_tensor(index));
+  }
+
+ private:
+  std::span<const std::byte> bytes_of_tensor(size_t index) const {
+    CHECK(index < contents_.tensors.infos.size());
+    return file_.subspan(contents_.data_begin + contents_.tensors.offsets[index],
+                         contents_.tensors.infos[index].n_bytes);
+  }
+
+  std::string label_;
+  std::span<const std::byte> file_;
+  GgufContents contents_;
+  std::optional<MappedFile> mapping_;  // what file_ points into, unless the caller keeps the bytes
+};
+
+Result<std::unique_ptr<GgufSource>> open_bytes(std::string label, std::span<const std::byte> file) {
+  auto contents = read_contents(file);
+  if (!contents) {
+    return fail(contents.error().code, fmt::format("'{}': {}", label, contents.error().message));
+  }
+  return std::make_unique<GgufSource>(std::move(label), file, std::move(*contents));
+}
+
+Result<std::unique_ptr<ModelSource>> open_file(const std::string& path) {
+  TRY_ASSIGN(auto mapping, MappedFile::open(path));
+  TRY_ASSIGN(auto source, open_bytes(path, mapping.bytes()));
+  source->keep(std::move(mapping));
+  return source;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
+  TRY_ASSIGN(std::unique_ptr<ModelSource> source, open_file(path));
+  const auto split = read_gguf_split(source->metadata());
+  if (!split) return fail(split.error().code, fmt::format("'{}': {}", path, split.error().message));
+  if (!*split) return stack_gguf_experts(std::move(source));
+  std::vector<std::unique_ptr<ModelSource>> pieces;
+  for (uint64_t no = 0; no < (*split)->count; ++no) {
+    if (no == (*split)->no) {
+      pieces.push_back(std::move(source));
+      continue;
+    }
+    TRY_ASSIGN(const std::string piece, gguf_piece_path(path, **split, no));
+    auto opened = open_file(piece);
+    if (!opened) {
+      return fail(opened.error().code, fmt::format("piece {} of {} of the model: {}", no + 1,
+                                                   (*split)->count, opened.error().message));
+    }
+    pieces.push_back(std::move(*opened));
+  }
+  TRY_ASSIGN(auto joined, join_gguf_pieces(std::move(pieces)));
+  return stack_gguf_experts(std::move(joined));
+}
+
+Result<std::unique_ptr<ModelSource>> open_gguf_bytes(std::string label,
+                                                     std::span<const std::byte> bytes) {
+  TRY_ASSIGN(auto source, open_bytes(std::move(label), bytes));
+  return source;
+}
+
+}  // namespace kvik

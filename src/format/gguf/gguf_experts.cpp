@@ -1,0 +1,95 @@
+#include "format/gguf/gguf_experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "format/arranged_source.h"
+#include "format/quoted.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kLayer = "blk.";
+constexpr std::string_view kEnding = ".weight";
+constexpr std::string_view kParts[] = {".ffn_gate.", ".ffn_up.", ".ffn_down."};
+
+struct ExpertTensor {
+  std::string stack;  // "blk.0.ffn_gate_exps.weight"
+  uint64_t expert;
+};
+
+// What "blk.0.ffn_gate.3.weight" says; empty for any other name.
+std::optional<ExpertTensor> parse(std::string_view name) {
+  if (!name.starts_with(kLayer) || !name.ends_with(kEnding)) return std::nullopt;
+  name.remove_suffix(kEnding.size());
+  for (const std::string_view part : kParts) {
+    const size_t at = name.find(part);
+    if (at == std::string_view::npos) continue;
+    const std::string_view number = name.substr(at + part.size());
+    uint64_t expert = 0;
+    const auto [end, error] = std::from_chars(number.begin(), number.end(), expert);
+    if (error != std::errc() || end != number.end() || number.empty()) return std::nullopt;
+    const std::string_view stem = name.substr(0, at + part.size() - 1);
+    return ExpertTensor{fmt::format("{}_exps{}", stem, kEnding), expert};
+  }
+  return std::nullopt;
+}
+
+ArrangedTensor as_it_is(const ModelSource& source, size_t index) {
+  const TensorInfo& info = source.tensors()[index];
+  return {.info = info, .pieces = {{index, 0, info.n_bytes}}, .values = {}};
+}
+
+Result<ArrangedTensor> stack(const ModelSource& source, const std::string& name,
+                             const std::map<uint64_t, size_t>& experts) {
+  const TensorInfo& first = source.tensors()[experts.begin()->second];
+  ArrangedTensor tensor{.info = first, .pieces = {}, .values = {}};
+  for (const auto& [expert, index] : experts) {
+    const TensorInfo& info = source.tensors()[index];
+    const bool is_next = expert == tensor.pieces.size();
+    if (!is_next || info.shape != first.shape || info.type != first.type ||
+        info.shape.size() != 2) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}': tensor {} is not like that of the expert before it, expected "
+                              "matrices of one shape and type, numbered from 0 on",
+                              source.label(), quoted(info.name)));
+    }
+    tensor.pieces.push_back({index, 0, info.n_bytes});
+  }
+  tensor.info.name = name;
+  tensor.info.shape.insert(tensor.info.shape.begin(), experts.size());
+  tensor.info.n_bytes *= experts.size();
+  return tensor;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelSource>> stack_gguf_experts(std::unique_ptr<ModelSource> source) {
+  std::map<std::string, std::map<uint64_t, size_t>> stacks;  // index of each expert's tensor
+  std::vector<ArrangedTensor> tensors;
+  for (size_t i = 0; i < source->tensors().size(); ++i) {
+    if (const auto part = parse(source->tensors()[i].name)) {
+      stacks[part->stack][part->expert] = i;
+    } else {
+      tensors.push_back(as_it_is(*source, i));
+    }
+  }
+  if (stacks.empty()) return source;
+  for (const auto& [name, experts] : stacks) {
+    TRY_ASSIGN(ArrangedTensor tensor, stack(*source, name, experts));
+    tensors.push_back(std::move(tensor));
+  }
+  std::string label = source->label();
+  Metadata metadata = source->metadata();
+  return arrange(std::move(source), std::move(label), std::move(metadata), std::move(tensors));
+}
+
+}  // namespace kvik

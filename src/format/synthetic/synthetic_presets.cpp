@@ -1,0 +1,85 @@
+#include "format/synthetic/synthetic.h"
+
+namespace kvik {
+namespace {
+
+// What the presets have beyond a plain geometry.
+constexpr auto kOne = RopeDivisors::kOneSet;
+constexpr auto kTwo = RopeDivisors::kTwoSets;
+
+// clang-format off
+// name, architecture, layers, model, heads, KV heads, head, ffn, context, rope base, window, vocabulary, tied
+constexpr ModelPreset kPresets[] = {
+    {{"tinyllama-1.1b", "llama", 22, 2048, 32, 4, 64, 5632, 2048, 1e4f, 0, 32000, false}},
+    {{"llama-2-7b", "llama", 32, 4096, 32, 32, 128, 11008, 4096, 1e4f, 0, 32000, false}},
+    {{"llama-2-13b", "llama", 40, 5120, 40, 40, 128, 13824, 4096, 1e4f, 0, 32000, false}},
+    {{"llama-2-70b", "llama", 80, 8192, 64, 8, 128, 28672, 4096, 1e4f, 0, 32000, false}},
+    {{"llama-3-8b", "llama", 32, 4096, 32, 8, 128, 14336, 8192, 5e5f, 0, 128256, false}},
+    {{"llama-3.1-8b", "llama", 32, 4096, 32, 8, 128, 14336, 131072, 5e5f, 0, 128256, false}, {}, {.divisors = kOne}},
+    {{"llama-3.1-70b", "llama", 80, 8192, 64, 8, 128, 28672, 131072, 5e5f, 0, 128256, false}, {}, {.divisors = kOne}},
+    {{"llama-3.1-405b", "llama", 126, 16384, 128, 8, 128, 53248, 131072, 5e5f, 0, 128256, false}, {}, {.divisors = kOne}},
+    {{"llama-3.2-1b", "llama", 16, 2048, 32, 8, 64, 8192, 131072, 5e5f, 0, 128256, true}, {}, {.divisors = kOne}},
+    {{"llama-3.2-3b", "llama", 28, 3072, 24, 8, 128, 8192, 131072, 5e5f, 0, 128256, true}, {}, {.divisors = kOne}},
+    {{"mistral-7b", "llama", 32, 4096, 32, 8, 128, 14336, 32768, 1e4f, 4096, 32000, false}},
+    {{"mistral-nemo-12b", "llama", 40, 5120, 32, 8, 128, 14336, 131072, 1e6f, 0, 131072, false}},
+    {{"mistral-small-24b", "llama", 40, 5120, 32, 8, 128, 32768, 32768, 1e8f, 0, 131072, false}},
+    {{"mixtral-8x7b", "llama", 32, 4096, 32, 8, 128, 14336, 32768, 1e6f, 0, 32000, false}, {8, 2, 14336}},
+    {{"mixtral-8x22b", "llama", 56, 6144, 48, 8, 128, 16384, 65536, 1e6f, 0, 32000, false}, {8, 2, 16384}},
+    {{"qwen1.5-moe-a2.7b", "qwen2moe", 24, 2048, 16, 16, 128, 5632, 8192, 1e6f, 0, 151936, false}, {60, 4, 1408, 5632}},
+    {{"qwen2.5-0.5b", "qwen2", 24, 896, 14, 2, 64, 4864, 32768, 1e6f, 0, 151936, true}},
+    {{"qwen2.5-1.5b", "qwen2", 28, 1536, 12, 2, 128, 8960, 32768, 1e6f, 0, 151936, true}},
+    {{"qwen2.5-3b", "qwen2", 36, 2048, 16, 2, 128, 11008, 32768, 1e6f, 0, 151936, true}},
+    {{"qwen2.5-7b", "qwen2", 28, 3584, 28, 4, 128, 18944, 32768, 1e6f, 0, 152064, false}},
+    {{"qwen2.5-14b", "qwen2", 48, 5120, 40, 8, 128, 13824, 32768, 1e6f, 0, 152064, false}},
+    {{"qwen2.5-32b", "qwen2", 64, 5120, 40, 8, 128, 27648, 32768, 1e6f, 0, 152064, false}},
+    {{"qwen2.5-72b", "qwen2", 80, 8192, 64, 8, 128, 29568, 32768, 1e6f, 0, 152064, false}},
+    {{"qwen3-0.6b", "qwen3", 28, 1024, 16, 8, 128, 3072, 40960, 1e6f, 0, 151936, true}},
+    {{"qwen3-1.7b", "qwen3", 28, 2048, 16, 8, 128, 6144, 40960, 1e6f, 0, 151936, true}},
+    {{"qwen3-4b", "qwen3", 36, 2560, 32, 8, 128, 9728, 40960, 1e6f, 0, 151936, true}},
+    {{"qwen3-8b", "qwen3", 36, 4096, 32, 8, 128, 12288, 40960, 1e6f, 0, 151936, false}},
+    {{"qwen3-14b", "qwen3", 40, 5120, 40, 8, 128, 17408, 40960, 1e6f, 0, 151936, false}},
+    {{"qwen3-32b", "qwen3", 64, 5120, 64, 8, 128, 25600, 40960, 1e6f, 0, 151936, false}},
+    {{"qwen3-30b-a3b", "qwen3moe", 48, 2048, 32, 4, 128, 6144, 40960, 1e6f, 0, 151936, false}, {128, 8, 768}},
+    {{"qwen3-235b-a22b", "qwen3moe", 94, 4096, 64, 4, 128, 12288, 40960, 1e6f, 0, 151936, false}, {128, 8, 1536}},
+    {{"gemma2-2b", "gemma2", 26, 2304, 8, 4, 256, 9216, 8192, 1e4f, 4096, 256000, true}},
+    {{"gemma2-9b", "gemma2", 42, 3584, 16, 8, 256, 14336, 8192, 1e4f, 4096, 256000, true}},
+    {{"gemma2-27b", "gemma2", 46, 4608, 32, 16, 128, 36864, 8192, 1e4f, 4096, 256000, true}},
+    {{"gemma3-1b", "gemma3", 26, 1152, 4, 1, 256, 6912, 32768, 1e6f, 512, 262144, true}},
+    {{"gemma3-4b", "gemma3", 34, 2560, 8, 4, 256, 10240, 131072, 1e6f, 1024, 262208, true}, {}, {.scaling = "linear", .factor = 8.0f}},
+    {{"gemma3-12b", "gemma3", 48, 3840, 16, 8, 256, 15360, 131072, 1e6f, 1024, 262208, true}, {}, {.scaling = "linear", .factor = 8.0f}},
+    {{"gemma3-27b", "gemma3", 62, 5376, 32, 16, 128, 21504, 131072, 1e6f, 1024, 262208, true}, {}, {.scaling = "linear", .factor = 8.0f}},
+    {{"phi-3-mini", "phi3", 32, 3072, 32, 32, 96, 8192, 131072, 1e4f, 0, 32064, false}, {}, {.n_ctx_original = 4096, .divisors = kTwo}},
+    {{"phi-3-medium", "phi3", 40, 5120, 40, 10, 128, 17920, 131072, 1e4f, 0, 32064, false}, {}, {.n_ctx_original = 4096, .divisors = kTwo}},
+    {{"phi-4", "phi3", 40, 5120, 40, 10, 128, 17920, 16384, 2.5e5f, 0, 100352, false}},
+    {{"phi-4-mini", "phi3", 32, 3072, 24, 8, 128, 8192, 131072, 1e4f, 0, 200064, true}, {}, {.n_dims = 96, .n_ctx_original = 4096, .divisors = kTwo}},
+    {{"granite-3.3-2b", "granite", 40, 2048, 32, 8, 64, 8192, 131072, 1e7f, 0, 49159, true}, {}, {}, {12.0f, 0.22f, 0.015625f, 8.0f}},
+    {{"granite-3.3-8b", "granite", 40, 4096, 32, 8, 128, 12800, 131072, 1e7f, 0, 49159, true}, {}, {}, {12.0f, 0.22f, 0.0078125f, 16.0f}},
+    {{"olmo2-1b", "olmo2", 16, 2048, 16, 16, 128, 8192, 4096, 5e5f, 0, 100352, false}},
+    {{"olmo2-7b", "olmo2", 32, 4096, 32, 32, 128, 11008, 4096, 5e5f, 0, 100352, false}},
+    {{"olmo2-13b", "olmo2", 40, 5120, 40, 40, 128, 13824, 4096, 5e5f, 0, 100352, false}},
+    {{"olmo2-32b", "olmo2", 64, 5120, 40, 8, 128, 27648, 4096, 5e5f, 0, 100352, false}},
+    {{"test-llama", "llama", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}},
+    {{"test-mqa", "llama", 3, 96, 6, 1, 16, 224, 2048, 1e4f, 0, 260, false}},
+    {{"test-mha", "llama", 2, 128, 4, 4, 32, 352, 2048, 1e4f, 0, 260, false}},
+    {{"test-linear", "llama", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {.scaling = "linear", .factor = 4.0f}},
+    {{"test-llama3", "llama", 2, 64, 4, 2, 32, 160, 2048, 5e5f, 0, 260, false}, {}, {.divisors = kOne}},
+    {{"test-yarn", "qwen2", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 512}},
+    {{"test-mistral", "llama", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 32, 260, false}},
+    {{"test-mixtral", "llama", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {4, 2, 160}},
+    {{"test-qwen2", "qwen2", 2, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}},
+    {{"test-qwen2moe", "qwen2moe", 2, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}, {6, 2, 96, 128}},
+    {{"test-qwen3", "qwen3", 2, 64, 4, 2, 32, 160, 2048, 1e6f, 0, 260, false}},
+    {{"test-qwen3moe", "qwen3moe", 2, 64, 4, 2, 32, 160, 2048, 1e6f, 0, 260, false}, {8, 3, 96}},
+    {{"test-gemma2", "gemma2", 4, 64, 4, 2, 32, 192, 2048, 1e4f, 32, 260, true}},
+    {{"test-gemma3", "gemma3", 6, 64, 4, 1, 32, 192, 2048, 1e6f, 32, 260, true}},
+    {{"test-phi3", "phi3", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 60, 260, false}, {}, {.n_dims = 12, .n_ctx_original = 512, .divisors = kTwo}},
+    {{"test-granite", "granite", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {}, {12.0f, 0.22f, 0.2f, 8.0f}},
+    {{"test-olmo2", "olmo2", 2, 64, 4, 2, 16, 160, 2048, 5e5f, 0, 260, false}},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const ModelPreset> model_presets() { return kPresets; }
+
+}  // namespace kvik

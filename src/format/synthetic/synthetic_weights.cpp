@@ -1,0 +1,118 @@
+#include "format/synthetic/synthetic_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "base/check.h"
+#include "tensor/blocks.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint64_t kPoolElements = uint64_t{1} << 20;
+constexpr uint64_t kRunElements = 128;  // copied together, or a block where that is more
+constexpr uint64_t kStepElements = 32;  // places in the pool are multiples of it: whole blocks
+constexpr uint64_t kSmallElements = uint64_t{1} << 16;  // below this a tensor needs no pool
+constexpr uint64_t kPoolSeed = 0x6b76696bULL;
+
+// Number `counter` of the sequence `seed`: SplitMix64 (Steele, Lea and Flood 2014), which can begin
+// anywhere.
+uint64_t random_at(uint64_t seed, uint64_t counter) {
+  uint64_t z = seed + (counter + 1) * 0x9e3779b97f4a7c15ULL;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+// In (0, 1].
+double uniform_at(uint64_t seed, uint64_t counter) {
+  return static_cast<double>((random_at(seed, counter) >> 11) + 1) * 0x1p-53;
+}
+
+// Independent values of mean 0 and deviation 1 (Box and Muller 1958), two from each pair of
+// numbers.
+void fill_normal(uint64_t seed, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); i += 2) {
+    const double radius = std::sqrt(-2.0 * std::log(uniform_at(seed, i)));
+    const double angle = 2.0 * std::numbers::pi * uniform_at(seed, i + 1);
+    out[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < out.size()) out[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+void make_value_by_value(const SyntheticTensor& tensor, uint64_t seed, std::span<std::byte> out) {
+  std::vector<float> values(tensor.info.n_elements());
+  fill_normal(seed, values);
+  for (float& value : values) value = tensor.mean + tensor.deviation * value;
+  quantize_row(tensor.info.type, values, out.data());
+}
+
+size_t bytes_of_elements(ElementType type, uint64_t n_elements) {
+  const ElementTraits& t = traits(type);
+  return n_elements / t.block_elements * t.block_bytes;
+}
+
+}  // namespace
+
+uint64_t SyntheticWeights::seed_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return random_at(hash, 0);  // FNV's neighbours lie close together
+}
+
+void SyntheticWeights::make(const SyntheticTensor& tensor, uint64_t seed,
+                            std::span<std::byte> out) {
+  CHECK(out.size() == tensor.info.n_bytes);
+  if (tensor.info.n_elements() < kSmallElements) {
+    make_value_by_value(tensor, seed, out);
+  } else {
+    make_from_pool(tensor, seed, out);
+  }
+}
+
+void SyntheticWeights::make_from_pool(const SyntheticTensor& tensor, uint64_t seed,
+                                      std::span<std::byte> out) {
+  const ElementType type = tensor.info.type;
+  const std::span<const std::byte> pool = pool_for(tensor).bytes;
+  const uint64_t n_cols = tensor.info.shape.back();
+  const uint64_t n_rows = tensor.info.n_elements() / n_cols;
+  const uint64_t run = std::max<uint64_t>(kRunElements, traits(type).block_elements);
+  const uint64_t step = std::max<uint64_t>(kStepElements, traits(type).block_elements);
+  const uint64_t n_places = (kPoolElements - run) / step + 1;
+  const uint64_t n_runs = (n_cols + run - 1) / run;
+  const size_t run_bytes = bytes_of_elements(type, run);
+  const size_t last_bytes = bytes_of_elements(type, n_cols - (n_runs - 1) * run);
+  const size_t step_bytes = bytes_of_elements(type, step);
+  std::byte* to = out.data();
+  for (uint64_t row = 0; row < n_rows; ++row) {
+    for (uint64_t i = 0; i < n_runs; ++i) {
+      const uint64_t place = random_at(seed, row * n_runs + i) % n_places;
+      const size_t n_bytes = i + 1 < n_runs ? run_bytes : last_bytes;
+      std::memcpy(to, pool.data() + place * step_bytes, n_bytes);
+      to += n_bytes;
+    }
+  }
+}
+
+const SyntheticWeights::Pool& SyntheticWeights::pool_for(const SyntheticTensor& tensor) {
+  CHECK(tensor.mean == 0);
+  for (const Pool& pool : pools_) {
+    if (pool.type == tensor.info.type && pool.deviation == tensor.deviation) return pool;
+  }
+  if (normal_.empty()) {
+    normal_.resize(kPoolElements);
+    fill_normal(kPoolSeed, normal_);
+  }
+  std::vector<float> scaled(kPoolElements);
+  std::transform(normal_.begin(), normal_.end(), scaled.begin(),
+                 [&](float value) { return value * tensor.deviation; });
+  Pool pool{tensor.info.type, tensor.deviation, {}};
+  pool.bytes.resize(bytes_of_elements(tensor.info.type, kPoolElements));
+  quantize_row(tensor.info.type, scaled, pool.bytes.data());
+  pools_.push_back(std::move(pool));
+  return pools_.back();
+}
+
+}  // namespace kvik

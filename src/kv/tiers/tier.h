@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/token_id.h"
+#include "kv/page_key.h"
+#include "kv/tiers/tier_counters.h"
+
+namespace kvik {
+
+// What is stored beside the bytes of a page. A key is no proof: whoever reads compares all of it.
+struct TierPage {
+  PageKey root;                 // above the first page: model, KV type, layout, numerics, salt
+  PageKey parent;               // the page before, or the root
+  PageKey key;                  // child_key(parent, tokens)
+  uint32_t group = 0;           // layer group
+  std::vector<TokenId> tokens;  // 1 to kPageTokens
+
+  friend bool operator==(const TierPage&, const TierPage&) = default;
+};
+
+// Where pages outlive the memory that they were made in: a disk, another machine. Knows keys and
+// bytes, and neither models nor sequences nor policies. Any thread, several at once; calls may
+// take as long as the device does, so the engine thread makes none of them.
+class Tier {
+ public:
+  virtual ~Tier() = default;
+
+  enum class Get { kFound, kAbsent, kDamaged, kFailed };
+  // Reads the page that is wanted, of n_bytes, into a slot (see head_bytes()). kDamaged: what is
+  // stored under its key and group fails a check or is another page. kFailed: the device.
+  virtual Get get(const TierPage& wanted, std::span<std::byte> slot, size_t n_bytes) = 0;
+
+  struct Child {
+    PageKey key;
+    std::vector<TokenId> tokens;
+  };
+  // Stored pages that stand right behind `parent`, at most `limit` of them.
+  virtual std::vector<Child> children(const PageKey& parent, uint32_t group, size_t limit) = 0;
+
+  struct Put {
+    TierPage page;
+    std::span<std::byte> slot;  // see head_bytes()
+    size_t n_bytes = 0;         // of the page
+  };
+  // Stores pages; when this returns they are found and survive the end of the process. Pages that
+  // are known are left as they are. On an error some of them are stored, or none.
+  virtual Result<void> put(std::span<Put> pages) = 0;
+
+  // A slot is memory for a page on its way: slot_bytes() long, at a multiple of alignment(), with
+  // head_bytes() for the tier in front of the page's own, so that nothing is copied once more.
+  virtual size_t head_bytes() const = 0;
+  virtual size_t alignment() const = 0;
+  virtual size_t slot_bytes(size_t n_page_bytes) const = 0;
+
+  // After an error: tries to make the tier whole again.
+  virtual Result<void> recover() = 0;
+
+  // What may wait: notes of use, sizes. Called now and then where nothing else is to do.
+  virtual Result<void> tidy_up() = 0;
+
+  virtual TierSize size() const = 0;
+};
+
+}  // namespace kvik

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kv/tiers/tier.h"
+
+namespace kvik {
+
+enum class FetchId : uint64_t {};
+
+// What a prompt wants of a tier: the longest chain of pages that hold its tokens.
+struct TierFetch {
+  FetchId id{};
+  PageKey root;
+  PageKey parent;                 // the last page that memory has, or the root
+  uint32_t n_before = 0;          // tokens up to its end
+  std::vector<TokenId> tokens;    // behind it
+  std::vector<uint32_t> windows;  // of the layer groups: tokens that attention sees; 0: all
+};
+
+// How a fetch ended.
+enum class FetchEnd { kComplete, kAbsent, kDamaged, kFailed, kCancelled };
+
+// A page that came, or the end of a fetch.
+struct TierArrival {
+  FetchId id{};
+  TierPage page;
+  std::span<const std::byte> bytes;  // of a page; empty at the end
+  std::optional<FetchEnd> end;
+};
+
+}  // namespace kvik

@@ -1,0 +1,211 @@
+#include "kv/tiers/tier_link.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvik {
+namespace {
+
+constexpr uint32_t kMinSlots = 2;
+constexpr uint32_t kMaxSlots = 64;
+constexpr uint64_t kBudgetPart = 32;  // slots of one direction take one of so many parts
+
+// A page of 32 tokens takes longer to compute, but for the smallest models.
+constexpr std::chrono::milliseconds kPatiencePerPage{20};
+constexpr std::chrono::milliseconds kPatience{500};
+// Of one step of the engine, in which nothing can be taken, only so much is the tier's fault.
+constexpr std::chrono::milliseconds kMaxCounted{50};
+
+}  // namespace
+
+PageFetch::~PageFetch() {
+  if (!is_done_) link_.queue_->cancel(id_);
+  std::erase(link_.fetches_, this);
+}
+
+void PageFetch::report(PageTable& table, uint32_t n_found) const {
+  if (n_found > n_known_tokens_) {
+    table.note_disk_tokens(n_found - n_known_tokens_);
+    link_.queue_->count_hit(n_found - n_known_tokens_);
+  }
+  if (miss_) table.note_tier_miss(*miss_);
+}
+
+TierLink::Slots TierLink::slots_for(const Tier& tier, size_t page_bytes, uint64_t budget_bytes) {
+  const uint64_t slot_bytes = TierQueue::bytes_per_slot(tier, page_bytes);
+  const uint64_t n =
+      std::clamp<uint64_t>(budget_bytes / kBudgetPart / slot_bytes, kMinSlots, kMaxSlots);
+  return {.n = static_cast<uint32_t>(n), .bytes = 2 * n * slot_bytes};
+}
+
+uint64_t TierLink::budget_for(const Tier& tier, size_t page_bytes, uint64_t page_bytes_wanted) {
+  const uint64_t slot_bytes = TierQueue::bytes_per_slot(tier, page_bytes);
+  return page_bytes_wanted + page_bytes_wanted / 8 + 2 * kMinSlots * slot_bytes;
+}
+
+TierLink::TierLink(KvCache& kv, Tier& tier, const Slots& slots, const Clock& clock)
+    : kv_(kv), clock_(clock), last_pump_(clock.now()) {
+  queue_ = std::make_unique<TierQueue>(
+      tier,
+      TierQueueOptions{
+          .page_bytes = kv.page_bytes(), .n_write_slots = slots.n, .n_read_slots = slots.n},
+      [this] { wake(); });
+  kv_.set_sink(this);
+}
+
+TierLink::~TierLink() { kv_.set_sink(nullptr); }
+
+// --- waking ---
+
+void TierLink::wake() {
+  const std::lock_guard lock(wake_mutex_);
+  is_woken_ = true;
+  woken_.notify_all();
+  if (on_wake_) on_wake_();
+}
+
+void TierLink::wait(Duration at_most) {
+  std::unique_lock lock(wake_mutex_);
+  woken_.wait_for(lock, at_most, [&] { return is_woken_; });
+  is_woken_ = false;
+}
+
+void TierLink::set_wake(std::function<void()> wake) {
+  const std::lock_guard lock(wake_mutex_);
+  on_wake_ = std::move(wake);
+}
+
+// --- saving ---
+
+void TierLink::on_sealed(PageId page) {
+  pending_.push_back(page);
+  save_pending();
+}
+
+void TierLink::save_pending() {
+  while (!pending_.empty()) {
+    const PageId id = pending_.front();
+    // A page that was given up meanwhile is lost; another in its place is as worth saving.
+    const auto page = kv_.describe(id);
+    if (page && !queue_->save(*page, kv_.memory(), kv_.bytes_of(id))) return;
+    if (page) kv_.note_saved(id);
+    pending_.pop_front();
+  }
+}
+
+// The tier may have lost everything: parents before children, as they were sealed, is not known
+// any more, and need not be.
+void TierLink::save_all_again() {
+  for (uint32_t i = 0; i < kv_.n_pages(); ++i) pending_.push_back(PageId{i});
+}
+
+void TierLink::flush(Duration at_most) {
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  while (std::chrono::steady_clock::now() < deadline) {
+    save_pending();
+    if (pending_.empty()) break;
+    wait(std::chrono::milliseconds(20));
+  }
+  queue_->flush(deadline - std::chrono::steady_clock::now());
+}
+
+// --- fetching ---
+
+std::unique_ptr<PageFetch> TierLink::fetch(const PageKey& root, std::span<const TokenId> tokens,
+                                           uint64_t tenant) {
+  if (n_under_way() >= kMaxUnderWay) return nullptr;
+  KvCache::Known known = kv_.lease_known(root, tokens, tenant);
+  std::unique_ptr<PageFetch> fetch(new PageFetch(*this));
+  fetch->id_ = FetchId{++last_id_};
+  fetch->tenant_ = tenant;
+  fetch->n_known_tokens_ = known.n_tokens;
+  fetch->is_done_ = true;
+  fetches_.push_back(fetch.get());
+  if (known.n_tokens == tokens.size()) return fetch;
+  const auto rest = tokens.subspan(known.n_whole_tokens);
+  const auto n_pages = static_cast<int64_t>(pages_for(rest.size()));
+  fetch->patience_ = kPatience + n_pages * Duration(kPatiencePerPage);
+  for (const PageFetch* other : fetches_) {
+    if (!other->is_done_) fetch->patience_ += other->patience_ - other->waited_;
+  }
+  const bool is_begun = queue_->fetch({.id = fetch->id_,
+                                       .root = root,
+                                       .parent = known.last,
+                                       .n_before = known.n_whole_tokens,
+                                       .tokens = {rest.begin(), rest.end()},
+                                       .windows = kv_.layout().windows});
+  if (!is_begun) {
+    fetch->miss_ = MissReason::kTierTimedOut;
+    return fetch;
+  }
+  fetch->is_done_ = false;
+  fetch->leases_ = std::move(known.leases);
+  return fetch;
+}
+
+uint32_t TierLink::n_under_way() const {
+  return static_cast<uint32_t>(
+      std::ranges::count_if(fetches_, [](const PageFetch* fetch) { return !fetch->is_done_; }));
+}
+
+void TierLink::end(PageFetch& fetch, std::optional<MissReason> miss) {
+  fetch.is_done_ = true;
+  fetch.miss_ = miss;
+}
+
+// All at once: a page is held only where those before it are.
+void TierLink::on_shortage() {
+  for (PageFetch* fetch : fetches_) {
+    if (!fetch->is_done_) {
+      queue_->cancel(fetch->id_);
+      queue_->count_no_room();
+      end(*fetch, std::nullopt);
+    }
+    fetch->leases_.clear();
+  }
+}
+
+void TierLink::take(const TierArrival& arrival) {
+  const auto it = std::ranges::find_if(fetches_, [&](const PageFetch* fetch) {
+    return fetch->id_ == arrival.id && !fetch->is_done_;
+  });
+  if (it == fetches_.end()) return;
+  PageFetch& fetch = **it;
+  if (arrival.end) {
+    const bool is_damaged = arrival.end == FetchEnd::kDamaged;
+    return end(fetch, is_damaged ? std::optional(MissReason::kTierDamaged) : std::nullopt);
+  }
+  auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.tenant_);
+  if (lease) {
+    fetch.leases_.push_back(std::move(*lease));
+    return;
+  }
+  queue_->cancel(fetch.id_);
+  queue_->count_no_room();
+  end(fetch, std::nullopt);
+}
+
+void TierLink::count_time() {
+  const TimePoint now = clock_.now();
+  const Duration passed = std::min<Duration>(now - last_pump_, kMaxCounted);
+  last_pump_ = now;
+  for (PageFetch* fetch : fetches_) {
+    if (fetch->is_done_) continue;
+    fetch->waited_ += passed;
+    if (fetch->waited_ < fetch->patience_) continue;
+    queue_->give_up(fetch->id_);
+    end(*fetch, MissReason::kTierTimedOut);
+  }
+}
+
+void TierLink::pump() {
+  if (const uint32_t n = queue_->n_recoveries(); n != n_recoveries_) {
+    n_recoveries_ = n;
+    save_all_again();
+  }
+  save_pending();
+  queue_->take_arrivals([&](const TierArrival& arrival) { take(arrival); });
+  count_time();
+}
+
+}  // namespace kvik

@@ -1,0 +1,159 @@
+#include "kv/tiers/tier_queue.h"
+
+#include <utility>
+
+#include "base/log.h"
+
+// What the queue does with saving; for fetching see tier_queue_read.cpp.
+namespace kvik {
+
+TierQueue::TierQueue(Tier& tier, const TierQueueOptions& options, std::function<void()> wake)
+    : tier_(tier), options_(options), wake_(std::move(wake)), pause_(options.retry_after) {
+  const size_t slot_bytes = bytes_per_slot(tier, options_.page_bytes);
+  for (uint32_t i = 0; i < options_.n_write_slots; ++i) {
+    write_slots_.emplace_back(slot_bytes, tier.alignment());
+    free_write_slots_.push_back(i);
+  }
+  for (uint32_t i = 0; i < options_.n_read_slots; ++i) {
+    read_slots_.emplace_back(slot_bytes, tier.alignment());
+    free_read_slots_.push_back(i);
+  }
+  counters_.is_on = true;
+  writer_ = std::thread([this] { write_all(); });
+  reader_ = std::thread([this] { read_all(); });
+}
+
+TierQueue::~TierQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  write_wake_.notify_all();
+  read_wake_.notify_all();
+  writer_.join();
+  reader_.join();
+}
+
+bool TierQueue::save(const TierPage& page, Memory& memory, const std::byte* bytes) {
+  uint32_t slot = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (retry_at_) return true;  // dropped: all of memory is saved when the tier is back
+    wants_slot_ = free_write_slots_.empty();
+    if (wants_slot_) return false;
+    slot = free_write_slots_.back();
+    free_write_slots_.pop_back();
+  }
+  const auto own = write_slots_[slot].span().subspan(tier_.head_bytes(), options_.page_bytes);
+  memory.copy_out(own, bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    writes_.push_back({page, slot});
+  }
+  write_wake_.notify_one();
+  return true;
+}
+
+uint32_t TierQueue::n_recoveries() const {
+  const std::lock_guard lock(mutex_);
+  return n_recoveries_;
+}
+
+void TierQueue::flush(Duration at_most) {
+  std::unique_lock lock(mutex_);
+  written_.wait_for(lock, at_most,
+                    [&] { return (writes_.empty() && batch_.empty()) || retry_at_; });
+}
+
+void TierQueue::write_all() {
+  std::unique_lock lock(mutex_);
+  while (wait_for_writes(lock)) {
+    if (retry_at_) {
+      retry(lock);
+    } else {
+      put_batch(lock);
+    }
+  }
+}
+
+// False: stop. What waits then is written before.
+bool TierQueue::wait_for_writes(std::unique_lock<std::mutex>& lock) {
+  const auto has_work = [&] { return is_stopping_ || (!retry_at_ && !writes_.empty()); };
+  if (retry_at_) {
+    write_wake_.wait_until(lock, *retry_at_, has_work);
+  } else {
+    write_wake_.wait_for(lock, options_.tidy_every, has_work);
+  }
+  return !is_stopping_ || (!retry_at_ && !writes_.empty());
+}
+
+// Writes what waits, as one batch; where nothing does, what could wait until now.
+void TierQueue::put_batch(std::unique_lock<std::mutex>& lock) {
+  batch_.assign(std::make_move_iterator(writes_.begin()), std::make_move_iterator(writes_.end()));
+  writes_.clear();
+  std::vector<Tier::Put> puts;
+  for (const Write& write : batch_) {
+    puts.push_back({write.page, write_slots_[write.slot].span(), options_.page_bytes});
+  }
+  lock.unlock();
+  const Result<void> done = puts.empty() ? tier_.tidy_up() : tier_.put(puts);
+  lock.lock();
+  if (!done) {
+    degrade(done.error());
+  } else if (!puts.empty()) {
+    pause_ = options_.retry_after;
+    counters_.pages_written += puts.size();
+    counters_.bytes_written += puts.size() * options_.page_bytes;
+  }
+  for (const Write& write : batch_) free_write_slots_.push_back(write.slot);
+  batch_.clear();
+  written_.notify_all();
+  if (std::exchange(wants_slot_, false)) wake_();
+}
+
+void TierQueue::degrade(const Error& error) {
+  ++counters_.write_errors;
+  for (const Write& write : writes_) free_write_slots_.push_back(write.slot);
+  writes_.clear();
+  log::warn("disk tier degraded: {}; serving goes on without it", error.message);
+  retry_at_ = std::chrono::steady_clock::now() + pause_;
+}
+
+void TierQueue::retry(std::unique_lock<std::mutex>& lock) {
+  if (std::chrono::steady_clock::now() < *retry_at_) return;
+  lock.unlock();
+  const Result<void> done = tier_.recover();
+  lock.lock();
+  if (!done) {
+    pause_ = std::min(2 * pause_, options_.retry_at_most);
+    retry_at_ = std::chrono::steady_clock::now() + pause_;
+    return;
+  }
+  log::info("the disk tier is back");
+  retry_at_.reset();
+  pause_ = std::min(2 * pause_, options_.retry_at_most);  // until a write shows that it lasts
+  ++n_recoveries_;
+  wake_();
+}
+
+TierCounters TierQueue::counters() const {
+  const TierSize size = tier_.size();
+  const std::lock_guard lock(mutex_);
+  TierCounters counters = counters_;
+  counters.size = size;
+  counters.is_degraded = retry_at_.has_value();
+  counters.queue_pages = writes_.size() + batch_.size();
+  counters.queue_bytes = counters.queue_pages * options_.page_bytes;
+  return counters;
+}
+
+void TierQueue::count_no_room() {
+  const std::lock_guard lock(mutex_);
+  ++counters_.misses_no_room;
+}
+void TierQueue::count_hit(uint32_t n_tokens) {
+  const std::lock_guard lock(mutex_);
+  counters_.hit_tokens += n_tokens;
+}
+
+}  // namespace kvik

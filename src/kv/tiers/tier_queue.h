@@ -1,0 +1,126 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "backend/memory.h"
+#include "base/clock.h"
+#include "kv/tiers/aligned_bytes.h"
+#include "kv/tiers/tier.h"
+#include "kv/tiers/tier_fetch.h"
+
+namespace kvik {
+
+struct TierQueueOptions {
+  size_t page_bytes = 0;
+  uint32_t n_write_slots = 8;  // pages on their way to the tier at once
+  uint32_t n_read_slots = 8;   // pages that came from it and were not taken yet
+  Duration retry_after = std::chrono::milliseconds(100);  // doubled by each failure
+  Duration retry_at_most = std::chrono::seconds(5);
+  Duration tidy_every = std::chrono::milliseconds(500);
+};
+
+// Between the engine thread and a tier: what is saved is copied and written by one thread, what is
+// fetched is read ahead by another, and nobody waits for the device. Memory is taken once.
+//
+// Where a write fails the tier is degraded: pages that are saved meanwhile are dropped, and it is
+// tried again with growing pauses. The log says so once, and once when it is back.
+//
+// Engine thread, but for counters(), which any thread may call. One mutex guards the queues; it is
+// never held during a call of the tier's.
+class TierQueue {
+ public:
+  // Bytes of memory that a queue takes for a page that is on its way.
+  static size_t bytes_per_slot(const Tier& tier, size_t page_bytes) {
+    return tier.slot_bytes(page_bytes);
+  }
+
+  // The tier outlives the queue. `wake` is called, on any thread, when something can be taken or
+  // saved again.
+  TierQueue(Tier& tier, const TierQueueOptions& options, std::function<void()> wake);
+  ~TierQueue();  // what is on its way to the tier gets there first
+
+  // Copies a page and has it written. False where all slots are on their way.
+  bool save(const TierPage& page, Memory& memory, const std::byte* bytes);
+
+  // How often the tier came back after it had lost pages: those in memory are to be saved again.
+  uint32_t n_recoveries() const;
+
+  // Waits until what was saved is written, or was dropped, or the time is over.
+  void flush(Duration at_most);
+
+  // Begins to read what a prompt asks for, behind all that was asked before. False, and nothing
+  // begun, where the tier still hangs over what somebody gave up.
+  bool fetch(TierFetch fetch);
+  // Nobody waits for it any more; give_up() because it takes too long.
+  void cancel(FetchId id);
+  void give_up(FetchId id);
+  // Hands over what came since the last call, in the order of each fetch. The bytes are borrowed
+  // for the call.
+  void take_arrivals(const std::function<void(const TierArrival&)>& take);
+
+  TierCounters counters() const;
+  // Of what happens to fetches on the engine's side.
+  void count_no_room();
+  void count_hit(uint32_t n_tokens);
+
+ private:
+  struct Write {
+    TierPage page;
+    uint32_t slot;
+  };
+  struct Arrival {
+    TierArrival what;
+    std::optional<uint32_t> slot;
+  };
+
+  void write_all();
+  bool wait_for_writes(std::unique_lock<std::mutex>& lock);
+  void put_batch(std::unique_lock<std::mutex>& lock);
+  void retry(std::unique_lock<std::mutex>& lock);
+  void degrade(const Error& error);
+
+  void read_all();
+  void run_fetch(std::unique_lock<std::mutex>& lock, TierFetch fetch);
+  Tier::Get read_page(std::unique_lock<std::mutex>& lock, FetchId id, const TierPage& page);
+  void drop_fetch(FetchId id);
+  bool is_cancelled(FetchId id) const;
+
+  Tier& tier_;
+  const TierQueueOptions options_;
+  const std::function<void()> wake_;
+  std::vector<AlignedBytes> write_slots_;
+  std::vector<AlignedBytes> read_slots_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable write_wake_, read_wake_, written_;
+  bool is_stopping_ = false;
+
+  std::deque<Write> writes_;
+  std::vector<Write> batch_;  // what the writer has in hand
+  std::vector<uint32_t> free_write_slots_;
+  bool wants_slot_ = false;            // save() was told no
+  std::optional<TimePoint> retry_at_;  // degraded, until then
+  Duration pause_;
+  uint32_t n_recoveries_ = 0;
+
+  std::deque<TierFetch> fetches_;
+  std::optional<FetchId> reading_;
+  bool is_reading_for_nobody_ = false;
+  bool is_hanging_ = false;
+  std::deque<Arrival> arrivals_;
+  std::vector<uint32_t> free_read_slots_;
+  std::vector<Arrival> taken_;  // the engine thread's
+
+  TierCounters counters_;
+  std::thread writer_, reader_;
+};
+
+}  // namespace kvik

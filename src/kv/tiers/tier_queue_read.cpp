@@ -1,0 +1,218 @@
+#include <algorithm>
+
+#include "kv/tiers/tier_queue.h"
+#include "tensor/kv_type.h"
+
+// How a TierQueue fetches: one prompt after the other, its pages in their order, as far ahead of
+// the engine as there are slots.
+namespace kvik {
+namespace {
+
+constexpr size_t kMaxChildren = 256;  // looked at for the best head of a page
+
+// The first page, counted from the fetch's parent, that the token behind n_tokens sees.
+uint32_t first_page_seen(const TierFetch& fetch, uint32_t window, uint32_t n_tokens) {
+  const uint32_t n_all = fetch.n_before + n_tokens;
+  if (window == 0 || n_all < window) return 0;
+  const uint32_t first = (n_all + 1 - window) / kPageTokens;
+  const uint32_t before = fetch.n_before / kPageTokens;
+  return first > before ? first - before : 0;
+}
+
+// The pages that the fetch's tokens fill.
+std::vector<TierPage> whole_pages(const TierFetch& fetch) {
+  std::vector<TierPage> pages;
+  PageKey parent = fetch.parent;
+  for (size_t at = 0; at + kPageTokens <= fetch.tokens.size(); at += kPageTokens) {
+    const auto tokens = std::span(fetch.tokens).subspan(at, kPageTokens);
+    TierPage page{.root = fetch.root,
+                  .parent = parent,
+                  .key = child_key(parent, tokens),
+                  .group = 0,
+                  .tokens = {tokens.begin(), tokens.end()}};
+    parent = page.key;
+    pages.push_back(std::move(page));
+  }
+  return pages;
+}
+
+FetchEnd end_of(Tier::Get get) {
+  switch (get) {
+    case Tier::Get::kFound:
+      return FetchEnd::kComplete;
+    case Tier::Get::kAbsent:
+      return FetchEnd::kAbsent;
+    case Tier::Get::kDamaged:
+      return FetchEnd::kDamaged;
+    case Tier::Get::kFailed:
+      break;
+  }
+  return FetchEnd::kFailed;
+}
+
+// Of the children that share tokens with the prompt, the one that shares most.
+std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
+                                   uint32_t group, std::span<const TokenId> tokens) {
+  std::optional<TierPage> best;
+  ptrdiff_t n_best = 0;
+  for (Tier::Child& child : tier.children(parent, group, kMaxChildren)) {
+    const ptrdiff_t n = std::ranges::mismatch(child.tokens, tokens).in1 - child.tokens.begin();
+    if (n <= n_best) continue;
+    n_best = n;
+    best = TierPage{.root = root,
+                    .parent = parent,
+                    .key = child.key,
+                    .group = group,
+                    .tokens = std::move(child.tokens)};
+  }
+  return best;
+}
+
+}  // namespace
+
+bool TierQueue::fetch(TierFetch fetch) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_hanging_) {
+      ++counters_.misses_timed_out;
+      return false;
+    }
+    fetches_.push_back(std::move(fetch));
+  }
+  read_wake_.notify_all();
+  return true;
+}
+
+void TierQueue::cancel(FetchId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    drop_fetch(id);
+  }
+  read_wake_.notify_all();
+}
+
+void TierQueue::give_up(FetchId id) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++counters_.misses_timed_out;
+    is_hanging_ = reading_.has_value();
+    drop_fetch(id);
+  }
+  read_wake_.notify_all();
+}
+
+void TierQueue::drop_fetch(FetchId id) {
+  std::erase_if(fetches_, [&](const TierFetch& fetch) { return fetch.id == id; });
+  if (reading_ == id) is_reading_for_nobody_ = true;
+}
+
+void TierQueue::take_arrivals(const std::function<void(const TierArrival&)>& take) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (arrivals_.empty()) return;
+    taken_.assign(std::make_move_iterator(arrivals_.begin()),
+                  std::make_move_iterator(arrivals_.end()));
+    arrivals_.clear();
+  }
+  for (const Arrival& arrival : taken_) take(arrival.what);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Arrival& arrival : taken_) {
+      if (arrival.slot) free_read_slots_.push_back(*arrival.slot);
+    }
+  }
+  taken_.clear();
+  read_wake_.notify_all();
+}
+
+bool TierQueue::is_cancelled(FetchId id) const {
+  return is_stopping_ || (reading_ == id && is_reading_for_nobody_);
+}
+
+void TierQueue::read_all() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    read_wake_.wait(lock, [&] { return is_stopping_ || !fetches_.empty(); });
+    if (is_stopping_) return;
+    TierFetch next = std::move(fetches_.front());
+    fetches_.pop_front();
+    reading_ = next.id;
+    run_fetch(lock, std::move(next));
+    reading_.reset();
+    is_reading_for_nobody_ = is_hanging_ = false;
+  }
+}
+
+// Pages of groups that see all tokens first, for they say how far the chain goes; then, of the
+// others, those that its end sees. Where no group sees all, the first says it.
+void TierQueue::run_fetch(std::unique_lock<std::mutex>& lock, TierFetch fetch) {
+  std::vector<TierPage> pages = whole_pages(fetch);
+  const auto sees_all = [&](uint32_t group) {
+    const bool has_full = std::ranges::count(fetch.windows, 0u) > 0;
+    return fetch.windows[group] == 0 || (!has_full && group == 0);
+  };
+  const auto n_groups = static_cast<uint32_t>(fetch.windows.size());
+  Tier::Get got = Tier::Get::kFound;
+  size_t n = 0;
+  for (; n < pages.size() && got == Tier::Get::kFound; ++n) {
+    for (uint32_t group = 0; group < n_groups && got == Tier::Get::kFound; ++group) {
+      pages[n].group = group;
+      if (sees_all(group)) got = read_page(lock, fetch.id, pages[n]);
+    }
+    if (got != Tier::Get::kFound) break;
+  }
+  FetchEnd end = end_of(got);
+  const auto rest = std::span<const TokenId>(fetch.tokens).subspan(n * kPageTokens);
+  std::optional<TierPage> head;
+  if (got == Tier::Get::kFound || got == Tier::Get::kAbsent) {
+    lock.unlock();
+    head = best_child(tier_, fetch.root, n > 0 ? pages[n - 1].key : fetch.parent, 0, rest);
+    lock.lock();
+  }
+  pages.resize(n);
+  if (head) pages.push_back(std::move(*head));
+  for (uint32_t group = 0; group < n_groups; ++group) {
+    const bool has_all = sees_all(group);
+    const auto n_tokens = static_cast<uint32_t>(n * kPageTokens);
+    size_t i = has_all ? n : first_page_seen(fetch, fetch.windows[group], n_tokens);
+    for (; i < pages.size(); ++i) {
+      pages[i].group = group;
+      got = read_page(lock, fetch.id, pages[i]);
+      if (got == Tier::Get::kDamaged || got == Tier::Get::kFailed) end = end_of(got);
+    }
+  }
+  if (is_cancelled(fetch.id)) return;
+  if (end == FetchEnd::kAbsent) ++counters_.misses_absent;
+  if (end == FetchEnd::kDamaged) ++counters_.misses_damaged;
+  if (end == FetchEnd::kFailed) ++counters_.misses_failed;
+  arrivals_.push_back({{.id = fetch.id, .page = {}, .bytes = {}, .end = end}, std::nullopt});
+  wake_();
+}
+
+// Reads a page into a slot and lets it arrive. A fetch that nobody waits for finds nothing more.
+Tier::Get TierQueue::read_page(std::unique_lock<std::mutex>& lock, FetchId id,
+                               const TierPage& page) {
+  read_wake_.wait(lock, [&] { return is_cancelled(id) || !free_read_slots_.empty(); });
+  if (is_cancelled(id)) return Tier::Get::kAbsent;
+  const uint32_t slot = free_read_slots_.back();
+  free_read_slots_.pop_back();
+  const auto bytes = read_slots_[slot].span();
+  lock.unlock();
+  const Tier::Get got = tier_.get(page, bytes, options_.page_bytes);
+  lock.lock();
+  if (got != Tier::Get::kFound || is_cancelled(id)) {
+    free_read_slots_.push_back(slot);
+    return is_cancelled(id) ? Tier::Get::kAbsent : got;
+  }
+  ++counters_.pages_read;
+  counters_.bytes_read += options_.page_bytes;
+  arrivals_.push_back({{.id = id,
+                        .page = page,
+                        .bytes = bytes.subspan(tier_.head_bytes(), options_.page_bytes),
+                        .end = std::nullopt},
+                       slot});
+  wake_();
+  return got;
+}
+
+}  // namespace kvik

@@ -1,0 +1,38 @@
+#include "server/dialects/answer_writer.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace kvik {
+
+void CompletionChoice::append(CompletionChunk chunk) {
+  text += chunk.text;
+  token_ids.insert(token_ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
+  std::ranges::move(chunk.logprobs, std::back_inserter(logprobs));
+  std::ranges::move(chunk.prompt_logprobs, std::back_inserter(prompt_logprobs));
+  if (!chunk.finish) return;
+  finish = chunk.finish;
+  stop_string = std::move(chunk.stop_string);
+}
+
+ReasoningSplitter splitter_of(const AnswerEnvelope& envelope) {
+  return ReasoningSplitter(envelope.answer_begin);
+}
+
+ReasoningSplitter::Parts push(ReasoningSplitter& splitter, const CompletionChunk& chunk) {
+  return chunk.finish ? splitter.push_last(chunk.text) : splitter.push(chunk.text);
+}
+
+Usage sum_of(std::span<const Usage> usages) {
+  Usage sum;
+  for (const Usage& usage : usages) {
+    sum.prompt_tokens += usage.prompt_tokens;
+    sum.completion_tokens += usage.completion_tokens;
+    sum.reasoning_tokens += usage.reasoning_tokens;
+    sum.cached_tokens += usage.cached_tokens;
+  }
+  return sum;
+}
+
+}  // namespace kvik

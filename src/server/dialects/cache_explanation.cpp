@@ -1,0 +1,49 @@
+#include "server/dialects/cache_explanation.h"
+
+#include <boost/json/object.hpp>
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+CacheReport what_may_be_told(CacheReport report, CacheReach reach) {
+  if (reach == CacheReach::kStrangers) report.expected.reset();
+  if (reach != CacheReach::kEverybody && report.miss == MissReason::kOtherSalt)
+    report.miss = MissReason::kNeverSeen;
+  return report;
+}
+
+json::value miss_json(const CacheReport& report) {
+  if (report.miss == MissReason::kNone) return nullptr;
+  const std::string_view reason = name_of(report.miss);
+  json::object out;
+  out["reason"] = json::string(reason.data(), reason.size());
+  if (report.position) out["position"] = *report.position;
+  if (report.expected) out["expected_token"] = *report.expected;
+  if (report.got) out["got_token"] = *report.got;
+  return out;
+}
+
+json::object usage_explained(const Usage& usage, CacheReach reach) {
+  const CacheReport report = what_may_be_told(usage.cache, reach);
+  json::object cached;
+  cached["ram"] = report.ram_tokens;
+  cached["disk"] = report.disk_tokens;
+  json::object out;
+  out["prompt_tokens"] = usage.prompt_tokens;
+  out["cached_tokens"] = std::move(cached);
+  out["computed_tokens"] = usage.prompt_tokens - usage.cached_tokens;
+  out["miss"] = miss_json(report);
+  return out;
+}
+
+}  // namespace
+
+json::array explanation_json(std::span<const Usage> usages, CacheReach reach) {
+  json::array out;
+  for (const Usage& usage : usages) out.emplace_back(usage_explained(usage, reach));
+  return out;
+}
+
+}  // namespace kvik

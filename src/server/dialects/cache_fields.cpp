@@ -1,0 +1,105 @@
+#include "server/dialects/cache_fields.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <chrono>
+
+#include "service/request_bounds.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+using std::chrono::seconds;
+
+constexpr seconds kDefaultTtl{5 * 60};  // Anthropic's
+
+std::unexpected<Error> wrong_ttl(std::string_view name) {
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("{} must be seconds or a text like \"30s\", \"5m\" or \"1h\", at least a "
+                          "second and at most a day",
+                          name),
+              std::string(name));
+}
+
+std::optional<uint64_t> seconds_per(std::string_view unit) {
+  if (unit == "s") return 1;
+  if (unit == "m") return 60;
+  if (unit == "h") return 60 * 60;
+  return std::nullopt;
+}
+
+std::optional<uint64_t> parse_ttl(std::string_view text) {
+  uint64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc{} || count > RequestBounds::kPinSeconds) return std::nullopt;
+  const auto factor = seconds_per(text.substr(static_cast<size_t>(end - text.data())));
+  if (!factor) return std::nullopt;
+  return count * *factor;
+}
+
+Result<seconds> read_ttl(const json::value& value, std::string_view name) {
+  std::optional<uint64_t> ttl;
+  if (value.is_string())
+    ttl = parse_ttl({value.get_string().data(), value.get_string().size()});
+  else
+    ttl = as_count(value);
+  if (!ttl || *ttl == 0 || *ttl > RequestBounds::kPinSeconds) return wrong_ttl(name);
+  return seconds(*ttl);
+}
+
+Result<std::optional<seconds>> read_pin(const JsonFields& fields) {
+  TRY_ASSIGN(const auto own, fields.object("kvik"));
+  if (!own) return std::optional<seconds>();
+  TRY_ASSIGN(const auto pin, JsonFields(**own, "kvik").object("pin"));
+  if (!pin) return std::optional<seconds>();
+  const json::value* value = JsonFields(**pin).find("ttl");
+  if (!value) return wrong_ttl("kvik.pin.ttl");
+  TRY_ASSIGN(const seconds ttl, read_ttl(*value, "kvik.pin.ttl"));
+  return std::optional<seconds>(ttl);
+}
+
+}  // namespace
+
+Result<std::optional<seconds>> read_cache_control(const JsonFields& fields) {
+  TRY_ASSIGN(const auto control, fields.object("cache_control"));
+  if (!control) return std::optional<seconds>();
+  const JsonFields inner(**control, "cache_control");
+  TRY_ASSIGN(const auto type, inner.string("type"));
+  if (type != "ephemeral")
+    return fail(ErrorCode::kInvalidArgument, "cache_control.type must be \"ephemeral\"",
+                "cache_control.type");
+  const json::value* value = inner.find("ttl");
+  if (!value) return std::optional<seconds>(kDefaultTtl);
+  TRY_ASSIGN(const seconds ttl, read_ttl(*value, "cache_control.ttl"));
+  return std::optional<seconds>(ttl);
+}
+
+Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& request) {
+  TRY_ASSIGN(const auto salt, fields.string("cache_salt"));
+  request.cache_salt = salt.value_or("");
+  TRY_ASSIGN(const auto user, fields.string("user"));
+  request.tenant = user.value_or("");
+  if (request.tenant.size() > RequestBounds::kTenantBytes)
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("user has {} bytes, at most {} are allowed", request.tenant.size(),
+                            RequestBounds::kTenantBytes),
+                "user");
+  TRY_ASSIGN(const auto priority, fields.integer("priority"));
+  request.priority = priority.value_or(0);
+  TRY(fields.string("prompt_cache_key"));
+  TRY_ASSIGN(const auto pin, read_pin(fields));
+  TRY_ASSIGN(const auto control, read_cache_control(fields));
+  request.pin_ttl = std::max(pin, control);
+  return {};
+}
+
+Result<bool> wants_cache_explained(const JsonFields& fields) {
+  TRY_ASSIGN(const auto own, fields.object("kvik"));
+  if (!own) return false;
+  TRY_ASSIGN(const auto explain, JsonFields(**own, "kvik").boolean("explain_cache"));
+  return explain.value_or(false);
+}
+
+}  // namespace kvik

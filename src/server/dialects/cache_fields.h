@@ -1,0 +1,26 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "base/result.h"
+#include "server/dialects/json_fields.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// Anthropic's "cache_control": {"type": "ephemeral", "ttl": "5m"} of a request or a part of one:
+// what stands before it is given up after all that is not marked, for so long. nullopt where there
+// is none. Errors: kInvalidArgument.
+Result<std::optional<std::chrono::seconds>> read_cache_control(const JsonFields& fields);
+
+// Who asks, and how the cache is to treat it: cache_salt, user, priority, cache_control for the
+// whole prompt, and of our own object "kvik" {"pin": {"ttl": "5m"}}. prompt_cache_key is read for
+// its type alone: prefixes are found without hints. Errors: kInvalidArgument, with the field in
+// `param`.
+Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& request);
+
+// "kvik": {"explain_cache": true}: the answer tells what the cache did for it.
+Result<bool> wants_cache_explained(const JsonFields& fields);
+
+}  // namespace kvik

@@ -1,0 +1,135 @@
+#include "server/dialects/completion_mailbox.h"
+
+#include <algorithm>
+#include <iterator>
+#include <ranges>
+#include <utility>
+
+namespace kvik {
+namespace {
+
+// The envelope of an event weighs more than most texts.
+constexpr size_t kEnvelopeBytes = 192;
+// So many chunks wait as they are: a reader whose machine pauses for a moment misses no event.
+constexpr size_t kSeparateChunks = 32;
+// Chunks are put together up to this text: a string of this capacity was grown to it by doubling,
+// and wastes nothing.
+constexpr size_t kMergedTextBytes = 3840;
+
+// What the chunk will be as an event, roughly.
+size_t weight_bytes(const CompletionChunk& chunk) {
+  constexpr size_t kLogprob = 64;
+  size_t bytes = kEnvelopeBytes + chunk.text.size() + 8 * chunk.token_ids.size();
+  for (const ChunkLogprob& logprob : chunk.logprobs)
+    bytes += kLogprob * (1 + logprob.top.size()) + logprob.token.size();
+  return bytes;
+}
+
+void append(CompletionChunk& to, CompletionChunk& from) {
+  to.text += from.text;
+  to.token_ids.insert(to.token_ids.end(), from.token_ids.begin(), from.token_ids.end());
+  std::ranges::move(from.logprobs, std::back_inserter(to.logprobs));
+  to.finish = from.finish;
+  to.stop_string = std::move(from.stop_string);
+}
+
+}  // namespace
+
+void CompletionMailbox::add(CompletionChunk chunk) {
+  const std::scoped_lock lock(mutex_);
+  if (is_closed_ || has_overflowed_) return;
+  if (!merge(chunk)) {
+    if (!chunks_.empty()) waiting_bytes_ += weight_bytes(chunk);
+    chunks_.push_back(std::move(chunk));
+  }
+  if (limit_bytes_ && waiting_bytes_ > *limit_bytes_) {
+    has_overflowed_ = true;
+    chunks_.clear();
+    has_signalled_ = false;  // this wake may not be merged with one that a stuck writer ignores
+  }
+  signal();
+}
+
+// Appends to the newest chunk of the same choice, where that loses no event that matters.
+bool CompletionMailbox::merge(CompletionChunk& chunk) {
+  if (!limit_bytes_ || chunks_.size() < kSeparateChunks) return false;
+  for (CompletionChunk& last : chunks_ | std::views::drop(1) | std::views::reverse) {
+    if (last.choice != chunk.choice) continue;
+    if (last.text.size() + chunk.text.size() > kMergedTextBytes) return false;
+    waiting_bytes_ += weight_bytes(chunk) - kEnvelopeBytes;
+    append(last, chunk);
+    return true;
+  }
+  return false;
+}
+
+void CompletionMailbox::add_usage(size_t completion, const Usage& usage) {
+  const std::scoped_lock lock(mutex_);
+  if (is_closed_ || n_running_ == 0) return;
+  --n_running_;
+  usages_.at(completion) = usage;
+  signal();
+}
+
+void CompletionMailbox::set_prompt(const PromptProgress& prompt) {
+  const std::scoped_lock lock(mutex_);
+  prompt_ = prompt;
+}
+
+PromptProgress CompletionMailbox::prompt() const {
+  const std::scoped_lock lock(mutex_);
+  return prompt_;
+}
+
+std::optional<CompletionChunk> CompletionMailbox::take() {
+  const std::scoped_lock lock(mutex_);
+  has_signalled_ = false;
+  if (chunks_.empty()) return std::nullopt;
+  std::optional<CompletionChunk> oldest = std::move(chunks_.front());
+  chunks_.pop_front();
+  if (!chunks_.empty()) waiting_bytes_ -= weight_bytes(chunks_.front());
+  return oldest;
+}
+
+std::optional<std::vector<Usage>> CompletionMailbox::take_usages() {
+  const std::scoped_lock lock(mutex_);
+  if (n_running_ > 0 || !chunks_.empty() || has_overflowed_) return std::nullopt;
+  return usages_;
+}
+
+bool CompletionMailbox::has_overflowed() const {
+  const std::scoped_lock lock(mutex_);
+  return has_overflowed_;
+}
+
+void CompletionMailbox::set_wake(std::function<void()> wake) {
+  const std::scoped_lock lock(mutex_);
+  wake_ = std::move(wake);
+  has_signalled_ = false;
+  if (!chunks_.empty() || has_overflowed_ || n_running_ == 0) signal();
+}
+
+void CompletionMailbox::close() {
+  const std::scoped_lock lock(mutex_);
+  is_closed_ = true;
+  wake_ = nullptr;
+  chunks_.clear();
+}
+
+void CompletionMailbox::signal() {
+  if (has_signalled_ || !wake_) return;
+  has_signalled_ = true;
+  wake_();
+}
+
+void MailboxSink::on_prompt(const PromptProgress& progress) {
+  if (completion_ == 0 && progress.n_done == progress.n_all) mailbox_->set_prompt(progress);
+}
+
+void MailboxSink::on_chunk(const CompletionChunk& chunk) {
+  CompletionChunk copy = chunk;
+  copy.choice += first_choice_;
+  mailbox_->add(std::move(copy));
+}
+
+}  // namespace kvik

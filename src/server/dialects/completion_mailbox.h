@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "server/operate/key_accounts.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// Carries the news of one call's completions from the engine thread to the network thread. Neither
+// waits for the other beyond a short lock.
+//
+// With a limit, for a stream: a reader that is a little late gets every chunk as it was made; for
+// one that is far behind, chunks of a choice are put together, so that what waits costs little more
+// than its text. The limit bounds what waits; one chunk alone may be larger. Past it everything is
+// dropped and has_overflowed() stays true: the stream has a hole and cannot go on.
+class CompletionMailbox {
+ public:
+  CompletionMailbox(size_t n_completions, std::optional<size_t> limit_bytes)
+      : limit_bytes_(limit_bytes), n_running_(n_completions), usages_(n_completions) {}
+
+  // Any thread. `completion` counts from 0 in the order of the call's prompts.
+  void set_prompt(const PromptProgress& prompt);  // of the first one, done
+  void add(CompletionChunk chunk);
+  void add_usage(size_t completion, const Usage& usage);
+
+  // The oldest chunk that waits.
+  std::optional<CompletionChunk> take();
+  // One for each completion, when all are done and nothing else waits.
+  std::optional<std::vector<Usage>> take_usages();
+  // How the first prompt was computed; zeros before that.
+  PromptProgress prompt() const;
+  bool has_overflowed() const;
+
+  // `wake` is called under the lock and must not call back. It comes once for all the news between
+  // two calls of take(), and at once where there is some already.
+  void set_wake(std::function<void()> wake);
+
+  // No wake is running or will come when this has returned; later news are dropped.
+  void close();
+
+ private:
+  bool merge(CompletionChunk& chunk);  // these two under the lock
+  void signal();
+
+  mutable std::mutex mutex_;
+  const std::optional<size_t> limit_bytes_;
+  size_t n_running_;
+  size_t waiting_bytes_ = 0;  // of all chunks but the oldest
+  std::deque<CompletionChunk> chunks_;
+  std::vector<Usage> usages_;
+  PromptProgress prompt_;
+  std::function<void()> wake_;
+  bool has_signalled_ = false;
+  bool has_overflowed_ = false;
+  bool is_closed_ = false;
+};
+
+// The engine's end of a mailbox, for one completion. Its choices are numbered from `first_choice`.
+class MailboxSink final : public CompletionSink {
+ public:
+  // Shared: the engine may hold its end longer than the connection lives.
+  MailboxSink(std::shared_ptr<CompletionMailbox> mailbox, std::shared_ptr<KeyAccount> account,
+              size_t completion, uint32_t first_choice)
+      : mailbox_(std::move(mailbox)),
+        account_(std::move(account)),
+        completion_(completion),
+        first_choice_(first_choice) {}
+
+  void on_prompt(const PromptProgress& progress) override;
+  void on_chunk(const CompletionChunk& chunk) override;
+  void on_done(const Usage& usage) override {
+    account_->add(usage);
+    mailbox_->add_usage(completion_, usage);
+  }
+  void on_abandoned(const Usage& usage) override { account_->add(usage); }
+
+ private:
+  std::shared_ptr<CompletionMailbox> mailbox_;
+  std::shared_ptr<KeyAccount> account_;
+  size_t completion_;
+  uint32_t first_choice_;
+};
+
+}  // namespace kvik

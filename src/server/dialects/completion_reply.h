@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/dialects/answer_writer.h"
+#include "server/dialects/completion_mailbox.h"
+#include "server/http/pending_reply.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// Running completions and where their news arrive. Destroying it cancels what still runs.
+struct RunningCompletions {
+  std::shared_ptr<CompletionMailbox> mailbox;  // shared with the sinks, which the engine holds
+  std::vector<std::unique_ptr<Completion>> completions;
+
+  RunningCompletions() = default;
+  RunningCompletions(RunningCompletions&&) = default;
+  ~RunningCompletions() {
+    if (mailbox) mailbox->close();
+  }
+};
+
+// What the two kinds of answer share. Network thread.
+class CompletionReply : public PendingReply {
+ public:
+  // The id is for the log.
+  CompletionReply(std::string id, std::unique_ptr<AnswerWriter> writer, RunningCompletions running)
+      : id_(std::move(id)), writer_(std::move(writer)), running_(std::move(running)) {}
+
+  void set_wake(std::function<void()> wake) override { mailbox().set_wake(std::move(wake)); }
+  bool has_overflowed() const override { return running_.mailbox->has_overflowed(); }
+  std::string_view heartbeat() const override { return writer_->heartbeat(); }
+  std::string last_words(const Error& error) const override { return writer_->error(error); }
+  std::string summary() const override;
+  ReplyFacts facts() const override;
+
+ protected:
+  CompletionMailbox& mailbox() { return *running_.mailbox; }
+  std::optional<CompletionChunk> take();
+  AnswerWriter& writer() { return *writer_; }
+
+  std::optional<std::vector<Usage>> usages_;  // one for each prompt, when all are done
+
+ private:
+  std::string id_;
+  std::unique_ptr<AnswerWriter> writer_;
+  RunningCompletions running_;
+  std::optional<TimePoint> first_token_at_;
+};
+
+// Server-sent events, as they come.
+class StreamedCompletion final : public CompletionReply {
+ public:
+  using CompletionReply::CompletionReply;
+  Kind kind() const override { return Kind::kStream; }
+  State advance(std::string& out) override;
+  HttpResponse response() override;
+
+ private:
+  bool take_news();
+
+  AnswerWriter::Events events_;  // that wait for their turn
+  bool has_begun_ = false;
+  bool has_ended_ = false;
+};
+
+// One JSON body when all choices have ended.
+class WholeCompletion final : public CompletionReply {
+ public:
+  using CompletionReply::CompletionReply;
+  Kind kind() const override { return Kind::kWhole; }
+  State advance(std::string& out) override;
+  HttpResponse response() override;
+
+ private:
+  std::vector<CompletionChoice> choices_;
+  std::optional<Error> error_;
+};
+
+}  // namespace kvik

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "server/dialects/answer_writer.h"
+
+namespace kvik {
+
+// Answers of /v1/completions.
+std::unique_ptr<AnswerWriter> make_completion_writer(AnswerEnvelope envelope);
+
+}  // namespace kvik

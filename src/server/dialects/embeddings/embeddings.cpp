@@ -1,0 +1,30 @@
+#include <memory>
+#include <utility>
+
+#include "server/dialects/embeddings/embeddings_reply.h"
+#include "server/dialects/embeddings/embeddings_request.h"
+#include "server/dialects/start_completion.h"
+#include "server/handlers.h"
+#include "server/http/status.h"
+#include "server/operate/auth.h"
+
+namespace kvik {
+
+Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request) {
+  auto call = parse_embeddings_call(context.service, request.body);
+  if (!call) return error_response(call.error());
+  const auto& keys = context.options.api_keys;
+  const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
+  if (key)
+    for (EmbeddingRequest& one : call->requests) one.tenant = key->name;
+  auto reply = std::make_unique<EmbeddingsReply>(context.service, std::move(*call),
+                                                 context.accounts.of(key), context.options.prices);
+  if (const auto started = reply->start(); !started) {
+    Error error = started.error();
+    if (error.param == "prompt") error.param = "input";
+    return error_response(error, wait_of(context.service));
+  }
+  return reply;
+}
+
+}  // namespace kvik

@@ -1,0 +1,150 @@
+#include "server/dialects/embeddings/embeddings_reply.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <boost/json/serialize.hpp>
+#include <iterator>
+#include <utility>
+
+#include "server/dialects/event_json.h"
+#include "server/http/status.h"
+
+namespace kvik {
+namespace {
+
+constexpr size_t kAtOnce = 16;
+
+class Sink final : public EmbeddingSink {
+ public:
+  Sink(std::shared_ptr<EmbeddingsMailbox> mailbox, std::shared_ptr<KeyAccount> account, size_t i)
+      : mailbox_(std::move(mailbox)), account_(std::move(account)), i_(i) {}
+  void on_embedding(std::optional<std::vector<float>> embedding, const Usage& usage) override {
+    account_->add(usage);
+    mailbox_->put(i_, {std::move(embedding), usage});
+  }
+
+ private:
+  std::shared_ptr<EmbeddingsMailbox> mailbox_;
+  std::shared_ptr<KeyAccount> account_;
+  size_t i_;
+};
+
+// Three bytes make four letters (RFC 4648, 4).
+std::string to_base64(std::span<const std::byte> bytes) {
+  constexpr std::string_view kLetters =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t n = std::min<size_t>(3, bytes.size() - i);
+    uint32_t group = 0;
+    for (size_t j = 0; j < 3; ++j)
+      group = group << 8 | (j < n ? std::to_integer<uint32_t>(bytes[i + j]) : 0);
+    for (size_t j = 0; j < 4; ++j) out += j <= n ? kLetters[group >> (18 - 6 * j) & 63] : '=';
+  }
+  return out;
+}
+
+// Written by hand: as JSON values, two thousand embeddings would be a gigabyte.
+void write(const std::vector<float>& embedding, EmbeddingsCall::Encoding encoding,
+           std::string& out) {
+  static_assert(std::endian::native == std::endian::little);  // as base64 holds them
+  if (encoding == EmbeddingsCall::Encoding::kBase64) {
+    out += '"' + to_base64(std::as_bytes(std::span(embedding))) + '"';
+    return;
+  }
+  out += '[';
+  for (const float value : embedding)
+    fmt::format_to(std::back_inserter(out), "{}{}", out.back() == '[' ? "" : ",", value);
+  out += ']';
+}
+
+}  // namespace
+
+void EmbeddingsMailbox::put(size_t i, Result result) {
+  const std::scoped_lock lock(mutex_);
+  results_.at(i) = std::move(result);
+  ++n_done_;
+  if (wake_) wake_();
+}
+
+size_t EmbeddingsMailbox::n_done() const {
+  const std::scoped_lock lock(mutex_);
+  return n_done_;
+}
+
+std::vector<EmbeddingsMailbox::Result> EmbeddingsMailbox::take() {
+  const std::scoped_lock lock(mutex_);
+  return std::move(results_);
+}
+
+void EmbeddingsMailbox::set_wake(std::function<void()> wake) {
+  const std::scoped_lock lock(mutex_);
+  wake_ = std::move(wake);
+  if (wake_ && n_done_ > 0) wake_();
+}
+
+EmbeddingsReply::EmbeddingsReply(ServiceApi& service, EmbeddingsCall call,
+                                 std::shared_ptr<KeyAccount> account, std::optional<Prices> prices)
+    : service_(service),
+      call_(std::move(call)),
+      account_(std::move(account)),
+      prices_(prices),
+      mailbox_(std::make_shared<EmbeddingsMailbox>(call_.requests.size())) {}
+
+Result<void> EmbeddingsReply::start() { return submit_next(); }
+
+// A queue that is full is waited for while there is something of this call to wait for.
+Result<void> EmbeddingsReply::submit_next() {
+  const size_t n_done = mailbox_->n_done();
+  while (running_.size() < std::min(call_.requests.size(), n_done + kAtOnce)) {
+    auto sink = std::make_shared<Sink>(mailbox_, account_, running_.size());
+    auto completion = service_.embed(call_.requests[running_.size()], std::move(sink));
+    const bool is_full = !completion && completion.error().code == ErrorCode::kExhausted;
+    if (is_full && running_.size() > n_done) return {};
+    if (!completion) return std::unexpected(completion.error());
+    running_.push_back(std::move(*completion));
+  }
+  return {};
+}
+
+PendingReply::State EmbeddingsReply::advance(std::string&) {
+  if (mailbox_->n_done() == call_.requests.size()) return State::kDone;
+  if (const auto submitted = submit_next(); !submitted) error_ = submitted.error();
+  return error_ ? State::kDone : State::kRunning;
+}
+
+HttpResponse EmbeddingsReply::response() {
+  if (error_) return error_response(*error_);
+  std::string body = R"({"object":"list","data":[)";
+  size_t index = 0;
+  for (const EmbeddingsMailbox::Result& result : mailbox_->take()) {
+    if (!result.embedding)
+      return error_response(Error{ErrorCode::kUnavailable, "this request was cut off"});
+    fmt::format_to(std::back_inserter(body), R"({}{{"object":"embedding","index":{},"embedding":)",
+                   index == 0 ? "" : ",", index);
+    write(*result.embedding, call_.encoding, body);
+    body += '}';
+    ++index;
+    usage_.prompt_tokens += result.usage.prompt_tokens;
+  }
+  boost::json::object details;
+  details["cached_tokens"] = 0;
+  boost::json::object usage;
+  usage["prompt_tokens"] = usage_.prompt_tokens;
+  usage["total_tokens"] = usage_.prompt_tokens;
+  usage["prompt_tokens_details"] = std::move(details);
+  add_cost(prices_, usage_, usage);
+  fmt::format_to(std::back_inserter(body), R"(],"model":{},"usage":{}}})",
+                 boost::json::serialize(to_json_string(service_.card().id)),
+                 boost::json::serialize(usage));
+  return {.status = 200, .body = std::move(body)};
+}
+
+std::string EmbeddingsReply::summary() const {
+  return fmt::format("embeddings={} prompt={}", call_.requests.size(), usage_.prompt_tokens);
+}
+
+}  // namespace kvik

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/dialects/embeddings/embeddings_request.h"
+#include "server/http/pending_reply.h"
+#include "server/operate/key_accounts.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// What came of one call's texts so far. Written by the engine thread, read by the network thread.
+class EmbeddingsMailbox {
+ public:
+  struct Result {
+    std::optional<std::vector<float>> embedding;  // absent: it was cut off
+    Usage usage;
+  };
+
+  explicit EmbeddingsMailbox(size_t n) : results_(n) {}
+
+  void put(size_t i, Result result);
+  size_t n_done() const;
+  // When all are done.
+  std::vector<Result> take();
+
+  // As CompletionMailbox: called under the lock; none comes after close().
+  void set_wake(std::function<void()> wake);
+  void close() { set_wake(nullptr); }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Result> results_;
+  size_t n_done_ = 0;
+  std::function<void()> wake_;
+};
+
+// Answers of /v1/embeddings: one body when all texts are computed. A few are submitted at a time: a
+// call of two thousand may not fill the queue. Network thread.
+class EmbeddingsReply final : public PendingReply {
+ public:
+  // The service is borrowed and outlives this.
+  EmbeddingsReply(ServiceApi& service, EmbeddingsCall call, std::shared_ptr<KeyAccount> account,
+                  std::optional<Prices> prices);
+  ~EmbeddingsReply() override { mailbox_->close(); }
+
+  // Submits the first texts; where that fails there is no answer to wait for.
+  Result<void> start();
+
+  Kind kind() const override { return Kind::kWhole; }
+  void set_wake(std::function<void()> wake) override { mailbox_->set_wake(std::move(wake)); }
+  State advance(std::string& out) override;
+  bool has_overflowed() const override { return false; }
+  HttpResponse response() override;
+  std::string last_words(const Error&) const override { return ""; }
+  std::string summary() const override;
+
+ private:
+  Result<void> submit_next();
+
+  ServiceApi& service_;
+  const EmbeddingsCall call_;
+  const std::shared_ptr<KeyAccount> account_;
+  const std::optional<Prices> prices_;
+  std::shared_ptr<EmbeddingsMailbox> mailbox_;  // shared with the sinks, which the engine holds
+  std::vector<std::unique_ptr<Completion>> running_;  // in the order of the texts
+  std::optional<Error> error_;
+  Usage usage_;  // of all together
+};
+
+}  // namespace kvik

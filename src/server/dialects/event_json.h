@@ -1,0 +1,48 @@
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/dialects/answer_writer.h"
+
+namespace kvik {
+
+// What the answers of several dialects are made of.
+
+boost::json::string to_json_string(std::string_view text);
+
+// "stop", "length" or null.
+boost::json::value finish_reason_json(std::optional<FinishReason> finish);
+
+// JSON has no infinity; -9999 is what other servers write for a token that was masked.
+double finite_logprob(float logprob);
+
+// vLLM's list: of each prompt token, what could stand there by its id; null for the first.
+boost::json::array prompt_logprobs_json(
+    std::span<const std::vector<PromptLogprob>> prompt_logprobs);
+
+// OpenAI's, of completions and chats.
+boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages);
+// "kvik": {"cost": …} in any dialect's usage, where there are prices.
+void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
+boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
+// The news behind a stream's last chunk: usage and explanation where asked for, then [DONE].
+void end_openai_stream(const AnswerEnvelope& envelope, std::string_view object,
+                       std::span<const Usage> usages, AnswerWriter::Events& events);
+// The last words of such a stream.
+std::string openai_error_event(const Error& error);
+
+void add_explanation(const AnswerEnvelope& envelope, std::span<const Usage> usages,
+                     boost::json::object& out);
+
+// "data: …\n\n", and "event: NAME\ndata: …\n\n".
+std::string event_of(std::string_view data);
+std::string event_of(std::string_view name, std::string_view data);
+
+}  // namespace kvik

@@ -1,0 +1,39 @@
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <utility>
+
+#include "server/dialects/chat/chat_call.h"
+#include "server/dialects/json_fields.h"
+#include "server/dialects/messages/messages_events.h"
+#include "server/dialects/messages/messages_request.h"
+#include "server/dialects/start_completion.h"
+#include "server/http/status.h"
+#include "service/check_request.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+Result<size_t> count_tokens(const ServiceApi& service, std::string_view body) {
+  TRY_ASSIGN(const CompletionCall call, parse_messages_call(service, body));
+  TRY(check_model(call.requests.front().model, service.card()));
+  return std::get<std::vector<TokenId>>(call.requests.front().prompt).size();
+}
+
+}  // namespace
+
+Reply handle_messages(const HandlerContext& context, const HttpRequest& request) {
+  return start_completion(context, request, parse_messages_call(context.service, request.body),
+                          {"msg_", {{"prompt", "messages"}}, make_messages_writer});
+}
+
+Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request) {
+  const auto n_tokens = count_tokens(context.service, request.body);
+  if (!n_tokens) return error_response(n_tokens.error());
+  json::object out;
+  out["input_tokens"] = *n_tokens;
+  return HttpResponse{.status = 200, .body = json::serialize(out)};
+}
+
+}  // namespace kvik

@@ -1,0 +1,334 @@
+#include "server/http/connection.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "base/log.h"
+#include "server/operate/auth.h"
+
+namespace kvik {
+
+namespace asio = boost::asio;
+using std::chrono::steady_clock;
+
+namespace {
+
+// Bytes that may wait beyond the largest header: of a body, or of pipelined requests.
+constexpr size_t kInputSlackBytes = size_t{64} << 10;
+
+// Counts something for as long as it lives.
+template <class Undo>
+class Scoped {
+ public:
+  explicit Scoped(Undo undo) : undo_(std::move(undo)) {}
+  ~Scoped() { undo_(); }
+  Scoped(const Scoped&) = delete;
+  Scoped& operator=(const Scoped&) = delete;
+
+ private:
+  Undo undo_;
+};
+
+// What a client may call its request: it comes back in a header and in the log.
+bool is_sane_request_id(std::string_view id) {
+  return !id.empty() && id.size() <= 128 && std::ranges::all_of(id, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
+           c == '_' || c == '.' || c == ':';
+  });
+}
+
+HttpFault input_full_fault(RequestParser::Stage stage) {
+  if (stage == RequestParser::Stage::kHead) return {431, "the request's header is too long"};
+  return {400, "a chunk's extensions or the trailer are too long"};
+}
+
+// What the log says of a client that left before its answer; nginx's number, never sent.
+constexpr unsigned kClientLeft = 499;
+
+Error stopping() { return {ErrorCode::kUnavailable, "the server is stopping"}; }
+
+}  // namespace
+
+Connection::Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state)
+    : state_(state),
+      remote_(std::move(remote)),
+      peer_(std::make_shared<Peer>(std::move(stream),
+                                   state.options.header_limit_bytes + kInputSlackBytes,
+                                   state.options.write_timeout)) {}
+
+asio::awaitable<void> Connection::serve() {
+  const bool is_ready = co_await peer_->start(state_.options.header_timeout);
+  if (!is_ready) co_return;
+  After after = After::kKeepAlive;
+  while (after == After::kKeepAlive) {
+    const bool has_request = co_await wait_for_request();
+    if (!has_request) {
+      peer_->close();
+      co_return;
+    }
+    after = co_await serve_one();
+  }
+  co_await peer_->linger(state_.options.linger);
+}
+
+asio::awaitable<void> Connection::turn_away() {
+  const bool is_ready = co_await peer_->start(state_.options.header_timeout);
+  if (!is_ready) co_return;
+  Exchange exchange;
+  exchange.framing.after = After::kClose;
+  HttpResponse response = error_response(
+      HttpFault{503, fmt::format("all {} connections are taken", state_.options.max_connections)});
+  co_await send(exchange, std::move(response));
+  ++state_.counts.turned_away;
+  record(exchange);
+  co_await peer_->linger(state_.options.linger);
+}
+
+asio::awaitable<bool> Connection::wait_for_request() {
+  const TimePoint deadline = steady_clock::now() + state_.options.idle_timeout;
+  while (peer_->input().empty()) {
+    if (peer_->is_gone() || state_.is_aborting || steady_clock::now() >= deadline) co_return false;
+    co_await peer_->wait_until(deadline);
+  }
+  co_return true;
+}
+
+asio::awaitable<Connection::After> Connection::serve_one() {
+  Exchange exchange;
+  Reply reply;
+  const Scoped share([this] { give_body_share_back(); });
+  RequestParser parser({state_.options.header_limit_bytes, state_.options.max_header_fields,
+                        state_.options.body_limit_bytes});
+  std::optional<HttpResponse> refusal = co_await read_request(exchange, parser);
+  const Scoped counted([this] { state_.census.add_requests(-1); });
+  state_.census.add_requests(1);
+  if (refusal) {
+    // What was not read would be taken for the next request.
+    if (parser.stage() != RequestParser::Stage::kDone) exchange.framing.after = After::kClose;
+    reply = std::move(*refusal);
+  } else {
+    parser.request().id = exchange.framing.request_id;
+    reply = co_await handle(parser.request());
+  }
+  co_await answer(exchange, std::move(reply));
+  record(exchange);
+  co_return exchange.framing.after;
+}
+
+asio::awaitable<std::optional<HttpResponse>> Connection::read_request(Exchange& exchange,
+                                                                      RequestParser& parser) {
+  using Stage = RequestParser::Stage;
+  std::optional<HttpFault> fault = co_await read_to(Stage::kBody, parser);
+  const HttpRequest& head = parser.request();
+  if (!head.method.empty()) describe(exchange, head);
+  if (fault) co_return error_response(*fault);
+  std::optional<HttpResponse> refusal = state_.router.refuse(head);
+  if (refusal) co_return refusal;
+  if (head.expects_continue && head.has_body && peer_->input().empty())
+    co_await peer_->write("HTTP/1.1 100 Continue\r\n\r\n");
+  fault = co_await read_to(Stage::kDone, parser);
+  if (fault) co_return error_response(*fault);
+  co_return std::nullopt;
+}
+
+asio::awaitable<std::optional<HttpFault>> Connection::read_to(RequestParser::Stage goal,
+                                                              RequestParser& parser) {
+  using Stage = RequestParser::Stage;
+  const bool is_head = goal == Stage::kBody;
+  const TimePoint deadline =
+      steady_clock::now() + (is_head ? state_.options.header_timeout : state_.options.body_timeout);
+  while (parser.stage() < goal) {
+    std::expected<size_t, HttpFault> n_taken = 0;
+    if (!peer_->input().empty()) n_taken = parser.feed(peer_->input());
+    if (!n_taken) co_return std::move(n_taken.error());
+    peer_->consume(*n_taken);
+    if (!is_head && !take_body_share(*n_taken))
+      co_return HttpFault{503, "too many large requests at once"};
+    if (parser.stage() >= goal) break;
+    if (state_.is_aborting) co_return HttpFault{503, stopping().message};
+    if (steady_clock::now() >= deadline)
+      co_return HttpFault{
+          408, fmt::format("the request's {} took too long", is_head ? "header" : "body")};
+    if (*n_taken > 0) continue;
+    if (peer_->is_input_full()) co_return input_full_fault(parser.stage());
+    if (peer_->is_gone()) co_return HttpFault{400, "the connection ended before the request did"};
+    co_await peer_->wait_until(deadline);
+  }
+  co_return std::nullopt;
+}
+
+asio::awaitable<Reply> Connection::handle(HttpRequest& request) {
+  Reply reply;
+  if (request.body.size() <= state_.options.offload_body_bytes) {
+    reply = state_.router.handle(request);
+  } else {
+    reply = co_await asio::co_spawn(
+        state_.offload.get_executor(),
+        [&]() -> asio::awaitable<Reply> { co_return state_.router.handle(request); },
+        asio::use_awaitable);
+  }
+  request = {};  // an answer can take minutes: 32 MiB may not wait for it
+  give_body_share_back();
+  co_return reply;
+}
+
+asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
+  if (auto* response = std::get_if<HttpResponse>(&reply)) {
+    co_await send(exchange, std::move(*response));
+    co_return;
+  }
+  const auto pending = std::move(std::get<std::unique_ptr<PendingReply>>(reply));
+  watch(*pending);
+  const Scoped forget([this] {
+    running_ = nullptr;
+    peer_->when_gone(Peer::WhenGone::kNote);
+  });
+  if (pending->kind() == PendingReply::Kind::kStream)
+    co_await stream(exchange, *pending);
+  else
+    co_await send_when_done(exchange, *pending);
+  exchange.summary = pending->summary();
+  exchange.facts = pending->facts();
+}
+
+asio::awaitable<void> Connection::send(Exchange& exchange, HttpResponse response) {
+  exchange.status = response.status;
+  write_error_body(response, exchange.framing);
+  const std::string bytes = serialize(response, exchange.framing);
+  const bool is_sent = co_await peer_->write(bytes);
+  if (!is_sent) exchange.framing.after = After::kClose;
+}
+
+asio::awaitable<void> Connection::send_when_done(Exchange& exchange, PendingReply& reply) {
+  std::string no_bytes;
+  while (reply.advance(no_bytes) == PendingReply::State::kRunning) {
+    if (peer_->is_gone()) {
+      exchange.status = kClientLeft;
+      exchange.framing.after = After::kClose;
+      co_return;
+    }
+    if (state_.is_aborting) {
+      exchange.framing.after = After::kClose;
+      co_await send(exchange, error_response(stopping()));
+      co_return;
+    }
+    co_await peer_->wait_until(TimePoint::max());
+  }
+  co_await send(exchange, reply.response());
+}
+
+asio::awaitable<void> Connection::stream(Exchange& exchange, PendingReply& reply) {
+  HttpFraming& framing = exchange.framing;
+  framing.body = HttpFraming::Body::kStreamed;
+  if (framing.minor_version == 0) framing.after = After::kClose;  // its end is the body's end
+  const HttpResponse head = reply.response();
+  exchange.status = head.status;
+  std::string bytes = serialize(head, framing);
+  auto state = PendingReply::State::kRunning;
+  bool is_sent = true;
+  TimePoint last_write = steady_clock::now();
+  while (is_sent) {
+    std::string events;
+    if (state == PendingReply::State::kRunning) state = reply.advance(events);
+    if (state == PendingReply::State::kRunning && state_.is_aborting) {
+      events += reply.last_words(stopping());
+      state = PendingReply::State::kDone;
+      framing.after = After::kClose;
+    }
+    const TimePoint heartbeat = last_write + state_.options.heartbeat;
+    if (events.empty() && steady_clock::now() >= heartbeat) events = reply.heartbeat();
+    bytes += frame_part(events, framing);
+    if (state == PendingReply::State::kDone) bytes += frame_end(framing);
+    if (!bytes.empty()) {
+      is_sent = co_await peer_->write(bytes);
+      last_write = steady_clock::now();
+      bytes.clear();
+    } else if (peer_->is_gone() || !peer_->is_open()) {
+      is_sent = false;
+    } else {
+      co_await peer_->wait_until(heartbeat);
+    }
+    if (state == PendingReply::State::kDone) break;
+  }
+  if (!is_sent) {
+    exchange.status = kClientLeft;
+    framing.after = After::kClose;
+  }
+}
+
+void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
+  exchange.method = printable(head.method);
+  exchange.path = printable(head.path);
+  HttpFraming& framing = exchange.framing;
+  framing.error_shape = Router::error_shape(head.path);
+  framing.minor_version = head.minor_version;
+  if (!head.keep_alive || state_.is_draining.load()) framing.after = After::kClose;
+  if (head.method == "HEAD") framing.body = HttpFraming::Body::kLeftOut;
+  const auto id = head.header("x-request-id");
+  if (id && is_sane_request_id(*id)) framing.request_id = *id;
+  if (const auto trace = head.header("traceparent")) exchange.trace = parse_trace_parent(*trace);
+  const auto& keys = state_.options.api_keys;
+  const ApiKey* key = keys && state_.access_log ? find_key(head, *keys) : nullptr;
+  if (key) exchange.key = key->name;
+}
+
+// Probes come every few seconds and would drown the rest of the log for people.
+void Connection::record(const Exchange& exchange) {
+  state_.counts.add_response(exchange.status);
+  const double ms = to_ms(steady_clock::now() - exchange.start);
+  const auto level = Router::is_probe(exchange.path) ? spdlog::level::debug : spdlog::level::info;
+  const std::string trace = exchange.trace ? exchange.trace->trace_id : "";
+  spdlog::log(level, "{} {} {} {} {:.1f} ms{}{}{}{}", exchange.framing.request_id, exchange.method,
+              exchange.path, exchange.status, ms, exchange.summary.empty() ? "" : " ",
+              exchange.summary, trace.empty() ? "" : " trace=", trace);
+  if (!state_.access_log) return;
+  AccessRecord record{.time = exchange.wall_start,
+                      .request_id = exchange.framing.request_id,
+                      .remote = remote_,
+                      .method = exchange.method,
+                      .path = exchange.path,
+                      .status = exchange.status,
+                      .ms = ms,
+                      .key = exchange.key,
+                      .trace = exchange.trace,
+                      .ttft_ms = std::nullopt,
+                      .facts = exchange.facts};
+  if (const auto first = exchange.facts.first_token_at)
+    record.ttft_ms = to_ms(*first - exchange.start);
+  state_.access_log->write(record);
+  state_.counts.unlogged = state_.access_log->lines_left_out();
+}
+
+bool Connection::take_body_share(size_t n_bytes) {
+  body_bytes_ += n_bytes;
+  state_.bodies_bytes += n_bytes;
+  return state_.bodies_bytes <= state_.options.bodies_limit_bytes;
+}
+
+void Connection::give_body_share_back() { state_.bodies_bytes -= std::exchange(body_bytes_, 0); }
+
+void Connection::watch(PendingReply& reply) {
+  running_ = &reply;
+  peer_->when_gone(Peer::WhenGone::kClose);
+  reply.set_wake([weak = weak_from_this(), executor = peer_->executor()] {
+    asio::post(executor, [weak] {
+      if (const auto self = weak.lock()) self->on_news();
+    });
+  });
+}
+
+void Connection::on_news() {
+  if (running_ && running_->has_overflowed() && peer_->is_open()) {
+    ++state_.counts.slow_readers;
+    log::warn("{}: the reader is too slow for its stream", running_->summary());
+    peer_->close();  // also ends the write that is stuck
+  }
+  peer_->notify();
+}
+
+}  // namespace kvik

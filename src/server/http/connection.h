@@ -1,0 +1,86 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "server/http/http_message.h"
+#include "server/http/peer.h"
+#include "server/http/pending_reply.h"
+#include "server/http/random_id.h"
+#include "server/http/request_parser.h"
+#include "server/http/status.h"
+#include "server/http/trace_parent.h"
+#include "server/server_state.h"
+
+namespace kvik {
+
+// One request and its answer, as the log tells it.
+struct Exchange {
+  HttpFraming framing{.request_id = random_id("req-")};
+  std::string method = "-";
+  std::string path = "-";
+  TimePoint start = std::chrono::steady_clock::now();
+  std::chrono::system_clock::time_point wall_start = std::chrono::system_clock::now();
+  unsigned status = 0;
+  std::string summary = {};
+  std::string key = {};  // its name
+  std::optional<TraceParent> trace = {};
+  ReplyFacts facts = {};
+};
+
+// One client's connection: requests in turn, each read, answered and logged.
+//
+//   idle ──bytes──▶ reading ──request──▶ answering ──keep-alive──▶ idle
+//                      └──fault──▶ refused    └──close, abort──▶ lingering ──▶ closed
+//
+// Network thread only. Shared, because its coroutine, the server's list and the wakes posted by the
+// engine thread all refer to it, and any of them may be the last.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state);
+
+  // Serves until the client or the server has had enough.
+  boost::asio::awaitable<void> serve();
+  // Answers 503, whatever is asked.
+  boost::asio::awaitable<void> turn_away();
+
+  // The server is aborting: what runs is ended with an error, what waits is closed.
+  void abort() { peer_->notify(); }
+  void close() { peer_->close(); }
+
+ private:
+  using After = HttpFraming::After;
+
+  boost::asio::awaitable<bool> wait_for_request();
+  boost::asio::awaitable<After> serve_one();
+  // The refusal of a request that was not read to its end, or may not be answered.
+  boost::asio::awaitable<std::optional<HttpResponse>> read_request(Exchange& exchange,
+                                                                   RequestParser& parser);
+  boost::asio::awaitable<std::optional<HttpFault>> read_to(RequestParser::Stage goal,
+                                                           RequestParser& parser);
+  boost::asio::awaitable<Reply> handle(HttpRequest& request);
+  boost::asio::awaitable<void> answer(Exchange& exchange, Reply reply);
+  boost::asio::awaitable<void> send(Exchange& exchange, HttpResponse response);
+  boost::asio::awaitable<void> send_when_done(Exchange& exchange, PendingReply& reply);
+  boost::asio::awaitable<void> stream(Exchange& exchange, PendingReply& reply);
+
+  // One line in the log, and in the access log where there is one.
+  void record(const Exchange& exchange);
+  void describe(Exchange& exchange, const HttpRequest& head) const;
+  bool take_body_share(size_t n_bytes);
+  void give_body_share_back();
+  void watch(PendingReply& reply);
+  void on_news();
+
+  ServerState& state_;
+  const std::string remote_;          // the address at the other end
+  const std::shared_ptr<Peer> peer_;  // shared with its pump
+  PendingReply* running_ = nullptr;   // borrowed from the coroutine while it answers
+  size_t body_bytes_ = 0;             // this connection's part of state_.bodies_bytes
+};
+
+}  // namespace kvik

@@ -1,0 +1,130 @@
+#include "server/http/http_message.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <ctime>
+#include <iterator>
+
+namespace kvik {
+namespace {
+
+std::string_view reason_phrase(unsigned status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 304:
+      return "Not Modified";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Content Too Large";
+    case 417:
+      return "Expectation Failed";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Status";
+  }
+}
+
+std::string http_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  const size_t size = std::strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &utc);
+  return {text, size};
+}
+
+std::optional<char> hex_pair(std::string_view digits) {
+  unsigned value = 0;
+  if (digits.size() < 2) return std::nullopt;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + 2, value, 16);
+  if (error != std::errc{} || end != digits.data() + 2) return std::nullopt;
+  return static_cast<char>(value);
+}
+
+}  // namespace
+
+std::optional<std::string_view> HttpRequest::header(std::string_view name) const {
+  for (const auto& [key, value] : headers)
+    if (key == name) return value;
+  return std::nullopt;
+}
+
+std::string serialize(const HttpResponse& response, const HttpFraming& framing) {
+  std::string out;
+  const auto into = std::back_inserter(out);
+  fmt::format_to(into, "HTTP/1.1 {} {}\r\nDate: {}\r\nContent-Type: {}\r\nx-request-id: {}\r\n",
+                 response.status, reason_phrase(response.status), http_date(),
+                 response.content_type, framing.request_id);
+  // What Anthropic's clients look for.
+  if (framing.error_shape == ErrorShape::kAnthropic)
+    fmt::format_to(into, "request-id: {}\r\n", framing.request_id);
+  for (const auto& [name, value] : response.headers)
+    fmt::format_to(into, "{}: {}\r\n", name, value);
+  const bool is_streamed = framing.body == HttpFraming::Body::kStreamed;
+  // A 304's length would be that of the answer it stands for.
+  if (!is_streamed && response.status != 304)
+    fmt::format_to(into, "Content-Length: {}\r\n", response.body.size());
+  if (is_streamed && framing.minor_version >= 1) out += "Transfer-Encoding: chunked\r\n";
+  if (framing.after == HttpFraming::After::kClose)
+    out += "Connection: close\r\n";
+  else if (framing.minor_version == 0)
+    out += "Connection: keep-alive\r\n";
+  out += "\r\n";
+  if (framing.body == HttpFraming::Body::kSent) out += response.body;
+  return out;
+}
+
+std::string frame_part(std::string_view part, const HttpFraming& framing) {
+  // An empty chunk would end the body.
+  if (part.empty() || framing.minor_version == 0) return std::string(part);
+  return fmt::format("{:x}\r\n{}\r\n", part.size(), part);
+}
+
+std::string frame_end(const HttpFraming& framing) {
+  return framing.minor_version == 0 ? "" : "0\r\n\r\n";
+}
+
+std::string path_of_target(std::string_view target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!target.starts_with(scheme)) continue;
+    const size_t slash = target.find('/', scheme.size());
+    target = slash == std::string_view::npos ? "/" : target.substr(slash);
+    break;
+  }
+  target = target.substr(0, target.find_first_of("?#"));
+  std::string path;
+  for (size_t i = 0; i < target.size(); ++i) {
+    const auto byte = target[i] == '%' ? hex_pair(target.substr(i + 1)) : std::nullopt;
+    path += byte.value_or(target[i]);
+    if (byte) i += 2;
+  }
+  return path;
+}
+
+std::string printable(std::string_view text) {
+  constexpr size_t kMax = 200;
+  std::string out(text.substr(0, kMax));
+  for (char& c : out)
+    if (c < ' ' || c > '~') c = '?';
+  return out;
+}
+
+}  // namespace kvik

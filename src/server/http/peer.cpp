@@ -1,0 +1,118 @@
+#include "server/http/peer.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+namespace kvik {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+constexpr size_t kWriteBytes = size_t{64} << 10;
+
+}  // namespace
+
+Peer::Peer(std::unique_ptr<ByteStream> stream, size_t input_cap_bytes,
+           std::chrono::milliseconds write_timeout)
+    : stream_(std::move(stream)),
+      news_(stream_->executor()),
+      room_(stream_->executor()),
+      write_timer_(stream_->executor()),
+      input_cap_bytes_(input_cap_bytes),
+      write_timeout_(write_timeout) {}
+
+asio::awaitable<bool> Peer::start(std::chrono::milliseconds open_timeout) {
+  const bool is_ready = co_await stream_->open(open_timeout);
+  if (is_ready)
+    asio::co_spawn(
+        executor(), [self = shared_from_this()] { return self->pump(); }, asio::detached);
+  co_return is_ready;
+}
+
+asio::awaitable<void> Peer::pump() {
+  while (is_open()) {
+    if (is_input_full()) {
+      room_.expires_at(TimePoint::max());
+      co_await room_.async_wait(kAwait);
+      continue;
+    }
+    const std::string_view bytes = co_await stream_->read_some();
+    if (bytes.empty()) break;
+    input_.erase(0, std::exchange(consumed_, 0));
+    input_.append(bytes);
+    notify();
+  }
+  is_gone_ = true;
+  if (when_gone_ == WhenGone::kClose) close();
+  notify();
+}
+
+void Peer::consume(size_t n_bytes) {
+  consumed_ += n_bytes;
+  if (input().empty()) {
+    input_ = std::string();  // and its memory
+    consumed_ = 0;
+  }
+  if (!is_input_full()) room_.cancel();
+}
+
+void Peer::when_gone(WhenGone policy) {
+  when_gone_ = policy;
+  if (is_gone_ && policy == WhenGone::kClose) close();
+}
+
+asio::awaitable<void> Peer::wait_until(TimePoint deadline) {
+  if (!has_news_) {
+    news_.expires_at(deadline);
+    co_await news_.async_wait(kAwait);
+  }
+  has_news_ = false;
+}
+
+void Peer::notify() {
+  has_news_ = true;
+  news_.cancel();
+}
+
+asio::awaitable<bool> Peer::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const std::string_view part = bytes.substr(0, kWriteBytes);
+    arm_write_timer();
+    const bool is_sent = co_await stream_->write(part);
+    write_timer_.expires_at(TimePoint::max());
+    if (!is_sent) co_return false;
+    bytes.remove_prefix(part.size());
+  }
+  co_return is_open();
+}
+
+void Peer::arm_write_timer() {
+  write_timer_.expires_after(write_timeout_);
+  write_timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+    // A timer that ran out while its write ended has been set anew meanwhile.
+    if (!error && self->write_timer_.expiry() <= std::chrono::steady_clock::now()) self->close();
+  });
+}
+
+asio::awaitable<void> Peer::linger(std::chrono::milliseconds at_most) {
+  stream_->end_sending();
+  const TimePoint deadline = std::chrono::steady_clock::now() + at_most;
+  while (!is_gone_ && is_open() && std::chrono::steady_clock::now() < deadline) {
+    consume(input().size());
+    co_await wait_until(deadline);
+  }
+  close();
+}
+
+void Peer::close() {
+  stream_->close();
+  room_.cancel();
+  notify();
+}
+
+}  // namespace kvik

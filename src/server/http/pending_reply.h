@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "server/http/http_message.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// What an answer was, for those who count.
+struct ReplyFacts {
+  std::string id;              // as the client knows it; empty where it has none
+  std::optional<Usage> usage;  // absent where it did not come to its end
+  std::optional<TimePoint> first_token_at;
+};
+
+// An answer that is still being made. The connection drives it on the network thread; destroying it
+// cancels the work behind it, and no wake comes after that.
+class PendingReply {
+ public:
+  enum class Kind { kWhole, kStream };
+  enum class State { kRunning, kDone };
+
+  virtual ~PendingReply() = default;
+  virtual Kind kind() const = 0;
+
+  // `wake` is called from any thread when there is news; at once where there is some already.
+  virtual void set_wake(std::function<void()> wake) = 0;
+
+  // Takes the news. A stream appends the next event to `out`, and wants to be asked again until
+  // there is none.
+  virtual State advance(std::string& out) = 0;
+
+  // A stream's reader is so slow that its news had to be dropped.
+  virtual bool has_overflowed() const = 0;
+
+  // kWhole, when done: the response. kStream: status and headers, before the first byte.
+  virtual HttpResponse response() = 0;
+
+  // kStream: what keeps a silent one open; clients make nothing of it.
+  virtual std::string_view heartbeat() const { return ": keep-alive\n\n"; }
+
+  // kStream: what tells the client that the rest will not come.
+  virtual std::string last_words(const Error& error) const = 0;
+
+  // For the access log.
+  virtual std::string summary() const = 0;
+  virtual ReplyFacts facts() const { return {}; }
+};
+
+using Reply = std::variant<HttpResponse, std::unique_ptr<PendingReply>>;
+
+}  // namespace kvik

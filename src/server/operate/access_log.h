@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "server/http/pending_reply.h"
+#include "server/http/trace_parent.h"
+
+namespace spdlog {
+class logger;
+namespace details {
+class thread_pool;
+}
+}  // namespace spdlog
+
+namespace kvik {
+
+// One request and its answer.
+struct AccessRecord {
+  std::chrono::system_clock::time_point time;  // of the request
+  std::string request_id;
+  std::string remote;  // the client's address
+  std::string method;
+  std::string path;
+  unsigned status = 0;  // 499: the client left first
+  double ms = 0;        // from its first byte to the end of its answer
+  std::string key;      // the API key's name; empty without one
+  std::optional<TraceParent> trace;
+  std::optional<double> ttft_ms;  // from its first byte to the first token
+  ReplyFacts facts;
+};
+
+// Writes one JSON object a line. A thread of its own waits for the file: where it is slower than
+// the requests, the oldest lines that wait are left out, and counted.
+class AccessLog {
+ public:
+  // Appends to the file at `path`, or to stdout where that is "-". Errors: kIo.
+  static Result<std::unique_ptr<AccessLog>> open(const std::string& path);
+
+  ~AccessLog();  // writes what waits
+  AccessLog(const AccessLog&) = delete;
+  AccessLog& operator=(const AccessLog&) = delete;
+
+  void write(const AccessRecord& record);
+  uint64_t lines_left_out() const;
+
+ private:
+  explicit AccessLog(const std::string& path);
+
+  const std::shared_ptr<spdlog::details::thread_pool> writer_;  // shared as its library wants it
+  std::shared_ptr<spdlog::logger> logger_;
+};
+
+// {"time":"2026-11-21T20:00:00.123Z","request_id":…}; what is not known is left out.
+std::string access_line(const AccessRecord& record);
+
+}  // namespace kvik

@@ -1,0 +1,60 @@
+#include "server/operate/auth.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace kvik {
+namespace {
+
+bool is_prefix_of_any_case(std::string_view lower, std::string_view text) {
+  if (text.size() < lower.size()) return false;
+  for (size_t i = 0; i < lower.size(); ++i)
+    if ((static_cast<unsigned char>(text[i]) | 0x20u) != static_cast<unsigned char>(lower[i]))
+      return false;
+  return true;
+}
+
+std::optional<std::string_view> presented_key(const HttpRequest& request) {
+  if (const auto key = request.header("x-api-key")) return key;
+  const auto authorization = request.header("authorization");
+  // "bearer" and its blank; the scheme's case does not matter (RFC 9110, 11.1).
+  constexpr std::string_view kScheme = "bearer ";
+  if (!authorization || !is_prefix_of_any_case(kScheme, *authorization)) return std::nullopt;
+  std::string_view key = authorization->substr(kScheme.size());
+  key.remove_prefix(std::min(key.find_first_not_of(' '), key.size()));
+  return key;
+}
+
+// volatile keeps the compiler from leaving the loop early.
+bool equals_in_constant_time(std::string_view presented, std::string_view key) {
+  if (key.empty()) return false;
+  volatile uint8_t difference = presented.size() == key.size() ? 0 : 1;
+  for (size_t i = 0; i < presented.size(); ++i) {
+    const auto a = static_cast<uint8_t>(presented[i]);
+    const auto b = static_cast<uint8_t>(key[i % key.size()]);
+    difference = difference | (a ^ b);
+  }
+  return difference == 0;
+}
+
+}  // namespace
+
+const ApiKey* find_key(const HttpRequest& request, std::span<const ApiKey> keys) {
+  const auto presented = presented_key(request);
+  if (!presented) return nullptr;
+  const ApiKey* found = nullptr;  // all are compared, so that time does not tell which one matched
+  for (const ApiKey& key : keys)
+    if (equals_in_constant_time(*presented, key.secret)) found = &key;
+  return found;
+}
+
+// The lengths keep two pairs of texts from making the same salt.
+std::string salt_of(const ApiKey& key, std::string_view requested) {
+  if (key.cache_salt.empty() && requested.empty()) return "";
+  return fmt::format("{}:{}:{}", key.cache_salt.size(), key.cache_salt, requested);
+}
+
+}  // namespace kvik

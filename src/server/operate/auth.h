@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "server/http/http_message.h"
+#include "server/server_options.h"
+
+namespace kvik {
+
+// The key that the request carries, as "Authorization: Bearer KEY" or "x-api-key: KEY"; null where
+// it is none of `keys`. The time it takes depends on the lengths of the keys and of what was
+// presented, never on where they differ.
+const ApiKey* find_key(const HttpRequest& request, std::span<const ApiKey> keys);
+
+// The salt of the pages that this key's request may find, given the one that the body asks for. No
+// body can name its way into the pages of a key's salt.
+std::string salt_of(const ApiKey& key, std::string_view requested);
+
+}  // namespace kvik

@@ -1,0 +1,155 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/json/serialize.hpp>
+#include <limits>
+#include <memory>
+
+#include "server/dialects/event_json.h"
+#include "server/dialects/json_fields.h"
+#include "server/handlers.h"
+#include "server/http/random_id.h"
+#include "server/http/status.h"
+#include "server/operate/auth.h"
+#include "server/operate/explain_json.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint32_t kMaxPrompt = 512;  // tokens; the naive run computes all of them for each token
+constexpr size_t kMaxPromptBytes = 64 * size_t{kMaxPrompt};  // longer ones need no tokenizer
+constexpr uint32_t kMaxTokens = 64;
+constexpr uint64_t kMaxLogitsBytes = uint64_t{64} << 20;  // kept to be compared
+constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
+
+// One experiment at a time: each keeps up to kMaxLogitsBytes, and works for seconds.
+class Turn {
+ public:
+  static std::unique_ptr<Turn> take() {
+    return is_taken_.exchange(true) ? nullptr : std::unique_ptr<Turn>(new Turn);
+  }
+  ~Turn() { is_taken_ = false; }
+
+ private:
+  Turn() = default;
+  static inline std::atomic<bool> is_taken_ = false;
+};
+
+// Server-sent events: `tokens` as they come, then `report`, then `end`. Network thread.
+class ExplainReply final : public PendingReply {
+ public:
+  ExplainReply(std::unique_ptr<Turn> turn, const ServiceApi& service,
+               std::unique_ptr<CacheExperiment> experiment)
+      : turn_(std::move(turn)), service_(service), experiment_(std::move(experiment)) {}
+
+  Kind kind() const override { return Kind::kStream; }
+  void set_wake(std::function<void()> wake) override { experiment_->set_wake(std::move(wake)); }
+  bool has_overflowed() const override { return false; }
+  std::string last_words(const Error& error) const override { return openai_error_event(error); }
+  std::string summary() const override {
+    return fmt::format("explain prompt={} runs={}", experiment_->options().prompt.size(),
+                       experiment_->runs().size());
+  }
+
+  State advance(std::string& out) override {
+    const Result<bool> is_done = experiment_->advance();
+    const auto& runs = experiment_->runs();
+    for (; n_runs_shown_ < runs.size(); ++n_runs_shown_, n_tokens_shown_ = 0) {
+      const TracedRun& run = runs[n_runs_shown_];
+      if (run.tokens.size() > n_tokens_shown_) {
+        out += "event: tokens\n";
+        out += event_of(boost::json::serialize(traced_tokens_json(run, n_tokens_shown_)));
+        n_tokens_shown_ = run.tokens.size();
+      }
+      if (n_runs_shown_ + 1 == runs.size()) break;
+    }
+    if (is_done && !*is_done) return State::kRunning;
+    turn_.reset();  // who reads the end may ask again at once
+    if (!is_done) {
+      out += openai_error_event(is_done.error());
+      return State::kDone;
+    }
+    boost::json::object report = experiment_json(service_, *experiment_);
+    report["model"] = to_json_string(service_.card().id);
+    report["context"] = service_.card().n_ctx_max;
+    out += "event: report\n";
+    out += event_of(boost::json::serialize(report));
+    out += kEndEvent;
+    return State::kDone;
+  }
+
+  HttpResponse response() override {
+    return {.status = 200,
+            .body = "",
+            .content_type = "text/event-stream; charset=utf-8",
+            .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
+  }
+
+ private:
+  std::unique_ptr<Turn> turn_;
+  const ServiceApi& service_;
+  std::unique_ptr<CacheExperiment> experiment_;
+  size_t n_runs_shown_ = 0;    // whole ones
+  size_t n_tokens_shown_ = 0;  // of the one behind them
+};
+
+Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
+                                            const HttpRequest& request) {
+  TRY_ASSIGN(const auto object, parse_json_object(request.body));
+  const JsonFields fields(object);
+  TRY_ASSIGN(const auto text, fields.string("prompt"));
+  TRY_ASSIGN(const auto max_tokens, fields.count<uint32_t>("max_tokens"));
+  if (!text) return fail(ErrorCode::kInvalidArgument, "prompt is missing", "prompt");
+  if (text->size() > kMaxPromptBytes) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the prompt has {} bytes, expected at most {}", text->size(), kMaxPromptBytes),
+        "prompt");
+  }
+  const uint32_t n_vocab = std::max(1u, context.service.card().n_vocab);
+  const auto most = static_cast<uint32_t>(
+      std::min<uint64_t>(kMaxTokens, kMaxLogitsBytes / sizeof(float) / n_vocab));
+  CacheExperiment::Options options{
+      .prompt = context.service.tokenize(*text, {.add_bos = true, .parse_special = false}),
+      .max_tokens = max_tokens.value_or(most),
+      .cache_salt = random_id("explain-"),
+      .tenant = "",
+      .priority = std::numeric_limits<int32_t>::max()};  // whoever wants an answer comes first
+  if (options.max_tokens < 4 || options.max_tokens > most) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("max_tokens is {}, expected 4 to {}", options.max_tokens, most),
+                "max_tokens");
+  }
+  if (options.prompt.empty() || options.prompt.size() > kMaxPrompt) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the prompt has {} tokens, expected 1 to {}", options.prompt.size(),
+                            kMaxPrompt),
+                "prompt");
+  }
+  return options;
+}
+
+}  // namespace
+
+Reply handle_explain(const HandlerContext& context, const HttpRequest& request) {
+  auto options = parse_call(context, request);
+  if (!options) return error_response(options.error());
+  const auto& keys = context.options.api_keys;
+  if (const ApiKey* key = keys ? find_key(request, *keys) : nullptr) {
+    options->tenant = key->name;
+    options->cache_salt = salt_of(*key, options->cache_salt);
+  }
+  auto turn = Turn::take();
+  if (!turn) {
+    return error_response(
+        Error{ErrorCode::kExhausted,
+              "somebody is being shown the cache already, expected one at a time"});
+  }
+  auto experiment = std::make_unique<CacheExperiment>(context.service, std::move(*options));
+  const Result<void> started = experiment->start();
+  if (!started) return error_response(started.error());
+  return std::make_unique<ExplainReply>(std::move(turn), context.service, std::move(experiment));
+}
+
+}  // namespace kvik

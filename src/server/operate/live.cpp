@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include "server/dialects/event_json.h"
+#include "server/handlers.h"
+#include "server/http/pending_reply.h"
+#include "server/http/status.h"
+#include "server/operate/auth.h"
+#include "server/operate/live_json.h"
+#include "server/operate/live_mailbox.h"
+#include "service/tenant_view.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
+
+// Server-sent events, one for each view; `event: end` where the server stops. Network thread.
+class LiveReply final : public PendingReply {
+ public:
+  // `tenant`: who looks on, where others' pages are not theirs to see.
+  LiveReply(std::shared_ptr<LiveMailbox> mailbox, const ModelCard& card,
+            std::optional<std::string> tenant)
+      : mailbox_(std::move(mailbox)), card_(card), tenant_(std::move(tenant)) {}
+  ~LiveReply() override { mailbox_->close(); }
+
+  Kind kind() const override { return Kind::kStream; }
+  void set_wake(std::function<void()> wake) override { mailbox_->set_wake(std::move(wake)); }
+  bool has_overflowed() const override { return false; }
+  std::string last_words(const Error&) const override { return std::string(kEndEvent); }
+  std::string summary() const override { return fmt::format("live views={}", n_views_); }
+
+  State advance(std::string& out) override {
+    const LiveMailbox::News news = mailbox_->take();
+    if (news.has_ended) {
+      out += kEndEvent;
+      return State::kDone;
+    }
+    if (!news.view) return State::kRunning;
+    ++n_views_;
+    out += event_of(tenant_ ? live_json(seen_by(*news.view, *tenant_), card_, TimePoint{})
+                            : live_json(*news.view, card_, TimePoint{}));
+    return State::kRunning;
+  }
+
+  HttpResponse response() override {
+    return {.status = 200,
+            .body = "",
+            .content_type = "text/event-stream; charset=utf-8",
+            .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
+  }
+
+ private:
+  std::shared_ptr<LiveMailbox> mailbox_;  // shared with whoever is showing a view just now
+  const ModelCard& card_;
+  const std::optional<std::string> tenant_;
+  uint64_t n_views_ = 0;
+};
+
+}  // namespace
+
+Reply handle_live(const HandlerContext& context, const HttpRequest& request) {
+  if (request.method == "HEAD") {
+    return HttpResponse{.status = 200, .body = "", .content_type = "text/event-stream"};
+  }
+  auto mailbox = std::make_shared<LiveMailbox>();
+  const Result<void> watched = context.service.watch(mailbox);
+  if (!watched) return error_response(watched.error());
+  const auto& keys = context.options.api_keys;
+  const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
+  return std::make_unique<LiveReply>(std::move(mailbox), context.service.card(),
+                                     key ? std::optional(key->name) : std::nullopt);
+}
+
+}  // namespace kvik

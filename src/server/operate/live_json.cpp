@@ -1,0 +1,212 @@
+#include "server/operate/live_json.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
+#include <iterator>
+
+namespace kvik {
+namespace {
+
+// Written by hand: ten thousand pages as a tree of JSON values would cost a hundred times their
+// text.
+class Writer {
+ public:
+  explicit Writer(TimePoint start) : start_(start) {}
+
+  template <class... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
+  }
+  void name(std::string_view key) {
+    separate();
+    add("\"{}\":", key);
+  }
+  void number(double value) {
+    separate();
+    add("{:.6g}", value);
+  }
+  void number(uint64_t value) {
+    separate();
+    add("{}", value);
+  }
+  void index(std::optional<PageId> page) {
+    separate();
+    if (page) {
+      add("{}", static_cast<uint32_t>(*page));
+    } else {
+      out_ += "-1";
+    }
+  }
+  void time(TimePoint at) {
+    separate();
+    add("{:.1f}", to_ms(at - start_));
+  }
+  void text(std::string_view value) {
+    separate();
+    const boost::json::string quoted(value.data(), value.size());
+    out_ += boost::json::serialize(quoted);
+  }
+  void open(char bracket) {
+    separate();
+    out_ += bracket;
+  }
+  void close(char bracket) { out_ += bracket; }
+  std::string take() { return std::move(out_); }
+
+ private:
+  void separate() {
+    const char last = out_.empty() ? '{' : out_.back();
+    if (last != '{' && last != '[' && last != ':') out_ += ',';
+  }
+
+  TimePoint start_;
+  std::string out_;
+};
+
+void add_steps(const LiveView& view, Writer& out) {
+  out.name("steps");
+  out.open('[');
+  for (const LiveStep& step : view.steps) {
+    out.number(step.number);
+    out.time(step.end);
+    out.number(step.record.ms);
+    out.number(step.record.planned_ms);
+    out.number(uint64_t{step.record.n_prefill_rows});
+    out.number(uint64_t{step.record.n_decode_rows});
+    out.number(uint64_t{step.record.n_sequences});
+  }
+  out.close(']');
+}
+
+void add_sequences(const LiveView& view, Writer& out) {
+  out.name("sequences");
+  out.open('[');
+  for (const LiveSequence& sequence : view.sequences) {
+    out.number(static_cast<uint64_t>(sequence.id));
+    out.number(static_cast<uint64_t>(sequence.phase));
+    for (const uint32_t n : {sequence.n_prompt, sequence.n_found, sequence.n_cached,
+                             sequence.n_generated, sequence.max_tokens}) {
+      out.number(uint64_t{n});
+    }
+    out.index(sequence.head);
+    out.time(sequence.submitted);
+  }
+  out.close(']');
+}
+
+void add_pages(const LiveView& view, Writer& out) {
+  out.name("pages");
+  out.open('[');
+  for (const PageCell& cell : view.pages) {
+    out.number(uint64_t{static_cast<uint32_t>(cell.page)});
+    out.number(static_cast<uint64_t>(cell.state));
+    out.number(uint64_t{cell.group});
+    out.number(uint64_t{cell.n_owners});
+    out.number(uint64_t{cell.n_tokens});
+    out.index(cell.parent);
+    const bool is_free = cell.state == PageState::kFree;
+    is_free ? out.number(uint64_t{0}) : out.time(cell.story.taken);
+    is_free ? out.number(uint64_t{0}) : out.time(cell.story.last_used);
+    out.number(uint64_t{(cell.story.is_saved ? 1u : 0u) | (cell.story.is_fetched ? 2u : 0u) |
+                        (cell.is_others ? 4u : 0u)});
+  }
+  out.close(']');
+}
+
+void add_histogram(std::string_view key, const Histogram& histogram, Writer& out) {
+  out.name(key);
+  out.open('{');
+  out.name("first");
+  out.number(histogram.bound(0));
+  out.name("count");
+  out.number(histogram.count());
+  out.name("sum");
+  out.number(histogram.sum());
+  out.name("buckets");
+  out.open('[');
+  for (size_t i = 0; i <= Histogram::kBuckets; ++i) {
+    if (histogram.in_bucket(i) == 0) continue;
+    out.number(uint64_t{i});
+    out.number(histogram.in_bucket(i));
+  }
+  out.close(']');
+  out.close('}');
+}
+
+void add_engine(const EngineSnapshot& engine, Writer& out) {
+  const auto add = [&](std::string_view key, uint64_t value) {
+    out.name(key);
+    out.number(value);
+  };
+  add("waiting", engine.n_waiting);
+  add("running", engine.n_running);
+  add("free", engine.pages.free);
+  add("leased", engine.pages.leased);
+  add("sealed", engine.pages.sealed);
+  add("cached", engine.pages.cached);
+  add("page_bytes", engine.page_bytes);
+  add("budget_bytes", engine.kv_budget_bytes);
+  add("step_count", engine.steps);
+  add("computed_tokens", engine.prompt_tokens);
+  add("found_tokens", engine.cached_tokens);
+  add("generated_tokens", engine.generated_tokens);
+  add("preemptions", engine.preemptions);
+  add("evictions", engine.evictions);
+  out.name("windows");
+  out.open('[');
+  for (uint32_t g = 0; g < engine.n_groups; ++g) out.number(uint64_t{engine.groups[g].window});
+  out.close(']');
+  out.name("reserved_bytes");
+  out.open('{');
+  for (size_t k = 0; k < kMemoryKinds; ++k)
+    add(name_of(static_cast<MemoryKind>(k)), engine.kv_bytes[k]);
+  out.close('}');
+  add_histogram("ttft_s", engine.histograms.ttft_s, out);
+  add_histogram("itl_s", engine.histograms.itl_s, out);
+}
+
+void add_tier(const TierCounters& tier, Writer& out) {
+  if (!tier.is_on) return;
+  out.name("disk");
+  out.open('{');
+  const auto add = [&](std::string_view key, uint64_t value) {
+    out.name(key);
+    out.number(value);
+  };
+  add("degraded", tier.is_degraded ? 1 : 0);
+  add("pages", tier.size.n_pages);
+  add("bytes", tier.size.n_bytes);
+  add("written_pages", tier.pages_written);
+  add("read_pages", tier.pages_read);
+  add("hit_tokens", tier.hit_tokens);
+  add("queue_pages", tier.queue_pages);
+  out.close('}');
+}
+
+}  // namespace
+
+std::string live_json(const LiveView& view, const ModelCard& card, TimePoint start) {
+  Writer out(start);
+  out.open('{');
+  out.name("now");
+  out.time(view.now);
+  out.name("whole");
+  out.number(uint64_t{view.is_whole ? 1u : 0u});
+  if (view.is_whole) {
+    out.name("model");
+    out.text(card.id);
+    out.name("context");
+    out.number(uint64_t{card.n_ctx_max});
+  }
+  add_engine(view.engine, out);
+  add_tier(view.engine.tier, out);
+  add_steps(view, out);
+  add_sequences(view, out);
+  add_pages(view, out);
+  out.close('}');
+  return out.take();
+}
+
+}  // namespace kvik

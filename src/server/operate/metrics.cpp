@@ -1,0 +1,184 @@
+#include "server/handlers.h"
+#include "server/operate/metrics_page.h"
+
+namespace kvik {
+namespace {
+
+double to_double(uint64_t count) { return static_cast<double>(count); }
+
+// The aliases are vLLM's names, which dashboards know.
+void add_requests(const EngineSnapshot& now, MetricsPage& page) {
+  page.gauge({"kvik_requests_running", "vllm:num_requests_running"}, "Requests being computed.",
+             now.n_running);
+  page.gauge({"kvik_requests_waiting", "vllm:num_requests_waiting"}, "Requests in the queue.",
+             now.n_waiting);
+  page.gauge({"kvik_queue_wait_estimate_seconds"},
+             "How long a new request would wait for its first step, about.", now.queue_wait_s);
+  page.counter({"kvik_requests_finished_total"}, "Requests that ended, by reason.",
+               {.label = "reason",
+                .parts = {{"stop", to_double(now.n_finished(FinishReason::kStop))},
+                          {"length", to_double(now.n_finished(FinishReason::kLength))},
+                          {"cancelled", to_double(now.n_finished(FinishReason::kCancelled))},
+                          {"failed", to_double(now.n_finished(FinishReason::kFailed))}}});
+  page.counter({"kvik_preemptions_total", "vllm:num_preemptions_total"},
+               "Times that a sequence gave its pages back and waited again.",
+               to_double(now.preemptions));
+}
+
+void add_times(const EngineHistograms& histograms, MetricsPage& page) {
+  page.histogram({"kvik_time_to_first_token_seconds", "vllm:time_to_first_token_seconds"},
+                 "Submission to the first token.", histograms.ttft_s);
+  page.histogram({"kvik_inter_token_latency_seconds", "vllm:inter_token_latency_seconds"},
+                 "One token to the next of the same answer.", histograms.itl_s);
+  page.histogram({"kvik_request_latency_seconds", "vllm:e2e_request_latency_seconds"},
+                 "Submission to the end of the answer.", histograms.e2e_s);
+  page.histogram({"kvik_request_queue_time_seconds", "vllm:request_queue_time_seconds"},
+                 "Submission to the first step.", histograms.queue_s);
+  page.histogram({"kvik_request_prefill_time_seconds", "vllm:request_prefill_time_seconds"},
+                 "First step to the first token.", histograms.prefill_s);
+  page.histogram({"kvik_request_decode_time_seconds", "vllm:request_decode_time_seconds"},
+                 "First token to the last.", histograms.decode_s);
+  page.histogram({"kvik_step_time_seconds"}, "One step of the engine.", histograms.step_s);
+}
+
+void add_steps(const EngineSnapshot& now, MetricsPage& page) {
+  page.counter({"kvik_steps_total"}, "Steps of the engine.", to_double(now.steps));
+  page.histogram({"kvik_batch_sequences"}, "Sequences in one step.",
+                 now.histograms.batch_sequences);
+  page.histogram({"kvik_batch_tokens"}, "Tokens computed in one step.", now.histograms.batch_rows);
+  page.histogram({"kvik_pages_in_use"}, "Pages leased or sealed after each step.",
+                 now.histograms.pages_in_use);
+}
+
+void add_tokens(const EngineSnapshot& now, MetricsPage& page) {
+  const double computed = to_double(now.prompt_tokens);
+  const double found = to_double(now.cached_tokens);
+  page.counter({"kvik_prompt_tokens_total"}, "Prompt tokens, by where K and V came from.",
+               {.label = "source", .parts = {{"computed", computed}, {"cache", found}}});
+  page.counter({"vllm:prompt_tokens_total", "vllm:prefix_cache_queries_total"}, "Prompt tokens.",
+               computed + found);
+  page.counter({"vllm:prefix_cache_hits_total"}, "Prompt tokens found in the cache.", found);
+  page.counter({"kvik_generated_tokens_total", "vllm:generation_tokens_total"}, "Tokens generated.",
+               to_double(now.generated_tokens));
+}
+
+void add_pages(const EngineSnapshot& now, MetricsPage& page) {
+  const PageCounts& pages = now.pages;
+  const auto by_state = [&](double each) {
+    return MetricsPage::Parts{.label = "state",
+                              .parts = {{"free", each * pages.free},
+                                        {"leased", each * pages.leased},
+                                        {"sealed", each * pages.sealed},
+                                        {"cached", each * pages.cached}}};
+  };
+  page.gauge({"kvik_kv_pages"}, "Pages of the cache, by state.", by_state(1));
+  page.gauge({"kvik_kv_bytes"}, "Bytes of the cache, by the state of their pages.",
+             by_state(to_double(now.page_bytes)));
+  MetricsPage::Parts reserved{.label = "kind", .parts = {}};
+  for (size_t kind = 0; kind < kMemoryKinds; ++kind)
+    reserved.parts.push_back(
+        {std::string(name_of(static_cast<MemoryKind>(kind))), to_double(now.kv_bytes[kind])});
+  page.gauge({"kvik_kv_reserved_bytes"}, "Bytes of the budget that are spoken for, by kind.",
+             reserved);
+  page.gauge({"kvik_kv_budget_bytes"}, "The budget of the cache.", to_double(now.kv_budget_bytes));
+  const double in_use = static_cast<double>(pages.leased) + pages.sealed;
+  page.gauge({"kvik_kv_usage_ratio", "vllm:kv_cache_usage_perc"},
+             "Share of the cache's pages that running requests use, from 0 to 1.",
+             pages.total() == 0 ? 0 : in_use / pages.total());
+  page.counter({"kvik_evicted_pages_total"}, "Pages that made room for others.",
+               to_double(now.evictions));
+}
+
+// Only where there is one.
+void add_tier(const TierCounters& tier, MetricsPage& page) {
+  if (!tier.is_on) return;
+  page.gauge({"kvik_disk_up"}, "1, or 0 while the disk tier is degraded and is not written to.",
+             tier.is_degraded ? 0 : 1);
+  page.gauge({"kvik_disk_pages"}, "Pages on disk.", to_double(tier.size.n_pages));
+  page.gauge({"kvik_disk_bytes"}, "Bytes of the files that hold them.",
+             to_double(tier.size.n_bytes));
+  page.gauge({"kvik_disk_queue_pages"}, "Pages that wait to be written.",
+             to_double(tier.queue_pages));
+  page.counter({"kvik_disk_pages_total"}, "Pages that went to disk and came from it.",
+               {.label = "direction",
+                .parts = {{"written", to_double(tier.pages_written)},
+                          {"read", to_double(tier.pages_read)}}});
+  page.counter({"kvik_disk_bytes_total"}, "Bytes of these pages.",
+               {.label = "direction",
+                .parts = {{"written", to_double(tier.bytes_written)},
+                          {"read", to_double(tier.bytes_read)}}});
+  page.counter({"kvik_disk_hit_tokens_total"}, "Prompt tokens found on disk and not in memory.",
+               to_double(tier.hit_tokens));
+  page.counter({"kvik_disk_misses_total"}, "Look-ups that ended before the prompt did, by reason.",
+               {.label = "reason",
+                .parts = {{"absent", to_double(tier.misses_absent)},
+                          {"damaged", to_double(tier.misses_damaged)},
+                          {"failed", to_double(tier.misses_failed)},
+                          {"timed_out", to_double(tier.misses_timed_out)},
+                          {"no_room", to_double(tier.misses_no_room)}}});
+  page.counter({"kvik_disk_write_errors_total"}, "Times that the disk tier was degraded.",
+               to_double(tier.write_errors));
+  page.counter({"kvik_disk_evicted_pages_total"}, "Pages on disk that made room for others.",
+               to_double(tier.size.n_evictions));
+}
+
+void add_http(const HttpCounts& counts, MetricsPage& page) {
+  MetricsPage::Parts by_status{.label = "code", .parts = {}};
+  for (unsigned status = HttpCounts::kFirstStatus; status < HttpCounts::kEndStatus; ++status) {
+    const uint64_t n = counts.responses(status);
+    if (n > 0) by_status.parts.push_back({std::to_string(status), to_double(n)});
+  }
+  page.counter({"kvik_http_responses_total"},
+               "HTTP requests answered, by status; 499: the client left first.", by_status);
+  page.counter({"kvik_rejected_total"}, "What was turned away because it was too much.",
+               {.label = "reason",
+                .parts = {{"queue_full", to_double(counts.responses(429))},
+                          {"connections", to_double(counts.turned_away)}}});
+  page.gauge({"kvik_http_connections"}, "Connections open now.", to_double(counts.connections));
+  page.counter({"kvik_slow_readers_total"}, "Streams ended because their reader was too slow.",
+               to_double(counts.slow_readers));
+  page.counter({"kvik_access_log_dropped_total"}, "Requests that the access log had no time for.",
+               to_double(counts.unlogged));
+}
+
+// Who used how much, and what it cost where there are prices.
+void add_accounts(const KeyAccounts& accounts, const std::optional<Prices>& prices,
+                  MetricsPage& page) {
+  const auto by_key = [&](auto sample) {
+    MetricsPage::Parts parts{.label = "key", .parts = {}};
+    for (const auto& [name, account] : accounts.all())
+      parts.parts.push_back({name, static_cast<double>(sample(*account))});
+    return parts;
+  };
+  page.counter({"kvik_key_computed_tokens_total"}, "Prompt tokens computed, by key.",
+               by_key([](const KeyAccount& a) { return a.computed_tokens(); }));
+  page.counter({"kvik_key_cached_tokens_total"}, "Prompt tokens found in the cache, by key.",
+               by_key([](const KeyAccount& a) { return a.cached_tokens(); }));
+  page.counter({"kvik_key_output_tokens_total"}, "Tokens generated, by key.",
+               by_key([](const KeyAccount& a) { return a.output_tokens(); }));
+  if (!prices) return;
+  page.counter({"kvik_key_cost_total"}, "What these tokens cost, by key, in the prices' currency.",
+               by_key([&](const KeyAccount& a) {
+                 return prices->cost_of(a.computed_tokens(), a.cached_tokens(), a.output_tokens());
+               }));
+}
+
+}  // namespace
+
+Reply handle_metrics(const HandlerContext& context, const HttpRequest&) {
+  const EngineSnapshot now = context.service.snapshot();
+  MetricsPage page(context.service.card().id);
+  add_requests(now, page);
+  add_times(now.histograms, page);
+  add_steps(now, page);
+  add_tokens(now, page);
+  add_pages(now, page);
+  add_tier(now.tier, page);
+  add_http(context.counts, page);
+  add_accounts(context.accounts, context.options.prices, page);
+  return HttpResponse{.status = 200,
+                      .body = page.text(),
+                      .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+}
+
+}  // namespace kvik

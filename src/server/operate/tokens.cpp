@@ -1,0 +1,59 @@
+#include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
+
+#include "server/dialects/json_fields.h"
+#include "server/handlers.h"
+#include "server/http/status.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+struct TokenizeCall {
+  std::string text;
+  TokenizeOptions options;
+};
+
+// llama.cpp says "content", vLLM "prompt".
+Result<TokenizeCall> parse_tokenize_call(std::string_view body) {
+  TRY_ASSIGN(const json::object object, parse_json_object(body));
+  const JsonFields fields(object);
+  TRY_ASSIGN(auto text, fields.string(fields.find("content") ? "content" : "prompt"));
+  if (!text) return fail(ErrorCode::kInvalidArgument, "content is missing", "content");
+  TRY_ASSIGN(const auto add_special, fields.boolean("add_special"));
+  TRY_ASSIGN(const auto parse_special, fields.boolean("parse_special"));
+  return TokenizeCall{
+      std::move(*text),
+      {.add_bos = add_special.value_or(false), .parse_special = parse_special.value_or(false)}};
+}
+
+Result<std::vector<TokenId>> parse_detokenize_call(std::string_view body) {
+  TRY_ASSIGN(const json::object object, parse_json_object(body));
+  TRY_ASSIGN(const auto array, JsonFields(object).array("tokens"));
+  if (!array) return fail(ErrorCode::kInvalidArgument, "tokens is missing", "tokens");
+  return read_token_ids("tokens", **array);
+}
+
+}  // namespace
+
+Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request) {
+  const auto call = parse_tokenize_call(request.body);
+  if (!call) return error_response(call.error());
+  const auto ids = context.service.tokenize(call->text, call->options);
+  json::object out;
+  out["tokens"] = json::array(ids.begin(), ids.end());
+  return HttpResponse{.status = 200, .body = json::serialize(out)};
+}
+
+Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request) {
+  const auto ids = parse_detokenize_call(request.body);
+  if (!ids) return error_response(ids.error());
+  const auto text = context.service.detokenize(*ids);
+  if (!text) return error_response(text.error());
+  json::object out;
+  out["content"] = json::string(text->data(), text->size());
+  return HttpResponse{.status = 200, .body = json::serialize(out)};
+}
+
+}  // namespace kvik
