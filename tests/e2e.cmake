@@ -10,6 +10,6 @@ foreach(file ${python_tests})
 endforeach()
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser beside a server
 # These start engines with a thread per core, or watch the clock.
-foreach(name chat clients disk exactness explain overload prefix server server_load threats_http)
+foreach(name bits chat clients disk exactness explain overload prefix server server_load threats_http)
   set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
 endforeach()

@@ -1,0 +1,106 @@
+"""The bits of the logits are those of the table beside this file, on every weight type, page type and instruction set.
+
+exactness_test.py shows that a program agrees with itself; this shows that it agrees with the one before it. A change that
+means to move bits writes the table again, on a machine that has all the sets, and says so:
+
+    KVIK_BINARY=build/kvik tests/e2e/bits_test.py --write
+"""
+import concurrent.futures
+import hashlib
+import os
+import sys
+import unittest
+
+import kvik
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bits.tsv")
+KV_TYPES = ("f32", "bf16", "int8", "int4")
+# What `synthetic:` makes. Its small matrices have no blocks of 256: the demo model, converted, has.
+SYNTHETIC_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q4_k_m", "q5_k", "q5_k_m",
+                   "q6_k", "iq4_nl", "iq4_xs", "int4g128", "int8g128")
+DEMO_TYPES = SYNTHETIC_TYPES[:-2]
+FAMILIES = ("test-mqa", "test-mha", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2",
+            "test-qwen2moe", "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-olmo2")
+FAMILY_TYPES = ("f32", "bf16", "q8_0", "q4_0")
+SYNTHETIC_TOKENS = kvik.random_tokens(77, 260, 5)  # past two pages, and past the windows of 32
+DEMO_TOKENS = kvik.random_tokens(33, 2045, 5)
+
+
+def cases():
+    """(model, page type): each weight type with each page type on one family, the rest in turn."""
+    yield from ((f"synthetic:test-llama:{t}", kv) for t in SYNTHETIC_TYPES for kv in KV_TYPES)
+    yield from ((f"synthetic:{name}:{t}", KV_TYPES[(i + j) % 4]) for i, name in enumerate(FAMILIES) for j, t in enumerate(FAMILY_TYPES))
+    yield from ((f"demo:{t}", KV_TYPES[i % 4]) for i, t in enumerate(DEMO_TYPES))
+
+
+def digest(case, isa):
+    model, kv_type = case
+    path, tokens = model, SYNTHETIC_TOKENS
+    if model.startswith("demo:"):
+        path, tokens = kvik.demo_as(model.removeprefix("demo:")), DEMO_TOKENS
+    text = kvik.logits_text(path, tokens, all=True, kv_type=kv_type, threads=1, env={"KVIK_ISA": isa})
+    return hashlib.sha256(text).hexdigest()
+
+
+def digests(isas):
+    """(case, set) → hash of the printed logits."""
+    wanted = [(case, isa) for case in cases() for isa in isas]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(kvik.demo_as, DEMO_TYPES))  # each file is made once, then read under every set
+        return dict(zip(wanted, pool.map(lambda w: digest(*w), wanted)))
+
+
+def read_table():
+    """(case, set) → hash. A line: model, page type, then hash and sets for each hash that a set gives; nearly all agree."""
+    table = {}
+    with open(TABLE) as f:
+        for line in f:
+            model, kv_type, *groups = line.split()
+            for sets, value in zip(groups[::2], groups[1::2]):
+                for isa in kvik.ISAS if sets == "all" else sets.split(","):
+                    table[(model, kv_type), isa] = value
+    return table
+
+
+def write_table():
+    missing = set(kvik.ISAS) - set(kvik.isas())
+    if missing:
+        sys.exit(f"this processor lacks {', '.join(sorted(missing))}: their rows would be lost")
+    got = digests(kvik.ISAS)
+    with open(TABLE, "w") as f:
+        for case in cases():
+            groups = {}
+            for isa in kvik.ISAS:
+                groups.setdefault(got[case, isa], []).append(isa)
+            columns = ["all" if len(sets) == len(kvik.ISAS) else ",".join(sets) for sets in groups.values()]
+            print(*case, *(text for pair in zip(columns, groups) for text in pair), sep="\t", file=f)
+
+
+class Bits(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.table, cls.got = read_table(), digests(kvik.isas())
+
+    def test_the_table_has_every_case(self):
+        self.assertEqual(set(self.table), {(case, isa) for case in cases() for isa in kvik.ISAS})
+
+
+def test_of(isa):
+    def test(self):
+        if isa not in kvik.isas():
+            self.skipTest(f"this processor has no {isa}")
+        wrong = [" ".join(case) for (case, of), value in self.got.items() if of == isa and self.table.get((case, of)) != value]
+        self.assertEqual(wrong, [], f"{len(wrong)} of the table's rows have other bits under {isa}")
+
+    return test
+
+
+for name in kvik.ISAS:
+    setattr(Bits, f"test_bits_under_{name}_are_those_of_the_table", test_of(name))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        write_table()
+    else:
+        unittest.main()
