@@ -1,5 +1,6 @@
 #include "server/http/trace_parent.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace kvik {
@@ -10,8 +11,7 @@ constexpr const char* kSpan = "00f067aa0ba902b7";
 
 std::string header(std::string_view version, std::string_view flags = "01",
                    std::string_view rest = "") {
-  return std::string(version) + "-" + kTrace + "-" + kSpan + "-" + std::string(flags) +
-         std::string(rest);
+  return fmt::format("{}-{}-{}-{}{}", version, kTrace, kSpan, flags, rest);
 }
 
 TEST(TraceParent, has_a_trace_and_a_span) {

@@ -61,7 +61,7 @@ Metadata folder_of(const Metadata& file) {
 }
 
 TEST(GgufVocabulary, the_demos_tokens_survive_the_way_there_and_back) {
-  const auto demo = metadata_of_file(std::string(KVIK_SOURCE_DIR) + "/models/demo.gguf");
+  const auto demo = metadata_of_file(KVIK_SOURCE_DIR "/models/demo.gguf");
   ASSERT_TRUE(demo);
   expect_alike(folder_of(*demo));
 }
