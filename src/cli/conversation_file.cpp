@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/atomic_file.h"
+#include "base/atomic_file.h"
 
 namespace kvik {
 namespace {

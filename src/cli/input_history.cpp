@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "cli/atomic_file.h"
+#include "base/atomic_file.h"
 #include "cli/terminal_text.h"
 
 namespace kvik {

@@ -83,8 +83,7 @@ Command add_cache(CLI::App& app) {
     const std::string name = command.get_subcommands().front()->get_name();
     for (const Verb& verb : kVerbs) {
       if (name != verb.name) continue;
-      const Result<int> code = verb.act(*folder);
-      return code ? *code : report(code.error());
+      return finish(verb.act(*folder));
     }
     return kExitUsage;
   };

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "kv/tiers/disk_tier.h"
-#include "main/model_options.h"
+#include "main/model_flags.h"
 
 namespace kvik {
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <string>
 
 #include "base/result.h"
 
@@ -19,6 +20,15 @@ inline ExitCode exit_code(const Error& error) {
 inline ExitCode report(const Error& error) {
   fmt::print(stderr, "kvik: {}\n", error.message);
   return exit_code(error);
+}
+
+inline int finish(const Result<int>& code) { return code ? *code : report(code.error()); }
+
+// Prints what a command found out.
+inline int finish(const Result<std::string>& text) {
+  if (!text) return report(text.error());
+  fmt::print("{}", *text);
+  return kExitOk;
 }
 
 }  // namespace kvik

@@ -1,63 +1,25 @@
+#include "study/explain/explain.h"
+
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <boost/json/serialize.hpp>
-#include <condition_variable>
-#include <ctime>
+#include <cctype>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 
+#include "base/atomic_file.h"
 #include "base/log.h"
-#include "base/quantity.h"
-#include "cli/atomic_file.h"
-#include "engine/engine_thread.h"
-#include "main/bench_measure.h"
 #include "main/commands.h"
-#include "main/explain_report.h"
-#include "main/model_options.h"
-#include "main/progress_bar.h"
-#include "server/dialects/event_json.h"
+#include "main/model_flags.h"
 #include "server/operate/explain_json.h"
-#include "service/cache_experiment.h"
-#include "service/service.h"
+#include "study/explain/explain_report.h"
 
 namespace kvik {
 namespace {
 
-constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // where the user says nothing
-constexpr uint32_t kFewestTokens = 4;                     // that can be told apart
-constexpr double kNaiveSeconds = 18;                      // that the run without a cache may take
-constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
-constexpr int kSteps = 26;  // of the progress bar, about
-
-struct ExplainOptions {
-  ModelOptions model;
-  std::string prompt = "To be, or not to be:";
-  std::optional<uint64_t> max_tokens;  // absent: as many as kNaiveSeconds allow
-  std::string out;                     // empty: after the model
+struct Flags {
+  ExplainOptions explain = {.model = {}, .max_tokens = {}, .version = KVIK_VERSION};
+  std::string out;  // empty: after the model
   bool as_json = false;
-};
-
-// Rung by the engine thread, waited for by this one.
-class Bell {
- public:
-  void ring() {
-    const std::scoped_lock lock(mutex_);
-    has_rung_ = true;
-    rung_.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    rung_.wait(lock, [this] { return has_rung_; });
-    has_rung_ = false;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable rung_;
-  bool has_rung_ = false;
 };
 
 // "synthetic:tinyllama-1.1b:q4_0" → "kvik-explain-synthetic-tinyllama-1.1b-q4_0.html".
@@ -70,193 +32,17 @@ std::string default_path(const std::string& model) {
   return fmt::format("kvik-explain-{}.html", name);
 }
 
-// The most tokens whose run without a cache takes kNaiveSeconds: token i computes all before it.
-uint32_t tokens_in_time(uint32_t n_prompt, double prefill_tok_s) {
-  double seconds = 0;
-  uint32_t n = 0;
-  while (n < kMostTokens && seconds <= kNaiveSeconds) seconds += (n_prompt + n++) / prefill_tok_s;
-  return std::max(kLeastTokens, n);
-}
-
-Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt, uint64_t n_ctx,
-                               double prefill_tok_s) {
-  if (n_prompt == 0 || n_prompt + uint64_t{kLeastTokens} > n_ctx) {
-    return fail(ErrorCode::kContextLength,
-                fmt::format("the prompt has {} tokens and the context holds {}, expected room for "
-                            "{} more",
-                            n_prompt, n_ctx, kLeastTokens));
-  }
-  if (options.max_tokens && *options.max_tokens < kFewestTokens) {
-    return fail(ErrorCode::kInvalidArgument, fmt::format("--max-tokens is {}, expected at least {}",
-                                                         *options.max_tokens, kFewestTokens));
-  }
-  const uint64_t wanted =
-      options.max_tokens ? *options.max_tokens : tokens_in_time(n_prompt, prefill_tok_s);
-  return static_cast<uint32_t>(std::min(wanted, n_ctx - n_prompt));
-}
-
-boost::json::object model_json(const ExplainOptions& options, const ModelConfig& config) {
-  const auto n_windowed = std::ranges::count_if(
-      config.layers, [](const LayerConfig& layer) { return layer.window > 0; });
-  return {{"name", to_json_string(model_id(options.model.model))},
-          {"architecture", to_json_string(config.architecture)},
-          {"layers", config.n_layers},
-          {"heads", config.n_heads},
-          {"kv_heads", config.n_kv_heads},
-          {"head_dim", config.head_dim},
-          {"model_dim", config.model_dim},
-          {"vocabulary", config.n_vocab},
-          {"windowed_layers", n_windowed},
-          {"kv_type", name_of(options.model.kv_type)}};
-}
-
-// All runs to their end, and what they showed.
-Result<boost::json::object> run_experiment(ServiceApi& service, CacheExperiment::Options given,
-                                           const Progress& progress) {
-  Bell bell;
-  CacheExperiment experiment(service, std::move(given));
-  experiment.set_wake([&bell] { bell.ring(); });
-  TRY(experiment.start());
-  for (;;) {
-    TRY_ASSIGN(const bool is_done, experiment.advance());
-    if (is_done) break;
-    progress(fmt::format("{} run", name_of(experiment.runs().back().way)));
-    bell.wait();
-  }
-  experiment.set_wake(nullptr);
-  return experiment_json(service, experiment);
-}
-
-struct Explained {
-  boost::json::object report;
-  bool is_equal = false;
-};
-
-// The parts that borrow the model come first: an engine owns it.
-Result<ExplainFigures> measure_figures(const ExplainOptions& options, const LoadedModel& loaded,
-                                       const Progress& progress) {
-  const KvType type = options.model.kv_type;
-  const ModelConfig& config = loaded.model->config();
-  ExplainFigures figures{.machine = {},
-                         .n_threads = loaded.backend->n_threads(),
-                         .backend = std::string(loaded.backend->name()),
-                         .phases = {},
-                         .depth = probe_depth(loaded),
-                         .types = {},
-                         .shapes = {},
-                         .sharing = {},
-                         .memory = {}};
-  progress("limits of this machine");
-  figures.machine = measure_machine_limits(figures.n_threads);
-  const uint64_t page_bytes =
-      loaded.backend->page_bytes(loaded.model->kv_geometry(type)) * group_layers(config).n_groups();
-  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model, *loaded.model, page_bytes));
-  figures.phases = measure_phases(loaded, type, limits, figures.machine, progress);
-  figures.types = measure_types(loaded, figures.depth, progress);
-  figures.shapes = measure_shapes(loaded, type, figures.depth, progress);
-  TRY_ASSIGN(const auto source, open_model(options.model.model));
-  TRY_ASSIGN(const WeightPlan weights, plan_weights(*source, *loaded.backend));
-  figures.memory = memory_table(config, weights, *loaded.backend,
-                                options.model.n_ctx ? options.model.n_ctx : config.n_ctx_train);
-  return figures;
-}
-
-Result<Explained> explain_model(const ExplainOptions& options, const Progress& progress) {
-  TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
-  const ModelConfig config = loaded.model->config();
-  const uint64_t n_ctx = options.model.n_ctx ? options.model.n_ctx : config.n_ctx_train;
-  std::vector<TokenId> prompt =
-      loaded.tokenizer->tokenize(options.prompt, {.add_bos = true, .parse_special = false});
-  const auto n_prompt = static_cast<uint32_t>(prompt.size());
-  TRY(max_tokens_of(options, n_prompt, n_ctx, 1));  // before anything takes time
-  TRY_ASSIGN(ExplainFigures figures, measure_figures(options, loaded, progress));
-  TRY_ASSIGN(const uint32_t max_tokens,
-             max_tokens_of(options, n_prompt, n_ctx, figures.phases.rows.back().median));
-
-  const auto n_shared =
-      static_cast<uint32_t>(std::min<uint64_t>(kSharedTokens, n_ctx - kOwnTokens - 1));
-  const KvType type = options.model.kv_type;
-  const SteadyClock clock;
-  TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *loaded.backend,
-                                         {.kv_budget_bytes = kv_bytes_for(loaded, type, n_ctx, 8),
-                                          .kv_type = type,
-                                          .n_ctx_max = static_cast<uint32_t>(n_ctx)},
-                                         clock));
-  EngineThread engine_thread(std::move(engine));
-  Service service(*loaded.tokenizer, engine_thread,
-                  {.id = model_id(options.model.model),
-                   .architecture = config.architecture,
-                   .n_ctx_max = engine_thread.limits().n_ctx_max,
-                   .n_ctx_train = config.n_ctx_train,
-                   .n_vocab = config.n_vocab});
-  progress("two users with one beginning");
-  TRY_ASSIGN(figures.sharing, measure_sharing(service, n_shared, kOwnTokens));
-  TRY_ASSIGN(boost::json::object report, run_experiment(service,
-                                                        {.prompt = std::move(prompt),
-                                                         .max_tokens = max_tokens,
-                                                         .cache_salt = "explain",
-                                                         .tenant = ""},
-                                                        progress));
-  report["version"] = KVIK_VERSION;
-  report["model"] = to_json_string(model_id(options.model.model));
-  report["context"] = engine_thread.limits().n_ctx_max;
-  report["geometry"] = model_json(options, config);
-  for (const auto& [name, value] : figures_json(figures)) report[name] = value;
-  const bool is_equal = report.at("bits").at("equal").as_bool();
-  return Explained{.report = std::move(report), .is_equal = is_equal};
-}
-
-// The median of all tokens but the first.
-double itl_ms(const boost::json::value& run) {
-  std::vector<double> ms;
-  for (const auto& value : run.at("ms").as_array()) ms.push_back(value.to_number<double>());
-  return spread_of({ms.begin() + 1, ms.end()}).median;
-}
-
-void print_summary(const boost::json::object& report, const std::string& path) {
-  const auto& runs = report.at("runs").as_array();
-  const auto rows = [](const boost::json::value& run) {
-    return run.at("kv_rows").as_array().back().to_number<uint64_t>();
-  };
-  fmt::print("{} tokens of prompt, {} of answer\n",
-             report.at("prompt").at("tokens").to_number<uint64_t>(),
-             report.at("answer").at("tokens").to_number<uint64_t>());
-  for (size_t i = 0; i < 2; ++i) {
-    fmt::print("{:<15}{:>9.2f} ms a token, {:>8} rows of K and V computed\n",
-               i == 0 ? "with the cache" : "without", itl_ms(runs[i]), rows(runs[i]));
-  }
-  fmt::print("{} logits compared byte for byte, {} different\n{}\n",
-             report.at("bits").at("compared").to_number<uint64_t>(),
-             report.at("bits").at("different").to_number<uint64_t>(), path);
-}
-
-Result<int> explain(const ExplainOptions& options) {
-  const std::string path = options.out.empty() ? default_path(options.model.model) : options.out;
-  const TimePoint begin = SteadyClock().now();
-  std::optional<Explained> explained;
-  {
-    ProgressBar bar("explaining");
-    int n_done = 0;
-    std::string last;
-    const auto progress = [&](const std::string& what) {
-      if (what == last) return;
-      log::debug("{}", what);
-      bar.show(static_cast<uint64_t>(std::min(++n_done, kSteps - 1)), kSteps, what);
-      last = what;
-    };
-    TRY_ASSIGN(explained, explain_model(options, progress));
-  }
-  explained->report["took_s"] = to_s(SteadyClock().now() - begin);
-  explained->report["time"] = static_cast<int64_t>(std::time(nullptr));
-  const std::string report = boost::json::serialize(explained->report);
-  TRY(write_atomically(path, explain_html(report), 0644));
-  if (options.as_json) {
-    fmt::print("{}\n", report);
+Result<int> write_report(const Flags& flags) {
+  TRY_ASSIGN(const Explained explained, explain(flags.explain, experiment_json));
+  const std::string path = flags.out.empty() ? default_path(flags.explain.model.model) : flags.out;
+  TRY(write_atomically(path, explain_html(explained.json), 0644));
+  if (flags.as_json) {
+    fmt::print("{}\n", explained.json);
     log::info("wrote {}", path);
   } else {
-    print_summary(explained->report, path);
+    fmt::print("{}{}\n", explained.summary, path);
   }
-  if (!explained->is_equal) {
+  if (!explained.is_equal) {
     return fail(ErrorCode::kCorrupt, "the cache changed the answer: that is a bug of Kvik");
   }
   return kExitOk;
@@ -265,21 +51,18 @@ Result<int> explain(const ExplainOptions& options) {
 }  // namespace
 
 Command add_explain(CLI::App& app) {
-  auto options = std::make_shared<ExplainOptions>();
+  auto options = std::make_shared<Flags>();
   CLI::App& command =
       *app.add_subcommand("explain", "with and without the cache, side by side, as an HTML report");
-  options->model.add_to(command);
-  command.add_option("-p,--prompt", options->prompt, "the text to go on with")
+  add_model_flags(command, options->explain.model);
+  command.add_option("-p,--prompt", options->explain.prompt, "the text to go on with")
       ->capture_default_str();
-  add_count(command, "--max-tokens", options->max_tokens,
+  add_count(command, "--max-tokens", options->explain.max_tokens,
             "tokens to generate (default: as many as take 18 s without the cache, 384 at most)");
   command.add_option("--out", options->out, "the report (default: kvik-explain-MODEL.html)")
       ->type_name("FILE");
   command.add_flag("--json", options->as_json, "print what was measured as one object");
-  return [options]() -> int {
-    const Result<int> code = explain(*options);
-    return code ? *code : report(code.error());
-  };
+  return [options] { return finish(write_report(*options)); };
 }
 
 }  // namespace kvik

@@ -10,7 +10,7 @@
 #include "engine/engine.h"
 #include "main/commands.h"
 #include "main/disk_options.h"
-#include "main/model_options.h"
+#include "main/model_flags.h"
 
 namespace kvik {
 namespace {
@@ -127,7 +127,7 @@ Result<int> logits(const LogitsOptions& options) {
 Command add_logits(CLI::App& app) {
   auto options = std::make_shared<LogitsOptions>();
   CLI::App& command = *app.add_subcommand("logits", "print the logits behind a list of tokens");
-  options->model.add_to(command);
+  add_model_flags(command, options->model);
   command.add_option("--tokens", options->tokens, "ids with commas between")->required();
   command.add_flag("--all", options->all, "a line for every position, not the last alone");
   add_count(command, "--chunk", options->chunk, "cut the prefill into chunks of N tokens");
@@ -135,10 +135,7 @@ Command add_logits(CLI::App& app) {
       ->check(CLI::Range(0u, 64u));
   options->disk.add_to(command);
   command.add_flag("--no-cache", options->no_cache, "compute every position from scratch");
-  return [options]() -> int {
-    const Result<int> code = logits(*options);
-    return code ? *code : report(code.error());
-  };
+  return [options] { return finish(logits(*options)); };
 }
 
 }  // namespace kvik

@@ -1,183 +1,12 @@
-#include <fmt/format.h>
+#include "study/perplexity/perplexity.h"
 
-#include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
-
-#include <cstdio>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "cli/atomic_file.h"
 #include "main/commands.h"
-#include "main/model_options.h"
-#include "main/progress_bar.h"
-#include "main/text_scores.h"
-#include "main/window_logits.h"
+#include "main/model_flags.h"
 
 namespace kvik {
-namespace {
-
-constexpr uint32_t kDefaultWindow = 512;
-constexpr uint32_t kLeastWindow = 4;
-constexpr size_t kMaxTextBytes = size_t{1} << 30;
-
-struct PerplexityOptions {
-  ModelOptions model;
-  std::string file;
-  std::string against;
-  std::optional<uint64_t> n_windows;
-  bool parse_special = false;
-  bool as_json = false;
-};
-
-// A loaded model that reads windows.
-struct Reader {
-  std::string name;
-  LoadedModel loaded;
-  std::unique_ptr<WindowLogits> logits;
-};
-
-struct Scores {
-  uint32_t n_ctx = 0;
-  size_t n_windows = 0;
-  Perplexity model, other;
-  Divergence divergence;
-};
-
-Result<Reader> open_reader(ModelOptions options, std::string name) {
-  options.model = name;
-  Reader reader{.name = std::move(name), .loaded = {}, .logits = {}};
-  TRY_ASSIGN(reader.loaded, load_model(options));
-  TRY_ASSIGN(reader.logits, WindowLogits::create(reader.loaded, options.kv_type,
-                                                 static_cast<uint32_t>(options.n_ctx)));
-  return reader;
-}
-
-// The scored half: positions from here on foresee a token each, but for the window's last.
-uint32_t first_scored(uint32_t n_ctx) { return n_ctx / 2; }
-
-Result<void> score_window(std::span<const TokenId> window, Reader& model,
-                          std::optional<Reader>& other, Scores& scores) {
-  const auto first = first_scored(scores.n_ctx);
-  const auto is_scored = [&](uint32_t at) { return at >= first && at + 1 < window.size(); };
-  std::vector<std::vector<double>> expected;  // what the other model foresees, by scored position
-  if (other) {
-    TRY(other->logits->read(window, [&](uint32_t at, std::span<const float> logits) {
-      if (!is_scored(at)) return;
-      expected.push_back(log_probabilities(logits));
-      scores.other.add(expected.back(), window[at + 1]);
-    }));
-  }
-  return model.logits->read(window, [&](uint32_t at, std::span<const float> logits) {
-    if (!is_scored(at)) return;
-    const std::vector<double> log_p = log_probabilities(logits);
-    scores.model.add(log_p, window[at + 1]);
-    if (other) scores.divergence.add(log_p, expected[at - first]);
-  });
-}
-
-Result<std::vector<std::vector<TokenId>>> read_windows(const PerplexityOptions& options,
-                                                       const Reader& model,
-                                                       const std::optional<Reader>& other) {
-  TRY_ASSIGN(const std::string text, read_whole(options.file, kMaxTextBytes));
-  const TokenizeOptions how{.add_bos = true, .parse_special = options.parse_special};
-  const auto n_ctx = static_cast<uint32_t>(options.model.n_ctx);
-  auto windows = windows_of(*model.loaded.tokenizer, text, n_ctx, how);
-  if (!windows) {
-    return fail(windows.error().code,
-                fmt::format("'{}': {}", options.file, windows.error().message));
-  }
-  if (other) {
-    const auto others = windows_of(*other->loaded.tokenizer, text, n_ctx, how);
-    const bool same_words =
-        other->loaded.tokenizer->n_vocab() == model.loaded.tokenizer->n_vocab() && others;
-    if (!same_words || *others != *windows) {
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("'{}' makes other tokens of the text than '{}', expected one "
-                              "vocabulary for both",
-                              other->name, model.name));
-    }
-  }
-  if (options.n_windows && *options.n_windows < windows->size()) {
-    windows->resize(*options.n_windows);
-  }
-  return std::move(*windows);
-}
-
-void print_json(const PerplexityOptions& options, const Scores& s) {
-  boost::json::object out = {{"model", options.model.model},
-                             {"ctx", s.n_ctx},
-                             {"windows", s.n_windows},
-                             {"tokens_scored", s.model.n_tokens()},
-                             {"perplexity", s.model.value().value},
-                             {"perplexity_error", s.model.value().error}};
-  if (!options.against.empty()) {
-    const Divergence& d = s.divergence;
-    const boost::json::object compared = {{"against", options.against},
-                                          {"against_perplexity", s.other.value().value},
-                                          {"against_perplexity_error", s.other.value().error},
-                                          {"kl_mean", d.mean().value},
-                                          {"kl_mean_error", d.mean().error},
-                                          {"kl_median", d.quantile(0.5)},
-                                          {"kl_p99", d.quantile(0.99)},
-                                          {"kl_max", d.max()},
-                                          {"same_top_share", d.same_top_share().value},
-                                          {"same_top_share_error", d.same_top_share().error}};
-    out.insert(compared.begin(), compared.end());
-  }
-  fmt::print("{}\n", boost::json::serialize(out));
-}
-
-void print_text(const PerplexityOptions& options, const Scores& s) {
-  const Estimate value = s.model.value();
-  fmt::print("{} tokens scored, in {} windows of {}\n", s.model.n_tokens(), s.n_windows, s.n_ctx);
-  fmt::print("perplexity {:.4f} ± {:.4f}\n", value.value, value.error);
-  if (options.against.empty()) return;
-  const Divergence& d = s.divergence;
-  fmt::print("against {}: perplexity {:.4f} ± {:.4f}\n", options.against, s.other.value().value,
-             s.other.value().error);
-  fmt::print(
-      "  KL divergence [nats]  mean {:.6f} ± {:.6f}, median {:.6f}, p99 {:.6f}, max {:.6f}\n",
-      d.mean().value, d.mean().error, d.quantile(0.5), d.quantile(0.99), d.max());
-  fmt::print("  same top token        {:.2f}% ± {:.2f}%\n", 100 * d.same_top_share().value,
-             100 * d.same_top_share().error);
-}
-
-Result<int> perplexity(PerplexityOptions options) {
-  if (options.model.n_ctx == 0) options.model.n_ctx = kDefaultWindow;
-  if (options.model.n_ctx < kLeastWindow || options.model.n_ctx > UINT32_MAX / 2 ||
-      options.n_windows == 0u) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} windows of {} tokens, expected at least one, of {} at least",
-                            options.n_windows.value_or(1), options.model.n_ctx, kLeastWindow));
-  }
-  TRY_ASSIGN(Reader model, open_reader(options.model, options.model.model));
-  std::optional<Reader> other;
-  if (!options.against.empty()) {
-    TRY_ASSIGN(other, open_reader(options.model, options.against));
-  }
-  TRY_ASSIGN(const auto windows, read_windows(options, model, other));
-  Scores scores;
-  scores.n_ctx = static_cast<uint32_t>(options.model.n_ctx);
-  ProgressBar bar("reading");
-  for (const auto& window : windows) {
-    TRY(score_window(window, model, other, scores));
-    ++scores.n_windows;
-    bar.show(scores.n_windows, windows.size(),
-             fmt::format("perplexity {:.3f}", scores.model.value().value));
-  }
-  if (options.as_json) {
-    print_json(options, scores);
-  } else {
-    print_text(options, scores);
-  }
-  return kExitOk;
-}
-
-}  // namespace
 
 Command add_perplexity(CLI::App& app) {
   auto options = std::make_shared<PerplexityOptions>();
@@ -186,7 +15,7 @@ Command add_perplexity(CLI::App& app) {
       "how well a model foresees a text, and how far it is from another model.\n"
       "The text is cut into windows of --ctx tokens, each read from its beginning; the second half "
       "of a window is scored, as llama.cpp's llama-perplexity does.");
-  options->model.add_to(command);
+  add_model_flags(command, options->model);
   command.get_option("--ctx")->description("tokens of a window (default: 512)");
   command.add_option("FILE", options->file, "the text")->required();
   command
@@ -197,10 +26,7 @@ Command add_perplexity(CLI::App& app) {
   command.add_flag("--parse-special", options->parse_special,
                    "special tokens in the text are meant");
   command.add_flag("--json", options->as_json, "one object");
-  return [options]() -> int {
-    const Result<int> code = perplexity(*options);
-    return code ? *code : report(code.error());
-  };
+  return [options] { return finish(perplexity(*options)); };
 }
 
 }  // namespace kvik

@@ -88,7 +88,7 @@ Command add_run(CLI::App& app) {
   CLI::App& command =
       *app.add_subcommand("run", "chat in the terminal, answer a message, or continue a text");
   command.footer(kRunFooter);
-  options->model.add_to(command);
+  add_model_flags(command, options->model);
   add_prompts(command, *options);
   add_count(command, "--max-tokens", options->max_tokens,
             "tokens to generate at most (default: 256 where a text is continued, else what the "
@@ -102,10 +102,7 @@ Command add_run(CLI::App& app) {
   command.add_flag("--stats", options->stats, "print TTFT, ITL and cached tokens on stderr");
   command.add_flag("--ignore-eos", options->ignore_eos, "an end token does not stop");
   command.add_flag("--no-cache", options->no_cache, "compute all K and V again for every token");
-  return [options]() -> int {
-    const Result<int> code = run(*options);
-    return code ? *code : report(code.error());
-  };
+  return [options] { return finish(run(*options)); };
 }
 
 }  // namespace kvik

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "cli/chat_state.h"
+#include "host/progress_bar.h"
 #include "main/exit_code.h"
 #include "main/interrupts.h"
-#include "main/progress_bar.h"
 #include "main/run_options.h"
 #include "main/terminal_console.h"
 #include "service/reasoning.h"

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 
+#include "main/model_flags.h"
 #include "main/run_options.h"
 
 namespace kvik {

@@ -9,12 +9,12 @@
 #include "base/log.h"
 #include "base/quantity.h"
 #include "engine/engine_thread.h"
+#include "host/planned_load.h"
 #include "main/api_keys.h"
 #include "main/commands.h"
 #include "main/disk_options.h"
 #include "main/interrupts.h"
-#include "main/model_options.h"
-#include "main/planned_load.h"
+#include "main/model_flags.h"
 #include "server/server.h"
 #include "service/service.h"
 
@@ -121,7 +121,7 @@ Command add_serve(CLI::App& app) {
   auto options = std::make_shared<ServeOptions>();
   CLI::App& command =
       *app.add_subcommand("serve", "the HTTP server (the API of OpenAI and of Anthropic)");
-  options->model.add_to(command);
+  add_model_flags(command, options->model);
   command.add_option("--host", options->server.host, "address to listen on")->capture_default_str();
   command.add_option("--port", options->server.port, "0: any free one")->capture_default_str();
   add_bytes(command, "--kv-memory", options->kv_budget_bytes,
@@ -160,10 +160,7 @@ Command add_serve(CLI::App& app) {
       ->check(CLI::Range(0.0, 1e9));
   command.add_flag("--allow-no-key", options->allow_no_key,
                    "listen on a public address without a key");
-  return [options]() -> int {
-    const Result<int> code = serve(*options);
-    return code ? *code : report(code.error());
-  };
+  return [options] { return finish(serve(*options)); };
 }
 
 }  // namespace kvik

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/quantity.h"
+#include "host/load_model.h"
 #include "main/commands.h"
-#include "main/model_options.h"
 #include "model/config.h"
 
 namespace kvik {
@@ -108,10 +108,7 @@ Command add_show(CLI::App& app) {
       .add_option("MODEL", *model,
                   "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
       ->required();
-  return [model]() -> int {
-    const Result<int> code = show(*model);
-    return code ? *code : report(code.error());
-  };
+  return [model] { return finish(show(*model)); };
 }
 
 }  // namespace kvik

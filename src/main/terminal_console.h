@@ -10,7 +10,7 @@
 #include "cli/input_history.h"
 #include "cli/key_source.h"
 #include "cli/line_editor.h"
-#include "main/progress_bar.h"
+#include "host/progress_bar.h"
 
 namespace kvik {
 

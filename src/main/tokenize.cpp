@@ -7,7 +7,7 @@
 #include <string>
 
 #include "main/commands.h"
-#include "main/model_options.h"
+#include "main/model_flags.h"
 
 namespace kvik {
 namespace {
@@ -45,10 +45,7 @@ Command add_tokenize(CLI::App& app) {
   command.add_flag("--no-bos", options->no_bos, "leave out the beginning-of-sequence token");
   command.add_flag("--parse-special", options->parse_special,
                    "special tokens in the text are meant");
-  return [options]() -> int {
-    const Result<int> code = tokenize(*options);
-    return code ? *code : report(code.error());
-  };
+  return [options] { return finish(tokenize(*options)); };
 }
 
 }  // namespace kvik

@@ -1,5 +1,5 @@
 // What `kvik explain --json` and POST /kvik/explain say; src/server/explain_json.h and
-// src/main/explain_report.h write it. The server leaves out what only the command measures.
+// src/study/explain/explain_report.h write it. The server leaves out what only the command measures.
 export interface Fit {
   exponent: number;
   exponent_error: number;

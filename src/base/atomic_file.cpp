@@ -1,0 +1,67 @@
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include "base/new_file.h"
+
+namespace kvik {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+std::unexpected<Error> unreadable(const std::string& path) {
+  return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+              fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<void> write_atomically(const std::string& path, std::string_view bytes, unsigned mode) {
+  TRY_ASSIGN(auto file, NewFile::create(path, mode));
+  TRY(file.write(std::as_bytes(std::span(bytes))));
+  return file.commit();
+}
+
+Result<std::string> read_whole(const std::string& path, size_t max_bytes) {
+  // A pipe or a device must not be waited for.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat about {};
+  if (file.get() < 0 || ::fstat(file.get(), &about) != 0) return unreadable(path);
+  if (!S_ISREG(about.st_mode)) {
+    return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no regular file", path));
+  }
+  std::string bytes;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(file.get(), buffer, sizeof(buffer));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return unreadable(path);
+    if (n == 0) return bytes;
+    bytes.append(buffer, static_cast<size_t>(n));
+    if (bytes.size() > max_bytes) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}' is longer than {} bytes", path, max_bytes));
+    }
+  }
+}
+
+}  // namespace kvik

@@ -1,0 +1,82 @@
+#include "host/load_model.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <span>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "format/gguf/gguf.h"
+#include "format/hf/folder.h"
+#include "format/synthetic/synthetic.h"
+#include "host/progress_bar.h"
+#include "kv/kv_cache.h"
+
+// models/demo.gguf, put into the binary by cmake/embed.cmake.
+extern "C" const std::byte kvik_demo_model_begin[];
+extern "C" const std::byte kvik_demo_model_end[];
+
+namespace kvik {
+Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
+  if (spec == "demo") {
+    return open_gguf_bytes("demo", std::span(kvik_demo_model_begin, kvik_demo_model_end));
+  }
+  if (spec.starts_with("synthetic:")) return make_synthetic(spec);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(spec, ignored)) return hf::open_folder(spec);
+  return open_gguf(spec);
+}
+
+Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {
+  return make_cpu_backend(
+      {.n_threads = options.n_threads, .isa = options.isa, .huge_pages = options.huge_pages});
+}
+
+Result<LoadedModel> load_model(const ModelOptions& options) {
+  TRY_ASSIGN(auto backend, make_backend(options));
+  TRY_ASSIGN(const auto source, open_model(options.model));
+  return load_model(options, *source, std::move(backend));
+}
+
+Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
+                               std::unique_ptr<Backend> backend) {
+  LoadedModel loaded;
+  loaded.backend = std::move(backend);
+  auto tokenizer = Tokenizer::from_metadata(source.metadata());
+  if (!tokenizer) {
+    return fail(tokenizer.error().code,
+                fmt::format("{}: {}", options.model, tokenizer.error().message));
+  }
+  loaded.tokenizer = std::move(*tokenizer);
+  ProgressBar bar("loading");
+  const auto show_progress = [&](uint64_t done, uint64_t all) {
+    bar.show(done, all, format_bytes(done));
+  };
+  TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, show_progress,
+                                       static_cast<uint32_t>(options.n_ctx)));
+  const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
+  if (options.n_ctx > n_ctx_train) {
+    log::warn("a context of {} tokens passes the {} that the model was trained on", options.n_ctx,
+              n_ctx_train);
+  }
+  return loaded;
+}
+
+uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,
+                      uint64_t n_sequences) {
+  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(type));
+  const uint64_t n_groups = group_layers(loaded.model->config()).n_groups();
+  return pages_for(n_tokens) * n_groups * n_sequences * page_bytes;
+}
+
+std::string model_id(const std::string& spec) {
+  if (spec.ends_with(".gguf")) return std::filesystem::path(spec).stem().string();
+  std::error_code failed;
+  if (!std::filesystem::is_directory(spec, failed)) return spec;
+  const auto folder = std::filesystem::canonical(spec, failed);
+  return failed ? spec : folder.filename().string();
+}
+
+}  // namespace kvik

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_memory.h"
+#include "backend/ops.h"
+#include "base/result.h"
+#include "engine/engine.h"
+#include "format/model_source.h"
+#include "model/model.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// What every command that computes is told.
+struct ModelOptions {
+  std::string model;
+  uint32_t n_threads = 0;  // 0: one per processor
+  KvType kv_type = KvType::kInt8;
+  uint64_t n_ctx = 0;  // 0: as trained
+  cpu::HugePages huge_pages = cpu::HugePages::kOn;
+  std::string isa = {};  // instruction set; empty: the best here
+};
+
+// Opens a .gguf file, a Hugging Face folder, `demo` (the embedded model) or
+// `synthetic:PRESET[:TYPE]`.
+Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec);
+
+// With the instruction set, the threads and the pages asked for.
+Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options);
+
+// A model ready to compute, with its vocabulary; the source is closed.
+struct LoadedModel {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Model> model;
+};
+
+// Opens and packs, with a progress bar on a terminal. Warns where --ctx passes the trained context.
+Result<LoadedModel> load_model(const ModelOptions& options);
+// The same of what is open and made already.
+Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
+                               std::unique_ptr<Backend> backend);
+
+// Bytes of pages for n_tokens of each of n_sequences.
+uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,
+                      uint64_t n_sequences);
+
+// What clients call a model: a file's name without folder and ending, a folder's name, else the
+// spec as it stands.
+std::string model_id(const std::string& spec);
+
+}  // namespace kvik

@@ -1,0 +1,45 @@
+#include "host/progress_bar.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace kvik {
+namespace {
+
+constexpr uint64_t kWidth = 40;
+constexpr std::string_view kFrame = " [] ";
+
+// A line that wraps can not be taken back.
+uint64_t width_beside(size_t text_bytes) {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kWidth;
+  return size.ws_col > text_bytes ? std::min(kWidth, size.ws_col - text_bytes) : 0;
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string_view what)
+    : what_(what), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+void ProgressBar::show(uint64_t done, uint64_t all, const std::string& note) {
+  if (done >= all) return close();
+  if (!is_terminal_) return;
+  const uint64_t width = width_beside(what_.size() + note.size() + kFrame.size() + 1);
+  const uint64_t filled = done * width / all;
+  if (width == 0 || filled == shown_) return;
+  shown_ = filled;
+  is_open_ = true;
+  fmt::print(stderr, "\r{} [{:<{}}] {}\033[K", what_, std::string(filled, '='), width, note);
+  std::fflush(stderr);
+}
+
+void ProgressBar::close() {
+  if (is_open_) fmt::print(stderr, "\r\033[K");
+  is_open_ = false;
+}
+
+}  // namespace kvik

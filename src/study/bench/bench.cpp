@@ -1,0 +1,130 @@
+#include "study/bench/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/isa/machine_limits.h"
+#include "base/quantity.h"
+#include "host/available_memory.h"
+#include "host/load_model.h"
+#include "host/progress_bar.h"
+#include "study/bench/bench_measure.h"
+#include "study/bench/bench_report.h"
+#include "study/bench/bench_runner.h"
+#include "study/bench/limit_model.h"
+#include "study/bench/roofline.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint64_t kTokensMax = uint64_t{1} << 30;
+constexpr uint64_t kBatchMax = 512;
+
+Result<void> check(const BenchOptions& options) {
+  for (const uint64_t depth : options.depths) {
+    const uint64_t n_tokens = depth + std::max(options.prefill, options.decode);
+    if (depth <= kTokensMax && n_tokens > 0 && n_tokens <= kTokensMax) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--depth {} and the tested tokens make {}, expected 1 to 2^30", depth,
+                            n_tokens));
+  }
+  for (const uint64_t batch : options.batches) {
+    if (batch >= 1 && batch <= kBatchMax) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--batch is {}, expected 1 to {}", batch, kBatchMax));
+  }
+  return {};
+}
+
+// A test for each depth, batch and kind, in this order.
+std::vector<BenchCase> cases_of(const BenchOptions& options) {
+  std::vector<BenchCase> cases;
+  for (const uint64_t depth : options.depths) {
+    for (const uint64_t batch : options.batches) {
+      const auto add = [&](BenchCase::Kind kind, uint64_t n_tokens) {
+        if (n_tokens == 0) return;
+        cases.push_back({.kind = kind,
+                         .n_tokens = static_cast<uint32_t>(n_tokens),
+                         .depth = static_cast<uint32_t>(depth),
+                         .batch = static_cast<uint32_t>(batch),
+                         .use_cache = !options.no_cache,
+                         .fill = options.fill});
+      };
+      add(BenchCase::Kind::kPrefill, options.prefill);
+      add(BenchCase::Kind::kDecode, options.decode);
+    }
+  }
+  return cases;
+}
+
+// Pages are mapped without being reserved: what does not fit would end the process in the middle.
+Result<void> check_memory(std::span<const BenchCase> cases, uint64_t page_bytes, KvType kv_type) {
+  const auto available = available_memory_bytes();
+  if (!available) return {};
+  for (const BenchCase& bench : cases) {
+    const uint64_t needed = BenchRunner::n_pages(bench) * page_bytes;
+    if (needed <= *available) continue;
+    return fail(ErrorCode::kExhausted,
+                fmt::format("{} sequences of {} tokens take {} as {}, and {} of memory are free",
+                            bench.batch, bench.depth + bench.n_tokens, format_bytes(needed),
+                            name_of(kv_type), format_bytes(*available)));
+  }
+  return {};
+}
+
+std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchCase> cases,
+                                     uint32_t repeat) {
+  ProgressBar bar("measuring");
+  std::vector<BenchResult> results;
+  warm_up_bench(runner, cases.front());
+  for (const BenchCase& bench : cases) {
+    bar.show(results.size(), cases.size(),
+             fmt::format("{} at depth {}", test_name(bench), bench.depth));
+    results.push_back(measure_bench(runner, bench, repeat));
+  }
+  bar.show(cases.size(), cases.size(), "");
+  return results;
+}
+
+}  // namespace
+
+Result<std::string> bench(const BenchOptions& options) {
+  TRY(check(options));
+  std::ofstream roofline;
+  if (!options.roofline.empty()) {
+    roofline.open(options.roofline);
+    if (!roofline) {
+      return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));
+    }
+  }
+  TRY_ASSIGN(const LoadedModel loaded, load_model(options.model));
+  const KvType kv_type = options.model.kv_type;
+  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(kv_type)) *
+                              group_layers(loaded.model->config()).n_groups();
+  const std::vector<BenchCase> cases = cases_of(options);
+  TRY(check_memory(cases, page_bytes, kv_type));
+
+  const uint32_t n_threads = loaded.backend->n_threads();
+  const MachineLimits machine = measure_machine_limits(n_threads);
+  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model, *loaded.model, page_bytes));
+  BenchRunner runner(loaded, kv_type, cases);
+  std::vector<BenchResult> results = measure_all(runner, cases, options.repeat);
+  for (BenchResult& r : results) hold_against(limits, machine, r);
+  if (roofline.is_open()) {
+    roofline << roofline_svg(results, machine,
+                             fmt::format("{}, {} pages, {} threads", model_id(options.model.model),
+                                         name_of(kv_type), n_threads));
+    if (!roofline.flush()) {
+      return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));
+    }
+  }
+  return options.json ? results_as_json(results) : results_as_table(results, machine);
+}
+
+}  // namespace kvik

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "host/load_model.h"
+
+namespace kvik {
+
+struct BenchOptions {
+  ModelOptions model;
+  uint64_t prefill = 512;
+  uint64_t decode = 64;
+  std::vector<uint64_t> depths = {0};
+  std::vector<uint64_t> batches = {1};
+  uint32_t repeat = 3;
+  bool no_cache = false;
+  bool fill = false;
+  bool json = false;
+  std::string roofline;  // a file to draw into; empty: none
+};
+
+// Measures, and says it as a table or as JSON.
+Result<std::string> bench(const BenchOptions& options);
+
+}  // namespace kvik

@@ -1,0 +1,139 @@
+#include "study/bench/bench_runner.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/check.h"
+#include "base/clock.h"
+
+namespace kvik {
+
+namespace {
+
+uint32_t largest_batch(std::span<const BenchCase> cases) {
+  uint32_t batch = 1;
+  for (const BenchCase& bench : cases) batch = std::max(batch, bench.batch);
+  return batch;
+}
+
+uint64_t most_pages(std::span<const BenchCase> cases) {
+  uint64_t n = 1;
+  for (const BenchCase& bench : cases) n = std::max(n, BenchRunner::n_pages(bench));
+  return n;
+}
+
+// Nothing slides away: a lane is rewound and goes on.
+std::vector<uint32_t> all_see_everything(const LayerGroups& groups) {
+  return std::vector<uint32_t>(groups.n_groups(), 0);
+}
+
+}  // namespace
+
+BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type,
+                         std::span<const BenchCase> cases)
+    : loaded_(loaded),
+      kv_type_(kv_type),
+      decoder_(*loaded.model, *loaded.backend, kv_type,
+               std::max(kMaxStepTokens, largest_batch(cases))),
+      kv_(loaded.backend->memory(),
+          most_pages(cases) * decoder_.groups().n_groups() * decoder_.page_bytes(),
+          KvLayout(decoder_.page_bytes(), all_see_everything(decoder_.groups())), clock_) {}
+
+uint64_t BenchRunner::n_pages(const BenchCase& bench) {
+  return bench.batch * KvCache::pages_for(uint64_t{bench.depth} + bench.n_tokens);
+}
+
+double BenchRunner::run(const BenchCase& bench, uint64_t seed) {
+  if (!bench.fill || lanes_.size() != bench.batch) lanes_.clear();
+  lanes_.resize(bench.batch);
+  for (Lane& lane : lanes_)
+    prepare(lane, bench, seed * 1000 + static_cast<uint64_t>(&lane - lanes_.data()));
+  if (!bench.fill) prefill(bench.depth, WantLogits::kNone);
+
+  const TimePoint begin = SteadyClock().now();
+  if (bench.kind == BenchCase::Kind::kPrefill) {
+    prefill(bench.depth + bench.n_tokens, WantLogits::kLast);
+  } else {
+    for (uint32_t i = 0; i < bench.n_tokens; ++i) {
+      if (bench.use_cache) {
+        step(1, WantLogits::kLast);
+        continue;
+      }
+      for (Lane& lane : lanes_) lane.n_cached = 0;
+      prefill(bench.depth + i + 1, WantLogits::kLast);
+    }
+  }
+  const Duration taken = SteadyClock().now() - begin;
+  return 1e3 * bench.n_tokens * bench.batch / to_ms(taken);
+}
+
+void BenchRunner::prepare(Lane& lane, const BenchCase& bench, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const uint32_t n_all = bench.depth + bench.n_tokens;
+  if (lane.n_filled != bench.depth || lane.table.n_groups() != kv_.layout().n_groups()) {
+    lane = {.tokens = {}, .table = kv_.make_table()};
+  }
+  lane.tokens.clear();
+  for (uint32_t i = 0; i < n_all; ++i) {
+    lane.tokens.push_back(static_cast<TokenId>(random() % loaded_.model->config().n_vocab));
+  }
+  CHECK(kv_.grow(lane.table, n_all));
+  if (!bench.fill) return;
+  if (lane.n_filled == 0) fill(lane, bench.depth, seed);
+  lane.n_filled = lane.n_cached = bench.depth;
+}
+
+// Noise of the size that keys and values have; each page is filled anew, so that all are read.
+void BenchRunner::fill(Lane& lane, uint32_t depth, uint64_t seed) {
+  Backend& backend = *loaded_.backend;
+  const KvGeometry geometry = loaded_.model->kv_geometry(kv_type_);
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  std::vector<float> noise(size_t{kPageTokens} * geometry.n_kv_heads * geometry.head_dim);
+  for (float& value : noise) value = static_cast<float>(random() % 2001) * 1e-3f - 1.0f;
+  const Buffer buffer = backend.memory().allocate(noise.size() * sizeof(float));
+  backend.memory().copy_in(buffer.data(), std::as_bytes(std::span(noise)));
+  const uint32_t width = geometry.n_kv_heads * geometry.head_dim;
+  const Rows rows{buffer.floats(), kPageTokens, width, width};
+
+  std::vector<std::byte> page(kv_.page_bytes());
+  const std::span<std::byte* const> pages = lane.table.addresses(0);
+  const KvRun first_page{.pages = pages, .n_rows = kPageTokens};
+  for (uint32_t layer = 0; layer < geometry.n_layers; ++layer) {
+    backend.write_kv({geometry, layer, std::span(&first_page, 1)}, rows, rows);
+  }
+  backend.memory().copy_out(page, pages[0]);
+  for (uint32_t g = 0; g < lane.table.n_groups(); ++g) {
+    for (uint32_t p = 0; p < pages_for(depth); ++p) {
+      backend.memory().copy_in(lane.table.addresses(g)[p], page);
+    }
+  }
+}
+
+void BenchRunner::prefill(uint32_t n_tokens, WantLogits want) {
+  const auto share = std::max(1u, kMaxStepTokens / static_cast<uint32_t>(lanes_.size()));
+  while (lanes_.front().n_cached < n_tokens) {
+    const uint32_t n_new = std::min(share, n_tokens - lanes_.front().n_cached);
+    const bool is_last = lanes_.front().n_cached + n_new == n_tokens;
+    step(n_new, is_last ? want : WantLogits::kNone);
+  }
+}
+
+void BenchRunner::step(uint32_t n_new, WantLogits want) {
+  std::vector<BatchSequence> batch;
+  std::vector<std::span<std::byte* const>> tables;
+  const uint32_t n_groups = kv_.layout().n_groups();
+  for (const Lane& lane : lanes_) {
+    for (uint32_t g = 0; g < n_groups; ++g) tables.push_back(lane.table.addresses(g));
+  }
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    batch.push_back({.tokens = std::span(lanes_[i].tokens).subspan(lanes_[i].n_cached, n_new),
+                     .first_position = lanes_[i].n_cached,
+                     .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups)},
+                     .want = want});
+  }
+  decoder_.forward(batch);
+  for (size_t row = 0; row < decoder_.n_logits(); ++row) decoder_.logits(row);
+  for (Lane& lane : lanes_) lane.n_cached += n_new;
+}
+
+}  // namespace kvik

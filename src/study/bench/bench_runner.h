@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "host/load_model.h"
+#include "kv/kv_cache.h"
+#include "model/decoder.h"
+
+namespace kvik {
+
+// What is measured: `batch` sequences, each with `depth` tokens of context before the clock starts.
+struct BenchCase {
+  enum class Kind { kPrefill, kDecode } kind = Kind::kPrefill;
+  uint32_t n_tokens = 512;  // per sequence, on the clock
+  uint32_t depth = 0;
+  uint32_t batch = 1;
+  bool use_cache = true;  // false: every decode step computes all tokens before it again
+  bool fill = false;      // pages of `depth` are filled with noise instead of being computed
+};
+
+// Drives the decoder over pages without server, scheduler or sampler, as llama-bench does.
+class BenchRunner {
+ public:
+  static constexpr uint32_t kMaxStepTokens = 512;
+
+  // `loaded` is borrowed. Room for the largest of `cases`.
+  BenchRunner(const LoadedModel& loaded, KvType kv_type, std::span<const BenchCase> cases);
+
+  // Tokens per second of the whole batch. Each run has random tokens of its own; pages that the run
+  // before filled to the same depth stay as they are.
+  double run(const BenchCase& bench, uint64_t seed);
+
+  // Pages that a case takes in each layer group.
+  static uint64_t n_pages(const BenchCase& bench);
+
+  // Bytes of kPageTokens tokens in all layers.
+  uint64_t page_bytes() const { return kv_.page_bytes() * kv_.layout().n_groups(); }
+
+ private:
+  struct Lane {
+    std::vector<TokenId> tokens;
+    uint32_t n_cached = 0;
+    uint32_t n_filled = 0;  // tokens of noise that the first pages hold
+    PageTable table;
+  };
+
+  void prepare(Lane& lane, const BenchCase& bench, uint64_t seed);
+  void fill(Lane& lane, uint32_t depth, uint64_t seed);
+  // Computes K and V of all sequences up to n_tokens, in steps of at most kMaxStepTokens rows.
+  void prefill(uint32_t n_tokens, WantLogits want);
+  void step(uint32_t n_new, WantLogits want);
+
+  const LoadedModel& loaded_;
+  const KvType kv_type_;
+  Decoder decoder_;
+  SteadyClock clock_;
+  KvCache kv_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace kvik

@@ -1,0 +1,129 @@
+#include "study/bench/limit_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvik {
+
+double least_compute_seconds(const Work& work, const MachineLimits& machine) {
+  const double bf16_ops_per_s = std::max(machine.bf16_ops_per_s, machine.f32_ops_per_s);
+  return work.int8_ops / machine.int8_ops_per_s + work.bf16_ops / bf16_ops_per_s +
+         work.f32_ops / machine.f32_ops_per_s;
+}
+
+double least_read_seconds(const Work& work, const MachineLimits& machine) {
+  return work.bytes / machine.read_bytes_per_s;
+}
+
+double least_seconds(const Work& work, const MachineLimits& machine) {
+  return std::max(least_compute_seconds(work, machine), least_read_seconds(work, machine));
+}
+
+LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, KvType kv_type,
+                       double kv_bytes_per_token)
+    : attention_(arithmetic_of(kv_type)),
+      attention_ops_(4.0 * config.n_heads * config.head_dim),
+      kv_layer_bytes_(kv_bytes_per_token / config.n_layers) {
+  // An untied embedding is read one row a token: not worth counting.
+  const bool is_tied = !source.find("output.weight");
+  for (const TensorInfo& tensor : source.tensors()) {
+    const bool is_embedding = tensor.name == "token_embd.weight";
+    if (tensor.shape.size() < 2 || (is_embedding && !is_tied)) continue;
+    if (tensor.shape.size() == 3) {
+      add_experts(config.experts, tensor);
+      continue;
+    }
+    const bool is_head = is_embedding || tensor.name == "output.weight";
+    Work& work = is_head ? head_per_token_ : layers_per_token_;
+    add(work, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
+    work.bytes += static_cast<double>(tensor.n_bytes);
+  }
+  for (const LayerConfig& layer : config.layers) windows_.push_back(layer.window);
+}
+
+// Each token is multiplied with some of the experts.
+void LimitModel::add_experts(const ExpertsConfig& experts, const TensorInfo& tensor) {
+  expert_share_ = static_cast<double>(experts.n_used) / experts.n_experts;
+  expert_bytes_ += static_cast<double>(tensor.n_bytes);
+  add(layers_per_token_, arithmetic_of(tensor.type),
+      2.0 * expert_share_ * static_cast<double>(tensor.n_elements()));
+}
+
+// Of those that are there, so many are read for n_rows tokens whose choices are random: all but
+// those that no token chose.
+double LimitModel::experts_read(double n_rows) const {
+  return expert_bytes_ * (1 - std::pow(1 - expert_share_, n_rows));
+}
+
+Work LimitModel::work(const BenchCase& bench) const {
+  const bool is_prefill = bench.kind == BenchCase::Kind::kPrefill;
+  const double n_rows = double{1} * bench.n_tokens * bench.batch;
+  const double n_head_rows = is_prefill ? bench.batch : n_rows;
+  const double n_weight_reads = is_prefill ? 1 : bench.n_tokens;
+  const double n_kv_reads = is_prefill ? bench.batch : n_rows;
+
+  Work work;
+  for (const auto& [part, n] :
+       {std::pair(layers_per_token_, n_rows), {head_per_token_, n_head_rows}}) {
+    work.int8_ops += n * part.int8_ops;
+    work.bf16_ops += n * part.bf16_ops;
+    work.f32_ops += n * part.f32_ops;
+    work.bytes += n_weight_reads * part.bytes;
+  }
+  const double n_rows_at_once = is_prefill ? n_rows : bench.batch;
+  work.bytes += n_weight_reads * experts_read(n_rows_at_once);
+  const double n_seen = tokens_seen(bench);
+  add(work, attention_, n_rows * attention_ops_ * n_seen);
+  work.bytes += n_kv_reads * kv_layer_bytes_ * n_seen;
+  return work;
+}
+
+double LimitModel::tokens_seen(const BenchCase& bench) const {
+  const double begin = bench.depth, n = bench.n_tokens, end = begin + n;
+  double sum = 0;
+  for (const uint32_t window : windows_) {
+    const double reach = window == 0 ? end : window;
+    const double turn = std::clamp(reach, begin, end);  // from here on the window is full
+    sum += ((turn - begin) * (turn + begin) / 2 + (end - turn) * reach) / n;
+  }
+  return sum;
+}
+
+LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {
+  switch (type) {
+    case ElementType::kF32:
+    case ElementType::kF16:
+      return Arithmetic::kF32;
+    case ElementType::kBF16:
+      return Arithmetic::kBF16;
+    default:
+      return Arithmetic::kInt8;
+  }
+}
+
+LimitModel::Arithmetic LimitModel::arithmetic_of(KvType type) {
+  switch (type) {
+    case KvType::kF32:
+      return Arithmetic::kF32;
+    case KvType::kBF16:
+      return Arithmetic::kBF16;
+    default:
+      return Arithmetic::kInt8;
+  }
+}
+
+void LimitModel::add(Work& work, Arithmetic arithmetic, double ops) {
+  switch (arithmetic) {
+    case Arithmetic::kInt8:
+      work.int8_ops += ops;
+      return;
+    case Arithmetic::kBF16:
+      work.bf16_ops += ops;
+      return;
+    case Arithmetic::kF32:
+      work.f32_ops += ops;
+      return;
+  }
+}
+
+}  // namespace kvik

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/isa/machine_limits.h"
+#include "format/model_source.h"
+#include "model/config.h"
+#include "study/bench/bench_runner.h"
+#include "tensor/kv_type.h"
+
+namespace kvik {
+
+// What a test asks of any machine: operations, by the narrowest arithmetic that their operands
+// allow, and bytes that must be read. One multiply-add counts as two operations.
+struct Work {
+  double int8_ops = 0;
+  double bf16_ops = 0;
+  double f32_ops = 0;
+  double bytes = 0;
+
+  double ops() const { return int8_ops + bf16_ops + f32_ops; }
+};
+
+// The time that its arithmetic takes at this machine's ceilings, and that its reads take.
+double least_compute_seconds(const Work& work, const MachineLimits& machine);
+double least_read_seconds(const Work& work, const MachineLimits& machine);
+
+// The time that the machine's ceilings allow: reads and arithmetic overlap, kinds of arithmetic do
+// not.
+double least_seconds(const Work& work, const MachineLimits& machine);
+
+// Counts the work of a model's tests. Weights count as they lie in the file: a packed form that is
+// larger is our loss, not a higher limit.
+class LimitModel {
+ public:
+  // `kv_bytes_per_token` is that of all layers together.
+  LimitModel(const ModelSource& source, const ModelConfig& config, KvType kv_type,
+             double kv_bytes_per_token);
+
+  // Of all the test's tokens. A decoding step reads the weights once for all sequences and each
+  // sequence's K and V; a prefill reads both once, and projects its last token alone to logits. A
+  // test without the cache is held against the work that the cache would leave.
+  Work work(const BenchCase& bench) const;
+
+ private:
+  enum class Arithmetic : uint8_t { kInt8, kBF16, kF32 };
+  static Arithmetic arithmetic_of(ElementType type);
+  static Arithmetic arithmetic_of(KvType type);
+  static void add(Work& work, Arithmetic arithmetic, double ops);
+
+  void add_experts(const ExpertsConfig& experts, const TensorInfo& tensor);
+  double experts_read(double n_rows) const;
+
+  // Tokens that one row sees on average, summed over the layers.
+  double tokens_seen(const BenchCase& bench) const;
+
+  Work layers_per_token_;  // bytes: of all layers' weights
+  Work head_per_token_;
+  double expert_bytes_ = 0;  // of all experts
+  double expert_share_ = 0;  // of them that a token goes through
+  Arithmetic attention_;
+  double attention_ops_ = 0;  // per row, layer and token seen
+  double kv_layer_bytes_ = 0;
+  std::vector<uint32_t> windows_;  // by layer; 0: all tokens are seen
+};
+
+}  // namespace kvik

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "host/load_model.h"
+
+namespace kvik {
+
+struct PlanOptions {
+  ModelOptions model;
+  uint64_t n_users = 1;
+  uint64_t memory_bytes = 0;  // 0: this machine's
+  bool as_json = false;
+  bool wants_svg = false;
+};
+
+struct PlanReport {
+  std::string text;      // for a reader, or one JSON object
+  std::string svg = {};  // what fits which memory, drawn; empty where it is not wanted
+};
+
+// What fits: weights, K and V by type, users.
+Result<PlanReport> plan_model(const PlanOptions& options);
+
+}  // namespace kvik

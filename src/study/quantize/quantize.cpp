@@ -1,0 +1,157 @@
+#include "study/quantize/quantize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "base/log.h"
+#include "base/quantity.h"
+#include "host/load_model.h"
+#include "host/progress_bar.h"
+#include "study/quantize/calibrate.h"
+#include "study/quantize/quantize_report.h"
+#include "study/quantize/quantizer.h"
+#include "text/hf/gguf_vocabulary.h"
+
+namespace kvik {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kQuantizationVersion = 2;  // of ggml's block formats, since 2023
+
+// What is wrong is said before anything is read.
+Result<void> check(const QuantizeOptions& o) {
+  const auto wrong = [](std::string message) {
+    return fail(ErrorCode::kInvalidArgument, std::move(message));
+  };
+  if (o.type.empty() && o.calibrate.empty()) {
+    return wrong(fmt::format("nothing to make: expected --type {}, or --calibrate with a text",
+                             mix_target_names()));
+  }
+  if (!o.importance.empty() && !o.calibrate.empty()) {
+    return wrong("--importance and --calibrate are two ways to know the same, expected one");
+  }
+  if (o.type.empty() && (o.pure || !o.importance.empty())) {
+    return wrong("--pure and --importance say how to quantise, expected --type with them");
+  }
+  std::error_code ignored;
+  if (fs::equivalent(o.model.model, o.out, ignored)) {
+    return wrong(
+        fmt::format("'{}' is the model that is read, expected another file to write", o.out));
+  }
+  if (fs::exists(o.out, ignored) && !o.force) {
+    return wrong(fmt::format("'{}' exists, expected a new file, or --force to replace it", o.out));
+  }
+  return {};
+}
+
+// A folder's vocabulary in GGUF's words, where it has them: other programs read no tokenizer.json.
+Result<void> translate_vocabulary(Metadata& metadata) {
+  if (!metadata.contains("tokenizer.huggingface.json")) return {};
+  const auto vocabulary = gguf_vocabulary(metadata);
+  if (!vocabulary) {
+    if (vocabulary.error().code != ErrorCode::kUnsupported) {
+      return std::unexpected(vocabulary.error());
+    }
+    log::warn("{}: the file will carry the tokenizer.json itself, which not every program reads",
+              vocabulary.error().message);
+    return {};
+  }
+  std::vector<std::string> of_folder;
+  for (const auto& [key, value] : metadata.values()) {
+    if (key.starts_with("tokenizer.huggingface.")) of_folder.push_back(key);
+  }
+  for (const std::string& key : of_folder) metadata.erase(key);
+  for (const auto& [key, value] : vocabulary->values()) metadata.replace(key, value);
+  return {};
+}
+
+// The source's keys with what changes.
+Result<Metadata> metadata_for(const QuantizeOptions& options, const MixTarget& target,
+                              const ModelSource& source, const Importance* importance) {
+  Metadata metadata = source.metadata();
+  for (const char* key : {"split.no", "split.count", "split.tensors.count"}) metadata.erase(key);
+  TRY(translate_vocabulary(metadata));
+  metadata.replace("general.file_type", uint64_t{target.file_type});
+  metadata.replace("general.quantization_version", kQuantizationVersion);
+  if (importance) {  // by llama.cpp's names
+    const std::string& file = options.importance.empty() ? options.calibrate : options.importance;
+    metadata.replace("quantize.imatrix.file", fs::path(file).filename().string());
+    metadata.replace("quantize.imatrix.dataset", importance->text);
+    metadata.replace("quantize.imatrix.entries_count", uint64_t{importance->inputs().size()});
+    metadata.replace("quantize.imatrix.chunks_count", importance->n_chunks);
+  }
+  return metadata;
+}
+
+void warn_of_quantised_source(const ModelSource& source) {
+  const auto is_quantised = [](const TensorInfo& t) { return traits(t.type).block_elements > 1; };
+  const auto found = std::ranges::find_if(source.tensors(), is_quantised);
+  if (found == source.tensors().end()) return;
+  log::warn("'{}' is quantised already ({}): what that lost does not come back", source.label(),
+            name_of(found->type));
+}
+
+Result<std::optional<Importance>> find_importance(const QuantizeOptions& options) {
+  if (!options.calibrate.empty()) {
+    return calibrate(
+        {.model = options.model, .text = options.calibrate, .n_windows = options.n_windows});
+  }
+  if (options.importance.empty()) return std::nullopt;
+  return Importance::read(options.importance);
+}
+
+Result<std::string> write_model(const QuantizeOptions& options, const Importance* importance,
+                                const QuantizeProgress& progress) {
+  TRY_ASSIGN(const auto source, open_model(options.model.model));
+  const MixTarget target = *mix_target_from_name(options.type);
+  const WeightMix mix(target, options.pure ? WeightMix::Kind::kPure : WeightMix::Kind::kMixed,
+                      source->tensors());
+  ThreadPool threads(options.model.n_threads ? options.model.n_threads : usable_processors());
+  Quantizer quantizer(*source, mix, importance, threads);
+  TRY_ASSIGN(auto plan, quantizer.plan());
+  TRY_ASSIGN(const Metadata metadata, metadata_for(options, target, *source, importance));
+  warn_of_quantised_source(*source);
+
+  std::vector<TensorInfo> tensors;
+  uint64_t all_bytes = 0;
+  for (const QuantizedTensor& tensor : plan) tensors.push_back(tensor.info);
+  for (const TensorInfo& tensor : source->tensors()) all_bytes += tensor.n_bytes;
+  progress.on_begin();
+  TRY_ASSIGN(auto output, GgufOutput::create(options.out, metadata, std::move(tensors)));
+  ProgressBar bar("quantising");
+  TRY(quantizer.write(plan, output, [&](uint64_t done) {
+    bar.show(done, all_bytes, format_bytes(done));
+    return progress.goes_on();
+  }));
+  TRY(output.commit());
+  const QuantizeReport report{.in = options.model.model,
+                              .out = options.out,
+                              .type = options.type,
+                              .n_bytes = output.n_bytes(),
+                              .tensors = plan};
+  return options.as_json ? report_json(report) : report_text(report);
+}
+
+}  // namespace
+
+Result<std::string> quantize(const QuantizeOptions& options, const QuantizeProgress& progress) {
+  TRY(check(options));
+  TRY_ASSIGN(const auto importance, find_importance(options));
+  if (!options.type.empty())
+    return write_model(options, importance ? &*importance : nullptr, progress);
+  TRY(importance->write(options.out));
+  return fmt::format("importance of {} matrices from {} windows of {} tokens: {}\n",
+                     importance->inputs().size(), importance->n_chunks, importance->chunk_tokens,
+                     options.out);
+}
+
+}  // namespace kvik
