@@ -13,9 +13,8 @@ namespace {
 size_t skip_blanks(std::string_view text, size_t at) {
   while (at < text.size()) {
     const Utf8Step step = next_utf8(text, at);
-    const bool is_blank = step.kind == Utf8Step::Kind::kValid &&
-                          make_char(step.code_point).char_class == CharClass::kBlank;
-    if (!is_blank) break;
+    const bool is_one = step.kind == Utf8Step::Kind::kValid && is_blank(make_char(step.code_point));
+    if (!is_one) break;
     at += step.n_bytes;
   }
   return at;
@@ -23,9 +22,7 @@ size_t skip_blanks(std::string_view text, size_t at) {
 
 bool is_word_character(std::string_view text, size_t at) {
   const Utf8Step step = next_utf8(text, at);
-  if (step.kind != Utf8Step::Kind::kValid) return false;
-  const Char c = make_char(step.code_point);
-  return c.char_class == CharClass::kLetter || c.has(kMarkTrait | kDigitTrait | kConnectorTrait);
+  return step.kind == Utf8Step::Kind::kValid && is_word(make_char(step.code_point));
 }
 
 // Whether the word that text[begin, end) is part of goes on to either side.

@@ -31,7 +31,7 @@ class BertNormalizer final : public Normalizer {
     if (flags_.clean_text) {
       const bool is_newline = c == '\t' || c == '\n' || c == '\r';
       if (!is_newline && (c == 0 || c == 0xFFFD || is_bert_control(c))) return;
-      if (make_char(c).char_class == CharClass::kBlank) c = ' ';
+      if (is_blank(make_char(c))) c = ' ';
     }
     const bool is_apart = flags_.handle_chinese_chars && is_bert_cjk(c);
     if (is_apart) out += ' ';

@@ -54,7 +54,6 @@ Made unicode_form(const char* name, UNormalization2Mode mode) {
 std::string strip(std::string text, bool left, bool right) {
   const Chars decoded(text);
   const auto chars = decoded.all();
-  const auto is_blank = [](const Char& c) { return c.char_class == CharClass::kBlank; };
   size_t begin = 0, end = text.size(), first = 0, last = chars.size();
   for (; left && first < last && is_blank(chars[first]); ++first) begin += chars[first].n_bytes;
   for (; right && last > first && is_blank(chars[last - 1]); --last) end -= chars[last - 1].n_bytes;
@@ -124,7 +123,7 @@ Made read_simple(const std::string& type, const Fields& fields) {
   if (type == "StripAccents") {
     return make_step([](std::string text) {
       return each_character(text, [](char32_t c, std::string& out) {
-        if (!make_char(c).has(kMarkTrait)) append_utf8(c, out);
+        if (!is_mark(make_char(c))) append_utf8(c, out);
       });
     });
   }

@@ -196,12 +196,6 @@ class Sequence final : public PreTokenizerStep {
   const std::vector<std::unique_ptr<PreTokenizerStep>> steps_;
 };
 
-bool is_blank(const Char& c) { return c.char_class == CharClass::kBlank; }
-bool is_number(const Char& c) { return c.char_class == CharClass::kNumber; }
-bool is_punctuation(const Char& c) {
-  return c.has(kPunctuationTrait) || (c.code_point < 0x80 && c.has(kSymbolTrait));
-}
-
 Made at_characters(SplitAtCharacters::Picks picks, Behavior behavior) {
   return std::make_unique<SplitAtCharacters>(picks, behavior);
 }

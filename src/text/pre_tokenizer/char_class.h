@@ -38,6 +38,20 @@ struct Char {
 // By Unicode's general category and White_Space (ICU).
 Char make_char(char32_t code_point);
 
+inline bool is_letter(const Char& c) { return c.char_class == CharClass::kLetter; }
+inline bool is_number(const Char& c) { return c.char_class == CharClass::kNumber; }
+inline bool is_blank(const Char& c) { return c.char_class == CharClass::kBlank; }
+inline bool is_mark(const Char& c) { return c.has(kMarkTrait); }
+inline bool is_digit(const Char& c) { return c.has(kDigitTrait); }
+// \w
+inline bool is_word(const Char& c) {
+  return is_letter(c) || c.has(kMarkTrait | kDigitTrait | kConnectorTrait);
+}
+// [\p{P}!-/:-@\[-`{-~], as BERT counts it
+inline bool is_punctuation(const Char& c) {
+  return c.has(kPunctuationTrait) || (c.code_point < 0x80 && c.has(kSymbolTrait));
+}
+
 // The characters of a text.
 class Chars {
  public:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "text/pre_tokenizer/char_class.h"
@@ -11,13 +12,21 @@ namespace kvik::matcher {
 
 using Piece = std::span<const Char>;
 
-// Of a function that gives the end of the match that begins at a place, or the place itself.
-template <size_t (*kMatchAt)(Piece, size_t)>
+// The Matcher of such a part.
+template <auto kMatchAt>
 Match first(Piece piece, size_t from) {
   for (size_t at = from; at < piece.size(); ++at) {
     if (const size_t end = kMatchAt(piece, at); end > at) return {at, end};
   }
   return {piece.size(), piece.size()};
+}
+
+// A|B|…: what the first of them finds that finds anything.
+template <auto... kAlternatives>
+size_t any_of(Piece piece, size_t at) {
+  size_t end = at;
+  (void)(... || ((end = kAlternatives(piece, at)) > at));
+  return end;
 }
 
 // X* for the characters of which `belongs` is true.
@@ -27,16 +36,38 @@ size_t run_end(Piece piece, size_t at, const Predicate& belongs) {
   return at;
 }
 
-inline size_t run_end(Piece piece, size_t at, CharClass char_class) {
-  return run_end(piece, at, [=](const Char& c) { return c.char_class == char_class; });
+// X+
+template <auto kBelongs>
+size_t run(Piece piece, size_t at) {
+  return run_end(piece, at, kBelongs);
+}
+
+// X
+template <auto kBelongs>
+size_t one(Piece piece, size_t at) {
+  return at + (kBelongs(piece[at]) ? 1 : 0);
+}
+
+// X{1,kMost}
+template <auto kBelongs, size_t kMost>
+size_t some(Piece piece, size_t at) {
+  return run_end(piece.first(std::min(piece.size(), at + kMost)), at, kBelongs);
+}
+
+//  ?X+
+template <auto kBelongs>
+size_t run_after_space(Piece piece, size_t at) {
+  const size_t begin = at + (piece[at].code_point == ' ' ? 1 : 0);
+  const size_t end = run_end(piece, begin, kBelongs);
+  return end > begin ? end : at;
 }
 
 // \s?X+
-template <class Predicate>
-size_t run_after_blank(Piece piece, size_t at, const Predicate& belongs) {
-  const size_t begin = at + (piece[at].char_class == CharClass::kBlank ? 1 : 0);
-  if (const size_t end = run_end(piece, begin, belongs); end > begin) return end;
-  return run_end(piece, at, belongs);  // X may hold the blank itself
+template <auto kBelongs>
+size_t run_after_blank(Piece piece, size_t at) {
+  const size_t begin = at + (is_blank(piece[at]) ? 1 : 0);
+  if (const size_t end = run_end(piece, begin, kBelongs); end > begin) return end;
+  return run_end(piece, at, kBelongs);  // X may hold the blank itself
 }
 
 inline bool is_newline(const Char& c) { return c.code_point == '\r' || c.code_point == '\n'; }
@@ -47,12 +78,33 @@ inline bool is_between(char32_t c, char32_t first, char32_t last) {
 enum class Case { kKeep, kIgnore };  // ASCII
 
 // 's|'t|'re|'ve|'m|'ll|'d
-size_t contraction(Piece piece, size_t at, Case letters);
+template <Case kLetters>
+size_t contraction(Piece piece, size_t at) {
+  if (at + 1 >= piece.size() || piece[at].code_point != '\'') return at;
+  const auto letter_at = [&](size_t i) {
+    const char32_t c = piece[i].code_point;
+    return kLetters == Case::kIgnore && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
+  };
+  const char32_t first = letter_at(at + 1);
+  if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;
+  if (at + 2 == piece.size()) return at;
+  const char32_t second = letter_at(at + 2);
+  const bool is_long = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
+                       (first == 'l' && second == 'l');
+  return is_long ? at + 3 : at;
+}
 
 // \s+(?!\S)|\s+ : the last blank before a word belongs to the word.
-size_t blanks(Piece piece, size_t at);
+inline size_t blanks(Piece piece, size_t at) {
+  const size_t end = run_end(piece, at, is_blank);
+  return end - at > 1 && end < piece.size() ? end - 1 : end;
+}
 
 // \s*[\r\n]+ : blanks up to and with the last newline among them.
-size_t blanks_to_newline(Piece piece, size_t at);
+inline size_t blanks_to_newline(Piece piece, size_t at) {
+  size_t end = run_end(piece, at, is_blank);
+  while (end > at && !is_newline(piece[end - 1])) --end;
+  return end;
+}
 
 }  // namespace kvik::matcher

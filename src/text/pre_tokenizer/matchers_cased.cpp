@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "text/pre_tokenizer/matcher_parts.h"
 #include "text/pre_tokenizer/matchers.h"
 
@@ -20,60 +18,59 @@ struct CasedRules {
   Han han = Han::kAmongLetters;
 };
 
-template <CasedRules kRules>
-bool has(const Char& c, int traits) {
-  return c.has(traits) && !(kRules.han == Han::kApart && is_han(c.code_point));
-}
+bool is_han_character(const Char& c) { return is_han(c.code_point); }
 
-template <CasedRules kRules>
-bool is_upper(const Char& c) {
-  return has<kRules>(c, kUpperTrait | kUncasedTrait | kMarkTrait);
-}
-
-template <CasedRules kRules>
-bool is_lower(const Char& c) {
-  return has<kRules>(c, kLowerTrait | kUncasedTrait | kMarkTrait);
+// U or l, by `kTraits`.
+template <CasedRules kRules, int kTraits>
+bool is_cased(const Char& c) {
+  return c.has(kTraits | kUncasedTrait | kMarkTrait) &&
+         !(kRules.han == Han::kApart && is_han_character(c));
 }
 
 // [U]*[l]+ from `at`. Where nothing of l follows the run of U, the run gives back what is in both.
-template <CasedRules kRules>
+template <auto kUpper, auto kLower>
 size_t ends_in_lower(Piece piece, size_t at) {
-  size_t upper_end = run_end(piece, at, is_upper<kRules>);
-  if (const size_t end = run_end(piece, upper_end, is_lower<kRules>); end > upper_end) return end;
-  while (upper_end > at && !is_lower<kRules>(piece[upper_end - 1])) --upper_end;
+  size_t upper_end = run_end(piece, at, kUpper);
+  if (const size_t end = run_end(piece, upper_end, kLower); end > upper_end) return end;
+  while (upper_end > at && !kLower(piece[upper_end - 1])) --upper_end;
   return upper_end;
 }
 
 // [U]+[l]*
-template <CasedRules kRules>
+template <auto kUpper, auto kLower>
 size_t begins_with_upper(Piece piece, size_t at) {
-  const size_t upper_end = run_end(piece, at, is_upper<kRules>);
-  return upper_end > at ? run_end(piece, upper_end, is_lower<kRules>) : at;
+  const size_t upper_end = run_end(piece, at, kUpper);
+  return upper_end > at ? run_end(piece, upper_end, kLower) : at;
+}
+
+// [^\r\n\p{L}\p{N}]?letters
+template <auto kLetters>
+size_t word(Piece piece, size_t at) {
+  const Char& c = piece[at];
+  const bool is_prefix = !is_newline(c) && !is_letter(c) && !is_number(c) && at + 1 < piece.size();
+  if (is_prefix) {
+    if (const size_t end = kLetters(piece, at + 1); end > at + 1) return end;
+  }
+  return kLetters(piece, at);
 }
 
 template <CasedRules kRules>
-size_t word(Piece piece, size_t at) {
-  const Char& c = piece[at];
-  const bool is_prefix = !is_newline(c) && c.char_class != CharClass::kLetter &&
-                         c.char_class != CharClass::kNumber && at + 1 < piece.size();
-  for (const auto letters : {ends_in_lower<kRules>, begins_with_upper<kRules>}) {
-    size_t end = at;
-    if (is_prefix) {
-      end = letters(piece, at + 1);
-      if (end == at + 1) end = at;
-    }
-    if (end == at) end = letters(piece, at);
-    if (end == at) continue;
-    return kRules.suffix == Suffix::kContraction ? contraction(piece, end, Case::kIgnore) : end;
-  }
-  return at;
+size_t words(Piece piece, size_t at) {
+  constexpr auto kUpper = is_cased<kRules, kUpperTrait>;
+  constexpr auto kLower = is_cased<kRules, kLowerTrait>;
+  const size_t end =
+      any_of<word<ends_in_lower<kUpper, kLower>>, word<begins_with_upper<kUpper, kLower>>>(piece,
+                                                                                           at);
+  const bool may_go_on = end > at && kRules.suffix == Suffix::kContraction;
+  return may_go_on ? contraction<Case::kIgnore>(piece, end) : end;
 }
+
+bool is_symbol(const Char& c) { return c.char_class == CharClass::kOther; }
 
 template <CasedRules kRules>
 size_t symbols(Piece piece, size_t at) {
-  const size_t begin = at + (piece[at].code_point == ' ' ? 1 : 0);
-  const size_t end = run_end(piece, begin, CharClass::kOther);
-  if (end == begin) return at;
+  const size_t end = run_after_space<is_symbol>(piece, at);
+  if (end == at) return at;
   return run_end(piece, end, [](const Char& c) {
     return is_newline(c) || (kRules.tail == Tail::kNewlinesAndSlashes && c.code_point == '/');
   });
@@ -81,36 +78,18 @@ size_t symbols(Piece piece, size_t at) {
 
 template <CasedRules kRules>
 size_t match(Piece piece, size_t at) {
-  if (kRules.han == Han::kApart) {
-    const size_t end = run_end(piece, at, [](const Char& c) { return is_han(c.code_point); });
-    if (end > at) return end;
-  }
-  if (const size_t end = word<kRules>(piece, at); end > at) return end;
-  if (piece[at].char_class == CharClass::kNumber) {
-    const Piece near = piece.first(std::min(piece.size(), at + kRules.max_digits));
-    return run_end(near, at, CharClass::kNumber);
-  }
-  if (const size_t end = symbols<kRules>(piece, at); end > at) return end;
-  if (const size_t end = blanks_to_newline(piece, at); end > at) return end;
-  return blanks(piece, at);
+  return any_of<words<kRules>, some<is_number, kRules.max_digits>, symbols<kRules>,
+                blanks_to_newline, blanks>(piece, at);
 }
 
-size_t gpt4o_at(Piece piece, size_t at) { return match<CasedRules{3}>(piece, at); }
-size_t youtu_at(Piece piece, size_t at) { return match<CasedRules{1}>(piece, at); }
-
-size_t tekken_at(Piece piece, size_t at) {
-  return match<CasedRules{.max_digits = 1, .suffix = Suffix::kNone}>(piece, at);
-}
-
-size_t kimi_k2_at(Piece piece, size_t at) {
-  return match<CasedRules{.max_digits = 3, .tail = Tail::kNewlines, .han = Han::kApart}>(piece, at);
-}
+constexpr CasedRules kKimiK2 = {.max_digits = 3, .tail = Tail::kNewlines, .han = Han::kApart};
 
 }  // namespace
 
-Match match_gpt4o(Piece piece, size_t from) { return first<gpt4o_at>(piece, from); }
-Match match_youtu(Piece piece, size_t from) { return first<youtu_at>(piece, from); }
-Match match_tekken(Piece piece, size_t from) { return first<tekken_at>(piece, from); }
-Match match_kimi_k2(Piece piece, size_t from) { return first<kimi_k2_at>(piece, from); }
+constinit const Matcher match_gpt4o = first<match<CasedRules{3}>>;
+constinit const Matcher match_youtu = first<match<CasedRules{1}>>;
+constinit const Matcher match_tekken =
+    first<match<CasedRules{.max_digits = 1, .suffix = Suffix::kNone}>>;
+constinit const Matcher match_kimi_k2 = first<any_of<run<is_han_character>, match<kKimiK2>>>;
 
 }  // namespace kvik

@@ -8,9 +8,9 @@ namespace {
 
 using namespace matcher;
 
-bool is_letter(const Char& c) { return c.char_class == CharClass::kLetter; }
-bool is_letter_or_mark(const Char& c) { return is_letter(c) || c.has(kMarkTrait); }
+bool is_letter_or_mark(const Char& c) { return is_letter(c) || is_mark(c); }
 bool is_sign(const Char& c) { return c.has(kPunctuationTrait | kSymbolTrait); }
+bool is_unicode_punctuation(const Char& c) { return c.has(kPunctuationTrait); }
 
 bool is_ascii_letter(const Char& c) {
   return is_between(c.code_point, 'A', 'Z') || is_between(c.code_point, 'a', 'z');
@@ -69,38 +69,30 @@ bool is_afmoe_script(const Char& c) {
   return false;
 }
 
-size_t deepseek3_at(Piece piece, size_t at) {
+// [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+
+size_t sign_then_letters(Piece piece, size_t at) {
+  if (piece[at].code_point >= 0x80 || !is_sign(piece[at])) return at;
+  const size_t end = run_end(piece, at + 1, is_ascii_letter);
+  return end > at + 1 ? end : at;
+}
+
+// [^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
+size_t deepseek3_word(Piece piece, size_t at) {
   const Char& c = piece[at];
-  if (c.code_point < 0x80 && is_sign(c)) {
-    if (const size_t end = run_end(piece, at + 1, is_ascii_letter); end > at + 1) return end;
-  }
   if (!is_newline(c) && !is_letter(c) && !is_sign(c)) {
     if (const size_t end = run_end(piece, at + 1, is_letter_or_mark); end > at + 1) return end;
   }
-  if (const size_t end = run_end(piece, at, is_letter_or_mark); end > at) return end;
-  const size_t begin = at + (c.code_point == ' ' ? 1 : 0);
-  if (const size_t end = run_end(piece, begin, is_sign); end > begin) {
-    return run_end(piece, end, is_newline);
-  }
-  if (const size_t end = blanks_to_newline(piece, at); end > at) return end;
-  return blanks(piece, at);
+  return run_end(piece, at, is_letter_or_mark);
 }
 
-size_t deepseek3_cjk_at(Piece piece, size_t at) { return run_end(piece, at, is_deepseek3_cjk); }
-
-size_t deepseek_letters_at(Piece piece, size_t at) {
-  return run_after_blank(piece, at, is_deepseek_letter);
+//  ?[\p{P}\p{S}]+[\r\n]*
+size_t deepseek3_signs(Piece piece, size_t at) {
+  const size_t end = run_after_space<is_sign>(piece, at);
+  return end > at ? run_end(piece, end, is_newline) : at;
 }
-
-size_t deepseek_punctuation_at(Piece piece, size_t at) {
-  return run_after_blank(piece, at, is_deepseek_punctuation);
-}
-
-size_t deepseek_cjk_at(Piece piece, size_t at) { return run_end(piece, at, is_deepseek_cjk); }
 
 // Numbers are among the scripts: runs of either, of both and of neither are four kinds of words.
-size_t deepseek_cjk_then_numbers_at(Piece piece, size_t at) {
-  const auto is_number = [](const Char& c) { return c.char_class == CharClass::kNumber; };
+size_t deepseek_cjk_then_numbers(Piece piece, size_t at) {
   const bool cjk = is_deepseek_cjk(piece[at]), number = is_number(piece[at]);
   if (!cjk && !number) return at;
   return run_end(piece, at, [=](const Char& c) {
@@ -108,44 +100,21 @@ size_t deepseek_cjk_then_numbers_at(Piece piece, size_t at) {
   });
 }
 
-size_t deepseek_coder_letters_at(Piece piece, size_t at) {
-  return run_after_blank(piece, at, is_letter);
-}
-
-size_t deepseek_coder_punctuation_at(Piece piece, size_t at) {
-  return run_after_blank(piece, at, [](const Char& c) { return c.has(kPunctuationTrait); });
-}
-
-size_t youtu_scripts_at(Piece piece, size_t at) {
-  for (const auto belongs : {is_hangul, is_youtu_punctuation, is_bopomofo, is_deepseek3_cjk}) {
-    if (const size_t end = run_end(piece, at, belongs); end > at) return end;
-  }
-  return at;
-}
-
-size_t afmoe_scripts_at(Piece piece, size_t at) { return run_end(piece, at, is_afmoe_script); }
-
 }  // namespace
 
-Match match_deepseek3(Piece piece, size_t from) { return first<deepseek3_at>(piece, from); }
-Match match_deepseek3_cjk(Piece piece, size_t from) { return first<deepseek3_cjk_at>(piece, from); }
-Match match_deepseek_letters(Piece piece, size_t from) {
-  return first<deepseek_letters_at>(piece, from);
-}
-Match match_deepseek_punctuation(Piece piece, size_t from) {
-  return first<deepseek_punctuation_at>(piece, from);
-}
-Match match_deepseek_cjk(Piece piece, size_t from) { return first<deepseek_cjk_at>(piece, from); }
-Match match_deepseek_cjk_then_numbers(Piece piece, size_t from) {
-  return first<deepseek_cjk_then_numbers_at>(piece, from);
-}
-Match match_deepseek_coder_letters(Piece piece, size_t from) {
-  return first<deepseek_coder_letters_at>(piece, from);
-}
-Match match_deepseek_coder_punctuation(Piece piece, size_t from) {
-  return first<deepseek_coder_punctuation_at>(piece, from);
-}
-Match match_youtu_scripts(Piece piece, size_t from) { return first<youtu_scripts_at>(piece, from); }
-Match match_afmoe_scripts(Piece piece, size_t from) { return first<afmoe_scripts_at>(piece, from); }
+constinit const Matcher match_deepseek3 =
+    first<any_of<sign_then_letters, deepseek3_word, deepseek3_signs, blanks_to_newline, blanks>>;
+constinit const Matcher match_deepseek3_cjk = first<run<is_deepseek3_cjk>>;
+constinit const Matcher match_deepseek_letters = first<run_after_blank<is_deepseek_letter>>;
+constinit const Matcher match_deepseek_punctuation =
+    first<run_after_blank<is_deepseek_punctuation>>;
+constinit const Matcher match_deepseek_cjk = first<run<is_deepseek_cjk>>;
+constinit const Matcher match_deepseek_cjk_then_numbers = first<deepseek_cjk_then_numbers>;
+constinit const Matcher match_deepseek_coder_letters = first<run_after_blank<is_letter>>;
+constinit const Matcher match_deepseek_coder_punctuation =
+    first<run_after_blank<is_unicode_punctuation>>;
+constinit const Matcher match_youtu_scripts = first<
+    any_of<run<is_hangul>, run<is_youtu_punctuation>, run<is_bopomofo>, run<is_deepseek3_cjk>>>;
+constinit const Matcher match_afmoe_scripts = first<run<is_afmoe_script>>;
 
 }  // namespace kvik

@@ -19,12 +19,8 @@ bool is_falcon_punctuation(const Char& c) {
 }
 
 bool is_ascii_digit(const Char& c) { return is_between(c.code_point, '0', '9'); }
-bool is_digit(const Char& c) { return c.has(kDigitTrait); }
-
-// \w
-bool is_word(const Char& c) {
-  return c.char_class == CharClass::kLetter || c.has(kMarkTrait | kDigitTrait | kConnectorTrait);
-}
+bool is_image_letter(const Char& c) { return is_between(c.code_point, 'A', 'I'); }
+bool is_line_feed(const Char& c) { return c.code_point == '\n'; }
 
 bool starts_with(Piece piece, size_t at, std::string_view text) {
   if (piece.size() - at < text.size()) return false;
@@ -34,53 +30,31 @@ bool starts_with(Piece piece, size_t at, std::string_view text) {
   return true;
 }
 
-size_t falcon_punctuation_at(Piece piece, size_t at) {
-  return run_end(piece, at, is_falcon_punctuation);
-}
-
-size_t default_punctuation_at(Piece piece, size_t at) {
-  return run_end(piece, at, is_default_punctuation);
-}
-
-size_t number_at(Piece piece, size_t at) {
-  return at + (piece[at].char_class == CharClass::kNumber ? 1 : 0);
-}
-
-size_t up_to_three_numbers_at(Piece piece, size_t at) {
-  return run_end(piece.first(std::min(piece.size(), at + 3)), at, CharClass::kNumber);
-}
-
-size_t numbers_at(Piece piece, size_t at) { return run_end(piece, at, CharClass::kNumber); }
-
-size_t three_digits_at(Piece piece, size_t at) {
+size_t three_digits(Piece piece, size_t at) {
   if (at + 3 > piece.size()) return at;
   return std::all_of(&piece[at], &piece[at] + 3, is_ascii_digit) ? at + 3 : at;
 }
 
-size_t digits_at(Piece piece, size_t at) { return run_end(piece, at, is_digit); }
-
-size_t digits_before_no_word_at(Piece piece, size_t at) {
+size_t digits_before_no_word(Piece piece, size_t at) {
   // A run that is followed by a word was tried at its first digit: once is enough.
   if (at > 0 && is_digit(piece[at - 1])) return at;
   const size_t end = run_end(piece, at, is_digit);
   return end < piece.size() && is_word(piece[end]) ? at : end;
 }
 
-size_t newline_at(Piece piece, size_t at) { return at + (is_newline(piece[at]) ? 1 : 0); }
-
-size_t trailing_blanks_at(Piece piece, size_t at) {
+size_t trailing_blanks(Piece piece, size_t at) {
   // A run that does not reach the end was tried at its first blank: once is enough.
-  if (at > 0 && piece[at - 1].char_class == CharClass::kBlank) return at;
-  const size_t end = run_end(piece, at, CharClass::kBlank);
+  if (at > 0 && is_blank(piece[at - 1])) return at;
+  const size_t end = run_end(piece, at, is_blank);
   return end == piece.size() ? end : at;
 }
 
-size_t line_at(Piece piece, size_t at) {
-  const bool is_break = piece[at].code_point == '\n';
-  return run_end(piece, at, [=](const Char& c) { return (c.code_point == '\n') == is_break; });
+size_t line(Piece piece, size_t at) {
+  const bool is_break = is_line_feed(piece[at]);
+  return run_end(piece, at, [=](const Char& c) { return is_line_feed(c) == is_break; });
 }
 
-size_t chameleon_sentinel_at(Piece piece, size_t at) {
+size_t chameleon_sentinel(Piece piece, size_t at) {
   constexpr std::string_view kBegin = "<sentinel:";
   if (!starts_with(piece, at, kBegin)) return at;
   const size_t digits = at + kBegin.size();
@@ -88,63 +62,37 @@ size_t chameleon_sentinel_at(Piece piece, size_t at) {
   return end > digits && end < piece.size() && piece[end].code_point == '>' ? end + 1 : at;
 }
 
-size_t chameleon_image_at(Piece piece, size_t at) {
+size_t chameleon_image(Piece piece, size_t at) {
   constexpr std::string_view kBegin = "IMGIMG";
   constexpr size_t kMaxLetters = 4;
   if (!starts_with(piece, at, kBegin)) return at;
   const size_t letters = at + kBegin.size();
-  const Piece near = piece.first(std::min(piece.size(), letters + kMaxLetters));
-  const size_t end =
-      run_end(near, letters, [](const Char& c) { return is_between(c.code_point, 'A', 'I'); });
+  const size_t end = some<is_image_letter, kMaxLetters>(piece, letters);
   return end > letters && end < piece.size() && piece[end].code_point == 'Z' ? end + 1 : at;
 }
 
-size_t chameleon_indent_at(Piece piece, size_t at) {
-  if (piece[at].code_point == '\t' || piece[at].code_point == '\n') return at + 1;
+size_t chameleon_indent(Piece piece, size_t at) {
+  if (piece[at].code_point == '\t' || is_line_feed(piece[at])) return at + 1;
   if (starts_with(piece, at, "    ")) return at + 4;
   return starts_with(piece, at, "  ") ? at + 2 : at;
 }
 
-size_t chameleon_punctuation_at(Piece piece, size_t at) {
-  const Char& c = piece[at];
-  const bool is_ascii_sign = c.code_point < 0x80 && c.has(kPunctuationTrait | kSymbolTrait);
-  return at + (c.has(kPunctuationTrait) || is_ascii_sign ? 1 : 0);
-}
-
 }  // namespace
 
-Match match_falcon_punctuation(Piece piece, size_t from) {
-  return first<falcon_punctuation_at>(piece, from);
-}
-Match match_default_punctuation(Piece piece, size_t from) {
-  return first<default_punctuation_at>(piece, from);
-}
-Match match_number(Piece piece, size_t from) { return first<number_at>(piece, from); }
-Match match_up_to_three_numbers(Piece piece, size_t from) {
-  return first<up_to_three_numbers_at>(piece, from);
-}
-Match match_numbers(Piece piece, size_t from) { return first<numbers_at>(piece, from); }
-Match match_three_digits(Piece piece, size_t from) { return first<three_digits_at>(piece, from); }
-Match match_digits(Piece piece, size_t from) { return first<digits_at>(piece, from); }
-Match match_digits_before_no_word(Piece piece, size_t from) {
-  return first<digits_before_no_word_at>(piece, from);
-}
-Match match_newline(Piece piece, size_t from) { return first<newline_at>(piece, from); }
-Match match_trailing_blanks(Piece piece, size_t from) {
-  return first<trailing_blanks_at>(piece, from);
-}
-Match match_line(Piece piece, size_t from) { return first<line_at>(piece, from); }
-Match match_chameleon_sentinel(Piece piece, size_t from) {
-  return first<chameleon_sentinel_at>(piece, from);
-}
-Match match_chameleon_image(Piece piece, size_t from) {
-  return first<chameleon_image_at>(piece, from);
-}
-Match match_chameleon_indent(Piece piece, size_t from) {
-  return first<chameleon_indent_at>(piece, from);
-}
-Match match_chameleon_punctuation(Piece piece, size_t from) {
-  return first<chameleon_punctuation_at>(piece, from);
-}
+constinit const Matcher match_falcon_punctuation = first<run<is_falcon_punctuation>>;
+constinit const Matcher match_default_punctuation = first<run<is_default_punctuation>>;
+constinit const Matcher match_number = first<one<is_number>>;
+constinit const Matcher match_up_to_three_numbers = first<some<is_number, 3>>;
+constinit const Matcher match_numbers = first<run<is_number>>;
+constinit const Matcher match_three_digits = first<three_digits>;
+constinit const Matcher match_digits = first<run<is_digit>>;
+constinit const Matcher match_digits_before_no_word = first<digits_before_no_word>;
+constinit const Matcher match_newline = first<one<is_newline>>;
+constinit const Matcher match_trailing_blanks = first<trailing_blanks>;
+constinit const Matcher match_line = first<line>;
+constinit const Matcher match_chameleon_sentinel = first<chameleon_sentinel>;
+constinit const Matcher match_chameleon_image = first<chameleon_image>;
+constinit const Matcher match_chameleon_indent = first<chameleon_indent>;
+constinit const Matcher match_chameleon_punctuation = first<one<is_punctuation>>;
 
 }  // namespace kvik

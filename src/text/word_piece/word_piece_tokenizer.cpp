@@ -17,10 +17,6 @@ namespace {
 
 constexpr size_t kMaxWordChars = 100;  // without the mark that it begins with
 
-bool is_punctuation(const Char& c) {
-  return c.has(kPunctuationTrait) || (c.code_point < 0x80 && c.has(kSymbolTrait));
-}
-
 // The words of a text, normalised: no controls, no accents, small letters. Each begins with a blank
 // mark and they follow each other in text().
 class WordSplitter {
@@ -43,7 +39,7 @@ class WordSplitter {
 
   void push(char32_t c) {
     if (c == 0xFFFD || is_bert_control(c)) return;
-    if (make_char(c).char_class == CharClass::kBlank) {
+    if (is_blank(make_char(c))) {
       end_word();
       return;
     }
