@@ -75,8 +75,7 @@ void add_rows(const InstructionSet& isa, std::vector<float>& x, std::vector<floa
 
 // Rows become tiles of int8 levels, as a matrix product with quantised weights wants them.
 void add_quantisation(const InstructionSet& isa, std::vector<float>& x, std::vector<float>& y) {
-  const ActivationKernels& kernels =
-      isa.matmul.activations[static_cast<size_t>(ActivationFormat::kInt8)];
+  const ActivationKernels& kernels = isa.matmul.activations(ActivationFormat::kInt8);
   const uint32_t tile_rows = kernels.tile_rows(kRows);
   static std::vector<float> scratch(pack_scratch_floats(kFfnDim));
   for (const uint32_t k : {kModelDim, kFfnDim}) {

@@ -50,7 +50,7 @@ LIBRARIES = {
     "gmock/": (),
 }
 
-KERNEL_FILE = re.compile(r"(_avx2|_avx512|_avx512\w+)\.(cpp|h)$|\.inl$")
+KERNEL_FILE = re.compile(r"_avx\w+\.(cpp|h)$|\.inl$|\.cpp\.in$")
 KERNEL_HEADERS = {"immintrin.h", "cstdint", "cstddef"}
 MAX_LINES, MANY_LINES = 800, 500
 SOURCE = (".cpp", ".h", ".inl")

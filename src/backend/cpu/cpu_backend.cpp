@@ -127,8 +127,7 @@ void CpuBackend::for_pieces(Rows x, const Body& body) {
 
 // Only the pair products of bf16 round in a way of their own (matmul_kernels.h).
 std::string_view CpuBackend::arithmetic(ElementType type) const {
-  const bool is_own =
-      type == ElementType::kBF16 && isa_.matmul.bf16.multiply == avx512bf16::kBf16Weights.multiply;
+  const bool is_own = isa_.matmul.weights(type).format == ActivationFormat::kBF16;
   return is_own ? isa_.name : std::string_view();
 }
 

@@ -1,6 +1,6 @@
 // The attention kernels of kernels.h. Included inside an instruction set's namespace, after
-// vec_math.inl. The includer says how large a register tile is: kTileRows and kTileRegisters, and
-// for int8 pages kInt8TileRows and kInt8TileRegisters.
+// its vocabulary. tiles.h says how large a register tile is: kTileRows and kTileRegisters, and for
+// int8 pages kInt8TileRows and kInt8TileRegisters.
 //
 // A pair is one query row with one head of the group. Pairs are worked on in blocks, so that a page
 // that was read serves all of them; inside a block in chunks of at most kTileRows, the M of the
@@ -17,6 +17,8 @@
 //
 // Tokens that a pair does not see take part in nothing: neither their K nor their V, whatever it
 // holds, can change a bit; pages without a visible token are not touched.
+
+#include "backend/cpu/isa/vec_math.inl"
 
 namespace {
 

@@ -1,5 +1,8 @@
 #include "backend/cpu/isa/isa.h"
 
+#include <algorithm>
+#include <initializer_list>
+
 namespace kvik::cpu {
 namespace {
 
@@ -25,27 +28,44 @@ bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf1
 // Sapphire and Emerald Rapids (227 and 456 GFLOP/s on two cores).
 bool is_amd() { return __builtin_cpu_is("amd"); }
 
+MatmulKernels matmul_of(const ActivationKernels (&activations)[kNumActivationFormats],
+                        std::initializer_list<WeightRows> units) {
+  MatmulKernels kernels{};
+  std::ranges::copy(activations, kernels.by_format);
+  for (const WeightRows& unit : units) {
+    for (const WeightKernels& row : std::span(unit.begin, unit.n)) {
+      kernels.by_type[static_cast<size_t>(row.type)] = row;
+    }
+  }
+  return kernels;
+}
+
 MatmulKernels with_bf16_products() {
-  MatmulKernels kernels = avx512::kMatmulKernels;
-  kernels.activations[static_cast<size_t>(ActivationFormat::kBF16)] = avx512bf16::kBf16Activations;
-  kernels.bf16 = avx512bf16::kBf16Weights;
+  using namespace avx512;
+  MatmulKernels kernels = matmul_of(kActivations, {kMostUsedTypes, kSmallTypes, kLowBitTypes,
+                                                   kGroupTypes, avx512bf16::kBf16Types});
+  kernels.by_format[static_cast<size_t>(ActivationFormat::kBF16)] = avx512bf16::kBf16Activations;
   return kernels;
 }
 
 }  // namespace
 
 std::span<const InstructionSet> instruction_sets() {
-  static const MatmulKernels bf16_matmul = with_bf16_products();
   static const InstructionSet sets[] = {
       {"scalar", always, always, scalar::kRowKernels, scalar::kAttentionKernels,
-       scalar::kMatmulKernels},
-      {"avx2", has_avx2, always, avx2::kRowKernels, avx2::kAttentionKernels, avx2::kMatmulKernels},
+       matmul_of(scalar::kActivations, {scalar::kMostUsedTypes, scalar::kSmallTypes,
+                                        scalar::kLowBitTypes, scalar::kGroupTypes})},
+      {"avx2", has_avx2, always, avx2::kRowKernels, avx2::kAttentionKernels,
+       matmul_of(avx2::kActivations,
+                 {avx2::kMostUsedTypes, avx2::kSmallTypes, avx2::kLowBitTypes, avx2::kGroupTypes})},
       {"avxvnni", has_avxvnni, always, avx2::kRowKernels, avx2::kAttentionKernels,
-       avxvnni::kMatmulKernels},
+       matmul_of(avxvnni::kActivations, {avxvnni::kMostUsedTypes, avxvnni::kSmallTypes,
+                                         avxvnni::kLowBitTypes, avxvnni::kGroupTypes})},
       {"avx512", has_avx512, always, avx512::kRowKernels, avx512::kAttentionKernels,
-       avx512::kMatmulKernels},
+       matmul_of(avx512::kActivations, {avx512::kMostUsedTypes, avx512::kSmallTypes,
+                                        avx512::kLowBitTypes, avx512::kGroupTypes})},
       {"avx512bf16", has_avx512bf16, is_amd, avx512::kRowKernels, avx512::kAttentionKernels,
-       bf16_matmul},
+       with_bf16_products()},
   };
   return sets;
 }

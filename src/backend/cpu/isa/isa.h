@@ -15,7 +15,7 @@ struct InstructionSet {
   bool (*is_preferred)();  // over all slower ones, where it runs
   const RowKernels& rows;
   const AttentionKernels& attention;
-  const MatmulKernels& matmul;
+  const MatmulKernels matmul;
 };
 
 // All in this binary, slowest first.

@@ -70,54 +70,8 @@ Matmul::Matmul(const MatmulKernels& kernels, Memory& memory, ThreadPool& pool)
 
 Matmul::~Matmul() = default;
 
-const WeightKernels& Matmul::kernels_of(ElementType type) const {
-  switch (type) {
-    case ElementType::kF32:
-      return kernels_.f32;
-    case ElementType::kF16:
-      return kernels_.f16;
-    case ElementType::kBF16:
-      return kernels_.bf16;
-    case ElementType::kQ8_0:
-      return kernels_.q8_0;
-    case ElementType::kQ4_0:
-      return kernels_.q4_0;
-    case ElementType::kQ4_K:
-      return kernels_.q4_k;
-    case ElementType::kQ5_K:
-      return kernels_.q5_k;
-    case ElementType::kQ6_K:
-      return kernels_.q6_k;
-    case ElementType::kQ4_1:
-      return kernels_.small->q4_1;
-    case ElementType::kQ5_0:
-      return kernels_.small->q5_0;
-    case ElementType::kQ5_1:
-      return kernels_.small->q5_1;
-    case ElementType::kIQ4_NL:
-      return kernels_.small->iq4_nl;
-    case ElementType::kIQ4_XS:
-      return kernels_.small->iq4_xs;
-    case ElementType::kQ2_K:
-      return kernels_.low_bit->q2_k;
-    case ElementType::kQ3_K:
-      return kernels_.low_bit->q3_k;
-    case ElementType::kInt4G32:
-      return kernels_.groups->int4g32;
-    case ElementType::kInt4G64:
-      return kernels_.groups->int4g64;
-    case ElementType::kInt4G128:
-      return kernels_.groups->int4g128;
-    case ElementType::kInt8G32:
-      return kernels_.groups->int8g32;
-    default:
-      CHECK(type == ElementType::kInt8G128);
-      return kernels_.groups->int8g128;
-  }
-}
-
 size_t Matmul::activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const {
-  const ActivationKernels& kernels = kernels_.activations[std::to_underlying(format)];
+  const ActivationKernels& kernels = kernels_.activations(format);
   return std::max(n_rows * kernels.row_bytes(k), kHugePage);
 }
 
@@ -136,7 +90,7 @@ size_t Matmul::thread_bytes(const WorkLimits& limits) {
 uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
   size_t by_format[kNumActivationFormats] = {};
   for (const WeightKind& weights : limits.weights) {
-    const ActivationFormat format = kernels_of(weights.type).format;
+    const ActivationFormat format = kernels_.weights(weights.type).format;
     size_t& bytes = by_format[std::to_underlying(format)];
     bytes = std::max(bytes, activation_bytes(format, rows_of(weights, limits), weights.n_cols));
   }
@@ -147,7 +101,7 @@ uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
 
 void Matmul::reserve(const WorkLimits& limits) {
   for (const WeightKind& weights : limits.weights) {
-    const ActivationFormat format = kernels_of(weights.type).format;
+    const ActivationFormat format = kernels_.weights(weights.type).format;
     grow(activations_[std::to_underlying(format)],
          activation_bytes(format, rows_of(weights, limits), weights.n_cols), memory_);
   }
@@ -159,8 +113,8 @@ void Matmul::reserve(const WorkLimits& limits) {
 // Activations of each group's rows as tiles for that part, one group behind the other.
 void Matmul::pack_activations(Rows x, const CpuPackedMatrix::Part& part,
                               const GroupedRows& groups) {
-  const ActivationFormat format = kernels_of(part.type).format;
-  const ActivationKernels& kernels = kernels_.activations[std::to_underlying(format)];
+  const ActivationFormat format = kernels_.weights(part.type).format;
+  const ActivationKernels& kernels = kernels_.activations(format);
   Buffer& packed = activations_[std::to_underlying(format)];
   const size_t row_bytes = kernels.row_bytes(x.n_cols);
   tiles_.clear();
@@ -199,7 +153,7 @@ void Matmul::pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts,
                       const GroupedRows& groups) {
   bool is_packed[kNumActivationFormats] = {};
   for (const CpuPackedMatrix::Part& part : parts) {
-    const ActivationFormat format = kernels_of(part.type).format;
+    const ActivationFormat format = kernels_.weights(part.type).format;
     if (!std::exchange(is_packed[std::to_underlying(format)], true)) {
       pack_activations(x, part, groups);
     }
@@ -208,16 +162,15 @@ void Matmul::pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts,
 
 void Matmul::multiply(const Strip& strip, uint32_t thread) {
   const CpuPackedMatrix::Part& part = strip.part;
-  const WeightKernels& kernels = kernels_of(part.type);
-  const auto format = std::to_underlying(kernels.format);
-  const size_t row_bytes = kernels_.activations[format].row_bytes(strip.k);
+  const WeightKernels& kernels = kernels_.weights(part.type);
+  const size_t row_bytes = kernels_.activations(kernels.format).row_bytes(strip.k);
   const uint32_t first_column = strip.first_panel * kPanelColumns;
   kernels.multiply({
       .weights = part.panels + strip.first_panel * part.panel_bytes,
       .panel_bytes = part.panel_bytes,
       .n_panels = strip.n_panels,
       .k = strip.k,
-      .x = activations_[format].data() + strip.first_row * row_bytes,
+      .x = activations_[std::to_underlying(kernels.format)].data() + strip.first_row * row_bytes,
       .n_rows = strip.n_rows,
       .tile_rows = strip.tile_rows,
       .out = strip.out.data + size_t{strip.first_row} * strip.out.stride + strip.first_column +
@@ -233,8 +186,7 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
 // small part.
 void Matmul::cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const CutShape& shape) {
   const uint32_t n_wanted = kItemsPerThread * pool_.n_threads();
-  const auto format = std::to_underlying(kernels_of(part.type).format);
-  const ActivationKernels& kernels = kernels_.activations[format];
+  const ActivationKernels& kernels = kernels_.activations(kernels_.weights(part.type).format);
   const uint32_t tile_rows = kernels.tile_rows(rows.n_rows);
   const uint32_t most_panels = rows.n_rows <= kFewRows ? kStripOfFewRows : 1;
   const uint32_t n_panels = part.n_panels * shape.n_groups;

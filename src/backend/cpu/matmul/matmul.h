@@ -54,7 +54,6 @@ class Matmul {
   size_t activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const;
   static size_t sum_bytes(uint32_t n_rows);
   static size_t thread_bytes(const WorkLimits& limits);
-  const WeightKernels& kernels_of(ElementType type) const;
   void pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts, const GroupedRows& groups);
   void pack_activations(Rows x, const CpuPackedMatrix::Part& part, const GroupedRows& groups);
   void cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const CutShape& shape);

@@ -1,6 +1,6 @@
-// The matrix products of one instruction set: included by matmul_<isa>.cpp inside its namespace,
-// after its vocabulary (vec_<isa>.h, dot_<isa>.h) and its register tiles (tiles_<isa>.h).
-// matmul_kernels.h states the arithmetic, packed_matrix.h the layouts.
+// The matrix products of one instruction set: included inside its namespace, after its vocabulary
+// (vec_<isa>.h, dot_<isa>.h) and its register tiles (tiles.h). matmul_kernels.h states the
+// arithmetic, packed_matrix.h the layouts.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -102,21 +102,22 @@ struct FloatKernel : FloatTile<Pair, Ahead::kWeights> {
   }
 };
 
-const MatmulKernels kMatmulKernels = {
-    .activations = {kF32Activations,
-                    {},
-                    kInt8Activations<ActivationFormat::kInt8>,
-                    kInt8Activations<ActivationFormat::kInt8Sums>,
-                    kInt8Activations<ActivationFormat::kInt8HalfSums>},
-    .f32 = {ActivationFormat::kF32, multiply<FloatKernel<PairF32>>},
-    .f16 = {ActivationFormat::kF32, multiply<FloatKernel<PairF16>>},
-    .bf16 = {ActivationFormat::kF32, multiply<FloatKernel<PairBf16>>},
-    .q8_0 = {ActivationFormat::kInt8, multiply<KernelQ8_0>},
-    .q4_0 = {ActivationFormat::kInt8, multiply<KernelQ4_0>},
-    .q4_k = {ActivationFormat::kInt8Sums, multiply<KernelQ4K>},
-    .q5_k = {ActivationFormat::kInt8Sums, multiply<KernelQ5K>},
-    .q6_k = {ActivationFormat::kInt8Sums, multiply<KernelQ6K>},
-    .small = &kSmallKernels,
-    .low_bit = &kLowBitKernels,
-    .groups = &kGroupKernels,
+const ActivationKernels kActivations[kNumActivationFormats] = {
+    kF32Activations,
+    {},
+    kInt8Activations<ActivationFormat::kInt8>,
+    kInt8Activations<ActivationFormat::kInt8Sums>,
+    kInt8Activations<ActivationFormat::kInt8HalfSums>,
 };
+
+constexpr WeightKernels kKernels[] = {
+    {ElementType::kF32, ActivationFormat::kF32, multiply<FloatKernel<PairF32>>},
+    {ElementType::kF16, ActivationFormat::kF32, multiply<FloatKernel<PairF16>>},
+    {ElementType::kBF16, ActivationFormat::kF32, multiply<FloatKernel<PairBf16>>},
+    {ElementType::kQ8_0, ActivationFormat::kInt8, multiply<KernelQ8_0>},
+    {ElementType::kQ4_0, ActivationFormat::kInt8, multiply<KernelQ4_0>},
+    {ElementType::kQ4_K, ActivationFormat::kInt8Sums, multiply<KernelQ4K>},
+    {ElementType::kQ5_K, ActivationFormat::kInt8Sums, multiply<KernelQ5K>},
+    {ElementType::kQ6_K, ActivationFormat::kInt8Sums, multiply<KernelQ6K>},
+};
+const WeightRows kMostUsedTypes = rows_of(kKernels);

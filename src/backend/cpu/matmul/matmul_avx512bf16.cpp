@@ -104,6 +104,8 @@ inline void pack_bf16(const ActivationTile& t) {
 const ActivationKernels kBf16Activations = {
     [](uint32_t) { return Bf16Kernel::kRows; },
     [](uint32_t k) { return (size_t{k} + k % 2) * sizeof(uint16_t); }, pack_bf16};
-const WeightKernels kBf16Weights = {ActivationFormat::kBF16, multiply<Bf16Kernel>};
+constexpr WeightKernels kKernels[] = {
+    {ElementType::kBF16, ActivationFormat::kBF16, multiply<Bf16Kernel>}};
+const WeightRows kBf16Types = rows_of(kKernels);
 
 }  // namespace kvik::cpu::avx512bf16

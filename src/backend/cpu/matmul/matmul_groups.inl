@@ -1,6 +1,6 @@
-// Kernels of groups of integers (tensor/group_blocks.h): included by matmul_groups_<isa>.cpp inside
-// its namespace, as matmul.inl is by matmul_<isa>.cpp. The distance of a quant from its zero fits 8
-// bits where quants have four; where they have eight, quant − 128 does, and the rest is a minimum.
+// Kernels of groups of integers (tensor/group_blocks.h): included as matmul_small.inl is. The
+// distance of a quant from its zero fits 8 bits where quants have four; where they have eight,
+// quant − 128 does, and the rest is a minimum.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -35,10 +35,11 @@ using KernelInt4 = QuantKernel<DotInt4, HeaderScales<kGroup / 32>, DotQ8, 3>;
 template <uint32_t kGroup>
 using KernelInt8 = QuantKernel<DotInt8, ScalesAndOffsets<kGroup / 32>, DotInt8, 4>;
 
-const GroupKernels kGroupKernels = {
-    .int4g32 = {ActivationFormat::kInt8, multiply<KernelInt4<32>>},
-    .int4g64 = {ActivationFormat::kInt8, multiply<KernelInt4<64>>},
-    .int4g128 = {ActivationFormat::kInt8, multiply<KernelInt4<128>>},
-    .int8g32 = {ActivationFormat::kInt8HalfSums, multiply<KernelInt8<32>>},
-    .int8g128 = {ActivationFormat::kInt8HalfSums, multiply<KernelInt8<128>>},
+constexpr WeightKernels kKernels[] = {
+    {ElementType::kInt4G32, ActivationFormat::kInt8, multiply<KernelInt4<32>>},
+    {ElementType::kInt4G64, ActivationFormat::kInt8, multiply<KernelInt4<64>>},
+    {ElementType::kInt4G128, ActivationFormat::kInt8, multiply<KernelInt4<128>>},
+    {ElementType::kInt8G32, ActivationFormat::kInt8HalfSums, multiply<KernelInt8<32>>},
+    {ElementType::kInt8G128, ActivationFormat::kInt8HalfSums, multiply<KernelInt8<128>>},
 };
+const WeightRows kGroupTypes = rows_of(kKernels);

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tensor/element_enum.h"
+
 // The matrix products of the CPU backend, one table per instruction set.
 //
 // Weights lie in panels of 32 output columns over all of k (packed_matrix.h), so that columns sit
@@ -91,57 +93,53 @@ inline constexpr size_t kWideBytes = size_t{64} << 10;
 inline constexpr uint8_t kIq4Operands[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                              129, 141, 153, 166, 181, 197, 217, 241};
 
+// How weights of one type are multiplied.
 struct WeightKernels {
+  ElementType type;
   ActivationFormat format;
   void (*multiply)(const MultiplyTask& task);
 };
-
-// In units of their own, for each takes the compiler minutes.
-struct SmallKernels {
-  WeightKernels q4_1, q5_0, q5_1, iq4_nl, iq4_xs;
+// Some types share a unit, for all of them in one would take the compiler minutes.
+struct WeightRows {
+  const WeightKernels* begin;
+  size_t n;
 };
-struct LowBitKernels {
-  WeightKernels q2_k, q3_k;
-};
-struct GroupKernels {
-  WeightKernels int4g32, int4g64, int4g128, int8g32, int8g128;
-};
+template <size_t n>
+constexpr WeightRows rows_of(const WeightKernels (&kernels)[n]) {
+  return {kernels, n};
+}
 
 struct MatmulKernels {
-  ActivationKernels activations[kNumActivationFormats];  // by ActivationFormat
-  WeightKernels f32, f16, bf16, q8_0, q4_0, q4_k, q5_k, q6_k;
-  const SmallKernels* small;
-  const LowBitKernels* low_bit;
-  const GroupKernels* groups;
+  const ActivationKernels& activations(ActivationFormat format) const {
+    return by_format[static_cast<size_t>(format)];
+  }
+  const WeightKernels& weights(ElementType type) const {
+    return by_type[static_cast<size_t>(type)];
+  }
+
+  ActivationKernels by_format[kNumActivationFormats];
+  WeightKernels by_type[kNumElementTypes];  // without `multiply` where there is no kernel
 };
 
 namespace scalar {
-extern const MatmulKernels kMatmulKernels;
-extern const SmallKernels kSmallKernels;
-extern const LowBitKernels kLowBitKernels;
-extern const GroupKernels kGroupKernels;
+extern const ActivationKernels kActivations[kNumActivationFormats];
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
 }  // namespace scalar
 namespace avx2 {
-extern const MatmulKernels kMatmulKernels;
-extern const SmallKernels kSmallKernels;
-extern const LowBitKernels kLowBitKernels;
-extern const GroupKernels kGroupKernels;
+extern const ActivationKernels kActivations[kNumActivationFormats];
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
 }  // namespace avx2
 namespace avxvnni {
-extern const MatmulKernels kMatmulKernels;
-extern const SmallKernels kSmallKernels;
-extern const LowBitKernels kLowBitKernels;
-extern const GroupKernels kGroupKernels;
+extern const ActivationKernels kActivations[kNumActivationFormats];
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
 }  // namespace avxvnni
 namespace avx512 {
-extern const MatmulKernels kMatmulKernels;
-extern const SmallKernels kSmallKernels;
-extern const LowBitKernels kLowBitKernels;
-extern const GroupKernels kGroupKernels;
+extern const ActivationKernels kActivations[kNumActivationFormats];
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
 }  // namespace avx512
-namespace avx512bf16 {  // the rest of the table is that of avx512
+namespace avx512bf16 {  // the rest is that of avx512
 extern const ActivationKernels kBf16Activations;
-extern const WeightKernels kBf16Weights;
+extern const WeightRows kBf16Types;
 }  // namespace avx512bf16
 
 }  // namespace kvik::cpu

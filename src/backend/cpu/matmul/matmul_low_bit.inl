@@ -1,6 +1,6 @@
-// Kernels of q2_k and q3_k: included by matmul_low_bit_<isa>.cpp inside its namespace, as
-// matmul.inl is by matmul_<isa>.cpp. A level times its small integer scale is a number of 8 bits,
-// and this is what meets the activations: one scale for 32 k is left, where q6_k has two.
+// Kernels of q2_k and q3_k: included as matmul_small.inl is. A level times its small integer scale
+// is a number of 8 bits, and this is what meets the activations: one scale for 32 k is left, where
+// q6_k has two.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -34,7 +34,8 @@ struct HalfMinima {
 using KernelQ2K = QuantKernel<DotQ2, HalfMinima, DotBytes<0>, 4>;
 using KernelQ3K = QuantKernel<DotQ3, HeaderScales<8>, DotQ8, 3>;
 
-const LowBitKernels kLowBitKernels = {
-    .q2_k = {ActivationFormat::kInt8HalfSums, multiply<KernelQ2K>},
-    .q3_k = {ActivationFormat::kInt8, multiply<KernelQ3K>},
+constexpr WeightKernels kKernels[] = {
+    {ElementType::kQ2_K, ActivationFormat::kInt8HalfSums, multiply<KernelQ2K>},
+    {ElementType::kQ3_K, ActivationFormat::kInt8, multiply<KernelQ3K>},
 };
+const WeightRows kLowBitTypes = rows_of(kKernels);

@@ -1,5 +1,5 @@
-// Kernels of q4_1, q5_0, q5_1, iq4_nl and iq4_xs: included by matmul_small_<isa>.cpp inside its
-// namespace, as matmul.inl is by matmul_<isa>.cpp.
+// Kernels of q4_1, q5_0, q5_1, iq4_nl and iq4_xs: included inside an instruction set's namespace,
+// as matmul.inl is, after dot_small_<isa>.h.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -46,10 +46,11 @@ using KernelQ5_1 = QuantKernel<DotQ5, F16ScalesAndMinima, DotBytes<0>, 4>;
 using KernelIQ4NL = QuantKernel<DotIQ4, F16Scales, DotQ8, 3>;
 using KernelIQ4XS = QuantKernel<DotIQ4, ByteScales, DotQ8, 3>;
 
-const SmallKernels kSmallKernels = {
-    .q4_1 = {ActivationFormat::kInt8Sums, multiply<KernelQ4_1>},
-    .q5_0 = {ActivationFormat::kInt8, multiply<KernelQ5_0>},
-    .q5_1 = {ActivationFormat::kInt8Sums, multiply<KernelQ5_1>},
-    .iq4_nl = {ActivationFormat::kInt8, multiply<KernelIQ4NL>},
-    .iq4_xs = {ActivationFormat::kInt8, multiply<KernelIQ4XS>},
+constexpr WeightKernels kKernels[] = {
+    {ElementType::kQ4_1, ActivationFormat::kInt8Sums, multiply<KernelQ4_1>},
+    {ElementType::kQ5_0, ActivationFormat::kInt8, multiply<KernelQ5_0>},
+    {ElementType::kQ5_1, ActivationFormat::kInt8Sums, multiply<KernelQ5_1>},
+    {ElementType::kIQ4_NL, ActivationFormat::kInt8, multiply<KernelIQ4NL>},
+    {ElementType::kIQ4_XS, ActivationFormat::kInt8, multiply<KernelIQ4XS>},
 };
+const WeightRows kSmallTypes = rows_of(kKernels);

@@ -1,6 +1,8 @@
-// The row kernels of kernels.h. Included inside an instruction set's namespace, after vec_math.inl.
-// The bits of an element do not depend on where in the row it stands: a tail runs the same
-// operations on fewer lanes.
+// The row kernels of kernels.h. Included inside an instruction set's namespace, after its
+// vocabulary. The bits of an element do not depend on where in the row it stands: a tail runs the
+// same operations on fewer lanes.
+
+#include "backend/cpu/isa/vec_math.inl"
 
 namespace {
 

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+// Register tiles of each instruction set, and the parts of k that stay in the first-level cache, in
+// units of the kernels.
+namespace kvik::cpu {
+
+namespace scalar {  // any will do: this is the specification, not a fast path
+struct Tiles {
+  static constexpr uint32_t kQuantHalves = 1, kQuantRows = 2, kQuantBlocksInL1 = 8;
+  static constexpr uint32_t kFewRows = kQuantRows;
+  static constexpr uint32_t kFloatHalves = 1, kFloatRows = 2, kFloatUnitsInL1 = 64;
+};
+inline constexpr uint32_t kTileRows = 4, kTileRegisters = 4;
+inline constexpr uint32_t kInt8TileRows = 4, kInt8TileRegisters = 4;
+}  // namespace scalar
+
+namespace avx2 {
+struct Tiles {
+  static constexpr uint32_t kQuantHalves = 1, kQuantRows = 3, kQuantBlocksInL1 = 16;
+  static constexpr uint32_t kFewRows = kQuantRows;
+  static constexpr uint32_t kFloatHalves = 2, kFloatRows = 3, kFloatUnitsInL1 = 128;
+};
+// Of attention. 6 rows × 1 vector of two registers: 12 sums, 2 of K or V and 1 of Q in 16
+// registers.
+inline constexpr uint32_t kTileRows = 6, kTileRegisters = 6;
+// int8: 4 rows × 1 vector of two registers: 8 sums, 4 of widened V and 2 of weights.
+inline constexpr uint32_t kInt8TileRows = 4, kInt8TileRegisters = 4;
+}  // namespace avx2
+
+namespace avxvnni {
+struct Tiles {
+  static constexpr uint32_t kQuantHalves = 1, kQuantRows = 3, kQuantBlocksInL1 = 16;
+  static constexpr uint32_t kFewRows = 6;
+  static constexpr uint32_t kFloatHalves = 2, kFloatRows = 3, kFloatUnitsInL1 = 128;
+};
+}  // namespace avxvnni
+
+namespace avx512 {
+struct Tiles {
+  static constexpr uint32_t kQuantHalves = 2, kQuantRows = 6, kQuantBlocksInL1 = 16;
+  static constexpr uint32_t kFewRows = 16;
+  static constexpr uint32_t kFloatHalves = 2, kFloatRows = 12, kFloatUnitsInL1 = 96;
+};
+// 8 rows × 2 vectors: 16 sums, 2 of K or V and 1 of Q; more sums would not fill the ports better.
+inline constexpr uint32_t kTileRows = 8, kTileRegisters = 16;
+// int8: as many; 12 rows, 24 sums, took 3 to 10% longer in a prefill.
+inline constexpr uint32_t kInt8TileRows = 8, kInt8TileRegisters = 16;
+}  // namespace avx512
+
+}  // namespace kvik::cpu
