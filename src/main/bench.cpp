@@ -4,32 +4,46 @@
 #include <utility>
 
 #include "main/commands.h"
+#include "main/exit_code.h"
 #include "main/model_flags.h"
 
 namespace kvik {
 
-Command add_bench(CLI::App& app) {
+void add_bench(CommandLine& line) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App& command =
-      *app.add_subcommand("bench", "prefill and decode speed, as a share of this machine's limits");
-  add_model_flags(command, options->model);
-  add_count(command, "--prefill", options->prefill, "prompt tokens; 0: no test (default: 512)");
-  add_count(command, "--decode", options->decode, "generated tokens; 0: no test (default: 64)");
-  add_counts(command, "--depth", options->depths,
-             "tokens of context before the test; several: 0,1k,8k (default: 0)");
-  add_counts(command, "--batch", options->batches,
-             "sequences at once; several: 1,4,16 (default: 1)");
-  command.add_option("--repeat", options->repeat, "runs of each test")
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
-  command.add_flag("--no-cache", options->no_cache,
-                   "decode without the cache: every step computes all tokens again");
-  command.add_flag("--fill", options->fill,
-                   "fill the context's pages with noise, do not compute it");
-  command.add_flag("--json", options->json, "an array of results");
-  command.add_option("--roofline", options->roofline, "draw the machine's roofline as SVG")
-      ->type_name("FILE");
-  return [options] { return finish(bench(*options)); };
+  Flags flags = line.add("bench", "prefill and decode speed, as a share of this machine's limits",
+                         [options] { return finish(bench(*options)); });
+  add_model_flags(flags, options->model);
+  flags.add({
+      {.name = "--prefill",
+       .to = as_count(options->prefill),
+       .help = "prompt tokens; 0: no test (default: 512)"},
+      {.name = "--decode",
+       .to = as_count(options->decode),
+       .help = "generated tokens; 0: no test (default: 64)"},
+      {.name = "--depth",
+       .to = as_counts(options->depths),
+       .help = "tokens of context before the test; several: 0,1k,8k (default: 0)"},
+      {.name = "--batch",
+       .to = as_counts(options->batches),
+       .help = "sequences at once; several: 1,4,16 (default: 1)"},
+      {.name = "--repeat",
+       .to = &options->repeat,
+       .help = "runs of each test",
+       .bounds = Between{1u, 1000u},
+       .shows_default = true},
+      {.name = "--no-cache",
+       .to = &options->no_cache,
+       .help = "decode without the cache: every step computes all tokens again"},
+      {.name = "--fill",
+       .to = &options->fill,
+       .help = "fill the context's pages with noise, do not compute it"},
+      {.name = "--json", .to = &options->json, .help = "an array of results"},
+      {.name = "--roofline",
+       .to = &options->roofline,
+       .help = "draw the machine's roofline as SVG",
+       .type = "FILE"},
+  });
 }
 
 }  // namespace kvik

@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "kv/tiers/disk_tier.h"
 #include "main/commands.h"
+#include "main/exit_code.h"
 
 namespace kvik {
 namespace {
@@ -59,12 +60,11 @@ Result<int> clear(const std::string& folder) {
 
 }  // namespace
 
-Command add_cache(CLI::App& app) {
-  using Action = Result<int> (*)(const std::string&);
+void add_cache(CommandLine& line) {
   struct Verb {
     const char* name;
     const char* help;
-    Action act;
+    Result<int> (*act)(const std::string&);
   };
   static constexpr Verb kVerbs[] = {
       {"stat", "what the folder holds; also while a process uses it", stat},
@@ -73,20 +73,12 @@ Command add_cache(CLI::App& app) {
       {"clear", "remove all pages", clear},
   };
   auto folder = std::make_shared<std::string>();
-  CLI::App& command = *app.add_subcommand("cache", "look after the folder of --disk");
-  command.require_subcommand(1);
+  const Flags command = line.add("cache", "look after the folder of --disk", nullptr);
   for (const Verb& verb : kVerbs) {
-    CLI::App& sub = *command.add_subcommand(verb.name, verb.help);
-    sub.add_option("DIR", *folder, "the folder")->required();
+    line.add(command, verb.name, verb.help,
+             [folder, act = verb.act] { return finish(act(*folder)); })
+        .add({.name = "DIR", .to = folder.get(), .help = "the folder", .is_required = true});
   }
-  return [folder, &command]() -> int {
-    const std::string name = command.get_subcommands().front()->get_name();
-    for (const Verb& verb : kVerbs) {
-      if (name != verb.name) continue;
-      return finish(verb.act(*folder));
-    }
-    return kExitUsage;
-  };
 }
 
 }  // namespace kvik

@@ -1,29 +1,20 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
-#include <functional>
-#include <string>
-
-#include "main/exit_code.h"
+#include "main/flags.h"
 
 namespace kvik {
 
-// What one subcommand does once its flags are parsed.
-using Command = std::function<int()>;
-
-// Each adds its subcommand with its flags to the app, and says what runs it. One file per
-// subcommand.
-Command add_run(CLI::App& app);
-Command add_serve(CLI::App& app);
-Command add_bench(CLI::App& app);
-Command add_plan(CLI::App& app);
-Command add_explain(CLI::App& app);
-Command add_show(CLI::App& app);
-Command add_tokenize(CLI::App& app);
-Command add_logits(CLI::App& app);
-Command add_cache(CLI::App& app);
-Command add_perplexity(CLI::App& app);
-Command add_quantize(CLI::App& app);
+// Each adds its subcommand with its flags, and says what runs it. One file per subcommand.
+void add_run(CommandLine& line);
+void add_serve(CommandLine& line);
+void add_bench(CommandLine& line);
+void add_plan(CommandLine& line);
+void add_explain(CommandLine& line);
+void add_show(CommandLine& line);
+void add_tokenize(CommandLine& line);
+void add_logits(CommandLine& line);
+void add_cache(CommandLine& line);
+void add_perplexity(CommandLine& line);
+void add_quantize(CommandLine& line);
 
 }  // namespace kvik

@@ -4,13 +4,16 @@
 
 namespace kvik {
 
-void DiskOptions::add_to(CLI::App& command) {
-  command
-      .add_option("--disk", folder,
-                  "keep K and V in this folder too: found again after a restart (default: off)")
-      ->type_name("DIR");
-  add_bytes(command, "--disk-size", max_bytes,
-            "what the folder may hold; the least recently used goes first (default: 20GiB)");
+void DiskOptions::add_to(Flags& flags) {
+  flags.add({
+      {.name = "--disk",
+       .to = &folder,
+       .help = "keep K and V in this folder too: found again after a restart (default: off)",
+       .type = "DIR"},
+      {.name = "--disk-size",
+       .to = as_bytes(max_bytes),
+       .help = "what the folder may hold; the least recently used goes first (default: 20GiB)"},
+  });
 }
 
 Result<std::unique_ptr<DiskTier>> DiskOptions::open() const {

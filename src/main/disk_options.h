@@ -1,7 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,7 +15,7 @@ struct DiskOptions {
   std::string folder;  // empty: no disk tier
   uint64_t max_bytes = uint64_t{20} << 30;
 
-  void add_to(CLI::App& command);
+  void add_to(Flags& flags);
 
   // Null where there is none.
   Result<std::unique_ptr<DiskTier>> open() const;

@@ -9,6 +9,7 @@
 #include "base/atomic_file.h"
 #include "base/log.h"
 #include "main/commands.h"
+#include "main/exit_code.h"
 #include "main/model_flags.h"
 #include "server/operate/explain_json.h"
 #include "study/explain/explain_report.h"
@@ -16,7 +17,7 @@
 namespace kvik {
 namespace {
 
-struct Flags {
+struct ExplainFlags {
   ExplainOptions explain = {.model = {}, .max_tokens = {}, .version = KVIK_VERSION};
   std::string out;  // empty: after the model
   bool as_json = false;
@@ -32,7 +33,7 @@ std::string default_path(const std::string& model) {
   return fmt::format("kvik-explain-{}.html", name);
 }
 
-Result<int> write_report(const Flags& flags) {
+Result<int> write_report(const ExplainFlags& flags) {
   TRY_ASSIGN(const Explained explained, explain(flags.explain, experiment_json));
   const std::string path = flags.out.empty() ? default_path(flags.explain.model.model) : flags.out;
   TRY(write_atomically(path, explain_html(explained.json), 0644));
@@ -50,19 +51,25 @@ Result<int> write_report(const Flags& flags) {
 
 }  // namespace
 
-Command add_explain(CLI::App& app) {
-  auto options = std::make_shared<Flags>();
-  CLI::App& command =
-      *app.add_subcommand("explain", "with and without the cache, side by side, as an HTML report");
-  add_model_flags(command, options->explain.model);
-  command.add_option("-p,--prompt", options->explain.prompt, "the text to go on with")
-      ->capture_default_str();
-  add_count(command, "--max-tokens", options->explain.max_tokens,
-            "tokens to generate (default: as many as take 18 s without the cache, 384 at most)");
-  command.add_option("--out", options->out, "the report (default: kvik-explain-MODEL.html)")
-      ->type_name("FILE");
-  command.add_flag("--json", options->as_json, "print what was measured as one object");
-  return [options] { return finish(write_report(*options)); };
+void add_explain(CommandLine& line) {
+  auto options = std::make_shared<ExplainFlags>();
+  Flags flags = line.add("explain", "with and without the cache, side by side, as an HTML report",
+                         [options] { return finish(write_report(*options)); });
+  add_model_flags(flags, options->explain.model);
+  flags.add({
+      {.name = "-p,--prompt",
+       .to = &options->explain.prompt,
+       .help = "the text to go on with",
+       .shows_default = true},
+      {.name = "--max-tokens",
+       .to = as_count(options->explain.max_tokens),
+       .help = "tokens to generate (default: as many as take 18 s without the cache, 384 at most)"},
+      {.name = "--out",
+       .to = &options->out,
+       .help = "the report (default: kvik-explain-MODEL.html)",
+       .type = "FILE"},
+      {.name = "--json", .to = &options->as_json, .help = "print what was measured as one object"},
+  });
 }
 
 }  // namespace kvik

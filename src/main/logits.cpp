@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "main/commands.h"
 #include "main/disk_options.h"
+#include "main/exit_code.h"
 #include "main/model_flags.h"
 
 namespace kvik {
@@ -124,18 +125,31 @@ Result<int> logits(const LogitsOptions& options) {
 
 }  // namespace
 
-Command add_logits(CLI::App& app) {
+void add_logits(CommandLine& line) {
   auto options = std::make_shared<LogitsOptions>();
-  CLI::App& command = *app.add_subcommand("logits", "print the logits behind a list of tokens");
-  add_model_flags(command, options->model);
-  command.add_option("--tokens", options->tokens, "ids with commas between")->required();
-  command.add_flag("--all", options->all, "a line for every position, not the last alone");
-  add_count(command, "--chunk", options->chunk, "cut the prefill into chunks of N tokens");
-  command.add_option("--beside", options->beside, "run N other sequences in the same batches")
-      ->check(CLI::Range(0u, 64u));
-  options->disk.add_to(command);
-  command.add_flag("--no-cache", options->no_cache, "compute every position from scratch");
-  return [options] { return finish(logits(*options)); };
+  Flags flags = line.add("logits", "print the logits behind a list of tokens",
+                         [options] { return finish(logits(*options)); });
+  add_model_flags(flags, options->model);
+  flags.add({
+      {.name = "--tokens",
+       .to = &options->tokens,
+       .help = "ids with commas between",
+       .is_required = true},
+      {.name = "--all",
+       .to = &options->all,
+       .help = "a line for every position, not the last alone"},
+      {.name = "--chunk",
+       .to = as_count(options->chunk),
+       .help = "cut the prefill into chunks of N tokens"},
+      {.name = "--beside",
+       .to = &options->beside,
+       .help = "run N other sequences in the same batches",
+       .bounds = Between{0u, 64u}},
+  });
+  options->disk.add_to(flags);
+  flags.add({.name = "--no-cache",
+             .to = &options->no_cache,
+             .help = "compute every position from scratch"});
 }
 
 }  // namespace kvik

@@ -4,99 +4,51 @@
 
 #include <charconv>
 
-#include "base/quantity.h"
 #include "main/environment.h"
 
 namespace kvik {
 namespace {
 
-template <class Value>
-using Parse = Result<Value> (*)(std::string_view);
-
-template <class Value, class Target>
-CLI::Option* add_quantity(CLI::App& command, const std::string& name, Target& value,
-                          const std::string& help, Parse<Value> parse) {
-  return command
-      .add_option_function<std::string>(
-          name, [&value, parse](const std::string& text) { value = parse(text).value_or(Value()); },
-          help)
-      ->check([parse](const std::string& text) {
-        const auto parsed = parse(text);
-        return parsed ? std::string() : parsed.error().message;
-      });
+Words as_kv_type(KvType& type) {
+  return {.type = "TYPE", .read = [&type](const std::string& name) {
+            const auto found = kv_type_from_name(name);
+            type = found.value_or(type);
+            return found ? "" : fmt::format("'{}' is no KV type; expected {}", name, kKvTypeNames);
+          }};
 }
 
 }  // namespace
 
-CLI::Option* add_count(CLI::App& command, const std::string& name, uint64_t& value,
-                       const std::string& help) {
-  return add_quantity(command, name, value, help, parse_count)->type_name("N");
-}
-
-CLI::Option* add_count(CLI::App& command, const std::string& name, std::optional<uint64_t>& value,
-                       const std::string& help) {
-  return add_quantity(command, name, value, help, parse_count)->type_name("N");
-}
-
-CLI::Option* add_counts(CLI::App& command, const std::string& name, std::vector<uint64_t>& values,
-                        const std::string& help) {
-  return add_quantity(command, name, values, help, parse_counts)->type_name("N,…");
-}
-
-CLI::Option* add_bytes(CLI::App& command, const std::string& name, uint64_t& value,
-                       const std::string& help) {
-  return add_quantity(command, name, value, help, parse_bytes)->type_name("SIZE");
-}
-
-CLI::Option* add_duration(CLI::App& command, const std::string& name, Duration& value,
-                          const std::string& help) {
-  return command
-      .add_option_function<std::string>(
-          name,
-          [&value](const std::string& text) {
-            value = parse_duration(text).value_or(Duration::zero());
-          },
-          help)
-      ->check([](const std::string& text) {
-        const auto parsed = parse_duration(text);
-        return parsed ? std::string() : parsed.error().message;
-      })
-      ->type_name("TIME");
-}
-
-void add_model_flags(CLI::App& command, ModelOptions& options) {
+void add_model_flags(Flags& flags, ModelOptions& options) {
   options.isa = environment("KVIK_ISA");
-  command
-      .add_option("MODEL", options.model,
-                  "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
-                  "synthetic:PRESET[:TYPE]")
-      ->required();
-  command
-      .add_option("--threads", options.n_threads,
-                  "threads that compute (default: one per processor)")
-      ->check(CLI::Range(1u, 1024u));
-  command
-      .add_option_function<std::string>(
-          "--kv-type",
-          [&options](const std::string& name) { options.kv_type = *kv_type_from_name(name); },
-          fmt::format("what K and V are stored as: {} (default: {})", kKvTypeNames,
-                      name_of(options.kv_type)))
-      ->check([](const std::string& name) {
-        return kv_type_from_name(name)
-                   ? std::string()
-                   : fmt::format("'{}' is no KV type; expected {}", name, kKvTypeNames);
-      })
-      ->type_name("TYPE");
-  command
-      .add_option_function<std::string>(
-          "--huge-pages",
-          [&options](const std::string& text) {
-            options.huge_pages = text == "on" ? cpu::HugePages::kOn : cpu::HugePages::kOff;
-          },
-          "ask the system for pages of 2 MiB (default: on)")
-      ->check(CLI::IsMember({"on", "off"}))
-      ->type_name("on|off");
-  add_count(command, "--ctx", options.n_ctx, "tokens of context (default: as trained)");
+  flags.add({
+      {.name = "MODEL",
+       .to = &options.model,
+       .help = "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
+               "synthetic:PRESET[:TYPE]",
+       .is_required = true},
+      {.name = "--threads",
+       .to = &options.n_threads,
+       .help = "threads that compute (default: one per processor)",
+       .bounds = Between{1u, 1024u}},
+      {.name = "--kv-type",
+       .to = as_kv_type(options.kv_type),
+       .help = fmt::format("what K and V are stored as: {} (default: {})", kKvTypeNames,
+                           name_of(options.kv_type))},
+      {.name = "--huge-pages",
+       .to = Words{.type = "on|off",
+                   .read =
+                       [&options](const std::string& text) {
+                         using enum cpu::HugePages;
+                         options.huge_pages = text == "on" ? kOn : kOff;
+                         return std::string();
+                       }},
+       .help = "ask the system for pages of 2 MiB (default: on)",
+       .choices = {"on", "off"}},
+      {.name = "--ctx",
+       .to = as_count(options.n_ctx),
+       .help = "tokens of context (default: as trained)"},
+  });
 }
 
 Result<std::vector<TokenId>> parse_token_list(const std::string& text) {

@@ -4,29 +4,35 @@
 #include <utility>
 
 #include "main/commands.h"
+#include "main/exit_code.h"
 #include "main/model_flags.h"
 
 namespace kvik {
 
-Command add_perplexity(CLI::App& app) {
+void add_perplexity(CommandLine& line) {
   auto options = std::make_shared<PerplexityOptions>();
-  CLI::App& command = *app.add_subcommand(
+  Flags flags = line.add(
       "perplexity",
       "how well a model foresees a text, and how far it is from another model.\n"
       "The text is cut into windows of --ctx tokens, each read from its beginning; the second half "
-      "of a window is scored, as llama.cpp's llama-perplexity does.");
-  add_model_flags(command, options->model);
-  command.get_option("--ctx")->description("tokens of a window (default: 512)");
-  command.add_option("FILE", options->file, "the text")->required();
-  command
-      .add_option("--against", options->against,
-                  "also the KL divergence from this model's distributions: the unquantised one's")
-      ->type_name("MODEL");
-  add_count(command, "--windows", options->n_windows, "only the first so many (default: all)");
-  command.add_flag("--parse-special", options->parse_special,
-                   "special tokens in the text are meant");
-  command.add_flag("--json", options->as_json, "one object");
-  return [options] { return finish(perplexity(*options)); };
+      "of a window is scored, as llama.cpp's llama-perplexity does.",
+      [options] { return finish(perplexity(*options)); });
+  add_model_flags(flags, options->model);
+  flags.describe("--ctx", "tokens of a window (default: 512)");
+  flags.add({
+      {.name = "FILE", .to = &options->file, .help = "the text", .is_required = true},
+      {.name = "--against",
+       .to = &options->against,
+       .help = "also the KL divergence from this model's distributions: the unquantised one's",
+       .type = "MODEL"},
+      {.name = "--windows",
+       .to = as_count(options->n_windows),
+       .help = "only the first so many (default: all)"},
+      {.name = "--parse-special",
+       .to = &options->parse_special,
+       .help = "special tokens in the text are meant"},
+      {.name = "--json", .to = &options->as_json, .help = "one object"},
+  });
 }
 
 }  // namespace kvik

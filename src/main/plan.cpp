@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "main/commands.h"
+#include "main/exit_code.h"
 #include "main/model_flags.h"
 
 namespace kvik {
@@ -31,22 +32,29 @@ Result<int> show_plan(PlanFlags flags) {
 
 }  // namespace
 
-Command add_plan(CLI::App& app) {
+void add_plan(CommandLine& line) {
   auto options = std::make_shared<PlanFlags>();
-  CLI::App& command =
-      *app.add_subcommand("plan", "what fits: weights, KV bytes per token and user, by KV type");
-  add_model_flags(command, options->plan.model);
-  command.get_option("MODEL")->description(
-      "a .gguf file, a Hugging Face folder, 'demo', synthetic:PRESET[:TYPE] or a preset's name; no "
-      "weight is read");
-  add_count(command, "--users", options->plan.n_users, "conversations at a time (default: 1)");
-  add_bytes(command, "--memory", options->plan.memory_bytes,
-            "plan for so much (default: this machine's)");
-  command.add_flag("--json", options->plan.as_json,
-                   "one object, of the KV type that --kv-type names");
-  command.add_option("--svg", options->svg, "draw what fits which memory into this file")
-      ->type_name("FILE");
-  return [options] { return finish(show_plan(*options)); };
+  Flags flags = line.add("plan", "what fits: weights, KV bytes per token and user, by KV type",
+                         [options] { return finish(show_plan(*options)); });
+  add_model_flags(flags, options->plan.model);
+  flags.describe("MODEL",
+                 "a .gguf file, a Hugging Face folder, 'demo', synthetic:PRESET[:TYPE] or a "
+                 "preset's name; no weight is read");
+  flags.add({
+      {.name = "--users",
+       .to = as_count(options->plan.n_users),
+       .help = "conversations at a time (default: 1)"},
+      {.name = "--memory",
+       .to = as_bytes(options->plan.memory_bytes),
+       .help = "plan for so much (default: this machine's)"},
+      {.name = "--json",
+       .to = &options->plan.as_json,
+       .help = "one object, of the KV type that --kv-type names"},
+      {.name = "--svg",
+       .to = &options->svg,
+       .help = "draw what fits which memory into this file",
+       .type = "FILE"},
+  });
 }
 
 }  // namespace kvik

@@ -5,6 +5,7 @@
 
 #include "format/weight_mix.h"
 #include "main/commands.h"
+#include "main/exit_code.h"
 #include "main/interrupts.h"
 #include "main/model_flags.h"
 
@@ -12,51 +13,59 @@ namespace kvik {
 
 namespace {
 
-std::string trouble_of_type(const std::string& name) {
-  if (mix_target_from_name(name)) return "";
-  return fmt::format("'{}' is no type that can be made; expected {}", name, mix_target_names());
+Words as_target(std::string& type) {
+  return {.type = "TYPE", .read = [&type](const std::string& name) {
+            type = name;
+            return mix_target_from_name(name)
+                       ? ""
+                       : fmt::format("'{}' is no type that can be made; expected {}", name,
+                                     mix_target_names());
+          }};
+}
+
+int run(const QuantizeOptions& options) {
+  const auto text = quantize(options, {.on_begin = Interrupts::catch_them,
+                                       .goes_on = [] { return !Interrupts::is_raised(); }});
+  return !text && Interrupts::is_raised() ? kExitInterrupted : finish(text);
 }
 
 }  // namespace
 
-Command add_quantize(CLI::App& app) {
+void add_quantize(CommandLine& line) {
   auto options = std::make_shared<QuantizeOptions>();
-  CLI::App& command = *app.add_subcommand(
-      "quantize",
-      "write a model's weights in another type, or gather what they meet in a text.\n"
-      "  kvik quantize IN OUT.gguf --type q4_k\n"
-      "  kvik quantize IN OUT.gguf --type q4_k --importance FILE\n"
-      "  kvik quantize IN FILE --calibrate text.txt    gathers FILE once, for all types\n"
-      "  kvik quantize IN OUT.gguf --type q4_k --calibrate text.txt    both in one go\n"
-      "OUT is there whole or not at all.");
-  add_model_flags(command, options->model);
-  command.get_option("--ctx")->description("tokens of a window of --calibrate (default: 512)");
-  command.add_option("OUT", options->out, "the file to write")->required();
-  command
-      .add_option("--type", options->type,
-                  fmt::format("of most matrices: {}; the head and some others keep more bits",
-                              mix_target_names()))
-      ->check(CLI::Validator(trouble_of_type, ""))
-      ->type_name("TYPE");
-  command
-      .add_option("--importance", options->importance,
-                  "what each column of weights counts: a file of --calibrate, or llama.cpp's "
-                  "imatrix.gguf")
-      ->type_name("FILE");
-  command
-      .add_option("--calibrate", options->calibrate,
-                  "let the model read this text and gather the importance")
-      ->type_name("TEXT");
-  add_count(command, "--windows", options->n_windows,
-            "of --calibrate, only the first so many (default: all)");
-  command.add_flag("--pure", options->pure, "every matrix in the one type");
-  command.add_flag("--force", options->force, "replace OUT where it exists");
-  command.add_flag("--json", options->as_json, "the report as one object");
-  return [options]() -> int {
-    const auto text = quantize(*options, {.on_begin = Interrupts::catch_them,
-                                          .goes_on = [] { return !Interrupts::is_raised(); }});
-    return !text && Interrupts::is_raised() ? kExitInterrupted : finish(text);
-  };
+  Flags flags =
+      line.add("quantize",
+               "write a model's weights in another type, or gather what they meet in a text.\n"
+               "  kvik quantize IN OUT.gguf --type q4_k\n"
+               "  kvik quantize IN OUT.gguf --type q4_k --importance FILE\n"
+               "  kvik quantize IN FILE --calibrate text.txt    gathers FILE once, for all types\n"
+               "  kvik quantize IN OUT.gguf --type q4_k --calibrate text.txt    both in one go\n"
+               "OUT is there whole or not at all.",
+               [options] { return run(*options); });
+  add_model_flags(flags, options->model);
+  flags.describe("--ctx", "tokens of a window of --calibrate (default: 512)");
+  flags.add({
+      {.name = "OUT", .to = &options->out, .help = "the file to write", .is_required = true},
+      {.name = "--type",
+       .to = as_target(options->type),
+       .help = fmt::format("of most matrices: {}; the head and some others keep more bits",
+                           mix_target_names())},
+      {.name = "--importance",
+       .to = &options->importance,
+       .help = "what each column of weights counts: a file of --calibrate, or llama.cpp's "
+               "imatrix.gguf",
+       .type = "FILE"},
+      {.name = "--calibrate",
+       .to = &options->calibrate,
+       .help = "let the model read this text and gather the importance",
+       .type = "TEXT"},
+      {.name = "--windows",
+       .to = as_count(options->n_windows),
+       .help = "of --calibrate, only the first so many (default: all)"},
+      {.name = "--pure", .to = &options->pure, .help = "every matrix in the one type"},
+      {.name = "--force", .to = &options->force, .help = "replace OUT where it exists"},
+      {.name = "--json", .to = &options->as_json, .help = "the report as one object"},
+  });
 }
 
 }  // namespace kvik

@@ -5,6 +5,7 @@
 
 #include "engine/engine_thread.h"
 #include "main/commands.h"
+#include "main/exit_code.h"
 #include "main/interrupts.h"
 #include "main/run_options.h"
 #include "service/service.h"
@@ -46,63 +47,88 @@ Result<int> run(const RunOptions& options) {
 }
 
 // One of them, or none for a chat.
-void add_prompts(CLI::App& command, RunOptions& options) {
-  auto* words =
-      command.add_option("TEXT", options.text, "one message of a chat (default: those you type)");
-  auto* prompt = command.add_option_function<std::string>(
-      "-p,--prompt", [&options](const std::string& text) { options.prompt = text; },
-      "continue this text as it stands (a pipe does the same)");
-  auto* file =
-      command
-          .add_option("-f,--file", options.file,
-                      "continue the text in this file; with TEXT: what the message is about (so "
-                      "does a pipe)")
-          ->type_name("FILE");
-  auto* tokens = command.add_option("--tokens", options.tokens,
-                                    "continue these ids, fed exactly as they stand");
-  auto* system = command.add_option("--system", options.system, "the system prompt of a chat");
-  prompt->excludes(words, file, tokens, system);
-  tokens->excludes(words, file, system);
+void add_prompts(Flags& flags, RunOptions& options) {
+  flags.add({
+      {.name = "TEXT",
+       .to = &options.text,
+       .help = "one message of a chat (default: those you type)"},
+      {.name = "-p,--prompt",
+       .to = as_text(options.prompt),
+       .help = "continue this text as it stands (a pipe does the same)"},
+      {.name = "-f,--file",
+       .to = &options.file,
+       .help = "continue the text in this file; with TEXT: what the message is about (so does a "
+               "pipe)",
+       .type = "FILE"},
+      {.name = "--tokens",
+       .to = &options.tokens,
+       .help = "continue these ids, fed exactly as they stand"},
+      {.name = "--system", .to = &options.system, .help = "the system prompt of a chat"},
+  });
+  flags.exclude("--prompt", {"TEXT", "--file", "--tokens", "--system"});
+  flags.exclude("--tokens", {"TEXT", "--file", "--system"});
 }
 
-void add_sampling(CLI::App& command, SamplingParams& sampling) {
+void add_sampling(Flags& flags, SamplingParams& sampling) {
   sampling.temperature = 0.8f;
   sampling.top_p = 0.95f;
-  command.add_option("--temperature", sampling.temperature, "0 is greedy")->capture_default_str();
-  command.add_option("--top-k", sampling.top_k, "draw among the K likeliest (0: off)")
-      ->capture_default_str();
-  command.add_option("--top-p", sampling.top_p, "draw among the likeliest that make up P")
-      ->capture_default_str();
-  command.add_option("--min-p", sampling.min_p, "leave out what is less than P × the likeliest")
-      ->capture_default_str();
-  command.add_option("--repetition-penalty", sampling.repetition_penalty, "1 is off")
-      ->capture_default_str();
-  command.add_option("--presence-penalty", sampling.presence_penalty, "0 is off");
-  command.add_option("--frequency-penalty", sampling.frequency_penalty, "0 is off");
+  flags.add({
+      {.name = "--temperature",
+       .to = &sampling.temperature,
+       .help = "0 is greedy",
+       .shows_default = true},
+      {.name = "--top-k",
+       .to = &sampling.top_k,
+       .help = "draw among the K likeliest (0: off)",
+       .shows_default = true},
+      {.name = "--top-p",
+       .to = &sampling.top_p,
+       .help = "draw among the likeliest that make up P",
+       .shows_default = true},
+      {.name = "--min-p",
+       .to = &sampling.min_p,
+       .help = "leave out what is less than P × the likeliest",
+       .shows_default = true},
+      {.name = "--repetition-penalty",
+       .to = &sampling.repetition_penalty,
+       .help = "1 is off",
+       .shows_default = true},
+      {.name = "--presence-penalty", .to = &sampling.presence_penalty, .help = "0 is off"},
+      {.name = "--frequency-penalty", .to = &sampling.frequency_penalty, .help = "0 is off"},
+  });
 }
 
 }  // namespace
 
-Command add_run(CLI::App& app) {
+void add_run(CommandLine& line) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App& command =
-      *app.add_subcommand("run", "chat in the terminal, answer a message, or continue a text");
-  command.footer(kRunFooter);
-  add_model_flags(command, options->model);
-  add_prompts(command, *options);
-  add_count(command, "--max-tokens", options->max_tokens,
-            "tokens to generate at most (default: 256 where a text is continued, else what the "
-            "context holds)");
-  command.add_option("--stop", options->stop, "end the answer before this text");
-  options->disk.add_to(command);
-  add_sampling(command, options->sampling);
-  command.add_option("--seed", options->seed,
-                     "the same seed gives the same text (default: random)");
-  command.add_flag("--ids", options->ids, "print token ids instead of text");
-  command.add_flag("--stats", options->stats, "print TTFT, ITL and cached tokens on stderr");
-  command.add_flag("--ignore-eos", options->ignore_eos, "an end token does not stop");
-  command.add_flag("--no-cache", options->no_cache, "compute all K and V again for every token");
-  return [options] { return finish(run(*options)); };
+  Flags flags = line.add("run", "chat in the terminal, answer a message, or continue a text",
+                         [options] { return finish(run(*options)); });
+  flags.end_with(kRunFooter);
+  add_model_flags(flags, options->model);
+  add_prompts(flags, *options);
+  flags.add({
+      {.name = "--max-tokens",
+       .to = as_count(options->max_tokens),
+       .help = "tokens to generate at most (default: 256 where a text is continued, else what the "
+               "context holds)"},
+      {.name = "--stop", .to = &options->stop, .help = "end the answer before this text"},
+  });
+  options->disk.add_to(flags);
+  add_sampling(flags, options->sampling);
+  flags.add({
+      {.name = "--seed",
+       .to = &options->seed,
+       .help = "the same seed gives the same text (default: random)"},
+      {.name = "--ids", .to = &options->ids, .help = "print token ids instead of text"},
+      {.name = "--stats",
+       .to = &options->stats,
+       .help = "print TTFT, ITL and cached tokens on stderr"},
+      {.name = "--ignore-eos", .to = &options->ignore_eos, .help = "an end token does not stop"},
+      {.name = "--no-cache",
+       .to = &options->no_cache,
+       .help = "compute all K and V again for every token"},
+  });
 }
 
 }  // namespace kvik

@@ -13,6 +13,7 @@
 #include "main/api_keys.h"
 #include "main/commands.h"
 #include "main/disk_options.h"
+#include "main/exit_code.h"
 #include "main/interrupts.h"
 #include "main/model_flags.h"
 #include "server/server.h"
@@ -115,52 +116,86 @@ Result<int> serve(ServeOptions options) {
   return kExitOk;
 }
 
+// What it may take, and how it shares.
+void add_limits(Flags& flags, ServeOptions& options) {
+  flags.add({
+      {.name = "--host",
+       .to = &options.server.host,
+       .help = "address to listen on",
+       .shows_default = true},
+      {.name = "--port",
+       .to = &options.server.port,
+       .help = "0: any free one",
+       .shows_default = true},
+      {.name = "--kv-memory",
+       .to = as_bytes(options.kv_budget_bytes),
+       .help = "memory of the KV cache, all users together (default: 4GiB)"},
+      {.name = "--max-connections",
+       .to = &options.server.max_connections,
+       .help = "open at the same time; more are answered 503",
+       .bounds = Between{1, 1'000'000},
+       .shows_default = true},
+      {.name = "--max-queue",
+       .to = &options.max_queue,
+       .help = "waiting requests; more are answered 429",
+       .bounds = Between{1, 1'000'000},
+       .shows_default = true},
+      {.name = "--max-running",
+       .to = &options.max_running,
+       .help = "sequences computed together",
+       .bounds = Between{1, 4096},
+       .shows_default = true},
+      {.name = "--itl-target",
+       .to = as_duration(options.itl_target),
+       .help = "time from one token to the next that prompts must leave to those who read; 0: they "
+               "need not (default: 50ms)"},
+  });
+}
+
+// Who may come in, and what is written down of them.
+void add_doors(Flags& flags, ServeOptions& options) {
+  constexpr Between<double> kPrices = {0.0, 1e9};
+  flags.add({
+      {.name = "--api-key-file",
+       .to = &options.api_key_file,
+       .help = "one KEY [NAME [SALT]] per line; clients must send a key"},
+      {.name = "--access-log",
+       .to = &options.server.access_log,
+       .help = "file for one JSON line a request; -: stdout"},
+      {.name = "--tls-cert",
+       .to = &options.tls.certificate,
+       .help = "PEM file of the certificate and its chain: HTTPS instead of HTTP"},
+      {.name = "--tls-key",
+       .to = &options.tls.key,
+       .help = "PEM file of the certificate's private key"},
+      {.name = "--price-input",
+       .to = &options.price_input,
+       .help = "of a million prompt tokens: answers and /metrics tell what they cost",
+       .bounds = kPrices},
+      {.name = "--price-cached",
+       .to = &options.price_cached,
+       .help = "of those found in the cache (default: the same)",
+       .bounds = kPrices},
+      {.name = "--price-output",
+       .to = &options.price_output,
+       .help = "of a million generated tokens",
+       .bounds = kPrices},
+      {.name = "--allow-no-key",
+       .to = &options.allow_no_key,
+       .help = "listen on a public address without a key"},
+  });
+}
+
 }  // namespace
 
-Command add_serve(CLI::App& app) {
+void add_serve(CommandLine& line) {
   auto options = std::make_shared<ServeOptions>();
-  CLI::App& command =
-      *app.add_subcommand("serve", "the HTTP server (the API of OpenAI and of Anthropic)");
-  add_model_flags(command, options->model);
-  command.add_option("--host", options->server.host, "address to listen on")->capture_default_str();
-  command.add_option("--port", options->server.port, "0: any free one")->capture_default_str();
-  add_bytes(command, "--kv-memory", options->kv_budget_bytes,
-            "memory of the KV cache, all users together (default: 4GiB)");
-  command
-      .add_option("--max-connections", options->server.max_connections,
-                  "open at the same time; more are answered 503")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command.add_option("--max-queue", options->max_queue, "waiting requests; more are answered 429")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
-  command.add_option("--max-running", options->max_running, "sequences computed together")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  add_duration(command, "--itl-target", options->itl_target,
-               "time from one token to the next that prompts must leave to those who read; 0: they "
-               "need not (default: 50ms)");
-  options->disk.add_to(command);
-  command.add_option("--api-key-file", options->api_key_file,
-                     "one KEY [NAME [SALT]] per line; clients must send a key");
-  command.add_option("--access-log", options->server.access_log,
-                     "file for one JSON line a request; -: stdout");
-  command.add_option("--tls-cert", options->tls.certificate,
-                     "PEM file of the certificate and its chain: HTTPS instead of HTTP");
-  command.add_option("--tls-key", options->tls.key, "PEM file of the certificate's private key");
-  command
-      .add_option("--price-input", options->price_input,
-                  "of a million prompt tokens: answers and /metrics tell what they cost")
-      ->check(CLI::Range(0.0, 1e9));
-  command
-      .add_option("--price-cached", options->price_cached,
-                  "of those found in the cache (default: the same)")
-      ->check(CLI::Range(0.0, 1e9));
-  command.add_option("--price-output", options->price_output, "of a million generated tokens")
-      ->check(CLI::Range(0.0, 1e9));
-  command.add_flag("--allow-no-key", options->allow_no_key,
-                   "listen on a public address without a key");
-  return [options] { return finish(serve(*options)); };
+  Flags flags = line.add("serve", "the HTTP server (the API of OpenAI and of Anthropic)",
+                         [options] { return finish(serve(*options)); });
+  add_model_flags(flags, options->model);
+  add_limits(flags, *options);
+  options->disk.add_to(flags);
+  add_doors(flags, *options);
 }
 
 }  // namespace kvik

@@ -8,6 +8,7 @@
 #include "base/quantity.h"
 #include "host/load_model.h"
 #include "main/commands.h"
+#include "main/exit_code.h"
 #include "model/config.h"
 
 namespace kvik {
@@ -100,15 +101,14 @@ Result<int> show(const std::string& spec) {
 
 }  // namespace
 
-Command add_show(CLI::App& app) {
+void add_show(CommandLine& line) {
   auto model = std::make_shared<std::string>();
-  CLI::App& command =
-      *app.add_subcommand("show", "geometry, tensors, tokenizer, KV bytes per token");
-  command
-      .add_option("MODEL", *model,
-                  "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
-      ->required();
-  return [model] { return finish(show(*model)); };
+  Flags flags = line.add("show", "geometry, tensors, tokenizer, KV bytes per token",
+                         [model] { return finish(show(*model)); });
+  flags.add({.name = "MODEL",
+             .to = model.get(),
+             .help = "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]",
+             .is_required = true});
 }
 
 }  // namespace kvik

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "main/commands.h"
+#include "main/exit_code.h"
 #include "main/model_flags.h"
 
 namespace kvik {
@@ -37,15 +38,26 @@ Result<int> tokenize(const TokenizeCommandOptions& options) {
 
 }  // namespace
 
-Command add_tokenize(CLI::App& app) {
+void add_tokenize(CommandLine& line) {
   auto options = std::make_shared<TokenizeCommandOptions>();
-  CLI::App& command = *app.add_subcommand("tokenize", "print the token ids of a text");
-  command.add_option("MODEL", options->model, "any model with a vocabulary")->required();
-  command.add_option("TEXT", options->text, "the text; - reads stdin byte for byte")->required();
-  command.add_flag("--no-bos", options->no_bos, "leave out the beginning-of-sequence token");
-  command.add_flag("--parse-special", options->parse_special,
-                   "special tokens in the text are meant");
-  return [options] { return finish(tokenize(*options)); };
+  Flags flags = line.add("tokenize", "print the token ids of a text",
+                         [options] { return finish(tokenize(*options)); });
+  flags.add({
+      {.name = "MODEL",
+       .to = &options->model,
+       .help = "any model with a vocabulary",
+       .is_required = true},
+      {.name = "TEXT",
+       .to = &options->text,
+       .help = "the text; - reads stdin byte for byte",
+       .is_required = true},
+      {.name = "--no-bos",
+       .to = &options->no_bos,
+       .help = "leave out the beginning-of-sequence token"},
+      {.name = "--parse-special",
+       .to = &options->parse_special,
+       .help = "special tokens in the text are meant"},
+  });
 }
 
 }  // namespace kvik

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace CLI {
+class App;
+}
+
+namespace kvik {
+
+// What one subcommand does once its flags are parsed; its exit code.
+using Command = std::function<int()>;
+
+// A value in words of its own.
+struct Words {
+  std::string type;                                     // what the help calls it
+  std::function<std::string(const std::string&)> read;  // what is wrong with it, or nothing
+};
+
+// N may end in k (1024) or M, or in KiB, MiB, GiB; several have commas between.
+Words as_count(uint64_t& value);
+Words as_count(std::optional<uint64_t>& value);
+Words as_counts(std::vector<uint64_t>& values);
+Words as_bytes(uint64_t& value);
+// A time with its unit.
+Words as_duration(Duration& value);
+// Any text, the empty one too.
+Words as_text(std::optional<std::string>& value);
+
+// Bounds, both allowed.
+template <class T>
+struct Between {
+  T least, most;
+};
+
+// One flag ("--ctx", "-p,--prompt") or word ("MODEL") of a command. One that writes to a bool takes
+// no value. Each has an environment variable: KVIK_MAX_TOKENS for --max-tokens.
+struct Flag {
+  using Target = std::variant<bool*, std::string*, std::vector<std::string>*,
+                              std::optional<std::string>*, uint16_t*, uint32_t*, float*,
+                              std::optional<uint64_t>*, std::optional<double>*, Words>;
+  using Bounds = std::variant<std::monostate, Between<uint32_t>, Between<int>, Between<double>>;
+
+  std::string name;
+  Target to;  // what it points to outlives the parsing
+  std::string help;
+  std::string type = {};  // what the help calls a value; empty: after its type
+  Bounds bounds = {};
+  std::vector<std::string> choices = {};  // empty: any
+  bool is_required = false;
+  bool shows_default = false;
+};
+
+// The flags of one command.
+class Flags {
+ public:
+  void add(const Flag& flag);
+  void add(std::initializer_list<Flag> flags);
+
+  // In the place of what was said of it.
+  void describe(const std::string& name, const std::string& help);
+  // Whoever gives the one may give none of the others.
+  void exclude(const std::string& name, std::initializer_list<std::string> others);
+  // Behind the help.
+  void end_with(const std::string& text);
+
+ private:
+  friend class CommandLine;
+  explicit Flags(CLI::App& app) : app_(&app) {}
+
+  CLI::App* app_;
+};
+
+// The program's commands. Flag > environment > config file > default. The only place that knows the
+// library which parses them: its headers take seconds to compile.
+class CommandLine {
+ public:
+  CommandLine(const std::string& name, const std::string& help, const std::string& version);
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // A subcommand, or one that another one needs.
+  Flags add(const std::string& name, const std::string& help, Command run);
+  Flags add(const Flags& parent, const std::string& name, const std::string& help, Command run);
+
+  // Parses, without the program's name, and does what is asked; the exit code.
+  int run(std::vector<std::string> arguments);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  std::vector<std::pair<const CLI::App*, Command>> commands_;
+};
+
+}  // namespace kvik
