@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
-#include "engine/memory_plan.h"
+#include "engine/work_limits.h"
 
 namespace kvik {
 namespace {

@@ -11,14 +11,30 @@
 #include "format/gguf/gguf.h"
 #include "format/hf/folder.h"
 #include "format/synthetic/synthetic.h"
+#include "host/available_memory.h"
 #include "host/progress_bar.h"
-#include "kv/kv_cache.h"
 
 // models/demo.gguf, put into the binary by cmake/embed.cmake.
 extern "C" const std::byte kvik_demo_model_begin[];
 extern "C" const std::byte kvik_demo_model_end[];
 
 namespace kvik {
+namespace {
+
+void log_memory(const MemoryPlan& plan) {
+  log::info("memory: {} = weights {} + KV cache {} + buffers {}", format_bytes(plan.total_bytes()),
+            format_bytes(plan.weights_bytes), format_bytes(plan.kv_bytes),
+            format_bytes(plan.buffers_bytes()));
+  const auto available = available_memory_bytes();
+  if (!available || plan.total_bytes() <= *available) return;
+  log::warn(
+      "that is more than the {} that this machine has left: it will swap, or end this process, "
+      "unless --kv-memory is less",
+      format_bytes(*available));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
   if (spec == "demo") {
     return open_gguf_bytes("demo", std::span(kvik_demo_model_begin, kvik_demo_model_end));
@@ -57,6 +73,9 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, show_progress,
                                        static_cast<uint32_t>(options.n_ctx)));
   const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
+  loaded.id = model_id(options.model);
+  loaded.kv_type = options.kv_type;
+  loaded.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
   if (options.n_ctx > n_ctx_train) {
     log::warn("a context of {} tokens passes the {} that the model was trained on", options.n_ctx,
               n_ctx_train);
@@ -64,11 +83,14 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   return loaded;
 }
 
-uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,
-                      uint64_t n_sequences) {
-  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(type));
-  const uint64_t n_groups = group_layers(loaded.model->config()).n_groups();
-  return pages_for(n_tokens) * n_groups * n_sequences * page_bytes;
+Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine) {
+  engine.kv_type = options.kv_type;
+  engine.n_ctx_max = static_cast<uint32_t>(options.n_ctx);
+  TRY_ASSIGN(auto backend, make_backend(options));
+  TRY_ASSIGN(const auto source, open_model(options.model));
+  // What is wrong with a file is said in full by loading it.
+  if (const auto footprint = Footprint::of(*source, *backend)) log_memory(footprint->plan(engine));
+  return load_model(options, *source, std::move(backend));
 }
 
 std::string model_id(const std::string& spec) {

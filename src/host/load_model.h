@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "format/model_source.h"
+#include "host/footprint.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
@@ -38,6 +39,11 @@ struct LoadedModel {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
+  std::string id;  // model_id()
+  KvType kv_type = KvType::kInt8;
+  uint64_t n_ctx = 0;  // tokens of context: as asked for, else as trained
+
+  KvFootprint kv() const { return {model->config(), *backend, kv_type}; }
 };
 
 // Opens and packs, with a progress bar on a terminal. Warns where --ctx passes the trained context.
@@ -45,10 +51,9 @@ Result<LoadedModel> load_model(const ModelOptions& options);
 // The same of what is open and made already.
 Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                                std::unique_ptr<Backend> backend);
-
-// Bytes of pages for n_tokens of each of n_sequences.
-uint64_t kv_bytes_for(const LoadedModel& loaded, KvType type, uint64_t n_tokens,
-                      uint64_t n_sequences);
+// Loads for an engine that is told no pages' type and no context but these, and logs before what
+// memory that will come to: a warning where the machine has not that much left.
+Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine);
 
 // What clients call a model: a file's name without folder and ending, a folder's name, else the
 // spec as it stands.

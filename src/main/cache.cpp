@@ -77,7 +77,7 @@ void add_cache(CommandLine& line) {
   for (const Verb& verb : kVerbs) {
     line.add(command, verb.name, verb.help,
              [folder, act = verb.act] { return finish(act(*folder)); })
-        .add({.name = "DIR", .to = folder.get(), .help = "the folder", .is_required = true});
+        .add(Flag("DIR", folder.get(), "the folder").required());
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "kv/tiers/disk_tier.h"
-#include "main/model_flags.h"
+#include "main/flags.h"
 
 namespace kvik {
 
@@ -20,9 +20,5 @@ struct DiskOptions {
   // Null where there is none.
   Result<std::unique_ptr<DiskTier>> open() const;
 };
-
-// The budget that holds kv_bytes of pages beside what is on its way to and from a tier, if any.
-uint64_t kv_budget_beside(const Tier* tier, const LoadedModel& loaded, KvType type,
-                          uint64_t kv_bytes);
 
 }  // namespace kvik

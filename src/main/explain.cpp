@@ -18,7 +18,7 @@ namespace kvik {
 namespace {
 
 struct ExplainFlags {
-  ExplainOptions explain = {.model = {}, .max_tokens = {}, .version = KVIK_VERSION};
+  ExplainOptions explain;
   std::string out;  // empty: after the model
   bool as_json = false;
 };
@@ -57,18 +57,11 @@ void add_explain(CommandLine& line) {
                          [options] { return finish(write_report(*options)); });
   add_model_flags(flags, options->explain.model);
   flags.add({
-      {.name = "-p,--prompt",
-       .to = &options->explain.prompt,
-       .help = "the text to go on with",
-       .shows_default = true},
-      {.name = "--max-tokens",
-       .to = as_count(options->explain.max_tokens),
-       .help = "tokens to generate (default: as many as take 18 s without the cache, 384 at most)"},
-      {.name = "--out",
-       .to = &options->out,
-       .help = "the report (default: kvik-explain-MODEL.html)",
-       .type = "FILE"},
-      {.name = "--json", .to = &options->as_json, .help = "print what was measured as one object"},
+      Flag("-p,--prompt", &options->explain.prompt, "the text to go on with").with_default(),
+      {"--max-tokens", as_count(options->explain.max_tokens),
+       "tokens to generate (default: as many as take 18 s without the cache, 384 at most)"},
+      Flag("--out", &options->out, "the report (default: kvik-explain-MODEL.html)").called("FILE"),
+      {"--json", &options->as_json, "print what was measured as one object"},
   });
 }
 

@@ -105,7 +105,7 @@ void Flags::add(const Flag& flag) {
   CLI::Option& option = *add_target(*app_, flag);
   add_bounds(option, flag.bounds);
   if (!flag.choices.empty()) option.check(CLI::IsMember(flag.choices));
-  if (!flag.type.empty()) option.type_name(flag.type);
+  if (!flag.called_type.empty()) option.type_name(flag.called_type);
   if (flag.shows_default) option.capture_default_str();
   option.required(flag.is_required);
 }

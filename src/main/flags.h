@@ -44,17 +44,45 @@ struct Between {
 };
 
 // One flag ("--ctx", "-p,--prompt") or word ("MODEL") of a command. One that writes to a bool takes
-// no value. Each has an environment variable: KVIK_MAX_TOKENS for --max-tokens.
+// no value. Each flag has an environment variable: KVIK_MAX_TOKENS for --max-tokens.
 struct Flag {
   using Target = std::variant<bool*, std::string*, std::vector<std::string>*,
                               std::optional<std::string>*, uint16_t*, uint32_t*, float*,
                               std::optional<uint64_t>*, std::optional<double>*, Words>;
   using Bounds = std::variant<std::monostate, Between<uint32_t>, Between<int>, Between<double>>;
 
+  // What `target` points to outlives the parsing.
+  Flag(std::string flag_name, Target target, std::string what_it_does)
+      : name(std::move(flag_name)), to(std::move(target)), help(std::move(what_it_does)) {}
+
+  template <class T>
+  Flag& between(T least, T most) {
+    bounds = Between<T>{least, most};
+    return *this;
+  }
+  // What the help calls a value, where that is not its type.
+  Flag& called(std::string type) {
+    called_type = std::move(type);
+    return *this;
+  }
+  Flag& one_of(std::vector<std::string> values) {
+    choices = std::move(values);
+    return *this;
+  }
+  Flag& required() {
+    is_required = true;
+    return *this;
+  }
+  // The help shows what the target holds before.
+  Flag& with_default() {
+    shows_default = true;
+    return *this;
+  }
+
   std::string name;
-  Target to;  // what it points to outlives the parsing
+  Target to;
   std::string help;
-  std::string type = {};  // what the help calls a value; empty: after its type
+  std::string called_type = {};
   Bounds bounds = {};
   std::vector<std::string> choices = {};  // empty: any
   bool is_required = false;

@@ -76,17 +76,13 @@ Result<int> logits(const LogitsOptions& options) {
   const auto n_tokens = static_cast<uint32_t>(tokens.size());
   // Nobody waits for room: all sequences run side by side, in one batch.
   const uint64_t n_longest = 2 * uint64_t{n_tokens} + options.beside + 64;
-  const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
-  const uint64_t n_ctx = options.model.n_ctx ? options.model.n_ctx : n_ctx_train;
-  if (n_tokens > n_ctx) {
+  if (n_tokens > loaded.n_ctx) {
     return fail(ErrorCode::kContextLength,
-                fmt::format("{} tokens do not fit the context of {}", n_tokens, n_ctx));
+                fmt::format("{} tokens do not fit the context of {}", n_tokens, loaded.n_ctx));
   }
   const SteadyClock clock;
   EngineOptions engine_options{
-      .kv_budget_bytes = kv_budget_beside(
-          disk.get(), loaded, options.model.kv_type,
-          kv_bytes_for(loaded, options.model.kv_type, n_longest, 2 + options.beside)),
+      .kv_budget_bytes = loaded.kv().budget(n_longest, 2 + options.beside, disk.get()),
       .kv_type = options.model.kv_type,
       .n_ctx_max = static_cast<uint32_t>(n_longest),
       .max_step_tokens = std::max(512u, 2 * n_tokens + 8 * (options.beside + 1)),
@@ -131,25 +127,14 @@ void add_logits(CommandLine& line) {
                          [options] { return finish(logits(*options)); });
   add_model_flags(flags, options->model);
   flags.add({
-      {.name = "--tokens",
-       .to = &options->tokens,
-       .help = "ids with commas between",
-       .is_required = true},
-      {.name = "--all",
-       .to = &options->all,
-       .help = "a line for every position, not the last alone"},
-      {.name = "--chunk",
-       .to = as_count(options->chunk),
-       .help = "cut the prefill into chunks of N tokens"},
-      {.name = "--beside",
-       .to = &options->beside,
-       .help = "run N other sequences in the same batches",
-       .bounds = Between{0u, 64u}},
+      Flag("--tokens", &options->tokens, "ids with commas between").required(),
+      {"--all", &options->all, "a line for every position, not the last alone"},
+      {"--chunk", as_count(options->chunk), "cut the prefill into chunks of N tokens"},
+      Flag("--beside", &options->beside, "run N other sequences in the same batches")
+          .between(0u, 64u),
   });
   options->disk.add_to(flags);
-  flags.add({.name = "--no-cache",
-             .to = &options->no_cache,
-             .help = "compute every position from scratch"});
+  flags.add({"--no-cache", &options->no_cache, "compute every position from scratch"});
 }
 
 }  // namespace kvik

@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "host/build_info.h"
 #include "main/commands.h"
 #include "main/environment.h"
 #include "main/interrupts.h"
@@ -10,7 +11,7 @@ int main(int argc, char** argv) {
   log::init(level.empty() ? "info" : level);
 
   CommandLine line("kvik", "Kvik: an LLM inference engine whose heart is the KV cache",
-                   "kvik " KVIK_VERSION);
+                   version_text(environment("KVIK_ISA")));
   for (const auto add : {add_run, add_serve, add_bench, add_show, add_logits, add_tokenize,
                          add_cache, add_plan, add_perplexity, add_quantize, add_explain}) {
     add(line);

@@ -22,32 +22,26 @@ Words as_kv_type(KvType& type) {
 void add_model_flags(Flags& flags, ModelOptions& options) {
   options.isa = environment("KVIK_ISA");
   flags.add({
-      {.name = "MODEL",
-       .to = &options.model,
-       .help = "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
-               "synthetic:PRESET[:TYPE]",
-       .is_required = true},
-      {.name = "--threads",
-       .to = &options.n_threads,
-       .help = "threads that compute (default: one per processor)",
-       .bounds = Between{1u, 1024u}},
-      {.name = "--kv-type",
-       .to = as_kv_type(options.kv_type),
-       .help = fmt::format("what K and V are stored as: {} (default: {})", kKvTypeNames,
-                           name_of(options.kv_type))},
-      {.name = "--huge-pages",
-       .to = Words{.type = "on|off",
-                   .read =
-                       [&options](const std::string& text) {
-                         using enum cpu::HugePages;
-                         options.huge_pages = text == "on" ? kOn : kOff;
-                         return std::string();
-                       }},
-       .help = "ask the system for pages of 2 MiB (default: on)",
-       .choices = {"on", "off"}},
-      {.name = "--ctx",
-       .to = as_count(options.n_ctx),
-       .help = "tokens of context (default: as trained)"},
+      Flag("MODEL", &options.model,
+           "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
+           "synthetic:PRESET[:TYPE]")
+          .required(),
+      Flag("--threads", &options.n_threads, "threads that compute (default: one per processor)")
+          .between(1u, 1024u),
+      {"--kv-type", as_kv_type(options.kv_type),
+       fmt::format("what K and V are stored as: {} (default: {})", kKvTypeNames,
+                   name_of(options.kv_type))},
+      Flag("--huge-pages",
+           Words{.type = "on|off",
+                 .read =
+                     [&options](const std::string& text) {
+                       using enum cpu::HugePages;
+                       options.huge_pages = text == "on" ? kOn : kOff;
+                       return std::string();
+                     }},
+           "ask the system for pages of 2 MiB (default: on)")
+          .one_of({"on", "off"}),
+      {"--ctx", as_count(options.n_ctx), "tokens of context (default: as trained)"},
   });
 }
 

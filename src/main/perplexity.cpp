@@ -20,18 +20,13 @@ void add_perplexity(CommandLine& line) {
   add_model_flags(flags, options->model);
   flags.describe("--ctx", "tokens of a window (default: 512)");
   flags.add({
-      {.name = "FILE", .to = &options->file, .help = "the text", .is_required = true},
-      {.name = "--against",
-       .to = &options->against,
-       .help = "also the KL divergence from this model's distributions: the unquantised one's",
-       .type = "MODEL"},
-      {.name = "--windows",
-       .to = as_count(options->n_windows),
-       .help = "only the first so many (default: all)"},
-      {.name = "--parse-special",
-       .to = &options->parse_special,
-       .help = "special tokens in the text are meant"},
-      {.name = "--json", .to = &options->as_json, .help = "one object"},
+      Flag("FILE", &options->file, "the text").required(),
+      Flag("--against", &options->against,
+           "also the KL divergence from this model's distributions: the unquantised one's")
+          .called("MODEL"),
+      {"--windows", as_count(options->n_windows), "only the first so many (default: all)"},
+      {"--parse-special", &options->parse_special, "special tokens in the text are meant"},
+      {"--json", &options->as_json, "one object"},
   });
 }
 

@@ -41,19 +41,11 @@ void add_plan(CommandLine& line) {
                  "a .gguf file, a Hugging Face folder, 'demo', synthetic:PRESET[:TYPE] or a "
                  "preset's name; no weight is read");
   flags.add({
-      {.name = "--users",
-       .to = as_count(options->plan.n_users),
-       .help = "conversations at a time (default: 1)"},
-      {.name = "--memory",
-       .to = as_bytes(options->plan.memory_bytes),
-       .help = "plan for so much (default: this machine's)"},
-      {.name = "--json",
-       .to = &options->plan.as_json,
-       .help = "one object, of the KV type that --kv-type names"},
-      {.name = "--svg",
-       .to = &options->svg,
-       .help = "draw what fits which memory into this file",
-       .type = "FILE"},
+      {"--users", as_count(options->plan.n_users), "conversations at a time (default: 1)"},
+      {"--memory", as_bytes(options->plan.memory_bytes),
+       "plan for so much (default: this machine's)"},
+      {"--json", &options->plan.as_json, "one object, of the KV type that --kv-type names"},
+      Flag("--svg", &options->svg, "draw what fits which memory into this file").called("FILE"),
   });
 }
 

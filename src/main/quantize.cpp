@@ -45,26 +45,22 @@ void add_quantize(CommandLine& line) {
   add_model_flags(flags, options->model);
   flags.describe("--ctx", "tokens of a window of --calibrate (default: 512)");
   flags.add({
-      {.name = "OUT", .to = &options->out, .help = "the file to write", .is_required = true},
-      {.name = "--type",
-       .to = as_target(options->type),
-       .help = fmt::format("of most matrices: {}; the head and some others keep more bits",
-                           mix_target_names())},
-      {.name = "--importance",
-       .to = &options->importance,
-       .help = "what each column of weights counts: a file of --calibrate, or llama.cpp's "
-               "imatrix.gguf",
-       .type = "FILE"},
-      {.name = "--calibrate",
-       .to = &options->calibrate,
-       .help = "let the model read this text and gather the importance",
-       .type = "TEXT"},
-      {.name = "--windows",
-       .to = as_count(options->n_windows),
-       .help = "of --calibrate, only the first so many (default: all)"},
-      {.name = "--pure", .to = &options->pure, .help = "every matrix in the one type"},
-      {.name = "--force", .to = &options->force, .help = "replace OUT where it exists"},
-      {.name = "--json", .to = &options->as_json, .help = "the report as one object"},
+      Flag("OUT", &options->out, "the file to write").required(),
+      {"--type", as_target(options->type),
+       fmt::format("of most matrices: {}; the head and some others keep more bits",
+                   mix_target_names())},
+      Flag("--importance", &options->importance,
+           "what each column of weights counts: a file of --calibrate, or llama.cpp's "
+           "imatrix.gguf")
+          .called("FILE"),
+      Flag("--calibrate", &options->calibrate,
+           "let the model read this text and gather the importance")
+          .called("TEXT"),
+      {"--windows", as_count(options->n_windows),
+       "of --calibrate, only the first so many (default: all)"},
+      {"--pure", &options->pure, "every matrix in the one type"},
+      {"--force", &options->force, "replace OUT where it exists"},
+      {"--json", &options->as_json, "the report as one object"},
   });
 }
 

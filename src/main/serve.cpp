@@ -1,15 +1,14 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <ctime>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "base/log.h"
 #include "base/quantity.h"
-#include "engine/engine_thread.h"
-#include "host/planned_load.h"
+#include "host/build_info.h"
+#include "host/instance.h"
 #include "main/api_keys.h"
 #include "main/commands.h"
 #include "main/disk_options.h"
@@ -17,7 +16,6 @@
 #include "main/interrupts.h"
 #include "main/model_flags.h"
 #include "server/server.h"
-#include "service/service.h"
 
 namespace kvik {
 namespace {
@@ -77,41 +75,26 @@ Result<int> serve(ServeOptions options) {
   if (!options.tls.certificate.empty()) options.server.tls = options.tls;
   TRY_ASSIGN(const auto disk, options.disk.open());
   EngineOptions engine_options{.kv_budget_bytes = options.kv_budget_bytes,
-                               .kv_type = options.model.kv_type,
-                               .n_ctx_max = static_cast<uint32_t>(options.model.n_ctx),
                                .max_running = options.max_running,
                                .max_queue = options.max_queue,
                                .tier = disk.get()};
   if (options.itl_target > Duration::zero()) engine_options.itl_target = options.itl_target;
-  TRY_ASSIGN(LoadedModel loaded, load_with_plan(options.model, engine_options));
-  const ModelConfig config = loaded.model->config();
+  TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
-  const SteadyClock clock;
-  TRY_ASSIGN(auto engine,
-             Engine::create(std::move(loaded.model), *loaded.backend, engine_options, clock));
-  const EngineLimits limits = engine->limits();
+  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), engine_options));
+  const EngineLimits limits = instance->engine().limits();
   log::info("KV cache: {} as {}, {} tokens; context {}", format_bytes(options.kv_budget_bytes),
             name_of(options.model.kv_type), limits.kv_tokens, limits.n_ctx_max);
-  EngineThread engine_thread(std::move(engine));
-  Service service(*loaded.tokenizer, engine_thread,
-                  {.id = model_id(options.model.model),
-                   .architecture = config.architecture,
-                   .created_s = static_cast<uint64_t>(std::time(nullptr)),
-                   .n_ctx_max = limits.n_ctx_max,
-                   .n_ctx_train = config.n_ctx_train,
-                   .n_vocab = config.n_vocab,
-                   .model_dim = config.model_dim,
-                   .chat_template = std::string(loaded.tokenizer->chat_template())});
-  options.server.version = KVIK_VERSION;
+  options.server.version = build_info().version;
   options.server.prices = prices_of(options);
   Interrupts::catch_them();
-  TRY_ASSIGN(const auto server, Server::start(service, options.server));
+  TRY_ASSIGN(const auto server, Server::start(instance->service(), options.server));
   log::info("listening on {}://{}:{}", options.server.tls ? "https" : "http", options.server.host,
             server->port());
   while (!Interrupts::wait()) {
   }
-  drain(*server, engine_thread);
+  drain(*server, instance->engine());
   log::info("stopped");
   return kExitOk;
 }
@@ -119,70 +102,44 @@ Result<int> serve(ServeOptions options) {
 // What it may take, and how it shares.
 void add_limits(Flags& flags, ServeOptions& options) {
   flags.add({
-      {.name = "--host",
-       .to = &options.server.host,
-       .help = "address to listen on",
-       .shows_default = true},
-      {.name = "--port",
-       .to = &options.server.port,
-       .help = "0: any free one",
-       .shows_default = true},
-      {.name = "--kv-memory",
-       .to = as_bytes(options.kv_budget_bytes),
-       .help = "memory of the KV cache, all users together (default: 4GiB)"},
-      {.name = "--max-connections",
-       .to = &options.server.max_connections,
-       .help = "open at the same time; more are answered 503",
-       .bounds = Between{1, 1'000'000},
-       .shows_default = true},
-      {.name = "--max-queue",
-       .to = &options.max_queue,
-       .help = "waiting requests; more are answered 429",
-       .bounds = Between{1, 1'000'000},
-       .shows_default = true},
-      {.name = "--max-running",
-       .to = &options.max_running,
-       .help = "sequences computed together",
-       .bounds = Between{1, 4096},
-       .shows_default = true},
-      {.name = "--itl-target",
-       .to = as_duration(options.itl_target),
-       .help = "time from one token to the next that prompts must leave to those who read; 0: they "
-               "need not (default: 50ms)"},
+      Flag("--host", &options.server.host, "address to listen on").with_default(),
+      Flag("--port", &options.server.port, "0: any free one").with_default(),
+      {"--kv-memory", as_bytes(options.kv_budget_bytes),
+       "memory of the KV cache, all users together (default: 4GiB)"},
+      Flag("--max-connections", &options.server.max_connections,
+           "open at the same time; more are answered 503")
+          .between(1, 1'000'000)
+          .with_default(),
+      Flag("--max-queue", &options.max_queue, "waiting requests; more are answered 429")
+          .between(1, 1'000'000)
+          .with_default(),
+      Flag("--max-running", &options.max_running, "sequences computed together")
+          .between(1, 4096)
+          .with_default(),
+      {"--itl-target", as_duration(options.itl_target),
+       "time from one token to the next that prompts must leave to those who read; 0: they "
+       "need not (default: 50ms)"},
   });
 }
 
 // Who may come in, and what is written down of them.
 void add_doors(Flags& flags, ServeOptions& options) {
-  constexpr Between<double> kPrices = {0.0, 1e9};
   flags.add({
-      {.name = "--api-key-file",
-       .to = &options.api_key_file,
-       .help = "one KEY [NAME [SALT]] per line; clients must send a key"},
-      {.name = "--access-log",
-       .to = &options.server.access_log,
-       .help = "file for one JSON line a request; -: stdout"},
-      {.name = "--tls-cert",
-       .to = &options.tls.certificate,
-       .help = "PEM file of the certificate and its chain: HTTPS instead of HTTP"},
-      {.name = "--tls-key",
-       .to = &options.tls.key,
-       .help = "PEM file of the certificate's private key"},
-      {.name = "--price-input",
-       .to = &options.price_input,
-       .help = "of a million prompt tokens: answers and /metrics tell what they cost",
-       .bounds = kPrices},
-      {.name = "--price-cached",
-       .to = &options.price_cached,
-       .help = "of those found in the cache (default: the same)",
-       .bounds = kPrices},
-      {.name = "--price-output",
-       .to = &options.price_output,
-       .help = "of a million generated tokens",
-       .bounds = kPrices},
-      {.name = "--allow-no-key",
-       .to = &options.allow_no_key,
-       .help = "listen on a public address without a key"},
+      {"--api-key-file", &options.api_key_file,
+       "one KEY [NAME [SALT]] per line; clients must send a key"},
+      {"--access-log", &options.server.access_log, "file for one JSON line a request; -: stdout"},
+      {"--tls-cert", &options.tls.certificate,
+       "PEM file of the certificate and its chain: HTTPS instead of HTTP"},
+      {"--tls-key", &options.tls.key, "PEM file of the certificate's private key"},
+      Flag("--price-input", &options.price_input,
+           "of a million prompt tokens: answers and /metrics tell what they cost")
+          .between(0.0, 1e9),
+      Flag("--price-cached", &options.price_cached,
+           "of those found in the cache (default: the same)")
+          .between(0.0, 1e9),
+      Flag("--price-output", &options.price_output, "of a million generated tokens")
+          .between(0.0, 1e9),
+      {"--allow-no-key", &options.allow_no_key, "listen on a public address without a key"},
   });
 }
 

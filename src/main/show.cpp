@@ -105,10 +105,9 @@ void add_show(CommandLine& line) {
   auto model = std::make_shared<std::string>();
   Flags flags = line.add("show", "geometry, tensors, tokenizer, KV bytes per token",
                          [model] { return finish(show(*model)); });
-  flags.add({.name = "MODEL",
-             .to = model.get(),
-             .help = "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]",
-             .is_required = true});
+  flags.add(Flag("MODEL", model.get(),
+                 "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
+                .required());
 }
 
 }  // namespace kvik

@@ -43,20 +43,10 @@ void add_tokenize(CommandLine& line) {
   Flags flags = line.add("tokenize", "print the token ids of a text",
                          [options] { return finish(tokenize(*options)); });
   flags.add({
-      {.name = "MODEL",
-       .to = &options->model,
-       .help = "any model with a vocabulary",
-       .is_required = true},
-      {.name = "TEXT",
-       .to = &options->text,
-       .help = "the text; - reads stdin byte for byte",
-       .is_required = true},
-      {.name = "--no-bos",
-       .to = &options->no_bos,
-       .help = "leave out the beginning-of-sequence token"},
-      {.name = "--parse-special",
-       .to = &options->parse_special,
-       .help = "special tokens in the text are meant"},
+      Flag("MODEL", &options->model, "any model with a vocabulary").required(),
+      Flag("TEXT", &options->text, "the text; - reads stdin byte for byte").required(),
+      {"--no-bos", &options->no_bos, "leave out the beginning-of-sequence token"},
+      {"--parse-special", &options->parse_special, "special tokens in the text are meant"},
   });
 }
 

@@ -27,11 +27,10 @@ class CallingSink final : public EventSink {
 
 }  // namespace
 
-Result<std::unique_ptr<WindowLogits>> WindowLogits::create(LoadedModel& loaded, KvType kv_type,
-                                                           uint32_t n_ctx) {
+Result<std::unique_ptr<WindowLogits>> WindowLogits::create(LoadedModel& loaded, uint32_t n_ctx) {
   std::unique_ptr<WindowLogits> windows(new WindowLogits);
-  const EngineOptions options{.kv_budget_bytes = kv_bytes_for(loaded, kv_type, n_ctx + 64, 2),
-                              .kv_type = kv_type,
+  const EngineOptions options{.kv_budget_bytes = loaded.kv().budget(n_ctx + 64, 2),
+                              .kv_type = loaded.kv_type,
                               .n_ctx_max = n_ctx + 1,
                               .max_step_tokens = std::min(n_ctx, kMaxStepTokens),
                               .max_running = 1};

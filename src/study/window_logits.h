@@ -17,8 +17,7 @@ namespace kvik {
 class WindowLogits {
  public:
   // Windows of up to n_ctx tokens; the backend of `loaded` is borrowed.
-  static Result<std::unique_ptr<WindowLogits>> create(LoadedModel& loaded, KvType kv_type,
-                                                      uint32_t n_ctx);
+  static Result<std::unique_ptr<WindowLogits>> create(LoadedModel& loaded, uint32_t n_ctx);
 
   // position → the logits after the token there, borrowed for the call.
   using Each = std::function<void(uint32_t position, std::span<const float> logits)>;

@@ -41,21 +41,24 @@ struct TinyEngine {
   std::unique_ptr<Engine> engine;
 };
 
-inline TinyEngine make_tiny_engine(const TinyEngineOptions& options, TinyModel tiny,
-                                   std::unique_ptr<Clock> clock) {
+inline EngineOptions engine_options(const TinyEngineOptions& options, const TinyModel& tiny) {
   const size_t page_bytes = tiny.backend->page_bytes(tiny.model->kv_geometry(options.kv_type));
   const uint32_t n_groups = group_layers(tiny.model->config()).n_groups();
   uint64_t budget = uint64_t{options.n_pages} * n_groups * page_bytes;
   if (options.tier) budget = TierLink::budget_for(*options.tier, page_bytes, budget);
-  auto engine = Engine::create(std::move(tiny.model), *tiny.backend,
-                               {.kv_budget_bytes = budget,
-                                .kv_type = options.kv_type,
-                                .n_ctx_max = options.n_ctx_max,
-                                .max_step_tokens = options.max_step_tokens,
-                                .max_running = options.max_running,
-                                .max_queue = options.max_queue,
-                                .tier = options.tier},
-                               *clock);
+  return {.kv_budget_bytes = budget,
+          .kv_type = options.kv_type,
+          .n_ctx_max = options.n_ctx_max,
+          .max_step_tokens = options.max_step_tokens,
+          .max_running = options.max_running,
+          .max_queue = options.max_queue,
+          .tier = options.tier};
+}
+
+inline TinyEngine make_tiny_engine(const TinyEngineOptions& options, TinyModel tiny,
+                                   std::unique_ptr<Clock> clock) {
+  const EngineOptions all = engine_options(options, tiny);
+  auto engine = Engine::create(std::move(tiny.model), *tiny.backend, all, *clock);
   CHECK(engine.has_value());
   return {std::move(tiny.backend), std::move(clock), std::move(*engine)};
 }

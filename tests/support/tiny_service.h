@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/engine_thread.h"
-#include "service/service.h"
+#include "host/instance.h"
 #include "support/tiny_engine.h"
-#include "text/tokenizer.h"
 
 namespace kvik {
 
@@ -89,29 +87,29 @@ class ServiceRig {
     CHECK(source.has_value());
     auto tokenizer = Tokenizer::from_metadata((*source)->metadata());
     CHECK(tokenizer.has_value());
-    tokenizer_ = std::move(*tokenizer);
-    parts_ = make_tiny_engine(options, load_tiny(**source, options.model.n_threads),
-                              std::make_unique<SteadyClock>());
-    const EngineLimits limits = parts_.engine->limits();
-    ModelCard card;
-    card.id = "tiny";
-    card.n_ctx_max = limits.n_ctx_max;
-    card.n_vocab = limits.n_vocab;
-    card.model_dim = parts_.engine->model().config().model_dim;
-    thread_ = std::make_unique<EngineThread>(std::move(parts_.engine));
-    service_ = std::make_unique<Service>(*tokenizer_, *thread_, card);
+    TinyModel tiny = load_tiny(**source, options.model.n_threads);
+    const EngineOptions engine = engine_options(options, tiny);
+    auto instance = Instance::create({.backend = std::move(tiny.backend),
+                                      .tokenizer = std::move(*tokenizer),
+                                      .model = std::move(tiny.model),
+                                      .id = "tiny",
+                                      .kv_type = options.kv_type,
+                                      .n_ctx = options.n_ctx_max},
+                                     engine);
+    CHECK(instance.has_value());
+    instance_ = std::move(*instance);
   }
 
-  Service& service() { return *service_; }
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
-  EngineThread& thread() { return *thread_; }
+  Service& service() { return instance_->service(); }
+  const Tokenizer& tokenizer() const { return instance_->tokenizer(); }
+  EngineThread& thread() { return instance_->engine(); }
   // Takes no new work; false where what runs did not end.
-  bool drain() { return thread_->drain(kTestPatience); }
+  bool drain() { return thread().drain(kTestPatience); }
 
   // Completes and waits for the end. A request that is refused is a bug of the test.
   Answered answer(const CompletionRequest& request) {
     const auto sink = std::make_shared<RecordingCompletionSink>();
-    const auto completion = service_->complete(request, sink);
+    const auto completion = service().complete(request, sink);
     CHECK(completion.has_value());
     CHECK(sink->wait_until_done());
     CHECK(sink->is_in_order());
@@ -135,17 +133,14 @@ class ServiceRig {
   // Why the request is refused; its sink must not hear of an end.
   Error error_of(const CompletionRequest& request) {
     const auto sink = std::make_shared<RecordingCompletionSink>();
-    const auto completion = service_->complete(request, sink);
+    const auto completion = service().complete(request, sink);
     CHECK(!completion.has_value());
     CHECK(sink->usages().empty());
     return completion.error();
   }
 
  private:
-  std::unique_ptr<Tokenizer> tokenizer_;
-  TinyEngine parts_;
-  std::unique_ptr<EngineThread> thread_;
-  std::unique_ptr<Service> service_;
+  std::unique_ptr<Instance> instance_;
 };
 
 // The toy vocabulary's token of a byte.

@@ -64,16 +64,16 @@ std::vector<BenchCase> cases_of(const BenchOptions& options) {
 }
 
 // Pages are mapped without being reserved: what does not fit would end the process in the middle.
-Result<void> check_memory(std::span<const BenchCase> cases, uint64_t page_bytes, KvType kv_type) {
+Result<void> check_memory(std::span<const BenchCase> cases, const KvFootprint& kv) {
   const auto available = available_memory_bytes();
   if (!available) return {};
   for (const BenchCase& bench : cases) {
-    const uint64_t needed = BenchRunner::n_pages(bench) * page_bytes;
+    const uint64_t needed = BenchRunner::n_pages(bench) * kv.page_bytes();
     if (needed <= *available) continue;
     return fail(ErrorCode::kExhausted,
                 fmt::format("{} sequences of {} tokens take {} as {}, and {} of memory are free",
                             bench.batch, bench.depth + bench.n_tokens, format_bytes(needed),
-                            name_of(kv_type), format_bytes(*available)));
+                            name_of(kv.type), format_bytes(*available)));
   }
   return {};
 }
@@ -105,14 +105,12 @@ Result<std::string> bench(const BenchOptions& options) {
   }
   TRY_ASSIGN(const LoadedModel loaded, load_model(options.model));
   const KvType kv_type = options.model.kv_type;
-  const uint64_t page_bytes = loaded.backend->page_bytes(loaded.model->kv_geometry(kv_type)) *
-                              group_layers(loaded.model->config()).n_groups();
   const std::vector<BenchCase> cases = cases_of(options);
-  TRY(check_memory(cases, page_bytes, kv_type));
+  TRY(check_memory(cases, loaded.kv()));
 
   const uint32_t n_threads = loaded.backend->n_threads();
   const MachineLimits machine = measure_machine_limits(n_threads);
-  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model, *loaded.model, page_bytes));
+  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model.model, loaded));
   BenchRunner runner(loaded, kv_type, cases);
   std::vector<BenchResult> results = measure_all(runner, cases, options.repeat);
   for (BenchResult& r : results) hold_against(limits, machine, r);

@@ -31,11 +31,9 @@ void hold_against(const LimitModel& limits, const MachineLimits& machine, BenchR
   result.limit = result.bench.n_tokens * result.bench.batch / least_seconds(result.work, machine);
 }
 
-Result<LimitModel> limit_model_of(const ModelOptions& options, const Model& model,
-                                  uint64_t page_bytes) {
-  TRY_ASSIGN(const auto source, open_model(options.model));
-  return LimitModel(*source, model.config(), options.kv_type,
-                    static_cast<double>(page_bytes) / kPageTokens);
+Result<LimitModel> limit_model_of(const std::string& spec, const LoadedModel& loaded) {
+  TRY_ASSIGN(const auto source, open_model(spec));
+  return LimitModel(*source, loaded.model->config(), loaded.kv());
 }
 
 }  // namespace kvik

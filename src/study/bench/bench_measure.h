@@ -18,7 +18,6 @@ BenchResult measure_bench(BenchRunner& runner, const BenchCase& bench, uint32_t 
 void hold_against(const LimitModel& limits, const MachineLimits& machine, BenchResult& result);
 
 // Opens the file once more for what it says of its tensors: loading let go of it.
-Result<LimitModel> limit_model_of(const ModelOptions& options, const Model& model,
-                                  uint64_t page_bytes);
+Result<LimitModel> limit_model_of(const std::string& spec, const LoadedModel& loaded);
 
 }  // namespace kvik

@@ -19,11 +19,10 @@ double least_seconds(const Work& work, const MachineLimits& machine) {
   return std::max(least_compute_seconds(work, machine), least_read_seconds(work, machine));
 }
 
-LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, KvType kv_type,
-                       double kv_bytes_per_token)
-    : attention_(arithmetic_of(kv_type)),
+LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv)
+    : attention_(arithmetic_of(kv.type)),
       attention_ops_(4.0 * config.n_heads * config.head_dim),
-      kv_layer_bytes_(kv_bytes_per_token / config.n_layers) {
+      kv_layer_bytes_(static_cast<double>(kv.page_bytes()) / kPageTokens / config.n_layers) {
   // An untied embedding is read one row a token: not worth counting.
   const bool is_tied = !source.find("output.weight");
   for (const TensorInfo& tensor : source.tensors()) {

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/isa/machine_limits.h"
 #include "format/model_source.h"
+#include "host/footprint.h"
 #include "model/config.h"
 #include "study/bench/bench_runner.h"
 #include "tensor/kv_type.h"
@@ -34,9 +35,7 @@ double least_seconds(const Work& work, const MachineLimits& machine);
 // larger is our loss, not a higher limit.
 class LimitModel {
  public:
-  // `kv_bytes_per_token` is that of all layers together.
-  LimitModel(const ModelSource& source, const ModelConfig& config, KvType kv_type,
-             double kv_bytes_per_token);
+  LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv);
 
   // Of all the test's tokens. A decoding step reads the weights once for all sequences and each
   // sequence's K and V; a prefill reads both once, and projects its last token alone to logits. A

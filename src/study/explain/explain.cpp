@@ -12,11 +12,10 @@
 #include <string>
 
 #include "base/log.h"
-#include "engine/engine_thread.h"
-#include "host/load_model.h"
+#include "host/build_info.h"
+#include "host/instance.h"
 #include "host/progress_bar.h"
 #include "service/cache_experiment.h"
-#include "service/service.h"
 #include "study/bench/bench_measure.h"
 #include "study/explain/explain_report.h"
 
@@ -27,7 +26,8 @@ constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // where the user says
 constexpr uint32_t kFewestTokens = 4;                     // that can be told apart
 constexpr double kNaiveSeconds = 18;                      // that the run without a cache may take
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
-constexpr int kSteps = 26;  // of the progress bar, about
+constexpr uint64_t kSequences = 8;  // whose pages all stay
+constexpr int kSteps = 26;          // of the progress bar, about
 
 // Rung by the engine thread, waited for by this one.
 class Bell {
@@ -111,7 +111,6 @@ Result<boost::json::object> run_experiment(ServiceApi& service, CacheExperiment:
 Result<ExplainFigures> measure_figures(const ExplainOptions& options, const LoadedModel& loaded,
                                        const Progress& progress) {
   const KvType type = options.model.kv_type;
-  const ModelConfig& config = loaded.model->config();
   ExplainFigures figures{.machine = {},
                          .n_threads = loaded.backend->n_threads(),
                          .backend = std::string(loaded.backend->name()),
@@ -123,16 +122,13 @@ Result<ExplainFigures> measure_figures(const ExplainOptions& options, const Load
                          .memory = {}};
   progress("limits of this machine");
   figures.machine = measure_machine_limits(figures.n_threads);
-  const uint64_t page_bytes =
-      loaded.backend->page_bytes(loaded.model->kv_geometry(type)) * group_layers(config).n_groups();
-  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model, *loaded.model, page_bytes));
+  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model.model, loaded));
   figures.phases = measure_phases(loaded, type, limits, figures.machine, progress);
   figures.types = measure_types(loaded, figures.depth, progress);
   figures.shapes = measure_shapes(loaded, type, figures.depth, progress);
   TRY_ASSIGN(const auto source, open_model(options.model.model));
-  TRY_ASSIGN(const WeightPlan weights, plan_weights(*source, *loaded.backend));
-  figures.memory = memory_table(config, weights, *loaded.backend,
-                                options.model.n_ctx ? options.model.n_ctx : config.n_ctx_train);
+  TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *loaded.backend));
+  figures.memory = memory_table(footprint, loaded.n_ctx);
   return figures;
 }
 
@@ -141,7 +137,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
                                           const Progress& progress) {
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   const ModelConfig config = loaded.model->config();
-  const uint64_t n_ctx = options.model.n_ctx ? options.model.n_ctx : config.n_ctx_train;
+  const uint64_t n_ctx = loaded.n_ctx;
   std::vector<TokenId> prompt =
       loaded.tokenizer->tokenize(options.prompt, {.add_bos = true, .parse_special = false});
   const auto n_prompt = static_cast<uint32_t>(prompt.size());
@@ -152,20 +148,9 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
 
   const auto n_shared =
       static_cast<uint32_t>(std::min<uint64_t>(kSharedTokens, n_ctx - kOwnTokens - 1));
-  const KvType type = options.model.kv_type;
-  const SteadyClock clock;
-  TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *loaded.backend,
-                                         {.kv_budget_bytes = kv_bytes_for(loaded, type, n_ctx, 8),
-                                          .kv_type = type,
-                                          .n_ctx_max = static_cast<uint32_t>(n_ctx)},
-                                         clock));
-  EngineThread engine_thread(std::move(engine));
-  Service service(*loaded.tokenizer, engine_thread,
-                  {.id = model_id(options.model.model),
-                   .architecture = config.architecture,
-                   .n_ctx_max = engine_thread.limits().n_ctx_max,
-                   .n_ctx_train = config.n_ctx_train,
-                   .n_vocab = config.n_vocab});
+  const uint64_t budget = loaded.kv().budget(n_ctx, kSequences);
+  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), {.kv_budget_bytes = budget}));
+  ServiceApi& service = instance->service();
   progress("two users with one beginning");
   TRY_ASSIGN(figures.sharing, measure_sharing(service, n_shared, kOwnTokens));
   TRY_ASSIGN(boost::json::object report, run_experiment(service,
@@ -174,9 +159,9 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
                                                          .cache_salt = "explain",
                                                          .tenant = ""},
                                                         describe, progress));
-  report["version"] = options.version;
+  report["version"] = build_info().version;
   report["model"] = model_id(options.model.model);
-  report["context"] = engine_thread.limits().n_ctx_max;
+  report["context"] = service.card().n_ctx_max;
   report["geometry"] = model_json(options, config);
   for (const auto& [name, value] : figures_json(figures)) report[name] = value;
   return report;

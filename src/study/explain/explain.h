@@ -16,7 +16,6 @@ struct ExplainOptions {
   ModelOptions model;
   std::string prompt = "To be, or not to be:";
   std::optional<uint64_t> max_tokens;  // absent: as many as some seconds without a cache allow
-  std::string version = {};            // of this program
 };
 
 // A finished experiment in the words of POST /kvik/explain.

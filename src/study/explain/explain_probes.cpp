@@ -8,10 +8,8 @@
 #include <random>
 #include <span>
 
-#include "engine/memory_plan.h"
 #include "host/available_memory.h"
 #include "study/bench/bench_measure.h"
-#include "study/plan/fit_table.h"
 
 namespace kvik {
 namespace {
@@ -171,35 +169,24 @@ Result<SharingTime> measure_sharing(ServiceApi& service, uint32_t n_shared, uint
   return times;
 }
 
-MemoryTable memory_table(const ModelConfig& config, const WeightPlan& weights, Backend& backend,
-                         uint64_t n_ctx) {
-  const auto plan_for = [&](KvType type, uint64_t kv_bytes) {
-    return plan_memory(
-        config, weights, backend,
-        {.kv_budget_bytes = kv_bytes, .kv_type = type, .n_ctx_max = static_cast<uint32_t>(n_ctx)});
-  };
+MemoryTable memory_table(const Footprint& footprint, uint64_t n_ctx) {
   MemoryTable table{.machine_bytes = machine_memory_bytes().value_or(0),
                     .available_bytes = available_memory_bytes().value_or(0),
-                    .weights_bytes = weights.n_bytes,
-                    .buffers_bytes = plan_for(KvType::kInt8, 0).buffers_bytes(),
+                    .weights_bytes = footprint.weights().n_bytes,
+                    .buffers_bytes = footprint.plan(KvType::kInt8, n_ctx, 0).buffers_bytes(),
                     .contexts = {},
                     .rows = {}};
   for (const uint64_t n : {n_ctx / 8, n_ctx / 4, n_ctx / 2, n_ctx}) {
     if (n > 0) table.contexts.push_back(n);
   }
   for (const KvType type : kAllKvTypes) {
-    MemoryRow row{
-        .type = type,
-        .bytes_per_token = backend.page_bytes(kv_geometry(config, type)) *
-                           group_layers(config).n_groups() / kPageTokens,
-        .bytes = {},
-        .longest_context = longest_context(config, weights, backend, type, table.machine_bytes)};
-    for (const uint64_t n : table.contexts) {
-      row.bytes.push_back(kv_bytes_of_sequence(config, backend, type, n));
-    }
-    const uint64_t fixed = plan_for(type, 0).total_bytes();
-    const uint64_t one_more = plan_for(type, row.bytes.back()).total_bytes() - fixed;
-    row.users_that_fit = (table.machine_bytes - std::min(fixed, table.machine_bytes)) / one_more;
+    const KvFootprint kv = footprint.kv(type);
+    MemoryRow row{.type = type,
+                  .bytes_per_token = kv.page_bytes() / kPageTokens,
+                  .bytes = {},
+                  .longest_context = footprint.longest_context(type, table.machine_bytes),
+                  .users_that_fit = footprint.users(type, n_ctx).users_in(table.machine_bytes)};
+    for (const uint64_t n : table.contexts) row.bytes.push_back(kv.bytes_at_once(n));
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backend/cpu/isa/machine_limits.h"
+#include "host/footprint.h"
 #include "host/load_model.h"
-#include "model/weight_plan.h"
 #include "service/service_api.h"
 #include "study/bench/bench_report.h"
 #include "study/explain/attention_probe.h"
@@ -69,8 +69,7 @@ struct MemoryTable {
   std::vector<uint64_t> contexts;
   std::vector<MemoryRow> rows;
 };
-MemoryTable memory_table(const ModelConfig& config, const WeightPlan& weights, Backend& backend,
-                         uint64_t n_ctx);
+MemoryTable memory_table(const Footprint& footprint, uint64_t n_ctx);
 
 // The depth at which types and shapes are compared: the trained context, at most 4,096 tokens, and
 // less where the widest pages of it would take more than a quarter of what memory is free.

@@ -43,8 +43,8 @@ Result<Reader> open_reader(ModelOptions options, std::string name) {
   options.model = name;
   Reader reader{.name = std::move(name), .loaded = {}, .logits = {}};
   TRY_ASSIGN(reader.loaded, load_model(options));
-  TRY_ASSIGN(reader.logits, WindowLogits::create(reader.loaded, options.kv_type,
-                                                 static_cast<uint32_t>(options.n_ctx)));
+  TRY_ASSIGN(reader.logits,
+             WindowLogits::create(reader.loaded, static_cast<uint32_t>(options.n_ctx)));
   return reader;
 }
 

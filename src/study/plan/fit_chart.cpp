@@ -57,8 +57,8 @@ class FitDrawing {
  private:
   // Tokens of all users together, users taken in part.
   double tokens(const FitRow& row, double memory_bytes) const {
-    const double left = memory_bytes - static_cast<double>(row.fixed_bytes);
-    return left / static_cast<double>(row.bytes_per_user) * static_cast<double>(table_.n_ctx);
+    const double left = memory_bytes - static_cast<double>(row.users.fixed_bytes);
+    return left / static_cast<double>(row.users.bytes_per_user) * static_cast<double>(table_.n_ctx);
   }
   double x(double log2_bytes) const {
     return kLeft + (log2_bytes - m_begin_) / (m_end_ - m_begin_) * (kRight - kLeft);

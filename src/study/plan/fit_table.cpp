@@ -4,49 +4,13 @@
 
 #include <algorithm>
 #include <limits>
-
-#include "base/quantity.h"
-#include "engine/memory_plan.h"
+#include <utility>
 
 namespace kvik {
 namespace {
 
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr size_t kMemories = 7;
-constexpr uint64_t kMaxContext = uint64_t{1} << 28;
-
-// Bytes of an engine with pages for so many users of n_ctx tokens.
-class EngineBytes {
- public:
-  EngineBytes(const ModelConfig& config, const WeightPlan& weights, Backend& backend, KvType type)
-      : config_(config), weights_(weights), backend_(backend), type_(type) {}
-
-  uint64_t operator()(uint64_t n_ctx, uint64_t n_users) const {
-    const uint64_t per_user = kv_bytes_of_sequence(config_, backend_, type_, n_ctx);
-    return plan_memory(config_, weights_, backend_,
-                       {.kv_budget_bytes = per_user * n_users,
-                        .kv_type = type_,
-                        .n_ctx_max = static_cast<uint32_t>(n_ctx)})
-        .total_bytes();
-  }
-
- private:
-  const ModelConfig& config_;
-  const WeightPlan& weights_;
-  Backend& backend_;
-  KvType type_;
-};
-
-// The most tokens that one user can have, by halving; whole pages.
-uint64_t longest_context(const EngineBytes& bytes, uint64_t memory_bytes) {
-  uint64_t fits = 0;
-  uint64_t too_much = kMaxContext / kPageTokens;
-  while (too_much - fits > 1) {
-    const uint64_t middle = fits + (too_much - fits) / 2;
-    (bytes(middle * kPageTokens, 1) <= memory_bytes ? fits : too_much) = middle;
-  }
-  return fits * kPageTokens;
-}
 
 // 131072 → "128k", 5000 → "4.9k".
 std::string short_tokens(uint64_t n) {
@@ -58,31 +22,24 @@ std::string short_tokens(uint64_t n) {
 
 }  // namespace
 
-uint64_t longest_context(const ModelConfig& config, const WeightPlan& weights, Backend& backend,
-                         KvType type, uint64_t memory_bytes) {
-  return longest_context(EngineBytes(config, weights, backend, type), memory_bytes);
-}
-
-FitTable make_fit_table(const ModelConfig& config, const std::vector<WeightVariant>& variants,
-                        Backend& backend, uint64_t n_ctx) {
-  FitTable table{.model = config.name, .n_ctx = n_ctx, .memory_bytes = {}, .rows = {}};
+FitTable make_fit_table(std::string model, const std::vector<WeightVariant>& variants,
+                        uint64_t n_ctx) {
+  FitTable table{.model = std::move(model), .n_ctx = n_ctx, .memory_bytes = {}, .rows = {}};
   uint64_t least = std::numeric_limits<uint64_t>::max();
-  for (const WeightVariant& v : variants) least = std::min(least, v.weights.n_bytes);
+  for (const WeightVariant& v : variants) {
+    least = std::min(least, v.footprint.weights().n_bytes);
+  }
   uint64_t memory = kGiB;
   while (memory < least) memory *= 2;
   for (size_t i = 0; i < kMemories; ++i, memory *= 2) table.memory_bytes.push_back(memory);
   for (const WeightVariant& variant : variants) {
     for (const KvType type : {KvType::kBF16, KvType::kInt8, KvType::kInt4}) {
-      const EngineBytes bytes(config, variant.weights, backend, type);
-      const uint64_t fixed = bytes(n_ctx, 0);
       FitRow row{.weights = variant.name,
                  .kv_type = type,
-                 .fixed_bytes = fixed,
-                 .bytes_per_user = bytes(n_ctx, 1) - fixed,
+                 .users = variant.footprint.users(type, n_ctx),
                  .cells = {}};
       for (const uint64_t m : table.memory_bytes) {
-        const uint64_t left = m - std::min(m, fixed);
-        row.cells.push_back({left / row.bytes_per_user, longest_context(bytes, m)});
+        row.cells.push_back({row.users.users_in(m), variant.footprint.longest_context(type, m)});
       }
       table.rows.push_back(std::move(row));
     }

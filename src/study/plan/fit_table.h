@@ -4,10 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/ops.h"
-#include "base/result.h"
-#include "model/config.h"
-#include "model/weight_plan.h"
+#include "host/footprint.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
@@ -20,9 +17,8 @@ struct FitRow {
   };
   std::string weights;  // what the matrices are stored as
   KvType kv_type = KvType::kInt8;
-  uint64_t fixed_bytes = 0;     // without a user
-  uint64_t bytes_per_user = 0;  // of FitTable::n_ctx tokens
-  std::vector<Cell> cells;      // by memory
+  UserFit users;            // of FitTable::n_ctx tokens each
+  std::vector<Cell> cells;  // by memory
 };
 
 struct FitTable {
@@ -35,16 +31,12 @@ struct FitTable {
 // One way in which a model's weights may be stored.
 struct WeightVariant {
   std::string name;
-  WeightPlan weights;
+  Footprint footprint;
 };
 
 // The memories are doublings, the first of them the least that holds the smallest variant.
-FitTable make_fit_table(const ModelConfig& config, const std::vector<WeightVariant>& variants,
-                        Backend& backend, uint64_t n_ctx);
-
-// The most tokens, in whole pages, that one user alone can have in a memory.
-uint64_t longest_context(const ModelConfig& config, const WeightPlan& weights, Backend& backend,
-                         KvType type, uint64_t memory_bytes);
+FitTable make_fit_table(std::string model, const std::vector<WeightVariant>& variants,
+                        uint64_t n_ctx);
 
 // As text with a row for each pair of types.
 std::string fit_text(const FitTable& table);

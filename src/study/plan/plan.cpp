@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "base/quantity.h"
-#include "engine/memory_plan.h"
 #include "format/synthetic/synthetic.h"
 #include "host/available_memory.h"
+#include "host/footprint.h"
 #include "host/load_model.h"
 #include "study/plan/fit_table.h"
-#include "study/plan/type_sizes.h"
 
 namespace kvik {
 namespace {
@@ -22,14 +21,14 @@ namespace {
 // One KV type's share of the answer.
 struct TypePlan {
   KvType type;
-  uint64_t kv_bytes_per_token, kv_bytes_per_user, kv_bytes_total;
+  uint64_t kv_bytes_per_token, kv_bytes_per_user;
   MemoryPlan memory;
   bool fits;
   uint64_t users_that_fit;
 };
 
 struct Plan {
-  ModelConfig config;
+  std::string model;
   uint64_t n_ctx, n_users, memory_bytes;
   std::vector<TypePlan> by_type;
   std::vector<TypeSize> sizes;  // of the weights' file, by type
@@ -44,54 +43,57 @@ std::string spec_of(const std::string& model) {
 }
 
 // The engine that `kvik serve` would make with a budget for these users.
-TypePlan plan_type(const Plan& plan, const WeightPlan& weights, Backend& backend, KvType type) {
-  const auto bytes_of = [&](uint64_t n) {
-    return kv_bytes_of_sequence(plan.config, backend, type, n);
-  };
-  const uint64_t all_layers = backend.page_bytes({.type = type,
-                                                  .n_layers = plan.config.n_layers,
-                                                  .n_kv_heads = plan.config.n_kv_heads,
-                                                  .head_dim = plan.config.head_dim});
-  const uint64_t per_user = bytes_of(plan.n_ctx);
-  const auto memory_for = [&](uint64_t n_users) {
-    return plan_memory(plan.config, weights, backend,
-                       {.kv_budget_bytes = per_user * n_users,
-                        .kv_type = type,
-                        .n_ctx_max = static_cast<uint32_t>(plan.n_ctx)});
-  };
-  const MemoryPlan memory = memory_for(plan.n_users);
-  const uint64_t fixed = memory_for(0).total_bytes();
-  const uint64_t left = plan.memory_bytes - std::min(plan.memory_bytes, fixed);
+TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
+  const KvFootprint kv = footprint.kv(type);
+  const MemoryPlan memory = footprint.plan(type, plan.n_ctx, plan.n_users);
   return {.type = type,
-          .kv_bytes_per_token = all_layers / kPageTokens,
-          .kv_bytes_per_user = per_user,
-          .kv_bytes_total = memory.kv_bytes,
+          .kv_bytes_per_token = kv.bytes_per_token,
+          .kv_bytes_per_user = kv.bytes_at_once(plan.n_ctx),
           .memory = memory,
           .fits = memory.total_bytes() <= plan.memory_bytes,
-          .users_that_fit = left / (memory_for(1).total_bytes() - fixed)};
+          .users_that_fit = footprint.users(type, plan.n_ctx).users_in(plan.memory_bytes)};
 }
 
 Result<Plan> make_plan(const PlanOptions& options) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
   TRY_ASSIGN(const auto source, open_model(spec_of(options.model.model)));
-  Plan plan;
-  TRY_ASSIGN(plan.config, read_config(source->metadata()));
-  TRY_ASSIGN(const WeightPlan weights, plan_weights(*source, *backend));
-  plan.n_ctx = options.model.n_ctx ? options.model.n_ctx : plan.config.n_ctx_train;
-  plan.n_users = options.n_users;
+  TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *backend));
+  const ModelConfig& config = footprint.config();
+  Plan plan{.model = config.name,
+            .n_ctx = options.model.n_ctx ? options.model.n_ctx : config.n_ctx_train,
+            .n_users = options.n_users,
+            .memory_bytes =
+                options.memory_bytes ? options.memory_bytes : machine_memory_bytes().value_or(0),
+            .by_type = {},
+            .sizes = type_sizes(*source)};
   if (plan.n_ctx > UINT32_MAX || plan.n_users == 0 || plan.n_users > (1u << 20)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} users with a context of {}, expected 1 to 2^20 users and less "
                             "than 2^32 tokens",
                             plan.n_users, plan.n_ctx));
   }
-  plan.memory_bytes =
-      options.memory_bytes ? options.memory_bytes : machine_memory_bytes().value_or(0);
-  plan.sizes = type_sizes(*source);
-  for (const KvType type : kAllKvTypes) {
-    plan.by_type.push_back(plan_type(plan, weights, *backend, type));
-  }
+  for (const KvType type : kAllKvTypes) plan.by_type.push_back(plan_type(plan, footprint, type));
   return plan;
+}
+
+std::string sizes_json(std::span<const TypeSize> sizes) {
+  std::string out = "[";
+  for (const TypeSize& size : sizes) {
+    out += fmt::format("{}{{\"type\":\"{}\",\"bytes\":{},\"bits_per_weight\":{:.4f}}}",
+                       out.size() > 1 ? "," : "", size.type, size.n_bytes, size.bits_per_weight);
+  }
+  return out + "]";
+}
+
+// A line for each, with whether so much memory holds it.
+std::string sizes_text(std::span<const TypeSize> sizes, uint64_t memory_bytes) {
+  std::string out = fmt::format("weights as `kvik quantize` makes them\n{:<8}{:>14}{:>17}  fit\n",
+                                "type", "size", "bits a weight");
+  for (const TypeSize& size : sizes) {
+    out += fmt::format("{:<8}{:>14}{:>17.2f}  {}\n", size.type, format_bytes(size.n_bytes),
+                       size.bits_per_weight, size.n_bytes <= memory_bytes ? "yes" : "no");
+  }
+  return out;
 }
 
 std::string as_json(const Plan& plan, const TypePlan& p) {
@@ -101,13 +103,13 @@ std::string as_json(const Plan& plan, const TypePlan& p) {
       "\"buffers_bytes\":{},\"total_bytes\":{},\"memory_bytes\":{},\"fits\":{},"
       "\"users_that_fit\":{},\"buffers\":{{",
       plan.n_ctx, plan.n_users, name_of(p.type), p.memory.weights_bytes, p.kv_bytes_per_token,
-      p.kv_bytes_per_user, p.kv_bytes_total, p.memory.buffers_bytes(), p.memory.total_bytes(),
+      p.kv_bytes_per_user, p.memory.kv_bytes, p.memory.buffers_bytes(), p.memory.total_bytes(),
       plan.memory_bytes, p.fits, p.users_that_fit);
   for (const MemoryPlan::Part& part : p.memory.buffers) {
     out += fmt::format("{}\"{}\":{}", &part == p.memory.buffers.data() ? "" : ",", part.name,
                        part.n_bytes);
   }
-  out += fmt::format("}},\"weights_by_type\":{}}}\n", type_sizes_json(plan.sizes));
+  out += fmt::format("}},\"weights_by_type\":{}}}\n", sizes_json(plan.sizes));
   return out;
 }
 
@@ -128,10 +130,10 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
   for (const TypePlan& p : plan.by_type) {
     out += fmt::format("{:<8}{:>14}{:>14}{:>14}{:>14}  {:<6}{:>16}\n", name_of(p.type),
                        format_bytes(p.kv_bytes_per_token), format_bytes(p.kv_bytes_per_user),
-                       format_bytes(p.kv_bytes_total), format_bytes(p.memory.total_bytes()),
+                       format_bytes(p.memory.kv_bytes), format_bytes(p.memory.total_bytes()),
                        p.fits ? "yes" : "no", p.users_that_fit);
   }
-  out += fmt::format("\n{}", type_sizes_text(plan.sizes, plan.memory_bytes));
+  out += fmt::format("\n{}", sizes_text(plan.sizes, plan.memory_bytes));
   return out;
 }
 
@@ -141,8 +143,8 @@ Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Back
   const bool any_type = spec.starts_with("synthetic:") && std::ranges::count(spec, ':') == 1;
   for (const char* type : {"bf16", "q8_0", "q4_k_m"}) {
     TRY_ASSIGN(const auto source, open_model(any_type ? fmt::format("{}:{}", spec, type) : spec));
-    TRY_ASSIGN(WeightPlan weights, plan_weights(*source, backend));
-    variants.push_back({any_type ? type : "as it is", std::move(weights)});
+    TRY_ASSIGN(Footprint footprint, Footprint::of(*source, backend));
+    variants.push_back({any_type ? type : "as it is", std::move(footprint)});
     if (!any_type) break;
   }
   return variants;
@@ -152,7 +154,7 @@ Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Back
 Result<FitTable> fit_table(const PlanOptions& options, const Plan& plan) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
   TRY_ASSIGN(const auto variants, weight_variants(spec_of(options.model.model), *backend));
-  return make_fit_table(plan.config, variants, *backend, plan.n_ctx);
+  return make_fit_table(plan.model, variants, plan.n_ctx);
 }
 
 }  // namespace

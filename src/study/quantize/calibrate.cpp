@@ -42,7 +42,7 @@ Result<Importance> calibrate(const Calibration& calibration) {
   if (calibration.n_windows && *calibration.n_windows < windows->size()) {
     windows->resize(*calibration.n_windows);
   }
-  TRY_ASSIGN(const auto reader, WindowLogits::create(loaded, options.kv_type, n_ctx));
+  TRY_ASSIGN(const auto reader, WindowLogits::create(loaded, n_ctx));
   ProgressBar bar("calibrating");
   for (const auto& window : *windows) {
     TRY(reader->read(window, [](uint32_t, std::span<const float>) {}));

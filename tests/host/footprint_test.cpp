@@ -1,7 +1,8 @@
-#include "engine/memory_plan.h"
+#include "host/footprint.h"
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "backend/cpu/cpu_memory.h"
@@ -28,9 +29,8 @@ struct Planned {
   explicit Planned(const std::string& name, EngineOptions engine_options, uint32_t n_threads = 2)
       : options(engine_options), source(MemorySource(**make_synthetic("synthetic:" + name))) {
     backend = make_test_backend(n_threads);
-    config = *read_config(source.metadata());
-    weights = *plan_weights(source, *backend);
-    plan = plan_memory(config, weights, *backend, options);
+    footprint.emplace(*Footprint::of(source, *backend));
+    plan = footprint->plan(options);
   }
 
   // Divisors of rotation frequencies are weights that stay on the host.
@@ -45,8 +45,7 @@ struct Planned {
   EngineOptions options;
   MemorySource source;
   std::unique_ptr<Backend> backend;
-  ModelConfig config;
-  WeightPlan weights;
+  std::optional<Footprint> footprint;
   MemoryPlan plan;
 };
 
@@ -55,23 +54,25 @@ constexpr const char* kFamilies[] = {
     "test-gemma2", "test-gemma3",  "test-mixtral", "test-qwen2moe", "test-qwen3moe",
     "test-phi3",   "test-granite", "test-olmo2"};
 
-TEST(MemoryPlan, weights_are_known_to_the_byte_before_one_is_read) {
+TEST(Footprint, weights_are_known_to_the_byte_before_one_is_read) {
   for (const char* family : kFamilies) {
     for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
       Planned planned(std::string(family) + ":" + type, {});
       for (const MemorySource::Use& use : planned.source.uses()) EXPECT_EQ(use.n_reads, 0u);
       const auto model = Model::load(planned.source, *planned.backend, nullptr);
       ASSERT_TRUE(model.has_value());
-      EXPECT_EQ((*model)->weight_bytes(), planned.weights.n_bytes) << family << ":" << type;
-      EXPECT_EQ(held_bytes(*planned.backend) + planned.host_weight_bytes(), planned.weights.n_bytes)
+      EXPECT_EQ((*model)->weight_bytes(), planned.footprint->weights().n_bytes)
           << family << ":" << type;
-      EXPECT_EQ((*model)->weight_kinds(), planned.weights.kinds);
+      EXPECT_EQ(held_bytes(*planned.backend) + planned.host_weight_bytes(),
+                planned.footprint->weights().n_bytes)
+          << family << ":" << type;
+      EXPECT_EQ((*model)->weight_kinds(), planned.footprint->weights().kinds);
     }
   }
 }
 
 // A tied embedding has no second copy for the head.
-TEST(MemoryPlan, a_tied_embedding_is_held_once) {
+TEST(Footprint, a_tied_embedding_is_held_once) {
   Planned tied("test-gemma3:f32", {});
   uint64_t file_bytes = 0;
   for (const TensorInfo& tensor : tied.source.tensors()) {
@@ -108,10 +109,13 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
     // which are the decoder's and not the backend's.
     const uint64_t on_host =
         planned.host_weight_bytes() +
-        (uint64_t{32} * planned.config.n_vocab + planned.config.model_dim) * sizeof(float) +
-        RopeTables::bytes(planned.config, 128) / 2 +
-        (planned.config.has_experts() ? ExpertRouter::buffer_bytes(planned.config.experts, 128)
-                                      : 0);
+        (uint64_t{32} * planned.footprint->config().n_vocab +
+         planned.footprint->config().model_dim) *
+            sizeof(float) +
+        RopeTables::bytes(planned.footprint->config(), 128) / 2 +
+        (planned.footprint->config().has_experts()
+             ? ExpertRouter::buffer_bytes(planned.footprint->config().experts, 128)
+             : 0);
     EXPECT_EQ(after_start, planned.plan.weights_bytes + planned.plan.kv_bytes +
                                part_of(planned.plan, "decoder") - on_host +
                                part_of(planned.plan, "kernels"));
@@ -141,21 +145,43 @@ INSTANTIATE_TEST_SUITE_P(OfPresets, EngineMemory,
                            return name;
                          });
 
-TEST(MemoryPlan, pages_are_the_whole_ones_that_the_budget_holds) {
+TEST(Footprint, pages_are_the_whole_ones_that_the_budget_holds) {
   Planned planned("test-llama:f32", {.kv_budget_bytes = 100'000, .kv_type = KvType::kF32});
   const uint64_t page_bytes = uint64_t{2} * 2 * 2 * 16 * 4 * kPageTokens;
   EXPECT_EQ(planned.plan.kv_bytes, 100'000 / page_bytes * page_bytes);
-  EXPECT_EQ(kv_bytes_of_sequence(planned.config, *planned.backend, KvType::kF32, 33),
-            2 * page_bytes);
+  EXPECT_EQ(planned.footprint->kv(KvType::kF32).bytes_at_once(33), 2 * page_bytes);
 }
 
-TEST(MemoryPlan, a_type_that_cannot_be_computed_with_is_named) {
+TEST(Footprint, a_type_that_cannot_be_computed_with_is_named) {
   MemorySource source(**make_synthetic("synthetic:test-llama:f32"));
   source.info("blk.1.ffn_up.weight").type = ElementType::kIQ2_XXS;
   const auto backend = make_test_backend();
-  const auto plan = plan_weights(source, *backend);
-  ASSERT_FALSE(plan.has_value());
-  EXPECT_NE(plan.error().message.find("blk.1.ffn_up.weight"), std::string::npos);
+  const auto footprint = Footprint::of(source, *backend);
+  ASSERT_FALSE(footprint.has_value());
+  EXPECT_NE(footprint.error().message.find("blk.1.ffn_up.weight"), std::string::npos);
+}
+
+// Users are what a memory holds beside what an engine takes without any.
+TEST(Footprint, users_fit_until_the_memory_is_full) {
+  Planned planned("test-llama:f32", {});
+  const UserFit users = planned.footprint->users(KvType::kInt8, 64);
+  EXPECT_EQ(users.fixed_bytes, planned.footprint->plan(KvType::kInt8, 64, 0).total_bytes());
+  const uint64_t of_three = planned.footprint->plan(KvType::kInt8, 64, 3).total_bytes();
+  EXPECT_EQ(users.users_in(of_three), 3u);
+  EXPECT_EQ(users.users_in(of_three - 1), 2u);
+  EXPECT_EQ(users.users_in(users.fixed_bytes - 1), 0u);
+}
+
+TEST(Footprint, the_longest_context_fits_and_a_page_more_does_not) {
+  Planned planned("test-gemma3:q8_0", {});
+  const auto bytes_of = [&](uint64_t n_ctx) {
+    return planned.footprint->plan(KvType::kInt8, n_ctx, 1).total_bytes();
+  };
+  const uint64_t memory = bytes_of(2048) + 5000;
+  const uint64_t longest = planned.footprint->longest_context(KvType::kInt8, memory);
+  EXPECT_GE(longest, 2048u);
+  EXPECT_LE(bytes_of(longest), memory);
+  EXPECT_GT(bytes_of(longest + kPageTokens), memory);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/memory_plan.h"
+#include "host/footprint.h"
 #include "support/memory_source.h"
 #include "support/tiny_engine.h"
 
@@ -67,9 +67,9 @@ TEST(HostileModels, keys_with_any_value_are_an_error_or_a_model) {
       }
       const auto config = read_config(source.metadata());
       if (config) {
-        const auto weights = plan_weights(source, *backend);
-        ASSERT_TRUE(weights.has_value());
-        EXPECT_GT(plan_memory(*config, *weights, *backend, {}).total_bytes(), 0u);
+        const auto footprint = Footprint::of(source, *backend);
+        ASSERT_TRUE(footprint.has_value());
+        EXPECT_GT(footprint->plan({}).total_bytes(), 0u);
       }
       const auto model = Model::load(source, *backend, nullptr);
       ++(model ? n_loaded : n_refused);

@@ -1,0 +1,113 @@
+#include "host/footprint.h"
+
+#include <functional>
+#include <utility>
+
+#include "engine/work_limits.h"
+#include "format/weight_mix.h"
+#include "model/layer_groups.h"
+
+namespace kvik {
+namespace {
+
+// What the pool, the prefix index and page tables know of one page: measured, rounded up.
+constexpr uint64_t kIndexBytes = 768;
+// What a thread's stack, its allocator's arena and its queues come to.
+constexpr uint64_t kThreadBytes = uint64_t{256} << 10;
+// Network, large bodies, engine; the workers are counted by the backend.
+constexpr uint64_t kServiceThreads = 5;
+constexpr uint64_t kMaxContext = uint64_t{1} << 28;
+
+TypeSize size_as(const ModelSource& source, std::string name,
+                 const std::function<ElementType(const TensorInfo&)>& type_of) {
+  TypeSize size{.type = std::move(name)};
+  uint64_t n_values = 0;
+  for (const TensorInfo& tensor : source.tensors()) {
+    size.n_bytes += bytes_of(type_of(tensor), tensor.shape).value_or(0);
+    n_values += tensor.n_elements();
+  }
+  if (n_values == 0) return size;
+  size.bits_per_weight = 8.0 * static_cast<double>(size.n_bytes) / static_cast<double>(n_values);
+  return size;
+}
+
+}  // namespace
+
+KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
+    : type(kv_type),
+      layout(backend.page_bytes(kv_geometry(config, kv_type)), group_layers(config).windows),
+      bytes_per_token(backend.page_bytes({.type = kv_type,
+                                          .n_layers = config.n_layers,
+                                          .n_kv_heads = config.n_kv_heads,
+                                          .head_dim = config.head_dim}) /
+                      kPageTokens) {}
+
+uint64_t KvFootprint::bytes_at_once(uint64_t n_tokens) const {
+  return pages_at_once(layout, n_tokens) * layout.page_bytes;
+}
+
+uint64_t KvFootprint::budget(uint64_t n_tokens, uint64_t n_sequences, const Tier* tier) const {
+  const uint64_t all = pages_for(n_tokens) * n_sequences * page_bytes();
+  return tier ? TierLink::budget_for(*tier, layout.page_bytes, all) : all;
+}
+
+uint64_t MemoryPlan::buffers_bytes() const {
+  uint64_t sum = 0;
+  for (const Part& part : buffers) sum += part.n_bytes;
+  return sum;
+}
+
+Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backend) {
+  TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
+  TRY_ASSIGN(WeightPlan weights, plan_weights(source, backend));
+  return Footprint(std::move(config), std::move(weights), backend);
+}
+
+MemoryPlan Footprint::plan(const EngineOptions& options) const {
+  const uint64_t page_bytes = kv(options.kv_type).layout.page_bytes;
+  const uint64_t n_pages = options.kv_budget_bytes / page_bytes;
+  const WorkLimits work = work_limits(config_, weights_.kinds, options);
+  return {.weights_bytes = weights_.n_bytes,
+          .kv_bytes = n_pages * page_bytes,
+          .buffers = {{"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens)},
+                      {"kernels", backend_.scratch_bytes(work)},
+                      {"sampler", Sampler::buffer_bytes(config_.n_vocab)},
+                      {"page index", n_pages * kIndexBytes},
+                      {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
+}
+
+MemoryPlan Footprint::plan(KvType type, uint64_t n_ctx, uint64_t n_users) const {
+  return plan({.kv_budget_bytes = kv(type).bytes_at_once(n_ctx) * n_users,
+               .kv_type = type,
+               .n_ctx_max = static_cast<uint32_t>(n_ctx)});
+}
+
+UserFit Footprint::users(KvType type, uint64_t n_ctx) const {
+  const uint64_t fixed = plan(type, n_ctx, 0).total_bytes();
+  return {fixed, plan(type, n_ctx, 1).total_bytes() - fixed};
+}
+
+uint64_t Footprint::longest_context(KvType type, uint64_t memory_bytes) const {
+  uint64_t fits = 0;
+  uint64_t too_much = kMaxContext / kPageTokens;
+  while (too_much - fits > 1) {
+    const uint64_t middle = fits + (too_much - fits) / 2;
+    const uint64_t n_bytes = plan(type, middle * kPageTokens, 1).total_bytes();
+    (n_bytes <= memory_bytes ? fits : too_much) = middle;
+  }
+  return fits * kPageTokens;
+}
+
+std::vector<TypeSize> type_sizes(const ModelSource& source) {
+  std::vector<TypeSize> sizes = {
+      size_as(source, "f32", [](const TensorInfo&) { return ElementType::kF32; })};
+  for (const MixTarget& target : mix_targets()) {
+    const WeightMix mix(target, WeightMix::Kind::kMixed, source.tensors());
+    sizes.push_back(size_as(source, name_of(target.type),
+                            [&](const TensorInfo& tensor) { return mix.choose(tensor).type; }));
+  }
+  std::ranges::stable_sort(sizes, std::ranges::greater(), &TypeSize::n_bytes);
+  return sizes;
+}
+
+}  // namespace kvik

@@ -1,0 +1,32 @@
+#include "host/instance.h"
+
+#include <ctime>
+#include <utility>
+
+namespace kvik {
+
+Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOptions options) {
+  std::unique_ptr<Instance> instance(new Instance);
+  instance->backend_ = std::move(loaded.backend);
+  instance->tokenizer_ = std::move(loaded.tokenizer);
+  const ModelConfig config = loaded.model->config();
+  options.kv_type = loaded.kv_type;
+  options.n_ctx_max = static_cast<uint32_t>(loaded.n_ctx);
+  TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *instance->backend_, options,
+                                         instance->clock_));
+  const EngineLimits limits = engine->limits();
+  instance->engine_.emplace(std::move(engine));
+  instance->service_.emplace(
+      *instance->tokenizer_, *instance->engine_,
+      ModelCard{.id = std::move(loaded.id),
+                .architecture = config.architecture,
+                .created_s = static_cast<uint64_t>(std::time(nullptr)),
+                .n_ctx_max = limits.n_ctx_max,
+                .n_ctx_train = config.n_ctx_train,
+                .n_vocab = config.n_vocab,
+                .model_dim = config.model_dim,
+                .chat_template = std::string(instance->tokenizer_->chat_template())});
+  return instance;
+}
+
+}  // namespace kvik
