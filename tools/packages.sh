@@ -22,7 +22,7 @@ test_packages=(
   python3-jinja2                          # the oracle of chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle
   tmux                                    # the terminal that e2e/terminal_test.py types into
-  clang-format                            # tests/tidy
+  clang-format clang-19                   # tests/tidy: the format, and what locks guard
   chromium                                # the page, in tests/e2e
 )
 

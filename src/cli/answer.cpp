@@ -11,12 +11,12 @@ constexpr std::string_view kBlanks = " \t\r\n";
 }  // namespace
 
 void AnswerSink::on_prompt(const PromptProgress& progress) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!is_closed_) console_.show_progress(progress.n_done, progress.n_all);
 }
 
 void AnswerSink::on_chunk(const CompletionChunk& chunk) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_closed_) return;
   spoken_.text += chunk.text;
   spoken_.ids.insert(spoken_.ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
@@ -31,7 +31,7 @@ void AnswerSink::on_chunk(const CompletionChunk& chunk) {
 
 void AnswerSink::on_done(const Usage& usage) {
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     answer_.usage = usage;
   }
   is_done_ = true;
@@ -39,7 +39,7 @@ void AnswerSink::on_done(const Usage& usage) {
 }
 
 Answer AnswerSink::close() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!std::exchange(is_closed_, true) && !answer_.finish) print(splitter_.finish());
   if (is_begun_) console_.write("\n", TextStyle::kPlain);
   return std::move(answer_);

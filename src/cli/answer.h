@@ -1,11 +1,11 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "cli/console.h"
 #include "service/reasoning.h"
 #include "service/service_api.h"
@@ -40,19 +40,19 @@ class AnswerSink final : public CompletionSink {
   Answer close();
 
  private:
-  void print(const ReasoningSplitter::Parts& parts);
-  void print(std::string_view text, TextStyle style);
+  void print(const ReasoningSplitter::Parts& parts) REQUIRES(mutex_);
+  void print(std::string_view text, TextStyle style) REQUIRES(mutex_);
 
   Console& console_;
   std::atomic<bool> is_done_ = false;
-  std::mutex mutex_;  // guards all below
-  bool is_closed_ = false;
-  ReasoningSplitter splitter_;
-  Answer answer_;
-  SpokenTokens spoken_;                  // so far
-  bool is_begun_ = false;                // something was printed,
-  TextStyle style_ = TextStyle::kPlain;  // last in this style
-  std::string held_blanks_;              // not printed before more comes
+  Mutex mutex_;
+  bool is_closed_ GUARDED_BY(mutex_) = false;
+  ReasoningSplitter splitter_ GUARDED_BY(mutex_);
+  Answer answer_ GUARDED_BY(mutex_);
+  SpokenTokens spoken_ GUARDED_BY(mutex_);                  // so far
+  bool is_begun_ GUARDED_BY(mutex_) = false;                // something was printed,
+  TextStyle style_ GUARDED_BY(mutex_) = TextStyle::kPlain;  // last in this style
+  std::string held_blanks_ GUARDED_BY(mutex_);              // not printed before more comes
 };
 
 }  // namespace kvik

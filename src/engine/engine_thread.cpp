@@ -16,7 +16,7 @@ EngineThread::EngineThread(std::unique_ptr<Engine> engine)
 
 EngineThread::~EngineThread() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = draining_ = true;
   }
   wake_.notify_one();
@@ -26,7 +26,7 @@ EngineThread::~EngineThread() {
 
 void EngineThread::wake() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_woken_ = true;
   }
   wake_.notify_one();
@@ -36,7 +36,7 @@ Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<EventSin
   TRY(engine_->check(request));
   RequestId id{};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
     TRY_ASSIGN(QueuePlace place, queue_.enter(request.tenant));
     id = RequestId{next_id_++};
@@ -49,7 +49,7 @@ Result<RequestId> EngineThread::submit(Request request, std::shared_ptr<EventSin
 
 Result<void> EngineThread::check_room() const {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (draining_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
   }
   return queue_.check();
@@ -57,7 +57,7 @@ Result<void> EngineThread::check_room() const {
 
 void EngineThread::cancel(RequestId id) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cancels_.push_back(id);
   }
   wake_.notify_one();
@@ -65,9 +65,9 @@ void EngineThread::cancel(RequestId id) {
 
 bool EngineThread::drain(Duration at_most) {
   watchers_.end();
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   draining_ = true;
-  return idle_.wait_for(lock, at_most, [this] { return is_idle_; });
+  return idle_.wait_for(mutex_, at_most, [this]() REQUIRES(mutex_) { return is_idle_; });
 }
 
 Result<void> EngineThread::watch(const std::shared_ptr<LiveSink>& sink) {
@@ -78,7 +78,7 @@ Result<void> EngineThread::watch(const std::shared_ptr<LiveSink>& sink) {
 
 EngineSnapshot EngineThread::snapshot() const {
   const TierCounters tier = engine_->tier_counters();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   EngineSnapshot snapshot = snapshot_;
   snapshot.n_waiting += static_cast<uint32_t>(inbox_.size());
   snapshot.tier = tier;
@@ -91,7 +91,7 @@ void EngineThread::main() {
     const EngineSnapshot snapshot = engine_->snapshot();
     const bool has_news = worked || took_messages_;
     watchers_.show(*engine_, has_news ? LiveWatchers::News::kSome : LiveWatchers::News::kNone);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     snapshot_ = snapshot;
     is_fetching_ = !worked && engine_->is_fetching();
     is_idle_ = !worked && inbox_.empty() && !is_fetching_;
@@ -104,17 +104,17 @@ bool EngineThread::take_messages() {
   bool stop = false;
   const std::optional<TimePoint> view_due = watchers_.due();
   {
-    std::unique_lock lock(mutex_);
-    const auto has_work = [this] {
+    const MutexLock lock(mutex_);
+    const auto has_work = [this]() REQUIRES(mutex_) {
       return is_woken_ || !inbox_.empty() || !cancels_.empty() || stopping_ ||
              !(is_idle_ || is_fetching_);
     };
     if (is_fetching_) {
-      wake_.wait_for(lock, kTierPatience, has_work);  // a tier that hangs does not wake us
+      wake_.wait_for(mutex_, kTierPatience, has_work);  // a tier that hangs does not wake us
     } else if (view_due) {
-      wake_.wait_until(lock, *view_due, has_work);
+      wake_.wait_until(mutex_, *view_due, has_work);
     } else {
-      wake_.wait(lock, has_work);
+      wake_.wait(mutex_, has_work);
     }
     is_woken_ = is_fetching_ = false;
     std::swap(taken_, inbox_);

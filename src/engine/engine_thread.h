@@ -1,11 +1,10 @@
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/engine.h"
 #include "engine/request/request.h"
 #include "engine/watch/live_watchers.h"
@@ -58,18 +57,18 @@ class EngineThread {
   QueueLimit queue_;
   LiveWatchers watchers_;
   std::unique_ptr<Engine> engine_;
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable wake_;
-  std::condition_variable idle_;
-  std::vector<Submission> inbox_;
-  std::vector<RequestId> cancels_;
-  EngineSnapshot snapshot_;
-  uint64_t next_id_ = 1;
-  bool draining_ = false;
-  bool stopping_ = false;
-  bool is_idle_ = true;
-  bool is_fetching_ = false;  // nothing to do before the tier answers
-  bool is_woken_ = false;     // it did
+  mutable Mutex mutex_;
+  CondVar wake_;
+  CondVar idle_;
+  std::vector<Submission> inbox_ GUARDED_BY(mutex_);
+  std::vector<RequestId> cancels_ GUARDED_BY(mutex_);
+  EngineSnapshot snapshot_ GUARDED_BY(mutex_);
+  uint64_t next_id_ GUARDED_BY(mutex_) = 1;
+  bool draining_ GUARDED_BY(mutex_) = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  bool is_idle_ GUARDED_BY(mutex_) = true;
+  bool is_fetching_ GUARDED_BY(mutex_) = false;  // nothing to do before the tier answers
+  bool is_woken_ GUARDED_BY(mutex_) = false;     // it did
 
   // Of the engine thread alone: what it took out of the queue.
   std::vector<Submission> taken_;

@@ -2,12 +2,11 @@
 
 #include <atomic>
 #include <boost/asio/thread_pool.hpp>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "server/operate/access_log.h"
 #include "server/router.h"
 #include "server/server_options.h"
@@ -17,29 +16,33 @@ namespace kvik {
 // How many requests and connections there are, for those who wait until there are none.
 class Census {
  public:
-  void add_requests(int change) { add(n_requests_, change); }
-  void add_connections(int change) { add(n_connections_, change); }
+  void add_requests(int change) { requests_.add(change); }
+  void add_connections(int change) { connections_.add(change); }
 
   // False where the time was over first.
-  bool wait_for_no_requests(Duration at_most) { return wait(n_requests_, at_most); }
-  bool wait_for_no_connections(Duration at_most) { return wait(n_connections_, at_most); }
+  bool wait_for_no_requests(Duration at_most) { return requests_.wait_for_none(at_most); }
+  bool wait_for_no_connections(Duration at_most) { return connections_.wait_for_none(at_most); }
 
  private:
-  void add(int& count, int change) {
-    const std::scoped_lock lock(mutex_);
-    count += change;
-    if (count == 0) changed_.notify_all();
-  }
+  class Count {
+   public:
+    void add(int change) {
+      const MutexLock lock(mutex_);
+      n_ += change;
+      if (n_ == 0) none_.notify_all();
+    }
+    bool wait_for_none(Duration at_most) {
+      const MutexLock lock(mutex_);
+      return none_.wait_for(mutex_, at_most, [this]() REQUIRES(mutex_) { return n_ == 0; });
+    }
 
-  bool wait(const int& count, Duration at_most) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, at_most, [&] { return count == 0; });
-  }
+   private:
+    Mutex mutex_;
+    CondVar none_;
+    int n_ GUARDED_BY(mutex_) = 0;
+  };
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int n_requests_ = 0;
-  int n_connections_ = 0;
+  Count requests_, connections_;
 };
 
 // What all connections share. Network thread, but for the parts that say otherwise.

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace kvik {
 namespace {
@@ -53,12 +54,12 @@ class CacheExperiment::Recorder final : public CompletionSink {
     uint64_t n_compared = 0, n_different = 0;
   };
   News take() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     return std::exchange(news_, {});
   }
 
   void set_wake(std::function<void()> wake) {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     wake_ = std::move(wake);
     if (wake_ && (news_.finish || !news_.tokens.empty())) wake_();
   }
@@ -68,7 +69,7 @@ class CacheExperiment::Recorder final : public CompletionSink {
     const TimePoint before = n_tokens_ == 0 ? trace.began : last_;
     last_ = trace.at;
     ++n_tokens_;
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     news_.tokens.push_back({.id = trace.id,
                             .ms = to_ms(trace.at - before),
                             .n_seen = trace.position + 1,
@@ -83,7 +84,7 @@ class CacheExperiment::Recorder final : public CompletionSink {
   }
 
   void on_done(const Usage& usage) override {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     news_.finish = finish_;
     news_.usage = usage;
     news_.n_compared = n_compared_;
@@ -110,9 +111,9 @@ class CacheExperiment::Recorder final : public CompletionSink {
   FinishReason finish_ = FinishReason::kLength;
   uint64_t n_compared_ = 0, n_different_ = 0;
 
-  std::mutex mutex_;  // guards the rest
-  News news_;
-  std::function<void()> wake_;
+  Mutex mutex_;
+  News news_ GUARDED_BY(mutex_);
+  std::function<void()> wake_ GUARDED_BY(mutex_);
 };
 
 CacheExperiment::CacheExperiment(ServiceApi& service, Options options)

@@ -36,6 +36,9 @@ class TheTree(unittest.TestCase):
     def test_nothing_throws(self):
         self.each(rules.throws, TREE.sources("src/"))
 
+    def test_locks_say_what_they_guard(self):
+        self.each(rules.locks, TREE.sources("src/"))
+
     def test_no_std_regex(self):
         self.each(rules.regexes, TREE.sources("src/", "tests/", "bench/"))
 
@@ -146,6 +149,11 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_throws(self):
         self.rejects(rules.throws, "src/kv/a.cpp", "throw std::runtime_error(x);", "if (bad) throw;")
         self.accepts(rules.throws, "src/kv/a.cpp", "new (std::nothrow) int", "// throw", '"throw"', "/* they\nthrow */")
+
+    def test_locks(self):
+        self.rejects(rules.locks, "src/kv/a.cpp", "std::mutex m;", "const std::scoped_lock lock(m);", "std::shared_mutex m;", "std::condition_variable_any c;")
+        self.accepts(rules.locks, "src/kv/a.cpp", "Mutex m;", "const MutexLock lock(m);", "// std::mutex", "std::once_flag once;")
+        self.accepts(rules.locks, "src/base/mutex.h", "std::mutex m;")
 
     def test_regexes(self):
         self.rejects(rules.regexes, "src/text/a.cpp", "std::regex r;", "#include <regex>\n")

@@ -6,13 +6,13 @@ namespace kvik {
 
 QueuePlace::~QueuePlace() {
   if (!limit_) return;
-  const std::lock_guard lock(limit_->mutex_);
+  const MutexLock lock(limit_->mutex_);
   --limit_->n_waiting_;
   --*n_of_tenant_;
 }
 
 Result<void> QueueLimit::check() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return check_full();
 }
 
@@ -23,7 +23,7 @@ Result<void> QueueLimit::check_full() const {
 }
 
 Result<QueuePlace> QueueLimit::enter(const std::string& tenant) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TRY(check_full());
   if (by_tenant_.size() >= kMostTenants && !by_tenant_.contains(tenant)) {
     std::erase_if(by_tenant_, [](const auto& entry) { return entry.second == 0; });

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -50,12 +50,13 @@ class QueueLimit {
   friend class QueuePlace;
   static constexpr size_t kMostTenants = 4096;  // remembered
 
-  Result<void> check_full() const;  // under the lock
+  Result<void> check_full() const REQUIRES(mutex_);
 
   const uint32_t n_places_;
-  mutable std::mutex mutex_;  // guards all below
-  uint32_t n_waiting_ = 0;
-  std::unordered_map<std::string, uint32_t> by_tenant_;  // those with none waiting too
+  mutable Mutex mutex_;
+  uint32_t n_waiting_ GUARDED_BY(mutex_) = 0;
+  std::unordered_map<std::string, uint32_t> by_tenant_
+      GUARDED_BY(mutex_);  // those with none waiting too
 };
 
 }  // namespace kvik

@@ -9,7 +9,7 @@ namespace kvik {
 using std::chrono::steady_clock;
 
 Result<void> LiveWatchers::add(const std::shared_ptr<LiveSink>& sink) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (has_ended_) return fail(ErrorCode::kUnavailable, "the server is shutting down");
   std::erase_if(sinks_, [](const auto& weak) { return weak.expired(); });
   if (sinks_.size() >= kMax) {
@@ -25,7 +25,7 @@ Result<void> LiveWatchers::add(const std::shared_ptr<LiveSink>& sink) {
 void LiveWatchers::end() {
   std::vector<std::shared_ptr<LiveSink>> sinks;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     has_ended_ = true;
     for (const auto& weak : sinks_) {
       if (auto sink = weak.lock()) sinks.push_back(std::move(sink));
@@ -37,7 +37,7 @@ void LiveWatchers::end() {
 }
 
 std::vector<std::shared_ptr<LiveSink>> LiveWatchers::living() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<LiveSink>> sinks;
   for (const auto& weak : sinks_) {
     if (auto sink = weak.lock()) sinks.push_back(std::move(sink));

@@ -2,11 +2,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "engine/watch/live_view.h"
 
@@ -39,9 +39,9 @@ class LiveWatchers {
  private:
   std::vector<std::shared_ptr<LiveSink>> living();
 
-  std::mutex mutex_;  // guards the two
-  std::vector<std::weak_ptr<LiveSink>> sinks_;
-  bool has_ended_ = false;
+  Mutex mutex_;
+  std::vector<std::weak_ptr<LiveSink>> sinks_ GUARDED_BY(mutex_);
+  bool has_ended_ GUARDED_BY(mutex_) = false;
   std::atomic<bool> is_watched_ = false;
   std::atomic<bool> has_newcomer_ = false;
 

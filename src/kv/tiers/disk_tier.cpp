@@ -42,13 +42,13 @@ Result<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& options,
                             format_bytes(options.max_bytes), format_bytes(kMinBytes)));
   }
   std::unique_ptr<DiskTier> tier(new DiskTier(options, calls));
-  const std::lock_guard lock(tier->mutex_);
+  const MutexLock lock(tier->mutex_);
   TRY(tier->open_folder());
   return tier;
 }
 
 DiskTier::~DiskTier() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // What is not noted was used a moment less recently: no harm.
   if (folder_ && folder_->index) static_cast<void>(write_touches());
 }
@@ -122,7 +122,7 @@ Result<void> DiskTier::rebuild_index() {
   }
   TRY_ASSIGN(folder_->index, DiskIndex::open(path_of(kIndexName), Sqlite::Mode::kReadWrite));
   const AlignedBytes head(SegmentFiles::kAlignment, SegmentFiles::kAlignment);
-  TRY(folder_->index->in_transaction([&]() -> Result<void> {
+  TRY(folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
     for (const auto& [id, segment] : folder_->files->segments())
       TRY(index_segment(id, head.span()));
     return {};
@@ -179,8 +179,8 @@ Result<void> DiskTier::probe() const {
 }
 
 Result<void> DiskTier::recover() {
-  const std::lock_guard puts(put_mutex_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock puts(put_mutex_);
+  const MutexLock lock(mutex_);
   if (!check_folder()) {
     folder_.reset();
     free_slots_.clear();
@@ -192,8 +192,8 @@ Result<void> DiskTier::recover() {
 }
 
 Result<void> DiskTier::tidy_up() {
-  const std::lock_guard puts(put_mutex_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock puts(put_mutex_);
+  const MutexLock lock(mutex_);
   TRY(check_folder());
   if (const Result<void> done = write_touches(); !done) {
     return std::unexpected<Error>(restore(done.error()));
@@ -209,14 +209,14 @@ Result<void> DiskTier::write_touches() {
   if (touched_.empty()) return {};
   const uint64_t tick = tick_++;
   const auto touched = std::exchange(touched_, {});
-  return folder_->index->in_transaction([&]() -> Result<void> {
+  return folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
     for (const auto& [key, group] : touched) TRY(folder_->index->touch(key, group, tick));
     return {};
   });
 }
 
 Tier::Get DiskTier::get(const TierPage& wanted, std::span<std::byte> slot, size_t n_bytes) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!folder_ || !folder_->index) return Get::kFailed;
   const auto row = folder_->index->find(wanted.key, wanted.group);
   if (!row) {
@@ -254,7 +254,8 @@ void DiskTier::forget(const TierPage& page, SlotId slot) {
   if (!folder_ || !folder_->index) return;
   const auto row = folder_->index->find(page.key, page.group);
   if (!row || !*row || (*row)->slot != slot) return;
-  const auto done = folder_->index->in_transaction([&] { return folder_->index->remove(**row); });
+  const auto done = folder_->index->in_transaction(
+      [&]() REQUIRES(mutex_) { return folder_->index->remove(**row); });
   if (!done) return;
   --n_pages_;
   const SegmentFiles::Segment* segment = folder_->files->find(slot.segment);
@@ -262,7 +263,7 @@ void DiskTier::forget(const TierPage& page, SlotId slot) {
 }
 
 std::vector<Tier::Child> DiskTier::children(const PageKey& parent, uint32_t group, size_t limit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!folder_ || !folder_->index) return {};
   auto found = folder_->index->children(parent, group, limit);
   if (found) return std::move(*found);

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "kv/tiers/disk_index.h"
 #include "kv/tiers/segment_files.h"
 #include "kv/tiers/tier.h"
@@ -82,45 +82,49 @@ class DiskTier final : public Tier {
   DiskTier(DiskTierOptions options, FileCalls& calls)
       : options_(std::move(options)), calls_(calls) {}
 
-  Result<void> open_folder();
-  Result<void> lock_folder();
-  Result<void> rebuild_index();
-  Result<void> index_segment(uint32_t id, std::span<std::byte> head);
-  Result<void> read_index();
-  Result<void> check_folder() const;
+  Result<void> open_folder() REQUIRES(mutex_);
+  Result<void> lock_folder() REQUIRES(mutex_);
+  Result<void> rebuild_index() REQUIRES(mutex_);
+  Result<void> index_segment(uint32_t id, std::span<std::byte> head) REQUIRES(mutex_);
+  Result<void> read_index() REQUIRES(mutex_);
+  Result<void> check_folder() const REQUIRES(mutex_);
   Result<void> probe() const;
-  Error restore(const Error& error);
+  Error restore(const Error& error) REQUIRES(mutex_);
   std::string path_of(const char* name) const { return options_.folder + "/" + name; }
 
-  Result<std::vector<Placed>> place(std::span<Put> pages);
-  Result<bool> is_known(const TierPage& page);
-  Result<bool> has_parent(const TierPage& page, std::span<const Placed> placed);
-  Result<std::optional<SlotId>> find_free(uint64_t slot_bytes);
-  Result<std::optional<SlotId>> make_room(uint64_t slot_bytes, std::span<Put> pages);
-  std::optional<SlotId> take_free_slot(uint64_t slot_bytes);
-  Result<void> add_segment(uint64_t slot_bytes);
-  Result<std::optional<DiskIndex::Row>> oldest_leaf(uint64_t slot_bytes, std::span<Put> pages);
-  Result<std::optional<uint32_t>> stale_segment(uint64_t slot_bytes, uint64_t before);
-  Result<void> drop_segment(uint32_t id);
-  Result<void> drop_row(const DiskIndex::Row& row);
+  Result<std::vector<Placed>> place(std::span<Put> pages) REQUIRES(mutex_);
+  Result<bool> is_known(const TierPage& page) REQUIRES(mutex_);
+  Result<bool> has_parent(const TierPage& page, std::span<const Placed> placed) REQUIRES(mutex_);
+  Result<std::optional<SlotId>> find_free(uint64_t slot_bytes) REQUIRES(mutex_);
+  Result<std::optional<SlotId>> make_room(uint64_t slot_bytes, std::span<Put> pages)
+      REQUIRES(mutex_);
+  std::optional<SlotId> take_free_slot(uint64_t slot_bytes) REQUIRES(mutex_);
+  Result<void> add_segment(uint64_t slot_bytes) REQUIRES(mutex_);
+  Result<std::optional<DiskIndex::Row>> oldest_leaf(uint64_t slot_bytes, std::span<Put> pages)
+      REQUIRES(mutex_);
+  Result<std::optional<uint32_t>> stale_segment(uint64_t slot_bytes, uint64_t before)
+      REQUIRES(mutex_);
+  Result<void> drop_segment(uint32_t id) REQUIRES(mutex_);
+  Result<void> drop_row(const DiskIndex::Row& row) REQUIRES(mutex_);
   Result<void> write(std::span<const Placed> placed);
-  Result<void> insert(std::span<const Placed> placed);
-  void give_back(std::span<const Placed> placed);
-  void touch(const TierPage& page);
-  Result<void> write_touches();
-  void forget(const TierPage& page, SlotId slot);
+  Result<void> insert(std::span<const Placed> placed) REQUIRES(mutex_);
+  void give_back(std::span<const Placed> placed) REQUIRES(mutex_);
+  void touch(const TierPage& page) REQUIRES(mutex_);
+  Result<void> write_touches() REQUIRES(mutex_);
+  void forget(const TierPage& page, SlotId slot) REQUIRES(mutex_);
 
   const DiskTierOptions options_;
   FileCalls& calls_;
 
-  std::mutex put_mutex_;      // one put at a time; taken before mutex_
-  mutable std::mutex mutex_;  // guards all below
-  std::unique_ptr<Folder> folder_;
-  std::map<uint64_t, std::vector<SlotId>> free_slots_;  // by the bytes of a slot
-  std::vector<SlotId> reading_;                         // must not be overwritten
-  std::vector<std::pair<PageKey, uint32_t>> touched_;   // (key, group), not yet in the index
-  uint64_t tick_ = 1;
-  bool is_device_full_ = false;
+  Mutex put_mutex_ ACQUIRED_BEFORE(mutex_);  // one put at a time
+  mutable Mutex mutex_;
+  std::unique_ptr<Folder> folder_ GUARDED_BY(mutex_);
+  std::map<uint64_t, std::vector<SlotId>> free_slots_ GUARDED_BY(mutex_);  // by the bytes of a slot
+  std::vector<SlotId> reading_ GUARDED_BY(mutex_);  // must not be overwritten
+  std::vector<std::pair<PageKey, uint32_t>> touched_
+      GUARDED_BY(mutex_);  // (key, group), not yet in the index
+  uint64_t tick_ GUARDED_BY(mutex_) = 1;
+  bool is_device_full_ GUARDED_BY(mutex_) = false;
 
   // Read without the mutex, which may be held while the device is slow.
   std::atomic<uint64_t> n_pages_ = 0;

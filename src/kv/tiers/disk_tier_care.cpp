@@ -13,8 +13,8 @@
 namespace kvik {
 
 Result<DiskTier::Verification> DiskTier::verify() {
-  const std::lock_guard puts(put_mutex_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock puts(put_mutex_);
+  const MutexLock lock(mutex_);
   TRY(check_folder());
   Verification result;
   for (const auto& [id, segment] : folder_->files->segments()) {
@@ -48,8 +48,8 @@ Result<DiskTier::Verification> DiskTier::verify() {
 }
 
 Result<uint64_t> DiskTier::collect_garbage() {
-  const std::lock_guard puts(put_mutex_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock puts(put_mutex_);
+  const MutexLock lock(mutex_);
   TRY(check_folder());
   const uint64_t before = folder_->files->n_bytes();
   std::vector<uint32_t> empty;
@@ -63,12 +63,12 @@ Result<uint64_t> DiskTier::collect_garbage() {
 }
 
 Result<void> DiskTier::clear() {
-  const std::lock_guard puts(put_mutex_);
-  const std::lock_guard lock(mutex_);
+  const MutexLock puts(put_mutex_);
+  const MutexLock lock(mutex_);
   TRY(check_folder());
   std::vector<uint32_t> all;
   for (const auto& [id, segment] : folder_->files->segments()) all.push_back(id);
-  TRY(folder_->index->in_transaction([&]() -> Result<void> {
+  TRY(folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
     for (const uint32_t id : all) TRY(drop_segment(id));
     return {};
   }));

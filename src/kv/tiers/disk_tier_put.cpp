@@ -19,10 +19,10 @@ constexpr size_t kLeavesLookedAt = 64;
 // Rows of what gives way are gone from the index before its slots are written, and rows of what
 // comes are there after: a kill in between loses pages, never mixes them.
 Result<void> DiskTier::put(std::span<Put> pages) {
-  const std::lock_guard puts(put_mutex_);
+  const MutexLock puts(put_mutex_);
   std::vector<Placed> placed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     TRY(check_folder());
     auto found = place(pages);
     if (!found) return std::unexpected<Error>(restore(found.error()));
@@ -30,7 +30,7 @@ Result<void> DiskTier::put(std::span<Put> pages) {
   }
   if (placed.empty()) return {};
   const Result<void> written = write(placed);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Result<void> done = written ? insert(placed) : written;
   if (done) return {};
   give_back(placed);
@@ -56,7 +56,7 @@ Result<bool> DiskTier::has_parent(const TierPage& page, std::span<const Placed> 
 // A slot for each page that is new and for which there is room.
 Result<std::vector<DiskTier::Placed>> DiskTier::place(std::span<Put> pages) {
   std::vector<Placed> placed;
-  const Result<void> done = folder_->index->in_transaction([&]() -> Result<void> {
+  const Result<void> done = folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
     for (Put& put : pages) {
       const auto is_same = [&](const Placed& other) { return other.put->page == put.page; };
       TRY_ASSIGN(const bool known, is_known(put.page));
@@ -81,7 +81,8 @@ Result<std::vector<DiskTier::Placed>> DiskTier::place(std::span<Put> pages) {
 
 std::optional<SlotId> DiskTier::take_free_slot(uint64_t slot_bytes) {
   auto& free = free_slots_[slot_bytes];
-  const auto is_free = [&](SlotId slot) { return std::ranges::count(reading_, slot) == 0; };
+  const std::span<const SlotId> reading = reading_;
+  const auto is_free = [&](SlotId slot) { return std::ranges::count(reading, slot) == 0; };
   const auto it = std::find_if(free.rbegin(), free.rend(), is_free);
   if (it == free.rend()) return std::nullopt;
   const SlotId slot = *it;
@@ -199,7 +200,7 @@ Result<void> DiskTier::write(std::span<const Placed> placed) {
 Result<void> DiskTier::insert(std::span<const Placed> placed) {
   TRY(check_folder());
   const uint64_t tick = tick_++;
-  TRY(folder_->index->in_transaction([&]() -> Result<void> {
+  TRY(folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
     for (const Placed& page : placed) {
       TRY(folder_->index->insert(page.put->page, page.slot, page.slot_bytes, page.put->n_bytes,
                                  tick));

@@ -58,20 +58,20 @@ TierLink::~TierLink() { kv_.set_sink(nullptr); }
 // --- waking ---
 
 void TierLink::wake() {
-  const std::lock_guard lock(wake_mutex_);
+  const MutexLock lock(wake_mutex_);
   is_woken_ = true;
   woken_.notify_all();
   if (on_wake_) on_wake_();
 }
 
 void TierLink::wait(Duration at_most) {
-  std::unique_lock lock(wake_mutex_);
-  woken_.wait_for(lock, at_most, [&] { return is_woken_; });
+  const MutexLock lock(wake_mutex_);
+  woken_.wait_for(wake_mutex_, at_most, [this]() REQUIRES(wake_mutex_) { return is_woken_; });
   is_woken_ = false;
 }
 
 void TierLink::set_wake(std::function<void()> wake) {
-  const std::lock_guard lock(wake_mutex_);
+  const MutexLock lock(wake_mutex_);
   on_wake_ = std::move(wake);
 }
 

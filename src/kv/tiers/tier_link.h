@@ -1,16 +1,15 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "kv/cache_report.h"
 #include "kv/kv_cache.h"
 #include "kv/page_sink.h"
@@ -110,10 +109,10 @@ class TierLink final : public PageSink {
   uint32_t n_recoveries_ = 0;
   TimePoint last_pump_;
 
-  std::mutex wake_mutex_;  // guards the three
-  std::condition_variable woken_;
-  bool is_woken_ = false;
-  std::function<void()> on_wake_;
+  Mutex wake_mutex_;
+  CondVar woken_;
+  bool is_woken_ GUARDED_BY(wake_mutex_) = false;
+  std::function<void()> on_wake_ GUARDED_BY(wake_mutex_);
 
   std::unique_ptr<TierQueue> queue_;  // its threads end first
 };

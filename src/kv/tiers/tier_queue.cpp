@@ -25,7 +25,7 @@ TierQueue::TierQueue(Tier& tier, const TierQueueOptions& options, std::function<
 
 TierQueue::~TierQueue() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_stopping_ = true;
   }
   write_wake_.notify_all();
@@ -37,7 +37,7 @@ TierQueue::~TierQueue() {
 bool TierQueue::save(const TierPage& page, Memory& memory, const std::byte* bytes) {
   uint32_t slot = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (retry_at_) return true;  // dropped: all of memory is saved when the tier is back
     wants_slot_ = free_write_slots_.empty();
     if (wants_slot_) return false;
@@ -47,7 +47,7 @@ bool TierQueue::save(const TierPage& page, Memory& memory, const std::byte* byte
   const auto own = write_slots_[slot].span().subspan(tier_.head_bytes(), options_.page_bytes);
   memory.copy_out(own, bytes);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     writes_.push_back({page, slot});
   }
   write_wake_.notify_one();
@@ -55,49 +55,52 @@ bool TierQueue::save(const TierPage& page, Memory& memory, const std::byte* byte
 }
 
 uint32_t TierQueue::n_recoveries() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return n_recoveries_;
 }
 
 void TierQueue::flush(Duration at_most) {
-  std::unique_lock lock(mutex_);
-  written_.wait_for(lock, at_most,
-                    [&] { return (writes_.empty() && batch_.empty()) || retry_at_; });
+  const MutexLock lock(mutex_);
+  written_.wait_for(mutex_, at_most, [this]() REQUIRES(mutex_) {
+    return (writes_.empty() && batch_.empty()) || retry_at_;
+  });
 }
 
 void TierQueue::write_all() {
-  std::unique_lock lock(mutex_);
-  while (wait_for_writes(lock)) {
+  const MutexLock lock(mutex_);
+  while (wait_for_writes()) {
     if (retry_at_) {
-      retry(lock);
+      retry();
     } else {
-      put_batch(lock);
+      put_batch();
     }
   }
 }
 
 // False: stop. What waits then is written before.
-bool TierQueue::wait_for_writes(std::unique_lock<std::mutex>& lock) {
-  const auto has_work = [&] { return is_stopping_ || (!retry_at_ && !writes_.empty()); };
+bool TierQueue::wait_for_writes() {
+  const auto has_work = [this]() REQUIRES(mutex_) {
+    return is_stopping_ || (!retry_at_ && !writes_.empty());
+  };
   if (retry_at_) {
-    write_wake_.wait_until(lock, *retry_at_, has_work);
+    write_wake_.wait_until(mutex_, *retry_at_, has_work);
   } else {
-    write_wake_.wait_for(lock, options_.tidy_every, has_work);
+    write_wake_.wait_for(mutex_, options_.tidy_every, has_work);
   }
   return !is_stopping_ || (!retry_at_ && !writes_.empty());
 }
 
 // Writes what waits, as one batch; where nothing does, what could wait until now.
-void TierQueue::put_batch(std::unique_lock<std::mutex>& lock) {
+void TierQueue::put_batch() {
   batch_.assign(std::make_move_iterator(writes_.begin()), std::make_move_iterator(writes_.end()));
   writes_.clear();
   std::vector<Tier::Put> puts;
   for (const Write& write : batch_) {
     puts.push_back({write.page, write_slots_[write.slot].span(), options_.page_bytes});
   }
-  lock.unlock();
+  mutex_.unlock();
   const Result<void> done = puts.empty() ? tier_.tidy_up() : tier_.put(puts);
-  lock.lock();
+  mutex_.lock();
   if (!done) {
     degrade(done.error());
   } else if (!puts.empty()) {
@@ -119,11 +122,11 @@ void TierQueue::degrade(const Error& error) {
   retry_at_ = std::chrono::steady_clock::now() + pause_;
 }
 
-void TierQueue::retry(std::unique_lock<std::mutex>& lock) {
+void TierQueue::retry() {
   if (std::chrono::steady_clock::now() < *retry_at_) return;
-  lock.unlock();
+  mutex_.unlock();
   const Result<void> done = tier_.recover();
-  lock.lock();
+  mutex_.lock();
   if (!done) {
     pause_ = std::min(2 * pause_, options_.retry_at_most);
     retry_at_ = std::chrono::steady_clock::now() + pause_;
@@ -138,7 +141,7 @@ void TierQueue::retry(std::unique_lock<std::mutex>& lock) {
 
 TierCounters TierQueue::counters() const {
   const TierSize size = tier_.size();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   TierCounters counters = counters_;
   counters.size = size;
   counters.is_degraded = retry_at_.has_value();
@@ -148,11 +151,11 @@ TierCounters TierQueue::counters() const {
 }
 
 void TierQueue::count_no_room() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++counters_.misses_no_room;
 }
 void TierQueue::count_hit(uint32_t n_tokens) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   counters_.hit_tokens += n_tokens;
 }
 

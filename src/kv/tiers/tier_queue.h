@@ -1,17 +1,16 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "backend/memory.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "kv/tiers/aligned_bytes.h"
 #include "kv/tiers/tier.h"
 #include "kv/tiers/tier_fetch.h"
@@ -82,16 +81,16 @@ class TierQueue {
   };
 
   void write_all();
-  bool wait_for_writes(std::unique_lock<std::mutex>& lock);
-  void put_batch(std::unique_lock<std::mutex>& lock);
-  void retry(std::unique_lock<std::mutex>& lock);
-  void degrade(const Error& error);
+  bool wait_for_writes() REQUIRES(mutex_);
+  void put_batch() REQUIRES(mutex_);
+  void retry() REQUIRES(mutex_);
+  void degrade(const Error& error) REQUIRES(mutex_);
 
   void read_all();
-  void run_fetch(std::unique_lock<std::mutex>& lock, TierFetch fetch);
-  Tier::Get read_page(std::unique_lock<std::mutex>& lock, FetchId id, const TierPage& page);
-  void drop_fetch(FetchId id);
-  bool is_cancelled(FetchId id) const;
+  void run_fetch(TierFetch fetch) REQUIRES(mutex_);
+  Tier::Get read_page(FetchId id, const TierPage& page) REQUIRES(mutex_);
+  void drop_fetch(FetchId id) REQUIRES(mutex_);
+  bool is_cancelled(FetchId id) const REQUIRES(mutex_);
 
   Tier& tier_;
   const TierQueueOptions options_;
@@ -99,27 +98,27 @@ class TierQueue {
   std::vector<AlignedBytes> write_slots_;
   std::vector<AlignedBytes> read_slots_;
 
-  mutable std::mutex mutex_;  // guards all below
-  std::condition_variable write_wake_, read_wake_, written_;
-  bool is_stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar write_wake_, read_wake_, written_;
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
 
-  std::deque<Write> writes_;
-  std::vector<Write> batch_;  // what the writer has in hand
-  std::vector<uint32_t> free_write_slots_;
-  bool wants_slot_ = false;            // save() was told no
-  std::optional<TimePoint> retry_at_;  // degraded, until then
-  Duration pause_;
-  uint32_t n_recoveries_ = 0;
+  std::deque<Write> writes_ GUARDED_BY(mutex_);
+  std::vector<Write> batch_ GUARDED_BY(mutex_);  // what the writer has in hand
+  std::vector<uint32_t> free_write_slots_ GUARDED_BY(mutex_);
+  bool wants_slot_ GUARDED_BY(mutex_) = false;            // save() was told no
+  std::optional<TimePoint> retry_at_ GUARDED_BY(mutex_);  // degraded, until then
+  Duration pause_ GUARDED_BY(mutex_);
+  uint32_t n_recoveries_ GUARDED_BY(mutex_) = 0;
 
-  std::deque<TierFetch> fetches_;
-  std::optional<FetchId> reading_;
-  bool is_reading_for_nobody_ = false;
-  bool is_hanging_ = false;
-  std::deque<Arrival> arrivals_;
-  std::vector<uint32_t> free_read_slots_;
+  std::deque<TierFetch> fetches_ GUARDED_BY(mutex_);
+  std::optional<FetchId> reading_ GUARDED_BY(mutex_);
+  bool is_reading_for_nobody_ GUARDED_BY(mutex_) = false;
+  bool is_hanging_ GUARDED_BY(mutex_) = false;
+  std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);
+  std::vector<uint32_t> free_read_slots_ GUARDED_BY(mutex_);
   std::vector<Arrival> taken_;  // the engine thread's
 
-  TierCounters counters_;
+  TierCounters counters_ GUARDED_BY(mutex_);
   std::thread writer_, reader_;
 };
 

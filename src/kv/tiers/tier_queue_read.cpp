@@ -72,7 +72,7 @@ std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKe
 
 bool TierQueue::fetch(TierFetch fetch) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_hanging_) {
       ++counters_.misses_timed_out;
       return false;
@@ -85,7 +85,7 @@ bool TierQueue::fetch(TierFetch fetch) {
 
 void TierQueue::cancel(FetchId id) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     drop_fetch(id);
   }
   read_wake_.notify_all();
@@ -93,7 +93,7 @@ void TierQueue::cancel(FetchId id) {
 
 void TierQueue::give_up(FetchId id) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++counters_.misses_timed_out;
     is_hanging_ = reading_.has_value();
     drop_fetch(id);
@@ -108,7 +108,7 @@ void TierQueue::drop_fetch(FetchId id) {
 
 void TierQueue::take_arrivals(const std::function<void(const TierArrival&)>& take) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (arrivals_.empty()) return;
     taken_.assign(std::make_move_iterator(arrivals_.begin()),
                   std::make_move_iterator(arrivals_.end()));
@@ -116,7 +116,7 @@ void TierQueue::take_arrivals(const std::function<void(const TierArrival&)>& tak
   }
   for (const Arrival& arrival : taken_) take(arrival.what);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Arrival& arrival : taken_) {
       if (arrival.slot) free_read_slots_.push_back(*arrival.slot);
     }
@@ -130,14 +130,15 @@ bool TierQueue::is_cancelled(FetchId id) const {
 }
 
 void TierQueue::read_all() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
-    read_wake_.wait(lock, [&] { return is_stopping_ || !fetches_.empty(); });
+    read_wake_.wait(mutex_,
+                    [this]() REQUIRES(mutex_) { return is_stopping_ || !fetches_.empty(); });
     if (is_stopping_) return;
     TierFetch next = std::move(fetches_.front());
     fetches_.pop_front();
     reading_ = next.id;
-    run_fetch(lock, std::move(next));
+    run_fetch(std::move(next));
     reading_.reset();
     is_reading_for_nobody_ = is_hanging_ = false;
   }
@@ -145,7 +146,7 @@ void TierQueue::read_all() {
 
 // Pages of groups that see all tokens first, for they say how far the chain goes; then, of the
 // others, those that its end sees. Where no group sees all, the first says it.
-void TierQueue::run_fetch(std::unique_lock<std::mutex>& lock, TierFetch fetch) {
+void TierQueue::run_fetch(TierFetch fetch) {
   std::vector<TierPage> pages = whole_pages(fetch);
   const auto sees_all = [&](uint32_t group) {
     const bool has_full = std::ranges::count(fetch.windows, 0u) > 0;
@@ -157,7 +158,7 @@ void TierQueue::run_fetch(std::unique_lock<std::mutex>& lock, TierFetch fetch) {
   for (; n < pages.size() && got == Tier::Get::kFound; ++n) {
     for (uint32_t group = 0; group < n_groups && got == Tier::Get::kFound; ++group) {
       pages[n].group = group;
-      if (sees_all(group)) got = read_page(lock, fetch.id, pages[n]);
+      if (sees_all(group)) got = read_page(fetch.id, pages[n]);
     }
     if (got != Tier::Get::kFound) break;
   }
@@ -165,9 +166,9 @@ void TierQueue::run_fetch(std::unique_lock<std::mutex>& lock, TierFetch fetch) {
   const auto rest = std::span<const TokenId>(fetch.tokens).subspan(n * kPageTokens);
   std::optional<TierPage> head;
   if (got == Tier::Get::kFound || got == Tier::Get::kAbsent) {
-    lock.unlock();
+    mutex_.unlock();
     head = best_child(tier_, fetch.root, n > 0 ? pages[n - 1].key : fetch.parent, 0, rest);
-    lock.lock();
+    mutex_.lock();
   }
   pages.resize(n);
   if (head) pages.push_back(std::move(*head));
@@ -177,7 +178,7 @@ void TierQueue::run_fetch(std::unique_lock<std::mutex>& lock, TierFetch fetch) {
     size_t i = has_all ? n : first_page_seen(fetch, fetch.windows[group], n_tokens);
     for (; i < pages.size(); ++i) {
       pages[i].group = group;
-      got = read_page(lock, fetch.id, pages[i]);
+      got = read_page(fetch.id, pages[i]);
       if (got == Tier::Get::kDamaged || got == Tier::Get::kFailed) end = end_of(got);
     }
   }
@@ -190,16 +191,16 @@ void TierQueue::run_fetch(std::unique_lock<std::mutex>& lock, TierFetch fetch) {
 }
 
 // Reads a page into a slot and lets it arrive. A fetch that nobody waits for finds nothing more.
-Tier::Get TierQueue::read_page(std::unique_lock<std::mutex>& lock, FetchId id,
-                               const TierPage& page) {
-  read_wake_.wait(lock, [&] { return is_cancelled(id) || !free_read_slots_.empty(); });
+Tier::Get TierQueue::read_page(FetchId id, const TierPage& page) {
+  read_wake_.wait(mutex_,
+                  [&]() REQUIRES(mutex_) { return is_cancelled(id) || !free_read_slots_.empty(); });
   if (is_cancelled(id)) return Tier::Get::kAbsent;
   const uint32_t slot = free_read_slots_.back();
   free_read_slots_.pop_back();
   const auto bytes = read_slots_[slot].span();
-  lock.unlock();
+  mutex_.unlock();
   const Tier::Get got = tier_.get(page, bytes, options_.page_bytes);
-  lock.lock();
+  mutex_.lock();
   if (got != Tier::Get::kFound || is_cancelled(id)) {
     free_read_slots_.push_back(slot);
     return is_cancelled(id) ? Tier::Get::kAbsent : got;

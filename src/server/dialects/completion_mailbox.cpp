@@ -36,7 +36,7 @@ void append(CompletionChunk& to, CompletionChunk& from) {
 }  // namespace
 
 void CompletionMailbox::add(CompletionChunk chunk) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_closed_ || has_overflowed_) return;
   if (!merge(chunk)) {
     if (!chunks_.empty()) waiting_bytes_ += weight_bytes(chunk);
@@ -64,7 +64,7 @@ bool CompletionMailbox::merge(CompletionChunk& chunk) {
 }
 
 void CompletionMailbox::add_usage(size_t completion, const Usage& usage) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_closed_ || n_running_ == 0) return;
   --n_running_;
   usages_.at(completion) = usage;
@@ -72,17 +72,17 @@ void CompletionMailbox::add_usage(size_t completion, const Usage& usage) {
 }
 
 void CompletionMailbox::set_prompt(const PromptProgress& prompt) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   prompt_ = prompt;
 }
 
 PromptProgress CompletionMailbox::prompt() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return prompt_;
 }
 
 std::optional<CompletionChunk> CompletionMailbox::take() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   has_signalled_ = false;
   if (chunks_.empty()) return std::nullopt;
   std::optional<CompletionChunk> oldest = std::move(chunks_.front());
@@ -92,25 +92,25 @@ std::optional<CompletionChunk> CompletionMailbox::take() {
 }
 
 std::optional<std::vector<Usage>> CompletionMailbox::take_usages() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (n_running_ > 0 || !chunks_.empty() || has_overflowed_) return std::nullopt;
   return usages_;
 }
 
 bool CompletionMailbox::has_overflowed() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return has_overflowed_;
 }
 
 void CompletionMailbox::set_wake(std::function<void()> wake) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   wake_ = std::move(wake);
   has_signalled_ = false;
   if (!chunks_.empty() || has_overflowed_ || n_running_ == 0) signal();
 }
 
 void CompletionMailbox::close() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   is_closed_ = true;
   wake_ = nullptr;
   chunks_.clear();

@@ -4,10 +4,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/operate/key_accounts.h"
 #include "service/service_api.h"
 
@@ -46,20 +46,20 @@ class CompletionMailbox {
   void close();
 
  private:
-  bool merge(CompletionChunk& chunk);  // these two under the lock
-  void signal();
+  bool merge(CompletionChunk& chunk) REQUIRES(mutex_);
+  void signal() REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   const std::optional<size_t> limit_bytes_;
-  size_t n_running_;
-  size_t waiting_bytes_ = 0;  // of all chunks but the oldest
-  std::deque<CompletionChunk> chunks_;
-  std::vector<Usage> usages_;
-  PromptProgress prompt_;
-  std::function<void()> wake_;
-  bool has_signalled_ = false;
-  bool has_overflowed_ = false;
-  bool is_closed_ = false;
+  size_t n_running_ GUARDED_BY(mutex_);
+  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // of all chunks but the oldest
+  std::deque<CompletionChunk> chunks_ GUARDED_BY(mutex_);
+  std::vector<Usage> usages_ GUARDED_BY(mutex_);
+  PromptProgress prompt_ GUARDED_BY(mutex_);
+  std::function<void()> wake_ GUARDED_BY(mutex_);
+  bool has_signalled_ GUARDED_BY(mutex_) = false;
+  bool has_overflowed_ GUARDED_BY(mutex_) = false;
+  bool is_closed_ GUARDED_BY(mutex_) = false;
 };
 
 // The engine's end of a mailbox, for one completion. Its choices are numbered from `first_choice`.

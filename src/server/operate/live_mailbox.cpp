@@ -43,30 +43,30 @@ LiveView merged(const LiveView& older, const LiveView& newer) {
 }
 
 void LiveMailbox::on_view(std::shared_ptr<const LiveView> view) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   view_ = view_ ? std::make_shared<const LiveView>(merged(*view_, *view)) : std::move(view);
   if (wake_) wake_();
 }
 
 void LiveMailbox::on_end() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   has_ended_ = true;
   if (wake_) wake_();
 }
 
 LiveMailbox::News LiveMailbox::take() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.view = std::exchange(view_, nullptr), .has_ended = has_ended_};
 }
 
 void LiveMailbox::set_wake(std::function<void()> wake) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   wake_ = std::move(wake);
   if (wake_ && (view_ || has_ended_)) wake_();
 }
 
 void LiveMailbox::close() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   wake_ = nullptr;
 }
 

@@ -2,10 +2,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -29,10 +29,10 @@ class LiveMailbox final : public LiveSink {
   void close();
 
  private:
-  std::mutex mutex_;
-  std::shared_ptr<const LiveView> view_;
-  bool has_ended_ = false;
-  std::function<void()> wake_;
+  Mutex mutex_;
+  std::shared_ptr<const LiveView> view_ GUARDED_BY(mutex_);
+  bool has_ended_ GUARDED_BY(mutex_) = false;
+  std::function<void()> wake_ GUARDED_BY(mutex_);
 };
 
 // What a reader must know who saw neither of two views that followed each other.

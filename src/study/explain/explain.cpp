@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
-#include <condition_variable>
 #include <ctime>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/progress_bar.h"
@@ -33,20 +32,20 @@ constexpr int kSteps = 26;          // of the progress bar, about
 class Bell {
  public:
   void ring() {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     has_rung_ = true;
     rung_.notify_all();
   }
   void wait() {
-    std::unique_lock lock(mutex_);
-    rung_.wait(lock, [this] { return has_rung_; });
+    const MutexLock lock(mutex_);
+    rung_.wait(mutex_, [this]() REQUIRES(mutex_) { return has_rung_; });
     has_rung_ = false;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable rung_;
-  bool has_rung_ = false;
+  Mutex mutex_;
+  CondVar rung_;
+  bool has_rung_ GUARDED_BY(mutex_) = false;
 };
 
 // The most tokens whose run without a cache takes kNaiveSeconds: token i computes all before it.

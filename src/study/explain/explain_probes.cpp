@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <random>
 #include <span>
 
+#include "base/mutex.h"
 #include "host/available_memory.h"
 #include "study/bench/bench_measure.h"
 
@@ -49,20 +48,20 @@ class EndSink final : public CompletionSink {
  public:
   void on_chunk(const CompletionChunk&) override {}
   void on_done(const Usage& usage) override {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     usage_ = usage;
     ended_.notify_all();
   }
   Usage wait() {
-    std::unique_lock lock(mutex_);
-    ended_.wait(lock, [this] { return usage_.has_value(); });
+    const MutexLock lock(mutex_);
+    ended_.wait(mutex_, [this]() REQUIRES(mutex_) { return usage_.has_value(); });
     return *usage_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  std::optional<Usage> usage_;
+  Mutex mutex_;
+  CondVar ended_;
+  std::optional<Usage> usage_ GUARDED_BY(mutex_);
 };
 
 Result<Usage> first_token(ServiceApi& service, std::vector<TokenId> prompt,

@@ -64,24 +64,24 @@ void write(const std::vector<float>& embedding, EmbeddingsCall::Encoding encodin
 }  // namespace
 
 void EmbeddingsMailbox::put(size_t i, Result result) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   results_.at(i) = std::move(result);
   ++n_done_;
   if (wake_) wake_();
 }
 
 size_t EmbeddingsMailbox::n_done() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return n_done_;
 }
 
 std::vector<EmbeddingsMailbox::Result> EmbeddingsMailbox::take() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::move(results_);
 }
 
 void EmbeddingsMailbox::set_wake(std::function<void()> wake) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   wake_ = std::move(wake);
   if (wake_ && n_done_ > 0) wake_();
 }

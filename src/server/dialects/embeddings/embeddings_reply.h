@@ -2,11 +2,11 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "server/dialects/embeddings/embeddings_request.h"
 #include "server/http/pending_reply.h"
 #include "server/operate/key_accounts.h"
@@ -34,10 +34,10 @@ class EmbeddingsMailbox {
   void close() { set_wake(nullptr); }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<Result> results_;
-  size_t n_done_ = 0;
-  std::function<void()> wake_;
+  mutable Mutex mutex_;
+  std::vector<Result> results_ GUARDED_BY(mutex_);
+  size_t n_done_ GUARDED_BY(mutex_) = 0;
+  std::function<void()> wake_ GUARDED_BY(mutex_);
 };
 
 // Answers of /v1/embeddings: one body when all texts are computed. A few are submitted at a time: a
