@@ -8,7 +8,7 @@ set(isa_flags_avx512bf16 ${isa_flags_avx512} -mavx512bf16)
 
 function(kvik_compile_for isa)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON
-    COMPILE_OPTIONS "${isa_flags_${isa}};-O3;-Wno-maybe-uninitialized")
+    COMPILE_OPTIONS "${isa_flags_${isa}};-O3;-Wno-maybe-uninitialized;${kvik_kernel_options}")
 endfunction()
 foreach(isa avx2 avxvnni avx512 avx512bf16)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cpu/*_${isa}.cpp)

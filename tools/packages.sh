@@ -67,9 +67,9 @@ unpack_promtool() {
   PATH=$PATH:$folder/usr/bin
 }
 
-# configure [CMAKE ARGUMENT…]: the release preset, through ccache where there is one.
+# configure [CMAKE ARGUMENT…]: the preset `$preset`, or release, through ccache where there is one.
 configure() {
   local launcher=()
   if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-  cmake --preset release "${launcher[@]}" "$@" --log-level=WARNING >/dev/null  # trouble goes to stderr
+  cmake --preset "${preset:-release}" "${launcher[@]}" "$@" --log-level=WARNING >/dev/null  # trouble goes to stderr
 }
