@@ -3,74 +3,89 @@
 #include "text/jinja/runtime.h"
 
 namespace kvik::jinja {
+namespace {
+
+// Takes the first word off a signature.
+std::string_view take_word(std::string_view& signature) {
+  const size_t end = std::min(signature.find(' '), signature.size());
+  const std::string_view word = signature.substr(0, end);
+  signature.remove_prefix(std::min(end + 1, signature.size()));
+  return word;
+}
+
+}  // namespace
 
 const Value* Arguments::get(size_t index, std::string_view name) const {
-  if (index < positional.size()) return &positional[index];
+  return index < positional.size() ? &positional[index] : find_named(name);
+}
+
+const Value* Arguments::find_named(std::string_view name) const {
   for (const auto& [key, value] : named) {
     if (key == name) return &value;
   }
   return nullptr;
 }
 
-bool Arguments::is_named(std::string_view name) const {
-  return std::any_of(named.begin(), named.end(),
-                     [&](const auto& argument) { return argument.first == name; });
-}
-
 std::optional<Value> Arguments::take_named(std::string_view name) {
-  for (auto it = named.begin(); it != named.end(); ++it) {
-    if (it->first != name) continue;
-    Value value = std::move(it->second);
-    named.erase(it);
-    return value;
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find(named, name, &std::pair<std::string, Value>::first);
+  if (found == named.end()) return std::nullopt;
+  Value value = std::move(found->second);
+  named.erase(found);
+  return value;
 }
 
-Result<void> Arguments::check(std::string_view callee, std::string_view signature) const {
-  if (signature == "*") return {};
-  size_t n_parameters = 0;
+Result<BoundArguments> BoundArguments::bind(std::string_view callee, std::string_view signature,
+                                            const Arguments& given) {
+  BoundArguments bound(given);
+  bound.signature_ = signature;
+  if (signature == "*") {
+    for (const Value& value : given.positional) bound.values_.push_back(&value);
+    return bound;
+  }
   size_t n_named = 0;
   while (!signature.empty()) {
-    const size_t end = std::min(signature.find(' '), signature.size());
-    std::string_view name = signature.substr(0, end);
-    signature.remove_prefix(std::min(end + 1, signature.size()));
-    const bool may_miss = name.ends_with('?');
-    if (may_miss) name.remove_suffix(1);
-    const bool has_place = n_parameters < positional.size();
-    const bool has_name = is_named(name);
-    if (has_place && has_name)
-      return wrong(fmt::format("{} is given its '{}' twice", callee, name));
-    if (!has_place && !has_name && !may_miss) {
-      return wrong(fmt::format("{} lacks its '{}'", callee, name));
-    }
-    n_named += has_name ? 1 : 0;
-    ++n_parameters;
+    std::string_view name = take_word(signature);
+    const bool may_miss = name.ends_with('?'), has_no_name = name.ends_with('!');
+    if (may_miss || has_no_name) name.remove_suffix(1);
+    const size_t place = bound.values_.size();
+    const Value* placed = place < given.positional.size() ? &given.positional[place] : nullptr;
+    const Value* named = has_no_name ? nullptr : given.find_named(name);
+    if (placed && named) return wrong("{} is given its '{}' twice", callee, name);
+    if (!placed && !named && !may_miss) return wrong("{} lacks its '{}'", callee, name);
+    n_named += named ? 1 : 0;
+    bound.values_.push_back(placed ? placed : named);
   }
-  if (positional.size() > n_parameters || named.size() > n_named) {
-    return wrong(fmt::format("{} takes other arguments", callee));
+  if (given.positional.size() > bound.values_.size() || given.named.size() > n_named) {
+    return wrong("{} takes other arguments", callee);
   }
-  return {};
+  return bound;
 }
 
-Result<int64_t> Arguments::get_int(size_t index, std::string_view name, int64_t otherwise) const {
-  const Value* value = get(index, name);
+std::string_view BoundArguments::name_of(size_t index) const {
+  std::string_view rest = signature_;
+  while (index-- > 0) take_word(rest);
+  const std::string_view name = take_word(rest);
+  return name.substr(0, name.find_first_of("?!*"));
+}
+
+Result<int64_t> BoundArguments::get_int(size_t index, int64_t otherwise) const {
+  const Value* value = get(index);
   if (!value || value->is_none()) return otherwise;
   if (const auto number = value->as_int()) return *number;
-  return wrong(fmt::format("'{}' is a {}, expected an integer", name, type_name(*value)));
+  return wrong("'{}' is a {}, expected an integer", name_of(index), type_name(*value));
 }
 
-Result<std::string> Arguments::get_string(size_t index, std::string_view name,
-                                          std::string otherwise) const {
-  const Value* value = get(index, name);
+Result<std::string> BoundArguments::get_string(size_t index, std::string otherwise) const {
+  const Value* value = get(index);
   if (!value || value->is_none()) return otherwise;
   if (value->text()) return value->text()->bytes();
-  return wrong(fmt::format("'{}' is a {}, expected a string", name, type_name(*value)));
+  return wrong("'{}' is a {}, expected a string", name_of(index), type_name(*value));
 }
 
-bool Arguments::get_flag(size_t index, std::string_view name, bool otherwise) const {
-  const Value* value = get(index, name);
-  return value ? value->truthy() : otherwise;
+Result<std::string> BoundArguments::get_required_string(size_t index) const {
+  const Value* value = get(index);
+  if (value && value->text()) return value->text()->bytes();
+  return wrong("'{}' must be a string", name_of(index));
 }
 
 }  // namespace kvik::jinja

@@ -40,7 +40,7 @@ struct Expr {
     kNegative,     // children[0]
     kPositive,     // children[0]
     kBinary,       // children[0] name children[1]
-    kCompare,      // children[0] operators[0] children[1] operators[1] …
+    kCompare,      // children[0] comparisons[0] children[1] comparisons[1] …
     kAnd,          // children[0], children[1]
     kOr,           // the same
     kConditional,  // children[0] if children[1] else children[2], which may be null
@@ -52,7 +52,7 @@ struct Expr {
   Value literal = {};
   std::vector<ExprPtr> children = {};
   std::vector<Argument> arguments = {};
-  std::vector<std::string> operators = {};
+  std::vector<Comparison> comparisons = {};
 };
 
 struct Statement;

@@ -23,7 +23,7 @@ class Deeper {
 
 }  // namespace
 
-Result<ExprPtr> ExpressionParser::finish(Expr expr) const {
+Result<ExprPtr> ExpressionParser::checked(Expr expr) const {
   for (const ExprPtr& child : expr.children) {
     if (child) expr.depth = std::max(expr.depth, child->depth + 1);
   }
@@ -31,7 +31,7 @@ Result<ExprPtr> ExpressionParser::finish(Expr expr) const {
     expr.depth = std::max(expr.depth, argument.value->depth + 1);
   }
   if (expr.depth > kMaxDepth) {
-    return s_.wrong(fmt::format("expected expressions at most {} deep", kMaxDepth));
+    return s_.wrong("expected expressions at most {} deep", kMaxDepth);
   }
   return std::make_unique<const Expr>(std::move(expr));
 }
@@ -39,7 +39,7 @@ Result<ExprPtr> ExpressionParser::finish(Expr expr) const {
 Result<ExprPtr> ExpressionParser::expression(Conditional conditional) {
   const Deeper deeper(depth_);
   if (deeper.is_too_deep()) {
-    return s_.wrong(fmt::format("expected expressions at most {} deep", kMaxDepth));
+    return s_.wrong("expected expressions at most {} deep", kMaxDepth);
   }
   TRY_ASSIGN(ExprPtr value, or_());
   while (conditional == Conditional::kAllowed && s_.skip_name("if")) {
@@ -49,10 +49,8 @@ Result<ExprPtr> ExpressionParser::expression(Conditional conditional) {
     if (s_.skip_name("else")) {
       TRY_ASSIGN(otherwise, expression());
     }
-    expr.children.push_back(std::move(value));
-    expr.children.push_back(std::move(condition));
-    expr.children.push_back(std::move(otherwise));
-    TRY_ASSIGN(value, finish(std::move(expr)));
+    TRY_ASSIGN(value, finish(std::move(expr), std::move(value), std::move(condition),
+                             std::move(otherwise)));
   }
   return value;
 }
@@ -77,43 +75,20 @@ Result<ExprPtr> ExpressionParser::tuple(Conditional conditional) {
 Result<ExprPtr> ExpressionParser::binary(Level level,
                                          std::initializer_list<std::string_view> operators) {
   TRY_ASSIGN(ExprPtr left, (this->*level)());
-  while (s_.is(Token::Kind::kOperator) &&
+  while ((s_.is(Token::Kind::kOperator) || s_.is(Token::Kind::kName)) &&
          std::find(operators.begin(), operators.end(), s_.token().text) != operators.end()) {
     Expr expr = node(Kind::kBinary);
     expr.name = s_.next().text;
+    if (expr.name == "or") expr.kind = Kind::kOr;
+    if (expr.name == "and") expr.kind = Kind::kAnd;
     TRY_ASSIGN(ExprPtr right, (this->*level)());
-    expr.children.push_back(std::move(left));
-    expr.children.push_back(std::move(right));
-    TRY_ASSIGN(left, finish(std::move(expr)));
+    TRY_ASSIGN(left, finish(std::move(expr), std::move(left), std::move(right)));
   }
   return left;
 }
 
-Result<ExprPtr> ExpressionParser::or_() {
-  TRY_ASSIGN(ExprPtr left, and_());
-  while (s_.is_name("or")) {
-    Expr expr = node(Kind::kOr);
-    s_.next();
-    TRY_ASSIGN(ExprPtr right, and_());
-    expr.children.push_back(std::move(left));
-    expr.children.push_back(std::move(right));
-    TRY_ASSIGN(left, finish(std::move(expr)));
-  }
-  return left;
-}
-
-Result<ExprPtr> ExpressionParser::and_() {
-  TRY_ASSIGN(ExprPtr left, not_());
-  while (s_.is_name("and")) {
-    Expr expr = node(Kind::kAnd);
-    s_.next();
-    TRY_ASSIGN(ExprPtr right, not_());
-    expr.children.push_back(std::move(left));
-    expr.children.push_back(std::move(right));
-    TRY_ASSIGN(left, finish(std::move(expr)));
-  }
-  return left;
-}
+Result<ExprPtr> ExpressionParser::or_() { return binary(&ExpressionParser::and_, {"or"}); }
+Result<ExprPtr> ExpressionParser::and_() { return binary(&ExpressionParser::not_, {"and"}); }
 
 Result<ExprPtr> ExpressionParser::not_() {
   const Deeper deeper(depth_);
@@ -121,29 +96,33 @@ Result<ExprPtr> ExpressionParser::not_() {
   Expr expr = node(Kind::kNot);
   if (!s_.skip_name("not")) return compare();
   TRY_ASSIGN(ExprPtr value, not_());
-  expr.children.push_back(std::move(value));
-  return finish(std::move(expr));
+  return finish(std::move(expr), std::move(value));
+}
+
+std::optional<Comparison> ExpressionParser::skip_comparison() {
+  constexpr std::pair<std::string_view, Comparison> kSigns[] = {
+      {"==", Comparison::kEqual},  {"!=", Comparison::kUnequal}, {"<", Comparison::kLess},
+      {"<=", Comparison::kAtMost}, {">", Comparison::kGreater},  {">=", Comparison::kAtLeast}};
+  for (const auto& [sign, comparison] : kSigns) {
+    if (s_.skip_op(sign)) return comparison;
+  }
+  if (s_.skip_name("in")) return Comparison::kIn;
+  if (!s_.is_name("not") || !s_.name_follows("in")) return std::nullopt;
+  s_.next();
+  s_.next();
+  return Comparison::kNotIn;
 }
 
 Result<ExprPtr> ExpressionParser::compare() {
   Expr expr = node(Kind::kCompare);
   TRY_ASSIGN(ExprPtr left, sum());
   expr.children.push_back(std::move(left));
-  while (true) {
-    const bool is_not_in = s_.is_name("not") && s_.token_after().kind == Token::Kind::kName &&
-                           s_.token_after().text == "in";
-    bool is_comparison = is_not_in || s_.is_name("in");
-    for (const std::string_view op : {"==", "!=", "<", "<=", ">", ">="}) {
-      is_comparison |= s_.is_op(op);
-    }
-    if (!is_comparison) break;
-    std::string op = s_.next().text;
-    if (is_not_in) op += " " + s_.next().text;
-    expr.operators.push_back(std::move(op));
+  while (const auto comparison = skip_comparison()) {
+    expr.comparisons.push_back(*comparison);
     TRY_ASSIGN(ExprPtr right, sum());
     expr.children.push_back(std::move(right));
   }
-  if (expr.operators.empty()) return std::move(expr.children[0]);
+  if (expr.comparisons.empty()) return std::move(expr.children[0]);
   return finish(std::move(expr));
 }
 
@@ -162,8 +141,7 @@ Result<ExprPtr> ExpressionParser::unary(Filters filters) {
     Expr expr = node(s_.is_op("-") ? Kind::kNegative : Kind::kPositive);
     s_.next();
     TRY_ASSIGN(ExprPtr operand, unary(Filters::kLeft));
-    expr.children.push_back(std::move(operand));
-    TRY_ASSIGN(value, finish(std::move(expr)));
+    TRY_ASSIGN(value, finish(std::move(expr), std::move(operand)));
   } else {
     TRY_ASSIGN(value, primary());
   }
@@ -224,28 +202,24 @@ Result<ExprPtr> ExpressionParser::literal() {
 
 Result<ExprPtr> ExpressionParser::list() {
   Expr expr = node(Kind::kList);
-  TRY(s_.expect_op("["));
-  while (!s_.is_op("]")) {
+  TRY(s_.list("[", "]", [&]() -> Result<void> {
     TRY_ASSIGN(ExprPtr item, expression());
     expr.children.push_back(std::move(item));
-    if (!s_.skip_op(",")) break;
-  }
-  TRY(s_.expect_op("]"));
+    return {};
+  }));
   return finish(std::move(expr));
 }
 
 Result<ExprPtr> ExpressionParser::dict() {
   Expr expr = node(Kind::kDict);
-  TRY(s_.expect_op("{"));
-  while (!s_.is_op("}")) {
+  TRY(s_.list("{", "}", [&]() -> Result<void> {
     TRY_ASSIGN(ExprPtr key, expression());
     TRY(s_.expect_op(":"));
     TRY_ASSIGN(ExprPtr value, expression());
     expr.children.push_back(std::move(key));
     expr.children.push_back(std::move(value));
-    if (!s_.skip_op(",")) break;
-  }
-  TRY(s_.expect_op("}"));
+    return {};
+  }));
   return finish(std::move(expr));
 }
 
@@ -256,8 +230,7 @@ Result<ExprPtr> ExpressionParser::postfix(ExprPtr value) {
     } else if (s_.is_op("(")) {
       Expr expr = node(Kind::kCall);
       TRY_ASSIGN(expr.arguments, arguments());
-      expr.children.push_back(std::move(value));
-      TRY_ASSIGN(value, finish(std::move(expr)));
+      TRY_ASSIGN(value, finish(std::move(expr), std::move(value)));
     } else {
       return value;
     }
@@ -271,13 +244,10 @@ Result<ExprPtr> ExpressionParser::subscript(ExprPtr value) {
   if (s_.is(Token::Kind::kInteger)) {  // a.0 is a[0]
     expr.kind = Kind::kIndex;
     TRY_ASSIGN(ExprPtr number, literal());
-    expr.children.push_back(std::move(value));
-    expr.children.push_back(std::move(number));
-    return finish(std::move(expr));
+    return finish(std::move(expr), std::move(value), std::move(number));
   }
   TRY_ASSIGN(expr.name, s_.expect_name());
-  expr.children.push_back(std::move(value));
-  return finish(std::move(expr));
+  return finish(std::move(expr), std::move(value));
 }
 
 Result<ExprPtr> ExpressionParser::index_or_slice(ExprPtr value) {
@@ -303,17 +273,13 @@ Result<ExprPtr> ExpressionParser::index_or_slice(ExprPtr value) {
 Result<std::vector<Argument>> ExpressionParser::arguments() {
   using Spread = Argument::Spread;
   std::vector<Argument> all;
-  TRY(s_.expect_op("("));
-  while (!s_.is_op(")")) {
+  TRY(s_.list("(", ")", [&]() -> Result<void> {
     Argument argument;
     const bool follows_entries = !all.empty() && all.back().spread == Spread::kEntries;
     const bool follows_names = std::any_of(all.begin(), all.end(), [](const Argument& earlier) {
       return !earlier.name.empty() || earlier.spread != Spread::kNone;
     });
-    const bool is_named = s_.is(Token::Kind::kName) &&
-                          s_.token_after().kind == Token::Kind::kOperator &&
-                          s_.token_after().text == "=";
-    if (is_named) {
+    if (s_.is(Token::Kind::kName) && s_.op_follows("=")) {
       argument.name = s_.next().text;
       s_.next();
     } else if (s_.skip_op("**")) {
@@ -326,9 +292,8 @@ Result<std::vector<Argument>> ExpressionParser::arguments() {
     if (follows_entries) return s_.wrong("expected nothing after **");
     TRY_ASSIGN(argument.value, expression());
     all.push_back(std::move(argument));
-    if (!s_.skip_op(",")) break;
-  }
-  TRY(s_.expect_op(")"));
+    return {};
+  }));
   return all;
 }
 
@@ -343,8 +308,7 @@ Result<ExprPtr> ExpressionParser::filters(ExprPtr value) {
     if (s_.is_op("(")) {
       TRY_ASSIGN(expr.arguments, arguments());
     }
-    expr.children.push_back(std::move(value));
-    TRY_ASSIGN(value, finish(std::move(expr)));
+    TRY_ASSIGN(value, finish(std::move(expr), std::move(value)));
   } while (s_.skip_op("|"));
   return value;
 }
@@ -368,11 +332,9 @@ Result<ExprPtr> ExpressionParser::test(ExprPtr value) {
   const bool is_negated = s_.skip_name("not");
   Expr expr = node(Kind::kTest);
   TRY_ASSIGN(expr.name, s_.expect_name());
-  expr.children.push_back(std::move(value));
   const Token::Kind kind = s_.token().kind;
-  const bool is_word_of_grammar = s_.is_name("else") || s_.is_name("or") || s_.is_name("and") ||
-                                  s_.is_name("is") || s_.is_name("not") || s_.is_name("in") ||
-                                  s_.is_name("if");
+  constexpr std::string_view kGrammar[] = {"else", "or", "and", "is", "not", "in", "if"};
+  const bool is_word_of_grammar = std::ranges::count(kGrammar, s_.token().text) > 0;
   const bool begins_operand = kind == Token::Kind::kString || kind == Token::Kind::kInteger ||
                               kind == Token::Kind::kFloat || s_.is_op("[") || s_.is_op("{") ||
                               (kind == Token::Kind::kName && !is_word_of_grammar);
@@ -383,10 +345,9 @@ Result<ExprPtr> ExpressionParser::test(ExprPtr value) {
     TRY_ASSIGN(operand, postfix(std::move(operand)));
     expr.arguments.push_back({"", std::move(operand)});
   }
-  TRY_ASSIGN(ExprPtr tested, finish(std::move(expr)));
+  TRY_ASSIGN(ExprPtr tested, finish(std::move(expr), std::move(value)));
   if (!is_negated) return tested;
-  negation.children.push_back(std::move(tested));
-  return finish(std::move(negation));
+  return finish(std::move(negation), std::move(tested));
 }
 
 }  // namespace kvik::jinja

@@ -37,6 +37,7 @@ class ExpressionParser {
   Result<ExprPtr> and_();
   Result<ExprPtr> not_();
   Result<ExprPtr> compare();
+  std::optional<Comparison> skip_comparison();
   Result<ExprPtr> sum();
   Result<ExprPtr> concat();
   Result<ExprPtr> product();
@@ -54,7 +55,13 @@ class ExpressionParser {
   bool ends_tuple() const;
 
   Expr node(Expr::Kind kind) const { return Expr{.kind = kind, .line = s_.token().line}; }
-  Result<ExprPtr> finish(Expr expr) const;
+  // The node, with these children behind those that it has.
+  template <class... Children>
+  Result<ExprPtr> finish(Expr expr, Children... children) const {
+    (expr.children.push_back(std::move(children)), ...);
+    return checked(std::move(expr));
+  }
+  Result<ExprPtr> checked(Expr expr) const;
 
   ParserState& s_;
   uint32_t depth_ = 0;

@@ -95,7 +95,7 @@ Result<Value> Interpreter::dict(const Expr& expr) {
     TRY_ASSIGN(Value value, eval(*expr.children[i + 1]));
     TRY(runtime_.charge(made.entries.size() / 16));
     if (!is_hashable(key)) {
-      return wrong(fmt::format("a {} can not be a key", type_name(key)));
+      return wrong("a {} can not be a key", type_name(key));
     }
     set_entry(made, std::move(key), std::move(value));
   }
@@ -124,29 +124,16 @@ Result<Value> Interpreter::sliced(const Expr& expr) {
 
 Result<Value> Interpreter::sign(const Expr& expr) {
   TRY_ASSIGN(const Value value, eval(*expr.children[0]));
-  if (!value.is_number()) return wrong(fmt::format("a {} has no sign", type_name(value)));
+  if (!value.is_number()) return wrong("a {} has no sign", type_name(value));
   const Value zero(int64_t{0});
   return binary(runtime_, expr.kind == Kind::kNegative ? "-" : "+", zero, value);
 }
 
 Result<Value> Interpreter::compare(const Expr& expr) {
   TRY_ASSIGN(Value left, eval(*expr.children[0]));
-  for (size_t i = 0; i < expr.operators.size(); ++i) {
-    const std::string& op = expr.operators[i];
+  for (size_t i = 0; i < expr.comparisons.size(); ++i) {
     TRY_ASSIGN(Value right, eval(*expr.children[i + 1]));
-    bool holds = false;
-    if (op == "==" || op == "!=") {
-      TRY_ASSIGN(const bool is_same, same(runtime_, left, right));
-      holds = is_same == (op == "==");
-    } else if (op == "in" || op == "not in") {
-      TRY_ASSIGN(const bool is_in, contains(runtime_, right, left));
-      holds = is_in == (op == "in");
-    } else {
-      const bool is_swapped = op == ">" || op == "<=";
-      TRY_ASSIGN(const bool is_less,
-                 is_swapped ? less(runtime_, right, left) : less(runtime_, left, right));
-      holds = is_less == (op.size() == 1);
-    }
+    TRY_ASSIGN(const bool holds, jinja::compare(runtime_, expr.comparisons[i], left, right));
     if (!holds) return Value(false);
     left = std::move(right);
   }
@@ -170,7 +157,7 @@ Result<Value> Interpreter::conditional(const Expr& expr) {
 namespace {
 
 Result<void> add_named(Arguments& given, std::string name, Value value) {
-  if (given.is_named(name)) return wrong(fmt::format("'{}' is given twice", name));
+  if (given.find_named(name)) return wrong("'{}' is given twice", name);
   given.named.emplace_back(std::move(name), std::move(value));
   return {};
 }
@@ -185,7 +172,7 @@ Result<Arguments> Interpreter::arguments(const Expr& expr) {
       TRY_ASSIGN(const std::vector<Value> items, iterate(runtime_, value));
       given.positional.insert(given.positional.end(), items.begin(), items.end());
     } else if (argument.spread == Argument::Spread::kEntries) {
-      if (!value.dict()) return wrong(fmt::format("** takes no {}", type_name(value)));
+      if (!value.dict()) return wrong("** takes no {}", type_name(value));
       for (const auto& [name, entry] : value.dict()->entries) {
         if (!name.text()) return wrong("** takes a dict whose keys are strings");
         TRY(add_named(given, name.text()->bytes(), entry));
@@ -219,10 +206,9 @@ Result<Value> Interpreter::call_value(const Value& callee, const Arguments& give
   const Function* function = callee.as<Function>();
   if (!function) {
     if (callee.is_undefined()) {
-      return wrong(
-          fmt::format("'{}' is undefined, expected a function", callee.as<Undefined>()->name));
+      return wrong("'{}' is undefined, expected a function", callee.as<Undefined>()->name);
     }
-    return wrong(fmt::format("a {} can not be called", type_name(callee)));
+    return wrong("a {} can not be called", type_name(callee));
   }
   if (function->self) return call_method(runtime_, *function->self, function->name, given);
   TRY_ASSIGN(Value made, call_global(runtime_, function->name, given));

@@ -1,17 +1,11 @@
 #include "text/jinja/filters.h"
 
-#include <algorithm>
-
 namespace kvik::jinja {
 namespace {
 
 const Filter* find_filter(std::string_view name) {
-  for (const auto filters : {value_filters(), list_filters()}) {
-    for (const Filter& filter : filters) {
-      if (filter.name == name) return &filter;
-    }
-  }
-  return nullptr;
+  const Filter* of_one = find_callable(value_filters(), name);
+  return of_one ? of_one : find_callable(list_filters(), name);
 }
 
 }  // namespace
@@ -22,9 +16,8 @@ Result<Value> apply_filter(Runtime& runtime, std::string_view name, const Value&
                            const Arguments& arguments) {
   TRY(runtime.charge(1));
   const Filter* filter = find_filter(name);
-  if (!filter) return wrong(fmt::format("there is no filter '{}'", name));
-  TRY(arguments.check(name, filter->signature));
-  return filter->function(runtime, value, arguments);
+  if (!filter) return wrong("there is no filter '{}'", name);
+  return filter->call(runtime, value, arguments);
 }
 
 Result<Value> get_path(const Value& value, const Value& path) {

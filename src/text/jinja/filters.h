@@ -7,11 +7,7 @@
 
 namespace kvik::jinja {
 
-struct Filter {
-  std::string_view name;
-  Result<Value> (*function)(Runtime&, const Value&, const Arguments&);
-  std::string_view signature = {};  // as Arguments::check() takes it
-};
+using Filter = Callable<Value, Value>;
 
 // Of one value, and of many.
 std::span<const Filter> value_filters();

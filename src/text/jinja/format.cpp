@@ -65,6 +65,8 @@ class SpecReader {
   size_t& at_;
 };
 
+bool is_among(char type, std::string_view types) { return types.find(type) != types.npos; }
+
 Result<Text> padded(Runtime& runtime, Text text, const Spec& spec, char align) {
   const size_t n = n_characters(text.view());
   if (n >= spec.width) return text;
@@ -105,56 +107,29 @@ Result<Text> padded_number(Runtime& runtime, std::string_view minus, std::string
 Result<Text> integer_text(Runtime& runtime, int64_t value, const Spec& spec) {
   const uint64_t magnitude =
       value < 0 ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
-  std::string digits;
-  switch (spec.type) {
-    case 'x':
-      digits = fmt::format("{}{:x}", spec.has_prefix ? "0x" : "", magnitude);
-      break;
-    case 'X':
-      digits = fmt::format("{}{:X}", spec.has_prefix ? "0X" : "", magnitude);
-      break;
-    case 'o':
-      digits = fmt::format("{}{:o}", spec.has_prefix ? "0o" : "", magnitude);
-      break;
-    case 'b':
-      digits = fmt::format("{}{:b}", spec.has_prefix ? "0b" : "", magnitude);
-      break;
-    default:
-      digits = fmt::format("{}", magnitude);
-  }
+  const bool has_base = is_among(spec.type, "xXob");
+  const std::string format = std::string("{:") + (has_base ? spec.type : 'd') + '}';
+  std::string digits = fmt::format(fmt::runtime(format), magnitude);
+  if (has_base && spec.has_prefix) digits.insert(0, std::string({'0', spec.type}));
   return padded_number(runtime, value < 0 ? "-" : "", std::move(digits), spec);
 }
 
 Result<Text> float_format(Runtime& runtime, double value, const Spec& spec) {
   const double magnitude = std::fabs(spec.type == '%' ? value * 100 : value);
-  const int precision = spec.precision.value_or(6);
+  int precision = spec.precision.value_or(6);
   std::string digits;
-  switch (spec.type) {
-    case 'e':
-      digits = fmt::format("{:.{}e}", magnitude, precision);
-      break;
-    case 'E':
-      digits = fmt::format("{:.{}E}", magnitude, precision);
-      break;
-    case 'g':
-    case 'n':
-      digits = fmt::format("{:.{}g}", magnitude, std::max(precision, 1));
-      break;
-    case 'G':
-      digits = fmt::format("{:.{}G}", magnitude, std::max(precision, 1));
-      break;
-    case '\0':
-      if (spec.precision) return wrong("a format's precision needs a type");
-      digits = float_text(magnitude);
-      break;
-    default:
-      digits = fmt::format("{:.{}f}", magnitude, precision);
+  if (spec.type == '\0') {
+    if (spec.precision) return wrong("a format's precision needs a type");
+    digits = float_text(magnitude);
+  } else {
+    char type = is_among(spec.type, "eEgG") ? spec.type : 'f';
+    if (spec.type == 'n') type = 'g';
+    if (type == 'g' || type == 'G') precision = std::max(precision, 1);
+    digits = fmt::format(fmt::runtime(std::string("{:.{}") + type + '}'), magnitude, precision);
   }
   if (spec.type == '%') digits += '%';
   return padded_number(runtime, std::signbit(value) ? "-" : "", std::move(digits), spec);
 }
-
-bool is_among(char type, std::string_view types) { return types.find(type) != types.npos; }
 
 Result<Text> number_text(Runtime& runtime, const Value& value, const Spec& spec) {
   const auto whole = value.as_int();
@@ -164,7 +139,14 @@ Result<Text> number_text(Runtime& runtime, const Value& value, const Spec& spec)
   if (is_among(spec.type, "eEfFgG%n") || spec.type == '\0') {
     return float_format(runtime, *value.as_number(), spec);
   }
-  return wrong(fmt::format("'{}' formats no {}", spec.type, type_name(value)));
+  return wrong("'{}' formats no {}", spec.type, type_name(value));
+}
+
+Result<Text> repr_of(Runtime& runtime, const Value& value) {
+  TRY(text_of(runtime, value));  // for what it costs
+  Text text;
+  append_repr(value, text);
+  return text;
 }
 
 Result<Text> string_text(Runtime& runtime, Text text, const Spec& spec, char align) {
@@ -197,11 +179,7 @@ Result<Spec> percent_spec(SpecReader& reader) {
 Result<Text> percent_text(Runtime& runtime, const Text& format, const Value& value,
                           const Spec& spec) {
   if (spec.type == 's' || spec.type == 'r' || spec.type == 'a') {
-    TRY_ASSIGN(Text text, text_of(runtime, value));
-    if (spec.type != 's') {
-      text = Text();
-      append_repr(value, text);
-    }
+    TRY_ASSIGN(Text text, spec.type == 's' ? text_of(runtime, value) : repr_of(runtime, value));
     if (format.is_markup()) {
       TRY_ASSIGN(text, escape_html(runtime, text));
     }
@@ -209,14 +187,11 @@ Result<Text> percent_text(Runtime& runtime, const Text& format, const Value& val
     blank.fill = ' ';
     return string_text(runtime, std::move(text), blank, spec.align == '<' ? '<' : '>');
   }
-  if (!value.is_number() || !is_among(spec.type, "diueEfFgGxXo")) {
-    return wrong(fmt::format("'%{}' takes no {}", spec.type, type_name(value)));
-  }
-  if (!is_among(spec.type, "diuxXo")) return float_format(runtime, *value.as_number(), spec);
-  const bool takes_floats = is_among(spec.type, "diu");
-  if (!value.as_int() && (!takes_floats || !(std::fabs(*value.as_number()) < 9.2e18))) {
-    return wrong(fmt::format("'%{}' takes no {}", spec.type, type_name(value)));
-  }
+  const bool is_float = is_among(spec.type, "eEfFgG"), takes_floats = is_among(spec.type, "diu");
+  if (value.is_number() && is_float) return float_format(runtime, *value.as_number(), spec);
+  const bool fits = takes_floats && value.is_number() && std::fabs(*value.as_number()) < 9.2e18;
+  const bool is_whole = value.as_int() && is_among(spec.type, "diuxXo");
+  if (!fits && !is_whole) return wrong("'%{}' takes no {}", spec.type, type_name(value));
   Spec whole = spec;
   if (takes_floats) whole.type = 'd';
   return integer_text(
@@ -249,7 +224,7 @@ Result<Spec> brace_spec(std::string_view text) {
   spec.has_commas = reader.skip(',');
   TRY_ASSIGN(spec.precision, reader.precision());
   if (at < text.size()) spec.type = reader.next();
-  if (at < text.size()) return wrong(fmt::format("'{}' is no format", text));
+  if (at < text.size()) return wrong("'{}' is no format", text);
   return spec;
 }
 
@@ -260,7 +235,7 @@ Result<Text> brace_text(Runtime& runtime, const Value& value, std::string_view f
     return number_text(runtime, value, spec);
   }
   if (!value.text() || !(spec.type == '\0' || spec.type == 's') || spec.align == '=') {
-    return wrong(fmt::format("'{}' formats no {}", format, type_name(value)));
+    return wrong("'{}' formats no {}", format, type_name(value));
   }
   return string_text(runtime, *value.text(), spec, spec.align == '\0' ? '<' : spec.align);
 }
@@ -274,7 +249,7 @@ Result<Value> field_value(std::string_view path, const Arguments& arguments, siz
   if (name.empty()) index = n_automatic++;
   if (is_number && name.size() < 4) std::from_chars(name.data(), name.data() + name.size(), index);
   const Value* found = arguments.get(index, name);
-  if (!found) return wrong(fmt::format("format() has nothing for '{{{}}}'", path));
+  if (!found) return wrong("format() has nothing for '{{{}}}'", path);
   Value value = *found;
   while (at < path.size()) {
     const bool is_attribute = path[at] == '.';
@@ -299,11 +274,7 @@ Result<Text> field_text(Runtime& runtime, std::string_view field, const Value& v
   const std::string_view format = field.substr(std::min(colon + 1, field.size()));
   if (conversion.empty()) return brace_text(runtime, value, format);
   if (conversion != "!r" && conversion != "!s") return wrong("format() converts by !r and !s");
-  TRY_ASSIGN(Text text, text_of(runtime, value));
-  if (conversion == "!r") {
-    text = Text();
-    append_repr(value, text);
-  }
+  TRY_ASSIGN(Text text, conversion == "!s" ? text_of(runtime, value) : repr_of(runtime, value));
   return brace_text(runtime, Value(std::move(text)), format);
 }
 

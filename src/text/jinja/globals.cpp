@@ -66,7 +66,11 @@ Result<Value> namespace_(Runtime& runtime, const Arguments& arguments) {
 }
 
 Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
-  TRY_ASSIGN(const std::string format, arguments.get_string(0, "format", ""));
+  const Value* given = arguments.get(0, "format");
+  if (given && !given->is_none() && !given->text()) {
+    return wrong("'format' is a {}, expected a string", type_name(*given));
+  }
+  const std::string format = given && given->text() ? given->text()->bytes() : "";
   if (format.size() > 256) return wrong("strftime_now() takes a format of at most 256 bytes");
   const std::time_t seconds = runtime.now_s();
   std::tm parts{};
@@ -76,22 +80,29 @@ Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
   return make_text(std::string(text.data(), n));
 }
 
-}  // namespace
-
-bool is_global(std::string_view name) {
-  return name == "range" || name == "dict" || name == "namespace" || name == "raise_exception" ||
-         name == "strftime_now";
-}
-
-Result<Value> call_global(Runtime& runtime, std::string_view name, const Arguments& arguments) {
-  if (name == "range") return range(runtime, arguments);
-  if (name == "dict") return dict(runtime, arguments);
-  if (name == "namespace") return namespace_(runtime, arguments);
-  if (name == "strftime_now") return strftime_now(runtime, arguments);
+Result<Value> raise_exception(Runtime& runtime, const Arguments& arguments) {
   const Value* message = arguments.get(0, "message");
   if (!message) return wrong("raise_exception() takes a message");
   TRY_ASSIGN(const Text text, text_of(runtime, *message));
-  return wrong(text.bytes());
+  return wrong("{}", text.bytes());
+}
+
+struct Global {
+  std::string_view name;
+  Result<Value> (*function)(Runtime&, const Arguments&);
+};
+constexpr auto kGlobals = std::to_array<Global>({{"range", range},
+                                                 {"dict", dict},
+                                                 {"namespace", namespace_},
+                                                 {"raise_exception", raise_exception},
+                                                 {"strftime_now", strftime_now}});
+
+}  // namespace
+
+bool is_global(std::string_view name) { return find_callable(kGlobals, name) != nullptr; }
+
+Result<Value> call_global(Runtime& runtime, std::string_view name, const Arguments& arguments) {
+  return find_callable(kGlobals, name)->function(runtime, arguments);
 }
 
 }  // namespace kvik::jinja

@@ -90,7 +90,7 @@ Result<void> JsonWriter::put_key(const Value& key) {
     return {};
   }
   if (!key.is_none() && !key.is_number()) {
-    return wrong(fmt::format("tojson takes no {} as a key", type_name(key)));
+    return wrong("tojson takes no {} as a key", type_name(key));
   }
   put("\"");
   TRY(write(key, 0));
@@ -167,7 +167,7 @@ Result<void> JsonWriter::write(const Value& value, size_t level) {
   } else if (value.dict()) {
     return write_dict(*value.dict(), level);
   } else {
-    return wrong(fmt::format("tojson takes no {}", type_name(value)));
+    return wrong("tojson takes no {}", type_name(value));
   }
   return {};
 }

@@ -20,6 +20,7 @@ bool begins_name(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
          (static_cast<unsigned char>(c) & 0x80);
 }
+bool is_sign(char c) { return c == '-' || c == '+'; }
 bool continues_name(char c) { return begins_name(c) || is_digit(c); }
 
 std::string with_plain_newlines(std::string_view source) {
@@ -56,16 +57,21 @@ class Lexer {
   Result<void> string();
   void number();
   Result<void> operator_();
-  void after_block();
+  void end_block(char sign);
 
+  // NUL behind the end.
+  char char_at(size_t at) const { return at < source_.size() ? source_[at] : '\0'; }
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   uint32_t line() {
     for (; counted_ < at_; ++counted_) line_ += source_[counted_] == '\n' ? 1 : 0;
     return line_;
   }
   void push(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line()}); }
-  std::unexpected<Error> wrong(std::string_view what) {
-    return fail(ErrorCode::kCorrupt, fmt::format("chat template, line {}: {}", line(), what));
+  template <class... Values>
+  std::unexpected<Error> wrong(fmt::format_string<const Values&...> what, const Values&... values) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("chat template, line {}: {}", line(),
+                            fmt::vformat(what, fmt::make_format_args(values...))));
   }
 
   const std::string source_;
@@ -107,24 +113,19 @@ void Lexer::push_text(const Tag& tag) {
   if (!text.empty()) push(Kind::kText, std::string(text));
 }
 
-// trim_blocks: the newline right after a block goes.
-void Lexer::after_block() {
-  if (at_ < source_.size() && source_[at_] == '\n') {
-    ++at_;
-    begins_line_ = true;
-  }
+// trim_blocks: the newline right after a block goes, unless its end has a sign.
+void Lexer::end_block(char sign) {
+  strips_left_ = sign == '-';
+  if (sign == '-' || sign == '+' || char_at(at_) != '\n') return;
+  ++at_;
+  begins_line_ = true;
 }
 
 Result<void> Lexer::comment() {
   const size_t end = source_.find("#}", at_ + 2);
   if (end == source_.npos) return wrong("a comment has no end");
-  const char sign = source_[end - 1];
   at_ = end + 2;
-  if (sign == '-') {
-    strips_left_ = true;
-  } else if (sign != '+') {
-    after_block();
-  }
+  end_block(source_[end - 1]);
   return {};
 }
 
@@ -132,60 +133,52 @@ Result<void> Lexer::comment() {
 Result<bool> Lexer::raw() {
   const auto word_tag = [&](size_t at, std::string_view word) -> std::optional<size_t> {
     at += 2;
-    if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
+    if (is_sign(char_at(at))) ++at;
     at = std::min(source_.find_first_not_of(kBlanks, at), source_.size());
     if (std::string_view(source_).substr(at, word.size()) != word) return std::nullopt;
     at = std::min(source_.find_first_not_of(kBlanks, at + word.size()), source_.size());
-    if (at < source_.size() && (source_[at] == '-' || source_[at] == '+')) ++at;
+    if (is_sign(char_at(at))) ++at;
     if (std::string_view(source_).substr(at, 2) != "%}") return std::nullopt;
     return at + 2;
   };
   const auto begin = word_tag(at_, "raw");
   if (!begin || source_[*begin - 3] == '+') return false;  // "raw +%}" is none, as in Jinja
   at_ = *begin;
-  if (source_[at_ - 3] == '-') {
-    strips_left_ = true;
-  } else {
-    after_block();
-  }
+  end_block(source_[at_ - 3]);
   for (size_t at = source_.find("{%", at_); at != source_.npos; at = source_.find("{%", at + 2)) {
     const auto end = word_tag(at, "endraw");
     if (!end) continue;
     push_text({at, std::string_view(source_).substr(at, 2)});
     at_ = *end;
-    if (source_[at_ - 3] == '-') {
-      strips_left_ = true;
-    } else {
-      after_block();
-    }
+    end_block(source_[at_ - 3] == '+' ? ' ' : source_[at_ - 3]);  // a '+' says nothing there
     return true;
   }
   return wrong("a raw block has no end");
 }
 
 bool Lexer::at_close(std::string_view close) {
-  if (!brackets_.empty()) return false;
-  const std::string_view near = rest();
-  const bool has_sign =
-      near.size() > 2 && (near[0] == '-' || near[0] == '+') && near.substr(1, 2) == close;
-  if (!has_sign && near.substr(0, 2) != close) return false;
-  const char sign = has_sign ? near[0] : ' ';
-  if (has_sign && sign == '+' && close == "}}") return false;
-  push(close == "}}" ? Kind::kOutputEnd : Kind::kBlockEnd, "");
-  at_ += has_sign ? 3 : 2;
-  if (sign == '-') strips_left_ = true;
-  if (close == "%}" && sign == ' ') after_block();
+  const bool is_output = close == "}}";
+  const bool has_sign = char_at(at_) == '-' || (char_at(at_) == '+' && !is_output);
+  const char sign = has_sign && rest().substr(1, 2) == close ? char_at(at_) : ' ';
+  if (!brackets_.empty() || (sign == ' ' && !rest().starts_with(close))) return false;
+  push(is_output ? Kind::kOutputEnd : Kind::kBlockEnd, "");
+  at_ += sign == ' ' ? 2 : 3;
+  if (is_output) {
+    strips_left_ = sign == '-';
+  } else {
+    end_block(sign);
+  }
   return true;
 }
 
 Result<void> Lexer::tag(std::string_view close) {
   push(close == "}}" ? Kind::kOutputBegin : Kind::kBlockBegin, "");
   at_ += 2;
-  if (at_ < source_.size() && (source_[at_] == '-' || source_[at_] == '+')) ++at_;
+  if (is_sign(char_at(at_))) ++at_;
   brackets_.clear();
   while (true) {
     at_ = std::min(source_.find_first_not_of(kBlanks, at_), source_.size());
-    if (at_ == source_.size()) return wrong(fmt::format("a tag has no end, expected '{}'", close));
+    if (at_ == source_.size()) return wrong("a tag has no end, expected '{}'", close);
     if (at_close(close)) return {};
     TRY(token_in_tag());
   }
@@ -195,7 +188,7 @@ Result<void> Lexer::token_in_tag() {
   const char c = source_[at_];
   if (begins_name(c)) {
     const size_t begin = at_;
-    while (at_ < source_.size() && continues_name(source_[at_])) ++at_;
+    while (continues_name(char_at(at_))) ++at_;
     push(Kind::kName, source_.substr(begin, at_ - begin));
     return {};
   }
@@ -210,28 +203,24 @@ Result<void> Lexer::token_in_tag() {
 void Lexer::number() {
   const size_t begin = at_;
   const auto digits = [&] {
-    while (at_ < source_.size() && (is_digit(source_[at_]) || source_[at_] == '_')) ++at_;
+    while (is_digit(char_at(at_)) || char_at(at_) == '_') ++at_;
   };
-  const auto digit_at = [&](size_t at) { return at < source_.size() && is_digit(source_[at]); };
   digits();
-  bool is_float = false;
-  if (at_ < source_.size() && source_[at_] == '.' && digit_at(at_ + 1)) {
-    is_float = true;
+  const size_t whole_end = at_;
+  if (char_at(at_) == '.' && is_digit(char_at(at_ + 1))) {
     ++at_;
     digits();
   }
-  if (at_ < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E')) {
-    const bool has_sign =
-        at_ + 1 < source_.size() && (source_[at_ + 1] == '-' || source_[at_ + 1] == '+');
-    if (digit_at(at_ + (has_sign ? 2 : 1))) {
-      is_float = true;
-      at_ += has_sign ? 2 : 1;
+  if (char_at(at_) == 'e' || char_at(at_) == 'E') {
+    const size_t n_before = is_sign(char_at(at_ + 1)) ? 2 : 1;
+    if (is_digit(char_at(at_ + n_before))) {
+      at_ += n_before;
       digits();
     }
   }
   std::string text = source_.substr(begin, at_ - begin);
   std::erase(text, '_');
-  push(is_float ? Kind::kFloat : Kind::kInteger, std::move(text));
+  push(at_ > whole_end ? Kind::kFloat : Kind::kInteger, std::move(text));
 }
 
 Result<void> Lexer::string() {
@@ -256,7 +245,7 @@ Result<void> Lexer::operator_() {
     if (op == ")" || op == "]" || op == "}") {
       const char open = op == ")" ? '(' : op == "]" ? '[' : '{';
       if (brackets_.empty() || brackets_.back() != open) {
-        return wrong(fmt::format("'{}' closes nothing", op));
+        return wrong("'{}' closes nothing", op);
       }
       brackets_.pop_back();
     }
@@ -264,7 +253,7 @@ Result<void> Lexer::operator_() {
     at_ += op.size();
     return {};
   }
-  return wrong(fmt::format("'{}' is no part of an expression", source_[at_]));
+  return wrong("'{}' is no part of an expression", source_[at_]);
 }
 
 Result<std::vector<Token>> Lexer::run() {

@@ -26,6 +26,10 @@ struct Token {
   Kind kind;
   std::string text;
   uint32_t line;
+
+  bool is(Kind its_kind, std::string_view its_text) const {
+    return kind == its_kind && text == its_text;
+  }
 };
 
 // A template's tokens, with Hugging Face's settings: trim_blocks and lstrip_blocks are on, one

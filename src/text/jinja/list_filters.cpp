@@ -6,7 +6,7 @@
 namespace kvik::jinja {
 namespace {
 
-Result<Value> length(Runtime&, const Value& value, const Arguments&) {
+Result<Value> length(Runtime&, const Value& value, const BoundArguments&) {
   size_t n = 0;
   if (value.text()) {
     n = n_characters(value.text()->view());
@@ -15,17 +15,17 @@ Result<Value> length(Runtime&, const Value& value, const Arguments&) {
   } else if (value.dict()) {
     n = value.dict()->entries.size();
   } else if (!value.is_undefined()) {
-    return wrong(fmt::format("a {} has no length", type_name(value)));
+    return wrong("a {} has no length", type_name(value));
   }
   return Value(static_cast<int64_t>(n));
 }
 
-Result<Value> list(Runtime& runtime, const Value& value, const Arguments&) {
+Result<Value> list(Runtime& runtime, const Value& value, const BoundArguments&) {
   TRY_ASSIGN(std::vector<Value> items, iterate(runtime, value));
   return make_list(std::move(items));
 }
 
-Result<Value> first(Runtime& runtime, const Value& value, const Arguments&) {
+Result<Value> first(Runtime& runtime, const Value& value, const BoundArguments&) {
   if (Generator* generator = value.generator()) {
     if (generator->n_taken == generator->items.size())
       return Value(Undefined{"the first of nothing"});
@@ -35,13 +35,13 @@ Result<Value> first(Runtime& runtime, const Value& value, const Arguments&) {
   return items.empty() ? Value(Undefined{"the first of nothing"}) : items.front();
 }
 
-Result<Value> last(Runtime& runtime, const Value& value, const Arguments&) {
+Result<Value> last(Runtime& runtime, const Value& value, const BoundArguments&) {
   if (value.generator()) return wrong("a generator has no last item");
   TRY_ASSIGN(const std::vector<Value> items, iterate(runtime, value));
   return items.empty() ? Value(Undefined{"the last of nothing"}) : items.back();
 }
 
-Result<Value> reverse(Runtime& runtime, const Value& value, const Arguments&) {
+Result<Value> reverse(Runtime& runtime, const Value& value, const BoundArguments&) {
   TRY_ASSIGN(std::vector<Value> items, iterate(runtime, value));
   std::reverse(items.begin(), items.end());
   if (value.generator()) return make_list(std::move(items));
@@ -104,27 +104,26 @@ Result<std::vector<Value>> sort_keys(Runtime& runtime, const std::vector<Value>&
   return keys;
 }
 
-Result<Value> sort(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> sort(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> items, iterate(runtime, value));
-  const bool ignores_case = !arguments.get_flag(1, "case_sensitive", false);
-  TRY_ASSIGN(const auto keys,
-             sort_keys(runtime, items, arguments.get(2, "attribute"), ignores_case));
-  TRY_ASSIGN(const auto order, order_of(runtime, keys, arguments.get_flag(0, "reverse", false)));
+  const bool ignores_case = !arguments.get_flag(1);
+  TRY_ASSIGN(const auto keys, sort_keys(runtime, items, arguments.get(2), ignores_case));
+  TRY_ASSIGN(const auto order, order_of(runtime, keys, arguments.get_flag(0)));
   std::vector<Value> sorted;
   for (const size_t i : order) sorted.push_back(items[i]);
   return make_list(std::move(sorted));
 }
 
-Result<Value> dictsort(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  if (!value.dict()) return wrong(fmt::format("dictsort takes no {}", type_name(value)));
-  TRY_ASSIGN(const std::string by, arguments.get_string(1, "by", "key"));
-  const bool ignores_case = !arguments.get_flag(0, "case_sensitive", false);
+Result<Value> dictsort(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
+  if (!value.dict()) return wrong("dictsort takes no {}", type_name(value));
+  TRY_ASSIGN(const std::string by, arguments.get_string(1, "key"));
+  const bool ignores_case = !arguments.get_flag(0);
   std::vector<Value> wanted;
   for (const auto& [key, item] : value.dict()->entries) {
     wanted.push_back(by == "value" ? item : key);
   }
   TRY_ASSIGN(const auto keys, keys_of(runtime, wanted, nullptr, ignores_case));
-  TRY_ASSIGN(const auto order, order_of(runtime, keys, arguments.get_flag(2, "reverse", false)));
+  TRY_ASSIGN(const auto order, order_of(runtime, keys, arguments.get_flag(2)));
   std::vector<Value> sorted;
   for (const size_t i : order) {
     const auto& [key, item] = value.dict()->entries[i];
@@ -133,18 +132,18 @@ Result<Value> dictsort(Runtime& runtime, const Value& value, const Arguments& ar
   return make_list(std::move(sorted));
 }
 
-Result<Value> items(Runtime& runtime, const Value& value, const Arguments&) {
+Result<Value> items(Runtime& runtime, const Value& value, const BoundArguments&) {
   if (value.is_undefined()) return make_generator({});
-  if (!value.dict()) return wrong(fmt::format("items takes no {}", type_name(value)));
+  if (!value.dict()) return wrong("items takes no {}", type_name(value));
   TRY_ASSIGN(const Value items, call_method(runtime, value, "items", {}));
   return make_generator(items.list()->items);
 }
 
-Result<Value> join(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> join(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
-  const Value* separator = arguments.get(0, "d");
+  const Value* separator = arguments.get(0);
   TRY_ASSIGN(const Text between, separator ? text_of(runtime, *separator) : Text());
-  TRY_ASSIGN(const auto keys, keys_of(runtime, all, arguments.get(1, "attribute"), false));
+  TRY_ASSIGN(const auto keys, keys_of(runtime, all, arguments.get(1), false));
   Text out;
   for (size_t i = 0; i < keys.size(); ++i) {
     TRY_ASSIGN(const Text part, text_of(runtime, keys[i]));
@@ -155,15 +154,15 @@ Result<Value> join(Runtime& runtime, const Value& value, const Arguments& argume
   return Value(std::move(out));
 }
 
-Result<Value> unique(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> unique(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
-  const bool ignores_case = !arguments.get_flag(0, "case_sensitive", false);
-  TRY_ASSIGN(const auto keys, keys_of(runtime, all, arguments.get(1, "attribute"), ignores_case));
+  const bool ignores_case = !arguments.get_flag(0);
+  TRY_ASSIGN(const auto keys, keys_of(runtime, all, arguments.get(1), ignores_case));
   std::vector<Value> seen;
   std::vector<Value> kept;
   for (size_t i = 0; i < all.size(); ++i) {
     TRY(runtime.charge((seen.size() + 1) * keys[i].extent().n_nodes));
-    if (!is_hashable(keys[i])) return wrong(fmt::format("unique takes no {}", type_name(keys[i])));
+    if (!is_hashable(keys[i])) return wrong("unique takes no {}", type_name(keys[i]));
     const auto is_same = [&](const Value& key) { return equal(key, keys[i]); };
     if (std::any_of(seen.begin(), seen.end(), is_same)) continue;
     seen.push_back(keys[i]);
@@ -175,10 +174,10 @@ Result<Value> unique(Runtime& runtime, const Value& value, const Arguments& argu
 enum class Extreme { kLeast, kMost };
 
 template <Extreme kExtreme>
-Result<Value> extreme(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> extreme(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
-  const bool ignores_case = !arguments.get_flag(0, "case_sensitive", false);
-  TRY_ASSIGN(const auto keys, keys_of(runtime, all, arguments.get(1, "attribute"), ignores_case));
+  const bool ignores_case = !arguments.get_flag(0);
+  TRY_ASSIGN(const auto keys, keys_of(runtime, all, arguments.get(1), ignores_case));
   if (all.empty()) return Value(Undefined{"the extreme of nothing"});
   size_t best = 0;
   for (size_t i = 1; i < all.size(); ++i) {
@@ -190,10 +189,10 @@ Result<Value> extreme(Runtime& runtime, const Value& value, const Arguments& arg
   return all[best];
 }
 
-Result<Value> sum(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> sum(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
-  TRY_ASSIGN(const auto keys, keys_of(runtime, all, arguments.get(0, "attribute"), false));
-  const Value* start = arguments.get(1, "start");
+  TRY_ASSIGN(const auto keys, keys_of(runtime, all, arguments.get(0), false));
+  const Value* start = arguments.get(1);
   Value total = start ? *start : Value(int64_t{0});
   for (const Value& key : keys) {
     TRY_ASSIGN(total, binary(runtime, "+", total, key));
@@ -211,14 +210,15 @@ Arguments rest_of(const Arguments& arguments, size_t from) {
 }
 
 // These take whatever is false for an empty list, none too.
-Result<Value> map(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> map(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   if (!value.truthy()) return make_generator({});
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
   std::vector<Value> mapped;
-  const Value* attribute = arguments.positional.empty() ? arguments.get(9, "attribute") : nullptr;
-  const Value* otherwise = arguments.get(9, "default");
-  TRY_ASSIGN(const std::string filter, arguments.get_string(0, "", ""));
-  const Arguments rest = rest_of(arguments, 1);
+  const Arguments& given = arguments.given();
+  const Value* attribute = given.positional.empty() ? given.find_named("attribute") : nullptr;
+  const Value* otherwise = given.find_named("default");
+  TRY_ASSIGN(const std::string filter, arguments.get_string(0, ""));
+  const Arguments rest = rest_of(arguments.given(), 1);
   for (const Value& item : all) {
     Value result;
     if (attribute) {
@@ -236,20 +236,20 @@ enum class Keep { kPassing, kFailing };
 enum class By { kItem, kAttribute };
 
 template <Keep kKeep, By kBy>
-Result<Value> choose(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> choose(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   if (!value.truthy()) return make_generator({});
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
   constexpr size_t kTestAt = kBy == By::kAttribute ? 1 : 0;
-  if (kBy == By::kAttribute && arguments.positional.empty()) {
+  if (kBy == By::kAttribute && !arguments.get(0)) {
     return wrong("selectattr and rejectattr take the name of an attribute");
   }
-  TRY_ASSIGN(const std::string test, arguments.get_string(kTestAt, "", ""));
-  const Arguments rest = rest_of(arguments, kTestAt + 1);
+  TRY_ASSIGN(const std::string test, arguments.get_string(kTestAt, ""));
+  const Arguments rest = rest_of(arguments.given(), kTestAt + 1);
   std::vector<Value> kept;
   for (const Value& item : all) {
     Value subject = item;
     if (kBy == By::kAttribute) {
-      TRY_ASSIGN(subject, get_path(item, arguments.positional[0]));
+      TRY_ASSIGN(subject, get_path(item, *arguments.get(0)));
     }
     bool passes = subject.truthy();
     if (!test.empty()) {
@@ -260,11 +260,11 @@ Result<Value> choose(Runtime& runtime, const Value& value, const Arguments& argu
   return make_generator(std::move(kept));
 }
 
-Result<Value> groupby(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> groupby(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
-  const Value* attribute = arguments.get(0, "attribute");
-  const Value* otherwise = arguments.get(1, "default");
-  const bool ignores_case = !arguments.get_flag(2, "case_sensitive", false);
+  const Value* attribute = arguments.get(0);
+  const Value* otherwise = arguments.get(1);
+  const bool ignores_case = !arguments.get_flag(2);
   const auto with_default = [&](std::vector<Value> keys) {
     for (Value& key : keys) {
       if (key.is_undefined() && otherwise && !otherwise->is_none()) key = *otherwise;
@@ -290,11 +290,11 @@ Result<Value> groupby(Runtime& runtime, const Value& value, const Arguments& arg
   return make_list(std::move(groups));
 }
 
-Result<Value> batch(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> batch(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
-  TRY_ASSIGN(const int64_t size, arguments.get_int(0, "linecount", 1));
+  TRY_ASSIGN(const int64_t size, arguments.get_int(0, 1));
   if (size < 1) return wrong("batch takes a size of at least 1");
-  const Value* fill = arguments.get(1, "fill_with");
+  const Value* fill = arguments.get(1);
   std::vector<Value> batches;
   std::vector<Value> batch;
   for (const Value& item : all) {
@@ -312,13 +312,13 @@ Result<Value> batch(Runtime& runtime, const Value& value, const Arguments& argum
 }
 
 // slices lists, the earlier ones longer; with fill_with all as long as the first.
-Result<Value> slice_filter(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> slice_filter(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const std::vector<Value> all, iterate(runtime, value));
-  TRY_ASSIGN(const int64_t n_slices, arguments.get_int(0, "slices", 1));
+  TRY_ASSIGN(const int64_t n_slices, arguments.get_int(0, 1));
   if (n_slices == 0) return wrong("slice takes a number of slices");
   const auto n = static_cast<size_t>(std::max<int64_t>(n_slices, 0));
   TRY(runtime.charge(n));
-  const Value* fill = arguments.get(1, "fill_with");
+  const Value* fill = arguments.get(1);
   std::vector<Value> slices;
   size_t at = 0;
   for (size_t i = 0; i < n; ++i) {

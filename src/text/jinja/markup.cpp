@@ -9,20 +9,9 @@ namespace kvik::jinja {
 namespace {
 
 std::string_view entity_of(char c) {
-  switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
-    case '"':
-      return "&#34;";
-    case '\'':
-      return "&#39;";
-    default:
-      return "";
-  }
+  constexpr std::string_view kSigns = "&<>\"'";
+  constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;", ""};
+  return kEntities[std::min(kSigns.find(c), kSigns.size())];
 }
 
 // Which methods markup escapes the arguments of, and of which it makes the result markup.
@@ -65,7 +54,7 @@ Result<Value> call_markup(Runtime& runtime, const StringMethod& method, const Te
     }
     arguments.positional[0] = make_list(std::move(items));
   }
-  TRY_ASSIGN(const Value result, method.function(runtime, self, arguments));
+  TRY_ASSIGN(const Value result, method.call(runtime, self, arguments));
   return makes_markup(method.name) ? marked(result) : unmarked(result);
 }
 
@@ -73,9 +62,9 @@ Result<Value> call_markup(Runtime& runtime, const StringMethod& method, const Te
 
 Result<Value> call_string(Runtime& runtime, const StringMethod& method, const Text& self,
                           const Arguments& arguments) {
-  TRY(arguments.check(method.name, method.signature));
+  TRY_ASSIGN(const auto bound, BoundArguments::bind(method.name, method.signature, arguments));
   if (self.is_markup()) return call_markup(runtime, method, self, arguments);
-  return method.function(runtime, self, arguments);
+  return method.function(runtime, self, bound);
 }
 
 Result<Text> escape_html(Runtime& runtime, const Text& text) {

@@ -10,9 +10,10 @@ constexpr auto kDictMethods =
     std::to_array<std::string_view>({"get", "items", "keys", "values", "copy"});
 constexpr auto kListMethods = std::to_array<std::string_view>({"index", "count", "copy"});
 // Hugging Face's sandbox is immutable: these exist and refuse to be called.
-constexpr auto kMutators =
-    std::to_array<std::string_view>({"append", "extend", "insert", "remove", "sort", "reverse",
-                                     "clear", "pop", "update", "setdefault", "popitem"});
+constexpr auto kDictMutators =
+    std::to_array<std::string_view>({"clear", "pop", "popitem", "setdefault", "update"});
+constexpr auto kListMutators = std::to_array<std::string_view>(
+    {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"});
 
 template <class Names>
 bool is_among(const Names& names, std::string_view name) {
@@ -32,15 +33,15 @@ Result<Value> call_dict(Runtime& runtime, const Value& self, std::string_view na
     return otherwise ? *otherwise : Value(None{});
   }
   TRY(runtime.charge(dict.entries.size()));
+  using Kind = List::Kind;
+  const Kind kind = name == "items" ? Kind::kItems : name == "keys" ? Kind::kKeys : Kind::kValues;
   std::vector<Value> items;
   for (const auto& [key, value] : dict.entries) {
-    items.push_back(name == "items" ? make_tuple({key, value}) : name == "keys" ? key : value);
+    items.push_back(kind == Kind::kItems  ? make_tuple({key, value})
+                    : kind == Kind::kKeys ? key
+                                          : value);
   }
-  using Kind = List::Kind;
-  return make_view(name == "items"  ? Kind::kItems
-                   : name == "keys" ? Kind::kKeys
-                                    : Kind::kValues,
-                   std::move(items));
+  return make_view(kind, std::move(items));
 }
 
 Result<Value> call_list(Runtime& runtime, const Value& self, std::string_view name,
@@ -48,7 +49,7 @@ Result<Value> call_list(Runtime& runtime, const Value& self, std::string_view na
   if (name == "copy") return self;
   const auto& items = self.list()->items;
   const Value* wanted = arguments.get(0, "value");
-  if (!wanted) return wrong(fmt::format("{}() takes a value", name));
+  if (!wanted) return wrong("{}() takes a value", name);
   TRY(runtime.charge(std::min(items.size() * wanted->extent().n_nodes, self.extent().n_nodes)));
   const auto is_wanted = [&](const Value& item) { return equal(item, *wanted); };
   if (name == "count") return Value(int64_t{std::count_if(items.begin(), items.end(), is_wanted)});
@@ -75,22 +76,13 @@ Result<Value> call_loop(Runtime& runtime, Loop& loop, std::string_view name,
 }  // namespace
 
 bool has_method(const Value& self, std::string_view name) {
-  if (self.text()) {
-    return find_string_method(name) != nullptr;
+  if (self.text()) return find_string_method(name) != nullptr;
+  if (self.dict()) return is_among(kDictMethods, name) || is_among(kDictMutators, name);
+  if (!self.list()) return false;
+  if (self.list()->kind == List::Kind::kList) {
+    return is_among(kListMethods, name) || is_among(kListMutators, name);
   }
-  if (self.dict()) {
-    return is_among(kDictMethods, name) || name == "pop" || name == "update" || name == "clear" ||
-           name == "setdefault" || name == "popitem";
-  }
-  if (self.list()) {
-    if (is_among(kListMethods, name)) {
-      return self.list()->kind == List::Kind::kList ||
-             (self.list()->is_sequence() && name != "copy");
-    }
-    return self.list()->kind == List::Kind::kList && is_among(kMutators, name) &&
-           name != "update" && name != "setdefault" && name != "popitem";
-  }
-  return false;
+  return self.list()->is_sequence() && is_among(kListMethods, name) && name != "copy";
 }
 
 Result<Value> call_method(Runtime& runtime, const Value& self, std::string_view name,
@@ -100,13 +92,12 @@ Result<Value> call_method(Runtime& runtime, const Value& self, std::string_view 
     const StringMethod* method = find_string_method(name);
     if (method) return call_string(runtime, *method, *self.text(), arguments);
   }
-  if (is_among(kMutators, name)) {
-    return wrong(
-        fmt::format("{}() would change a {}, which templates may not", name, type_name(self)));
+  if (is_among(kDictMutators, name) || is_among(kListMutators, name)) {
+    return wrong("{}() would change a {}, which templates may not", name, type_name(self));
   }
   if (self.dict()) return call_dict(runtime, self, name, arguments);
   if (self.list()) return call_list(runtime, self, name, arguments);
-  return wrong(fmt::format("a {} has no method {}", type_name(self), name));
+  return wrong("a {} has no method {}", type_name(self), name);
 }
 
 }  // namespace kvik::jinja

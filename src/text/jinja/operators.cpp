@@ -10,10 +10,9 @@ namespace {
 std::unexpected<Error> unfit(std::string_view op, const Value& a, const Value& b) {
   if (a.is_undefined() || b.is_undefined()) {
     const Value& missing = a.is_undefined() ? a : b;
-    return wrong(fmt::format("'{}' is undefined, expected a value for '{}'",
-                             missing.as<Undefined>()->name, op));
+    return wrong("'{}' is undefined, expected a value for '{}'", missing.as<Undefined>()->name, op);
   }
-  return wrong(fmt::format("'{}' takes no {} and {}", op, type_name(a), type_name(b)));
+  return wrong("'{}' takes no {} and {}", op, type_name(a), type_name(b));
 }
 
 Result<Value> overflow() { return wrong("a number leaves 64 bits"); }
@@ -117,7 +116,7 @@ struct Range {
 Result<std::optional<int64_t>> bound(const Value* value) {
   if (!value || value->is_none()) return std::optional<int64_t>();
   if (const auto number = value->as_int()) return std::optional(*number);
-  return wrong(fmt::format("a slice takes integers, not {}", type_name(*value)));
+  return wrong("a slice takes integers, not {}", type_name(*value));
 }
 
 Result<Range> range_of(const SliceBounds& bounds, int64_t n) {
@@ -138,8 +137,8 @@ Result<Range> range_of(const SliceBounds& bounds, int64_t n) {
 
 }  // namespace
 
-std::unexpected<Error> wrong(std::string message) {
-  return fail(ErrorCode::kInvalidArgument, "chat template: " + std::move(message));
+std::unexpected<Error> wrong_as(fmt::string_view format, fmt::format_args values) {
+  return fail(ErrorCode::kInvalidArgument, "chat template: " + fmt::vformat(format, values));
 }
 
 Result<Value> binary(Runtime& runtime, std::string_view op, const Value& a, const Value& b) {
@@ -209,7 +208,7 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& ite
   }
   if (container.dict()) {
     TRY(runtime.charge(1 + container.dict()->entries.size() / 16));
-    if (!is_hashable(item)) return wrong(fmt::format("a {} is no key", type_name(item)));
+    if (!is_hashable(item)) return wrong("a {} is no key", type_name(item));
     return container.dict()->find(item) != nullptr;
   }
   if (container.generator()) {
@@ -227,6 +226,32 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& ite
     return std::any_of(items.begin(), items.end(), [&](const Value& v) { return equal(v, item); });
   }
   return unfit("in", item, container);
+}
+
+Result<bool> compare(Runtime& runtime, Comparison comparison, const Value& a, const Value& b) {
+  const auto fails = [&](Comparison opposite) -> Result<bool> {
+    TRY_ASSIGN(const bool holds, compare(runtime, opposite, a, b));
+    return !holds;
+  };
+  switch (comparison) {
+    case Comparison::kEqual:
+      return same(runtime, a, b);
+    case Comparison::kUnequal:
+      return fails(Comparison::kEqual);
+    case Comparison::kLess:
+      return less(runtime, a, b);
+    case Comparison::kAtLeast:
+      return fails(Comparison::kLess);
+    case Comparison::kGreater:
+      return less(runtime, b, a);
+    case Comparison::kAtMost:
+      return fails(Comparison::kGreater);
+    case Comparison::kIn:
+      return contains(runtime, b, a);
+    case Comparison::kNotIn:
+      return fails(Comparison::kIn);
+  }
+  return false;
 }
 
 Result<std::vector<Value>> iterate(Runtime& runtime, const Value& value) {
@@ -248,7 +273,7 @@ Result<std::vector<Value>> iterate(Runtime& runtime, const Value& value) {
     for (const auto& entry : value.dict()->entries) items.push_back(entry.first);
     return items;
   }
-  if (!value.text()) return wrong(fmt::format("a {} can not be iterated over", type_name(value)));
+  if (!value.text()) return wrong("a {} can not be iterated over", type_name(value));
   const Text& text = *value.text();
   TRY(runtime.charge(text.size()));
   for (size_t at = 0; at < text.size();) {
@@ -270,7 +295,7 @@ Result<Value> slice(Runtime& runtime, const Value& value, const SliceBounds& bou
     return Value(text.substr(begin, end > begin ? end - begin : 0));
   }
   if (!value.text() && !(value.list() && value.list()->is_sequence())) {
-    return wrong(fmt::format("a {} has no slices", type_name(value)));
+    return wrong("a {} has no slices", type_name(value));
   }
   TRY_ASSIGN(const std::vector<Value> items, iterate(runtime, value));
   TRY_ASSIGN(const Range range, range_of(bounds, static_cast<int64_t>(items.size())));
@@ -333,8 +358,7 @@ Result<std::optional<Value>> find_item(const Value& value, const Value& key) {
 }
 
 std::unexpected<Error> of_undefined(const Value& value, std::string_view name) {
-  return wrong(fmt::format("'{}' is undefined, expected it to have '{}'",
-                           value.as<Undefined>()->name, name));
+  return wrong("'{}' is undefined, expected it to have '{}'", value.as<Undefined>()->name, name);
 }
 
 Result<std::optional<Value>> find_attribute(const Value& value, std::string_view name) {

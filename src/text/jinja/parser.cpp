@@ -27,16 +27,13 @@ class Parser {
   Result<StatementPtr> call();
   Result<StatementPtr> filter();
   Result<StatementPtr> with();
-  Result<StatementPtr> group();
-  Result<void> only_body(Statement& statement, std::string_view end);
-  Result<void> macro_body(Statement& statement, std::string_view end);
+  Result<void> append_body(Statement& statement, std::initializer_list<std::string_view> ends,
+                           std::string& end);
+  Result<StatementPtr> with_body(Statement statement, std::string_view end);
+  Result<StatementPtr> with_macro_body(Statement statement, std::string_view end);
   Result<std::vector<std::string>> targets();
   Result<std::vector<Parameter>> parameters();
-  Result<void> end_of_block() {
-    if (!s_.is(Token::Kind::kBlockEnd)) return s_.wrong("expected '%}'");
-    s_.next();
-    return {};
-  }
+  Result<void> end_of_block() { return s_.expect(Token::Kind::kBlockEnd, "%}"); }
   Statement node(Kind kind) const { return {.kind = kind, .line = s_.token().line}; }
   static StatementPtr finish(Statement statement) {
     return std::make_unique<const Statement>(std::move(statement));
@@ -50,7 +47,7 @@ class Parser {
 
 Result<Body> Parser::body(std::initializer_list<std::string_view> ends, std::string* end) {
   if (depth_ > kMaxDepth) {
-    return s_.wrong(fmt::format("expected blocks at most {} deep", kMaxDepth));
+    return s_.wrong("expected blocks at most {} deep", kMaxDepth);
   }
   ++depth_;
   Body statements;
@@ -63,8 +60,7 @@ Result<Body> Parser::body(std::initializer_list<std::string_view> ends, std::str
     } else if (token.kind == Token::Kind::kOutputBegin) {
       statement.kind = Kind::kOutput;
       TRY_ASSIGN(statement.expr, expressions_.tuple());
-      if (!s_.is(Token::Kind::kOutputEnd)) return s_.wrong("expected '}}'");
-      s_.next();
+      TRY(s_.expect(Token::Kind::kOutputEnd, "}}"));
       statements.push_back(finish(std::move(statement)));
     } else {
       if (std::any_of(ends.begin(), ends.end(), [&](auto name) { return s_.is_name(name); })) {
@@ -76,7 +72,7 @@ Result<Body> Parser::body(std::initializer_list<std::string_view> ends, std::str
       statements.push_back(std::move(found));
     }
   }
-  if (ends.size() > 0) return s_.wrong(fmt::format("expected '{}'", *ends.begin()));
+  if (ends.size() > 0) return s_.wrong("expected '{}'", *ends.begin());
   --depth_;
   return statements;
 }
@@ -90,33 +86,43 @@ Result<StatementPtr> Parser::block() {
   if (name == "call") return call();
   if (name == "filter") return filter();
   if (name == "with") return with();
-  if (name == "generation") return group();
+  if (name == "generation") return with_body(node(Kind::kGroup), "endgeneration");
   if (name == "break" || name == "continue") {
-    if (n_loops_ == 0) return s_.wrong(fmt::format("expected '{}' in a loop alone", name));
+    if (n_loops_ == 0) return s_.wrong("expected '{}' in a loop alone", name);
     Statement statement = node(name == "break" ? Kind::kBreak : Kind::kContinue);
     TRY(end_of_block());
     return finish(std::move(statement));
   }
-  return s_.wrong(fmt::format("expected a block that chat templates have, '{}' is none", name));
+  return s_.wrong("expected a block that chat templates have, '{}' is none", name);
 }
 
-Result<void> Parser::only_body(Statement& statement, std::string_view end) {
+Result<void> Parser::append_body(Statement& statement, std::initializer_list<std::string_view> ends,
+                                 std::string& end) {
   TRY(end_of_block());
-  std::string found;
-  TRY_ASSIGN(Body inner, body({end}, &found));
+  TRY_ASSIGN(Body inner, body(ends, &end));
   statement.bodies.push_back(std::move(inner));
-  return end_of_block();
+  return {};
 }
 
-// A body that is called from elsewhere: loops around it are none of its own.
-Result<void> Parser::macro_body(Statement& statement, std::string_view end) {
+// The statement with what stands between here and the block `end`.
+Result<StatementPtr> Parser::with_body(Statement statement, std::string_view end) {
+  std::string found;
+  TRY(append_body(statement, {end}, found));
+  TRY(end_of_block());
+  return finish(std::move(statement));
+}
+
+// With a body that is called from elsewhere: loops around it are none of its own.
+Result<StatementPtr> Parser::with_macro_body(Statement statement, std::string_view end) {
   const uint8_t names_around = expressions_.take_implicit_names();
   const uint32_t n_loops_around = std::exchange(n_loops_, 0);
-  TRY(only_body(statement, end));
+  std::string found;
+  TRY(append_body(statement, {end}, found));
+  TRY(end_of_block());
   n_loops_ = n_loops_around;
   statement.implicit_names = expressions_.take_implicit_names();
   expressions_.add_implicit_names(names_around | statement.implicit_names);
-  return {};
+  return finish(std::move(statement));
 }
 
 Result<StatementPtr> Parser::if_() {
@@ -124,16 +130,10 @@ Result<StatementPtr> Parser::if_() {
   std::string end = "elif";
   while (end == "elif") {
     TRY_ASSIGN(ExprPtr condition, expressions_.tuple(ExpressionParser::Conditional::kNot));
-    TRY(end_of_block());
     statement.conditions.push_back(std::move(condition));
-    TRY_ASSIGN(Body inner, body({"elif", "else", "endif"}, &end));
-    statement.bodies.push_back(std::move(inner));
+    TRY(append_body(statement, {"elif", "else", "endif"}, end));
   }
-  if (end == "else") {
-    TRY(end_of_block());
-    TRY_ASSIGN(Body inner, body({"endif"}, &end));
-    statement.bodies.push_back(std::move(inner));
-  }
+  if (end == "else") TRY(append_body(statement, {"endif"}, end));
   TRY(end_of_block());
   return finish(std::move(statement));
 }
@@ -165,17 +165,11 @@ Result<StatementPtr> Parser::for_() {
     TRY_ASSIGN(statement.condition, expressions_.expression());
   }
   statement.is_recursive = s_.skip_name("recursive");
-  TRY(end_of_block());
   std::string end;
   ++n_loops_;
-  TRY_ASSIGN(Body inner, body({"else", "endfor"}, &end));
+  TRY(append_body(statement, {"else", "endfor"}, end));
   --n_loops_;
-  statement.bodies.push_back(std::move(inner));
-  if (end == "else") {
-    TRY(end_of_block());
-    TRY_ASSIGN(Body otherwise, body({"endfor"}, &end));
-    statement.bodies.push_back(std::move(otherwise));
-  }
+  if (end == "else") TRY(append_body(statement, {"endfor"}, end));
   TRY(end_of_block());
   return finish(std::move(statement));
 }
@@ -192,23 +186,18 @@ Result<StatementPtr> Parser::set() {
   if (s_.skip_op("|")) {
     TRY_ASSIGN(statement.expr, expressions_.filters(nullptr));
   }
-  TRY(only_body(statement, "endset"));
-  return finish(std::move(statement));
+  return with_body(std::move(statement), "endset");
 }
 
 Result<std::vector<Parameter>> Parser::parameters() {
   std::vector<Parameter> all;
-  TRY(s_.expect_op("("));
-  while (!s_.is_op(")")) {
-    Parameter parameter;
+  TRY(s_.list("(", ")", [&]() -> Result<void> {
+    Parameter& parameter = all.emplace_back();
     TRY_ASSIGN(parameter.name, s_.expect_name());
-    if (s_.skip_op("=")) {
-      TRY_ASSIGN(parameter.otherwise, expressions_.expression());
-    }
-    all.push_back(std::move(parameter));
-    if (!s_.skip_op(",")) break;
-  }
-  TRY(s_.expect_op(")"));
+    if (!s_.skip_op("=")) return {};
+    TRY_ASSIGN(parameter.otherwise, expressions_.expression());
+    return {};
+  }));
   return all;
 }
 
@@ -216,8 +205,7 @@ Result<StatementPtr> Parser::macro() {
   Statement statement = node(Kind::kMacro);
   TRY_ASSIGN(statement.name, s_.expect_name());
   TRY_ASSIGN(statement.parameters, parameters());
-  TRY(macro_body(statement, "endmacro"));
-  return finish(std::move(statement));
+  return with_macro_body(std::move(statement), "endmacro");
 }
 
 Result<StatementPtr> Parser::call() {
@@ -227,15 +215,13 @@ Result<StatementPtr> Parser::call() {
   }
   TRY_ASSIGN(statement.expr, expressions_.expression());
   if (statement.expr->kind != Expr::Kind::kCall) return s_.wrong("expected a call before");
-  TRY(macro_body(statement, "endcall"));
-  return finish(std::move(statement));
+  return with_macro_body(std::move(statement), "endcall");
 }
 
 Result<StatementPtr> Parser::filter() {
   Statement statement = node(Kind::kFilter);
   TRY_ASSIGN(statement.expr, expressions_.filters(nullptr));
-  TRY(only_body(statement, "endfilter"));
-  return finish(std::move(statement));
+  return with_body(std::move(statement), "endfilter");
 }
 
 Result<StatementPtr> Parser::with() {
@@ -247,14 +233,7 @@ Result<StatementPtr> Parser::with() {
     statement.conditions.push_back(std::move(value));
     if (!s_.skip_op(",")) break;
   }
-  TRY(only_body(statement, "endwith"));
-  return finish(std::move(statement));
-}
-
-Result<StatementPtr> Parser::group() {
-  Statement statement = node(Kind::kGroup);
-  TRY(only_body(statement, "endgeneration"));
-  return finish(std::move(statement));
+  return with_body(std::move(statement), "endwith");
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <initializer_list>
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,42 +19,56 @@ class ParserState {
   explicit ParserState(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   const Token& token() const { return tokens_[at_]; }
-  const Token& token_after() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
   Token next() { return at_ + 1 < tokens_.size() ? tokens_[at_++] : tokens_.back(); }
 
   bool is(Token::Kind kind) const { return token().kind == kind; }
-  bool is_op(std::string_view op) const {
-    return token().kind == Token::Kind::kOperator && token().text == op;
-  }
-  bool is_name(std::string_view name) const {
-    return token().kind == Token::Kind::kName && token().text == name;
-  }
-  bool skip_op(std::string_view op) {
-    const bool found = is_op(op);
-    if (found) ++at_;
-    return found;
-  }
-  bool skip_name(std::string_view name) {
-    const bool found = is_name(name);
-    if (found) ++at_;
-    return found;
-  }
+  bool is_op(std::string_view op) const { return token().is(Token::Kind::kOperator, op); }
+  bool is_name(std::string_view name) const { return token().is(Token::Kind::kName, name); }
+  // Whether the token after this one is that operator or name.
+  bool op_follows(std::string_view op) const { return after().is(Token::Kind::kOperator, op); }
+  bool name_follows(std::string_view name) const { return after().is(Token::Kind::kName, name); }
+  bool skip_op(std::string_view op) { return skip_if(is_op(op)); }
+  bool skip_name(std::string_view name) { return skip_if(is_name(name)); }
 
   Result<void> expect_op(std::string_view op) {
     if (skip_op(op)) return {};
-    return wrong(fmt::format("expected '{}'", op));
+    return wrong("expected '{}'", op);
+  }
+  Result<void> expect(Token::Kind kind, std::string_view sign) {
+    if (!is(kind)) return wrong("expected '{}'", sign);
+    next();
+    return {};
+  }
+  // What item() reads, again and again, with commas between and after the last, within brackets.
+  template <class Item>
+  Result<void> list(std::string_view open, std::string_view close, const Item& item) {
+    TRY(expect_op(open));
+    while (!is_op(close)) {
+      TRY(item());
+      if (!skip_op(",")) break;
+    }
+    return expect_op(close);
   }
   Result<std::string> expect_name() {
     if (!is(Token::Kind::kName)) return wrong("expected a name");
     return next().text;
   }
 
-  std::unexpected<Error> wrong(std::string_view what) const {
-    return fail(ErrorCode::kCorrupt, fmt::format("chat template, line {}: {}, but there is {}",
-                                                 token().line, what, shown()));
+  template <class... Values>
+  std::unexpected<Error> wrong(fmt::format_string<const Values&...> what,
+                               const Values&... values) const {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("chat template, line {}: {}, but there is {}", token().line,
+                            fmt::vformat(what, fmt::make_format_args(values...)), shown()));
   }
 
  private:
+  const Token& after() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
+  bool skip_if(bool is_there) {
+    if (is_there) ++at_;
+    return is_there;
+  }
+
   std::string shown() const {
     switch (token().kind) {
       case Token::Kind::kEnd:

@@ -65,22 +65,46 @@ struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 
-  bool is_named(std::string_view name) const;
-  std::optional<Value> take_named(std::string_view name);
-  // Whether they fit a signature: names with blanks between, those that may be left out with a '?'
-  // behind; "*" takes everything.
-  Result<void> check(std::string_view callee, std::string_view signature) const;
-
   // The argument at that place or of that name; null where there is none.
   const Value* get(size_t index, std::string_view name) const;
+  const Value* find_named(std::string_view name) const;
+  std::optional<Value> take_named(std::string_view name);
+};
+
+// Arguments in the order of a signature: names with blanks between, those that may be left out with
+// a '?' behind, those that only their place names with a '!'. "*" takes everything as it is.
+class BoundArguments {
+ public:
+  // Error: kInvalidArgument where they do not fit.
+  static Result<BoundArguments> bind(std::string_view callee, std::string_view signature,
+                                     const Arguments& given);
+
+  // The argument at that place of the signature; null where it was left out.
+  const Value* get(size_t index) const { return index < values_.size() ? values_[index] : nullptr; }
   // The same as what it must be; `otherwise` where there is none or it is none.
-  Result<int64_t> get_int(size_t index, std::string_view name, int64_t otherwise) const;
-  Result<std::string> get_string(size_t index, std::string_view name, std::string otherwise) const;
-  bool get_flag(size_t index, std::string_view name, bool otherwise) const;
+  Result<int64_t> get_int(size_t index, int64_t otherwise) const;
+  Result<std::string> get_string(size_t index, std::string otherwise) const;
+  Result<std::string> get_required_string(size_t index) const;
+  bool get_flag(size_t index) const { return get(index) && get(index)->truthy(); }
+
+  const Arguments& given() const { return *given_; }
+
+ private:
+  explicit BoundArguments(const Arguments& given) : given_(&given) {}
+
+  std::string_view name_of(size_t index) const;
+
+  const Arguments* given_;
+  std::vector<const Value*> values_;
+  std::string_view signature_;
 };
 
 // An error of the template or of what it was given: kInvalidArgument.
-std::unexpected<Error> wrong(std::string message);
+std::unexpected<Error> wrong_as(fmt::string_view format, fmt::format_args values);
+template <class... Values>
+std::unexpected<Error> wrong(fmt::format_string<const Values&...> format, const Values&... values) {
+  return wrong_as(format, fmt::make_format_args(values...));
+}
 
 Result<Value> apply_filter(Runtime& runtime, std::string_view name, const Value& value,
                            const Arguments& arguments);
@@ -88,6 +112,28 @@ Result<bool> apply_test(Runtime& runtime, std::string_view name, const Value& va
                         const Arguments& arguments);
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);
+
+// A filter, test or method: what templates call by a name.
+template <class Subject, class Made>
+struct Callable {
+  std::string_view name;
+  Result<Made> (*function)(Runtime&, const Subject&, const BoundArguments&);
+  std::string_view signature = {};  // as BoundArguments takes it
+
+  Result<Made> call(Runtime& runtime, const Subject& subject, const Arguments& given) const {
+    TRY_ASSIGN(const BoundArguments bound, BoundArguments::bind(name, signature, given));
+    return function(runtime, subject, bound);
+  }
+};
+
+// The one of that name in a table; null where there is none.
+template <class Table>
+auto find_callable(const Table& table, std::string_view name) -> decltype(&*table.begin()) {
+  for (const auto& callable : table) {
+    if (callable.name == name) return &callable;
+  }
+  return nullptr;
+}
 
 // Whether values of that type have that method; then what it gives.
 bool has_method(const Value& self, std::string_view name);
@@ -112,6 +158,7 @@ Result<bool> same(Runtime& runtime, const Value& a, const Value& b);
 // < of numbers, strings and lists.
 Result<bool> less(Runtime& runtime, const Value& a, const Value& b);
 Result<bool> contains(Runtime& runtime, const Value& container, const Value& item);
+Result<bool> compare(Runtime& runtime, Comparison comparison, const Value& a, const Value& b);
 
 // What a {% for %} goes over: items, keys of a dict, characters of a string.
 Result<std::vector<Value>> iterate(Runtime& runtime, const Value& value);
@@ -140,22 +187,23 @@ Result<Text> format_braces(Runtime& runtime, const Text& format, const Arguments
 // & < > " ' as entities, unless it is markup already.
 Result<Text> escape_html(Runtime& runtime, const Text& text);
 
-// Methods of strings that are filters too.
-Result<Value> strip(Runtime& runtime, const Text& text, const Arguments& arguments);
-Result<Value> replace(Runtime& runtime, const Text& text, const Arguments& arguments);
+// A method of strings.
+using StringMethod = Callable<Text, Value>;
+using TextFunction = Result<Value>(Runtime&, const Text&, const BoundArguments&);
+
+// Those that are filters too.
+TextFunction strip, replace, center;
 enum class Case { kUpper, kLower, kTitle, kCapital, kWords };  // kWords: of the filter title
 Result<Value> with_case(Runtime& runtime, const Text& text, Case letters);
-Result<Value> center(Runtime& runtime, const Text& text, const Arguments& arguments);
+template <Case kCase>
+Result<Value> change_case(Runtime& runtime, const Text& text, const BoundArguments&) {
+  return with_case(runtime, text, kCase);
+}
 
 enum class LineEnds { kDropped, kKept };
 std::vector<Text> split_lines(const Text& text, LineEnds ends);
 
-// A method of strings; nullptr where there is none.
-struct StringMethod {
-  std::string_view name;
-  Result<Value> (*function)(Runtime&, const Text&, const Arguments&);
-  std::string_view signature = {};  // as Arguments::check() takes it
-};
+// Null where there is none.
 const StringMethod* find_string_method(std::string_view name);
 // It, with what Jinja's markup does to its arguments and its result.
 Result<Value> call_string(Runtime& runtime, const StringMethod& method, const Text& self,

@@ -215,7 +215,7 @@ Result<void> Interpreter::run_call_block(const Statement& statement) {
   TRY_ASSIGN(const Value callee, eval(*statement.expr->children[0]));
   TRY_ASSIGN(Arguments given, arguments(*statement.expr));
   scope_->has_macros = true;
-  if (given.is_named("caller")) return wrong("'caller' is given twice");
+  if (given.find_named("caller")) return wrong("'caller' is given twice");
   given.named.emplace_back("caller", std::make_shared<const Macro>(&statement, scope_));
   TRY_ASSIGN(const Value value, call_value(callee, given));
   TRY_ASSIGN(const Text text, text_of(runtime_, value));
@@ -226,7 +226,7 @@ Result<void> Interpreter::assign(const std::vector<std::string>& targets, const 
   if (targets.size() == 1) return assign_one(targets[0], value);
   TRY_ASSIGN(const std::vector<Value> parts, iterate(runtime_, value));
   if (parts.size() != targets.size()) {
-    return wrong(fmt::format("{} values are assigned to {} names", parts.size(), targets.size()));
+    return wrong("{} values are assigned to {} names", parts.size(), targets.size());
   }
   for (size_t i = 0; i < parts.size(); ++i) TRY(assign_one(targets[i], parts[i]));
   return {};
@@ -240,7 +240,7 @@ Result<void> Interpreter::assign_one(const std::string& target, const Value& val
   }
   const Value* owner = scope_->find(target.substr(0, dot));
   if (!owner || !owner->ns()) {
-    return wrong(fmt::format("'{}' is no namespace", target.substr(0, dot)));
+    return wrong("'{}' is no namespace", target.substr(0, dot));
   }
   TRY(runtime_.charge(1 + owner->ns()->values.entries.size() / 16));
   set_entry(owner->ns()->values, make_text(target.substr(dot + 1)), value);
@@ -291,16 +291,15 @@ Result<void> Interpreter::bind(const Statement& definition, Arguments given) {
     for (auto& [name, value] : given.named) rest.entries.emplace_back(make_text(name), value);
     scope_->set("kwargs", Value(std::move(rest)));
   } else if (!given.named.empty()) {
-    return wrong(fmt::format("the macro '{}' takes no argument '{}'", definition.name,
-                             given.named.front().first));
+    return wrong("the macro '{}' takes no argument '{}'", definition.name,
+                 given.named.front().first);
   }
   std::vector<Value> rest(given.positional.begin() + static_cast<std::ptrdiff_t>(n_placed),
                           given.positional.end());
   if (definition.implicit_names & kVarargs) {
     scope_->set("varargs", make_tuple(std::move(rest)));
   } else if (!rest.empty()) {
-    return wrong(fmt::format("the macro '{}' takes at most {} arguments", definition.name,
-                             parameters.size()));
+    return wrong("the macro '{}' takes at most {} arguments", definition.name, parameters.size());
   }
   return {};
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 
 #include "text/jinja/runtime.h"
@@ -17,78 +16,82 @@ bool is_space(char32_t c) {
 }
 
 // What strip() takes away: blanks, or the characters of its argument.
-Result<std::function<bool(char32_t)>> stripped(const Arguments& arguments) {
-  const Value* chars = arguments.get(0, "chars");
-  if (!chars || chars->is_none()) return is_space;
-  if (!chars->text()) return wrong("strip() takes a string");
-  std::u32string set;
-  const std::string_view bytes = chars->text()->view();
-  for (size_t at = 0; at < bytes.size();) {
-    const Utf8Step step = next_utf8(bytes, at);
-    set += step.code_point;
-    at += step.n_bytes;
+class Stripped {
+ public:
+  static Result<Stripped> read(const BoundArguments& arguments) {
+    Stripped stripped;
+    const Value* chars = arguments.get(0);
+    if (!chars || chars->is_none()) return stripped;
+    if (!chars->text()) return wrong("strip() takes a string");
+    stripped.chars_.emplace();
+    all_characters(chars->text()->view(), [&](UChar32 c) {
+      *stripped.chars_ += static_cast<char32_t>(c);
+      return true;
+    });
+    return stripped;
   }
-  return [set](char32_t c) { return set.find(c) != set.npos; };
-}
 
-Result<std::string> required_string(const Arguments& arguments, std::string_view name) {
-  const Value* value = arguments.get(0, name);
-  if (value && value->text()) return value->text()->bytes();
-  return wrong(fmt::format("'{}' must be a string", name));
-}
+  bool goes(const Utf8Step& step) const {
+    const char32_t c = step.code_point;
+    if (step.kind != Utf8Step::Kind::kValid) return false;
+    return chars_ ? chars_->find(c) != chars_->npos : is_space(c);
+  }
 
-size_t left_end(std::string_view bytes, const std::function<bool(char32_t)>& goes) {
+ private:
+  std::optional<std::u32string> chars_;
+};
+
+size_t left_end(std::string_view bytes, const Stripped& stripped) {
   size_t at = 0;
   while (at < bytes.size()) {
     const Utf8Step step = next_utf8(bytes, at);
-    if (step.kind != Utf8Step::Kind::kValid || !goes(step.code_point)) break;
+    if (!stripped.goes(step)) break;
     at += step.n_bytes;
   }
   return at;
 }
 
-size_t right_begin(std::string_view bytes, const std::function<bool(char32_t)>& goes) {
+size_t right_begin(std::string_view bytes, const Stripped& stripped) {
   size_t end = bytes.size();
   while (end > 0) {
     size_t at = end - 1;
     while (at > 0 && (static_cast<unsigned char>(bytes[at]) & 0xC0) == 0x80) --at;
-    const Utf8Step step = next_utf8(bytes, at);
-    if (step.kind != Utf8Step::Kind::kValid || !goes(step.code_point)) break;
+    if (!stripped.goes(next_utf8(bytes, at))) break;
     end = at;
   }
   return end;
 }
 
-Result<Value> lstrip(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const auto goes, stripped(arguments));
-  TRY(runtime.charge_bytes(text.size()));
-  return Value(text.substr(left_end(text.view(), goes), text.size()));
-}
+enum class Ends { kLeft, kRight, kBoth };
 
-Result<Value> rstrip(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const auto goes, stripped(arguments));
+template <Ends kEnds>
+Result<Value> strip_ends(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const Stripped stripped, Stripped::read(arguments));
   TRY(runtime.charge_bytes(text.size()));
-  return Value(text.substr(0, right_begin(text.view(), goes)));
+  const size_t begin = kEnds == Ends::kRight ? 0 : left_end(text.view(), stripped);
+  const size_t end = kEnds == Ends::kLeft ? text.size() : right_begin(text.view(), stripped);
+  return Value(text.substr(begin, end > begin ? end - begin : 0));
 }
 
 // Pieces between blanks; `n_splits` at most, the rest in one.
 std::vector<Text> split_at_blanks(const Text& text, size_t n_splits) {
   std::vector<Text> parts;
   const std::string_view bytes = text.view();
-  size_t at = left_end(bytes, is_space);
+  const Stripped blanks;
+  size_t at = left_end(bytes, blanks);
   while (at < bytes.size()) {
     if (parts.size() == n_splits) {
-      parts.push_back(text.substr(at, right_begin(bytes, is_space) - at));
+      parts.push_back(text.substr(at, right_begin(bytes, blanks) - at));
       break;
     }
     size_t end = at;
     while (end < bytes.size()) {
       const Utf8Step step = next_utf8(bytes, end);
-      if (step.kind == Utf8Step::Kind::kValid && is_space(step.code_point)) break;
+      if (blanks.goes(step)) break;
       end += step.n_bytes;
     }
     parts.push_back(text.substr(at, end - at));
-    at = end + left_end(bytes.substr(end), is_space);
+    at = end + left_end(bytes.substr(end), blanks);
   }
   return parts;
 }
@@ -129,12 +132,12 @@ Value list_of(std::vector<Text> parts) {
 enum class From { kLeft, kRight };
 
 template <From kFrom>
-Result<Value> split(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const int64_t most, arguments.get_int(1, "maxsplit", -1));
+Result<Value> split(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const int64_t most, arguments.get_int(1, -1));
   const size_t n_splits = most < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(most);
   TRY(runtime.charge(1 + text.size() / 4));
   TRY(runtime.charge_bytes(text.size()));
-  const Value* separator = arguments.get(0, "sep");
+  const Value* separator = arguments.get(0);
   if (!separator || separator->is_none()) return list_of(split_at_blanks(text, n_splits));
   if (!separator->text() || separator->text()->empty()) {
     return wrong("split() takes a string that is not empty");
@@ -145,8 +148,8 @@ Result<Value> split(Runtime& runtime, const Text& text, const Arguments& argumen
 }
 
 template <From kFrom>
-Result<Value> partition(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const std::string separator, required_string(arguments, "sep"));
+Result<Value> partition(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const std::string separator, arguments.get_required_string(0));
   if (separator.empty()) return wrong("partition() takes a string that is not empty");
   TRY(runtime.charge_bytes(text.size()));
   const size_t at =
@@ -159,23 +162,23 @@ Result<Value> partition(Runtime& runtime, const Text& text, const Arguments& arg
                      Value(text.substr(at + separator.size(), text.size()))});
 }
 
-Result<Value> splitlines(Runtime& runtime, const Text& text, const Arguments& arguments) {
+Result<Value> splitlines(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
   TRY(runtime.charge(1 + text.size() / 4));
-  const bool keeps_ends = arguments.get_flag(0, "keepends", false);
+  const bool keeps_ends = arguments.get_flag(0);
   return list_of(split_lines(text, keeps_ends ? LineEnds::kKept : LineEnds::kDropped));
 }
 
 // What start and end, behind the first argument, leave of the text; nothing where start lies past
 // its end.
 Result<std::optional<std::string_view>> window_of(Runtime& runtime, const Text& text,
-                                                  const Arguments& arguments) {
-  const Value* start = arguments.get(1, "start");
-  const Value* end = arguments.get(2, "end");
+                                                  const BoundArguments& arguments) {
+  const Value* start = arguments.get(1);
+  const Value* end = arguments.get(2);
   TRY(runtime.charge(1 + text.size() / 16));
   if (!start && !end) return std::optional(text.view());
   const auto n = static_cast<int64_t>(n_characters(text.view()));
-  TRY_ASSIGN(int64_t first, arguments.get_int(1, "start", 0));
-  TRY_ASSIGN(int64_t last, arguments.get_int(2, "end", n));
+  TRY_ASSIGN(int64_t first, arguments.get_int(1, 0));
+  TRY_ASSIGN(int64_t last, arguments.get_int(2, n));
   if (first > n) return std::optional<std::string_view>();
   first = first < 0 ? std::max<int64_t>(first + n, 0) : first;
   last = std::clamp<int64_t>(last < 0 ? last + n : last, 0, n);
@@ -186,11 +189,11 @@ Result<std::optional<std::string_view>> window_of(Runtime& runtime, const Text& 
 }
 
 template <bool (*kHolds)(std::string_view, std::string_view)>
-Result<Value> any_affix(Runtime& runtime, const Text& text, const Arguments& arguments) {
+Result<Value> any_affix(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
   TRY_ASSIGN(const auto window, window_of(runtime, text, arguments));
-  const Value* affix = arguments.get(0, "prefix");
-  const bool is_tuple = affix && affix->list() && affix->list()->is_tuple();
-  if (!is_tuple && !(affix && affix->text())) {
+  const Value* affix = arguments.get(0);
+  const bool is_tuple = affix->list() && affix->list()->is_tuple();
+  if (!is_tuple && !affix->text()) {
     return wrong("startswith() and endswith() take a string or a tuple of strings");
   }
   const std::vector<Value> one = {*affix};
@@ -205,8 +208,8 @@ bool starts(std::string_view text, std::string_view with) { return text.starts_w
 bool ends(std::string_view text, std::string_view with) { return text.ends_with(with); }
 
 template <From kFrom>
-Result<Value> find(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const std::string part, required_string(arguments, "sub"));
+Result<Value> find(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const std::string part, arguments.get_required_string(0));
   TRY_ASSIGN(const auto window, window_of(runtime, text, arguments));
   if (!window) return Value(int64_t{-1});
   const size_t at = kFrom == From::kLeft ? window->find(part) : window->rfind(part);
@@ -215,14 +218,14 @@ Result<Value> find(Runtime& runtime, const Text& text, const Arguments& argument
   return Value(static_cast<int64_t>(n_characters(text.view().substr(0, n_before))));
 }
 
-Result<Value> index(Runtime& runtime, const Text& text, const Arguments& arguments) {
+Result<Value> index(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
   TRY_ASSIGN(Value at, find<From::kLeft>(runtime, text, arguments));
   if (at.as_int() == -1) return wrong("index() finds nothing");
   return at;
 }
 
-Result<Value> count(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const std::string part, required_string(arguments, "sub"));
+Result<Value> count(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const std::string part, arguments.get_required_string(0));
   TRY_ASSIGN(const auto window, window_of(runtime, text, arguments));
   if (!window) return Value(int64_t{0});
   if (part.empty()) return Value(static_cast<int64_t>(n_characters(*window) + 1));
@@ -234,23 +237,11 @@ Result<Value> count(Runtime& runtime, const Text& text, const Arguments& argumen
   return Value(n);
 }
 
-template <Case kCase>
-Result<Value> change_case(Runtime& runtime, const Text& text, const Arguments&) {
-  return with_case(runtime, text, kCase);
-}
-
-template <bool (*kHolds)(UChar32)>
-Result<Value> all_are(Runtime& runtime, const Text& text, const Arguments&) {
+// Whether there is a character, and all of them are such.
+template <auto kHolds>
+Result<Value> all_are(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge(1 + text.size() / 16));
-  const std::string_view bytes = text.view();
-  for (size_t at = 0; at < bytes.size();) {
-    const Utf8Step step = next_utf8(bytes, at);
-    if (step.kind != Utf8Step::Kind::kValid || !kHolds(static_cast<UChar32>(step.code_point))) {
-      return Value(false);
-    }
-    at += step.n_bytes;
-  }
-  return Value(!text.empty());
+  return Value(!text.empty() && all_characters(text.view(), kHolds));
 }
 
 bool is_alpha(UChar32 c) { return (U_GET_GC_MASK(c) & U_GC_L_MASK) != 0; }
@@ -259,53 +250,53 @@ bool is_alnum(UChar32 c) { return is_alpha(c) || (U_GET_GC_MASK(c) & U_GC_N_MASK
 bool is_blank(UChar32 c) { return is_space(static_cast<char32_t>(c)); }
 
 // There is a letter with case, and all of them have this one.
-template <bool (*kHolds)(UChar32), bool (*kBreaks)(UChar32)>
-Result<Value> cased_are(Runtime& runtime, const Text& text, const Arguments&) {
+template <auto kHolds, auto kBreaks>
+Result<Value> cased_are(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge(1 + text.size() / 16));
   bool has_any = false;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text.view(), at);
-    const auto c = static_cast<UChar32>(step.code_point);
-    if (kBreaks(c)) return Value(false);
+  const bool is_unbroken = all_characters(text.view(), [&](UChar32 c) {
     has_any |= kHolds(c);
-    at += step.n_bytes;
-  }
-  return Value(has_any);
+    return !kBreaks(c);
+  });
+  return Value(is_unbroken && has_any);
 }
 
 bool is_upper(UChar32 c) { return u_isUUppercase(c) != 0; }
 bool is_lower(UChar32 c) { return u_isULowercase(c) != 0; }
 
-template <From kFrom>
-Result<Value> justify(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const int64_t width, arguments.get_int(0, "width", 0));
-  TRY_ASSIGN(const std::string fill, arguments.get_string(1, "fillchar", " "));
+Result<Text> padding(Runtime& runtime, const Text& text, int64_t width, const std::string& fill) {
   if (n_characters(fill) != 1) return wrong("ljust() and rjust() fill with one character");
   const auto missing = width - static_cast<int64_t>(n_characters(text.view()));
-  Text pad;
-  if (missing > 0) {
-    TRY_ASSIGN(const Value padding, binary(runtime, "*", make_text(fill), Value(missing)));
-    pad = *padding.text();
-  }
-  Text out = kFrom == From::kLeft ? text : pad;
-  out.append(kFrom == From::kLeft ? pad : text);
-  return Value(std::move(out));
+  if (missing <= 0) return Text();
+  TRY_ASSIGN(const Value pad, binary(runtime, "*", make_text(fill), Value(missing)));
+  return *pad.text();
+}
+
+Value joined(Text begin, const Text& end) {
+  begin.append(end);
+  return Value(std::move(begin));
+}
+
+template <From kFrom>
+Result<Value> justify(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const int64_t width, arguments.get_int(0, 0));
+  TRY_ASSIGN(const std::string fill, arguments.get_string(1, " "));
+  TRY_ASSIGN(const Text pad, padding(runtime, text, width, fill));
+  return kFrom == From::kLeft ? joined(text, pad) : joined(pad, text);
 }
 
 // Zeros go behind a sign.
-Result<Value> zfill(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const int64_t width, arguments.get_int(0, "width", 0));
+Result<Value> zfill(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const int64_t width, arguments.get_int(0, 0));
   const bool has_sign = text.view().starts_with('-') || text.view().starts_with('+');
   const size_t n_sign = has_sign ? 1 : 0;
-  const Arguments zeros = {{Value(width - static_cast<int64_t>(n_sign)), make_text("0")}, {}};
-  TRY_ASSIGN(const Value digits,
-             justify<From::kRight>(runtime, text.substr(n_sign, text.size()), zeros));
+  TRY_ASSIGN(const Text zeros, padding(runtime, text, width, "0"));
   Text out = text.substr(0, n_sign);
-  out.append(*digits.text());
-  return Value(std::move(out));
+  out.append(zeros);
+  return joined(std::move(out), text.substr(n_sign, text.size()));
 }
 
-Result<Value> swap_case(Runtime& runtime, const Text& text, const Arguments&) {
+Result<Value> swap_case(Runtime& runtime, const Text& text, const BoundArguments&) {
   Text out;
   TRY(runtime.charge(1 + text.size()));
   TRY(runtime.charge_bytes(text.size() * 3));
@@ -320,31 +311,28 @@ Result<Value> swap_case(Runtime& runtime, const Text& text, const Arguments&) {
   return Value(out.like(text));
 }
 
-Result<Value> is_ascii(Runtime& runtime, const Text& text, const Arguments&) {
+Result<Value> is_ascii(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge(1 + text.size() / 16));
-  const std::string_view bytes = text.view();
-  return Value(std::none_of(bytes.begin(), bytes.end(), [](char c) { return c & 0x80; }));
+  return Value(std::ranges::none_of(text.view(), [](char c) { return c & 0x80; }));
 }
 
-Result<Value> is_title(Runtime& runtime, const Text& text, const Arguments&) {
+Result<Value> is_title(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge(1 + text.size() / 16));
   bool has_any = false;
   bool is_inside = false;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text.view(), at);
-    const auto c = static_cast<UChar32>(step.code_point);
+  const bool is_unbroken = all_characters(text.view(), [&](UChar32 c) {
     const bool begins = u_isUUppercase(c) || u_istitle(c);
     const bool goes_on = u_isULowercase(c) != 0;
-    if ((begins && is_inside) || (goes_on && !is_inside)) return Value(false);
+    const bool fits = !(begins && is_inside) && !(goes_on && !is_inside);
     has_any |= begins;
     is_inside = begins || goes_on;
-    at += step.n_bytes;
-  }
-  return Value(has_any);
+    return fits;
+  });
+  return Value(is_unbroken && has_any);
 }
 
-Result<Value> expand_tabs(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const int64_t width, arguments.get_int(0, "tabsize", 8));
+Result<Value> expand_tabs(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const int64_t width, arguments.get_int(0, 8));
   TRY(runtime.charge(1 + text.size()));
   Text out;
   int64_t column = 0;
@@ -365,35 +353,32 @@ Result<Value> expand_tabs(Runtime& runtime, const Text& text, const Arguments& a
   return Value(out.like(text));
 }
 
-Result<Value> remove_prefix(Runtime&, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const std::string affix, required_string(arguments, "prefix"));
-  const bool has_it = text.view().starts_with(affix);
-  return Value(has_it ? text.substr(affix.size(), text.size()) : text);
+template <From kFrom>
+Result<Value> remove_affix(Runtime&, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const std::string affix, arguments.get_required_string(0));
+  const bool is_prefix = kFrom == From::kLeft;
+  const bool has_it = is_prefix ? text.view().starts_with(affix) : text.view().ends_with(affix);
+  if (!has_it) return Value(text);
+  return Value(text.substr(is_prefix ? affix.size() : 0, text.size() - affix.size()));
 }
 
-Result<Value> remove_suffix(Runtime&, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const std::string affix, required_string(arguments, "suffix"));
-  const bool has_it = text.view().ends_with(affix);
-  return Value(has_it ? text.substr(0, text.size() - affix.size()) : text);
-}
-
-Result<Value> join(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(std::vector<Value> items, iterate(runtime, *arguments.get(0, "iterable")));
+Result<Value> join(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(std::vector<Value> items, iterate(runtime, *arguments.get(0)));
   for (const Value& item : items) {
-    if (!item.text()) return wrong(fmt::format("join() takes strings, not a {}", type_name(item)));
+    if (!item.text()) return wrong("join() takes strings, not a {}", type_name(item));
   }
   return apply_filter(runtime, "join", make_list(std::move(items)), {{Value(text)}, {}});
 }
 
-Result<Value> format(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(Text out, format_braces(runtime, text, arguments));
+Result<Value> format(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(Text out, format_braces(runtime, text, arguments.given()));
   return Value(std::move(out));
 }
 
 constexpr auto kStringMethods = std::to_array<StringMethod>({
     {"strip", strip, "chars?"},
-    {"lstrip", lstrip, "chars?"},
-    {"rstrip", rstrip, "chars?"},
+    {"lstrip", strip_ends<Ends::kLeft>, "chars?"},
+    {"rstrip", strip_ends<Ends::kRight>, "chars?"},
     {"split", split<From::kLeft>, "sep? maxsplit?"},
     {"rsplit", split<From::kRight>, "sep? maxsplit?"},
     {"partition", partition<From::kLeft>, "sep"},
@@ -427,8 +412,8 @@ constexpr auto kStringMethods = std::to_array<StringMethod>({
     {"ljust", justify<From::kLeft>, "width fillchar?"},
     {"rjust", justify<From::kRight>, "width fillchar?"},
     {"zfill", zfill, "width"},
-    {"removeprefix", remove_prefix, "prefix"},
-    {"removesuffix", remove_suffix, "suffix"},
+    {"removeprefix", remove_affix<From::kLeft>, "prefix"},
+    {"removesuffix", remove_affix<From::kRight>, "suffix"},
     {"join", join, "iterable"},
     {"format", format, "*"},
 });
@@ -436,17 +421,11 @@ constexpr auto kStringMethods = std::to_array<StringMethod>({
 }  // namespace
 
 const StringMethod* find_string_method(std::string_view name) {
-  const auto found = std::find_if(kStringMethods.begin(), kStringMethods.end(),
-                                  [&](const StringMethod& method) { return method.name == name; });
-  return found == kStringMethods.end() ? nullptr : &*found;
+  return find_callable(kStringMethods, name);
 }
 
-Result<Value> strip(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const auto goes, stripped(arguments));
-  TRY(runtime.charge_bytes(text.size()));
-  const size_t begin = left_end(text.view(), goes);
-  const size_t end = right_begin(text.view(), goes);
-  return Value(text.substr(begin, end > begin ? end - begin : 0));
+Result<Value> strip(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  return strip_ends<Ends::kBoth>(runtime, text, arguments);
 }
 
 }  // namespace kvik::jinja

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "text/utf8.h"
 
 namespace kvik::jinja {
 
@@ -62,6 +65,18 @@ class Text {
   std::vector<Run> runs_;
   Kind kind_ = Kind::kPlain;
 };
+
+// Whether holds(code point) is true of all characters; the first of which it is not ends the
+// search. Bytes that are no character count as U+0000.
+template <class Holds>
+bool all_characters(std::string_view text, const Holds& holds) {
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = next_utf8(text, at);
+    if (!holds(static_cast<int32_t>(step.code_point))) return false;
+    at += step.n_bytes;
+  }
+  return true;
+}
 
 // Offsets count characters in templates, as in Python.
 size_t n_characters(std::string_view text);

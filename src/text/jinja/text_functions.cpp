@@ -67,13 +67,10 @@ Result<Value> with_case(Runtime& runtime, const Text& text, Case letters) {
   return Value(out.like(text));
 }
 
-Result<Value> replace(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  const Value* from = arguments.get(0, "old");
-  const Value* to = arguments.get(1, "new");
-  if (!from || !to) return wrong("replace() takes two strings");
-  TRY_ASSIGN(const int64_t most, arguments.get_int(2, "count", -1));
-  TRY_ASSIGN(const Text old_text, text_of(runtime, *from));
-  TRY_ASSIGN(const Text with, text_of(runtime, *to));
+Result<Value> replace(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const int64_t most, arguments.get_int(2, -1));
+  TRY_ASSIGN(const Text old_text, text_of(runtime, *arguments.get(0)));
+  TRY_ASSIGN(const Text with, text_of(runtime, *arguments.get(1)));
   const std::string& old = old_text.bytes();
   Text out;
   size_t begin = 0;
@@ -98,9 +95,9 @@ Result<Value> replace(Runtime& runtime, const Text& text, const Arguments& argum
   return Value(std::move(out));
 }
 
-Result<Value> center(Runtime& runtime, const Text& text, const Arguments& arguments) {
-  TRY_ASSIGN(const int64_t width, arguments.get_int(0, "width", 80));
-  TRY_ASSIGN(const std::string fill, arguments.get_string(1, "fillchar", " "));
+Result<Value> center(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  TRY_ASSIGN(const int64_t width, arguments.get_int(0, 80));
+  TRY_ASSIGN(const std::string fill, arguments.get_string(1, " "));
   if (n_characters(fill) != 1) return wrong("center() fills with one character");
   const auto missing = width - static_cast<int64_t>(n_characters(text.view()));
   if (missing <= 0) return Value(text);

@@ -146,6 +146,17 @@ Value make_tuple(std::vector<Value> items);
 Value make_view(List::Kind kind, std::vector<Value> items);
 Value make_generator(std::vector<Value> items);
 
+enum class Comparison : uint8_t {
+  kEqual,
+  kUnequal,
+  kLess,
+  kAtMost,
+  kGreater,
+  kAtLeast,
+  kIn,
+  kNotIn,
+};
+
 // Python's ==. It takes up to the nodes of the smaller one.
 bool equal(const Value& a, const Value& b);
 

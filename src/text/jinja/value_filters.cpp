@@ -12,7 +12,7 @@
 namespace kvik::jinja {
 namespace {
 
-Result<Value> abs(Runtime&, const Value& value, const Arguments&) {
+Result<Value> abs(Runtime&, const Value& value, const BoundArguments&) {
   if (const auto i = value.as_int()) {
     int64_t negated = 0;
     if (*i >= 0) return Value(*i);
@@ -20,59 +20,42 @@ Result<Value> abs(Runtime&, const Value& value, const Arguments&) {
     return Value(negated);
   }
   if (const auto d = value.as_number()) return Value(std::fabs(*d));
-  return wrong(fmt::format("abs takes no {}", type_name(value)));
+  return wrong("abs takes no {}", type_name(value));
 }
 
-template <Case kCase>
-Result<Value> change_case(Runtime& runtime, const Value& value, const Arguments&) {
+// A function of strings as a filter: of str(value).
+template <TextFunction kFunction>
+Result<Value> of_text(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   TRY_ASSIGN(const Text text, text_of(runtime, value));
-  return with_case(runtime, text, kCase);
+  return kFunction(runtime, text, arguments);
 }
 
-Result<Value> trim(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
-  return strip(runtime, text, arguments);
-}
-
-Result<Value> replace_in(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
+Result<Value> replace_plain(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
   return replace(runtime, text.plain(), arguments);
 }
 
-Result<Value> center_in(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
-  return center(runtime, text, arguments);
-}
-
-Result<Value> string(Runtime& runtime, const Value& value, const Arguments&) {
-  TRY_ASSIGN(Text text, text_of(runtime, value));
+Result<Value> string(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge_bytes(text.size()));
-  return Value(std::move(text));
+  return Value(text);
 }
 
-Result<Value> default_(Runtime&, const Value& value, const Arguments& arguments) {
-  const bool is_missing =
-      value.is_undefined() || (arguments.get_flag(1, "boolean", false) && !value.truthy());
+Result<Value> default_(Runtime&, const Value& value, const BoundArguments& arguments) {
+  const bool is_missing = value.is_undefined() || (arguments.get_flag(1) && !value.truthy());
   if (!is_missing) return value;
-  const Value* otherwise = arguments.get(0, "default_value");
+  const Value* otherwise = arguments.get(0);
   return otherwise ? *otherwise : Value(Text());
 }
 
-Result<Value> escape(Runtime& runtime, const Value& value, const Arguments&) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
-  if (text.is_markup()) return Value(text);
+Result<Value> escape(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY_ASSIGN(Text escaped, escape_html(runtime, text));
   return Value(std::move(escaped));
 }
 
-Result<Value> force_escape(Runtime& runtime, const Value& value, const Arguments&) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
-  TRY_ASSIGN(Text escaped, escape_html(runtime, text.plain()));
-  return Value(std::move(escaped));
+Result<Value> force_escape(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  return escape(runtime, text.plain(), arguments);
 }
 
-Result<Value> safe(Runtime& runtime, const Value& value, const Arguments&) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
+Result<Value> safe(Runtime&, const Text& text, const BoundArguments&) {
   return Value(text.markup());
 }
 
@@ -136,36 +119,36 @@ std::optional<double> parse_float(std::string_view text) {
   return number;
 }
 
-Result<Value> int_(Runtime&, const Value& value, const Arguments& arguments) {
+Result<Value> int_(Runtime&, const Value& value, const BoundArguments& arguments) {
   if (const auto i = value.as_int()) return Value(*i);
   if (const auto d = value.as_number()) return whole(*d);
-  const Value* otherwise = arguments.get(0, "default");
+  const Value* otherwise = arguments.get(0);
   const Value fallback = otherwise ? *otherwise : Value(int64_t{0});
   if (value.is_undefined()) return wrong("int takes no undefined value");
   if (!value.text()) return fallback;
-  TRY_ASSIGN(const int64_t base, arguments.get_int(1, "base", 10));
+  TRY_ASSIGN(const int64_t base, arguments.get_int(1, 10));
   if (const auto number = parse_integer(value.text()->view(), base)) return Value(*number);
   const auto real = parse_float(value.text()->view());
   if (!real || !std::isfinite(*real)) return fallback;
   return whole(*real);
 }
 
-Result<Value> float_(Runtime&, const Value& value, const Arguments& arguments) {
+Result<Value> float_(Runtime&, const Value& value, const BoundArguments& arguments) {
   if (const auto number = value.as_number()) return Value(*number);
-  const Value* otherwise = arguments.get(0, "default");
+  const Value* otherwise = arguments.get(0);
   const Value fallback = otherwise ? *otherwise : Value(0.0);
   if (value.is_undefined()) return wrong("float takes no undefined value");
   const auto number = value.text() ? parse_float(value.text()->view()) : std::nullopt;
   return number ? Value(*number) : fallback;
 }
 
-Result<Value> round(Runtime&, const Value& value, const Arguments& arguments) {
-  TRY_ASSIGN(const int64_t precision, arguments.get_int(0, "precision", 0));
-  TRY_ASSIGN(const std::string method, arguments.get_string(1, "method", "common"));
+Result<Value> round(Runtime&, const Value& value, const BoundArguments& arguments) {
+  TRY_ASSIGN(const int64_t precision, arguments.get_int(0, 0));
+  TRY_ASSIGN(const std::string method, arguments.get_string(1, "common"));
   const auto number = value.as_number();
-  if (!number) return wrong(fmt::format("round takes no {}", type_name(value)));
+  if (!number) return wrong("round takes no {}", type_name(value));
   if (method != "common" && method != "ceil" && method != "floor") {
-    return wrong(fmt::format("round has no method '{}'", method));
+    return wrong("round has no method '{}'", method);
   }
   const double scale = std::pow(10.0, static_cast<double>(std::clamp<int64_t>(precision, -20, 20)));
   // + 0.0: Python goes through an integer, which has no -0.
@@ -179,9 +162,8 @@ Result<Value> round(Runtime&, const Value& value, const Arguments& arguments) {
 }
 
 // indent(width=4, first=False, blank=False)
-Result<Value> indent(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
-  const Value* width = arguments.get(0, "width");
+Result<Value> indent(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
+  const Value* width = arguments.get(0);
   std::string pad(4, ' ');
   if (width && width->text()) {
     pad = width->text()->bytes();
@@ -190,13 +172,13 @@ Result<Value> indent(Runtime& runtime, const Value& value, const Arguments& argu
     TRY(runtime.charge_bytes(n));
     pad.assign(n, ' ');
   }
-  const bool pads_blank = arguments.get_flag(2, "blank", false);
+  const bool pads_blank = arguments.get_flag(2);
   Text terminated = text;
   terminated.append("\n", Origin::kTemplate);
   const std::vector<Text> lines = split_lines(terminated, LineEnds::kDropped);
   TRY(runtime.charge_bytes(text.size() + lines.size() * (pad.size() + 1)));
   Text out;
-  if (arguments.get_flag(1, "first", false)) out.append(pad, Origin::kTemplate);
+  if (arguments.get_flag(1)) out.append(pad, Origin::kTemplate);
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) out.append("\n", Origin::kTemplate);
     if (i > 0 && (pads_blank || !lines[i].empty())) out.append(pad, Origin::kTemplate);
@@ -205,72 +187,67 @@ Result<Value> indent(Runtime& runtime, const Value& value, const Arguments& argu
   return Value(std::move(out));
 }
 
-Result<Value> tojson(Runtime& runtime, const Value& value, const Arguments& arguments) {
+Result<Value> tojson(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
   // Hugging Face's signature: tojson(x, ensure_ascii, indent, separators, sort_keys).
   JsonOptions options;
-  const Value* indent = arguments.get(1, "indent");
+  const Value* indent = arguments.get(1);
   if (indent && indent->as_int()) {
     const int64_t width = std::max<int64_t>(*indent->as_int(), 0);
     TRY(runtime.charge_bytes(static_cast<uint64_t>(width)));
     options.indent = static_cast<size_t>(width);
     options.item_separator.resize(1);  // the comma alone
   }
-  const Value* separators = arguments.get(2, "separators");
+  const Value* separators = arguments.get(2);
   if (separators && separators->list() && separators->list()->items.size() == 2) {
     TRY_ASSIGN(const Text item_separator, text_of(runtime, separators->list()->items[0]));
     TRY_ASSIGN(const Text key_separator, text_of(runtime, separators->list()->items[1]));
     options.item_separator = item_separator.bytes();
     options.key_separator = key_separator.bytes();
   }
-  options.ascii_only = arguments.get_flag(0, "ensure_ascii", false);
-  options.sort_keys = arguments.get_flag(3, "sort_keys", false);
+  options.ascii_only = arguments.get_flag(0);
+  options.sort_keys = arguments.get_flag(3);
   TRY_ASSIGN(Text text, to_json(runtime, value, options));
   return Value(std::move(text));
 }
 
-Result<Value> attr(Runtime&, const Value& value, const Arguments& arguments) {
-  TRY_ASSIGN(const std::string name, arguments.get_string(0, "name", ""));
+Result<Value> attr(Runtime&, const Value& value, const BoundArguments& arguments) {
+  TRY_ASSIGN(const std::string name, arguments.get_string(0, ""));
   if (value.dict()) return Value(Undefined{name});  // Jinja's looks at attributes alone
   return get_attribute(value, name);
 }
 
-Result<Value> format(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  TRY_ASSIGN(const Text pattern, text_of(runtime, value));
-  TRY_ASSIGN(Text text, format_percent(runtime, pattern, make_tuple(arguments.positional)));
+Result<Value> format(Runtime& runtime, const Text& pattern, const BoundArguments& arguments) {
+  TRY_ASSIGN(Text text, format_percent(runtime, pattern, make_tuple(arguments.given().positional)));
   return Value(std::move(text));
 }
 
 // Runs of letters, digits and underscores.
-Result<Value> wordcount(Runtime& runtime, const Value& value, const Arguments&) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
+Result<Value> wordcount(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge(1 + text.size() / 16));
   int64_t n = 0;
   bool is_inside = false;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text.view(), at);
-    const auto c = static_cast<UChar32>(step.code_point);
-    const uint32_t mask = U_GET_GC_MASK(c);
-    const bool is_word = c == '_' || (mask & (U_GC_L_MASK | U_GC_N_MASK)) != 0;
+  all_characters(text.view(), [&](UChar32 c) {
+    const bool is_word = c == '_' || (U_GET_GC_MASK(c) & (U_GC_L_MASK | U_GC_N_MASK)) != 0;
     n += is_word && !is_inside ? 1 : 0;
     is_inside = is_word;
-    at += step.n_bytes;
-  }
+    return true;
+  });
   return Value(n);
 }
 
-Result<Value> truncate(Runtime& runtime, const Value& value, const Arguments& arguments) {
-  if (!value.text()) return wrong(fmt::format("truncate takes no {}", type_name(value)));
+Result<Value> truncate(Runtime& runtime, const Value& value, const BoundArguments& arguments) {
+  if (!value.text()) return wrong("truncate takes no {}", type_name(value));
   const Text& text = *value.text();
-  TRY_ASSIGN(const int64_t length, arguments.get_int(0, "length", 255));
-  TRY_ASSIGN(const std::string end, arguments.get_string(2, "end", "..."));
-  TRY_ASSIGN(const int64_t leeway, arguments.get_int(3, "leeway", 5));
+  TRY_ASSIGN(const int64_t length, arguments.get_int(0, 255));
+  TRY_ASSIGN(const std::string end, arguments.get_string(2, "..."));
+  TRY_ASSIGN(const int64_t leeway, arguments.get_int(3, 5));
   const auto n = static_cast<int64_t>(n_characters(text.view()));
   const auto n_end = static_cast<int64_t>(n_characters(end));
   if (length < n_end) return wrong("truncate has no room for its end");
   if (n <= length + leeway) return Value(text);
   TRY(runtime.charge_bytes(text.size()));
   Text cut = text.substr(0, byte_of_character(text.view(), static_cast<size_t>(length - n_end)));
-  if (!arguments.get_flag(1, "killwords", false)) {
+  if (!arguments.get_flag(1)) {
     const size_t blank = cut.view().rfind(' ');
     if (blank != std::string_view::npos) cut = cut.substr(0, blank);
   }
@@ -278,8 +255,7 @@ Result<Value> truncate(Runtime& runtime, const Value& value, const Arguments& ar
   return Value(std::move(cut));
 }
 
-Result<Value> urlencode(Runtime& runtime, const Value& value, const Arguments&) {
-  TRY_ASSIGN(const Text text, text_of(runtime, value));
+Result<Value> urlencode(Runtime& runtime, const Text& text, const BoundArguments&) {
   TRY(runtime.charge_bytes(text.size() * 3));
   constexpr std::string_view kSafe = "-._~/";
   std::string out;
@@ -298,29 +274,29 @@ Result<Value> urlencode(Runtime& runtime, const Value& value, const Arguments&) 
 constexpr auto kFilters = std::to_array<Filter>({
     {"abs", abs},
     {"attr", attr, "name"},
-    {"capitalize", change_case<Case::kCapital>},
-    {"center", center_in, "width?"},
+    {"capitalize", of_text<change_case<Case::kCapital>>},
+    {"center", of_text<center>, "width?"},
     {"d", default_, "default_value? boolean?"},
     {"default", default_, "default_value? boolean?"},
-    {"e", escape},
-    {"escape", escape},
+    {"e", of_text<escape>},
+    {"escape", of_text<escape>},
     {"float", float_, "default?"},
-    {"forceescape", force_escape},
-    {"format", format, "*"},
-    {"indent", indent, "width? first? blank?"},
+    {"forceescape", of_text<force_escape>},
+    {"format", of_text<format>, "*"},
+    {"indent", of_text<indent>, "width? first? blank?"},
     {"int", int_, "default? base?"},
-    {"lower", change_case<Case::kLower>},
-    {"replace", replace_in, "old new count?"},
+    {"lower", of_text<change_case<Case::kLower>>},
+    {"replace", of_text<replace_plain>, "old new count?"},
     {"round", round, "precision? method?"},
-    {"safe", safe},
-    {"string", string},
-    {"title", change_case<Case::kWords>},
+    {"safe", of_text<safe>},
+    {"string", of_text<string>},
+    {"title", of_text<change_case<Case::kWords>>},
     {"tojson", tojson, "ensure_ascii? indent? separators? sort_keys?"},
-    {"trim", trim, "chars?"},
+    {"trim", of_text<strip>, "chars?"},
     {"truncate", truncate, "length? killwords? end? leeway?"},
-    {"upper", change_case<Case::kUpper>},
-    {"urlencode", urlencode},
-    {"wordcount", wordcount},
+    {"upper", of_text<change_case<Case::kUpper>>},
+    {"urlencode", of_text<urlencode>},
+    {"wordcount", of_text<wordcount>},
 });
 
 }  // namespace
