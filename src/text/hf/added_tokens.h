@@ -16,11 +16,12 @@ namespace kvik::hf {
 // unused. With `n_vocab` there are so many: added ones from there on are left out, and what is
 // missing is unused.
 enum class ByteTokens { kAreText, kAreBytes };
-Result<Vocabulary> join_vocabularies(const Fields& file, const WordModel& model,
-                                     ByteTokens byte_tokens, std::optional<uint32_t> n_vocab);
-
-// The user-defined tokens that are looked for in the normalised text, and no longer by their names.
-std::vector<TokenId> take_normalised(const Fields& file, Vocabulary& vocabulary);
+struct AllTokens {
+  Vocabulary vocabulary;
+  std::vector<TokenId> normalised;  // user-defined, to be looked for in the normalised text
+};
+Result<AllTokens> join_vocabularies(const Fields& file, const WordModel& model,
+                                    ByteTokens byte_tokens, std::optional<uint32_t> n_vocab);
 
 // What "post_processor" puts before and behind a text: bos, eos, adds_bos, adds_eos.
 Result<void> read_frame(const Fields& file, Vocabulary& vocabulary);

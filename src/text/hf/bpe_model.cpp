@@ -28,7 +28,7 @@ class BpeModel final : public WordModel {
     vocabulary_ = std::move(vocabulary);
   }
 
-  Result<void> read_merges(const Fields& model);
+  Result<void> add_merges(const std::vector<Merge>& merges);
   Result<void> read_unknown(const Fields& model);
 
   void encode(std::string_view word, std::vector<TokenId>& ids) const override {
@@ -47,7 +47,6 @@ class BpeModel final : public WordModel {
  private:
   void append_characters(std::string_view word, std::vector<TokenId>& ids) const;
   std::optional<TokenId> find_character(std::string_view word, size_t at, size_t n_bytes) const;
-  Result<void> add_merge(std::string_view left, std::string_view right, uint32_t rank);
 
   const Affixes affixes_;
   const Flags flags_;
@@ -96,45 +95,44 @@ Result<void> BpeModel::read_unknown(const Fields& model) {
   return {};
 }
 
-Result<void> BpeModel::add_merge(std::string_view left, std::string_view right, uint32_t rank) {
-  std::string joined(left);
-  joined += right.starts_with(affixes_.prefix) ? right.substr(affixes_.prefix.size()) : right;
-  for (const std::string_view part : {left, right, std::string_view(joined)}) {
-    if (vocabulary_.find(part)) continue;
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("tokenizer.json: 'model.merges' has '{} {}' as number {}, expected "
-                            "tokens, but '{}' is none",
-                            left, right, rank, part));
-  }
-  joins_.insert(*vocabulary_.find(left), *vocabulary_.find(right),
-                {rank, *vocabulary_.find(joined)});
-  return {};
-}
-
-// "left right", or ["left", "right"].
-Result<void> BpeModel::read_merges(const Fields& model) {
-  TRY_ASSIGN(const auto* merges, model.list("merges"));
-  if (!merges) return unexpected_value(model.path_of("merges"), nullptr, "a list");
-  joins_.reserve(merges->size());
-  uint32_t rank = 0;
-  for (const boost::json::value& merge : *merges) {
-    const std::string path = fmt::format("{}[{}]", model.path_of("merges"), rank);
-    const boost::json::string* text = merge.if_string();
-    const boost::json::array* pair = merge.if_array();
-    if (pair && pair->size() == 2 && (*pair)[0].is_string() && (*pair)[1].is_string()) {
-      TRY(add_merge((*pair)[0].get_string(), (*pair)[1].get_string(), rank));
-    } else if (const size_t blank = text ? text->find(' ') : 0; text && blank != text->npos) {
-      const std::string_view all = *text;
-      TRY(add_merge(all.substr(0, blank), all.substr(blank + 1), rank));
-    } else {
-      return unexpected_value(path, &merge, "two tokens with a blank between");
+Result<void> BpeModel::add_merges(const std::vector<Merge>& merges) {
+  joins_.reserve(merges.size());
+  for (uint32_t rank = 0; rank < merges.size(); ++rank) {
+    const auto [left, right] = merges[rank];
+    std::string joined(left);
+    joined += right.starts_with(affixes_.prefix) ? right.substr(affixes_.prefix.size()) : right;
+    for (const std::string_view part : {left, right, std::string_view(joined)}) {
+      if (vocabulary_.find(part)) continue;
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tokenizer.json: 'model.merges' has '{} {}' as number {}, expected "
+                              "tokens, but '{}' is none",
+                              left, right, rank, part));
     }
-    ++rank;
+    joins_.insert(*vocabulary_.find(left), *vocabulary_.find(right),
+                  {rank, *vocabulary_.find(joined)});
   }
   return {};
 }
 
 }  // namespace
+
+Result<std::vector<Merge>> read_merges(const Fields& model) {
+  std::vector<Merge> merges;
+  TRY(model.each_of("merges", [&](const auto& value, const auto& path) -> Result<void> {
+    const boost::json::string* text = value.if_string();
+    const boost::json::array* pair = value.if_array();
+    if (pair && pair->size() == 2 && (*pair)[0].is_string() && (*pair)[1].is_string()) {
+      merges.push_back({(*pair)[0].get_string(), (*pair)[1].get_string()});
+    } else if (const size_t blank = text ? text->find(' ') : 0; text && blank != text->npos) {
+      const std::string_view all = *text;
+      merges.push_back({all.substr(0, blank), all.substr(blank + 1)});
+    } else {
+      return unexpected_value(path, &value, "two tokens with a blank between");
+    }
+    return {};
+  }));
+  return merges;
+}
 
 Result<std::unique_ptr<WordModel>> read_bpe(const Fields& model) {
   TRY_ASSIGN(ModelVocabulary vocabulary, read_vocabulary_object(model));
@@ -145,7 +143,8 @@ Result<std::unique_ptr<WordModel>> read_bpe(const Fields& model) {
   Affixes affixes = {std::move(prefix).value_or(""), std::move(suffix).value_or("")};
   auto bpe = std::make_unique<BpeModel>(std::move(vocabulary), std::move(affixes),
                                         Flags{fuses, whole_words});
-  TRY(bpe->read_merges(model));
+  TRY_ASSIGN(const std::vector<Merge> merges, read_merges(model));
+  TRY(bpe->add_merges(merges));
   TRY(bpe->read_unknown(model));
   return std::unique_ptr<WordModel>(std::move(bpe));
 }

@@ -30,6 +30,16 @@ std::string Fields::path_of(std::string_view key) const {
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
 }
 
+std::string Fields::path_of(std::string_view key, size_t i) const {
+  return fmt::format("{}[{}]", path_of(key), i);
+}
+
+std::unexpected<Error> Fields::unsupported(std::string_view key, std::string_view is,
+                                           std::string_view expected) const {
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("tokenizer.json: '{}' is '{}', expected {}", path_of(key), is, expected));
+}
+
 const json::value* Fields::find(std::string_view key) const {
   const json::value* value = object_->if_contains(key);
   return value && !value->is_null() ? value : nullptr;
@@ -73,6 +83,12 @@ Result<const json::array*> Fields::list(std::string_view key) const {
   const json::array* list = value->if_array();
   if (!list) return unexpected_value(path_of(key), value, "a list");
   return list;
+}
+
+Result<const json::array*> Fields::required_list(std::string_view key) const {
+  TRY_ASSIGN(const json::array* found, list(key));
+  if (!found) return unexpected_value(path_of(key), nullptr, "a list");
+  return found;
 }
 
 Result<std::optional<Fields>> Fields::object(std::string_view key) const {

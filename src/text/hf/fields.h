@@ -28,8 +28,22 @@ class Fields {
   Result<const boost::json::array*> list(std::string_view key) const;
   Result<std::optional<Fields>> object(std::string_view key) const;
 
+  // Calls take(value, its path) with each of a list, which must be there.
+  template <class Take>
+  Result<void> each_of(std::string_view key, const Take& take) const {
+    TRY_ASSIGN(const auto* all, required_list(key));
+    for (size_t i = 0; i < all->size(); ++i) TRY(take((*all)[i], path_of(key, i)));
+    return {};
+  }
+  Result<const boost::json::array*> required_list(std::string_view key) const;
+
+  // The error that what `key` names is of a kind that is not known here.
+  std::unexpected<Error> unsupported(std::string_view key, std::string_view is,
+                                     std::string_view expected) const;
+
   // "model.vocab", for errors.
   std::string path_of(std::string_view key) const;
+  std::string path_of(std::string_view key, size_t i) const;
 
  private:
   Fields(const boost::json::object& object, std::string path)

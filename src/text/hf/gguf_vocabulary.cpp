@@ -26,6 +26,7 @@ namespace {
 
 using hf::Fields;
 using hf::JsonFile;
+using hf::Merge;
 using Strings = std::vector<std::string>;
 
 // What pre-tokenizers cut differently: contractions, cases, numbers, signs, blanks, lines, scripts.
@@ -55,7 +56,7 @@ std::unexpected<Error> no_words_for(std::string_view what) {
 Strings words_of(const hf::PreTokenizerStep& step, std::string_view text) {
   hf::Words words{std::string(text)};
   words.begins_text = true;
-  step.apply(words);
+  step(words);
   Strings found;
   for (const auto& range : words.ranges)
     found.push_back(letters_to_bytes(words.of(range)).value_or(""));
@@ -64,36 +65,16 @@ Strings words_of(const hf::PreTokenizerStep& step, std::string_view text) {
 
 // The first name of a scanner that cuts the probes alike.
 Result<std::string_view> find_scanner(const JsonFile& file, bool whole_words_first) {
-  if (!file.pre_tokenizer) return no_words_for("'pre_tokenizer' cuts no words");
+  if (!file.parts.pre_tokenizer) return no_words_for("'pre_tokenizer' cuts no words");
   const auto cuts_alike = [&](const PreTokenizer& scanner) {
     return std::ranges::all_of(kProbes, [&](std::string_view probe) {
-      return std::ranges::equal(words_of(*file.pre_tokenizer, probe), scanner.split(probe));
+      return std::ranges::equal(words_of(file.parts.pre_tokenizer, probe), scanner.split(probe));
     });
   };
   for (const PreTokenizer& scanner : pre_tokenizers()) {
     if (scanner.whole_words_first == whole_words_first && cuts_alike(scanner)) return scanner.name;
   }
   return no_words_for("'pre_tokenizer' cuts words as no scanner does that has a name");
-}
-
-struct Merge {
-  std::string_view left, right;
-};
-
-// Merge by merge, as read_bpe() has accepted them.
-std::vector<Merge> merges_of(const boost::json::array& list) {
-  std::vector<Merge> merges;
-  merges.reserve(list.size());
-  for (const boost::json::value& merge : list) {
-    if (const auto* pair = merge.if_array()) {
-      merges.push_back({(*pair)[0].get_string(), (*pair)[1].get_string()});
-    } else {
-      const std::string_view text = merge.get_string();
-      const size_t blank = text.find(' ');
-      merges.push_back({text.substr(0, blank), text.substr(blank + 1)});
-    }
-  }
-  return merges;
 }
 
 // The number that llama.h has for a kind (llama_token_type).
@@ -163,7 +144,7 @@ Result<void> express_sentence_piece(const JsonFile& file, std::span<const Merge>
   }
   out.insert("tokenizer.ggml.model", std::string("llama"));
   out.insert("tokenizer.ggml.scores", std::move(scores));
-  out.insert("tokenizer.ggml.add_space_prefix", file.spelling.strips_leading_blank());
+  out.insert("tokenizer.ggml.add_space_prefix", file.parts.spelling.strips_leading_blank());
   return {};
 }
 
@@ -182,7 +163,7 @@ Result<void> check_alike(const JsonFile& file, const Tokenizer& ours, const Toke
   for (const std::string& probe : probes) all += probe;
   probes.push_back(std::move(all));
   for (std::string& probe : probes) {
-    if (composes(file)) probe = file.normalizer->apply(probe);
+    if (composes(file)) probe = file.parts.normalizer(probe);
     if (ours.tokenize(probe, {}) != expressed.tokenize(probe, {})) {
       return no_words_for(fmt::format("'{}' is cut in a way", probe.substr(0, 40)));
     }
@@ -199,10 +180,9 @@ Result<Metadata> gguf_vocabulary(const Metadata& folder) {
   TRY_ASSIGN(const JsonFile file, JsonFile::read(json.value_or(""), config));
   TRY_ASSIGN(const std::string type, file.model_fields.required_text("type"));
   if (type != "BPE") return no_words_for(fmt::format("'model.type' is {}", type));
-  TRY_ASSIGN(const auto* list, file.model_fields.list("merges"));
-  const std::vector<Merge> merges = merges_of(*list);
+  TRY_ASSIGN(const std::vector<Merge> merges, hf::read_merges(file.model_fields));
   Metadata out;
-  if (file.model->has_byte_tokens()) {
+  if (file.parts.model->has_byte_tokens()) {
     TRY(express_sentence_piece(file, merges, out));
   } else {
     TRY(express_byte_level(file, merges, out));

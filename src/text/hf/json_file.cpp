@@ -60,19 +60,19 @@ Result<JsonFile> JsonFile::read(std::string_view json, const TokenizerConfig& co
   TRY_ASSIGN(auto spelling, TokenSpelling::read(file.find("decoder")));
   const bool has_bytes = model->has_byte_tokens() || spelling.knows_byte_tokens();
   const auto byte_tokens = has_bytes ? ByteTokens::kAreBytes : ByteTokens::kAreText;
-  TRY_ASSIGN(Vocabulary vocabulary, join_vocabularies(file, *model, byte_tokens, config.n_vocab));
-  TRY(read_frame(file, vocabulary));
-  add_config(config, vocabulary);
-  std::vector<TokenId> added_when_normalised;
-  if (normalizer) added_when_normalised = take_normalised(file, vocabulary);
+  TRY_ASSIGN(auto all, join_vocabularies(file, *model, byte_tokens, config.n_vocab));
+  TRY(read_frame(file, all.vocabulary));
+  add_config(config, all.vocabulary);
+  if (!normalizer) all.normalised.clear();
+  all.vocabulary.not_by_name.insert(all.normalised.begin(), all.normalised.end());
   return JsonFile{.json = std::move(value),
                   .model_fields = *fields,
-                  .normalizer = std::move(normalizer),
-                  .pre_tokenizer = std::move(pre_tokenizer),
-                  .model = std::move(model),
-                  .spelling = std::move(spelling),
-                  .vocabulary = std::move(vocabulary),
-                  .added_when_normalised = std::move(added_when_normalised)};
+                  .parts = {.normalizer = std::move(normalizer),
+                            .pre_tokenizer = std::move(pre_tokenizer),
+                            .model = std::move(model),
+                            .spelling = std::move(spelling),
+                            .added_when_normalised = std::move(all.normalised)},
+                  .vocabulary = std::move(all.vocabulary)};
 }
 
 }  // namespace kvik::hf

@@ -16,19 +16,24 @@
 
 namespace kvik::hf {
 
+// What turns text into ids.
+struct JsonParts {
+  Normalizer normalizer;           // may be null
+  PreTokenizerStep pre_tokenizer;  // may be null
+  std::unique_ptr<WordModel> model;
+  TokenSpelling spelling;
+  std::vector<TokenId> added_when_normalised;  // user-defined, looked for behind the normalizer
+};
+
 // A tokenizer.json taken apart.
 struct JsonFile {
   // Errors: as read_tokenizer_json().
   static Result<JsonFile> read(std::string_view json, const TokenizerConfig& config);
 
-  std::unique_ptr<const boost::json::value> json;   // what `model_fields` looks into
-  Fields model_fields;                              // "model"
-  std::unique_ptr<Normalizer> normalizer;           // may be null
-  std::unique_ptr<PreTokenizerStep> pre_tokenizer;  // may be null
-  std::unique_ptr<WordModel> model;
-  TokenSpelling spelling;
-  Vocabulary vocabulary;                       // of the model, the added tokens, and the frame
-  std::vector<TokenId> added_when_normalised;  // user-defined, looked for behind the normalizer
+  std::unique_ptr<const boost::json::value> json;  // what `model_fields` looks into
+  Fields model_fields;                             // "model"
+  JsonParts parts;
+  Vocabulary vocabulary;  // of the model, the added tokens, and the frame
 };
 
 }  // namespace kvik::hf

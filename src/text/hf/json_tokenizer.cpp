@@ -25,11 +25,13 @@ std::string to_utf8(std::string_view text) {
 
 }  // namespace
 
-JsonTokenizer::JsonTokenizer(Vocabulary vocabulary, Parts parts)
-    : VocabularyTokenizer(std::move(vocabulary)), parts_(std::move(parts)) {
+JsonTokenizer::JsonTokenizer(Vocabulary vocabulary, JsonParts parts, std::string model_type)
+    : VocabularyTokenizer(std::move(vocabulary)),
+      parts_(std::move(parts)),
+      model_type_(std::move(model_type)) {
   std::vector<std::string> texts;
   for (const TokenId id : parts_.added_when_normalised) {
-    texts.push_back(parts_.normalizer->apply(vocabulary_.texts[id]));
+    texts.push_back(parts_.normalizer(vocabulary_.texts[id]));
   }
   std::vector<TokenTrie::Entry> entries;
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -44,7 +46,7 @@ JsonTokenizer::JsonTokenizer(Vocabulary vocabulary, Parts parts)
 
 void JsonTokenizer::encode(std::string_view text, After after, std::vector<TokenId>& ids) const {
   if (!parts_.normalizer) return encode_normalised(text, after, ids);
-  const std::string normalised = parts_.normalizer->apply(to_utf8(text));
+  const std::string normalised = parts_.normalizer(to_utf8(text));
   const std::string_view all = normalised;
   size_t begin = 0;
   for (size_t at = 0; at < all.size();) {
@@ -65,7 +67,7 @@ void JsonTokenizer::encode_normalised(std::string_view text, After after,
                                       std::vector<TokenId>& ids) const {
   Words words{std::string(text)};
   words.begins_text = after == After::kNothing;
-  if (parts_.pre_tokenizer) parts_.pre_tokenizer->apply(words);
+  if (parts_.pre_tokenizer) parts_.pre_tokenizer(words);
   if (seams_) cut_at_seams(words);
   SeenWords seen(words.text, ids);
   for (const Words::Range& range : words.ranges) {
@@ -88,7 +90,7 @@ std::string JsonTokenizer::decode(std::string_view token_text) const {
 }
 
 std::string JsonTokenizer::describe() const {
-  return fmt::format("tokenizer.json ({}), {} tokens", parts_.model_type, group_digits(n_vocab()));
+  return fmt::format("tokenizer.json ({}), {} tokens", model_type_, group_digits(n_vocab()));
 }
 
 }  // namespace kvik::hf

@@ -1,16 +1,12 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "text/bpe/seams.h"
-#include "text/hf/normalizer.h"
-#include "text/hf/pre_tokenizer_step.h"
-#include "text/hf/token_spelling.h"
-#include "text/hf/word_model.h"
+#include "text/hf/json_file.h"
 #include "text/token_trie.h"
 #include "text/vocabulary_tokenizer.h"
 
@@ -19,16 +15,7 @@ namespace kvik::hf {
 // A tokenizer put together from the parts of a tokenizer.json.
 class JsonTokenizer final : public VocabularyTokenizer {
  public:
-  struct Parts {
-    std::unique_ptr<Normalizer> normalizer;           // may be null
-    std::unique_ptr<PreTokenizerStep> pre_tokenizer;  // may be null
-    std::unique_ptr<WordModel> model;
-    TokenSpelling spelling;
-    std::vector<TokenId> added_when_normalised;  // user-defined, looked for behind the normalizer
-    std::string model_type;
-  };
-
-  JsonTokenizer(Vocabulary vocabulary, Parts parts);
+  JsonTokenizer(Vocabulary vocabulary, JsonParts parts, std::string model_type);
 
   bool strips_leading_blank() const override { return parts_.spelling.strips_leading_blank(); }
   std::string describe() const override;
@@ -39,7 +26,8 @@ class JsonTokenizer final : public VocabularyTokenizer {
   void cut_at_seams(Words& words) const;
   std::string decode(std::string_view token_text) const override;
 
-  const Parts parts_;
+  const JsonParts parts_;
+  const std::string model_type_;
   TokenTrie added_;
   std::optional<Seams> seams_;  // where no pre-tokenizer cuts
 };

@@ -1,57 +1,40 @@
 #include "text/hf/normalizer.h"
 
-#include <fmt/format.h>
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
 
-#include <boost/json/array.hpp>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "text/bpe/byte_alphabet.h"
-#include "text/hf/bert_normalizer.h"
 #include "text/hf/fields.h"
 #include "text/hf/regex.h"
 #include "text/pre_tokenizer/char_class.h"
 #include "text/unigram/charsmap.h"
 #include "text/utf8.h"
+#include "text/word_piece/bert_text.h"
 
 namespace kvik::hf {
 namespace {
 
-using Made = Result<std::unique_ptr<Normalizer>>;
-
-// A step that is a function.
-template <class Function>
-class Step final : public Normalizer {
- public:
-  explicit Step(Function function) : function_(std::move(function)) {}
-  std::string apply(std::string text) const override { return function_(std::move(text)); }
-
- private:
-  Function function_;
-};
-
-template <class Function>
-std::unique_ptr<Normalizer> make_step(Function function) {
-  return std::make_unique<Step<Function>>(std::move(function));
-}
+using Made = Result<Normalizer>;
 
 Made unicode_form(const char* name, UNormalization2Mode mode) {
   UErrorCode error = U_ZERO_ERROR;
   const icu::Normalizer2* form = icu::Normalizer2::getInstance(nullptr, name, mode, error);
   if (U_FAILURE(error)) return fail(ErrorCode::kUnsupported, "ICU has no normalisation data");
-  return make_step([form](std::string text) {
+  return [form](std::string text) {
     std::string out;
     icu::StringByteSink<std::string> sink(&out, static_cast<int32_t>(text.size()));
     UErrorCode status = U_ZERO_ERROR;
     form->normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink,
                         nullptr, status);
     return U_SUCCESS(status) ? out : text;
-  });
+  };
 }
 
-std::string strip(std::string text, bool left, bool right) {
+std::string strip(const std::string& text, bool left, bool right) {
   const Chars decoded(text);
   const auto chars = decoded.all();
   size_t begin = 0, end = text.size(), first = 0, last = chars.size();
@@ -62,33 +45,26 @@ std::string strip(std::string text, bool left, bool right) {
 
 Made replacement(const Fields& fields) {
   TRY_ASSIGN(const Pattern pattern, read_pattern(fields));
-  TRY_ASSIGN(std::string content, fields.required_text("content"));
-  if (pattern.text.empty()) return make_step([](std::string text) { return text; });
-  TRY_ASSIGN(Regex regex, Regex::compile(pattern));
-  auto shared = std::make_shared<Regex>(std::move(regex));  // functions are copied
-  return make_step([shared, content = std::move(content)](std::string text) {
-    return replace_all(*shared, text, content);
-  });
+  TRY_ASSIGN(const std::string content, fields.required_text("content"));
+  if (pattern.text.empty()) return [](std::string text) { return text; };
+  TRY_ASSIGN(const Regex regex, Regex::compile(pattern));
+  return [=](const std::string& text) { return replace_all(regex, text, content); };
 }
 
 Made charsmap(const Fields& fields) {
   TRY_ASSIGN(const std::string base64, fields.required_text("precompiled_charsmap"));
-  TRY_ASSIGN(Charsmap map, Charsmap::from_base64(base64));
-  auto shared = std::make_shared<Charsmap>(std::move(map));
-  return make_step([shared](std::string text) {
+  TRY_ASSIGN(Charsmap read, Charsmap::from_base64(base64));
+  // Functions are copied, which a map is too large for.
+  return [map = std::make_shared<const Charsmap>(std::move(read))](std::string_view text) {
     std::string out;
     for (size_t at = 0; at < text.size();) {
-      if (const auto match = shared->longest_at(text, at)) {
-        out += match->replacement;
-        at += match->n_bytes;
-      } else {
-        const size_t n_bytes = next_utf8(text, at).n_bytes;
-        out.append(text, at, n_bytes);
-        at += n_bytes;
-      }
+      const auto match = map->longest_at(text, at);
+      const size_t n_bytes = match ? match->n_bytes : next_utf8(text, at).n_bytes;
+      out += match ? match->replacement : text.substr(at, n_bytes);
+      at += n_bytes;
     }
     return out;
-  });
+  };
 }
 
 // Without the context that small sigmas ask for, as in Rust's char::to_lowercase.
@@ -97,48 +73,67 @@ void append_lowercase(char32_t c, std::string& out) {
   if (c == U'\u0130') append_utf8(U'\u0307', out);
 }
 
-Made sequence(const Fields& fields) {
-  TRY_ASSIGN(const auto* list, fields.list("normalizers"));
-  if (!list) return unexpected_value(fields.path_of("normalizers"), nullptr, "a list");
-  auto steps = std::make_shared<std::vector<std::unique_ptr<Normalizer>>>();
-  for (size_t i = 0; i < list->size(); ++i) {
-    const std::string path = fmt::format("{}[{}]", fields.path_of("normalizers"), i);
-    TRY_ASSIGN(auto step, read_normalizer(&(*list)[i], path));
-    if (step) steps->push_back(std::move(step));
+struct BertFlags {
+  bool clean_text;
+  bool handle_chinese_chars;
+  bool strip_accents;
+  bool lowercase;
+};
+
+void append_bert(const BertFlags& flags, char32_t c, std::string& out) {
+  if (flags.clean_text) {
+    const bool is_newline = c == '\t' || c == '\n' || c == '\r';
+    if (!is_newline && (c == 0 || c == 0xFFFD || is_bert_control(c))) return;
+    if (is_blank(make_char(c))) c = ' ';
   }
-  return make_step([steps](std::string text) {
-    for (const auto& step : *steps) text = step->apply(std::move(text));
-    return text;
-  });
+  const auto push = [&](char32_t letter) {
+    if (flags.lowercase) letter = static_cast<char32_t>(u_tolower(static_cast<UChar32>(letter)));
+    append_utf8(letter, out);
+  };
+  const bool is_apart = flags.handle_chinese_chars && is_bert_cjk(c);
+  if (is_apart) out += ' ';
+  if (flags.strip_accents) {
+    each_bert_base(c, push);
+  } else {
+    push(c);
+  }
+  if (is_apart) out += ' ';
 }
 
-Made read_simple(const std::string& type, const Fields& fields) {
-  if (type == "NFC") return unicode_form("nfc", UNORM2_COMPOSE);
-  if (type == "NFD") return unicode_form("nfc", UNORM2_DECOMPOSE);
-  if (type == "NFKC") return unicode_form("nfkc", UNORM2_COMPOSE);
-  if (type == "NFKD") return unicode_form("nfkc", UNORM2_DECOMPOSE);
-  if (type == "Lowercase") {
-    return make_step([](std::string text) { return each_character(text, append_lowercase); });
-  }
-  if (type == "StripAccents") {
-    return make_step([](std::string text) {
-      return each_character(text, [](char32_t c, std::string& out) {
-        if (!is_mark(make_char(c))) append_utf8(c, out);
-      });
-    });
-  }
-  if (type == "ByteLevel") {
-    return make_step([](std::string text) {
-      std::string letters;
-      for (const char byte : text) letters += byte_to_letter(static_cast<uint8_t>(byte));
-      return letters;
-    });
-  }
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("tokenizer.json: '{}' is '{}', expected NFC, NFD, NFKC, NFKD, Lowercase, "
-                          "Strip, StripAccents, Prepend, Replace, Precompiled, BertNormalizer, "
-                          "ByteLevel or Sequence",
-                          fields.path_of("type"), type));
+// BERT's: without controls, blanks around Chinese characters, small letters without accents, as the
+// flags say.
+Made bert(const Fields& fields) {
+  BertFlags flags{};
+  TRY_ASSIGN(flags.clean_text, fields.flag("clean_text", true));
+  TRY_ASSIGN(flags.handle_chinese_chars, fields.flag("handle_chinese_chars", true));
+  TRY_ASSIGN(flags.lowercase, fields.flag("lowercase", true));
+  TRY_ASSIGN(flags.strip_accents, fields.flag("strip_accents", flags.lowercase));
+  return [flags](std::string_view text) {
+    return each_character(text, [&](char32_t c, std::string& out) { append_bert(flags, c, out); });
+  };
+}
+
+Made sequence(const Fields& fields) {
+  std::vector<Normalizer> steps;
+  TRY(fields.each_of("normalizers", [&](const auto& value, const auto& path) -> Result<void> {
+    TRY_ASSIGN(auto step, read_normalizer(&value, path));
+    if (step) steps.push_back(std::move(step));
+    return {};
+  }));
+  return [steps = std::move(steps)](std::string text) {
+    for (const auto& step : steps) text = step(std::move(text));
+    return text;
+  };
+}
+
+void append_unless_mark(char32_t c, std::string& out) {
+  if (!is_mark(make_char(c))) append_utf8(c, out);
+}
+
+std::string bytes_to_letters(std::string_view text) {
+  std::string letters;
+  for (const char byte : text) letters += byte_to_letter(static_cast<uint8_t>(byte));
+  return letters;
 }
 
 }  // namespace
@@ -150,19 +145,30 @@ Made read_normalizer(const boost::json::value* value, const std::string& path) {
   if (type == "Sequence") return sequence(fields);
   if (type == "Replace") return replacement(fields);
   if (type == "Precompiled") return charsmap(fields);
-  if (type == "BertNormalizer") return read_bert_normalizer(fields);
+  if (type == "BertNormalizer") return bert(fields);
+  if (type == "NFC") return unicode_form("nfc", UNORM2_COMPOSE);
+  if (type == "NFD") return unicode_form("nfc", UNORM2_DECOMPOSE);
+  if (type == "NFKC") return unicode_form("nfkc", UNORM2_COMPOSE);
+  if (type == "NFKD") return unicode_form("nfkc", UNORM2_DECOMPOSE);
+  if (type == "ByteLevel") return bytes_to_letters;
+  if (type == "Lowercase") {
+    return [](std::string_view text) { return each_character(text, append_lowercase); };
+  }
+  if (type == "StripAccents") {
+    return [](std::string_view text) { return each_character(text, append_unless_mark); };
+  }
   if (type == "Prepend") {
-    TRY_ASSIGN(std::string prefix, fields.required_text("prepend"));
-    return make_step([prefix = std::move(prefix)](std::string text) {
-      return text.empty() ? text : prefix + text;
-    });
+    TRY_ASSIGN(const std::string prefix, fields.required_text("prepend"));
+    return [=](const std::string& text) { return text.empty() ? text : prefix + text; };
   }
   if (type == "Strip") {
     TRY_ASSIGN(const bool left, fields.flag("strip_left", true));
     TRY_ASSIGN(const bool right, fields.flag("strip_right", true));
-    return make_step([=](std::string text) { return strip(std::move(text), left, right); });
+    return [=](const std::string& text) { return strip(text, left, right); };
   }
-  return read_simple(type, fields);
+  return fields.unsupported("type", type,
+                            "NFC, NFD, NFKC, NFKD, Lowercase, Strip, StripAccents, Prepend, "
+                            "Replace, Precompiled, BertNormalizer, ByteLevel or Sequence");
 }
 
 }  // namespace kvik::hf

@@ -1,104 +1,66 @@
 #include "text/hf/pre_tokenizer_step.h"
 
-#include <fmt/format.h>
-
-#include <boost/json/array.hpp>
 #include <utility>
 #include <vector>
 
-#include "base/check.h"
 #include "text/blank_mark.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/hf/fields.h"
 #include "text/hf/regex.h"
-#include "text/hf/split_behavior.h"
 #include "text/pre_tokenizer/char_class.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
-#include "text/utf8.h"
 
 namespace kvik::hf {
 namespace {
 
-using Made = Result<std::unique_ptr<PreTokenizerStep>>;
-
-// Splits every word at delimiters. find_parts(word, begin, parts) appends the parts of `word`,
-// which begins there in the text.
-template <class FindParts>
-void split(Words& words, Behavior behavior, const FindParts& find_parts) {
-  std::vector<Words::Range> finer;
-  finer.reserve(words.ranges.size());
-  std::vector<Part> parts;
-  for (const Words::Range& range : words.ranges) {
-    parts.clear();
-    find_parts(words.of(range), range.begin, parts);
-    append_split(parts, behavior, finer);
-  }
-  words.ranges = std::move(finer);
-}
-
-Words::Range range_of(size_t begin, size_t end) {
-  return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
-}
+using Made = Result<PreTokenizerStep>;
+constexpr auto kDelimiter = Parts::Kind::kDelimiter;
+constexpr auto kBetween = Parts::Kind::kBetween;
 
 // At matches of a regex; inverted, at what lies between them.
-class SplitAtRegex final : public PreTokenizerStep {
- public:
-  SplitAtRegex(Regex regex, Behavior behavior, bool invert)
-      : regex_(std::move(regex)), behavior_(behavior), invert_(invert) {}
+enum class Delimiters { kMatches, kRest };
 
-  void apply(Words& words) const override {
-    split(words, behavior_, [&](std::string_view word, size_t begin, std::vector<Part>& parts) {
+Made at_regex(const Pattern& pattern, Behavior behavior, Delimiters delimiters) {
+  if (pattern.text.empty()) return nullptr;  // no delimiter: nothing is split
+  TRY_ASSIGN(const Regex regex, Regex::compile(pattern));
+  const bool inverts = delimiters == Delimiters::kRest;
+  const auto match_kind = inverts ? kBetween : kDelimiter;
+  const auto rest_kind = inverts ? kDelimiter : kBetween;
+  return [=](Words& words) {
+    split(words, behavior, [&](std::string_view word, Parts& parts) {
       size_t done = 0;
-      for (size_t from = 0; from <= word.size();) {
-        if (words.regex_gave_up) break;
-        const auto match = regex_.find(word, from, words.regex_gave_up);
-        if (!match) break;
-        parts.push_back({range_of(begin + done, begin + match->begin), invert_});
-        parts.push_back({range_of(begin + match->begin, begin + match->end), !invert_});
-        done = from = match->end;
-        if (match->begin == match->end) {
-          from += from < word.size() ? next_utf8(word, from).n_bytes : 1;
-        }
-      }
-      parts.push_back({range_of(begin + done, begin + word.size()), invert_});
+      regex.each_match(word, words.regex_gave_up, [&](const Regex::Match& match) {
+        parts.push(match.begin - done, rest_kind);
+        parts.push(match.end - match.begin, match_kind);
+        done = match.end;
+      });
+      parts.push(word.size() - done, rest_kind);
     });
-  }
+  };
+}
 
- private:
-  const Regex regex_;
-  const Behavior behavior_;
-  const bool invert_;
-};
-
-// At every character that a function picks.
-class SplitAtCharacters final : public PreTokenizerStep {
- public:
-  using Picks = bool (*)(const Char&);
-  SplitAtCharacters(Picks picks, Behavior behavior) : picks_(picks), behavior_(behavior) {}
-
-  void apply(Words& words) const override {
-    split(words, behavior_, [&](std::string_view word, size_t begin, std::vector<Part>& parts) {
-      const Chars chars(word);
-      for (const Char& c : chars.all()) {
-        const bool is_delimiter = picks_(c);
-        const size_t end = begin + c.n_bytes;
-        const bool goes_on = !is_delimiter && !parts.empty() && !parts.back().is_delimiter;
-        if (goes_on) {
-          parts.back().range.end = static_cast<uint32_t>(end);
-        } else {
-          parts.push_back({range_of(begin, end), is_delimiter});
-        }
-        begin = end;
+// At every character that a function picks; characters between two of them are one part.
+void split_at_characters(Words& words, bool (*picks)(const Char&), Behavior behavior) {
+  split(words, behavior, [&](std::string_view word, Parts& parts) {
+    const Chars chars(word);
+    size_t n_between = 0;
+    for (const Char& c : chars.all()) {
+      if (!picks(c)) {
+        n_between += c.n_bytes;
+        continue;
       }
-    });
-  }
+      parts.push(std::exchange(n_between, 0), kBetween);
+      parts.push(c.n_bytes, kDelimiter);
+    }
+    parts.push(n_between, kBetween);
+  });
+}
 
- private:
-  const Picks picks_;
-  const Behavior behavior_;
-};
+Made at_characters(bool (*picks)(const Char&), Behavior behavior) {
+  return [=](Words& words) { split_at_characters(words, picks, behavior); };
+}
 
-// Rewrites every word: rewrite(word, is_first, out) appends what it becomes.
+// Rewrites every word: rewrite_word(word, is_first, out) appends what it becomes.
 template <class Rewrite>
 void rewrite(Words& words, const Rewrite& rewrite_word) {
   std::string text;
@@ -107,115 +69,37 @@ void rewrite(Words& words, const Rewrite& rewrite_word) {
   for (Words::Range& range : words.ranges) {
     const size_t begin = text.size();
     rewrite_word(words.of(range), std::exchange(is_first, false), text);
-    range = range_of(begin, text.size());
+    range = {static_cast<uint32_t>(begin), static_cast<uint32_t>(text.size())};
   }
   words.text = std::move(text);
 }
 
-class ByteLevel final : public PreTokenizerStep {
- public:
-  ByteLevel(bool adds_blank, bool splits) : adds_blank_(adds_blank), splits_(splits) {
-    for (int byte = 0; byte < 256; ++byte)
-      letters_.push_back(byte_to_letter(static_cast<uint8_t>(byte)));
-  }
+void split_as_gpt2(Words& words) {
+  static const PreTokenizer& gpt2 = **find_pre_tokenizer("gpt-2");
+  split(words, Behavior::kIsolated, [](std::string_view word, Parts& parts) {
+    for (const std::string_view part : gpt2.split(word)) parts.push(part.size(), kBetween);
+  });
+}
 
-  void apply(Words& words) const override {
-    if (adds_blank_) {
+Made byte_level(const Fields& fields) {
+  TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));
+  TRY_ASSIGN(const bool splits, fields.flag("use_regex", true));
+  std::vector<std::string> letters;
+  for (int byte = 0; byte < 256; ++byte) {
+    letters.push_back(byte_to_letter(static_cast<uint8_t>(byte)));
+  }
+  return [=, letters = std::move(letters)](Words& words) {
+    if (adds_blank) {
       rewrite(words, [](std::string_view word, bool, std::string& out) {
         if (!word.starts_with(' ')) out += ' ';
         out += word;
       });
     }
-    if (splits_) split_as_gpt2(words);
+    if (splits) split_as_gpt2(words);
     rewrite(words, [&](std::string_view word, bool, std::string& out) {
-      for (const char byte : word) out += letters_[static_cast<uint8_t>(byte)];
+      for (const char byte : word) out += letters[static_cast<uint8_t>(byte)];
     });
-  }
-
- private:
-  static void split_as_gpt2(Words& words) {
-    static const PreTokenizer& gpt2 = **find_pre_tokenizer("gpt-2");
-    split(words, Behavior::kIsolated,
-          [](std::string_view word, size_t begin, std::vector<Part>& parts) {
-            for (const std::string_view part : gpt2.split(word)) {
-              parts.push_back({range_of(begin, begin + part.size()), false});
-              begin += part.size();
-            }
-          });
-  }
-
-  const bool adds_blank_;
-  const bool splits_;
-  std::vector<std::string> letters_;
-};
-
-class Metaspace final : public PreTokenizerStep {
- public:
-  enum class Prepend { kNever, kFirst, kAlways };
-  enum class Split { kNo, kYes };
-  Metaspace(std::string replacement, Prepend prepend, Split splits)
-      : replacement_(std::move(replacement)), prepend_(prepend), splits_(splits) {}
-
-  void apply(Words& words) const override {
-    rewrite(words, [&](std::string_view word, bool is_first, std::string& out) {
-      const bool prepends =
-          prepend_ == Prepend::kAlways || (prepend_ == Prepend::kFirst && is_first);
-      if (prepends && !word.starts_with(' ') && !word.starts_with(replacement_))
-        out += replacement_;
-      for (const char c : word) c == ' ' ? out += replacement_ : out += c;
-    });
-    if (splits_ == Split::kNo) return;
-    split(words, Behavior::kMergedWithNext,
-          [&](std::string_view word, size_t begin, std::vector<Part>& parts) {
-            size_t done = 0;
-            for (size_t at; (at = word.find(replacement_, done)) != word.npos;) {
-              parts.push_back({range_of(begin + done, begin + at), false});
-              done = at + replacement_.size();
-              parts.push_back({range_of(begin + at, begin + done), true});
-            }
-            parts.push_back({range_of(begin + done, begin + word.size()), false});
-          });
-  }
-
- private:
-  const std::string replacement_;
-  const Prepend prepend_;
-  const Split splits_;
-};
-
-class Sequence final : public PreTokenizerStep {
- public:
-  explicit Sequence(std::vector<std::unique_ptr<PreTokenizerStep>> steps)
-      : steps_(std::move(steps)) {}
-
-  void apply(Words& words) const override {
-    for (const auto& step : steps_) step->apply(words);
-  }
-
- private:
-  const std::vector<std::unique_ptr<PreTokenizerStep>> steps_;
-};
-
-Made at_characters(SplitAtCharacters::Picks picks, Behavior behavior) {
-  return std::make_unique<SplitAtCharacters>(picks, behavior);
-}
-
-Made at_regex(const Pattern& pattern, Behavior behavior, bool invert) {
-  if (pattern.text.empty()) return nullptr;  // no delimiter: nothing is split
-  TRY_ASSIGN(Regex regex, Regex::compile(pattern));
-  return std::make_unique<SplitAtRegex>(std::move(regex), behavior, invert);
-}
-
-Made sequence(const Fields& fields) {
-  TRY_ASSIGN(const auto* list, fields.list("pretokenizers"));
-  if (!list) return unexpected_value(fields.path_of("pretokenizers"), nullptr, "a list");
-  std::vector<std::unique_ptr<PreTokenizerStep>> steps;
-  for (size_t i = 0; i < list->size(); ++i) {
-    const std::string path = fmt::format("{}[{}]", fields.path_of("pretokenizers"), i);
-    TRY_ASSIGN(auto step, read_pre_tokenizer(&(*list)[i], path));
-    if (step) steps.push_back(std::move(step));
-  }
-  return std::make_unique<Sequence>(std::move(steps));
+  };
 }
 
 Made metaspace(const Fields& fields) {
@@ -223,7 +107,7 @@ Made metaspace(const Fields& fields) {
   TRY_ASSIGN(const auto scheme, fields.text("prepend_scheme"));
   TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));  // older files
   TRY_ASSIGN(const bool splits, fields.flag("split", true));
-  using Prepend = Metaspace::Prepend;
+  enum class Prepend { kNever, kFirst, kAlways };
   Prepend prepend = adds_blank ? Prepend::kAlways : Prepend::kNever;
   if (scheme == "never") prepend = Prepend::kNever;
   if (scheme == "first") prepend = Prepend::kFirst;
@@ -233,8 +117,45 @@ Made metaspace(const Fields& fields) {
     return unexpected_value(fields.path_of("replacement"), fields.find("replacement"),
                             "a character");
   }
-  return std::make_unique<Metaspace>(mark, prepend,
-                                     splits ? Metaspace::Split::kYes : Metaspace::Split::kNo);
+  return [=](Words& words) {
+    rewrite(words, [&](std::string_view word, bool is_first, std::string& out) {
+      const bool prepends = prepend == Prepend::kAlways || (prepend == Prepend::kFirst && is_first);
+      if (prepends && !word.starts_with(' ') && !word.starts_with(mark)) out += mark;
+      for (const char c : word) c == ' ' ? out += mark : out += c;
+    });
+    if (!splits) return;
+    split(words, Behavior::kMergedWithNext, [&](std::string_view word, Parts& parts) {
+      size_t done = 0;
+      for (size_t at; (at = word.find(mark, done)) != word.npos; done = at + mark.size()) {
+        parts.push(at - done, kBetween);
+        parts.push(mark.size(), kDelimiter);
+      }
+      parts.push(word.size() - done, kBetween);
+    });
+  };
+}
+
+Made sequence(const Fields& fields) {
+  std::vector<PreTokenizerStep> steps;
+  TRY(fields.each_of("pretokenizers", [&](const auto& value, const auto& path) -> Result<void> {
+    TRY_ASSIGN(auto step, read_pre_tokenizer(&value, path));
+    if (step) steps.push_back(std::move(step));
+    return {};
+  }));
+  return [steps = std::move(steps)](Words& words) {
+    for (const auto& step : steps) step(words);
+  };
+}
+
+Result<Behavior> read_behavior(const Fields& fields) {
+  TRY_ASSIGN(const auto name, fields.text("behavior"));
+  if (!name || *name == "Isolated") return Behavior::kIsolated;
+  if (*name == "Removed") return Behavior::kRemoved;
+  if (*name == "MergedWithPrevious") return Behavior::kMergedWithPrevious;
+  if (*name == "MergedWithNext") return Behavior::kMergedWithNext;
+  if (*name == "Contiguous") return Behavior::kContiguous;
+  return unexpected_value(fields.path_of("behavior"), fields.find("behavior"),
+                          "Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
 }
 
 }  // namespace
@@ -245,42 +166,38 @@ Made read_pre_tokenizer(const boost::json::value* value, const std::string& path
   TRY_ASSIGN(const std::string type, fields.required_text("type"));
   if (type == "Sequence") return sequence(fields);
   if (type == "Metaspace") return metaspace(fields);
+  if (type == "ByteLevel") return byte_level(fields);
   if (type == "WhitespaceSplit") return at_characters(is_blank, Behavior::kRemoved);
-  if (type == "ByteLevel") {
-    TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));
-    TRY_ASSIGN(const bool splits, fields.flag("use_regex", true));
-    return std::make_unique<ByteLevel>(adds_blank, splits);
-  }
   if (type == "Split") {
     TRY_ASSIGN(const Pattern pattern, read_pattern(fields));
-    TRY_ASSIGN(const Behavior behavior, read_behavior(fields, Behavior::kIsolated));
-    TRY_ASSIGN(const bool invert, fields.flag("invert", false));
-    return at_regex(pattern, behavior, invert);
+    TRY_ASSIGN(const Behavior behavior, read_behavior(fields));
+    TRY_ASSIGN(const bool inverts, fields.flag("invert", false));
+    return at_regex(pattern, behavior, inverts ? Delimiters::kRest : Delimiters::kMatches);
   }
   if (type == "CharDelimiterSplit") {
     TRY_ASSIGN(const std::string delimiter, fields.required_text("delimiter"));
-    return at_regex({delimiter, false}, Behavior::kRemoved, false);
+    return at_regex({delimiter, false}, Behavior::kRemoved, Delimiters::kMatches);
   }
-  if (type == "Whitespace") return at_regex({R"(\w+|[^\w\s]+)", true}, Behavior::kRemoved, true);
+  if (type == "Whitespace") {
+    return at_regex({R"(\w+|[^\w\s]+)", true}, Behavior::kRemoved, Delimiters::kRest);
+  }
   if (type == "Digits") {
     TRY_ASSIGN(const bool individual, fields.flag("individual_digits", false));
     return at_characters(is_number, individual ? Behavior::kIsolated : Behavior::kContiguous);
   }
   if (type == "Punctuation") {
-    TRY_ASSIGN(const Behavior behavior, read_behavior(fields, Behavior::kIsolated));
+    TRY_ASSIGN(const Behavior behavior, read_behavior(fields));
     return at_characters(is_punctuation, behavior);
   }
   if (type == "BertPreTokenizer") {
-    std::vector<std::unique_ptr<PreTokenizerStep>> steps;
-    steps.push_back(std::make_unique<SplitAtCharacters>(is_blank, Behavior::kRemoved));
-    steps.push_back(std::make_unique<SplitAtCharacters>(is_punctuation, Behavior::kIsolated));
-    return std::make_unique<Sequence>(std::move(steps));
+    return [](Words& words) {
+      split_at_characters(words, is_blank, Behavior::kRemoved);
+      split_at_characters(words, is_punctuation, Behavior::kIsolated);
+    };
   }
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("tokenizer.json: '{}' is '{}', expected Sequence, Split, ByteLevel, "
-                          "Metaspace, Digits, Punctuation, Whitespace, WhitespaceSplit, "
-                          "CharDelimiterSplit or BertPreTokenizer",
-                          fields.path_of("type"), type));
+  return fields.unsupported("type", type,
+                            "Sequence, Split, ByteLevel, Metaspace, Digits, Punctuation, "
+                            "Whitespace, WhitespaceSplit, CharDelimiterSplit or BertPreTokenizer");
 }
 
 }  // namespace kvik::hf

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <boost/json/value.hpp>
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -10,15 +10,11 @@
 namespace kvik::hf {
 
 // One step, or a sequence of them, that cuts words into smaller ones and may rewrite them:
-// "pre_tokenizer" of a tokenizer.json. Immutable: any thread.
-class PreTokenizerStep {
- public:
-  virtual ~PreTokenizerStep() = default;
-  virtual void apply(Words& words) const = 0;
-};
+// "pre_tokenizer" of a tokenizer.json. Any thread.
+using PreTokenizerStep = std::function<void(Words&)>;
 
 // Null where the file has none. Errors: kUnsupported for another type, kCorrupt.
-Result<std::unique_ptr<PreTokenizerStep>> read_pre_tokenizer(const boost::json::value* value,
-                                                             const std::string& path);
+Result<PreTokenizerStep> read_pre_tokenizer(const boost::json::value* value,
+                                            const std::string& path);
 
 }  // namespace kvik::hf

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <array>
 
-#include "text/utf8.h"
-
 namespace kvik::hf {
 namespace {
 
@@ -50,8 +48,6 @@ struct Regex::Code {
   pcre2_code* code;
 };
 
-void Regex::FreeCode::operator()(Code* code) const { delete code; }
-
 Result<Regex> Regex::compile(const Pattern& pattern) {
   const std::string text = pattern.is_regex ? to_pcre2(pattern.text) : pattern.text;
   if (text.size() > kMaxPatternBytes) {
@@ -79,7 +75,7 @@ Result<Regex> Regex::compile(const Pattern& pattern) {
                     pattern.text.substr(0, 200), reinterpret_cast<const char*>(message.data())));
   }
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it the same, slower
-  return Regex(std::unique_ptr<Code, FreeCode>(new Code(code)));
+  return Regex(std::make_shared<const Code>(code));
 }
 
 std::optional<Regex::Match> Regex::find(std::string_view text, size_t from, bool& gave_up) const {
@@ -96,16 +92,10 @@ std::string replace_all(const Regex& regex, std::string_view text, std::string_v
   std::string out;
   size_t done = 0;
   bool gave_up = false;
-  for (size_t from = 0; from <= text.size();) {
-    const auto match = regex.find(text, from, gave_up);
-    if (!match) break;
-    out.append(text.substr(done, match->begin - done)).append(content);
-    done = match->end;
-    from = match->end;
-    if (match->begin == match->end) {
-      from += from < text.size() ? next_utf8(text, from).n_bytes : 1;
-    }
-  }
+  regex.each_match(text, gave_up, [&](const Regex::Match& match) {
+    out.append(text.substr(done, match.begin - done)).append(content);
+    done = match.end;
+  });
   return out.append(text.substr(std::min(done, text.size())));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "text/hf/fields.h"
+#include "text/utf8.h"
 
 namespace kvik::hf {
 
@@ -26,14 +27,24 @@ class Regex {
   // Where a limit ends the search there is none, and `gave_up` becomes true.
   std::optional<Match> find(std::string_view text, size_t from, bool& gave_up) const;
 
+  // Calls take(match) with all matches in `text`, one behind the other, unless a search gave up.
+  template <class Take>
+  void each_match(std::string_view text, bool& gave_up, const Take& take) const {
+    for (size_t from = 0; from <= text.size() && !gave_up;) {
+      const auto match = find(text, from, gave_up);
+      if (!match) return;
+      take(*match);
+      from = match->end;
+      if (match->begin < match->end) continue;
+      from += from < text.size() ? next_utf8(text, from).n_bytes : 1;
+    }
+  }
+
  private:
   struct Code;  // of PCRE2, whose header stays out of here
-  struct FreeCode {
-    void operator()(Code* code) const;
-  };
-  explicit Regex(std::unique_ptr<Code, FreeCode> code) : code_(std::move(code)) {}
+  explicit Regex(std::shared_ptr<const Code> code) : code_(std::move(code)) {}
 
-  std::unique_ptr<Code, FreeCode> code_;
+  std::shared_ptr<const Code> code_;  // shared by the copies of functions that hold this
 };
 
 // `text` with `content` for every match.

@@ -1,9 +1,5 @@
 #include "text/hf/token_spelling.h"
 
-#include <fmt/format.h>
-
-#include <boost/json/array.hpp>
-
 #include "text/blank_mark.h"
 #include "text/bpe/byte_alphabet.h"
 
@@ -15,19 +11,13 @@ Result<TokenSpelling> TokenSpelling::read(const boost::json::value* decoder) {
   return spelling;
 }
 
-Result<void> TokenSpelling::add_sequence(const Fields& fields) {
-  TRY_ASSIGN(const auto* list, fields.list("decoders"));
-  if (!list) return unexpected_value(fields.path_of("decoders"), nullptr, "a list");
-  for (size_t i = 0; i < list->size(); ++i) {
-    TRY(add((*list)[i], fmt::format("{}[{}]", fields.path_of("decoders"), i)));
-  }
-  return {};
-}
-
 Result<void> TokenSpelling::add(const boost::json::value& decoder, const std::string& path) {
   TRY_ASSIGN(const Fields fields, Fields::of(decoder, path));
   TRY_ASSIGN(const std::string type, fields.required_text("type"));
-  if (type == "Sequence") return add_sequence(fields);
+  if (type == "Sequence") {
+    return fields.each_of(
+        "decoders", [&](const auto& part, const auto& its_path) { return add(part, its_path); });
+  }
   if (type == "Fuse") return {};  // tokens are spelled one by one
   if (type == "ByteLevel") {
     is_byte_level_ = true;
@@ -58,10 +48,9 @@ Result<void> TokenSpelling::add(const boost::json::value& decoder, const std::st
     TRY_ASSIGN(const auto suffix, fields.text("suffix"));
     word_suffix_ = suffix.value_or("</w>");
   } else {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("tokenizer.json: '{}' is '{}', expected ByteLevel, ByteFallback, "
-                            "Replace, Strip, Fuse, Metaspace, WordPiece, BPEDecoder or Sequence",
-                            fields.path_of("type"), type));
+    return fields.unsupported("type", type,
+                              "ByteLevel, ByteFallback, Replace, Strip, Fuse, Metaspace, "
+                              "WordPiece, BPEDecoder or Sequence");
   }
   return {};
 }

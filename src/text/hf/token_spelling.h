@@ -27,7 +27,6 @@ class TokenSpelling {
 
  private:
   Result<void> add(const boost::json::value& decoder, const std::string& path);
-  Result<void> add_sequence(const Fields& fields);
 
   struct Replacement {
     Regex what;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "text/hf/json_file.h"
 #include "text/hf/json_tokenizer.h"
 
 namespace kvik {
@@ -26,14 +25,8 @@ Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(std::string_view json,
                                                        const TokenizerConfig& config) {
   TRY_ASSIGN(hf::JsonFile file, hf::JsonFile::read(json, config));
   TRY_ASSIGN(auto type, file.model_fields.text("type"));
-  hf::JsonTokenizer::Parts parts{.normalizer = std::move(file.normalizer),
-                                 .pre_tokenizer = std::move(file.pre_tokenizer),
-                                 .model = std::move(file.model),
-                                 .spelling = std::move(file.spelling),
-                                 .added_when_normalised = std::move(file.added_when_normalised),
-                                 .model_type = std::move(type).value_or("no type")};
-  return std::unique_ptr<Tokenizer>(
-      new hf::JsonTokenizer(std::move(file.vocabulary), std::move(parts)));
+  return std::make_unique<hf::JsonTokenizer>(std::move(file.vocabulary), std::move(file.parts),
+                                             std::move(type).value_or("no type"));
 }
 
 }  // namespace kvik

@@ -73,7 +73,7 @@ Result<std::unique_ptr<WordModel>> read_unigram(const Fields& model) {
   vocabulary.texts.reserve(list->size());
   vocabulary.index.reserve(list->size());
   for (const boost::json::value& entry : *list) {
-    const std::string path = fmt::format("{}[{}]", model.path_of("vocab"), scores.size());
+    const std::string path = model.path_of("vocab", scores.size());
     const boost::json::array* pair = entry.if_array();
     const bool is_pair =
         pair && pair->size() == 2 && (*pair)[0].is_string() && (*pair)[1].is_number();

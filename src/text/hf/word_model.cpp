@@ -67,9 +67,7 @@ Result<std::unique_ptr<WordModel>> read_word_model(const Fields& model) {
   if (*type == "BPE") return read_bpe(model);
   if (*type == "Unigram") return read_unigram(model);
   if (*type == "WordPiece") return read_word_piece(model);
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("tokenizer.json: '{}' is '{}', expected BPE, Unigram or WordPiece",
-                          model.path_of("type"), *type));
+  return model.unsupported("type", *type, "BPE, Unigram or WordPiece");
 }
 
 }  // namespace kvik::hf

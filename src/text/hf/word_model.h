@@ -46,6 +46,12 @@ class WordModel {
 // an id out of bounds (THREATS 25).
 Result<std::unique_ptr<WordModel>> read_word_model(const Fields& model);
 
+// A line of "merges": "left right", or ["left", "right"]. They point into the file.
+struct Merge {
+  std::string_view left, right;
+};
+Result<std::vector<Merge>> read_merges(const Fields& model);
+
 // One per type.
 Result<std::unique_ptr<WordModel>> read_bpe(const Fields& model);
 Result<std::unique_ptr<WordModel>> read_unigram(const Fields& model);

@@ -29,4 +29,45 @@ struct Words {
   bool regex_gave_up = false;  // one took too long: none is asked again about this text
 };
 
+// What becomes of the delimiters that words are split at.
+enum class Behavior : uint8_t {
+  kRemoved,
+  kIsolated,            // each a word
+  kMergedWithPrevious,  // part of the word before it
+  kMergedWithNext,      // part of the word behind it
+  kContiguous,          // neighbours together one word
+};
+
+// The parts that a word falls into: delimiters and what lies between them.
+class Parts {
+ public:
+  Parts(uint32_t begin, std::vector<Words::Range>& words, Behavior behavior)
+      : words_(words), end_(begin), behavior_(behavior) {}
+
+  enum class Kind { kDelimiter, kBetween };
+  // The next part, in bytes; it may be empty.
+  void push(size_t n_bytes, Kind kind);
+
+ private:
+  bool joins_last(Kind kind) const;
+
+  std::vector<Words::Range>& words_;
+  uint32_t end_;
+  const Behavior behavior_;
+  bool has_last_ = false;
+  Kind last_ = Kind::kBetween;
+};
+
+// Splits every word: find_parts(word, parts) pushes the parts of `word`.
+template <class FindParts>
+void split(Words& words, Behavior behavior, const FindParts& find_parts) {
+  std::vector<Words::Range> finer;
+  finer.reserve(words.ranges.size());
+  for (const Words::Range& range : words.ranges) {
+    Parts parts(range.begin, finer, behavior);
+    find_parts(words.of(range), parts);
+  }
+  words.ranges = std::move(finer);
+}
+
 }  // namespace kvik::hf
