@@ -25,6 +25,12 @@ struct Utf8Step {
 // (WHATWG Encoding, "UTF-8 decoder"; Unicode 15, table 3-7).
 Utf8Step next_utf8(std::string_view text, size_t at);
 
+// How many bytes the character at `at` < text.size() has; 1 where none begins there.
+inline size_t n_character_bytes(std::string_view text, size_t at) {
+  const Utf8Step step = next_utf8(text, at);
+  return step.kind == Utf8Step::Kind::kValid ? step.n_bytes : 1;
+}
+
 // Appends a character below 0x110000.
 void append_utf8(char32_t code_point, std::string& text);
 

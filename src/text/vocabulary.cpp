@@ -179,15 +179,20 @@ Result<std::optional<TokenId>> find_mask(const Metadata& metadata, const Vocabul
 
 }  // namespace
 
-std::optional<TokenId> Vocabulary::find(std::string_view text) const {
-  return index.find(texts, text);
+std::expected<TokenTexts::ByteTokens, std::string> TokenTexts::find_byte_tokens() const {
+  ByteTokens ids;
+  for (size_t byte = 0; byte < ids.size(); ++byte) {
+    std::string name = byte_token(static_cast<uint8_t>(byte));
+    const auto id = find(name);
+    if (!id) return std::unexpected(std::move(name));
+    ids[byte] = *id;
+  }
+  return ids;
 }
 
 std::optional<TokenId> Vocabulary::find_plain(std::string_view text) const {
   const std::optional<TokenId> id = find(text);
-  if (!id) return std::nullopt;
-  const bool is_plain = kinds[*id] == TokenKind::kNormal || kinds[*id] == TokenKind::kUserDefined;
-  return is_plain ? id : std::nullopt;
+  return id && is_plain(*id) ? id : std::nullopt;
 }
 
 Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDefaults& defaults) {
@@ -209,6 +214,8 @@ Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDef
   vocabulary.chat_template = std::move(chat_template).value_or("");
   return vocabulary;
 }
+
+std::string byte_token(uint8_t byte) { return fmt::format("<0x{:02X}>", byte); }
 
 std::optional<uint8_t> parse_byte_token(std::string_view text) {
   if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return std::nullopt;

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,13 +28,23 @@ struct VocabularyDefaults {
   std::string_view eos_key = "tokenizer.ggml.eos_token_id";
 };
 
-// tokenizer.ggml.* as tables, checked. Every id in it is below n_vocab(); no two texts are equal,
-// empty ones aside. Immutable after reading.
-struct Vocabulary {
-  std::vector<std::string> texts;  // as the file spells them: [n_vocab]
-  std::vector<TokenKind> kinds;    // [n_vocab]
-  std::vector<float> scores;       // [n_vocab]; zero where the file has none
+// What tokens are written as. No two texts are equal, empty ones aside.
+struct TokenTexts {
+  std::vector<std::string> texts;  // by id; empty where there is none
   TextIndex index;                 // of `texts`
+
+  std::optional<TokenId> find(std::string_view text) const { return index.find(texts, text); }
+
+  // The id of "<0x0A>" for each byte, or the first of these texts that is missing.
+  using ByteTokens = std::array<TokenId, 256>;
+  std::expected<ByteTokens, std::string> find_byte_tokens() const;
+};
+
+// tokenizer.ggml.* as tables, checked. Every id in it is below n_vocab().
+// Immutable after reading.
+struct Vocabulary : TokenTexts {  // texts: [n_vocab]
+  std::vector<TokenKind> kinds;   // [n_vocab]
+  std::vector<float> scores;      // [n_vocab]; zero where the file has none
   std::optional<TokenId> bos, eos, unknown;
   bool adds_bos = false;
   bool adds_eos = false;
@@ -45,16 +57,22 @@ struct Vocabulary {
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(texts.size()); }
 
-  std::optional<TokenId> find(std::string_view text) const;
+  // Plain text may become normal and user-defined tokens; unused ones are cut out of it as if it
+  // could.
+  bool is_plain(TokenId id) const {
+    return kinds[id] == TokenKind::kNormal || kinds[id] == TokenKind::kUserDefined;
+  }
+  bool is_of_text(TokenId id) const { return is_plain(id) || kinds[id] == TokenKind::kUnused; }
 
-  // As find, of tokens that plain text may become: normal and user-defined ones.
+  // As find, of plain tokens.
   std::optional<TokenId> find_plain(std::string_view text) const;
 };
 
 // Errors: kCorrupt, naming the key.
 Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDefaults& defaults);
 
-// The byte that "<0x0A>" spells.
+// "<0x0A>", and the byte that it spells.
+std::string byte_token(uint8_t byte);
 std::optional<uint8_t> parse_byte_token(std::string_view text);
 
 // 50257 → "50,257".

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "text/blank_mark.h"
 
 namespace kvik {
 
@@ -63,6 +64,10 @@ std::string VocabularyTokenizer::piece(TokenId id, Special special) const {
 TokenKind VocabularyTokenizer::kind(TokenId id) const {
   CHECK(id < vocabulary_.n_vocab());
   return vocabulary_.kinds[id];
+}
+
+std::string VocabularyTokenizer::decode(std::string_view token_text) const {
+  return blank_marks_to_blanks(token_text);
 }
 
 void VocabularyTokenizer::make_pieces() {

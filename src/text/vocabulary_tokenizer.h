@@ -36,8 +36,8 @@ class VocabularyTokenizer : public Tokenizer {
   // Appends the ids of `text`, which is not empty and at most kMaxPartBytes long.
   virtual void encode(std::string_view text, After after, std::vector<TokenId>& ids) const = 0;
 
-  // The bytes that a normal token's text spells.
-  virtual std::string decode(std::string_view token_text) const = 0;
+  // The bytes that a normal token's text spells: its own, but for marks that stand for blanks.
+  virtual std::string decode(std::string_view token_text) const;
 
   // Fills pieces_; last in the constructor of each tokenizer, once decode() works.
   void make_pieces();

@@ -53,9 +53,7 @@ Result<TokenJoins> read_merges(const Metadata& metadata, const Vocabulary& vocab
                               kMergesKey, merge, rank, half));
     }
     const auto joined = find_token(vocabulary, std::string(halves[0]).append(halves[1]));
-    const bool is_plain = joined && (vocabulary.kinds[*joined] == TokenKind::kNormal ||
-                                     vocabulary.kinds[*joined] == TokenKind::kUserDefined);
-    if (is_plain) joins.insert(*left, *right, {rank, *joined});
+    if (joined && vocabulary.is_plain(*joined)) joins.insert(*left, *right, {rank, *joined});
     ++rank;
   }
   return joins;

@@ -21,10 +21,9 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::read(const Metadata& metadata) 
                                        pre_tokenizer->adds_bos};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
   TRY_ASSIGN(TokenJoins merges, read_merges(metadata, vocabulary));
-  std::unique_ptr<BpeTokenizer> tokenizer(
+  return std::unique_ptr<Tokenizer>(
       new BpeTokenizer(std::move(vocabulary), std::move(merges), *pre_tokenizer,
                        is_gemma4 ? Symbols::kCharacters : Symbols::kBytes));
-  return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 
 BpeTokenizer::BpeTokenizer(Vocabulary vocabulary, TokenJoins merges,
@@ -46,7 +45,7 @@ BpeTokenizer::BpeTokenizer(Vocabulary vocabulary, TokenJoins merges,
 }
 
 std::optional<TokenId> BpeTokenizer::find_byte(uint8_t byte) const {
-  if (symbols_ == Symbols::kCharacters) return vocabulary_.find(fmt::format("<0x{:02X}>", byte));
+  if (symbols_ == Symbols::kCharacters) return vocabulary_.find(byte_token(byte));
   const auto id = vocabulary_.find(byte_to_letter(byte));
   // A user-defined "ø" stands for that character, not for the byte that the alphabet writes so.
   return id && vocabulary_.kinds[*id] == TokenKind::kNormal ? id : std::nullopt;
@@ -63,11 +62,7 @@ void BpeTokenizer::encode(std::string_view text, After, std::vector<TokenId>& id
   const std::string marked = blanks_to_blank_marks(text);
   SeenWords seen(marked, ids);
   for (const std::string_view line : pre_tokenizer_.split(marked)) {
-    for (size_t begin = 0; begin < line.size();) {
-      const size_t end = seams_.next(line, begin);
-      seen.append(line.substr(begin, end - begin), encode);
-      begin = end;
-    }
+    seams_.each_part(line, [&](std::string_view part) { seen.append(part, encode); });
   }
 }
 
@@ -90,8 +85,7 @@ void BpeTokenizer::encode_word(std::string_view word, TokenJoins::Scratch& scrat
 
 void BpeTokenizer::append_characters(std::string_view word, std::vector<TokenId>& ids) const {
   for (size_t at = 0; at < word.size();) {
-    const Utf8Step step = next_utf8(word, at);
-    const size_t n_bytes = step.kind == Utf8Step::Kind::kValid ? step.n_bytes : 1;
+    const size_t n_bytes = n_character_bytes(word, at);
     const std::string_view character = word.substr(at, n_bytes);
     if (const std::optional<TokenId> id = vocabulary_.find_plain(character)) {
       ids.push_back(*id);
@@ -116,7 +110,7 @@ void BpeTokenizer::append_bytes(std::string_view bytes, std::vector<TokenId>& id
 
 // A text outside the byte alphabet is an added token, spelled as it is.
 std::string BpeTokenizer::decode(std::string_view token_text) const {
-  if (symbols_ == Symbols::kCharacters) return blank_marks_to_blanks(token_text);
+  if (symbols_ == Symbols::kCharacters) return VocabularyTokenizer::decode(token_text);
   return letters_to_bytes(token_text).value_or(std::string(token_text));
 }
 

@@ -20,10 +20,7 @@ Seams::Seams(const Vocabulary& vocabulary) {
   joined_.set(kOther * (kOther + 1) + kOther);
   for (uint32_t id = 0; id < vocabulary.n_vocab(); ++id) {
     const std::string& text = vocabulary.texts[id];
-    const TokenKind kind = vocabulary.kinds[id];
-    const bool is_of_text =
-        kind == TokenKind::kNormal || kind == TokenKind::kUserDefined || kind == TokenKind::kUnused;
-    if (text.empty() || !is_of_text) continue;
+    if (text.empty() || !vocabulary.is_of_text(id)) continue;
     Step left = step(text, 0);
     for (size_t at = left.n_bytes; at < text.size();) {
       const Step right = step(text, at);
@@ -34,9 +31,9 @@ Seams::Seams(const Vocabulary& vocabulary) {
   }
 }
 
-size_t Seams::next(std::string_view text, size_t begin) const {
-  Step left = step(text, begin);
-  size_t at = begin + left.n_bytes;
+size_t Seams::n_bytes_before_seam(std::string_view text) const {
+  Step left = step(text, 0);
+  size_t at = left.n_bytes;
   while (at < text.size()) {
     const Step right = step(text, at);
     if (!joined_[left.symbol * (kOther + 1) + right.symbol]) return at;

@@ -16,8 +16,15 @@ class Seams {
  public:
   explicit Seams(const Vocabulary& vocabulary);
 
-  // The end of the part that begins at `begin` < text.size(), where blanks are blank marks.
-  size_t next(std::string_view text, size_t begin) const;
+  // Calls take(part) with the parts of `text`, in which blanks are blank marks.
+  template <class Take>
+  void each_part(std::string_view text, const Take& take) const {
+    while (!text.empty()) {
+      const size_t n_bytes = n_bytes_before_seam(text);
+      take(text.substr(0, n_bytes));
+      text.remove_prefix(n_bytes);
+    }
+  }
 
  private:
   // ASCII stands for itself, the blank mark for NUL, which both may be: a pair that only one of
@@ -28,6 +35,7 @@ class Seams {
     size_t symbol;
     size_t n_bytes;
   };
+  size_t n_bytes_before_seam(std::string_view text) const;
   static Step step(std::string_view text, size_t at);
 
   std::bitset<(kOther + 1) * (kOther + 1)> joined_;  // [left, right]

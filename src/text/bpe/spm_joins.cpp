@@ -11,8 +11,7 @@ namespace {
 std::vector<size_t> character_ends(std::string_view text) {
   std::vector<size_t> ends;
   for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text, at);
-    at += step.kind == Utf8Step::Kind::kValid ? step.n_bytes : 1;
+    at += n_character_bytes(text, at);
     ends.push_back(at);
   }
   return ends;
@@ -23,9 +22,7 @@ std::vector<size_t> character_ends(std::string_view text) {
 SpmJoins::SpmJoins(const Vocabulary& vocabulary) {
   std::vector<TokenId> tokens;
   for (TokenId id = 0; id < vocabulary.n_vocab(); ++id) {
-    const TokenKind kind = vocabulary.kinds[id];
-    const bool is_plain = kind == TokenKind::kNormal || kind == TokenKind::kUserDefined;
-    if (is_plain && !vocabulary.texts[id].empty()) tokens.push_back(id);
+    if (vocabulary.is_plain(id) && !vocabulary.texts[id].empty()) tokens.push_back(id);
   }
   for (const TokenId id : tokens) {
     const size_t n_bytes = vocabulary.texts[id].size();

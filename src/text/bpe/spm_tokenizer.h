@@ -32,18 +32,14 @@ class SpmTokenizer final : public VocabularyTokenizer {
 
   SpmTokenizer(Vocabulary vocabulary, bool adds_blank);
 
-  // Error: kCorrupt where a byte token is missing, and the unknown token too.
-  Result<void> find_byte_tokens();
-
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override;
   void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const;
   void encode_as_bytes(std::string_view character, std::vector<TokenId>& ids) const;
-  std::string decode(std::string_view token_text) const override;
 
   const bool adds_blank_;  // before a text's first word, and before text after a special token
   const SpmJoins joins_;
   const Seams seams_;
-  std::optional<std::array<TokenId, 256>> byte_tokens_;
+  std::optional<TokenTexts::ByteTokens> byte_tokens_;  // all or none: half would be noise
 };
 
 }  // namespace kvik

@@ -149,8 +149,7 @@ Result<AllTokens> join_vocabularies(const Fields& file, const WordModel& model,
   }
   AllTokens all;
   Vocabulary& vocabulary = all.vocabulary;
-  vocabulary.texts = model.vocabulary().texts;
-  vocabulary.index = model.vocabulary().index;
+  static_cast<TokenTexts&>(vocabulary) = model.vocabulary();
   for (const std::string& text : vocabulary.texts) {
     const bool is_byte = byte_tokens == ByteTokens::kAreBytes && parse_byte_token(text);
     vocabulary.kinds.push_back(text.empty() ? TokenKind::kUnused

@@ -23,7 +23,7 @@ struct Flags {
 
 class BpeModel final : public WordModel {
  public:
-  BpeModel(ModelVocabulary vocabulary, Affixes affixes, const Flags& flags)
+  BpeModel(TokenTexts vocabulary, Affixes affixes, const Flags& flags)
       : affixes_(std::move(affixes)), flags_(flags) {
     vocabulary_ = std::move(vocabulary);
   }
@@ -51,7 +51,6 @@ class BpeModel final : public WordModel {
   const Affixes affixes_;
   const Flags flags_;
   TokenJoins joins_;
-  std::vector<TokenId> byte_tokens_;  // empty: no fallback
 };
 
 std::optional<TokenId> BpeModel::find_character(std::string_view word, size_t at,
@@ -69,16 +68,13 @@ std::optional<TokenId> BpeModel::find_character(std::string_view word, size_t at
 void BpeModel::append_characters(std::string_view word, std::vector<TokenId>& ids) const {
   bool after_unknown = false;
   for (size_t at = 0; at < word.size();) {
-    const Utf8Step step = next_utf8(word, at);
-    const size_t n_bytes = step.kind == Utf8Step::Kind::kValid ? step.n_bytes : 1;
+    const size_t n_bytes = n_character_bytes(word, at);
     const auto id = find_character(word, at, n_bytes);
-    const bool is_unknown = !id && byte_tokens_.empty();
+    const bool is_unknown = !id && !byte_tokens_;
     if (id) {
       ids.push_back(*id);
     } else if (!is_unknown) {
-      for (const char byte : word.substr(at, n_bytes)) {
-        ids.push_back(byte_tokens_[static_cast<uint8_t>(byte)]);
-      }
+      append_bytes(word.substr(at, n_bytes), ids);
     } else if (unknown_ && !(after_unknown && flags_.fuses_unknown)) {
       ids.push_back(*unknown_);
     }
@@ -89,10 +85,7 @@ void BpeModel::append_characters(std::string_view word, std::vector<TokenId>& id
 
 Result<void> BpeModel::read_unknown(const Fields& model) {
   TRY_ASSIGN(unknown_, find_named(model, "unk_token", vocabulary_));
-  TRY_ASSIGN(const bool wants_bytes, model.flag("byte_fallback", false));
-  if (wants_bytes) byte_tokens_ = find_byte_tokens().value_or(std::vector<TokenId>());
-  has_byte_tokens_ = !byte_tokens_.empty();
-  return {};
+  return read_byte_tokens(model);
 }
 
 Result<void> BpeModel::add_merges(const std::vector<Merge>& merges) {
@@ -135,7 +128,7 @@ Result<std::vector<Merge>> read_merges(const Fields& model) {
 }
 
 Result<std::unique_ptr<WordModel>> read_bpe(const Fields& model) {
-  TRY_ASSIGN(ModelVocabulary vocabulary, read_vocabulary_object(model));
+  TRY_ASSIGN(TokenTexts vocabulary, read_vocabulary_object(model));
   TRY_ASSIGN(auto prefix, model.text("continuing_subword_prefix"));
   TRY_ASSIGN(auto suffix, model.text("end_of_word_suffix"));
   TRY_ASSIGN(const bool fuses, model.flag("fuse_unk", false));

@@ -78,11 +78,11 @@ void JsonTokenizer::encode_normalised(std::string_view text, After after,
 
 void JsonTokenizer::cut_at_seams(Words& words) const {
   words.ranges.clear();
-  for (size_t begin = 0; begin < words.text.size();) {
-    const size_t end = seams_->next(words.text, begin);
-    words.ranges.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
-    begin = end;
-  }
+  uint32_t begin = 0;
+  seams_->each_part(words.text, [&](std::string_view part) {
+    const uint32_t end = begin + static_cast<uint32_t>(part.size());
+    words.ranges.push_back({std::exchange(begin, end), end});
+  });
 }
 
 std::string JsonTokenizer::decode(std::string_view token_text) const {

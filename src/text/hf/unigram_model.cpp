@@ -17,7 +17,7 @@ constexpr double kUnknownPenalty = 10;
 
 class UnigramModel final : public WordModel {
  public:
-  UnigramModel(ModelVocabulary vocabulary, std::vector<double> scores, TokenId unknown)
+  UnigramModel(TokenTexts vocabulary, std::vector<double> scores, TokenId unknown)
       : WordModel(),
         search_(entries(vocabulary), scores,
                 {unknown, *std::min_element(scores.begin(), scores.end()) - kUnknownPenalty}) {
@@ -25,10 +25,7 @@ class UnigramModel final : public WordModel {
     unknown_ = unknown;
   }
 
-  void fall_back_to_bytes() {
-    byte_tokens_ = find_byte_tokens().value_or(std::vector<TokenId>());
-    has_byte_tokens_ = !byte_tokens_.empty();
-  }
+  using WordModel::read_byte_tokens;
 
   void encode(std::string_view word, std::vector<TokenId>& ids) const override {
     static thread_local std::vector<UnigramSearch::Best> best;
@@ -38,10 +35,8 @@ class UnigramModel final : public WordModel {
       const size_t end = i + 1 < tokens.size() ? tokens[i + 1].begin : word.size();
       if (tokens[i].id != unknown_) {
         ids.push_back(tokens[i].id);
-      } else if (has_byte_tokens_) {
-        for (const char byte : word.substr(tokens[i].begin, end - tokens[i].begin)) {
-          ids.push_back(byte_tokens_[static_cast<uint8_t>(byte)]);
-        }
+      } else if (byte_tokens_) {
+        append_bytes(word.substr(tokens[i].begin, end - tokens[i].begin), ids);
       } else if (i == 0 || tokens[i - 1].id != unknown_) {
         ids.push_back(*unknown_);
       }
@@ -49,7 +44,7 @@ class UnigramModel final : public WordModel {
   }
 
  private:
-  static std::vector<TokenTrie::Entry> entries(const ModelVocabulary& vocabulary) {
+  static std::vector<TokenTrie::Entry> entries(const TokenTexts& vocabulary) {
     std::vector<TokenTrie::Entry> all;
     for (TokenId id = 0; id < vocabulary.texts.size(); ++id) {
       all.push_back({vocabulary.texts[id], id});
@@ -58,7 +53,6 @@ class UnigramModel final : public WordModel {
   }
 
   const UnigramSearch search_;
-  std::vector<TokenId> byte_tokens_;
 };
 
 }  // namespace
@@ -68,7 +62,7 @@ Result<std::unique_ptr<WordModel>> read_unigram(const Fields& model) {
   if (!list || list->empty()) {
     return unexpected_value(model.path_of("vocab"), model.find("vocab"), "texts with scores");
   }
-  ModelVocabulary vocabulary;
+  TokenTexts vocabulary;
   std::vector<double> scores;
   vocabulary.texts.reserve(list->size());
   vocabulary.index.reserve(list->size());
@@ -91,10 +85,9 @@ Result<std::unique_ptr<WordModel>> read_unigram(const Fields& model) {
     return unexpected_value(model.path_of("unk_id"), model.find("unk_id"),
                             fmt::format("a token below {}", scores.size()));
   }
-  TRY_ASSIGN(const bool wants_bytes, model.flag("byte_fallback", false));
   auto unigram = std::make_unique<UnigramModel>(std::move(vocabulary), std::move(scores),
                                                 static_cast<TokenId>(*unknown));
-  if (wants_bytes) unigram->fall_back_to_bytes();
+  TRY(unigram->read_byte_tokens(model));
   return std::unique_ptr<WordModel>(std::move(unigram));
 }
 

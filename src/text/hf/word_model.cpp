@@ -11,21 +11,22 @@ constexpr uint64_t kMaxUnusedIds = uint64_t{1} << 18;  // between those that a f
 
 }  // namespace
 
-std::optional<std::vector<TokenId>> WordModel::find_byte_tokens() const {
-  std::vector<TokenId> ids;
-  for (int byte = 0; byte < 256; ++byte) {
-    const auto id = vocabulary_.find(fmt::format("<0x{:02X}>", byte));
-    if (!id) return std::nullopt;
-    ids.push_back(*id);
-  }
-  return ids;
+Result<void> WordModel::read_byte_tokens(const Fields& model) {
+  TRY_ASSIGN(const bool wants_bytes, model.flag("byte_fallback", false));
+  const auto found = vocabulary_.find_byte_tokens();
+  if (wants_bytes && found) byte_tokens_ = *found;
+  return {};
 }
 
-Result<ModelVocabulary> read_vocabulary_object(const Fields& model) {
+void WordModel::append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const {
+  for (const char byte : bytes) ids.push_back((*byte_tokens_)[static_cast<uint8_t>(byte)]);
+}
+
+Result<TokenTexts> read_vocabulary_object(const Fields& model) {
   const boost::json::value* value = model.find("vocab");
   const boost::json::object* object = value ? value->if_object() : nullptr;
   if (!object) return unexpected_value(model.path_of("vocab"), value, "ids by text");
-  ModelVocabulary vocabulary;
+  TokenTexts vocabulary;
   vocabulary.texts.resize(object->size());
   vocabulary.index.reserve(object->size());
   for (const auto& entry : *object) {
@@ -48,7 +49,7 @@ Result<ModelVocabulary> read_vocabulary_object(const Fields& model) {
 }
 
 Result<std::optional<TokenId>> find_named(const Fields& model, std::string_view key,
-                                          const ModelVocabulary& vocabulary) {
+                                          const TokenTexts& vocabulary) {
   TRY_ASSIGN(const auto name, model.text(key));
   if (!name) return std::optional<TokenId>();
   const auto id = vocabulary.find(*name);

@@ -9,17 +9,9 @@
 #include "base/result.h"
 #include "base/token_id.h"
 #include "text/hf/fields.h"
-#include "text/text_index.h"
+#include "text/vocabulary.h"
 
 namespace kvik::hf {
-
-// "vocab" of a tokenizer.json's model: text → id.
-struct ModelVocabulary {
-  std::vector<std::string> texts;  // by id; empty where there is none
-  TextIndex index;                 // of `texts`
-
-  std::optional<TokenId> find(std::string_view text) const { return index.find(texts, text); }
-};
 
 // Words into ids: "model" of a tokenizer.json. Immutable: any thread.
 class WordModel {
@@ -29,17 +21,18 @@ class WordModel {
   // Appends the ids of `word`, which is not empty.
   virtual void encode(std::string_view word, std::vector<TokenId>& ids) const = 0;
 
-  const ModelVocabulary& vocabulary() const { return vocabulary_; }
+  const TokenTexts& vocabulary() const { return vocabulary_; }
   std::optional<TokenId> unknown() const { return unknown_; }
-  bool has_byte_tokens() const { return has_byte_tokens_; }  // byte_fallback
+  bool has_byte_tokens() const { return byte_tokens_.has_value(); }
 
  protected:
-  // The id of "<0x0A>" for each byte; nothing where one is missing or the file does not ask.
-  std::optional<std::vector<TokenId>> find_byte_tokens() const;
+  // Takes the byte tokens where the file asks for them ("byte_fallback") and none is missing.
+  Result<void> read_byte_tokens(const Fields& model);
+  void append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const;
 
-  ModelVocabulary vocabulary_;
+  TokenTexts vocabulary_;
   std::optional<TokenId> unknown_;
-  bool has_byte_tokens_ = false;
+  std::optional<TokenTexts::ByteTokens> byte_tokens_;
 };
 
 // Errors: kUnsupported for another type, kCorrupt: merges of what is no token, two texts of one id,
@@ -58,10 +51,10 @@ Result<std::unique_ptr<WordModel>> read_unigram(const Fields& model);
 Result<std::unique_ptr<WordModel>> read_word_piece(const Fields& model);
 
 // {"text": id, …} under "vocab".
-Result<ModelVocabulary> read_vocabulary_object(const Fields& model);
+Result<TokenTexts> read_vocabulary_object(const Fields& model);
 
 // The id of the token that `key` names; nothing where it is absent.
 Result<std::optional<TokenId>> find_named(const Fields& model, std::string_view key,
-                                          const ModelVocabulary& vocabulary);
+                                          const TokenTexts& vocabulary);
 
 }  // namespace kvik::hf

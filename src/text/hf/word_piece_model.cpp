@@ -9,7 +9,7 @@ namespace {
 // Tokens that do not begin a word have a prefix.
 class WordPieceModel final : public WordModel {
  public:
-  WordPieceModel(ModelVocabulary vocabulary, std::string_view prefix,
+  WordPieceModel(TokenTexts vocabulary, std::string_view prefix,
                  const WordPieceSearch::Limits& limits) {
     WordPieceSearch::Entries first, further;
     for (TokenId id = 0; id < vocabulary.texts.size(); ++id) {
@@ -33,7 +33,7 @@ class WordPieceModel final : public WordModel {
 }  // namespace
 
 Result<std::unique_ptr<WordModel>> read_word_piece(const Fields& model) {
-  TRY_ASSIGN(ModelVocabulary vocabulary, read_vocabulary_object(model));
+  TRY_ASSIGN(TokenTexts vocabulary, read_vocabulary_object(model));
   TRY_ASSIGN(const auto unknown, find_named(model, "unk_token", vocabulary));
   if (!unknown) return unexpected_value(model.path_of("unk_token"), nullptr, "a token");
   TRY_ASSIGN(const auto prefix, model.text("continuing_subword_prefix"));

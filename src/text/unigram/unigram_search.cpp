@@ -15,8 +15,7 @@ void UnigramSearch::cut(std::string_view text, std::vector<Best>& best,
     if (sum > best[end].score) best[end] = {sum, id, static_cast<uint32_t>(begin)};
   };
   for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text, at);
-    const size_t n_bytes = step.kind == Utf8Step::Kind::kValid ? step.n_bytes : 1;
+    const size_t n_bytes = n_character_bytes(text, at);
     bool is_known = false;
     tokens_.each_at(text, at, [&](const TokenTrie::Match& match) {
       is_known |= match.n_bytes == n_bytes;

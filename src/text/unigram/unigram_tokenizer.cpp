@@ -28,9 +28,7 @@ UnigramSearch make_search(const Vocabulary& vocabulary) {
     const TokenKind kind = vocabulary.kinds[id];
     if (kind == TokenKind::kNormal) lowest = std::min(lowest, vocabulary.scores[id]);
     if (kind != TokenKind::kUserDefined) scores[id] = double{vocabulary.scores[id]};
-    const bool is_plain =
-        kind == TokenKind::kNormal || kind == TokenKind::kUserDefined || kind == TokenKind::kUnused;
-    if (is_plain) tokens.push_back({vocabulary.texts[id], id});
+    if (vocabulary.is_of_text(id)) tokens.push_back({vocabulary.texts[id], id});
   }
   return UnigramSearch(std::move(tokens), std::move(scores),
                        {*vocabulary.unknown, double{lowest} - kUnknownPenalty});
@@ -115,25 +113,21 @@ void UnigramTokenizer::encode(std::string_view text, After, std::vector<TokenId>
   std::vector<UnigramSearch::Token> cut;
   const size_t from = ids.size();
   SeenWords seen(normalised, ids);
-  for (size_t begin = 0; begin < normalised.size();) {
-    const size_t seam = seams_.next(normalised, begin);
-    const size_t end = std::min(seam, begin + kMaxSearchedBytes);
-    seen.append(std::string_view(normalised).substr(begin, end - begin),
-                [&](std::string_view word) {
-                  search_.cut(word, best, cut);
-                  for (const auto& token : cut) ids.push_back(token.id);
-                });
-    begin = end;
-  }
+  const auto encode = [&](std::string_view word) {
+    search_.cut(word, best, cut);
+    for (const auto& token : cut) ids.push_back(token.id);
+  };
+  seams_.each_part(normalised, [&](std::string_view part) {
+    for (; part.size() > kMaxSearchedBytes; part.remove_prefix(kMaxSearchedBytes)) {
+      seen.append(part.substr(0, kMaxSearchedBytes), encode);
+    }
+    seen.append(part, encode);
+  });
   const auto are_both_unknown = [&](TokenId a, TokenId b) {
     return a == *vocabulary_.unknown && b == a;
   };
   const auto first = ids.begin() + static_cast<std::ptrdiff_t>(from);
   ids.erase(std::unique(first, ids.end(), are_both_unknown), ids.end());
-}
-
-std::string UnigramTokenizer::decode(std::string_view token_text) const {
-  return blank_marks_to_blanks(token_text);
 }
 
 std::string UnigramTokenizer::describe() const {

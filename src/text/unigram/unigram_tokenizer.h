@@ -29,7 +29,6 @@ class UnigramTokenizer final : public VocabularyTokenizer {
 
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override;
   std::string normalise(std::string_view text) const;
-  std::string decode(std::string_view token_text) const override;
 
   const Charsmap charsmap_;
   const bool adds_blank_;  // before a text's first word, and before text after a special token

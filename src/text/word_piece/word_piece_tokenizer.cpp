@@ -141,10 +141,6 @@ void WordPieceTokenizer::encode(std::string_view text, After, std::vector<TokenI
   }
 }
 
-std::string WordPieceTokenizer::decode(std::string_view token_text) const {
-  return blank_marks_to_blanks(token_text);
-}
-
 std::string WordPieceTokenizer::describe() const {
   return fmt::format("bert (WordPiece), {} tokens", group_digits(n_vocab()));
 }

@@ -22,7 +22,6 @@ class WordPieceTokenizer final : public VocabularyTokenizer {
   explicit WordPieceTokenizer(Vocabulary vocabulary);
 
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override;
-  std::string decode(std::string_view token_text) const override;
 
   WordPieceSearch search_;
 };
