@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "text/jinja/interpreter.h"
-#include "text/jinja/parser.h"
 
 namespace kvik {
 

@@ -1,5 +1,3 @@
-#include "text/end_tokens.h"
-
 #include <algorithm>
 #include <array>
 #include <string_view>

@@ -8,8 +8,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "text/end_tokens.h"
-
 namespace kvik {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <expected>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -70,6 +71,12 @@ struct Vocabulary : TokenTexts {  // texts: [n_vocab]
 
 // Errors: kCorrupt, naming the key.
 Result<Vocabulary> read_vocabulary(const Metadata& metadata, const VocabularyDefaults& defaults);
+
+// The tokens that end an answer: those that the file names, then control tokens with a name that
+// chat formats are known to end a turn with, because files often name only one of them. No
+// duplicates.
+std::vector<TokenId> find_end_tokens(const Vocabulary& vocabulary,
+                                     std::initializer_list<std::optional<TokenId>> named);
 
 // "<0x0A>", and the byte that it spells.
 std::string byte_token(uint8_t byte);

@@ -1,5 +1,3 @@
-#include "text/bpe/bpe_merges.h"
-
 #include <fmt/format.h>
 
 #include <optional>
@@ -7,6 +5,7 @@
 #include <string_view>
 
 #include "text/blank_mark.h"
+#include "text/bpe/bpe_tokenizer.h"
 #include "text/vocabulary.h"
 
 namespace kvik {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "text/blank_mark.h"
-#include "text/bpe/bpe_merges.h"
 #include "text/bpe/byte_alphabet.h"
 #include "text/bpe/seen_words.h"
 #include "text/utf8.h"

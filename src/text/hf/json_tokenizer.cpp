@@ -94,3 +94,15 @@ std::string JsonTokenizer::describe() const {
 }
 
 }  // namespace kvik::hf
+
+namespace kvik {
+
+Result<std::unique_ptr<Tokenizer>> read_tokenizer_json(std::string_view json,
+                                                       const TokenizerConfig& config) {
+  TRY_ASSIGN(hf::JsonFile file, hf::JsonFile::read(json, config));
+  TRY_ASSIGN(auto type, file.model_fields.text("type"));
+  return std::make_unique<hf::JsonTokenizer>(std::move(file.vocabulary), std::move(file.parts),
+                                             std::move(type).value_or("no type"));
+}
+
+}  // namespace kvik

@@ -4,9 +4,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "text/jinja/value.h"
 
 namespace kvik::jinja {
@@ -96,5 +98,11 @@ struct Statement {
   uint8_t implicit_names = 0;
   bool is_recursive = false;
 };
+
+// Jinja's grammar as Hugging Face sets it up, without templates that load others. Errors: kCorrupt,
+// naming the line; also where it nests deeper than kMaxDepth.
+Result<Body> parse_template(std::string_view source);
+
+inline constexpr uint32_t kMaxDepth = 200;
 
 }  // namespace kvik::jinja

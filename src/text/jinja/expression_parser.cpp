@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "text/jinja/parser.h"
-
 namespace kvik::jinja {
 namespace {
 

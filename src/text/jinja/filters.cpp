@@ -1,4 +1,4 @@
-#include "text/jinja/filters.h"
+#include "text/jinja/runtime.h"
 
 namespace kvik::jinja {
 namespace {

@@ -2,7 +2,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "text/jinja/repr.h"
 #include "text/jinja/runtime.h"
 
 // Python's two ways to format: "%5.1f" % x and "{:>5.1f}".format(x).

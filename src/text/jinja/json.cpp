@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "text/jinja/repr.h"
 #include "text/jinja/runtime.h"
 #include "text/utf8.h"
 
@@ -20,8 +19,10 @@ class JsonWriter {
   void put(std::string_view text) { out_.append(text, Origin::kTemplate); }
   void put_string(const Text& text);
   Result<void> put_key(const Value& key);
-  void begin_item(size_t i, size_t level);
-  void end_items(size_t level);
+  // The items that write_item(i) writes, between brackets.
+  template <class WriteItem>
+  Result<void> write_items(std::string_view brackets, size_t n, size_t level,
+                           const WriteItem& write_item);
   Result<void> write_list(const List& list, size_t level);
   Result<void> write_dict(const Dict& dict, size_t level);
 
@@ -98,35 +99,29 @@ Result<void> JsonWriter::put_key(const Value& key) {
   return {};
 }
 
-void JsonWriter::begin_item(size_t i, size_t level) {
-  if (i > 0) put(options_.item_separator);
-  if (options_.indent) put("\n" + std::string(*options_.indent * (level + 1), ' '));
-}
-
-void JsonWriter::end_items(size_t level) {
-  if (options_.indent) put("\n" + std::string(*options_.indent * level, ' '));
-}
-
-Result<void> JsonWriter::write_list(const List& list, size_t level) {
-  if (list.items.empty()) {
-    put("[]");
-    return {};
+template <class WriteItem>
+Result<void> JsonWriter::write_items(std::string_view brackets, size_t n, size_t level,
+                                     const WriteItem& write_item) {
+  const auto new_line = [&](size_t its_level) {
+    if (options_.indent) put("\n" + std::string(*options_.indent * its_level, ' '));
+  };
+  put(brackets.substr(0, 1));
+  for (size_t i = 0; i < n; ++i) {
+    if (i > 0) put(options_.item_separator);
+    new_line(level + 1);
+    TRY(write_item(i));
   }
-  put("[");
-  for (size_t i = 0; i < list.items.size(); ++i) {
-    begin_item(i, level);
-    TRY(write(list.items[i], level + 1));
-  }
-  end_items(level);
-  put("]");
+  if (n > 0) new_line(level);
+  put(brackets.substr(1));
   return {};
 }
 
+Result<void> JsonWriter::write_list(const List& list, size_t level) {
+  return write_items("[]", list.items.size(), level,
+                     [&](size_t i) { return write(list.items[i], level + 1); });
+}
+
 Result<void> JsonWriter::write_dict(const Dict& dict, size_t level) {
-  if (dict.entries.empty()) {
-    put("{}");
-    return {};
-  }
   std::vector<const std::pair<Value, Value>*> entries;
   for (const auto& entry : dict.entries) entries.push_back(&entry);
   if (options_.sort_keys) {
@@ -134,16 +129,11 @@ Result<void> JsonWriter::write_dict(const Dict& dict, size_t level) {
       return to_text(a->first).bytes() < to_text(b->first).bytes();
     });
   }
-  put("{");
-  for (size_t i = 0; i < entries.size(); ++i) {
-    begin_item(i, level);
+  return write_items("{}", entries.size(), level, [&](size_t i) -> Result<void> {
     TRY(put_key(entries[i]->first));
     put(options_.key_separator);
-    TRY(write(entries[i]->second, level + 1));
-  }
-  end_items(level);
-  put("}");
-  return {};
+    return write(entries[i]->second, level + 1);
+  });
 }
 
 Result<void> JsonWriter::write(const Value& value, size_t level) {

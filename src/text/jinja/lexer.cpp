@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
-
-#include "text/jinja/string_literal.h"
 
 namespace kvik::jinja {
 namespace {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,5 +36,9 @@ struct Token {
 // A template's tokens, with Hugging Face's settings: trim_blocks and lstrip_blocks are on, one
 // newline at the end is dropped. Error: kCorrupt, naming the line.
 Result<std::vector<Token>> tokenize_template(std::string_view source);
+
+// What stands between the quotes of a string literal, its escapes resolved as Python does; nothing
+// where \x, \u or \U lacks its digits.
+std::optional<std::string> unescape(std::string_view literal);
 
 }  // namespace kvik::jinja

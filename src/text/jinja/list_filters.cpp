@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "text/jinja/filters.h"
+#include "text/jinja/runtime.h"
 
 namespace kvik::jinja {
 namespace {

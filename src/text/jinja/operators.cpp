@@ -148,8 +148,7 @@ Result<Value> binary(Runtime& runtime, std::string_view op, const Value& a, cons
     return join(runtime, left.plain(), right.plain());
   }
   if (a.text() && op == "%") {
-    TRY_ASSIGN(Text text, format_percent(runtime, *a.text(), b));
-    return Value(std::move(text));
+    return format_percent(runtime, *a.text(), b);
   }
   if (a.as_int() && b.as_int()) return integers(op, *a.as_int(), *b.as_int());
   if (a.is_number() && b.is_number()) return floats(op, *a.as_number(), *b.as_number());
@@ -316,7 +315,7 @@ Result<Value> slice(Runtime& runtime, const Value& value, const SliceBounds& bou
 
 namespace {
 
-Result<Value> loop_attribute(const Loop& loop, std::string_view name) {
+Value loop_attribute(const Loop& loop, std::string_view name) {
   const auto& items = loop.items->items;
   const auto n = static_cast<int64_t>(items.size());
   const auto index = static_cast<int64_t>(loop.index);
@@ -334,68 +333,56 @@ Result<Value> loop_attribute(const Loop& loop, std::string_view name) {
   return Value(Undefined{std::string("loop.").append(name)});
 }
 
-Result<std::optional<Value>> find_item(const Value& value, const Value& key) {
-  if (value.dict()) {
-    const Value* found = value.dict()->find(key);
-    return found ? std::optional(*found) : std::nullopt;
-  }
-  if (value.ns()) {
-    const Value* found = value.ns()->values.find(key);
+std::optional<Value> find_item(const Value& value, const Value& key) {
+  if (value.dict() || value.ns()) {
+    const Value* found = (value.dict() ? *value.dict() : value.ns()->values).find(key);
     return found ? std::optional(*found) : std::nullopt;
   }
   const auto number = key.as_int();
   const bool has_indices = value.text() || (value.list() && value.list()->is_sequence());
-  if (!number || !has_indices) return std::optional<Value>();
+  if (!number || !has_indices) return std::nullopt;
   const auto n = static_cast<int64_t>(value.list() ? value.list()->items.size()
                                                    : n_characters(value.text()->view()));
   const int64_t at = *number < 0 ? *number + n : *number;
-  if (at < 0 || at >= n) return std::optional<Value>();
-  if (value.list()) return std::optional(value.list()->items[static_cast<size_t>(at)]);
+  if (at < 0 || at >= n) return std::nullopt;
+  if (value.list()) return value.list()->items[static_cast<size_t>(at)];
   const Text& text = *value.text();
   const size_t begin = byte_of_character(text.view(), static_cast<size_t>(at));
   const size_t n_bytes = byte_of_character(text.view().substr(begin, 4), 1);
-  return std::optional(Value(text.substr(begin, n_bytes)));
+  return Value(text.substr(begin, n_bytes));
+}
+
+std::optional<Value> find_attribute(const Value& value, std::string_view name) {
+  const bool is_method =
+      value.loop() ? name == "cycle" || name == "changed" : has_method(value, name);
+  if (is_method) return Value(Function{std::string(name), std::make_shared<const Value>(value)});
+  if (value.loop()) return loop_attribute(*value.loop(), name);
+  if (value.list() && value.list()->kind == List::Kind::kGroup) {
+    if (name == "grouper") return value.list()->items[0];
+    if (name == "list") return value.list()->items[1];
+  }
+  return std::nullopt;
 }
 
 std::unexpected<Error> of_undefined(const Value& value, std::string_view name) {
   return wrong("'{}' is undefined, expected it to have '{}'", value.as<Undefined>()->name, name);
 }
 
-Result<std::optional<Value>> find_attribute(const Value& value, std::string_view name) {
-  if (value.loop()) {
-    if (name == "cycle" || name == "changed") {
-      return std::optional(
-          Value(Function{std::string(name), std::make_shared<const Value>(value)}));
-    }
-    TRY_ASSIGN(Value found, loop_attribute(*value.loop(), name));
-    return std::optional(std::move(found));
-  }
-  if (value.list() && value.list()->kind == List::Kind::kGroup) {
-    if (name == "grouper") return std::optional(value.list()->items[0]);
-    if (name == "list") return std::optional(value.list()->items[1]);
-  }
-  if (!has_method(value, name)) return std::optional<Value>();
-  return std::optional(Value(Function{std::string(name), std::make_shared<const Value>(value)}));
-}
-
 }  // namespace
 
 Result<Value> get_attribute(const Value& value, std::string_view name) {
   if (value.is_undefined()) return of_undefined(value, name);
-  TRY_ASSIGN(std::optional<Value> found, find_attribute(value, name));
-  if (!found && (value.dict() || value.ns())) {
-    TRY_ASSIGN(found, find_item(value, make_text(std::string(name))));
-  }
+  std::optional<Value> found = find_attribute(value, name);
+  if (!found && (value.dict() || value.ns()))
+    found = find_item(value, make_text(std::string(name)));
   return found ? std::move(*found) : Value(Undefined{std::string(name)});
 }
 
 Result<Value> get_item(const Value& value, const Value& key) {
   const std::string name = key.text() ? key.text()->bytes() : std::string(type_name(key));
   if (value.is_undefined()) return of_undefined(value, name);
-  TRY_ASSIGN(std::optional<Value> found, find_item(value, key));
-  if (!found && key.text()) {
-    TRY_ASSIGN(found, find_attribute(value, name));
-  }
+  std::optional<Value> found = find_item(value, key);
+  if (!found && key.text()) found = find_attribute(value, name);
   return found ? std::move(*found) : Value(Undefined{name});
 }
 

@@ -1,5 +1,3 @@
-#include "text/jinja/parser.h"
-
 #include <algorithm>
 
 #include "text/jinja/expression_parser.h"

@@ -1,5 +1,3 @@
-#include "text/jinja/repr.h"
-
 #include <fmt/format.h>
 #include <unicode/uchar.h>
 

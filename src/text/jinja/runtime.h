@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -126,6 +127,11 @@ struct Callable {
   }
 };
 
+// Of one value, and of many.
+using Filter = Callable<Value, Value>;
+std::span<const Filter> value_filters();
+std::span<const Filter> list_filters();
+
 // The one of that name in a table; null where there is none.
 template <class Table>
 auto find_callable(const Table& table, std::string_view name) -> decltype(&*table.begin()) {
@@ -147,6 +153,9 @@ Result<Value> call_global(Runtime& runtime, std::string_view name, const Argumen
 // neither; an error where `value` is undefined itself.
 Result<Value> get_attribute(const Value& value, std::string_view name);
 Result<Value> get_item(const Value& value, const Value& key);
+
+// The value under "a.b.0", from item to item; undefined where there is none.
+Result<Value> get_path(const Value& value, const Value& path);
 
 // Python's + - * / // % ** and ~.
 Result<Value> binary(Runtime& runtime, std::string_view op, const Value& a, const Value& b);

@@ -1,7 +1,6 @@
-#include "text/jinja/string_literal.h"
-
 #include <charconv>
 
+#include "text/jinja/lexer.h"
 #include "text/utf8.h"
 
 namespace kvik::jinja {

@@ -371,8 +371,7 @@ Result<Value> join(Runtime& runtime, const Text& text, const BoundArguments& arg
 }
 
 Result<Value> format(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
-  TRY_ASSIGN(Text out, format_braces(runtime, text, arguments.given()));
-  return Value(std::move(out));
+  return format_braces(runtime, text, arguments.given());
 }
 
 constexpr auto kStringMethods = std::to_array<StringMethod>({

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "text/jinja/repr.h"
 #include "text/jinja/runtime.h"
 #include "text/utf8.h"
 

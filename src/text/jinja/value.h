@@ -166,6 +166,7 @@ std::string_view type_name(const Value& value);
 // str(value), and repr(value) as it stands inside lists and dicts. They take what the extent says.
 Text to_text(const Value& value);
 void append_repr(const Value& value, Text& out);
+std::string float_text(double value);  // 1.0, 0.1, 1e+16, nan
 
 // Whether it can be a dict's key.
 bool is_hashable(const Value& value);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "text/jinja/filters.h"
+#include "text/jinja/runtime.h"
 #include "text/utf8.h"
 
 namespace kvik::jinja {
@@ -47,8 +47,7 @@ Result<Value> default_(Runtime&, const Value& value, const BoundArguments& argum
 }
 
 Result<Value> escape(Runtime& runtime, const Text& text, const BoundArguments&) {
-  TRY_ASSIGN(Text escaped, escape_html(runtime, text));
-  return Value(std::move(escaped));
+  return escape_html(runtime, text);
 }
 
 Result<Value> force_escape(Runtime& runtime, const Text& text, const BoundArguments& arguments) {
@@ -206,8 +205,7 @@ Result<Value> tojson(Runtime& runtime, const Value& value, const BoundArguments&
   }
   options.ascii_only = arguments.get_flag(0);
   options.sort_keys = arguments.get_flag(3);
-  TRY_ASSIGN(Text text, to_json(runtime, value, options));
-  return Value(std::move(text));
+  return to_json(runtime, value, options);
 }
 
 Result<Value> attr(Runtime&, const Value& value, const BoundArguments& arguments) {
@@ -217,8 +215,7 @@ Result<Value> attr(Runtime&, const Value& value, const BoundArguments& arguments
 }
 
 Result<Value> format(Runtime& runtime, const Text& pattern, const BoundArguments& arguments) {
-  TRY_ASSIGN(Text text, format_percent(runtime, pattern, make_tuple(arguments.given().positional)));
-  return Value(std::move(text));
+  return format_percent(runtime, pattern, make_tuple(arguments.given().positional));
 }
 
 // Runs of letters, digits and underscores.
