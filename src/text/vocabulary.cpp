@@ -21,24 +21,26 @@ constexpr std::array<TokenKind, 6> kKinds = {TokenKind::kNormal,  TokenKind::kUn
                                              TokenKind::kControl, TokenKind::kUserDefined,
                                              TokenKind::kUnused,  TokenKind::kByte};
 
-std::unexpected<Error> corrupt(std::string message) {
-  return fail(ErrorCode::kCorrupt, std::move(message));
+template <class... Values>
+std::unexpected<Error> corrupt(fmt::format_string<const Values&...> format,
+                               const Values&... values) {
+  return fail(ErrorCode::kCorrupt, fmt::vformat(format, fmt::make_format_args(values...)));
 }
 
 std::unexpected<Error> wrong_length(std::string_view key, size_t n, size_t n_vocab) {
-  return corrupt(fmt::format("metadata key '{}' has {} values, expected one for each of {} tokens",
-                             key, n, n_vocab));
+  return corrupt("metadata key '{}' has {} values, expected one for each of {} tokens", key, n,
+                 n_vocab);
 }
 
 Result<void> read_texts(const Metadata& metadata, Vocabulary& vocabulary) {
   TRY_ASSIGN(const std::vector<std::string>* texts, metadata.get_strings(kTokensKey));
   if (!texts || texts->empty()) {
-    return corrupt(fmt::format("metadata key '{}' is {}, expected the vocabulary", kTokensKey,
-                               texts ? "empty" : "missing"));
+    return corrupt("metadata key '{}' is {}, expected the vocabulary", kTokensKey,
+                   texts ? "empty" : "missing");
   }
   if (texts->size() > kMaxTokens) {
-    return corrupt(fmt::format("metadata key '{}' has {} tokens, expected at most {}", kTokensKey,
-                               texts->size(), kMaxTokens));
+    return corrupt("metadata key '{}' has {} tokens, expected at most {}", kTokensKey,
+                   texts->size(), kMaxTokens);
   }
   vocabulary.texts = *texts;
   vocabulary.index.reserve(texts->size());
@@ -46,8 +48,8 @@ Result<void> read_texts(const Metadata& metadata, Vocabulary& vocabulary) {
     const std::string& text = vocabulary.texts[id];
     if (text.empty()) continue;  // padding of some converters; stands for nothing
     if (const auto twin = vocabulary.index.insert(vocabulary.texts, id)) {
-      return corrupt(fmt::format("metadata key '{}' has the token '{}' twice, as {} and {}",
-                                 kTokensKey, text, *twin, id));
+      return corrupt("metadata key '{}' has the token '{}' twice, as {} and {}", kTokensKey, text,
+                     *twin, id);
     }
   }
   return {};
@@ -63,16 +65,16 @@ Result<void> read_kinds(const Metadata& metadata, Vocabulary& vocabulary) {
   for (size_t id = 0; id < kinds->size(); ++id) {
     const int64_t kind = (*kinds)[id];
     if (kind < 1 || kind > static_cast<int64_t>(kKinds.size())) {
-      return corrupt(fmt::format("metadata key '{}' is {} for token {}, expected 1 to {}",
-                                 kKindsKey, kind, id, kKinds.size()));
+      return corrupt("metadata key '{}' is {} for token {}, expected 1 to {}", kKindsKey, kind, id,
+                     kKinds.size());
     }
     vocabulary.kinds[id] = kKinds[kind - 1];
     const std::string& text = vocabulary.texts[id];
     if (vocabulary.kinds[id] == TokenKind::kByte && !parse_byte_token(text)) {
       return corrupt(
-          fmt::format("metadata key '{}' has the byte token '{}', expected <0x00> to "
-                      "<0xFF>",
-                      kTokensKey, text));
+          "metadata key '{}' has the byte token '{}', expected <0x00> to "
+          "<0xFF>",
+          kTokensKey, text);
     }
   }
   return {};
@@ -87,8 +89,7 @@ Result<void> read_scores(const Metadata& metadata, Vocabulary& vocabulary) {
   }
   for (size_t id = 0; id < scores->size(); ++id) {
     if (std::isnan((*scores)[id])) {
-      return corrupt(
-          fmt::format("metadata key '{}' is NaN for token {}, expected a number", kScoresKey, id));
+      return corrupt("metadata key '{}' is NaN for token {}, expected a number", kScoresKey, id);
     }
     vocabulary.scores[id] = static_cast<float>((*scores)[id]);
   }
@@ -107,8 +108,8 @@ Result<std::optional<TokenId>> read_special(const Metadata& metadata, std::strin
     return is_special ? otherwise : std::nullopt;
   }
   if (*id >= vocabulary.n_vocab()) {
-    return corrupt(fmt::format("metadata key '{}' is {}, expected a token below {}", key, *id,
-                               vocabulary.n_vocab()));
+    return corrupt("metadata key '{}' is {}, expected a token below {}", key, *id,
+                   vocabulary.n_vocab());
   }
   return std::optional(static_cast<TokenId>(*id));
 }
@@ -135,15 +136,11 @@ Result<void> read_special_tokens(const Metadata& metadata, const VocabularyDefau
 
   TRY_ASSIGN(const auto adds_bos, metadata.get_bool("tokenizer.ggml.add_bos_token"));
   TRY_ASSIGN(const auto adds_eos, metadata.get_bool("tokenizer.ggml.add_eos_token"));
-  if (adds_bos.value_or(false) && !vocabulary.bos) {
-    return corrupt(fmt::format(
-        "metadata key '{}' is missing, expected since 'tokenizer.ggml.add_bos_token' is true",
-        defaults.bos_key));
-  }
-  if (adds_eos.value_or(false) && !vocabulary.eos) {
-    return corrupt(fmt::format(
-        "metadata key '{}' is missing, expected since 'tokenizer.ggml.add_eos_token' is true",
-        defaults.eos_key));
+  const bool lacks_bos = adds_bos.value_or(false) && !vocabulary.bos;
+  if (lacks_bos || (adds_eos.value_or(false) && !vocabulary.eos)) {
+    return corrupt(
+        "metadata key '{}' is missing, expected since 'tokenizer.ggml.add_{}_token' is true",
+        lacks_bos ? defaults.bos_key : defaults.eos_key, lacks_bos ? "bos" : "eos");
   }
   vocabulary.adds_bos = adds_bos.value_or(defaults.adds_bos) && vocabulary.bos;
   vocabulary.adds_eos = adds_eos.value_or(defaults.adds_eos) && vocabulary.eos;

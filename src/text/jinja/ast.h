@@ -105,4 +105,15 @@ Result<Body> parse_template(std::string_view source);
 
 inline constexpr uint32_t kMaxDepth = 200;
 
+// Counts how deep what calls itself stands in itself.
+class Deeper {
+ public:
+  explicit Deeper(uint32_t& depth) : depth_(depth) { ++depth_; }
+  ~Deeper() { --depth_; }
+  Deeper(const Deeper&) = delete;
+
+ private:
+  uint32_t& depth_;
+};
+
 }  // namespace kvik::jinja

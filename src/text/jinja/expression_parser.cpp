@@ -8,17 +8,6 @@ namespace {
 
 using Kind = Expr::Kind;
 
-// Counts how deep the parser stands in itself.
-class Deeper {
- public:
-  explicit Deeper(uint32_t& depth) : depth_(depth) { ++depth_; }
-  ~Deeper() { --depth_; }
-  bool is_too_deep() const { return depth_ > kMaxDepth; }
-
- private:
-  uint32_t& depth_;
-};
-
 }  // namespace
 
 Result<ExprPtr> ExpressionParser::checked(Expr expr) const {
@@ -36,7 +25,7 @@ Result<ExprPtr> ExpressionParser::checked(Expr expr) const {
 
 Result<ExprPtr> ExpressionParser::expression(Conditional conditional) {
   const Deeper deeper(depth_);
-  if (deeper.is_too_deep()) {
+  if (depth_ > kMaxDepth) {
     return s_.wrong("expected expressions at most {} deep", kMaxDepth);
   }
   TRY_ASSIGN(ExprPtr value, or_());
@@ -90,7 +79,7 @@ Result<ExprPtr> ExpressionParser::and_() { return binary(&ExpressionParser::not_
 
 Result<ExprPtr> ExpressionParser::not_() {
   const Deeper deeper(depth_);
-  if (deeper.is_too_deep()) return s_.wrong("expected fewer 'not'");
+  if (depth_ > kMaxDepth) return s_.wrong("expected fewer 'not'");
   Expr expr = node(Kind::kNot);
   if (!s_.skip_name("not")) return compare();
   TRY_ASSIGN(ExprPtr value, not_());
@@ -133,7 +122,7 @@ Result<ExprPtr> ExpressionParser::power() { return binary(&ExpressionParser::pla
 
 Result<ExprPtr> ExpressionParser::unary(Filters filters) {
   const Deeper deeper(depth_);
-  if (deeper.is_too_deep()) return s_.wrong("expected fewer signs");
+  if (depth_ > kMaxDepth) return s_.wrong("expected fewer signs");
   ExprPtr value;
   if (s_.is_op("-") || s_.is_op("+")) {
     Expr expr = node(s_.is_op("-") ? Kind::kNegative : Kind::kPositive);
@@ -181,20 +170,29 @@ Result<ExprPtr> ExpressionParser::literal() {
     expr.literal = number;
   } else if (token.kind != Token::Kind::kName) {
     return s_.wrong("expected an expression");
-  } else if (token.text == "true" || token.text == "True") {
+  } else {
+    return name();
+  }
+  s_.next();
+  return finish(std::move(expr));
+}
+
+Result<ExprPtr> ExpressionParser::name() {
+  Expr expr = node(Kind::kLiteral);
+  const std::string text = s_.next().text;
+  if (text == "true" || text == "True") {
     expr.literal = true;
-  } else if (token.text == "false" || token.text == "False") {
+  } else if (text == "false" || text == "False") {
     expr.literal = false;
-  } else if (token.text == "none" || token.text == "None") {
+  } else if (text == "none" || text == "None") {
     expr.literal = None{};
   } else {
     expr.kind = Kind::kName;
-    expr.name = token.text;
-    if (token.text == "caller") implicit_names_ |= kCaller;
-    if (token.text == "varargs") implicit_names_ |= kVarargs;
-    if (token.text == "kwargs") implicit_names_ |= kKwargs;
+    expr.name = text;
+    if (text == "caller") implicit_names_ |= kCaller;
+    if (text == "varargs") implicit_names_ |= kVarargs;
+    if (text == "kwargs") implicit_names_ |= kKwargs;
   }
-  s_.next();
   return finish(std::move(expr));
 }
 

@@ -52,6 +52,7 @@ class ExpressionParser {
   Result<ExprPtr> list();
   Result<ExprPtr> dict();
   Result<ExprPtr> literal();
+  Result<ExprPtr> name();
   bool ends_tuple() const;
 
   Expr node(Expr::Kind kind) const { return Expr{.kind = kind, .line = s_.token().line}; }

@@ -9,19 +9,9 @@ using Kind = Expr::Kind;
 
 }  // namespace
 
-// One evaluation inside another, while this lives.
-class Interpreter::Depth {
- public:
-  explicit Depth(Interpreter& interpreter) : interpreter_(interpreter) { ++interpreter_.depth_; }
-  ~Depth() { --interpreter_.depth_; }
-
- private:
-  Interpreter& interpreter_;
-};
-
 Result<Value> Interpreter::eval(const Expr& expr) {
   TRY(runtime_.charge(1));
-  const Depth depth(*this);
+  const Deeper deeper(depth_);
   if (depth_ > runtime_.max_depth()) {
     return fail(ErrorCode::kExhausted,
                 fmt::format("the chat template nests more than {} deep", runtime_.max_depth()));
@@ -196,12 +186,8 @@ Result<Value> Interpreter::call_value(const Value& callee, const Arguments& give
   if (const auto* macro = callee.as<Value::MacroPtr>()) return call_macro(**macro, given);
   if (callee.loop() && recursive_ && given.positional.size() == 1 && given.named.empty()) {
     TRY_ASSIGN(std::vector<Value> items, iterate(runtime_, given.positional[0]));
-    Text text;
-    Text* const before = std::exchange(out_, &text);
-    const auto flow = run_items(*recursive_, std::move(items), callee.loop()->depth + 1);
-    out_ = before;
-    TRY(flow);
-    return Value(std::move(text));
+    return written(
+        [&] { return run_items(*recursive_, std::move(items), callee.loop()->depth + 1); });
   }
   const Function* function = callee.as<Function>();
   if (!function) {

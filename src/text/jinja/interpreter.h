@@ -39,10 +39,10 @@ class Interpreter {
  private:
   enum class Flow { kOn, kBreak, kContinue };
   class InnerScope;
-  class Depth;
 
   // statements.cpp
   Result<Flow> run(const Body& body);
+  Result<void> act(const Statement& statement);  // of the kinds that go on with the next one
   Result<Flow> run(const Statement& statement);
   Result<Flow> run_if(const Statement& statement);
   Result<Flow> run_for(const Statement& statement);
@@ -51,7 +51,17 @@ class Interpreter {
   Result<void> run_call_block(const Statement& statement);
   Result<void> assign(const std::vector<std::string>& targets, const Value& value);
   Result<void> assign_one(const std::string& target, const Value& value);
-  Result<void> put(const Text& text);
+  Result<void> put(const Value& value);
+  // What write() writes.
+  template <class Write>
+  Result<Value> written(const Write& write) {
+    Text text;
+    Text* const before = std::exchange(out_, &text);
+    const Result<Flow> flow = write();
+    out_ = before;
+    TRY(flow);
+    return Value(std::move(text));
+  }
   // What `body` writes, in a scope of its own, through the filters of `filters`, which may be null.
   Result<Value> captured(const Body& body, const Expr* filters);
   Result<void> bind(const Statement& definition, Arguments given);

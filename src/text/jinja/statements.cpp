@@ -78,9 +78,13 @@ Result<Text> Interpreter::render(const Body& body) {
   return out;
 }
 
-Result<void> Interpreter::put(const Text& text) {
-  TRY(runtime_.charge_bytes(cost_of(text)));
-  out_->append(text);
+Result<void> Interpreter::put(const Value& value) {
+  if (!value.text()) {
+    TRY_ASSIGN(Text text, text_of(runtime_, value));
+    return put(Value(std::move(text)));
+  }
+  TRY(runtime_.charge_bytes(cost_of(*value.text())));
+  out_->append(*value.text());
   return {};
 }
 
@@ -96,60 +100,51 @@ Result<Interpreter::Flow> Interpreter::run(const Body& body) {
 Result<Interpreter::Flow> Interpreter::run(const Statement& statement) {
   TRY(runtime_.charge(1));
   switch (statement.kind) {
-    case Kind::kText:
-      TRY(runtime_.charge_bytes(statement.text.size()));
-      out_->append(statement.text, Origin::kTemplate);
-      return Flow::kOn;
-    case Kind::kOutput: {
-      TRY_ASSIGN(const Value value, eval(*statement.expr));
-      if (value.text()) {
-        TRY(put(*value.text()));
-        return Flow::kOn;
-      }
-      TRY_ASSIGN(const Text text, text_of(runtime_, value));
-      TRY(put(text));
-      return Flow::kOn;
-    }
     case Kind::kIf:
       return run_if(statement);
     case Kind::kFor:
       return run_for(statement);
-    case Kind::kSet: {
-      TRY_ASSIGN(const Value value, eval(*statement.expr));
-      TRY(assign(statement.targets, value));
-      return Flow::kOn;
-    }
-    case Kind::kSetBlock: {
-      TRY_ASSIGN(const Value value, captured(statement.bodies[0], statement.expr.get()));
-      TRY(assign(statement.targets, value));
-      return Flow::kOn;
-    }
-    case Kind::kMacro:
-      scope_->has_macros = true;
-      scope_->set(statement.name, std::make_shared<const Macro>(&statement, scope_));
-      return Flow::kOn;
-    case Kind::kCallBlock:
-      TRY(run_call_block(statement));
-      return Flow::kOn;
-    case Kind::kFilter: {
-      TRY_ASSIGN(const Value value, captured(statement.bodies[0], statement.expr.get()));
-      TRY_ASSIGN(const Text text, text_of(runtime_, value));
-      TRY(put(text));
-      return Flow::kOn;
-    }
     case Kind::kWith:
       return run_with(statement);
-    case Kind::kGroup: {
-      TRY_ASSIGN(const Value value, captured(statement.bodies[0], nullptr));
-      TRY(put(*value.text()));
-      return Flow::kOn;
-    }
     case Kind::kBreak:
       return Flow::kBreak;
     case Kind::kContinue:
       return Flow::kContinue;
+    default:
+      TRY(act(statement));
+      return Flow::kOn;
   }
-  return Flow::kOn;
+}
+
+Result<void> Interpreter::act(const Statement& statement) {
+  switch (statement.kind) {
+    case Kind::kText:
+      TRY(runtime_.charge_bytes(statement.text.size()));
+      out_->append(statement.text, Origin::kTemplate);
+      return {};
+    case Kind::kOutput: {
+      TRY_ASSIGN(const Value value, eval(*statement.expr));
+      return put(value);
+    }
+    case Kind::kSet: {
+      TRY_ASSIGN(const Value value, eval(*statement.expr));
+      return assign(statement.targets, value);
+    }
+    case Kind::kSetBlock: {
+      TRY_ASSIGN(const Value value, captured(statement.bodies[0], statement.expr.get()));
+      return assign(statement.targets, value);
+    }
+    case Kind::kMacro:
+      scope_->has_macros = true;
+      scope_->set(statement.name, std::make_shared<const Macro>(&statement, scope_));
+      return {};
+    case Kind::kCallBlock:
+      return run_call_block(statement);
+    default: {  // kFilter, and kGroup, which has no filters
+      TRY_ASSIGN(const Value value, captured(statement.bodies[0], statement.expr.get()));
+      return put(value);
+    }
+  }
 }
 
 Result<Interpreter::Flow> Interpreter::run_if(const Statement& statement) {
@@ -218,8 +213,7 @@ Result<void> Interpreter::run_call_block(const Statement& statement) {
   if (given.find_named("caller")) return wrong("'caller' is given twice");
   given.named.emplace_back("caller", std::make_shared<const Macro>(&statement, scope_));
   TRY_ASSIGN(const Value value, call_value(callee, given));
-  TRY_ASSIGN(const Text text, text_of(runtime_, value));
-  return put(text);
+  return put(value);
 }
 
 Result<void> Interpreter::assign(const std::vector<std::string>& targets, const Value& value) {
@@ -248,15 +242,10 @@ Result<void> Interpreter::assign_one(const std::string& target, const Value& val
 }
 
 Result<Value> Interpreter::captured(const Body& body, const Expr* filters) {
-  Text text;
-  {
-    const InnerScope inner(*this, scope_);
-    Text* const before = std::exchange(out_, &text);
-    const auto flow = run(body);
-    out_ = before;
-    TRY(flow);
-  }
-  const Value value(std::move(text));
+  TRY_ASSIGN(const Value value, written([&] {
+               const InnerScope inner(*this, scope_);
+               return run(body);
+             }));
   if (!filters) return value;
   const Value* const before = std::exchange(captured_, &value);
   auto result = eval(*filters);
@@ -305,14 +294,9 @@ Result<void> Interpreter::bind(const Statement& definition, Arguments given) {
 }
 
 Result<Value> Interpreter::call_macro(const Macro& macro, const Arguments& given) {
-  Text text;
   const InnerScope inner(*this, macro.scope);
   TRY(bind(*macro.definition, given));
-  Text* const before = std::exchange(out_, &text);
-  const auto flow = run(macro.definition->bodies[0]);
-  out_ = before;
-  TRY(flow);
-  return Value(std::move(text));
+  return written([&] { return run(macro.definition->bodies[0]); });
 }
 
 }  // namespace kvik::jinja
