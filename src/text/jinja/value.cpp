@@ -11,6 +11,12 @@ void Extent::hold(const Extent& inner) {
   n_bytes = std::min(kMost, n_bytes + inner.n_bytes);
 }
 
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+
 Value::Value(List list) {
   list.extent.depth = 1;
   for (const Value& item : list.items) list.extent.hold(item.extent());

@@ -90,6 +90,12 @@ class Value {
   Value(LoopPtr loop) : v_(std::move(loop)) {}
   Value(Function function) : v_(std::move(function)) {}
   Value(const char*) = delete;  // would be a bool
+  // Out of line: what they do for each of the types would be compiled wherever a value is held.
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
 
   template <class T>
   const T* as() const {

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <iterator>
 
 #include "text/jinja/runtime.h"
 #include "text/utf8.h"
@@ -262,7 +261,7 @@ Result<Value> urlencode(Runtime& runtime, const Text& text, const BoundArguments
     if (is_plain) {
       out += c;
     } else {
-      fmt::format_to(std::back_inserter(out), "%{:02X}", static_cast<unsigned char>(c));
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     }
   }
   return make_text(std::move(out), Origin::kGiven);

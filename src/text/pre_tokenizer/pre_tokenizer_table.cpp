@@ -1,5 +1,6 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+
+#include <string>
 
 #include "text/pre_tokenizer/matchers.h"
 #include "text/pre_tokenizer/pre_tokenizer.h"
@@ -86,14 +87,14 @@ std::span<const PreTokenizer> pre_tokenizers() {
 }
 
 Result<const PreTokenizer*> find_pre_tokenizer(std::string_view name) {
-  std::vector<std::string_view> supported;
+  std::string supported;
   for (const PreTokenizer& pre_tokenizer : pre_tokenizers()) {
     if (pre_tokenizer.name == name) return &pre_tokenizer;
-    supported.push_back(pre_tokenizer.name);
+    supported.append(supported.empty() ? "" : ", ").append(pre_tokenizer.name);
   }
   return fail(ErrorCode::kUnsupported,
               fmt::format("metadata key 'tokenizer.ggml.pre' is '{}', expected one of {}", name,
-                          fmt::join(supported, ", ")));
+                          supported));
 }
 
 }  // namespace kvik
