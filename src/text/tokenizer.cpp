@@ -4,12 +4,9 @@
 
 #include <utility>
 
-#include "text/bpe/bpe_tokenizer.h"
-#include "text/bpe/spm_tokenizer.h"
 #include "text/detokenizer.h"
 #include "text/hf/tokenizer_json.h"
-#include "text/unigram/unigram_tokenizer.h"
-#include "text/word_piece/word_piece_tokenizer.h"
+#include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
 namespace {
@@ -29,10 +26,10 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_metadata(const Metadata& meta
   constexpr const char* kModels = "'gpt2', 'gemma4', 'llama', 't5' or 'bert'";
   TRY_ASSIGN(const std::optional<std::string> named, metadata.get_string(kModelKey));
   const std::string model = named.value_or("");
-  if (model == "gpt2" || model == "gemma4") return BpeTokenizer::read(metadata);
-  if (model == "llama") return SpmTokenizer::read(metadata);
-  if (model == "t5") return UnigramTokenizer::read(metadata);
-  if (model == "bert") return WordPieceTokenizer::read(metadata);
+  if (model == "gpt2" || model == "gemma4") return read_bpe_tokenizer(metadata);
+  if (model == "llama") return read_spm_tokenizer(metadata);
+  if (model == "t5") return read_unigram_tokenizer(metadata);
+  if (model == "bert") return read_word_piece_tokenizer(metadata);
   if (model.empty() && metadata.contains(kJsonKey)) return read_json_from(metadata);
   if (model.empty()) {
     return fail(ErrorCode::kCorrupt,

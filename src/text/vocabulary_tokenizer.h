@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,5 +56,12 @@ class VocabularyTokenizer : public Tokenizer {
 
   SpecialTokens special_tokens_;
 };
+
+// The tokenizers that tokenizer.ggml.model names: "gpt2" (byte-level BPE) and "gemma4", "llama"
+// (SentencePiece's BPE), "t5" (SentencePiece's Unigram), "bert" (WordPiece). Errors as
+// Tokenizer::from_metadata().
+using TokenizerReader = Result<std::unique_ptr<Tokenizer>>(const Metadata& metadata);
+TokenizerReader read_bpe_tokenizer, read_spm_tokenizer, read_unigram_tokenizer,
+    read_word_piece_tokenizer;
 
 }  // namespace kvik

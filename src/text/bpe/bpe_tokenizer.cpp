@@ -1,29 +1,167 @@
-#include "text/bpe/bpe_tokenizer.h"
-
 #include <fmt/format.h>
 
+#include <array>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "text/blank_mark.h"
 #include "text/bpe/byte_alphabet.h"
+#include "text/bpe/seams.h"
 #include "text/bpe/seen_words.h"
+#include "text/bpe/token_joins.h"
+#include "text/pre_tokenizer/pre_tokenizer.h"
+#include "text/text_index.h"
 #include "text/utf8.h"
+#include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
-Result<std::unique_ptr<Tokenizer>> BpeTokenizer::read(const Metadata& metadata) {
-  TRY_ASSIGN(const std::optional<std::string> named, metadata.get_string("tokenizer.ggml.pre"));
-  TRY_ASSIGN(const auto model, metadata.get_string("tokenizer.ggml.model"));
-  const bool is_gemma4 = model == "gemma4";
-  const std::string name = is_gemma4 ? "gemma4" : named.value_or("default");
-  TRY_ASSIGN(const PreTokenizer* pre_tokenizer, find_pre_tokenizer(name));
-  const VocabularyDefaults defaults = {std::nullopt, std::nullopt, std::nullopt,
-                                       pre_tokenizer->adds_bos};
-  TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
-  TRY_ASSIGN(TokenJoins merges, read_merges(metadata, vocabulary));
-  return std::unique_ptr<Tokenizer>(
-      new BpeTokenizer(std::move(vocabulary), std::move(merges), *pre_tokenizer,
-                       is_gemma4 ? Symbols::kCharacters : Symbols::kBytes));
+namespace {
+
+constexpr const char* kMergesKey = "tokenizer.ggml.merges";
+
+// Converters write user-defined runs of blanks as blanks, where the merges have their marks.
+std::optional<TokenId> find_token(const Vocabulary& vocabulary, std::string_view text) {
+  if (const auto id = vocabulary.find(text)) return id;
+  if (text.find(kBlankMark) == text.npos) return std::nullopt;
+  return vocabulary.find(blank_marks_to_blanks(text));
 }
+
+// tokenizer.ggml.merges: a merge's place in the list is its rank.
+// Errors: kCorrupt where the key is missing, a merge is not "left right", or either is no token.
+// A merge whose result is no token is left out, as in llama.cpp.
+Result<TokenJoins> read_merges(const Metadata& metadata, const Vocabulary& vocabulary) {
+  TRY_ASSIGN(const std::vector<std::string>* merges, metadata.get_strings(kMergesKey));
+  if (!merges) {
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("metadata key '{}' is missing, expected since 'tokenizer.ggml.model' is "
+                    "'gpt2'",
+                    kMergesKey));
+  }
+  TokenJoins joins;
+  joins.reserve(merges->size());
+  uint32_t rank = 0;
+  for (const std::string_view merge : *merges) {
+    const size_t blank = merge.find(' ', 1);
+    if (blank == merge.npos || blank + 1 == merge.size()) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("metadata key '{}' has '{}' as number {}, expected two tokens with a "
+                              "blank between",
+                              kMergesKey, merge, rank));
+    }
+    const std::string_view halves[] = {merge.substr(0, blank), merge.substr(blank + 1)};
+    const auto left = find_token(vocabulary, halves[0]), right = find_token(vocabulary, halves[1]);
+    for (const std::string_view half : halves) {
+      if (find_token(vocabulary, half)) continue;
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("metadata key '{}' has '{}' as number {}, expected two tokens, but "
+                              "'{}' is none",
+                              kMergesKey, merge, rank, half));
+    }
+    const auto joined = find_token(vocabulary, std::string(halves[0]).append(halves[1]));
+    if (joined && vocabulary.is_plain(*joined)) joins.insert(*left, *right, {rank, *joined});
+    ++rank;
+  }
+  return joins;
+}
+
+// Text is cut into words, each word's bytes become tokens, and neighbours join by the merges'
+// ranks. Decoding gives back any bytes, UTF-8 or not, where the vocabulary has all 256 of them.
+//
+// Model "gemma4" is the same over characters: blanks become U+2581, and a character without a token
+// becomes byte tokens "<0x0A>".
+class BpeTokenizer final : public VocabularyTokenizer {
+ public:
+  enum class Symbols { kBytes, kCharacters };
+
+  BpeTokenizer(Vocabulary vocabulary, TokenJoins merges, const PreTokenizer& pre_tokenizer,
+               Symbols symbols);
+
+  bool strips_leading_blank() const override { return false; }
+  std::string describe() const override {
+    return fmt::format("{} (pre-tokenizer {}), {} tokens, {} merges",
+                       symbols_ == Symbols::kBytes ? "gpt2" : "gemma4", pre_tokenizer_.name,
+                       group_digits(n_vocab()), group_digits(merges_.size()));
+  }
+
+ private:
+  void encode(std::string_view text, After, std::vector<TokenId>& ids) const override {
+    TokenJoins::Scratch scratch;
+    const auto encode = [&](std::string_view word) { encode_word(word, scratch, ids); };
+    if (symbols_ == Symbols::kBytes) {
+      SeenWords seen(text, ids);
+      for (const std::string_view word : pre_tokenizer_.split(text)) seen.append(word, encode);
+      return;
+    }
+    const std::string marked = blanks_to_blank_marks(text);
+    SeenWords seen(marked, ids);
+    for (const std::string_view line : pre_tokenizer_.split(marked)) {
+      seams_.each_part(line, [&](std::string_view part) { seen.append(part, encode); });
+    }
+  }
+
+  void encode_word(std::string_view word, TokenJoins::Scratch& scratch,
+                   std::vector<TokenId>& ids) const {
+    if (pre_tokenizer_.whole_words_first) {
+      if (const std::optional<TokenId> id = by_bytes_.find(pieces_, word)) {
+        ids.push_back(*id);
+        return;
+      }
+    }
+    const size_t from = ids.size();
+    if (symbols_ == Symbols::kCharacters) {
+      append_characters(word, ids);
+    } else {
+      append_bytes(word, ids);
+    }
+    merges_.join(ids, from, scratch);
+  }
+
+  void append_characters(std::string_view word, std::vector<TokenId>& ids) const {
+    for (size_t at = 0; at < word.size();) {
+      const std::string_view character = word.substr(at, n_character_bytes(word, at));
+      if (const std::optional<TokenId> id = vocabulary_.find_plain(character)) {
+        ids.push_back(*id);
+      } else {
+        append_bytes(character, ids);
+      }
+      at += character.size();
+    }
+  }
+
+  // A byte that the vocabulary lacks becomes the unknown token in Gemma 4's scheme and nothing in
+  // the byte-level one, as in the models' own tokenizers: Falcon has no token for a vertical tab.
+  void append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const {
+    for (const char byte : bytes) {
+      if (const std::optional<TokenId> id = byte_tokens_[static_cast<uint8_t>(byte)]) {
+        ids.push_back(*id);
+      } else if (symbols_ == Symbols::kCharacters && vocabulary_.unknown) {
+        ids.push_back(*vocabulary_.unknown);
+      }
+    }
+  }
+
+  std::optional<TokenId> find_byte(uint8_t byte) const {
+    if (symbols_ == Symbols::kCharacters) return vocabulary_.find(byte_token(byte));
+    const auto id = vocabulary_.find(byte_to_letter(byte));
+    // A user-defined "ø" stands for that character, not for the byte that the alphabet writes so.
+    return id && vocabulary_.kinds[*id] == TokenKind::kNormal ? id : std::nullopt;
+  }
+
+  // A text outside the byte alphabet is an added token, spelled as it is.
+  std::string decode(std::string_view token_text) const override {
+    if (symbols_ == Symbols::kCharacters) return VocabularyTokenizer::decode(token_text);
+    return letters_to_bytes(token_text).value_or(std::string(token_text));
+  }
+
+  const TokenJoins merges_;
+  const PreTokenizer& pre_tokenizer_;
+  const Symbols symbols_;
+  const Seams seams_;   // of lines, which are long words
+  TextIndex by_bytes_;  // of `pieces_`, where whole words go first
+  std::array<std::optional<TokenId>, 256> byte_tokens_;
+};
 
 BpeTokenizer::BpeTokenizer(Vocabulary vocabulary, TokenJoins merges,
                            const PreTokenizer& pre_tokenizer, Symbols symbols)
@@ -43,80 +181,21 @@ BpeTokenizer::BpeTokenizer(Vocabulary vocabulary, TokenJoins merges,
   }
 }
 
-std::optional<TokenId> BpeTokenizer::find_byte(uint8_t byte) const {
-  if (symbols_ == Symbols::kCharacters) return vocabulary_.find(byte_token(byte));
-  const auto id = vocabulary_.find(byte_to_letter(byte));
-  // A user-defined "ø" stands for that character, not for the byte that the alphabet writes so.
-  return id && vocabulary_.kinds[*id] == TokenKind::kNormal ? id : std::nullopt;
-}
+}  // namespace
 
-void BpeTokenizer::encode(std::string_view text, After, std::vector<TokenId>& ids) const {
-  TokenJoins::Scratch scratch;
-  const auto encode = [&](std::string_view word) { encode_word(word, scratch, ids); };
-  if (symbols_ == Symbols::kBytes) {
-    SeenWords seen(text, ids);
-    for (const std::string_view word : pre_tokenizer_.split(text)) seen.append(word, encode);
-    return;
-  }
-  const std::string marked = blanks_to_blank_marks(text);
-  SeenWords seen(marked, ids);
-  for (const std::string_view line : pre_tokenizer_.split(marked)) {
-    seams_.each_part(line, [&](std::string_view part) { seen.append(part, encode); });
-  }
-}
-
-void BpeTokenizer::encode_word(std::string_view word, TokenJoins::Scratch& scratch,
-                               std::vector<TokenId>& ids) const {
-  if (pre_tokenizer_.whole_words_first) {
-    if (const std::optional<TokenId> id = by_bytes_.find(pieces_, word)) {
-      ids.push_back(*id);
-      return;
-    }
-  }
-  const size_t from = ids.size();
-  if (symbols_ == Symbols::kCharacters) {
-    append_characters(word, ids);
-  } else {
-    append_bytes(word, ids);
-  }
-  merges_.join(ids, from, scratch);
-}
-
-void BpeTokenizer::append_characters(std::string_view word, std::vector<TokenId>& ids) const {
-  for (size_t at = 0; at < word.size();) {
-    const size_t n_bytes = n_character_bytes(word, at);
-    const std::string_view character = word.substr(at, n_bytes);
-    if (const std::optional<TokenId> id = vocabulary_.find_plain(character)) {
-      ids.push_back(*id);
-    } else {
-      append_bytes(character, ids);
-    }
-    at += n_bytes;
-  }
-}
-
-// A byte that the vocabulary lacks becomes the unknown token in Gemma 4's scheme and nothing in the
-// byte-level one, as in the models' own tokenizers: Falcon has no token for a vertical tab.
-void BpeTokenizer::append_bytes(std::string_view bytes, std::vector<TokenId>& ids) const {
-  for (const char byte : bytes) {
-    if (const std::optional<TokenId> id = byte_tokens_[static_cast<uint8_t>(byte)]) {
-      ids.push_back(*id);
-    } else if (symbols_ == Symbols::kCharacters && vocabulary_.unknown) {
-      ids.push_back(*vocabulary_.unknown);
-    }
-  }
-}
-
-// A text outside the byte alphabet is an added token, spelled as it is.
-std::string BpeTokenizer::decode(std::string_view token_text) const {
-  if (symbols_ == Symbols::kCharacters) return VocabularyTokenizer::decode(token_text);
-  return letters_to_bytes(token_text).value_or(std::string(token_text));
-}
-
-std::string BpeTokenizer::describe() const {
-  return fmt::format("{} (pre-tokenizer {}), {} tokens, {} merges",
-                     symbols_ == Symbols::kBytes ? "gpt2" : "gemma4", pre_tokenizer_.name,
-                     group_digits(n_vocab()), group_digits(merges_.size()));
+Result<std::unique_ptr<Tokenizer>> read_bpe_tokenizer(const Metadata& metadata) {
+  TRY_ASSIGN(const std::optional<std::string> named, metadata.get_string("tokenizer.ggml.pre"));
+  TRY_ASSIGN(const auto model, metadata.get_string("tokenizer.ggml.model"));
+  const bool is_gemma4 = model == "gemma4";
+  const std::string name = is_gemma4 ? "gemma4" : named.value_or("default");
+  TRY_ASSIGN(const PreTokenizer* pre_tokenizer, find_pre_tokenizer(name));
+  const VocabularyDefaults defaults = {std::nullopt, std::nullopt, std::nullopt,
+                                       pre_tokenizer->adds_bos};
+  TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
+  TRY_ASSIGN(TokenJoins merges, read_merges(metadata, vocabulary));
+  using Symbols = BpeTokenizer::Symbols;
+  return std::make_unique<BpeTokenizer>(std::move(vocabulary), std::move(merges), *pre_tokenizer,
+                                        is_gemma4 ? Symbols::kCharacters : Symbols::kBytes);
 }
 
 }  // namespace kvik

@@ -1,96 +1,118 @@
-#include "text/bpe/spm_tokenizer.h"
-
 #include <fmt/format.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "text/blank_mark.h"
+#include "text/bpe/seams.h"
 #include "text/bpe/seen_words.h"
+#include "text/bpe/spm_joins.h"
 #include "text/utf8.h"
+#include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
-
 namespace {
 
 // A character that takes part in no token: its place and length in the word.
 constexpr TokenId kStranger = TokenId{1} << 31;
 
+// Blanks become U+2581, and among neighbouring characters those join first whose token has the
+// highest score. Characters without a token become byte tokens, or the unknown token where the
+// vocabulary lacks those.
+class SpmTokenizer final : public VocabularyTokenizer {
+ public:
+  // `adds_blank`: before a text's first word, and before text after a special token.
+  SpmTokenizer(Vocabulary vocabulary, std::optional<TokenTexts::ByteTokens> byte_tokens,
+               bool adds_blank)
+      : VocabularyTokenizer(std::move(vocabulary)),
+        adds_blank_(adds_blank),
+        joins_(vocabulary_),
+        seams_(vocabulary_),
+        byte_tokens_(byte_tokens) {
+    make_pieces();
+  }
+
+  bool strips_leading_blank() const override { return adds_blank_; }
+
+  std::string describe() const override {
+    return fmt::format("llama (SentencePiece), {} tokens{}", group_digits(n_vocab()),
+                       byte_tokens_ ? " with byte fallback" : "");
+  }
+
+ private:
+  struct Scratch {
+    std::vector<TokenId> symbols;
+    TokenJoins::Scratch joins;
+  };
+
+  void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override {
+    std::string marked;
+    marked.reserve(text.size() + text.size() / 2);
+    if (adds_blank_ && after != After::kText) marked = kBlankMark;
+    append_with_blank_marks(text, marked);
+    Scratch scratch;
+    SeenWords seen(marked, ids);
+    seams_.each_part(marked, [&](std::string_view part) {
+      seen.append(part, [&](std::string_view word) { encode_word(word, scratch, ids); });
+    });
+  }
+
+  void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const {
+    std::vector<TokenId>& symbols = scratch.symbols;
+    symbols.clear();
+    for (size_t at = 0; at < word.size();) {
+      const size_t n_bytes = n_character_bytes(word, at);
+      const auto symbol = joins_.symbol(vocabulary_, word.substr(at, n_bytes));
+      symbols.push_back(symbol.value_or(kStranger | static_cast<TokenId>(at << 3 | n_bytes)));
+      at += n_bytes;
+    }
+    joins_.joins().join(symbols, 0, scratch.joins);
+    for (const TokenId symbol : symbols) {
+      if (symbol < n_vocab()) {
+        ids.push_back(symbol);
+      } else if (symbol < kStranger) {
+        encode_as_bytes(joins_.character(vocabulary_, symbol), ids);
+      } else {
+        const TokenId place = symbol & ~kStranger;
+        encode_as_bytes(word.substr(place >> 3, place & 7), ids);
+      }
+    }
+  }
+
+  void encode_as_bytes(std::string_view character, std::vector<TokenId>& ids) const {
+    if (!byte_tokens_) {
+      ids.push_back(*vocabulary_.unknown);
+      return;
+    }
+    for (const char byte : character) ids.push_back((*byte_tokens_)[static_cast<uint8_t>(byte)]);
+  }
+
+  const bool adds_blank_;
+  const SpmJoins joins_;
+  const Seams seams_;
+  const std::optional<TokenTexts::ByteTokens> byte_tokens_;  // all or none: half would be noise
+};
+
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> SpmTokenizer::read(const Metadata& metadata) {
+Result<std::unique_ptr<Tokenizer>> read_spm_tokenizer(const Metadata& metadata) {
   // What llama.cpp assumes of files that do not say.
   const VocabularyDefaults defaults = {.bos = 1, .eos = 2, .unknown = 0, .adds_bos = true};
   TRY_ASSIGN(Vocabulary vocabulary, read_vocabulary(metadata, defaults));
   TRY_ASSIGN(const auto adds_blank, metadata.get_bool("tokenizer.ggml.add_space_prefix"));
-  const auto byte_tokens = vocabulary.find_byte_tokens();
-  if (!byte_tokens && !vocabulary.unknown) {
+  const auto found = vocabulary.find_byte_tokens();
+  if (!found && !vocabulary.unknown) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("metadata key 'tokenizer.ggml.tokens' has no '{}', expected it, or an "
                             "unknown token",
-                            byte_tokens.error()));
+                            found.error()));
   }
-  auto tokenizer = std::unique_ptr<SpmTokenizer>(
-      new SpmTokenizer(std::move(vocabulary), adds_blank.value_or(true)));
-  if (byte_tokens) tokenizer->byte_tokens_ = *byte_tokens;
-  return tokenizer;
-}
-
-SpmTokenizer::SpmTokenizer(Vocabulary vocabulary, bool adds_blank)
-    : VocabularyTokenizer(std::move(vocabulary)),
-      adds_blank_(adds_blank),
-      joins_(vocabulary_),
-      seams_(vocabulary_) {
-  make_pieces();
-}
-
-void SpmTokenizer::encode(std::string_view text, After after, std::vector<TokenId>& ids) const {
-  std::string marked;
-  marked.reserve(text.size() + text.size() / 2);
-  if (adds_blank_ && after != After::kText) marked = kBlankMark;
-  append_with_blank_marks(text, marked);
-  Scratch scratch;
-  SeenWords seen(marked, ids);
-  seams_.each_part(marked, [&](std::string_view part) {
-    seen.append(part, [&](std::string_view word) { encode_word(word, scratch, ids); });
-  });
-}
-
-void SpmTokenizer::encode_word(std::string_view word, Scratch& scratch,
-                               std::vector<TokenId>& ids) const {
-  std::vector<TokenId>& symbols = scratch.symbols;
-  symbols.clear();
-  for (size_t at = 0; at < word.size();) {
-    const size_t n_bytes = n_character_bytes(word, at);
-    const auto symbol = joins_.symbol(vocabulary_, word.substr(at, n_bytes));
-    symbols.push_back(symbol.value_or(kStranger | static_cast<TokenId>(at << 3 | n_bytes)));
-    at += n_bytes;
-  }
-  joins_.joins().join(symbols, 0, scratch.joins);
-  for (const TokenId symbol : symbols) {
-    if (symbol < n_vocab()) {
-      ids.push_back(symbol);
-    } else if (symbol < kStranger) {
-      encode_as_bytes(joins_.character(vocabulary_, symbol), ids);
-    } else {
-      const TokenId place = symbol & ~kStranger;
-      encode_as_bytes(word.substr(place >> 3, place & 7), ids);
-    }
-  }
-}
-
-void SpmTokenizer::encode_as_bytes(std::string_view character, std::vector<TokenId>& ids) const {
-  if (!byte_tokens_) {
-    ids.push_back(*vocabulary_.unknown);
-    return;
-  }
-  for (const char byte : character) ids.push_back((*byte_tokens_)[static_cast<uint8_t>(byte)]);
-}
-
-std::string SpmTokenizer::describe() const {
-  return fmt::format("llama (SentencePiece), {} tokens{}", group_digits(n_vocab()),
-                     byte_tokens_ ? " with byte fallback" : "");
+  return std::make_unique<SpmTokenizer>(std::move(vocabulary),
+                                        found ? std::optional(*found) : std::nullopt,
+                                        adds_blank.value_or(true));
 }
 
 }  // namespace kvik

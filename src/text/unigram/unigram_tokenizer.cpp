@@ -1,14 +1,17 @@
-#include "text/unigram/unigram_tokenizer.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "text/blank_mark.h"
+#include "text/bpe/seams.h"
 #include "text/bpe/seen_words.h"
+#include "text/unigram/charsmap.h"
+#include "text/unigram/unigram_search.h"
 #include "text/utf8.h"
+#include "text/vocabulary_tokenizer.h"
 
 namespace kvik {
 namespace {
@@ -34,9 +37,106 @@ UnigramSearch make_search(const Vocabulary& vocabulary) {
                        {*vocabulary.unknown, double{lowest} - kUnknownPenalty});
 }
 
+enum class Blanks { kKept, kMerged };  // runs of them
+
+// Text is normalised, blanks become U+2581, and of all ways to cut it the one with the highest sum
+// of scores is taken (Viterbi). Characters without a token become the unknown token, neighbours
+// together one.
+class UnigramTokenizer final : public VocabularyTokenizer {
+ public:
+  // `adds_blank`: before a text's first word, and before text after a special token.
+  UnigramTokenizer(Vocabulary vocabulary, Charsmap charsmap, bool adds_blank, Blanks blanks)
+      : VocabularyTokenizer(std::move(vocabulary)),
+        charsmap_(std::move(charsmap)),
+        adds_blank_(adds_blank),
+        blanks_(blanks),
+        search_(make_search(vocabulary_)),
+        seams_(vocabulary_) {
+    std::vector<TokenTrie::Entry> user_defined;
+    for (TokenId id = 0; id < n_vocab(); ++id) {
+      if (vocabulary_.kinds[id] != TokenKind::kUserDefined) continue;
+      user_defined.push_back({vocabulary_.texts[id], id});
+    }
+    user_defined_ = TokenTrie(std::move(user_defined));
+    make_pieces();
+  }
+
+  bool strips_leading_blank() const override { return adds_blank_; }
+  std::string describe() const override {
+    return fmt::format("t5 (SentencePiece Unigram), {} tokens", group_digits(n_vocab()));
+  }
+
+ private:
+  // Replaces what the file wants replaced, and blanks: runs of them are one, before a word, where
+  // they are merged; a first one is added where the file wants one.
+  std::string normalise(std::string_view text) const {
+    std::string out;
+    bool is_in_word = false;
+    bool wants_first = adds_blank_;
+    const auto push = [&](std::string_view bytes) {
+      for (const char c : bytes) {
+        if (c == ' ') {
+          is_in_word = false;
+          if (blanks_ == Blanks::kKept) out += kBlankMark;
+          continue;
+        }
+        if (!std::exchange(is_in_word, true)) {
+          if (std::exchange(wants_first, false) || blanks_ == Blanks::kMerged) out += kBlankMark;
+        }
+        out += c;
+      }
+    };
+    for (size_t at = 0; at < text.size();) {
+      if (const auto token = user_defined_.longest_at(text, at)) {
+        push(text.substr(at, token->n_bytes));
+        at += token->n_bytes;
+      } else if (const auto match = charsmap_.longest_at(text, at)) {
+        push(match->replacement);
+        at += match->n_bytes;
+      } else {
+        const Utf8Step step = next_utf8(text, at);
+        const bool is_valid = step.kind == Utf8Step::Kind::kValid;
+        push(is_valid ? text.substr(at, step.n_bytes) : kReplacementCharacter);
+        at += is_valid ? step.n_bytes : 1;
+      }
+    }
+    return out;
+  }
+
+  void encode(std::string_view text, After, std::vector<TokenId>& ids) const override {
+    const std::string normalised = normalise(text);
+    std::vector<UnigramSearch::Best> best;
+    std::vector<UnigramSearch::Token> cut;
+    const size_t from = ids.size();
+    SeenWords seen(normalised, ids);
+    const auto encode = [&](std::string_view word) {
+      search_.cut(word, best, cut);
+      for (const auto& token : cut) ids.push_back(token.id);
+    };
+    seams_.each_part(normalised, [&](std::string_view part) {
+      for (; part.size() > kMaxSearchedBytes; part.remove_prefix(kMaxSearchedBytes)) {
+        seen.append(part.substr(0, kMaxSearchedBytes), encode);
+      }
+      seen.append(part, encode);
+    });
+    const auto are_both_unknown = [&](TokenId a, TokenId b) {
+      return a == *vocabulary_.unknown && b == a;
+    };
+    const auto first = ids.begin() + static_cast<std::ptrdiff_t>(from);
+    ids.erase(std::unique(first, ids.end(), are_both_unknown), ids.end());
+  }
+
+  const Charsmap charsmap_;
+  const bool adds_blank_;
+  const Blanks blanks_;
+  TokenTrie user_defined_;
+  const UnigramSearch search_;
+  const Seams seams_;
+};
+
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> UnigramTokenizer::read(const Metadata& metadata) {
+Result<std::unique_ptr<Tokenizer>> read_unigram_tokenizer(const Metadata& metadata) {
   // What llama.cpp assumes of files that do not say.
   const VocabularyDefaults defaults = {
       .bos = std::nullopt, .eos = 1, .unknown = 2, .adds_bos = false, .adds_eos = true};
@@ -49,89 +149,9 @@ Result<std::unique_ptr<Tokenizer>> UnigramTokenizer::read(const Metadata& metada
   TRY_ASSIGN(Charsmap charsmap, Charsmap::read(metadata));
   TRY_ASSIGN(const auto adds_blank, metadata.get_bool("tokenizer.ggml.add_space_prefix"));
   TRY_ASSIGN(const auto merges, metadata.get_bool("tokenizer.ggml.remove_extra_whitespaces"));
-  return std::unique_ptr<Tokenizer>(
-      new UnigramTokenizer(std::move(vocabulary), std::move(charsmap), adds_blank.value_or(false),
-                           merges.value_or(false) ? Blanks::kMerged : Blanks::kKept));
-}
-
-UnigramTokenizer::UnigramTokenizer(Vocabulary vocabulary, Charsmap charsmap, bool adds_blank,
-                                   Blanks blanks)
-    : VocabularyTokenizer(std::move(vocabulary)),
-      charsmap_(std::move(charsmap)),
-      adds_blank_(adds_blank),
-      blanks_(blanks),
-      search_(make_search(vocabulary_)),
-      seams_(vocabulary_) {
-  std::vector<TokenTrie::Entry> user_defined;
-  for (TokenId id = 0; id < n_vocab(); ++id) {
-    if (vocabulary_.kinds[id] != TokenKind::kUserDefined) continue;
-    user_defined.push_back({vocabulary_.texts[id], id});
-  }
-  user_defined_ = TokenTrie(std::move(user_defined));
-  make_pieces();
-}
-
-// Replaces what the file wants replaced, and blanks: runs of them are one, before a word, where
-// they are merged; a first one is added where the file wants one.
-std::string UnigramTokenizer::normalise(std::string_view text) const {
-  std::string out;
-  bool is_in_word = false;
-  bool wants_first = adds_blank_;
-  const auto push = [&](std::string_view bytes) {
-    for (const char c : bytes) {
-      if (c == ' ') {
-        is_in_word = false;
-        if (blanks_ == Blanks::kKept) out += kBlankMark;
-        continue;
-      }
-      if (!std::exchange(is_in_word, true)) {
-        if (std::exchange(wants_first, false) || blanks_ == Blanks::kMerged) out += kBlankMark;
-      }
-      out += c;
-    }
-  };
-  for (size_t at = 0; at < text.size();) {
-    if (const auto token = user_defined_.longest_at(text, at)) {
-      push(text.substr(at, token->n_bytes));
-      at += token->n_bytes;
-    } else if (const auto match = charsmap_.longest_at(text, at)) {
-      push(match->replacement);
-      at += match->n_bytes;
-    } else {
-      const Utf8Step step = next_utf8(text, at);
-      const bool is_valid = step.kind == Utf8Step::Kind::kValid;
-      push(is_valid ? text.substr(at, step.n_bytes) : kReplacementCharacter);
-      at += is_valid ? step.n_bytes : 1;
-    }
-  }
-  return out;
-}
-
-void UnigramTokenizer::encode(std::string_view text, After, std::vector<TokenId>& ids) const {
-  const std::string normalised = normalise(text);
-  std::vector<UnigramSearch::Best> best;
-  std::vector<UnigramSearch::Token> cut;
-  const size_t from = ids.size();
-  SeenWords seen(normalised, ids);
-  const auto encode = [&](std::string_view word) {
-    search_.cut(word, best, cut);
-    for (const auto& token : cut) ids.push_back(token.id);
-  };
-  seams_.each_part(normalised, [&](std::string_view part) {
-    for (; part.size() > kMaxSearchedBytes; part.remove_prefix(kMaxSearchedBytes)) {
-      seen.append(part.substr(0, kMaxSearchedBytes), encode);
-    }
-    seen.append(part, encode);
-  });
-  const auto are_both_unknown = [&](TokenId a, TokenId b) {
-    return a == *vocabulary_.unknown && b == a;
-  };
-  const auto first = ids.begin() + static_cast<std::ptrdiff_t>(from);
-  ids.erase(std::unique(first, ids.end(), are_both_unknown), ids.end());
-}
-
-std::string UnigramTokenizer::describe() const {
-  return fmt::format("t5 (SentencePiece Unigram), {} tokens", group_digits(n_vocab()));
+  return std::make_unique<UnigramTokenizer>(
+      std::move(vocabulary), std::move(charsmap), adds_blank.value_or(false),
+      merges.value_or(false) ? Blanks::kMerged : Blanks::kKept);
 }
 
 }  // namespace kvik

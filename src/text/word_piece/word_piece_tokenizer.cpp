@@ -1,8 +1,7 @@
-#include "text/word_piece/word_piece_tokenizer.h"
-
 #include <fmt/format.h>
 #include <unicode/uchar.h>
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,7 +9,9 @@
 #include "text/bpe/seen_words.h"
 #include "text/pre_tokenizer/char_class.h"
 #include "text/utf8.h"
+#include "text/vocabulary_tokenizer.h"
 #include "text/word_piece/bert_text.h"
+#include "text/word_piece/word_piece_search.h"
 
 namespace kvik {
 namespace {
@@ -83,9 +84,57 @@ class WordSplitter {
   bool is_in_word_ = false;
 };
 
+// Uncased: words in small letters without accents, each cut into the longest tokens from left to
+// right; a word that can not be cut is unknown.
+class WordPieceTokenizer final : public VocabularyTokenizer {
+ public:
+  explicit WordPieceTokenizer(Vocabulary vocabulary) : VocabularyTokenizer(std::move(vocabulary)) {
+    // The file marks the tokens that begin a word with a blank, where BERT marks the others with
+    // "##".
+    WordPieceSearch::Entries first, further;
+    for (TokenId id = 0; id < n_vocab(); ++id) {
+      const std::string_view text = vocabulary_.texts[id];
+      (text.starts_with(kBlankMark) ? first : further).push_back({text, id});
+    }
+    search_ = WordPieceSearch(std::move(first), std::move(further),
+                              {.max_chars = kMaxWordChars + 1, .unknown = *vocabulary_.unknown});
+    make_pieces();
+  }
+
+  bool strips_leading_blank() const override { return true; }
+  std::string describe() const override {
+    return fmt::format("bert (WordPiece), {} tokens", group_digits(n_vocab()));
+  }
+
+ private:
+  void encode(std::string_view text, After, std::vector<TokenId>& ids) const override {
+    WordSplitter words(text.size());
+    for (size_t at = 0; at < text.size();) {
+      if (static_cast<uint8_t>(text[at]) < 0x80) {
+        words.push_ascii(text[at++]);
+        continue;
+      }
+      const Utf8Step step = next_utf8(text, at);
+      const bool is_valid = step.kind == Utf8Step::Kind::kValid;
+      if (is_valid) words.push(step.code_point);
+      at += is_valid ? step.n_bytes : 1;
+    }
+    words.end_word();
+    SeenWords seen(words.text(), ids);
+    size_t begin = 0;
+    for (const size_t end : words.ends()) {
+      seen.append(std::string_view(words.text()).substr(begin, end - begin),
+                  [&](std::string_view word) { search_.cut(word, ids); });
+      begin = end;
+    }
+  }
+
+  WordPieceSearch search_;
+};
+
 }  // namespace
 
-Result<std::unique_ptr<Tokenizer>> WordPieceTokenizer::read(const Metadata& metadata) {
+Result<std::unique_ptr<Tokenizer>> read_word_piece_tokenizer(const Metadata& metadata) {
   // The numbers are those of BERT's own vocabulary, which llama.cpp assumes; [CLS] and [SEP] frame
   // a text as BOS and EOS do. The file format spells "seperator".
   const VocabularyDefaults defaults = {.bos = 101,
@@ -102,47 +151,7 @@ Result<std::unique_ptr<Tokenizer>> WordPieceTokenizer::read(const Metadata& meta
                 "metadata key 'tokenizer.ggml.unknown_token_id' is missing, expected since "
                 "'tokenizer.ggml.model' is 'bert'");
   }
-  return std::unique_ptr<Tokenizer>(new WordPieceTokenizer(std::move(vocabulary)));
-}
-
-WordPieceTokenizer::WordPieceTokenizer(Vocabulary vocabulary)
-    : VocabularyTokenizer(std::move(vocabulary)) {
-  // The file marks the tokens that begin a word with a blank, where BERT marks the others with
-  // "##".
-  WordPieceSearch::Entries first, further;
-  for (TokenId id = 0; id < n_vocab(); ++id) {
-    const std::string_view text = vocabulary_.texts[id];
-    (text.starts_with(kBlankMark) ? first : further).push_back({text, id});
-  }
-  search_ = WordPieceSearch(std::move(first), std::move(further),
-                            {.max_chars = kMaxWordChars + 1, .unknown = *vocabulary_.unknown});
-  make_pieces();
-}
-
-void WordPieceTokenizer::encode(std::string_view text, After, std::vector<TokenId>& ids) const {
-  WordSplitter words(text.size());
-  for (size_t at = 0; at < text.size();) {
-    if (static_cast<uint8_t>(text[at]) < 0x80) {
-      words.push_ascii(text[at++]);
-      continue;
-    }
-    const Utf8Step step = next_utf8(text, at);
-    const bool is_valid = step.kind == Utf8Step::Kind::kValid;
-    if (is_valid) words.push(step.code_point);
-    at += is_valid ? step.n_bytes : 1;
-  }
-  words.end_word();
-  SeenWords seen(words.text(), ids);
-  size_t begin = 0;
-  for (const size_t end : words.ends()) {
-    seen.append(std::string_view(words.text()).substr(begin, end - begin),
-                [&](std::string_view word) { search_.cut(word, ids); });
-    begin = end;
-  }
-}
-
-std::string WordPieceTokenizer::describe() const {
-  return fmt::format("bert (WordPiece), {} tokens", group_digits(n_vocab()));
+  return std::make_unique<WordPieceTokenizer>(std::move(vocabulary));
 }
 
 }  // namespace kvik
