@@ -1,98 +1,101 @@
-#include "text/hf/json_tokenizer.h"
-
 #include <fmt/format.h>
 
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "text/bpe/seams.h"
 #include "text/bpe/seen_words.h"
+#include "text/hf/json_file.h"
+#include "text/token_trie.h"
 #include "text/utf8.h"
+#include "text/vocabulary_tokenizer.h"
 
 namespace kvik::hf {
 namespace {
 
-// Bytes that are not UTF-8 as U+FFFD: normalizers know characters only.
-std::string to_utf8(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Step step = next_utf8(text, at);
-    out +=
-        step.kind == Utf8Step::Kind::kValid ? text.substr(at, step.n_bytes) : kReplacementCharacter;
-    at += step.n_bytes;
+// A tokenizer put together from the parts of a tokenizer.json.
+class JsonTokenizer final : public VocabularyTokenizer {
+ public:
+  JsonTokenizer(Vocabulary vocabulary, JsonParts parts, std::string model_type)
+      : VocabularyTokenizer(std::move(vocabulary)),
+        parts_(std::move(parts)),
+        model_type_(std::move(model_type)) {
+    std::vector<std::string> texts;
+    for (const TokenId id : parts_.added_when_normalised) {
+      texts.push_back(parts_.normalizer(vocabulary_.texts[id]));
+    }
+    std::vector<TokenTrie::Entry> entries;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      entries.push_back({texts[i], parts_.added_when_normalised[i]});
+    }
+    added_ = TokenTrie(std::move(entries));
+    // Unknown characters side by side may be one unknown token, which a seam would make two.
+    const bool knows_all = parts_.model->has_byte_tokens() || !parts_.model->unknown();
+    if (!parts_.pre_tokenizer && knows_all) seams_.emplace(vocabulary_);
+    make_pieces();
   }
-  return out;
-}
+
+  bool strips_leading_blank() const override { return parts_.spelling.strips_leading_blank(); }
+  std::string describe() const override {
+    return fmt::format("tokenizer.json ({}), {} tokens", model_type_, group_digits(n_vocab()));
+  }
+
+ private:
+  void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override {
+    if (!parts_.normalizer) return encode_normalised(text, after, ids);
+    // Normalizers know characters only.
+    const std::string normalised = parts_.normalizer(each_character(text, append_utf8));
+    const std::string_view all = normalised;
+    size_t begin = 0;
+    for (size_t at = 0; at < all.size();) {
+      const auto token = added_.longest_at(all, at);
+      if (!token) {
+        ++at;
+        continue;
+      }
+      encode_normalised(all.substr(begin, at - begin), after, ids);
+      ids.push_back(token->id);
+      after = After::kToken;
+      begin = at += token->n_bytes;
+    }
+    encode_normalised(all.substr(begin), after, ids);
+  }
+
+  void encode_normalised(std::string_view text, After after, std::vector<TokenId>& ids) const {
+    Words words{std::string(text)};
+    words.begins_text = after == After::kNothing;
+    if (parts_.pre_tokenizer) parts_.pre_tokenizer(words);
+    if (seams_) cut_at_seams(words);
+    SeenWords seen(words.text, ids);
+    for (const Words::Range& range : words.ranges) {
+      if (range.begin == range.end) continue;
+      seen.append(words.of(range), [&](std::string_view word) { parts_.model->encode(word, ids); });
+    }
+  }
+
+  void cut_at_seams(Words& words) const {
+    words.ranges.clear();
+    uint32_t begin = 0;
+    seams_->each_part(words.text, [&](std::string_view part) {
+      const uint32_t end = begin + static_cast<uint32_t>(part.size());
+      words.ranges.push_back({std::exchange(begin, end), end});
+    });
+  }
+
+  std::string decode(std::string_view token_text) const override {
+    return parts_.spelling.spell(token_text);
+  }
+
+  const JsonParts parts_;
+  const std::string model_type_;
+  TokenTrie added_;
+  std::optional<Seams> seams_;  // where no pre-tokenizer cuts
+};
 
 }  // namespace
-
-JsonTokenizer::JsonTokenizer(Vocabulary vocabulary, JsonParts parts, std::string model_type)
-    : VocabularyTokenizer(std::move(vocabulary)),
-      parts_(std::move(parts)),
-      model_type_(std::move(model_type)) {
-  std::vector<std::string> texts;
-  for (const TokenId id : parts_.added_when_normalised) {
-    texts.push_back(parts_.normalizer(vocabulary_.texts[id]));
-  }
-  std::vector<TokenTrie::Entry> entries;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    entries.push_back({texts[i], parts_.added_when_normalised[i]});
-  }
-  added_ = TokenTrie(std::move(entries));
-  // Unknown characters side by side may be one unknown token, which a seam would make two.
-  const bool knows_all = parts_.model->has_byte_tokens() || !parts_.model->unknown();
-  if (!parts_.pre_tokenizer && knows_all) seams_.emplace(vocabulary_);
-  make_pieces();
-}
-
-void JsonTokenizer::encode(std::string_view text, After after, std::vector<TokenId>& ids) const {
-  if (!parts_.normalizer) return encode_normalised(text, after, ids);
-  const std::string normalised = parts_.normalizer(to_utf8(text));
-  const std::string_view all = normalised;
-  size_t begin = 0;
-  for (size_t at = 0; at < all.size();) {
-    const auto token = added_.longest_at(all, at);
-    if (!token) {
-      ++at;
-      continue;
-    }
-    encode_normalised(all.substr(begin, at - begin), after, ids);
-    ids.push_back(token->id);
-    after = After::kToken;
-    begin = at += token->n_bytes;
-  }
-  encode_normalised(all.substr(begin), after, ids);
-}
-
-void JsonTokenizer::encode_normalised(std::string_view text, After after,
-                                      std::vector<TokenId>& ids) const {
-  Words words{std::string(text)};
-  words.begins_text = after == After::kNothing;
-  if (parts_.pre_tokenizer) parts_.pre_tokenizer(words);
-  if (seams_) cut_at_seams(words);
-  SeenWords seen(words.text, ids);
-  for (const Words::Range& range : words.ranges) {
-    if (range.begin == range.end) continue;
-    seen.append(words.of(range), [&](std::string_view word) { parts_.model->encode(word, ids); });
-  }
-}
-
-void JsonTokenizer::cut_at_seams(Words& words) const {
-  words.ranges.clear();
-  uint32_t begin = 0;
-  seams_->each_part(words.text, [&](std::string_view part) {
-    const uint32_t end = begin + static_cast<uint32_t>(part.size());
-    words.ranges.push_back({std::exchange(begin, end), end});
-  });
-}
-
-std::string JsonTokenizer::decode(std::string_view token_text) const {
-  return parts_.spelling.spell(token_text);
-}
-
-std::string JsonTokenizer::describe() const {
-  return fmt::format("tokenizer.json ({}), {} tokens", model_type_, group_digits(n_vocab()));
-}
-
 }  // namespace kvik::hf
 
 namespace kvik {
