@@ -1,8 +1,13 @@
 #include "server/operate/access_log.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <thread>
 
 #include "server_fixture.h"
 #include "support/temporary_folder.h"
@@ -90,6 +95,35 @@ TEST_F(AccessLogTest, a_file_that_cannot_be_written_is_refused) {
   ASSERT_FALSE(started.has_value());
   EXPECT_TRUE(started.error().message.starts_with("cannot write the access log '" + folder.path()))
       << started.error().message;
+}
+
+TEST_F(AccessLogTest, where_nobody_reads_the_oldest_lines_are_left_out_and_counted) {
+  const std::string pipe = folder.path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  constexpr uint64_t kLines = 20000;  // more than wait, and than a pipe holds
+  auto log = AccessLog::open(pipe);
+  ASSERT_TRUE(log.has_value());
+  for (unsigned i = 0; i < kLines; ++i) {
+    AccessRecord record;
+    record.request_id = std::to_string(i);
+    (*log)->write(record);
+  }
+  const uint64_t n_left_out = (*log)->lines_left_out();
+  EXPECT_GT(n_left_out, 0u);
+
+  std::string all;
+  ASSERT_EQ(::fcntl(reader, F_SETFL, 0), 0);
+  std::thread drain([&] {
+    char bytes[4096];
+    for (ssize_t n = 0; (n = ::read(reader, bytes, sizeof bytes)) > 0;) all.append(bytes, n);
+  });
+  log->reset();
+  drain.join();
+  ::close(reader);
+  EXPECT_EQ(std::ranges::count(all, '\n'), static_cast<ptrdiff_t>(kLines - n_left_out));
+  EXPECT_NE(all.find(R"("request_id":"19999")"), std::string::npos);
 }
 
 TEST_F(AccessLogTest, a_full_disk_ends_nothing) {

@@ -1,15 +1,19 @@
 #include "server/operate/access_log.h"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <spdlog/async.h>
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <unistd.h>
 
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <utility>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "server/dialects/event_json.h"
 
@@ -17,7 +21,6 @@ namespace kvik {
 namespace {
 
 namespace json = boost::json;
-using spdlog::details::thread_pool;
 
 constexpr size_t kMaxWaiting = 8192;
 
@@ -35,9 +38,14 @@ class Complaints {
   std::optional<TimePoint> last_;
 };
 
-std::shared_ptr<spdlog::sinks::sink> sink_for(const std::string& path) {
-  if (path == "-") return std::make_shared<spdlog::sinks::stdout_sink_mt>();
-  return std::make_shared<spdlog::sinks::basic_file_sink_mt>(path);
+// All of it, in as many calls as it takes. 0, or an errno.
+int write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno != EINTR) return errno;
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
 }
 
 std::string rfc3339(std::chrono::system_clock::time_point time) {
@@ -65,31 +73,64 @@ void add_facts(const ReplyFacts& facts, json::object& out) {
 }  // namespace
 
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& path) {
-  try {
-    return std::unique_ptr<AccessLog>(new AccessLog(path));
-  } catch (const spdlog::spdlog_ex& exception) {
-    return fail(ErrorCode::kIo,
-                fmt::format("cannot write the access log '{}': {}", path, exception.what()));
+  int fd = STDOUT_FILENO;
+  if (path != "-") {
+    std::error_code ignored;  // where there is no folder, open() says so
+    const auto folder = std::filesystem::path(path).parent_path();
+    if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+    fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   }
+  if (fd < 0) {
+    return fail(ErrorCode::kIo,
+                fmt::format("cannot write the access log '{}': {}", path, std::strerror(errno)));
+  }
+  return std::unique_ptr<AccessLog>(new AccessLog(fd));
 }
 
-AccessLog::AccessLog(const std::string& path)
-    : writer_(std::make_shared<thread_pool>(kMaxWaiting, 1)),
-      logger_(std::make_shared<spdlog::async_logger>(
-          "access", sink_for(path), writer_, spdlog::async_overflow_policy::overrun_oldest)) {
-  logger_->set_pattern("%v");
-  logger_->set_level(spdlog::level::info);
-  logger_->flush_on(spdlog::level::info);
-  logger_->set_error_handler(Complaints());
-}
+AccessLog::AccessLog(int fd) : fd_(fd), writer_([this] { write_lines(); }) {}
 
-AccessLog::~AccessLog() = default;
+AccessLog::~AccessLog() {
+  {
+    const MutexLock lock(mutex_);
+    is_ending_ = true;
+  }
+  wake_.notify_one();
+  writer_.join();
+  if (fd_ != STDOUT_FILENO) ::close(fd_);
+}
 
 void AccessLog::write(const AccessRecord& record) {
-  logger_->log(spdlog::level::info, spdlog::string_view_t(access_line(record)));
+  std::string line = access_line(record) + '\n';
+  {
+    const MutexLock lock(mutex_);
+    if (waiting_.size() == kMaxWaiting) {
+      waiting_.pop_front();
+      ++n_left_out_;
+    }
+    waiting_.push_back(std::move(line));
+  }
+  wake_.notify_one();
 }
 
-uint64_t AccessLog::lines_left_out() const { return writer_->overrun_counter(); }
+uint64_t AccessLog::lines_left_out() const {
+  const MutexLock lock(mutex_);
+  return n_left_out_;
+}
+
+void AccessLog::write_lines() {
+  Complaints complain;
+  while (true) {
+    std::string line;
+    {
+      const MutexLock lock(mutex_);
+      wake_.wait(mutex_, [this]() REQUIRES(mutex_) { return is_ending_ || !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      line = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    if (const int error = write_all(fd_, line); error != 0) complain(std::strerror(error));
+  }
+}
 
 std::string access_line(const AccessRecord& record) {
   json::object line;

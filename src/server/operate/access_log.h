@@ -2,20 +2,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "server/http/pending_reply.h"
 #include "server/http/trace_parent.h"
-
-namespace spdlog {
-class logger;
-namespace details {
-class thread_pool;
-}
-}  // namespace spdlog
 
 namespace kvik {
 
@@ -35,7 +31,7 @@ struct AccessRecord {
 };
 
 // Writes one JSON object a line. A thread of its own waits for the file: where it is slower than
-// the requests, the oldest lines that wait are left out, and counted.
+// the requests, the oldest lines that wait are left out, and counted. Any thread.
 class AccessLog {
  public:
   // Appends to the file at `path`, or to stdout where that is "-". Errors: kIo.
@@ -49,10 +45,17 @@ class AccessLog {
   uint64_t lines_left_out() const;
 
  private:
-  explicit AccessLog(const std::string& path);
+  explicit AccessLog(int fd);
 
-  const std::shared_ptr<spdlog::details::thread_pool> writer_;  // shared as its library wants it
-  std::shared_ptr<spdlog::logger> logger_;
+  void write_lines();
+
+  const int fd_;
+  mutable Mutex mutex_;
+  CondVar wake_;
+  std::deque<std::string> waiting_ GUARDED_BY(mutex_);
+  uint64_t n_left_out_ GUARDED_BY(mutex_) = 0;
+  bool is_ending_ GUARDED_BY(mutex_) = false;
+  std::thread writer_;
 };
 
 // {"time":"2026-11-21T20:00:00.123Z","request_id":…}; what is not known is left out.
