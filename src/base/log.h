@@ -1,18 +1,40 @@
 #pragma once
 
-#include <spdlog/spdlog.h>
+#include <fmt/format.h>
 
+#include <cstdint>
 #include <string_view>
 
+// Everything is logged to stderr: stdout belongs to the model's text.
 namespace kvik::log {
 
-// Everything is logged to stderr: stdout belongs to the model's text.
 // `level` is one of trace, debug, info, warn, error, off.
 void init(std::string_view level);
 
-using spdlog::debug;
-using spdlog::error;
-using spdlog::info;
-using spdlog::warn;
+enum class Level : uint8_t { kDebug, kInfo, kWarn, kError };
+
+// The library that writes stays out of here: it is slow to read.
+void write(Level level, fmt::string_view format, fmt::format_args values);
+
+template <class... Values>
+void at(Level level, fmt::format_string<const Values&...> format, const Values&... values) {
+  write(level, format, fmt::make_format_args(values...));
+}
+template <class... Values>
+void debug(fmt::format_string<const Values&...> format, const Values&... values) {
+  at<Values...>(Level::kDebug, format, values...);
+}
+template <class... Values>
+void info(fmt::format_string<const Values&...> format, const Values&... values) {
+  at<Values...>(Level::kInfo, format, values...);
+}
+template <class... Values>
+void warn(fmt::format_string<const Values&...> format, const Values&... values) {
+  at<Values...>(Level::kWarn, format, values...);
+}
+template <class... Values>
+void error(fmt::format_string<const Values&...> format, const Values&... values) {
+  at<Values...>(Level::kError, format, values...);
+}
 
 }  // namespace kvik::log

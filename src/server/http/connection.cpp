@@ -281,11 +281,11 @@ void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
 void Connection::record(const Exchange& exchange) {
   state_.counts.add_response(exchange.status);
   const double ms = to_ms(steady_clock::now() - exchange.start);
-  const auto level = Router::is_probe(exchange.path) ? spdlog::level::debug : spdlog::level::info;
+  const auto level = Router::is_probe(exchange.path) ? log::Level::kDebug : log::Level::kInfo;
   const std::string trace = exchange.trace ? exchange.trace->trace_id : "";
-  spdlog::log(level, "{} {} {} {} {:.1f} ms{}{}{}{}", exchange.framing.request_id, exchange.method,
-              exchange.path, exchange.status, ms, exchange.summary.empty() ? "" : " ",
-              exchange.summary, trace.empty() ? "" : " trace=", trace);
+  log::at(level, "{} {} {} {} {:.1f} ms{}{}{}{}", exchange.framing.request_id, exchange.method,
+          exchange.path, exchange.status, ms, exchange.summary.empty() ? "" : " ", exchange.summary,
+          trace.empty() ? "" : " trace=", trace);
   if (!state_.access_log) return;
   AccessRecord record{.time = exchange.wall_start,
                       .request_id = exchange.framing.request_id,
