@@ -4,7 +4,7 @@ Super-blocks of 256 values. Q4_K and Q5_K: eight sub-blocks of 32 with a scale a
 value = d · scale · q − dmin · minimum. Q6_K: sixteen sub-blocks of 16, value = d · scale · (q − 32).
 
 The quantisers try some scales per sub-block and keep the one of least squared error. Every operation is one of
-float32, sums run in ascending order: src/tensor/k_blocks.cpp gives the same bytes.
+float32, sums run in ascending order: src/tensor/round.cpp gives the same bytes.
 """
 import numpy as np
 

@@ -1,7 +1,7 @@
 """More block formats of GGUF in numpy, written and read: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS.
 
 Written by rounding to the nearest level of scales that reach each block's peak: every operation is one of float32, and
-src/tensor (blocks_32.cpp, low_bit_quantize.cpp) gives the same bytes. Read in float64.
+src/tensor/round.cpp gives the same bytes. Read in float64.
 """
 import numpy as np
 

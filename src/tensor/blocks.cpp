@@ -1,155 +1,108 @@
 #include "tensor/blocks.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
-#include "tensor/blocks_32.h"
-#include "tensor/group_blocks.h"
+#include "tensor/block_format.h"
 #include "tensor/half.h"
-#include "tensor/k_blocks.h"
-#include "tensor/low_bit_blocks.h"
 
 namespace kvik {
 namespace {
 
-template <class T>
-T load(const std::byte* bytes, size_t index) {
-  T value;
-  std::memcpy(&value, bytes + index * sizeof(T), sizeof(T));
-  return value;
+// Elements for themselves.
+struct FloatFormat {
+  ElementType type;
+  void (*to_f32)(const std::byte* bytes, std::span<float> out);
+  void (*from_f32)(std::span<const float> values, std::byte* out);
+};
+
+template <float (*kToF32)(uint16_t)>
+void widen(const std::byte* bytes, std::span<float> out) {
+  for (size_t i = 0; i < out.size(); ++i) {
+    uint16_t half;
+    std::memcpy(&half, bytes + i * sizeof(half), sizeof(half));
+    out[i] = kToF32(half);
+  }
 }
 
-template <class T>
-void store(std::byte* bytes, size_t index, const T& value) {
-  std::memcpy(bytes + index * sizeof(T), &value, sizeof(T));
+template <uint16_t (*kFromF32)(float)>
+void narrow(std::span<const float> values, std::byte* out) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t half = kFromF32(values[i]);
+    std::memcpy(out + i * sizeof(half), &half, sizeof(half));
+  }
+}
+
+constexpr FloatFormat kFloats[] = {
+    {ElementType::kF32,
+     [](const std::byte* bytes, std::span<float> out) {
+       std::memcpy(out.data(), bytes, out.size_bytes());
+     },
+     [](std::span<const float> values, std::byte* out) {
+       std::memcpy(out, values.data(), values.size_bytes());
+     }},
+    {ElementType::kF16, widen<f16_to_f32>, narrow<f32_to_f16>},
+    {ElementType::kBF16, widen<bf16_to_f32>, narrow<f32_to_bf16>},
+};
+
+const FloatFormat* float_format(ElementType type) {
+  const auto found = std::ranges::find(kFloats, type, &FloatFormat::type);
+  return found == std::end(kFloats) ? nullptr : found;
 }
 
 }  // namespace
 
-bool can_dequantize(ElementType type) {
-  switch (type) {
-    case ElementType::kF32:
-    case ElementType::kF16:
-    case ElementType::kBF16:
-    case ElementType::kQ8_0:
-    case ElementType::kQ4_0:
-    case ElementType::kQ4_K:
-    case ElementType::kQ5_K:
-    case ElementType::kQ6_K:
-    case ElementType::kQ4_1:
-    case ElementType::kQ5_0:
-    case ElementType::kQ5_1:
-    case ElementType::kQ2_K:
-    case ElementType::kQ3_K:
-    case ElementType::kIQ4_NL:
-    case ElementType::kIQ4_XS:
-      return true;
-    default:
-      return is_int_group(type);
+void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers) {
+  numbers.zero = format.zero;
+  format.block.read(in_file, numbers);
+}
+
+void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::span<float> out) {
+  constexpr size_t kPart = 16;  // no sub-block is smaller
+  const float scale = f16_to_f32(numbers.scale);
+  for (size_t begin = 0; begin < out.size(); begin += kPart) {
+    const uint8_t* levels = numbers.levels + begin;
+    float step = scale;
+    float minimum = format.has_minimum ? f16_to_f32(numbers.minimum) : 0;
+    if (format.sub_block != 0) {
+      const size_t s = begin / format.sub_block;
+      step *= static_cast<float>(numbers.factor(s, format.least_factor));
+      minimum *= -static_cast<float>(numbers.factors[16 + s]);
+    }
+    float* to = out.data() + begin;
+    for (size_t i = 0; i < kPart; ++i) {
+      const int level = format.table ? format.table[levels[i]] : levels[i] - numbers.zero;
+      to[i] = step * static_cast<float>(level);
+    }
+    if (!format.has_minimum) continue;  // adding zero would lose the sign of −0
+    for (size_t i = 0; i < kPart; ++i) to[i] += minimum;
   }
 }
 
+bool can_dequantize(ElementType type) { return float_format(type) || block_format(type); }
+
 void dequantize_row(ElementType type, const std::byte* bytes, std::span<float> out) {
-  switch (type) {
-    case ElementType::kF32:
-      std::memcpy(out.data(), bytes, out.size_bytes());
-      return;
-    case ElementType::kF16:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = f16_to_f32(load<uint16_t>(bytes, i));
-      return;
-    case ElementType::kBF16:
-      for (size_t i = 0; i < out.size(); ++i) out[i] = bf16_to_f32(load<uint16_t>(bytes, i));
-      return;
-    case ElementType::kQ8_0:
-      dequantize_q8_0(bytes, out);
-      return;
-    case ElementType::kQ4_0:
-      dequantize_q4_0(bytes, out);
-      return;
-    case ElementType::kQ4_K:
-      dequantize_q4_k(bytes, out);
-      return;
-    case ElementType::kQ5_K:
-      dequantize_q5_k(bytes, out);
-      return;
-    case ElementType::kQ6_K:
-      dequantize_q6_k(bytes, out);
-      return;
-    case ElementType::kQ4_1:
-      dequantize_q4_1(bytes, out);
-      return;
-    case ElementType::kQ5_0:
-      dequantize_q5_0(bytes, out);
-      return;
-    case ElementType::kQ5_1:
-      dequantize_q5_1(bytes, out);
-      return;
-    case ElementType::kQ2_K:
-      dequantize_q2_k(bytes, out);
-      return;
-    case ElementType::kQ3_K:
-      dequantize_q3_k(bytes, out);
-      return;
-    case ElementType::kIQ4_NL:
-      dequantize_iq4_nl(bytes, out);
-      return;
-    case ElementType::kIQ4_XS:
-      dequantize_iq4_xs(bytes, out);
-      return;
-    default:
-      dequantize_int_groups(type, bytes, out);
+  if (const FloatFormat* floats = float_format(type)) return floats->to_f32(bytes, out);
+  const BlockFormat* format = block_format(type);
+  CHECK(format);
+  const size_t n = traits(type).block_elements;
+  BlockNumbers numbers;
+  for (size_t begin = 0; begin < out.size(); begin += n, bytes += format->block.bytes) {
+    read_block(*format, bytes, numbers);
+    decode_block(*format, numbers, out.subspan(begin, n));
   }
 }
 
 void quantize_row(ElementType type, std::span<const float> values, std::byte* out) {
-  switch (type) {
-    case ElementType::kF32:
-      std::memcpy(out, values.data(), values.size_bytes());
-      return;
-    case ElementType::kF16:
-      for (size_t i = 0; i < values.size(); ++i) store(out, i, f32_to_f16(values[i]));
-      return;
-    case ElementType::kBF16:
-      for (size_t i = 0; i < values.size(); ++i) store(out, i, f32_to_bf16(values[i]));
-      return;
-    case ElementType::kQ8_0:
-      quantize_q8_0(values, out);
-      return;
-    case ElementType::kQ4_0:
-      quantize_q4_0(values, out);
-      return;
-    case ElementType::kQ4_K:
-      quantize_q4_k(values, out);
-      return;
-    case ElementType::kQ5_K:
-      quantize_q5_k(values, out);
-      return;
-    case ElementType::kQ6_K:
-      quantize_q6_k(values, out);
-      return;
-    case ElementType::kQ4_1:
-      quantize_q4_1(values, out);
-      return;
-    case ElementType::kQ5_0:
-      quantize_q5_0(values, out);
-      return;
-    case ElementType::kQ5_1:
-      quantize_q5_1(values, out);
-      return;
-    case ElementType::kQ2_K:
-      quantize_q2_k(values, out);
-      return;
-    case ElementType::kQ3_K:
-      quantize_q3_k(values, out);
-      return;
-    case ElementType::kIQ4_NL:
-      quantize_iq4_nl(values, out);
-      return;
-    case ElementType::kIQ4_XS:
-      quantize_iq4_xs(values, out);
-      return;
-    default:
-      quantize_int_groups(type, values, out);
+  if (const FloatFormat* floats = float_format(type)) return floats->from_f32(values, out);
+  const BlockFormat* format = block_format(type);
+  CHECK(format);
+  const size_t n = traits(type).block_elements;
+  BlockNumbers numbers;
+  for (size_t begin = 0; begin < values.size(); begin += n, out += format->block.bytes) {
+    format->round(*format, values.subspan(begin, n), numbers);
+    format->block.write(numbers, out);
   }
 }
 

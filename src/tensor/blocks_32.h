@@ -1,23 +1,113 @@
 #pragma once
 
-#include <cstddef>
-#include <span>
+#include "tensor/block_format.h"
+#include "tensor/encode/search.h"
+#include "tensor/round.h"
 
-// Rows of the block formats of 32 values (blocks.h) to and from f32.
+// The block formats of 32 values as they lie in files (ggml's layouts).
 namespace kvik {
 
-void dequantize_q8_0(const std::byte* bytes, std::span<float> out);
-void dequantize_q4_0(const std::byte* bytes, std::span<float> out);
-void dequantize_q4_1(const std::byte* bytes, std::span<float> out);
-void dequantize_q5_0(const std::byte* bytes, std::span<float> out);
-void dequantize_q5_1(const std::byte* bytes, std::span<float> out);
-void dequantize_iq4_nl(const std::byte* bytes, std::span<float> out);
+struct BlockQ8_0 {  // value = scale · quants[i]
+  uint16_t scale;   // f16
+  int8_t quants[32];
 
-void quantize_q8_0(std::span<const float> values, std::byte* out);
-void quantize_q4_0(std::span<const float> values, std::byte* out);
-void quantize_q4_1(std::span<const float> values, std::byte* out);
-void quantize_q5_0(std::span<const float> values, std::byte* out);
-void quantize_q5_1(std::span<const float> values, std::byte* out);
-void quantize_iq4_nl(std::span<const float> values, std::byte* out);
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.bytes(block.quants, numbers.levels, 0x80);
+  }
+};
+static_assert(sizeof(BlockQ8_0) == 34);
+
+inline constexpr Plane kNibblesOf32 = {.bits = 4, .span = 16};
+inline constexpr Plane kFifthsOf32 = {.bits = 1, .span = 1, .shift = 4};
+
+struct BlockQ4_0 {      // value = scale · (nibble − 8)
+  uint16_t scale;       // f16
+  uint8_t nibbles[16];  // element i in the low half of byte i, element i + 16 in the high half
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.bits(block.nibbles, numbers.levels, kNibblesOf32);
+  }
+};
+static_assert(sizeof(BlockQ4_0) == 18);
+
+struct BlockQ4_1 {          // value = scale · nibble + minimum
+  uint16_t scale, minimum;  // f16
+  uint8_t nibbles[16];      // as in BlockQ4_0
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.number(block.minimum, numbers.minimum);
+    io.bits(block.nibbles, numbers.levels, kNibblesOf32);
+  }
+};
+static_assert(sizeof(BlockQ4_1) == 20);
+
+struct BlockQ5_0 {        // value = scale · (level − 16), level in 5 bits
+  uint16_t scale;         // f16
+  uint8_t fifth_bits[4];  // bit i of all 32: of element i
+  uint8_t nibbles[16];
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.bits(block.nibbles, numbers.levels, kNibblesOf32);
+    io.bits(block.fifth_bits, numbers.levels, kFifthsOf32);
+  }
+};
+static_assert(sizeof(BlockQ5_0) == 22);
+
+struct BlockQ5_1 {          // value = scale · level + minimum, level in 5 bits
+  uint16_t scale, minimum;  // f16
+  uint8_t fifth_bits[4];
+  uint8_t nibbles[16];
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.number(block.minimum, numbers.minimum);
+    io.bits(block.nibbles, numbers.levels, kNibblesOf32);
+    io.bits(block.fifth_bits, numbers.levels, kFifthsOf32);
+  }
+};
+static_assert(sizeof(BlockQ5_1) == 24);
+
+using BlockIQ4NL = BlockQ4_0;  // value = scale · kIq4Levels[nibble]
+
+inline constexpr BlockFormat kBlocksOf32[] = {
+    {.type = ElementType::kQ8_0,
+     .block = access_to<BlockQ8_0>,
+     .zero = 128,
+     .round = round_to_bytes,
+     .encoding = {&kScaleSearch, {-127, 127}, {}, 4, 0.25f}},
+    {.type = ElementType::kQ4_0,
+     .block = access_to<BlockQ4_0>,
+     .zero = 8,
+     .top = 15,
+     .round = round_around_zero,
+     .encoding = {&kScaleSearch, {-8, 7}}},
+    {.type = ElementType::kQ4_1,
+     .block = access_to<BlockQ4_1>,
+     .top = 15,
+     .has_minimum = true,
+     .round = round_above_minimum,
+     .encoding = {&kLineSearch}},
+    {.type = ElementType::kQ5_0,
+     .block = access_to<BlockQ5_0>,
+     .zero = 16,
+     .top = 31,
+     .round = round_around_zero,
+     .encoding = {&kScaleSearch, {-16, 15}}},
+    {.type = ElementType::kQ5_1,
+     .block = access_to<BlockQ5_1>,
+     .top = 31,
+     .has_minimum = true,
+     .round = round_above_minimum,
+     .encoding = {&kLineSearch}},
+    {.type = ElementType::kIQ4_NL,
+     .block = access_to<BlockIQ4NL>,
+     .table = kIq4Levels,
+     .round = round_to_table,
+     .encoding = {&kTableSearch}},
+};
 
 }  // namespace kvik

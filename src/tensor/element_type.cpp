@@ -3,6 +3,10 @@
 #include <array>
 
 #include "base/check.h"
+#include "tensor/block_format.h"
+#include "tensor/blocks_32.h"
+#include "tensor/group_blocks.h"
+#include "tensor/k_blocks.h"
 
 namespace kvik {
 namespace {
@@ -10,7 +14,7 @@ namespace {
 using enum ElementType;
 
 // Block shapes as in ggml's ggml-common.h.
-constexpr std::array<ElementTraits, 37> kTraits = {{
+constexpr std::array<ElementTraits, kNumElementTypes> kTraits = {{
     {kF32, "f32", 0, 1, 4},
     {kF16, "f16", 1, 1, 2},
     {kQ4_0, "q4_0", 2, 32, 18},
@@ -58,6 +62,24 @@ constexpr bool table_is_in_enum_order() {
 }
 static_assert(table_is_in_enum_order());
 
+constexpr auto kFormats = [] {
+  std::array<const BlockFormat*, kNumElementTypes> by_type{};
+  for (const std::span<const BlockFormat> formats :
+       {std::span<const BlockFormat>(kBlocksOf32), std::span<const BlockFormat>(kKBlocks),
+        std::span<const BlockFormat>(kGroups)}) {
+    for (const BlockFormat& format : formats) by_type[static_cast<size_t>(format.type)] = &format;
+  }
+  return by_type;
+}();
+
+constexpr bool formats_have_the_size_of_their_traits() {
+  for (size_t i = 0; i < kFormats.size(); ++i) {
+    if (kFormats[i] && kFormats[i]->block.bytes != kTraits[i].block_bytes) return false;
+  }
+  return true;
+}
+static_assert(formats_have_the_size_of_their_traits());
+
 }  // namespace
 
 const ElementTraits& traits(ElementType type) {
@@ -65,6 +87,8 @@ const ElementTraits& traits(ElementType type) {
   CHECK(index < kTraits.size());
   return kTraits[index];
 }
+
+const BlockFormat* block_format(ElementType type) { return kFormats[static_cast<size_t>(type)]; }
 
 std::optional<ElementType> element_type_from_gguf(uint32_t gguf_id) {
   for (const ElementTraits& t : kTraits) {

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-
-#include "tensor/element_type.h"
+#include "tensor/block_format.h"
+#include "tensor/round.h"
 
 // Groups of integers that share a scale and a zero, as GPTQ and AWQ make them (Frantar et al. 2022,
 // Lin et al. 2023), in the form that a tensor takes in memory once its file is read: blocks of a
@@ -24,6 +21,12 @@ struct BlockInt4 {
   uint8_t zero;                 // 0 … 16
   uint8_t unused;               // 0
   uint8_t nibbles[kGroup / 2];  // of each 32 elements as in BlockQ4_0: i low, i + 16 high
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.number(block.zero, numbers.zero);
+    io.bits(block.nibbles, numbers.levels, {.bits = 4, .span = 16});
+  }
 };
 static_assert(sizeof(BlockInt4<32>) == 20);
 static_assert(sizeof(BlockInt4<64>) == 36);
@@ -34,17 +37,37 @@ struct BlockInt8 {
   uint16_t scale;  // f16
   uint16_t zero;   // 0 … 256
   uint8_t quants[kGroup];
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.scale, numbers.scale);
+    io.number(block.zero, numbers.zero);
+    io.bytes(block.quants, numbers.levels);
+  }
 };
 static_assert(sizeof(BlockInt8<32>) == 36);
 static_assert(sizeof(BlockInt8<128>) == 132);
 
-// Whether the type is one of these.
-bool is_int_group(ElementType type);
-
-// One row, a multiple of the block.
-void dequantize_int_groups(ElementType type, const std::byte* bytes, std::span<float> out);
-
-// To the nearest quant between a group's least and largest value, zero included.
-void quantize_int_groups(ElementType type, std::span<const float> values, std::byte* out);
+inline constexpr BlockFormat kGroups[] = {
+    {.type = ElementType::kInt4G32,
+     .block = access_to<BlockInt4<32>>,
+     .top = 15,
+     .round = round_group},
+    {.type = ElementType::kInt4G64,
+     .block = access_to<BlockInt4<64>>,
+     .top = 15,
+     .round = round_group},
+    {.type = ElementType::kInt4G128,
+     .block = access_to<BlockInt4<128>>,
+     .top = 15,
+     .round = round_group},
+    {.type = ElementType::kInt8G32,
+     .block = access_to<BlockInt8<32>>,
+     .top = 255,
+     .round = round_group},
+    {.type = ElementType::kInt8G128,
+     .block = access_to<BlockInt8<128>>,
+     .top = 255,
+     .round = round_group},
+};
 
 }  // namespace kvik

@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/products.h"
 #include "backend/random_matrix.h"
+#include "tensor/blocks_32.h"
 
 namespace kvik {
 namespace {

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "tensor/blocks_32.h"
 #include "tensor/group_blocks.h"
 #include "tensor/half.h"
 #include "tensor/k_blocks.h"
-#include "tensor/low_bit_blocks.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik {
@@ -157,8 +157,8 @@ TEST(Blocks, a_hand_made_q2_k_block_has_a_scale_and_a_minimum_for_sixteen_values
 TEST(Blocks, a_hand_made_q3_k_block_counts_scales_from_32_and_levels_from_4) {
   BlockQ3K block{};
   block.scale = f32_to_f16(0.5f);
-  block.scales[1] = 0x7e;       // low halves of sub-blocks 1 and 9: 14, 7
-  block.scales[9] = 0x24;       // high bits of sub-blocks 1, 5, 9, 13: 0, 1, 2, 0
+  block.low_scales[1] = 0x7e;   // low halves of sub-blocks 1 and 9: 14, 7
+  block.high_scales[1] = 0x24;  // high bits of sub-blocks 1, 5, 9, 13: 0, 1, 2, 0
   block.third_bits[16] = 0x11;  // values 16 and 128 + 16
   block.pairs[16] = 0x03;       // value 16: low bits 3
   std::vector<float> out(256);
@@ -173,9 +173,9 @@ TEST(Blocks, a_hand_made_q3_k_block_counts_scales_from_32_and_levels_from_4) {
 TEST(Blocks, a_hand_made_iq4_xs_block_has_a_scale_of_six_bits_for_32_values) {
   BlockIQ4XS block{};
   block.scale = f32_to_f16(0.5f);
-  block.low_scales[1] = 0xb5;    // sub-blocks 2 and 3: 5, 11
-  block.high_scales = 3u << 6;   // sub-block 3: 3
-  block.nibbles[3 * 16] = 0x9f;  // its values 0 and 16
+  block.low_scales[1] = 0xb5;     // sub-blocks 2 and 3: 5, 11
+  block.high_scales[0] = 3 << 6;  // sub-block 3: 3
+  block.nibbles[3 * 16] = 0x9f;   // its values 0 and 16
   std::vector<float> out(256);
   dequantize_row(ElementType::kIQ4_XS, reinterpret_cast<const std::byte*>(&block), out);
   EXPECT_EQ(out[64], 0.5f * (5 - 32) * -127);
@@ -268,9 +268,9 @@ std::vector<std::byte> read_file(const std::string& path) {
 
 TEST(Blocks, a_hand_made_q4_k_block_has_scales_and_minima_of_six_bits) {
   BlockQ4K block{f32_to_f16(0.5f), f32_to_f16(0.25f), {}, {}};
-  block.scales[1] = 0x85;  // sub-block 1: scale 5; sub-block 5: the two high bits are 2
-  block.scales[5] = 0x43;  // sub-block 1: minimum 3; sub-block 5: the two high bits are 1
-  block.scales[9] = 0x7e;  // sub-block 5: scale 2 · 16 + 14, minimum 1 · 16 + 7
+  block.scales.bytes[1] = 0x85;  // sub-block 1: scale 5; sub-block 5: the two high bits are 2
+  block.scales.bytes[5] = 0x43;  // sub-block 1: minimum 3; sub-block 5: the two high bits are 1
+  block.scales.bytes[9] = 0x7e;  // sub-block 5: scale 2 · 16 + 14, minimum 1 · 16 + 7
   for (int i = 0; i < 128; ++i)
     block.nibbles[i] = static_cast<uint8_t>(i % 16 | (15 - i % 16) << 4);
   std::vector<float> out(256);

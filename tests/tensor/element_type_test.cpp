@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tensor/blocks.h"
+#include "tensor/blocks_32.h"
 #include "tensor/group_blocks.h"
+#include "tensor/k_blocks.h"
 #include "tensor/kv_type.h"
-#include "tensor/low_bit_blocks.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik {

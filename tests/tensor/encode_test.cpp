@@ -202,11 +202,9 @@ TEST(Encode, every_instruction_set_gives_the_same_bytes) {
   for (const Bound& bound : kBounds) {
     auto baseline = bytes_for(bound.type, values.size());
     ASSERT_TRUE(encode_row_with("baseline", bound.type, values, importance, baseline.data()));
-    for (const char* isa : {"avx2", "avx512"}) {
-      auto bytes = bytes_for(bound.type, values.size());
-      if (!encode_row_with(isa, bound.type, values, importance, bytes.data())) continue;
-      EXPECT_EQ(bytes, baseline) << name_of(bound.type) << " with " << isa;
-    }
+    auto bytes = bytes_for(bound.type, values.size());
+    if (!encode_row_with("avx512", bound.type, values, importance, bytes.data())) continue;
+    EXPECT_EQ(bytes, baseline) << name_of(bound.type) << " with avx512";
   }
 }
 

@@ -4,40 +4,33 @@
 #include <span>
 
 #include "base/check.h"
+#include "tensor/block_format.h"
 #include "tensor/blocks.h"
-#include "tensor/encode/encoder.h"
+#include "tensor/encode/search.h"
 
 namespace kvik {
 namespace {
 
-using encode::Encoder;
+constexpr size_t kMostBlocks = 16;  // of a search
 
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
 bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
 }
 
-const Encoder* find_encoder(ElementType type) {
-  for (const std::span<const Encoder> encoders :
-       {encode::block_encoders(), encode::super_block_encoders()}) {
-    const auto found = std::ranges::find(encoders, type, &Encoder::type);
-    if (found != encoders.end()) return &*found;
-  }
-  return nullptr;
-}
-
-bool is_float(ElementType type) {
-  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
-}
+bool is_float(ElementType type) { return can_dequantize(type) && traits(type).block_elements == 1; }
 
 }  // namespace
 
-bool can_encode(ElementType type) { return is_float(type) || find_encoder(type) != nullptr; }
+bool can_encode(ElementType type) {
+  const BlockFormat* format = block_format(type);
+  return is_float(type) || (format && format->encoding.search);
+}
 
 void encode_row(ElementType type, std::span<const float> values, std::span<const float> importance,
                 std::byte* out) {
-  static const std::string_view isa = has_avx512() ? "avx512" : has_avx2() ? "avx2" : "baseline";
+  static const std::string_view isa = has_avx512() ? "avx512" : "baseline";
   CHECK(encode_row_with(isa, type, values, importance, out));
 }
 
@@ -48,17 +41,22 @@ bool encode_row_with(std::string_view isa, ElementType type, std::span<const flo
     quantize_row(type, values, out);
     return true;
   }
-  const Encoder* encoder = find_encoder(type);
-  CHECK(encoder && values.size() % traits(type).block_elements == 0);
-  const encode::Row row{values, importance, out};
-  if (isa == "avx512" && has_avx512()) {
-    encoder->avx512(row);
-  } else if (isa == "avx2" && has_avx2()) {
-    encoder->avx2(row);
-  } else if (isa == "baseline") {
-    encoder->baseline(row);
-  } else {
-    return false;
+  if (isa != "baseline" && !(isa == "avx512" && has_avx512())) return false;
+  const BlockFormat* format = block_format(type);
+  CHECK(format && format->encoding.search);
+  const size_t n_values = traits(type).block_elements;
+  CHECK(values.size() % n_values == 0);
+  const Search& search = *format->encoding.search;
+  const auto run = isa == "avx512" ? search.avx512 : search.baseline;
+  const size_t step = search.n_blocks * n_values;
+  BlockNumbers numbers[kMostBlocks];
+  for (size_t first = 0; first < values.size(); first += step) {
+    const size_t n = std::min(step, values.size() - first);
+    run({*format, values.subspan(first, n),
+         importance.empty() ? importance : importance.subspan(first, n), numbers});
+    for (size_t b = 0; b < n / n_values; ++b, out += format->block.bytes) {
+      format->block.write(numbers[b], out);
+    }
   }
   return true;
 }

@@ -19,8 +19,8 @@ bool can_encode(ElementType type);
 void encode_row(ElementType type, std::span<const float> values, std::span<const float> importance,
                 std::byte* out);
 
-// The same as this processor's instruction sets compile it: "baseline", "avx2" or "avx512", for
-// tests. False where the processor lacks it, and nothing is written.
+// The same as it is compiled for an instruction set, "baseline" or "avx512", for tests. False where
+// the processor lacks it, and nothing is written.
 bool encode_row_with(std::string_view isa, ElementType type, std::span<const float> values,
                      std::span<const float> importance, std::byte* out);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tensor/block_format.h"
 #include "tensor/encode/lanes.h"
 
 // The scale, or scale and minimum, of sixteen sub-blocks at a time: a grid of candidates, each bent
@@ -30,14 +31,6 @@ struct LevelSums {
 // x ≈ scale · level − minimum, levels 0 … top.
 struct Line {
   Lanes scale, minimum;
-};
-
-// Whether a format's values count by their size (encoder.h).
-enum class FavoursLarge { kNever, kWithoutImportance, kAlways };
-
-// Levels on both sides of zero.
-struct LevelRange {
-  float low, high;
 };
 
 template <int kValues>
