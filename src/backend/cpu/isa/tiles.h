@@ -8,12 +8,12 @@ namespace kvik::cpu {
 
 namespace scalar {  // any will do: this is the specification, not a fast path
 struct Tiles {
-  static constexpr uint32_t kQuantHalves = 1, kQuantRows = 2, kQuantBlocksInL1 = 8;
+  static constexpr uint32_t kQuantHalves = 1, kQuantRows = 1, kQuantBlocksInL1 = 8;
   static constexpr uint32_t kFewRows = kQuantRows;
-  static constexpr uint32_t kFloatHalves = 1, kFloatRows = 2, kFloatUnitsInL1 = 64;
+  static constexpr uint32_t kFloatHalves = 1, kFloatRows = 1, kFloatUnitsInL1 = 64;
 };
-inline constexpr uint32_t kTileRows = 4, kTileRegisters = 4;
-inline constexpr uint32_t kInt8TileRows = 4, kInt8TileRegisters = 4;
+inline constexpr uint32_t kTileRows = 1, kTileRegisters = 1;
+inline constexpr uint32_t kInt8TileRows = 2, kInt8TileRegisters = 2;
 }  // namespace scalar
 
 namespace avx2 {

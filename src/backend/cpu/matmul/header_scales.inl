@@ -1,5 +1,4 @@
-// Scales that a unit of kBlocksOfUnit · 32 k has once, f16 [32] in its header: a policy of
-// matmul_quants.inl.
+// Scales that a unit has once, f16 [32] in its header: a policy of matmul_quants.inl.
 template <uint32_t kBlocksOfUnit>
 struct HeaderScales {
   static constexpr uint32_t kBlocks = kBlocksOfUnit, kHeaderBytes = 4 * kLanes, kBytes = 0;

@@ -77,7 +77,7 @@ struct FloatTile {
 template <class Pair>
 struct FloatKernel : FloatTile<Pair, Ahead::kWeights> {
   using Wide = FloatTile<PairF32, Ahead::kRows>;
-  static constexpr uint32_t kUnit = 2;
+  static constexpr uint32_t kUnit = 2, kUnitBlocks = 0, kWideUnits = 1;
   static constexpr uint32_t kHalves = Tiles::kFloatHalves;
   static constexpr uint32_t kRows = Tiles::kFloatRows;
   static constexpr uint32_t kUnitsInL1 = Tiles::kFloatUnitsInL1;

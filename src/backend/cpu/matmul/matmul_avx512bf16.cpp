@@ -70,7 +70,7 @@ struct Bf16Tile {
 
 struct Bf16Kernel : Bf16Tile<Ahead::kWeights> {
   using Wide = Bf16Tile<Ahead::kRows>;
-  static constexpr uint32_t kUnit = 2;
+  static constexpr uint32_t kUnit = 2, kUnitBlocks = 0, kWideUnits = 1;
   static constexpr uint32_t kHalves = 2;
   static constexpr uint32_t kRows = 12;
   static constexpr uint32_t kUnitsInL1 = 192;

@@ -10,9 +10,8 @@
 
 // f16 scales [32] and offsets [32] for a unit: the minimum of both halves of a block is their
 // product.
-template <uint32_t kBlocksOfUnit>
 struct ScalesAndOffsets {
-  static constexpr uint32_t kBlocks = kBlocksOfUnit, kHeaderBytes = 8 * kLanes, kBytes = 0;
+  static constexpr uint32_t kBlocks = 0, kHeaderBytes = 8 * kLanes, kBytes = 0;
   static constexpr uint32_t kParts = 1, kMinima = 2;
   template <uint32_t H>
   struct Of {
@@ -30,10 +29,11 @@ struct ScalesAndOffsets {
   };
 };
 
+// A tile is told how large its groups are, and compiled once for all of them.
 template <uint32_t kGroup>
-using KernelInt4 = QuantKernel<DotInt4, HeaderScales<kGroup / 32>, DotQ8, 3>;
+using KernelInt4 = QuantKernel<DotInt4, HeaderScales<0>, DotQ8, 3, kGroup / 32>;
 template <uint32_t kGroup>
-using KernelInt8 = QuantKernel<DotInt8, ScalesAndOffsets<kGroup / 32>, DotInt8, 4>;
+using KernelInt8 = QuantKernel<DotInt8, ScalesAndOffsets, DotInt8, 4, kGroup / 32>;
 
 constexpr WeightKernels kKernels[] = {
     {ElementType::kInt4G32, ActivationFormat::kInt8, multiply<KernelInt4<32>>},

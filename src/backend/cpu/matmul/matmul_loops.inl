@@ -1,11 +1,11 @@
 // The loops around a register tile: included by matmul.inl and matmul_avx512bf16.cpp. A kernel
 // states its tile (kHalves of a panel, kRows), its unit of k, the bytes of a unit in a panel
-// (kUnitBytes), in a panel as widen() writes it (kWideUnitBytes) and in a row of activations
-// (kRowUnitBytes), and how many units stay in the first-level cache beside the activations
-// (kUnitsInL1), from how many tiles of rows on widening pays (kTilesWorthWidening), and whether
-// rows of activations end in a scale of their own (kHasRowScales), and whether there is a FewRows
-// tile (kHasFewRows) for more rows than kRows at once. run<halves, rows>(tile) multiplies from
-// packed weights, Wide::run from widened ones.
+// (kUnitBytes), in a panel as widen() writes it (kWideUnitBytes, as kWideUnits of its own) and in a
+// row of activations (kRowUnitBytes), and how many units stay in the first-level cache beside the
+// activations (kUnitsInL1), from how many tiles of rows on widening pays (kTilesWorthWidening), and
+// whether rows of activations end in a scale of their own (kHasRowScales), and whether there is a
+// FewRows tile (kHasFewRows) for more rows than kRows at once. run<halves, rows>(tile) multiplies
+// from packed weights, Wide::run from widened ones.
 
 // One call of a register tile: one panel or half of it, one tile of rows, part of k.
 struct Tile {
@@ -14,8 +14,9 @@ struct Tile {
   const uint8_t* x = nullptr;
   size_t next_x = 0;  // bytes to the same place in the next tile of rows
   uint32_t n_units = 0;
-  bool is_first = true;   // part of k
-  float* sums = nullptr;  // [rows][halves · 16]: read unless is_first, written always
+  uint32_t unit_blocks = 0;  // blocks of 32 k in a unit, where a kernel is for several numbers
+  bool is_first = true;      // part of k
+  float* sums = nullptr;     // [rows][halves · 16]: read unless is_first, written always
 };
 
 // Rows of a tile of activations where a FewRows tile takes all of them: half of them, from nine on,
@@ -68,8 +69,8 @@ inline void run_rows(const Tile& tile, uint32_t n_rows) {
 
 // Part of the k of a panel.
 struct Part {
-  uint32_t begin;         // unit of k
-  uint32_t n_units_of_k;  // in all
+  uint32_t begin, n_units;  // units of k
+  uint32_t n_units_of_k;    // in all
   bool is_last;
   const uint8_t* behind;  // packed weights that come next
 };
@@ -113,7 +114,7 @@ inline void multiply_part(const MultiplyTask& t, Tile tile, uint32_t first_colum
   const size_t row_bytes = units_bytes + (Kernel::kHasRowScales ? sizeof(float) : 0);
   tile.next_x = Kernel::kRows * row_bytes;
   tile.is_first = part.begin == 0;
-  const uint32_t part_lines = tile.n_units * Kernel::kUnitBytes / 64;
+  const uint32_t part_lines = part.n_units * Kernel::kUnitBytes / 64;
   const uint32_t lines = part_lines / ((t.n_rows + Kernel::kRows - 1) / Kernel::kRows) + 1;
   for (uint32_t row = 0; row < t.n_rows; row += Kernel::kRows) {
     const uint32_t n = t.n_rows - row < Kernel::kRows ? t.n_rows - row : Kernel::kRows;
@@ -144,13 +145,14 @@ inline void multiply_halves(const MultiplyTask& t, const uint8_t* panel, uint32_
   for (uint32_t begin = 0; begin < n_units; begin += part) {
     const uint32_t n = n_units - begin < part ? n_units - begin : part;
     const uint8_t* packed = panel + size_t{begin} * Kernel::kUnitBytes;
-    const Part place = {begin, n_units, begin + n == n_units,
+    const Part place = {begin, n, n_units, begin + n == n_units,
                         packed + size_t{n} * Kernel::kUnitBytes};
-    Tile tile = {.weights = packed, .half = half, .n_units = n};
+    Tile tile = {.weights = packed, .half = half, .n_units = n, .unit_blocks = Kernel::kUnitBlocks};
     if (t.n_rows <= (Kernel::kTilesWorthWidening - 1) * Kernel::kRows) {
       multiply_part<Kernel, Kernel>(t, tile, first_column, place);
     } else {
       tile.weights = Kernel::widen(packed, n, wide);
+      tile.n_units = n * Kernel::kWideUnits;
       multiply_part<Kernel, typename Kernel::Wide>(t, tile, first_column, place);
     }
   }
@@ -163,8 +165,12 @@ inline void multiply_few_rows(const MultiplyTask& t, const uint8_t* panel, uint3
   const size_t units_bytes = size_t{n_units} * Kernel::kRowUnitBytes;
   const size_t tile_bytes = t.tile_rows * (units_bytes + sizeof(float));
   const auto* x = reinterpret_cast<const uint8_t*>(t.x);
-  const Tile tile = {
-      .weights = panel, .x = x, .next_x = tile_bytes, .n_units = n_units, .sums = t.scratch};
+  const Tile tile = {.weights = panel,
+                     .x = x,
+                     .next_x = tile_bytes,
+                     .n_units = n_units,
+                     .unit_blocks = Kernel::kUnitBlocks,
+                     .sums = t.scratch};
   Kernel::FewRows::run_rows(tile, t.n_rows);
   for (uint32_t row = 0; row < t.n_rows; row += t.tile_rows, x += tile_bytes) {
     const uint32_t n = t.n_rows - row < t.tile_rows ? t.n_rows - row : t.tile_rows;

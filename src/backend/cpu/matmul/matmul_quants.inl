@@ -18,9 +18,10 @@ inline void store_sums(const Tile& t, const F32x16 (&sums)[R][H]) {
 }
 
 // Scales of a block of 32 k. A policy states how blocks share units (kBlocks of them behind
-// kHeaderBytes), the bytes of a block's own scales, how many sub-blocks a block has (kParts), each
-// with a scale, and how many minima are subtracted (kMinima: 1, or 2 for the first and the second
-// 16 k). Scales<H> holds what the header gives to the H halves of a panel that a tile works on.
+// kHeaderBytes; 0 where the tile is told how many), the bytes of a block's own scales, how many
+// sub-blocks a block has (kParts), each with a scale, and how many minima are subtracted (kMinima:
+// 1, or 2 for the first and the second 16 k). Scales<H> holds what the header gives to the H halves
+// of a panel that a tile works on.
 
 struct F16Scales {
   static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes;
@@ -36,9 +37,9 @@ struct F16Scales {
 };
 
 // Widened: f32 [kParts][32], then the negative minima [kMinima][32].
-template <uint32_t kBlocksOfUnit, uint32_t kPartsOfBlock, uint32_t kMinimaOfBlock>
+template <uint32_t kPartsOfBlock, uint32_t kMinimaOfBlock>
 struct F32Scales {
-  static constexpr uint32_t kBlocks = kBlocksOfUnit, kHeaderBytes = 0;
+  static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0;
   static constexpr uint32_t kParts = kPartsOfBlock, kMinima = kMinimaOfBlock;
   static constexpr uint32_t kBytes = (kParts + kMinima) * 8 * kLanes;
   static float* at(uint8_t* p, uint32_t part, uint32_t half) {
@@ -192,7 +193,9 @@ struct PartSums {
 template <class Dot, class Scales, uint32_t kWords, Ahead kAhead>
 struct QuantTile {
   static constexpr uint32_t kBlockBytes = Scales::kBytes + Dot::kBlockBytes;
-  static constexpr uint32_t kUnitBytes = Scales::kHeaderBytes + Scales::kBlocks * kBlockBytes;
+  static uint32_t blocks_of_unit(const Tile& t) {
+    return Scales::kBlocks > 0 ? Scales::kBlocks : t.unit_blocks;
+  }
   static constexpr uint32_t kRowBlockBytes = kActivationBlock + kWords * 4;
 
   static inline void prefetch_header(const uint8_t* header) {
@@ -238,11 +241,12 @@ struct QuantTile {
     load_sums<H, R>(t, sums);
     const uint8_t* block = t.weights;
     const uint8_t* x = t.x;
+    const uint32_t n_blocks = blocks_of_unit(t);
     for (uint32_t unit = 0; unit < t.n_units; ++unit) {
       prefetch_header(block);
       const typename Scales::template Of<H> scales(block, t.half);
       block += Scales::kHeaderBytes;
-      for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
+      for (uint32_t b = 0; b < n_blocks; ++b) {
         prefetch_ahead<kAhead, kBlockBytes, R * kRowBlockBytes>(t, block, x);
         add_block<H, R>(scales, block, x, sums);
         block += kBlockBytes;
@@ -311,11 +315,12 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
     const uint8_t* block = t.weights;
     const uint8_t* x = t.x;
     const uint8_t* second_x = t.x + t.next_x;
+    const uint32_t n_blocks = Base::blocks_of_unit(t);
     for (uint32_t unit = 0; unit < t.n_units; ++unit) {
       Base::prefetch_header(block);
       const typename Scales::template Of<2> scales(block, 0);
       block += Scales::kHeaderBytes;
-      for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
+      for (uint32_t b = 0; b < n_blocks; ++b) {
         prefetch_ahead<Ahead::kWeights, Base::kBlockBytes, R * Base::kRowBlockBytes>(t, block, x);
         const uint8_t* quants = block + Scales::kBytes;
         if constexpr (kSecond == 0) {
@@ -341,20 +346,23 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   }
 };
 
-// Where many rows pass by, scales are widened to f32 and levels to bytes, once for all of them.
-template <class Dot, class Scales, class WideDot, uint32_t kWords>
+// Where many rows pass by, scales are widened to f32 and levels to bytes, once for all of them:
+// each block is a unit then.
+template <class Dot, class Scales, class WideDot, uint32_t kWords,
+          uint32_t kBlocks = Scales::kBlocks>
 struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
   using Packed = QuantTile<Dot, Scales, kWords, Ahead::kWeights>;
   using FewRows = FewRowsTile<Dot, Scales, WideDot, kWords>;
-  using WideScales = F32Scales<Scales::kBlocks, Scales::kParts, Scales::kMinima>;
+  using WideScales = F32Scales<Scales::kParts, Scales::kMinima>;
   using Wide = QuantTile<WideDot, WideScales, kWords, Ahead::kRows>;
-  static constexpr uint32_t kUnit = kActivationBlock * Scales::kBlocks;
+  static constexpr uint32_t kUnit = kActivationBlock * kBlocks;
+  static constexpr uint32_t kUnitBlocks = kBlocks, kWideUnits = kBlocks;
   static constexpr uint32_t kHalves = Tiles::kQuantHalves;
   static constexpr uint32_t kRows = Tiles::kQuantRows;
-  static constexpr uint32_t kUnitsInL1 = Tiles::kQuantBlocksInL1 / Scales::kBlocks;
-  static constexpr uint32_t kUnitBytes = Packed::kUnitBytes;
-  static constexpr uint32_t kWideUnitBytes = Wide::kUnitBytes;
-  static constexpr size_t kRowUnitBytes = Packed::kRowBlockBytes * Scales::kBlocks;
+  static constexpr uint32_t kUnitsInL1 = Tiles::kQuantBlocksInL1 / kBlocks;
+  static constexpr uint32_t kUnitBytes = Scales::kHeaderBytes + kBlocks * Packed::kBlockBytes;
+  static constexpr uint32_t kWideUnitBytes = kBlocks * Wide::kBlockBytes;
+  static constexpr size_t kRowUnitBytes = Packed::kRowBlockBytes * kBlocks;
   static constexpr uint32_t kTilesWorthWidening = 4;
   static constexpr bool kHasRowScales = true;
   static constexpr bool kHasFewRows = Tiles::kFewRows > kRows;
@@ -380,7 +388,7 @@ struct QuantKernel : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
     for (uint32_t unit = 0; unit < n_units; ++unit) {
       const typename Scales::template Of<2> scales(packed, 0);
       packed += Scales::kHeaderBytes;
-      for (uint32_t b = 0; b < Scales::kBlocks; ++b) {
+      for (uint32_t b = 0; b < kBlocks; ++b) {
         widen_block(scales, packed, wide);
         packed += Packed::kBlockBytes;
         wide += Wide::kBlockBytes;

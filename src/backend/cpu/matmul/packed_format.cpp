@@ -216,18 +216,25 @@ void pack_elements(const PackedFormat& format, std::span<const std::byte> row, u
   bytes == 4 ? spread<4>(row, panel + 4 * column) : spread<2>(row, panel + 2 * column);
 }
 
+template <size_t kBytes>
+const std::byte* collect(const std::byte* in_panel, std::span<std::byte> row) {
+  for (size_t at = 0; at < row.size(); at += kBytes, in_panel += kBytes * kPanelColumns) {
+    std::memcpy(row.data() + at, in_panel, kBytes);
+  }
+  return in_panel;
+}
+
 void unpack_elements(const PackedFormat& format, const std::byte* panel, uint32_t column,
                      std::span<float> out) {
   constexpr size_t kAtOnce = 64;
   const size_t bytes = together_bytes(format);
-  const size_t element_bytes = traits(format.type).block_bytes;
   const std::byte* from = panel + column * bytes;
-  for (; !out.empty(); out = out.subspan(std::min(kAtOnce, out.size()))) {
+  for (size_t n = 0; !out.empty(); out = out.subspan(n)) {
+    n = std::min(kAtOnce, out.size());
     std::byte row[kAtOnce * sizeof(float)];
-    for (size_t at = 0; at < kAtOnce * element_bytes; at += bytes, from += bytes * kPanelColumns) {
-      if (at < out.size() * element_bytes) std::memcpy(row + at, from, bytes);
-    }
-    dequantize_row(format.type, row, out.first(std::min(kAtOnce, out.size())));
+    const std::span<std::byte> part(row, n * traits(format.type).block_bytes);
+    from = bytes == 4 ? collect<4>(from, part) : collect<2>(from, part);
+    dequantize_row(format.type, row, out.first(n));
   }
 }
 
