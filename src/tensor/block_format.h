@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "tensor/element_enum.h"
+#include "tensor/half.h"
 
 // What a block format is: how its blocks are read into plain numbers and written from them. All
 // else is done with the numbers: decoding, rounding, searching, packing for a device.
@@ -20,7 +21,7 @@ inline constexpr uint32_t kBlock256 = 256;
 //   scale · factor[s] · (level − zero) − minimum · factor[16 + s]      with s = i / sub_block else,
 // where the format has a minimum; and for a table's number `level` where it has a table.
 struct BlockNumbers {
-  uint16_t scale, minimum;  // f16
+  uint16_t scale, minimum;  // see BlockFormat::to_f32
   uint16_t zero;
   uint8_t factors[32];  // counted from BlockFormat::least_factor
   uint8_t levels[kBlock256];
@@ -127,6 +128,7 @@ struct BlockFormat {
   uint16_t zero = 0;  // unless a block has its own
   float top = 0;      // the highest level
   bool has_minimum = false;
+  float (*to_f32)(uint16_t) = f16_to_f32;  // of scale and minimum
   const int8_t* table = nullptr;
   // To the nearest levels (round.h). numbers: all but `zero` are filled.
   void (*round)(const BlockFormat& format, std::span<const float> values, BlockNumbers& numbers);

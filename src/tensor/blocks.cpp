@@ -60,11 +60,11 @@ void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumber
 
 void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::span<float> out) {
   constexpr size_t kPart = 16;  // no sub-block is smaller
-  const float scale = f16_to_f32(numbers.scale);
+  const float scale = format.to_f32(numbers.scale);
   for (size_t begin = 0; begin < out.size(); begin += kPart) {
     const uint8_t* levels = numbers.levels + begin;
     float step = scale;
-    float minimum = format.has_minimum ? f16_to_f32(numbers.minimum) : 0;
+    float minimum = format.has_minimum ? format.to_f32(numbers.minimum) : 0;
     if (format.sub_block != 0) {
       const size_t s = begin / format.sub_block;
       step *= static_cast<float>(numbers.factor(s, format.least_factor));

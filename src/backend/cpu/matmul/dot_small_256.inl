@@ -67,9 +67,10 @@ struct Q5SignedLevels : Q5Levels {
   }
 };
 
-struct IQ4Levels : Q4Levels {
+template <const uint8_t (&kOperands)[16]>
+struct TableLevels : Q4Levels {
   static Weights4 load(const uint8_t* block, uint32_t half, uint32_t step) {
-    const __m256i table = _mm256_broadcastsi128_si256(load_16_bytes(kIq4Operands));
+    const __m256i table = _mm256_broadcastsi128_si256(load_16_bytes(kOperands));
     const Weights4 w = Q4Levels::load(block, half, step);
     return {_mm256_shuffle_epi8(table, w.lo), _mm256_shuffle_epi8(table, w.hi)};
   }

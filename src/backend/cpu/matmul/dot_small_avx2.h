@@ -43,7 +43,8 @@ struct DotQ2 : PairSums<Q2Levels, 0> {
   static void widen(const uint8_t* block, uint8_t* out) { widen_prepared<Q2Levels>(block, out); }
 };
 using DotQ5Signed = SignedSums<Q5SignedLevels>;
-using DotIQ4 = SignedSums<IQ4Levels>;
+template <const uint8_t (&kOperands)[16]>
+using DotTable = SignedSums<TableLevels<kOperands>>;
 using DotInt4 = PreparedSignedSums<Int4Levels>;
 using DotQ3 = PreparedSignedSums<Q3Levels>;
 

@@ -67,13 +67,13 @@ struct DotQ5Signed : DotQ5 {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotQ5Signed>(block, out); }
 };
 
-struct DotIQ4 : DotQ4<2> {
+template <const uint8_t (&kOperands)[16]>
+struct DotTable : DotQ4<2> {
   static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
-    const auto* operands = reinterpret_cast<const __m128i*>(kIq4Operands);
-    const __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128(operands));
+    const __m512i table = _mm512_broadcast_i32x4(load_128(kOperands));
     return _mm512_shuffle_epi8(table, DotQ4::load(block, half, step));
   }
-  static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotIQ4>(block, out); }
+  static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotTable>(block, out); }
 };
 
 struct DotInt4 : UnsignedSums {

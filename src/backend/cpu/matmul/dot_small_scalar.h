@@ -36,17 +36,18 @@ struct DotQ5Signed : DotQ5 {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotQ5Signed>(block, out); }
 };
 
-// As DotQ4, but levels are numbers of kIq4Operands.
-struct DotIQ4 : DotQ4<2> {
+// As DotQ4, but levels are numbers of a table of operands of DotQ8, as kIq4Operands.
+template <const uint8_t (&kOperands)[16]>
+struct DotTable : DotQ4<2> {
   static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
     Weights w = DotQ4::load(block, half, step);
     for (uint32_t i = 0; i < 64; ++i) {
       uint8_t& weight = w.weight[i / 4][i % 4];
-      weight = kIq4Operands[weight];
+      weight = kOperands[weight];
     }
     return w;
   }
-  static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotIQ4>(block, out); }
+  static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotTable>(block, out); }
 };
 
 // Bytes [32 columns], 128 less the column's zero, then levels as in DotQ4.

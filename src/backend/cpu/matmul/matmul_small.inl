@@ -43,8 +43,8 @@ struct ByteScales {
 using KernelQ4_1 = QuantKernel<DotQ4<0>, F16ScalesAndMinima, DotBytes4<0>, 4>;
 using KernelQ5_0 = QuantKernel<DotQ5Signed, F16Scales, DotQ8, 3>;
 using KernelQ5_1 = QuantKernel<DotQ5, F16ScalesAndMinima, DotBytes<0>, 4>;
-using KernelIQ4NL = QuantKernel<DotIQ4, F16Scales, DotQ8, 3>;
-using KernelIQ4XS = QuantKernel<DotIQ4, ByteScales, DotQ8, 3>;
+using KernelIQ4NL = QuantKernel<DotTable<kIq4Operands>, F16Scales, DotQ8, 3>;
+using KernelIQ4XS = QuantKernel<DotTable<kIq4Operands>, ByteScales, DotQ8, 3>;
 
 constexpr WeightKernels kKernels[] = {
     {ElementType::kQ4_1, ActivationFormat::kInt8Sums, multiply<KernelQ4_1>},
