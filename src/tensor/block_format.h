@@ -50,6 +50,7 @@ struct BlockReader {
                                           Plane plane) {
     for (size_t first = 0; first < n; first += plane.span) {
       for (uint32_t at = 0; at < 8; at += plane.bits, numbers += plane.span) {
+#pragma GCC unroll 1  // or it becomes code that is not vectorised
         for (size_t i = 0; i < plane.span; ++i) {
           const int number = (in_file[first + i] >> at & ((1 << plane.bits) - 1)) << plane.shift;
           numbers[i] = static_cast<uint8_t>(plane.shift == 0 ? number : numbers[i] | number);
@@ -73,6 +74,7 @@ struct BlockWriter {  // onto zeros
                                           Plane plane) {
     for (size_t first = 0; first < n; first += plane.span) {
       for (uint32_t at = 0; at < 8; at += plane.bits, numbers += plane.span) {
+#pragma GCC unroll 1  // or it becomes code that is not vectorised
         for (size_t i = 0; i < plane.span; ++i) {
           const int number = numbers[i] >> plane.shift & ((1 << plane.bits) - 1);
           in_file[first + i] = static_cast<uint8_t>(in_file[first + i] | number << at);
@@ -85,21 +87,22 @@ struct BlockWriter {  // onto zeros
 // A block's struct as functions.
 struct BlockAccess {
   uint32_t bytes;
-  void (*read)(const std::byte* in_file, BlockNumbers& numbers);
+  void (*read)(const std::byte* in_file, BlockNumbers& numbers);  // in_file: aligned as the struct
   void (*write)(const BlockNumbers& numbers, std::byte* in_file);
 };
 template <class Block>
-inline constexpr BlockAccess access_to = {sizeof(Block),
-                                          [](const std::byte* in_file, BlockNumbers& numbers) {
-                                            Block block;
-                                            std::memcpy(&block, in_file, sizeof(block));
-                                            Block::parts(BlockReader(), block, numbers);
-                                          },
-                                          [](const BlockNumbers& numbers, std::byte* in_file) {
-                                            Block block{};
-                                            Block::parts(BlockWriter(), block, numbers);
-                                            std::memcpy(in_file, &block, sizeof(block));
-                                          }};
+void read_struct(const std::byte* in_file, BlockNumbers& numbers) {
+  // Where it lies: in a copy, nibbles are not loaded as they were stored, and wait for the stores.
+  Block::parts(BlockReader(), *reinterpret_cast<const Block*>(in_file), numbers);
+}
+template <class Block>
+void write_struct(const BlockNumbers& numbers, std::byte* in_file) {
+  Block block{};
+  Block::parts(BlockWriter(), block, numbers);
+  std::memcpy(in_file, &block, sizeof(block));
+}
+template <class Block>
+inline constexpr BlockAccess access_to = {sizeof(Block), read_struct<Block>, write_struct<Block>};
 
 struct LevelRange {  // levels on both sides of zero
   float low, high;
