@@ -10,6 +10,11 @@ namespace {
 // Rows of logits computed at once: more would only take memory.
 constexpr uint32_t kLogitRows = 32;
 
+// Of the MLP that every token goes through; 0 where there are only experts to choose from.
+uint32_t mlp_dim(const ModelConfig& c) {
+  return c.experts() ? c.experts()->shared_ffn_dim : c.ffn_dim;
+}
+
 uint32_t logit_rows(uint32_t n_rows_max) { return std::min(kLogitRows, n_rows_max); }
 
 }  // namespace
@@ -21,16 +26,17 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       groups_(group_layers(model.config())),
       n_rows_max_(n_rows_max),
       ropes_(backend.memory(), model.config(), model.rope_divisors(), n_rows_max),
-      router_(model.config().experts, n_rows_max) {
+      experts_(model.config().experts() ? *model.config().experts() : ExpertsConfig()),
+      router_(experts_, n_rows_max) {
   const ModelConfig& c = model.config();
   x_ = allocate(x_buffer_, n_rows_max, c.model_dim);
   normed_ = allocate(normed_buffer_, n_rows_max, c.model_dim);
-  qkv_ = allocate(qkv_buffer_, n_rows_max, c.q_dim() + 2 * c.kv_dim());
-  wanted_q_ = allocate(wanted_q_buffer_, n_rows_max, c.q_dim());
-  heads_ = allocate(heads_buffer_, n_rows_max, c.q_dim());
-  gate_up_ = allocate(gate_up_buffer_, n_rows_max, 2 * c.mlp_dim());
-  if (c.has_experts()) {
-    const ExpertsConfig& e = c.experts;
+  qkv_ = allocate(qkv_buffer_, n_rows_max, c.attention().q_dim() + 2 * c.attention().kv_dim());
+  wanted_q_ = allocate(wanted_q_buffer_, n_rows_max, c.attention().q_dim());
+  heads_ = allocate(heads_buffer_, n_rows_max, c.attention().q_dim());
+  gate_up_ = allocate(gate_up_buffer_, n_rows_max, 2 * mlp_dim(c));
+  if (c.experts()) {
+    const ExpertsConfig e = c.experts() ? *c.experts() : ExpertsConfig();
     CHECK(!c.has_post_norms && c.residual_scale == 1.0f);  // no family has both
     const uint32_t n_columns = ExpertRouter::n_columns(e);
     scores_ = allocate(scores_buffer_, n_rows_max, n_columns);
@@ -49,15 +55,16 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
 }
 
 uint64_t Decoder::buffer_bytes(const ModelConfig& c, uint32_t n_rows_max) {
-  const uint64_t qkv_dim = c.q_dim() + uint64_t{2} * c.kv_dim();
-  const ExpertsConfig& e = c.experts;
+  const uint64_t qkv_dim = c.attention().q_dim() + uint64_t{2} * c.attention().kv_dim();
+  const ExpertsConfig e = c.experts() ? *c.experts() : ExpertsConfig();
   const uint64_t of_experts =
       ExpertRouter::n_columns(e) + uint64_t{e.n_used} * (2 * uint64_t{e.ffn_dim} + c.model_dim);
-  const uint64_t n_columns = 2 * uint64_t{c.model_dim} + qkv_dim + 2 * uint64_t{c.q_dim()} +
-                             2 * uint64_t{c.mlp_dim()} + (c.has_experts() ? of_experts : 0);
+  const uint64_t n_columns = 2 * uint64_t{c.model_dim} + qkv_dim +
+                             2 * uint64_t{c.attention().q_dim()} + 2 * uint64_t{mlp_dim(c)} +
+                             (c.experts() ? of_experts : 0);
   // Here and on the host; and a hidden state there.
   const uint64_t outputs = uint64_t{2} * logit_rows(n_rows_max) * c.n_vocab + c.model_dim;
-  const uint64_t routing = c.has_experts() ? ExpertRouter::buffer_bytes(e, n_rows_max) : 0;
+  const uint64_t routing = c.experts() ? ExpertRouter::buffer_bytes(e, n_rows_max) : 0;
   return (n_rows_max * n_columns + outputs) * sizeof(float) + RopeTables::bytes(c, n_rows_max) +
          routing;
 }
@@ -124,19 +131,20 @@ void Decoder::write_kv(uint32_t layer, Rows x) {
   const ModelConfig& c = model_.config();
   const LayerWeights& w = model_.layers()[layer];
   const Rows qkv = qkv_.slice(0, x.n_rows);
-  const Rows q = qkv.columns(0, c.q_dim());
-  const Rows k = qkv.columns(c.q_dim(), c.kv_dim());
-  const Rows v = qkv.columns(c.q_dim() + c.kv_dim(), c.kv_dim());
+  const Rows q = qkv.columns(0, c.attention().q_dim());
+  const Rows k = qkv.columns(c.attention().q_dim(), c.attention().kv_dim());
+  const Rows v =
+      qkv.columns(c.attention().q_dim() + c.attention().kv_dim(), c.attention().kv_dim());
 
   backend_.matmul(normed_input(w.attention_norm, x), *w.qkv, qkv);
-  if (c.has_qkv_bias) backend_.add_bias(qkv, w.qkv_bias.floats());
-  if (c.qk_norm != QkNorm::kNone) {
-    backend_.rms_norm(q, w.q_norm.floats(), c.q_norm_dim(), c.norm_eps, q);
-    backend_.rms_norm(k, w.k_norm.floats(), c.k_norm_dim(), c.norm_eps, k);
+  if (c.attention().has_qkv_bias) backend_.add_bias(qkv, w.qkv_bias.floats());
+  if (c.attention().qk_norm != QkNorm::kNone) {
+    backend_.rms_norm(q, w.q_norm.floats(), c.attention().q_norm_dim(), c.norm_eps, q);
+    backend_.rms_norm(k, w.k_norm.floats(), c.attention().k_norm_dim(), c.norm_eps, k);
   }
-  const uint32_t rope = c.layers[layer].rope;
-  backend_.rope(qkv.columns(0, c.q_dim() + c.kv_dim()), c.head_dim, ropes_.pairing(rope),
-                ropes_.angles(rope));
+  const uint32_t rope = c.layers[layer].attention().rope;
+  backend_.rope(qkv.columns(0, c.attention().q_dim() + c.attention().kv_dim()),
+                c.attention().head_dim, ropes_.pairing(rope), ropes_.angles(rope));
   const auto [group, place] = groups_.places[layer];
   backend_.write_kv({.geometry = kv_geometry_, .layer = place, .runs = runs_[group]}, k, v);
   q_ = q;
@@ -163,10 +171,10 @@ void Decoder::attend(uint32_t layer, Rows x) {
   const Rows heads = heads_.slice(0, x.n_rows);
   const auto [group, place] = groups_.places[layer];
   backend_.attention({.geometry = kv_geometry_, .layer = place, .runs = (*attending_)[group]},
-                     {.n_heads = c.n_heads,
-                      .scale = c.attention_scale,
-                      .soft_cap = c.attention_soft_cap,
-                      .window = c.layers[layer].window},
+                     {.n_heads = c.attention().n_heads,
+                      .scale = c.attention().scale,
+                      .soft_cap = c.attention().soft_cap,
+                      .window = c.layers[layer].attention().window},
                      q_, heads);
   add_projection(heads, *w.output, w.post_attention_norm, x);
 }
@@ -201,12 +209,12 @@ void Decoder::mlp(const LayerWeights& w, Rows x) {
   const ModelConfig& c = model_.config();
   const Rows in = normed_input(w.ffn_norm, x);
   const Rows gate_up = gate_up_.slice(0, x.n_rows);
-  const Rows gate = gate_up.columns(0, c.mlp_dim());
-  if (c.mlp_dim() > 0) {
+  const Rows gate = gate_up.columns(0, mlp_dim(c));
+  if (mlp_dim(c) > 0) {
     backend_.matmul(in, *w.gate_up, gate_up);
-    backend_.gated_activation(c.activation, gate, gate_up.columns(c.mlp_dim(), c.mlp_dim()), gate);
+    backend_.gated_activation(c.activation, gate, gate_up.columns(mlp_dim(c), mlp_dim(c)), gate);
   }
-  if (c.has_experts()) {
+  if (c.experts()) {
     experts(w, in, x);
   } else {
     add_projection(gate, *w.down, w.post_ffn_norm, x);
@@ -217,23 +225,23 @@ void Decoder::mlp(const LayerWeights& w, Rows x) {
 // that all share, whose gate_up() is there already.
 void Decoder::experts(const LayerWeights& w, Rows in, Rows x) {
   const ModelConfig& c = model_.config();
-  const uint32_t ffn_dim = c.experts.ffn_dim;
+  const uint32_t ffn_dim = c.experts()->ffn_dim;
   const Rows scores = scores_.slice(0, x.n_rows);
   backend_.matmul(in, *w.router, scores);
   const auto host = std::span(host_scores_).first(size_t{x.n_rows} * scores.n_cols);
   backend_.memory().copy_out(std::as_writable_bytes(host), scores_buffer_.data());
   router_.route(host, x.n_rows);
 
-  const Rows gate_up = expert_gate_up_.slice(0, x.n_rows * c.experts.n_used);
+  const Rows gate_up = expert_gate_up_.slice(0, x.n_rows * c.experts()->n_used);
   const Rows gate = gate_up.columns(0, ffn_dim);
   const Rows out = expert_out_.slice(0, gate_up.n_rows);
   backend_.grouped_matmul(in, *w.expert_gate_up, router_.grouped(), gate_up);
   backend_.gated_activation(c.activation, gate, gate_up.columns(ffn_dim, ffn_dim), gate);
   backend_.grouped_matmul(gate, *w.expert_down, router_.grouped_in_order(), out);
   backend_.add_weighted(x, out, router_.taken());
-  if (c.mlp_dim() == 0) return;
+  if (mlp_dim(c) == 0) return;
   const Rows shared = out.slice(0, x.n_rows);
-  backend_.matmul(gate_up_.slice(0, x.n_rows).columns(0, c.mlp_dim()), *w.down, shared);
+  backend_.matmul(gate_up_.slice(0, x.n_rows).columns(0, mlp_dim(c)), *w.down, shared);
   backend_.add_weighted(x, shared, router_.shared());
 }
 

@@ -88,6 +88,7 @@ class Decoder {
   std::vector<float> host_logits_;  // the same on the host
   std::vector<float> host_hidden_;  // [model_dim]
 
+  ExpertsConfig experts_;
   ExpertRouter router_;
   std::vector<float> host_scores_;  // [n_rows_max, columns of the router]
 

@@ -39,7 +39,8 @@ uint32_t best_layers_per_page(const Spans& spans, uint32_t n_layers) {
 LayerGroups group_layers(const ModelConfig& config) {
   CHECK(config.layers.size() == config.n_layers && config.n_layers > 0);
   Spans spans;
-  for (uint32_t i = 0; i < config.n_layers; ++i) spans[config.layers[i].window].push_back(i);
+  for (uint32_t i = 0; i < config.n_layers; ++i)
+    spans[config.layers[i].attention().window].push_back(i);
   LayerGroups groups;
   groups.n_layers_per_page = best_layers_per_page(spans, config.n_layers);
   groups.places.resize(config.n_layers);

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/config.h"
+#include "catalogue/model_config.h"
 
 namespace kvik {
 

@@ -9,8 +9,8 @@
 
 #include "backend/ops.h"
 #include "base/result.h"
+#include "catalogue/model_config.h"
 #include "format/model_source.h"
-#include "model/config.h"
 
 namespace kvik {
 
