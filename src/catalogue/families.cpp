@@ -19,6 +19,9 @@ constexpr FolderName kMixtralNames[] = {
     {kExpertDown, "block_sparse_moe.experts.{}.w2.weight"},
 };
 constexpr FolderName kGemmaNames[] = {{kFfnNorm, "pre_feedforward_layernorm.weight"}};
+constexpr FolderName kGraniteMoeNames[] = {
+    {kRouter, "block_sparse_moe.router.layer.weight"},
+};
 constexpr FolderName kPhiNames[] = {{kUp, "mlp.gate_up_proj.weight"}};
 
 constexpr FolderType kLlamaFolders[] = {
@@ -92,6 +95,16 @@ constexpr FolderType kGraniteFolders[] = {
     {.model_type = "granite", .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false,
                      "attention_multiplier": 1.0})"},
 };
+constexpr FolderType kGraniteMoeFolders[] = {
+    {.model_type = "granitemoe",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+                     "attention_multiplier": 1.0, "num_local_experts": 8,
+                     "num_experts_per_tok": 2})",
+     .has_experts = true,
+     .names = kGraniteMoeNames,
+     .gate_up_stack = "block_sparse_moe.input_linear.weight",
+     .down_stack = "block_sparse_moe.output_linear.weight"},
+};
 constexpr FolderType kOlmo2Folders[] = {
     {.model_type = "olmo2", .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false})"},
 };
@@ -150,6 +163,7 @@ constexpr Family kFamilies[] = {
      .folders = kGemma3Folders},
     {.name = "phi3", .pairing = RopePairing::kHalves, .is_fused = true, .folders = kPhi3Folders},
     {.name = "granite", .has_scales = true, .folders = kGraniteFolders},
+    {.name = "granitemoe", .has_scales = true, .has_experts = true, .folders = kGraniteMoeFolders},
     {.name = "olmo2",
      .pairing = RopePairing::kHalves,
      .qk_norm = QkNorm::kRow,

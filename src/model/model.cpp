@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "model/fingerprint.h"
-#include "model/layer_groups.h"
 #include "model/tensor_loader.h"
 #include "model/weight_plan.h"
 
@@ -57,22 +56,24 @@ class ModelLoader {
   // What the layer does not have stays empty.
   Result<LayerWeights> load_layer(uint32_t layer) {
     using enum TensorRole;
-    LayerWeights w;
-    TRY_ASSIGN(w.attention_norm, tensors_.vectors({kAttentionNorm}, layer));
-    TRY_ASSIGN(w.qkv, tensors_.matrix({kQkv, kQ, kK, kV}, layer));
-    TRY_ASSIGN(w.qkv_bias, tensors_.vectors({kQBias, kKBias, kVBias}, layer));
-    TRY_ASSIGN(w.q_norm, tensors_.vectors({kQNorm}, layer));
-    TRY_ASSIGN(w.k_norm, tensors_.vectors({kKNorm}, layer));
-    TRY_ASSIGN(w.output, tensors_.matrix({kAttentionOutput}, layer));
-    TRY_ASSIGN(w.post_attention_norm, tensors_.vectors({kPostAttentionNorm}, layer));
-    TRY_ASSIGN(w.ffn_norm, tensors_.vectors({kFfnNorm}, layer));
-    TRY_ASSIGN(w.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
-    TRY_ASSIGN(w.expert_gate_up, tensors_.experts({kExpertGate, kExpertUp}, layer));
-    TRY_ASSIGN(w.expert_down, tensors_.experts({kExpertDown}, layer));
-    TRY_ASSIGN(w.gate_up, tensors_.matrix({kGate, kUp, kSharedGate, kSharedUp}, layer));
-    TRY_ASSIGN(w.down, tensors_.matrix({kDown, kSharedDown}, layer));
-    TRY_ASSIGN(w.post_ffn_norm, tensors_.vectors({kPostFfnNorm}, layer));
-    return w;
+    LayerWeights weights;
+    AttentionWeights& a = weights.attention;
+    TRY_ASSIGN(a.norm, tensors_.vectors({kAttentionNorm}, layer));
+    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQ, kK, kV}, layer));
+    TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQBias, kKBias, kVBias}, layer));
+    TRY_ASSIGN(a.q_norm, tensors_.vectors({kQNorm}, layer));
+    TRY_ASSIGN(a.k_norm, tensors_.vectors({kKNorm}, layer));
+    TRY_ASSIGN(a.output, tensors_.matrix({kAttentionOutput}, layer));
+    TRY_ASSIGN(a.post_norm, tensors_.vectors({kPostAttentionNorm}, layer));
+    FeedForwardWeights& f = weights.feed_forward;
+    TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
+    TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
+    TRY_ASSIGN(f.expert_gate_up, tensors_.experts({kExpertGate, kExpertUp}, layer));
+    TRY_ASSIGN(f.expert_down, tensors_.experts({kExpertDown}, layer));
+    TRY_ASSIGN(f.gate_up, tensors_.matrix({kGate, kUp, kSharedGate, kSharedUp}, layer));
+    TRY_ASSIGN(f.down, tensors_.matrix({kDown, kSharedDown}, layer));
+    TRY_ASSIGN(f.post_norm, tensors_.vectors({kPostFfnNorm}, layer));
+    return weights;
   }
 
   Result<void> load_rope_divisors(uint32_t n_ctx) {
@@ -129,11 +130,15 @@ Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend
   return model;
 }
 
-KvGeometry kv_geometry(const ModelConfig& config, KvType type) {
+KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type) {
   return {.type = type,
-          .n_layers = group_layers(config).n_layers_per_page,
-          .n_kv_heads = config.attention().n_kv_heads,
-          .head_dim = config.attention().head_dim};
+          .n_layers = groups.n_layers_per_page,
+          .n_kv_heads = groups.heads[group].n_kv_heads,
+          .head_dim = groups.heads[group].head_dim};
+}
+
+KvGeometry kv_geometry(const ModelConfig& config, KvType type) {
+  return kv_geometry(group_layers(config), 0, type);
 }
 
 }  // namespace kvik

@@ -50,9 +50,9 @@ struct Planned {
 };
 
 constexpr const char* kFamilies[] = {
-    "test-llama",  "test-mqa",     "test-mha",     "test-qwen2",    "test-qwen3",
-    "test-gemma2", "test-gemma3",  "test-mixtral", "test-qwen2moe", "test-qwen3moe",
-    "test-phi3",   "test-granite", "test-olmo2"};
+    "test-llama",  "test-mqa",     "test-mha",     "test-qwen2",       "test-qwen3",
+    "test-gemma2", "test-gemma3",  "test-mixtral", "test-qwen2moe",    "test-qwen3moe",
+    "test-phi3",   "test-granite", "test-olmo2",   "test-dense-first", "test-granitemoe"};
 
 TEST(Footprint, weights_are_known_to_the_byte_before_one_is_read) {
   for (const char* family : kFamilies) {

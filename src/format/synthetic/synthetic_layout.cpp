@@ -157,6 +157,9 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
   add("expert_count", uint64_t{p.experts.n});
   add("expert_used_count", uint64_t{p.experts.n_used});
   add("expert_feed_forward_length", uint64_t{p.experts.ffn_dim});
+  if (p.experts.n_dense_layers != 0) {
+    add("leading_dense_block_count", uint64_t{p.experts.n_dense_layers});
+  }
   if (p.experts.shared_ffn_dim == 0) return;
   add("expert_shared_feed_forward_length", uint64_t{p.experts.shared_ffn_dim});
 }
