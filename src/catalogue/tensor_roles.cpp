@@ -67,7 +67,6 @@ static_assert(is_in_order());
 constexpr std::string_view kLayerPrefix = "blk.";
 
 const RoleEntry& entry(TensorRole role) { return kRoles[std::to_underlying(role)]; }
-bool is_of_layer(TensorRole role) { return role >= kAttentionNorm; }
 
 // Lists the tensors of one layer.
 class LayerTensors {

@@ -67,6 +67,7 @@ struct TensorId {
 };
 
 TensorKind kind_of(TensorRole role);
+inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 
 // Whether it is one of those whose errors cost most for their size: what attention gathers, and
 // what a feed-forward adds to the residual stream.

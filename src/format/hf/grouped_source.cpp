@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -45,7 +46,7 @@ std::span<const T> as(Bytes bytes) {
 // Finds what belongs together in a table of tensors. Lives for one of them.
 class Grouping {
  public:
-  Grouping(ModelSource& source, const Quantization& how, std::span<const std::string_view> biases)
+  Grouping(ModelSource& source, const Quantization& how, const std::set<std::string_view>& biases)
       : source_(source), how_(how), biases_(biases), is_part_(source.tensors().size()) {
     for (size_t i = 0; i < is_part_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
   }
@@ -152,7 +153,7 @@ class Grouping {
 
   ModelSource& source_;
   const Quantization& how_;
-  std::span<const std::string_view> biases_;
+  const std::set<std::string_view>& biases_;
   std::unordered_map<std::string, size_t> by_name_;
   std::vector<bool> is_part_;  // of a matrix, or left out
 };
@@ -238,7 +239,7 @@ class GroupedSource final : public ModelSource {
 
 Result<std::unique_ptr<ModelSource>> group_tensors(std::unique_ptr<ModelSource> base,
                                                    const Quantization& how,
-                                                   std::span<const std::string_view> biases) {
+                                                   const std::set<std::string_view>& biases) {
   TRY_ASSIGN(auto grouped, Grouping(*base, how, biases).run());
   return std::make_unique<GroupedSource>(std::move(base), how, std::move(grouped));
 }

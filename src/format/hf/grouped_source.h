@@ -1,7 +1,7 @@
 #pragma once
 
 #include <memory>
-#include <span>
+#include <set>
 #include <string_view>
 
 #include "base/result.h"
@@ -18,6 +18,6 @@ namespace kvik::hf {
 // is missing or of another type or shape than its neighbours ask for.
 Result<std::unique_ptr<ModelSource>> group_tensors(std::unique_ptr<ModelSource> base,
                                                    const Quantization& how,
-                                                   std::span<const std::string_view> biases);
+                                                   const std::set<std::string_view>& biases);
 
 }  // namespace kvik::hf

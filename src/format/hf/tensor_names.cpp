@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -60,111 +61,83 @@ class FolderTensors {
   }
   bool has(const std::string& name) const { return by_name_.contains(name); }
 
-  ArrangedTensor whole(size_t index, std::string name) const {
-    ArrangedTensor tensor;
-    tensor.info = source_.tensors()[index];
-    tensor.info.name = std::move(name);
-    tensor.pieces = {{index, 0, tensor.info.n_bytes}};
-    return tensor;
-  }
-
   // "model.layers.3." of a tensor of that layer.
-  std::string layer_prefix(uint32_t layer) const {
-    return fmt::format("{}layers.{}.", prefix_, layer);
+  std::string prefix_of(TensorId tensor) const {
+    return is_of_layer(tensor.role) ? fmt::format("{}layers.{}.", prefix_, tensor.layer) : prefix_;
   }
 
   Result<void> take(const TensorSpec& spec) {
     const TensorRole role = spec.id.role;
-    const std::string to = name_of(spec.id);
-    if (role == TensorRole::kHead) return take_head(to);
-    const std::string_view name = folder_name(*config_.type, role);
-    if (role == TensorRole::kEmbedding) return take(prefix_ + std::string(name), to);
-    if (role == TensorRole::kOutputNorm) return take_norm(prefix_ + std::string(name), to);
-    const std::string from = layer_prefix(spec.id.layer) + std::string(name);
-    switch (kind_of(role)) {
-      case TensorKind::kDivisors:
-        return {};  // config.json states them
-      case TensorKind::kExperts:
-        return take_experts(spec, from);
-      case TensorKind::kNorm:
-        return take_norm(from, to);
-      case TensorKind::kBias:
-        CHECK(!is_paired());  // rows of biases would have to be paired, too
-        return take_floats(from, to);
-      case TensorKind::kRouting:
-        return take_routing(spec, from);
-      case TensorKind::kMatrix:
-        break;
+    const TensorKind kind = kind_of(role);
+    if (kind == TensorKind::kDivisors) return {};  // config.json states them
+    if (role == TensorRole::kHead) return take_head(spec);
+    const std::string name = prefix_of(spec.id) + std::string(folder_name(*config_.type, role));
+    if (kind == TensorKind::kExperts) return take_experts(spec, name);
+    TRY(take_whole(spec, name));
+    ArrangedTensor& tensor = arranged_.back();
+    if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
+    const bool lacks_one = kind == TensorKind::kNorm && config_.type->norms_lack_one;
+    make_floats(tensor, lacks_one ? Arrangement::kFloatsPlusOne : Arrangement::kFloats);
+    // A row may be a matrix of one there.
+    std::vector<uint64_t>& shape = tensor.info.shape;
+    if (kind == TensorKind::kRouting && spec.shape.size() == 1 && shape.size() == 2 &&
+        shape[0] == 1) {
+      shape.erase(shape.begin());
     }
-    const bool is_turned = role == TensorRole::kQ || role == TensorRole::kK;
-    return is_turned && is_paired() ? take_paired(spec, from) : take(from, to);
-  }
-
-  // Folders have the rows of a head that turn together half a head apart, GGUF files of some
-  // families side by side.
-  bool is_paired() const { return model_.ropes.front().pairing == RopePairing::kInterleaved; }
-
-  Result<void> take(const std::string& name, std::string to) {
-    TRY_ASSIGN(const size_t index, find(name));
-    arranged_.push_back(whole(index, std::move(to)));
     return {};
   }
 
-  // One of the few tensors that GGUF files always hold as f32.
-  Result<void> take_floats(const std::string& name, std::string to,
-                           Arrangement arrangement = Arrangement::kFloats) {
+  Result<void> take_whole(const TensorSpec& spec, const std::string& name) {
     TRY_ASSIGN(const size_t index, find(name));
-    ArrangedTensor tensor = whole(index, std::move(to));
-    const bool is_float = tensor.info.type == ElementType::kF32;
-    // What cannot become f32 is refused when it is loaded.
-    if (traits(tensor.info.type).block_elements == 1 && can_dequantize(tensor.info.type)) {
-      if (!is_float || arrangement != Arrangement::kFloats) tensor.arrangement = arrangement;
-      tensor.info.type = ElementType::kF32;
-      tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
-    }
+    ArrangedTensor tensor;
+    tensor.info = source_.tensors()[index];
+    tensor.info.name = name_of(spec.id);
+    tensor.pieces = {{index, 0, tensor.info.n_bytes}};
     arranged_.push_back(std::move(tensor));
     return {};
   }
 
-  Result<void> take_norm(const std::string& name, std::string to) {
-    return take_floats(
-        name, std::move(to),
-        config_.type->norms_lack_one ? Arrangement::kFloatsPlusOne : Arrangement::kFloats);
+  // One of the few tensors that GGUF files always hold as f32.
+  static void make_floats(ArrangedTensor& tensor, Arrangement arrangement) {
+    const ElementType type = tensor.info.type;
+    // What cannot become f32 is refused when it is loaded.
+    if (traits(type).block_elements != 1 || !can_dequantize(type)) return;
+    if (type != ElementType::kF32 || arrangement != Arrangement::kFloats) {
+      tensor.arrangement = arrangement;
+    }
+    tensor.info.type = ElementType::kF32;
+    tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
   }
 
-  // A row may be a matrix of one there.
-  Result<void> take_routing(const TensorSpec& spec, const std::string& name) {
-    TRY(take_floats(name, name_of(spec.id)));
-    std::vector<uint64_t>& shape = arranged_.back().info.shape;
-    if (spec.shape.size() == 1 && shape.size() == 2 && shape[0] == 1) shape.erase(shape.begin());
-    return {};
-  }
-
-  // Queries or keys.
-  Result<void> take_paired(const TensorSpec& spec, const std::string& name) {
-    TRY(take(name, name_of(spec.id)));
-    ArrangedTensor& tensor = arranged_.back();
-    const uint32_t head_dim = model_.layers[spec.id.layer].attention().head_dim;
-    const uint64_t n_rows = tensor.info.shape.front();
-    if (tensor.info.shape.size() != 2 || n_rows % head_dim != 0 || head_dim % 2 != 0) {
+  // Folders have the rows of a head that turn together half a head apart, GGUF files of some
+  // families side by side.
+  Result<void> pair_rows(const TensorSpec& spec, ArrangedTensor& tensor) {
+    const bool is_turned = spec.id.role == TensorRole::kQ || spec.id.role == TensorRole::kK;
+    if (!is_turned || model_.ropes.front().pairing != RopePairing::kInterleaved) return {};
+    const AttentionConfig& attention = model_.layers[spec.id.layer].attention();
+    CHECK(!attention.has_qkv_bias);  // its rows would have to be paired, too
+    const uint64_t n_rows = tensor.info.shape.empty() ? 0 : tensor.info.shape.front();
+    if (tensor.info.shape.size() != 2 || n_rows % attention.head_dim != 0 ||
+        attention.head_dim % 2 != 0) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor '{}' has {} rows, expected two axes and whole heads of an "
                               "even {} rows",
-                              name, n_rows, head_dim));
+                              source_.tensors()[tensor.pieces.front().tensor].name, n_rows,
+                              attention.head_dim));
     }
     tensor.arrangement = Arrangement::kPairedRows;
-    tensor.head_dim = head_dim;
+    tensor.head_dim = attention.head_dim;
     return {};
   }
 
   // The embedding serves as the head where the model ties them, or where there is no other.
-  Result<void> take_head(const std::string& to) {
+  Result<void> take_head(const TensorSpec& spec) {
     for (const std::string_view name : kHeadNames) {
       if (config_.ties_embedding.value_or(true) || !has(std::string(name))) continue;
-      return take(std::string(name), to);
+      return take_whole(spec, std::string(name));
     }
     if (config_.ties_embedding.value_or(true)) return {};
-    return take(std::string(kHeadNames[0]), to);
+    return take_whole(spec, std::string(kHeadNames[0]));
   }
 
   void add_vector(const StatedVector& vector) {
@@ -179,37 +152,30 @@ class FolderTensors {
 
   // Experts may lie together, the gates over the ups, or each by itself.
   Result<void> take_experts(const TensorSpec& spec, const std::string& name) {
-    const std::string layer = layer_prefix(spec.id.layer);
+    const std::string layer = prefix_of(spec.id);
     const std::string gates_and_ups = layer + std::string(config_.type->gate_up_stack);
     if (!has(gates_and_ups)) return stack(spec, name);
     if (spec.id.role == TensorRole::kExpertDown) {
-      return take(layer + std::string(config_.type->down_stack), name_of(spec.id));
+      return take_whole(spec, layer + std::string(config_.type->down_stack));
     }
     return take_half(spec, gates_and_ups);
   }
 
   // A tensor of each expert → [n_experts, n_rows, n_cols].
   Result<void> stack(const TensorSpec& spec, const std::string& pattern) {
-    const uint64_t n_experts = spec.shape.front();
-    ArrangedTensor tensor;
-    for (uint64_t expert = 0; expert < n_experts; ++expert) {
-      const std::string name = fmt::format(fmt::runtime(pattern), expert);
-      TRY_ASSIGN(const size_t index, find(name));
-      const TensorInfo& info = source_.tensors()[index];
-      if (expert == 0) tensor.info = info;
-      if (info.type != tensor.info.type || info.shape != tensor.info.shape ||
-          info.shape.size() != 2) {
-        return fail(ErrorCode::kCorrupt,
-                    fmt::format("tensor '{}' differs in type or shape from that of the first "
-                                "expert, expected matrices that are alike",
-                                name));
-      }
-      tensor.pieces.push_back({index, 0, info.n_bytes});
+    std::vector<size_t> matrices;
+    for (uint64_t expert = 0; expert < spec.shape.front(); ++expert) {
+      TRY_ASSIGN(const size_t index, find(fmt::format(fmt::runtime(pattern), expert)));
+      matrices.push_back(index);
     }
-    tensor.info.name = name_of(spec.id);
-    tensor.info.shape.insert(tensor.info.shape.begin(), n_experts);
-    tensor.info.n_bytes *= n_experts;
-    arranged_.push_back(std::move(tensor));
+    auto tensor = stack_of(source_, name_of(spec.id), matrices);
+    if (!tensor) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' differs in type or shape from that of the first "
+                              "expert, expected matrices that are alike",
+                              source_.tensors()[matrices[tensor.error()]].name));
+    }
+    arranged_.push_back(*std::move(tensor));
     return {};
   }
 
@@ -266,15 +232,13 @@ class FolderTensors {
 };
 
 // What the biases of the model's tensors are called at the end.
-std::vector<std::string_view> bias_names(const FolderType& type, const ModelConfig& model) {
-  std::vector<std::string_view> names;
+std::set<std::string_view> bias_names(const FolderType& type, const ModelConfig& model) {
+  std::set<std::string_view> names;
   const TensorTable table(model);
   for (const TensorSpec& spec : table.all()) {
-    if (kind_of(spec.id.role) != TensorKind::kBias) continue;
-    names.push_back(folder_name(type, spec.id.role));
+    const TensorRole role = spec.id.role;
+    if (kind_of(role) == TensorKind::kBias) names.insert(folder_name(type, role));
   }
-  std::ranges::sort(names);
-  names.erase(std::ranges::unique(names).begin(), names.end());
   return names;
 }
 
