@@ -359,6 +359,20 @@ TEST(Config, mixtures_of_experts_are_what_the_keys_say) {
   EXPECT_EQ(shared.experts()->scoring, ExpertScoring::kSigmoid);
 }
 
+TEST(Config, the_first_layers_of_a_mixture_may_be_dense) {
+  Keys keys = Keys("qwen3moe").set("expert_count", uint64_t{8});
+  keys.set("expert_used_count", uint64_t{2}).set("leading_dense_block_count", uint64_t{2});
+  const ModelConfig c = read(keys);
+  for (size_t i = 0; i < c.layers.size(); ++i) {
+    EXPECT_EQ(c.layers[i].experts() == nullptr, i < 2) << "layer " << i;
+  }
+  ASSERT_NE(c.experts(), nullptr);
+  EXPECT_EQ(c.experts()->n_used, 2u);
+  const Error error = error_of(keys.set("leading_dense_block_count", uint64_t{13}));
+  EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("leading_dense_block_count' is 13"));
+}
+
 TEST(Config, more_experts_used_than_there_are_or_none_are_refused) {
   for (const uint64_t n_used : {uint64_t{0}, uint64_t{9}, UINT64_MAX}) {
     const Error error = error_of(

@@ -15,9 +15,8 @@
 namespace kvik {
 namespace {
 
-constexpr const char* kArchitectures[] = {"llama",    "qwen2",  "qwen2moe",  "qwen3",
-                                          "qwen3moe", "gemma2", "gemma3",    "phi3",
-                                          "granite",  "olmo2",  "granitemoe"};
+constexpr const char* kArchitectures[] = {"llama",  "qwen2",  "qwen2moe", "qwen3",   "qwen3moe",
+                                          "gemma2", "gemma3", "phi3",     "granite", "olmo2"};
 constexpr const char* kKeys[] = {"block_count",
                                  "embedding_length",
                                  "feed_forward_length",
