@@ -1,10 +1,10 @@
 # Writes a source file with a hash of what decides the bits of the forward pass: the sources of tensor,
-# backend and model, how kernels are compiled, the compiler and its flags. Pages of K and V are found
+# catalogue, backend and model, how kernels are compiled, the compiler and its flags. Pages of K and V are found
 # again only by a program that would compute the same (DESIGN: key of a page). Used twice: included, it adds the file to a library;
 # as a script (cmake -P), at build time, it writes the file.
 if(CMAKE_SCRIPT_MODE_FILE)
   file(GLOB_RECURSE sources RELATIVE ${SOURCE_DIR}
-    ${SOURCE_DIR}/src/tensor/* ${SOURCE_DIR}/src/backend/* ${SOURCE_DIR}/src/model/* ${SOURCE_DIR}/cmake/instruction_sets.cmake)
+    ${SOURCE_DIR}/src/tensor/* ${SOURCE_DIR}/src/catalogue/* ${SOURCE_DIR}/src/backend/* ${SOURCE_DIR}/src/model/* ${SOURCE_DIR}/cmake/instruction_sets.cmake)
   list(SORT sources)
   set(all "${FLAGS}")
   foreach(source ${sources})
@@ -19,7 +19,7 @@ endif()
 # kvik_numerics(TARGET): puts the hash into TARGET.
 function(kvik_numerics target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/src/tensor/* ${PROJECT_SOURCE_DIR}/src/backend/* ${PROJECT_SOURCE_DIR}/src/model/*
+    ${PROJECT_SOURCE_DIR}/src/tensor/* ${PROJECT_SOURCE_DIR}/src/catalogue/* ${PROJECT_SOURCE_DIR}/src/backend/* ${PROJECT_SOURCE_DIR}/src/model/*
     ${PROJECT_SOURCE_DIR}/cmake/instruction_sets.cmake)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   get_directory_property(options COMPILE_OPTIONS)

@@ -20,7 +20,7 @@ import make_model
 from make_model import BF16, F16, F32, nbytes, read_metadata
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
-PAIRED = ("llama", "granite")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
+PAIRED = ("llama", "granite", "granitemoe")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text"}
 
@@ -95,6 +95,10 @@ class Folder:
             self.add_to_layer(f"model.layers.{layer}.", part, t, x)
 
     def add_to_layer(self, prefix, part, t, x):
+        if part in EXPERTS and self.model_type == "granitemoe":
+            stack = prefix + ("block_sparse_moe.output_linear.weight" if part == "ffn_down_exps.weight" else "block_sparse_moe.input_linear.weight")
+            self.tensors[stack] = (t, np.concatenate([self.tensors[stack][1], x], 1) if part == "ffn_up_exps.weight" else x)
+            return
         if part in EXPERTS:
             for i, expert in enumerate(x):
                 self.tensors[prefix + self.expert_name(part, i)] = (t, expert)
@@ -115,6 +119,8 @@ class Folder:
             return "mlp.gate_up_proj.weight"
         if part == "ffn_gate_inp.weight" and self.model_type == "mixtral":
             return "block_sparse_moe.gate.weight"
+        if part == "ffn_gate_inp.weight" and self.model_type == "granitemoe":
+            return "block_sparse_moe.router.layer.weight"
         return LAYER[part]
 
     def less_one(self, name, t, x):
@@ -153,11 +159,11 @@ class Folder:
         if self.arch in GEMMAS:
             config |= {"query_pre_attn_scalar": self.head_dim(), "attn_logit_softcapping": self.key("attn_logit_softcapping"),
                        "final_logit_softcapping": self.key("final_logit_softcapping")}
-        if self.arch == "granite":
+        if self.arch.startswith("granite"):
             config |= {"embedding_multiplier": self.key("embedding_scale"), "residual_multiplier": self.key("residual_scale"),
                        "attention_multiplier": self.key("attention.scale"), "logits_scaling": self.key("logit_scale")}
         if self.has_experts:
-            config |= {"num_local_experts" if self.model_type == "mixtral" else "num_experts": self.key("expert_count"),
+            config |= {"num_local_experts" if self.model_type in ("mixtral", "granitemoe") else "num_experts": self.key("expert_count"),
                        "num_experts_per_tok": self.key("expert_used_count"), "moe_intermediate_size": self.key("expert_feed_forward_length"),
                        "shared_expert_intermediate_size": self.key("expert_shared_feed_forward_length"),
                        "norm_topk_prob": {"qwen2_moe": False, "qwen3_moe": True}.get(self.model_type)}

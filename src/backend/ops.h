@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/token_id.h"
 #include "tensor/kv_type.h"
+#include "tensor/op_kinds.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik {
@@ -124,9 +125,6 @@ struct RopeAngles {
   const float* sin = nullptr;
   uint32_t n_pairs = 0;  // 2 · n_pairs dimensions of a head turn, the others stay
 };
-
-enum class RopePairing { kInterleaved, kHalves };  // (2i, 2i+1), or (i, i + n_pairs)
-enum class Activation { kSilu, kGeluTanh };
 
 // The operations of the forward pass. Sizes are checked by CHECK: a wrong shape is a bug of ours.
 // Rows are independent of each other: the bits of a row depend on nothing but that row, its weights

@@ -6,13 +6,14 @@ namespace kvik {
 
 WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
                        const EngineOptions& options) {
+  const ExpertsConfig experts = config.experts() ? *config.experts() : ExpertsConfig();
   return {.n_rows = options.max_step_tokens,
-          .n_experts = config.experts.n_experts,
-          .n_expert_rows = options.max_step_tokens * config.experts.n_used,
+          .n_experts = experts.n_experts,
+          .n_expert_rows = options.max_step_tokens * experts.n_used,
           .n_sequences = options.max_running,
           .weights = std::move(kinds),
           .kv = kv_geometry(config, options.kv_type),
-          .n_heads = config.n_heads,
+          .n_heads = config.attention().n_heads,
           .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train};
 }
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "model/config.h"
+#include "model/model.h"
 
 namespace kvik {
 

@@ -149,6 +149,23 @@ class ArrangedSource final : public ModelSource {
 
 }  // namespace
 
+std::expected<ArrangedTensor, size_t> stack_of(const ModelSource& source, std::string name,
+                                               std::span<const size_t> matrices) {
+  ArrangedTensor stack;
+  stack.info = source.tensors()[matrices.front()];
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    const TensorInfo& info = source.tensors()[matrices[i]];
+    if (info.type != stack.info.type || info.shape != stack.info.shape || info.shape.size() != 2) {
+      return std::unexpected(i);
+    }
+    stack.pieces.push_back({matrices[i], 0, info.n_bytes});
+  }
+  stack.info.name = std::move(name);
+  stack.info.shape.insert(stack.info.shape.begin(), matrices.size());
+  stack.info.n_bytes *= matrices.size();
+  return stack;
+}
+
 std::unique_ptr<ModelSource> arrange(std::unique_ptr<ModelSource> base, std::string label,
                                      Metadata metadata, std::vector<ArrangedTensor> tensors) {
   return std::make_unique<ArrangedSource>(std::move(base), std::move(label), std::move(metadata),

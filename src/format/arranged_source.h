@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,11 @@ struct ArrangedTensor {
   uint32_t head_dim = 0;      // rows of a head, for kPairedRows
   std::vector<float> values;  // where there are no pieces: all that the tensor is
 };
+
+// [n, n_rows, n_cols] of n matrices of one shape and type. Otherwise which of them is none, or not
+// like the first.
+std::expected<ArrangedTensor, size_t> stack_of(const ModelSource& source, std::string name,
+                                               std::span<const size_t> matrices);
 
 // `base` as these tensors, with another metadata. What needs no arranging is not copied; what does
 // is kept from read() to release().

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
 namespace kvik {
@@ -18,33 +17,12 @@ constexpr MixTarget kTargets[] = {
     {kQ3_K, 12}, {kQ2_K, 10}, {kBF16, 32}, {kF16, 1},
 };
 
-constexpr std::string_view kEmbedding = "token_embd.weight";
-constexpr std::string_view kHead = "output.weight";
-
-// A name such as "blk.3.attn_v.weight" in its parts.
-struct LayerName {
-  uint32_t layer;
-  std::string_view part;  // "attn_v"
-};
-
-std::optional<LayerName> layer_name(std::string_view name) {
-  constexpr std::string_view kBegin = "blk.", kEnd = ".weight";
-  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
-  name.remove_prefix(kBegin.size());
-  name.remove_suffix(kEnd.size());
-  LayerName parts{};
-  const auto [rest, error] = std::from_chars(name.data(), name.data() + name.size(), parts.layer);
-  if (error != std::errc() || rest == name.data() + name.size() || *rest != '.')
-    return std::nullopt;
-  parts.part = name.substr(static_cast<size_t>(rest - name.data()) + 1);
-  return parts;
-}
-
 bool is_float(ElementType type) { return type == kF32 || type == kF16 || type == kBF16; }
 
 // Vectors are small, and a router's small errors send tokens to other experts.
 bool stays_exact(const TensorInfo& tensor) {
-  return tensor.shape.size() < 2 || tensor.name.find("ffn_gate_inp") != std::string::npos;
+  const auto id = tensor_named(tensor.name);
+  return tensor.shape.size() < 2 || (id && kind_of(id->role) == TensorKind::kRouting);
 }
 
 // What stands in where rows are no multiple of 256, as in llama.cpp.
@@ -100,13 +78,14 @@ WeightMix::WeightMix(const MixTarget& target, Kind kind, std::span<const TensorI
   uint64_t n_query_rows = 0;
   uint64_t n_value_rows = 0;
   for (const TensorInfo& tensor : tensors) {
-    has_head_ |= tensor.name == kHead;
-    const auto name = layer_name(tensor.name);
-    if (!name) continue;
-    n_layers_ = std::max(n_layers_, name->layer + 1);
-    has_experts_ |= name->part.ends_with("_exps");
-    if (name->part == "attn_q" && tensor.shape.size() == 2) n_query_rows = tensor.shape[0];
-    if (name->part == "attn_v" && tensor.shape.size() == 2) n_value_rows = tensor.shape[0];
+    const auto id = tensor_named(tensor.name);
+    if (!id) continue;
+    n_layers_ = std::max(n_layers_, id->layer + 1);
+    has_head_ |= id->role == TensorRole::kHead;
+    has_experts_ |= kind_of(id->role) == TensorKind::kExperts;
+    if (tensor.shape.size() != 2) continue;
+    if (id->role == TensorRole::kQ) n_query_rows = tensor.shape[0];
+    if (id->role == TensorRole::kV) n_value_rows = tensor.shape[0];
   }
   shares_values_ = n_value_rows > 0 && n_query_rows >= 4 * n_value_rows;
 }
@@ -124,41 +103,43 @@ WeightMix::Choice WeightMix::choose(const TensorInfo& tensor) const {
 ElementType WeightMix::wanted_type(const TensorInfo& tensor) const {
   const ElementType base = target_.type;
   if (kind_ == Kind::kPure || is_float(base) || base == kQ8_0) return base;
+  const auto id = tensor_named(tensor.name);
+  if (!id) return base;
+  const bool is_embedding = id->role == TensorRole::kEmbedding;
   // The head's errors are in every logit.
-  if (tensor.name == kHead || (tensor.name == kEmbedding && !has_head_)) return kQ6_K;
-  if (tensor.name == kEmbedding) return embedding_type(base);
-  const auto name = layer_name(tensor.name);
-  return name ? type_in_layer(name->part, name->layer) : base;
+  if (id->role == TensorRole::kHead || (is_embedding && !has_head_)) return kQ6_K;
+  return is_embedding ? embedding_type(base) : type_in_layer(*id);
 }
 
-ElementType WeightMix::type_in_layer(std::string_view part, uint32_t layer) const {
+ElementType WeightMix::type_in_layer(TensorId tensor) const {
+  const auto [role, layer] = tensor;
   const ElementType base = target_.type;
-  const bool is_value = part == "attn_v";
-  const bool is_down = part.starts_with("ffn_down");
+  const bool is_value = role == TensorRole::kV;
+  const bool is_down = is_down_projection(role);
+  const bool is_qkv = role == TensorRole::kQkv;
   // Beside experts, attention is a small part of the file.
-  if (has_experts_ && base != kQ4_0 && (is_value || part == "attn_k")) return kQ8_0;
+  if (has_experts_ && base != kQ4_0 && (is_value || role == TensorRole::kK)) return kQ8_0;
   switch (base) {
     case kQ5_K:
     case kQ4_K:
-      if (part == "attn_qkv") return base == kQ4_K ? kQ5_K : kQ6_K;
+      if (is_qkv) return base == kQ4_K ? kQ5_K : kQ6_K;
       if (is_value && shares_values_) return kQ6_K;
-      return (is_value || is_down) && has_more_bits(layer) ? kQ6_K : base;
+      return is_sensitive(role) && has_more_bits(layer, n_layers_) ? kQ6_K : base;
     case kQ3_K:
       if (is_value) return layer < 2 || shares_values_ ? kQ5_K : kQ4_K;
       if (is_down) return layer < n_layers_ / 16 ? kQ5_K : kQ4_K;
-      return part == "attn_output" || part == "attn_qkv" ? kQ4_K : base;
+      return role == TensorRole::kAttentionOutput || is_qkv ? kQ4_K : base;
     case kQ2_K:
       if (is_value) return shares_values_ ? kQ4_K : kQ3_K;
-      return is_down || part == "attn_output" || part == "attn_qkv" ? kQ3_K : base;
+      return is_down || role == TensorRole::kAttentionOutput || is_qkv ? kQ3_K : base;
     default:
       return base;
   }
 }
 
-// The first and the last eighth, and every third layer between.
-bool WeightMix::has_more_bits(uint32_t layer) const {
-  const uint32_t eighth = n_layers_ / 8;
-  return layer < eighth || layer >= 7 * n_layers_ / 8 || (layer - eighth) % 3 == 2;
+bool has_more_bits(uint32_t layer, uint32_t n_layers) {
+  const uint32_t eighth = n_layers / 8;
+  return layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2;
 }
 
 }  // namespace kvik

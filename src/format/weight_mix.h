@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "catalogue/tensor_roles.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik {
@@ -20,6 +21,10 @@ struct MixTarget {
 std::span<const MixTarget> mix_targets();
 std::optional<MixTarget> mix_target_from_name(std::string_view name);
 std::string mix_target_names();  // "q8_0, q6_k, …"
+
+// Whether K_M mixtures give the sensitive matrices of that layer more bits: those of the first and
+// the last eighth, and of every third layer between.
+bool has_more_bits(uint32_t layer, uint32_t n_layers);
 
 // Which type each tensor of a model gets. What errs most dearly for its size keeps more bits, by
 // the rules of llama.cpp's K_M mixtures (docs/QUANTISATION.md has the table).
@@ -38,8 +43,7 @@ class WeightMix {
 
  private:
   ElementType wanted_type(const TensorInfo& tensor) const;
-  ElementType type_in_layer(std::string_view part, uint32_t layer) const;
-  bool has_more_bits(uint32_t layer) const;
+  ElementType type_in_layer(TensorId tensor) const;
 
   MixTarget target_;
   Kind kind_;

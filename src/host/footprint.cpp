@@ -38,8 +38,8 @@ KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvTy
       layout(backend.page_bytes(kv_geometry(config, kv_type)), group_layers(config).windows),
       bytes_per_token(backend.page_bytes({.type = kv_type,
                                           .n_layers = config.n_layers,
-                                          .n_kv_heads = config.n_kv_heads,
-                                          .head_dim = config.head_dim}) /
+                                          .n_kv_heads = config.attention().n_kv_heads,
+                                          .head_dim = config.attention().head_dim}) /
                       kPageTokens) {}
 
 uint64_t KvFootprint::bytes_at_once(uint64_t n_tokens) const {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "catalogue/model_config.h"
 #include "engine/engine.h"
 #include "format/model_source.h"
-#include "model/config.h"
 #include "model/weight_plan.h"
 
 namespace kvik {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "base/quantity.h"
+#include "catalogue/model_config.h"
 #include "host/load_model.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
-#include "model/config.h"
 
 namespace kvik {
 namespace {
@@ -18,16 +18,17 @@ void show_geometry(const ModelConfig& c) {
   fmt::print("geometry\n");
   fmt::print("  layers {}, width {}, MLP {}, vocabulary {}, trained context {}\n", c.n_layers,
              c.model_dim, c.ffn_dim, c.n_vocab, c.n_ctx_train);
-  fmt::print("  query heads {}, KV heads {}, head width {}\n", c.n_heads, c.n_kv_heads, c.head_dim);
+  fmt::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
+             c.attention().n_kv_heads, c.attention().head_dim);
   const RopeConfig& rope = c.ropes.front();
   fmt::print("  rope base {}, {} dimensions, {}\n", rope.base, rope.n_dims,
              rope.pairing == RopePairing::kInterleaved ? "interleaved pairs" : "half-apart pairs");
   uint32_t n_windowed = 0;
   uint32_t window = 0;
   for (const LayerConfig& layer : c.layers) {
-    if (layer.window == 0) continue;
+    if (layer.attention().window == 0) continue;
     ++n_windowed;
-    window = layer.window;
+    window = layer.attention().window;
   }
   if (n_windowed > 0)
     fmt::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
@@ -39,11 +40,11 @@ void show_features(const ModelConfig& c) {
   if (rope.smooth_stretch.n_ctx_original > 0) {
     fmt::print("  rope stretched by {} for long waves\n", rope.smooth_stretch.factor);
   }
-  const ExpertsConfig& e = c.experts;
-  if (!c.has_experts()) return;
-  fmt::print("  experts {}, {} of them for each token, width {}{}\n", e.n_experts, e.n_used,
-             e.ffn_dim,
-             e.shared_ffn_dim ? fmt::format(", and a shared one of {}", e.shared_ffn_dim) : "");
+  const ExpertsConfig* e = c.experts();
+  if (!e) return;
+  fmt::print("  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used,
+             e->ffn_dim,
+             e->shared_ffn_dim ? fmt::format(", and a shared one of {}", e->shared_ffn_dim) : "");
 }
 
 void show_tensors(const ModelSource& source) {
@@ -69,9 +70,9 @@ void show_tensors(const ModelSource& source) {
 
 void show_kv(const ModelConfig& c) {
   fmt::print("KV cache, bytes per token\n");
-  const uint64_t n_heads = uint64_t{2} * c.n_layers * c.n_kv_heads;
+  const uint64_t n_heads = uint64_t{2} * c.n_layers * c.attention().n_kv_heads;
   for (const KvType type : kAllKvTypes) {
-    const uint64_t per_token = n_heads * row_bytes(type, c.head_dim);
+    const uint64_t per_token = n_heads * row_bytes(type, c.attention().head_dim);
     fmt::print("  {:<8}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
                format_bytes(per_token * c.n_ctx_train));
   }

@@ -8,10 +8,13 @@
 #include "backend/ops.h"
 #include "base/token_id.h"
 #include "kv/kv_view.h"
-#include "model/expert_router.h"
+#include "model/attention_block.h"
+#include "model/experts_block.h"
 #include "model/layer_groups.h"
+#include "model/mlp_block.h"
 #include "model/model.h"
-#include "model/rope.h"
+#include "model/residual_stream.h"
+#include "model/row_buffers.h"
 
 namespace kvik {
 
@@ -27,8 +30,8 @@ struct BatchSequence {
   WantLogits want = WantLogits::kLast;
 };
 
-// The forward pass: one for all families, driven by the config's features, over a backend's
-// operations. Reads and writes K and V in the batch's pages. One thread.
+// The forward pass: one for all families. Walks the layers, each of which is a mixer and a
+// feed-forward; what these do, their blocks know. One thread.
 class Decoder {
  public:
   // `model` and `backend` are borrowed. Buffers for n_rows_max tokens a step are allocated here.
@@ -47,65 +50,49 @@ class Decoder {
   // for.
   std::span<const float> hidden(size_t row);
 
-  size_t page_bytes() const { return backend_.page_bytes(kv_geometry_); }
+  size_t page_bytes() const { return attention_.page_bytes(); }
   // How the layers share out the pages; KvView::groups has a table for each of these groups.
-  const LayerGroups& groups() const { return groups_; }
+  const LayerGroups& groups() const { return attention_.groups(); }
   uint32_t n_rows_max() const { return n_rows_max_; }
   // Bytes of all buffers of such a decoder.
   static uint64_t buffer_bytes(const ModelConfig& config, uint32_t n_rows_max);
 
  private:
-  Rows allocate(Buffer& buffer, uint32_t n_rows, uint32_t n_cols);
+  // Taken together, and counted together by buffer_bytes().
+  struct Buffers {
+    ResidualStream::Buffers stream;
+    AttentionBlock::Buffers attention;
+    Rows mlp;
+    ExpertsBlock::Buffers experts;
+    Rows logits;  // [a few, n_vocab]
+    static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
+  };
+
   void lay_out(std::span<const BatchSequence> batch);
-  void write_kv(uint32_t layer, Rows x);
-  Rows keep_wanted(Rows x);
-  void attend(uint32_t layer, Rows x);
-  void mlp(const LayerWeights& weights, Rows x);
-  void experts(const LayerWeights& weights, Rows in, Rows x);
-  Rows normed_input(const Buffer& norm, Rows x);
-  void add_projection(Rows y, const PackedMatrix& w, const Buffer& post_norm, Rows x);
+  void keep_wanted();
+  void feed_forward(uint32_t layer);
   void project(uint32_t first_row);
 
   const Model& model_;
   Backend& backend_;
-  KvGeometry kv_geometry_;  // of the pages of every layer group
-  LayerGroups groups_;
   uint32_t n_rows_max_;
-  RopeTables ropes_;
-
-  Buffer x_buffer_, normed_buffer_, qkv_buffer_, wanted_q_buffer_, heads_buffer_, gate_up_buffer_;
-  Buffer scores_buffer_, expert_gate_up_buffer_, expert_out_buffer_, logits_buffer_;
-  Rows x_;                          // [n_rows_max, model_dim] the residual stream
-  Rows normed_;                     // [n_rows_max, model_dim]
-  Rows qkv_;                        // [n_rows_max, q_dim + 2 · kv_dim]
-  Rows wanted_q_;                   // [n_rows_max, q_dim] q of the rows that get logits
-  Rows heads_;                      // [n_rows_max, q_dim] what attention gives
-  Rows gate_up_;                    // [n_rows_max, 2 · mlp_dim]
-  Rows scores_;                     // [n_rows_max, columns of the router]
-  Rows expert_gate_up_;             // [n_rows_max · n_used, 2 · ffn_dim of an expert]
-  Rows expert_out_;                 // [n_rows_max · n_used, model_dim]
-  Rows logits_;                     // [logit_rows(), n_vocab]
-  std::vector<float> host_logits_;  // the same on the host
+  RowBuffers memory_;
+  Buffers buffers_;
+  ResidualStream x_;
+  AttentionBlock attention_;
+  MlpBlock mlp_;
+  std::optional<ExpertsBlock> experts_;
+  std::vector<float> host_logits_;  // of as many rows as buffers_.logits
   std::vector<float> host_hidden_;  // [model_dim]
-
-  ExpertRouter router_;
-  std::vector<float> host_scores_;  // [n_rows_max, columns of the router]
 
   // Of the current batch. A row is wanted where its logits or its hidden state are.
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
-  using Runs = std::vector<std::vector<KvRun>>;  // by layer group
-  Runs runs_;
-  std::vector<uint32_t> wanted_;          // rows, ascending
-  std::optional<uint32_t> first_logits_;  // of them, the first whose logits are wanted
-  Runs wanted_runs_;                      // the same rows as runs, once they lie side by side
-
-  Rows last_;                                // of the wanted rows, behind the last layer
+  GroupRuns runs_;
+  std::vector<uint32_t> wanted_;             // rows, ascending
+  std::optional<uint32_t> first_logits_;     // of them, the first whose logits are wanted
+  GroupRuns wanted_runs_;                    // the same rows as runs, once they lie side by side
   std::optional<uint32_t> first_projected_;  // of the rows whose logits are at hand
-
-  // What attention reads: all rows, but in the last layer the wanted ones alone.
-  Rows q_;
-  const Runs* attending_ = nullptr;
 };
 
 }  // namespace kvik

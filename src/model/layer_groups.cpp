@@ -7,12 +7,17 @@
 namespace kvik {
 namespace {
 
-// Layers by the span of their attention.
-using Spans = std::map<uint32_t, std::vector<uint32_t>>;
+// Layers by the span of their attention and their KV heads.
+struct Kind {
+  uint32_t window;
+  LayerGroups::Heads heads;
+  friend auto operator<=>(const Kind&, const Kind&) = default;
+};
+using Spans = std::map<Kind, std::vector<uint32_t>>;
 
 uint32_t n_groups_of(const Spans& spans, uint32_t n_layers_per_page) {
   uint32_t n = 0;
-  for (const auto& [window, layers] : spans) {
+  for (const auto& [kind, layers] : spans) {
     n += (static_cast<uint32_t>(layers.size()) + n_layers_per_page - 1) / n_layers_per_page;
   }
   return n;
@@ -39,13 +44,19 @@ uint32_t best_layers_per_page(const Spans& spans, uint32_t n_layers) {
 LayerGroups group_layers(const ModelConfig& config) {
   CHECK(config.layers.size() == config.n_layers && config.n_layers > 0);
   Spans spans;
-  for (uint32_t i = 0; i < config.n_layers; ++i) spans[config.layers[i].window].push_back(i);
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    const AttentionConfig& a = config.layers[i].attention();
+    spans[{a.window, {a.n_kv_heads, a.head_dim}}].push_back(i);
+  }
   LayerGroups groups;
   groups.n_layers_per_page = best_layers_per_page(spans, config.n_layers);
   groups.places.resize(config.n_layers);
-  for (const auto& [window, layers] : spans) {
+  for (const auto& [kind, layers] : spans) {
     for (uint32_t i = 0; i < layers.size(); ++i) {
-      if (i % groups.n_layers_per_page == 0) groups.windows.push_back(window);
+      if (i % groups.n_layers_per_page == 0) {
+        groups.windows.push_back(kind.window);
+        groups.heads.push_back(kind.heads);
+      }
       groups.places[layers[i]] = {groups.n_groups() - 1, i % groups.n_layers_per_page};
     }
   }

@@ -1,24 +1,30 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
-#include "model/config.h"
+#include "catalogue/model_config.h"
 
 namespace kvik {
 
-// The layers of a model, grouped for the cache: all layers of a group have the same attention span,
-// and no group has more than n_layers_per_page, so that the pages of all groups are of one size.
-// Groups of one span may be several: of gemma3's 22 windowed layers and 4 that see everything, 4 go
-// into each page. What a smaller group leaves of its pages is not used; n_layers_per_page is chosen
-// so that little is.
+// The layers of a model, grouped for the cache: all layers of a group have the same attention span
+// and the same KV heads, and no group has more than n_layers_per_page, so that the pages of all
+// groups are of one size. Groups of one span may be several: of gemma3's 22 windowed layers and 4
+// that see everything, 4 go into each page. What a smaller group leaves of its pages is not used;
+// n_layers_per_page is chosen so that little is.
 struct LayerGroups {
   struct Place {
     uint32_t group;
     uint32_t layer;  // within the group
   };
+  struct Heads {
+    uint32_t n_kv_heads, head_dim;
+    friend auto operator<=>(const Heads&, const Heads&) = default;
+  };
   uint32_t n_layers_per_page = 0;
   std::vector<uint32_t> windows;  // of each group; 0: sees everything
+  std::vector<Heads> heads;       // of each group
   std::vector<Place> places;      // of each layer of the model
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }

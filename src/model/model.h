@@ -9,30 +9,40 @@
 
 #include "backend/ops.h"
 #include "base/result.h"
+#include "catalogue/model_config.h"
 #include "format/model_source.h"
-#include "model/config.h"
+#include "model/layer_groups.h"
 
 namespace kvik {
 
-// How the K and V of such a model lie in the pages of each of its layer groups (group_layers()).
+// How the K and V of a layer group lie in its pages.
+KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type);
+// The same of any group of such a model: their pages are of one size.
 KvGeometry kv_geometry(const ModelConfig& config, KvType type);
 
-// The weights of one layer. What the model's features do not name is empty.
-struct LayerWeights {
-  Buffer attention_norm;                  // [model_dim]
-  std::unique_ptr<PackedMatrix> qkv;      // [q_dim + 2 · kv_dim, model_dim]
-  Buffer qkv_bias;                        // [q_dim + 2 · kv_dim]
-  Buffer q_norm, k_norm;                  // [head_dim], or [q_dim] and [kv_dim]
-  std::unique_ptr<PackedMatrix> output;   // [model_dim, q_dim]
-  Buffer post_attention_norm;             // [model_dim]
-  Buffer ffn_norm;                        // [model_dim]
-  std::unique_ptr<PackedMatrix> gate_up;  // [2 · mlp_dim, model_dim]
-  std::unique_ptr<PackedMatrix> down;     // [model_dim, mlp_dim]
-  Buffer post_ffn_norm;                   // [model_dim]
+// The weights of one layer. What its config does not name is empty.
+struct AttentionWeights {
+  Buffer norm;                           // [model_dim]
+  std::unique_ptr<PackedMatrix> qkv;     // [q_dim + 2 · kv_dim, model_dim]
+  Buffer qkv_bias;                       // [q_dim + 2 · kv_dim]
+  Buffer q_norm, k_norm;                 // [head_dim], or [q_dim] and [kv_dim]
+  std::unique_ptr<PackedMatrix> output;  // [model_dim, q_dim]
+  Buffer post_norm;                      // [model_dim]
+};
 
+struct FeedForwardWeights {
+  Buffer norm;                                   // [model_dim]
+  std::unique_ptr<PackedMatrix> gate_up;         // [2 · ffn_dim, model_dim], of an MLP or of what
+  std::unique_ptr<PackedMatrix> down;            // [model_dim, ffn_dim]      all experts share
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
   std::unique_ptr<PackedMatrix> expert_gate_up;  // n_experts times [2 · ffn_dim, model_dim]
   std::unique_ptr<PackedMatrix> expert_down;     // n_experts times [model_dim, ffn_dim]
+  Buffer post_norm;                              // [model_dim]
+};
+
+struct LayerWeights {
+  AttentionWeights attention;
+  FeedForwardWeights feed_forward;
 };
 
 // A loaded model: config and packed weights. Immutable after loading.
@@ -52,7 +62,7 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const PackedMatrix& embedding() const { return *embedding_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
-  const float* output_norm() const { return output_norm_.floats(); }
+  const Buffer& output_norm() const { return output_norm_; }
   // The embedding again where the model ties them.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
   // Divisors of the rotation frequencies, one per pair; empty where the file has none (Llama 3.1,

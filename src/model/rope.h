@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/ops.h"
-#include "model/config.h"
+#include "catalogue/model_config.h"
 
 namespace kvik {
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/tensor_digest.h"
 
@@ -22,50 +23,65 @@ std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index)
 
 }  // namespace
 
-TensorLoader::TensorLoader(ModelSource& source, Backend& backend, const Progress& progress)
+TensorLoader::TensorLoader(ModelSource& source, Backend& backend, const TensorTable& table,
+                           const Progress& progress)
     : source_(source),
       backend_(backend),
+      table_(table),
       progress_(progress),
       fingerprint_(source),
       taken_(source.tensors().size()) {
   for (const TensorInfo& tensor : source.tensors()) all_bytes_ += tensor.n_bytes;
 }
 
-// The index of the tensor of that name, which must have this shape. [1, n] may be [n].
-Result<size_t> TensorLoader::take(const std::string& name, std::initializer_list<uint64_t> shape) {
+std::vector<const TensorSpec*> TensorLoader::specs_of(Roles roles, uint32_t layer) const {
+  std::vector<const TensorSpec*> specs;
+  for (const TensorRole role : roles) {
+    const TensorSpec* spec = table_.find({role, layer});
+    if (spec && (!spec->is_optional || has(role))) specs.push_back(spec);
+  }
+  return specs;
+}
+
+Result<size_t> TensorLoader::take(const TensorSpec& spec) {
+  const std::string name = name_of(spec.id);
   const std::optional<size_t> index = source_.find(name);
   if (!index) return fail(ErrorCode::kCorrupt, fmt::format("tensor '{}' is missing", name));
   const TensorInfo& info = source_.tensors()[*index];
-  const bool is_one_row = info.shape.size() == 1 && shape.size() == 2 && *shape.begin() == 1 &&
-                          info.shape[0] == *(shape.begin() + 1);
-  if (!is_one_row && !std::ranges::equal(info.shape, shape)) {
+  const bool is_one_row = kind_of(spec.id.role) == TensorKind::kRouting && info.shape.size() == 2 &&
+                          spec.shape.size() == 1 && info.shape[0] == 1 &&
+                          info.shape[1] == spec.shape[0];
+  if (!is_one_row && info.shape != spec.shape) {
     return fail(
         ErrorCode::kCorrupt,
         fmt::format("tensor '{}' has the shape [{}], expected [{}]", source_.name_in_file(*index),
-                    fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
+                    fmt::join(info.shape, ", "), fmt::join(spec.shape, ", ")));
   }
   taken_[*index] = true;
   return *index;
 }
 
-Result<std::vector<float>> TensorLoader::floats(const Part& part) {
-  TRY_ASSIGN(const size_t index, take(part.name, {part.n_rows}));
+Result<std::vector<float>> TensorLoader::floats(TensorId tensor) {
+  const TensorSpec* spec = table_.find(tensor);
+  CHECK(spec && spec->shape.size() == 1);
+  TRY_ASSIGN(const size_t index, take(*spec));
   const TensorInfo& info = source_.tensors()[index];
   if (!can_dequantize(info.type)) return unsupported_type(source_, index);
   TRY_ASSIGN(const auto bytes, source_.read(index));
-  std::vector<float> values(part.n_rows);
+  std::vector<float> values(spec->shape[0]);
   dequantize_row(info.type, bytes.data(), values);
-  fingerprint_.add_tensors(digest_of({info.type, 1, part.n_rows, bytes}));
+  fingerprint_.add_tensors(digest_of({info.type, 1, spec->shape[0], bytes}));
   done(index);
   return values;
 }
 
-Result<Buffer> TensorLoader::vectors(const std::vector<Part>& parts) {
+Result<Buffer> TensorLoader::vectors(Roles roles, uint32_t layer) {
   std::vector<float> all;
-  for (const Part& part : parts) {
-    TRY_ASSIGN(const std::vector<float> values, floats(part));
+  for (const TensorSpec* spec : specs_of(roles, layer)) {
+    TRY_ASSIGN(const std::vector<float> values, floats(spec->id));
     all.insert(all.end(), values.begin(), values.end());
   }
+  if (all.empty()) return Buffer();
   Buffer buffer = backend_.memory().allocate(all.size() * sizeof(float));
   backend_.memory().copy_in(buffer.data(), std::as_bytes(std::span(all)));
   weight_bytes_ += buffer.size();
@@ -81,6 +97,7 @@ Result<void> TensorLoader::check_computable(size_t index) {
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<TensorView>& views,
                                                          const std::vector<size_t>& indices) {
+  if (views.empty()) return nullptr;
   TRY_ASSIGN(auto packed, backend_.pack(views));
   fingerprint_.add_tensors(packed->source_digest());
   for (const size_t index : indices) done(index);
@@ -88,27 +105,29 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Tenso
   return packed;
 }
 
-Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(const std::vector<Part>& parts,
-                                                           uint32_t n_cols) {
+Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t layer) {
   std::vector<size_t> indices;
   std::vector<TensorView> views;
-  for (const Part& part : parts) {
-    TRY_ASSIGN(const size_t index, take(part.name, {part.n_rows, n_cols}));
+  for (const TensorSpec* spec : specs_of(roles, layer)) {
+    TRY_ASSIGN(const size_t index, take(*spec));
     TRY(check_computable(index));
     TRY_ASSIGN(const auto bytes, source_.read(index));
     indices.push_back(index);
     const ElementType type = source_.tensors()[index].type;
-    views.push_back({type, part.n_rows, n_cols, bytes, source_.gather(index)});
+    const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[0];
+    views.push_back({type, n_rows, spec->shape.back(), bytes, source_.gather(index)});
   }
   return pack(views, indices);
 }
 
-Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(const std::vector<Part>& parts,
-                                                            uint32_t n_experts, uint32_t n_cols) {
+Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_t layer) {
+  const auto specs = specs_of(roles, layer);
+  if (specs.empty()) return nullptr;
+  const uint64_t n_experts = specs.front()->shape[0];
   std::vector<size_t> indices;
-  std::vector<std::vector<std::span<const std::byte>>> stacks;  // of each part, by expert
-  for (const Part& part : parts) {
-    TRY_ASSIGN(const size_t index, take(part.name, {n_experts, part.n_rows, n_cols}));
+  std::vector<std::vector<std::span<const std::byte>>> stacks;  // of each role, by expert
+  for (const TensorSpec* spec : specs) {
+    TRY_ASSIGN(const size_t index, take(*spec));
     TRY(check_computable(index));
     TRY_ASSIGN(auto stack, source_.read_parts(index, n_experts));
     indices.push_back(index);
@@ -120,11 +139,11 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(const std::vector<Pa
                             source_.name_in_file(index), source_.name_in_file(indices.front())));
   }
   std::vector<TensorView> views;
-  for (uint32_t expert = 0; expert < n_experts; ++expert) {
-    for (size_t i = 0; i < parts.size(); ++i) {
+  for (uint64_t expert = 0; expert < n_experts; ++expert) {
+    for (size_t i = 0; i < specs.size(); ++i) {
       const ElementType type = source_.tensors()[indices[i]].type;
-      const auto gather = source_.gather(indices[i]);
-      views.push_back({type, parts[i].n_rows, n_cols, stacks[i][expert], gather});
+      const auto& shape = specs[i]->shape;
+      views.push_back({type, shape[1], shape[2], stacks[i][expert], source_.gather(indices[i])});
     }
   }
   return pack(views, indices);

@@ -11,38 +11,33 @@
 
 #include "backend/ops.h"
 #include "base/result.h"
+#include "catalogue/tensor_roles.h"
 #include "format/model_source.h"
 #include "model/fingerprint.h"
 
 namespace kvik {
 
-// Takes tensors out of a source by name, checks their shapes, packs them and releases them there.
-// Lives for one load. Errors: kCorrupt for a missing tensor or a wrong shape, kUnsupported for an
-// unknown tensor or element type; each names the tensor.
+// Takes tensors out of a source by role, checks their shapes, packs them and releases them there.
+// Roles that the model of `table` does not have are nothing: the outcome is empty. Lives for one
+// load. Errors: kCorrupt for a missing tensor or a wrong shape, kUnsupported for an unknown tensor
+// or element type; each names the tensor.
 class TensorLoader {
  public:
   using Progress = std::function<void(uint64_t done_bytes, uint64_t all_bytes)>;
+  using Roles = std::initializer_list<TensorRole>;
 
-  TensorLoader(ModelSource& source, Backend& backend, const Progress& progress);
+  TensorLoader(ModelSource& source, Backend& backend, const TensorTable& table,
+               const Progress& progress);
 
-  struct Part {
-    std::string name;
-    uint32_t n_rows;
-  };
+  bool has(TensorRole role) const { return source_.find(name_of(TensorId{role})).has_value(); }
 
-  bool has(const std::string& name) const { return source_.find(name).has_value(); }
-
-  Result<std::vector<float>> floats(const Part& part);
-  Result<Buffer> vector(std::string name, uint32_t n) { return vectors({{std::move(name), n}}); }
+  Result<std::vector<float>> floats(TensorId tensor);
   // Vectors one behind the other, as f32.
-  Result<Buffer> vectors(const std::vector<Part>& parts);
-
-  // Matrices stacked along their rows, packed together. One row may be a vector in the source.
-  Result<std::unique_ptr<PackedMatrix>> matrix(const std::vector<Part>& parts, uint32_t n_cols);
-  // Tensors [n_experts, n_rows, n_cols], packed expert by expert: the first one's matrix of each
-  // part, then the second's.
-  Result<std::unique_ptr<PackedMatrix>> experts(const std::vector<Part>& parts, uint32_t n_experts,
-                                                uint32_t n_cols);
+  Result<Buffer> vectors(Roles roles, uint32_t layer = 0);
+  // Matrices stacked along their rows, packed together. A vector is one row.
+  Result<std::unique_ptr<PackedMatrix>> matrix(Roles roles, uint32_t layer = 0);
+  // Stacks of matrices, packed expert by expert: the first one's of each role, then the second's.
+  Result<std::unique_ptr<PackedMatrix>> experts(Roles roles, uint32_t layer);
 
   // A tensor that nothing asked for means that the file holds more than we compute.
   Result<void> check_all_taken(std::string_view architecture) const;
@@ -53,7 +48,10 @@ class TensorLoader {
   std::string fingerprint() { return fingerprint_.finish(); }
 
  private:
-  Result<size_t> take(const std::string& name, std::initializer_list<uint64_t> shape);
+  // Those of the roles that the model has.
+  std::vector<const TensorSpec*> specs_of(Roles roles, uint32_t layer) const;
+  // The index of the tensor in the source, where it has the shape that it must.
+  Result<size_t> take(const TensorSpec& spec);
   // Also notes the arithmetic that its type asks for.
   Result<void> check_computable(size_t index);
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<TensorView>& views,
@@ -62,6 +60,7 @@ class TensorLoader {
 
   ModelSource& source_;
   Backend& backend_;
+  const TensorTable& table_;
   const Progress& progress_;
   Fingerprint fingerprint_;
   std::set<std::string_view> arithmetics_;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "catalogue/tensor_roles.h"
+
 namespace kvik {
 
 std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors) {
@@ -20,9 +22,10 @@ std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors) {
 Result<WeightPlan> plan_weights(const ModelSource& source, const Backend& backend) {
   WeightPlan plan{.n_bytes = 0, .kinds = weight_kinds(source.tensors())};
   for (const TensorInfo& tensor : source.tensors()) {
-    const bool is_gate = tensor.name.ends_with(".ffn_gate_inp_shexp.weight");
-    const bool is_stack = tensor.shape.size() == 3;  // of experts
-    if (tensor.shape.size() < 2 && !is_gate) {
+    const auto id = tensor_named(tensor.name);
+    const bool is_row = id && kind_of(id->role) == TensorKind::kRouting;  // of a product
+    const bool is_stack = tensor.shape.size() == 3;                       // of experts
+    if (tensor.shape.size() < 2 && !is_row) {
       plan.n_bytes += tensor.n_elements() * sizeof(float);  // vectors are held as f32
       continue;
     }

@@ -76,7 +76,8 @@ class Exactness(unittest.TestCase):
 
     def test_every_family(self):
         """Experts with every page type: which tokens share an expert changes with chunks and company, what a token gets does not."""
-        experts, others = ("test-mixtral", "test-qwen2moe", "test-qwen3moe"), ("test-phi3", "test-granite", "test-olmo2", "test-yarn")
+        experts = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
+        others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn")
         cases = [(name, kv_type) for i, name in enumerate(experts + others)
                  for kv_type in (KV_TYPES if kvik.LONG or name == "test-qwen3moe" else KV_TYPES[i % 4:][:1])]
         tokens = kvik.random_tokens(77, 260, 3)

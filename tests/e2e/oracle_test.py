@@ -16,7 +16,8 @@ SEEDS = range(1, 11 if kvik.LONG else 4)
 LLAMAS = ("test-llama", "test-mqa", "test-mha")
 FEATURES = ("test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3")  # biases, QK norm, windows, soft caps
 ROPES = ("test-linear", "test-llama3", "test-yarn", "test-phi3")  # stretched frequencies; phi3: also fused tensors, a window of 60
-EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe")  # qwen2moe: with one that all tokens share
+# qwen2moe: with one that all tokens share; dense-first: behind a layer without; granitemoe: scaled
+EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
 FAMILIES = ("test-mistral", "test-granite", "test-olmo2", *ROPES, *EXPERTS)
 CASES = [*itertools.product(LLAMAS + FEATURES, SEEDS), *itertools.product(FAMILIES, SEEDS if kvik.LONG else [1])]
 

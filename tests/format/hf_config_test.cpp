@@ -148,7 +148,7 @@ TEST(HfConfig, both_sets_of_a_long_rope_have_a_divisor_for_each_pair) {
       R"("original_max_position_embeddings":512,"rope_scaling":{{"type":"longrope","long_factor":[{0}],"short_factor":[{0}]}})";
   const FolderConfig c = read(config("phi3", fmt::format(fmt::runtime(rope), "1,1,1,1,2.5,3,4,5")));
   ASSERT_EQ(c.vectors.size(), 2u);
-  EXPECT_EQ(c.vectors[0].name, "rope_factors_long.weight");
+  EXPECT_EQ(c.vectors[0].role, TensorRole::kLongRopeDivisors);
   EXPECT_EQ(c.vectors[0].values[4], 2.5f);
   EXPECT_EQ(real_of(c, "phi3.rope.scaling.original_context_length"), 512);
   EXPECT_THAT(error_of(config("phi3", fmt::format(fmt::runtime(rope), "1,1"))).message,

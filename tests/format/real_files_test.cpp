@@ -81,7 +81,8 @@ TEST(RealFiles, a_model_of_make_model_py_matches_the_synthetic_one_of_its_name) 
   const TemporaryFolder folder;
   for (const std::string preset :
        {"test-llama", "test-qwen3", "test-gemma2", "test-gemma3", "test-llama3", "test-yarn",
-        "test-qwen2moe", "test-phi3", "test-granite", "test-olmo2"}) {
+        "test-qwen2moe", "test-phi3", "test-granite", "test-olmo2", "test-dense-first",
+        "test-granitemoe"}) {
     const std::string type = preset == "test-llama" ? "q4_0" : "q8_0";
     const std::string path = folder.file(preset + ".gguf");
     const std::string command = "/usr/bin/python3 '" + (kSource / "tools/make_model.py").string() +

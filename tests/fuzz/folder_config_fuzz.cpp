@@ -8,11 +8,11 @@
 #include <string_view>
 #include <utility>
 
+#include "catalogue/model_config.h"
 #include "format/hf/config.h"
 #include "format/hf/tensor_names.h"
 #include "format/safetensors.h"
 #include "fuzz/read_everything.h"
-#include "model/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   using namespace kvik;

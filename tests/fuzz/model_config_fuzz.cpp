@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "catalogue/model_config.h"
 #include "fuzz/read_everything.h"
-#include "model/config.h"
 #include "model/layer_groups.h"
 #include "model/rope.h"
 
@@ -87,13 +87,14 @@ void add_defaults(const std::string& prefix, Metadata& metadata) {
 
 void check_config(const ModelConfig& config) {
   CHECK(config.layers.size() == config.n_layers);
-  CHECK(config.n_heads % config.n_kv_heads == 0);
+  CHECK(config.attention().n_heads % config.attention().n_kv_heads == 0);
   const LayerGroups groups = group_layers(config);
   CHECK(groups.places.size() == config.n_layers);
   CHECK(groups.n_groups() <= kMaxLayerGroups || groups.n_layers_per_page > 0);
-  for (const LayerConfig& layer : config.layers) CHECK(layer.rope < config.ropes.size());
+  for (const LayerConfig& layer : config.layers)
+    CHECK(layer.attention().rope < config.ropes.size());
   for (const RopeConfig& rope : config.ropes) {
-    CHECK(rope.n_dims <= config.head_dim);
+    CHECK(rope.n_dims <= config.attention().head_dim);
     for (uint32_t pair = 0; pair < rope.n_dims / 2; ++pair) (void)rope_frequency(rope, pair, 1.0);
   }
 }

@@ -50,9 +50,9 @@ struct Planned {
 };
 
 constexpr const char* kFamilies[] = {
-    "test-llama",  "test-mqa",     "test-mha",     "test-qwen2",    "test-qwen3",
-    "test-gemma2", "test-gemma3",  "test-mixtral", "test-qwen2moe", "test-qwen3moe",
-    "test-phi3",   "test-granite", "test-olmo2"};
+    "test-llama",  "test-mqa",     "test-mha",     "test-qwen2",       "test-qwen3",
+    "test-gemma2", "test-gemma3",  "test-mixtral", "test-qwen2moe",    "test-qwen3moe",
+    "test-phi3",   "test-granite", "test-olmo2",   "test-dense-first", "test-granitemoe"};
 
 TEST(Footprint, weights_are_known_to_the_byte_before_one_is_read) {
   for (const char* family : kFamilies) {
@@ -113,8 +113,8 @@ TEST_P(EngineMemory, is_what_the_plan_says_and_does_not_grow) {
          planned.footprint->config().model_dim) *
             sizeof(float) +
         RopeTables::bytes(planned.footprint->config(), 128) / 2 +
-        (planned.footprint->config().has_experts()
-             ? ExpertRouter::buffer_bytes(planned.footprint->config().experts, 128)
+        (planned.footprint->config().experts()
+             ? ExpertRouter::buffer_bytes(*planned.footprint->config().experts(), 128)
              : 0);
     EXPECT_EQ(after_start, planned.plan.weights_bytes + planned.plan.kv_bytes +
                                part_of(planned.plan, "decoder") - on_host +

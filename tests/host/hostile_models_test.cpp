@@ -12,8 +12,9 @@
 namespace kvik {
 namespace {
 
-constexpr const char* kFamilies[] = {"test-llama3",   "test-yarn", "test-mixtral", "test-qwen2moe",
-                                     "test-qwen3moe", "test-phi3", "test-granite", "test-olmo2"};
+constexpr const char* kFamilies[] = {"test-llama3",   "test-yarn",     "test-mixtral",
+                                     "test-qwen2moe", "test-qwen3moe", "test-phi3",
+                                     "test-granite",  "test-olmo2",    "test-dense-first"};
 
 const std::vector<Metadata::Value> kHostileValues = {
     uint64_t{0},

@@ -182,13 +182,13 @@ std::string name_of_case(const testing::TestParamInfo<DecoderBits::ParamType>& i
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(all, DecoderBits,
-                         testing::Combine(testing::Values("test-llama", "test-mqa", "test-qwen2",
-                                                          "test-qwen3", "test-gemma2",
-                                                          "test-gemma3", "test-qwen3moe",
-                                                          "test-qwen2moe", "test-olmo2"),
-                                          testing::Values("f32", "bf16", "q8_0", "q4_0")),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    all, DecoderBits,
+    testing::Combine(testing::Values("test-llama", "test-mqa", "test-qwen2", "test-qwen3",
+                                     "test-gemma2", "test-gemma3", "test-qwen3moe", "test-qwen2moe",
+                                     "test-olmo2", "test-dense-first", "test-granitemoe"),
+                     testing::Values("f32", "bf16", "q8_0", "q4_0")),
+    name_of_case);
 
 TEST(Decoder, rows_come_in_the_order_of_the_batch_also_past_one_buffer_of_logits) {
   Rig rig(TinyModelOptions{});
@@ -240,9 +240,9 @@ TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
 }
 
 TEST(Decoder, logits_are_numbers_that_tell_tokens_apart) {
-  for (const char* family :
-       {"test-llama", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3", "test-mixtral",
-        "test-qwen2moe", "test-qwen3moe", "test-phi3", "test-granite", "test-olmo2"}) {
+  for (const char* family : {"test-llama", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3",
+                             "test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-phi3",
+                             "test-granite", "test-olmo2", "test-dense-first", "test-granitemoe"}) {
     Rig rig({.name = std::string(family) + ":f32"});
     for (const auto& row : rig.all_rows(some_tokens(40), 40)) {
       ASSERT_EQ(row.size(), rig.model().config().n_vocab);

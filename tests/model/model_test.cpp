@@ -42,9 +42,10 @@ class ModelTest : public testing::Test {
   std::unique_ptr<Backend> backend_ = make_test_backend();
 };
 
-constexpr const char* kFamilies[] = {"test-llama",    "test-llama3", "test-mixtral",  "test-qwen2",
-                                     "test-qwen2moe", "test-qwen3",  "test-qwen3moe", "test-gemma2",
-                                     "test-gemma3",   "test-phi3",   "test-granite",  "test-olmo2"};
+constexpr const char* kFamilies[] = {
+    "test-llama",   "test-llama3",   "test-mixtral",     "test-qwen2",     "test-qwen2moe",
+    "test-qwen3",   "test-qwen3moe", "test-gemma2",      "test-gemma3",    "test-phi3",
+    "test-granite", "test-olmo2",    "test-dense-first", "test-granitemoe"};
 
 TEST_F(ModelTest, every_family_loads_in_every_type) {
   for (const char* family : kFamilies) {

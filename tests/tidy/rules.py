@@ -177,11 +177,11 @@ def environment(path, text):
 
 
 def family_branches(path, text):
-    """A family of models is a set of features; its name means nothing past the config."""
-    if re.fullmatch(r"src/model/config\w*\.(cpp|h)", path):
+    """A family of models is a set of features; its name means nothing past the catalogue."""
+    if path.startswith("src/catalogue/"):
         return []
     found = grep(path, without_comments(text), r'\barch\w*(\(\))?\s*[!=]=\s*"|"\s*[!=]=\s*\w*\.?arch\w*|\barch\w*(\(\))?\.starts_with\(',
-                 "a family's name is asked for in src/model/config alone")
+                 "a family's name is asked for in src/catalogue alone")
     if not path.startswith("src/backend/"):
         found += grep(path, without_comments(text), r"(?m)^[ \t]*#[ \t]*(el)?if\w*[^\n]*(CUDA|HIP|ROCM|METAL|VULKAN)",
                       "no floor but backend knows a device")

@@ -142,8 +142,8 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_family_branches(self):
         self.rejects(rules.family_branches, "src/model/decoder.cpp", 'if (arch == "llama")', 'if (config.architecture != "gemma2")',
                      'if (architecture.starts_with("gemma"))', 'return "llama" == arch;', "#ifdef KVIK_CUDA\n", "#if defined(USE_HIP)\n")
-        self.accepts(rules.family_branches, "src/model/config.cpp", 'if (arch == "llama")')
-        self.accepts(rules.family_branches, "src/model/config_gguf.cpp", 'if (arch == "llama")')
+        self.accepts(rules.family_branches, "src/catalogue/families.cpp", 'if (arch == "llama")')
+        self.rejects(rules.family_branches, "src/model/config.cpp", 'if (arch == "llama")')
         self.accepts(rules.family_branches, "src/model/decoder.cpp", '// arch == "llama"', "#ifdef NDEBUG\n", "search == 3", "if (a.arch == b.arch)")
 
     def test_throws(self):

@@ -48,26 +48,23 @@ ArrangedTensor as_it_is(const ModelSource& source, size_t index) {
   return {.info = info, .pieces = {{index, 0, info.n_bytes}}, .values = {}};
 }
 
+std::unexpected<Error> unlike(const ModelSource& source, size_t index) {
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("'{}': tensor {} is not like that of the expert before it, expected "
+                          "matrices of one shape and type, numbered from 0 on",
+                          source.label(), quoted(source.tensors()[index].name)));
+}
+
 Result<ArrangedTensor> stack(const ModelSource& source, const std::string& name,
                              const std::map<uint64_t, size_t>& experts) {
-  const TensorInfo& first = source.tensors()[experts.begin()->second];
-  ArrangedTensor tensor{.info = first, .pieces = {}, .values = {}};
+  std::vector<size_t> matrices;
   for (const auto& [expert, index] : experts) {
-    const TensorInfo& info = source.tensors()[index];
-    const bool is_next = expert == tensor.pieces.size();
-    if (!is_next || info.shape != first.shape || info.type != first.type ||
-        info.shape.size() != 2) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("'{}': tensor {} is not like that of the expert before it, expected "
-                              "matrices of one shape and type, numbered from 0 on",
-                              source.label(), quoted(info.name)));
-    }
-    tensor.pieces.push_back({index, 0, info.n_bytes});
+    if (expert != matrices.size()) return unlike(source, index);
+    matrices.push_back(index);
   }
-  tensor.info.name = name;
-  tensor.info.shape.insert(tensor.info.shape.begin(), experts.size());
-  tensor.info.n_bytes *= experts.size();
-  return tensor;
+  auto tensor = stack_of(source, name, matrices);
+  if (!tensor) return unlike(source, matrices[tensor.error()]);
+  return *std::move(tensor);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "catalogue/limits.h"
 #include "format/hf/gguf_keys.h"
 #include "format/hf/json_object.h"
 #include "format/hf/rope.h"
@@ -18,19 +19,10 @@ namespace json = boost::json;
 
 constexpr const char* kFile = "config.json";
 
-// No model that exists comes near these.
-constexpr uint64_t kMaxLayers = 1024;
-constexpr uint64_t kMaxDim = 1 << 20;
-constexpr uint64_t kMaxHeads = 4096;
-constexpr uint64_t kMaxHeadDim = 1024;
-constexpr uint64_t kMaxVocabulary = 1 << 24;
-constexpr uint64_t kMaxContext = 1 << 30;
-constexpr uint64_t kMaxExperts = 1024;
-
-Result<const Family*> family_of(const JsonObject& config) {
+Result<FamilyFolder> type_of(const JsonObject& config) {
   TRY_ASSIGN(const auto type, config.text("model_type"));
   if (!type) return config.unexpected_value("model_type", known_model_types());
-  if (const Family* family = find_family(*type)) return family;
+  if (const FamilyFolder found = find_folder_type(*type); found.type) return found;
   return fail(ErrorCode::kUnsupported, fmt::format("{}: model type {} is not supported; known: {}",
                                                    kFile, quoted(*type), known_model_types()));
 }
@@ -39,23 +31,32 @@ Result<void> check_activation(const JsonObject& config, const Family& family) {
   for (const char* key : {"hidden_activation", "hidden_act"}) {
     TRY_ASSIGN(const auto activation, config.text(key));
     if (!activation) continue;
-    if (*activation == family.activation) return {};
-    return config.unexpected_value(key, family.activation, ErrorCode::kUnsupported);
+    const char* expected = family.activation == Activation::kSilu ? "silu" : "gelu_pytorch_tanh";
+    if (*activation == expected) return {};
+    return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
   }
   return {};
 }
 
-Result<void> read_geometry(const JsonObject& config, GgufKeys& keys, FolderConfig& out) {
-  TRY_ASSIGN(out.n_layers, config.count("num_hidden_layers", kMaxLayers));
+// Of one layer and of all.
+struct Counts {
+  uint32_t n_layers = 0;
+  uint32_t head_dim = 0;
+  uint32_t n_ctx = 0;
+};
+
+Result<Counts> read_geometry(const JsonObject& config, GgufKeys& keys, FolderConfig& out) {
+  Counts counts;
+  TRY_ASSIGN(counts.n_layers, config.count("num_hidden_layers", kMaxLayers));
   TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
   TRY_ASSIGN(const uint32_t ffn_dim, config.count("intermediate_size", kMaxDim));
   TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
-  out.head_dim = model_dim / n_heads;
-  if (config.find("head_dim") || out.head_dim == 0) {
-    TRY_ASSIGN(out.head_dim, config.count("head_dim", kMaxHeadDim));
+  counts.head_dim = model_dim / n_heads;
+  if (config.find("head_dim") || counts.head_dim == 0) {
+    TRY_ASSIGN(counts.head_dim, config.count("head_dim", kMaxHeadDim));
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
-  keys.number("block_count", out.n_layers);
+  keys.number("block_count", counts.n_layers);
   keys.number("embedding_length", model_dim);
   keys.number("feed_forward_length", ffn_dim);
   keys.number("attention.head_count", n_heads);
@@ -63,12 +64,14 @@ Result<void> read_geometry(const JsonObject& config, GgufKeys& keys, FolderConfi
     TRY_ASSIGN(const uint32_t n_kv_heads, config.count("num_key_value_heads", kMaxHeads));
     keys.number("attention.head_count_kv", n_kv_heads);
   }
-  keys.number("attention.key_length", out.head_dim);
-  keys.number("attention.value_length", out.head_dim);
+  keys.number("attention.key_length", counts.head_dim);
+  keys.number("attention.value_length", counts.head_dim);
   keys.number("vocab_size", out.n_vocab);
   TRY_ASSIGN(const auto eps, config.real("rms_norm_eps"));
   keys.real("attention.layer_norm_rms_epsilon", eps.value_or(0));
-  return {};
+  TRY_ASSIGN(counts.n_ctx, config.count("max_position_embeddings", kMaxContext));
+  keys.number("context_length", counts.n_ctx);
+  return counts;
 }
 
 Result<void> add_real(const JsonObject& config, std::string_view from, std::string_view to,
@@ -78,32 +81,21 @@ Result<void> add_real(const JsonObject& config, std::string_view from, std::stri
   return {};
 }
 
-Result<void> read_scales(const JsonObject& config, const Family& family, GgufKeys& keys) {
+Result<void> read_scales(const JsonObject& config, const FamilyFolder& of, GgufKeys& keys) {
   TRY(add_real(config, "attn_logit_softcapping", "attn_logit_softcapping", keys));
   TRY(add_real(config, "final_logit_softcapping", "final_logit_softcapping", keys));
-  if (family.has_query_scalar) {
+  if (of.type->has_query_scalar) {
     TRY_ASSIGN(const auto scalar, config.real("query_pre_attn_scalar"));
     if (!scalar || !(*scalar > 0)) {
       return config.unexpected_value("query_pre_attn_scalar", "a number > 0");
     }
     keys.real("attention.scale", 1 / std::sqrt(*scalar));
   }
-  if (!family.has_scales) return {};
+  if (!of.family->has_scales) return {};
   TRY(add_real(config, "embedding_multiplier", "embedding_scale", keys));
   TRY(add_real(config, "residual_multiplier", "residual_scale", keys));
   TRY(add_real(config, "attention_multiplier", "attention.scale", keys));
   return add_real(config, "logits_scaling", "logit_scale", keys);
-}
-
-bool has_window(const Family& family, uint32_t layer) {
-  switch (family.window) {
-    case Window::kEverySecond:
-      return layer % 2 == 0;
-    case Window::kFiveOfSix:
-      return layer % 6 != 5;
-    default:
-      return true;
-  }
 }
 
 // Whether layers have windows where "use_sliding_window" asks for them; those from
@@ -119,7 +111,7 @@ Result<bool> asks_for_window(const JsonObject& config, uint32_t n_layers) {
                                  ErrorCode::kUnsupported);
 }
 
-Result<void> check_layer_types(const JsonObject& config, const Family& family, uint32_t n_layers,
+Result<void> check_layer_types(const JsonObject& config, const FamilyFolder& of, uint32_t n_layers,
                                bool has_windows) {
   TRY_ASSIGN(const std::vector<std::string> types, config.texts("layer_types"));
   if (types.empty()) return {};
@@ -129,31 +121,32 @@ Result<void> check_layer_types(const JsonObject& config, const Family& family, u
   }
   for (uint32_t i = 0; i < n_layers; ++i) {
     const std::string_view expected =
-        has_windows && has_window(family, i) ? "sliding_attention" : "full_attention";
+        has_windows && of.family->is_windowed(i) ? "sliding_attention" : "full_attention";
     if (types[i] == expected) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{}: 'layer_types' has {} as layer {}, expected {} in a model of type "
                             "{}",
-                            kFile, quoted(types[i]), i, expected, family.model_type));
+                            kFile, quoted(types[i]), i, expected, of.type->model_type));
   }
   return {};
 }
 
-Result<void> read_window(const JsonObject& config, const Family& family, uint32_t n_layers,
+Result<void> read_window(const JsonObject& config, const FamilyFolder& of, uint32_t n_layers,
                          GgufKeys& keys) {
-  if (family.window == Window::kNone) return {};
+  if (of.type->window == FolderWindow::kNone) return {};
   TRY_ASSIGN(const auto window, config.number("sliding_window"));
   bool has_windows = window.value_or(0) > 0;
-  if (has_windows && family.window == Window::kAllIfAsked) {
+  if (has_windows && of.type->window == FolderWindow::kIfAsked) {
     TRY_ASSIGN(has_windows, asks_for_window(config, n_layers));
   }
   for (const char* key : {"sliding_window_pattern", "_sliding_window_pattern"}) {
     TRY_ASSIGN(const auto pattern, config.number(key));
-    if (pattern && family.window == Window::kFiveOfSix && *pattern != 6) {
-      return config.unexpected_value(key, "6", ErrorCode::kUnsupported);
+    const uint32_t expected = of.family->global_every;
+    if (pattern && expected > 1 && *pattern != expected) {
+      return config.unexpected_value(key, fmt::format("{}", expected), ErrorCode::kUnsupported);
     }
   }
-  TRY(check_layer_types(config, family, n_layers, has_windows));
+  TRY(check_layer_types(config, of, n_layers, has_windows));
   if (!has_windows) return {};
   if (*window > kMaxContext) {
     return config.unexpected_value("sliding_window", fmt::format("at most {}", kMaxContext));
@@ -173,14 +166,13 @@ Result<void> check_sparse_layers(const JsonObject& config) {
   return config.unexpected_value("mlp_only_layers", "none", ErrorCode::kUnsupported);
 }
 
-Result<void> read_experts(const JsonObject& config, const Family& family, GgufKeys& keys,
-                          FolderConfig& out) {
-  if (family.experts == ExpertNames::kNone) return {};
+Result<void> read_experts(const JsonObject& config, const FolderType& type, GgufKeys& keys) {
+  if (!type.has_experts) return {};
   TRY(check_sparse_layers(config));
   const char* key = config.find("num_local_experts") ? "num_local_experts" : "num_experts";
-  TRY_ASSIGN(out.n_experts, config.count(key, kMaxExperts));
-  TRY_ASSIGN(const uint32_t n_used, config.count("num_experts_per_tok", out.n_experts));
-  keys.number("expert_count", out.n_experts);
+  TRY_ASSIGN(const uint32_t n_experts, config.count(key, kMaxExperts));
+  TRY_ASSIGN(const uint32_t n_used, config.count("num_experts_per_tok", n_experts));
+  keys.number("expert_count", n_experts);
   keys.number("expert_used_count", n_used);
   if (config.find("moe_intermediate_size")) {
     TRY_ASSIGN(const uint32_t ffn_dim, config.count("moe_intermediate_size", kMaxDim));
@@ -189,9 +181,7 @@ Result<void> read_experts(const JsonObject& config, const Family& family, GgufKe
   if (config.find("shared_expert_intermediate_size")) {
     TRY_ASSIGN(const uint32_t ffn_dim, config.count("shared_expert_intermediate_size", kMaxDim));
     keys.number("expert_shared_feed_forward_length", ffn_dim);
-    out.has_shared_expert = true;
   }
-  if (family.experts == ExpertNames::kW123) return {};  // always normalizes
   TRY_ASSIGN(const auto normalizes, config.flag("norm_topk_prob"));
   if (normalizes) keys.flag("expert_weights_norm", *normalizes);
   return {};
@@ -202,13 +192,13 @@ Result<json::value> text_config(json::value parsed) {
   TRY_ASSIGN(const JsonObject whole, JsonObject::of(parsed, kFile));
   TRY_ASSIGN(const auto type, whole.text("model_type"));
   TRY_ASSIGN(const auto part, whole.object("text_config"));
-  if (!part || (type && find_family(*type))) return parsed;
-  TRY_ASSIGN(const Family* family, family_of(*part));
-  if (type != family->whole_type) {
+  if (!part || (type && find_folder_type(*type).type)) return parsed;
+  TRY_ASSIGN(const FamilyFolder of, type_of(*part));
+  if (type != of.type->whole_type) {
     return fail(
         ErrorCode::kUnsupported,
         fmt::format("{}: model type {} with a part of type {} is not supported; known: {}", kFile,
-                    quoted(type.value_or("")), family->model_type, known_model_types()));
+                    quoted(type.value_or("")), of.type->model_type, known_model_types()));
   }
   json::object merged = part->all();
   for (const char* key : {"eos_token_id", "bos_token_id", "quantization_config"}) {
@@ -217,10 +207,10 @@ Result<json::value> text_config(json::value parsed) {
   return json::value(std::move(merged));
 }
 
-// With the defaults of its family for what is not there; null is there.
-json::value with_defaults(json::value config, const Family& family) {
+// With the defaults of its type for what is not there; null is there.
+json::value with_defaults(json::value config, const FolderType& type) {
   json::object& all = config.get_object();
-  auto defaults = parse_json(family.defaults, kFile);
+  auto defaults = parse_json(type.defaults, kFile);
   CHECK(defaults.has_value());
   for (auto& member : defaults->get_object()) all.insert(member);
   return config;
@@ -231,26 +221,25 @@ json::value with_defaults(json::value config, const Family& family) {
 Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY_ASSIGN(json::value parsed, parse_json(text, kFile));
   TRY_ASSIGN(json::value stated, text_config(std::move(parsed)));
-  FolderConfig out;
+  FamilyFolder of;
   {
     TRY_ASSIGN(const JsonObject fields, JsonObject::of(stated, kFile));
-    TRY_ASSIGN(out.family, family_of(fields));
+    TRY_ASSIGN(of, type_of(fields));
   }
-  const Family& family = *out.family;
-  const json::value whole = with_defaults(std::move(stated), family);
+  const json::value whole = with_defaults(std::move(stated), *of.type);
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
+  FolderConfig out;
+  out.type = of.type;
   TRY_ASSIGN(out.quantization, read_quantization(config));
-  TRY(check_activation(config, family));
+  TRY(check_activation(config, *of.family));
 
-  out.metadata.insert("general.architecture", std::string(family.architecture));
-  GgufKeys keys(out.metadata, family.architecture);
-  TRY(read_geometry(config, keys, out));
-  TRY_ASSIGN(const uint32_t n_ctx, config.count("max_position_embeddings", kMaxContext));
-  keys.number("context_length", n_ctx);
-  TRY(read_rope(config, out.head_dim, n_ctx, keys, out.vectors));
-  TRY(read_scales(config, family, keys));
-  TRY(read_window(config, family, out.n_layers, keys));
-  TRY(read_experts(config, family, keys, out));
+  out.metadata.insert("general.architecture", std::string(of.family->name));
+  GgufKeys keys(out.metadata, of.family->name);
+  TRY_ASSIGN(const Counts counts, read_geometry(config, keys, out));
+  TRY(read_rope(config, counts.head_dim, counts.n_ctx, keys, out.vectors));
+  TRY(read_scales(config, of, keys));
+  TRY(read_window(config, of, counts.n_layers, keys));
+  TRY(read_experts(config, *of.type, keys));
   TRY_ASSIGN(out.ties_embedding, config.flag("tie_word_embeddings"));
   TRY_ASSIGN(out.end_ids, config.numbers("eos_token_id"));
   return out;

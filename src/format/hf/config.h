@@ -8,26 +8,22 @@
 
 #include "base/metadata.h"
 #include "base/result.h"
-#include "format/hf/family.h"
+#include "catalogue/family.h"
 #include "format/hf/quantization.h"
 
 namespace kvik::hf {
 
 // A tensor that a GGUF file of the model has, and a folder says in config.json.
 struct StatedVector {
-  std::string name;
+  TensorRole role{};
   std::vector<float> values;
 };
 
 // What config.json says.
 struct FolderConfig {
-  const Family* family = nullptr;
+  const FolderType* type = nullptr;
   Metadata metadata;  // keys of a GGUF file of the same model, the vocabulary's aside
-  uint32_t n_layers = 0;
   uint32_t n_vocab = 0;
-  uint32_t n_experts = 0;  // 0: none
-  uint32_t head_dim = 0;
-  bool has_shared_expert = false;
   std::optional<Quantization> quantization;
   std::optional<bool> ties_embedding;  // the embedding is the head, too
   std::vector<StatedVector> vectors;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -45,8 +46,8 @@ std::span<const T> as(Bytes bytes) {
 // Finds what belongs together in a table of tensors. Lives for one of them.
 class Grouping {
  public:
-  Grouping(ModelSource& source, const Quantization& how, const Family& family)
-      : source_(source), how_(how), family_(family), is_part_(source.tensors().size()) {
+  Grouping(ModelSource& source, const Quantization& how, const std::set<std::string_view>& biases)
+      : source_(source), how_(how), biases_(biases), is_part_(source.tensors().size()) {
     for (size_t i = 0; i < is_part_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
   }
 
@@ -138,15 +139,12 @@ class Grouping {
     return matrix;
   }
 
-  bool has_bias(std::string_view name) const {
-    return family_.has_qkv_bias &&
-           (name.ends_with(".q_proj") || name.ends_with(".k_proj") || name.ends_with(".v_proj"));
-  }
-
-  // One that the family lacks, of zeros; another is refused as any tensor is that is not known.
+  // One that the model lacks, of zeros; another is refused as any tensor is that is not known.
   Result<void> drop_bias(const std::string& name) {
-    const auto index = find(name + ".bias");
-    if (!index || has_bias(name)) return {};
+    const std::string bias = name + ".bias";
+    const auto index = find(bias);
+    const auto is_wanted = [&](std::string_view end) { return bias.ends_with(end); };
+    if (!index || std::ranges::any_of(biases_, is_wanted)) return {};
     TRY_ASSIGN(const Bytes bytes, source_.read(*index));
     is_part_[*index] = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
     source_.release(*index);
@@ -155,7 +153,7 @@ class Grouping {
 
   ModelSource& source_;
   const Quantization& how_;
-  const Family& family_;
+  const std::set<std::string_view>& biases_;
   std::unordered_map<std::string, size_t> by_name_;
   std::vector<bool> is_part_;  // of a matrix, or left out
 };
@@ -240,8 +238,9 @@ class GroupedSource final : public ModelSource {
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> group_tensors(std::unique_ptr<ModelSource> base,
-                                                   const Quantization& how, const Family& family) {
-  TRY_ASSIGN(auto grouped, Grouping(*base, how, family).run());
+                                                   const Quantization& how,
+                                                   const std::set<std::string_view>& biases) {
+  TRY_ASSIGN(auto grouped, Grouping(*base, how, biases).run());
   return std::make_unique<GroupedSource>(std::move(base), how, std::move(grouped));
 }
 

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <string_view>
 
 #include "base/result.h"
-#include "format/hf/family.h"
 #include "format/hf/quantization.h"
 #include "format/model_source.h"
 
@@ -12,10 +13,11 @@ namespace kvik::hf {
 // `base` with each quantised matrix, "NAME.qweight" with ".qzeros", ".scales" and, where columns
 // are sorted by activation, ".g_idx", as one tensor "NAME.weight" of integer groups (see
 // tensor/group_blocks.h), which is made when it is read. All others stay as they are, but for the
-// biases of nothing that AutoGPTQ writes for every matrix: where `family` has none they are left
-// out. Errors: kCorrupt and kUnsupported, naming the tensor that is missing or of another type or
-// shape than its neighbours ask for.
+// biases of nothing that AutoGPTQ writes for every matrix: those that end in none of `biases`, the
+// names that the model has, are left out. Errors: kCorrupt and kUnsupported, naming the tensor that
+// is missing or of another type or shape than its neighbours ask for.
 Result<std::unique_ptr<ModelSource>> group_tensors(std::unique_ptr<ModelSource> base,
-                                                   const Quantization& how, const Family& family);
+                                                   const Quantization& how,
+                                                   const std::set<std::string_view>& biases);
 
 }  // namespace kvik::hf

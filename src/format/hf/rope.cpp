@@ -9,11 +9,11 @@
 #include <string>
 #include <utility>
 
+#include "catalogue/family.h"
+#include "catalogue/limits.h"
+
 namespace kvik::hf {
 namespace {
-
-constexpr uint64_t kMaxContext = uint64_t{1} << 30;
-constexpr double kBaseOfWindows = 10000;  // of layers with a window, where they have their own
 
 // What the scaling is written into.
 struct Rope {
@@ -44,7 +44,7 @@ Result<void> read_llama3(const JsonObject& scaling, const Rope& rope) {
   TRY_ASSIGN(const uint32_t original,
              scaling.count("original_max_position_embeddings", kMaxContext));
   if (low >= high) return scaling.unexpected_value("low_freq_factor", "less than high_freq_factor");
-  StatedVector divisors{"rope_freqs.weight", {}};
+  StatedVector divisors{TensorRole::kRopeDivisors, {}};
   for (uint32_t i = 0; i < rope.n_dims; i += 2) {
     const double wavelength =
         2 * std::numbers::pi * std::pow(rope.base, static_cast<double>(i) / rope.n_dims);
@@ -92,13 +92,13 @@ Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, 
   const bool is_within = scaling.find("original_max_position_embeddings") != nullptr;
   TRY_ASSIGN(const uint32_t original,
              (is_within ? scaling : config).count("original_max_position_embeddings", kMaxContext));
-  for (const auto& [key, name] : {std::pair("long_factor", "rope_factors_long.weight"),
-                                  std::pair("short_factor", "rope_factors_short.weight")}) {
+  for (const auto& [key, role] : {std::pair("long_factor", TensorRole::kLongRopeDivisors),
+                                  std::pair("short_factor", TensorRole::kShortRopeDivisors)}) {
     TRY_ASSIGN(const std::vector<double> divisors, scaling.reals(key));
     if (divisors.size() != rope.n_dims / 2) {
       return scaling.unexpected_value(key, fmt::format("{} numbers", rope.n_dims / 2));
     }
-    rope.vectors.push_back({name, as_floats(divisors)});
+    rope.vectors.push_back({role, as_floats(divisors)});
   }
   const double stretch = static_cast<double>(rope.n_ctx) / original;
   const double usual = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(original)) : 1;
@@ -130,8 +130,8 @@ Result<void> read_scaling(const JsonObject& config, const JsonObject& scaling, c
 // Layers with a window turn by the frequencies that no key of a GGUF file changes.
 Result<void> check_local_base(const JsonObject& fields, std::string_view key) {
   TRY_ASSIGN(const auto base, fields.real(key));
-  if (!base || *base == kBaseOfWindows) return {};
-  return fields.unexpected_value(key, fmt::format("{}", kBaseOfWindows), ErrorCode::kUnsupported);
+  if (!base || *base == kLocalRopeBase) return {};
+  return fields.unexpected_value(key, fmt::format("{}", kLocalRopeBase), ErrorCode::kUnsupported);
 }
 
 // The part of "rope_parameters" that is for layers which see everything: all of it, or the part of

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
+#include "catalogue/tensor_roles.h"
 #include "format/arranged_source.h"
 #include "format/hf/grouped_source.h"
 #include "format/quoted.h"
@@ -31,8 +34,8 @@ bool sees_or_hears(std::string_view name) {
 // The tensors of a folder on their way into a GGUF file's names. Lives for one arrangement.
 class FolderTensors {
  public:
-  FolderTensors(const ModelSource& source, const FolderConfig& config)
-      : source_(source), config_(config), family_(*config.family), taken_(source.tensors().size()) {
+  FolderTensors(const ModelSource& source, const FolderConfig& config, const ModelConfig& model)
+      : source_(source), config_(config), model_(model), taken_(source.tensors().size()) {
     for (size_t i = 0; i < taken_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
     for (const std::string_view prefix : kPrefixes) {
       if (by_name_.contains(std::string(prefix) + "embed_tokens.weight")) prefix_ = prefix;
@@ -40,17 +43,9 @@ class FolderTensors {
   }
 
   Result<std::vector<ArrangedTensor>> arrange() {
-    TRY(take(prefix_ + "embed_tokens.weight", "token_embd.weight"));
-    TRY(take_norm(prefix_ + "norm.weight", "output_norm.weight"));
-    TRY(take_head());
+    const TensorTable table(model_);
     for (const StatedVector& vector : config_.vectors) add_vector(vector);
-    for (uint32_t i = 0; i < config_.n_layers; ++i) {
-      from_ = fmt::format("{}layers.{}.", prefix_, i);
-      to_ = fmt::format("blk.{}.", i);
-      TRY(take_norms());
-      TRY(take_attention());
-      TRY(family_.experts == ExpertNames::kNone ? take_mlp() : take_experts());
-    }
+    for (const TensorSpec& spec : table.all()) TRY(take(spec));
     TRY(check_all_taken());
     return std::move(arranged_);
   }
@@ -66,72 +61,88 @@ class FolderTensors {
   }
   bool has(const std::string& name) const { return by_name_.contains(name); }
 
-  ArrangedTensor whole(size_t index, std::string name) const {
-    ArrangedTensor tensor;
-    tensor.info = source_.tensors()[index];
-    tensor.info.name = std::move(name);
-    tensor.pieces = {{index, 0, tensor.info.n_bytes}};
-    return tensor;
+  // "model.layers.3." of a tensor of that layer.
+  std::string prefix_of(TensorId tensor) const {
+    return is_of_layer(tensor.role) ? fmt::format("{}layers.{}.", prefix_, tensor.layer) : prefix_;
   }
 
-  Result<void> take(const std::string& name, std::string to) {
-    TRY_ASSIGN(const size_t index, find(name));
-    arranged_.push_back(whole(index, std::move(to)));
+  Result<void> take(const TensorSpec& spec) {
+    const TensorRole role = spec.id.role;
+    const TensorKind kind = kind_of(role);
+    if (kind == TensorKind::kDivisors) return {};  // config.json states them
+    if (role == TensorRole::kHead) return take_head(spec);
+    const std::string name = prefix_of(spec.id) + std::string(folder_name(*config_.type, role));
+    if (kind == TensorKind::kExperts) return take_experts(spec, name);
+    TRY(take_whole(spec, name));
+    ArrangedTensor& tensor = arranged_.back();
+    if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
+    const bool lacks_one = kind == TensorKind::kNorm && config_.type->norms_lack_one;
+    make_floats(tensor, lacks_one ? Arrangement::kFloatsPlusOne : Arrangement::kFloats);
+    // A row may be a matrix of one there.
+    std::vector<uint64_t>& shape = tensor.info.shape;
+    if (kind == TensorKind::kRouting && spec.shape.size() == 1 && shape.size() == 2 &&
+        shape[0] == 1) {
+      shape.erase(shape.begin());
+    }
     return {};
   }
 
-  // One of the few tensors that GGUF files always hold as f32.
-  Result<void> take_floats(const std::string& name, std::string to,
-                           Arrangement arrangement = Arrangement::kFloats) {
+  Result<void> take_whole(const TensorSpec& spec, const std::string& name) {
     TRY_ASSIGN(const size_t index, find(name));
-    ArrangedTensor tensor = whole(index, std::move(to));
-    const bool is_float = tensor.info.type == ElementType::kF32;
-    // What cannot become f32 is refused when it is loaded.
-    if (traits(tensor.info.type).block_elements == 1 && can_dequantize(tensor.info.type)) {
-      if (!is_float || arrangement != Arrangement::kFloats) tensor.arrangement = arrangement;
-      tensor.info.type = ElementType::kF32;
-      tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
-    }
+    ArrangedTensor tensor;
+    tensor.info = source_.tensors()[index];
+    tensor.info.name = name_of(spec.id);
+    tensor.pieces = {{index, 0, tensor.info.n_bytes}};
     arranged_.push_back(std::move(tensor));
     return {};
   }
 
-  Result<void> take_norm(const std::string& name, std::string to) {
-    return take_floats(name, std::move(to),
-                       family_.norms_lack_one ? Arrangement::kFloatsPlusOne : Arrangement::kFloats);
+  // One of the few tensors that GGUF files always hold as f32.
+  static void make_floats(ArrangedTensor& tensor, Arrangement arrangement) {
+    const ElementType type = tensor.info.type;
+    // What cannot become f32 is refused when it is loaded.
+    if (traits(type).block_elements != 1 || !can_dequantize(type)) return;
+    if (type != ElementType::kF32 || arrangement != Arrangement::kFloats) {
+      tensor.arrangement = arrangement;
+    }
+    tensor.info.type = ElementType::kF32;
+    tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
   }
 
-  // Queries or keys.
-  Result<void> take_heads(const std::string& name, std::string to) {
-    TRY(take(name, std::move(to)));
-    if (!family_.pairs_rows) return {};
-    ArrangedTensor& tensor = arranged_.back();
-    const uint64_t n_rows = tensor.info.shape.front();
-    if (tensor.info.shape.size() != 2 || n_rows % config_.head_dim != 0 ||
-        config_.head_dim % 2 != 0) {
+  // Folders have the rows of a head that turn together half a head apart, GGUF files of some
+  // families side by side.
+  Result<void> pair_rows(const TensorSpec& spec, ArrangedTensor& tensor) {
+    const bool is_turned = spec.id.role == TensorRole::kQ || spec.id.role == TensorRole::kK;
+    if (!is_turned || model_.ropes.front().pairing != RopePairing::kInterleaved) return {};
+    const AttentionConfig& attention = model_.layers[spec.id.layer].attention();
+    CHECK(!attention.has_qkv_bias);  // its rows would have to be paired, too
+    const uint64_t n_rows = tensor.info.shape.empty() ? 0 : tensor.info.shape.front();
+    if (tensor.info.shape.size() != 2 || n_rows % attention.head_dim != 0 ||
+        attention.head_dim % 2 != 0) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor '{}' has {} rows, expected two axes and whole heads of an "
                               "even {} rows",
-                              name, n_rows, config_.head_dim));
+                              source_.tensors()[tensor.pieces.front().tensor].name, n_rows,
+                              attention.head_dim));
     }
     tensor.arrangement = Arrangement::kPairedRows;
-    tensor.head_dim = config_.head_dim;
+    tensor.head_dim = attention.head_dim;
     return {};
   }
 
   // The embedding serves as the head where the model ties them, or where there is no other.
-  Result<void> take_head() {
+  Result<void> take_head(const TensorSpec& spec) {
     for (const std::string_view name : kHeadNames) {
       if (config_.ties_embedding.value_or(true) || !has(std::string(name))) continue;
-      return take(std::string(name), "output.weight");
+      return take_whole(spec, std::string(name));
     }
     if (config_.ties_embedding.value_or(true)) return {};
-    return take(std::string(kHeadNames[0]), "output.weight");
+    return take_whole(spec, std::string(kHeadNames[0]));
   }
 
   void add_vector(const StatedVector& vector) {
     ArrangedTensor tensor;
-    tensor.info = {.name = vector.name,
+    tensor.info = {.name = name_of(TensorId{vector.role}),
                    .type = ElementType::kF32,
                    .shape = {vector.values.size()},
                    .n_bytes = vector.values.size() * sizeof(float)};
@@ -139,123 +150,56 @@ class FolderTensors {
     arranged_.push_back(std::move(tensor));
   }
 
-  Result<void> take_norms() {
-    const std::string behind_attention = from_ + "post_attention_layernorm.weight";
-    if (family_.norms == Norms::kBefore) {
-      TRY(take_norm(from_ + "input_layernorm.weight", to_ + "attn_norm.weight"));
-      return take_norm(behind_attention, to_ + "ffn_norm.weight");
+  // Experts may lie together, the gates over the ups, or each by itself.
+  Result<void> take_experts(const TensorSpec& spec, const std::string& name) {
+    const std::string layer = prefix_of(spec.id);
+    const std::string gates_and_ups = layer + std::string(config_.type->gate_up_stack);
+    if (!has(gates_and_ups)) return stack(spec, name);
+    if (spec.id.role == TensorRole::kExpertDown) {
+      return take_whole(spec, layer + std::string(config_.type->down_stack));
     }
-    if (family_.norms == Norms::kBoth) {
-      TRY(take_norm(from_ + "input_layernorm.weight", to_ + "attn_norm.weight"));
-      TRY(take_norm(from_ + "pre_feedforward_layernorm.weight", to_ + "ffn_norm.weight"));
-    }
-    TRY(take_norm(behind_attention, to_ + "post_attention_norm.weight"));
-    return take_norm(from_ + "post_feedforward_layernorm.weight", to_ + "post_ffw_norm.weight");
-  }
-
-  Result<void> take_attention() {
-    const std::string from = from_ + "self_attn.";
-    if (family_.is_fused) {
-      TRY(take(from + "qkv_proj.weight", to_ + "attn_qkv.weight"));
-    } else {
-      TRY(take_heads(from + "q_proj.weight", to_ + "attn_q.weight"));
-      TRY(take_heads(from + "k_proj.weight", to_ + "attn_k.weight"));
-      TRY(take(from + "v_proj.weight", to_ + "attn_v.weight"));
-    }
-    TRY(take(from + "o_proj.weight", to_ + "attn_output.weight"));
-    if (family_.has_qkv_bias) {
-      for (const char* part : {"q", "k", "v"}) {
-        TRY(take_floats(fmt::format("{}{}_proj.bias", from, part),
-                        fmt::format("{}attn_{}.bias", to_, part)));
-      }
-    }
-    if (!family_.has_qk_norm) return {};
-    TRY(take_norm(from + "q_norm.weight", to_ + "attn_q_norm.weight"));
-    return take_norm(from + "k_norm.weight", to_ + "attn_k_norm.weight");
-  }
-
-  Result<void> take_mlp() {
-    const std::string from = from_ + "mlp.";
-    if (family_.is_fused) {
-      TRY(take(from + "gate_up_proj.weight", to_ + "ffn_up.weight"));
-    } else {
-      TRY(take(from + "gate_proj.weight", to_ + "ffn_gate.weight"));
-      TRY(take(from + "up_proj.weight", to_ + "ffn_up.weight"));
-    }
-    return take(from + "down_proj.weight", to_ + "ffn_down.weight");
-  }
-
-  Result<void> take_experts() {
-    const bool is_w123 = family_.experts == ExpertNames::kW123;
-    const std::string from = from_ + (is_w123 ? "block_sparse_moe." : "mlp.");
-    TRY(take_floats(from + "gate.weight", to_ + "ffn_gate_inp.weight"));
-    if (has(from + "experts.gate_up_proj")) {
-      TRY(take_halves(from + "experts.gate_up_proj", to_));
-      TRY(take(from + "experts.down_proj", to_ + "ffn_down_exps.weight"));
-    } else {
-      TRY(stack(from, is_w123 ? "w1" : "gate_proj", to_ + "ffn_gate_exps.weight"));
-      TRY(stack(from, is_w123 ? "w3" : "up_proj", to_ + "ffn_up_exps.weight"));
-      TRY(stack(from, is_w123 ? "w2" : "down_proj", to_ + "ffn_down_exps.weight"));
-    }
-    return config_.has_shared_expert ? take_shared_expert(from) : Result<void>();
-  }
-
-  Result<void> take_shared_expert(const std::string& from) {
-    TRY(take_floats(from + "shared_expert_gate.weight", to_ + "ffn_gate_inp_shexp.weight"));
-    TensorInfo& gate = arranged_.back().info;
-    if (gate.shape.size() == 2 && gate.shape[0] == 1) gate.shape.erase(gate.shape.begin());
-    for (const char* part : {"gate", "up", "down"}) {
-      TRY(take(fmt::format("{}shared_expert.{}_proj.weight", from, part),
-               fmt::format("{}ffn_{}_shexp.weight", to_, part)));
-    }
-    return {};
+    return take_half(spec, gates_and_ups);
   }
 
   // A tensor of each expert → [n_experts, n_rows, n_cols].
-  Result<void> stack(const std::string& from, std::string_view part, std::string to) {
-    ArrangedTensor tensor;
-    for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
-      const std::string name = fmt::format("{}experts.{}.{}.weight", from, expert, part);
-      TRY_ASSIGN(const size_t index, find(name));
-      const TensorInfo& info = source_.tensors()[index];
-      if (expert == 0) tensor.info = info;
-      if (info.type != tensor.info.type || info.shape != tensor.info.shape ||
-          info.shape.size() != 2) {
-        return fail(ErrorCode::kCorrupt,
-                    fmt::format("tensor '{}' differs in type or shape from that of the first "
-                                "expert, expected matrices that are alike",
-                                name));
-      }
-      tensor.pieces.push_back({index, 0, info.n_bytes});
+  Result<void> stack(const TensorSpec& spec, const std::string& pattern) {
+    std::vector<size_t> matrices;
+    for (uint64_t expert = 0; expert < spec.shape.front(); ++expert) {
+      TRY_ASSIGN(const size_t index, find(fmt::format(fmt::runtime(pattern), expert)));
+      matrices.push_back(index);
     }
-    tensor.info.name = std::move(to);
-    tensor.info.shape.insert(tensor.info.shape.begin(), config_.n_experts);
-    tensor.info.n_bytes *= config_.n_experts;
-    arranged_.push_back(std::move(tensor));
+    auto tensor = stack_of(source_, name_of(spec.id), matrices);
+    if (!tensor) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' differs in type or shape from that of the first "
+                              "expert, expected matrices that are alike",
+                              source_.tensors()[matrices[tensor.error()]].name));
+    }
+    arranged_.push_back(*std::move(tensor));
     return {};
   }
 
-  // [n_experts, 2 · n_rows, n_cols] → gate and up.
-  Result<void> take_halves(const std::string& name, const std::string& to) {
+  // Of [n_experts, 2 · n_rows, n_cols] the gates or the ups.
+  Result<void> take_half(const TensorSpec& spec, const std::string& name) {
     TRY_ASSIGN(const size_t index, find(name));
+    const uint64_t n_experts = spec.shape.front();
     const TensorInfo& info = source_.tensors()[index];
-    if (info.shape.size() != 3 || info.shape[0] != config_.n_experts || info.shape[1] % 2 != 0) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor '{}' has no shape of {} experts with gate and up", name,
-                              config_.n_experts));
+    if (info.shape.size() != 3 || info.shape[0] != n_experts || info.shape[1] % 2 != 0) {
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("tensor '{}' has no shape of {} experts with gate and up", name, n_experts));
     }
-    const uint64_t half_bytes = info.n_bytes / config_.n_experts / 2;
-    for (const uint64_t half : {0, 1}) {
-      ArrangedTensor tensor;
-      tensor.info = info;
-      tensor.info.name = to + (half == 0 ? "ffn_gate_exps.weight" : "ffn_up_exps.weight");
-      tensor.info.shape[1] /= 2;
-      tensor.info.n_bytes /= 2;
-      for (uint64_t expert = 0; expert < config_.n_experts; ++expert) {
-        tensor.pieces.push_back({index, (2 * expert + half) * half_bytes, half_bytes});
-      }
-      arranged_.push_back(std::move(tensor));
+    ArrangedTensor tensor;
+    tensor.info = info;
+    tensor.info.name = name_of(spec.id);
+    tensor.info.shape[1] /= 2;
+    tensor.info.n_bytes /= 2;
+    const uint64_t half_bytes = info.n_bytes / n_experts / 2;
+    const uint64_t half = spec.id.role == TensorRole::kExpertGate ? 0 : 1;
+    for (uint64_t expert = 0; expert < n_experts; ++expert) {
+      tensor.pieces.push_back({index, (2 * expert + half) * half_bytes, half_bytes});
     }
+    arranged_.push_back(std::move(tensor));
     return {};
   }
 
@@ -273,29 +217,41 @@ class FolderTensors {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tensor {} is not part of a model of type {} with {} layers as it is "
                               "known here",
-                              quoted(name), family_.model_type, config_.n_layers));
+                              quoted(name), config_.type->model_type, model_.n_layers));
     }
     return {};
   }
 
   const ModelSource& source_;
   const FolderConfig& config_;
-  const Family& family_;
+  const ModelConfig& model_;
   std::unordered_map<std::string_view, size_t> by_name_;
   std::vector<bool> taken_;
   std::string prefix_ = "model.";
-  std::string from_, to_;  // beginnings of the names of a layer's tensors
   std::vector<ArrangedTensor> arranged_;
 };
+
+// What the biases of the model's tensors are called at the end.
+std::set<std::string_view> bias_names(const FolderType& type, const ModelConfig& model) {
+  std::set<std::string_view> names;
+  const TensorTable table(model);
+  for (const TensorSpec& spec : table.all()) {
+    const TensorRole role = spec.id.role;
+    if (kind_of(role) == TensorKind::kBias) names.insert(folder_name(type, role));
+  }
+  return names;
+}
 
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource> tensors,
                                                     std::string label, FolderConfig config) {
+  TRY_ASSIGN(const ModelConfig model, read_config(config.metadata));
   if (config.quantization) {
-    TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization, *config.family));
+    TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization,
+                                      bias_names(*config.type, model)));
   }
-  TRY_ASSIGN(auto arranged, FolderTensors(*tensors, config).arrange());
+  TRY_ASSIGN(auto arranged, FolderTensors(*tensors, config, model).arrange());
   return kvik::arrange(std::move(tensors), std::move(label), std::move(config.metadata),
                        std::move(arranged));
 }

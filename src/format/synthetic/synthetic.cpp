@@ -21,7 +21,7 @@ class SyntheticSource final : public ModelSource {
   SyntheticSource(std::string label, const ModelPreset& preset, const SyntheticType& type)
       : label_(std::move(label)),
         metadata_(synthetic_metadata(preset, type)),
-        plan_(synthetic_tensors(preset, type)),
+        plan_(synthetic_tensors(preset, type, metadata_)),
         bytes_(plan_.size()) {
     for (const SyntheticTensor& tensor : plan_) infos_.push_back(tensor.info);
   }

@@ -29,6 +29,7 @@ enum class RopeDivisors : uint8_t { kNone, kOneSet, kTwoSets };
 struct ModelPreset : Geometry {
   struct Experts {
     uint32_t n = 0, n_used = 0, ffn_dim = 0, shared_ffn_dim = 0;
+    uint32_t n_dense_layers = 0;  // at the beginning
   };
   struct Rope {
     uint32_t n_dims = 0;  // of each head; 0: all

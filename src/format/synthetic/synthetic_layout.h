@@ -31,9 +31,10 @@ std::span<const SyntheticType> synthetic_types();
 // writes them: geometry, and a toy vocabulary (256 bytes and 4 specials) padded to the real size.
 Metadata synthetic_metadata(const ModelPreset& preset, const SyntheticType& type);
 
-// The tensors in file order. Matrices have the deviation gain / sqrt(columns), so that the residual
-// stream keeps its size; norms lie around 1 and biases around 0, always as f32.
-std::vector<SyntheticTensor> synthetic_tensors(const ModelPreset& preset,
-                                               const SyntheticType& type);
+// The tensors in file order, of the preset with that metadata. Matrices have the deviation gain /
+// sqrt(columns), so that the residual stream keeps its size; norms lie around 1 and biases around
+// 0, always as f32.
+std::vector<SyntheticTensor> synthetic_tensors(const ModelPreset& preset, const SyntheticType& type,
+                                               const Metadata& metadata);
 
 }  // namespace kvik

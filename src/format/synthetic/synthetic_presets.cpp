@@ -70,10 +70,12 @@ constexpr ModelPreset kPresets[] = {
     {{"test-qwen2moe", "qwen2moe", 2, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}, {6, 2, 96, 128}},
     {{"test-qwen3", "qwen3", 2, 64, 4, 2, 32, 160, 2048, 1e6f, 0, 260, false}},
     {{"test-qwen3moe", "qwen3moe", 2, 64, 4, 2, 32, 160, 2048, 1e6f, 0, 260, false}, {8, 3, 96}},
+    {{"test-dense-first", "qwen2moe", 3, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}, {6, 2, 96, 128, 1}},
     {{"test-gemma2", "gemma2", 4, 64, 4, 2, 32, 192, 2048, 1e4f, 32, 260, true}},
     {{"test-gemma3", "gemma3", 6, 64, 4, 1, 32, 192, 2048, 1e6f, 32, 260, true}},
     {{"test-phi3", "phi3", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 60, 260, false}, {}, {.n_dims = 12, .n_ctx_original = 512, .divisors = kTwo}},
     {{"test-granite", "granite", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {}, {12.0f, 0.22f, 0.2f, 8.0f}},
+    {{"test-granitemoe", "granitemoe", 2, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {6, 2, 96}, {}, {12.0f, 0.22f, 0.2f, 8.0f}},
     {{"test-olmo2", "olmo2", 2, 64, 4, 2, 16, 160, 2048, 5e5f, 0, 260, false}},
 };
 // clang-format on

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "catalogue/tensor_roles.h"
+
 namespace kvik {
 
 double least_compute_seconds(const Work& work, const MachineLimits& machine) {
@@ -21,23 +23,24 @@ double least_seconds(const Work& work, const MachineLimits& machine) {
 
 LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv)
     : attention_(arithmetic_of(kv.type)),
-      attention_ops_(4.0 * config.n_heads * config.head_dim),
+      attention_ops_(4.0 * config.attention().q_dim()),
       kv_layer_bytes_(static_cast<double>(kv.page_bytes()) / kPageTokens / config.n_layers) {
   // An untied embedding is read one row a token: not worth counting.
-  const bool is_tied = !source.find("output.weight");
+  const bool is_tied = !source.find(name_of(TensorId{TensorRole::kHead}));
   for (const TensorInfo& tensor : source.tensors()) {
-    const bool is_embedding = tensor.name == "token_embd.weight";
+    const auto id = tensor_named(tensor.name);
+    const bool is_embedding = id && id->role == TensorRole::kEmbedding;
     if (tensor.shape.size() < 2 || (is_embedding && !is_tied)) continue;
     if (tensor.shape.size() == 3) {
-      add_experts(config.experts, tensor);
+      add_experts(*config.experts(), tensor);
       continue;
     }
-    const bool is_head = is_embedding || tensor.name == "output.weight";
+    const bool is_head = is_embedding || (id && id->role == TensorRole::kHead);
     Work& work = is_head ? head_per_token_ : layers_per_token_;
     add(work, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
     work.bytes += static_cast<double>(tensor.n_bytes);
   }
-  for (const LayerConfig& layer : config.layers) windows_.push_back(layer.window);
+  for (const LayerConfig& layer : config.layers) windows_.push_back(layer.attention().window);
 }
 
 // Each token is multiplied with some of the experts.

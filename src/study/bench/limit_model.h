@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "backend/cpu/isa/machine_limits.h"
+#include "catalogue/model_config.h"
 #include "format/model_source.h"
 #include "host/footprint.h"
-#include "model/config.h"
 #include "study/bench/bench_runner.h"
 #include "tensor/kv_type.h"
 

@@ -75,13 +75,13 @@ Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt,
 
 boost::json::object model_json(const ExplainOptions& options, const ModelConfig& config) {
   const auto n_windowed = std::ranges::count_if(
-      config.layers, [](const LayerConfig& layer) { return layer.window > 0; });
+      config.layers, [](const LayerConfig& layer) { return layer.attention().window > 0; });
   return {{"name", model_id(options.model.model)},
           {"architecture", config.architecture},
           {"layers", config.n_layers},
-          {"heads", config.n_heads},
-          {"kv_heads", config.n_kv_heads},
-          {"head_dim", config.head_dim},
+          {"heads", config.attention().n_heads},
+          {"kv_heads", config.attention().n_kv_heads},
+          {"head_dim", config.attention().head_dim},
           {"model_dim", config.model_dim},
           {"vocabulary", config.n_vocab},
           {"windowed_layers", n_windowed},

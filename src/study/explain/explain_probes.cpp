@@ -22,13 +22,13 @@ BenchCase prefill_of(uint32_t n_tokens) {
 AttentionCase attention_of(const ModelConfig& config, KvType type, uint32_t depth) {
   AttentionCase probe{.kv = {.type = type,
                              .n_layers = config.n_layers,
-                             .n_kv_heads = config.n_kv_heads,
-                             .head_dim = config.head_dim},
-                      .n_heads = config.n_heads,
-                      .scale = config.attention_scale,
+                             .n_kv_heads = config.attention().n_kv_heads,
+                             .head_dim = config.attention().head_dim},
+                      .n_heads = config.attention().n_heads,
+                      .scale = config.attention().scale,
                       .windows = {},
                       .depth = depth};
-  for (const LayerConfig& layer : config.layers) probe.windows.push_back(layer.window);
+  for (const LayerConfig& layer : config.layers) probe.windows.push_back(layer.attention().window);
   return probe;
 }
 
@@ -126,7 +126,7 @@ std::vector<ShapeTime> measure_shapes(const LoadedModel& loaded, KvType type, ui
   const AttentionCase as_it_is = attention_of(config, type, depth);
   measure("as it is", as_it_is, 0);
   AttentionCase other = as_it_is;
-  other.kv.n_kv_heads = config.n_heads;
+  other.kv.n_kv_heads = config.attention().n_heads;
   measure("a KV head for each query head", other, 0);
   other.kv.n_kv_heads = 1;
   measure("one KV head", other, 0);
@@ -199,7 +199,7 @@ uint32_t probe_depth(const LoadedModel& loaded) {
     AttentionCase probe = attention_of(config, KvType::kF32, depth);
     const uint64_t as_f32 = bytes_of(*loaded.backend, probe);
     probe.kv.type = KvType::kInt8;
-    probe.kv.n_kv_heads = config.n_heads;
+    probe.kv.n_kv_heads = config.attention().n_heads;
     return std::max(as_f32, bytes_of(*loaded.backend, probe));
   };
   while (depth > 2 * kPageTokens && widest() > free_bytes / 4) depth /= 2;

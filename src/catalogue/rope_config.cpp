@@ -1,14 +1,14 @@
-#include "model/rope_config.h"
+#include "catalogue/rope_config.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <string>
 
+#include "catalogue/limits.h"
+
 namespace kvik {
 namespace {
-
-constexpr uint64_t kMaxContext = 1u << 30;
 
 Result<void> read_yarn(const KeyReader& keys, uint32_t n_ctx_train, RopeConfig& rope) {
   TRY_ASSIGN(rope.yarn.n_ctx_original,

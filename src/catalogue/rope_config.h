@@ -1,7 +1,7 @@
 #pragma once
 
-#include "model/config.h"
-#include "model/key_reader.h"
+#include "catalogue/key_reader.h"
+#include "catalogue/model_config.h"
 
 namespace kvik {
 

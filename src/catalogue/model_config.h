@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
-#include "backend/ops.h"
 #include "base/metadata.h"
 #include "base/result.h"
+#include "tensor/op_kinds.h"
 
 namespace kvik {
 
@@ -39,21 +40,45 @@ struct RopeConfig {
   SmoothStretchConfig smooth_stretch = {};
 };
 
-struct LayerConfig {
-  uint32_t window = 0;  // tokens that attention sees; 0: all
-  uint32_t rope = 0;    // index into ModelConfig::ropes
-};
-
 // What of q and k is normed before it turns: nothing, each head for itself, or all heads of a row
 // together.
 enum class QkNorm : uint8_t { kNone, kHead, kRow };
 
+// Softmax attention over the K and V of earlier tokens (Vaswani et al. 2017), with fewer KV heads
+// than query heads where they share (Ainslie et al. 2023).
+struct AttentionConfig {
+  uint32_t n_heads = 0;
+  uint32_t n_kv_heads = 0;
+  uint32_t head_dim = 0;
+  float scale = 0;      // of q·k
+  float soft_cap = 0;   // of the scores; 0: none
+  uint32_t window = 0;  // tokens that are seen; 0: all
+  uint32_t rope = 0;    // index into ModelConfig::ropes
+  bool has_qkv_bias = false;
+  bool is_fused = false;  // one tensor in the file for Q, K and V
+  QkNorm qk_norm = QkNorm::kNone;
+
+  uint32_t q_dim() const { return n_heads * head_dim; }
+  uint32_t kv_dim() const { return n_kv_heads * head_dim; }
+  uint32_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
+  // Columns that one norm of q, and of k, goes over.
+  uint32_t q_norm_dim() const { return qk_norm == QkNorm::kRow ? q_dim() : head_dim; }
+  uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
+};
+
+// down(activation(gate(x)) · up(x))  (Shazeer 2020)
+struct MlpConfig {
+  uint32_t ffn_dim = 0;
+  bool is_fused = false;  // one tensor in the file for gate and up
+};
+
 // How a router's scores become probabilities of experts.
 enum class ExpertScoring : uint8_t { kSoftmax, kSigmoid };
 
-// A mixture of experts in place of each MLP: every token goes through n_used of them.
+// A mixture of experts in place of an MLP: every token goes through n_used of them (Shazeer et al.
+// 2017).
 struct ExpertsConfig {
-  uint32_t n_experts = 0;  // 0: no mixture
+  uint32_t n_experts = 0;
   uint32_t n_used = 0;
   uint32_t ffn_dim = 0;         // of one expert
   uint32_t shared_ffn_dim = 0;  // of the expert that every token goes through; 0: there is none
@@ -63,60 +88,53 @@ struct ExpertsConfig {
   bool has_shared_gate = false;  // the shared expert's output is multiplied by sigmoid(gate · x)
 };
 
-// A model as a set of features. A family is nothing but a way to fill this in, in config.cpp; the
-// decoder knows no names of families.
+// A layer mixes tokens, then feeds each forward by itself; both add to the residual stream.
+struct LayerConfig {
+  std::variant<AttentionConfig> mixer;
+  std::variant<MlpConfig, ExpertsConfig> feed_forward;
+
+  const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
+  // Null where the layer has no experts.
+  const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
+};
+
+// A model as a set of features. A family is nothing but a way to fill this in (family.h); nobody
+// past the catalogue knows names of families.
 struct ModelConfig {
   std::string architecture;
   std::string name;
 
   uint32_t n_layers = 0;
   uint32_t model_dim = 0;
-  uint32_t n_heads = 0;
-  uint32_t n_kv_heads = 0;
-  uint32_t head_dim = 0;
-  uint32_t ffn_dim = 0;
+  uint32_t ffn_dim = 0;  // of the layers that have an MLP
   uint32_t n_vocab = 0;
   uint32_t n_ctx_train = 0;
 
   float norm_eps = 1e-5f;
-  float attention_scale = 0;     // of q·k
-  float attention_soft_cap = 0;  // 0: none
-  float logit_soft_cap = 0;      // 0: none
+  float logit_soft_cap = 0;  // 0: none
   float embedding_scale = 1.0f;
-  float residual_scale = 1.0f;  // of what attention and MLP add to the residual stream
+  float residual_scale = 1.0f;  // of what each half of a layer adds to the residual stream
   float logit_scale = 1.0f;
   Activation activation = Activation::kSilu;
-  bool has_qkv_bias = false;
-  QkNorm qk_norm = QkNorm::kNone;
-  bool has_pre_norms = true;    // the inputs of attention and MLP are normed
+  bool has_pre_norms = true;    // the inputs of both halves of a layer are normed
   bool has_post_norms = false;  // their outputs are (both: sandwich)
-  bool has_fused_qkv = false;   // one tensor in the file for Q, K and V
-  bool has_fused_gate_up = false;
-  ExpertsConfig experts;
 
   // Where tensors hold two sets of divisors of the rotation frequencies: the context up to which
   // the short ones serve. 0: there is one set at most.
   uint32_t n_ctx_short_rope = 0;
 
-  std::vector<LayerConfig> layers;
+  std::vector<LayerConfig> layers;  // n_layers of them
   std::vector<RopeConfig> ropes;
 
-  uint32_t q_dim() const { return n_heads * head_dim; }
-  uint32_t kv_dim() const { return n_kv_heads * head_dim; }
-  // Columns that one norm of q, and of k, goes over.
-  uint32_t q_norm_dim() const { return qk_norm == QkNorm::kRow ? q_dim() : head_dim; }
-  uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
-  bool has_experts() const { return experts.n_experts > 0; }
-  // Width of the MLP that every token goes through; 0 where there are only experts to choose from.
-  uint32_t mlp_dim() const { return has_experts() ? experts.shared_ffn_dim : ffn_dim; }
+  // Of the first layer, for whoever describes the whole model.
+  const AttentionConfig& attention() const { return layers.front().attention(); }
+  // Of the first layer that has experts; null where none has.
+  const ExpertsConfig* experts() const;
 };
 
 // Reads the geometry and the features of a family from a GGUF file's keys. Errors: kUnsupported for
 // an architecture or feature that is not known (the message lists those that are), kCorrupt for a
 // missing key or a value that cannot be.
 Result<ModelConfig> read_config(const Metadata& metadata);
-
-// Families that read_config knows, for messages: "llama, qwen2, …".
-std::string known_architectures();
 
 }  // namespace kvik

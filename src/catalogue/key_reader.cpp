@@ -1,4 +1,4 @@
-#include "model/key_reader.h"
+#include "catalogue/key_reader.h"
 
 #include <fmt/format.h>
 

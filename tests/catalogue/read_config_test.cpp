@@ -1,4 +1,4 @@
-#include "model/config.h"
+#include "catalogue/model_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,8 +70,8 @@ TEST(Config, geometry_is_what_the_keys_say) {
   EXPECT_EQ(c.n_layers, 12u);
   EXPECT_EQ(c.model_dim, 96u);
   EXPECT_EQ(c.ffn_dim, 224u);
-  EXPECT_EQ(c.n_heads, 6u);
-  EXPECT_EQ(c.n_kv_heads, 2u);
+  EXPECT_EQ(c.attention().n_heads, 6u);
+  EXPECT_EQ(c.attention().n_kv_heads, 2u);
   EXPECT_EQ(c.n_ctx_train, 4096u);
   EXPECT_EQ(c.n_vocab, 300u);
   EXPECT_EQ(c.layers.size(), 12u);
@@ -79,11 +79,11 @@ TEST(Config, geometry_is_what_the_keys_say) {
 
 TEST(Config, what_files_leave_out_has_the_usual_values) {
   const ModelConfig c = read(Keys("llama").erase("attention.head_count_kv"));
-  EXPECT_EQ(c.n_kv_heads, 6u);
-  EXPECT_EQ(c.head_dim, 16u);
+  EXPECT_EQ(c.attention().n_kv_heads, 6u);
+  EXPECT_EQ(c.attention().head_dim, 16u);
   EXPECT_EQ(c.norm_eps, 1e-5f);
-  EXPECT_EQ(c.attention_scale, 0.25f);
-  EXPECT_EQ(c.attention_soft_cap, 0.0f);
+  EXPECT_EQ(c.attention().scale, 0.25f);
+  EXPECT_EQ(c.attention().soft_cap, 0.0f);
   EXPECT_EQ(c.logit_soft_cap, 0.0f);
   EXPECT_EQ(c.name, "llama");
   ASSERT_EQ(c.ropes.size(), 1u);
@@ -104,9 +104,9 @@ TEST(Config, what_files_say_goes_before_the_usual_values) {
                                  .set("rope.scaling.type", std::string("linear"))
                                  .set("rope.scaling.factor", 4.0));
   EXPECT_EQ(c.name, "Quick");
-  EXPECT_EQ(c.head_dim, 32u);
+  EXPECT_EQ(c.attention().head_dim, 32u);
   EXPECT_EQ(c.norm_eps, 1e-6f);
-  EXPECT_EQ(c.attention_scale, 0.5f);
+  EXPECT_EQ(c.attention().scale, 0.5f);
   EXPECT_EQ(c.ropes[0].base, 1e6f);
   EXPECT_EQ(c.ropes[0].n_dims, 8u);
   EXPECT_EQ(c.ropes[0].position_scale, 0.25f);
@@ -129,29 +129,29 @@ TEST(Config, llama_turns_neighbouring_pairs_and_has_no_extras) {
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kInterleaved);
   EXPECT_EQ(c.activation, Activation::kSilu);
   EXPECT_EQ(c.embedding_scale, 1.0f);
-  EXPECT_FALSE(c.has_qkv_bias);
-  EXPECT_EQ(c.qk_norm, QkNorm::kNone);
+  EXPECT_FALSE(c.attention().has_qkv_bias);
+  EXPECT_EQ(c.attention().qk_norm, QkNorm::kNone);
   EXPECT_FALSE(c.has_post_norms);
 }
 
 TEST(Config, a_window_without_a_pattern_is_for_every_layer) {
   const ModelConfig c = read(Keys("llama").set("attention.sliding_window", uint64_t{64}));
   for (const LayerConfig& layer : c.layers) {
-    EXPECT_EQ(layer.window, 64u);
-    EXPECT_EQ(layer.rope, 0u);
+    EXPECT_EQ(layer.attention().window, 64u);
+    EXPECT_EQ(layer.attention().rope, 0u);
   }
 }
 
 TEST(Config, a_window_of_zero_is_none) {
   const ModelConfig c = read(Keys("gemma2").set("attention.sliding_window", uint64_t{0}));
-  for (const LayerConfig& layer : c.layers) EXPECT_EQ(layer.window, 0u);
+  for (const LayerConfig& layer : c.layers) EXPECT_EQ(layer.attention().window, 0u);
 }
 
 TEST(Config, qwen2_has_biases_and_turns_halves) {
   const ModelConfig c = read(Keys("qwen2"));
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kHalves);
-  EXPECT_TRUE(c.has_qkv_bias);
-  EXPECT_EQ(c.qk_norm, QkNorm::kNone);
+  EXPECT_TRUE(c.attention().has_qkv_bias);
+  EXPECT_EQ(c.attention().qk_norm, QkNorm::kNone);
   EXPECT_FALSE(c.has_post_norms);
   EXPECT_EQ(c.activation, Activation::kSilu);
 }
@@ -159,8 +159,8 @@ TEST(Config, qwen2_has_biases_and_turns_halves) {
 TEST(Config, qwen3_norms_its_heads_and_turns_halves) {
   const ModelConfig c = read(Keys("qwen3"));
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kHalves);
-  EXPECT_FALSE(c.has_qkv_bias);
-  EXPECT_EQ(c.qk_norm, QkNorm::kHead);
+  EXPECT_FALSE(c.attention().has_qkv_bias);
+  EXPECT_EQ(c.attention().qk_norm, QkNorm::kHead);
   EXPECT_FALSE(c.has_post_norms);
 }
 
@@ -172,12 +172,12 @@ TEST(Config, gemma2_caps_scales_and_sees_a_window_in_every_other_layer) {
   EXPECT_EQ(c.activation, Activation::kGeluTanh);
   EXPECT_EQ(c.embedding_scale, std::sqrt(96.0f));
   EXPECT_TRUE(c.has_post_norms);
-  EXPECT_EQ(c.qk_norm, QkNorm::kNone);
-  EXPECT_EQ(c.attention_soft_cap, 50.0f);
+  EXPECT_EQ(c.attention().qk_norm, QkNorm::kNone);
+  EXPECT_EQ(c.attention().soft_cap, 50.0f);
   EXPECT_EQ(c.logit_soft_cap, 30.0f);
   ASSERT_EQ(c.ropes.size(), 1u);
   for (size_t i = 0; i < c.layers.size(); ++i) {
-    EXPECT_EQ(c.layers[i].window, i % 2 == 0 ? 512u : 0u) << "layer " << i;
+    EXPECT_EQ(c.layers[i].attention().window, i % 2 == 0 ? 512u : 0u) << "layer " << i;
   }
 }
 
@@ -187,7 +187,7 @@ TEST(Config, gemma3_turns_local_layers_by_a_base_of_their_own_and_unscaled) {
                                  .set("rope.freq_base", 1e6)
                                  .set("rope.scaling.type", std::string("linear"))
                                  .set("rope.scaling.factor", 8.0));
-  EXPECT_EQ(c.qk_norm, QkNorm::kHead);
+  EXPECT_EQ(c.attention().qk_norm, QkNorm::kHead);
   EXPECT_TRUE(c.has_post_norms);
   EXPECT_EQ(c.embedding_scale, std::sqrt(96.0f));
   ASSERT_EQ(c.ropes.size(), 2u);
@@ -197,8 +197,8 @@ TEST(Config, gemma3_turns_local_layers_by_a_base_of_their_own_and_unscaled) {
   EXPECT_EQ(c.ropes[1].position_scale, 1.0f);
   for (size_t i = 0; i < c.layers.size(); ++i) {
     const bool is_global = i % 6 == 5;
-    EXPECT_EQ(c.layers[i].window, is_global ? 0u : 512u) << "layer " << i;
-    EXPECT_EQ(c.layers[i].rope, is_global ? 0u : 1u) << "layer " << i;
+    EXPECT_EQ(c.layers[i].attention().window, is_global ? 0u : 512u) << "layer " << i;
+    EXPECT_EQ(c.layers[i].attention().rope, is_global ? 0u : 1u) << "layer " << i;
   }
 }
 
@@ -338,11 +338,11 @@ TEST(Config, features_that_nothing_computes_are_unsupported_by_name) {
 TEST(Config, mixtures_of_experts_are_what_the_keys_say) {
   const ModelConfig mixtral =
       read(Keys("llama").set("expert_count", uint64_t{8}).set("expert_used_count", uint64_t{2}));
-  EXPECT_TRUE(mixtral.has_experts());
-  EXPECT_EQ(mixtral.experts.n_used, 2u);
-  EXPECT_EQ(mixtral.experts.ffn_dim, 224u);  // that of the MLP, where there is no key
-  EXPECT_EQ(mixtral.mlp_dim(), 0u);
-  EXPECT_TRUE(mixtral.experts.normalizes);
+  ASSERT_NE(mixtral.experts(), nullptr);
+  EXPECT_EQ(mixtral.experts()->n_used, 2u);
+  EXPECT_EQ(mixtral.experts()->ffn_dim, 224u);  // that of the MLP, where there is no key
+  EXPECT_EQ(mixtral.experts()->shared_ffn_dim, 0u);
+  EXPECT_TRUE(mixtral.experts()->normalizes);
 
   const ModelConfig shared = read(Keys("qwen2moe")
                                       .set("expert_count", uint64_t{8})
@@ -351,12 +351,26 @@ TEST(Config, mixtures_of_experts_are_what_the_keys_say) {
                                       .set("expert_shared_feed_forward_length", uint64_t{128})
                                       .set("expert_weights_scale", 2.5)
                                       .set("expert_gating_func", uint64_t{2}));
-  EXPECT_EQ(shared.experts.ffn_dim, 64u);
-  EXPECT_EQ(shared.mlp_dim(), 128u);
-  EXPECT_FALSE(shared.experts.normalizes);
-  EXPECT_TRUE(shared.experts.has_shared_gate);
-  EXPECT_EQ(shared.experts.weight_scale, 2.5f);
-  EXPECT_EQ(shared.experts.scoring, ExpertScoring::kSigmoid);
+  EXPECT_EQ(shared.experts()->ffn_dim, 64u);
+  EXPECT_EQ(shared.experts()->shared_ffn_dim, 128u);
+  EXPECT_FALSE(shared.experts()->normalizes);
+  EXPECT_TRUE(shared.experts()->has_shared_gate);
+  EXPECT_EQ(shared.experts()->weight_scale, 2.5f);
+  EXPECT_EQ(shared.experts()->scoring, ExpertScoring::kSigmoid);
+}
+
+TEST(Config, the_first_layers_of_a_mixture_may_be_dense) {
+  Keys keys = Keys("qwen3moe").set("expert_count", uint64_t{8});
+  keys.set("expert_used_count", uint64_t{2}).set("leading_dense_block_count", uint64_t{2});
+  const ModelConfig c = read(keys);
+  for (size_t i = 0; i < c.layers.size(); ++i) {
+    EXPECT_EQ(c.layers[i].experts() == nullptr, i < 2) << "layer " << i;
+  }
+  ASSERT_NE(c.experts(), nullptr);
+  EXPECT_EQ(c.experts()->n_used, 2u);
+  const Error error = error_of(keys.set("leading_dense_block_count", uint64_t{13}));
+  EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+  EXPECT_THAT(error.message, HasSubstr("leading_dense_block_count' is 13"));
 }
 
 TEST(Config, more_experts_used_than_there_are_or_none_are_refused) {
@@ -378,7 +392,7 @@ TEST(Config, granite_scales_what_enters_runs_through_and_leaves) {
                                  .set("logit_scale", 8.0));
   EXPECT_EQ(c.embedding_scale, 12.0f);
   EXPECT_EQ(c.residual_scale, 0.25f);
-  EXPECT_EQ(c.attention_scale, 0.0625f);
+  EXPECT_EQ(c.attention().scale, 0.0625f);
   EXPECT_EQ(c.logit_scale, 0.125f);  // it divides
   EXPECT_EQ(read(Keys("llama").set("residual_scale", 0.25)).residual_scale, 1.0f);
   for (const double bad : {0.0, -1.0, 1e-42}) {
@@ -390,8 +404,8 @@ TEST(Config, olmo2_norms_behind_and_whole_rows) {
   const ModelConfig c = read(Keys("olmo2"));
   EXPECT_FALSE(c.has_pre_norms);
   EXPECT_TRUE(c.has_post_norms);
-  EXPECT_EQ(c.q_norm_dim(), 96u);
-  EXPECT_EQ(c.k_norm_dim(), 32u);
+  EXPECT_EQ(c.attention().q_norm_dim(), 96u);
+  EXPECT_EQ(c.attention().k_norm_dim(), 32u);
 }
 
 TEST(Config, phi3_is_fused_and_turns_by_the_context) {
@@ -399,8 +413,8 @@ TEST(Config, phi3_is_fused_and_turns_by_the_context) {
                                  .set("rope.scaling.original_context_length", uint64_t{1024})
                                  .set("rope.scaling.attn_factor", 1.25)
                                  .set("rope.dimension_count", uint64_t{12}));
-  EXPECT_TRUE(c.has_fused_qkv);
-  EXPECT_TRUE(c.has_fused_gate_up);
+  EXPECT_TRUE(c.attention().is_fused);
+  EXPECT_TRUE(std::get<MlpConfig>(c.layers[0].feed_forward).is_fused);
   EXPECT_EQ(c.n_ctx_short_rope, 1024u);
   EXPECT_EQ(c.ropes[0].magnitude, 1.25f);
   EXPECT_EQ(c.ropes[0].n_dims, 12u);
@@ -410,8 +424,8 @@ TEST(Config, the_largest_gemmas_scale_scores_by_their_heads_share_of_the_width) 
   for (const auto& [family, n_layers] : {std::pair("gemma2", 46u), {"gemma3", 62u}}) {
     Keys keys = Keys(family).set("attention.key_length", uint64_t{32});
     keys.set("attention.value_length", uint64_t{32});
-    EXPECT_FLOAT_EQ(read(keys).attention_scale, 1 / std::sqrt(32.0f)) << family;
-    EXPECT_EQ(read(keys.set("block_count", uint64_t{n_layers})).attention_scale, 0.25f) << family;
+    EXPECT_FLOAT_EQ(read(keys).attention().scale, 1 / std::sqrt(32.0f)) << family;
+    EXPECT_EQ(read(keys.set("block_count", uint64_t{n_layers})).attention().scale, 0.25f) << family;
   }
 }
 

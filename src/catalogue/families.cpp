@@ -1,0 +1,226 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+#include "catalogue/family.h"
+
+namespace kvik {
+namespace {
+
+using enum TensorRole;
+
+// --- Folders. Defaults are those of the configuration classes of transformers 4 and 5. ---
+
+constexpr FolderName kMixtralNames[] = {
+    {kRouter, "block_sparse_moe.gate.weight"},
+    {kExpertGate, "block_sparse_moe.experts.{}.w1.weight"},
+    {kExpertUp, "block_sparse_moe.experts.{}.w3.weight"},
+    {kExpertDown, "block_sparse_moe.experts.{}.w2.weight"},
+};
+constexpr FolderName kGemmaNames[] = {{kFfnNorm, "pre_feedforward_layernorm.weight"}};
+constexpr FolderName kGraniteMoeNames[] = {
+    {kRouter, "block_sparse_moe.router.layer.weight"},
+};
+constexpr FolderName kPhiNames[] = {{kUp, "mlp.gate_up_proj.weight"}};
+
+constexpr FolderType kLlamaFolders[] = {
+    {.model_type = "llama", .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false})"},
+    {.model_type = "mistral",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "sliding_window": 4096,
+                     "num_key_value_heads": 8})",
+     .window = FolderWindow::kStated},
+    {.model_type = "mixtral",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "rope_theta": 1e6,
+                     "num_key_value_heads": 8})",
+     .window = FolderWindow::kStated,
+     .has_experts = true,
+     .names = kMixtralNames,
+     .gate_up_stack = "block_sparse_moe.experts.gate_up_proj",
+     .down_stack = "block_sparse_moe.experts.down_proj"},
+};
+constexpr FolderType kQwen2Folders[] = {
+    {.model_type = "qwen2",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false})",
+     .window = FolderWindow::kIfAsked},
+};
+constexpr FolderType kQwen2MoeFolders[] = {
+    {.model_type = "qwen2_moe",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": false})",
+     .window = FolderWindow::kIfAsked,
+     .has_experts = true},
+};
+constexpr FolderType kQwen3Folders[] = {
+    {.model_type = "qwen3",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 128})",
+     .window = FolderWindow::kIfAsked},
+};
+constexpr FolderType kQwen3MoeFolders[] = {
+    {.model_type = "qwen3_moe",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": false})",
+     .window = FolderWindow::kIfAsked,
+     .has_experts = true},
+};
+constexpr FolderType kGemma2Folders[] = {
+    {.model_type = "gemma2",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "sliding_window": 4096, "query_pre_attn_scalar": 256,
+                     "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0})",
+     .window = FolderWindow::kStated,
+     .norms_lack_one = true,
+     .has_query_scalar = true,
+     .names = kGemmaNames},
+};
+constexpr FolderType kGemma3Folders[] = {
+    {.model_type = "gemma3_text",
+     .whole_type = "gemma3",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "sliding_window": 4096, "query_pre_attn_scalar": 256, "rope_theta": 1e6,
+                     "rope_local_base_freq": 1e4, "sliding_window_pattern": 6,
+                     "vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
+                     "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
+                     "max_position_embeddings": 131072})",
+     .window = FolderWindow::kStated,
+     .norms_lack_one = true,
+     .has_query_scalar = true,
+     .names = kGemmaNames},
+};
+constexpr FolderType kPhi3Folders[] = {
+    {.model_type = "phi3",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false})",
+     .window = FolderWindow::kStated,
+     .names = kPhiNames},
+};
+constexpr FolderType kGraniteFolders[] = {
+    {.model_type = "granite", .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+                     "attention_multiplier": 1.0})"},
+};
+constexpr FolderType kGraniteMoeFolders[] = {
+    {.model_type = "granitemoe",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+                     "attention_multiplier": 1.0, "num_local_experts": 8,
+                     "num_experts_per_tok": 2})",
+     .has_experts = true,
+     .names = kGraniteMoeNames,
+     .gate_up_stack = "block_sparse_moe.input_linear.weight",
+     .down_stack = "block_sparse_moe.output_linear.weight"},
+};
+constexpr FolderType kOlmo2Folders[] = {
+    {.model_type = "olmo2", .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false})"},
+};
+
+// --- Families ---
+
+constexpr Family kFamilies[] = {
+    {.name = "llama", .has_experts = true, .folders = kLlamaFolders},
+    {.name = "qwen2",
+     .pairing = RopePairing::kHalves,
+     .has_qkv_bias = true,
+     .norm_eps = 1e-6,
+     .folders = kQwen2Folders},
+    {.name = "qwen2moe",
+     .pairing = RopePairing::kHalves,
+     .has_qkv_bias = true,
+     .has_experts = true,
+     .normalizes_experts = false,
+     .has_shared_gate = true,
+     .norm_eps = 1e-6,
+     .folders = kQwen2MoeFolders},
+    {.name = "qwen3",
+     .pairing = RopePairing::kHalves,
+     .qk_norm = QkNorm::kHead,
+     .norm_eps = 1e-6,
+     .folders = kQwen3Folders},
+    {.name = "qwen3moe",
+     .pairing = RopePairing::kHalves,
+     .qk_norm = QkNorm::kHead,
+     .has_experts = true,
+     .norm_eps = 1e-6,
+     .folders = kQwen3MoeFolders},
+    {.name = "gemma2",
+     .pairing = RopePairing::kHalves,
+     .activation = Activation::kGeluTanh,
+     .has_post_norms = true,
+     .scales_embedding = true,
+     .global_every = 2,
+     .global_at = 1,
+     .wide_scale_layers = 46,
+     .norm_eps = 1e-6,
+     .attention_soft_cap = 50,
+     .logit_soft_cap = 30,
+     .folders = kGemma2Folders},
+    {.name = "gemma3",
+     .pairing = RopePairing::kHalves,
+     .activation = Activation::kGeluTanh,
+     .qk_norm = QkNorm::kHead,
+     .has_post_norms = true,
+     .scales_embedding = true,
+     .global_every = 6,
+     .global_at = 5,
+     .has_local_rope = true,
+     .wide_scale_layers = 62,
+     .norm_eps = 1e-6,
+     .folders = kGemma3Folders},
+    {.name = "phi3", .pairing = RopePairing::kHalves, .is_fused = true, .folders = kPhi3Folders},
+    {.name = "granite", .has_scales = true, .folders = kGraniteFolders},
+    {.name = "granitemoe", .has_scales = true, .has_experts = true, .folders = kGraniteMoeFolders},
+    {.name = "olmo2",
+     .pairing = RopePairing::kHalves,
+     .qk_norm = QkNorm::kRow,
+     .has_pre_norms = false,
+     .has_post_norms = true,
+     .norm_eps = 1e-6,
+     .folders = kOlmo2Folders},
+};
+
+}  // namespace
+
+const Family* find_family(std::string_view architecture) {
+  for (const Family& family : kFamilies) {
+    if (family.name == architecture) return &family;
+  }
+  return nullptr;
+}
+
+std::string known_architectures() {
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies) names.push_back(family.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string families_with_experts() {
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies) {
+    if (family.has_experts) names.push_back(family.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+FamilyFolder find_folder_type(std::string_view model_type) {
+  for (const Family& family : kFamilies) {
+    for (const FolderType& type : family.folders) {
+      if (type.model_type == model_type) return {&family, &type};
+    }
+  }
+  return {};
+}
+
+std::string_view folder_name(const FolderType& type, TensorRole role) {
+  for (const FolderName& name : type.names) {
+    if (name.role == role) return name.name;
+  }
+  return usual_folder_name(role);
+}
+
+std::string known_model_types() {
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies) {
+    for (const FolderType& type : family.folders) {
+      names.push_back(type.model_type);
+      if (!type.whole_type.empty()) names.push_back(type.whole_type);
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace kvik

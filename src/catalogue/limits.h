@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+namespace kvik {
+
+// What a file or a folder may say of a model. None that exists comes near these; beyond them a
+// product could overflow 32 bits.
+inline constexpr uint64_t kMaxLayers = 1024;
+inline constexpr uint64_t kMaxDim = uint64_t{1} << 20;
+inline constexpr uint64_t kMaxHeads = 4096;
+inline constexpr uint64_t kMaxHeadDim = 1024;
+inline constexpr uint64_t kMaxVocabulary = uint64_t{1} << 24;
+inline constexpr uint64_t kMaxContext = uint64_t{1} << 30;
+inline constexpr uint64_t kMaxExperts = 1024;
+
+}  // namespace kvik

@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "catalogue/family.h"
+#include "catalogue/key_reader.h"
+#include "catalogue/limits.h"
+#include "catalogue/model_config.h"
+#include "catalogue/rope_config.h"
+
+namespace kvik {
+namespace {
+
+// Values of expert_gating_func.
+constexpr uint32_t kSoftmaxGating = 1;
+constexpr uint32_t kSigmoidGating = 2;
+
+Result<void> read_geometry(const KeyReader& keys, ModelConfig& c, AttentionConfig& a) {
+  TRY_ASSIGN(c.n_layers, keys.count("block_count", kMaxLayers));
+  TRY_ASSIGN(c.model_dim, keys.count("embedding_length", kMaxDim));
+  TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim));
+  TRY_ASSIGN(a.n_heads, keys.count("attention.head_count", kMaxHeads));
+  TRY_ASSIGN(a.n_kv_heads, keys.count("attention.head_count_kv", kMaxHeads, a.n_heads));
+  TRY_ASSIGN(c.n_ctx_train, keys.count("context_length", kMaxContext));
+  if (a.n_heads % a.n_kv_heads != 0) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'{}' is {}, expected a divisor of the {} heads",
+                            keys.full("attention.head_count_kv"), a.n_kv_heads, a.n_heads));
+  }
+  const uint32_t even_share = c.model_dim / a.n_heads;
+  TRY_ASSIGN(a.head_dim, keys.count("attention.key_length", kMaxHeadDim, even_share));
+  TRY_ASSIGN(const uint32_t value_dim,
+             keys.count("attention.value_length", kMaxHeadDim, a.head_dim));
+  if (value_dim != a.head_dim) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is {}, expected the key length {}",
+                            keys.full("attention.value_length"), value_dim, a.head_dim));
+  }
+  return {};
+}
+
+// None where the model has no experts.
+Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const Family& family,
+                                                  const ModelConfig& c) {
+  TRY_ASSIGN(const uint32_t n_experts, keys.optional_count("expert_count", kMaxExperts));
+  if (n_experts == 0) return std::nullopt;
+  if (!family.has_experts) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is {}: mixtures of experts are supported in {}, dense models in "
+                            "all families",
+                            keys.full("expert_count"), n_experts, families_with_experts()));
+  }
+  ExpertsConfig e{.n_experts = n_experts,
+                  .normalizes = family.normalizes_experts,
+                  .has_shared_gate = family.has_shared_gate};
+  TRY_ASSIGN(e.n_used, keys.count("expert_used_count", n_experts));
+  TRY_ASSIGN(e.ffn_dim, keys.count("expert_feed_forward_length", kMaxDim, c.ffn_dim));
+  TRY_ASSIGN(e.shared_ffn_dim, keys.optional_count("expert_shared_feed_forward_length", kMaxDim));
+  TRY_ASSIGN(e.normalizes, keys.flag("expert_weights_norm", e.normalizes));
+  TRY_ASSIGN(e.weight_scale, keys.real("expert_weights_scale", 1.0));
+  if (e.weight_scale == 0) e.weight_scale = 1.0f;  // how llama.cpp writes that there is none
+  TRY_ASSIGN(const uint32_t scoring, keys.count("expert_gating_func", UINT32_MAX, kSoftmaxGating));
+  if (scoring != kSoftmaxGating && scoring != kSigmoidGating) {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("'{}' is {}, expected {} (softmax) or {} (sigmoid)",
+                    keys.full("expert_gating_func"), scoring, kSoftmaxGating, kSigmoidGating));
+  }
+  e.scoring = scoring == kSigmoidGating ? ExpertScoring::kSigmoid : ExpertScoring::kSoftmax;
+  return e;
+}
+
+// How the heads of all layers turn, and of those with a window where they have a way of their own.
+Result<void> read_ropes(const KeyReader& keys, const Family& family, ModelConfig& c,
+                        uint32_t head_dim) {
+  TRY_ASSIGN(RopeConfig rope, read_rope(keys, head_dim, c.n_ctx_train));
+  rope.pairing = family.pairing;
+  c.ropes = {rope};
+  if (family.has_local_rope) {
+    rope.base = kLocalRopeBase;
+    rope.position_scale = 1.0f;
+    c.ropes.push_back(rope);
+  }
+  return {};
+}
+
+// `attention` is that of all layers but for their windows.
+Result<void> read_layers(const KeyReader& keys, const Family& family,
+                         const AttentionConfig& attention, ModelConfig& c) {
+  TRY_ASSIGN(const auto experts, read_experts(keys, family, c));
+  TRY_ASSIGN(const uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
+  TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
+  TRY(read_ropes(keys, family, c, attention.head_dim));
+  for (uint32_t i = 0; i < c.n_layers; ++i) {
+    AttentionConfig mixer = attention;
+    if (window > 0 && family.is_windowed(i)) {
+      mixer.window = window;
+      mixer.rope = static_cast<uint32_t>(c.ropes.size() - 1);
+    }
+    LayerConfig layer{.mixer = mixer, .feed_forward = MlpConfig{c.ffn_dim, family.is_fused}};
+    if (experts && i >= n_dense) layer.feed_forward = *experts;
+    c.layers.push_back(layer);
+  }
+  return {};
+}
+
+Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfig& c,
+                         AttentionConfig& a) {
+  const bool is_wide = family.wide_scale_layers == c.n_layers;
+  const double scaled_dim =
+      is_wide ? static_cast<double>(c.model_dim) / a.n_heads : static_cast<double>(a.head_dim);
+  TRY_ASSIGN(a.scale, keys.real("attention.scale", 1.0 / std::sqrt(scaled_dim)));
+  if (family.scales_embedding) c.embedding_scale = std::sqrt(static_cast<float>(c.model_dim));
+  if (!family.has_scales) return {};
+  TRY_ASSIGN(c.embedding_scale, keys.positive("embedding_scale", 1.0));
+  TRY_ASSIGN(c.residual_scale, keys.positive("residual_scale", 1.0));
+  TRY_ASSIGN(const float logit_divisor, keys.positive("logit_scale", 1.0));
+  c.logit_scale = 1.0f / logit_divisor;
+  return {};
+}
+
+Result<uint32_t> read_n_vocab(const Metadata& metadata, const KeyReader& keys) {
+  TRY_ASSIGN(const auto* tokens, metadata.get_strings("tokenizer.ggml.tokens"));
+  return keys.count("vocab_size", kMaxVocabulary, tokens ? tokens->size() : 0);
+}
+
+}  // namespace
+
+const ExpertsConfig* ModelConfig::experts() const {
+  for (const LayerConfig& layer : layers) {
+    if (const ExpertsConfig* experts = layer.experts()) return experts;
+  }
+  return nullptr;
+}
+
+Result<ModelConfig> read_config(const Metadata& metadata) {
+  TRY_ASSIGN(const auto architecture, metadata.get_string("general.architecture"));
+  if (!architecture) {
+    return fail(ErrorCode::kCorrupt, "metadata key 'general.architecture' is missing");
+  }
+  const Family* family = find_family(*architecture);
+  if (!family) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("architecture '{}' is not supported; known: {}", *architecture,
+                            known_architectures()));
+  }
+
+  ModelConfig c;
+  c.architecture = *architecture;
+  c.activation = family->activation;
+  c.has_pre_norms = family->has_pre_norms;
+  c.has_post_norms = family->has_post_norms;
+  AttentionConfig attention{.has_qkv_bias = family->has_qkv_bias,
+                            .is_fused = family->is_fused,
+                            .qk_norm = family->qk_norm};
+  const KeyReader keys(metadata, *architecture);
+  TRY_ASSIGN(const auto name, metadata.get_string("general.name"));
+  c.name = name.value_or(*architecture);
+  TRY(read_geometry(keys, c, attention));
+  TRY_ASSIGN(c.n_vocab, read_n_vocab(metadata, keys));
+  TRY_ASSIGN(c.norm_eps, keys.real("attention.layer_norm_rms_epsilon", 1e-5));
+  TRY_ASSIGN(attention.soft_cap, keys.real("attn_logit_softcapping", 0));
+  TRY_ASSIGN(c.logit_soft_cap, keys.real("final_logit_softcapping", 0));
+  TRY(read_scales(keys, *family, c, attention));
+  TRY(read_layers(keys, *family, attention, c));
+  TRY_ASSIGN(c.n_ctx_short_rope,
+             keys.optional_count("rope.scaling.original_context_length", kMaxContext));
+  return c;
+}
+
+}  // namespace kvik

@@ -1,0 +1,183 @@
+#include "catalogue/tensor_roles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/check.h"
+
+namespace kvik {
+namespace {
+
+using enum TensorRole;
+using enum TensorKind;
+
+struct RoleEntry {
+  TensorRole role;
+  TensorKind kind;
+  std::string_view name;  // in a GGUF file, of a layer behind "blk.N."
+  std::string_view folder_name = {};
+};
+
+constexpr RoleEntry kRoles[] = {
+    {kEmbedding, kMatrix, "token_embd.weight", "embed_tokens.weight"},
+    {kRopeDivisors, kDivisors, "rope_freqs.weight"},
+    {kLongRopeDivisors, kDivisors, "rope_factors_long.weight"},
+    {kShortRopeDivisors, kDivisors, "rope_factors_short.weight"},
+    {kOutputNorm, kNorm, "output_norm.weight", "norm.weight"},
+    {kHead, kMatrix, "output.weight", "lm_head.weight"},
+    {kAttentionNorm, kNorm, "attn_norm.weight", "input_layernorm.weight"},
+    {kQkv, kMatrix, "attn_qkv.weight", "self_attn.qkv_proj.weight"},
+    {kQ, kMatrix, "attn_q.weight", "self_attn.q_proj.weight"},
+    {kK, kMatrix, "attn_k.weight", "self_attn.k_proj.weight"},
+    {kV, kMatrix, "attn_v.weight", "self_attn.v_proj.weight"},
+    {kAttentionOutput, kMatrix, "attn_output.weight", "self_attn.o_proj.weight"},
+    {kQBias, kBias, "attn_q.bias", "self_attn.q_proj.bias"},
+    {kKBias, kBias, "attn_k.bias", "self_attn.k_proj.bias"},
+    {kVBias, kBias, "attn_v.bias", "self_attn.v_proj.bias"},
+    {kQNorm, kNorm, "attn_q_norm.weight", "self_attn.q_norm.weight"},
+    {kKNorm, kNorm, "attn_k_norm.weight", "self_attn.k_norm.weight"},
+    {kPostAttentionNorm, kNorm, "post_attention_norm.weight", "post_attention_layernorm.weight"},
+    {kPostFfnNorm, kNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
+    {kFfnNorm, kNorm, "ffn_norm.weight", "post_attention_layernorm.weight"},
+    {kGate, kMatrix, "ffn_gate.weight", "mlp.gate_proj.weight"},
+    {kUp, kMatrix, "ffn_up.weight", "mlp.up_proj.weight"},
+    {kDown, kMatrix, "ffn_down.weight", "mlp.down_proj.weight"},
+    {kRouter, kRouting, "ffn_gate_inp.weight", "mlp.gate.weight"},
+    {kExpertGate, kExperts, "ffn_gate_exps.weight", "mlp.experts.{}.gate_proj.weight"},
+    {kExpertUp, kExperts, "ffn_up_exps.weight", "mlp.experts.{}.up_proj.weight"},
+    {kExpertDown, kExperts, "ffn_down_exps.weight", "mlp.experts.{}.down_proj.weight"},
+    {kSharedExpertGate, kRouting, "ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"},
+    {kSharedGate, kMatrix, "ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"},
+    {kSharedUp, kMatrix, "ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
+    {kSharedDown, kMatrix, "ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"},
+};
+
+// The table is in the order of the roles.
+constexpr bool is_in_order() {
+  for (size_t i = 0; i < std::size(kRoles); ++i) {
+    if (std::to_underlying(kRoles[i].role) != i) return false;
+  }
+  return true;
+}
+static_assert(is_in_order());
+
+constexpr std::string_view kLayerPrefix = "blk.";
+
+const RoleEntry& entry(TensorRole role) { return kRoles[std::to_underlying(role)]; }
+
+// Lists the tensors of one layer.
+class LayerTensors {
+ public:
+  LayerTensors(const ModelConfig& config, uint32_t layer, std::vector<TensorSpec>& specs)
+      : c_(config), layer_(layer), specs_(specs) {}
+
+  void list() {
+    const LayerConfig& layer = c_.layers[layer_];
+    if (c_.has_pre_norms) add(kAttentionNorm, {c_.model_dim});
+    std::visit([this](const auto& mixer) { list(mixer); }, layer.mixer);
+    if (c_.has_post_norms) add(kPostAttentionNorm, {c_.model_dim});
+    if (c_.has_post_norms) add(kPostFfnNorm, {c_.model_dim});
+    if (c_.has_pre_norms) add(kFfnNorm, {c_.model_dim});
+    std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
+  }
+
+ private:
+  void add(TensorRole role, std::vector<uint64_t> shape) {
+    specs_.push_back({{role, layer_}, std::move(shape)});
+  }
+
+  void list(const AttentionConfig& a) {
+    if (a.is_fused) {
+      add(kQkv, {a.qkv_dim(), c_.model_dim});
+    } else {
+      add(kQ, {a.q_dim(), c_.model_dim});
+      add(kK, {a.kv_dim(), c_.model_dim});
+      add(kV, {a.kv_dim(), c_.model_dim});
+    }
+    add(kAttentionOutput, {c_.model_dim, a.q_dim()});
+    if (a.has_qkv_bias) {
+      add(kQBias, {a.q_dim()});
+      add(kKBias, {a.kv_dim()});
+      add(kVBias, {a.kv_dim()});
+    }
+    if (a.qk_norm == QkNorm::kNone) return;
+    add(kQNorm, {a.q_norm_dim()});
+    add(kKNorm, {a.k_norm_dim()});
+  }
+
+  void list(const MlpConfig& mlp) {
+    if (!mlp.is_fused) add(kGate, {mlp.ffn_dim, c_.model_dim});
+    add(kUp, {uint64_t{mlp.is_fused ? 2u : 1u} * mlp.ffn_dim, c_.model_dim});
+    add(kDown, {c_.model_dim, mlp.ffn_dim});
+  }
+
+  void list(const ExpertsConfig& e) {
+    add(kRouter, {e.n_experts, c_.model_dim});
+    add(kExpertGate, {e.n_experts, e.ffn_dim, c_.model_dim});
+    add(kExpertUp, {e.n_experts, e.ffn_dim, c_.model_dim});
+    add(kExpertDown, {e.n_experts, c_.model_dim, e.ffn_dim});
+    if (e.has_shared_gate) add(kSharedExpertGate, {c_.model_dim});
+    if (e.shared_ffn_dim == 0) return;
+    add(kSharedGate, {e.shared_ffn_dim, c_.model_dim});
+    add(kSharedUp, {e.shared_ffn_dim, c_.model_dim});
+    add(kSharedDown, {c_.model_dim, e.shared_ffn_dim});
+  }
+
+  const ModelConfig& c_;
+  uint32_t layer_;
+  std::vector<TensorSpec>& specs_;
+};
+
+}  // namespace
+
+TensorKind kind_of(TensorRole role) { return entry(role).kind; }
+
+bool is_down_projection(TensorRole role) {
+  return role == kDown || role == kExpertDown || role == kSharedDown;
+}
+
+std::string name_of(TensorId tensor) {
+  const std::string_view name = entry(tensor.role).name;
+  if (!is_of_layer(tensor.role)) return std::string(name);
+  return fmt::format("{}{}.{}", kLayerPrefix, tensor.layer, name);
+}
+
+std::optional<TensorId> tensor_named(std::string_view name) {
+  TensorId tensor;
+  const bool has_layer = name.starts_with(kLayerPrefix);
+  if (has_layer) {
+    name.remove_prefix(kLayerPrefix.size());
+    const auto [end, error] = std::from_chars(name.begin(), name.end(), tensor.layer);
+    if (error != std::errc() || end == name.end() || *end != '.') return std::nullopt;
+    name.remove_prefix(static_cast<size_t>(end - name.begin()) + 1);
+  }
+  const auto* found = std::ranges::find(kRoles, name, &RoleEntry::name);
+  if (found == std::end(kRoles) || is_of_layer(found->role) != has_layer) return std::nullopt;
+  tensor.role = found->role;
+  return tensor;
+}
+
+std::string_view usual_folder_name(TensorRole role) { return entry(role).folder_name; }
+
+TensorTable::TensorTable(const ModelConfig& c) {
+  CHECK(c.layers.size() == c.n_layers && !c.ropes.empty());
+  const uint64_t n_pairs = c.ropes.front().n_dims / 2;
+  specs_ = {{{kEmbedding}, {c.n_vocab, c.model_dim}},
+            {{kRopeDivisors}, {n_pairs}, true},
+            {{kLongRopeDivisors}, {n_pairs}, true},
+            {{kShortRopeDivisors}, {n_pairs}, true}};
+  for (uint32_t layer = 0; layer < c.n_layers; ++layer) LayerTensors(c, layer, specs_).list();
+  specs_.push_back({{kOutputNorm}, {c.model_dim}});
+  specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
+  for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].id, i);
+}
+
+const TensorSpec* TensorTable::find(TensorId tensor) const {
+  const auto found = places_.find(tensor);
+  return found == places_.end() ? nullptr : &specs_[found->second];
+}
+
+}  // namespace kvik

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalogue/model_config.h"
+
+namespace kvik {
+
+// What a tensor is for. With the number of its layer a role names one tensor of a model, whatever
+// its file calls it.
+enum class TensorRole : uint8_t {
+  // Of the whole model.
+  kEmbedding,
+  kRopeDivisors,       // of the rotation frequencies, for all contexts
+  kLongRopeDivisors,   // for contexts beyond what the model was first trained on
+  kShortRopeDivisors,  // up to that
+  kOutputNorm,
+  kHead,
+  // Of a layer.
+  kAttentionNorm,
+  kQkv,  // Q over K over V
+  kQ,
+  kK,
+  kV,
+  kAttentionOutput,
+  kQBias,
+  kKBias,
+  kVBias,
+  kQNorm,
+  kKNorm,
+  kPostAttentionNorm,
+  kPostFfnNorm,
+  kFfnNorm,
+  kGate,
+  kUp,  // gate over up where the file has one tensor for both
+  kDown,
+  kRouter,
+  kExpertGate,
+  kExpertUp,
+  kExpertDown,
+  kSharedExpertGate,  // a row of the router's product
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
+};
+
+enum class TensorKind : uint8_t {
+  kMatrix,
+  kExperts,   // matrices of one shape, stacked
+  kRouting,   // decides where tokens go: held as f32, and multiplied with
+  kNorm,      // a vector around 1
+  kBias,      // a vector around 0
+  kDivisors,  // a vector that never reaches the backend's memory
+};
+
+struct TensorId {
+  TensorRole role{};
+  uint32_t layer = 0;  // 0 for those of the whole model
+  friend auto operator<=>(const TensorId&, const TensorId&) = default;
+};
+
+TensorKind kind_of(TensorRole role);
+inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
+
+// Whether it is one of those whose errors cost most for their size: what attention gathers, and
+// what a feed-forward adds to the residual stream.
+bool is_down_projection(TensorRole role);
+inline bool is_sensitive(TensorRole role) {
+  return role == TensorRole::kV || is_down_projection(role);
+}
+
+// In a GGUF file: "blk.3.attn_q.weight".
+std::string name_of(TensorId tensor);
+// Empty for a name that no role has.
+std::optional<TensorId> tensor_named(std::string_view name);
+
+// What a folder calls the tensors of a role, behind "model." or "model.layers.N."; "{}" stands for
+// the number of an expert. Empty where folders have no such tensors.
+struct FolderName {
+  TensorRole role;
+  std::string_view name;
+};
+std::string_view usual_folder_name(TensorRole role);
+
+struct TensorSpec {
+  TensorId id;
+  std::vector<uint64_t> shape;  // rows first, the dimension summed over last
+  bool is_optional = false;     // some files of such models have it
+};
+
+// All tensors of a model of that config, in the usual order of files. Immutable.
+class TensorTable {
+ public:
+  explicit TensorTable(const ModelConfig& config);
+
+  std::span<const TensorSpec> all() const { return specs_; }
+  // Null where the model has no such tensor.
+  const TensorSpec* find(TensorId tensor) const;
+
+ private:
+  std::vector<TensorSpec> specs_;
+  std::map<TensorId, size_t> places_;
+};
+
+}  // namespace kvik

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/ops.h"
+#include "model/layer_groups.h"
+#include "model/model.h"
+#include "model/residual_stream.h"
+#include "model/rope.h"
+#include "model/row_buffers.h"
+
+namespace kvik {
+
+// Where the rows of a step stand in the pages of each layer group.
+using GroupRuns = std::vector<std::vector<KvRun>>;
+
+// Attention as the mixer of a layer (Vaswani et al. 2017). A layer's turn is write_kv(), in which
+// all rows of a step leave their K and V in the pages; keep(), in the last layer, where only some
+// rows have anything left to give; and attend(), which reads pages alone and adds to the stream.
+// One thread.
+class AttentionBlock {
+ public:
+  // What all its layers work in.
+  struct Buffers {
+    Rows qkv;       // [n_rows_max, the widest layer's q_dim + 2 · kv_dim]
+    Rows wanted_q;  // [n_rows_max, q_dim] q of the rows that are kept
+    Rows heads;     // [n_rows_max, q_dim] what attention gives
+    static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
+  };
+
+  // `model` and `backend` are borrowed.
+  AttentionBlock(const Model& model, Backend& backend, KvType kv_type, const Buffers& buffers);
+
+  const LayerGroups& groups() const { return groups_; }
+  // Of a page of any group.
+  size_t page_bytes() const { return backend_.page_bytes(geometries_.front()); }
+
+  // `runs` is borrowed for the step.
+  void begin_step(std::span<const uint32_t> positions, const GroupRuns& runs);
+
+  // Q, K and V of norm(x); K and V go to their pages, where attend() finds them.
+  void write_kv(uint32_t layer, ResidualStream& x);
+  // Only these rows of the step attend. `runs` are theirs, once they lie side by side.
+  void keep(std::span<const uint32_t> rows, const GroupRuns& runs);
+  // x += output(attention(q, pages))
+  void attend(uint32_t layer, ResidualStream& x);
+
+ private:
+  const AttentionConfig& config_of(uint32_t layer) const {
+    return model_.config().layers[layer].attention();
+  }
+  KvTarget target(uint32_t layer) const;
+
+  const Model& model_;
+  Backend& backend_;
+  LayerGroups groups_;
+  std::vector<KvGeometry> geometries_;  // of the pages of each group
+  RopeTables ropes_;
+  Buffers buffers_;
+
+  const GroupRuns* runs_ = nullptr;
+  Rows q_;  // of the rows that attend
+};
+
+}  // namespace kvik

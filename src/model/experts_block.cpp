@@ -1,0 +1,48 @@
+#include "model/experts_block.h"
+
+namespace kvik {
+
+ExpertsBlock::Buffers ExpertsBlock::Buffers::take(const ModelConfig& config, uint32_t n_rows_max,
+                                                  RowBuffers& buffers) {
+  const ExpertsConfig& e = *config.experts();
+  buffers.count(ExpertRouter::buffer_bytes(e, n_rows_max));
+  return {.scores = buffers.take(n_rows_max, ExpertRouter::n_columns(e)),
+          .shared_gate_up = buffers.take(n_rows_max, 2 * e.shared_ffn_dim),
+          .gate_up = buffers.take(n_rows_max * e.n_used, 2 * e.ffn_dim),
+          .out = buffers.take(n_rows_max * e.n_used, config.model_dim)};
+}
+
+ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Buffers& buffers)
+    : backend_(backend),
+      config_(*config.experts()),
+      buffers_(buffers),
+      shared_(backend, config.activation, buffers.shared_gate_up),
+      chosen_(backend, config.activation, buffers.gate_up),
+      router_(config_, buffers.scores.n_rows),
+      host_scores_(size_t{buffers.scores.n_rows} * buffers.scores.n_cols) {}
+
+void ExpertsBlock::forward(const FeedForwardWeights& w, ResidualStream& x) {
+  const uint32_t n_rows = x.n_rows();
+  const Rows in = x.normed(w.norm);
+  Rows shared;
+  if (w.gate_up) shared = shared_.product(in, *w.gate_up);
+  const Rows scores = buffers_.scores.slice(0, n_rows);
+  backend_.matmul(in, *w.router, scores);
+  const auto host = std::span(host_scores_).first(size_t{n_rows} * scores.n_cols);
+  backend_.memory().copy_out(std::as_writable_bytes(host),
+                             reinterpret_cast<const std::byte*>(scores.data));
+  router_.route(host, n_rows);
+
+  const Rows out = buffers_.out.slice(0, n_rows * config_.n_used);
+  const Rows gated = chosen_.grouped_product(in, *w.expert_gate_up, router_.grouped(), out.n_rows);
+  backend_.grouped_matmul(gated, *w.expert_down, router_.grouped_in_order(), out);
+  const Rows sum = x.begin_sum(w.post_norm);
+  backend_.add_weighted(sum, out, router_.taken());
+  if (w.gate_up) {
+    backend_.matmul(shared, *w.down, out.slice(0, n_rows));
+    backend_.add_weighted(sum, out.slice(0, n_rows), router_.shared());
+  }
+  x.end_sum(sum, w.post_norm);
+}
+
+}  // namespace kvik

@@ -1,0 +1,17 @@
+#include "model/mlp_block.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace kvik {
+
+Rows MlpBlock::take_buffer(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers) {
+  uint32_t ffn_dim = 0;
+  for (const LayerConfig& layer : config.layers) {
+    const auto* mlp = std::get_if<MlpConfig>(&layer.feed_forward);
+    if (mlp) ffn_dim = std::max(ffn_dim, mlp->ffn_dim);
+  }
+  return buffers.take(n_rows_max, 2 * ffn_dim);
+}
+
+}  // namespace kvik

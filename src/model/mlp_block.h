@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+
+#include "backend/ops.h"
+#include "model/model.h"
+#include "model/residual_stream.h"
+#include "model/row_buffers.h"
+
+namespace kvik {
+
+// activation(gate(x)) · up(x) of rows, in a buffer of its own. One thread.
+class GatedProduct {
+ public:
+  // gate_up: [n_rows_max, 2 · ffn_dim], its buffer. `backend` is borrowed.
+  GatedProduct(Backend& backend, Activation activation, Rows gate_up)
+      : backend_(backend), activation_(activation), gate_up_(gate_up) {}
+
+  // gate_up: [2 · ffn_dim, model_dim]. → [n_rows, ffn_dim], valid until the next product.
+  Rows product(Rows x, const PackedMatrix& gate_up) {
+    return activated(x.n_rows, gate_up.n_rows() / 2,
+                     [&](Rows out) { backend_.matmul(x, gate_up, out); });
+  }
+  // The same of the rows of several matrices of one size: [rows, ffn_dim]
+  Rows grouped_product(Rows x, const PackedMatrix& gate_up, const GroupedRows& groups,
+                       uint32_t n_rows) {
+    return activated(n_rows, gate_up.n_rows() / groups.n_matrices / 2,
+                     [&](Rows out) { backend_.grouped_matmul(x, gate_up, groups, out); });
+  }
+
+ private:
+  Rows activated(uint32_t n_rows, uint32_t ffn_dim, const auto& multiply) {
+    const Rows gate_up = gate_up_.slice(0, n_rows).columns(0, 2 * ffn_dim);
+    const Rows gate = gate_up.columns(0, ffn_dim);
+    multiply(gate_up);
+    backend_.gated_activation(activation_, gate, gate_up.columns(ffn_dim, ffn_dim), gate);
+    return gate;
+  }
+
+  Backend& backend_;
+  Activation activation_;
+  Rows gate_up_;
+};
+
+// An MLP as the feed-forward of a layer: x += down(activation(gate(norm(x))) · up(norm(x)))
+// (Shazeer 2020). One thread.
+class MlpBlock {
+ public:
+  // Room for the widest MLP of the model's layers: [n_rows_max, 2 · ffn_dim]
+  static Rows take_buffer(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
+
+  MlpBlock(Backend& backend, const ModelConfig& config, Rows buffer)
+      : gated_(backend, config.activation, buffer) {}
+
+  void forward(const FeedForwardWeights& w, ResidualStream& x) {
+    x.add_projection(gated_.product(x.normed(w.norm), *w.gate_up), *w.down, w.post_norm);
+  }
+
+ private:
+  GatedProduct gated_;
+};
+
+}  // namespace kvik

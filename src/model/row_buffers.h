@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backend/ops.h"
+
+namespace kvik {
+
+// Takes rows of floats from a backend's memory for as long as it lives, or only counts what they
+// would come to: what is planned and what is taken are then said by the same lines.
+class RowBuffers {
+ public:
+  explicit RowBuffers(Memory* memory) : memory_(memory) {}  // null: counts only
+
+  // [n_rows, n_cols] f32; without data where it only counts.
+  Rows take(uint32_t n_rows, uint32_t n_cols) {
+    const size_t n_bytes = size_t{n_rows} * n_cols * sizeof(float);
+    n_bytes_ += n_bytes;
+    if (!memory_ || n_bytes == 0) return {nullptr, n_rows, n_cols, n_cols};
+    buffers_.push_back(memory_->allocate(n_bytes));
+    return {buffers_.back().floats(), n_rows, n_cols, n_cols};
+  }
+  // What is allocated elsewhere for the same rows.
+  void count(uint64_t n_bytes) { n_bytes_ += n_bytes; }
+
+  uint64_t bytes() const { return n_bytes_; }
+
+ private:
+  Memory* memory_;
+  std::vector<Buffer> buffers_;
+  uint64_t n_bytes_ = 0;
+};
+
+}  // namespace kvik

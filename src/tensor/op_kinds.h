@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstdint>
+
+namespace kvik {
+
+// Variants of operations that a model's config names and a backend computes.
+enum class RopePairing : uint8_t { kInterleaved, kHalves };  // (2i, 2i+1), or (i, i + n_pairs)
+enum class Activation : uint8_t { kSilu, kGeluTanh };
+
+}  // namespace kvik
