@@ -35,7 +35,7 @@ class Pages final : public Cache {
  public:
   Pages(uint64_t n_tokens, std::vector<uint32_t> windows)
       : cache_(memory_, n_tokens / kPageTokens * windows.size() * kPageBytes,
-               KvLayout(kPageBytes, windows), clock_) {}
+               KvLayout(kPageBytes, rules_of(windows)), clock_) {}
 
   uint32_t run(const Tokens& prompt, const Tokens& answer) override {
     PageTable table = cache_.make_table();

@@ -62,7 +62,7 @@ class Fixture {
   explicit Fixture(uint32_t n_groups) : windows_(n_groups, 512) {
     windows_[0] = 0;
     cache_.emplace(memory_, uint64_t{kConversations} * kConversationPages * n_groups * kPageBytes,
-                   KvLayout(kPageBytes, windows_), clock_);
+                   KvLayout(kPageBytes, rules_of(windows_)), clock_);
     for (uint32_t i = 0; i < kConversations; ++i) compute(conversation(i));
   }
 

@@ -50,8 +50,8 @@ TierLink::Slots tier_slots(const EngineOptions& options, size_t page_bytes) {
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
                                                const EngineOptions& options, const Clock& clock) {
   const ModelConfig& config = model->config();
-  const KvLayout layout(backend.page_bytes(model->kv_geometry(options.kv_type)),
-                        group_layers(config).windows);
+  const KvLayout layout =
+      kv_layout(backend.page_bytes(model->kv_geometry(options.kv_type)), config);
   const uint64_t tier_bytes = tier_slots(options, layout.page_bytes).bytes;
   const uint64_t page_budget =
       options.kv_budget_bytes - std::min(tier_bytes, options.kv_budget_bytes);
@@ -89,8 +89,8 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
       tier_reads_(std::move(*ledger_.reserve(
           MemoryKind::kTierReads, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
       pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
-      kv_(backend.memory(), pages_.bytes(),
-          KvLayout(decoder_.page_bytes(), decoder_.groups().windows), clock),
+      kv_(backend.memory(), pages_.bytes(), kv_layout(decoder_.page_bytes(), model_->config()),
+          clock),
       tier_(options.tier
                 ? std::make_unique<TierLink>(kv_, *options.tier,
                                              tier_slots(options, decoder_.page_bytes()), clock)
@@ -373,7 +373,7 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.page_bytes = kv_.page_bytes();
   snapshot.n_groups = kv_.layout().n_groups();
   for (uint32_t g = 0; g < snapshot.n_groups; ++g) {
-    snapshot.groups[g] = {kv_.layout().windows[g], kv_.counts(g)};
+    snapshot.groups[g] = {decoder_.groups().windows[g], kv_.counts(g)};
   }
   snapshot.kv_budget_bytes = ledger_.budget();
   for (size_t k = 0; k < kMemoryKinds; ++k) snapshot.kv_bytes[k] = ledger_.bytes(MemoryKind(k));

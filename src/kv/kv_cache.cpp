@@ -17,7 +17,7 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
       clock_(clock),
       layout_(std::move(layout)),
       pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes), layout_.n_groups()),
-      index_(pool_.n_pages(), layout_.windows, key_of),
+      index_(pool_.n_pages(), layout_.rules, key_of),
       stories_(pool_.n_pages()),
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
   CHECK(budget_bytes / layout_.page_bytes <= UINT32_MAX);
@@ -55,7 +55,7 @@ std::optional<uint32_t> KvCache::open(PageTable& table, const PageKey& root,
 uint32_t KvCache::look_up(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) {
   const auto match = index_.find(root, tokens, tenant);
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    const uint64_t n_unseen = first_page_seen(layout_.windows[g], match.n_tokens());
+    const uint64_t n_unseen = layout_.rules[g].first_page_needed(match.n_tokens());
     for (uint64_t i = n_unseen; i < match.whole.size(); ++i) {
       index_.note_awaited(*match.whole[i]->pages[g]);
     }
@@ -70,7 +70,7 @@ bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint6
   // The pages to copy from are held, so that making room cannot take them.
   std::vector<PageLease> head;
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    table.slide(g, static_cast<uint32_t>(first_page_seen(layout_.windows[g], match.n_tokens())));
+    table.slide(g, static_cast<uint32_t>(layout_.rules[g].first_page_needed(match.n_tokens())));
     for (uint32_t i = table.n_slid(g); i < n_whole; ++i) {
       const PageId page = *match.whole[i]->pages[g];
       table.append(g, lease(page), address(page));
@@ -132,11 +132,9 @@ bool KvCache::copy_filling_page(PageTable& to, const PageTable& from) {
 // --- making room ---
 
 bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
-  wanted_.assign(layout_.n_groups(), KvCache::pages_for(n_tokens));
+  wanted_.assign(layout_.n_groups(), pages_for(n_tokens));
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    const uint32_t window = layout_.windows[g];
-    if (window == 0) continue;
-    wanted_[g] = std::min(wanted_[g], table.n_slid(g) + pages_in_sight(window));
+    wanted_[g] = std::min(wanted_[g], table.n_slid(g) + layout_.rules[g].pages_at_once(n_tokens));
   }
   const uint64_t n = n_missing(table) + n_spare;
   // Who must have them gets what is held for later.
@@ -148,7 +146,7 @@ bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
 
 uint32_t KvCache::make_room(PageTable& table, uint64_t n_cached, uint32_t n_new) {
   while (n_new > 0) {
-    const uint64_t n_pages = KvCache::pages_for(n_cached + n_new);
+    const uint64_t n_pages = pages_for(n_cached + n_new);
     wanted_.assign(layout_.n_groups(), n_pages);
     if (n_missing(table) <= n_available()) break;
     const uint64_t fewer = (n_pages - 1) * kPageTokens;
@@ -213,7 +211,7 @@ void KvCache::settle() {
 
 void KvCache::slide(PageTable& table, uint64_t n_tokens) {
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    const uint64_t first = first_page_seen(layout_.windows[g], n_tokens);
+    const uint64_t first = layout_.rules[g].first_page_needed(n_tokens);
     table.slide(g, std::min(static_cast<uint32_t>(first), table.n_pages(g)));
   }
 }
@@ -295,7 +293,7 @@ void KvCache::pin(const PageTable& table, uint32_t index, TimePoint now) {
     if (uint64_t{index} * kPageTokens >= pin.n_tokens) continue;
     for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
       if (!table.holds(g, index) || !index_.knows(table.page(g, index))) continue;
-      if (index < first_page_seen(layout_.windows[g], pin.n_tokens)) continue;
+      if (index < layout_.rules[g].first_page_needed(pin.n_tokens)) continue;
       index_.pin(table.page(g, index), now + pin.ttl);
     }
   }

@@ -101,8 +101,6 @@ class KvCache {
   // A table for the sequences of this cache.
   PageTable make_table() const { return PageTable(layout_.n_groups()); }
 
-  // Pages that n_tokens take in one group.
-  static uint64_t pages_for(uint64_t n_tokens) { return kvik::pages_for(n_tokens); }
   // Pages that can be had: the free ones and the cached ones.
   uint32_t n_available() const { return counts().free + counts().cached; }
   uint32_t n_pages() const { return pool_.n_pages(); }

@@ -14,7 +14,7 @@ KvCache::Known KvCache::lease_known(const PageKey& root, std::span<const TokenId
               .n_tokens = match.n_tokens(),
               .last = match.whole.empty() ? root : match.whole.back()->key};
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    size_t i = first_page_seen(layout_.windows[g], known.n_tokens);
+    size_t i = layout_.rules[g].first_page_needed(known.n_tokens);
     for (; i < match.whole.size(); ++i) known.leases.push_back(lease(*match.whole[i]->pages[g]));
   }
   return known;

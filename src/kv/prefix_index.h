@@ -14,6 +14,7 @@
 #include "base/token_id.h"
 #include "kv/cache_report.h"
 #include "kv/evicted_record.h"
+#include "kv/group_rule.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_node.h"
@@ -29,8 +30,8 @@ namespace kvik {
 // A node goes when it has no page and no child. Knows no contents. Engine thread only.
 class PrefixIndex {
  public:
-  // For pages 0 … n_pages - 1 of groups with these windows (KvLayout::windows).
-  PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows, KeyFunction key_of = child_key);
+  // For pages 0 … n_pages - 1 of groups with these rules.
+  PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key);
 
   // The longest known prefix of a list of tokens that pages of all groups hold as far as needed.
   struct Match {
@@ -121,11 +122,11 @@ class PrefixIndex {
 
   using Path = std::vector<const PrefixNode*>;
   Path walk(const PrefixNode& root, std::span<const TokenId> tokens) const;
-  bool covers(const Path& path, size_t n_whole, size_t n_tokens) const;
+  bool covers(const Path& path, size_t n_tokens) const;
   void explain(Match& match, const PrefixNode& last, std::span<const TokenId> rest,
                uint64_t tenant) const;
 
-  const std::vector<uint32_t> windows_;
+  const std::vector<GroupRule> rules_;
   const KeyFunction key_of_;
   std::vector<Place> places_;                                                    // by page
   std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // and roots

@@ -60,8 +60,9 @@ class RandomRun {
   RandomRun(uint32_t seed, uint32_t n_pages, std::vector<uint32_t> windows,
             KeyFunction key_of = child_key)
       : random_(seed),
-        cache_(memory_, uint64_t{n_pages} * kPageBytes, KvLayout(kPageBytes, std::move(windows)),
+        cache_(memory_, uint64_t{n_pages} * kPageBytes, KvLayout(kPageBytes, rules_of(windows)),
                clock_, key_of),
+        windows_(std::move(windows)),
         n_pages_(n_pages),
         finds_all_(key_of == child_key) {}
 
@@ -247,7 +248,7 @@ class RandomRun {
   // All that the next token sees is what it would be if this sequence had computed it.
   void check_contents(const Live& live) const {
     for (uint32_t g = 0; g < live.table.n_groups(); ++g) {
-      const uint32_t window = cache_.layout().windows[g];
+      const uint32_t window = windows_[g];
       uint32_t t = window > 0 && live.n_cached + 1 > window ? live.n_cached + 1 - window : 0;
       for (; t < live.n_cached; ++t) {
         ASSERT_TRUE(live.table.holds(g, t / kPageTokens));
@@ -308,6 +309,7 @@ class RandomRun {
   PlainModel plain_;
   std::vector<Live> live_;
   std::deque<Tokens> ended_;
+  std::vector<uint32_t> windows_;
   uint32_t n_pages_;
   bool finds_all_;
   uint64_t n_evictions_ = 0;

@@ -29,11 +29,10 @@ Tokens operator+(Tokens a, const Tokens& b) {
 const PageKey kRoot = root_key("test", "");
 
 const TimePoint kNow{};
-const std::vector<uint32_t> kSeesAll = {0};
 
 // An index of one group that sees everything, without leases.
 struct PagesOfOneGroup : PrefixIndex {
-  explicit PagesOfOneGroup(uint32_t n_pages = 1000) : PrefixIndex(n_pages, kSeesAll) {}
+  explicit PagesOfOneGroup(uint32_t n_pages = 1000) : PrefixIndex(n_pages, {GroupRule()}) {}
 
   // The page that holds the tokens from now on.
   std::optional<PageId> insert(const PageKey& parent, const Tokens& tokens, PageId page) {

@@ -133,7 +133,7 @@ std::unique_ptr<PageFetch> TierLink::fetch(const PageKey& root, std::span<const 
                                        .parent = known.last,
                                        .n_before = known.n_whole_tokens,
                                        .tokens = {rest.begin(), rest.end()},
-                                       .windows = kv_.layout().windows});
+                                       .rules = kv_.layout().rules});
   if (!is_begun) {
     fetch->miss_ = MissReason::kTierTimedOut;
     return fetch;
