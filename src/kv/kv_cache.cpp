@@ -216,6 +216,12 @@ void KvCache::slide(PageTable& table, uint64_t n_tokens) {
   }
 }
 
+void KvCache::shrink(PageTable& table, uint64_t n_tokens) {
+  const auto n_pages = static_cast<uint32_t>(pages_for(n_tokens));
+  CHECK(n_pages >= table.n_sealed());
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) table.cut(g, n_pages);
+}
+
 // --- making findable ---
 
 void KvCache::seal(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {

@@ -70,6 +70,9 @@ class KvCache {
   // Gives back what no token behind the first n_tokens will look at.
   void slide(PageTable& table, uint64_t n_tokens);
 
+  // Gives back the pages behind those of the first n_tokens, none of them sealed.
+  void shrink(PageTable& table, uint64_t n_tokens);
+
   // Ends a sequence whose first tokens.size() tokens have K and V: all of its pages become
   // findable, the partly filled last one too, and the table is empty.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);

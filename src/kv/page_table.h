@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -106,6 +107,14 @@ class PageTable {
       g.leases[g.n_slid] = {};
       g.addresses[g.n_slid] = nullptr;
     }
+  }
+  // Gives all but the first n_pages of a group back.
+  void cut(uint32_t group, uint32_t n_pages) {
+    Group& g = groups_[group];
+    if (n_pages >= g.leases.size()) return;
+    g.leases.erase(g.leases.begin() + n_pages, g.leases.end());
+    g.addresses.resize(n_pages);
+    g.n_slid = std::min(g.n_slid, n_pages);
   }
   // Page n_sealed() is full and called `key` from now on.
   void mark_sealed(const PageKey& key) {

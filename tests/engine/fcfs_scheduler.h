@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,6 +38,10 @@ class FcfsScheduler {
     return plan_;
   }
   void observe(Duration) {}
+  void commit(const StepPlan& plan, std::span<const uint32_t> accepted) {
+    n_prompt_tokens_ += commit_rows(kv_, plan, accepted);
+  }
+  void append(Sequence& sequence, TokenId token) { sequence.tokens.push_back(token); }
 
   void remove(Sequence& sequence) {
     kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
@@ -46,6 +51,7 @@ class FcfsScheduler {
   uint32_t n_waiting() const { return static_cast<uint32_t>(waiting_.size()); }
   uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
   uint64_t n_preemptions() const { return n_preemptions_; }
+  uint64_t n_prompt_tokens() const { return n_prompt_tokens_; }
   uint64_t n_found_tokens() const { return n_found_tokens_; }
 
  private:
@@ -87,6 +93,7 @@ class FcfsScheduler {
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;  // oldest first
   uint64_t n_preemptions_ = 0;
+  uint64_t n_prompt_tokens_ = 0;
   uint64_t n_found_tokens_ = 0;
 };
 

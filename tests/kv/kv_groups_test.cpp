@@ -170,6 +170,23 @@ TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) 
   EXPECT_EQ(run(cache, first), 640u) << "the conversation itself goes on";
 }
 
+TEST_F(GroupsTest, a_table_that_is_shrunk_gives_back_what_is_behind_and_goes_on_from_there) {
+  KvCache cache = make(60, {0, 64});
+  PageTable table = cache.make_table();
+  const auto tokens = counting(400);
+  ASSERT_EQ(cache.open(table, kRoot, {}, 1), 0u);
+  uint32_t n_cached = 0;
+  compute(cache, table, std::vector(tokens.begin(), tokens.begin() + 200), n_cached, 200);
+  ASSERT_TRUE(cache.grow(table, 300));
+  ASSERT_EQ(cache.make_room(table, n_cached, 100), 100u);
+  EXPECT_EQ(n_held(cache, 0), 10u);
+  cache.shrink(table, 201);
+  EXPECT_EQ(n_held(cache, 0), 7u);
+  EXPECT_LE(n_held(cache, 1), 4u);
+  check_seen(table, tokens, n_cached);
+  compute(cache, table, tokens, n_cached, 400);
+}
+
 TEST_F(GroupsTest, any_free_page_serves_any_group) {
   KvCache cache = make(40, {0, 32});
   run(cache, counting(400));

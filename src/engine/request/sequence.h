@@ -71,11 +71,12 @@ struct Sequence {
   bool uses_cache() const { return request.cache == Request::Cache::kUse; }
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
   bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
+  // The logits, or hidden states, of all of its tokens, not of the last one alone.
+  bool wants_all_rows() const { return request.logits == Request::Logits::kAll || wants_hidden(); }
   // Tokens whose K and V may come from others' pages. The last one is always computed: its logits
-  // are wanted. Where all logits are, or all hidden states, so are all of its tokens.
+  // are wanted.
   std::span<const TokenId> findable_tokens() const {
-    const bool is_findable =
-        uses_cache() && request.logits != Request::Logits::kAll && !wants_hidden();
+    const bool is_findable = uses_cache() && !wants_all_rows();
     return std::span(tokens).first(is_findable ? n_tokens() - 1 : 0);
   }
 };

@@ -232,6 +232,13 @@ void Scheduler::let_go(Sequence& sequence) {
   sequence.n_cached = 0;
 }
 
+void Scheduler::append(Sequence& sequence, TokenId token) {
+  sequence.tokens.push_back(token);
+  if (sequence.uses_cache()) return;
+  sequence.n_cached = 0;  // all is computed again, and what slid out of a window is wanted again
+  sequence.table.clear();
+}
+
 Sequence* Scheduler::find(RequestId id) {
   for (const Sequences* sequences : {&running_, &waiting_}) {
     for (const auto& sequence : *sequences) {
