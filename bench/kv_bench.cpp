@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "kv/kv_cache.h"
+#include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
 namespace kvik {
@@ -75,7 +76,7 @@ class Fixture {
 
   // Returns the tokens found.
   uint32_t open(PageTable& table, const Tokens& tokens) {
-    const auto n_found = cache_->open(table, root_, tokens, tokens.size());
+    const auto n_found = open_prefix(*cache_, table, {root_, tokens}, tokens.size());
     CHECK(n_found);
     return *n_found;
   }

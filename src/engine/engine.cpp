@@ -189,7 +189,7 @@ void Engine::record_starts(const StepPlan& plan, TimePoint now) {
     if (sequence->started) continue;
     sequence->started = now;
     sequence->place = {};
-    sequence->usage.cache = sequence->table.report();
+    sequence->usage.cache = sequence->found.report();
     counters_.histograms.queue_s.record(to_s(now - sequence->submitted));
     ++n_started;
   }

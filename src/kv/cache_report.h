@@ -15,7 +15,7 @@ enum class MissReason : uint8_t {
   kDiverged,      // one did, but with another token at `position`
   kEvicted,       // its pages were known, and made room for others
   kTooShort,      // one ended there
-  kTierTimedOut,  // a slower tier holds it and did not answer in time
+  kTierTimedOut,  // a slower tier may hold it, and was or would have been slower than computing
   kTierDamaged,   // a slower tier holds it and a check failed
   kCacheOff,      // the request asked for none
 };

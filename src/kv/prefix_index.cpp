@@ -73,7 +73,7 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
   const PrefixNode* top = node_of(root, root);
   if (!top) top = &kNothingKnown;
   Match match;
-  Path path = walk(*top, tokens);
+  const Path path = walk(*top, tokens);
   for (size_t n_whole = path.size();; --n_whole) {
     const PrefixNode& last = n_whole > 0 ? *path[n_whole - 1] : *top;
     const auto rest = page_at(tokens, n_whole);
@@ -92,8 +92,8 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
       if (was_known) match.miss = MissReason::kEvicted;
     }
     if (match.miss != MissReason::kDiverged) match.expected.reset();
-    path.resize(n_whole);
-    match.whole = std::move(path);
+    match.last = n_whole > 0 ? path[n_whole - 1] : nullptr;
+    match.n_whole = static_cast<uint32_t>(n_whole);
     return match;
   }
 }
@@ -191,6 +191,7 @@ PrefixNode* PrefixIndex::add_node(PrefixNode& parent, const Stretch& stretch) {
 
 void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
   CHECK(!knows(page));
+  ++n_changes_;
   place(page) = {.node = &node,
                  .group = group,
                  .n_uses = 1,
@@ -309,6 +310,7 @@ std::optional<PageId> PrefixIndex::victim(TimePoint now) {
 
 void PrefixIndex::erase(PageId page) {
   CHECK(is_candidate(page));
+  ++n_changes_;
   PrefixNode& node = *place(page).node;
   const uint32_t group = place(page).group;
   if (const auto until = place(page).pinned_until) pins_.erase({*until, page});

@@ -57,11 +57,13 @@ class FcfsScheduler {
  private:
   bool admit() {
     Sequence& sequence = *waiting_.front();
-    const auto found = kv_.open(sequence.table, sequence.root, sequence.findable_tokens(),
-                                sequence.n_tokens(), running_.empty() ? 0 : 1);
-    if (!found) return false;
-    if (sequence.n_generated() == 0) n_found_tokens_ += *found;
-    sequence.n_cached = *found;
+    FoundPrefix found;
+    const uint64_t n_spare = running_.empty() ? 0 : 1;
+    if (!kv_.open(sequence.table, sequence.query(), found, sequence.n_tokens(), n_spare)) {
+      return false;
+    }
+    if (sequence.n_generated() == 0) n_found_tokens_ += found.n_tokens();
+    sequence.n_cached = found.n_tokens();
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     return true;

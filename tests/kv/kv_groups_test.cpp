@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kv/kv_cache.h"
+#include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
 // Sequences whose layers see only so many tokens back: pages of such groups are given back as they
@@ -69,7 +70,7 @@ class GroupsTest : public testing::Test {
   // Runs a sequence from beginning to end; returns what was found.
   uint32_t run(KvCache& cache, const std::vector<TokenId>& tokens, uint32_t chunk = 1000) {
     PageTable table = cache.make_table();
-    auto found = cache.open(table, kRoot, tokens, tokens.size());
+    auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
     EXPECT_TRUE(found.has_value());
     if (!found) return 0;
     check_seen(table, tokens, *found);
@@ -88,7 +89,7 @@ TEST_F(GroupsTest, pages_that_leave_the_window_are_given_back_while_the_sequence
   KvCache cache = make(200, {0, 64});
   PageTable table = cache.make_table();
   const auto tokens = counting(1000);
-  ASSERT_EQ(cache.open(table, kRoot, {}, 1), 0u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, {}}, 1), 0u);
   uint32_t n_cached = 0;
   for (uint32_t n = 1; n <= 1000; ++n) {
     PageTable& t = table;
@@ -106,7 +107,7 @@ TEST_F(GroupsTest, a_prompt_holds_no_more_than_its_window_and_one_step) {
   KvCache cache = make(200, {96});
   PageTable table = cache.make_table();
   const auto tokens = counting(2000);
-  ASSERT_EQ(cache.open(table, kRoot, tokens, tokens.size()), 0u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, tokens}, tokens.size()), 0u);
   EXPECT_LE(n_held(cache, 0), 96 / kPageTokens + 2) << "not the whole prompt";
   uint32_t n_cached = 0;
   while (n_cached < 2000) {
@@ -139,7 +140,7 @@ TEST_F(GroupsTest, for_every_length_a_prefix_is_found_whose_pages_are_all_there)
   for (uint32_t n = 1; n <= 200; ++n) {
     PageTable table = cache.make_table();
     const auto tokens = counting(n);
-    ASSERT_EQ(cache.open(table, kRoot, tokens, n), n);
+    ASSERT_EQ(open_prefix(cache, table, {kRoot, tokens}, n), n);
     check_seen(table, tokens, n);
   }
 }
@@ -152,7 +153,7 @@ TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) 
   run(cache, first);
   // Pages of the window behind 320 are evicted, those of the last tokens were found again.
   PageTable table = cache.make_table();
-  ASSERT_EQ(cache.open(table, kRoot, first, 640), 640u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, first}, 640), 640u);
   PageTable other = cache.make_table();
   ASSERT_TRUE(cache.grow(other, 32 * 12));
   other.clear();
@@ -160,12 +161,12 @@ TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) 
   auto branch = counting(320);
   branch.push_back(5000);
   PageTable third = cache.make_table();
-  const auto found = cache.open(third, kRoot, branch, branch.size());
-  ASSERT_TRUE(found.has_value());
-  EXPECT_LT(*found, 320u);
-  check_seen(third, branch, *found);
-  EXPECT_EQ(third.report().miss, MissReason::kEvicted);
-  EXPECT_EQ(third.report().position, *found);
+  FoundPrefix found;
+  ASSERT_TRUE(cache.open(third, {kRoot, branch}, found, branch.size()));
+  EXPECT_LT(found.n_tokens(), 320u);
+  check_seen(third, branch, found.n_tokens());
+  EXPECT_EQ(found.report().miss, MissReason::kEvicted);
+  EXPECT_EQ(found.report().position, found.n_tokens());
   third.clear();
   EXPECT_EQ(run(cache, first), 640u) << "the conversation itself goes on";
 }
@@ -174,7 +175,7 @@ TEST_F(GroupsTest, a_table_that_is_shrunk_gives_back_what_is_behind_and_goes_on_
   KvCache cache = make(60, {0, 64});
   PageTable table = cache.make_table();
   const auto tokens = counting(400);
-  ASSERT_EQ(cache.open(table, kRoot, {}, 1), 0u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, {}}, 1), 0u);
   uint32_t n_cached = 0;
   compute(cache, table, std::vector(tokens.begin(), tokens.begin() + 200), n_cached, 200);
   ASSERT_TRUE(cache.grow(table, 300));

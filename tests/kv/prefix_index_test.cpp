@@ -51,7 +51,10 @@ struct PagesOfOneGroup : PrefixIndex {
   Found find(const PageKey& root, const Tokens& tokens) const {
     const Match match = PrefixIndex::find(root, tokens, 0);
     Found found;
-    for (const PrefixNode* node : match.whole) found.whole.push_back(*node->pages[0]);
+    const PrefixNode* node = match.last;
+    for (uint32_t i = 0; i < match.n_whole; ++i, node = node->parent) {
+      found.whole.insert(found.whole.begin(), *node->pages[0]);
+    }
     if (match.head) found.head = match.head->pages[0];
     found.n_head = match.n_head;
     return found;

@@ -102,6 +102,7 @@ class Scheduler {
   Sequences::iterator next_waiting();
   Sequences::iterator next_waiting_after(Sequences::iterator passed);
   bool is_fetched(Sequence& sequence);
+  bool is_worth_reading(uint32_t n_cached, uint32_t n_new) const;
   void look_up(Sequence& sequence);
   bool is_blocked(const Sequence& sequence) const;
   bool must_let_pass(const Sequence& sequence) const;

@@ -129,6 +129,16 @@ void TierQueue::take_arrivals(const std::function<void(const TierArrival&)>& tak
   read_wake_.notify_all();
 }
 
+std::optional<double> TierQueue::page_read_ms() const {
+  const MutexLock lock(mutex_);
+  return read_estimate_.page_ms();
+}
+
+void TierQueue::note_declined() {
+  const MutexLock lock(mutex_);
+  read_estimate_.note_declined();
+}
+
 bool TierQueue::is_cancelled(FetchId id) const {
   return is_stopping_ || (reading_ == id && is_reading_for_nobody_);
 }
@@ -197,8 +207,11 @@ Tier::Get TierQueue::read_page(FetchId id, const TierPage& page) {
   free_read_slots_.pop_back();
   const auto bytes = read_slots_[slot].span();
   mutex_.unlock();
+  const auto begin = std::chrono::steady_clock::now();
   const Tier::Get got = tier_.get(page, bytes, options_.page_bytes);
+  const double ms = to_ms(std::chrono::steady_clock::now() - begin);
   mutex_.lock();
+  if (got == Tier::Get::kFound) read_estimate_.observe(ms);
   if (got != Tier::Get::kFound || is_cancelled(id)) {
     free_read_slots_.push_back(slot);
     return is_cancelled(id) ? Tier::Get::kAbsent : got;
