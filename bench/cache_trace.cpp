@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kv/kv_cache.h"
+#include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
 namespace kvik {
@@ -35,14 +36,14 @@ class Pages final : public Cache {
  public:
   Pages(uint64_t n_tokens, std::vector<uint32_t> windows)
       : cache_(memory_, n_tokens / kPageTokens * windows.size() * kPageBytes,
-               KvLayout(kPageBytes, windows), clock_) {}
+               KvLayout(kPageBytes, rules_of(windows)), clock_) {}
 
   uint32_t run(const Tokens& prompt, const Tokens& answer) override {
     PageTable table = cache_.make_table();
     Tokens all = prompt;
     all.insert(all.end(), answer.begin(), answer.end());
     const auto findable = std::span(prompt).first(prompt.size() - 1);
-    const auto found = cache_.open(table, root_, findable, prompt.size());
+    const auto found = open_prefix(cache_, table, {root_, findable}, prompt.size());
     if (!found) return 0;
     // The last token of an answer has no K and V.
     auto n_cached = *found;

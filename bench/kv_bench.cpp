@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "kv/kv_cache.h"
+#include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
 namespace kvik {
@@ -62,7 +63,7 @@ class Fixture {
   explicit Fixture(uint32_t n_groups) : windows_(n_groups, 512) {
     windows_[0] = 0;
     cache_.emplace(memory_, uint64_t{kConversations} * kConversationPages * n_groups * kPageBytes,
-                   KvLayout(kPageBytes, windows_), clock_);
+                   KvLayout(kPageBytes, rules_of(windows_)), clock_);
     for (uint32_t i = 0; i < kConversations; ++i) compute(conversation(i));
   }
 
@@ -75,7 +76,7 @@ class Fixture {
 
   // Returns the tokens found.
   uint32_t open(PageTable& table, const Tokens& tokens) {
-    const auto n_found = cache_->open(table, root_, tokens, tokens.size());
+    const auto n_found = open_prefix(*cache_, table, {root_, tokens}, tokens.size());
     CHECK(n_found);
     return *n_found;
   }

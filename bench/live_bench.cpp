@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "kv/kv_cache.h"
+#include "kv/open_prefix.h"
 #include "kv/page_map.h"
 #include "kv/plain_memory.h"
 
@@ -27,7 +28,7 @@ class Fixture {
       std::vector<TokenId> tokens(kTextPages * kPageTokens);
       std::iota(tokens.begin(), tokens.end(), text * 100'000);
       PageTable table;
-      CHECK(cache_.open(table, root_, tokens, tokens.size()).has_value());
+      CHECK(open_prefix(cache_, table, {root_, tokens}, tokens.size()).has_value());
       cache_.close(table, root_, tokens);
       if (text < kSequences) texts_.push_back(std::move(tokens));
     }
@@ -43,7 +44,7 @@ class Fixture {
     for (const auto& tokens : texts_) {
       tables_.emplace_back();
       const auto head = std::span(tokens).first(n_tokens);
-      CHECK(cache_.open(tables_.back(), root_, head, n_tokens).has_value());
+      CHECK(open_prefix(cache_, tables_.back(), {root_, head}, n_tokens).has_value());
     }
     running_.clear();
     for (const PageTable& table : tables_) running_.push_back(&table);

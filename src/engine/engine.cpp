@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kFlushTime{10};  // for what a tier still has to 
 
 void count_rows(const StepPlan& plan, StepRecord& record) {
   record = {.n_sequences = static_cast<uint32_t>(plan.entries.size()), .planned_ms = plan.ms};
-  for (const auto& [sequence, n_new] : plan.entries) {
+  for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
     (sequence->is_decoding() ? record.n_decode_rows : record.n_prefill_rows) += n_new;
   }
 }
@@ -50,8 +50,8 @@ TierLink::Slots tier_slots(const EngineOptions& options, size_t page_bytes) {
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
                                                const EngineOptions& options, const Clock& clock) {
   const ModelConfig& config = model->config();
-  const KvLayout layout(backend.page_bytes(model->kv_geometry(options.kv_type)),
-                        group_layers(config).windows);
+  const KvLayout layout =
+      kv_layout(backend.page_bytes(model->kv_geometry(options.kv_type)), config);
   const uint64_t tier_bytes = tier_slots(options, layout.page_bytes).bytes;
   const uint64_t page_budget =
       options.kv_budget_bytes - std::min(tier_bytes, options.kv_budget_bytes);
@@ -89,8 +89,8 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
       tier_reads_(std::move(*ledger_.reserve(
           MemoryKind::kTierReads, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
       pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
-      kv_(backend.memory(), pages_.bytes(),
-          KvLayout(decoder_.page_bytes(), decoder_.groups().windows), clock),
+      kv_(backend.memory(), pages_.bytes(), kv_layout(decoder_.page_bytes(), model_->config()),
+          clock),
       tier_(options.tier
                 ? std::make_unique<TierLink>(kv_, *options.tier,
                                              tier_slots(options, decoder_.page_bytes()), clock)
@@ -105,6 +105,8 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
   backend.reserve(work_limits(model_->config(), model_->weight_kinds(), options));
   batch_.reserve(options.max_running);
   page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());
+  sampled_.reserve(options.max_running);
+  accepted_.reserve(options.max_running);
   scheduler_.set_tier(tier_.get());
 }
 
@@ -171,6 +173,8 @@ bool Engine::step() {
   count_rows(plan, counters_.last_step);
   forward(plan);
   step_end_ = clock_.now();
+  sample(plan);
+  scheduler_.commit(plan, accepted_);
   publish(plan);
   const Duration time = clock_.now() - begin;
   scheduler_.observe(time);
@@ -181,11 +185,11 @@ bool Engine::step() {
 
 void Engine::record_starts(const StepPlan& plan, TimePoint now) {
   uint32_t n_started = 0;
-  for (const auto& [sequence, n_new] : plan.entries) {
+  for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
     if (sequence->started) continue;
     sequence->started = now;
     sequence->place = {};
-    sequence->usage.cache = sequence->table.report();
+    sequence->usage.cache = sequence->found.report();
     counters_.histograms.queue_s.record(to_s(now - sequence->submitted));
     ++n_started;
   }
@@ -214,56 +218,83 @@ void Engine::forward(const StepPlan& plan) {
     }
   }
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    const auto& [sequence, n_new] = plan.entries[i];
-    WantLogits want = n_new == sequence->n_pending() ? WantLogits::kLast : WantLogits::kNone;
-    if (sequence->request.logits == Request::Logits::kAll) want = WantLogits::kAll;
-    if (sequence->wants_hidden()) want = WantLogits::kHidden;
+    const auto& [sequence, n_new, n_wanted] = plan.entries[i];
     batch_.push_back({.tokens = std::span(sequence->tokens).subspan(sequence->n_cached, n_new),
                       .first_position = sequence->n_cached,
                       .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups)},
-                      .want = want});
+                      .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()}});
   }
   decoder_.forward(batch_);
 }
 
-void Engine::publish(const StepPlan& plan) {
-  size_t row = 0;
-  for (size_t i = 0; i < plan.entries.size(); ++i) {
-    const auto& [sequence, n_new] = plan.entries[i];
-    const uint32_t first_position = sequence->n_cached;
-    const size_t n_rows = batch_[i].want == WantLogits::kNone   ? 0
-                          : batch_[i].want == WantLogits::kLast ? 1
-                                                                : n_new;
-    sequence->n_cached += n_new;
-    sequence->n_kv_rows += n_new;
-    // Findable by others from now on: all layers have written.
-    if (sequence->uses_cache())
-      kv_.seal(sequence->table, sequence->root, sequence->cached_tokens());
-    kv_.slide(sequence->table, sequence->n_cached);
-    const uint32_t n_prompt = sequence->usage.prompt_tokens;
-    if (first_position < n_prompt) {
-      const uint32_t n_done = std::min(sequence->n_cached, n_prompt);
-      counters_.prompt_tokens += n_done - first_position;
-      sequence->sink->on_prompt(
-          {.n_done = n_done, .n_all = n_prompt, .n_cached = sequence->usage.cached_tokens});
-    }
-    publish_rows(*sequence, row, n_rows);
-    row += n_rows;
-    if (sequence->n_pending() > 0) continue;
-    if (sequence->wants_hidden())
-      finish(*sequence, FinishReason::kStop);
-    else
-      accept_token(*sequence, decoder_.logits(row - 1));
+// Nothing is guessed ahead: all rows are tokens that the sequences have, so all of them stand.
+void Engine::sample(const StepPlan& plan) {
+  sampled_.clear();
+  accepted_.clear();
+  size_t n_rows = 0;
+  for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
+    n_rows += n_wanted;
+    const bool is_done = n_new == sequence->n_pending();
+    sampled_.push_back(is_done ? sample_token(*sequence, n_rows - 1) : Sampled{});
+    accepted_.push_back(n_new);
   }
 }
 
-// Rows of the decoder that belong to the sequence's newest n_rows tokens.
-void Engine::publish_rows(Sequence& sequence, size_t first_row, size_t n_rows) {
+// The token behind a sequence, all of whose tokens are computed, by the last of its rows.
+Engine::Sampled Engine::sample_token(const Sequence& sequence, size_t row) {
+  const auto end = [](FinishReason reason) { return Sampled{.token = {}, .end = reason}; };
+  if (sequence.wants_hidden()) return end(FinishReason::kStop);
+  const Request& request = sequence.request;
+  if (sequence.n_generated() >= request.max_tokens) return end(FinishReason::kLength);
+  const bool too_early = sequence.n_generated() < request.min_tokens;
+  const std::span<const float> logits = decoder_.logits(row);
+  const auto token = sampler_.sample(
+      {.logits = logits,
+       .params = request.sampling,
+       .counts = sequence.counts,
+       .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
+       .position = sequence.n_tokens()});
+  if (!token) return end(FinishReason::kFailed);
+  if (std::ranges::count(request.stop_tokens, *token) > 0) return end(FinishReason::kStop);
+  TokenEvent event{.id = *token, .chosen = {}, .top = {}};
+  if (request.n_logprobs) {
+    event.chosen = logprob_of(logits, *token);
+    event.top = top_logprobs(logits, *request.n_logprobs);
+  }
+  return {.token = std::move(event), .end = {}};
+}
+
+void Engine::publish(const StepPlan& plan) {
+  size_t n_rows = 0;
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const StepPlan::Entry& entry = plan.entries[i];
+    Sequence& sequence = *entry.sequence;
+    publish_progress(sequence, accepted_[i]);
+    publish_rows(entry, n_rows);
+    n_rows += entry.n_wanted;
+    const Sampled& sampled = sampled_[i];
+    if (sampled.token) publish_token(sequence, *sampled.token, n_rows - 1);
+    if (sampled.end) finish(sequence, *sampled.end);
+  }
+}
+
+// Of a prompt whose newest n_new tokens were computed.
+void Engine::publish_progress(Sequence& sequence, uint32_t n_new) {
+  const uint32_t n_prompt = sequence.usage.prompt_tokens;
+  if (sequence.n_cached - n_new >= n_prompt) return;
+  sequence.sink->on_prompt({.n_done = std::min(sequence.n_cached, n_prompt),
+                            .n_all = n_prompt,
+                            .n_cached = sequence.usage.cached_tokens});
+}
+
+// The wanted rows of an entry, from the decoder's first_row on, each position once.
+void Engine::publish_rows(const StepPlan::Entry& entry, size_t first_row) {
+  Sequence& sequence = *entry.sequence;
   const bool is_hidden = sequence.wants_hidden();
   if (!is_hidden && sequence.request.logits == Request::Logits::kNone) return;
-  const auto first_position = sequence.n_cached - static_cast<uint32_t>(n_rows);
-  for (size_t r = 0; r < n_rows; ++r) {
-    const auto position = first_position + static_cast<uint32_t>(r);
+  const uint32_t first_position = sequence.n_cached - entry.n_wanted;
+  for (uint32_t r = 0; r < entry.n_wanted; ++r) {
+    const uint32_t position = first_position + r;
     if (position < sequence.n_rows_sent) continue;
     sequence.n_rows_sent = position + 1;
     if (is_hidden)
@@ -273,38 +304,18 @@ void Engine::publish_rows(Sequence& sequence, size_t first_row, size_t n_rows) {
   }
 }
 
-// Picks the token behind a sequence whose tokens all have K and V, and tells its sink.
-void Engine::accept_token(Sequence& sequence, std::span<const float> logits) {
+// `row` is the decoder's that the token was sampled from.
+void Engine::publish_token(Sequence& sequence, const TokenEvent& token, size_t row) {
   const Request& request = sequence.request;
-  if (sequence.n_generated() >= request.max_tokens) return finish(sequence, FinishReason::kLength);
-  const bool too_early = sequence.n_generated() < request.min_tokens;
-  const auto token = sampler_.sample(
-      {.logits = logits,
-       .params = request.sampling,
-       .counts = sequence.counts,
-       .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
-       .position = sequence.n_tokens()});
-  if (!token) return finish(sequence, FinishReason::kFailed);
-  if (std::ranges::count(request.stop_tokens, *token) > 0) {
-    return finish(sequence, FinishReason::kStop);
-  }
   record_token_time(sequence);
-  if (request.trace == Request::Trace::kOn) publish_trace(sequence, *token, logits);
-  sequence.tokens.push_back(*token);
-  if (has_penalties(request.sampling)) sequence.counts.add_answer(*token);
+  if (request.trace == Request::Trace::kOn) {
+    publish_trace(sequence, token.id, decoder_.logits(row));
+  }
+  scheduler_.append(sequence, token.id);
+  if (has_penalties(request.sampling)) sequence.counts.add_answer(token.id);
   ++counters_.generated_tokens;
-
-  TokenEvent event{.id = *token, .chosen = {}, .top = {}};
-  if (request.n_logprobs) {
-    event.chosen = logprob_of(logits, *token);
-    event.top = top_logprobs(logits, *request.n_logprobs);
-  }
-  const EventSink::Verdict verdict = sequence.sink->on_token(event);
+  const EventSink::Verdict verdict = sequence.sink->on_token(token);
   if (verdict == EventSink::Verdict::kStop) return finish(sequence, FinishReason::kStop);
-  if (request.cache == Request::Cache::kOff) {  // what slid out of a window is wanted again
-    sequence.n_cached = 0;
-    sequence.table.clear();
-  }
   if (sequence.n_generated() == request.max_tokens) finish(sequence, FinishReason::kLength);
 }
 
@@ -366,6 +377,7 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.n_running = scheduler_.n_running();
   snapshot.queue_wait_s = queue_.wait_s(snapshot.n_waiting);
   snapshot.preemptions = scheduler_.n_preemptions();
+  snapshot.prompt_tokens = scheduler_.n_prompt_tokens();
   snapshot.cached_tokens = scheduler_.n_found_tokens();
   snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
@@ -373,7 +385,7 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.page_bytes = kv_.page_bytes();
   snapshot.n_groups = kv_.layout().n_groups();
   for (uint32_t g = 0; g < snapshot.n_groups; ++g) {
-    snapshot.groups[g] = {kv_.layout().windows[g], kv_.counts(g)};
+    snapshot.groups[g] = {decoder_.groups().windows[g], kv_.counts(g)};
   }
   snapshot.kv_budget_bytes = ledger_.budget();
   for (size_t k = 0; k < kMemoryKinds; ++k) snapshot.kv_bytes[k] = ledger_.bytes(MemoryKind(k));

@@ -58,7 +58,7 @@ class Engine {
   void cancel(RequestId id);
   void cancel_all();
 
-  // One turn: plan, forward, sample, publish. False where there was nothing to do.
+  // One turn: plan, forward, sample, commit, publish. False where there was nothing to do.
   bool step();
 
   // Whether a step could have something to do once the tier has answered; and waiting for that.
@@ -88,10 +88,20 @@ class Engine {
   Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptions& options,
          const EngineLimits& limits, const Clock& clock);
 
+  // What the last logits of an entry say: its sequence's next token, or that it ends without one;
+  // neither where its prompt is not done.
+  struct Sampled {
+    std::optional<TokenEvent> token;
+    std::optional<FinishReason> end;
+  };
+
   void forward(const StepPlan& plan);
+  void sample(const StepPlan& plan);
+  Sampled sample_token(const Sequence& sequence, size_t row);
   void publish(const StepPlan& plan);
-  void publish_rows(Sequence& sequence, size_t first_row, size_t n_rows);
-  void accept_token(Sequence& sequence, std::span<const float> logits);
+  void publish_progress(Sequence& sequence, uint32_t n_new);
+  void publish_rows(const StepPlan::Entry& entry, size_t first_row);
+  void publish_token(Sequence& sequence, const TokenEvent& token, size_t row);
   void publish_trace(Sequence& sequence, TokenId token, std::span<const float> logits);
   void record_starts(const StepPlan& plan, TimePoint now);
   void record_token_time(Sequence& sequence);
@@ -118,6 +128,8 @@ class Engine {
   // Of the current step; kept so that a step allocates nothing.
   std::vector<BatchSequence> batch_;
   std::vector<std::span<std::byte* const>> page_tables_;
+  std::vector<Sampled> sampled_;
+  std::vector<uint32_t> accepted_;  // rows of each entry that stand
 };
 
 }  // namespace kvik

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "model/layer_groups.h"
+
 namespace kvik {
 
 WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
@@ -15,6 +17,10 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
           .kv = kv_geometry(config, options.kv_type),
           .n_heads = config.attention().n_heads,
           .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train};
+}
+
+KvLayout kv_layout(size_t page_bytes, const ModelConfig& config) {
+  return KvLayout(page_bytes, rules_of(group_layers(config).windows));
 }
 
 }  // namespace kvik

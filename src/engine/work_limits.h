@@ -11,4 +11,7 @@ namespace kvik {
 WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
                        const EngineOptions& options);
 
+// How the model's layers lie in pages of this size.
+KvLayout kv_layout(size_t page_bytes, const ModelConfig& config);
+
 }  // namespace kvik

@@ -5,7 +5,6 @@
 
 #include "engine/work_limits.h"
 #include "format/weight_mix.h"
-#include "model/layer_groups.h"
 
 namespace kvik {
 namespace {
@@ -35,7 +34,7 @@ TypeSize size_as(const ModelSource& source, std::string name,
 
 KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
     : type(kv_type),
-      layout(backend.page_bytes(kv_geometry(config, kv_type)), group_layers(config).windows),
+      layout(kv_layout(backend.page_bytes(kv_geometry(config, kv_type)), config)),
       bytes_per_token(backend.page_bytes({.type = kv_type,
                                           .n_layers = config.n_layers,
                                           .n_kv_heads = config.attention().n_kv_heads,

@@ -15,8 +15,7 @@ enum class MissReason : uint8_t {
   kDiverged,      // one did, but with another token at `position`
   kEvicted,       // its pages were known, and made room for others
   kTooShort,      // one ended there
-  kOtherSalt,     // known under another salt, which is never matched
-  kTierTimedOut,  // a slower tier holds it and did not answer in time
+  kTierTimedOut,  // a slower tier may hold it, and was or would have been slower than computing
   kTierDamaged,   // a slower tier holds it and a check failed
   kCacheOff,      // the request asked for none
 };
@@ -33,8 +32,6 @@ inline std::string_view name_of(MissReason reason) {
       return "evicted";
     case MissReason::kTooShort:
       return "too_short";
-    case MissReason::kOtherSalt:
-      return "other_salt";
     case MissReason::kTierTimedOut:
       return "tier_timed_out";
     case MissReason::kTierDamaged:

@@ -17,7 +17,7 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
       clock_(clock),
       layout_(std::move(layout)),
       pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes), layout_.n_groups()),
-      index_(pool_.n_pages(), layout_.windows, key_of),
+      index_(pool_.n_pages(), layout_.rules, key_of),
       stories_(pool_.n_pages()),
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
   CHECK(budget_bytes / layout_.page_bytes <= UINT32_MAX);
@@ -28,66 +28,85 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes)
 
 // --- finding ---
 
-std::optional<uint32_t> KvCache::open(PageTable& table, const PageKey& root,
-                                      std::span<const TokenId> tokens, uint64_t n_tokens,
-                                      uint64_t n_spare) {
-  CHECK(table.is_empty() && table.n_groups() == layout_.n_groups() && tokens.size() <= n_tokens);
-  auto match = index_.find(root, tokens, table.owner.tenant);
-  while (!open_with(table, match, n_tokens, n_spare)) {
-    table.clear();
-    if (!match.head) return std::nullopt;
-    // The page to copy from stands in the way of its copy.
-    match = index_.find(root, tokens.first(match.whole.size() * kPageTokens), table.owner.tenant);
-    match.miss = MissReason::kEvicted;
-  }
-  const uint32_t n_found = match.n_tokens();
-  table.report_ = {};
-  table.report_.ram_tokens = n_found;
-  table.report_.miss = match.miss;
-  if (match.miss != MissReason::kNone) table.report_.position = n_found;
-  if (match.expected) {
-    table.report_.expected = match.expected;
-    table.report_.got = tokens[n_found];
-  }
-  return n_found;
+FoundPrefix KvCache::find(const PrefixQuery& query, FoundPrefix before) const {
+  const std::pair now(index_.n_changes(), query.tokens.size());
+  if (before.searched_ == now) return before;
+  before.set(query, index_.find(query.root, query.tokens, query.tenant));
+  before.searched_ = now;
+  return before;
 }
 
-uint32_t KvCache::look_up(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) {
-  const auto match = index_.find(root, tokens, tenant);
-  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    const uint64_t n_unseen = first_page_seen(layout_.windows[g], match.n_tokens());
-    for (uint64_t i = n_unseen; i < match.whole.size(); ++i) {
-      index_.note_awaited(*match.whole[i]->pages[g]);
-    }
-    if (match.head) index_.note_awaited(*match.head->pages[g]);
+FoundPrefix KvCache::look_up(const PrefixQuery& query, FoundPrefix before) {
+  FoundPrefix found = find(query, std::move(before));
+  visit_needed(found.match_, [&](PageId page, uint32_t) { index_.note_awaited(page); });
+  if (const PrefixNode* head = found.match_.head) {
+    for (const auto& page : head->pages) index_.note_awaited(*page);
   }
-  return match.n_tokens();
+  return found;
+}
+
+void KvCache::hold(FoundPrefix& found) {
+  CHECK(found.searched_ && found.searched_->first == index_.n_changes());
+  visit_needed(found.match_, [&](PageId page, uint32_t) { found.hold(lease(page)); });
+}
+
+bool KvCache::open(PageTable& table, const PrefixQuery& query, FoundPrefix& found,
+                   uint64_t n_tokens, uint64_t n_spare) {
+  CHECK(table.is_empty() && table.n_groups() == layout_.n_groups());
+  CHECK(query.tokens.size() <= n_tokens);
+  found = find(query, std::move(found));
+  while (!open_with(table, found.match_, n_tokens, n_spare)) {
+    table.clear();
+    if (!found.match_.head) return false;
+    // The page to copy from stands in the way of its copy.
+    auto match = index_.find(query.root, query.tokens.first(found.n_whole_tokens()), query.tenant);
+    match.miss = MissReason::kEvicted;
+    match.expected.reset();
+    found.set(query, match);
+    found.searched_.reset();  // there may be more room at the next try
+  }
+  return true;
+}
+
+// The nodes of a match in the order of their tokens.
+void KvCache::lay_path(const PrefixIndex::Match& match) {
+  path_.resize(match.n_whole);
+  const PrefixNode* node = match.last;
+  for (uint32_t i = match.n_whole; i > 0; --i, node = node->parent) path_[i - 1] = node;
+}
+
+// The whole pages that going on behind a match needs, each with its group.
+template <class Visit>
+void KvCache::visit_needed(const PrefixIndex::Match& match, const Visit& visit) {
+  lay_path(match);
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    uint64_t i = layout_.rules[g].first_page_needed(match.n_tokens());
+    for (; i < path_.size(); ++i) visit(*path_[i]->pages[g], g);
+  }
 }
 
 bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
                         uint64_t n_spare) {
-  const auto n_whole = static_cast<uint32_t>(match.whole.size());
   // The pages to copy from are held, so that making room cannot take them.
   std::vector<PageLease> head;
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    table.slide(g, static_cast<uint32_t>(first_page_seen(layout_.windows[g], match.n_tokens())));
-    for (uint32_t i = table.n_slid(g); i < n_whole; ++i) {
-      const PageId page = *match.whole[i]->pages[g];
-      table.append(g, lease(page), address(page));
-    }
+    const uint64_t n_behind = layout_.rules[g].first_page_needed(match.n_tokens());
+    table.slide(g, static_cast<uint32_t>(n_behind));
     if (match.head) head.push_back(lease(*match.head->pages[g]));
   }
-  for (const PrefixNode* node : match.whole) table.mark_sealed(node->key);
+  visit_needed(
+      match, [&](PageId page, uint32_t group) { table.append(group, lease(page), address(page)); });
+  for (const PrefixNode* node : path_) table.mark_sealed(node->key);
   if (!grow(table, n_tokens, n_spare)) return false;
 
   const TimePoint now = clock_.now();
-  for (uint32_t i = 0; i < n_whole; ++i) {
+  for (uint32_t i = 0; i < match.n_whole; ++i) {
     for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
       if (table.holds(g, i)) index_.touch(table.page(g, i));
     }
     pin(table, i, now);
   }
-  if (match.head) copy_head(table, n_whole, head);
+  if (match.head) copy_head(table, match.n_whole, head);
   return true;
 }
 
@@ -132,11 +151,9 @@ bool KvCache::copy_filling_page(PageTable& to, const PageTable& from) {
 // --- making room ---
 
 bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
-  wanted_.assign(layout_.n_groups(), KvCache::pages_for(n_tokens));
+  wanted_.assign(layout_.n_groups(), pages_for(n_tokens));
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    const uint32_t window = layout_.windows[g];
-    if (window == 0) continue;
-    wanted_[g] = std::min(wanted_[g], table.n_slid(g) + pages_in_sight(window));
+    wanted_[g] = std::min(wanted_[g], table.n_slid(g) + layout_.rules[g].pages_at_once(n_tokens));
   }
   const uint64_t n = n_missing(table) + n_spare;
   // Who must have them gets what is held for later.
@@ -148,7 +165,7 @@ bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
 
 uint32_t KvCache::make_room(PageTable& table, uint64_t n_cached, uint32_t n_new) {
   while (n_new > 0) {
-    const uint64_t n_pages = KvCache::pages_for(n_cached + n_new);
+    const uint64_t n_pages = pages_for(n_cached + n_new);
     wanted_.assign(layout_.n_groups(), n_pages);
     if (n_missing(table) <= n_available()) break;
     const uint64_t fewer = (n_pages - 1) * kPageTokens;
@@ -213,9 +230,15 @@ void KvCache::settle() {
 
 void KvCache::slide(PageTable& table, uint64_t n_tokens) {
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    const uint64_t first = first_page_seen(layout_.windows[g], n_tokens);
+    const uint64_t first = layout_.rules[g].first_page_needed(n_tokens);
     table.slide(g, std::min(static_cast<uint32_t>(first), table.n_pages(g)));
   }
+}
+
+void KvCache::shrink(PageTable& table, uint64_t n_tokens) {
+  const auto n_pages = static_cast<uint32_t>(pages_for(n_tokens));
+  CHECK(n_pages >= table.n_sealed());
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) table.cut(g, n_pages);
 }
 
 // --- making findable ---
@@ -295,7 +318,7 @@ void KvCache::pin(const PageTable& table, uint32_t index, TimePoint now) {
     if (uint64_t{index} * kPageTokens >= pin.n_tokens) continue;
     for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
       if (!table.holds(g, index) || !index_.knows(table.page(g, index))) continue;
-      if (index < first_page_seen(layout_.windows[g], pin.n_tokens)) continue;
+      if (index < layout_.rules[g].first_page_needed(pin.n_tokens)) continue;
       index_.pin(table.page(g, index), now + pin.ttl);
     }
   }

@@ -8,6 +8,7 @@
 #include "backend/memory.h"
 #include "base/clock.h"
 #include "base/token_id.h"
+#include "kv/found_prefix.h"
 #include "kv/kv_layout.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
@@ -32,18 +33,24 @@ class KvCache {
           KeyFunction key_of = child_key);
   KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes);
 
-  // Fills an empty table with the pages that hold the longest known prefix of `tokens`, and pages
-  // for all of `n_tokens`; in windowed groups for as many as are seen at once. Returns the tokens
-  // found, whose K and V need no computing (PageTable::report() says more); std::nullopt, and
-  // nothing taken, where not enough pages are free or evictable, or not n_spare more. A prefix that
-  // ends inside a known page is copied from it.
-  std::optional<uint32_t> open(PageTable& table, const PageKey& root,
-                               std::span<const TokenId> tokens, uint64_t n_tokens,
-                               uint64_t n_spare = 0);
+  // The longest known prefix of what is asked for. `before` is what was found of the same prompt
+  // when somebody looked last: nothing is searched where no page came or went since. Nothing is
+  // held that was not held before.
+  FoundPrefix find(const PrefixQuery& query, FoundPrefix before = {}) const;
 
-  // Tokens of the longest known prefix of `tokens`, which somebody waits to open: its pages are
-  // given up after those that nobody asked for since. Nothing is held.
-  uint32_t look_up(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant);
+  // find(), for somebody who waits to open it: its pages are given up after those that nobody asked
+  // for since.
+  FoundPrefix look_up(const PrefixQuery& query, FoundPrefix before = {});
+
+  // Leases all whole pages that a prefix found just now needs.
+  void hold(FoundPrefix& found);
+
+  // Fills an empty table with the pages of the longest known prefix, which `found` tells then, and
+  // pages for all of n_tokens; in windowed groups for as many as are seen at once. The K and V of
+  // the tokens found need no computing. False, and nothing taken, where not enough pages are free
+  // or evictable, or not n_spare more. A prefix that ends inside a known page is copied from it.
+  bool open(PageTable& table, const PrefixQuery& query, FoundPrefix& found, uint64_t n_tokens,
+            uint64_t n_spare = 0);
 
   // Takes pages that others sealed meanwhile in the place of the table's own, as far as `tokens`
   // fill whole pages that are known. Returns the tokens that the table's sealed pages hold then.
@@ -70,21 +77,15 @@ class KvCache {
   // Gives back what no token behind the first n_tokens will look at.
   void slide(PageTable& table, uint64_t n_tokens);
 
+  // Gives back the pages behind those of the first n_tokens, none of them sealed.
+  void shrink(PageTable& table, uint64_t n_tokens);
+
   // Ends a sequence whose first tokens.size() tokens have K and V: all of its pages become
   // findable, the partly filled last one too, and the table is empty.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
   // Who hears of sealed pages and of shortage; null: nobody.
   void set_sink(PageSink* sink) { sink_ = sink; }
-
-  // Leases on all pages that the longest known prefix of `tokens` needs.
-  struct Known {
-    std::vector<PageLease> leases;
-    uint32_t n_whole_tokens = 0;  // in whole pages
-    uint32_t n_tokens = 0;        // with those of a page that matches in part
-    PageKey last;                 // of the whole pages, else the root
-  };
-  Known lease_known(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant);
 
   // Makes a page that a slower tier held findable again. std::nullopt where no page can be had, or
   // what stands before it is not known.
@@ -101,8 +102,6 @@ class KvCache {
   // A table for the sequences of this cache.
   PageTable make_table() const { return PageTable(layout_.n_groups()); }
 
-  // Pages that n_tokens take in one group.
-  static uint64_t pages_for(uint64_t n_tokens) { return kvik::pages_for(n_tokens); }
   // Pages that can be had: the free ones and the cached ones.
   uint32_t n_available() const { return counts().free + counts().cached; }
   uint32_t n_pages() const { return pool_.n_pages(); }
@@ -125,6 +124,9 @@ class KvCache {
   }
   bool open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
                  uint64_t n_spare);
+  void lay_path(const PrefixIndex::Match& match);
+  template <class Visit>
+  void visit_needed(const PrefixIndex::Match& match, const Visit& visit);
   uint64_t n_missing(const PageTable& table) const;
   void fill_up(PageTable& table);
   void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
@@ -150,7 +152,8 @@ class KvCache {
   // Kept so that a call allocates nothing.
   std::vector<PageId> unused_;
   std::vector<std::optional<PageId>> node_pages_;
-  std::vector<uint64_t> wanted_;  // how long each group of a table is to be
+  std::vector<const PrefixNode*> path_;  // to the end of a match
+  std::vector<uint64_t> wanted_;         // how long each group of a table is to be
 };
 
 }  // namespace kvik

@@ -6,20 +6,6 @@
 // What slower tiers ask of the cache and bring to it.
 namespace kvik {
 
-KvCache::Known KvCache::lease_known(const PageKey& root, std::span<const TokenId> tokens,
-                                    uint64_t tenant) {
-  const PrefixIndex::Match match = index_.find(root, tokens, tenant);
-  Known known{.leases = {},
-              .n_whole_tokens = static_cast<uint32_t>(match.whole.size()) * kPageTokens,
-              .n_tokens = match.n_tokens(),
-              .last = match.whole.empty() ? root : match.whole.back()->key};
-  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    size_t i = first_page_seen(layout_.windows[g], known.n_tokens);
-    for (; i < match.whole.size(); ++i) known.leases.push_back(lease(*match.whole[i]->pages[g]));
-  }
-  return known;
-}
-
 std::optional<PageLease> KvCache::insert_fetched(const TierPage& page,
                                                  std::span<const std::byte> bytes,
                                                  uint64_t tenant) {

@@ -1,48 +1,32 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "kv/group_rule.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
 
-// How the K and V of a model lie in pages. A layer group is some of the layers with the same
-// attention span; kPageTokens tokens of it fill one page, and the pages of all groups are of one
-// size, so that any free page serves any group and the budget needs no division among them.
+// How the K and V of a model lie in pages. A layer group is some of the layers that remember alike;
+// kPageTokens tokens of it fill one page, and the pages of all groups are of one size, so that any
+// free page serves any group and the budget needs no division among them.
 struct KvLayout {
-  KvLayout(size_t bytes, std::vector<uint32_t> spans = {0})
-      : page_bytes(bytes), windows(std::move(spans)) {}
+  explicit KvLayout(size_t bytes, std::vector<GroupRule> rules_of_groups = {GroupRule()})
+      : page_bytes(bytes), rules(std::move(rules_of_groups)) {}
 
   size_t page_bytes;
-  // Of each group: how many tokens the attention behind a token sees, itself included; 0: all.
-  std::vector<uint32_t> windows;
+  std::vector<GroupRule> rules;  // of each group
 
-  uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
+  uint32_t n_groups() const { return static_cast<uint32_t>(rules.size()); }
 };
 
-// Pages that n_tokens take in one group.
-inline uint64_t pages_for(uint64_t n_tokens) { return (n_tokens + kPageTokens - 1) / kPageTokens; }
-
-// The first page that the token behind n_tokens, or a later one, looks at.
-inline uint64_t first_page_seen(uint32_t window, uint64_t n_tokens) {
-  if (window == 0 || n_tokens < window) return 0;
-  return (n_tokens + 1 - window) / kPageTokens;
-}
-
-// The most pages that the tokens one of them sees can lie in, itself included.
-inline uint64_t pages_in_sight(uint32_t window) { return pages_for(window) + 1; }
-
-// Pages that a sequence of n_tokens needs at once, in all groups, where it is computed token by
-// token; a step of more tokens takes their pages of the windowed groups in addition.
+// Pages that a sequence of n_tokens needs at once, in all groups (GroupRule::pages_at_once).
 inline uint64_t pages_at_once(const KvLayout& layout, uint64_t n_tokens) {
   uint64_t n = 0;
-  for (const uint32_t window : layout.windows) {
-    const uint64_t all = pages_for(n_tokens);
-    n += window == 0 ? all : std::min(all, pages_in_sight(window));
-  }
+  for (const GroupRule& rule : layout.rules) n += rule.pages_at_once(n_tokens);
   return n;
 }
 

@@ -1,12 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "kv/cache_report.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/pin.h"
@@ -48,19 +48,6 @@ class PageTable {
   // Full pages in front, and the key of the last of them; std::nullopt before the first.
   uint32_t n_sealed() const { return n_sealed_; }
   const std::optional<PageKey>& last_key() const { return last_key_; }
-
-  // What the last KvCache::open() found.
-  const CacheReport& report() const { return report_; }
-
-  // Of what open() found, n_tokens had come from disk before.
-  void note_disk_tokens(uint32_t n_tokens) {
-    report_.ram_tokens -= n_tokens;
-    report_.disk_tokens += n_tokens;
-  }
-  // Why a slower tier did not bring what open() did not find.
-  void note_tier_miss(MissReason reason) {
-    if (report_.miss != MissReason::kNone) report_.miss = reason;
-  }
 
   // Of a page that was not given back.
   PageId page(uint32_t group, uint32_t index) const { return groups_[group].leases[index].id(); }
@@ -107,6 +94,14 @@ class PageTable {
       g.addresses[g.n_slid] = nullptr;
     }
   }
+  // Gives all but the first n_pages of a group back.
+  void cut(uint32_t group, uint32_t n_pages) {
+    Group& g = groups_[group];
+    if (n_pages >= g.leases.size()) return;
+    g.leases.erase(g.leases.begin() + n_pages, g.leases.end());
+    g.addresses.resize(n_pages);
+    g.n_slid = std::min(g.n_slid, n_pages);
+  }
   // Page n_sealed() is full and called `key` from now on.
   void mark_sealed(const PageKey& key) {
     ++n_sealed_;
@@ -115,7 +110,6 @@ class PageTable {
   std::vector<Group> groups_;
   uint32_t n_sealed_ = 0;
   std::optional<PageKey> last_key_;
-  CacheReport report_;
 };
 
 }  // namespace kvik

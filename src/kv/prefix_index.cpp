@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kv/kv_layout.h"
 
 namespace kvik {
 namespace {
@@ -23,8 +22,8 @@ bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>>
 
 }  // namespace
 
-PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows, KeyFunction key_of)
-    : windows_(std::move(windows)), key_of_(key_of), places_(n_pages) {}
+PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of)
+    : rules_(std::move(rules)), key_of_(key_of), places_(n_pages) {}
 
 // --- finding ---
 
@@ -59,15 +58,11 @@ PrefixIndex::Path PrefixIndex::walk(const PrefixNode& root, std::span<const Toke
   return path;
 }
 
-// Whether the first n_whole nodes of a path have all pages that the token behind n_tokens needs.
-bool PrefixIndex::covers(const Path& path, size_t n_whole, size_t n_tokens) const {
-  for (size_t g = 0; g < windows_.size(); ++g) {
-    // A group that sees everything has all pages above one that it has.
-    size_t i =
-        windows_[g] == 0 && n_whole > 0 ? n_whole - 1 : first_page_seen(windows_[g], n_tokens);
-    for (; i < n_whole; ++i) {
-      if (!path[i]->pages[g]) return false;
-    }
+// Whether the nodes of a path have all pages that going on behind n_tokens needs.
+bool PrefixIndex::covers(const Path& path, size_t n_tokens) const {
+  for (size_t g = 0; g < rules_.size(); ++g) {
+    const auto has = [&](size_t i) { return path[i]->pages[g].has_value(); };
+    if (!rules_[g].can_resume(n_tokens, has)) return false;
   }
   return true;
 }
@@ -78,7 +73,7 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
   const PrefixNode* top = node_of(root, root);
   if (!top) top = &kNothingKnown;
   Match match;
-  Path path = walk(*top, tokens);
+  const Path path = walk(*top, tokens);
   for (size_t n_whole = path.size();; --n_whole) {
     const PrefixNode& last = n_whole > 0 ? *path[n_whole - 1] : *top;
     const auto rest = page_at(tokens, n_whole);
@@ -86,7 +81,7 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
     ChildrenByMatch children(last, rest);
     auto head = children.next();
     while (head.n_shared > 0 && !head.node->is_whole()) head = children.next();
-    if (n_whole > 0 && !covers(path, n_whole, n_whole * kPageTokens + head.n_shared)) continue;
+    if (n_whole > 0 && !covers(path, n_whole * kPageTokens + head.n_shared)) continue;
     CHECK(head.n_shared < kPageTokens);
     match.head = head.n_shared > 0 ? head.node : nullptr;
     match.n_head = head.n_shared;
@@ -97,8 +92,8 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
       if (was_known) match.miss = MissReason::kEvicted;
     }
     if (match.miss != MissReason::kDiverged) match.expected.reset();
-    path.resize(n_whole);
-    match.whole = std::move(path);
+    match.last = n_whole > 0 ? path[n_whole - 1] : nullptr;
+    match.n_whole = static_cast<uint32_t>(n_whole);
     return match;
   }
 }
@@ -137,15 +132,15 @@ PrefixNode* PrefixIndex::parent_of(const Stretch& stretch) {
   if (stretch.parent != stretch.root || nodes_.contains(stretch.root)) return nullptr;
   auto root = std::make_unique<PrefixNode>();
   root->key = stretch.root;
-  root->pages.resize(windows_.size());
-  root->n_below.resize(windows_.size());
+  root->pages.resize(rules_.size());
+  root->n_below.resize(rules_.size());
   ++n_roots_;
   return nodes_.emplace(stretch.root, std::move(root)).first->second.get();
 }
 
 const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
   CHECK(!stretch.tokens.empty() && stretch.tokens.size() <= kPageTokens);
-  CHECK(stretch.pages.size() == windows_.size());
+  CHECK(stretch.pages.size() == rules_.size());
   PrefixNode* parent = parent_of(stretch);
   if (!parent) return nullptr;
   PrefixNode* node = nullptr;
@@ -163,10 +158,10 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
     drop_if_empty(parent);
     return nullptr;
   }
-  for (uint32_t g = 0; g < windows_.size(); ++g) {
+  for (uint32_t g = 0; g < rules_.size(); ++g) {
     if (!stretch.pages[g] || node->pages[g]) continue;
     // Below a page that is gone nothing could be found.
-    if (windows_[g] == 0 && parent->parent && !parent->pages[g]) continue;
+    if (rules_[g].needs_all() && parent->parent && !parent->pages[g]) continue;
     add_page(*node, g, *stretch.pages[g]);
   }
   if (!node->has_pages() && node->children.empty()) {
@@ -186,8 +181,8 @@ PrefixNode* PrefixIndex::add_node(PrefixNode& parent, const Stretch& stretch) {
   node.key = key;
   node.parent = &parent;
   node.tokens.assign(stretch.tokens.begin(), stretch.tokens.end());
-  node.pages.resize(windows_.size());
-  node.n_below.resize(windows_.size());
+  node.pages.resize(rules_.size());
+  node.n_below.resize(rules_.size());
   node.tenant = stretch.tenant;
   const auto at = std::ranges::lower_bound(parent.children, node.tokens, {}, &PrefixNode::tokens);
   parent.children.insert(at, &node);
@@ -196,6 +191,7 @@ PrefixNode* PrefixIndex::add_node(PrefixNode& parent, const Stretch& stretch) {
 
 void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
   CHECK(!knows(page));
+  ++n_changes_;
   place(page) = {.node = &node,
                  .group = group,
                  .n_uses = 1,
@@ -244,7 +240,7 @@ PrefixIndex::Rank PrefixIndex::rank(PageId page) const {
 
 bool PrefixIndex::is_candidate(PageId page) const {
   const Place& p = place(page);
-  return p.node && !p.is_in_use && (windows_[p.group] > 0 || p.node->n_below[p.group] == 0);
+  return p.node && !p.is_in_use && (!rules_[p.group].needs_all() || p.node->n_below[p.group] == 0);
 }
 
 // Applies a change that may move a page in the order of candidates.
@@ -314,6 +310,7 @@ std::optional<PageId> PrefixIndex::victim(TimePoint now) {
 
 void PrefixIndex::erase(PageId page) {
   CHECK(is_candidate(page));
+  ++n_changes_;
   PrefixNode& node = *place(page).node;
   const uint32_t group = place(page).group;
   if (const auto until = place(page).pinned_until) pins_.erase({*until, page});

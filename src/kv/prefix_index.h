@@ -14,6 +14,7 @@
 #include "base/token_id.h"
 #include "kv/cache_report.h"
 #include "kv/evicted_record.h"
+#include "kv/group_rule.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/prefix_node.h"
@@ -29,20 +30,26 @@ namespace kvik {
 // A node goes when it has no page and no child. Knows no contents. Engine thread only.
 class PrefixIndex {
  public:
-  // For pages 0 … n_pages - 1 of groups with these windows (KvLayout::windows).
-  PrefixIndex(uint32_t n_pages, std::vector<uint32_t> windows, KeyFunction key_of = child_key);
+  // For pages 0 … n_pages - 1 of groups with these rules.
+  PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key);
 
   // The longest known prefix of a list of tokens that pages of all groups hold as far as needed.
+  // Its nodes stay until n_changes() moves on.
   struct Match {
-    std::vector<const PrefixNode*> whole;  // all of their tokens match
-    const PrefixNode* head = nullptr;      // a child of the last whose first n_head match too
+    const PrefixNode* last =
+        nullptr;           // of the nodes all of whose tokens match; null: there is none
+    uint32_t n_whole = 0;  // these nodes
+    const PrefixNode* head = nullptr;  // a child of the last whose first n_head match too
     uint32_t n_head = 0;
     MissReason miss = MissReason::kNone;  // why no more
     std::optional<TokenId> expected;      // kDiverged: what this tenant's own tokens went on with
 
-    uint32_t n_tokens() const { return static_cast<uint32_t>(whole.size()) * kPageTokens + n_head; }
+    uint32_t n_tokens() const { return n_whole * kPageTokens + n_head; }
   };
   Match find(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) const;
+
+  // Pages that came or went so far: a search finds the same until there is one more.
+  uint64_t n_changes() const { return n_changes_; }
 
   // The node of these kPageTokens tokens right behind `parent`, which may be the root; null where
   // it is not known.
@@ -121,11 +128,11 @@ class PrefixIndex {
 
   using Path = std::vector<const PrefixNode*>;
   Path walk(const PrefixNode& root, std::span<const TokenId> tokens) const;
-  bool covers(const Path& path, size_t n_whole, size_t n_tokens) const;
+  bool covers(const Path& path, size_t n_tokens) const;
   void explain(Match& match, const PrefixNode& last, std::span<const TokenId> rest,
                uint64_t tenant) const;
 
-  const std::vector<uint32_t> windows_;
+  const std::vector<GroupRule> rules_;
   const KeyFunction key_of_;
   std::vector<Place> places_;                                                    // by page
   std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // and roots
@@ -133,6 +140,7 @@ class PrefixIndex {
   std::set<Rank> candidates_;
   std::set<std::pair<TimePoint, PageId>> pins_;
   uint64_t n_ticks_ = 0;
+  uint64_t n_changes_ = 0;
   uint32_t n_hot_ = 0;
   EvictedRecord evicted_{kEvictedRemembered};
 };

@@ -1,5 +1,7 @@
 #include "main/disk_options.h"
 
+#include "kv/tiers/disk_tier.h"
+
 namespace kvik {
 
 void DiskOptions::add_to(Flags& flags) {
@@ -12,8 +14,8 @@ void DiskOptions::add_to(Flags& flags) {
   });
 }
 
-Result<std::unique_ptr<DiskTier>> DiskOptions::open() const {
-  if (folder.empty()) return std::unique_ptr<DiskTier>();
+Result<std::unique_ptr<Tier>> DiskOptions::open() const {
+  if (folder.empty()) return std::unique_ptr<Tier>();
   return DiskTier::open({.folder = folder, .max_bytes = max_bytes});
 }
 

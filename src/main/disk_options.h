@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "kv/tiers/disk_tier.h"
+#include "kv/tiers/tier.h"
 #include "main/flags.h"
 
 namespace kvik {
@@ -18,7 +18,7 @@ struct DiskOptions {
   void add_to(Flags& flags);
 
   // Null where there is none.
-  Result<std::unique_ptr<DiskTier>> open() const;
+  Result<std::unique_ptr<Tier>> open() const;
 };
 
 }  // namespace kvik

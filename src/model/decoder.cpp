@@ -100,10 +100,10 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     for (uint32_t g = 0; g < n_groups; ++g) {
       runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows});
     }
-    if (sequence.want == WantLogits::kNone) continue;
-    if (sequence.want != WantLogits::kHidden && !first_logits_)
+    const uint32_t n_wanted = std::min(sequence.want.n_last, n_rows);
+    if (n_wanted == 0) continue;
+    if (!sequence.want.is_hidden && !first_logits_)
       first_logits_ = static_cast<uint32_t>(wanted_.size());
-    const uint32_t n_wanted = sequence.want == WantLogits::kLast ? 1 : n_rows;
     for (uint32_t g = 0; g < n_groups; ++g) {
       wanted_runs_[g].push_back({sequence.kv.groups[g], sequence.first_position + n_rows - n_wanted,
                                  static_cast<uint32_t>(wanted_.size()), n_wanted});

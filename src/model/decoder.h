@@ -18,8 +18,17 @@
 
 namespace kvik {
 
-// Which positions of a sequence's new tokens want logits; kHidden: all want their hidden states.
-enum class WantLogits { kNone, kLast, kAll, kHidden };
+// What is wanted of a sequence's new tokens: of the last n_last of them, or of all if there are
+// fewer, the logits, or the hidden states in their place.
+struct WantLogits {
+  uint32_t n_last = 0;
+  bool is_hidden = false;
+
+  static const WantLogits kNone, kLast, kAll;
+};
+inline constexpr WantLogits WantLogits::kNone{.n_last = 0};
+inline constexpr WantLogits WantLogits::kLast{.n_last = 1};
+inline constexpr WantLogits WantLogits::kAll{.n_last = UINT32_MAX};
 
 // The new tokens of one sequence in a step. Its pages hold K and V of all earlier positions and
 // have room for the new ones.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/clock.h"
@@ -37,6 +38,10 @@ class FcfsScheduler {
     return plan_;
   }
   void observe(Duration) {}
+  void commit(const StepPlan& plan, std::span<const uint32_t> accepted) {
+    n_prompt_tokens_ += commit_rows(kv_, plan, accepted);
+  }
+  void append(Sequence& sequence, TokenId token) { sequence.tokens.push_back(token); }
 
   void remove(Sequence& sequence) {
     kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
@@ -46,16 +51,19 @@ class FcfsScheduler {
   uint32_t n_waiting() const { return static_cast<uint32_t>(waiting_.size()); }
   uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
   uint64_t n_preemptions() const { return n_preemptions_; }
+  uint64_t n_prompt_tokens() const { return n_prompt_tokens_; }
   uint64_t n_found_tokens() const { return n_found_tokens_; }
 
  private:
   bool admit() {
     Sequence& sequence = *waiting_.front();
-    const auto found = kv_.open(sequence.table, sequence.root, sequence.findable_tokens(),
-                                sequence.n_tokens(), running_.empty() ? 0 : 1);
-    if (!found) return false;
-    if (sequence.n_generated() == 0) n_found_tokens_ += *found;
-    sequence.n_cached = *found;
+    FoundPrefix found;
+    const uint64_t n_spare = running_.empty() ? 0 : 1;
+    if (!kv_.open(sequence.table, sequence.query(), found, sequence.n_tokens(), n_spare)) {
+      return false;
+    }
+    if (sequence.n_generated() == 0) n_found_tokens_ += found.n_tokens();
+    sequence.n_cached = found.n_tokens();
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     return true;
@@ -87,6 +95,7 @@ class FcfsScheduler {
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> running_;  // oldest first
   uint64_t n_preemptions_ = 0;
+  uint64_t n_prompt_tokens_ = 0;
   uint64_t n_found_tokens_ = 0;
 };
 

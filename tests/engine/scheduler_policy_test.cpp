@@ -227,7 +227,7 @@ TEST(SchedulerOrder, tenants_are_served_alike_whatever_they_send) {
   Rig rig(64, {.max_step_tokens = 64, .max_running = 4});
   std::map<std::string, uint64_t> n_computed;
   rig.on_plan = [&](const StepPlan& plan) {
-    for (const auto& [sequence, n_new] : plan.entries) {
+    for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
       n_computed[sequence->request.tenant] += n_new;
     }
   };
@@ -250,7 +250,7 @@ TEST(SchedulerOrder, a_tenant_that_was_away_has_saved_nothing) {
   }
   uint64_t n_often = 0, n_rare = 0;
   rig.on_plan = [&](const StepPlan& plan) {
-    for (const auto& [sequence, n_new] : plan.entries) {
+    for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
       (sequence->request.tenant == "rare" ? n_rare : n_often) += n_new;
     }
   };
@@ -281,7 +281,7 @@ TEST(SchedulerShared, a_page_is_computed_once_whatever_the_order) {
   }
   uint64_t n_prompt_rows = 0;
   rig.on_plan = [&](const StepPlan& plan) {
-    for (const auto& [sequence, n_new] : plan.entries) {
+    for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
       if (!sequence->is_decoding()) n_prompt_rows += n_new;
     }
   };

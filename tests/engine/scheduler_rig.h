@@ -55,19 +55,18 @@ class Rig {
   std::vector<std::pair<uint64_t, uint32_t>> step() {
     std::vector<std::pair<uint64_t, uint32_t>> planned;
     const StepPlan& plan = scheduler_.plan();
-    for (const auto& [sequence, n_new] : plan.entries) {
+    std::vector<uint32_t> accepted;
+    for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
+      accepted.push_back(n_new);
       planned.emplace_back(static_cast<uint64_t>(sequence->id), n_new);
     }
     if (on_plan) on_plan(plan);
     if (cost_ms) scheduler_.observe(from_ms(cost_ms(plan.work)));
-    for (const auto& [sequence, n_new] : std::vector(plan.entries)) {
-      sequence->n_cached += n_new;
-      if (sequence->uses_cache()) {
-        kv_.seal(sequence->table, sequence->root, sequence->cached_tokens());
-      }
+    if (on_sampled) on_sampled(plan, accepted);
+    scheduler_.commit(plan, accepted);
+    for (const auto& [sequence, n_new, n_wanted] : std::vector(plan.entries)) {
       if (sequence->n_pending() > 0) continue;
-      sequence->tokens.push_back(8);
-      if (sequence->request.cache == Request::Cache::kOff) sequence->n_cached = 0;
+      scheduler_.append(*sequence, 8);
       if (sequence->n_generated() == sequence->request.max_tokens) remove(sequence);
     }
     return planned;
@@ -88,7 +87,11 @@ class Rig {
   }
   uint64_t n_found_tokens() const { return scheduler_.n_found_tokens(); }
 
+  KvCache& kv() { return kv_; }
+
   std::function<void(const StepPlan&)> on_plan;
+  // May say that fewer rows stand.
+  std::function<void(const StepPlan&, std::vector<uint32_t>& accepted)> on_sampled;
   std::function<double(const StepWork&)> cost_ms;  // of a step; absent: it is told nothing
 
  private:

@@ -19,7 +19,7 @@ constexpr size_t kPageBytes = 64;  // of nothing
 
 double ms_of(const SimulatedMachine& machine, const StepPlan& plan) {
   double ms = machine.step_ms;
-  for (const auto& [sequence, n_new] : plan.entries) {
+  for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
     const double depth = sequence->n_cached;
     ms += (depth + n_new) * machine.kv_token_ms;
     if (sequence->is_decoding()) {
@@ -119,14 +119,18 @@ class Simulation {
     CHECK(kv_.counts().total() == options_.n_pages);
     entries_ = plan.entries;  // a removal may not disturb the walk
     note_waits();
-    for (const auto& [sequence, n_new] : entries_) publish(*sequence, n_new);
+    accepted_.clear();
+    for (const StepPlan::Entry& entry : entries_) accepted_.push_back(entry.n_new);
+    scheduler_.commit(plan, accepted_);
+    for (const StepPlan::Entry& entry : entries_) publish(*entry.sequence);
     scheduler_.observe(from_ms(ms));
   }
 
   // Steps without a token or a found page, of those that have pages.
   void note_waits() {
     for (auto& [sequence, flight] : flights_) ++flight.n_steps_waited;
-    for (const auto& [sequence, n_new] : entries_) flights_.at(sequence).n_steps_waited = 0;
+    for (const auto& [sequence, n_new, n_wanted] : entries_)
+      flights_.at(sequence).n_steps_waited = 0;
     for (auto& [sequence, flight] : flights_) {
       const uint32_t n_known = sequence->table.n_sealed();
       if (sequence->table.n_pages() == 0 || n_known != flight.n_known) flight.n_steps_waited = 0;
@@ -143,15 +147,9 @@ class Simulation {
     return factor * std::max(0.5, normal(random_));
   }
 
-  void publish(Sequence& sequence, uint32_t n_new) {
+  void publish(Sequence& sequence) {
     Flight& flight = flights_.at(&sequence);
     sequence.place = {};
-    const uint32_t n_prompt = sequence.usage.prompt_tokens;
-    if (sequence.n_cached < n_prompt) {
-      result_.computed_tokens += std::min(n_new, n_prompt - sequence.n_cached);
-    }
-    sequence.n_cached += n_new;
-    kv_.seal(sequence.table, sequence.root, sequence.cached_tokens());
     if (sequence.n_pending() > 0) return;
     if (sequence.n_generated() == 0) {
       flight.ttft_s = now_s_ - flight.arrived_s;
@@ -161,7 +159,7 @@ class Simulation {
       if (itl_s > options_.itl_slo_s) ++flight.n_slow;
     }
     flight.last_token_s = now_s_;
-    sequence.tokens.push_back(next_own_token_++);
+    scheduler_.append(sequence, next_own_token_++);
     ++result_.generated_tokens;
     if (sequence.n_generated() == conversations_[flight.conversation].answer_tokens) {
       land(sequence, flight);
@@ -188,6 +186,7 @@ class Simulation {
     CHECK(kv_.counts().leased + kv_.counts().sealed == 0);
     result_.simulated_s = now_s_;
     result_.n_preemptions = scheduler_.n_preemptions();
+    result_.computed_tokens = scheduler_.n_prompt_tokens();
     result_.found_tokens = scheduler_.n_found_tokens();
     for (const auto& [name, outcome] : tenants_) {
       result_.all.n_requests += outcome.n_requests;
@@ -216,6 +215,7 @@ class Simulation {
   std::unordered_map<const Sequence*, Flight> flights_;
   std::map<std::string, SimulatedOutcome> tenants_;
   std::vector<StepPlan::Entry> entries_;
+  std::vector<uint32_t> accepted_;
   double now_s_ = 0;
   uint64_t n_requests_ = 0;
   TokenId next_own_token_ = 1'000'000'000;  // nobody else's

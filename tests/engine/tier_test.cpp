@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kv/tiers/disk_tier.h"
@@ -12,14 +15,40 @@
 namespace kvik {
 namespace {
 
+// A disk that takes its time for each page.
+class SlowTier final : public Tier {
+ public:
+  SlowTier(Tier& disk, std::chrono::milliseconds get_time) : disk_(disk), get_time_(get_time) {}
+  Get get(const TierPage& wanted, std::span<std::byte> slot, size_t n_bytes) override {
+    std::this_thread::sleep_for(get_time_);
+    return disk_.get(wanted, slot, n_bytes);
+  }
+  std::vector<Child> children(const PageKey& parent, uint32_t group, size_t limit) override {
+    return disk_.children(parent, group, limit);
+  }
+  Result<void> put(std::span<Put> pages) override { return disk_.put(pages); }
+  size_t head_bytes() const override { return disk_.head_bytes(); }
+  size_t alignment() const override { return disk_.alignment(); }
+  size_t slot_bytes(size_t n_page_bytes) const override { return disk_.slot_bytes(n_page_bytes); }
+  Result<void> recover() override { return disk_.recover(); }
+  Result<void> tidy_up() override { return disk_.tidy_up(); }
+  TierSize size() const override { return disk_.size(); }
+
+ private:
+  Tier& disk_;
+  const std::chrono::milliseconds get_time_;
+};
+
 // An engine over a disk tier, as after a start of the process.
 class DiskRig {
  public:
-  DiskRig(const TemporaryFolder& folder, TinyEngineOptions options) {
+  DiskRig(const TemporaryFolder& folder, TinyEngineOptions options,
+          std::chrono::milliseconds get_time = {}) {
     auto tier = DiskTier::open({.folder = folder.path(), .max_bytes = 64 << 20});
     CHECK(tier.has_value());
     tier_ = std::move(*tier);
-    options.tier = tier_.get();
+    slow_ = std::make_unique<SlowTier>(*tier_, get_time);
+    options.tier = get_time.count() > 0 ? slow_.get() : static_cast<Tier*>(tier_.get());
     rig_ = std::make_unique<EngineRig>(options);
   }
 
@@ -40,6 +69,7 @@ class DiskRig {
 
  private:
   std::unique_ptr<DiskTier> tier_;
+  std::unique_ptr<SlowTier> slow_;
   std::unique_ptr<EngineRig> rig_;  // gone first
 };
 
@@ -95,6 +125,24 @@ TEST(DiskPages, that_memory_gave_up_come_back) {
   EXPECT_GT(again->usage().cache.disk_tokens, 0u);
   EXPECT_EQ(again->tokens(), first->tokens());
   EXPECT_EQ(rig.engine().snapshot().pages.leased + rig.engine().snapshot().pages.sealed, 0u);
+}
+
+// The clock of the rig moves by milliseconds a step, however many tokens that computes.
+TEST(DiskPages, are_not_read_where_computing_them_is_known_to_be_quicker) {
+  const TemporaryFolder folder;
+  const TinyEngineOptions options{.n_pages = 40};
+  for (uint32_t seed = 1; seed < 6; ++seed) {
+    DiskRig(folder, options).run(greedy_request(some_tokens(300, seed), 3));
+  }
+  DiskRig rig(folder, options, std::chrono::milliseconds(15));
+  const auto asked = rig.run(greedy_request(some_tokens(300, 1), 3));
+  EXPECT_GT(asked->usage().cache.disk_tokens, 0u) << "nothing is known of the disk yet";
+  const auto pages_read = rig.engine().snapshot().tier.pages_read;
+  EXPECT_GE(pages_read, 8u);
+  const auto computed = rig.run(greedy_request(some_tokens(300, 2), 3));
+  EXPECT_EQ(computed->usage().cached_tokens, 0u);
+  EXPECT_EQ(computed->usage().cache.miss, MissReason::kTierTimedOut);
+  EXPECT_EQ(rig.engine().snapshot().tier.pages_read, pages_read);
 }
 
 TEST(DiskPages, of_one_salt_are_not_found_by_another) {

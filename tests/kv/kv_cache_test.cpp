@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
 namespace kvik {
@@ -19,10 +20,15 @@ std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
   return tokens;
 }
 
+// Asked for by somebody who waits.
+uint32_t n_known(KvCache& cache, const std::vector<TokenId>& tokens) {
+  return cache.look_up({kRoot, tokens}).n_tokens();
+}
+
 // Runs a sequence of these tokens from beginning to end: each page is filled with its first token.
 uint32_t run_sequence(KvCache& cache, const std::vector<TokenId>& tokens) {
   PageTable table;
-  const auto found = cache.open(table, kRoot, tokens, tokens.size());
+  const auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
   EXPECT_TRUE(found.has_value());
   for (uint32_t t = *found; t < tokens.size(); ++t) {
     table.addresses()[t / kPageTokens][t % kPageTokens] = std::byte(tokens[t]);
@@ -82,7 +88,7 @@ TEST(KvCache, a_sequence_that_ended_is_found_to_the_token) {
   EXPECT_EQ(cache.counts().leased + cache.counts().sealed, 0u);
   for (const uint32_t n : {1u, 31u, 32u, 33u, 64u, 95u, 99u, 100u}) {
     PageTable table;
-    EXPECT_EQ(cache.open(table, kRoot, counting(n), n), n) << n;
+    EXPECT_EQ(open_prefix(cache, table, {kRoot, counting(n)}, n), n) << n;
     for (uint32_t t = 0; t < n; ++t) {
       EXPECT_EQ(table.addresses()[t / kPageTokens][t % kPageTokens], std::byte(t));
     }
@@ -96,10 +102,10 @@ TEST(KvCache, a_prefix_that_leaves_a_page_in_its_middle_is_copied_not_shared) {
   auto tokens = counting(36);
   tokens.back() = 999;
   PageTable table;
-  ASSERT_EQ(cache.open(table, kRoot, tokens, 40), 35u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, tokens}, 40), 35u);
   table.addresses()[1][3] = std::byte{77};  // what this sequence writes of its own
   PageTable other;
-  ASSERT_EQ(cache.open(other, kRoot, counting(40), 40), 40u);
+  ASSERT_EQ(open_prefix(cache, other, {kRoot, counting(40)}, 40), 40u);
   EXPECT_EQ(other.addresses()[0], table.addresses()[0]) << "a whole page is shared";
   EXPECT_NE(other.addresses()[1], table.addresses()[1]);
   EXPECT_EQ(other.addresses()[1][3], std::byte{35});
@@ -109,11 +115,11 @@ TEST(KvCache, a_page_is_findable_while_its_maker_still_runs) {
   PlainMemory memory;
   KvCache cache(memory, 16 * 64, 64);
   PageTable maker;
-  ASSERT_EQ(cache.open(maker, kRoot, counting(70), 70), 0u);
+  ASSERT_EQ(open_prefix(cache, maker, {kRoot, counting(70)}, 70), 0u);
   cache.seal(maker, kRoot, counting(63));
   EXPECT_EQ(cache.counts().sealed, 1u);
   PageTable other;
-  EXPECT_EQ(cache.open(other, kRoot, counting(70), 70), 32u);
+  EXPECT_EQ(open_prefix(cache, other, {kRoot, counting(70)}, 70), 32u);
   EXPECT_EQ(other.addresses()[0], maker.addresses()[0]);
 }
 
@@ -121,8 +127,8 @@ TEST(KvCache, two_that_computed_the_same_page_end_with_one) {
   PlainMemory memory;
   KvCache cache(memory, 16 * 64, 64);
   PageTable first, second;
-  ASSERT_EQ(cache.open(first, kRoot, counting(40), 40), 0u);
-  ASSERT_EQ(cache.open(second, kRoot, counting(40), 40), 0u);
+  ASSERT_EQ(open_prefix(cache, first, {kRoot, counting(40)}, 40), 0u);
+  ASSERT_EQ(open_prefix(cache, second, {kRoot, counting(40)}, 40), 0u);
   cache.seal(first, kRoot, counting(40));
   cache.seal(second, kRoot, counting(40));
   EXPECT_EQ(first.addresses()[0], second.addresses()[0]);
@@ -137,7 +143,7 @@ TEST(KvCache, what_nobody_uses_makes_room_and_what_is_used_stays) {
   run_sequence(cache, counting(64, 1000));
   EXPECT_EQ(cache.counts().cached, 4u);
   PageTable table;
-  ASSERT_EQ(cache.open(table, kRoot, counting(64), 64), 64u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, counting(64)}, 64), 64u);
   EXPECT_TRUE(cache.grow(table, 128));
   EXPECT_EQ(cache.counts().cached, 0u);
   EXPECT_EQ(cache.n_evictions(), 2u);
@@ -150,11 +156,77 @@ TEST(KvCache, what_somebody_waits_for_is_given_up_last) {
   KvCache cache(memory, 4 * 64, 64);
   run_sequence(cache, counting(64));
   run_sequence(cache, counting(64, 1000));
-  EXPECT_EQ(cache.look_up(kRoot, counting(64), 0), 64u);
+  EXPECT_EQ(n_known(cache, counting(64)), 64u);
   PageTable table;
   EXPECT_TRUE(cache.grow(table, 64));
-  EXPECT_EQ(cache.look_up(kRoot, counting(64), 0), 64u);
-  EXPECT_EQ(cache.look_up(kRoot, counting(64, 1000), 0), 0u);
+  EXPECT_EQ(n_known(cache, counting(64)), 64u);
+  EXPECT_EQ(n_known(cache, counting(64, 1000)), 0u);
+}
+
+TEST(KvCache, what_was_found_is_searched_again_where_pages_came_or_went) {
+  PlainMemory memory;
+  KvCache cache(memory, 4 * 64, 64);
+  const auto tokens = counting(64);
+  const PrefixQuery query{kRoot, tokens};
+  FoundPrefix found = cache.find(query);
+  EXPECT_EQ(found.n_tokens(), 0u);
+  EXPECT_EQ(found.report().miss, MissReason::kNeverSeen);
+  run_sequence(cache, tokens);
+  found = cache.find(query, std::move(found));
+  EXPECT_EQ(found.n_tokens(), 64u);
+  EXPECT_EQ(found.report().miss, MissReason::kNone);
+  PageTable other;
+  ASSERT_TRUE(cache.grow(other, 96));
+  found = cache.find(query, std::move(found));
+  EXPECT_EQ(found.n_tokens(), 32u);
+  EXPECT_EQ(found.report().miss, MissReason::kEvicted);
+  found = cache.find({kRoot, query.tokens.first(20)}, std::move(found));
+  EXPECT_EQ(found.n_tokens(), 20u) << "another list of tokens";
+}
+
+TEST(KvCache, what_is_held_is_not_given_up_and_opens_later) {
+  PlainMemory memory;
+  KvCache cache(memory, 4 * 64, 64);
+  const auto tokens = counting(64);
+  const PrefixQuery query{kRoot, tokens};
+  run_sequence(cache, tokens);
+  FoundPrefix found = cache.find(query);
+  cache.hold(found);
+  PageTable other;
+  EXPECT_FALSE(cache.grow(other, 96));
+  EXPECT_TRUE(cache.grow(other, 64));
+  PageTable table;
+  EXPECT_TRUE(cache.open(table, query, found, 64));
+  EXPECT_EQ(found.n_tokens(), 64u);
+  table.clear();
+  EXPECT_FALSE(cache.grow(other, 128));
+  found.let_go();
+  EXPECT_TRUE(cache.grow(other, 128));
+}
+
+TEST(KvCache, what_came_from_a_tier_is_told_apart_from_what_was_there) {
+  PlainMemory memory;
+  KvCache cache(memory, 8 * 64, 64);
+  const auto tokens = counting(96);
+  const PrefixQuery query{kRoot, tokens};
+  run_sequence(cache, counting(32));
+  FoundPrefix found = cache.find(query);
+  found.begin_fetch();
+  const TierPage page{.root = kRoot,
+                      .parent = found.last_key(),
+                      .key = child_key(found.last_key(), std::span(tokens).subspan(32, 32)),
+                      .group = 0,
+                      .tokens = {tokens.begin() + 32, tokens.begin() + 64}};
+  const std::vector<std::byte> bytes(64);
+  found.hold(*cache.insert_fetched(page, bytes, 0));
+  found.note_tier_miss(MissReason::kTierDamaged);
+  PageTable table;
+  ASSERT_TRUE(cache.open(table, query, found, 96));
+  const CacheReport report = found.report();
+  EXPECT_EQ(report.ram_tokens, 32u);
+  EXPECT_EQ(report.disk_tokens, 32u);
+  EXPECT_EQ(report.miss, MissReason::kTierDamaged);
+  EXPECT_EQ(report.position, 64u);
 }
 
 TEST(KvCache, a_table_that_cannot_be_opened_takes_nothing) {
@@ -164,7 +236,7 @@ TEST(KvCache, a_table_that_cannot_be_opened_takes_nothing) {
   PageTable holder;
   ASSERT_TRUE(cache.grow(holder, 64));
   PageTable table;
-  EXPECT_EQ(cache.open(table, kRoot, counting(64), 160), std::nullopt);
+  EXPECT_EQ(open_prefix(cache, table, {kRoot, counting(64)}, 160), std::nullopt);
   EXPECT_EQ(table.n_pages(), 0u);
   EXPECT_EQ(cache.counts().cached, 2u);
 }
@@ -185,7 +257,7 @@ TEST(KvCache, random_conversations_leave_no_page_behind) {
       if (dice < 2 && live.size() < 6) {
         auto tokens = counting(1 + random() % 150, 1000 * (random() % 3));
         Live next{.table = {}, .tokens = tokens, .n_cached = 0};
-        const auto found = cache.open(next.table, kRoot, tokens, tokens.size());
+        const auto found = open_prefix(cache, next.table, {kRoot, tokens}, tokens.size());
         if (!found) continue;
         ASSERT_LE(*found, tokens.size());
         next.n_cached = *found;

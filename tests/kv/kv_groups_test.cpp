@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kv/kv_cache.h"
+#include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
 // Sequences whose layers see only so many tokens back: pages of such groups are given back as they
@@ -22,16 +23,17 @@ std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
 
 class GroupsTest : public testing::Test {
  protected:
-  KvCache make(uint32_t n_pages, std::vector<uint32_t> windows) {
-    return KvCache(memory_, n_pages * kPageBytes, KvLayout(kPageBytes, std::move(windows)), clock_);
+  KvCache make(uint32_t n_pages, const std::vector<uint32_t>& windows) {
+    windows_ = windows;
+    return KvCache(memory_, n_pages * kPageBytes, KvLayout(kPageBytes, rules_of(windows)), clock_);
   }
 
   // What a group's pages say of themselves: their token and group, as the kernels would write.
   static std::byte mark(TokenId token, uint32_t group) { return std::byte(token * 7 + group); }
 
   // Computes tokens from n_cached up to n, in chunks.
-  static void compute(KvCache& cache, PageTable& table, const std::vector<TokenId>& tokens,
-                      uint32_t& n_cached, uint32_t n, uint32_t chunk = 1000) {
+  void compute(KvCache& cache, PageTable& table, const std::vector<TokenId>& tokens,
+               uint32_t& n_cached, uint32_t n, uint32_t chunk = 1000) {
     while (n_cached < n) {
       ASSERT_TRUE(cache.grow(table, tokens.size()));
       const uint32_t n_new = cache.make_room(table, n_cached, std::min(chunk, n - n_cached));
@@ -44,15 +46,15 @@ class GroupsTest : public testing::Test {
       n_cached += n_new;
       cache.seal(table, kRoot, std::span(tokens).first(n_cached));
       cache.slide(table, n_cached);
-      check_seen(cache, table, tokens, n_cached);
+      check_seen(table, tokens, n_cached);
     }
   }
 
   // All that the token behind n_cached sees is there.
-  static void check_seen(const KvCache& cache, const PageTable& table,
-                         const std::vector<TokenId>& tokens, uint32_t n_cached) {
+  void check_seen(const PageTable& table, const std::vector<TokenId>& tokens,
+                  uint32_t n_cached) const {
     for (uint32_t g = 0; g < table.n_groups(); ++g) {
-      const uint32_t window = cache.layout().windows[g];
+      const uint32_t window = windows_[g];
       const uint32_t first = window > 0 && n_cached + 1 > window ? n_cached + 1 - window : 0;
       for (uint32_t t = first; t < n_cached; ++t) {
         ASSERT_TRUE(table.holds(g, t / kPageTokens)) << "group " << g << " token " << t;
@@ -66,18 +68,19 @@ class GroupsTest : public testing::Test {
   }
 
   // Runs a sequence from beginning to end; returns what was found.
-  static uint32_t run(KvCache& cache, const std::vector<TokenId>& tokens, uint32_t chunk = 1000) {
+  uint32_t run(KvCache& cache, const std::vector<TokenId>& tokens, uint32_t chunk = 1000) {
     PageTable table = cache.make_table();
-    auto found = cache.open(table, kRoot, tokens, tokens.size());
+    auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
     EXPECT_TRUE(found.has_value());
     if (!found) return 0;
-    check_seen(cache, table, tokens, *found);
+    check_seen(table, tokens, *found);
     uint32_t n_cached = *found;
     compute(cache, table, tokens, n_cached, static_cast<uint32_t>(tokens.size()), chunk);
     cache.close(table, kRoot, tokens);
     return *found;
   }
 
+  std::vector<uint32_t> windows_;
   PlainMemory memory_;
   SteadyClock clock_;
 };
@@ -86,7 +89,7 @@ TEST_F(GroupsTest, pages_that_leave_the_window_are_given_back_while_the_sequence
   KvCache cache = make(200, {0, 64});
   PageTable table = cache.make_table();
   const auto tokens = counting(1000);
-  ASSERT_EQ(cache.open(table, kRoot, {}, 1), 0u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, {}}, 1), 0u);
   uint32_t n_cached = 0;
   for (uint32_t n = 1; n <= 1000; ++n) {
     PageTable& t = table;
@@ -104,7 +107,7 @@ TEST_F(GroupsTest, a_prompt_holds_no_more_than_its_window_and_one_step) {
   KvCache cache = make(200, {96});
   PageTable table = cache.make_table();
   const auto tokens = counting(2000);
-  ASSERT_EQ(cache.open(table, kRoot, tokens, tokens.size()), 0u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, tokens}, tokens.size()), 0u);
   EXPECT_LE(n_held(cache, 0), 96 / kPageTokens + 2) << "not the whole prompt";
   uint32_t n_cached = 0;
   while (n_cached < 2000) {
@@ -137,8 +140,8 @@ TEST_F(GroupsTest, for_every_length_a_prefix_is_found_whose_pages_are_all_there)
   for (uint32_t n = 1; n <= 200; ++n) {
     PageTable table = cache.make_table();
     const auto tokens = counting(n);
-    ASSERT_EQ(cache.open(table, kRoot, tokens, n), n);
-    check_seen(cache, table, tokens, n);
+    ASSERT_EQ(open_prefix(cache, table, {kRoot, tokens}, n), n);
+    check_seen(table, tokens, n);
   }
 }
 
@@ -150,7 +153,7 @@ TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) 
   run(cache, first);
   // Pages of the window behind 320 are evicted, those of the last tokens were found again.
   PageTable table = cache.make_table();
-  ASSERT_EQ(cache.open(table, kRoot, first, 640), 640u);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, first}, 640), 640u);
   PageTable other = cache.make_table();
   ASSERT_TRUE(cache.grow(other, 32 * 12));
   other.clear();
@@ -158,14 +161,31 @@ TEST_F(GroupsTest, where_a_windows_pages_were_given_up_less_of_a_prefix_serves) 
   auto branch = counting(320);
   branch.push_back(5000);
   PageTable third = cache.make_table();
-  const auto found = cache.open(third, kRoot, branch, branch.size());
-  ASSERT_TRUE(found.has_value());
-  EXPECT_LT(*found, 320u);
-  check_seen(cache, third, branch, *found);
-  EXPECT_EQ(third.report().miss, MissReason::kEvicted);
-  EXPECT_EQ(third.report().position, *found);
+  FoundPrefix found;
+  ASSERT_TRUE(cache.open(third, {kRoot, branch}, found, branch.size()));
+  EXPECT_LT(found.n_tokens(), 320u);
+  check_seen(third, branch, found.n_tokens());
+  EXPECT_EQ(found.report().miss, MissReason::kEvicted);
+  EXPECT_EQ(found.report().position, found.n_tokens());
   third.clear();
   EXPECT_EQ(run(cache, first), 640u) << "the conversation itself goes on";
+}
+
+TEST_F(GroupsTest, a_table_that_is_shrunk_gives_back_what_is_behind_and_goes_on_from_there) {
+  KvCache cache = make(60, {0, 64});
+  PageTable table = cache.make_table();
+  const auto tokens = counting(400);
+  ASSERT_EQ(open_prefix(cache, table, {kRoot, {}}, 1), 0u);
+  uint32_t n_cached = 0;
+  compute(cache, table, std::vector(tokens.begin(), tokens.begin() + 200), n_cached, 200);
+  ASSERT_TRUE(cache.grow(table, 300));
+  ASSERT_EQ(cache.make_room(table, n_cached, 100), 100u);
+  EXPECT_EQ(n_held(cache, 0), 10u);
+  cache.shrink(table, 201);
+  EXPECT_EQ(n_held(cache, 0), 7u);
+  EXPECT_LE(n_held(cache, 1), 4u);
+  check_seen(table, tokens, n_cached);
+  compute(cache, table, tokens, n_cached, 400);
 }
 
 TEST_F(GroupsTest, any_free_page_serves_any_group) {
@@ -181,11 +201,12 @@ TEST_F(GroupsTest, any_free_page_serves_any_group) {
 
 TEST_F(GroupsTest, a_layout_says_how_many_tokens_its_pages_hold) {
   EXPECT_EQ(tokens_held(KvLayout(1), 10), 320u);
-  EXPECT_EQ(tokens_held(KvLayout(1, {0, 0}), 10), 160u);
-  EXPECT_EQ(tokens_held(KvLayout(1, {0, 64}), 10), 7 * 32u) << "3 pages hold any window of 64";
-  EXPECT_EQ(tokens_held(KvLayout(1, {64}), 2), 64u);
-  EXPECT_GT(tokens_held(KvLayout(1, {64}), 3), 1000000u);
-  EXPECT_EQ(tokens_held(KvLayout(1, {0, 64}), 1), 0u);
+  EXPECT_EQ(tokens_held(KvLayout(1, rules_of({0, 0})), 10), 160u);
+  EXPECT_EQ(tokens_held(KvLayout(1, rules_of({0, 64})), 10), 7 * 32u)
+      << "3 pages hold any window of 64";
+  EXPECT_EQ(tokens_held(KvLayout(1, rules_of({64})), 2), 64u);
+  EXPECT_GT(tokens_held(KvLayout(1, rules_of({64})), 3), 1000000u);
+  EXPECT_EQ(tokens_held(KvLayout(1, rules_of({0, 64})), 1), 0u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
 namespace kvik {
@@ -41,7 +42,7 @@ struct Rig {
   }
   PageTable open(const std::vector<TokenId>& tokens) {
     PageTable table;
-    EXPECT_TRUE(cache.open(table, kRoot, tokens, tokens.size()).has_value());
+    EXPECT_TRUE(open_prefix(cache, table, {kRoot, tokens}, tokens.size()).has_value());
     return table;
   }
 
@@ -167,7 +168,7 @@ TEST(PageMap, changes_add_up_to_the_whole) {
     if (running.size() < 3 && random() % 2 == 0) {
       std::vector<TokenId> tokens = counting(20 + random() % 150, random() % 2 * 1000);
       PageTable table;
-      if (rig.cache.open(table, kRoot, tokens, tokens.size()))
+      if (open_prefix(rig.cache, table, {kRoot, tokens}, tokens.size()))
         running.emplace_back(std::move(table), std::move(tokens));
     } else if (!running.empty()) {
       auto& [table, tokens] = running[random() % running.size()];

@@ -29,11 +29,10 @@ Tokens operator+(Tokens a, const Tokens& b) {
 const PageKey kRoot = root_key("test", "");
 
 const TimePoint kNow{};
-const std::vector<uint32_t> kSeesAll = {0};
 
 // An index of one group that sees everything, without leases.
 struct PagesOfOneGroup : PrefixIndex {
-  explicit PagesOfOneGroup(uint32_t n_pages = 1000) : PrefixIndex(n_pages, kSeesAll) {}
+  explicit PagesOfOneGroup(uint32_t n_pages = 1000) : PrefixIndex(n_pages, {GroupRule()}) {}
 
   // The page that holds the tokens from now on.
   std::optional<PageId> insert(const PageKey& parent, const Tokens& tokens, PageId page) {
@@ -52,7 +51,10 @@ struct PagesOfOneGroup : PrefixIndex {
   Found find(const PageKey& root, const Tokens& tokens) const {
     const Match match = PrefixIndex::find(root, tokens, 0);
     Found found;
-    for (const PrefixNode* node : match.whole) found.whole.push_back(*node->pages[0]);
+    const PrefixNode* node = match.last;
+    for (uint32_t i = 0; i < match.n_whole; ++i, node = node->parent) {
+      found.whole.insert(found.whole.begin(), *node->pages[0]);
+    }
     if (match.head) found.head = match.head->pages[0];
     found.n_head = match.n_head;
     return found;

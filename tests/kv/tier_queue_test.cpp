@@ -117,14 +117,14 @@ class Rig {
     queue_.flush(kPatience);
   }
 
-  FetchId fetch(const std::vector<TokenId>& tokens, std::vector<uint32_t> windows = {0}) {
+  FetchId fetch(const std::vector<TokenId>& tokens, const std::vector<uint32_t>& windows = {0}) {
     const FetchId id{++last_id_};
     is_begun_ = queue_.fetch({.id = id,
                               .root = kRoot,
                               .parent = kRoot,
                               .n_before = 0,
                               .tokens = tokens,
-                              .windows = std::move(windows)});
+                              .rules = rules_of(windows)});
     return id;
   }
 

@@ -34,7 +34,7 @@ class Rig {
       : tiny_(std::move(tiny)),
         decoder_(*tiny_.model, *tiny_.backend, kv_type, kRowsMax),
         kv_(tiny_.backend->memory(), 64 * decoder_.groups().n_groups() * decoder_.page_bytes(),
-            KvLayout(decoder_.page_bytes(), std::vector<uint32_t>(decoder_.groups().n_groups(), 0)),
+            KvLayout(decoder_.page_bytes(), std::vector<GroupRule>(decoder_.groups().n_groups())),
             clock_) {}
 
   struct Part {

@@ -47,18 +47,5 @@ TEST(CacheExplanation, another_tenants_tokens_are_not_told) {
   EXPECT_NE(explained(diverged(), CacheReach::kOwnSalt).find("expected"), std::string::npos);
 }
 
-TEST(CacheExplanation, what_other_salts_know_is_not_told_to_one_tenant_of_many) {
-  Usage usage;
-  usage.prompt_tokens = 8;
-  usage.cache.miss = MissReason::kOtherSalt;
-  usage.cache.position = 0;
-  EXPECT_NE(explained(usage, CacheReach::kEverybody).find("other_salt"), std::string::npos);
-  for (const CacheReach reach : {CacheReach::kOwnSalt, CacheReach::kStrangers}) {
-    const std::string text = explained(usage, reach);
-    EXPECT_EQ(text.find("other_salt"), std::string::npos) << text;
-    EXPECT_NE(text.find("never_seen"), std::string::npos) << text;
-  }
-}
-
 }  // namespace
 }  // namespace kvik

@@ -38,6 +38,7 @@ struct Sequence {
   PageTable table;
   PageKey root;  // above the keys of its pages
   TokenCounts counts;
+  FoundPrefix found;                 // what the cache had of it when it was looked up last
   std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
 
   uint64_t n_kv_rows = 0;  // tokens whose K and V were computed, each time that they were
@@ -54,6 +55,7 @@ struct Sequence {
   uint32_t n_pages_found = 0;
   uint32_t n_cached_before = 0;  // the most that it had when it was preempted
   bool was_preempted = false;
+  bool was_tier_asked = false;  // since it waits
 
   QueuePlace place;  // until its first step
 
@@ -70,12 +72,15 @@ struct Sequence {
   bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
   bool uses_cache() const { return request.cache == Request::Cache::kUse; }
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
+  // What it asks the cache for.
+  PrefixQuery query() const { return {root, findable_tokens(), table.owner.tenant}; }
   bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
+  // The logits, or hidden states, of all of its tokens, not of the last one alone.
+  bool wants_all_rows() const { return request.logits == Request::Logits::kAll || wants_hidden(); }
   // Tokens whose K and V may come from others' pages. The last one is always computed: its logits
-  // are wanted. Where all logits are, or all hidden states, so are all of its tokens.
+  // are wanted.
   std::span<const TokenId> findable_tokens() const {
-    const bool is_findable =
-        uses_cache() && request.logits != Request::Logits::kAll && !wants_hidden();
+    const bool is_findable = uses_cache() && !wants_all_rows();
     return std::span(tokens).first(is_findable ? n_tokens() - 1 : 0);
   }
 };

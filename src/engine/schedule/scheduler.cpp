@@ -67,8 +67,8 @@ void Scheduler::admit() {
 // those of which much is known to use what is there, for a while. That it waits keeps what is
 // known.
 void Scheduler::look_up(Sequence& sequence) {
-  const uint32_t n_known =
-      kv_.look_up(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);
+  sequence.found = kv_.look_up(sequence.query(), std::move(sequence.found));
+  const uint32_t n_known = sequence.found.n_tokens();
   sequence.prompt_ms =
       costs_.prompt_ms(n_known, sequence.n_tokens() - n_known, options_.max_step_tokens);
   sequence.due = sequence.submitted + from_ms(kDueAfter * sequence.prompt_ms);
@@ -118,14 +118,36 @@ Scheduler::Sequences::iterator Scheduler::next_waiting_after(Sequences::iterator
   return best;
 }
 
-// Whether all is in memory that a slower tier has of the sequence's tokens; begins to bring it.
+// Whether all is in memory that is worth bringing from a slower tier of the sequence's tokens;
+// begins to bring it.
 bool Scheduler::is_fetched(Sequence& sequence) {
-  if (!tier_ || sequence.findable_tokens().empty()) return true;
-  if (!sequence.fetch) {
-    sequence.fetch =
-        tier_->fetch(sequence.root, sequence.findable_tokens(), sequence.table.owner.tenant);
+  if (sequence.fetch) return sequence.fetch->is_done();
+  if (!tier_ || sequence.was_tier_asked) return true;
+  const PrefixQuery query = sequence.query();
+  if (!query.tokens.empty() && !tier_->may_fetch()) return false;
+  sequence.was_tier_asked = true;
+  FoundPrefix& found = sequence.found;
+  found = kv_.find(query, std::move(found));
+  const auto n_rest = static_cast<uint32_t>(query.tokens.size()) - found.n_tokens();
+  if (n_rest == 0) return true;
+  if (!is_worth_reading(found.n_tokens(), n_rest)) {
+    tier_->note_declined();
+    // Where memory knows how the prefix went on, that is the reason.
+    const MissReason reason = found.report().miss;
+    if (reason == MissReason::kNeverSeen || reason == MissReason::kEvicted) {
+      found.note_tier_miss(MissReason::kTierTimedOut);
+    }
+    return true;
   }
-  return sequence.fetch && sequence.fetch->is_done();
+  sequence.fetch = tier_->fetch(query, found);
+  return sequence.fetch->is_done();
+}
+
+// Whether bringing n_new tokens behind n_cached beats computing them, as far as both are known.
+bool Scheduler::is_worth_reading(uint32_t n_cached, uint32_t n_new) const {
+  const auto read_ms = tier_->read_ms(n_new);
+  return !read_ms || costs_.n_observed() == 0 ||
+         costs_.is_reading_cheaper(n_cached, n_new, *read_ms);
 }
 
 // In all layer groups, of a sequence of its own.
@@ -149,12 +171,15 @@ bool Scheduler::may_run(const Sequence& sequence) const {
 }
 
 bool Scheduler::open(Sequence& sequence) {
-  const auto found = kv_.open(sequence.table, sequence.root, sequence.findable_tokens(),
-                              sequence.n_tokens(), running_.empty() ? 0 : kWatermark);
-  if (!found) return false;
-  if (sequence.fetch) sequence.fetch->report(sequence.table, *found);
+  FoundPrefix& found = sequence.found;
+  if (!kv_.open(sequence.table, sequence.query(), found, sequence.n_tokens(),
+                running_.empty() ? 0 : kWatermark)) {
+    return false;
+  }
+  if (sequence.fetch) tier_->count_hit(found.report().disk_tokens);
   sequence.fetch.reset();
-  count_found(sequence, *found);
+  found.let_go();
+  count_found(sequence, found.n_tokens());
   return true;
 }
 
@@ -216,6 +241,8 @@ void Scheduler::preempt_last() {
   std::unique_ptr<Sequence> last = std::move(running_.back());
   running_.pop_back();
   forget_found(*last);
+  last->found = {};
+  last->was_tier_asked = false;
   let_go(*last);
   --last->tenant->n_running;
   last->was_preempted = true;
@@ -230,6 +257,13 @@ void Scheduler::let_go(Sequence& sequence) {
   if (sequence.uses_cache()) kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
   sequence.table.clear();
   sequence.n_cached = 0;
+}
+
+void Scheduler::append(Sequence& sequence, TokenId token) {
+  sequence.tokens.push_back(token);
+  if (sequence.uses_cache()) return;
+  sequence.n_cached = 0;  // all is computed again, and what slid out of a window is wanted again
+  sequence.table.clear();
 }
 
 Sequence* Scheduler::find(RequestId id) {

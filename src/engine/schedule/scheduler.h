@@ -63,6 +63,13 @@ class Scheduler {
 
   // The sequences of the next step, each with pages for its new tokens. Empty: nothing to do.
   const StepPlan& plan();
+  // Behind the step that was planned last and its sampling: accepted[i] rows of entry i, at least
+  // one, stand; the others are as if they had not been computed (commit_rows()).
+  void commit(const StepPlan& plan, std::span<const uint32_t> accepted) {
+    n_prompt_tokens_ += commit_rows(kv_, plan, accepted);
+  }
+  // The token behind all that a sequence has: a later step computes its K and V.
+  void append(Sequence& sequence, TokenId token);
   // What the step that was planned last took.
   void observe(Duration time) { costs_.observe(plan_.work, to_ms(time)); }
 
@@ -76,6 +83,8 @@ class Scheduler {
   // In the order of plan(): by priority, then as they came.
   std::span<const std::unique_ptr<Sequence>> running() const { return running_; }
   uint64_t n_preemptions() const { return n_preemptions_; }
+  // Of prompts: tokens that were computed, and those that were found.
+  uint64_t n_prompt_tokens() const { return n_prompt_tokens_; }
   uint64_t n_found_tokens() const { return n_found_tokens_; }
   const CostModel& costs() const { return costs_; }
 
@@ -93,6 +102,7 @@ class Scheduler {
   Sequences::iterator next_waiting();
   Sequences::iterator next_waiting_after(Sequences::iterator passed);
   bool is_fetched(Sequence& sequence);
+  bool is_worth_reading(uint32_t n_cached, uint32_t n_new) const;
   void look_up(Sequence& sequence);
   bool is_blocked(const Sequence& sequence) const;
   bool must_let_pass(const Sequence& sequence) const;
@@ -138,7 +148,8 @@ class Scheduler {
   uint64_t n_added_ = 0;
   uint64_t n_steps_ = 0;
   uint64_t n_preemptions_ = 0;
-  uint64_t n_found_tokens_ = 0;  // of prompts, in the cache
+  uint64_t n_prompt_tokens_ = 0;
+  uint64_t n_found_tokens_ = 0;
 
   // Of the step being planned; kept so that a step allocates nothing.
   StepPlan plan_;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "kv/group_rule.h"
 #include "kv/tiers/tier.h"
 
 namespace kvik {
@@ -16,10 +17,10 @@ enum class FetchId : uint64_t {};
 struct TierFetch {
   FetchId id{};
   PageKey root;
-  PageKey parent;                 // the last page that memory has, or the root
-  uint32_t n_before = 0;          // tokens up to its end
-  std::vector<TokenId> tokens;    // behind it
-  std::vector<uint32_t> windows;  // of the layer groups: tokens that attention sees; 0: all
+  PageKey parent;                // the last page that memory has, or the root
+  uint32_t n_before = 0;         // tokens up to its end
+  std::vector<TokenId> tokens;   // behind it
+  std::vector<GroupRule> rules;  // of the layer groups
 };
 
 // How a fetch ended.

@@ -23,14 +23,6 @@ PageFetch::~PageFetch() {
   std::erase(link_.fetches_, this);
 }
 
-void PageFetch::report(PageTable& table, uint32_t n_found) const {
-  if (n_found > n_known_tokens_) {
-    table.note_disk_tokens(n_found - n_known_tokens_);
-    link_.queue_->count_hit(n_found - n_known_tokens_);
-  }
-  if (miss_) table.note_tier_miss(*miss_);
-}
-
 TierLink::Slots TierLink::slots_for(const Tier& tier, size_t page_bytes, uint64_t budget_bytes) {
   const uint64_t slot_bytes = TierQueue::bytes_per_slot(tier, page_bytes);
   const uint64_t n =
@@ -111,36 +103,34 @@ void TierLink::flush(Duration at_most) {
 
 // --- fetching ---
 
-std::unique_ptr<PageFetch> TierLink::fetch(const PageKey& root, std::span<const TokenId> tokens,
-                                           uint64_t tenant) {
-  if (n_under_way() >= kMaxUnderWay) return nullptr;
-  KvCache::Known known = kv_.lease_known(root, tokens, tenant);
-  std::unique_ptr<PageFetch> fetch(new PageFetch(*this));
-  fetch->id_ = FetchId{++last_id_};
-  fetch->tenant_ = tenant;
-  fetch->n_known_tokens_ = known.n_tokens;
-  fetch->is_done_ = true;
-  fetches_.push_back(fetch.get());
-  if (known.n_tokens == tokens.size()) return fetch;
-  const auto rest = tokens.subspan(known.n_whole_tokens);
-  const auto n_pages = static_cast<int64_t>(pages_for(rest.size()));
-  fetch->patience_ = kPatience + n_pages * Duration(kPatiencePerPage);
+std::unique_ptr<PageFetch> TierLink::fetch(const PrefixQuery& query, FoundPrefix& found) {
+  std::unique_ptr<PageFetch> fetch(new PageFetch(*this, found, query.tenant, FetchId{++last_id_}));
+  const auto rest = query.tokens.subspan(found.n_whole_tokens());
+  fetch->patience_ =
+      kPatience + static_cast<int64_t>(pages_for(rest.size())) * Duration(kPatiencePerPage);
   for (const PageFetch* other : fetches_) {
     if (!other->is_done_) fetch->patience_ += other->patience_ - other->waited_;
   }
+  fetches_.push_back(fetch.get());
+  found.begin_fetch();
   const bool is_begun = queue_->fetch({.id = fetch->id_,
-                                       .root = root,
-                                       .parent = known.last,
-                                       .n_before = known.n_whole_tokens,
+                                       .root = query.root,
+                                       .parent = found.last_key(),
+                                       .n_before = found.n_whole_tokens(),
                                        .tokens = {rest.begin(), rest.end()},
-                                       .windows = kv_.layout().windows});
-  if (!is_begun) {
-    fetch->miss_ = MissReason::kTierTimedOut;
-    return fetch;
+                                       .rules = kv_.layout().rules});
+  if (is_begun) {
+    kv_.hold(found);
+  } else {
+    end(*fetch, MissReason::kTierTimedOut);
   }
-  fetch->is_done_ = false;
-  fetch->leases_ = std::move(known.leases);
   return fetch;
+}
+
+std::optional<double> TierLink::read_ms(uint32_t n_tokens) const {
+  const auto page_ms = queue_->page_read_ms();
+  if (!page_ms) return std::nullopt;
+  return *page_ms * static_cast<double>(pages_at_once(kv_.layout(), n_tokens));
 }
 
 uint32_t TierLink::n_under_way() const {
@@ -150,7 +140,7 @@ uint32_t TierLink::n_under_way() const {
 
 void TierLink::end(PageFetch& fetch, std::optional<MissReason> miss) {
   fetch.is_done_ = true;
-  fetch.miss_ = miss;
+  if (miss) fetch.found_.note_tier_miss(*miss);
 }
 
 // All at once: a page is held only where those before it are.
@@ -159,9 +149,9 @@ void TierLink::on_shortage() {
     if (!fetch->is_done_) {
       queue_->cancel(fetch->id_);
       queue_->count_no_room();
-      end(*fetch, std::nullopt);
+      end(*fetch);
     }
-    fetch->leases_.clear();
+    fetch->found_.let_go();
   }
 }
 
@@ -172,17 +162,17 @@ void TierLink::take(const TierArrival& arrival) {
   if (it == fetches_.end()) return;
   PageFetch& fetch = **it;
   if (arrival.end) {
-    const bool is_damaged = arrival.end == FetchEnd::kDamaged;
-    return end(fetch, is_damaged ? std::optional(MissReason::kTierDamaged) : std::nullopt);
+    if (arrival.end == FetchEnd::kDamaged) return end(fetch, MissReason::kTierDamaged);
+    return end(fetch);
   }
   auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.tenant_);
   if (lease) {
-    fetch.leases_.push_back(std::move(*lease));
+    fetch.found_.hold(std::move(*lease));
     return;
   }
   queue_->cancel(fetch.id_);
   queue_->count_no_room();
-  end(fetch, std::nullopt);
+  end(fetch);
 }
 
 void TierLink::count_time() {

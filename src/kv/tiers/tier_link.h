@@ -28,22 +28,19 @@ class PageFetch {
 
   // All came that will come.
   bool is_done() const { return is_done_; }
-  // Tells the table of the sequence what came from disk, once it was opened with n_found tokens.
-  void report(PageTable& table, uint32_t n_found) const;
 
  private:
   friend class TierLink;
-  explicit PageFetch(TierLink& link) : link_(link) {}
+  PageFetch(TierLink& link, FoundPrefix& found, uint64_t tenant, FetchId id)
+      : link_(link), found_(found), tenant_(tenant), id_(id) {}
 
   TierLink& link_;
-  FetchId id_{};
-  uint64_t tenant_ = 0;
-  uint32_t n_known_tokens_ = 0;  // were in memory before
-  std::vector<PageLease> leases_;
+  FoundPrefix& found_;  // the prompt's, which holds what was there and what comes
+  uint64_t tenant_;
+  FetchId id_;
   Duration waited_{};
   Duration patience_{};
   bool is_done_ = false;
-  std::optional<MissReason> miss_;
 };
 
 // Between a KvCache and a slower tier: what is sealed is saved, and what a prompt lacks is fetched
@@ -73,11 +70,18 @@ class TierLink final : public PageSink {
   // Between steps: saves what waited for room, takes what came, ends what took too long.
   void pump();
 
-  // Begins to bring what memory lacks of a prompt. Null where too many are under way: ask again
-  // after the next pump().
-  std::unique_ptr<PageFetch> fetch(const PageKey& root, std::span<const TokenId> tokens,
-                                   uint64_t tenant);
+  // Whether one more prompt's pages can be fetched now; else after some pump().
+  bool may_fetch() const { return n_under_way() < kMaxUnderWay; }
+  // Begins to bring what memory lacks of a prompt, of which `found` was found just now. `found`
+  // stays where it is until the fetch ends, and holds the pages.
+  std::unique_ptr<PageFetch> fetch(const PrefixQuery& query, FoundPrefix& found);
   bool is_fetching() const { return n_under_way() > 0; }
+  // What fetching the rest of a prompt would take, n_tokens behind what is in memory; std::nullopt
+  // as long as too little was read to know. Whoever computes them because of it says so.
+  std::optional<double> read_ms(uint32_t n_tokens) const;
+  void note_declined() { queue_->note_declined(); }
+  // Of an admitted prompt, tokens that came from the tier.
+  void count_hit(uint32_t n_tokens) { queue_->count_hit(n_tokens); }
 
   // Waits until there is something to pump, or the time is over.
   void wait(Duration at_most);
@@ -94,7 +98,7 @@ class TierLink final : public PageSink {
   static constexpr uint32_t kMaxUnderWay = 4;
 
   uint32_t n_under_way() const;
-  void end(PageFetch& fetch, std::optional<MissReason> miss);
+  void end(PageFetch& fetch, std::optional<MissReason> miss = {});
   void take(const TierArrival& arrival);
   void save_pending();
   void save_all_again();

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "kv/tiers/aligned_bytes.h"
+#include "kv/tiers/read_estimate.h"
 #include "kv/tiers/tier.h"
 #include "kv/tiers/tier_fetch.h"
 
@@ -64,6 +65,11 @@ class TierQueue {
   // Hands over what came since the last call, in the order of each fetch. The bytes are borrowed
   // for the call.
   void take_arrivals(const std::function<void(const TierArrival&)>& take);
+
+  // How long reading a page takes; std::nullopt as long as that is not known. Declined: nothing was
+  // read because of it.
+  std::optional<double> page_read_ms() const;
+  void note_declined();
 
   TierCounters counters() const;
   // Of what happens to fetches on the engine's side.
@@ -119,6 +125,7 @@ class TierQueue {
   std::vector<Arrival> taken_;  // the engine thread's
 
   TierCounters counters_ GUARDED_BY(mutex_);
+  ReadEstimate read_estimate_ GUARDED_BY(mutex_);
   std::thread writer_, reader_;
 };
 

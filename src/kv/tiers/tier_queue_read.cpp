@@ -10,13 +10,17 @@ namespace {
 
 constexpr size_t kMaxChildren = 256;  // looked at for the best head of a page
 
-// The first page, counted from the fetch's parent, that the token behind n_tokens sees.
-uint32_t first_page_seen(const TierFetch& fetch, uint32_t window, uint32_t n_tokens) {
-  const uint32_t n_all = fetch.n_before + n_tokens;
-  if (window == 0 || n_all < window) return 0;
-  const uint32_t first = (n_all + 1 - window) / kPageTokens;
-  const uint32_t before = fetch.n_before / kPageTokens;
-  return first > before ? first - before : 0;
+// The first page, counted from the fetch's parent, that a group needs behind n_tokens.
+size_t first_page_needed(const TierFetch& fetch, uint32_t group, size_t n_tokens) {
+  const uint64_t first = fetch.rules[group].first_page_needed(fetch.n_before + n_tokens);
+  return first - std::min<uint64_t>(first, fetch.n_before / kPageTokens);
+}
+
+// Pages of groups that need all of them say how far a chain goes; where there is no such group,
+// those of the first.
+bool leads(const TierFetch& fetch, uint32_t group) {
+  const bool has_leader = std::ranges::any_of(fetch.rules, &GroupRule::needs_all);
+  return has_leader ? fetch.rules[group].needs_all() : group == 0;
 }
 
 // The pages that the fetch's tokens fill.
@@ -125,6 +129,16 @@ void TierQueue::take_arrivals(const std::function<void(const TierArrival&)>& tak
   read_wake_.notify_all();
 }
 
+std::optional<double> TierQueue::page_read_ms() const {
+  const MutexLock lock(mutex_);
+  return read_estimate_.page_ms();
+}
+
+void TierQueue::note_declined() {
+  const MutexLock lock(mutex_);
+  read_estimate_.note_declined();
+}
+
 bool TierQueue::is_cancelled(FetchId id) const {
   return is_stopping_ || (reading_ == id && is_reading_for_nobody_);
 }
@@ -144,21 +158,17 @@ void TierQueue::read_all() {
   }
 }
 
-// Pages of groups that see all tokens first, for they say how far the chain goes; then, of the
-// others, those that its end sees. Where no group sees all, the first says it.
+// Pages of the groups that say how far the chain goes first; then, of the others, those that its
+// end needs.
 void TierQueue::run_fetch(TierFetch fetch) {
   std::vector<TierPage> pages = whole_pages(fetch);
-  const auto sees_all = [&](uint32_t group) {
-    const bool has_full = std::ranges::count(fetch.windows, 0u) > 0;
-    return fetch.windows[group] == 0 || (!has_full && group == 0);
-  };
-  const auto n_groups = static_cast<uint32_t>(fetch.windows.size());
+  const auto n_groups = static_cast<uint32_t>(fetch.rules.size());
   Tier::Get got = Tier::Get::kFound;
   size_t n = 0;
   for (; n < pages.size() && got == Tier::Get::kFound; ++n) {
     for (uint32_t group = 0; group < n_groups && got == Tier::Get::kFound; ++group) {
       pages[n].group = group;
-      if (sees_all(group)) got = read_page(fetch.id, pages[n]);
+      if (leads(fetch, group)) got = read_page(fetch.id, pages[n]);
     }
     if (got != Tier::Get::kFound) break;
   }
@@ -173,9 +183,7 @@ void TierQueue::run_fetch(TierFetch fetch) {
   pages.resize(n);
   if (head) pages.push_back(std::move(*head));
   for (uint32_t group = 0; group < n_groups; ++group) {
-    const bool has_all = sees_all(group);
-    const auto n_tokens = static_cast<uint32_t>(n * kPageTokens);
-    size_t i = has_all ? n : first_page_seen(fetch, fetch.windows[group], n_tokens);
+    size_t i = leads(fetch, group) ? n : first_page_needed(fetch, group, n * kPageTokens);
     for (; i < pages.size(); ++i) {
       pages[i].group = group;
       got = read_page(fetch.id, pages[i]);
@@ -199,8 +207,11 @@ Tier::Get TierQueue::read_page(FetchId id, const TierPage& page) {
   free_read_slots_.pop_back();
   const auto bytes = read_slots_[slot].span();
   mutex_.unlock();
+  const auto begin = std::chrono::steady_clock::now();
   const Tier::Get got = tier_.get(page, bytes, options_.page_bytes);
+  const double ms = to_ms(std::chrono::steady_clock::now() - begin);
   mutex_.lock();
+  if (got == Tier::Get::kFound) read_estimate_.observe(ms);
   if (got != Tier::Get::kFound || is_cancelled(id)) {
     free_read_slots_.push_back(slot);
     return is_cancelled(id) ? Tier::Get::kAbsent : got;

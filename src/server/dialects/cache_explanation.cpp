@@ -9,8 +9,6 @@ namespace json = boost::json;
 
 CacheReport what_may_be_told(CacheReport report, CacheReach reach) {
   if (reach == CacheReach::kStrangers) report.expected.reset();
-  if (reach != CacheReach::kEverybody && report.miss == MissReason::kOtherSalt)
-    report.miss = MissReason::kNeverSeen;
   return report;
 }
 

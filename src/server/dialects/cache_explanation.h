@@ -18,8 +18,8 @@ enum class CacheReach {
 //   {"prompt_tokens", "cached_tokens": {"ram", "disk"}, "computed_tokens",
 //    "miss": null | {"reason", "position", "expected_token", "got_token"}}
 // Among strangers' pages the token that the known sequence went on with stays unsaid: it is another
-// tenant's text, and asking again and again would read all of it out. What other salts know is told
-// only where everybody trusts each other.
+// tenant's text, and asking again and again would read all of it out. What other salts know is
+// never told.
 boost::json::array explanation_json(std::span<const Usage> usages, CacheReach reach);
 
 }  // namespace kvik

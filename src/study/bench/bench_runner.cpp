@@ -23,8 +23,8 @@ uint64_t most_pages(std::span<const BenchCase> cases) {
 }
 
 // Nothing slides away: a lane is rewound and goes on.
-std::vector<uint32_t> all_see_everything(const LayerGroups& groups) {
-  return std::vector<uint32_t>(groups.n_groups(), 0);
+std::vector<GroupRule> all_see_everything(const LayerGroups& groups) {
+  return std::vector<GroupRule>(groups.n_groups());
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type,
           KvLayout(decoder_.page_bytes(), all_see_everything(decoder_.groups())), clock_) {}
 
 uint64_t BenchRunner::n_pages(const BenchCase& bench) {
-  return bench.batch * KvCache::pages_for(uint64_t{bench.depth} + bench.n_tokens);
+  return bench.batch * pages_for(uint64_t{bench.depth} + bench.n_tokens);
 }
 
 double BenchRunner::run(const BenchCase& bench, uint64_t seed) {

@@ -37,8 +37,7 @@ uint64_t needed_bytes(const Backend& backend, const AttentionCase& probe) {
   const uint64_t layer_page = backend.page_bytes(probe.kv) / probe.kv.n_layers;
   uint64_t n_bytes = 0;
   for (const uint32_t window : probe.windows) {
-    const uint64_t all = pages_for(probe.depth);
-    n_bytes += layer_page * (window == 0 ? all : std::min(all, pages_in_sight(window)));
+    n_bytes += layer_page * GroupRule::of_window(window).pages_at_once(probe.depth);
   }
   return n_bytes;
 }

@@ -1,0 +1,27 @@
+#include "kv/found_prefix.h"
+
+#include <algorithm>
+
+namespace kvik {
+
+CacheReport FoundPrefix::report() const {
+  const uint32_t n_in_memory = std::min(n_tokens(), n_in_memory_.value_or(n_tokens()));
+  CacheReport report;
+  report.ram_tokens = n_in_memory;
+  report.disk_tokens = n_tokens() - n_in_memory;
+  if (match_.miss == MissReason::kNone) return report;
+  report.miss = tier_miss_.value_or(match_.miss);
+  report.position = n_tokens();
+  report.expected = match_.expected;
+  report.got = got_;
+  return report;
+}
+
+void FoundPrefix::set(const PrefixQuery& query, const PrefixIndex::Match& match) {
+  match_ = match;
+  last_key_ = match.last ? match.last->key : query.root;
+  got_.reset();
+  if (match.expected) got_ = query.tokens[n_tokens()];
+}
+
+}  // namespace kvik
