@@ -9,7 +9,6 @@
 
 #include "engine/engine.h"
 #include "main/commands.h"
-#include "main/disk_options.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"
 

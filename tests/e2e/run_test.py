@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pty
+import re
 import signal
 import subprocess
 import tempfile
@@ -284,7 +285,15 @@ class WrongUse(unittest.TestCase):
     def test_help_is_no_failure(self):
         for args in (("--help",), ("run", "--help"), ("serve", "--help")):
             self.assertIn(b"MODEL" if len(args) > 1 else b"serve", kvik.output(*args))
-        self.assertRegex(kvik.output("--version"), rb"\d+\.\d+")
+
+    def test_the_version_tells_what_the_program_was_made_of(self):
+        lines = kvik.output("--version", env={"KVIK_ISA": "scalar"}).decode().splitlines()
+        self.assertRegex(lines[0], r"^kvik \d+\.\d+\.\d+$")
+        said = dict(re.split(r"  +", line, maxsplit=1) for line in lines[1:])
+        self.assertRegex(said["commit"], r"^([0-9a-f]{12}|unknown)$")
+        self.assertRegex(said["compiler"], r"^\w+ \d+")
+        self.assertIn("scalar", said["instruction sets"].split(", "))
+        self.assertEqual(said["used here"], "scalar")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@
 #include "host/available_memory.h"
 #include "host/load_model.h"
 #include "host/progress_bar.h"
-#include "study/bench/bench_measure.h"
 #include "study/bench/bench_report.h"
 #include "study/bench/bench_runner.h"
 #include "study/bench/limit_model.h"
@@ -82,11 +81,11 @@ std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchC
                                      uint32_t repeat) {
   ProgressBar bar("measuring");
   std::vector<BenchResult> results;
-  warm_up_bench(runner, cases.front());
+  runner.warm_up(cases.front());
   for (const BenchCase& bench : cases) {
     bar.show(results.size(), cases.size(),
              fmt::format("{} at depth {}", test_name(bench), bench.depth));
-    results.push_back(measure_bench(runner, bench, repeat));
+    results.push_back(runner.measure(bench, repeat));
   }
   bar.show(cases.size(), cases.size(), "");
   return results;
@@ -110,10 +109,10 @@ Result<std::string> bench(const BenchOptions& options) {
 
   const uint32_t n_threads = loaded.backend->n_threads();
   const MachineLimits machine = measure_machine_limits(n_threads);
-  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model.model, loaded));
+  TRY_ASSIGN(const LimitModel limits, LimitModel::of(options.model.model, loaded));
   BenchRunner runner(loaded, kv_type, cases);
   std::vector<BenchResult> results = measure_all(runner, cases, options.repeat);
-  for (BenchResult& r : results) hold_against(limits, machine, r);
+  for (BenchResult& r : results) limits.hold_against(machine, r);
   if (roofline.is_open()) {
     roofline << roofline_svg(results, machine,
                              fmt::format("{}, {} pages, {} threads", model_id(options.model.model),

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "study/noise.h"
 
 namespace kvik {
 
@@ -67,6 +68,27 @@ double BenchRunner::run(const BenchCase& bench, uint64_t seed) {
   return 1e3 * bench.n_tokens * bench.batch / to_ms(taken);
 }
 
+void BenchRunner::warm_up(BenchCase bench) {
+  bench.n_tokens = std::min(bench.n_tokens, bench.kind == BenchCase::Kind::kPrefill ? 512u : 4u);
+  bench.depth = 0;
+  bench.batch = 1;
+  bench.fill = false;
+  run(bench, 0);
+}
+
+BenchResult BenchRunner::measure(const BenchCase& bench, uint32_t repeat) {
+  std::vector<double> speeds;
+  for (uint32_t i = 0; i < repeat; ++i) speeds.push_back(run(bench, i + 1));
+  std::ranges::sort(speeds);
+  return {.bench = bench,
+          .median = speeds[speeds.size() / 2],
+          .min = speeds.front(),
+          .max = speeds.back(),
+          .work = {},
+          .limit = 0,
+          .context_bytes = n_pages(bench) * page_bytes()};
+}
+
 void BenchRunner::prepare(Lane& lane, const BenchCase& bench, uint64_t seed) {
   std::mt19937_64 random(seed);
   const uint32_t n_all = bench.depth + bench.n_tokens;
@@ -83,30 +105,14 @@ void BenchRunner::prepare(Lane& lane, const BenchCase& bench, uint64_t seed) {
   lane.n_filled = lane.n_cached = bench.depth;
 }
 
-// Noise of the size that keys and values have; each page is filled anew, so that all are read.
 void BenchRunner::fill(Lane& lane, uint32_t depth, uint64_t seed) {
-  Backend& backend = *loaded_.backend;
-  const KvGeometry geometry = loaded_.model->kv_geometry(kv_type_);
-  std::mt19937 random(static_cast<uint32_t>(seed));
-  std::vector<float> noise(size_t{kPageTokens} * geometry.n_kv_heads * geometry.head_dim);
-  for (float& value : noise) value = static_cast<float>(random() % 2001) * 1e-3f - 1.0f;
-  const Buffer buffer = backend.memory().allocate(noise.size() * sizeof(float));
-  backend.memory().copy_in(buffer.data(), std::as_bytes(std::span(noise)));
-  const uint32_t width = geometry.n_kv_heads * geometry.head_dim;
-  const Rows rows{buffer.floats(), kPageTokens, width, width};
-
-  std::vector<std::byte> page(kv_.page_bytes());
-  const std::span<std::byte* const> pages = lane.table.addresses(0);
-  const KvRun first_page{.pages = pages, .n_rows = kPageTokens};
-  for (uint32_t layer = 0; layer < geometry.n_layers; ++layer) {
-    backend.write_kv({geometry, layer, std::span(&first_page, 1)}, rows, rows);
-  }
-  backend.memory().copy_out(page, pages[0]);
+  std::vector<std::byte*> pages;
   for (uint32_t g = 0; g < lane.table.n_groups(); ++g) {
-    for (uint32_t p = 0; p < pages_for(depth); ++p) {
-      backend.memory().copy_in(lane.table.addresses(g)[p], page);
-    }
+    for (uint32_t p = 0; p < pages_for(depth); ++p) pages.push_back(lane.table.addresses(g)[p]);
   }
+  if (pages.empty()) return;
+  fill_with_noise(*loaded_.backend, loaded_.model->kv_geometry(kv_type_), pages,
+                  static_cast<uint32_t>(seed));
 }
 
 void BenchRunner::prefill(uint32_t n_tokens, WantLogits want) {

@@ -9,18 +9,9 @@
 #include "host/load_model.h"
 #include "kv/kv_cache.h"
 #include "model/decoder.h"
+#include "study/bench/bench_case.h"
 
 namespace kvik {
-
-// What is measured: `batch` sequences, each with `depth` tokens of context before the clock starts.
-struct BenchCase {
-  enum class Kind { kPrefill, kDecode } kind = Kind::kPrefill;
-  uint32_t n_tokens = 512;  // per sequence, on the clock
-  uint32_t depth = 0;
-  uint32_t batch = 1;
-  bool use_cache = true;  // false: every decode step computes all tokens before it again
-  bool fill = false;      // pages of `depth` are filled with noise instead of being computed
-};
 
 // Drives the decoder over pages without server, scheduler or sampler, as llama-bench does.
 class BenchRunner {
@@ -33,6 +24,11 @@ class BenchRunner {
   // Tokens per second of the whole batch. Each run has random tokens of its own; pages that the run
   // before filled to the same depth stay as they are.
   double run(const BenchCase& bench, uint64_t seed);
+
+  // The first run of all touches buffers and wakes threads: it is not on the clock.
+  void warm_up(BenchCase bench);
+  // Median, least and most of `repeat` runs; work and limit are left open.
+  BenchResult measure(const BenchCase& bench, uint32_t repeat);
 
   // Pages that a case takes in each layer group.
   static uint64_t n_pages(const BenchCase& bench);

@@ -43,6 +43,16 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
   for (const LayerConfig& layer : config.layers) windows_.push_back(layer.attention().window);
 }
 
+Result<LimitModel> LimitModel::of(const std::string& spec, const LoadedModel& loaded) {
+  TRY_ASSIGN(const auto source, open_model(spec));
+  return LimitModel(*source, loaded.model->config(), loaded.kv());
+}
+
+void LimitModel::hold_against(const MachineLimits& machine, BenchResult& result) const {
+  result.work = work(result.bench);
+  result.limit = result.bench.n_tokens * result.bench.batch / least_seconds(result.work, machine);
+}
+
 // Each token is multiplied with some of the experts.
 void LimitModel::add_experts(const ExpertsConfig& experts, const TensorInfo& tensor) {
   expert_share_ = static_cast<double>(experts.n_used) / experts.n_experts;

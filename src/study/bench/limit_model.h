@@ -1,27 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "backend/cpu/isa/machine_limits.h"
 #include "catalogue/model_config.h"
 #include "format/model_source.h"
-#include "host/footprint.h"
-#include "study/bench/bench_runner.h"
+#include "host/load_model.h"
+#include "study/bench/bench_case.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
-
-// What a test asks of any machine: operations, by the narrowest arithmetic that their operands
-// allow, and bytes that must be read. One multiply-add counts as two operations.
-struct Work {
-  double int8_ops = 0;
-  double bf16_ops = 0;
-  double f32_ops = 0;
-  double bytes = 0;
-
-  double ops() const { return int8_ops + bf16_ops + f32_ops; }
-};
 
 // The time that its arithmetic takes at this machine's ceilings, and that its reads take.
 double least_compute_seconds(const Work& work, const MachineLimits& machine);
@@ -36,6 +26,12 @@ double least_seconds(const Work& work, const MachineLimits& machine);
 class LimitModel {
  public:
   LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv);
+
+  // Opens the file once more for what it says of its tensors: loading let go of it.
+  static Result<LimitModel> of(const std::string& spec, const LoadedModel& loaded);
+
+  // The work of a test, and the speed at which this machine could do it.
+  void hold_against(const MachineLimits& machine, BenchResult& result) const;
 
   // Of all the test's tokens. A decoding step reads the weights once for all sequences and each
   // sequence's K and V; a prefill reads both once, and projects its last token alone to logits. A

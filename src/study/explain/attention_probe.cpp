@@ -1,12 +1,12 @@
 #include "study/explain/attention_probe.h"
 
 #include <algorithm>
-#include <random>
 #include <span>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "kv/kv_layout.h"
+#include "study/noise.h"
 
 namespace kvik {
 namespace {
@@ -23,20 +23,11 @@ class Probe {
         probe_(probe),
         q_dim_(probe.n_heads * probe.kv.head_dim),
         pages_(backend.memory().allocate(bytes_of(backend, probe))),
-        q_(noise(q_dim_)),
+        q_(noise(backend.memory(), q_dim_, 1)),
         out_(backend.memory().allocate(q_dim_ * sizeof(float))) {
     const size_t page_bytes = backend.page_bytes(probe.kv);
     for (size_t at = 0; at < pages_.size(); at += page_bytes) table_.push_back(pages_.data() + at);
-    const uint32_t width = probe.kv.n_kv_heads * probe.kv.head_dim;
-    const Buffer kv = noise(size_t{kPageTokens} * width);
-    const Rows rows{kv.floats(), kPageTokens, width, width};
-    const KvRun first{.pages = table_, .n_rows = kPageTokens};
-    for (uint32_t layer = 0; layer < probe.kv.n_layers; ++layer) {
-      backend.write_kv({probe.kv, layer, std::span(&first, 1)}, rows, rows);
-    }
-    for (std::byte* page : std::span(table_).subspan(1)) {
-      backend.memory().copy(page, table_[0], page_bytes);
-    }
+    fill_with_noise(backend, probe.kv, table_, 1);
   }
 
   double ms_of_a_token() {
@@ -52,15 +43,6 @@ class Probe {
   }
 
  private:
-  Buffer noise(size_t n) {
-    std::mt19937 random(1);
-    std::vector<float> values(n);
-    for (float& value : values) value = static_cast<float>(random() % 2001) * 1e-3f - 1.0f;
-    Buffer buffer = backend_.memory().allocate(n * sizeof(float));
-    backend_.memory().copy_in(buffer.data(), std::as_bytes(std::span(values)));
-    return buffer;
-  }
-
   Backend& backend_;
   const AttentionCase& probe_;
   const uint32_t q_dim_;

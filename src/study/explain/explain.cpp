@@ -7,15 +7,14 @@
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <string>
 
 #include "base/log.h"
-#include "base/mutex.h"
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/progress_bar.h"
 #include "service/cache_experiment.h"
-#include "study/bench/bench_measure.h"
 #include "study/explain/explain_report.h"
 
 namespace kvik {
@@ -27,26 +26,6 @@ constexpr double kNaiveSeconds = 18;                      // that the run withou
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
 constexpr uint64_t kSequences = 8;  // whose pages all stay
 constexpr int kSteps = 26;          // of the progress bar, about
-
-// Rung by the engine thread, waited for by this one.
-class Bell {
- public:
-  void ring() {
-    const MutexLock lock(mutex_);
-    has_rung_ = true;
-    rung_.notify_all();
-  }
-  void wait() {
-    const MutexLock lock(mutex_);
-    rung_.wait(mutex_, [this]() REQUIRES(mutex_) { return has_rung_; });
-    has_rung_ = false;
-  }
-
- private:
-  Mutex mutex_;
-  CondVar rung_;
-  bool has_rung_ GUARDED_BY(mutex_) = false;
-};
 
 // The most tokens whose run without a cache takes kNaiveSeconds: token i computes all before it.
 uint32_t tokens_in_time(uint32_t n_prompt, double prefill_tok_s) {
@@ -92,15 +71,15 @@ boost::json::object model_json(const ExplainOptions& options, const ModelConfig&
 Result<boost::json::object> run_experiment(ServiceApi& service, CacheExperiment::Options given,
                                            const DescribeExperiment& describe,
                                            const Progress& progress) {
-  Bell bell;
+  std::counting_semaphore<> news{0};  // of the engine thread
   CacheExperiment experiment(service, std::move(given));
-  experiment.set_wake([&bell] { bell.ring(); });
+  experiment.set_wake([&news] { news.release(); });
   TRY(experiment.start());
   for (;;) {
     TRY_ASSIGN(const bool is_done, experiment.advance());
     if (is_done) break;
     progress(fmt::format("{} run", name_of(experiment.runs().back().way)));
-    bell.wait();
+    news.acquire();
   }
   experiment.set_wake(nullptr);
   return describe(service, experiment);
@@ -121,7 +100,7 @@ Result<ExplainFigures> measure_figures(const ExplainOptions& options, const Load
                          .memory = {}};
   progress("limits of this machine");
   figures.machine = measure_machine_limits(figures.n_threads);
-  TRY_ASSIGN(const LimitModel limits, limit_model_of(options.model.model, loaded));
+  TRY_ASSIGN(const LimitModel limits, LimitModel::of(options.model.model, loaded));
   figures.phases = measure_phases(loaded, type, limits, figures.machine, progress);
   figures.types = measure_types(loaded, figures.depth, progress);
   figures.shapes = measure_shapes(loaded, type, figures.depth, progress);

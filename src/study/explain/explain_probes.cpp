@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <random>
 #include <span>
 
-#include "base/mutex.h"
 #include "host/available_memory.h"
-#include "study/bench/bench_measure.h"
+#include "study/bench/bench_runner.h"
 
 namespace kvik {
 namespace {
@@ -46,21 +46,11 @@ uint64_t needed_bytes(const Backend& backend, const AttentionCase& probe) {
 class EndSink final : public CompletionSink {
  public:
   void on_chunk(const CompletionChunk&) override {}
-  void on_done(const Usage& usage) override {
-    const MutexLock lock(mutex_);
-    usage_ = usage;
-    ended_.notify_all();
-  }
-  Usage wait() {
-    const MutexLock lock(mutex_);
-    ended_.wait(mutex_, [this]() REQUIRES(mutex_) { return usage_.has_value(); });
-    return *usage_;
-  }
+  void on_done(const Usage& usage) override { usage_.set_value(usage); }
+  Usage wait() { return usage_.get_future().get(); }
 
  private:
-  Mutex mutex_;
-  CondVar ended_;
-  std::optional<Usage> usage_ GUARDED_BY(mutex_);
+  std::promise<Usage> usage_;
 };
 
 Result<Usage> first_token(ServiceApi& service, std::vector<TokenId> prompt,
@@ -83,12 +73,12 @@ PhaseTimes measure_phases(const LoadedModel& loaded, KvType type, const LimitMod
                           const MachineLimits& machine, const Progress& progress) {
   const BenchCase cases[] = {prefill_of(512), {.kind = BenchCase::Kind::kDecode, .n_tokens = 64}};
   BenchRunner runner(loaded, type, cases);
-  warm_up_bench(runner, cases[0]);
+  runner.warm_up(cases[0]);
   PhaseTimes times;
   const auto measure = [&](const BenchCase& bench, std::vector<BenchResult>& results) {
     progress(fmt::format("{} of {}", test_name(bench), bench.n_tokens));
-    results.push_back(measure_bench(runner, bench, kRepeat));
-    hold_against(limits, machine, results.back());
+    results.push_back(runner.measure(bench, kRepeat));
+    limits.hold_against(machine, results.back());
   };
   for (const BenchCase& bench : cases) measure(bench, times.bench);
   for (uint32_t n = 1; n <= 512; n *= 2) measure(prefill_of(n), times.rows);
@@ -104,8 +94,7 @@ std::vector<TypeTime> measure_types(const LoadedModel& loaded, uint32_t depth,
     progress(fmt::format("{} pages at depth {}", name_of(type), depth));
     BenchRunner runner(loaded, type, std::span(&bench, 1));
     runner.run(bench, 0);  // fills the pages
-    times.push_back(
-        {type, measure_bench(runner, bench, kRepeat), runner.page_bytes() / kPageTokens});
+    times.push_back({type, runner.measure(bench, kRepeat), runner.page_bytes() / kPageTokens});
   }
   return times;
 }

@@ -9,7 +9,7 @@
 #include "host/footprint.h"
 #include "host/load_model.h"
 #include "service/service_api.h"
-#include "study/bench/bench_report.h"
+#include "study/bench/limit_model.h"
 #include "study/explain/attention_probe.h"
 
 namespace kvik {
