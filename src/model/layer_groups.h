@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/max_layer_groups.h"
 
 namespace kvik {
 
@@ -23,8 +24,6 @@ struct LayerGroups {
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
 };
-
-inline constexpr uint32_t kMaxLayerGroups = 16;
 
 LayerGroups group_layers(const ModelConfig& config);
 

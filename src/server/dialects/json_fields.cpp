@@ -4,6 +4,7 @@
 
 #include <boost/json/parse.hpp>
 #include <cmath>
+#include <utility>
 
 namespace kvik {
 namespace json = boost::json;
@@ -14,15 +15,13 @@ constexpr size_t kMaxDepth = 64;
 // Doubles above are no longer every whole number.
 constexpr double kMaxExact = 9007199254740992.0;
 
-json::string_view key_view(std::string_view text) { return {text.data(), text.size()}; }
-
 }  // namespace
 
 Result<json::object> parse_json_object(std::string_view text) {
   json::parse_options options;
   options.max_depth = kMaxDepth;
   json::error_code error;
-  json::value value = json::parse(key_view(text), error, {}, options);
+  json::value value = json::parse(text, error, {}, options);
   if (error)
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the body is not valid JSON: {}", error.message()));
@@ -33,7 +32,7 @@ Result<json::object> parse_json_object(std::string_view text) {
 }
 
 const json::value* JsonFields::find(std::string_view name) const {
-  const json::value* value = object_.if_contains(key_view(name));
+  const json::value* value = object_.if_contains(name);
   return value && value->is_null() ? nullptr : value;
 }
 
@@ -48,8 +47,7 @@ Result<std::optional<std::string>> JsonFields::string(std::string_view name) con
   const json::value* value = find(name);
   if (!value) return std::optional<std::string>();
   if (!value->is_string()) return wrong_type(full(name), "a string", *value);
-  const json::string& text = value->get_string();
-  return std::optional<std::string>(std::in_place, text.data(), text.size());
+  return std::optional<std::string>(view(value->get_string()));
 }
 
 Result<std::optional<const json::array*>> JsonFields::array(std::string_view name) const {
@@ -134,6 +132,31 @@ Result<std::vector<TokenId>> read_token_ids(std::string_view name, const json::a
   return ids;
 }
 
+std::string_view text_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value && value->is_string() ? view(value->get_string()) : std::string_view();
+}
+
+std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+
+Data to_data(const json::value& value) {
+  if (value.is_bool()) return {value.get_bool()};
+  if (value.is_int64()) return {value.get_int64()};
+  if (value.is_number()) return {value.to_number<double>()};
+  if (value.is_string()) return {std::string(view(value.get_string()))};
+  if (value.is_object()) return to_data(value.get_object());
+  if (!value.is_array()) return {};
+  Data::List items;
+  for (const json::value& item : value.get_array()) items.push_back(to_data(item));
+  return {std::move(items)};
+}
+
+Data to_data(const json::object& object) {
+  Data::Fields fields;
+  for (const auto& item : object) fields.emplace_back(item.key(), to_data(item.value()));
+  return {std::move(fields)};
+}
+
 std::string_view kind_name(const json::value& value) {
   switch (value.kind()) {
     case json::kind::null:
@@ -149,6 +172,15 @@ std::string_view kind_name(const json::value& value) {
     default:
       return "a number";
   }
+}
+
+std::unexpected<Error> refuse(std::string_view param, std::string message) {
+  return fail(ErrorCode::kInvalidArgument, std::move(message), std::string(param));
+}
+
+std::unexpected<Error> unsupported(std::string_view param) {
+  return fail(ErrorCode::kUnsupported, fmt::format("{} is not supported", param),
+              std::string(param));
 }
 
 std::unexpected<Error> wrong_type(std::string_view name, std::string_view expected,
