@@ -16,11 +16,9 @@ using std::chrono::seconds;
 constexpr seconds kDefaultTtl{5 * 60};  // Anthropic's
 
 std::unexpected<Error> wrong_ttl(std::string_view name) {
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} must be seconds or a text like \"30s\", \"5m\" or \"1h\", at least a "
-                          "second and at most a day",
-                          name),
-              std::string(name));
+  return refuse(name, fmt::format("{} must be seconds or a text like \"30s\", \"5m\" or \"1h\", at "
+                                  "least a second and at most a day",
+                                  name));
 }
 
 std::optional<uint64_t> seconds_per(std::string_view unit) {
@@ -68,8 +66,7 @@ Result<std::optional<seconds>> read_cache_control(const JsonFields& fields) {
   const JsonFields inner(**control, "cache_control");
   TRY_ASSIGN(const auto type, inner.string("type"));
   if (type != "ephemeral")
-    return fail(ErrorCode::kInvalidArgument, "cache_control.type must be \"ephemeral\"",
-                "cache_control.type");
+    return refuse("cache_control.type", "cache_control.type must be \"ephemeral\"");
   const json::value* value = inner.find("ttl");
   if (!value) return std::optional<seconds>(kDefaultTtl);
   TRY_ASSIGN(const seconds ttl, read_ttl(*value, "cache_control.ttl"));

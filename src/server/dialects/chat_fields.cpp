@@ -28,6 +28,30 @@ Result<std::optional<Duration>> CacheMarks::read(const json::object& part) {
   return ttl;
 }
 
+Result<std::vector<MessagePart>> read_texts(const json::value& content, const TextWords& words,
+                                            CacheMarks& marks) {
+  std::vector<MessagePart> parts;
+  if (content.is_string()) {
+    parts.push_back(TextPart{std::string(view(content.get_string()))});
+    return parts;
+  }
+  if (!content.is_array()) return wrong_type(words.param, words.expected, content);
+  for (const json::value& value : content.get_array()) {
+    const json::object* part = value.if_object();
+    if (!part && !words.made_of.empty()) return wrong_type(words.param, words.made_of, value);
+    const json::value* text = part ? part->if_contains("text") : nullptr;
+    const bool has_type = part && part->contains("type");
+    const std::string_view type = has_type ? text_at(*part, "type") : "";
+    const bool is_text =
+        std::ranges::find(words.types, type) != words.types.end() && (!has_type || !type.empty());
+    if (!text || !text->is_string() || !is_text)
+      return refuse(words.param, std::string(words.refusal));
+    TRY_ASSIGN(const auto keep_for, marks.read(*part));
+    parts.push_back(TextPart{std::string(view(text->get_string())), keep_for});
+  }
+  return parts;
+}
+
 Result<void> add_tool(const json::object& tool, Data shown, CacheMarks& marks, ChatRequest& chat) {
   TRY_ASSIGN(const auto keep_for, marks.read(tool));
   chat.keep_tools_for = std::max(chat.keep_tools_for, keep_for);

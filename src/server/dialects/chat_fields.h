@@ -2,7 +2,10 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "server/dialects/completion_call.h"
@@ -24,6 +27,19 @@ class CacheMarks {
  private:
   size_t n_ = 0;
 };
+
+// How a dialect writes a content of texts, and what it says of another one.
+struct TextWords {
+  std::string_view param;
+  std::string_view expected;                       // "a string or an array of blocks"
+  std::string_view made_of;                        // "made of blocks"; empty: as `refusal`
+  std::vector<std::string_view> types = {"text"};  // of a part that is a text; "": it needs none
+  std::string_view refusal = "a part of a message's content is no text, expected only text";
+};
+
+// A string, or parts that are all text.
+Result<std::vector<MessagePart>> read_texts(const boost::json::value& content,
+                                            const TextWords& words, CacheMarks& marks);
 
 // Takes a tool as the template is to see it. A mark on any tool is taken for one behind all of
 // them: they are written as one piece.

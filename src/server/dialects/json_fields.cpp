@@ -70,8 +70,7 @@ Result<std::optional<float>> JsonFields::number(std::string_view name) const {
   if (!value->is_number()) return wrong_type(full(name), "a number", *value);
   const auto wide = as_finite(*value);
   if (!wide || std::abs(*wide) > std::numeric_limits<float>::max())
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is out of range", full(name)),
-                full(name));
+    return refuse(full(name), fmt::format("{} is out of range", full(name)));
   return std::optional<float>(static_cast<float>(*wide));
 }
 
@@ -82,9 +81,8 @@ Result<std::optional<uint64_t>> JsonFields::count_up_to(std::string_view name,
   if (!value->is_number()) return wrong_type(full(name), "a whole number", *value);
   const auto count = as_count(*value);
   if (!count || *count > limit)
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} must be a whole number from 0 to {}", full(name), limit),
-                full(name));
+    return refuse(full(name),
+                  fmt::format("{} must be a whole number from 0 to {}", full(name), limit));
   return count;
 }
 
@@ -95,10 +93,8 @@ Result<std::optional<int32_t>> JsonFields::integer(std::string_view name) const 
   const auto wide = as_finite(*value);
   using Limits = std::numeric_limits<int32_t>;
   if (!wide || *wide != std::floor(*wide) || *wide < Limits::min() || *wide > Limits::max())
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} must be a whole number from {} to {}", full(name), Limits::min(),
-                            Limits::max()),
-                full(name));
+    return refuse(full(name), fmt::format("{} must be a whole number from {} to {}", full(name),
+                                          Limits::min(), Limits::max()));
   return std::optional<int32_t>(static_cast<int32_t>(*wide));
 }
 
@@ -125,8 +121,7 @@ Result<std::vector<TokenId>> read_token_ids(std::string_view name, const json::a
     if (!value.is_number()) return wrong_type(name, "made of token ids", value);
     const auto id = as_count(value);
     if (!id || *id > std::numeric_limits<TokenId>::max())
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} holds a number that is no token id", name), std::string(name));
+      return refuse(name, fmt::format("{} holds a number that is no token id", name));
     ids.push_back(static_cast<TokenId>(*id));
   }
   return ids;
@@ -185,9 +180,7 @@ std::unexpected<Error> unsupported(std::string_view param) {
 
 std::unexpected<Error> wrong_type(std::string_view name, std::string_view expected,
                                   const json::value& value) {
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} must be {}, not {}", name, expected, kind_name(value)),
-              std::string(name));
+  return refuse(name, fmt::format("{} must be {}, not {}", name, expected, kind_name(value)));
 }
 
 }  // namespace kvik

@@ -21,27 +21,17 @@ namespace json = boost::json;
 
 // A string, null, or parts of text.
 Result<void> read_content(const json::value& content, CacheMarks& marks, Message& message) {
-  if (content.is_string()) {
-    message.parts.push_back(TextPart{std::string(view(content.get_string()))});
-    return {};
-  }
   if (content.is_null()) {
     message.further.emplace_back("content", to_data(content));
     return {};
   }
-  if (!content.is_array()) return wrong_type("messages", "content as a string or parts", content);
-  if (content.get_array().empty()) message.parts.push_back(TextPart{});
-  for (const json::value& part : content.get_array()) {
-    const json::object* object = part.if_object();
-    const json::value* words = object ? object->if_contains("text") : nullptr;
-    const bool is_text =
-        object && (!object->contains("type") || text_at(*object, "type") == "text");
-    if (!is_text || !words || !words->is_string()) {
-      return refuse("messages", "a part of a message's content is no text, expected only text");
-    }
-    TRY_ASSIGN(const auto keep_for, marks.read(*object));
-    message.parts.push_back(TextPart{std::string(view(words->get_string())), keep_for});
-  }
+  const TextWords words{.param = "messages",
+                        .expected = "content as a string or parts",
+                        .made_of = "",
+                        .types = {"text", ""}};
+  TRY_ASSIGN(const auto parts, read_texts(content, words, marks));
+  if (parts.empty()) message.parts.push_back(TextPart{});
+  message.parts.insert(message.parts.end(), parts.begin(), parts.end());
   return {};
 }
 

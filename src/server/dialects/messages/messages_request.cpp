@@ -39,8 +39,7 @@ class Conversation {
   std::vector<Message> take() && { return std::move(messages_); }
 
   Result<void> add_system(const json::value& system) {
-    if (system.is_null()) return {};
-    TRY_ASSIGN(std::vector<MessagePart> parts, text_parts(system, "system"));
+    TRY_ASSIGN(std::vector<MessagePart> parts, texts_of(system, "system"));
     if (!parts.empty()) messages_.push_back({.role = "system", .parts = std::move(parts)});
     return {};
   }
@@ -66,24 +65,14 @@ class Conversation {
   }
 
  private:
-  // Content that is a string or blocks of text.
-  Result<std::vector<MessagePart>> text_parts(const json::value& content, std::string_view param) {
-    std::vector<MessagePart> parts;
-    if (content.is_null()) return parts;
-    if (content.is_string()) {
-      parts.push_back(TextPart{std::string(view(content.get_string()))});
-      return parts;
-    }
-    if (!content.is_array()) return wrong_type(param, "a string or an array of blocks", content);
-    for (const json::value& value : content.get_array()) {
-      if (!value.is_object()) return wrong_type(param, "made of blocks", value);
-      const json::object& block = value.get_object();
-      if (text_at(block, "type") != "text" || !at(block, "text").is_string())
-        return refuse(param, "a block of content is no text, expected only text");
-      TRY_ASSIGN(const auto keep_for, marks_.read(block));
-      parts.push_back(TextPart{std::string(text_at(block, "text")), keep_for});
-    }
-    return parts;
+  // None where there is no content.
+  Result<std::vector<MessagePart>> texts_of(const json::value& content, std::string_view param) {
+    if (content.is_null()) return std::vector<MessagePart>();
+    const TextWords words{.param = param,
+                          .expected = "a string or an array of blocks",
+                          .made_of = "made of blocks",
+                          .refusal = "a block of content is no text, expected only text"};
+    return read_texts(content, words, marks_);
   }
 
   // The empty text: such a message has content, whatever its blocks are.
@@ -127,7 +116,7 @@ class Conversation {
   // A message for each result: templates know them by their role. The block's own mark stands for
   // that of its last part.
   Result<void> add_tool_result(const json::object& block) {
-    TRY_ASSIGN(std::vector<MessagePart> parts, text_parts(at(block, "content"), "messages"));
+    TRY_ASSIGN(std::vector<MessagePart> parts, texts_of(at(block, "content"), "messages"));
     Message message = text_message("tool", "");
     if (!parts.empty()) {
       TRY_ASSIGN(const auto keep_for, marks_.read(block));

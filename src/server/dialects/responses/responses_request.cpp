@@ -13,27 +13,6 @@ namespace {
 
 namespace json = boost::json;
 
-// Input and output texts alike.
-Result<std::vector<MessagePart>> read_content(const json::value& content, CacheMarks& marks) {
-  std::vector<MessagePart> parts;
-  if (content.is_string() || (content.is_array() && content.get_array().empty())) {
-    parts.push_back(TextPart{content.is_string() ? std::string(view(content.get_string())) : ""});
-    return parts;
-  }
-  if (!content.is_array()) return wrong_type("input", "content as a string or parts", content);
-  for (const json::value& value : content.get_array()) {
-    if (!value.is_object()) return wrong_type("input", "content made of parts", value);
-    const json::object& part = value.get_object();
-    const std::string_view type = text_at(part, "type");
-    const json::value* text = part.if_contains("text");
-    if ((type != "input_text" && type != "output_text") || !text || !text->is_string())
-      return refuse("input", "a part of a message's content is no text, expected only text");
-    TRY_ASSIGN(const auto keep_for, marks.read(part));
-    parts.push_back(TextPart{std::string(view(text->get_string())), keep_for});
-  }
-  return parts;
-}
-
 Result<void> add_item(const json::value& value, CacheMarks& marks, ChatRequest& chat) {
   if (!value.is_object()) return wrong_type("input", "made of items", value);
   const json::object& item = value.get_object();
@@ -49,7 +28,12 @@ Result<void> add_item(const json::value& value, CacheMarks& marks, ChatRequest& 
                   "\"developer\"");
   const json::value* content = item.if_contains("content");
   if (!content) return refuse("input", "a message has no content");
-  TRY_ASSIGN(std::vector<MessagePart> parts, read_content(*content, marks));
+  const TextWords words{.param = "input",
+                        .expected = "content as a string or parts",
+                        .made_of = "content made of parts",
+                        .types = {"input_text", "output_text"}};
+  TRY_ASSIGN(std::vector<MessagePart> parts, read_texts(*content, words, marks));
+  if (parts.empty()) parts.push_back(TextPart{});
   chat.messages.push_back(
       {.role = std::string(role == "developer" ? "system" : role), .parts = std::move(parts)});
   return {};
