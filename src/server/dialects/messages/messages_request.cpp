@@ -165,21 +165,22 @@ Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest
   return {};
 }
 
-Result<void> read_tool_choice(const json::object& body, ChatRequest& chat) {
+// False: the template is not to know of them.
+Result<bool> shows_tools(const json::object& body) {
   TRY_ASSIGN(const auto choice, JsonFields(body).object("tool_choice"));
-  if (!choice) return {};
+  if (!choice) return true;
   const std::string_view type = text_at(**choice, "type");
-  if (type == "none") chat.tools.clear();
-  if (type == "auto" || type == "none") return {};
+  if (type == "auto" || type == "none") return type == "auto";
   return fail(ErrorCode::kUnsupported, "a forced tool_choice is not supported", "tool_choice");
 }
 
 Result<ChatRequest> read_conversation(const json::object& body) {
   ChatRequest chat;
   CacheMarks marks;
-  TRY_ASSIGN(chat.messages, read_messages(body, marks));
+  TRY_ASSIGN(const bool has_tools, shows_tools(body));
   TRY(read_tools(at(body, "tools"), marks, chat));
-  TRY(read_tool_choice(body, chat));
+  if (!has_tools) chat.tools.clear();
+  TRY_ASSIGN(chat.messages, read_messages(body, marks));
   TRY(read_template_options(JsonFields(body), chat));
   chat.continue_final_message = chat.messages.back().role == "assistant";
   chat.add_generation_prompt = !chat.continue_final_message;
@@ -193,17 +194,17 @@ Result<CompletionCall> parse_messages_call(const ServiceApi& service, std::strin
   const JsonFields fields(object);
   for (const std::string_view name : {"output_format", "output_config"})
     if (fields.find(name)) return unsupported(name);
+  TRY_ASSIGN(const auto stops, fields.array("stop_sequences"));
+  TRY_ASSIGN(const ChatRequest chat, read_conversation(object));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
   TRY(read_answer_format(fields, call));
   CompletionRequest& request = call.requests.front();
   TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("max_tokens"));
-  TRY_ASSIGN(const auto stops, fields.array("stop_sequences"));
   if (stops) {
     TRY_ASSIGN(request.stop, read_stops(at(object, "stop_sequences")));
   }
   TRY_ASSIGN(const auto metadata, fields.object("metadata"));
   if (metadata) TRY(read_user(JsonFields(**metadata, "metadata"), "user_id", request));
-  TRY_ASSIGN(const ChatRequest chat, read_conversation(object));
   return with_prompt(service, chat, std::move(call));
 }
 

@@ -107,10 +107,11 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::strin
   TRY(refuse_unsupported(fields));
   TRY(fields.boolean("store"));
   TRY(fields.object("metadata"));
+  TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_output_tokens"));
   TRY_ASSIGN(const ChatRequest chat, read_conversation(fields));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
   CompletionRequest& request = call.requests.front();
-  TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("max_output_tokens"));
+  request.max_tokens = max_tokens;
   TRY(read_user(fields, "user", request));
   TRY_ASSIGN(call, with_prompt(service, chat, std::move(call)));
   return ResponsesCall{.call = std::move(call), .echo = echo_of(fields)};
