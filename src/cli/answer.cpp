@@ -20,9 +20,12 @@ void AnswerSink::on_chunk(const CompletionChunk& chunk) {
   if (is_closed_) return;
   spoken_.text += chunk.text;
   spoken_.ids.insert(spoken_.ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
-  print(splitter_.push(chunk.text));
+  for (const AnswerPart& part : chunk.parts) {
+    const bool is_text = part.kind == AnswerPart::Kind::kText;
+    if (is_text) answer_.content += part.text;
+    print(part.text, is_text ? TextStyle::kPlain : TextStyle::kDim);
+  }
   if (chunk.finish) {
-    print(splitter_.finish());
     answer_.finish = chunk.finish;
     // A stop string's tokens are said, its text is not.
     if (!chunk.stop_string) answer_.spoken = std::move(spoken_);
@@ -40,16 +43,9 @@ void AnswerSink::on_done(const Usage& usage) {
 
 Answer AnswerSink::close() {
   const MutexLock lock(mutex_);
-  if (!std::exchange(is_closed_, true) && !answer_.finish) print(splitter_.finish());
+  is_closed_ = true;
   if (is_begun_) console_.write("\n", TextStyle::kPlain);
   return std::move(answer_);
-}
-
-void AnswerSink::print(const ReasoningSplitter::Parts& parts) {
-  answer_.reasoning += parts.reasoning;
-  answer_.content += parts.content;
-  print(parts.reasoning, TextStyle::kDim);
-  print(parts.content, TextStyle::kPlain);
 }
 
 // Blanks around a thought and around the answer are not for the eye.

@@ -7,15 +7,13 @@
 
 #include "base/mutex.h"
 #include "cli/console.h"
-#include "service/reasoning.h"
 #include "service/service_api.h"
 
 namespace kvik {
 
 // What a model answered, as far as it came.
 struct Answer {
-  std::string content;
-  std::string reasoning;               // what it thought before
+  std::string content;                 // without what it thought before
   std::optional<FinishReason> finish;  // absent: the user had enough
   std::optional<Usage> usage;
   SpokenTokens spoken;  // all of it, thoughts and all; empty where tokens and text are not one
@@ -26,8 +24,7 @@ struct Answer {
 class AnswerSink final : public CompletionSink {
  public:
   // The console outlives the last call, hence close() before that ends.
-  AnswerSink(Console& console, ReasoningSplitter::Begin begin)
-      : console_(console), splitter_(begin) {}
+  explicit AnswerSink(Console& console) : console_(console) {}
 
   void on_prompt(const PromptProgress& progress) override;
   void on_chunk(const CompletionChunk& chunk) override;
@@ -40,14 +37,12 @@ class AnswerSink final : public CompletionSink {
   Answer close();
 
  private:
-  void print(const ReasoningSplitter::Parts& parts) REQUIRES(mutex_);
   void print(std::string_view text, TextStyle style) REQUIRES(mutex_);
 
   Console& console_;
   std::atomic<bool> is_done_ = false;
   Mutex mutex_;
   bool is_closed_ GUARDED_BY(mutex_) = false;
-  ReasoningSplitter splitter_ GUARDED_BY(mutex_);
   Answer answer_ GUARDED_BY(mutex_);
   SpokenTokens spoken_ GUARDED_BY(mutex_);                  // so far
   bool is_begun_ GUARDED_BY(mutex_) = false;                // something was printed,

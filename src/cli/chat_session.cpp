@@ -72,11 +72,11 @@ ChatSession::Next ChatSession::handle(const std::string& input) {
 
 ChatSession::Next ChatSession::regenerate() {
   Conversation& conversation = state_.conversation;
-  std::optional<ChatMessage> old;
+  std::optional<Message> old;
   if (conversation.ends_with("assistant")) old = conversation.take_back();
   ++state_.n_regenerated;
   const Outcome outcome = answer();
-  if (outcome != Outcome::kAnswered && old) conversation.add("assistant", std::move(old->content));
+  if (outcome != Outcome::kAnswered && old) conversation.add("assistant", text_of(*old));
   return outcome == Outcome::kLeave ? Next::kLeave : Next::kRead;
 }
 
@@ -90,9 +90,8 @@ ChatSession::Outcome ChatSession::answer() {
   request.prompt = prompt->ids;
   request.return_token_ids = true;
   if (request.seed) *request.seed += state_.n_regenerated;
-  const auto sink = std::make_shared<AnswerSink>(console_, prompt->ends_in_thought
-                                                               ? ReasoningSplitter::Begin::kThought
-                                                               : ReasoningSplitter::Begin::kAnswer);
+  request.answer_begin = prompt->answer_begin;
+  const auto sink = std::make_shared<AnswerSink>(console_);
   auto completion = service_.complete(request, sink);
   if (!completion) {
     explain_refusal(completion.error());

@@ -4,24 +4,25 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
-#include <limits>
+#include <functional>
+#include <type_traits>
+#include <variant>
 
 #include "service/check_request.h"
+#include "service/sampling_fields.h"
 
 namespace kvik {
 namespace {
 
-// Reads a value into the settings; false where it is none of its kind.
-using Assign = bool (*)(ChatSettings& settings, std::string_view value);
-using Show = std::string (*)(const ChatSettings& settings);
-using Reset = void (*)(ChatSettings& settings, const ChatSettings& initial);
+constexpr std::string_view kSwitch = "on or off";
 
 struct Setting {
   std::string_view name;
   std::string_view expected;
-  Assign assign;
-  Show show;
-  Reset reset;
+  // Reads a value into the settings; false where it is none of its kind.
+  std::function<bool(ChatSettings& settings, std::string_view value)> assign;
+  std::function<std::string(const ChatSettings& settings)> show;
+  std::function<void(ChatSettings& settings, const ChatSettings& initial)> reset;
 };
 
 template <class Number>
@@ -31,14 +32,6 @@ bool read(std::string_view text, Number& out) {
   return error == std::errc() && rest == end;
 }
 
-template <class Number>
-bool read(std::string_view text, std::optional<Number>& out) {
-  Number number{};
-  if (!read(text, number)) return false;
-  out = number;
-  return true;
-}
-
 bool read_switch(std::string_view text, bool& out) {
   out = text == "on" || text.empty();
   return out || text == "off";
@@ -46,65 +39,72 @@ bool read_switch(std::string_view text, bool& out) {
 
 std::string_view name_of(bool value) { return value ? "on" : "off"; }
 
-template <auto member>
-constexpr Setting sampling_setting(std::string_view name, std::string_view expected) {
-  return {name, expected,
-          [](ChatSettings& s, std::string_view value) { return read(value, s.sampling.*member); },
-          [](const ChatSettings& s) { return fmt::format("{}", s.sampling.*member); },
-          [](ChatSettings& s, const ChatSettings& initial) {
-            s.sampling.*member = initial.sampling.*member;
-          }};
+Setting sampling_setting(const SamplingField& field) {
+  return std::visit(
+      [&]<class Number>(Number SamplingParams::*member) {
+        return Setting{field.name, std::is_floating_point_v<Number> ? "a number" : "a whole number",
+                       [=](ChatSettings& s, std::string_view value) {
+                         return read(value, s.sampling.*member);
+                       },
+                       [=](const ChatSettings& s) { return fmt::format("{}", s.sampling.*member); },
+                       [=](ChatSettings& s, const ChatSettings& initial) {
+                         s.sampling.*member = initial.sampling.*member;
+                       }};
+      },
+      field.member);
 }
 
-constexpr std::string_view kNumber = "a number";
+// A number, or the word that says that there is none.
+Setting count_setting(std::string_view name, std::string_view none,
+                      std::optional<uint64_t> ChatSettings::*member) {
+  return {name, none == "none" ? "a whole number, or none" : "a whole number, or random",
+          [=](ChatSettings& s, std::string_view value) {
+            (s.*member).reset();
+            return value == none || read(value, (s.*member).emplace());
+          },
+          [=](const ChatSettings& s) {
+            return s.*member ? fmt::format("{}", *(s.*member)) : std::string(none);
+          },
+          [=](ChatSettings& s, const ChatSettings& initial) { s.*member = initial.*member; }};
+}
 
-constexpr Setting kSettings[] = {
-    sampling_setting<&SamplingParams::temperature>("temperature", kNumber),
-    sampling_setting<&SamplingParams::top_k>("top_k", "a whole number"),
-    sampling_setting<&SamplingParams::top_p>("top_p", kNumber),
-    sampling_setting<&SamplingParams::min_p>("min_p", kNumber),
-    sampling_setting<&SamplingParams::repetition_penalty>("repetition_penalty", kNumber),
-    sampling_setting<&SamplingParams::presence_penalty>("presence_penalty", kNumber),
-    sampling_setting<&SamplingParams::frequency_penalty>("frequency_penalty", kNumber),
-    {"seed", "a whole number, or random",
-     [](ChatSettings& s, std::string_view value) {
-       if (value != "random") return read(value, s.seed);
-       s.seed.reset();
-       return true;
-     },
-     [](const ChatSettings& s) { return s.seed ? fmt::format("{}", *s.seed) : "random"; },
-     [](ChatSettings& s, const ChatSettings& initial) { s.seed = initial.seed; }},
-    {"max_tokens", "a whole number, or none",
-     [](ChatSettings& s, std::string_view value) {
-       if (value != "none") return read(value, s.max_tokens);
-       s.max_tokens.reset();
-       return true;
-     },
-     [](const ChatSettings& s) { return s.max_tokens ? fmt::format("{}", *s.max_tokens) : "none"; },
-     [](ChatSettings& s, const ChatSettings& initial) { s.max_tokens = initial.max_tokens; }},
-    {"stop", "a text, or none",
-     [](ChatSettings& s, std::string_view value) {
-       s.stop.clear();
-       if (value != "none") s.stop.emplace_back(value);
-       return true;
-     },
-     [](const ChatSettings& s) {
-       return s.stop.empty() ? std::string("none") : fmt::format("{}", fmt::join(s.stop, ", "));
-     },
-     [](ChatSettings& s, const ChatSettings& initial) { s.stop = initial.stop; }},
-    {"thinking", "on or off",
-     [](ChatSettings& s, std::string_view value) {
-       return read_switch(value, s.thinking.emplace());
-     },
-     [](const ChatSettings& s) {
-       return std::string(s.thinking ? name_of(*s.thinking) : "default");
-     },
-     [](ChatSettings& s, const ChatSettings& initial) { s.thinking = initial.thinking; }},
-    {"stats", "on or off",
-     [](ChatSettings& s, std::string_view value) { return read_switch(value, s.stats); },
-     [](const ChatSettings& s) { return std::string(name_of(s.stats)); },
-     [](ChatSettings& s, const ChatSettings& initial) { s.stats = initial.stats; }},
-};
+std::vector<Setting> make_settings() {
+  std::vector<Setting> settings;
+  for (const SamplingField& field : sampling_fields()) settings.push_back(sampling_setting(field));
+  settings.push_back(count_setting("seed", "random", &ChatSettings::seed));
+  settings.push_back(count_setting("max_tokens", "none", &ChatSettings::max_tokens));
+  settings.push_back({"stop", "a text, or none",
+                      [](ChatSettings& s, std::string_view value) {
+                        s.stop.clear();
+                        if (value != "none") s.stop.emplace_back(value);
+                        return true;
+                      },
+                      [](const ChatSettings& s) {
+                        return s.stop.empty() ? std::string("none")
+                                              : fmt::format("{}", fmt::join(s.stop, ", "));
+                      },
+                      [](ChatSettings& s, const ChatSettings& initial) { s.stop = initial.stop; }});
+  settings.push_back(
+      {"thinking", kSwitch,
+       [](ChatSettings& s, std::string_view value) {
+         return read_switch(value, s.thinking.emplace());
+       },
+       [](const ChatSettings& s) {
+         return std::string(s.thinking ? name_of(*s.thinking) : "default");
+       },
+       [](ChatSettings& s, const ChatSettings& initial) { s.thinking = initial.thinking; }});
+  settings.push_back(
+      {"stats", kSwitch,
+       [](ChatSettings& s, std::string_view value) { return read_switch(value, s.stats); },
+       [](const ChatSettings& s) { return std::string(name_of(s.stats)); },
+       [](ChatSettings& s, const ChatSettings& initial) { s.stats = initial.stats; }});
+  return settings;
+}
+
+const std::vector<Setting>& settings_table() {
+  static const std::vector<Setting> table = make_settings();
+  return table;
+}
 
 std::unexpected<Error> refuse(std::string message) {
   return fail(ErrorCode::kInvalidArgument, std::move(message));
@@ -125,14 +125,14 @@ CompletionRequest completion_request(const ChatSettings& settings) {
 
 Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assignment,
                           const ChatSettings& initial, const ModelCard& card) {
-  for (const Setting& setting : kSettings) {
+  for (const Setting& setting : settings_table()) {
     if (setting.name != assignment.name) continue;
     ChatSettings changed = settings;
     if (assignment.value == "default") {
       setting.reset(changed, initial);
       return changed;
     }
-    const bool is_switch = setting.expected == "on or off";
+    const bool is_switch = setting.expected == kSwitch;
     if ((assignment.value.empty() && !is_switch) || !setting.assign(changed, assignment.value)) {
       return refuse(
           fmt::format("{} is '{}', expected {}", setting.name, assignment.value, setting.expected));
@@ -146,13 +146,14 @@ Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assign
 
 std::vector<std::pair<std::string, std::string>> list(const ChatSettings& settings) {
   std::vector<std::pair<std::string, std::string>> out;
-  for (const Setting& setting : kSettings) out.emplace_back(setting.name, setting.show(settings));
+  for (const Setting& setting : settings_table())
+    out.emplace_back(setting.name, setting.show(settings));
   return out;
 }
 
 std::vector<std::string> setting_names() {
   std::vector<std::string> names;
-  for (const Setting& setting : kSettings) names.emplace_back(setting.name);
+  for (const Setting& setting : settings_table()) names.emplace_back(setting.name);
   return names;
 }
 

@@ -36,11 +36,10 @@ void ChatTotals::add(const Usage& usage) {
 
 ChatRequest ChatState::prompt() const {
   ChatRequest request;
-  request.messages = conversation.to_template();
-  request.tools = jinja::None{};
+  request.messages = conversation.messages();
   request.spoken = spoken;
   if (settings.thinking) {
-    request.kwargs.emplace_back("enable_thinking", jinja::Value(*settings.thinking));
+    request.kwargs.emplace_back("enable_thinking", Data{*settings.thinking});
   }
   return request;
 }

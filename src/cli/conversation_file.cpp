@@ -28,9 +28,9 @@ std::string as_json(std::string_view text) {
 std::string to_json(const Conversation& conversation, const std::string& model) {
   std::string out = fmt::format("{{\"model\": {},\n \"messages\": [", as_json(model));
   std::string_view between = "\n";
-  for (const ChatMessage& message : conversation.messages()) {
+  for (const Message& message : conversation.messages()) {
     out += fmt::format("{}  {{\"role\": {}, \"content\": {}}}", std::exchange(between, ",\n"),
-                       as_json(message.role), as_json(message.content));
+                       as_json(message.role), as_json(text_of(message)));
   }
   return out + "\n]}\n";
 }
@@ -44,7 +44,7 @@ const json::string* string_in(const json::object& object, std::string_view name)
   return value ? value->if_string() : nullptr;
 }
 
-Result<ChatMessage> read_message(const std::string& path, const json::value& value, size_t number) {
+Result<Message> read_message(const std::string& path, const json::value& value, size_t number) {
   const json::object* object = value.if_object();
   const json::string* role = object ? string_in(*object, "role") : nullptr;
   const json::string* content = object ? string_in(*object, "content") : nullptr;
@@ -57,8 +57,7 @@ Result<ChatMessage> read_message(const std::string& path, const json::value& val
                                     "system for the first",
                                     number, std::string_view(role->data(), role->size())));
   }
-  return ChatMessage{.role = {role->data(), role->size()},
-                     .content = {content->data(), content->size()}};
+  return text_message({role->data(), role->size()}, {content->data(), content->size()});
 }
 
 }  // namespace
@@ -71,9 +70,9 @@ Result<Conversation> load_conversation(const std::string& path) {
   const json::object* object = value.if_object();
   const json::value* list = object ? object->if_contains("messages") : nullptr;
   if (!list || !list->is_array()) return refuse(path, "it has no list of messages");
-  std::vector<ChatMessage> messages;
+  std::vector<Message> messages;
   for (const json::value& item : list->get_array()) {
-    TRY_ASSIGN(ChatMessage message, read_message(path, item, messages.size() + 1));
+    TRY_ASSIGN(Message message, read_message(path, item, messages.size() + 1));
     messages.push_back(std::move(message));
   }
   return Conversation(std::move(messages));

@@ -8,13 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "kv/memory_kind.h"
+
 namespace kvik {
-
-// What memory of the budget is taken for.
-enum class MemoryKind : uint8_t { kPages, kTierWrites, kTierReads };
-inline constexpr size_t kMemoryKinds = 3;
-
-std::string_view name_of(MemoryKind kind);
 
 class Ledger;
 

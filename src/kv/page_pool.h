@@ -6,14 +6,11 @@
 #include <vector>
 
 #include "kv/page_counts.h"
+#include "kv/page_state.h"
 
 namespace kvik {
 
-enum class PageId : uint32_t {};
-
 class PagePool;
-
-enum class PageState : uint8_t { kFree, kLeased, kSealed, kCached };
 
 // One owner's hold on a page. Gives itself back.
 class PageLease {

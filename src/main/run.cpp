@@ -1,13 +1,17 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "host/instance.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/interrupts.h"
 #include "main/run_options.h"
+#include "service/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -50,16 +54,15 @@ void add_prompts(Flags& flags, RunOptions& options) {
 void add_sampling(Flags& flags, SamplingParams& sampling) {
   sampling.temperature = 0.8f;
   sampling.top_p = 0.95f;
-  flags.add({
-      Flag("--temperature", &sampling.temperature, "0 is greedy").with_default(),
-      Flag("--top-k", &sampling.top_k, "draw among the K likeliest (0: off)").with_default(),
-      Flag("--top-p", &sampling.top_p, "draw among the likeliest that make up P").with_default(),
-      Flag("--min-p", &sampling.min_p, "leave out what is less than P × the likeliest")
-          .with_default(),
-      Flag("--repetition-penalty", &sampling.repetition_penalty, "1 is off").with_default(),
-      {"--presence-penalty", &sampling.presence_penalty, "0 is off"},
-      {"--frequency-penalty", &sampling.frequency_penalty, "0 is off"},
-  });
+  for (const SamplingField& field : sampling_fields()) {
+    std::string name = fmt::format("--{}", field.name);
+    std::ranges::replace(name, '_', '-');
+    const Flag::Target target =
+        std::visit([&](auto member) -> Flag::Target { return &(sampling.*member); }, field.member);
+    Flag flag(std::move(name), target, std::string(field.help));
+    flag.shows_default = field.shows_default;
+    flags.add(flag);
+  }
 }
 
 }  // namespace

@@ -15,7 +15,6 @@
 #include "main/interrupts.h"
 #include "main/run_options.h"
 #include "main/terminal_console.h"
-#include "service/reasoning.h"
 
 namespace kvik {
 namespace {
@@ -32,7 +31,7 @@ enum class Form {
 // Writes an answer to stdout as it comes. The engine thread calls; main waits for the end.
 class StdoutSink final : public CompletionSink {
  public:
-  StdoutSink(Form form, ReasoningSplitter::Begin begin) : form_(form), splitter_(begin) {}
+  explicit StdoutSink(Form form) : form_(form) {}
 
   void on_chunk(const CompletionChunk& chunk) override {
     if (form_ == Form::kIds) {
@@ -42,8 +41,7 @@ class StdoutSink final : public CompletionSink {
     } else if (form_ == Form::kText) {
       write(chunk.text);
     } else {
-      write(splitter_.push(chunk.text));
-      if (chunk.finish) write(splitter_.finish());
+      for (const AnswerPart& part : chunk.parts) write(part);
     }
     if (chunk.finish) reason_ = *chunk.finish;
   }
@@ -72,19 +70,18 @@ class StdoutSink final : public CompletionSink {
     Interrupts::notify();
   }
 
-  void write(const ReasoningSplitter::Parts& parts) {
-    if (!parts.reasoning.empty()) {
-      write_styled(stderr, parts.reasoning, TextStyle::kDim, colour_);
+  void write(const AnswerPart& part) {
+    if (part.kind == AnswerPart::Kind::kThought) {
+      write_styled(stderr, part.text, TextStyle::kDim, colour_);
       has_thought_ = true;
+      return;
     }
-    if (parts.content.empty()) return;
     if (std::exchange(has_thought_, false)) fmt::print(stderr, "\n");
-    write(parts.content);
+    write(part.text);
   }
 
   const Form form_;
   const Colour colour_ = colour_of(stderr);
-  ReasoningSplitter splitter_;
   ProgressBar bar_{"reading the prompt"};
   std::atomic<int> write_error_ = 0;
   std::string_view between_;  // before the next id
@@ -107,10 +104,8 @@ void print_stats(const Usage& usage) {
              decode_ms > 0 ? n_decoded * 1e3 / decode_ms : 0.0);
 }
 
-// A prompt, and how its answer begins.
-Result<ReasoningSplitter::Begin> set_prompt(const ServiceApi& service, const RunOptions& options,
-                                            const RunTask& task, CompletionRequest& request) {
-  using Begin = ReasoningSplitter::Begin;
+Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, const RunTask& task,
+                        CompletionRequest& request) {
   if (task.kind == RunTask::Kind::kContinue) {
     if (task.tokens) {
       request.prompt = *task.tokens;
@@ -118,14 +113,15 @@ Result<ReasoningSplitter::Begin> set_prompt(const ServiceApi& service, const Run
       request.prompt = task.prompt;
     }
     if (!request.max_tokens) request.max_tokens = kDefaultMaxTokens;
-    return Begin::kAnswer;
+    return {};
   }
   ChatState state;
   state.conversation.set_system(options.system);
   state.conversation.add("user", task.prompt);
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(state.prompt()));
   request.prompt = std::move(prompt.ids);
-  return prompt.ends_in_thought ? Begin::kThought : Begin::kAnswer;
+  request.answer_begin = prompt.answer_begin;
+  return {};
 }
 
 }  // namespace
@@ -133,11 +129,11 @@ Result<ReasoningSplitter::Begin> set_prompt(const ServiceApi& service, const Run
 Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task) {
   CompletionRequest request = completion_request(options.settings());
   request.return_token_ids = options.ids;
-  TRY_ASSIGN(const auto begin, set_prompt(service, options, task, request));
+  TRY(set_prompt(service, options, task, request));
   const Form form = options.ids                         ? Form::kIds
                     : task.kind == RunTask::Kind::kTurn ? Form::kTurn
                                                         : Form::kText;
-  const auto sink = std::make_shared<StdoutSink>(form, begin);
+  const auto sink = std::make_shared<StdoutSink>(form);
   TRY_ASSIGN(const auto completion, service.complete(request, sink));
   if (Interrupts::wait()) return kExitInterrupted;       // the completion's end cancels it
   if (sink->write_error() == EPIPE) return kExitFailed;  // the reader has seen enough

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "catalogue/model_config.h"
+#include "model/max_layer_groups.h"
 
 namespace kvik {
 
@@ -29,8 +30,6 @@ struct LayerGroups {
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
 };
-
-inline constexpr uint32_t kMaxLayerGroups = 16;
 
 LayerGroups group_layers(const ModelConfig& config);
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <string_view>
 
 #include "service/request_bounds.h"
+#include "service/sampling_fields.h"
 
 namespace kvik {
 namespace {
@@ -19,27 +19,6 @@ std::unexpected<Error> out_of_range(std::string_view param, double value, std::s
 
 // A NaN fails both comparisons.
 bool within(float value, float low, float high) { return value >= low && value <= high; }
-
-Result<void> check_sampling(const SamplingParams& p) {
-  if (!within(p.temperature, 0, 100)) {
-    return out_of_range("temperature", p.temperature, "a number from 0 to 100");
-  }
-  if (!within(p.top_p, 0, 1) || p.top_p == 0) {
-    return out_of_range("top_p", p.top_p, "a number above 0, at most 1");
-  }
-  if (!within(p.min_p, 0, 1)) return out_of_range("min_p", p.min_p, "a number from 0 to 1");
-  if (!within(p.repetition_penalty, 0, 100) || p.repetition_penalty == 0) {
-    return out_of_range("repetition_penalty", p.repetition_penalty,
-                        "a number above 0, at most 100");
-  }
-  if (!within(p.presence_penalty, -2, 2)) {
-    return out_of_range("presence_penalty", p.presence_penalty, "a number from -2 to 2");
-  }
-  if (!within(p.frequency_penalty, -2, 2)) {
-    return out_of_range("frequency_penalty", p.frequency_penalty, "a number from -2 to 2");
-  }
-  return {};
-}
 
 Result<void> check_logit_bias(const SamplingParams& p, uint32_t n_vocab) {
   if (p.logit_bias.size() > Bounds::kBiases) {

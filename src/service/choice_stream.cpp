@@ -12,7 +12,10 @@ ChoiceStream::ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<Completio
       detokenizer_(tokenizer, Detokenizer::Position::kContinuation, Tokenizer::Special::kHide),
       stops_(options_.stop) {
   pending_.choice = options_.choice;
-  if (options_.answer_begin) thoughts_.emplace(*options_.answer_begin);
+  if (options_.answer_begin) {
+    thoughts_.emplace(*options_.answer_begin);
+    parts_.emplace(*options_.answer_begin);
+  }
   if (options_.n_prompt_logprobs) pending_.prompt_logprobs.emplace_back();
   if (options_.echo && !options_.prompt.empty()) echo_prompt();
 }
@@ -117,6 +120,9 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
 
 void ChoiceStream::send(std::string text, std::optional<FinishReason> finish) {
   pending_.text = std::exchange(echo_, {}) + text;
+  if (parts_) {
+    pending_.parts = finish ? parts_->push_last(pending_.text) : parts_->push(pending_.text);
+  }
   pending_.finish = finish;
   if (!state_->abandoned) state_->sink->on_chunk(pending_);
   pending_ = CompletionChunk{};

@@ -25,7 +25,7 @@ struct CompletionState {
 };
 
 // Turns one choice's tokens into text: detokenizes, watches for stop strings, and sends chunks of
-// whole characters. Engine thread only.
+// whole characters, where asked for in parts too. Engine thread only.
 class ChoiceStream final : public EventSink {
  public:
   struct Options {
@@ -35,9 +35,9 @@ class ChoiceStream final : public EventSink {
     bool with_logprobs = false;
     uint32_t n_top_logprobs = 0;
     std::optional<uint32_t> n_prompt_logprobs;
-    std::vector<TokenId> prompt;                           // where it is echoed or has logprobs
-    bool echo = false;                                     // its text comes first
-    std::optional<ReasoningSplitter::Begin> answer_begin;  // where thoughts are counted
+    std::vector<TokenId> prompt;              // where it is echoed or has logprobs
+    bool echo = false;                        // its text comes first
+    std::optional<AnswerBegin> answer_begin;  // where thoughts are parted and counted
   };
   // The tokenizer outlives this.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
@@ -62,6 +62,7 @@ class ChoiceStream final : public EventSink {
   Detokenizer detokenizer_;
   StopMatcher stops_;
   std::optional<ThoughtCounter> thoughts_;
+  std::optional<AnswerSplitter> parts_;
   CompletionChunk pending_;             // ids and logprobs that wait for their text
   std::string echo_;                    // text of the prompt, until it is sent
   std::vector<uint32_t> echo_offsets_;  // where each echoed token begins, for logprobs

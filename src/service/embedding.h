@@ -1,12 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/result.h"
+#include "base/token_id.h"
 #include "engine/request/request.h"
 
 namespace kvik {
@@ -33,27 +32,6 @@ class EmbeddingSink {
   virtual ~EmbeddingSink() = default;
   // Of length 1; nullopt where it was cut off.
   virtual void on_embedding(std::optional<std::vector<float>> embedding, const Usage& usage) = 0;
-};
-
-// Pools one prompt's hidden states as they come. Sums are of doubles in the order of positions: the
-// result is the same bits whatever the chunks. Engine thread only.
-class PoolingStream final : public EventSink {
- public:
-  PoolingStream(EmbeddingRequest::Pooling pooling, std::optional<uint32_t> n_dims,
-                std::shared_ptr<EmbeddingSink> sink)
-      : pooling_(pooling), n_dims_(n_dims), sink_(std::move(sink)) {}
-
-  Verdict on_token(const TokenEvent& event) override;
-  void on_hidden(uint32_t position, std::span<const float> state) override;
-  void on_finish(FinishReason reason, const Usage& usage) override;
-
- private:
-  std::vector<float> pooled() const;
-
-  const EmbeddingRequest::Pooling pooling_;
-  const std::optional<uint32_t> n_dims_;
-  const std::shared_ptr<EmbeddingSink> sink_;  // shared with who asked
-  std::vector<double> sums_;
 };
 
 }  // namespace kvik

@@ -7,6 +7,7 @@
 
 #include "service/check_request.h"
 #include "service/choice_stream.h"
+#include "service/pooling_stream.h"
 #include "service/request_bounds.h"
 
 namespace kvik {

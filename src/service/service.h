@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine_thread.h"
+#include "service/chat_format.h"
 #include "service/service_api.h"
 #include "text/tokenizer.h"
 

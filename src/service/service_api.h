@@ -16,9 +16,9 @@
 #include "engine/request/request.h"
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
-#include "service/chat.h"
+#include "service/answer_parts.h"
+#include "service/chat_request.h"
 #include "service/embedding.h"
-#include "service/reasoning.h"
 #include "text/tokenizer.h"
 
 namespace kvik {
@@ -46,7 +46,7 @@ struct CompletionRequest {
   int32_t priority = 0;                         // lower first
   Request::Trace trace = Request::Trace::kOff;  // the sink hears of on_trace
   std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
-  std::optional<ReasoningSplitter::Begin> answer_begin;  // present: thought tokens are counted
+  std::optional<AnswerBegin> answer_begin;  // present: thoughts are parted from text, and counted
 };
 
 struct ChunkLogprob {
@@ -68,7 +68,8 @@ struct PromptLogprob {
 // News of one choice. `text` is whole characters; it may be empty.
 struct CompletionChunk {
   uint32_t choice = 0;
-  std::string text;
+  std::string text;                    // as the model says it, the marks of its thoughts too
+  std::vector<AnswerPart> parts;       // where asked for: of the text so far, what is new
   std::vector<TokenId> token_ids;      // where asked for
   std::vector<ChunkLogprob> logprobs;  // where asked for
   // Where asked for, in the first chunk of the first choice: for each token of the prompt, itself

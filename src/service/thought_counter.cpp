@@ -5,7 +5,7 @@
 namespace kvik {
 
 void ThoughtCounter::push(std::string_view text) {
-  using Place = ReasoningSplitter::Place;
+  using Place = AnswerSplitter::Place;
   const Place before = splitter_.place();
   if (before == Place::kBehind) return;
   splitter_.push(text);

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "service/reasoning.h"
+#include "service/answer_parts.h"
 
 namespace kvik {
 
@@ -11,7 +11,7 @@ namespace kvik {
 // a mark in it counts whole, whatever else it says.
 class ThoughtCounter {
  public:
-  explicit ThoughtCounter(ReasoningSplitter::Begin begin) : splitter_(begin) {}
+  explicit ThoughtCounter(AnswerBegin begin) : splitter_(begin) {}
 
   // What one more token says; empty where it ends within a character.
   void push(std::string_view text);
@@ -19,7 +19,7 @@ class ThoughtCounter {
   uint32_t n_tokens() const { return n_tokens_; }
 
  private:
-  ReasoningSplitter splitter_;
+  AnswerSplitter splitter_;
   uint32_t n_held_ = 0;  // tokens that may turn out to be the opening mark's
   uint32_t n_tokens_ = 0;
 };

@@ -30,9 +30,9 @@ class ConversationFile : public testing::Test {
 
   TemporaryFolder folder;
   const std::string path = folder.path() + "/chat.json";
-  const Conversation conversation{{{"system", "Be \"brief\"."},
-                                   {"user", "a\nb\t\\ \u00e4 \U0001f600 \x01"},
-                                   {"assistant", "<|im_end|>"}}};
+  const Conversation conversation{{text_message("system", "Be \"brief\"."),
+                                   text_message("user", "a\nb\t\\ \u00e4 \U0001f600 \x01"),
+                                   text_message("assistant", "<|im_end|>")}};
 };
 
 TEST_F(ConversationFile, comes_back_as_it_was_saved) {

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "service/service_api.h"
+#include "service/template_values.h"
 
 namespace kvik {
 
@@ -59,7 +60,7 @@ class ScriptedService final : public ServiceApi {
     CHECK(!scripts.empty());
     const Script script = std::move(scripts.front());
     scripts.pop_front();
-    play(script, *sink);
+    play(script, AnswerSplitter(request.answer_begin.value()), *sink);
     return std::make_unique<Running>(script.finish ? nullptr : &n_cancelled);
   }
 
@@ -81,21 +82,20 @@ class ScriptedService final : public ServiceApi {
   Result<std::string> apply_template(const ChatRequest& request) const override {
     if (template_error) return std::unexpected(*template_error);
     std::string text;
-    for (const jinja::Value& message : request.messages.list()->items) {
-      for (const char* key : {"role", "content"}) {
-        const jinja::Value* value = message.dict()->find(std::string_view(key));
-        text += value->text()->bytes() + (key[0] == 'r' ? ": " : "|");
-      }
+    for (const Message& message : request.messages) {
+      text += message.role + ": " + text_of(message) + "|";
     }
     for (const auto& [name, value] : request.kwargs) {
-      text += name + "=" + jinja::to_text(value).bytes() + "|";
+      text += name + "=" + jinja::to_text(template_value(value)).bytes() + "|";
     }
     return text;
   }
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
     TRY_ASSIGN(const std::string text, apply_template(request));
     spoken.push_back(request.spoken);
-    return ChatPrompt{.ids = tokenize(text, {}), .ends_in_thought = opens_thought, .text = text};
+    return ChatPrompt{.ids = tokenize(text, {}),
+                      .answer_begin = opens_thought ? AnswerBegin::kThought : AnswerBegin::kText,
+                      .text = text};
   }
 
   const ModelCard& card() const override { return model; }
@@ -117,16 +117,18 @@ class ScriptedService final : public ServiceApi {
     int* n_cancelled_;
   };
 
-  static void play(const Script& script, CompletionSink& sink) {
+  static void play(const Script& script, AnswerSplitter splitter, CompletionSink& sink) {
     for (const std::string& text : script.chunks) {
       CompletionChunk chunk;
       chunk.text = text;
+      chunk.parts = splitter.push(text);
       chunk.token_ids.assign(text.begin(), text.end());
       sink.on_chunk(chunk);
     }
     if (!script.finish) return;
     CompletionChunk last;
     last.finish = script.finish;
+    last.parts = splitter.push_last("");
     if (script.hits_stop_string) last.stop_string.emplace("The End");
     sink.on_chunk(last);
     sink.on_done(script.usage);

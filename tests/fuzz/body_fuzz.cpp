@@ -9,11 +9,12 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "server/dialects/chat/chat_call.h"
-#include "server/dialects/completion_json.h"
+#include "server/dialects/chat/chat_request.h"
+#include "server/dialects/completions/completions_request.h"
 #include "server/dialects/embeddings/embeddings_request.h"
-#include "server/dialects/json_fields.h"
+#include "server/dialects/messages/messages_request.h"
 #include "server/dialects/responses/responses_request.h"
+#include "service/template_values.h"
 
 namespace {
 
@@ -36,14 +37,11 @@ class WordlessService final : public ServiceApi {
   Result<std::string> detokenize(std::span<const TokenId>) const override { return ""; }
   Result<std::string> apply_template(const ChatRequest&) const override { return ""; }
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
-    const jinja::List* messages = request.messages.list();
-    CHECK(messages && !messages->items.empty());
-    for (const jinja::Value& message : messages->items)
-      CHECK(message.dict() && message.dict()->find(std::string_view("role")));
-    for (const ChatMark& mark : request.marks)
-      CHECK(!mark.message || *mark.message < messages->items.size());
-    CHECK(request.tools.is_none() || request.tools.list());
-    return ChatPrompt{.ids = {static_cast<TokenId>(messages->items.size())}};
+    CHECK(!request.messages.empty());
+    for (const Message& message : request.messages)
+      CHECK(template_value(message).dict()->find(std::string_view("role")));
+    for (const Data& tool : request.tools) CHECK(template_value(tool).dict());
+    return ChatPrompt{.ids = {static_cast<TokenId>(request.messages.size())}};
   }
   const ModelCard& card() const override { return card_; }
   EngineSnapshot snapshot() const override { return {}; }
@@ -52,12 +50,6 @@ class WordlessService final : public ServiceApi {
  private:
   const ModelCard card_{.id = "fuzz", .architecture = {}, .n_ctx_max = 64, .n_vocab = 256};
 };
-
-Result<CompletionCall> parse_responses_call(const ServiceApi& service, std::string_view body) {
-  TRY_ASSIGN(boost::json::object object, parse_json_object(body));
-  TRY_ASSIGN(const ResponsesBody parsed, read_responses_body(std::move(object)));
-  return make_chat_call(service, parsed.chat);
-}
 
 void check(const Error& error) { CHECK(!error.message.empty() && error.message.size() < 1000); }
 
@@ -74,7 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   const WordlessService service;
   switch (data[0] % 5) {
     case 0:
-      check(parse_completion_call(body));
+      check(parse_completions_call(body));
       break;
     case 1:
       check(parse_chat_call(service, body));
@@ -83,7 +75,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
       check(parse_messages_call(service, body));
       break;
     case 3:
-      check(parse_responses_call(service, body));
+      if (const auto parsed = parse_responses_call(service, body)) {
+        CHECK(!parsed->call.requests.empty());
+      } else {
+        check(parsed.error());
+      }
       break;
     default: {
       const auto call = parse_embeddings_call(service, body);

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "server/dialects/completion_json.h"
+#include "server/dialects/completions/completions_request.h"
 
 namespace kvik {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 using std::chrono::seconds;
 
 Result<CompletionCall> parse(const std::string& fields) {
-  return parse_completion_call(R"({"prompt":"a",)" + fields + "}");
+  return parse_completions_call(R"({"prompt":"a",)" + fields + "}");
 }
 
 CompletionRequest request_of(const std::string& fields) {

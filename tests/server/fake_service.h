@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "service/service_api.h"
+#include "service/template_values.h"
 
 namespace kvik {
 
@@ -28,9 +30,17 @@ class FakeCall {
     CompletionChunk chunk;
     chunk.choice = choice;
     chunk.text = std::move(text);
-    send(chunk);
+    send(std::move(chunk));
   }
-  void send(const CompletionChunk& chunk) { sink_->on_chunk(chunk); }
+  // In parts where they are asked for, as the service does it.
+  void send(CompletionChunk chunk) {
+    if (request.answer_begin) {
+      AnswerSplitter& splitter =
+          splitters_.try_emplace(chunk.choice, *request.answer_begin).first->second;
+      chunk.parts = chunk.finish ? splitter.push_last(chunk.text) : splitter.push(chunk.text);
+    }
+    sink_->on_chunk(chunk);
+  }
   void trace(const TokenTrace& token) { sink_->on_trace(token); }
 
   // The prompt is computed: 3 tokens, 1 of which was found.
@@ -40,7 +50,7 @@ class FakeCall {
     CompletionChunk chunk;
     chunk.choice = choice;
     chunk.finish = reason;
-    send(chunk);
+    send(std::move(chunk));
   }
 
   void done(const Usage& usage = FakeCall::usage()) { sink_->on_done(usage); }
@@ -82,6 +92,7 @@ class FakeCall {
 
  private:
   std::shared_ptr<CompletionSink> sink_;
+  std::map<uint32_t, AnswerSplitter> splitters_;  // by choice
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_cancelled_ = false;
@@ -150,7 +161,8 @@ class FakeService final : public ServiceApi {
   // chat_template_kwargs say so.
   Result<std::string> apply_template(const ChatRequest& request) const override {
     std::string text;
-    for (const jinja::Value& message : request.messages.list()->items) {
+    for (const Message& given : request.messages) {
+      const jinja::Value message = template_value(given);
       const jinja::Value* role = message.dict()->find(std::string_view("role"));
       const jinja::Value* content = message.dict()->find(std::string_view("content"));
       text += jinja::to_text(*role).bytes() + ": ";
@@ -159,22 +171,31 @@ class FakeService final : public ServiceApi {
       for (const jinja::Value& call : calls ? calls->list()->items : std::vector<jinja::Value>())
         text += "call " + function_text(call) + "\n";
     }
-    for (const jinja::Value& tool :
-         request.tools.list() ? request.tools.list()->items : std::vector<jinja::Value>())
-      text += "tool " + function_text(tool) + "\n";
+    for (const Data& tool : request.tools)
+      text += "tool " + function_text(template_value(tool)) + "\n";
     for (const auto& [name, value] : request.kwargs) {
       if (name == "refuse")
         return fail(ErrorCode::kInvalidArgument, "the template refuses", "messages");
-      text += name + "=" + jinja::to_text(value).bytes() + "\n";
+      text += name + "=" + jinja::to_text(template_value(value)).bytes() + "\n";
     }
     return text + (request.add_generation_prompt ? "assistant:" : "");
   }
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
     TRY_ASSIGN(const std::string text, apply_template(request));
-    ChatPrompt prompt{tokenize(text, {.add_bos = false}),
-                      text.find("think=True") != std::string::npos};
-    for (const ChatMark& mark : request.marks)  // a pin is as long as the marked words
-      prompt.pins.push_back({static_cast<uint32_t>(mark.n_bytes), mark.ttl});
+    const bool thinks = text.find("think=True") != std::string::npos;
+    ChatPrompt prompt{.ids = tokenize(text, {.add_bos = false}),
+                      .answer_begin = thinks ? AnswerBegin::kThought : AnswerBegin::kText};
+    // A pin is as long as the marked words.
+    for (const Message& message : request.messages) {
+      Message marked{.role = message.role, .parts = {}};
+      for (const MessagePart& part : message.parts) {
+        marked.parts.push_back(part);
+        const auto* words = std::get_if<TextPart>(&part);
+        if (!words || !words->keep_for) continue;
+        prompt.pins.push_back({static_cast<uint32_t>(text_of(marked).size()), *words->keep_for});
+      }
+    }
+    if (request.keep_tools_for) prompt.pins.push_back({0, *request.keep_tools_for});
     return prompt;
   }
 

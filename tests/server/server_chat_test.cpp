@@ -3,7 +3,6 @@
 #include <boost/json/serialize.hpp>
 
 #include "server_fixture.h"
-#include "service/reasoning.h"
 
 namespace kvik {
 namespace {
@@ -92,8 +91,7 @@ TEST_F(ServerChat, the_tokens_of_thoughts_are_told_in_the_usage) {
   });
   constexpr const char* kTokens = "/usage/completion_tokens_details/reasoning_tokens";
   EXPECT_EQ(json(client().post(kPath, kHi).body).at_pointer(kTokens), 7);
-  using Begin = ReasoningSplitter::Begin;
-  EXPECT_EQ(service.wait_for_call(0)->request.answer_begin, Begin::kAnswer);
+  EXPECT_EQ(service.wait_for_call(0)->request.answer_begin, AnswerBegin::kText);
   const auto events =
       client()
           .post(
@@ -102,7 +100,7 @@ TEST_F(ServerChat, the_tokens_of_thoughts_are_told_in_the_usage) {
               R"("stream":true,"stream_options":{"include_usage":true}})")
           .events();
   EXPECT_EQ(json(events.at(events.size() - 2)).at_pointer(kTokens), 7);
-  EXPECT_EQ(service.wait_for_call(1)->request.answer_begin, Begin::kThought);
+  EXPECT_EQ(service.wait_for_call(1)->request.answer_begin, AnswerBegin::kThought);
 }
 
 TEST_F(ServerChat, logprobs_of_the_prompt_stand_beside_the_choices) {
@@ -170,22 +168,6 @@ TEST_F(ServerChat, what_is_no_conversation_is_refused_with_its_field) {
     EXPECT_EQ(string_at(json(response.body), "/error/param"), c.param) << c.body;
   }
   expect_alive();
-}
-
-TEST(ReasoningSplitter, however_the_text_comes_in_pieces_the_parts_are_the_same) {
-  const std::string text = " <think>one </ two</think>\n three <think>";
-  for (size_t n = 1; n <= text.size(); ++n) {
-    ReasoningSplitter splitter(ReasoningSplitter::Begin::kAnswer);
-    ReasoningSplitter::Parts all;
-    const auto add = [&](const ReasoningSplitter::Parts& parts) {
-      all.reasoning += parts.reasoning;
-      all.content += parts.content;
-    };
-    for (size_t at = 0; at < text.size(); at += n) add(splitter.push(text.substr(at, n)));
-    add(splitter.finish());
-    EXPECT_EQ(all.reasoning, "one </ two");
-    EXPECT_EQ(all.content, "three <think>");
-  }
 }
 
 }  // namespace

@@ -237,6 +237,13 @@ TEST_F(ServerMessages, what_is_no_conversation_is_refused) {
   expect_alive();
 }
 
+TEST_F(ServerMessages, a_conversation_without_anything_in_it_is_refused) {
+  const RawResponse response =
+      client().post(kPath, R"({"max_tokens":9,"messages":[{"role":"assistant","content":[]}]})");
+  EXPECT_EQ(error_type(response, 400), "invalid_request_error");
+  expect_alive();
+}
+
 TEST_F(ServerMessages, a_fifth_cache_control_is_refused) {
   const std::string part = R"({"type":"text","text":"x","cache_control":{"type":"ephemeral"}})";
   std::string parts = part;

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "service/chat.h"
+#include "service/chat_format.h"
 #include "support/toy_tokenizer.h"
 
 namespace kvik {
@@ -14,52 +14,65 @@ constexpr const char* kTemplate =
     "{% for m in messages %}[{{ m.content | trim }}{% if loop.first and tools %}"
     "{% for t in tools %}({{ t.name }}){% endfor %};{% endif %}]{% endfor %}";
 
-jinja::Value dict_of(const char* name, const std::string& text) {
-  jinja::Dict dict;
-  dict.entries.emplace_back(jinja::make_text(name), jinja::make_text(text, jinja::Origin::kGiven));
-  return jinja::Value(std::move(dict));
-}
+Data tool(const char* name) { return {Data::Fields{{"name", {name}}}}; }
 
 class ChatMarks : public testing::Test {
  protected:
-  // The prompt's text up to where the mark's pin ends; a token is a byte. "none" where there is no
-  // pin.
-  std::string marked(const std::vector<std::string>& messages, ChatMark mark) {
+  // The prompt's text up to where the pin of its only mark ends; a token is a byte. "none" where
+  // there is no pin.
+  std::string marked(std::vector<Message> messages, std::optional<Duration> keep_tools_for = {}) {
     ChatRequest request;
-    std::vector<jinja::Value> items;
-    for (const std::string& message : messages) items.push_back(dict_of("content", message));
-    request.messages = jinja::make_list(std::move(items));
-    request.tools = jinja::make_list({dict_of("name", "f"), dict_of("name", "g")});
-    mark.ttl = minutes(5);
-    request.marks = {mark};
+    request.messages = std::move(messages);
+    request.tools = {tool("f"), tool("g")};
+    request.keep_tools_for = keep_tools_for;
     const auto prompt = ChatFormat(ToyTokenizer(kTemplate)).prompt(request);
     EXPECT_TRUE(prompt.has_value());
     if (!prompt || prompt->pins.empty()) return "none";
     EXPECT_EQ(prompt->pins[0].ttl, minutes(5));
     return prompt->text.substr(0, prompt->pins[0].n_tokens);
   }
+
+  static Message plain(std::string text) { return text_message("user", std::move(text)); }
+  // With a mark between the two texts.
+  static Message marked_after(std::string first, std::string second = "") {
+    Message message{.role = "user", .parts = {TextPart{std::move(first), minutes(5)}}};
+    if (!second.empty()) message.parts.push_back(TextPart{std::move(second)});
+    return message;
+  }
 };
 
 TEST_F(ChatMarks, a_mark_inside_a_message_pins_what_stands_before_it) {
-  EXPECT_EQ(marked({"one", "two three"}, {.message = 1, .n_bytes = 3}), "[one(f)(g);][two");
-  EXPECT_EQ(marked({"one", "two"}, {.message = 0, .n_bytes = 3}), "[one");
+  EXPECT_EQ(marked({plain("one"), marked_after("two", "three")}), "[one(f)(g);][two");
+  EXPECT_EQ(marked({marked_after("one"), plain("two")}), "[one");
 }
 
 TEST_F(ChatMarks, words_that_the_template_trims_end_where_it_cuts_them) {
-  EXPECT_EQ(marked({"one  ", "two"}, {.message = 0, .n_bytes = 5}), "[one");
+  EXPECT_EQ(marked({marked_after("one  "), plain("two")}), "[one");
 }
 
 TEST_F(ChatMarks, a_mark_behind_the_tools_pins_them) {
-  EXPECT_EQ(marked({"one", "two"}, {}), "[one(f)(g)");
+  EXPECT_EQ(marked({plain("one"), plain("two")}, minutes(5)), "[one(f)(g)");
 }
 
 TEST_F(ChatMarks, the_byte_that_shows_a_mark_may_be_in_the_words_themselves) {
-  EXPECT_EQ(marked({"o\x01\x02", "two"}, {.message = 0, .n_bytes = 1}), "[o");
-  EXPECT_EQ(marked({"o\x01\x01", "two"}, {.message = 0, .n_bytes = 2}), "[o\x01");
+  EXPECT_EQ(marked({marked_after("o", "\x01\x02"), plain("two")}), "[o");
+  EXPECT_EQ(marked({marked_after("o\x01", "\x01"), plain("two")}), "[o\x01");
 }
 
-TEST_F(ChatMarks, a_mark_on_no_message_pins_nothing) {
-  EXPECT_EQ(marked({"one"}, {.message = 7, .n_bytes = 3}), "none");
+TEST_F(ChatMarks, a_conversation_without_marks_pins_nothing) {
+  EXPECT_EQ(marked({plain("one")}), "none");
+}
+
+TEST_F(ChatMarks, a_message_that_is_gone_on_from_keeps_its_marks) {
+  ChatRequest request;
+  request.messages = {marked_after("one", "two")};
+  request.add_generation_prompt = false;
+  request.continue_final_message = true;
+  const auto prompt = ChatFormat(ToyTokenizer(kTemplate)).prompt(request);
+  ASSERT_TRUE(prompt.has_value());
+  EXPECT_EQ(prompt->text, "[one\ntwo");
+  ASSERT_EQ(prompt->pins.size(), 1u);
+  EXPECT_EQ(prompt->text.substr(0, prompt->pins[0].n_tokens), "[one");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "service/embedding.h"
+#include "service/pooling_stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

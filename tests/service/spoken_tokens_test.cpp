@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "service/chat.h"
+#include "service/chat_format.h"
 #include "support/toy_tokenizer.h"
 
 namespace kvik {
@@ -11,19 +11,11 @@ using testing::ElementsAre;
 
 class Spoken : public testing::Test {
  protected:
-  static jinja::Value message(const std::string& content) {
-    jinja::Dict dict;
-    dict.entries.emplace_back(jinja::make_text("content"),
-                              jinja::make_text(content, jinja::Origin::kGiven));
-    return jinja::Value(std::move(dict));
-  }
-
   // The prompt of "Q" and of what was answered, where the model spoke `spoken`.
   std::vector<TokenId> ids(const ChatFormat& format, const std::string& answer,
                            SpokenTokens spoken) const {
     ChatRequest request;
-    request.messages = jinja::make_list({message("Q"), message(answer)});
-    request.tools = jinja::None{};
+    request.messages = {text_message("user", "Q"), text_message("assistant", answer)};
     request.spoken = std::move(spoken);
     const auto prompt = format.prompt(request);
     EXPECT_TRUE(prompt.has_value());

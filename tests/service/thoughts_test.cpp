@@ -10,41 +10,40 @@
 namespace kvik {
 namespace {
 
-using Begin = ReasoningSplitter::Begin;
-
-uint32_t n_thought(Begin begin, const std::vector<std::string>& tokens) {
+uint32_t n_thought(AnswerBegin begin, const std::vector<std::string>& tokens) {
   ThoughtCounter counter(begin);
   for (const std::string& token : tokens) counter.push(token);
   return counter.n_tokens();
 }
 
 TEST(ThoughtCounter, counts_the_thought_and_its_marks) {
-  EXPECT_EQ(n_thought(Begin::kAnswer, {"<think>", "a", " b", "</think>", "\n", "c", "d"}), 4u);
-  EXPECT_EQ(n_thought(Begin::kThought, {"a", " b", "</think>", "c"}), 3u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", " b", "</think>", "\n", "c", "d"}), 4u);
+  EXPECT_EQ(n_thought(AnswerBegin::kThought, {"a", " b", "</think>", "c"}), 3u);
 }
 
 TEST(ThoughtCounter, counts_marks_of_several_tokens_whole) {
-  EXPECT_EQ(n_thought(Begin::kAnswer, {"<", "think", ">", "a", "</", "think", ">", "c"}), 7u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "think", ">", "a", "</", "think", ">", "c"}), 7u);
 }
 
 TEST(ThoughtCounter, blanks_around_the_thought_are_no_part_of_it) {
-  EXPECT_EQ(n_thought(Begin::kAnswer, {"\n", " ", "<th", "ink>", "a", "</think>", " ", "\n"}), 4u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n", " ", "<th", "ink>", "a", "</think>", " ", "\n"}),
+            4u);
 }
 
 TEST(ThoughtCounter, an_answer_without_a_thought_has_none) {
-  EXPECT_EQ(n_thought(Begin::kAnswer, {"<", "th", "ree", "<think>", "a", "</think>"}), 0u);
-  EXPECT_EQ(n_thought(Begin::kAnswer, {"<", "th"}), 0u);
-  EXPECT_EQ(n_thought(Begin::kAnswer, {}), 0u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th", "ree", "<think>", "a", "</think>"}), 0u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<", "th"}), 0u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {}), 0u);
 }
 
 TEST(ThoughtCounter, a_thought_that_does_not_end_is_all_there_is) {
-  EXPECT_EQ(n_thought(Begin::kAnswer, {"<think>", "a", "</thin"}), 3u);
-  EXPECT_EQ(n_thought(Begin::kThought, {"", "\u00e9", "<think>"}), 3u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think>", "a", "</thin"}), 3u);
+  EXPECT_EQ(n_thought(AnswerBegin::kThought, {"", "\u00e9", "<think>"}), 3u);
 }
 
 TEST(ThoughtCounter, a_token_that_holds_both_counts) {
-  EXPECT_EQ(n_thought(Begin::kAnswer, {"<think></think>c", "d"}), 1u);
-  EXPECT_EQ(n_thought(Begin::kAnswer, {"\n<think>a", "b</think>c", "d"}), 2u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"<think></think>c", "d"}), 1u);
+  EXPECT_EQ(n_thought(AnswerBegin::kText, {"\n<think>a", "b</think>c", "d"}), 2u);
 }
 
 // A choice that says this text, a token for each byte. What the usage tells of it.
@@ -67,7 +66,7 @@ TEST(Thoughts, are_counted_in_tokens_whatever_becomes_of_the_chunks) {
   const ServiceRig rig;
   const std::string thought = "<think>\u00e9\u20ac a</think>";
   ChoiceStream::Options options;
-  options.answer_begin = Begin::kAnswer;
+  options.answer_begin = AnswerBegin::kText;
   const Usage usage = usage_of(rig, "\n" + thought + "\nyes", options);
   EXPECT_EQ(usage.reasoning_tokens, thought.size());
   EXPECT_EQ(usage.completion_tokens, thought.size() + 5);
@@ -82,7 +81,7 @@ TEST(Thoughts, that_a_stop_string_ends_are_all_thought) {
   const ServiceRig rig;
   ChoiceStream::Options options;
   options.stop = {"STOP"};
-  options.answer_begin = Begin::kThought;
+  options.answer_begin = AnswerBegin::kThought;
   const Usage usage = usage_of(rig, "ab STOP cd", options);
   EXPECT_EQ(usage.completion_tokens, 7u);
   EXPECT_EQ(usage.reasoning_tokens, 7u);
@@ -92,9 +91,9 @@ TEST(Thoughts, of_all_choices_are_added) {
   ServiceRig rig;
   CompletionRequest request = letters_request(10);  // letters alone: the thought never ends
   request.n = 3;
-  request.answer_begin = Begin::kThought;
+  request.answer_begin = AnswerBegin::kThought;
   EXPECT_EQ(rig.answer(request).usage.reasoning_tokens, 30u);
-  request.answer_begin = Begin::kAnswer;
+  request.answer_begin = AnswerBegin::kText;
   EXPECT_EQ(rig.answer(request).usage.reasoning_tokens, 0u);
 }
 

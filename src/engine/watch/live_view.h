@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "engine/request/request.h"
 #include "engine/watch/snapshot.h"
-#include "kv/page_map.h"
+#include "kv/page_cell.h"
 
 namespace kvik {
 

@@ -6,10 +6,10 @@
 
 #include "base/histogram.h"
 #include "engine/request/request.h"
-#include "kv/ledger.h"
+#include "kv/memory_kind.h"
 #include "kv/page_counts.h"
 #include "kv/tiers/tier_counters.h"
-#include "model/layer_groups.h"
+#include "model/max_layer_groups.h"
 
 namespace kvik {
 

@@ -8,20 +8,13 @@ namespace kvik {
 
 void CompletionChoice::append(CompletionChunk chunk) {
   text += chunk.text;
+  for (AnswerPart& part : chunk.parts) kvik::append(parts, std::move(part));
   token_ids.insert(token_ids.end(), chunk.token_ids.begin(), chunk.token_ids.end());
   std::ranges::move(chunk.logprobs, std::back_inserter(logprobs));
   std::ranges::move(chunk.prompt_logprobs, std::back_inserter(prompt_logprobs));
   if (!chunk.finish) return;
   finish = chunk.finish;
   stop_string = std::move(chunk.stop_string);
-}
-
-ReasoningSplitter splitter_of(const AnswerEnvelope& envelope) {
-  return ReasoningSplitter(envelope.answer_begin);
-}
-
-ReasoningSplitter::Parts push(ReasoningSplitter& splitter, const CompletionChunk& chunk) {
-  return chunk.finish ? splitter.push_last(chunk.text) : splitter.push(chunk.text);
 }
 
 Usage sum_of(std::span<const Usage> usages) {

@@ -10,7 +10,6 @@
 
 #include "server/dialects/cache_explanation.h"
 #include "server/operate/prices.h"
-#include "service/reasoning.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -26,7 +25,6 @@ struct AnswerEnvelope {
   bool wants_token_ids = false;
   bool include_usage = false;
   std::optional<CacheReach> explain_cache;  // where asked for
-  ReasoningSplitter::Begin answer_begin = ReasoningSplitter::Begin::kAnswer;
   std::optional<Prices> prices;
   uint32_t n_marked = 0;  // prompt tokens up to the last mark of cache_control
 };
@@ -35,6 +33,7 @@ struct AnswerEnvelope {
 // thing with one chunk in it.
 struct CompletionChoice {
   std::string text;
+  std::vector<AnswerPart> parts;  // of the answer to a chat
   std::vector<TokenId> token_ids;
   std::vector<ChunkLogprob> logprobs;
   std::vector<std::vector<PromptLogprob>> prompt_logprobs;  // of a prompt's first choice
@@ -66,11 +65,6 @@ class AnswerWriter {
   virtual std::string error(const Error& error) const = 0;
   virtual std::string_view heartbeat() const { return ": keep-alive\n\n"; }
 };
-
-// Parts the text of one choice into thoughts and what is said.
-ReasoningSplitter splitter_of(const AnswerEnvelope& envelope);
-// What a chunk adds to both.
-ReasoningSplitter::Parts push(ReasoningSplitter& splitter, const CompletionChunk& chunk);
 
 // Of several prompts together.
 Usage sum_of(std::span<const Usage> usages);

@@ -16,7 +16,7 @@ json::value miss_json(const CacheReport& report) {
   if (report.miss == MissReason::kNone) return nullptr;
   const std::string_view reason = name_of(report.miss);
   json::object out;
-  out["reason"] = json::string(reason.data(), reason.size());
+  out["reason"] = json::value(reason);
   if (report.position) out["position"] = *report.position;
   if (report.expected) out["expected_token"] = *report.expected;
   if (report.got) out["got_token"] = *report.got;
@@ -25,15 +25,10 @@ json::value miss_json(const CacheReport& report) {
 
 json::object usage_explained(const Usage& usage, CacheReach reach) {
   const CacheReport report = what_may_be_told(usage.cache, reach);
-  json::object cached;
-  cached["ram"] = report.ram_tokens;
-  cached["disk"] = report.disk_tokens;
-  json::object out;
-  out["prompt_tokens"] = usage.prompt_tokens;
-  out["cached_tokens"] = std::move(cached);
-  out["computed_tokens"] = usage.prompt_tokens - usage.cached_tokens;
-  out["miss"] = miss_json(report);
-  return out;
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"cached_tokens", {{"ram", report.ram_tokens}, {"disk", report.disk_tokens}}},
+          {"computed_tokens", usage.prompt_tokens - usage.cached_tokens},
+          {"miss", miss_json(report)}};
 }
 
 }  // namespace

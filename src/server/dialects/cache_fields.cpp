@@ -16,11 +16,9 @@ using std::chrono::seconds;
 constexpr seconds kDefaultTtl{5 * 60};  // Anthropic's
 
 std::unexpected<Error> wrong_ttl(std::string_view name) {
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} must be seconds or a text like \"30s\", \"5m\" or \"1h\", at least a "
-                          "second and at most a day",
-                          name),
-              std::string(name));
+  return refuse(name, fmt::format("{} must be seconds or a text like \"30s\", \"5m\" or \"1h\", at "
+                                  "least a second and at most a day",
+                                  name));
 }
 
 std::optional<uint64_t> seconds_per(std::string_view unit) {
@@ -42,7 +40,7 @@ std::optional<uint64_t> parse_ttl(std::string_view text) {
 Result<seconds> read_ttl(const json::value& value, std::string_view name) {
   std::optional<uint64_t> ttl;
   if (value.is_string())
-    ttl = parse_ttl({value.get_string().data(), value.get_string().size()});
+    ttl = parse_ttl(view(value.get_string()));
   else
     ttl = as_count(value);
   if (!ttl || *ttl == 0 || *ttl > RequestBounds::kPinSeconds) return wrong_ttl(name);
@@ -68,8 +66,7 @@ Result<std::optional<seconds>> read_cache_control(const JsonFields& fields) {
   const JsonFields inner(**control, "cache_control");
   TRY_ASSIGN(const auto type, inner.string("type"));
   if (type != "ephemeral")
-    return fail(ErrorCode::kInvalidArgument, "cache_control.type must be \"ephemeral\"",
-                "cache_control.type");
+    return refuse("cache_control.type", "cache_control.type must be \"ephemeral\"");
   const json::value* value = inner.find("ttl");
   if (!value) return std::optional<seconds>(kDefaultTtl);
   TRY_ASSIGN(const seconds ttl, read_ttl(*value, "cache_control.ttl"));
@@ -79,13 +76,6 @@ Result<std::optional<seconds>> read_cache_control(const JsonFields& fields) {
 Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& request) {
   TRY_ASSIGN(const auto salt, fields.string("cache_salt"));
   request.cache_salt = salt.value_or("");
-  TRY_ASSIGN(const auto user, fields.string("user"));
-  request.tenant = user.value_or("");
-  if (request.tenant.size() > RequestBounds::kTenantBytes)
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("user has {} bytes, at most {} are allowed", request.tenant.size(),
-                            RequestBounds::kTenantBytes),
-                "user");
   TRY_ASSIGN(const auto priority, fields.integer("priority"));
   request.priority = priority.value_or(0);
   TRY(fields.string("prompt_cache_key"));
@@ -93,6 +83,15 @@ Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& requ
   TRY_ASSIGN(const auto control, read_cache_control(fields));
   request.pin_ttl = std::max(pin, control);
   return {};
+}
+
+Result<void> read_user(const JsonFields& fields, std::string_view name,
+                       CompletionRequest& request) {
+  TRY_ASSIGN(const auto user, fields.string(name));
+  request.tenant = user.value_or("");
+  if (request.tenant.size() <= RequestBounds::kTenantBytes) return {};
+  return refuse("user", fmt::format("user has {} bytes, at most {} are allowed",
+                                    request.tenant.size(), RequestBounds::kTenantBytes));
 }
 
 Result<bool> wants_cache_explained(const JsonFields& fields) {

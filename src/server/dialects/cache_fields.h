@@ -14,11 +14,13 @@ namespace kvik {
 // is none. Errors: kInvalidArgument.
 Result<std::optional<std::chrono::seconds>> read_cache_control(const JsonFields& fields);
 
-// Who asks, and how the cache is to treat it: cache_salt, user, priority, cache_control for the
-// whole prompt, and of our own object "kvik" {"pin": {"ttl": "5m"}}. prompt_cache_key is read for
-// its type alone: prefixes are found without hints. Errors: kInvalidArgument, with the field in
-// `param`.
+// How the cache is to treat a request: cache_salt, priority, cache_control for the whole prompt,
+// and of our own object "kvik" {"pin": {"ttl": "5m"}}. prompt_cache_key is read for its type alone:
+// prefixes are found without hints. Errors: kInvalidArgument, with the field in `param`.
 Result<void> read_cache_fields(const JsonFields& fields, CompletionRequest& request);
+
+// Who asks, by a field that dialects call differently: whom fairness counts it for.
+Result<void> read_user(const JsonFields& fields, std::string_view name, CompletionRequest& request);
 
 // "kvik": {"explain_cache": true}: the answer tells what the cache did for it.
 Result<bool> wants_cache_explained(const JsonFields& fields);

@@ -20,13 +20,15 @@ constexpr size_t kMergedTextBytes = 3840;
 size_t weight_bytes(const CompletionChunk& chunk) {
   constexpr size_t kLogprob = 64;
   size_t bytes = kEnvelopeBytes + chunk.text.size() + 8 * chunk.token_ids.size();
+  for (const AnswerPart& part : chunk.parts) bytes += part.text.size();
   for (const ChunkLogprob& logprob : chunk.logprobs)
     bytes += kLogprob * (1 + logprob.top.size()) + logprob.token.size();
   return bytes;
 }
 
-void append(CompletionChunk& to, CompletionChunk& from) {
+void append_chunk(CompletionChunk& to, CompletionChunk& from) {
   to.text += from.text;
+  for (AnswerPart& part : from.parts) append(to.parts, std::move(part));
   to.token_ids.insert(to.token_ids.end(), from.token_ids.begin(), from.token_ids.end());
   std::ranges::move(from.logprobs, std::back_inserter(to.logprobs));
   to.finish = from.finish;
@@ -57,7 +59,7 @@ bool CompletionMailbox::merge(CompletionChunk& chunk) {
     if (last.choice != chunk.choice) continue;
     if (last.text.size() + chunk.text.size() > kMergedTextBytes) return false;
     waiting_bytes_ += weight_bytes(chunk) - kEnvelopeBytes;
-    append(last, chunk);
+    append_chunk(last, chunk);
     return true;
   }
   return false;

@@ -74,14 +74,6 @@ bool StreamedCompletion::take_news() {
   return true;
 }
 
-HttpResponse StreamedCompletion::response() {
-  // The last one keeps nginx from holding events back.
-  return {.status = 200,
-          .body = "",
-          .content_type = "text/event-stream; charset=utf-8",
-          .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
-}
-
 PendingReply::State WholeCompletion::advance(std::string&) {
   while (auto chunk = take()) {
     if (chunk->choice >= choices_.size()) choices_.resize(chunk->choice + 1);

@@ -59,7 +59,7 @@ class StreamedCompletion final : public CompletionReply {
   using CompletionReply::CompletionReply;
   Kind kind() const override { return Kind::kStream; }
   State advance(std::string& out) override;
-  HttpResponse response() override;
+  HttpResponse response() override { return event_stream(); }
 
  private:
   bool take_news();

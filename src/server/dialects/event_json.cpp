@@ -18,9 +18,7 @@ constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 
 }  // namespace
 
-json::string to_json_string(std::string_view text) {
-  return json::string(text.data(), text.size());
-}
+json::string to_json_string(std::string_view text) { return json::string(text); }
 
 json::value finish_reason_json(std::optional<FinishReason> finish) {
   if (!finish) return nullptr;
@@ -35,11 +33,10 @@ json::array prompt_logprobs_json(std::span<const std::vector<PromptLogprob>> pro
   for (const auto& place : prompt_logprobs) {
     json::object tokens;
     for (const PromptLogprob& logprob : place) {
-      json::object entry;
-      entry["logprob"] = finite_logprob(logprob.logprob);
-      entry["rank"] = logprob.rank;
-      entry["decoded_token"] = to_json_string(logprob.token);
-      tokens.emplace(std::to_string(logprob.id), std::move(entry));
+      tokens.emplace(std::to_string(logprob.id),
+                     json::object{{"logprob", finite_logprob(logprob.logprob)},
+                                  {"rank", logprob.rank},
+                                  {"decoded_token", logprob.token}});
     }
     list.emplace_back(place.empty() ? json::value(nullptr) : json::value(std::move(tokens)));
   }
@@ -47,35 +44,40 @@ json::array prompt_logprobs_json(std::span<const std::vector<PromptLogprob>> pro
 }
 
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, json::object& out) {
-  if (!prices) return;
-  json::object own;
-  own["cost"] = prices->cost_of(usage);
-  out["kvik"] = std::move(own);
+  if (prices) out["kvik"] = {{"cost", prices->cost_of(usage)}};
 }
 
 json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages) {
   const Usage usage = sum_of(usages);
-  json::object prompt_details;
-  prompt_details["cached_tokens"] = usage.cached_tokens;
-  json::object completion_details;
-  completion_details["reasoning_tokens"] = usage.reasoning_tokens;
-  json::object out;
-  out["prompt_tokens"] = usage.prompt_tokens;
-  out["completion_tokens"] = usage.completion_tokens;
-  out["total_tokens"] = uint64_t{usage.prompt_tokens} + usage.completion_tokens;
-  out["prompt_tokens_details"] = std::move(prompt_details);
-  out["completion_tokens_details"] = std::move(completion_details);
+  json::object out{{"prompt_tokens", usage.prompt_tokens},
+                   {"completion_tokens", usage.completion_tokens},
+                   {"total_tokens", uint64_t{usage.prompt_tokens} + usage.completion_tokens},
+                   {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
+                   {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
   add_cost(envelope.prices, usage, out);
   return out;
 }
 
 json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object) {
-  json::object out;
-  out["id"] = to_json_string(envelope.id);
-  out["object"] = to_json_string(object);
-  out["created"] = envelope.created_s;
-  out["model"] = to_json_string(envelope.model);
-  return out;
+  return {{"id", envelope.id},
+          {"object", object},
+          {"created", envelope.created_s},
+          {"model", envelope.model}};
+}
+
+std::string whole_openai_json(const AnswerEnvelope& envelope, json::object out,
+                              std::span<const Usage> usages) {
+  out["usage"] = usage_json(envelope, usages);
+  add_explanation(envelope, usages, out);
+  return json::serialize(out);
+}
+
+std::string openai_event(const AnswerEnvelope& envelope, std::string_view object,
+                         json::object choice) {
+  json::object out = envelope_json(envelope, object);
+  out["choices"] = json::array{std::move(choice)};
+  if (envelope.include_usage) out["usage"] = nullptr;
+  return event_of(json::serialize(out));
 }
 
 void end_openai_stream(const AnswerEnvelope& envelope, std::string_view object,
@@ -97,9 +99,7 @@ std::string openai_error_event(const Error& error) {
 void add_explanation(const AnswerEnvelope& envelope, std::span<const Usage> usages,
                      json::object& out) {
   if (!envelope.explain_cache) return;
-  json::object own;
-  own["cache"] = explanation_json(usages, *envelope.explain_cache);
-  out["kvik"] = std::move(own);
+  out["kvik"] = {{"cache", explanation_json(usages, *envelope.explain_cache)}};
 }
 
 std::string event_of(std::string_view data) { return std::string("data: ").append(data) + "\n\n"; }

@@ -32,6 +32,12 @@ boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const U
 // "kvik": {"cost": …} in any dialect's usage, where there are prices.
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
+// The whole of an answer with choices.
+std::string whole_openai_json(const AnswerEnvelope& envelope, boost::json::object out,
+                              std::span<const Usage> usages);
+// An event with news of one choice.
+std::string openai_event(const AnswerEnvelope& envelope, std::string_view object,
+                         boost::json::object choice);
 // The news behind a stream's last chunk: usage and explanation where asked for, then [DONE].
 void end_openai_stream(const AnswerEnvelope& envelope, std::string_view object,
                        std::span<const Usage> usages, AnswerWriter::Events& events);

@@ -4,6 +4,7 @@
 
 #include <boost/json/parse.hpp>
 #include <cmath>
+#include <utility>
 
 namespace kvik {
 namespace json = boost::json;
@@ -14,15 +15,13 @@ constexpr size_t kMaxDepth = 64;
 // Doubles above are no longer every whole number.
 constexpr double kMaxExact = 9007199254740992.0;
 
-json::string_view key_view(std::string_view text) { return {text.data(), text.size()}; }
-
 }  // namespace
 
 Result<json::object> parse_json_object(std::string_view text) {
   json::parse_options options;
   options.max_depth = kMaxDepth;
   json::error_code error;
-  json::value value = json::parse(key_view(text), error, {}, options);
+  json::value value = json::parse(text, error, {}, options);
   if (error)
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the body is not valid JSON: {}", error.message()));
@@ -33,7 +32,7 @@ Result<json::object> parse_json_object(std::string_view text) {
 }
 
 const json::value* JsonFields::find(std::string_view name) const {
-  const json::value* value = object_.if_contains(key_view(name));
+  const json::value* value = object_.if_contains(name);
   return value && value->is_null() ? nullptr : value;
 }
 
@@ -48,8 +47,7 @@ Result<std::optional<std::string>> JsonFields::string(std::string_view name) con
   const json::value* value = find(name);
   if (!value) return std::optional<std::string>();
   if (!value->is_string()) return wrong_type(full(name), "a string", *value);
-  const json::string& text = value->get_string();
-  return std::optional<std::string>(std::in_place, text.data(), text.size());
+  return std::optional<std::string>(view(value->get_string()));
 }
 
 Result<std::optional<const json::array*>> JsonFields::array(std::string_view name) const {
@@ -72,8 +70,7 @@ Result<std::optional<float>> JsonFields::number(std::string_view name) const {
   if (!value->is_number()) return wrong_type(full(name), "a number", *value);
   const auto wide = as_finite(*value);
   if (!wide || std::abs(*wide) > std::numeric_limits<float>::max())
-    return fail(ErrorCode::kInvalidArgument, fmt::format("{} is out of range", full(name)),
-                full(name));
+    return refuse(full(name), fmt::format("{} is out of range", full(name)));
   return std::optional<float>(static_cast<float>(*wide));
 }
 
@@ -84,9 +81,8 @@ Result<std::optional<uint64_t>> JsonFields::count_up_to(std::string_view name,
   if (!value->is_number()) return wrong_type(full(name), "a whole number", *value);
   const auto count = as_count(*value);
   if (!count || *count > limit)
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} must be a whole number from 0 to {}", full(name), limit),
-                full(name));
+    return refuse(full(name),
+                  fmt::format("{} must be a whole number from 0 to {}", full(name), limit));
   return count;
 }
 
@@ -97,10 +93,8 @@ Result<std::optional<int32_t>> JsonFields::integer(std::string_view name) const 
   const auto wide = as_finite(*value);
   using Limits = std::numeric_limits<int32_t>;
   if (!wide || *wide != std::floor(*wide) || *wide < Limits::min() || *wide > Limits::max())
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} must be a whole number from {} to {}", full(name), Limits::min(),
-                            Limits::max()),
-                full(name));
+    return refuse(full(name), fmt::format("{} must be a whole number from {} to {}", full(name),
+                                          Limits::min(), Limits::max()));
   return std::optional<int32_t>(static_cast<int32_t>(*wide));
 }
 
@@ -127,11 +121,35 @@ Result<std::vector<TokenId>> read_token_ids(std::string_view name, const json::a
     if (!value.is_number()) return wrong_type(name, "made of token ids", value);
     const auto id = as_count(value);
     if (!id || *id > std::numeric_limits<TokenId>::max())
-      return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("{} holds a number that is no token id", name), std::string(name));
+      return refuse(name, fmt::format("{} holds a number that is no token id", name));
     ids.push_back(static_cast<TokenId>(*id));
   }
   return ids;
+}
+
+std::string_view text_at(const json::object& object, std::string_view name) {
+  const json::value* value = object.if_contains(name);
+  return value && value->is_string() ? view(value->get_string()) : std::string_view();
+}
+
+std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
+
+Data to_data(const json::value& value) {
+  if (value.is_bool()) return {value.get_bool()};
+  if (value.is_int64()) return {value.get_int64()};
+  if (value.is_number()) return {value.to_number<double>()};
+  if (value.is_string()) return {std::string(view(value.get_string()))};
+  if (value.is_object()) return to_data(value.get_object());
+  if (!value.is_array()) return {};
+  Data::List items;
+  for (const json::value& item : value.get_array()) items.push_back(to_data(item));
+  return {std::move(items)};
+}
+
+Data to_data(const json::object& object) {
+  Data::Fields fields;
+  for (const auto& item : object) fields.emplace_back(item.key(), to_data(item.value()));
+  return {std::move(fields)};
 }
 
 std::string_view kind_name(const json::value& value) {
@@ -151,11 +169,18 @@ std::string_view kind_name(const json::value& value) {
   }
 }
 
+std::unexpected<Error> refuse(std::string_view param, std::string message) {
+  return fail(ErrorCode::kInvalidArgument, std::move(message), std::string(param));
+}
+
+std::unexpected<Error> unsupported(std::string_view param) {
+  return fail(ErrorCode::kUnsupported, fmt::format("{} is not supported", param),
+              std::string(param));
+}
+
 std::unexpected<Error> wrong_type(std::string_view name, std::string_view expected,
                                   const json::value& value) {
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("{} must be {}, not {}", name, expected, kind_name(value)),
-              std::string(name));
+  return refuse(name, fmt::format("{} must be {}, not {}", name, expected, kind_name(value)));
 }
 
 }  // namespace kvik

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <boost/json/string.hpp>
 #include <boost/json/value.hpp>
 #include <concepts>
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "base/result.h"
 #include "base/token_id.h"
+#include "service/data.h"
 
 namespace kvik {
 
@@ -62,8 +64,21 @@ std::optional<double> as_finite(const boost::json::value& value);
 // All elements as token ids; `name` is the field that the error names.
 Result<std::vector<TokenId>> read_token_ids(std::string_view name, const boost::json::array& array);
 
+// The string of that name; empty where there is none.
+std::string_view text_at(const boost::json::object& object, std::string_view name);
+
+std::string_view view(const boost::json::string& text);
+
+// What a template is given of a value. Whole numbers that no int64_t holds become doubles.
+Data to_data(const boost::json::value& value);
+Data to_data(const boost::json::object& object);
+
 // "a string", "an array": what a wrong value is, for the sentence that refuses it.
 std::string_view kind_name(const boost::json::value& value);
+
+std::unexpected<Error> refuse(std::string_view param, std::string message);  // kInvalidArgument
+// "NAME is not supported".
+std::unexpected<Error> unsupported(std::string_view param);
 
 std::unexpected<Error> wrong_type(std::string_view name, std::string_view expected,
                                   const boost::json::value& value);

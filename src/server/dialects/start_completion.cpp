@@ -22,7 +22,6 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   envelope.wants_prompt_logprobs = first.n_prompt_logprobs.has_value();
   envelope.wants_token_ids = first.return_token_ids;
   envelope.include_usage = call.include_usage;
-  envelope.answer_begin = first.answer_begin.value_or(envelope.answer_begin);
   envelope.n_marked = first.pin_ttl ? UINT32_MAX : 0;
   for (const Pin& pin : first.pins) envelope.n_marked = std::max(envelope.n_marked, pin.n_tokens);
   return envelope;
@@ -90,8 +89,7 @@ Error in_words_of(const AnswerDialect& dialect, Error error) {
 Reply start_completion(const HandlerContext& context, const HttpRequest& request,
                        Result<CompletionCall> call, const AnswerDialect& dialect) {
   if (!call) return error_response(in_words_of(dialect, call.error()));
-  const auto& keys = context.options.api_keys;
-  const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
+  const ApiKey* key = find_key(request, context.options);
   if (key) apply_key(*key, *call);
   auto running = submit(context, *call, key);
   if (!running) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/dialects/answer_writer.h"
-#include "server/dialects/completion_json.h"
+#include "server/dialects/completion_call.h"
 #include "server/handlers.h"
 
 namespace kvik {

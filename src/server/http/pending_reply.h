@@ -39,7 +39,7 @@ class PendingReply {
   virtual State advance(std::string& out) = 0;
 
   // A stream's reader is so slow that its news had to be dropped.
-  virtual bool has_overflowed() const = 0;
+  virtual bool has_overflowed() const { return false; }
 
   // kWhole, when done: the response. kStream: status and headers, before the first byte.
   virtual HttpResponse response() = 0;
@@ -54,6 +54,14 @@ class PendingReply {
   virtual std::string summary() const = 0;
   virtual ReplyFacts facts() const { return {}; }
 };
+
+// Status and headers of server-sent events. The last one keeps nginx from holding them back.
+inline HttpResponse event_stream() {
+  return {.status = 200,
+          .body = "",
+          .content_type = "text/event-stream; charset=utf-8",
+          .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
+}
 
 using Reply = std::variant<HttpResponse, std::unique_ptr<PendingReply>>;
 

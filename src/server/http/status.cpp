@@ -9,30 +9,36 @@ namespace {
 
 namespace json = boost::json;
 
-std::string_view openai_type(unsigned status) {
-  if (status == 429) return "rate_limit_error";
-  if (status == 503) return "service_unavailable_error";
-  return status >= 500 ? "server_error" : "invalid_request_error";
-}
+// What a status is called in either dialect, where it is not what others of its hundred are.
+struct StatusWords {
+  unsigned status;
+  std::string_view code;
+  std::string_view openai_type;
+  std::string_view anthropic_type;
+};
 
-std::string_view anthropic_type(unsigned status) {
-  switch (status) {
-    case 401:
-      return "authentication_error";
-    case 404:
-      return "not_found_error";
-    case 413:
-      return "request_too_large";
-    case 429:
-      return "rate_limit_error";
-    case 503:
-      return "overloaded_error";
-    default:
-      return status >= 500 ? "api_error" : "invalid_request_error";
+constexpr std::string_view kInvalid = "invalid_request_error";
+
+constexpr StatusWords kStatuses[] = {
+    {401, "invalid_api_key", kInvalid, "authentication_error"},
+    {404, "not_found", kInvalid, "not_found_error"},
+    {405, "method_not_allowed", kInvalid, kInvalid},
+    {408, "request_timeout", kInvalid, kInvalid},
+    {413, "request_too_large", kInvalid, "request_too_large"},
+    {429, "", "rate_limit_error", "rate_limit_error"},
+    {431, "header_too_large", kInvalid, kInvalid},
+    {503, "overloaded", "service_unavailable_error", "overloaded_error"},
+};
+
+StatusWords words_of(unsigned status) {
+  for (const StatusWords& words : kStatuses) {
+    if (words.status == status) return words;
   }
+  if (status >= 500) return {status, "", "server_error", "api_error"};
+  return {status, "", kInvalid, kInvalid};
 }
 
-std::string_view code_of_error(const Error& error) {
+std::string_view code_of(const Error& error) {
   switch (error.code) {
     case ErrorCode::kContextLength:
       return "context_length_exceeded";
@@ -49,51 +55,24 @@ std::string_view code_of_error(const Error& error) {
   }
 }
 
-std::string_view code_of_status(unsigned status) {
-  switch (status) {
-    case 401:
-      return "invalid_api_key";
-    case 404:
-      return "not_found";
-    case 405:
-      return "method_not_allowed";
-    case 408:
-      return "request_timeout";
-    case 413:
-      return "request_too_large";
-    case 431:
-      return "header_too_large";
-    case 503:
-      return "overloaded";
-    default:
-      return {};
-  }
-}
-
 json::value text_or_null(std::string_view text) {
-  return text.empty() ? json::value(nullptr) : json::value(json::string(text.data(), text.size()));
+  return text.empty() ? json::value(nullptr) : json::value(text);
 }
 
 json::object openai_json(const HttpError& error) {
-  json::object inner;
-  inner["message"] = text_or_null(error.message);
-  inner["type"] = text_or_null(openai_type(error.status));
-  inner["param"] = text_or_null(error.param);
-  inner["code"] = text_or_null(error.code);
-  json::object outer;
-  outer["error"] = std::move(inner);
-  return outer;
+  return {{"error",
+           {{"message", text_or_null(error.message)},
+            {"type", text_or_null(words_of(error.status).openai_type)},
+            {"param", text_or_null(error.param)},
+            {"code", text_or_null(error.code)}}}};
 }
 
 json::object anthropic_json(const HttpError& error, std::string_view request_id) {
-  json::object inner;
-  inner["type"] = text_or_null(anthropic_type(error.status));
-  inner["message"] = text_or_null(error.message);
-  json::object outer;
-  outer["type"] = "error";
-  outer["error"] = std::move(inner);
-  outer["request_id"] = text_or_null(request_id);
-  return outer;
+  return {{"type", "error"},
+          {"error",
+           {{"type", text_or_null(words_of(error.status).anthropic_type)},
+            {"message", text_or_null(error.message)}}},
+          {"request_id", text_or_null(request_id)}};
 }
 
 HttpResponse response_of(HttpError error, std::chrono::seconds retry_after) {
@@ -109,9 +88,7 @@ HttpResponse response_of(HttpError error, std::chrono::seconds retry_after) {
 unsigned http_status(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
-      return 400;
     case ErrorCode::kContextLength:
-      return 400;
     case ErrorCode::kUnsupported:
       return 400;
     case ErrorCode::kNotFound:
@@ -121,9 +98,8 @@ unsigned http_status(ErrorCode code) {
     case ErrorCode::kUnavailable:
       return 503;
     case ErrorCode::kCorrupt:
-      return 500;
     case ErrorCode::kIo:
-      return 500;
+      break;
   }
   return 500;
 }
@@ -132,7 +108,7 @@ HttpError http_error(const Error& error) {
   return {.status = http_status(error.code),
           .message = error.message,
           .param = error.param,
-          .code = code_of_error(error)};
+          .code = code_of(error)};
 }
 
 std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id) {
@@ -150,7 +126,7 @@ HttpResponse error_response(const Error& error, std::chrono::seconds retry_after
 
 HttpResponse error_response(const HttpFault& fault) {
   return response_of(
-      {.status = fault.status, .message = fault.message, .code = code_of_status(fault.status)},
+      {.status = fault.status, .message = fault.message, .code = words_of(fault.status).code},
       std::chrono::seconds(1));
 }
 

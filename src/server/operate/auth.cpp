@@ -51,6 +51,10 @@ const ApiKey* find_key(const HttpRequest& request, std::span<const ApiKey> keys)
   return found;
 }
 
+const ApiKey* find_key(const HttpRequest& request, const ServerOptions& options) {
+  return options.api_keys ? find_key(request, *options.api_keys) : nullptr;
+}
+
 // The lengths keep two pairs of texts from making the same salt.
 std::string salt_of(const ApiKey& key, std::string_view requested) {
   if (key.cache_salt.empty() && requested.empty()) return "";

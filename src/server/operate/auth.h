@@ -13,6 +13,8 @@ namespace kvik {
 // it is none of `keys`. The time it takes depends on the lengths of the keys and of what was
 // presented, never on where they differ.
 const ApiKey* find_key(const HttpRequest& request, std::span<const ApiKey> keys);
+// Null too where the server has no keys.
+const ApiKey* find_key(const HttpRequest& request, const ServerOptions& options);
 
 // The salt of the pages that this key's request may find, given the one that the body asks for. No
 // body can name its way into the pages of a key's salt.

@@ -45,7 +45,6 @@ class ExplainReply final : public PendingReply {
 
   Kind kind() const override { return Kind::kStream; }
   void set_wake(std::function<void()> wake) override { experiment_->set_wake(std::move(wake)); }
-  bool has_overflowed() const override { return false; }
   std::string last_words(const Error& error) const override { return openai_error_event(error); }
   std::string summary() const override {
     return fmt::format("explain prompt={} runs={}", experiment_->options().prompt.size(),
@@ -58,8 +57,7 @@ class ExplainReply final : public PendingReply {
     for (; n_runs_shown_ < runs.size(); ++n_runs_shown_, n_tokens_shown_ = 0) {
       const TracedRun& run = runs[n_runs_shown_];
       if (run.tokens.size() > n_tokens_shown_) {
-        out += "event: tokens\n";
-        out += event_of(boost::json::serialize(traced_tokens_json(run, n_tokens_shown_)));
+        out += event_of("tokens", boost::json::serialize(traced_tokens_json(run, n_tokens_shown_)));
         n_tokens_shown_ = run.tokens.size();
       }
       if (n_runs_shown_ + 1 == runs.size()) break;
@@ -71,20 +69,14 @@ class ExplainReply final : public PendingReply {
       return State::kDone;
     }
     boost::json::object report = experiment_json(service_, *experiment_);
-    report["model"] = to_json_string(service_.card().id);
+    report["model"] = service_.card().id;
     report["context"] = service_.card().n_ctx_max;
-    out += "event: report\n";
-    out += event_of(boost::json::serialize(report));
+    out += event_of("report", boost::json::serialize(report));
     out += kEndEvent;
     return State::kDone;
   }
 
-  HttpResponse response() override {
-    return {.status = 200,
-            .body = "",
-            .content_type = "text/event-stream; charset=utf-8",
-            .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
-  }
+  HttpResponse response() override { return event_stream(); }
 
  private:
   std::unique_ptr<Turn> turn_;
@@ -100,12 +92,10 @@ Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
   const JsonFields fields(object);
   TRY_ASSIGN(const auto text, fields.string("prompt"));
   TRY_ASSIGN(const auto max_tokens, fields.count<uint32_t>("max_tokens"));
-  if (!text) return fail(ErrorCode::kInvalidArgument, "prompt is missing", "prompt");
+  if (!text) return refuse("prompt", "prompt is missing");
   if (text->size() > kMaxPromptBytes) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        fmt::format("the prompt has {} bytes, expected at most {}", text->size(), kMaxPromptBytes),
-        "prompt");
+    return refuse("prompt", fmt::format("the prompt has {} bytes, expected at most {}",
+                                        text->size(), kMaxPromptBytes));
   }
   const uint32_t n_vocab = std::max(1u, context.service.card().n_vocab);
   const auto most = static_cast<uint32_t>(
@@ -117,15 +107,12 @@ Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
       .tenant = "",
       .priority = std::numeric_limits<int32_t>::max()};  // whoever wants an answer comes first
   if (options.max_tokens < 4 || options.max_tokens > most) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("max_tokens is {}, expected 4 to {}", options.max_tokens, most),
-                "max_tokens");
+    return refuse("max_tokens",
+                  fmt::format("max_tokens is {}, expected 4 to {}", options.max_tokens, most));
   }
   if (options.prompt.empty() || options.prompt.size() > kMaxPrompt) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("the prompt has {} tokens, expected 1 to {}", options.prompt.size(),
-                            kMaxPrompt),
-                "prompt");
+    return refuse("prompt", fmt::format("the prompt has {} tokens, expected 1 to {}",
+                                        options.prompt.size(), kMaxPrompt));
   }
   return options;
 }
@@ -135,8 +122,7 @@ Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
 Reply handle_explain(const HandlerContext& context, const HttpRequest& request) {
   auto options = parse_call(context, request);
   if (!options) return error_response(options.error());
-  const auto& keys = context.options.api_keys;
-  if (const ApiKey* key = keys ? find_key(request, *keys) : nullptr) {
+  if (const ApiKey* key = find_key(request, context.options)) {
     options->tenant = key->name;
     options->cache_salt = salt_of(*key, options->cache_salt);
   }

@@ -4,8 +4,6 @@
 #include <boost/json/array.hpp>
 #include <boost/json/string.hpp>
 
-#include "server/dialects/event_json.h"
-
 namespace kvik {
 namespace {
 
@@ -34,12 +32,11 @@ json::object text_json(const ServiceApi& service, std::span<const TokenId> ids, 
   const std::string before = service.detokenize(ids.first(n_before)).value_or("");
   json::array pieces;
   for (const std::string& piece : pieces_of(service, ids, n_before)) {
-    pieces.push_back(to_json_string(piece));
+    pieces.emplace_back(piece);
   }
-  return {
-      {"tokens", ids.size() - n_before},
-      {"text", to_json_string(std::string_view(all).substr(std::min(before.size(), all.size())))},
-      {"pieces", std::move(pieces)}};
+  return {{"tokens", ids.size() - n_before},
+          {"text", std::string_view(all).substr(std::min(before.size(), all.size()))},
+          {"pieces", std::move(pieces)}};
 }
 
 template <class Get>
@@ -71,8 +68,7 @@ json::value fit_json(const std::optional<PowerFit>& fit) {
 }
 
 json::object traced_tokens_json(const TracedRun& run, size_t first) {
-  const std::string_view way = name_of(run.way);
-  return {{"way", json::string_view(way.data(), way.size())},
+  return {{"way", name_of(run.way)},
           {"first", first},
           {"ms", column(run, first, [](const TracedToken& t) { return t.ms; })},
           {"kv_rows", column(run, first, [](const TracedToken& t) { return t.kv_rows; })},

@@ -10,9 +10,7 @@ Reply handle_health(const HandlerContext&, const HttpRequest&) {
 }
 
 Reply handle_version(const HandlerContext& context, const HttpRequest&) {
-  const std::string& version = context.options.version;
-  boost::json::object out;
-  out["version"] = boost::json::string(version.data(), version.size());
+  const boost::json::object out{{"version", context.options.version}};
   return HttpResponse{.status = 200, .body = boost::json::serialize(out)};
 }
 

@@ -25,7 +25,6 @@ class LiveReply final : public PendingReply {
 
   Kind kind() const override { return Kind::kStream; }
   void set_wake(std::function<void()> wake) override { mailbox_->set_wake(std::move(wake)); }
-  bool has_overflowed() const override { return false; }
   std::string last_words(const Error&) const override { return std::string(kEndEvent); }
   std::string summary() const override { return fmt::format("live views={}", n_views_); }
 
@@ -42,12 +41,7 @@ class LiveReply final : public PendingReply {
     return State::kRunning;
   }
 
-  HttpResponse response() override {
-    return {.status = 200,
-            .body = "",
-            .content_type = "text/event-stream; charset=utf-8",
-            .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
-  }
+  HttpResponse response() override { return event_stream(); }
 
  private:
   std::shared_ptr<LiveMailbox> mailbox_;  // shared with whoever is showing a view just now
@@ -65,8 +59,7 @@ Reply handle_live(const HandlerContext& context, const HttpRequest& request) {
   auto mailbox = std::make_shared<LiveMailbox>();
   const Result<void> watched = context.service.watch(mailbox);
   if (!watched) return error_response(watched.error());
-  const auto& keys = context.options.api_keys;
-  const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
+  const ApiKey* key = find_key(request, context.options);
   return std::make_unique<LiveReply>(std::move(mailbox), context.service.card(),
                                      key ? std::optional(key->name) : std::nullopt);
 }

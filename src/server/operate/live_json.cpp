@@ -31,6 +31,10 @@ class Writer {
     separate();
     add("{}", value);
   }
+  void field(std::string_view key, uint64_t value) {
+    name(key);
+    number(value);
+  }
   void index(std::optional<PageId> page) {
     separate();
     if (page) {
@@ -120,8 +124,7 @@ void add_histogram(std::string_view key, const Histogram& histogram, Writer& out
   out.open('{');
   out.name("first");
   out.number(histogram.bound(0));
-  out.name("count");
-  out.number(histogram.count());
+  out.field("count", histogram.count());
   out.name("sum");
   out.number(histogram.sum());
   out.name("buckets");
@@ -136,24 +139,20 @@ void add_histogram(std::string_view key, const Histogram& histogram, Writer& out
 }
 
 void add_engine(const EngineSnapshot& engine, Writer& out) {
-  const auto add = [&](std::string_view key, uint64_t value) {
-    out.name(key);
-    out.number(value);
-  };
-  add("waiting", engine.n_waiting);
-  add("running", engine.n_running);
-  add("free", engine.pages.free);
-  add("leased", engine.pages.leased);
-  add("sealed", engine.pages.sealed);
-  add("cached", engine.pages.cached);
-  add("page_bytes", engine.page_bytes);
-  add("budget_bytes", engine.kv_budget_bytes);
-  add("step_count", engine.steps);
-  add("computed_tokens", engine.prompt_tokens);
-  add("found_tokens", engine.cached_tokens);
-  add("generated_tokens", engine.generated_tokens);
-  add("preemptions", engine.preemptions);
-  add("evictions", engine.evictions);
+  out.field("waiting", engine.n_waiting);
+  out.field("running", engine.n_running);
+  out.field("free", engine.pages.free);
+  out.field("leased", engine.pages.leased);
+  out.field("sealed", engine.pages.sealed);
+  out.field("cached", engine.pages.cached);
+  out.field("page_bytes", engine.page_bytes);
+  out.field("budget_bytes", engine.kv_budget_bytes);
+  out.field("step_count", engine.steps);
+  out.field("computed_tokens", engine.prompt_tokens);
+  out.field("found_tokens", engine.cached_tokens);
+  out.field("generated_tokens", engine.generated_tokens);
+  out.field("preemptions", engine.preemptions);
+  out.field("evictions", engine.evictions);
   out.name("windows");
   out.open('[');
   for (uint32_t g = 0; g < engine.n_groups; ++g) out.number(uint64_t{engine.groups[g].window});
@@ -161,7 +160,7 @@ void add_engine(const EngineSnapshot& engine, Writer& out) {
   out.name("reserved_bytes");
   out.open('{');
   for (size_t k = 0; k < kMemoryKinds; ++k)
-    add(name_of(static_cast<MemoryKind>(k)), engine.kv_bytes[k]);
+    out.field(name_of(static_cast<MemoryKind>(k)), engine.kv_bytes[k]);
   out.close('}');
   add_histogram("ttft_s", engine.histograms.ttft_s, out);
   add_histogram("itl_s", engine.histograms.itl_s, out);
@@ -171,17 +170,13 @@ void add_tier(const TierCounters& tier, Writer& out) {
   if (!tier.is_on) return;
   out.name("disk");
   out.open('{');
-  const auto add = [&](std::string_view key, uint64_t value) {
-    out.name(key);
-    out.number(value);
-  };
-  add("degraded", tier.is_degraded ? 1 : 0);
-  add("pages", tier.size.n_pages);
-  add("bytes", tier.size.n_bytes);
-  add("written_pages", tier.pages_written);
-  add("read_pages", tier.pages_read);
-  add("hit_tokens", tier.hit_tokens);
-  add("queue_pages", tier.queue_pages);
+  out.field("degraded", tier.is_degraded ? 1 : 0);
+  out.field("pages", tier.size.n_pages);
+  out.field("bytes", tier.size.n_bytes);
+  out.field("written_pages", tier.pages_written);
+  out.field("read_pages", tier.pages_read);
+  out.field("hit_tokens", tier.hit_tokens);
+  out.field("queue_pages", tier.queue_pages);
   out.close('}');
 }
 
@@ -192,13 +187,11 @@ std::string live_json(const LiveView& view, const ModelCard& card, TimePoint sta
   out.open('{');
   out.name("now");
   out.time(view.now);
-  out.name("whole");
-  out.number(uint64_t{view.is_whole ? 1u : 0u});
+  out.field("whole", view.is_whole ? 1 : 0);
   if (view.is_whole) {
     out.name("model");
     out.text(card.id);
-    out.name("context");
-    out.number(uint64_t{card.n_ctx_max});
+    out.field("context", card.n_ctx_max);
   }
   add_engine(view.engine, out);
   add_tier(view.engine.tier, out);

@@ -4,8 +4,6 @@
 namespace kvik {
 namespace {
 
-double to_double(uint64_t count) { return static_cast<double>(count); }
-
 // The aliases are vLLM's names, which dashboards know.
 void add_requests(const EngineSnapshot& now, MetricsPage& page) {
   page.gauge({"kvik_requests_running", "vllm:num_requests_running"}, "Requests being computed.",
@@ -16,13 +14,12 @@ void add_requests(const EngineSnapshot& now, MetricsPage& page) {
              "How long a new request would wait for its first step, about.", now.queue_wait_s);
   page.counter({"kvik_requests_finished_total"}, "Requests that ended, by reason.",
                {.label = "reason",
-                .parts = {{"stop", to_double(now.n_finished(FinishReason::kStop))},
-                          {"length", to_double(now.n_finished(FinishReason::kLength))},
-                          {"cancelled", to_double(now.n_finished(FinishReason::kCancelled))},
-                          {"failed", to_double(now.n_finished(FinishReason::kFailed))}}});
+                .parts = {{"stop", now.n_finished(FinishReason::kStop)},
+                          {"length", now.n_finished(FinishReason::kLength)},
+                          {"cancelled", now.n_finished(FinishReason::kCancelled)},
+                          {"failed", now.n_finished(FinishReason::kFailed)}}});
   page.counter({"kvik_preemptions_total", "vllm:num_preemptions_total"},
-               "Times that a sequence gave its pages back and waited again.",
-               to_double(now.preemptions));
+               "Times that a sequence gave its pages back and waited again.", now.preemptions);
 }
 
 void add_times(const EngineHistograms& histograms, MetricsPage& page) {
@@ -42,7 +39,7 @@ void add_times(const EngineHistograms& histograms, MetricsPage& page) {
 }
 
 void add_steps(const EngineSnapshot& now, MetricsPage& page) {
-  page.counter({"kvik_steps_total"}, "Steps of the engine.", to_double(now.steps));
+  page.counter({"kvik_steps_total"}, "Steps of the engine.", now.steps);
   page.histogram({"kvik_batch_sequences"}, "Sequences in one step.",
                  now.histograms.batch_sequences);
   page.histogram({"kvik_batch_tokens"}, "Tokens computed in one step.", now.histograms.batch_rows);
@@ -51,15 +48,15 @@ void add_steps(const EngineSnapshot& now, MetricsPage& page) {
 }
 
 void add_tokens(const EngineSnapshot& now, MetricsPage& page) {
-  const double computed = to_double(now.prompt_tokens);
-  const double found = to_double(now.cached_tokens);
+  const uint64_t computed = now.prompt_tokens;
+  const uint64_t found = now.cached_tokens;
   page.counter({"kvik_prompt_tokens_total"}, "Prompt tokens, by where K and V came from.",
                {.label = "source", .parts = {{"computed", computed}, {"cache", found}}});
   page.counter({"vllm:prompt_tokens_total", "vllm:prefix_cache_queries_total"}, "Prompt tokens.",
                computed + found);
   page.counter({"vllm:prefix_cache_hits_total"}, "Prompt tokens found in the cache.", found);
   page.counter({"kvik_generated_tokens_total", "vllm:generation_tokens_total"}, "Tokens generated.",
-               to_double(now.generated_tokens));
+               now.generated_tokens);
 }
 
 void add_pages(const EngineSnapshot& now, MetricsPage& page) {
@@ -73,20 +70,19 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
   };
   page.gauge({"kvik_kv_pages"}, "Pages of the cache, by state.", by_state(1));
   page.gauge({"kvik_kv_bytes"}, "Bytes of the cache, by the state of their pages.",
-             by_state(to_double(now.page_bytes)));
+             by_state(now.page_bytes));
   MetricsPage::Parts reserved{.label = "kind", .parts = {}};
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
     reserved.parts.push_back(
-        {std::string(name_of(static_cast<MemoryKind>(kind))), to_double(now.kv_bytes[kind])});
+        {std::string(name_of(static_cast<MemoryKind>(kind))), now.kv_bytes[kind]});
   page.gauge({"kvik_kv_reserved_bytes"}, "Bytes of the budget that are spoken for, by kind.",
              reserved);
-  page.gauge({"kvik_kv_budget_bytes"}, "The budget of the cache.", to_double(now.kv_budget_bytes));
+  page.gauge({"kvik_kv_budget_bytes"}, "The budget of the cache.", now.kv_budget_bytes);
   const double in_use = static_cast<double>(pages.leased) + pages.sealed;
   page.gauge({"kvik_kv_usage_ratio", "vllm:kv_cache_usage_perc"},
              "Share of the cache's pages that running requests use, from 0 to 1.",
              pages.total() == 0 ? 0 : in_use / pages.total());
-  page.counter({"kvik_evicted_pages_total"}, "Pages that made room for others.",
-               to_double(now.evictions));
+  page.counter({"kvik_evicted_pages_total"}, "Pages that made room for others.", now.evictions);
 }
 
 // Only where there is one.
@@ -94,51 +90,47 @@ void add_tier(const TierCounters& tier, MetricsPage& page) {
   if (!tier.is_on) return;
   page.gauge({"kvik_disk_up"}, "1, or 0 while the disk tier is degraded and is not written to.",
              tier.is_degraded ? 0 : 1);
-  page.gauge({"kvik_disk_pages"}, "Pages on disk.", to_double(tier.size.n_pages));
-  page.gauge({"kvik_disk_bytes"}, "Bytes of the files that hold them.",
-             to_double(tier.size.n_bytes));
-  page.gauge({"kvik_disk_queue_pages"}, "Pages that wait to be written.",
-             to_double(tier.queue_pages));
+  page.gauge({"kvik_disk_pages"}, "Pages on disk.", tier.size.n_pages);
+  page.gauge({"kvik_disk_bytes"}, "Bytes of the files that hold them.", tier.size.n_bytes);
+  page.gauge({"kvik_disk_queue_pages"}, "Pages that wait to be written.", tier.queue_pages);
   page.counter({"kvik_disk_pages_total"}, "Pages that went to disk and came from it.",
                {.label = "direction",
-                .parts = {{"written", to_double(tier.pages_written)},
-                          {"read", to_double(tier.pages_read)}}});
+                .parts = {{"written", tier.pages_written}, {"read", tier.pages_read}}});
   page.counter({"kvik_disk_bytes_total"}, "Bytes of these pages.",
                {.label = "direction",
-                .parts = {{"written", to_double(tier.bytes_written)},
-                          {"read", to_double(tier.bytes_read)}}});
+                .parts = {{"written", tier.bytes_written}, {"read", tier.bytes_read}}});
   page.counter({"kvik_disk_hit_tokens_total"}, "Prompt tokens found on disk and not in memory.",
-               to_double(tier.hit_tokens));
+               tier.hit_tokens);
   page.counter({"kvik_disk_misses_total"}, "Look-ups that ended before the prompt did, by reason.",
                {.label = "reason",
-                .parts = {{"absent", to_double(tier.misses_absent)},
-                          {"damaged", to_double(tier.misses_damaged)},
-                          {"failed", to_double(tier.misses_failed)},
-                          {"timed_out", to_double(tier.misses_timed_out)},
-                          {"no_room", to_double(tier.misses_no_room)}}});
+                .parts = {{"absent", tier.misses_absent},
+                          {"damaged", tier.misses_damaged},
+                          {"failed", tier.misses_failed},
+                          {"timed_out", tier.misses_timed_out},
+                          {"no_room", tier.misses_no_room}}});
   page.counter({"kvik_disk_write_errors_total"}, "Times that the disk tier was degraded.",
-               to_double(tier.write_errors));
+               tier.write_errors);
   page.counter({"kvik_disk_evicted_pages_total"}, "Pages on disk that made room for others.",
-               to_double(tier.size.n_evictions));
+               tier.size.n_evictions);
 }
 
 void add_http(const HttpCounts& counts, MetricsPage& page) {
   MetricsPage::Parts by_status{.label = "code", .parts = {}};
   for (unsigned status = HttpCounts::kFirstStatus; status < HttpCounts::kEndStatus; ++status) {
     const uint64_t n = counts.responses(status);
-    if (n > 0) by_status.parts.push_back({std::to_string(status), to_double(n)});
+    if (n > 0) by_status.parts.push_back({std::to_string(status), n});
   }
   page.counter({"kvik_http_responses_total"},
                "HTTP requests answered, by status; 499: the client left first.", by_status);
   page.counter({"kvik_rejected_total"}, "What was turned away because it was too much.",
                {.label = "reason",
-                .parts = {{"queue_full", to_double(counts.responses(429))},
-                          {"connections", to_double(counts.turned_away)}}});
-  page.gauge({"kvik_http_connections"}, "Connections open now.", to_double(counts.connections));
+                .parts = {{"queue_full", counts.responses(429)},
+                          {"connections", counts.turned_away.load()}}});
+  page.gauge({"kvik_http_connections"}, "Connections open now.", counts.connections.load());
   page.counter({"kvik_slow_readers_total"}, "Streams ended because their reader was too slow.",
-               to_double(counts.slow_readers));
+               counts.slow_readers.load());
   page.counter({"kvik_access_log_dropped_total"}, "Requests that the access log had no time for.",
-               to_double(counts.unlogged));
+               counts.unlogged.load());
 }
 
 // Who used how much, and what it cost where there are prices.
@@ -147,7 +139,7 @@ void add_accounts(const KeyAccounts& accounts, const std::optional<Prices>& pric
   const auto by_key = [&](auto sample) {
     MetricsPage::Parts parts{.label = "key", .parts = {}};
     for (const auto& [name, account] : accounts.all())
-      parts.parts.push_back({name, static_cast<double>(sample(*account))});
+      parts.parts.push_back({name, sample(*account)});
     return parts;
   };
   page.counter({"kvik_key_computed_tokens_total"}, "Prompt tokens computed, by key.",

@@ -29,11 +29,11 @@ ClientMetric::Histogram to_prometheus(const Histogram& histogram) {
 MetricsPage::MetricsPage(std::string_view model) : model_(model) {}
 
 // The sample as a counter and as a gauge; the family's type says which one is shown.
-ClientMetric MetricsPage::sampled(double sample) const {
+ClientMetric MetricsPage::sampled(Sample sample) const {
   ClientMetric metric;
   metric.label.push_back({.name = "model_name", .value = model_});
-  metric.counter.value = sample;
-  metric.gauge.value = sample;
+  metric.counter.value = sample.value;
+  metric.gauge.value = sample.value;
   return metric;
 }
 
@@ -52,7 +52,7 @@ void MetricsPage::add(Names names, std::string_view help, MetricType type, const
         {.name = std::string(name), .help = std::string(help), .type = type, .metric = metrics});
 }
 
-void MetricsPage::gauge(Names names, std::string_view help, double sample) {
+void MetricsPage::gauge(Names names, std::string_view help, Sample sample) {
   add(names, help, MetricType::Gauge, {sampled(sample)});
 }
 
@@ -60,7 +60,7 @@ void MetricsPage::gauge(Names names, std::string_view help, const Parts& parts) 
   add(names, help, MetricType::Gauge, sampled(parts));
 }
 
-void MetricsPage::counter(Names names, std::string_view help, double sample) {
+void MetricsPage::counter(Names names, std::string_view help, Sample sample) {
   add(names, help, MetricType::Counter, {sampled(sample)});
 }
 

@@ -18,9 +18,15 @@ namespace kvik {
 class MetricsPage {
  public:
   using Names = std::initializer_list<std::string_view>;
+  // A count of 2^53 and more is rounded.
+  struct Sample {
+    template <class Number>
+    Sample(Number number) : value(static_cast<double>(number)) {}
+    double value;
+  };
   struct Part {
     std::string value;  // of the metric's own label
-    double sample = 0;
+    Sample sample;
   };
   // One metric with a sample for each value of `label`.
   struct Parts {
@@ -30,9 +36,9 @@ class MetricsPage {
 
   explicit MetricsPage(std::string_view model);
 
-  void gauge(Names names, std::string_view help, double sample);
+  void gauge(Names names, std::string_view help, Sample sample);
   void gauge(Names names, std::string_view help, const Parts& parts);
-  void counter(Names names, std::string_view help, double sample);
+  void counter(Names names, std::string_view help, Sample sample);
   void counter(Names names, std::string_view help, const Parts& parts);
   void histogram(Names names, std::string_view help, const Histogram& histogram);
 
@@ -42,7 +48,7 @@ class MetricsPage {
   using Metrics = std::vector<prometheus::ClientMetric>;
 
   void add(Names names, std::string_view help, prometheus::MetricType type, const Metrics& metrics);
-  prometheus::ClientMetric sampled(double sample) const;
+  prometheus::ClientMetric sampled(Sample sample) const;
   Metrics sampled(const Parts& parts) const;
 
   std::string model_;

@@ -15,21 +15,18 @@ namespace json = boost::json;
 constexpr std::string_view kModelsPrefix = "/v1/models/";
 
 json::object card_json(const ModelCard& card) {
-  json::object out;
-  out["id"] = json::string(card.id.data(), card.id.size());
-  out["object"] = "model";
-  out["created"] = card.created_s;
-  out["owned_by"] = "kvik";
-  out["max_model_len"] = card.n_ctx_max;
-  return out;
+  return {{"id", card.id},
+          {"object", "model"},
+          {"created", card.created_s},
+          {"owned_by", "kvik"},
+          {"max_model_len", card.n_ctx_max}};
 }
 
 }  // namespace
 
 Reply handle_models(const HandlerContext& context, const HttpRequest&) {
-  json::object out;
-  out["object"] = "list";
-  out["data"] = json::array{card_json(context.service.card())};
+  const json::object out{{"object", "list"},
+                         {"data", json::array{card_json(context.service.card())}}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};
 }
 
@@ -46,18 +43,15 @@ Reply handle_model(const HandlerContext& context, const HttpRequest& request) {
 // What llama.cpp's clients ask a server for.
 Reply handle_props(const HandlerContext& context, const HttpRequest&) {
   const ModelCard& card = context.service.card();
-  json::object settings;
-  settings["n_ctx"] = card.n_ctx_max;
-  json::object out;
-  out["default_generation_settings"] = std::move(settings);
-  out["model_alias"] = json::string(card.id.data(), card.id.size());
-  out["model_path"] = json::string(card.id.data(), card.id.size());
-  out["architecture"] = json::string(card.architecture.data(), card.architecture.size());
-  out["n_ctx_train"] = card.n_ctx_train;
-  out["n_vocab"] = card.n_vocab;
-  out["n_embd"] = card.model_dim;
-  out["chat_template"] = json::string(card.chat_template.data(), card.chat_template.size());
-  out["build_info"] = context.options.version;
+  const json::object out{{"default_generation_settings", {{"n_ctx", card.n_ctx_max}}},
+                         {"model_alias", card.id},
+                         {"model_path", card.id},
+                         {"architecture", card.architecture},
+                         {"n_ctx_train", card.n_ctx_train},
+                         {"n_vocab", card.n_vocab},
+                         {"n_embd", card.model_dim},
+                         {"chat_template", card.chat_template},
+                         {"build_info", context.options.version}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};
 }
 

@@ -20,7 +20,7 @@ Result<TokenizeCall> parse_tokenize_call(std::string_view body) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   const JsonFields fields(object);
   TRY_ASSIGN(auto text, fields.string(fields.find("content") ? "content" : "prompt"));
-  if (!text) return fail(ErrorCode::kInvalidArgument, "content is missing", "content");
+  if (!text) return refuse("content", "content is missing");
   TRY_ASSIGN(const auto add_special, fields.boolean("add_special"));
   TRY_ASSIGN(const auto parse_special, fields.boolean("parse_special"));
   return TokenizeCall{
@@ -31,7 +31,7 @@ Result<TokenizeCall> parse_tokenize_call(std::string_view body) {
 Result<std::vector<TokenId>> parse_detokenize_call(std::string_view body) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   TRY_ASSIGN(const auto array, JsonFields(object).array("tokens"));
-  if (!array) return fail(ErrorCode::kInvalidArgument, "tokens is missing", "tokens");
+  if (!array) return refuse("tokens", "tokens is missing");
   return read_token_ids("tokens", **array);
 }
 
@@ -41,8 +41,7 @@ Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request)
   const auto call = parse_tokenize_call(request.body);
   if (!call) return error_response(call.error());
   const auto ids = context.service.tokenize(call->text, call->options);
-  json::object out;
-  out["tokens"] = json::array(ids.begin(), ids.end());
+  const json::object out{{"tokens", json::array(ids.begin(), ids.end())}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};
 }
 
@@ -51,8 +50,7 @@ Reply handle_detokenize(const HandlerContext& context, const HttpRequest& reques
   if (!ids) return error_response(ids.error());
   const auto text = context.service.detokenize(*ids);
   if (!text) return error_response(text.error());
-  json::object out;
-  out["content"] = json::string(text->data(), text->size());
+  const json::object out{{"content", *text}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};
 }
 

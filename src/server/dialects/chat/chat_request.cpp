@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "server/dialects/cache_fields.h"
+#include "server/dialects/chat_fields.h"
 #include "server/dialects/json_fields.h"
 #include "service/request_bounds.h"
 
@@ -16,176 +19,178 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr size_t kMaxTools = 1'024;
-constexpr size_t kMaxKwargs = 64;
-constexpr size_t kMaxMarks = 4;  // as Anthropic's
-
-std::string to_string(json::string_view text) { return {text.data(), text.size()}; }
-
-jinja::Value given(json::string_view text) {
-  return jinja::make_text(to_string(text), jinja::Origin::kGiven);
-}
-
-jinja::Value to_value(const json::value& value) {
-  if (value.is_bool()) return value.get_bool();
-  if (value.is_int64()) return value.get_int64();
-  if (value.is_number()) return value.to_number<double>();
-  if (value.is_string()) return given(value.get_string());
-  if (value.is_array()) {
-    std::vector<jinja::Value> items;
-    for (const json::value& item : value.get_array()) items.push_back(to_value(item));
-    return jinja::make_list(std::move(items));
+// A string, null, or parts of text.
+Result<void> read_content(const json::value& content, CacheMarks& marks, Message& message) {
+  if (content.is_null()) {
+    message.further.emplace_back("content", to_data(content));
+    return {};
   }
-  if (value.is_object()) {
-    jinja::Dict dict;
-    for (const auto& item : value.get_object()) {
-      dict.entries.emplace_back(given(item.key()), to_value(item.value()));
-    }
-    return jinja::Value(std::move(dict));
-  }
-  return jinja::None{};
-}
-
-std::unexpected<Error> refuse(std::string_view param, std::string message) {
-  return fail(ErrorCode::kInvalidArgument, std::move(message), std::string(param));
-}
-
-// Notes that what was read up to here is marked, where the part says so.
-Result<void> read_mark(const json::object& part, ChatMark mark, std::vector<ChatMark>& marks) {
-  TRY_ASSIGN(const auto ttl, read_cache_control(JsonFields(part)));
-  if (!ttl) return {};
-  if (marks.size() == kMaxMarks) {
-    return refuse("cache_control",
-                  fmt::format("more than {} parts have a cache_control", kMaxMarks));
-  }
-  mark.ttl = *ttl;
-  marks.push_back(mark);
+  const TextWords words{.param = "messages",
+                        .expected = "content as a string or parts",
+                        .made_of = "",
+                        .types = {"text", ""}};
+  TRY_ASSIGN(const auto parts, read_texts(content, words, marks));
+  if (parts.empty()) message.parts.push_back(TextPart{});
+  message.parts.insert(message.parts.end(), parts.begin(), parts.end());
   return {};
 }
 
-// A string, null, or parts; parts that are all text become one string. `n_message` is the message's
-// index.
-Result<jinja::Value> read_content(const json::value& content, size_t n_message,
-                                  std::vector<ChatMark>& marks) {
-  if (content.is_string() || content.is_null()) return to_value(content);
-  if (!content.is_array()) return wrong_type("messages", "content as a string or parts", content);
-  std::string text;
-  for (const json::value& part : content.get_array()) {
-    const json::object* object = part.if_object();
-    const json::value* words = object ? object->if_contains("text") : nullptr;
-    const json::value* type = object ? object->if_contains("type") : nullptr;
-    if (!words || !words->is_string() ||
-        (type && !(type->is_string() && type->get_string() == "text"))) {
-      return refuse("messages", "a part of a message's content is no text, expected only text");
-    }
-    if (!text.empty()) text += "\n";
-    text += to_string(words->get_string());
-    TRY(read_mark(*object, {.message = n_message, .n_bytes = text.size()}, marks));
-  }
-  return jinja::make_text(std::move(text), jinja::Origin::kGiven);
+bool has_keys(const json::object& object, std::initializer_list<std::string_view> keys) {
+  return std::ranges::equal(object, keys, {},
+                            [](const auto& item) { return std::string_view(item.key()); });
 }
 
-// {"function": {"arguments": "{…}"}}: the arguments as an object.
-jinja::Value read_tool_calls(json::value calls) {
-  if (!calls.is_array()) return to_value(calls);
-  for (json::value& call : calls.get_array()) {
-    json::value* function = call.is_object() ? call.get_object().if_contains("function") : nullptr;
-    json::value* arguments = function && function->is_object()
-                                 ? function->get_object().if_contains("arguments")
-                                 : nullptr;
-    if (!arguments || !arguments->is_string()) continue;
+// Arguments that are JSON in a string, as what it says; others as they are.
+Data read_arguments(const json::value& value) {
+  if (value.is_string()) {
     boost::system::error_code error;
-    json::value parsed = json::parse(arguments->get_string(), error);
-    if (!error && parsed.is_object()) *arguments = std::move(parsed);
+    const json::value parsed = json::parse(value.get_string(), error);
+    if (!error && parsed.is_object()) return to_data(parsed);
   }
-  return to_value(calls);
+  return to_data(value);
 }
 
-Result<jinja::Value> read_message(const json::value& message, size_t n_message,
-                                  std::vector<ChatMark>& marks) {
-  const json::object* object = message.if_object();
-  if (!object) return wrong_type("messages", "an array of objects", message);
+// {"id": …, "type": "function", "function": {"name": …, "arguments": …}}, in this order alone: what
+// is written otherwise reaches the template as it was written.
+std::optional<ToolCall> read_tool_call(const json::value& value) {
+  const json::object* call = value.if_object();
+  if (!call || !has_keys(*call, {"id", "type", "function"})) return std::nullopt;
+  const json::object* function = call->at("function").if_object();
+  if (!call->at("id").is_string() || text_at(*call, "type") != "function" || !function ||
+      !has_keys(*function, {"name", "arguments"}) || !function->at("name").is_string()) {
+    return std::nullopt;
+  }
+  return ToolCall{.id = std::string(text_at(*call, "id")),
+                  .name = std::string(text_at(*function, "name")),
+                  .arguments = read_arguments(function->at("arguments"))};
+}
+
+// Calls of another shape.
+Data read_other_calls(const json::value& calls) {
+  Data out = to_data(calls);
+  auto* list = std::get_if<Data::List>(&out.value);
+  for (size_t i = 0; list && i < list->size(); ++i) {
+    auto* call = std::get_if<Data::Fields>(&(*list)[i].value);
+    if (!call) continue;
+    const json::value* function = calls.at(i).get_object().if_contains("function");
+    const json::object* object = function ? function->if_object() : nullptr;
+    const json::value* arguments = object ? object->if_contains("arguments") : nullptr;
+    if (!arguments) continue;
+    auto& fields = std::get<Data::Fields>(
+        std::ranges::find(*call, "function", &Data::Fields::value_type::first)->second.value);
+    std::ranges::find(fields, "arguments", &Data::Fields::value_type::first)->second =
+        read_arguments(*arguments);
+  }
+  return out;
+}
+
+void read_tool_calls(const json::value& calls, Message& message) {
+  std::vector<MessagePart> parts;
+  if (const json::array* list = calls.if_array()) {
+    for (const json::value& value : *list) {
+      if (auto call = read_tool_call(value)) parts.emplace_back(std::move(*call));
+    }
+    if (!list->empty() && parts.size() == list->size()) {
+      std::ranges::move(parts, std::back_inserter(message.parts));
+      return;
+    }
+  }
+  message.further.emplace_back("tool_calls", read_other_calls(calls));
+}
+
+Result<Message> read_message(const json::value& value, CacheMarks& marks) {
+  const json::object* object = value.if_object();
+  if (!object) return wrong_type("messages", "an array of objects", value);
   const json::value* role = object->if_contains("role");
   if (!role || !role->is_string()) return refuse("messages", "a message has no role");
-  jinja::Dict dict;
+  Message message{.role = std::string(view(role->get_string())), .parts = {}};
   for (const auto& item : *object) {
-    jinja::Value value;
-    if (item.key() == "content") {
-      TRY_ASSIGN(value, read_content(item.value(), n_message, marks));
-    } else if (item.key() == "tool_calls") {
-      value = read_tool_calls(item.value());
+    const std::string_view key = item.key();
+    const std::string_view text = text_at(*object, key);
+    const bool is_text = item.value().is_string();
+    if (key == "role") continue;
+    if (key == "content") {
+      TRY(read_content(item.value(), marks, message));
+    } else if (key == "tool_calls") {
+      read_tool_calls(item.value(), message);
+    } else if (key == "reasoning_content" && is_text) {
+      message.parts.push_back(Thought{std::string(text)});
+    } else if (key == "tool_call_id" && is_text) {
+      message.tool_call_id = text;
+    } else if (key == "name" && is_text) {
+      message.name = text;
     } else {
-      value = to_value(item.value());
+      message.further.emplace_back(key, to_data(item.value()));
     }
-    dict.entries.emplace_back(given(item.key()), std::move(value));
   }
-  return jinja::Value(std::move(dict));
+  return message;
 }
 
-Result<jinja::Value> read_messages(const JsonFields& fields, std::vector<ChatMark>& marks) {
-  TRY_ASSIGN(const auto array, fields.array("messages"));
-  if (!array || (*array)->empty()) return refuse("messages", "messages is missing or empty");
-  if ((*array)->size() > RequestBounds::kMessages) {
-    return refuse("messages", fmt::format("messages holds {} messages, at most {} are allowed",
-                                          (*array)->size(), RequestBounds::kMessages));
-  }
-  std::vector<jinja::Value> messages;
-  for (const json::value& message : **array) {
-    TRY_ASSIGN(jinja::Value value, read_message(message, messages.size(), marks));
-    messages.push_back(std::move(value));
-  }
-  return jinja::make_list(std::move(messages));
-}
-
-Result<jinja::Value> read_tools(const JsonFields& fields, std::vector<ChatMark>& marks) {
+Result<void> read_tools(const JsonFields& fields, CacheMarks& marks, ChatRequest& chat) {
   TRY_ASSIGN(const auto array, fields.array("tools"));
-  if (!array || (*array)->empty()) return jinja::Value(jinja::None{});
-  if ((*array)->size() > kMaxTools) {
-    return refuse("tools", fmt::format("tools holds {} tools, at most {} are allowed",
-                                       (*array)->size(), kMaxTools));
-  }
-  // A mark on any tool is taken for one behind all of them: they are written as one piece.
-  std::vector<jinja::Value> tools;
+  if (!array) return {};
+  TRY(check_n_tools((*array)->size()));
   for (const json::value& tool : **array) {
     if (!tool.is_object()) return wrong_type("tools", "an array of objects", tool);
-    TRY(read_mark(tool.get_object(), {}, marks));
     json::object shown = tool.get_object();
     shown.erase("cache_control");
-    tools.push_back(to_value(shown));
+    TRY(add_tool(tool.get_object(), to_data(shown), marks, chat));
   }
-  return jinja::make_list(std::move(tools));
+  return {};
+}
+
+// A flag beside top_logprobs.
+Result<std::optional<uint32_t>> read_chat_logprobs(const JsonFields& fields) {
+  TRY_ASSIGN(const auto logprobs, fields.boolean("logprobs"));
+  TRY_ASSIGN(const auto n_top, fields.count<uint32_t>("top_logprobs"));
+  if (n_top && *n_top > 0 && !logprobs.value_or(false)) {
+    return refuse("top_logprobs", "top_logprobs needs logprobs to be true");
+  }
+  if (n_top && *n_top > RequestBounds::kLogprobs) {
+    return refuse("top_logprobs", fmt::format("top_logprobs is {}, at most {} are given", *n_top,
+                                              RequestBounds::kLogprobs));
+  }
+  if (!logprobs.value_or(false)) return std::optional<uint32_t>();
+  return std::optional<uint32_t>(n_top.value_or(0));
 }
 
 }  // namespace
 
 Result<ChatRequest> read_chat_request(const json::object& object) {
   const JsonFields fields(object);
-  ChatRequest request;
-  TRY_ASSIGN(request.messages, read_messages(fields, request.marks));
-  TRY_ASSIGN(request.tools, read_tools(fields, request.marks));
-  const json::value* choice = fields.find("tool_choice");
-  const bool is_none = choice && choice->is_string() && choice->get_string() == "none";
-  const bool is_auto = !choice || (choice->is_string() && choice->get_string() == "auto");
-  if (is_none) request.tools = jinja::None{};
-  if (!is_none && !is_auto) {
-    return fail(ErrorCode::kUnsupported, "a forced tool_choice is not supported", "tool_choice");
+  ChatRequest chat;
+  CacheMarks marks;
+  TRY_ASSIGN(const auto messages, fields.array("messages"));
+  TRY(check_n_messages(messages ? (*messages)->size() : 0));
+  for (const json::value& value : **messages) {
+    TRY_ASSIGN(Message message, read_message(value, marks));
+    chat.messages.push_back(std::move(message));
   }
+  TRY(read_tools(fields, marks, chat));
+  TRY(read_tool_choice(fields, chat));
   TRY_ASSIGN(const auto continues, fields.boolean("continue_final_message"));
-  request.continue_final_message = continues.value_or(false);
+  chat.continue_final_message = continues.value_or(false);
   TRY_ASSIGN(const auto adds_prompt, fields.boolean("add_generation_prompt"));
-  request.add_generation_prompt = adds_prompt.value_or(!request.continue_final_message);
-  TRY_ASSIGN(const auto kwargs, fields.object("chat_template_kwargs"));
-  if (kwargs && (*kwargs)->size() > kMaxKwargs) {
-    return refuse("chat_template_kwargs",
-                  fmt::format("chat_template_kwargs holds {} names, at most {} are allowed",
-                              (*kwargs)->size(), kMaxKwargs));
+  chat.add_generation_prompt = adds_prompt.value_or(!chat.continue_final_message);
+  TRY(read_template_options(fields, chat));
+  return chat;
+}
+
+Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_view body) {
+  TRY_ASSIGN(const json::object object, parse_json_object(body));
+  const JsonFields fields(object);
+  TRY_ASSIGN(auto max_tokens, fields.count<uint64_t>("max_completion_tokens"));
+  TRY_ASSIGN(const auto n_logprobs, read_chat_logprobs(fields));
+  TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
+  TRY_ASSIGN(CompletionCall call, read_call(fields));
+  TRY(read_answer_format(fields, call));
+  TRY(read_choices(fields, call));
+  if (!max_tokens) {
+    TRY_ASSIGN(max_tokens, fields.count<uint64_t>("max_tokens"));
   }
-  if (kwargs) {
-    for (const auto& item : **kwargs) {
-      request.kwargs.emplace_back(to_string(item.key()), to_value(item.value()));
-    }
-  }
-  return request;
+  call.requests.front().max_tokens = max_tokens;
+  call.requests.front().n_logprobs = n_logprobs;
+  return with_prompt(service, chat, std::move(call));
 }
 
 }  // namespace kvik

@@ -1,16 +1,22 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <string_view>
 
 #include "base/result.h"
-#include "service/chat.h"
+#include "server/dialects/completion_call.h"
+#include "service/service_api.h"
 
 namespace kvik {
 
 // messages, tools, add_generation_prompt, continue_final_message and chat_template_kwargs of a
-// request. Parts of text are put together; arguments of tool calls that are JSON in a string become
-// what it says, which is what templates expect. cache_control of parts and tools makes marks.
-// Errors: kInvalidArgument with the field in `param`.
+// request. Arguments of tool calls that are JSON in a string become what it says, which is what
+// templates expect. cache_control of parts and tools makes marks.
+// Errors: kInvalidArgument, kUnsupported, with the field in `param`.
 Result<ChatRequest> read_chat_request(const boost::json::object& object);
+
+// A body of POST /v1/chat/completions: a conversation, and what completions have too. Without
+// max_tokens an answer may take what the context holds. Errors as above, and those of the template.
+Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_view body);
 
 }  // namespace kvik

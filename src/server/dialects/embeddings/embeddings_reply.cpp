@@ -130,12 +130,9 @@ HttpResponse EmbeddingsReply::response() {
     ++index;
     usage_.prompt_tokens += result.usage.prompt_tokens;
   }
-  boost::json::object details;
-  details["cached_tokens"] = 0;
-  boost::json::object usage;
-  usage["prompt_tokens"] = usage_.prompt_tokens;
-  usage["total_tokens"] = usage_.prompt_tokens;
-  usage["prompt_tokens_details"] = std::move(details);
+  boost::json::object usage{{"prompt_tokens", usage_.prompt_tokens},
+                            {"total_tokens", usage_.prompt_tokens},
+                            {"prompt_tokens_details", {{"cached_tokens", 0}}}};
   add_cost(prices_, usage_, usage);
   fmt::format_to(std::back_inserter(body), R"(],"model":{},"usage":{}}})",
                  boost::json::serialize(to_json_string(service_.card().id)),

@@ -55,7 +55,6 @@ class EmbeddingsReply final : public PendingReply {
   Kind kind() const override { return Kind::kWhole; }
   void set_wake(std::function<void()> wake) override { mailbox_->set_wake(std::move(wake)); }
   State advance(std::string& out) override;
-  bool has_overflowed() const override { return false; }
   HttpResponse response() override;
   std::string last_words(const Error&) const override { return ""; }
   std::string summary() const override;

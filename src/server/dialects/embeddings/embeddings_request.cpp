@@ -17,10 +17,6 @@ constexpr size_t kMaxInputs = 2048;  // OpenAI's
 
 using Ids = std::vector<TokenId>;
 
-std::unexpected<Error> refuse(std::string_view param, std::string message) {
-  return fail(ErrorCode::kInvalidArgument, std::move(message), std::string(param));
-}
-
 Result<Ids> read_one(const ServiceApi& service, const json::value& value) {
   if (value.is_array()) {
     TRY_ASSIGN(Ids ids, read_token_ids("input", value.get_array()));
@@ -28,7 +24,7 @@ Result<Ids> read_one(const ServiceApi& service, const json::value& value) {
     return ids;
   }
   if (!value.is_string()) return wrong_type("input", "made of strings or arrays of ids", value);
-  const std::string_view text(value.get_string().data(), value.get_string().size());
+  const std::string_view text = view(value.get_string());
   if (text.empty()) return refuse("input", "a text of input is empty");
   return service.tokenize(text, {.add_bos = true});
 }
@@ -84,6 +80,7 @@ Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, std::str
   TRY_ASSIGN(call.encoding, read_encoding(fields));
   CompletionRequest who;
   TRY(read_cache_fields(fields, who));
+  TRY(read_user(fields, "user", who));
   common.tenant = who.tenant;
   common.priority = who.priority;
   TRY_ASSIGN(std::vector<Ids> inputs, read_input(service, fields));

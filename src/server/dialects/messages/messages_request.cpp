@@ -1,109 +1,63 @@
 #include "server/dialects/messages/messages_request.h"
 
-#include <fmt/format.h>
-
-#include <array>
 #include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
-#include <string_view>
+#include <boost/json/object.hpp>
+#include <string>
 #include <utility>
 
+#include "server/dialects/cache_fields.h"
+#include "server/dialects/chat_fields.h"
 #include "server/dialects/json_fields.h"
-#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
 
-std::unexpected<Error> refuse(std::string_view param, std::string message) {
-  return fail(ErrorCode::kInvalidArgument, std::move(message), std::string(param));
+// Null where there is none.
+const json::value& at(const json::object& object, std::string_view name) {
+  static const json::value null;
+  const json::value* value = object.if_contains(name);
+  return value ? *value : null;
 }
 
-std::unexpected<Error> unsupported(std::string_view param, std::string message) {
-  return fail(ErrorCode::kUnsupported, std::move(message), std::string(param));
+bool is_absent(const json::object& object, std::string_view name) {
+  return at(object, name).is_null();
 }
 
-json::value take(json::object& object, std::string_view name) {
-  json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
-  return value ? std::move(*value) : json::value();
-}
-
-std::string_view text_at(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(json::string_view(name.data(), name.size()));
-  if (!value || !value->is_string()) return {};
-  return {value->get_string().data(), value->get_string().size()};
-}
-
-// A part as chats have it, with the block's cache_control.
-json::object text_part(json::object& block, json::value text) {
-  json::object part;
-  part["type"] = "text";
-  part["text"] = std::move(text);
-  if (json::value mark = take(block, "cache_control"); !mark.is_null())
-    part["cache_control"] = std::move(mark);
-  return part;
-}
-
-// Content that is a string or blocks of text, as parts.
-Result<json::array> text_parts(json::value content, std::string_view param) {
-  json::array parts;
-  json::object none;
-  if (content.is_null()) return parts;
-  if (content.is_string()) {
-    parts.emplace_back(text_part(none, std::move(content)));
-    return parts;
-  }
-  if (!content.is_array()) return wrong_type(param, "a string or an array of blocks", content);
-  for (json::value& value : content.get_array()) {
-    if (!value.is_object()) return wrong_type(param, "made of blocks", value);
-    json::object& block = value.get_object();
-    json::value text = take(block, "text");
-    if (text_at(block, "type") != "text" || !text.is_string())
-      return refuse(param, "a block of content is no text, expected only text");
-    parts.emplace_back(text_part(block, std::move(text)));
-  }
-  return parts;
-}
-
-json::object message_of(std::string_view role) {
-  json::object message;
-  message["role"] = json::string(role.data(), role.size());
-  message["content"] = json::array();
-  return message;
+std::optional<std::string> string_at(const json::object& object, std::string_view name) {
+  const json::string* text = at(object, name).if_string();
+  return text ? std::optional<std::string>(view(*text)) : std::nullopt;
 }
 
 // Puts the conversation together, message by message. Blocks go to the newest message, as long as
 // the role stays the same.
 class Conversation {
  public:
-  json::array take() && { return std::move(messages_); }
+  explicit Conversation(CacheMarks& marks) : marks_(marks) {}
 
-  Result<void> add_system(json::value system) {
-    if (system.is_null()) return {};
-    TRY_ASSIGN(json::array parts, text_parts(std::move(system), "system"));
-    if (parts.empty()) return {};
-    json::object message = message_of("system");
-    message["content"] = std::move(parts);
-    messages_.emplace_back(std::move(message));
+  std::vector<Message> take() && { return std::move(messages_); }
+
+  Result<void> add_system(const json::value& system) {
+    TRY_ASSIGN(std::vector<MessagePart> parts, texts_of(system, "system"));
+    if (!parts.empty()) messages_.push_back({.role = "system", .parts = std::move(parts)});
     return {};
   }
 
-  Result<void> add(json::value& value) {
+  Result<void> add(const json::value& value) {
     if (!value.is_object()) return wrong_type("messages", "an array of objects", value);
-    json::object& message = value.get_object();
+    const json::object& message = value.get_object();
     const std::string_view role = text_at(message, "role");
     if (role != "user" && role != "assistant")
       return refuse("messages", "the role of a message must be \"user\" or \"assistant\"");
-    json::value content = kvik::take(message, "content");
-    if (!content.is_array() && !content.is_string())
-      return wrong_type("messages", "content as a string or blocks", content);
+    const json::value& content = at(message, "content");
     if (content.is_string()) {
-      json::object none;
-      parts(role).emplace_back(text_part(none, std::move(content)));
+      newest(role).parts.push_back(TextPart{std::string(view(content.get_string()))});
       return {};
     }
-    for (json::value& block : content.get_array()) {
+    if (!content.is_array())
+      return wrong_type("messages", "content as a string or blocks", content);
+    for (const json::value& block : content.get_array()) {
       if (!block.is_object()) return wrong_type("messages", "content made of blocks", block);
       TRY(add_block(role, block.get_object()));
     }
@@ -111,137 +65,147 @@ class Conversation {
   }
 
  private:
-  json::object& newest(std::string_view role) {
-    if (messages_.empty() || text_at(messages_.back().get_object(), "role") != role)
-      messages_.emplace_back(message_of(role));
-    return messages_.back().get_object();
+  // None where there is no content.
+  Result<std::vector<MessagePart>> texts_of(const json::value& content, std::string_view param) {
+    if (content.is_null()) return std::vector<MessagePart>();
+    const TextWords words{.param = param,
+                          .expected = "a string or an array of blocks",
+                          .made_of = "made of blocks",
+                          .refusal = "a block of content is no text, expected only text"};
+    return read_texts(content, words, marks_);
   }
-  json::array& parts(std::string_view role) { return newest(role)["content"].as_array(); }
 
-  Result<void> add_block(std::string_view role, json::object& block) {
+  // The empty text: such a message has content, whatever its blocks are.
+  Message& newest(std::string_view role) {
+    if (messages_.empty() || messages_.back().role != role)
+      messages_.push_back(text_message(std::string(role), ""));
+    return messages_.back();
+  }
+
+  Result<void> add_block(std::string_view role, const json::object& block) {
     const std::string_view type = text_at(block, "type");
-    json::value text = kvik::take(block, "text");
-    if (type == "text" && text.is_string()) {
-      parts(role).emplace_back(text_part(block, std::move(text)));
+    const bool is_assistants = role == "assistant";
+    if (type == "text" && at(block, "text").is_string()) {
+      TRY_ASSIGN(const auto keep_for, marks_.read(block));
+      newest(role).parts.push_back(TextPart{std::string(text_at(block, "text")), keep_for});
       return {};
     }
-    if (type == "tool_use" && role == "assistant") return add_tool_use(block);
-    if (type == "tool_result" && role == "user") return add_tool_result(block);
-    if (type == "thinking" && role == "assistant") {
-      newest(role)["reasoning_content"] = kvik::take(block, "thinking");
+    if (type == "tool_use" && is_assistants) return add_tool_use(block);
+    if (type == "tool_result" && !is_assistants) return add_tool_result(block);
+    if (type == "thinking" && is_assistants) {
+      std::vector<MessagePart>& parts = newest(role).parts;  // of several, the last counts
+      std::erase_if(parts, [](const auto& part) { return std::holds_alternative<Thought>(part); });
+      parts.push_back(Thought{std::string(text_at(block, "thinking"))});
       return {};
     }
-    if (type == "redacted_thinking" && role == "assistant") return {};
-    return unsupported("messages", "a block of content is neither text nor of a tool");
+    if (type == "redacted_thinking" && is_assistants) return {};
+    return fail(ErrorCode::kUnsupported, "a block of content is neither text nor of a tool",
+                "messages");
   }
 
-  Result<void> add_tool_use(json::object& block) {
-    json::object function;
-    function["name"] = kvik::take(block, "name");
-    function["arguments"] = kvik::take(block, "input");
-    if (!function["name"].is_string()) return refuse("messages", "a tool_use block has no name");
-    json::object call;
-    call["id"] = kvik::take(block, "id");
-    call["type"] = "function";
-    call["function"] = std::move(function);
-    json::value& calls = newest("assistant")["tool_calls"];
-    if (calls.is_null()) calls = json::array();
-    calls.get_array().emplace_back(std::move(call));
+  Result<void> add_tool_use(const json::object& block) {
+    auto name = string_at(block, "name");
+    if (!name) return refuse("messages", "a tool_use block has no name");
+    newest("assistant")
+        .parts.push_back(ToolCall{.id = string_at(block, "id"),
+                                  .name = std::move(*name),
+                                  .arguments = to_data(at(block, "input"))});
     return {};
   }
 
-  // A message for each result: templates know them by their role.
-  Result<void> add_tool_result(json::object& block) {
-    TRY_ASSIGN(json::array result, text_parts(kvik::take(block, "content"), "messages"));
-    if (json::value mark = kvik::take(block, "cache_control"); !mark.is_null() && !result.empty())
-      result.back().get_object()["cache_control"] = std::move(mark);
-    json::object message = message_of("tool");
-    message["tool_call_id"] = kvik::take(block, "tool_use_id");
-    message["content"] = std::move(result);
-    messages_.emplace_back(std::move(message));
+  // A message for each result: templates know them by their role. The block's own mark stands for
+  // that of its last part.
+  Result<void> add_tool_result(const json::object& block) {
+    TRY_ASSIGN(std::vector<MessagePart> parts, texts_of(at(block, "content"), "messages"));
+    Message message = text_message("tool", "");
+    if (!parts.empty()) {
+      TRY_ASSIGN(const auto keep_for, marks_.read(block));
+      if (keep_for) std::get<TextPart>(parts.back()).keep_for = keep_for;
+      message.parts = std::move(parts);
+    }
+    message.tool_call_id = string_at(block, "tool_use_id");
+    messages_.push_back(std::move(message));
     return {};
   }
 
-  json::array messages_;
+  CacheMarks& marks_;
+  std::vector<Message> messages_;
 };
 
-Result<json::array> chat_messages(json::object& body) {
+Result<std::vector<Message>> read_messages(const json::object& body, CacheMarks& marks) {
   TRY_ASSIGN(const auto given, JsonFields(body).array("messages"));
-  if (!given || (*given)->empty()) return refuse("messages", "messages is missing or empty");
-  if ((*given)->size() > RequestBounds::kMessages)
-    return refuse("messages", fmt::format("messages holds {} messages, at most {} are allowed",
-                                          (*given)->size(), RequestBounds::kMessages));
-  Conversation conversation;
-  TRY(conversation.add_system(take(body, "system")));
-  for (json::value& message : body["messages"].get_array()) TRY(conversation.add(message));
-  return std::move(conversation).take();
+  TRY(check_n_messages(given ? (*given)->size() : 0));
+  Conversation conversation(marks);
+  TRY(conversation.add_system(at(body, "system")));
+  for (const json::value& message : **given) TRY(conversation.add(message));
+  std::vector<Message> messages = std::move(conversation).take();
+  TRY(check_n_messages(messages.size()));
+  return messages;
 }
 
-Result<json::value> chat_tools(json::value tools) {
-  if (tools.is_null()) return tools;
+// {"type": "function", "function": {"name": …, "description": …, "parameters": …}}
+Data function_of(const json::object& tool) {
+  Data::Fields function = {{"name", to_data(at(tool, "name"))}};
+  if (!is_absent(tool, "description"))
+    function.emplace_back("description", to_data(at(tool, "description")));
+  function.emplace_back("parameters", to_data(at(tool, "input_schema")));
+  return {Data::Fields{{"type", {"function"}}, {"function", {std::move(function)}}}};
+}
+
+Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest& chat) {
+  if (tools.is_null()) return {};
   if (!tools.is_array()) return wrong_type("tools", "an array of objects", tools);
-  json::array out;
-  for (json::value& value : tools.get_array()) {
+  TRY(check_n_tools(tools.get_array().size()));
+  for (const json::value& value : tools.get_array()) {
     if (!value.is_object()) return wrong_type("tools", "an array of objects", value);
-    json::object& tool = value.get_object();
+    const json::object& tool = value.get_object();
     if (text_at(tool, "name").empty()) return refuse("tools", "a tool has no name");
-    json::object function;
-    function["name"] = take(tool, "name");
-    if (json::value text = take(tool, "description"); !text.is_null())
-      function["description"] = std::move(text);
-    function["parameters"] = take(tool, "input_schema");
-    json::object entry;
-    entry["type"] = "function";
-    entry["function"] = std::move(function);
-    if (json::value mark = take(tool, "cache_control"); !mark.is_null())
-      entry["cache_control"] = std::move(mark);
-    out.emplace_back(std::move(entry));
+    TRY(add_tool(tool, function_of(tool), marks, chat));
   }
-  return json::value(std::move(out));
+  return {};
 }
 
-Result<void> rename_tool_choice(json::object& body) {
+// False: the template is not to know of them.
+Result<bool> shows_tools(const json::object& body) {
   TRY_ASSIGN(const auto choice, JsonFields(body).object("tool_choice"));
-  if (!choice) return {};
+  if (!choice) return true;
   const std::string_view type = text_at(**choice, "type");
-  if (type != "auto" && type != "none")
-    return unsupported("tool_choice", "a forced tool_choice is not supported");
-  body["tool_choice"] = type == "auto" ? "auto" : "none";
-  return {};
+  if (type == "auto" || type == "none") return type == "auto";
+  return fail(ErrorCode::kUnsupported, "a forced tool_choice is not supported", "tool_choice");
 }
 
-Result<void> rename_user(json::object& body) {
-  TRY_ASSIGN(const auto metadata, JsonFields(body).object("metadata"));
-  if (!metadata) return {};
-  TRY_ASSIGN(const auto user, JsonFields(**metadata, "metadata").string("user_id"));
-  if (user) body["user"] = *user;
-  return {};
-}
-
-bool ends_with_assistant(const json::array& messages) {
-  return text_at(messages.back().get_object(), "role") == "assistant";
+Result<ChatRequest> read_conversation(const json::object& body) {
+  ChatRequest chat;
+  CacheMarks marks;
+  TRY_ASSIGN(const bool has_tools, shows_tools(body));
+  TRY(read_tools(at(body, "tools"), marks, chat));
+  if (!has_tools) chat.tools.clear();
+  TRY_ASSIGN(chat.messages, read_messages(body, marks));
+  TRY(read_template_options(JsonFields(body), chat));
+  chat.continue_final_message = chat.messages.back().role == "assistant";
+  chat.add_generation_prompt = !chat.continue_final_message;
+  return chat;
 }
 
 }  // namespace
 
-Result<json::object> to_chat_body(json::object body) {
-  // Fields of OpenAI's that this dialect does not have are unknown ones: ignored.
-  for (const std::string_view name : std::to_array<std::string_view>(
-           {"n", "best_of", "stop", "user", "logprobs", "prompt_logprobs", "top_logprobs", "echo",
-            "max_completion_tokens", "continue_final_message", "add_generation_prompt"}))
-    body.erase(json::string_view(name.data(), name.size()));
+Result<CompletionCall> parse_messages_call(const ServiceApi& service, std::string_view body) {
+  TRY_ASSIGN(const json::object object, parse_json_object(body));
+  const JsonFields fields(object);
   for (const std::string_view name : {"output_format", "output_config"})
-    if (JsonFields(body).find(name))
-      return unsupported(name, std::string(name) + " is not supported");
-  TRY_ASSIGN(const auto stops, JsonFields(body).array("stop_sequences"));
-  if (stops) body["stop"] = take(body, "stop_sequences");
-  TRY(rename_tool_choice(body));
-  TRY(rename_user(body));
-  TRY_ASSIGN(body["tools"], chat_tools(take(body, "tools")));
-  TRY_ASSIGN(json::array messages, chat_messages(body));
-  if (ends_with_assistant(messages)) body["continue_final_message"] = true;
-  body["messages"] = std::move(messages);
-  return body;
+    if (fields.find(name)) return unsupported(name);
+  TRY_ASSIGN(const auto stops, fields.array("stop_sequences"));
+  TRY_ASSIGN(const ChatRequest chat, read_conversation(object));
+  TRY_ASSIGN(CompletionCall call, read_call(fields));
+  TRY(read_answer_format(fields, call));
+  CompletionRequest& request = call.requests.front();
+  TRY_ASSIGN(request.max_tokens, fields.count<uint64_t>("max_tokens"));
+  if (stops) {
+    TRY_ASSIGN(request.stop, read_stops(at(object, "stop_sequences")));
+  }
+  TRY_ASSIGN(const auto metadata, fields.object("metadata"));
+  if (metadata) TRY(read_user(JsonFields(**metadata, "metadata"), "user_id", request));
+  return with_prompt(service, chat, std::move(call));
 }
 
 }  // namespace kvik

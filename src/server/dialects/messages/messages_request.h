@@ -1,23 +1,23 @@
 #pragma once
 
-#include <boost/json/object.hpp>
+#include <string_view>
 
 #include "base/result.h"
+#include "server/dialects/completion_call.h"
 
 namespace kvik {
 
-// A body of Anthropic's /v1/messages in OpenAI's words, as make_chat_call() reads them:
+// A body of Anthropic's /v1/messages:
 //
-//   system, messages      → messages: blocks of text become parts, tool_use becomes tool_calls,
-//                           tool_result a message of the role tool, thinking reasoning_content;
-//                           neighbours of one role become one message
-//   a last message of the assistant → continue_final_message: the answer goes on from it
-//   tools, tool_choice    → the same in functions; "any" and "tool" force one and are refused
-//   stop_sequences        → stop
-//   metadata.user_id      → user
+//   system, messages      → messages: tool_result a message of the role "tool", tool_use a call,
+//                           thinking a thought; neighbours of one role become one message
+//   a last message of the assistant: the answer goes on from it
+//   tools, tool_choice    → functions, as templates know them; "any" and "tool" force one and are
+//                           refused
+//   stop_sequences, metadata.user_id → what OpenAI calls stop and user
 //
-// What both dialects have stays, cache_control among it. Errors: kInvalidArgument, kUnsupported,
-// with the field in `param`.
-Result<boost::json::object> to_chat_body(boost::json::object body);
+// The rest is as with chats, cache_control among it. Errors: kInvalidArgument, kUnsupported, with
+// the field in `param`.
+Result<CompletionCall> parse_messages_call(const ServiceApi& service, std::string_view body);
 
 }  // namespace kvik

@@ -1,10 +1,11 @@
 #include "server/dialects/responses/responses_request.h"
 
-#include <array>
 #include <boost/json/array.hpp>
-#include <string_view>
+#include <string>
 #include <utility>
 
+#include "server/dialects/cache_fields.h"
+#include "server/dialects/chat_fields.h"
 #include "server/dialects/json_fields.h"
 
 namespace kvik {
@@ -12,45 +13,7 @@ namespace {
 
 namespace json = boost::json;
 
-std::unexpected<Error> refuse(std::string_view param, std::string message) {
-  return fail(ErrorCode::kInvalidArgument, std::move(message), std::string(param));
-}
-
-std::unexpected<Error> unsupported(std::string_view param) {
-  return fail(ErrorCode::kUnsupported, std::string(param) + " is not supported",
-              std::string(param));
-}
-
-json::string_view key_view(std::string_view text) { return {text.data(), text.size()}; }
-
-std::string_view text_at(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(key_view(name));
-  if (!value || !value->is_string()) return {};
-  return {value->get_string().data(), value->get_string().size()};
-}
-
-// Input and output texts alike become parts of a chat.
-Result<json::value> chat_content(const json::value& content) {
-  if (content.is_string()) return content;
-  if (!content.is_array()) return wrong_type("input", "content as a string or parts", content);
-  json::array parts;
-  for (const json::value& value : content.get_array()) {
-    if (!value.is_object()) return wrong_type("input", "content made of parts", value);
-    const json::object& part = value.get_object();
-    const std::string_view type = text_at(part, "type");
-    const json::value* text = part.if_contains("text");
-    if ((type != "input_text" && type != "output_text") || !text || !text->is_string())
-      return refuse("input", "a part of a message's content is no text, expected only text");
-    json::object out;
-    out["type"] = "text";
-    out["text"] = *text;
-    if (const json::value* mark = part.if_contains("cache_control")) out["cache_control"] = *mark;
-    parts.emplace_back(std::move(out));
-  }
-  return json::value(std::move(parts));
-}
-
-Result<void> add_item(const json::value& value, json::array& messages) {
+Result<void> add_item(const json::value& value, CacheMarks& marks, ChatRequest& chat) {
   if (!value.is_object()) return wrong_type("input", "made of items", value);
   const json::object& item = value.get_object();
   const json::value* type = item.if_contains("type");
@@ -65,36 +28,37 @@ Result<void> add_item(const json::value& value, json::array& messages) {
                   "\"developer\"");
   const json::value* content = item.if_contains("content");
   if (!content) return refuse("input", "a message has no content");
-  json::object message;
-  message["role"] = role == "developer" ? "system" : json::string(role.data(), role.size());
-  TRY_ASSIGN(message["content"], chat_content(*content));
-  messages.emplace_back(std::move(message));
+  const TextWords words{.param = "input",
+                        .expected = "content as a string or parts",
+                        .made_of = "content made of parts",
+                        .types = {"input_text", "output_text"}};
+  TRY_ASSIGN(std::vector<MessagePart> parts, read_texts(*content, words, marks));
+  if (parts.empty()) parts.push_back(TextPart{});
+  chat.messages.push_back(
+      {.role = std::string(role == "developer" ? "system" : role), .parts = std::move(parts)});
   return {};
 }
 
-json::object message_of(const char* role, std::string_view text) {
-  json::object message;
-  message["role"] = role;
-  message["content"] = json::string(text.data(), text.size());
-  return message;
-}
-
-Result<json::array> chat_messages(const JsonFields& fields) {
-  json::array messages;
-  TRY_ASSIGN(const auto instructions, fields.string("instructions"));
-  if (instructions) messages.emplace_back(message_of("system", *instructions));
+Result<ChatRequest> read_conversation(const JsonFields& fields) {
+  ChatRequest chat;
+  TRY_ASSIGN(auto instructions, fields.string("instructions"));
+  if (instructions) chat.messages.push_back(text_message("system", std::move(*instructions)));
   const json::value* input = fields.find("input");
   if (!input) return refuse("input", "input is missing");
   if (input->is_string()) {
-    messages.emplace_back(
-        message_of("user", {input->get_string().data(), input->get_string().size()}));
-    return messages;
+    chat.messages.push_back(text_message("user", std::string(view(input->get_string()))));
+  } else if (input->is_array()) {
+    const size_t n_before = chat.messages.size();
+    CacheMarks marks;
+    for (const json::value& item : input->get_array()) TRY(add_item(item, marks, chat));
+    if (chat.messages.size() == n_before) return refuse("input", "input holds no message");
+  } else {
+    return wrong_type("input", "a string or an array of items", *input);
   }
-  if (!input->is_array()) return wrong_type("input", "a string or an array of items", *input);
-  const size_t n_before = messages.size();
-  for (const json::value& item : input->get_array()) TRY(add_item(item, messages));
-  if (messages.size() == n_before) return refuse("input", "input holds no message");
-  return messages;
+  TRY(check_n_messages(chat.messages.size()));
+  TRY(read_tool_choice(fields, chat));
+  TRY(read_template_options(fields, chat));
+  return chat;
 }
 
 // What changes the answer, or where it is kept, and can not be had.
@@ -120,45 +84,37 @@ json::value value_or(const JsonFields& fields, std::string_view name, json::valu
 }
 
 json::object echo_of(const JsonFields& fields) {
-  json::object plain;
-  plain["format"] = {{"type", "text"}};
-  json::object echo;
-  echo["instructions"] = value_or(fields, "instructions", nullptr);
-  echo["max_output_tokens"] = value_or(fields, "max_output_tokens", nullptr);
-  echo["metadata"] = value_or(fields, "metadata", json::object());
-  echo["parallel_tool_calls"] = value_or(fields, "parallel_tool_calls", true);
-  echo["previous_response_id"] = nullptr;
-  echo["store"] = false;
-  echo["temperature"] = value_or(fields, "temperature", 1.0);
-  echo["text"] = std::move(plain);
-  echo["tool_choice"] = value_or(fields, "tool_choice", "auto");
-  echo["tools"] = json::array();
-  echo["top_p"] = value_or(fields, "top_p", 1.0);
-  echo["truncation"] = "disabled";
-  echo["user"] = value_or(fields, "user", nullptr);
-  return echo;
+  return {{"instructions", value_or(fields, "instructions", nullptr)},
+          {"max_output_tokens", value_or(fields, "max_output_tokens", nullptr)},
+          {"metadata", value_or(fields, "metadata", json::object())},
+          {"parallel_tool_calls", value_or(fields, "parallel_tool_calls", true)},
+          {"previous_response_id", nullptr},
+          {"store", false},
+          {"temperature", value_or(fields, "temperature", 1.0)},
+          {"text", {{"format", {{"type", "text"}}}}},
+          {"tool_choice", value_or(fields, "tool_choice", "auto")},
+          {"tools", json::array()},
+          {"top_p", value_or(fields, "top_p", 1.0)},
+          {"truncation", "disabled"},
+          {"user", value_or(fields, "user", nullptr)}};
 }
 
 }  // namespace
 
-Result<ResponsesBody> read_responses_body(json::object body) {
-  const JsonFields fields(body);
+Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body) {
+  TRY_ASSIGN(const json::object object, parse_json_object(body));
+  const JsonFields fields(object);
   TRY(refuse_unsupported(fields));
   TRY(fields.boolean("store"));
   TRY(fields.object("metadata"));
   TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_output_tokens"));
-  TRY_ASSIGN(json::array messages, chat_messages(fields));
-  ResponsesBody out{.chat = {}, .echo = echo_of(fields)};
-  // Fields of chats that this dialect does not have are unknown ones: ignored.
-  for (const std::string_view name : std::to_array<std::string_view>(
-           {"n", "best_of", "stop", "logprobs", "prompt_logprobs", "echo", "max_tokens",
-            "response_format", "continue_final_message", "add_generation_prompt", "stream_options",
-            "tools"}))
-    body.erase(key_view(name));
-  body["messages"] = std::move(messages);
-  if (max_tokens) body["max_tokens"] = *max_tokens;
-  out.chat = std::move(body);
-  return out;
+  TRY_ASSIGN(const ChatRequest chat, read_conversation(fields));
+  TRY_ASSIGN(CompletionCall call, read_call(fields));
+  CompletionRequest& request = call.requests.front();
+  request.max_tokens = max_tokens;
+  TRY(read_user(fields, "user", request));
+  TRY_ASSIGN(call, with_prompt(service, chat, std::move(call)));
+  return ResponsesCall{.call = std::move(call), .echo = echo_of(fields)};
 }
 
 }  // namespace kvik

@@ -1,14 +1,16 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <string_view>
 
 #include "base/result.h"
+#include "server/dialects/completion_call.h"
 
 namespace kvik {
 
 // A body of OpenAI's /v1/responses.
-struct ResponsesBody {
-  boost::json::object chat;  // the same in the words of chats, as make_chat_call() reads them
+struct ResponsesCall {
+  CompletionCall call;
   boost::json::object echo;  // what the answer repeats of it: instructions, temperature, …
 };
 
@@ -19,6 +21,6 @@ struct ResponsesBody {
 // What asks for state or work that there is not (previous_response_id, conversation, background,
 // prompt, tools, another text.format than text) is refused; `store` is read, and the answer says
 // that nothing was stored. Errors: kInvalidArgument, kUnsupported, with the field in `param`.
-Result<ResponsesBody> read_responses_body(boost::json::object body);
+Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body);
 
 }  // namespace kvik

@@ -1,13 +1,12 @@
-#include "server/dialects/chat/chat_events.h"
+#include "server/dialects/chat/chat_writer.h"
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <map>
+#include <set>
 #include <utility>
 
 #include "server/dialects/event_json.h"
-#include "service/reasoning.h"
 
 namespace kvik {
 namespace {
@@ -27,31 +26,22 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   for (const ChunkLogprob& logprob : logprobs) {
     json::array tops;
     for (const auto& [token, value] : logprob.top) {
-      json::object top;
-      top["token"] = to_json_string(token);
-      top["logprob"] = finite_logprob(value);
-      top["bytes"] = bytes_json(token);
-      tops.emplace_back(std::move(top));
+      tops.push_back(
+          {{"token", token}, {"logprob", finite_logprob(value)}, {"bytes", bytes_json(token)}});
     }
-    json::object entry;
-    entry["token"] = to_json_string(logprob.token);
-    entry["logprob"] = finite_logprob(logprob.logprob);
-    entry["bytes"] = bytes_json(logprob.bytes);
-    entry["top_logprobs"] = std::move(tops);
-    content.emplace_back(std::move(entry));
+    content.push_back({{"token", logprob.token},
+                       {"logprob", finite_logprob(logprob.logprob)},
+                       {"bytes", bytes_json(logprob.bytes)},
+                       {"top_logprobs", std::move(tops)}});
   }
-  json::object out;
-  out["content"] = std::move(content);
-  out["refusal"] = nullptr;
-  return out;
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
 json::object choice_json(const AnswerEnvelope& envelope, uint32_t index,
                          const CompletionChoice& choice) {
-  json::object out;
-  out["index"] = index;
-  out["logprobs"] = envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr;
-  out["finish_reason"] = finish_reason_json(choice.finish);
+  json::object out{{"index", index},
+                   {"logprobs", envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr},
+                   {"finish_reason", finish_reason_json(choice.finish)}};
   if (envelope.wants_token_ids)
     out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
   return out;
@@ -71,19 +61,18 @@ class ChatWriter final : public AnswerWriter {
 
  private:
   const AnswerEnvelope envelope_;
-  std::map<uint32_t, ReasoningSplitter> splitters_;  // of the choices that have begun
+  std::set<uint32_t> begun_;  // choices
 };
 
 std::string ChatWriter::whole(std::span<const CompletionChoice> choices,
                               std::span<const Usage> usages) {
   json::array list;
   for (const CompletionChoice& choice : choices) {
-    const ReasoningSplitter::Parts parts = splitter_of(envelope_).push_last(choice.text);
-    json::object message;
-    message["role"] = "assistant";
-    message["content"] = to_json_string(parts.content);
-    message["refusal"] = nullptr;
-    if (!parts.reasoning.empty()) message["reasoning_content"] = to_json_string(parts.reasoning);
+    const std::string thought = text_of(choice.parts, AnswerPart::Kind::kThought);
+    json::object message{{"role", "assistant"},
+                         {"content", text_of(choice.parts, AnswerPart::Kind::kText)},
+                         {"refusal", nullptr}};
+    if (!thought.empty()) message["reasoning_content"] = json::value(thought);
     json::object out = choice_json(envelope_, static_cast<uint32_t>(list.size()), choice);
     out["message"] = std::move(message);
     list.emplace_back(std::move(out));
@@ -92,21 +81,19 @@ std::string ChatWriter::whole(std::span<const CompletionChoice> choices,
   out["choices"] = std::move(list);
   if (envelope_.wants_prompt_logprobs && !choices.empty())
     out["prompt_logprobs"] = prompt_logprobs_json(choices.front().prompt_logprobs);
-  out["usage"] = usage_json(envelope_, usages);
-  add_explanation(envelope_, usages, out);
-  return json::serialize(out);
+  return whole_openai_json(envelope_, std::move(out), usages);
 }
 
 void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
-  const auto [it, is_first] = splitters_.try_emplace(chunk.choice, splitter_of(envelope_));
-  const ReasoningSplitter::Parts parts = push(it->second, chunk);
+  const std::string thought = text_of(chunk.parts, AnswerPart::Kind::kThought);
+  const std::string text = text_of(chunk.parts, AnswerPart::Kind::kText);
   json::object delta;
-  if (is_first) {
+  if (begun_.insert(chunk.choice).second) {
     delta["role"] = "assistant";
     delta["content"] = "";
   }
-  if (!parts.reasoning.empty()) delta["reasoning_content"] = to_json_string(parts.reasoning);
-  if (!parts.content.empty()) delta["content"] = to_json_string(parts.content);
+  if (!thought.empty()) delta["reasoning_content"] = json::value(thought);
+  if (!text.empty()) delta["content"] = json::value(text);
   const bool says_nothing = delta.empty() && !chunk.finish && chunk.logprobs.empty() &&
                             !(envelope_.wants_token_ids && !chunk.token_ids.empty());
   if (says_nothing) return;
@@ -114,12 +101,7 @@ void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
   choice.append(chunk);
   json::object inner = choice_json(envelope_, chunk.choice, choice);
   inner["delta"] = std::move(delta);
-  json::array list;
-  list.emplace_back(std::move(inner));
-  json::object out = envelope_json(envelope_, kChunkObject);
-  out["choices"] = std::move(list);
-  if (envelope_.include_usage) out["usage"] = nullptr;
-  events.push_back(event_of(json::serialize(out)));
+  events.push_back(openai_event(envelope_, kChunkObject, std::move(inner)));
 }
 
 }  // namespace

@@ -13,8 +13,7 @@ namespace kvik {
 Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request) {
   auto call = parse_embeddings_call(context.service, request.body);
   if (!call) return error_response(call.error());
-  const auto& keys = context.options.api_keys;
-  const ApiKey* key = keys ? find_key(request, *keys) : nullptr;
+  const ApiKey* key = find_key(request, context.options);
   if (key)
     for (EmbeddingRequest& one : call->requests) one.tenant = key->name;
   auto reply = std::make_unique<EmbeddingsReply>(context.service, std::move(*call),

@@ -1,4 +1,4 @@
-#include "server/dialects/completion_json.h"
+#include "server/dialects/completions/completions_request.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@ namespace kvik {
 namespace {
 
 CompletionCall parse(const std::string& body) {
-  auto call = parse_completion_call(body);
+  auto call = parse_completions_call(body);
   EXPECT_TRUE(call.has_value()) << body << ": " << (call ? "" : call.error().message);
   return call ? std::move(*call) : CompletionCall{.requests = {CompletionRequest{}}};
 }
@@ -20,7 +20,7 @@ CompletionRequest parse_fields(const std::string& fields) {
 
 // The field at fault; "" where none was named, "accepted" where there was no error.
 std::string refused(const std::string& body) {
-  const auto call = parse_completion_call(body);
+  const auto call = parse_completions_call(body);
   if (call) return "accepted";
   EXPECT_FALSE(call.error().message.empty());
   return call.error().param;

@@ -2,10 +2,9 @@
 #include <boost/json/serialize.hpp>
 #include <utility>
 
-#include "server/dialects/chat/chat_call.h"
 #include "server/dialects/json_fields.h"
-#include "server/dialects/messages/messages_events.h"
 #include "server/dialects/messages/messages_request.h"
+#include "server/dialects/messages/messages_writer.h"
 #include "server/dialects/start_completion.h"
 #include "server/http/status.h"
 #include "service/check_request.h"
@@ -31,8 +30,7 @@ Reply handle_messages(const HandlerContext& context, const HttpRequest& request)
 Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request) {
   const auto n_tokens = count_tokens(context.service, request.body);
   if (!n_tokens) return error_response(n_tokens.error());
-  json::object out;
-  out["input_tokens"] = *n_tokens;
+  const json::object out{{"input_tokens", *n_tokens}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};
 }
 

@@ -1,4 +1,4 @@
-#include "server/dialects/completions/completion_events.h"
+#include "server/dialects/completions/completions_writer.h"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -19,8 +19,7 @@ constexpr std::string_view kObject = "text_completion";
 json::value top_json(const ChunkLogprob& logprob) {
   json::object top;
   // Two tokens may have the same text; the likelier one comes first and stays.
-  for (const auto& [token, value] : logprob.top)
-    top.emplace(json::string_view(token.data(), token.size()), finite_logprob(value));
+  for (const auto& [token, value] : logprob.top) top.emplace(token, finite_logprob(value));
   return top;
 }
 
@@ -32,35 +31,32 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   json::array offsets;
   bool has_tops = false;
   for (const ChunkLogprob& logprob : logprobs) {
-    tokens.emplace_back(to_json_string(logprob.token));
+    tokens.emplace_back(logprob.token);
     values.emplace_back(finite_logprob(logprob.logprob));
     tops.emplace_back(top_json(logprob));
     offsets.emplace_back(logprob.text_offset);
     has_tops |= !logprob.top.empty();
   }
-  json::object out;
-  out["tokens"] = std::move(tokens);
-  out["token_logprobs"] = std::move(values);
-  out["top_logprobs"] = has_tops ? json::value(std::move(tops)) : json::value(nullptr);
-  out["text_offset"] = std::move(offsets);
-  return out;
+  return {{"tokens", std::move(tokens)},
+          {"token_logprobs", std::move(values)},
+          {"top_logprobs", has_tops ? json::value(std::move(tops)) : json::value(nullptr)},
+          {"text_offset", std::move(offsets)}};
 }
 
 json::object choice_json(const AnswerEnvelope& envelope, uint32_t index,
                          const CompletionChoice& choice) {
-  json::object out;
-  out["index"] = index;
-  out["text"] = to_json_string(choice.text);
-  out["logprobs"] = envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr;
-  out["finish_reason"] = finish_reason_json(choice.finish);
+  json::object out{{"index", index},
+                   {"text", choice.text},
+                   {"logprobs", envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr},
+                   {"finish_reason", finish_reason_json(choice.finish)}};
   if (envelope.wants_token_ids)
     out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
   return out;
 }
 
-class CompletionWriter final : public AnswerWriter {
+class CompletionsWriter final : public AnswerWriter {
  public:
-  explicit CompletionWriter(AnswerEnvelope envelope) : envelope_(std::move(envelope)) {}
+  explicit CompletionsWriter(AnswerEnvelope envelope) : envelope_(std::move(envelope)) {}
 
   std::string whole(std::span<const CompletionChoice> choices,
                     std::span<const Usage> usages) override {
@@ -76,20 +72,14 @@ class CompletionWriter final : public AnswerWriter {
     }
     json::object out = envelope_json(envelope_, kObject);
     out["choices"] = std::move(list);
-    out["usage"] = usage_json(envelope_, usages);
-    add_explanation(envelope_, usages, out);
-    return json::serialize(out);
+    return whole_openai_json(envelope_, std::move(out), usages);
   }
 
   void chunk(const CompletionChunk& chunk, Events& events) override {
     CompletionChoice choice;
     choice.append(chunk);
-    json::array list;
-    list.emplace_back(choice_json(envelope_, chunk.choice, choice));
-    json::object out = envelope_json(envelope_, kObject);
-    out["choices"] = std::move(list);
-    if (envelope_.include_usage) out["usage"] = nullptr;
-    events.push_back(event_of(json::serialize(out)));
+    events.push_back(
+        openai_event(envelope_, kObject, choice_json(envelope_, chunk.choice, choice)));
   }
 
   void end(std::span<const Usage> usages, Events& events) override {
@@ -104,8 +94,8 @@ class CompletionWriter final : public AnswerWriter {
 
 }  // namespace
 
-std::unique_ptr<AnswerWriter> make_completion_writer(AnswerEnvelope envelope) {
-  return std::make_unique<CompletionWriter>(std::move(envelope));
+std::unique_ptr<AnswerWriter> make_completions_writer(AnswerEnvelope envelope) {
+  return std::make_unique<CompletionsWriter>(std::move(envelope));
 }
 
 }  // namespace kvik

@@ -1,10 +1,9 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <utility>
+#include <string_view>
 
-#include "server/dialects/chat/chat_call.h"
-#include "server/dialects/chat/chat_events.h"
 #include "server/dialects/chat/chat_request.h"
+#include "server/dialects/chat/chat_writer.h"
 #include "server/dialects/json_fields.h"
 #include "server/dialects/start_completion.h"
 #include "server/http/status.h"
@@ -30,8 +29,7 @@ Reply handle_chat(const HandlerContext& context, const HttpRequest& request) {
 Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request) {
   const auto text = render(context.service, request.body);
   if (!text) return error_response(text.error());
-  json::object out;
-  out["prompt"] = json::string(text->data(), text->size());
+  const json::object out{{"prompt", *text}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};
 }
 

@@ -1,8 +1,11 @@
-#include "service/chat.h"
+#include "service/chat_format.h"
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <variant>
+
+#include "service/template_values.h"
 
 namespace kvik {
 namespace {
@@ -87,6 +90,17 @@ Result<jinja::Value> with_marked_end(const jinja::List& messages) {
   return jinja::Value(std::move(marked));
 }
 
+// A list with another item in the place of one, or behind them all.
+jinja::Value with_item(const jinja::Value& list, size_t place, jinja::Value item) {
+  jinja::List changed = *list.list();
+  if (place < changed.items.size()) {
+    changed.items[place] = std::move(item);
+  } else {
+    changed.items.push_back(std::move(item));
+  }
+  return jinja::Value(std::move(changed));
+}
+
 Result<jinja::Text> cut_at_marked_end(const jinja::Text& text) {
   constexpr std::string_view kTrimmed = kEndOfWords.substr(0, kEndOfWords.size() - 1);
   size_t end = text.view().rfind(kTrimmed);
@@ -97,37 +111,6 @@ Result<jinja::Text> cut_at_marked_end(const jinja::Text& text) {
     end = text.view().substr(0, end).find_last_not_of(" \t\n\r\f\v") + 1;
   }
   return text.substr(0, end);
-}
-
-// The conversation with something put in behind the mark, which shows where that is in the rendered
-// text: at the first byte that differs. nullopt where there is no such place.
-std::optional<ChatRequest> with_marked_place(const ChatRequest& request, const ChatMark& mark) {
-  ChatRequest marked = request;
-  if (!mark.message) {
-    if (!request.tools.list()) return std::nullopt;
-    jinja::List tools = *request.tools.list();
-    tools.items.push_back(tools.items.back());
-    marked.tools = jinja::Value(std::move(tools));
-    return marked;
-  }
-  jinja::List messages = *request.messages.list();
-  if (*mark.message >= messages.items.size()) return std::nullopt;
-  jinja::Value& item = messages.items[*mark.message];
-  const jinja::Value* content =
-      item.dict() ? item.dict()->find(std::string_view("content")) : nullptr;
-  if (!content || !content->text()) return std::nullopt;
-  const jinja::Text& words = *content->text();
-  const size_t n_bytes = std::min(mark.n_bytes, words.size());
-  // A byte that is not the next one; no template looks for it or trims it.
-  const bool is_taken = words.view().substr(n_bytes).starts_with('\x01');
-  jinja::Text changed = words.substr(0, n_bytes);
-  changed.append(is_taken ? "\x02" : "\x01", jinja::Origin::kGiven);
-  changed.append(words.substr(n_bytes, words.size() - n_bytes));
-  jinja::Dict message = *item.dict();
-  set_entry(message, jinja::make_text("content"), jinja::Value(std::move(changed)));
-  item = jinja::Value(std::move(message));
-  marked.messages = jinja::Value(std::move(messages));
-  return marked;
 }
 
 // Where special tokens count.
@@ -150,27 +133,37 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer)
       template_(ChatTemplate::parse(
           tokenizer.chat_template().empty() ? kPlainTemplate : tokenizer.chat_template())) {}
 
+ChatFormat::Given ChatFormat::given(const ChatRequest& request) {
+  return {.messages = template_list(request.messages),
+          .tools = request.tools.empty() ? jinja::None{} : template_list(request.tools)};
+}
+
 Result<jinja::Text> ChatFormat::render(const ChatRequest& request) const {
+  return render(request, given(request));
+}
+
+Result<jinja::Text> ChatFormat::render(const ChatRequest& request, const Given& given) const {
   if (!template_) {
     return fail(ErrorCode::kUnsupported,
                 "the model's chat template can not be read: " + template_.error().message,
                 "messages");
   }
-  const jinja::List* messages = request.messages.list();
-  if (!messages || messages->items.empty()) return refuse("messages is empty");
+  if (request.messages.empty()) return refuse("messages is empty");
   if (request.add_generation_prompt && request.continue_final_message) {
     return fail(ErrorCode::kInvalidArgument,
                 "add_generation_prompt and continue_final_message exclude each other",
                 "continue_final_message");
   }
   ChatTemplate::Variables variables = {{"documents", jinja::None{}}};  // as Hugging Face does
-  variables.insert(variables.end(), request.kwargs.begin(), request.kwargs.end());
-  jinja::Value given = request.messages;
-  if (request.continue_final_message) {
-    TRY_ASSIGN(given, with_marked_end(*messages));
+  for (const auto& [name, value] : request.kwargs) {
+    variables.emplace_back(name, template_value(value));
   }
-  variables.emplace_back("messages", given);
-  variables.emplace_back("tools", request.tools);
+  jinja::Value messages = given.messages;
+  if (request.continue_final_message) {
+    TRY_ASSIGN(messages, with_marked_end(*messages.list()));
+  }
+  variables.emplace_back("messages", messages);
+  variables.emplace_back("tools", given.tools);
   variables.emplace_back("add_generation_prompt", jinja::Value(request.add_generation_prompt));
   variables.emplace_back("continue_final_message", jinja::Value(request.continue_final_message));
   variables.emplace_back("bos_token", jinja::make_text(bos_));
@@ -180,8 +173,8 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request) const {
   auto text = template_->render(variables, limits, now_s);
   if (!text && text.error().code == ErrorCode::kInvalidArgument) {
     jinja::Runtime runtime(limits, now_s);
-    TRY_ASSIGN(given, with_text_arguments(runtime, given));
-    variables.emplace_back("messages", std::move(given));  // of one name the last counts
+    TRY_ASSIGN(messages, with_text_arguments(runtime, messages));
+    variables.emplace_back("messages", std::move(messages));  // of one name the last counts
     if (auto second = template_->render(variables, limits, now_s)) text = std::move(second);
   }
   if (!text) {
@@ -190,18 +183,35 @@ Result<jinja::Text> ChatFormat::render(const ChatRequest& request) const {
   return request.continue_final_message ? cut_at_marked_end(*text) : std::move(*text);
 }
 
-// A pin ranks pages and decides nothing else: where a token spans a mark, either side will do.
+// Something put in behind a mark shows where that is in the rendered text: at the first byte that
+// differs. A pin ranks pages and decides nothing else: where a token spans a mark, either side will
+// do.
 std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Text& text) const {
   std::vector<Pin> pins;
-  for (const ChatMark& mark : request.marks) {
-    const auto marked = with_marked_place(request, mark);
-    const auto other = marked ? render(*marked) : Result<jinja::Text>(text);
-    if (!other) continue;
+  const Given plain = given(request);
+  const auto pin = [&](const Given& marked, Duration ttl) {
+    const auto other = render(request, marked);
+    if (!other) return;
     const auto end = std::ranges::mismatch(text.view(), other->view()).in1;
     const auto n_bytes = static_cast<size_t>(end - text.view().begin());
-    if (!marked || n_bytes == 0) continue;
+    if (n_bytes == 0) return;
     const auto n_tokens = static_cast<uint32_t>(tokenize(text.substr(0, n_bytes)).size());
-    pins.push_back({n_tokens, mark.ttl});
+    pins.push_back({n_tokens, ttl});
+  };
+  for (size_t i = 0; i < request.messages.size(); ++i) {
+    for (size_t j = 0; j < request.messages[i].parts.size(); ++j) {
+      const auto* part = std::get_if<TextPart>(&request.messages[i].parts[j]);
+      if (!part || !part->keep_for) continue;
+      Message marked = request.messages[i];
+      // No template looks for this byte or trims it.
+      std::get<TextPart>(marked.parts[j]).text += '\x01';
+      pin({with_item(plain.messages, i, template_value(marked)), plain.tools}, *part->keep_for);
+    }
+  }
+  if (request.keep_tools_for && !request.tools.empty()) {
+    const size_t n_tools = request.tools.size();
+    pin({plain.messages, with_item(plain.tools, n_tools, template_value(request.tools.back()))},
+        *request.keep_tools_for);
   }
   return pins;
 }
@@ -227,9 +237,10 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& request) const {
   const bool is_templates = std::ranges::any_of(
       ranges_of_template(text),
       [&](const TextRange& range) { return range.begin < end.size() && end.size() <= range.end; });
-  const bool is_open = end.ends_with("<think>") && (is_templates || request.continue_final_message);
+  const bool is_open =
+      end.ends_with(kThinkTags.begin_thought) && (is_templates || request.continue_final_message);
   ChatPrompt prompt{.ids = tokenize_behind(request.spoken, text),
-                    .ends_in_thought = is_open,
+                    .answer_begin = is_open ? AnswerBegin::kThought : AnswerBegin::kText,
                     .text = text.bytes(),
                     .pins = pins_of(request, text)};
   if (prompt.ids.empty()) {

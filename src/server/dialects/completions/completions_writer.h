@@ -7,6 +7,6 @@
 namespace kvik {
 
 // Answers of /v1/completions.
-std::unique_ptr<AnswerWriter> make_completion_writer(AnswerEnvelope envelope);
+std::unique_ptr<AnswerWriter> make_completions_writer(AnswerEnvelope envelope);
 
 }  // namespace kvik

@@ -1,4 +1,4 @@
-#include "server/dialects/messages/messages_events.h"
+#include "server/dialects/messages/messages_writer.h"
 
 #include <algorithm>
 #include <boost/json/array.hpp>
@@ -17,11 +17,16 @@ namespace json = boost::json;
 
 constexpr std::string_view kPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
+constexpr std::string_view kText = "text";
+
+// Both the type of a block and the name of its text.
+std::string_view kind_of(const AnswerPart& part) {
+  return part.kind == AnswerPart::Kind::kText ? kText : "thinking";
+}
+
 json::object block_json(std::string_view kind, std::string_view text) {
-  json::object block;
-  block["type"] = to_json_string(kind);
-  block[json::string_view(kind.data(), kind.size())] = to_json_string(text);
-  if (kind == "thinking") block["signature"] = "";
+  json::object block{{"type", kind}, {kind, text}};
+  if (kind != kText) block["signature"] = "";
   return block;
 }
 
@@ -31,20 +36,18 @@ json::value stop_reason_json(std::optional<FinishReason> finish, bool has_stop_s
 }
 
 json::value stop_sequence_json(const std::optional<std::string>& text) {
-  return text ? json::value(to_json_string(*text)) : json::value(nullptr);
+  return text ? json::value(*text) : json::value(nullptr);
 }
 
 std::string typed_event(std::string_view type, json::object data) {
-  json::object out;
-  out["type"] = to_json_string(type);
+  json::object out{{"type", type}};
   for (auto& item : data) out.emplace(item.key(), std::move(item.value()));
   return event_of(type, json::serialize(out));
 }
 
 class MessagesWriter final : public AnswerWriter {
  public:
-  explicit MessagesWriter(AnswerEnvelope envelope)
-      : envelope_(std::move(envelope)), splitter_(splitter_of(envelope_)) {}
+  explicit MessagesWriter(AnswerEnvelope envelope) : envelope_(std::move(envelope)) {}
 
   std::string whole(std::span<const CompletionChoice> choices,
                     std::span<const Usage> usages) override;
@@ -64,30 +67,24 @@ class MessagesWriter final : public AnswerWriter {
   void close_block(Events& events);
 
   const AnswerEnvelope envelope_;
-  ReasoningSplitter splitter_;
   uint32_t n_blocks_ = 0;
-  std::string_view open_;  // "thinking", "text", or no block is open
+  std::string_view open_;  // the kind of the open block, or none is
   std::optional<FinishReason> finish_;
   std::optional<std::string> stop_string_;
 };
 
 json::object MessagesWriter::message_json() const {
-  json::object message;
-  message["id"] = to_json_string(envelope_.id);
-  message["type"] = "message";
-  message["role"] = "assistant";
-  message["model"] = to_json_string(envelope_.model);
-  return message;
+  return {
+      {"id", envelope_.id}, {"type", "message"}, {"role", "assistant"}, {"model", envelope_.model}};
 }
 
 json::object MessagesWriter::usage_of(const Usage& usage) const {
   const uint32_t n_marked = std::min(envelope_.n_marked, usage.prompt_tokens);
   const uint32_t n_created = n_marked - std::min(n_marked, usage.cached_tokens);
-  json::object out;
-  out["input_tokens"] = usage.prompt_tokens - usage.cached_tokens - n_created;
-  out["cache_creation_input_tokens"] = n_created;
-  out["cache_read_input_tokens"] = usage.cached_tokens;
-  out["output_tokens"] = usage.completion_tokens;
+  json::object out{{"input_tokens", usage.prompt_tokens - usage.cached_tokens - n_created},
+                   {"cache_creation_input_tokens", n_created},
+                   {"cache_read_input_tokens", usage.cached_tokens},
+                   {"output_tokens", usage.completion_tokens}};
   add_cost(envelope_.prices, usage, out);
   return out;
 }
@@ -95,10 +92,13 @@ json::object MessagesWriter::usage_of(const Usage& usage) const {
 std::string MessagesWriter::whole(std::span<const CompletionChoice> choices,
                                   std::span<const Usage> usages) {
   const CompletionChoice choice = choices.empty() ? CompletionChoice{} : choices.front();
-  const ReasoningSplitter::Parts parts = splitter_.push_last(choice.text);
   json::array content;
-  if (!parts.reasoning.empty()) content.emplace_back(block_json("thinking", parts.reasoning));
-  content.emplace_back(block_json("text", parts.content));
+  for (const AnswerPart& part : choice.parts) {
+    content.emplace_back(block_json(kind_of(part), part.text));
+  }
+  if (choice.parts.empty() || choice.parts.back().kind != AnswerPart::Kind::kText) {
+    content.emplace_back(block_json(kText, ""));
+  }
   json::object out = message_json();
   out["content"] = std::move(content);
   out["stop_reason"] = stop_reason_json(choice.finish, choice.stop_string.has_value());
@@ -117,56 +117,41 @@ void MessagesWriter::begin(const PromptProgress& prompt, Events& events) {
   message["stop_reason"] = nullptr;
   message["stop_sequence"] = nullptr;
   message["usage"] = usage_of(usage);
-  json::object data;
-  data["message"] = std::move(message);
-  events.push_back(typed_event("message_start", std::move(data)));
+  events.push_back(typed_event("message_start", {{"message", std::move(message)}}));
 }
 
 void MessagesWriter::say(std::string_view kind, std::string_view text, Events& events) {
   if (open_ != kind) {
     close_block(events);
     open_ = kind;
-    json::object start;
-    start["index"] = n_blocks_;
-    start["content_block"] = block_json(kind, "");
-    events.push_back(typed_event("content_block_start", std::move(start)));
+    events.push_back(typed_event("content_block_start",
+                                 {{"index", n_blocks_}, {"content_block", block_json(kind, "")}}));
   }
   if (text.empty()) return;
-  json::object delta;
-  delta["type"] = kind == "text" ? "text_delta" : "thinking_delta";
-  delta[json::string_view(kind.data(), kind.size())] = to_json_string(text);
-  json::object data;
-  data["index"] = n_blocks_;
-  data["delta"] = std::move(delta);
-  events.push_back(typed_event("content_block_delta", std::move(data)));
+  const json::object delta{{"type", kind == kText ? "text_delta" : "thinking_delta"}, {kind, text}};
+  events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
 }
 
 void MessagesWriter::close_block(Events& events) {
   if (open_.empty()) return;
   open_ = {};
-  json::object data;
-  data["index"] = n_blocks_++;
-  events.push_back(typed_event("content_block_stop", std::move(data)));
+  events.push_back(typed_event("content_block_stop", {{"index", n_blocks_++}}));
 }
 
 void MessagesWriter::chunk(const CompletionChunk& chunk, Events& events) {
-  const ReasoningSplitter::Parts parts = push(splitter_, chunk);
-  if (!parts.reasoning.empty()) say("thinking", parts.reasoning, events);
-  if (!parts.content.empty() || (chunk.finish && open_ != "text"))
-    say("text", parts.content, events);
+  for (const AnswerPart& part : chunk.parts) say(kind_of(part), part.text, events);
   if (!chunk.finish) return;
+  if (open_ != kText) say(kText, "", events);
   close_block(events);
   finish_ = chunk.finish;
   stop_string_ = chunk.stop_string;
 }
 
 void MessagesWriter::end(std::span<const Usage> usages, Events& events) {
-  json::object delta;
-  delta["stop_reason"] = stop_reason_json(finish_, stop_string_.has_value());
-  delta["stop_sequence"] = stop_sequence_json(stop_string_);
-  json::object data;
-  data["delta"] = std::move(delta);
-  data["usage"] = usage_of(sum_of(usages));
+  json::object data{{"delta",
+                     {{"stop_reason", stop_reason_json(finish_, stop_string_.has_value())},
+                      {"stop_sequence", stop_sequence_json(stop_string_)}}},
+                    {"usage", usage_of(sum_of(usages))}};
   add_explanation(envelope_, usages, data);
   events.push_back(typed_event("message_delta", std::move(data)));
   events.push_back(typed_event("message_stop", {}));

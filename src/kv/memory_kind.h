@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace kvik {
+
+// What memory of the budget is taken for.
+enum class MemoryKind : uint8_t { kPages, kTierWrites, kTierReads };
+inline constexpr size_t kMemoryKinds = 3;
+
+std::string_view name_of(MemoryKind kind);
+
+}  // namespace kvik

@@ -1,0 +1,197 @@
+#include "server/dialects/completion_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <charconv>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "server/dialects/cache_fields.h"
+#include "server/dialects/json_fields.h"
+#include "service/request_bounds.h"
+#include "service/sampling_fields.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+Result<std::string> read_stop(const json::value& value) {
+  if (!value.is_string()) return wrong_type("stop", "a string or an array of strings", value);
+  const json::string& text = value.get_string();
+  if (text.empty()) return refuse("stop", "a stop string is empty");
+  if (text.size() > RequestBounds::kStopBytes)
+    return refuse("stop", fmt::format("a stop string has {} bytes, at most {} are allowed",
+                                      text.size(), RequestBounds::kStopBytes));
+  return std::string(view(text));
+}
+
+Result<std::vector<TokenId>> read_stop_tokens(const JsonFields& fields) {
+  TRY_ASSIGN(const auto array, fields.array("stop_token_ids"));
+  if (!array) return std::vector<TokenId>();
+  if ((*array)->size() > RequestBounds::kStopTokens)
+    return refuse("stop_token_ids", fmt::format("stop_token_ids holds {} ids, at most {} are "
+                                                "allowed",
+                                                (*array)->size(), RequestBounds::kStopTokens));
+  return read_token_ids("stop_token_ids", **array);
+}
+
+std::optional<TokenId> parse_token_id(std::string_view text) {
+  TokenId id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return id;
+}
+
+Result<std::vector<std::pair<TokenId, float>>> read_logit_bias(const JsonFields& fields) {
+  std::vector<std::pair<TokenId, float>> biases;
+  TRY_ASSIGN(const auto object, fields.object("logit_bias"));
+  if (!object) return biases;
+  if ((*object)->size() > RequestBounds::kBiases)
+    return refuse("logit_bias", fmt::format("logit_bias holds {} entries, at most {} are allowed",
+                                            (*object)->size(), RequestBounds::kBiases));
+  for (const auto& entry : **object) {
+    const auto id = parse_token_id({entry.key().data(), entry.key().size()});
+    if (!id) return refuse("logit_bias", "logit_bias has a key that is no token id");
+    const auto bias = as_finite(entry.value());
+    if (!bias || *bias < -RequestBounds::kBias || *bias > RequestBounds::kBias)
+      return refuse("logit_bias", "logit_bias must map token ids to numbers from -100 to 100");
+    biases.emplace_back(*id, static_cast<float>(*bias));
+  }
+  return biases;
+}
+
+// Any 64-bit whole number; what matters is that the same one gives the same tokens.
+Result<std::optional<uint64_t>> read_seed(const JsonFields& fields) {
+  const json::value* value = fields.find("seed");
+  if (value && value->is_int64())
+    return std::optional<uint64_t>(static_cast<uint64_t>(value->get_int64()));
+  return fields.count<uint64_t>("seed");
+}
+
+// 0 and -1 both mean "off" among the local servers.
+Result<void> read_number(const JsonFields& fields, std::string_view name, uint32_t& out) {
+  const json::value* value = fields.find(name);
+  if (value && value->is_int64() && value->get_int64() == -1) return {};
+  TRY_ASSIGN(const auto count, fields.count<uint32_t>(name));
+  if (count) out = *count;
+  return {};
+}
+
+Result<void> read_number(const JsonFields& fields, std::string_view name, float& out) {
+  TRY_ASSIGN(const auto number, fields.number(name));
+  if (number) out = *number;
+  return {};
+}
+
+Result<void> read_flag(const JsonFields& fields, std::string_view name, bool& out) {
+  TRY_ASSIGN(const auto flag, fields.boolean(name));
+  if (flag) out = *flag;
+  return {};
+}
+
+Result<SamplingParams> read_sampling(const JsonFields& fields) {
+  SamplingParams sampling;
+  for (const SamplingField& field : sampling_fields()) {
+    TRY(std::visit([&](auto member) { return read_number(fields, field.name, sampling.*member); },
+                   field.member));
+  }
+  TRY_ASSIGN(sampling.logit_bias, read_logit_bias(fields));
+  return sampling;
+}
+
+Result<uint32_t> read_n(const JsonFields& fields) {
+  TRY_ASSIGN(const auto n, fields.count<uint32_t>("n"));
+  TRY_ASSIGN(const auto best_of, fields.count<uint32_t>("best_of"));
+  if (best_of && *best_of != n.value_or(1))
+    return refuse("best_of",
+                  fmt::format("best_of is {}, only n ({}) is supported", *best_of, n.value_or(1)));
+  return n.value_or(1);
+}
+
+// These change what is computed or who may see it: to ignore them would be a lie.
+Result<void> refuse_unsupported(const JsonFields& fields) {
+  constexpr std::array<std::string_view, 8> kUnsupported = {
+      "suffix",       "grammar",       "json_schema",    "guided_json",
+      "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"};
+  for (const std::string_view name : kUnsupported)
+    if (fields.find(name)) return unsupported(name);
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> read_stops(const json::value& value) {
+  std::vector<std::string> stops;
+  if (!value.is_array()) {
+    TRY_ASSIGN(auto stop, read_stop(value));
+    stops.push_back(std::move(stop));
+    return stops;
+  }
+  const json::array& array = value.get_array();
+  if (array.size() > RequestBounds::kStops)
+    return refuse("stop", fmt::format("stop holds {} strings, at most {} are allowed", array.size(),
+                                      RequestBounds::kStops));
+  for (const json::value& element : array) {
+    TRY_ASSIGN(auto stop, read_stop(element));
+    stops.push_back(std::move(stop));
+  }
+  return stops;
+}
+
+Result<std::optional<uint32_t>> read_logprobs(const JsonFields& fields, std::string_view name) {
+  TRY_ASSIGN(const auto logprobs, fields.count<uint32_t>(name));
+  if (logprobs && *logprobs > RequestBounds::kLogprobs)
+    return refuse(name, fmt::format("{} is {}, at most {} are given", name, *logprobs,
+                                    RequestBounds::kLogprobs));
+  return logprobs;
+}
+
+Result<CompletionCall> read_call(const JsonFields& fields) {
+  CompletionCall call;
+  TRY(refuse_unsupported(fields));
+  TRY(read_flag(fields, "stream", call.is_stream));
+  TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
+  CompletionRequest& request = call.requests.emplace_back();
+  TRY_ASSIGN(request.sampling, read_sampling(fields));
+  TRY_ASSIGN(request.seed, read_seed(fields));
+  TRY_ASSIGN(const auto min_tokens, fields.count<uint64_t>("min_tokens"));
+  request.min_tokens = min_tokens.value_or(0);
+  TRY_ASSIGN(request.stop_token_ids, read_stop_tokens(fields));
+  TRY_ASSIGN(request.model, fields.string("model"));
+  TRY(read_cache_fields(fields, request));
+  TRY(read_flag(fields, "ignore_eos", request.ignore_eos));
+  TRY(read_flag(fields, "return_token_ids", request.return_token_ids));
+  return call;
+}
+
+Result<void> read_answer_format(const JsonFields& fields, CompletionCall& call) {
+  TRY_ASSIGN(const auto stream_options, fields.object("stream_options"));
+  if (stream_options)
+    TRY(read_flag(JsonFields(**stream_options, "stream_options"), "include_usage",
+                  call.include_usage));
+  TRY_ASSIGN(const auto format, fields.object("response_format"));
+  if (!format) return {};
+  TRY_ASSIGN(const auto type, JsonFields(**format).string("type"));
+  if (type == "text") return {};
+  return fail(ErrorCode::kUnsupported, "response_format other than text is not supported",
+              "response_format");
+}
+
+Result<void> read_choices(const JsonFields& fields, CompletionCall& call) {
+  CompletionRequest& request = call.requests.front();
+  if (const json::value* stop = fields.find("stop")) {
+    TRY_ASSIGN(request.stop, read_stops(*stop));
+  }
+  TRY_ASSIGN(request.n, read_n(fields));
+  TRY_ASSIGN(request.n_prompt_logprobs, read_logprobs(fields, "prompt_logprobs"));
+  if (call.is_stream && request.n_prompt_logprobs)
+    return refuse("prompt_logprobs", "prompt_logprobs are not to be had in a stream");
+  return read_user(fields, "user", request);
+}
+
+}  // namespace kvik

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "server/dialects/json_fields.h"
+#include "service/service_api.h"
+
+namespace kvik {
+
+// What a body asks for, in whatever dialect.
+struct CompletionCall {
+  // One for each prompt, alike in all else. Choices are numbered through: those of the first
+  // prompt come first.
+  std::vector<CompletionRequest> requests;
+  bool is_stream = false;
+  bool include_usage = false;  // a stream ends with a chunk that holds it
+  bool explain_cache = false;  // the answer tells what the cache did
+};
+
+// Readers of what several dialects have. Types are checked, and what does not fit them; ranges are
+// the service's business. Unknown fields are ignored, but those that would change the answer and
+// cannot be obeyed are refused. Errors: kInvalidArgument, kUnsupported, with the field in `param`.
+
+// What all have: one request without prompt, and without what only some have or call otherwise.
+Result<CompletionCall> read_call(const JsonFields& fields);
+
+// stream_options and response_format: how the answer is to come.
+Result<void> read_answer_format(const JsonFields& fields, CompletionCall& call);
+
+// stop, n, best_of, prompt_logprobs and user, of OpenAI's completions and chats.
+Result<void> read_choices(const JsonFields& fields, CompletionCall& call);
+
+// A stop string, or an array of them.
+Result<std::vector<std::string>> read_stops(const boost::json::value& value);
+
+// How many tokens besides each one's own.
+Result<std::optional<uint32_t>> read_logprobs(const JsonFields& fields, std::string_view name);
+
+}  // namespace kvik

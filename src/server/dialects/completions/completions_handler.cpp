@@ -1,0 +1,12 @@
+#include "server/dialects/completions/completions_request.h"
+#include "server/dialects/completions/completions_writer.h"
+#include "server/dialects/start_completion.h"
+
+namespace kvik {
+
+Reply handle_completions(const HandlerContext& context, const HttpRequest& request) {
+  return start_completion(context, request, parse_completions_call(request.body),
+                          {"cmpl-", {}, make_completions_writer});
+}
+
+}  // namespace kvik

@@ -1,0 +1,80 @@
+#include "server/dialects/completions/completions_request.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/dialects/json_fields.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+
+constexpr size_t kMaxPrompts = 64;
+constexpr uint64_t kDefaultMaxTokens = 16;  // OpenAI's, of this route
+
+using Prompt = std::variant<std::string, std::vector<TokenId>>;
+
+Result<Prompt> read_prompt_element(const json::value& value) {
+  if (value.is_string()) return Prompt(std::string(view(value.get_string())));
+  if (!value.is_array()) return wrong_type("prompt", "made of strings or arrays of ids", value);
+  TRY_ASSIGN(auto ids, read_token_ids("prompt", value.get_array()));
+  return Prompt(std::move(ids));
+}
+
+// A string, ids, strings, or arrays of ids.
+Result<std::vector<Prompt>> read_prompts(const JsonFields& fields) {
+  std::vector<Prompt> prompts;
+  const json::value* value = fields.find("prompt");
+  if (!value) return refuse("prompt", "prompt is missing");
+  if (value->is_string()) {
+    prompts.emplace_back(std::string(view(value->get_string())));
+    return prompts;
+  }
+  if (!value->is_array()) return wrong_type("prompt", "a string or an array", *value);
+  const json::array& array = value->get_array();
+  if (array.empty()) return refuse("prompt", "prompt is an empty array");
+  if (array.front().is_number()) {
+    TRY_ASSIGN(auto ids, read_token_ids("prompt", array));
+    prompts.emplace_back(std::move(ids));
+    return prompts;
+  }
+  if (array.size() > kMaxPrompts)
+    return refuse("prompt", fmt::format("prompt holds {} prompts, one request may hold {}",
+                                        array.size(), kMaxPrompts));
+  for (const json::value& element : array) {
+    TRY_ASSIGN(auto prompt, read_prompt_element(element));
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+}  // namespace
+
+Result<CompletionCall> parse_completions_call(std::string_view body) {
+  TRY_ASSIGN(const json::object object, parse_json_object(body));
+  const JsonFields fields(object);
+  TRY_ASSIGN(CompletionCall call, read_call(fields));
+  TRY(read_answer_format(fields, call));
+  TRY(read_choices(fields, call));
+  CompletionRequest common = std::move(call.requests.front());
+  TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_tokens"));
+  common.max_tokens = max_tokens.value_or(kDefaultMaxTokens);
+  TRY_ASSIGN(common.n_logprobs, read_logprobs(fields, "logprobs"));
+  TRY_ASSIGN(const auto echo, fields.boolean("echo"));
+  common.echo = echo.value_or(false);
+  TRY_ASSIGN(std::vector<Prompt> prompts, read_prompts(fields));
+  call.requests.clear();
+  for (Prompt& prompt : prompts) {
+    call.requests.push_back(common);
+    call.requests.back().prompt = std::move(prompt);
+  }
+  return call;
+}
+
+}  // namespace kvik

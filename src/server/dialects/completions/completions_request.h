@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+#include "server/dialects/completion_call.h"
+
+namespace kvik {
+
+// A body of POST /v1/completions. `prompt` is a string, token ids, strings, or arrays of ids: a
+// request for each. Errors: kInvalidArgument, kUnsupported, with the field in `param`.
+Result<CompletionCall> parse_completions_call(std::string_view body);
+
+}  // namespace kvik

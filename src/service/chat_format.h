@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "service/chat_request.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// Conversations → prompts, by the model's own template; without one, by a plain one of ours:
+// "USER:" or "ASSISTANT:" on a line of its own, the words below it, an empty line. Immutable: any
+// thread.
+class ChatFormat {
+ public:
+  // Where the model's template does not parse, each rendering says so: kUnsupported.
+  explicit ChatFormat(const Tokenizer& tokenizer);
+
+  // Errors: kInvalidArgument with `param` "messages", the template's own words among them.
+  Result<jinja::Text> render(const ChatRequest& request) const;
+
+  // Special tokens count where the template wrote them.
+  Result<ChatPrompt> prompt(const ChatRequest& request) const;
+
+ private:
+  // A conversation as its template sees it.
+  struct Given {
+    jinja::Value messages, tools;
+  };
+  static Given given(const ChatRequest& request);
+
+  Result<jinja::Text> render(const ChatRequest& request, const Given& given) const;
+  std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text) const;
+  std::vector<TokenId> tokenize(const jinja::Text& text) const;
+  std::vector<TokenId> tokenize_behind(const SpokenTokens& spoken, const jinja::Text& text) const;
+
+  const Tokenizer& tokenizer_;
+  const std::string bos_, eos_;
+  const Result<ChatTemplate> template_;
+};
+
+}  // namespace kvik

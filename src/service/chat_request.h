@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/token_id.h"
+#include "engine/request/request.h"
+#include "service/answer_parts.h"
+#include "service/message.h"
+
+namespace kvik {
+
+// The beginning of a conversation in the very tokens that a model was fed and said.
+struct SpokenTokens {
+  std::string text;
+  std::vector<TokenId> ids;
+};
+
+// A conversation that a model is to go on with. Strings in it are a user's words: no special token
+// in them counts.
+struct ChatRequest {
+  std::vector<Message> messages;
+  std::vector<Data> tools = {};                 // as the template writes them
+  std::optional<Duration> keep_tools_for = {};  // the prefix up to their end, for so long
+  // Further names that the template may ask for. They never replace those that Kvik sets
+  // (THREATS 22).
+  Data::Fields kwargs = {};
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;  // the prompt ends inside the last message
+  // Where the prompt begins with this text, and the template goes on with a special token, it keeps
+  // these ids. A model may say a word in other tokens than a tokenizer would cut it into: all K and
+  // V behind it would be computed again.
+  SpokenTokens spoken = {};
+};
+
+struct ChatPrompt {
+  std::vector<TokenId> ids;
+  AnswerBegin answer_begin = AnswerBegin::kText;  // kThought: the template opened one
+  std::string text = {};
+  std::vector<Pin> pins = {};  // of the marks that the prompt shows
+};
+
+}  // namespace kvik

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/request/request.h"
+#include "service/embedding.h"
+
+namespace kvik {
+
+// Pools one prompt's hidden states as they come. Sums are of doubles in the order of positions: the
+// result is the same bits whatever the chunks. Engine thread only.
+class PoolingStream final : public EventSink {
+ public:
+  PoolingStream(EmbeddingRequest::Pooling pooling, std::optional<uint32_t> n_dims,
+                std::shared_ptr<EmbeddingSink> sink)
+      : pooling_(pooling), n_dims_(n_dims), sink_(std::move(sink)) {}
+
+  Verdict on_token(const TokenEvent& event) override;
+  void on_hidden(uint32_t position, std::span<const float> state) override;
+  void on_finish(FinishReason reason, const Usage& usage) override;
+
+ private:
+  std::vector<float> pooled() const;
+
+  const EmbeddingRequest::Pooling pooling_;
+  const std::optional<uint32_t> n_dims_;
+  const std::shared_ptr<EmbeddingSink> sink_;  // shared with who asked
+  std::vector<double> sums_;
+};
+
+}  // namespace kvik

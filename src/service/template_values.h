@@ -1,0 +1,23 @@
+#pragma once
+
+#include "service/message.h"
+#include "text/jinja/value.h"
+
+namespace kvik {
+
+// What chat templates are given of a conversation. Every word is somebody's, none the template's.
+jinja::Value template_value(const Data& data);
+
+// A dict of role, content, reasoning_content, what Kvik has no type for, tool_calls (OpenAI's),
+// tool_call_id and name, as far as the message has them.
+jinja::Value template_value(const Message& message);
+
+template <class T>
+jinja::Value template_list(const std::vector<T>& items) {
+  std::vector<jinja::Value> values;
+  values.reserve(items.size());
+  for (const T& item : items) values.push_back(template_value(item));
+  return jinja::make_list(std::move(values));
+}
+
+}  // namespace kvik
