@@ -4,14 +4,8 @@
 
 namespace kvik {
 
-std::string blanks_to_blank_marks(std::string_view text) {
-  std::string marked;
-  marked.reserve(text.size() + text.size() / 2);
-  append_with_blank_marks(text, marked);
-  return marked;
-}
-
 void append_with_blank_marks(std::string_view text, std::string& marked) {
+  marked.reserve(marked.size() + text.size() + text.size() / 2);
   for (size_t begin = 0; begin < text.size();) {
     const size_t blank = std::min(text.find(' ', begin), text.size());
     marked.append(text.substr(begin, blank - begin));

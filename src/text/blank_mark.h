@@ -7,7 +7,6 @@ namespace kvik {
 
 inline constexpr std::string_view kBlankMark = "\xE2\x96\x81";  // U+2581, SentencePiece's blank
 
-std::string blanks_to_blank_marks(std::string_view text);
 void append_with_blank_marks(std::string_view text, std::string& marked);
 std::string blank_marks_to_blanks(std::string_view text);
 

@@ -66,10 +66,18 @@ SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
   all_ = TokenTrie(std::move(all));
 }
 
-// find(at): the token to cut out there, if any; asked at ascending places.
-template <class Find>
-std::vector<SpecialTokens::Fragment> SpecialTokens::cut(std::string_view text,
-                                                        const Find& find) const {
+std::vector<SpecialTokens::Fragment> SpecialTokens::partition(
+    std::string_view text, std::span<const TextRange> trusted) const {
+  size_t i = 0;  // the first range that does not end before here
+  const auto find = [&](size_t at) {
+    while (i < trusted.size() && trusted[i].end <= at) ++i;
+    const bool is_trusted = i < trusted.size() && trusted[i].begin <= at;
+    if (!all_.any_begins_with(text[at])) return std::optional<TokenTrie::Match>();
+    const auto words = user_defined_.longest_at(text, at);
+    if (!is_trusted) return words;
+    const auto frame = all_.longest_at(text.substr(0, trusted[i].end), at);
+    return frame && (!words || frame->n_bytes >= words->n_bytes) ? frame : words;
+  };
   std::vector<Fragment> fragments;
   size_t begin = 0;  // of the text that is in no fragment yet
   for (size_t at = 0; at < text.size();) {
@@ -81,41 +89,15 @@ std::vector<SpecialTokens::Fragment> SpecialTokens::cut(std::string_view text,
       continue;
     }
     std::string_view before = text.substr(begin, at - begin);
-    if (eat_blanks_before_.contains(match->id)) {
-      before = without_blanks_behind(before);
-    }
+    if (eat_blanks_before_.contains(match->id)) before = without_blanks_behind(before);
     if (!before.empty()) fragments.push_back({before, std::nullopt});
     fragments.push_back({text.substr(at, match->n_bytes), match->id});
     at += match->n_bytes;
-    if (eat_blanks_behind_.contains(match->id)) {
-      at = skip_blanks(text, at);
-    }
+    if (eat_blanks_behind_.contains(match->id)) at = skip_blanks(text, at);
     begin = at;
   }
   if (begin < text.size()) fragments.push_back({text.substr(begin), std::nullopt});
   return fragments;
-}
-
-std::vector<SpecialTokens::Fragment> SpecialTokens::partition(std::string_view text,
-                                                              Parse parse) const {
-  const TokenTrie& trie = parse == Parse::kAll ? all_ : user_defined_;
-  return cut(text, [&](size_t at) {
-    return trie.any_begins_with(text[at]) ? trie.longest_at(text, at) : std::nullopt;
-  });
-}
-
-std::vector<SpecialTokens::Fragment> SpecialTokens::partition(
-    std::string_view text, std::span<const TextRange> trusted) const {
-  size_t i = 0;  // the first range that does not end before here
-  return cut(text, [&](size_t at) {
-    while (i < trusted.size() && trusted[i].end <= at) ++i;
-    const bool is_trusted = i < trusted.size() && trusted[i].begin <= at;
-    if (!all_.any_begins_with(text[at])) return std::optional<TokenTrie::Match>();
-    const auto words = user_defined_.longest_at(text, at);
-    if (!is_trusted) return words;
-    const auto frame = all_.longest_at(text.substr(0, trusted[i].end), at);
-    return frame && (!words || frame->n_bytes >= words->n_bytes) ? frame : words;
-  });
 }
 
 }  // namespace kvik

@@ -29,18 +29,12 @@ class SpecialTokens {
     std::optional<TokenId> id;
   };
 
-  // Which tokens are looked for. User-defined ones are words of the language (runs of blanks, say),
-  // found in any text; control and unknown ones belong to who writes the prompt's frame.
-  enum class Parse { kUserDefined, kAll };
-  std::vector<Fragment> partition(std::string_view text, Parse parse) const;
-
-  // kAll inside the ranges of `trusted`, which ascend, kUserDefined elsewhere.
+  // User-defined tokens are words of the language (runs of blanks, say), found in any text; control
+  // and unknown ones belong to who writes the prompt's frame, and are found inside the ranges of
+  // `trusted` alone, which ascend.
   std::vector<Fragment> partition(std::string_view text, std::span<const TextRange> trusted) const;
 
  private:
-  template <class Find>
-  std::vector<Fragment> cut(std::string_view text, const Find& find) const;
-
   TokenTrie user_defined_;
   TokenTrie all_;
   std::unordered_set<TokenId> eat_blanks_behind_, eat_blanks_before_, whole_words_;

@@ -12,11 +12,11 @@ VocabularyTokenizer::VocabularyTokenizer(Vocabulary vocabulary)
 
 std::vector<TokenId> VocabularyTokenizer::tokenize(std::string_view text,
                                                    const TokenizeOptions& options) const {
-  using Parse = SpecialTokens::Parse;
   std::vector<TokenId> ids;
   if (options.add_bos && vocabulary_.adds_bos) ids.push_back(*vocabulary_.bos);
-  const Parse parse = options.parse_special ? Parse::kAll : Parse::kUserDefined;
-  encode_fragments(special_tokens_.partition(text, parse), ids);
+  const TextRange all[] = {{0, text.size()}};
+  const std::span<const TextRange> trusted(all, options.parse_special ? 1 : 0);
+  encode_fragments(special_tokens_.partition(text, trusted), ids);
   if (options.add_bos && vocabulary_.adds_eos) ids.push_back(*vocabulary_.eos);
   return ids;
 }

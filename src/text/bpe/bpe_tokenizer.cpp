@@ -94,7 +94,8 @@ class BpeTokenizer final : public VocabularyTokenizer {
       for (const std::string_view word : pre_tokenizer_.split(text)) seen.append(word, encode);
       return;
     }
-    const std::string marked = blanks_to_blank_marks(text);
+    std::string marked;
+    append_with_blank_marks(text, marked);
     SeenWords seen(marked, ids);
     for (const std::string_view line : pre_tokenizer_.split(marked)) {
       seams_.each_part(line, [&](std::string_view part) { seen.append(part, encode); });

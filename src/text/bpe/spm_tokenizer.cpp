@@ -50,7 +50,6 @@ class SpmTokenizer final : public VocabularyTokenizer {
 
   void encode(std::string_view text, After after, std::vector<TokenId>& ids) const override {
     std::string marked;
-    marked.reserve(text.size() + text.size() / 2);
     if (adds_blank_ && after != After::kText) marked = kBlankMark;
     append_with_blank_marks(text, marked);
     Scratch scratch;

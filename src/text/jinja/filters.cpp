@@ -20,6 +20,13 @@ Result<Value> apply_filter(Runtime& runtime, std::string_view name, const Value&
   return filter->call(runtime, value, arguments);
 }
 
+Value key_of(std::string_view written) {
+  const bool is_number = !written.empty() && written.size() < 10 &&
+                         written.find_first_not_of("0123456789") == written.npos;
+  const std::string text(written);
+  return is_number ? Value(int64_t{std::stol(text)}) : make_text(text);
+}
+
 Result<Value> get_path(const Value& value, const Value& path) {
   if (!path.text()) return get_item(value, path);
   Value at = value;
@@ -27,12 +34,8 @@ Result<Value> get_path(const Value& value, const Value& path) {
   while (true) {
     const size_t dot = rest.find('.');
     const std::string_view part = rest.substr(0, dot);
-    const bool is_number =
-        !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == part.npos;
-    const Value key =
-        is_number ? Value(int64_t{std::stol(std::string(part))}) : make_text(std::string(part));
     if (at.is_undefined()) return at;
-    TRY_ASSIGN(at, get_item(at, key));
+    TRY_ASSIGN(at, get_item(at, key_of(part)));
     if (dot == rest.npos) return at;
     rest.remove_prefix(dot + 1);
   }

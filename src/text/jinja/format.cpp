@@ -255,12 +255,8 @@ Result<Value> field_value(std::string_view path, const Arguments& arguments, siz
     const size_t end =
         is_attribute ? std::min(path.find_first_of(".[", at + 1), path.size()) : path.find(']', at);
     if (end == path.npos) return wrong("format() has a '[' without a ']'");
-    const std::string key(path.substr(at + 1, end - at - 1));
-    const bool is_index = !key.empty() && key.size() < 10 &&
-                          key.find_first_not_of("0123456789") == key.npos && !is_attribute;
-    TRY_ASSIGN(value, is_attribute ? get_attribute(value, key)
-                      : is_index   ? get_item(value, Value(int64_t{std::stol(key)}))
-                                   : get_item(value, make_text(key)));
+    const std::string_view key = path.substr(at + 1, end - at - 1);
+    TRY_ASSIGN(value, is_attribute ? get_attribute(value, key) : get_item(value, key_of(key)));
     at = is_attribute ? end : end + 1;
   }
   return value;

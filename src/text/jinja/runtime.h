@@ -154,6 +154,9 @@ Result<Value> call_global(Runtime& runtime, std::string_view name, const Argumen
 Result<Value> get_attribute(const Value& value, std::string_view name);
 Result<Value> get_item(const Value& value, const Value& key);
 
+// The key that a part of a path writes: a number, or a text.
+Value key_of(std::string_view written);
+
 // The value under "a.b.0", from item to item; undefined where there is none.
 Result<Value> get_path(const Value& value, const Value& path);
 
