@@ -1,5 +1,7 @@
 #include "engine/engine_thread.h"
 
+#include "engine/engine.h"
+
 namespace kvik {
 namespace {
 
@@ -84,6 +86,8 @@ EngineSnapshot EngineThread::snapshot() const {
   snapshot.tier = tier;
   return snapshot;
 }
+
+const EngineLimits& EngineThread::limits() const { return engine_->limits(); }
 
 void EngineThread::main() {
   while (take_messages()) {

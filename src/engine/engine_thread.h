@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "engine/engine.h"
 #include "engine/request/request.h"
+#include "engine/schedule/queue_limit.h"
 #include "engine/watch/live_watchers.h"
 #include "engine/watch/snapshot.h"
 
 namespace kvik {
+
+class Engine;
 
 // Runs an engine on a thread of its own and hands it requests through a queue. The queue and the
 // snapshot are the only things shared; everything behind them belongs to the engine thread.
@@ -40,7 +42,7 @@ class EngineThread {
 
   // Any thread: the state after the last step.
   EngineSnapshot snapshot() const;
-  const EngineLimits& limits() const { return engine_->limits(); }
+  const EngineLimits& limits() const;
 
  private:
   struct Submission {

@@ -19,7 +19,7 @@
 #include "service/answer_parts.h"
 #include "service/chat_request.h"
 #include "service/embedding.h"
-#include "text/tokenizer.h"
+#include "text/tokenize_options.h"
 
 namespace kvik {
 

@@ -10,13 +10,9 @@
 #include "base/metadata.h"
 #include "base/result.h"
 #include "base/token_id.h"
+#include "text/tokenize_options.h"
 
 namespace kvik {
-
-struct TokenizeOptions {
-  bool add_bos = true;         // and EOS: each only where the vocabulary asks for it
-  bool parse_special = false;  // false: the text of a special token is plain text (THREATS 20)
-};
 
 // A part of a text, in bytes.
 struct TextRange {

@@ -3,6 +3,7 @@
 Paths are relative to the root and use '/'. Nothing here reads a file but `Tree`, so that every rule
 can be tried on a line or two.
 """
+import collections
 import fnmatch
 import os
 import pathlib
@@ -33,6 +34,18 @@ MAY_INCLUDE = {
     "main": FLOORS,
 }
 
+# Headers of values, which travel up: they include `base`, `tensor` and each other alone, so who reaches one reaches nothing else.
+VALUE_HEADERS = (
+    "engine/request/request.h", "engine/watch/live_view.h", "engine/watch/snapshot.h", "kv/cache_report.h", "kv/memory_kind.h",
+    "kv/page_cell.h", "kv/page_counts.h", "kv/page_state.h", "kv/page_story.h", "kv/pin.h", "kv/tiers/tier_counters.h",
+    "model/max_layer_groups.h", "text/tokenize_options.h",
+)
+
+# What a floor reaches through headers that it may include, though it may not write it: the model's are written in these words.
+MAY_REACH = {
+    "engine": ("catalogue", "backend/memory.h", "backend/ops.h", "format/model_source.h"),
+}
+
 # Headers that compile slowly or tie a floor to a library stay on the floors that need them.
 LIBRARIES = {
     "boost/": ("server", "main"),
@@ -53,6 +66,7 @@ LIBRARIES = {
 KERNEL_FILE = re.compile(r"_avx\w+\.(cpp|h)$|\.inl$|\.cpp\.in$")
 KERNEL_HEADERS = {"immintrin.h", "cstdint", "cstddef"}
 MAX_LINES, MANY_LINES = 800, 500
+MAX_FILES = 40  # of a folder itself
 SOURCE = (".cpp", ".h", ".inl")
 
 
@@ -150,6 +164,45 @@ def may_include(floor, name):
     if floor in ("base", "tensor"):
         return floor == "tensor" and target == "base"
     return target in ("base", "tensor") or any(name == a or target == a for a in MAY_INCLUDE[floor])
+
+
+def reached_arrows(texts):
+    """texts: path → text of all sources. What a floor reaches through headers lies below it too, or is a value."""
+    arrows = {p: [n for _, n, quoted in includes(t) if quoted] for p, t in texts.items()}
+    wrong = {}
+
+    def visit(floor, path, trail, seen):
+        for name in arrows.get(path, []):
+            header = "src/" + name
+            if header in seen:
+                continue
+            seen.add(header)
+            may_reach = VALUE_HEADERS + MAY_REACH.get(floor, ())
+            if not (may_include(floor, name) or name in may_reach or name.split("/")[0] in may_reach):
+                wrong.setdefault((floor, name), f"{floor} may not reach {name}: {' → '.join([*trail, path, header])}")
+            else:
+                visit(floor, header, [*trail, path], seen)
+
+    for path in sorted(arrows):
+        if floor_of(path) not in (None, "main"):
+            visit(floor_of(path), path, [], set())
+    return list(wrong.values())
+
+
+def value_headers(texts):
+    """texts: path → text of all headers. Those that are listed are there, and hold values alone."""
+    wrong = [f"src/{name} is listed as a header of values and does not exist" for name in VALUE_HEADERS if "src/" + name not in texts]
+    for name in VALUE_HEADERS:
+        for line, included, quoted in includes(texts.get("src/" + name, "")):
+            if quoted and included not in VALUE_HEADERS and included.split("/")[0] not in ("base", "tensor"):
+                wrong.append(f"src/{name}:{line}: a header of values may not include {included}")
+    return wrong
+
+
+def folder_sizes(paths):
+    """A folder of the sources that holds many files wants to be divided."""
+    counts = collections.Counter(p.rpartition("/")[0] for p in paths if p.startswith("src/"))
+    return [f"{folder}: {n} files, more than {MAX_FILES}" for folder, n in sorted(counts.items()) if n > MAX_FILES]
 
 
 def include_cycles(texts):

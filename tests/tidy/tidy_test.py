@@ -23,6 +23,15 @@ class TheTree(unittest.TestCase):
     def test_floors_include_only_what_lies_below_them(self):
         self.each(rules.include_arrows, TREE.sources("src/"))
 
+    def test_floors_reach_through_headers_only_what_lies_below_them(self):
+        self.holds(rules.reached_arrows({p: TREE.text(p) for p in TREE.sources("src/")}))
+
+    def test_headers_of_values_hold_values_alone(self):
+        self.holds(rules.value_headers({p: TREE.text(p) for p in TREE.sources("src/") if p.endswith(".h")}))
+
+    def test_folders_have_not_outgrown_their_readers(self):
+        self.holds(rules.folder_sizes(TREE.paths))
+
     def test_headers_do_not_include_each_other_in_circles(self):
         headers = [p for p in TREE.sources("src/") if p.endswith(".h")]
         self.holds(rules.include_cycles({p: TREE.text(p) for p in headers}))
@@ -127,6 +136,29 @@ class EveryRuleCanFail(unittest.TestCase):
         for path, names in right.items():
             self.accepts(rules.include_arrows, path, *(f'#include "{n}"\n' for n in names))
         self.accepts(rules.include_arrows, "src/server/a.cpp", "#include <boost/asio.hpp>\n", '// #include "kv/page_pool.h"\n')
+
+    def test_reached_arrows(self):
+        tree = {"src/server/a.cpp": '#include "service/service_api.h"', "src/service/service_api.h": '#include "kv/pin.h"',
+                "src/kv/pin.h": '#include "base/clock.h"', "src/base/clock.h": ""}
+        self.assertEqual(rules.reached_arrows(tree), [])
+        for name in ("kv/kv_cache.h", "engine/engine.h"):
+            tree["src/service/service_api.h"] = f'#include "{name}"'
+            self.assertTrue([w for w in rules.reached_arrows(tree) if w.startswith(f"server may not reach {name}: src/server/a.cpp → ")])
+        tree = {"src/engine/a.cpp": '#include "model/decoder.h"', "src/model/decoder.h": '#include "backend/ops.h"\n#include "format/gguf/gguf.h"'}
+        self.assertEqual(len(rules.reached_arrows(tree)), 1)
+        self.assertEqual(rules.reached_arrows({"src/main/a.cpp": '#include "service/b.h"', "src/service/b.h": '#include "engine/c.h"'}), [])
+
+    def test_value_headers(self):
+        texts = {"src/" + name: '#include "base/clock.h"\n#include "kv/pin.h"\n' for name in rules.VALUE_HEADERS}
+        self.assertEqual(rules.value_headers(texts), [])
+        self.assertEqual(len(rules.value_headers(texts | {"src/kv/page_cell.h": '#include "kv/page_map.h"'})), 1)
+        del texts["src/kv/pin.h"]
+        self.assertEqual(len(rules.value_headers(texts)), 1)
+
+    def test_folder_sizes(self):
+        files = [f"src/kv/a{i}.h" for i in range(40)]
+        self.assertEqual(rules.folder_sizes(files + ["src/kv/tiers/b.h"]), [])
+        self.assertTrue(rules.folder_sizes(files + ["src/kv/b.h"]))
 
     def test_include_cycles(self):
         self.assertEqual(len(rules.include_cycles({
