@@ -45,21 +45,6 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
   });
 }
 
-void DiskOptions::add_to(Flags& flags) {
-  flags.add({
-      Flag("--disk", &folder,
-           "keep K and V in this folder too: found again after a restart (default: off)")
-          .called("DIR"),
-      {"--disk-size", as_bytes(max_bytes),
-       "what the folder may hold; the least recently used goes first (default: 20GiB)"},
-  });
-}
-
-Result<std::unique_ptr<DiskTier>> DiskOptions::open() const {
-  if (folder.empty()) return std::unique_ptr<DiskTier>();
-  return DiskTier::open({.folder = folder, .max_bytes = max_bytes});
-}
-
 Result<std::vector<TokenId>> parse_token_list(const std::string& text) {
   std::vector<TokenId> ids;
   const char* at = text.data();

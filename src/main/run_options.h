@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cli/chat_settings.h"
+#include "main/disk_options.h"
 #include "main/model_flags.h"
 #include "service/service_api.h"
 

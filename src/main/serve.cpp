@@ -11,6 +11,7 @@
 #include "host/instance.h"
 #include "main/api_keys.h"
 #include "main/commands.h"
+#include "main/disk_options.h"
 #include "main/exit_code.h"
 #include "main/interrupts.h"
 #include "main/model_flags.h"
