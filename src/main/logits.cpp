@@ -9,8 +9,8 @@
 
 #include "engine/engine.h"
 #include "main/commands.h"
-#include "main/exit_code.h"
 #include "main/disk_options.h"
+#include "main/exit_code.h"
 #include "main/model_flags.h"
 
 namespace kvik {

@@ -148,7 +148,7 @@ Data to_data(const json::value& value) {
 
 Data to_data(const json::object& object) {
   Data::Fields fields;
-  for (const auto& item : object) fields.emplace_back(item.key(), to_data(item.value()));
+  for (const auto& item : object) fields.push_back({item.key(), to_data(item.value())});
   return {std::move(fields)};
 }
 

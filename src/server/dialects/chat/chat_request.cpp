@@ -22,7 +22,7 @@ namespace json = boost::json;
 // A string, null, or parts of text.
 Result<void> read_content(const json::value& content, CacheMarks& marks, Message& message) {
   if (content.is_null()) {
-    message.further.emplace_back("content", to_data(content));
+    message.further.push_back({"content", to_data(content)});
     return {};
   }
   const TextWords words{.param = "messages",
@@ -77,9 +77,8 @@ Data read_other_calls(const json::value& calls) {
     const json::value* arguments = object ? object->if_contains("arguments") : nullptr;
     if (!arguments) continue;
     auto& fields = std::get<Data::Fields>(
-        std::ranges::find(*call, "function", &Data::Fields::value_type::first)->second.value);
-    std::ranges::find(fields, "arguments", &Data::Fields::value_type::first)->second =
-        read_arguments(*arguments);
+        std::ranges::find(*call, "function", &Data::Field::name)->data.value);
+    std::ranges::find(fields, "arguments", &Data::Field::name)->data = read_arguments(*arguments);
   }
   return out;
 }
@@ -95,7 +94,7 @@ void read_tool_calls(const json::value& calls, Message& message) {
       return;
     }
   }
-  message.further.emplace_back("tool_calls", read_other_calls(calls));
+  message.further.push_back({"tool_calls", read_other_calls(calls)});
 }
 
 Result<Message> read_message(const json::value& value, CacheMarks& marks) {
@@ -120,7 +119,7 @@ Result<Message> read_message(const json::value& value, CacheMarks& marks) {
     } else if (key == "name" && is_text) {
       message.name = text;
     } else {
-      message.further.emplace_back(key, to_data(item.value()));
+      message.further.push_back({std::string(key), to_data(item.value())});
     }
   }
   return message;
