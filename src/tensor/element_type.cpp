@@ -72,13 +72,15 @@ constexpr auto kFormats = [] {
   return by_type;
 }();
 
-constexpr bool formats_have_the_size_of_their_traits() {
-  for (size_t i = 0; i < kFormats.size(); ++i) {
-    if (kFormats[i] && kFormats[i]->block.bytes != kTraits[i].block_bytes) return false;
+constexpr bool have_the_size_of_their_traits(std::span<const BlockFormat> formats) {
+  for (const BlockFormat& format : formats) {
+    if (format.block.bytes != kTraits[static_cast<size_t>(format.type)].block_bytes) return false;
   }
   return true;
 }
-static_assert(formats_have_the_size_of_their_traits());
+static_assert(have_the_size_of_their_traits(kBlocksOf32));
+static_assert(have_the_size_of_their_traits(kKBlocks));
+static_assert(have_the_size_of_their_traits(kGroups));
 
 }  // namespace
 
