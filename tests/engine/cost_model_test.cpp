@@ -144,5 +144,13 @@ TEST(CostModel, pages_are_read_where_that_is_cheaper_than_computing_them) {
   EXPECT_FALSE(model.is_reading_cheaper(0, 512, 1500));
 }
 
+TEST(CostModel, pages_are_read_as_long_as_nothing_but_decoding_was_observed) {
+  CostModel model;
+  for (uint32_t i = 0; i < 20; ++i) model.observe(StepWork::chunk(1000 + i, 1, 1), 5);
+  EXPECT_TRUE(model.is_reading_cheaper(0, 512, 10'000));
+  model.observe(StepWork::chunk(0, 256, 1), 100);
+  EXPECT_FALSE(model.is_reading_cheaper(0, 512, 10'000));
+}
+
 }  // namespace
 }  // namespace kvik

@@ -57,6 +57,7 @@ void CostModel::observe(const StepWork& work, double ms) {
     rescale(std::pow(ms / expected, kHaste));
   }
   ++n_observed_;
+  n_rows_most_ = std::max(n_rows_most_, work.n_rows);
   const Terms terms = terms_of(work);
   const double weight = 1 / ms;  // of the absolute error: its square makes it the relative one
   for (size_t i = 0; i < kTerms; ++i) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -41,15 +42,19 @@ class CostModel {
   // of chunk_tokens.
   double prompt_ms(uint32_t n_cached, uint32_t n_new, uint32_t chunk_tokens) const;
 
-  // Whether reading the K and V of these tokens from a tier within read_ms beats computing them.
+  // Whether reading the K and V of these tokens from a tier within read_ms beats computing them. As
+  // long as no step computed many rows nothing is known of that, and reading is taken to: steps
+  // that decode make a row look as if it were nearly free.
   bool is_reading_cheaper(uint32_t n_cached, uint32_t n_new, double read_ms) const {
-    return read_ms < added_ms(StepWork::chunk(n_cached, n_new, 0));
+    return n_rows_most_ < std::min(n_new, kManyRows) ||
+           read_ms < added_ms(StepWork::chunk(n_cached, n_new, 0));
   }
 
   uint64_t n_observed() const { return n_observed_; }
 
  private:
   static constexpr size_t kTerms = 5;
+  static constexpr uint32_t kManyRows = 128;
   using Terms = std::array<double, kTerms>;
   static Terms terms_of(const StepWork& work);
   double added_ms(const StepWork& work) const;  // beyond what any step costs
@@ -61,6 +66,7 @@ class CostModel {
   std::array<Terms, kTerms> products_{};  // Σ x xᵀ / ms², faded
   Terms targets_{};                       // Σ x / ms, faded
   uint64_t n_observed_ = 0;
+  uint32_t n_rows_most_ = 0;  // that a step was observed with
 };
 
 }  // namespace kvik

@@ -146,8 +146,7 @@ bool Scheduler::is_fetched(Sequence& sequence) {
 // Whether bringing n_new tokens behind n_cached beats computing them, as far as both are known.
 bool Scheduler::is_worth_reading(uint32_t n_cached, uint32_t n_new) const {
   const auto read_ms = tier_->read_ms(n_new);
-  return !read_ms || costs_.n_observed() == 0 ||
-         costs_.is_reading_cheaper(n_cached, n_new, *read_ms);
+  return !read_ms || costs_.is_reading_cheaper(n_cached, n_new, *read_ms);
 }
 
 // In all layer groups, of a sequence of its own.
