@@ -40,7 +40,6 @@ class FoundPrefix {
 
   // A tier is asked for what is not there now: what is found from here on came from it.
   void begin_fetch() { n_in_memory_ = n_tokens(); }
-  bool was_fetched() const { return n_in_memory_.has_value(); }
   // Why a tier did not bring the rest.
   void note_tier_miss(MissReason reason) { tier_miss_ = reason; }
 

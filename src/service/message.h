@@ -40,8 +40,8 @@ using MessagePart = std::variant<TextPart, Thought, ToolCall>;
 // a TextPart the message has no content. What a tool answered is the text of a message of the role
 // "tool".
 struct Message {
-  std::string
-      role;  // who wrote it: "system", "user", "assistant", "tool", or what a template knows
+  // Who wrote it: "system", "user", "assistant", "tool", or what a template knows.
+  std::string role;
   std::vector<MessagePart> parts;
   std::optional<std::string> tool_call_id = {};  // of the call that this answers
   std::optional<std::string> name = {};          // of who wrote it

@@ -50,8 +50,6 @@ class CostModel {
            read_ms < added_ms(StepWork::chunk(n_cached, n_new, 0));
   }
 
-  uint64_t n_observed() const { return n_observed_; }
-
  private:
   static constexpr size_t kTerms = 5;
   static constexpr uint32_t kManyRows = 128;
