@@ -2,7 +2,10 @@
 # what they use all the same: -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON builds without.
 set(common_headers <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condition_variable> <cstddef> <cstdint> <cstring>
   <expected> <functional> <iterator> <limits> <map> <memory> <mutex> <optional> <ranges> <span> <string>
-  <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
+  <string_view> <unordered_map> <utility> <variant> <vector> <fmt/format.h> <fmt/ranges.h>
+  ${PROJECT_SOURCE_DIR}/src/base/format_once.h)
+set(json_headers <boost/json/array.hpp> <boost/json/object.hpp> <boost/json/parse.hpp> <boost/json/serialize.hpp>
+  <boost/json/string.hpp> <boost/json/value.hpp>)
 file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp.tmp "")
 configure_file(${PROJECT_BINARY_DIR}/precompiled.cpp.tmp ${PROJECT_BINARY_DIR}/precompiled.cpp COPYONLY)
 
@@ -11,9 +14,19 @@ add_library(kvik_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
 target_link_libraries(kvik_precompiled PRIVATE fmt::fmt)
 target_precompile_headers(kvik_precompiled PRIVATE ${common_headers})
 
+# For floors that read and write JSON in many units.
+add_library(kvik_precompiled_json OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
+target_link_libraries(kvik_precompiled_json PRIVATE fmt::fmt Boost::json)
+target_precompile_headers(kvik_precompiled_json PRIVATE ${common_headers} ${json_headers})
+set(floors_with_json kvik_server)
+
 # kvik_precompile(TARGET): TARGET uses the headers of all floors.
 function(kvik_precompile target)
-  target_precompile_headers(${target} REUSE_FROM kvik_precompiled)
+  if(target IN_LIST floors_with_json)
+    target_precompile_headers(${target} REUSE_FROM kvik_precompiled_json)
+  else()
+    target_precompile_headers(${target} REUSE_FROM kvik_precompiled)
+  endif()
 endfunction()
 
 # kvik_precompile_test(TARGET): and those of the tests.

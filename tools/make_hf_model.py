@@ -17,12 +17,14 @@ import sys
 import numpy as np
 
 import make_model
-from make_model import BF16, F16, F32, nbytes, read_metadata
+from make_model import BF16, F16, F32, MXFP4, nbytes, read_metadata
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
-PAIRED = ("llama", "granite", "granitemoe")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
+PAIRED = ("llama", "granite", "granitemoe", "mistral3")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
 GEMMAS = ("gemma2", "gemma3")
-MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text"}
+MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "mistral3": "ministral3",
+               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss"}
+SIGMOIDS = ("glm4moe", "minimax-m2", "deepseek2")  # whose routers score by them
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
 LAYER = {
@@ -36,6 +38,13 @@ LAYER = {
     "ffn_gate_inp.weight": "mlp.gate.weight", "ffn_gate_inp_shexp.weight": "mlp.shared_expert_gate.weight",
     "ffn_gate_shexp.weight": "mlp.shared_expert.gate_proj.weight", "ffn_up_shexp.weight": "mlp.shared_expert.up_proj.weight",
     "ffn_down_shexp.weight": "mlp.shared_expert.down_proj.weight",
+    "attn_output.bias": "self_attn.o_proj.bias", "attn_sinks.weight": "self_attn.sinks",
+    "ffn_gate_inp.bias": "mlp.router.bias", "exp_probs_b.bias": "mlp.gate.e_score_correction_bias",
+    "attn_q_a.weight": "self_attn.q_a_proj.weight", "attn_q_a_norm.weight": "self_attn.q_a_layernorm.weight",
+    "attn_q_b.weight": "self_attn.q_b_proj.weight", "attn_kv_a_mqa.weight": "self_attn.kv_a_proj_with_mqa.weight",
+    "attn_kv_a_norm.weight": "self_attn.kv_a_layernorm.weight",
+    "nextn.eh_proj.weight": "eh_proj.weight", "nextn.enorm.weight": "enorm.weight", "nextn.hnorm.weight": "hnorm.weight",
+    "nextn.shared_head_norm.weight": "shared_head.norm.weight",
 }
 EXPERTS = {"ffn_gate_exps.weight": ("gate_proj", "w1"), "ffn_up_exps.weight": ("up_proj", "w3"), "ffn_down_exps.weight": ("down_proj", "w2")}
 
@@ -70,9 +79,11 @@ class Folder:
         self.model_type = MODEL_TYPES.get(self.arch, self.arch)
         if self.arch == "llama" and self.has_experts:
             self.model_type = "mixtral"
+        elif self.arch == "deepseek2":
+            self.model_type = "deepseek_v3" if self.key("attention.q_lora_rank") else "deepseek_v2"
         elif self.arch == "llama" and self.key("attention.sliding_window"):
             self.model_type = "mistral"
-        self.tensors, self.rope_vectors = {}, {}
+        self.tensors, self.rope_vectors, self.pending = {}, {}, {}
         for tensor in read_tensors(path):
             self.add(*tensor)
 
@@ -83,9 +94,12 @@ class Folder:
         return self.key("attention.key_length", self.key("embedding_length") // self.key("attention.head_count"))
 
     def add(self, name, shape, t, data):
-        if t not in DTYPES:
+        if t == MXFP4 and self.model_type == "gpt_oss":
+            x = np.frombuffer(data, np.uint8).reshape(*shape[:-1], shape[-1] // 32 * 17)
+        elif t in DTYPES:
+            x = np.frombuffer(data, DTYPES[t][1]).reshape(shape)
+        else:
             sys.exit(f"{name} has the element type {t}; folders have F32, F16 or BF16")
-        x = np.frombuffer(data, DTYPES[t][1]).reshape(shape)
         if name.startswith("rope_"):
             self.rope_vectors[name] = x
         elif name in TOP:
@@ -99,26 +113,62 @@ class Folder:
             stack = prefix + ("block_sparse_moe.output_linear.weight" if part == "ffn_down_exps.weight" else "block_sparse_moe.input_linear.weight")
             self.tensors[stack] = (t, np.concatenate([self.tensors[stack][1], x], 1) if part == "ffn_up_exps.weight" else x)
             return
+        if part.split("_exps")[0] + "_exps.weight" in EXPERTS and self.model_type == "gpt_oss":
+            return self.add_interleaved(prefix + "mlp.experts.", part, t, x)
         if part in EXPERTS:
             for i, expert in enumerate(x):
                 self.tensors[prefix + self.expert_name(part, i)] = (t, expert)
             return
+        if part in ("attn_k_b.weight", "attn_v_b.weight"):
+            return self.add_latent_up(prefix, part, t, x)
         if part in ("attn_q.weight", "attn_k.weight") and self.arch in PAIRED:
             hd = self.head_dim()
             x = x.reshape(-1, hd // 2, 2, x.shape[-1]).swapaxes(1, 2).reshape(x.shape)
         self.tensors[prefix + self.layer_name(part)] = (t, self.less_one(part, t, x))
 
+    def add_latent_up(self, prefix, part, t, x):
+        """One matrix for K and V of all heads, K's part the other way round."""
+        if part == "attn_k_b.weight":
+            self.pending[prefix] = x.swapaxes(1, 2)
+        else:
+            self.tensors[prefix + "self_attn.kv_b_proj.weight"] = (t, np.concatenate([self.pending.pop(prefix), x], 1).reshape(-1, x.shape[2]))
+
+    def add_interleaved(self, prefix, part, t, x):
+        """gpt-oss: gates and ups take turns, weights are transposed or in blocks of 4 bits."""
+        is_bias = part.endswith(".bias")
+        name = prefix + ("down_proj" if "down" in part else "gate_up_proj") + ("_bias" if is_bias else "")
+        if "up" in part:
+            gates = self.pending.pop(name)
+            x = np.stack([gates, x], 2).reshape(x.shape[0], -1, *x.shape[2:])
+        elif "gate" in part:
+            self.pending[name] = x
+            return
+        if t == MXFP4:
+            n_blocks = x.shape[2] // 17
+            b = x.reshape(*x.shape[:2], n_blocks, 17)
+            levels = np.concatenate([b[..., 1:] & 15, b[..., 1:] >> 4], -1)
+            self.tensors[name + "_blocks"] = ("U8", levels[..., 0::2] | levels[..., 1::2] << 4)
+            self.tensors[name + "_scales"] = ("U8", np.ascontiguousarray(b[..., 0]))
+        else:
+            self.tensors[name] = (t, x if is_bias else np.ascontiguousarray(x.swapaxes(1, 2)))
+
     def expert_name(self, part, i):
         plain, mixtral = EXPERTS[part]
-        return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type == "mixtral" else f"mlp.experts.{i}.{plain}.weight"
+        return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2") else f"mlp.experts.{i}.{plain}.weight"
 
     def layer_name(self, part):
         if part == "ffn_norm.weight":
             return "pre_feedforward_layernorm.weight" if self.arch in GEMMAS else "post_attention_layernorm.weight"
         if part == "ffn_up.weight" and self.arch == "phi3":
             return "mlp.gate_up_proj.weight"
-        if part == "ffn_gate_inp.weight" and self.model_type == "mixtral":
+        if part == "ffn_gate_inp.weight" and self.model_type in ("mixtral", "minimax_m2"):
             return "block_sparse_moe.gate.weight"
+        if part == "exp_probs_b.bias" and self.model_type == "minimax_m2":
+            return "block_sparse_moe.e_score_correction_bias"
+        if part == "ffn_gate_inp.weight" and self.model_type == "gpt_oss":
+            return "mlp.router.weight"
+        if "_shexp" in part and self.arch in SIGMOIDS:
+            return LAYER[part].replace("shared_expert", "shared_experts")
         if part == "ffn_gate_inp.weight" and self.model_type == "granitemoe":
             return "block_sparse_moe.router.layer.weight"
         return LAYER[part]
@@ -136,7 +186,8 @@ class Folder:
         n_heads = self.key("attention.head_count")
         config = {
             "model_type": self.model_type,
-            "num_hidden_layers": self.key("block_count"),
+            "num_hidden_layers": self.key("block_count") - self.key("nextn_predict_layers", 0),
+            "num_nextn_predict_layers": self.key("nextn_predict_layers"),
             "hidden_size": self.key("embedding_length"),
             "intermediate_size": self.key("feed_forward_length"),
             "num_attention_heads": n_heads,
@@ -154,7 +205,7 @@ class Folder:
         }
         config["hidden_activation" if self.arch in GEMMAS else "hidden_act"] = "gelu_pytorch_tanh" if self.arch in GEMMAS else "silu"
         n_dims = self.key("rope.dimension_count", self.head_dim())
-        if n_dims != self.head_dim():
+        if n_dims != self.head_dim() and self.arch != "deepseek2":
             config["partial_rotary_factor"] = n_dims / self.head_dim()
         if self.arch in GEMMAS:
             config |= {"query_pre_attn_scalar": self.head_dim(), "attn_logit_softcapping": self.key("attn_logit_softcapping"),
@@ -162,11 +213,20 @@ class Folder:
         if self.arch.startswith("granite"):
             config |= {"embedding_multiplier": self.key("embedding_scale"), "residual_multiplier": self.key("residual_scale"),
                        "attention_multiplier": self.key("attention.scale"), "logits_scaling": self.key("logit_scale")}
+        if self.arch == "deepseek2":
+            turning = self.key("rope.dimension_count")
+            config |= {"kv_lora_rank": self.key("attention.kv_lora_rank"), "q_lora_rank": self.key("attention.q_lora_rank"),
+                       "qk_nope_head_dim": self.key("attention.key_length_mla") - turning, "qk_rope_head_dim": turning,
+                       "v_head_dim": self.key("attention.value_length_mla"), "head_dim": turning, "num_key_value_heads": n_heads,
+                       "n_group": self.key("expert_group_count", 1), "topk_group": self.key("expert_group_used_count", 1)}
+        if self.arch in SIGMOIDS:
+            config |= {"n_shared_experts": self.key("expert_shared_count"), "first_k_dense_replace": self.key("leading_dense_block_count"),
+                       "routed_scaling_factor": self.key("expert_weights_scale"), "scoring_func": "sigmoid" if self.key("expert_gating_func", 2 if self.arch != "deepseek2" else 1) == 2 else "softmax"}
         if self.has_experts:
-            config |= {"num_local_experts" if self.model_type in ("mixtral", "granitemoe") else "num_experts": self.key("expert_count"),
+            config |= {"num_local_experts" if self.model_type in ("mixtral", "granitemoe", "gpt_oss", "minimax_m2") else "num_experts": self.key("expert_count"),
                        "num_experts_per_tok": self.key("expert_used_count"), "moe_intermediate_size": self.key("expert_feed_forward_length"),
                        "shared_expert_intermediate_size": self.key("expert_shared_feed_forward_length"),
-                       "norm_topk_prob": {"qwen2_moe": False, "qwen3_moe": True}.get(self.model_type)}
+                       "norm_topk_prob": {"qwen2_moe": False, "qwen3_moe": True, "glm4_moe": True, "deepseek_v3": True, "deepseek_v2": False}.get(self.model_type)}
         if "rope_factors_long.weight" in self.rope_vectors:
             config["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
         return {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
@@ -187,6 +247,12 @@ class Folder:
         scaling = {"rope_type": kind, "factor": self.key("rope.scaling.factor")}
         if kind == "yarn":
             scaling["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
+            scaling["truncate"] = self.arch != "gpt-oss"
+            if self.key("rope.scaling.yarn_log_multiplier"):
+                m = self.key("rope.scaling.yarn_log_multiplier") * (10 if self.arch == "deepseek2" else 1)
+                scaling |= {"mscale": m if self.arch == "deepseek2" else 1.0, "mscale_all_dim": m}
+            if self.key("attention.temperature_scale"):
+                scaling["llama_4_scaling_beta"] = self.key("attention.temperature_scale")
         return scaling
 
 

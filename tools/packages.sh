@@ -11,6 +11,8 @@ build_packages=(
   libssl-dev                              # page keys
   libxxhash-dev                           # checksums, hashes of tensors
   libsqlite3-dev                          # index of the disk tier
+  libhiredis-dev                          # Redis as a tier
+  libzmq3-dev nlohmann-json3-dev          # KV events: ZeroMQ, MessagePack
   libedit-dev                             # lines typed in a terminal
   prometheus-cpp-dev                      # /metrics
 )
@@ -24,6 +26,9 @@ test_packages=(
   tmux                                    # the terminal that e2e/terminal_test.py types into
   clang-format clang-19                   # tests/tidy: the format, and what locks guard
   chromium                                # the page, in tests/e2e
+  redis-server haproxy                    # several servers, in tests/e2e
+  python3-zmq python3-msgpack             # who listens to KV events there
+  python3-jsonschema                      # what holds answers against their schemas
 )
 
 # For the preset `fuzz` alone (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.

@@ -1,4 +1,4 @@
-"""More block formats of GGUF in numpy, written and read: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS.
+"""More block formats of GGUF in numpy, written and read: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS, MXFP4.
 
 Written by rounding to the nearest level of scales that reach each block's peak: every operation is one of float32, and
 src/tensor/round.cpp gives the same bytes. Read in float64.
@@ -8,6 +8,10 @@ import numpy as np
 F = np.float32
 IQ4_LEVELS = np.array([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
 IQ4_MIDDLES = ((IQ4_LEVELS[1:] + IQ4_LEVELS[:-1]) / 2).astype(F)
+
+FP4_SIZES = np.array([0, 1, 2, 3, 4, 6, 8, 12])  # twice E2M1's
+FP4_LEVELS = np.concatenate([FP4_SIZES, -FP4_SIZES])
+FP4_MIDDLES = ((FP4_SIZES[1:] + FP4_SIZES[:-1]) / 2).astype(F)
 
 
 def _half(b):
@@ -191,3 +195,19 @@ def dequantize_iq4_xs(raw):
     s = (lows | highs << 4).astype(np.float64) - 32
     values = IQ4_LEVELS[_levels(b[:, 8:].reshape(-1, 16))].reshape(-1, 8, 32)
     return ((_half(b[:, :2]) * s)[..., None] * values).reshape(-1, 256)
+
+
+def quantize_mxfp4(x):
+    """OCP's microscaling: a power of two by which the peak becomes 8 to 12 half steps."""
+    x = x.reshape(-1, 32)
+    peak = np.abs(x).max(1)
+    e = np.where(peak > 0, np.clip(np.frexp(peak)[1] + 124, 0, 254), 0).astype(np.int64)
+    size = np.abs(x) * np.ldexp(F(1), (128 - e).astype(np.int32))[:, None].astype(F)
+    q = np.searchsorted(FP4_MIDDLES, size).astype(np.uint8)
+    q |= ((q > 0) & (x < 0)).astype(np.uint8) << 3
+    return np.concatenate([e.astype(np.uint8)[:, None], _nibbles(q)], 1)
+
+
+def dequantize_mxfp4(raw):
+    b = raw.reshape(-1, 17)
+    return np.ldexp(1.0, b[:, :1].astype(np.int64) - 128) * FP4_LEVELS[_levels(b[:, 1:])]

@@ -45,12 +45,14 @@ class PackedMatrix {
   virtual Hash128 source_digest() const = 0;
 };
 
-// Weights that take the same kernel: their type, the dimension summed over, and whether they are
-// experts', whose products have other numbers of rows.
+// Whose products have how many rows: one for each token, for each of its experts, or heads.
+enum class WeightUse : uint8_t { kRows, kExperts, kHeads };
+
+// Weights that take the same kernel: their type and the dimension summed over.
 struct WeightKind {
   ElementType type = ElementType::kF32;
   uint32_t n_cols = 0;
-  bool is_of_experts = false;
+  WeightUse use = WeightUse::kRows;
   friend bool operator==(const WeightKind&, const WeightKind&) = default;
 };
 
@@ -61,6 +63,11 @@ struct KvGeometry {
   uint32_t n_layers = 0;
   uint32_t n_kv_heads = 0;
   uint32_t head_dim = 0;
+  // Where not 0, there is no V: it is the first latent_dim dimensions of K, a multiple of sixteen
+  // (DeepSeek-V2, 2024).
+  uint32_t latent_dim = 0;
+
+  uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
 };
 
 // Consecutive tokens of one sequence inside a batch: rows [first_row, first_row + n_rows) stand at
@@ -84,6 +91,9 @@ struct AttentionShape {
   float scale = 0;      // scores = scale · q·k
   float soft_cap = 0;   // 0: none; else scores = cap · tanh(scores / cap)
   uint32_t window = 0;  // 0: all earlier tokens; else the last `window`, itself included
+  // [n_heads] in the backend's memory: one more score of each head, of no token; null: none. It
+  // takes part in the softmax and adds nothing (Xiao et al. 2023).
+  const float* sinks = nullptr;
 };
 
 // Rows that go through one and the same of several stacked matrices.
@@ -107,6 +117,21 @@ struct WeightedRows {
   uint32_t n = 0;
 };
 
+// The same columns of every head of a row: those of head h are [first + h · step, + n_cols).
+struct HeadRows {
+  Rows rows;
+  uint32_t n_heads = 0;
+  uint32_t step = 0;
+  uint32_t first = 0;
+  uint32_t n_cols = 0;
+};
+
+// How the heads of some layers attend.
+struct HeadsUse {
+  KvGeometry kv;
+  uint32_t n_heads = 0;
+};
+
 // The most that the operations of one step are called with.
 struct WorkLimits {
   uint32_t n_rows = 0;
@@ -114,8 +139,7 @@ struct WorkLimits {
   uint32_t n_expert_rows = 0;  // rows of a grouped product
   uint32_t n_sequences = 0;
   std::vector<WeightKind> weights;
-  KvGeometry kv;
-  uint32_t n_heads = 0;
+  std::vector<HeadsUse> heads;  // of each kind of layer
   uint32_t n_ctx = 0;
 };
 
@@ -173,6 +197,10 @@ class Backend {
   virtual void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups,
                               Rows out) = 0;
 
+  // out's head h = x's head h · wᵀ with the h-th of n_heads equal matrices that w is stacked from;
+  // the bits of a row are those that matmul() gives it. x and out have the same rows and heads.
+  virtual void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) = 0;
+
   // x[r] += Σ weights[r][j] · y[rows[r][j]], in ascending j.
   virtual void add_weighted(Rows x, Rows y, const WeightedRows& terms) = 0;
 
@@ -184,26 +212,35 @@ class Backend {
   // out[i] = x[rows[i]]. out must not overlap x. out: [rows, n_cols]
   virtual void gather(Rows x, std::span<const uint32_t> rows, Rows out) = 0;
 
+  // out's heads = x's; the two must not overlap.
+  virtual void copy_heads(const HeadRows& x, const HeadRows& out) = 0;
+
   // x += y.   x += bias, for every row.   x *= factor.   x = cap · tanh(x / cap).
   virtual void add(Rows x, Rows y) = 0;
   virtual void add_bias(Rows x, const float* bias) = 0;
   virtual void scale(Rows x, float factor) = 0;
+  // The bias of each row's matrix: [n_matrices, n_cols]; the rows are those of a grouped product.
+  virtual void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) = 0;
+  // x[r] *= factors[r], which are on the host.
+  virtual void scale_rows(Rows x, std::span<const float> factors) = 0;
   virtual void soft_cap(Rows x, float cap) = 0;
 
   // out = activation(gate) · up. out may be gate.
   virtual void gated_activation(Activation activation, Rows gate, Rows up, Rows out) = 0;
 
-  // Turns each head of x by its row's angles, in place. x: [M, heads · head_dim] (Su et al. 2021)
+  // Turns each head of x by its row's angles, in place: heads begin head_dim columns apart, and the
+  // last one may end early, behind what turns. x: [M, heads · head_dim] (Su et al. 2021)
   virtual void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) = 0;
 
   // Bytes of one page of this geometry.
   virtual size_t page_bytes(const KvGeometry& geometry) const = 0;
 
-  // Writes the new tokens' K and V into their pages. k, v: [M, n_kv_heads · head_dim]
+  // Writes the new tokens' K and V into their pages. k, v: [M, n_kv_heads · head_dim]; of latent K
+  // there is no v.
   virtual void write_kv(const KvTarget& kv, Rows k, Rows v) = 0;
 
   // Causal attention of each row over its sequence's tokens up to itself, read from pages only.
-  // q, out: [M, n_heads · head_dim]
+  // q: [M, n_heads · head_dim], out: [M, n_heads · value_dim]
   virtual void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) = 0;
 };
 

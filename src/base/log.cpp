@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "base/printable.h"
+
 namespace kvik::log {
 
 void init(std::string_view level) {
@@ -19,7 +21,8 @@ void write(Level level, fmt::string_view format, fmt::format_args values) {
                                                    spdlog::level::warn, spdlog::level::err};
   const auto its_level = kLevels[static_cast<size_t>(level)];
   if (!spdlog::should_log(its_level)) return;
-  spdlog::log(its_level, spdlog::string_view_t(fmt::vformat(format, values)));
+  spdlog::log(its_level,
+              spdlog::string_view_t(printable(fmt::vformat(format, values), Breaks::kShown)));
 }
 
 }  // namespace kvik::log

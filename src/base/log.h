@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-// Everything is logged to stderr: stdout belongs to the model's text.
+// Everything is logged to stderr: stdout belongs to the model's text. A message is one line, and
+// what it quotes from outside is made printable.
 namespace kvik::log {
 
 // `level` is one of trace, debug, info, warn, error, off.

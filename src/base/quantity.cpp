@@ -18,6 +18,11 @@ struct Unit {
 
 constexpr std::array<Unit, 5> kByteUnits = {
     {{"", 1}, {"KiB", 1ULL << 10}, {"MiB", 1ULL << 20}, {"GiB", 1ULL << 30}, {"TiB", 1ULL << 40}}};
+constexpr std::array<Unit, 5> kDecimalUnits = {{{"kB", 1'000},
+                                                {"KB", 1'000},
+                                                {"MB", 1'000'000},
+                                                {"GB", 1'000'000'000},
+                                                {"TB", 1'000'000'000'000}}};
 constexpr std::array<Unit, 5> kTimeUnits = {  // in ns
     {{"ns", 1}, {"us", 1'000}, {"ms", 1'000'000}, {"s", 1'000'000'000}, {"min", 60'000'000'000}}};
 constexpr std::array<Unit, 4> kCountUnits = {
@@ -41,8 +46,11 @@ Result<uint64_t> parse(std::string_view text, std::span<const Unit> units, std::
 }  // namespace
 
 Result<uint64_t> parse_bytes(std::string_view text) {
+  if (text.ends_with("B") && !text.ends_with("iB")) {
+    return parse(text, kDecimalUnits, "size; expected a number with KB, MB, GB, TB or KiB to TiB");
+  }
   return parse(text, kByteUnits,
-               "size; expected a number of bytes, or one with KiB, MiB, GiB, TiB");
+               "size; expected a number of bytes, or one with KiB, MiB, GiB, TiB or KB to TB");
 }
 
 Result<uint64_t> parse_count(std::string_view text) {

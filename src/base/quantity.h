@@ -10,7 +10,8 @@
 
 namespace kvik {
 
-// "512", "64KiB", "4GiB", "1.5GiB" → bytes. Errors name the text and the forms expected.
+// "512", "64KiB", "4GiB", "1.5GiB", "80GB" (of 1000) → bytes. Errors name the text and the forms
+// expected.
 Result<uint64_t> parse_bytes(std::string_view text);
 
 // "512", "128k", "1M" → a count; k = 1024, M = 1024².

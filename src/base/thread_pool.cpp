@@ -1,8 +1,12 @@
 #include "base/thread_pool.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
+#include <utility>
 
 #include "base/check.h"
+#include "base/process/thread.h"
 
 namespace kvik {
 namespace {
@@ -32,9 +36,18 @@ bool spin_until(const Done& done) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(uint32_t n_threads) : n_threads_(n_threads) {
+ThreadPool::ThreadPool(uint32_t n_threads) {
   CHECK(n_threads >= 1);
-  for (uint32_t t = 1; t < n_threads; ++t) workers_.emplace_back([this, t] { worker_main(t); });
+  for (; n_threads_ < n_threads; ++n_threads_) {
+    auto worker = start_thread([this, t = n_threads_] { worker_main(t); });
+    if (!worker) {
+      started_ =
+          fail(worker.error().code, fmt::format("{}; {} of {} threads that compute run",
+                                                worker.error().message, n_threads_, n_threads));
+      return;
+    }
+    workers_.push_back(std::move(*worker));
+  }
 }
 
 ThreadPool::~ThreadPool() {

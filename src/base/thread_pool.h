@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
+
 namespace kvik {
 
 // A fixed team of threads for the loops inside one step. The caller is thread 0 and works too.
@@ -21,6 +23,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   uint32_t n_threads() const { return n_threads_; }
+
+  // Why the team is smaller than was asked for: kIo. It works all the same.
+  const Result<void>& started() const { return started_; }
 
   // Calls body(item, thread) once for each item in [0, n_items), and returns when all are done.
   template <class Body>
@@ -40,7 +45,8 @@ class ThreadPool {
   void work(uint32_t thread);
   void worker_main(uint32_t thread);
 
-  const uint32_t n_threads_;
+  uint32_t n_threads_ = 1;
+  Result<void> started_;
   Erased call_ = nullptr;
   const void* body_ = nullptr;
   size_t n_items_ = 0;

@@ -109,6 +109,90 @@ constexpr FolderType kOlmo2Folders[] = {
     {.model_type = "olmo2", .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false})"},
 };
 
+constexpr FolderName kGptOssNames[] = {{kRouter, "mlp.router.weight"}};
+constexpr FolderName kMiniMaxNames[] = {
+    {kRouter, "block_sparse_moe.gate.weight"},
+    {kChoiceBias, "block_sparse_moe.e_score_correction_bias"},
+    {kExpertGate, "block_sparse_moe.experts.{}.w1.weight"},
+    {kExpertUp, "block_sparse_moe.experts.{}.w3.weight"},
+    {kExpertDown, "block_sparse_moe.experts.{}.w2.weight"},
+};
+constexpr FolderName kGlmNames[] = {
+    {kSharedGate, "mlp.shared_experts.gate_proj.weight"},
+    {kSharedUp, "mlp.shared_experts.up_proj.weight"},
+    {kSharedDown, "mlp.shared_experts.down_proj.weight"},
+};
+
+constexpr FolderType kMistral3Folders[] = {
+    {.model_type = "ministral3",
+     .whole_type = "mistral3",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "head_dim": 128})"},
+};
+constexpr FolderType kGlm4MoeFolders[] = {
+    {.model_type = "glm4_moe",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "norm_topk_prob": true,
+                     "partial_rotary_factor": 0.5, "n_group": 1, "topk_group": 1,
+                     "routed_scaling_factor": 1.0, "first_k_dense_replace": 1,
+                     "n_shared_experts": 1})",
+     .has_experts = true,
+     .names = kGlmNames},
+};
+constexpr FolderType kMiniMaxM2Folders[] = {
+    {.model_type = "minimax_m2",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 128})",
+     .has_experts = true,
+     .names = kMiniMaxNames,
+     .gate_up_stack = "block_sparse_moe.experts.gate_up_proj",
+     .down_stack = "block_sparse_moe.experts.down_proj"},
+};
+constexpr FolderType kGptOssFolders[] = {
+    {.model_type = "gpt_oss",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "head_dim": 64,
+                     "sliding_window": 128, "rope_theta": 150000.0, "num_key_value_heads": 8,
+                     "num_local_experts": 128, "num_experts_per_tok": 4})",
+     .window = FolderWindow::kStated,
+     .has_experts = true,
+     .has_interleaved_experts = true,
+     .names = kGptOssNames},
+};
+
+constexpr FolderName kDeepseekNames[] = {
+    {kSharedGate, "mlp.shared_experts.gate_proj.weight"},
+    {kSharedUp, "mlp.shared_experts.up_proj.weight"},
+    {kSharedDown, "mlp.shared_experts.down_proj.weight"},
+};
+// V2's routers score with softmax, V3's and those of its heirs with sigmoids.
+constexpr FolderType kDeepseek2Folders[] = {
+    {.model_type = "deepseek_v2",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": false,
+                     "routed_scaling_factor": 1.0, "first_k_dense_replace": 0,
+                     "scoring_func": "softmax"})",
+     .has_experts = true,
+     .is_interleaved = true,
+     .names = kDeepseekNames},
+    {.model_type = "deepseek_v3",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": true,
+                     "routed_scaling_factor": 2.5, "first_k_dense_replace": 3,
+                     "scoring_func": "sigmoid", "n_group": 8, "topk_group": 4})",
+     .has_experts = true,
+     .is_interleaved = true,
+     .names = kDeepseekNames},
+    {.model_type = "kimi_k2",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": true,
+                     "routed_scaling_factor": 2.827, "first_k_dense_replace": 1,
+                     "scoring_func": "sigmoid", "n_group": 1, "topk_group": 1})",
+     .has_experts = true,
+     .is_interleaved = true,
+     .names = kDeepseekNames},
+    {.model_type = "glm4_moe_lite",
+     .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false, "norm_topk_prob": true,
+                     "routed_scaling_factor": 1.8, "first_k_dense_replace": 1,
+                     "scoring_func": "sigmoid", "n_group": 1, "topk_group": 1})",
+     .has_experts = true,
+     .is_interleaved = true,
+     .names = kDeepseekNames},
+};
+
 // --- Families ---
 
 constexpr Family kFamilies[] = {
@@ -171,6 +255,49 @@ constexpr Family kFamilies[] = {
      .has_post_norms = true,
      .norm_eps = 1e-6,
      .folders = kOlmo2Folders},
+    {.name = "mistral3", .has_temperature = true, .folders = kMistral3Folders},
+    {.name = "glm4moe",
+     .pairing = RopePairing::kHalves,
+     .has_qkv_bias = true,
+     .qk_norm = QkNorm::kHead,
+     .is_qkv_bias_optional = true,
+     .is_qk_norm_optional = true,
+     .is_ffn_norm_post_attention = true,
+     .has_experts = true,
+     .normalizes_experts = false,
+     .scoring = ExpertScoring::kSigmoid,
+     .has_choice_bias = true,
+     .folders = kGlm4MoeFolders},
+    {.name = "minimax-m2",
+     .pairing = RopePairing::kHalves,
+     .qk_norm = QkNorm::kRow,
+     .has_experts = true,
+     .scoring = ExpertScoring::kSigmoid,
+     .has_choice_bias = true,
+     .norm_eps = 1e-6,
+     .folders = kMiniMaxM2Folders},
+    {.name = "deepseek2",
+     .has_latent = true,
+     .has_experts = true,
+     .normalizes_experts = false,
+     .has_choice_bias = true,
+     .is_choice_bias_optional = true,
+     .norm_eps = 1e-6,
+     .folders = kDeepseek2Folders},
+    {.name = "gpt-oss",
+     .pairing = RopePairing::kHalves,
+     .activation = Activation::kClampedSwish,
+     .has_qkv_bias = true,
+     .has_output_bias = true,
+     .has_sinks = true,
+     .is_ffn_norm_post_attention = true,
+     .global_every = 2,
+     .global_at = 1,
+     .has_experts = true,
+     .has_score_bias = true,
+     .has_expert_biases = true,
+     .is_yarn_whole = false,
+     .folders = kGptOssFolders},
 };
 
 }  // namespace

@@ -22,12 +22,17 @@ struct FolderType {
   std::string_view defaults;         // JSON, of what config.json may leave out
   FolderWindow window = FolderWindow::kNone;
   bool has_experts = false;
-  bool norms_lack_one = false;             // their weights are stored less one
-  bool has_query_scalar = false;           // attention is scaled by its root
+  bool norms_lack_one = false;    // their weights are stored less one
+  bool has_query_scalar = false;  // attention is scaled by its root
+  bool is_interleaved =
+      false;  // heads' rows lie as in a GGUF file, though neighbours turn together
+  bool has_interleaved_experts = false;    // as gpt-oss stores them (interleaved_experts.h)
   std::span<const FolderName> names = {};  // of tensors that are not called as usual
   // Where the experts of a layer lie together: gates over ups, and downs.
   std::string_view gate_up_stack = "mlp.experts.gate_up_proj";
   std::string_view down_stack = "mlp.experts.down_proj";
+  std::string_view gate_up_bias_stack = "mlp.experts.gate_up_proj_bias";
+  std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
 };
 
 // Windowed layers turn by a base of their own in some families, which no key of a file changes.
@@ -40,7 +45,12 @@ struct Family {
   RopePairing pairing = RopePairing::kInterleaved;  // folders pair (i, i + n_pairs) always
   Activation activation = Activation::kSilu;
   bool has_qkv_bias = false;
+  bool has_output_bias = false;
+  bool has_sinks = false;
+  bool has_latent = false;  // LatentConfig
   QkNorm qk_norm = QkNorm::kNone;
+  bool is_qkv_bias_optional = false, is_qk_norm_optional = false;  // some members have none
+  bool is_ffn_norm_post_attention = false;                         // as its tensors are called
   bool has_pre_norms = true;
   bool has_post_norms = false;
   bool is_fused = false;           // QKV, and gate with up
@@ -54,6 +64,11 @@ struct Family {
   bool has_experts = false;  // may be, by a key of the file
   bool normalizes_experts = true;
   bool has_shared_gate = false;
+  ExpertScoring scoring = ExpertScoring::kSoftmax;  // unless a key says another
+  bool has_score_bias = false, has_choice_bias = false, has_expert_biases = false;
+  bool is_choice_bias_optional = false;  // some members have none
+  bool has_temperature = false;          // may be, by a key of the file
+  bool is_yarn_whole = true;             // YarnConfig::is_whole
   // What random models of the family say in their files, as real ones do.
   double norm_eps = 1e-5;
   double attention_soft_cap = 0;

@@ -18,6 +18,7 @@ struct YarnConfig {
   uint32_t n_ctx_original = 0;  // 0: no yarn, all frequencies are stretched alike
   float beta_fast = 32.0f;
   float beta_slow = 1.0f;
+  bool is_whole = true;  // the pairs between which they go over are rounded, outwards
 };
 
 // The same by wavelength: longer than n_ctx_original / low_freq_factor is stretched by `factor`,
@@ -37,12 +38,32 @@ struct RopeConfig {
   RopePairing pairing = RopePairing::kInterleaved;
   float magnitude = 1.0f;  // of cos and sin
   YarnConfig yarn = {};
+  float score_scale = 1.0f;  // of q·k, in place of the magnitude
   SmoothStretchConfig smooth_stretch = {};
 };
 
 // What of q and k is normed before it turns: nothing, each head for itself, or all heads of a row
 // together.
 enum class QkNorm : uint8_t { kNone, kHead, kRow };
+
+// Queries grow with their position, by 1 + scale · ln(1 + ⌊position / length⌋), so that attention
+// over long contexts stays sharp (Llama 4).
+struct TemperatureConfig {
+  float scale = 0;  // 0: they do not
+  uint32_t length = 1;
+};
+
+// K and V of all heads made from one latent vector, which is what is kept (DeepSeek-V2, 2024): a
+// head's K is up_k · latent beside dimensions that turn and are the same for all, its V up_v ·
+// latent. Scores are had from the latent itself, q · (up_k · latent) = (up_kᵀ · q) · latent, and
+// what is gathered of it passes up_v afterwards.
+struct LatentConfig {
+  uint32_t rank = 0;    // of the latent vector; 0: there is none
+  uint32_t q_rank = 0;  // q is made in two steps by way of so many dimensions; 0: in one
+  uint32_t still_dim = 0, turning_dim = 0;  // of a head's q and k
+  uint32_t value_dim = 0;
+  uint32_t q_dim() const { return still_dim + turning_dim; }
+};
 
 // Softmax attention over the K and V of earlier tokens (Vaswani et al. 2017), with fewer KV heads
 // than query heads where they share (Ainslie et al. 2023).
@@ -55,12 +76,22 @@ struct AttentionConfig {
   uint32_t window = 0;  // tokens that are seen; 0: all
   uint32_t rope = 0;    // index into ModelConfig::ropes
   bool has_qkv_bias = false;
-  bool is_fused = false;  // one tensor in the file for Q, K and V
+  bool has_output_bias = false;
+  bool has_sinks = false;  // one more score of each head, that weighs nothing (Xiao et al. 2023)
+  bool is_fused = false;   // one tensor in the file for Q, K and V
   QkNorm qk_norm = QkNorm::kNone;
+  // Of families some of whose members have none of them.
+  bool is_qkv_bias_optional = false, is_qk_norm_optional = false;
+  TemperatureConfig temperature = {};
+  // Where it is not empty, the one KV head has the latent vector and what turns as its K, head_dim
+  // is that of both, and the beginning of K is V.
+  LatentConfig latent = {};
 
   uint32_t q_dim() const { return n_heads * head_dim; }
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }
   uint32_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
+  // Columns of what the output projection meets.
+  uint32_t output_dim() const { return n_heads * (latent.rank ? latent.value_dim : head_dim); }
   // Columns that one norm of q, and of k, goes over.
   uint32_t q_norm_dim() const { return qk_norm == QkNorm::kRow ? q_dim() : head_dim; }
   uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
@@ -86,6 +117,13 @@ struct ExpertsConfig {
   bool normalizes = true;        // the weights of the chosen add up to 1
   float weight_scale = 1.0f;     // of the chosen experts' weights, after that
   bool has_shared_gate = false;  // the shared expert's output is multiplied by sigmoid(gate · x)
+  bool has_score_bias = false;   // is added to the scores
+  // Is added to the probabilities by which experts are chosen, not to those by which they count
+  // (Wang et al. 2024).
+  bool has_choice_bias = false, is_choice_bias_optional = false;
+  bool has_biases = false;  // of gate, up and down of each expert
+  // Experts stand in groups of one size, and only those of the best groups are chosen from.
+  uint32_t n_groups = 1, n_groups_used = 1;
 };
 
 // A layer mixes tokens, then feeds each forward by itself; both add to the residual stream.
@@ -118,10 +156,15 @@ struct ModelConfig {
   Activation activation = Activation::kSilu;
   bool has_pre_norms = true;    // the inputs of both halves of a layer are normed
   bool has_post_norms = false;  // their outputs are (both: sandwich)
+  // The norm before a feed-forward is called that behind attention, which these models do not have.
+  bool is_ffn_norm_post_attention = false;
 
   // Where tensors hold two sets of divisors of the rotation frequencies: the context up to which
   // the short ones serve. 0: there is one set at most.
   uint32_t n_ctx_short_rope = 0;
+
+  // Layers behind the others that guess further tokens; their tensors are left alone.
+  uint32_t n_guessing_layers = 0;
 
   std::vector<LayerConfig> layers;  // n_layers of them
   std::vector<RopeConfig> ropes;

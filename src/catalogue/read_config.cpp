@@ -17,9 +17,38 @@ namespace {
 // Values of expert_gating_func.
 constexpr uint32_t kSoftmaxGating = 1;
 constexpr uint32_t kSigmoidGating = 2;
+constexpr uint32_t kChosenSoftmaxGating = 3;  // the same where weights are normalised
 
-Result<void> read_geometry(const KeyReader& keys, ModelConfig& c, AttentionConfig& a) {
+// Files of today state a head's widths under names of their own and with "key_length" that of the
+// page's K; those of 2024 the widths alone.
+Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
+  LatentConfig& l = a.latent;
+  TRY_ASSIGN(l.rank, keys.count("attention.kv_lora_rank", kMaxHeadDim));
+  TRY_ASSIGN(l.q_rank, keys.optional_count("attention.q_lora_rank", kMaxDim));
+  TRY_ASSIGN(const uint32_t key_dim, keys.count("attention.key_length", 2 * kMaxHeadDim));
+  TRY_ASSIGN(const uint32_t value_dim, keys.count("attention.value_length", kMaxHeadDim));
+  TRY_ASSIGN(const uint32_t q_dim,
+             keys.count("attention.key_length_mla", 2 * kMaxHeadDim, key_dim));
+  TRY_ASSIGN(l.value_dim, keys.count("attention.value_length_mla", kMaxHeadDim, value_dim));
+  TRY_ASSIGN(l.turning_dim, keys.count("rope.dimension_count", kMaxHeadDim));
+  a.n_kv_heads = 1;
+  a.head_dim = l.rank + l.turning_dim;
+  if (l.turning_dim >= q_dim || l.rank % 16 != 0 || a.head_dim > kMaxHeadDim) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'{}' is {} with {} dimensions that turn, of {} in a head: expected a "
+                            "multiple of 16, fewer than all to turn, and at most {} together",
+                            keys.full("attention.kv_lora_rank"), l.rank, l.turning_dim, q_dim,
+                            kMaxHeadDim));
+  }
+  l.still_dim = q_dim - l.turning_dim;
+  return {};
+}
+
+Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelConfig& c,
+                           AttentionConfig& a) {
   TRY_ASSIGN(c.n_layers, keys.count("block_count", kMaxLayers));
+  TRY_ASSIGN(c.n_guessing_layers, keys.optional_count("nextn_predict_layers", c.n_layers - 1));
+  c.n_layers -= c.n_guessing_layers;
   TRY_ASSIGN(c.model_dim, keys.count("embedding_length", kMaxDim));
   TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim));
   TRY_ASSIGN(a.n_heads, keys.count("attention.head_count", kMaxHeads));
@@ -30,6 +59,7 @@ Result<void> read_geometry(const KeyReader& keys, ModelConfig& c, AttentionConfi
                 fmt::format("'{}' is {}, expected a divisor of the {} heads",
                             keys.full("attention.head_count_kv"), a.n_kv_heads, a.n_heads));
   }
+  if (family.has_latent) return read_latent(keys, a);
   const uint32_t even_share = c.model_dim / a.n_heads;
   TRY_ASSIGN(a.head_dim, keys.count("attention.key_length", kMaxHeadDim, even_share));
   TRY_ASSIGN(const uint32_t value_dim,
@@ -40,6 +70,50 @@ Result<void> read_geometry(const KeyReader& keys, ModelConfig& c, AttentionConfi
                             keys.full("attention.value_length"), value_dim, a.head_dim));
   }
   return {};
+}
+
+// Some files count the experts that all tokens go through, which stand side by side in one matrix.
+Result<void> read_shared_count(const KeyReader& keys, ExpertsConfig& e) {
+  if (e.shared_ffn_dim != 0) return {};
+  TRY_ASSIGN(const uint32_t n_shared, keys.optional_count("expert_shared_count", kMaxExperts));
+  if (uint64_t{n_shared} * e.ffn_dim <= kMaxDim) {
+    e.shared_ffn_dim = n_shared * e.ffn_dim;
+    return {};
+  }
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("'{}' is {}, expected at most {} columns of all shared experts together",
+                          keys.full("expert_shared_count"), n_shared, kMaxDim));
+}
+
+Result<void> read_groups(const KeyReader& keys, ExpertsConfig& e) {
+  TRY_ASSIGN(e.n_groups, keys.count("expert_group_count", e.n_experts, 1));
+  TRY_ASSIGN(e.n_groups_used, keys.count("expert_group_used_count", e.n_groups, e.n_groups));
+  const uint32_t group = e.n_experts / e.n_groups;
+  if (e.n_experts % e.n_groups == 0 && e.n_groups_used * group >= e.n_used) return {};
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("'{}' is {}, {} of them used: expected groups of one size that have the "
+                          "{} of {} experts to choose",
+                          keys.full("expert_group_count"), e.n_groups, e.n_groups_used, e.n_used,
+                          e.n_experts));
+}
+
+Result<ExpertScoring> read_scoring(const KeyReader& keys, ExpertScoring usual) {
+  const uint32_t fallback = usual == ExpertScoring::kSigmoid ? kSigmoidGating : kSoftmaxGating;
+  TRY_ASSIGN(const uint32_t scoring, keys.optional_count("expert_gating_func", UINT32_MAX));
+  switch (scoring == 0 ? fallback : scoring) {
+    case kSoftmaxGating:
+    case kChosenSoftmaxGating:
+      return ExpertScoring::kSoftmax;
+    case kSigmoidGating:
+      return ExpertScoring::kSigmoid;
+    default:
+      break;
+  }
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("'{}' is {}, expected {} (softmax), {} (sigmoid) or {} (softmax of the chosen)",
+                  keys.full("expert_gating_func"), scoring, kSoftmaxGating, kSigmoidGating,
+                  kChosenSoftmaxGating));
 }
 
 // None where the model has no experts.
@@ -54,30 +128,31 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
                             keys.full("expert_count"), n_experts, families_with_experts()));
   }
   ExpertsConfig e{.n_experts = n_experts,
+                  .scoring = family.scoring,
                   .normalizes = family.normalizes_experts,
-                  .has_shared_gate = family.has_shared_gate};
+                  .has_shared_gate = family.has_shared_gate,
+                  .has_score_bias = family.has_score_bias,
+                  .has_choice_bias = family.has_choice_bias,
+                  .is_choice_bias_optional = family.is_choice_bias_optional,
+                  .has_biases = family.has_expert_biases};
   TRY_ASSIGN(e.n_used, keys.count("expert_used_count", n_experts));
   TRY_ASSIGN(e.ffn_dim, keys.count("expert_feed_forward_length", kMaxDim, c.ffn_dim));
   TRY_ASSIGN(e.shared_ffn_dim, keys.optional_count("expert_shared_feed_forward_length", kMaxDim));
+  TRY(read_shared_count(keys, e));
+  TRY(read_groups(keys, e));
   TRY_ASSIGN(e.normalizes, keys.flag("expert_weights_norm", e.normalizes));
   TRY_ASSIGN(e.weight_scale, keys.real("expert_weights_scale", 1.0));
   if (e.weight_scale == 0) e.weight_scale = 1.0f;  // how llama.cpp writes that there is none
-  TRY_ASSIGN(const uint32_t scoring, keys.count("expert_gating_func", UINT32_MAX, kSoftmaxGating));
-  if (scoring != kSoftmaxGating && scoring != kSigmoidGating) {
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("'{}' is {}, expected {} (softmax) or {} (sigmoid)",
-                    keys.full("expert_gating_func"), scoring, kSoftmaxGating, kSigmoidGating));
-  }
-  e.scoring = scoring == kSigmoidGating ? ExpertScoring::kSigmoid : ExpertScoring::kSoftmax;
+  TRY_ASSIGN(e.scoring, read_scoring(keys, family.scoring));
   return e;
 }
 
 // How the heads of all layers turn, and of those with a window where they have a way of their own.
 Result<void> read_ropes(const KeyReader& keys, const Family& family, ModelConfig& c,
                         uint32_t head_dim) {
-  TRY_ASSIGN(RopeConfig rope, read_rope(keys, head_dim, c.n_ctx_train));
+  TRY_ASSIGN(RopeConfig rope, read_rope(keys, family, {head_dim, c.n_ctx_train}));
   rope.pairing = family.pairing;
+  rope.yarn.is_whole = family.is_yarn_whole;
   c.ropes = {rope};
   if (family.has_local_rope) {
     rope.base = kLocalRopeBase;
@@ -93,7 +168,6 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
   TRY_ASSIGN(const auto experts, read_experts(keys, family, c));
   TRY_ASSIGN(const uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
   TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
-  TRY(read_ropes(keys, family, c, attention.head_dim));
   for (uint32_t i = 0; i < c.n_layers; ++i) {
     AttentionConfig mixer = attention;
     if (window > 0 && family.is_windowed(i)) {
@@ -113,12 +187,25 @@ Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfi
   const double scaled_dim =
       is_wide ? static_cast<double>(c.model_dim) / a.n_heads : static_cast<double>(a.head_dim);
   TRY_ASSIGN(a.scale, keys.real("attention.scale", 1.0 / std::sqrt(scaled_dim)));
+  if (a.latent.rank) {
+    a.scale = c.ropes.front().score_scale / std::sqrt(static_cast<float>(a.latent.q_dim()));
+  }
   if (family.scales_embedding) c.embedding_scale = std::sqrt(static_cast<float>(c.model_dim));
   if (!family.has_scales) return {};
   TRY_ASSIGN(c.embedding_scale, keys.positive("embedding_scale", 1.0));
   TRY_ASSIGN(c.residual_scale, keys.positive("residual_scale", 1.0));
   TRY_ASSIGN(const float logit_divisor, keys.positive("logit_scale", 1.0));
   c.logit_scale = 1.0f / logit_divisor;
+  return {};
+}
+
+Result<void> read_temperature(const KeyReader& keys, const Family& family, AttentionConfig& a) {
+  if (!family.has_temperature) return {};
+  TRY_ASSIGN(a.temperature.scale, keys.real("attention.temperature_scale", 0));
+  if (a.temperature.scale == 0) return {};
+  TRY_ASSIGN(const uint32_t usual,
+             keys.optional_count("rope.scaling.original_context_length", kMaxContext));
+  TRY_ASSIGN(a.temperature.length, keys.count("attention.temperature_length", kMaxContext, usual));
   return {};
 }
 
@@ -153,18 +240,26 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   c.activation = family->activation;
   c.has_pre_norms = family->has_pre_norms;
   c.has_post_norms = family->has_post_norms;
+  c.is_ffn_norm_post_attention = family->is_ffn_norm_post_attention;
   AttentionConfig attention{.has_qkv_bias = family->has_qkv_bias,
+                            .has_output_bias = family->has_output_bias,
+                            .has_sinks = family->has_sinks,
                             .is_fused = family->is_fused,
-                            .qk_norm = family->qk_norm};
+                            .qk_norm = family->qk_norm,
+                            .is_qkv_bias_optional = family->is_qkv_bias_optional,
+                            .is_qk_norm_optional = family->is_qk_norm_optional};
   const KeyReader keys(metadata, *architecture);
   TRY_ASSIGN(const auto name, metadata.get_string("general.name"));
   c.name = name.value_or(*architecture);
-  TRY(read_geometry(keys, c, attention));
+  TRY(read_geometry(keys, *family, c, attention));
   TRY_ASSIGN(c.n_vocab, read_n_vocab(metadata, keys));
   TRY_ASSIGN(c.norm_eps, keys.real("attention.layer_norm_rms_epsilon", 1e-5));
   TRY_ASSIGN(attention.soft_cap, keys.real("attn_logit_softcapping", 0));
   TRY_ASSIGN(c.logit_soft_cap, keys.real("final_logit_softcapping", 0));
+  const uint32_t turned = attention.latent.rank ? attention.latent.turning_dim : attention.head_dim;
+  TRY(read_ropes(keys, *family, c, turned));
   TRY(read_scales(keys, *family, c, attention));
+  TRY(read_temperature(keys, *family, attention));
   TRY(read_layers(keys, *family, attention, c));
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));

@@ -10,13 +10,36 @@
 namespace kvik {
 namespace {
 
-Result<void> read_yarn(const KeyReader& keys, uint32_t n_ctx_train, RopeConfig& rope) {
+// Files of latent attention state a tenth of the multiplier.
+constexpr float kLatentMultiplier = 10.0f;
+constexpr float kMostMagnitude = 1e6f;  // none that exists comes near
+
+float yarn_magnitude(const RopeConfig& rope, float scale) {
+  return 1.0f - 0.1f * scale * std::log(rope.position_scale);
+}
+
+Result<void> read_yarn(const KeyReader& keys, const Family& family, uint32_t n_ctx_train,
+                       RopeConfig& rope) {
   TRY_ASSIGN(rope.yarn.n_ctx_original,
              keys.count("rope.scaling.original_context_length", kMaxContext, n_ctx_train));
   TRY_ASSIGN(rope.yarn.beta_fast, keys.positive("rope.scaling.yarn_beta_fast", 32.0));
   TRY_ASSIGN(rope.yarn.beta_slow, keys.positive("rope.scaling.yarn_beta_slow", 1.0));
   // Longer contexts flatten attention; this sharpens it again (Peng et al. 2023, section 3.4).
-  rope.magnitude *= 1.0f - 0.1f * std::log(rope.position_scale);
+  // Where scores are scaled for that in all dimensions, those that turn are by what is left.
+  TRY_ASSIGN(const float of_all, keys.real("rope.scaling.yarn_log_multiplier", 0));
+  const float in_all = yarn_magnitude(rope, of_all * (family.has_latent ? kLatentMultiplier : 1));
+  if (!(in_all > 0 && in_all < kMostMagnitude)) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'{}' is {}, expected a number that leaves scores a scale between 0 "
+                            "and {}",
+                            keys.full("rope.scaling.yarn_log_multiplier"), of_all, kMostMagnitude));
+  }
+  if (family.has_latent && of_all != 0) {
+    rope.score_scale = in_all * in_all;
+    return {};
+  }
+  rope.magnitude *= yarn_magnitude(rope, 1.0f);
+  if (of_all != 0) rope.magnitude /= in_all;
   return {};
 }
 
@@ -34,7 +57,8 @@ Result<void> read_smooth_stretch(const KeyReader& keys, RopeConfig& rope) {
                           s.high_freq_factor, keys.full("rope.scaling.high_freq_factor")));
 }
 
-Result<void> read_scaling(const KeyReader& keys, uint32_t n_ctx_train, RopeConfig& rope) {
+Result<void> read_scaling(const KeyReader& keys, const Family& family, uint32_t n_ctx_train,
+                          RopeConfig& rope) {
   TRY_ASSIGN(const std::string type, keys.word("rope.scaling.type", "linear"));
   TRY_ASSIGN(rope.magnitude, keys.positive("rope.scaling.attn_factor", 1.0));
   if (type == "none") return {};
@@ -45,7 +69,7 @@ Result<void> read_scaling(const KeyReader& keys, uint32_t n_ctx_train, RopeConfi
                                                  keys.full("rope.scaling.factor"), factor));
   }
   if (type == "linear" || type == "longrope") return {};
-  if (type == "yarn") return read_yarn(keys, n_ctx_train, rope);
+  if (type == "yarn") return read_yarn(keys, family, n_ctx_train, rope);
   if (type == "llama3") return read_smooth_stretch(keys, rope);
   return fail(ErrorCode::kUnsupported,
               fmt::format("'{}' is '{}', expected none, linear, llama3, yarn or longrope",
@@ -54,17 +78,17 @@ Result<void> read_scaling(const KeyReader& keys, uint32_t n_ctx_train, RopeConfi
 
 }  // namespace
 
-Result<RopeConfig> read_rope(const KeyReader& keys, uint32_t head_dim, uint32_t n_ctx_train) {
+Result<RopeConfig> read_rope(const KeyReader& keys, const Family& family, TurnedDims turned) {
   RopeConfig rope;
   TRY_ASSIGN(rope.base, keys.real("rope.freq_base", 10000.0));
-  TRY_ASSIGN(rope.n_dims, keys.count("rope.dimension_count", head_dim, head_dim));
+  TRY_ASSIGN(rope.n_dims, keys.count("rope.dimension_count", turned.n_dims, turned.n_dims));
   if (rope.n_dims % 2 != 0 || rope.base <= 0) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("rope over {} dimensions with base {}: expected an even number of "
                             "dimensions and a base > 0",
                             rope.n_dims, rope.base));
   }
-  TRY(read_scaling(keys, n_ctx_train, rope));
+  TRY(read_scaling(keys, family, turned.n_ctx_train, rope));
   return rope;
 }
 

@@ -33,7 +33,17 @@ constexpr RoleEntry kRoles[] = {
     {kQ, kMatrix, "attn_q.weight", "self_attn.q_proj.weight"},
     {kK, kMatrix, "attn_k.weight", "self_attn.k_proj.weight"},
     {kV, kMatrix, "attn_v.weight", "self_attn.v_proj.weight"},
+    {kQDown, kMatrix, "attn_q_a.weight", "self_attn.q_a_proj.weight"},
+    {kQDownNorm, kNorm, "attn_q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
+    {kQUp, kMatrix, "attn_q_b.weight", "self_attn.q_b_proj.weight"},
+    {kKvDown, kMatrix, "attn_kv_a_mqa.weight", "self_attn.kv_a_proj_with_mqa.weight"},
+    {kKvDownNorm, kNorm, "attn_kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
+    {kKvUp, kMatrix, "attn_kv_b.weight", "self_attn.kv_b_proj.weight"},
+    {kKUp, kHeads, "attn_k_b.weight"},
+    {kVUp, kHeads, "attn_v_b.weight"},
     {kAttentionOutput, kMatrix, "attn_output.weight", "self_attn.o_proj.weight"},
+    {kAttentionOutputBias, kBias, "attn_output.bias", "self_attn.o_proj.bias"},
+    {kSinks, kBias, "attn_sinks.weight", "self_attn.sinks"},
     {kQBias, kBias, "attn_q.bias", "self_attn.q_proj.bias"},
     {kKBias, kBias, "attn_k.bias", "self_attn.k_proj.bias"},
     {kVBias, kBias, "attn_v.bias", "self_attn.v_proj.bias"},
@@ -46,9 +56,14 @@ constexpr RoleEntry kRoles[] = {
     {kUp, kMatrix, "ffn_up.weight", "mlp.up_proj.weight"},
     {kDown, kMatrix, "ffn_down.weight", "mlp.down_proj.weight"},
     {kRouter, kRouting, "ffn_gate_inp.weight", "mlp.gate.weight"},
+    {kScoreBias, kBias, "ffn_gate_inp.bias", "mlp.router.bias"},
+    {kChoiceBias, kBias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
     {kExpertGate, kExperts, "ffn_gate_exps.weight", "mlp.experts.{}.gate_proj.weight"},
     {kExpertUp, kExperts, "ffn_up_exps.weight", "mlp.experts.{}.up_proj.weight"},
     {kExpertDown, kExperts, "ffn_down_exps.weight", "mlp.experts.{}.down_proj.weight"},
+    {kExpertGateBias, kBias, "ffn_gate_exps.bias"},
+    {kExpertUpBias, kBias, "ffn_up_exps.bias"},
+    {kExpertDownBias, kBias, "ffn_down_exps.bias"},
     {kSharedExpertGate, kRouting, "ffn_gate_inp_shexp.weight", "mlp.shared_expert_gate.weight"},
     {kSharedGate, kMatrix, "ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"},
     {kSharedUp, kMatrix, "ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
@@ -66,6 +81,14 @@ static_assert(is_in_order());
 
 constexpr std::string_view kLayerPrefix = "blk.";
 
+// Of files that hold the parts which see and hear beside the text's.
+constexpr std::string_view kOtherSenses[] = {"v.", "a.", "mm."};
+
+bool sees_or_hears(std::string_view name) {
+  return std::ranges::any_of(kOtherSenses,
+                             [&](std::string_view sense) { return name.starts_with(sense); });
+}
+
 const RoleEntry& entry(TensorRole role) { return kRoles[std::to_underlying(role)]; }
 
 // Lists the tensors of one layer.
@@ -80,7 +103,9 @@ class LayerTensors {
     std::visit([this](const auto& mixer) { list(mixer); }, layer.mixer);
     if (c_.has_post_norms) add(kPostAttentionNorm, {c_.model_dim});
     if (c_.has_post_norms) add(kPostFfnNorm, {c_.model_dim});
-    if (c_.has_pre_norms) add(kFfnNorm, {c_.model_dim});
+    if (c_.has_pre_norms) {
+      add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm : kFfnNorm, {c_.model_dim});
+    }
     std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
   }
 
@@ -88,24 +113,47 @@ class LayerTensors {
   void add(TensorRole role, std::vector<uint64_t> shape) {
     specs_.push_back({{role, layer_}, std::move(shape)});
   }
+  void add_optional(TensorRole role, std::vector<uint64_t> shape, bool is_optional) {
+    specs_.push_back({{role, layer_}, std::move(shape), is_optional});
+  }
+
+  void list_latent(const AttentionConfig& a) {
+    const LatentConfig& l = a.latent;
+    const uint64_t q_dim = uint64_t{a.n_heads} * l.q_dim();
+    if (l.q_rank == 0) {
+      add(kQ, {q_dim, c_.model_dim});
+    } else {
+      add(kQDown, {l.q_rank, c_.model_dim});
+      add(kQDownNorm, {l.q_rank});
+      add(kQUp, {q_dim, l.q_rank});
+    }
+    add(kKvDown, {a.head_dim, c_.model_dim});
+    add(kKvDownNorm, {l.rank});
+    add(kKUp, {a.n_heads, l.rank, l.still_dim});
+    add(kVUp, {a.n_heads, l.value_dim, l.rank});
+  }
 
   void list(const AttentionConfig& a) {
-    if (a.is_fused) {
+    if (a.latent.rank) {
+      list_latent(a);
+    } else if (a.is_fused) {
       add(kQkv, {a.qkv_dim(), c_.model_dim});
     } else {
       add(kQ, {a.q_dim(), c_.model_dim});
       add(kK, {a.kv_dim(), c_.model_dim});
       add(kV, {a.kv_dim(), c_.model_dim});
     }
-    add(kAttentionOutput, {c_.model_dim, a.q_dim()});
+    add(kAttentionOutput, {c_.model_dim, a.output_dim()});
+    if (a.has_output_bias) add(kAttentionOutputBias, {c_.model_dim});
+    if (a.has_sinks) add(kSinks, {a.n_heads});
     if (a.has_qkv_bias) {
-      add(kQBias, {a.q_dim()});
-      add(kKBias, {a.kv_dim()});
-      add(kVBias, {a.kv_dim()});
+      add_optional(kQBias, {a.q_dim()}, a.is_qkv_bias_optional);
+      add_optional(kKBias, {a.kv_dim()}, a.is_qkv_bias_optional);
+      add_optional(kVBias, {a.kv_dim()}, a.is_qkv_bias_optional);
     }
     if (a.qk_norm == QkNorm::kNone) return;
-    add(kQNorm, {a.q_norm_dim()});
-    add(kKNorm, {a.k_norm_dim()});
+    add_optional(kQNorm, {a.q_norm_dim()}, a.is_qk_norm_optional);
+    add_optional(kKNorm, {a.k_norm_dim()}, a.is_qk_norm_optional);
   }
 
   void list(const MlpConfig& mlp) {
@@ -116,9 +164,16 @@ class LayerTensors {
 
   void list(const ExpertsConfig& e) {
     add(kRouter, {e.n_experts, c_.model_dim});
+    if (e.has_score_bias) add(kScoreBias, {e.n_experts});
+    if (e.has_choice_bias) add_optional(kChoiceBias, {e.n_experts}, e.is_choice_bias_optional);
     add(kExpertGate, {e.n_experts, e.ffn_dim, c_.model_dim});
     add(kExpertUp, {e.n_experts, e.ffn_dim, c_.model_dim});
     add(kExpertDown, {e.n_experts, c_.model_dim, e.ffn_dim});
+    if (e.has_biases) {
+      add(kExpertGateBias, {e.n_experts, e.ffn_dim});
+      add(kExpertUpBias, {e.n_experts, e.ffn_dim});
+      add(kExpertDownBias, {e.n_experts, c_.model_dim});
+    }
     if (e.has_shared_gate) add(kSharedExpertGate, {c_.model_dim});
     if (e.shared_ffn_dim == 0) return;
     add(kSharedGate, {e.shared_ffn_dim, c_.model_dim});
@@ -162,7 +217,8 @@ std::optional<TensorId> tensor_named(std::string_view name) {
 
 std::string_view usual_folder_name(TensorRole role) { return entry(role).folder_name; }
 
-TensorTable::TensorTable(const ModelConfig& c) {
+TensorTable::TensorTable(const ModelConfig& c)
+    : n_layers_(c.n_layers), n_guessing_layers_(c.n_guessing_layers) {
   CHECK(c.layers.size() == c.n_layers && !c.ropes.empty());
   const uint64_t n_pairs = c.ropes.front().n_dims / 2;
   specs_ = {{{kEmbedding}, {c.n_vocab, c.model_dim}},
@@ -178,6 +234,16 @@ TensorTable::TensorTable(const ModelConfig& c) {
 const TensorSpec* TensorTable::find(TensorId tensor) const {
   const auto found = places_.find(tensor);
   return found == places_.end() ? nullptr : &specs_[found->second];
+}
+
+bool TensorTable::may_leave_alone(std::string_view name) const {
+  if (sees_or_hears(name)) return true;
+  if (!name.starts_with(kLayerPrefix)) return false;
+  name.remove_prefix(kLayerPrefix.size());
+  uint32_t layer = 0;
+  const auto [end, error] = std::from_chars(name.begin(), name.end(), layer);
+  if (error != std::errc() || end == name.end() || *end != '.') return false;
+  return layer >= n_layers_ && layer - n_layers_ < n_guessing_layers_;
 }
 
 }  // namespace kvik

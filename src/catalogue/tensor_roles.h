@@ -29,7 +29,17 @@ enum class TensorRole : uint8_t {
   kQ,
   kK,
   kV,
+  kQDown,      // of latent attention: x to q's low rank,
+  kQDownNorm,  // which is normed
+  kQUp,        // and becomes q
+  kKvDown,     // x to the latent vector over what turns
+  kKvDownNorm,
+  kKvUp,  // the latent vector to K and V of all heads, in files that do not part them
+  kKUp,   // of each head, transposed: [rank, still_dim]
+  kVUp,   // likewise: [value_dim, rank]
   kAttentionOutput,
+  kAttentionOutputBias,
+  kSinks,
   kQBias,
   kKBias,
   kVBias,
@@ -42,9 +52,14 @@ enum class TensorRole : uint8_t {
   kUp,  // gate over up where the file has one tensor for both
   kDown,
   kRouter,
+  kScoreBias,
+  kChoiceBias,
   kExpertGate,
   kExpertUp,
   kExpertDown,
+  kExpertGateBias,
+  kExpertUpBias,
+  kExpertDownBias,
   kSharedExpertGate,  // a row of the router's product
   kSharedGate,
   kSharedUp,
@@ -54,9 +69,10 @@ enum class TensorRole : uint8_t {
 enum class TensorKind : uint8_t {
   kMatrix,
   kExperts,   // matrices of one shape, stacked
+  kHeads,     // the same of heads
   kRouting,   // decides where tokens go: held as f32, and multiplied with
   kNorm,      // a vector around 1
-  kBias,      // a vector around 0
+  kBias,      // a vector around 0, or one for each expert
   kDivisors,  // a vector that never reaches the backend's memory
 };
 
@@ -104,7 +120,12 @@ class TensorTable {
   // Null where the model has no such tensor.
   const TensorSpec* find(TensorId tensor) const;
 
+  // Whether a file of such a model may have a tensor of that name that is not used: of layers that
+  // guess further tokens, or of what sees or hears.
+  bool may_leave_alone(std::string_view name) const;
+
  private:
+  uint32_t n_layers_, n_guessing_layers_;
   std::vector<TensorSpec> specs_;
   std::map<TensorId, size_t> places_;
 };

@@ -15,7 +15,7 @@ void AnswerSink::on_prompt(const PromptProgress& progress) {
   if (!is_closed_) console_.show_progress(progress.n_done, progress.n_all);
 }
 
-void AnswerSink::on_chunk(const CompletionChunk& chunk) {
+void AnswerSink::on_chunk(CompletionChunk chunk) {
   const MutexLock lock(mutex_);
   if (is_closed_) return;
   spoken_.text += chunk.text;

@@ -27,7 +27,7 @@ class AnswerSink final : public CompletionSink {
   explicit AnswerSink(Console& console) : console_(console) {}
 
   void on_prompt(const PromptProgress& progress) override;
-  void on_chunk(const CompletionChunk& chunk) override;
+  void on_chunk(CompletionChunk chunk) override;
   void on_done(const Usage& usage) override;
 
   bool is_done() const { return is_done_; }

@@ -124,7 +124,7 @@ AfterCommand ChatCommands::show(std::string_view) {
   const ModelCard& card = service_.card();
   std::string text = fmt::format(
       "  {:<22}{}{}\n", "model", card.id,
-      card.architecture.empty() ? std::string() : fmt::format(" ({})", card.architecture));
+      card.architecture.text().empty() ? std::string() : fmt::format(" ({})", card.architecture));
   text += fmt::format("  {:<22}{}\n", "context", describe_context());
   for (const auto& [name, value] : list(state_.settings)) {
     text += fmt::format("  {:<22}{}\n", name, value);
@@ -153,7 +153,8 @@ AfterCommand ChatCommands::system(std::string_view text) {
 AfterCommand ChatCommands::save(std::string_view path) {
   if (path.empty()) return refuse("/save needs the name of a file.");
   if (state_.conversation.messages().empty()) return refuse("There is nothing to save yet.");
-  const auto saved = save_conversation(state_.conversation, service_.card().id, expanded(path));
+  const auto saved =
+      save_conversation(state_.conversation, service_.card().id.text(), expanded(path));
   if (!saved) return refuse(saved.error().message + ".");
   say(fmt::format("Saved {} to {}{}.\n", counted(state_.conversation.n_turns(), "message"), path,
                   *saved == Saved::kReplaced ? ", in the place of an older conversation" : ""));

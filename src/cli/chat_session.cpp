@@ -91,6 +91,7 @@ ChatSession::Outcome ChatSession::answer() {
   request.return_token_ids = true;
   if (request.seed) *request.seed += state_.n_regenerated;
   request.answer_begin = prompt->answer_begin;
+  request.answer_syntax = prompt->answer_syntax;
   const auto sink = std::make_shared<AnswerSink>(console_);
   auto completion = service_.complete(request, sink);
   if (!completion) {

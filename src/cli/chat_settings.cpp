@@ -118,6 +118,7 @@ CompletionRequest completion_request(const ChatSettings& settings) {
   request.seed = settings.seed;
   request.max_tokens = settings.max_tokens;
   request.stop = settings.stop;
+  request.form = settings.form;
   request.ignore_eos = settings.ignore_eos;
   request.cache = settings.cache;
   return request;

@@ -21,6 +21,7 @@ struct ChatSettings {
   std::optional<bool> thinking;  // the template's enable_thinking; absent: as it likes
   bool stats = false;            // shown after each answer
   // Of the program's flags alone.
+  std::optional<AnswerForm> form;  // of each answer
   bool ignore_eos = false;
   Request::Cache cache = Request::Cache::kUse;
 };

@@ -1,14 +1,14 @@
 #include "cli/input_history.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <utility>
 
 #include "base/atomic_file.h"
-#include "cli/terminal_text.h"
+#include "base/printable.h"
+#include "base/private_files.h"
 
 namespace kvik {
 namespace {
@@ -16,8 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxBytes = size_t{16} << 20;
-constexpr unsigned kFileMode = 0600;
-constexpr unsigned kFolderMode = 0700;
 
 std::string to_line(std::string_view input) {
   std::string line;
@@ -45,13 +43,6 @@ std::string from_line(std::string_view line) {
   return input;
 }
 
-void make_folders(const fs::path& folder) {
-  std::error_code ignored;
-  if (folder.empty() || fs::exists(folder, ignored)) return;
-  make_folders(folder.parent_path());
-  ::mkdir(folder.c_str(), kFolderMode);
-}
-
 }  // namespace
 
 InputHistory::InputHistory(std::string path) : path_(std::move(path)) {
@@ -73,15 +64,15 @@ void InputHistory::read_file() {
   inputs_.erase(inputs_.begin(), inputs_.end() - kMaxInputs);
   std::string kept;
   for (const std::string& input : inputs_) kept += to_line(input);
-  static_cast<void>(write_atomically(path_, kept, kFileMode));
+  static_cast<void>(write_atomically(path_, kept, kPrivateFile));
 }
 
 bool InputHistory::add(const std::string& input) {
   if (!inputs_.empty() && inputs_.back() == input) return false;
   inputs_.push_back(input);
   if (path_.empty()) return true;
-  make_folders(fs::path(path_).parent_path());
-  const int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kFileMode);
+  static_cast<void>(make_private_folders(fs::path(path_).parent_path()));  // open() finds out
+  const int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kPrivateFile);
   if (fd < 0) return true;
   const std::string line = to_line(input);
   [[maybe_unused]] const ssize_t n = ::write(fd, line.data(), line.size());

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "text/utf8.h"
+#include "base/utf8.h"
 
 namespace kvik {
 namespace {

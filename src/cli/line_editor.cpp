@@ -9,8 +9,8 @@
 #include <csignal>
 
 #include "base/check.h"
-#include "cli/terminal_text.h"
-#include "text/utf8.h"
+#include "base/printable.h"
+#include "base/utf8.h"
 
 namespace kvik {
 namespace {
@@ -254,7 +254,7 @@ unsigned char LineEditor::paste(EditLine* edit, wint_t) {
     clean += d;
   }
   while (clean.ends_with('\n')) clean.pop_back();
-  const std::wstring wide = to_wide(terminal_text(clean));
+  const std::wstring wide = to_wide(printable(clean, Breaks::kKept));
   if (!wide.empty() && ::el_winsertstr(edit, wide.c_str()) != 0) return CC_ERROR;
   return CC_REFRESH;
 }

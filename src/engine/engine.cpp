@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
+#include "engine/speculate/draft_model.h"
 #include "engine/work_limits.h"
 
 namespace kvik {
@@ -25,8 +26,8 @@ CacheReport cache_report(const Sequence& sequence) {
   CacheReport report = sequence.usage.cache;
   const uint32_t n_found = sequence.usage.cached_tokens;
   const uint32_t n_findable = sequence.usage.prompt_tokens - 1;
-  const bool has_more = n_found > report.ram_tokens + report.disk_tokens;
-  report.ram_tokens = n_found - report.disk_tokens;
+  const bool has_more = n_found > report.ram_tokens + report.tier_tokens;
+  report.ram_tokens = n_found - report.tier_tokens;
   if (sequence.findable_tokens().empty() && n_findable > 0) {
     report.miss = MissReason::kCacheOff;
     report.position = 0;
@@ -41,20 +42,40 @@ CacheReport cache_report(const Sequence& sequence) {
 }
 
 TierLink::Slots tier_slots(const EngineOptions& options, size_t page_bytes) {
-  if (!options.tier) return {};
-  return TierLink::slots_for(*options.tier, page_bytes, options.kv_budget_bytes);
+  return TierLink::slots_for(options.tiers, page_bytes, options.kv_budget_bytes);
+}
+
+// Of kPageTokens tokens in all layers.
+uint64_t page_bytes_of(const Model& model, const Backend& backend, const EngineOptions& options) {
+  const KvLayout layout =
+      kv_layout(backend.page_bytes(model.kv_geometry(options.kv_type)), model.config());
+  return layout.page_bytes * layout.n_groups();
+}
+
+// What of the pages' budget a draft model gets: room for as many tokens as the model has.
+uint64_t draft_budget(const KvLayout& layout, uint64_t draft_page_bytes, uint64_t budget_bytes) {
+  const uint64_t page_bytes = layout.page_bytes * layout.n_groups();
+  return budget_bytes / (page_bytes + draft_page_bytes) * draft_page_bytes;
+}
+
+SpeculationOptions with_model(SpeculationOptions options, DraftModel* draft) {
+  if (draft) options.drafter = draft;
+  return options;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
-                                               const EngineOptions& options, const Clock& clock) {
+                                               const EngineOptions& options, const Clock& clock,
+                                               std::unique_ptr<Model> draft) {
   const ModelConfig& config = model->config();
   const KvLayout layout =
       kv_layout(backend.page_bytes(model->kv_geometry(options.kv_type)), config);
   const uint64_t tier_bytes = tier_slots(options, layout.page_bytes).bytes;
-  const uint64_t page_budget =
-      options.kv_budget_bytes - std::min(tier_bytes, options.kv_budget_bytes);
+  uint64_t page_budget = options.kv_budget_bytes - std::min(tier_bytes, options.kv_budget_bytes);
+  const uint64_t draft_bytes =
+      draft ? draft_budget(layout, page_bytes_of(*draft, backend, options), page_budget) : 0;
+  page_budget -= draft_bytes;
   const uint64_t n_pages = page_budget / layout.page_bytes;
   const uint64_t kv_tokens = tokens_held(layout, n_pages);
   if (kv_tokens == 0 || n_pages > UINT32_MAX / kPageTokens) {
@@ -73,13 +94,24 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
       .n_ctx_max = static_cast<uint32_t>(std::min<uint64_t>(n_ctx, kv_tokens)),
       .n_vocab = config.n_vocab,
       .kv_tokens = kv_tokens,
-      .max_queue = options.max_queue};
-  return std::unique_ptr<Engine>(new Engine(std::move(model), backend, options, limits, clock));
+      .max_queue = options.max_queue,
+      .n_tenants = static_cast<uint32_t>(std::max<size_t>(options.tenants.size(), 1))};
+  if (draft && draft->config().n_vocab != config.n_vocab) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the draft model has a vocabulary of {} tokens, expected the model's {}",
+                    draft->config().n_vocab, config.n_vocab));
+  }
+  std::unique_ptr<Engine> engine(
+      new Engine({.model = std::move(model), .draft = std::move(draft), .draft_bytes = draft_bytes},
+                 backend, options, limits, clock));
+  if (engine->tier_) TRY(engine->tier_->started());
+  return engine;
 }
 
-Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptions& options,
+Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
                const EngineLimits& limits, const Clock& clock)
-    : model_(std::move(model)),
+    : model_(std::move(models.model)),
       clock_(clock),
       limits_(limits),
       decoder_(*model_, backend, options.kv_type, options.max_step_tokens),
@@ -88,16 +120,28 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
           MemoryKind::kTierWrites, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
       tier_reads_(std::move(*ledger_.reserve(
           MemoryKind::kTierReads, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
+      draft_pages_(std::move(*ledger_.reserve(MemoryKind::kDraftPages, models.draft_bytes))),
       pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
       kv_(backend.memory(), pages_.bytes(), kv_layout(decoder_.page_bytes(), model_->config()),
           clock),
-      tier_(options.tier
-                ? std::make_unique<TierLink>(kv_, *options.tier,
+      tier_(!options.tiers.empty()
+                ? std::make_unique<TierLink>(kv_, options.tiers,
                                              tier_slots(options, decoder_.page_bytes()), clock)
                 : nullptr),
+      draft_(models.draft ? std::make_unique<DraftModel>(
+                                std::move(models.draft), backend,
+                                DraftModel::Options{.kv_type = options.kv_type,
+                                                    .kv_budget_bytes = draft_pages_.bytes(),
+                                                    .max_running = options.max_running,
+                                                    .n_ctx_max = limits.n_ctx_max,
+                                                    .sharing = options.sharing},
+                                clock)
+                          : nullptr),
       scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
                        .max_running = std::min(options.max_running, options.max_step_tokens),
-                       .itl_target = options.itl_target}),
+                       .itl_target = options.itl_target,
+                       .speculation = with_model(options.speculation, draft_.get())}),
+      tenants_(options.tenants),
       sampler_(limits.n_vocab),
       cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
                                   name_of(options.kv_type), kPageLayoutVersion,
@@ -105,9 +149,14 @@ Engine::Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptio
   backend.reserve(work_limits(model_->config(), model_->weight_kinds(), options));
   batch_.reserve(options.max_running);
   page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());
-  sampled_.reserve(options.max_running);
+  draft_tokens_.reserve(options.max_step_tokens);
+  sampled_.reserve(options.max_step_tokens);
+  outcomes_.reserve(options.max_running);
   accepted_.reserve(options.max_running);
   scheduler_.set_tier(tier_.get());
+  kv_.set_log(options.page_log);
+  kv_.set_sharing(options.sharing);
+  kv_.set_tenants(limits.n_tenants);
 }
 
 Result<void> Engine::check(const Request& request) const {
@@ -147,8 +196,14 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
   sequence->place = std::move(place);
   sequence->root = root_key(cache_identity_, sequence->request.cache_salt);
   sequence->table = kv_.make_table();
-  sequence->table.owner = {.tenant = tenant_hash(sequence->request.tenant),
-                           .pins = sequence->request.pins};
+  const auto named = tenants_.find(sequence->request.tenant);
+  sequence->table.owner = {
+      .tenant = named != tenants_.end() ? named->second : tenant_hash(sequence->request.tenant),
+      .pins = sequence->request.pins};
+  if (sequence->request.constraint) {
+    sequence->constraint.emplace(*sequence->request.constraint, sequence->request.stop_tokens,
+                                 limits_.n_vocab);
+  }
   scheduler_.add(std::move(sequence));
 }
 
@@ -171,11 +226,15 @@ bool Engine::step() {
   const TimePoint begin = clock_.now();
   record_starts(plan, begin);
   count_rows(plan, counters_.last_step);
+  begin_masks(plan);
   forward(plan);
+  mask_maker_.finish();
   step_end_ = clock_.now();
   sample(plan);
-  scheduler_.commit(plan, accepted_);
   publish(plan);
+  count_drafts(plan);
+  scheduler_.commit(plan, accepted_);
+  settle(plan);
   const Duration time = clock_.now() - begin;
   scheduler_.observe(time);
   counters_.last_step.ms = to_ms(time);
@@ -211,6 +270,7 @@ void Engine::record_step() {
 void Engine::forward(const StepPlan& plan) {
   batch_.clear();
   page_tables_.clear();
+  draft_tokens_.clear();
   const uint32_t n_groups = kv_.layout().n_groups();
   for (const StepPlan::Entry& entry : plan.entries) {
     for (uint32_t g = 0; g < n_groups; ++g) {
@@ -219,7 +279,7 @@ void Engine::forward(const StepPlan& plan) {
   }
   for (size_t i = 0; i < plan.entries.size(); ++i) {
     const auto& [sequence, n_new, n_wanted] = plan.entries[i];
-    batch_.push_back({.tokens = std::span(sequence->tokens).subspan(sequence->n_cached, n_new),
+    batch_.push_back({.tokens = tokens_of(plan.entries[i]),
                       .first_position = sequence->n_cached,
                       .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups)},
                       .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()}});
@@ -227,124 +287,27 @@ void Engine::forward(const StepPlan& plan) {
   decoder_.forward(batch_);
 }
 
-// Nothing is guessed ahead: all rows are tokens that the sequences have, so all of them stand.
-void Engine::sample(const StepPlan& plan) {
-  sampled_.clear();
-  accepted_.clear();
-  size_t n_rows = 0;
+// Of the tokens that the step is to draw; while it is computed there is time for that. A greedy one
+// tries the likeliest token first, and mostly needs no mask.
+void Engine::begin_masks(const StepPlan& plan) {
+  mask_jobs_.clear();
   for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
-    n_rows += n_wanted;
-    const bool is_done = n_new == sequence->n_pending();
-    sampled_.push_back(is_done ? sample_token(*sequence, n_rows - 1) : Sampled{});
-    accepted_.push_back(n_new);
+    const bool draws = n_new >= sequence->n_pending() && sequence->request.sampling.temperature > 0;
+    if (!sequence->constraint || !draws || !sequence->constraint->needs_mask()) continue;
+    mask_jobs_.push_back(sequence->constraint->job());
   }
+  mask_maker_.begin(mask_jobs_);
 }
 
-// The token behind a sequence, all of whose tokens are computed, by the last of its rows.
-Engine::Sampled Engine::sample_token(const Sequence& sequence, size_t row) {
-  const auto end = [](FinishReason reason) { return Sampled{.token = {}, .end = reason}; };
-  if (sequence.wants_hidden()) return end(FinishReason::kStop);
-  const Request& request = sequence.request;
-  if (sequence.n_generated() >= request.max_tokens) return end(FinishReason::kLength);
-  const bool too_early = sequence.n_generated() < request.min_tokens;
-  const std::span<const float> logits = decoder_.logits(row);
-  const auto token = sampler_.sample(
-      {.logits = logits,
-       .params = request.sampling,
-       .counts = sequence.counts,
-       .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
-       .position = sequence.n_tokens()});
-  if (!token) return end(FinishReason::kFailed);
-  if (std::ranges::count(request.stop_tokens, *token) > 0) return end(FinishReason::kStop);
-  TokenEvent event{.id = *token, .chosen = {}, .top = {}};
-  if (request.n_logprobs) {
-    event.chosen = logprob_of(logits, *token);
-    event.top = top_logprobs(logits, *request.n_logprobs);
-  }
-  return {.token = std::move(event), .end = {}};
-}
-
-void Engine::publish(const StepPlan& plan) {
-  size_t n_rows = 0;
-  for (size_t i = 0; i < plan.entries.size(); ++i) {
-    const StepPlan::Entry& entry = plan.entries[i];
-    Sequence& sequence = *entry.sequence;
-    publish_progress(sequence, accepted_[i]);
-    publish_rows(entry, n_rows);
-    n_rows += entry.n_wanted;
-    const Sampled& sampled = sampled_[i];
-    if (sampled.token) publish_token(sequence, *sampled.token, n_rows - 1);
-    if (sampled.end) finish(sequence, *sampled.end);
-  }
-}
-
-// Of a prompt whose newest n_new tokens were computed.
-void Engine::publish_progress(Sequence& sequence, uint32_t n_new) {
-  const uint32_t n_prompt = sequence.usage.prompt_tokens;
-  if (sequence.n_cached - n_new >= n_prompt) return;
-  sequence.sink->on_prompt({.n_done = std::min(sequence.n_cached, n_prompt),
-                            .n_all = n_prompt,
-                            .n_cached = sequence.usage.cached_tokens});
-}
-
-// The wanted rows of an entry, from the decoder's first_row on, each position once.
-void Engine::publish_rows(const StepPlan::Entry& entry, size_t first_row) {
-  Sequence& sequence = *entry.sequence;
-  const bool is_hidden = sequence.wants_hidden();
-  if (!is_hidden && sequence.request.logits == Request::Logits::kNone) return;
-  const uint32_t first_position = sequence.n_cached - entry.n_wanted;
-  for (uint32_t r = 0; r < entry.n_wanted; ++r) {
-    const uint32_t position = first_position + r;
-    if (position < sequence.n_rows_sent) continue;
-    sequence.n_rows_sent = position + 1;
-    if (is_hidden)
-      sequence.sink->on_hidden(position, decoder_.hidden(first_row + r));
-    else
-      sequence.sink->on_logits(position, decoder_.logits(first_row + r));
-  }
-}
-
-// `row` is the decoder's that the token was sampled from.
-void Engine::publish_token(Sequence& sequence, const TokenEvent& token, size_t row) {
-  const Request& request = sequence.request;
-  record_token_time(sequence);
-  if (request.trace == Request::Trace::kOn) {
-    publish_trace(sequence, token.id, decoder_.logits(row));
-  }
-  scheduler_.append(sequence, token.id);
-  if (has_penalties(request.sampling)) sequence.counts.add_answer(token.id);
-  ++counters_.generated_tokens;
-  const EventSink::Verdict verdict = sequence.sink->on_token(token);
-  if (verdict == EventSink::Verdict::kStop) return finish(sequence, FinishReason::kStop);
-  if (sequence.n_generated() == request.max_tokens) finish(sequence, FinishReason::kLength);
-}
-
-void Engine::publish_trace(Sequence& sequence, TokenId token, std::span<const float> logits) {
-  uint64_t n_pages = 0;
-  for (uint32_t g = 0; g < sequence.table.n_groups(); ++g) {
-    n_pages += sequence.table.n_pages(g) - sequence.table.n_slid(g);
-  }
-  sequence.sink->on_trace({.id = token,
-                           .began = *sequence.started,
-                           .at = step_end_,
-                           .position = sequence.n_tokens() - 1,
-                           .kv_rows = sequence.n_kv_rows,
-                           .kv_bytes = n_pages * kv_.page_bytes(),
-                           .n_beside = counters_.last_step.n_sequences - 1,
-                           .logits = logits});
-}
-
-// A token comes when its logits do; what is done with it takes microseconds.
-void Engine::record_token_time(Sequence& sequence) {
-  EngineHistograms& histograms = counters_.histograms;
-  if (sequence.n_generated() > 0) {
-    histograms.itl_s.record(to_s(step_end_ - sequence.last_token));
-  } else {
-    sequence.first_token = step_end_;
-    histograms.ttft_s.record(to_s(step_end_ - sequence.submitted));
-    histograms.prefill_s.record(to_s(step_end_ - *sequence.started));
-  }
-  sequence.last_token = step_end_;
+// The tokens of an entry's rows: those that its sequence has, then its draft.
+std::span<const TokenId> Engine::tokens_of(const StepPlan::Entry& entry) {
+  const Sequence& sequence = *entry.sequence;
+  const auto own = std::span(sequence.tokens).subspan(sequence.n_cached);
+  if (sequence.draft.empty()) return own.first(entry.n_new);
+  const size_t begin = draft_tokens_.size();
+  draft_tokens_.insert(draft_tokens_.end(), own.begin(), own.end());
+  draft_tokens_.insert(draft_tokens_.end(), sequence.draft.begin(), sequence.draft.end());
+  return std::span(draft_tokens_).subspan(begin);
 }
 
 // Nobody leases its pages when its sink hears of it.
@@ -381,7 +344,7 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.cached_tokens = scheduler_.n_found_tokens();
   snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
-  snapshot.tier = tier_counters();
+  snapshot.tiers = tier_counters();
   snapshot.page_bytes = kv_.page_bytes();
   snapshot.n_groups = kv_.layout().n_groups();
   for (uint32_t g = 0; g < snapshot.n_groups; ++g) {

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "engine/request/request.h"
 #include "engine/request/sequence.h"
+#include "engine/sample/mask_maker.h"
 #include "engine/sample/sampler.h"
 #include "engine/schedule/queue_estimate.h"
 #include "engine/schedule/queue_limit.h"
@@ -25,6 +26,8 @@
 
 namespace kvik {
 
+class DraftModel;
+
 struct EngineOptions {
   uint64_t kv_budget_bytes = uint64_t{1} << 30;
   KvType kv_type = KvType::kInt8;
@@ -33,16 +36,22 @@ struct EngineOptions {
   uint32_t max_running = 64;                // sequences in one batch
   uint32_t max_queue = 1024;                // waiting requests; more are refused
   std::optional<Duration> itl_target = {};  // of steps in which somebody decodes; absent: no limit
-  Tier* tier = nullptr;                     // where pages outlive the engine; borrowed
+  PageLog* page_log = nullptr;              // who hears of prefixes that come and go; borrowed
+  std::vector<TierPlace> tiers = {};        // where pages outlive the engine, the nearest first
+  SpeculationOptions speculation = {};
+  Sharing sharing = Sharing::kAll;  // who finds whose pages
+  TenantMarks tenants = {};         // those whom the operator named
 };
 
 // Token ids in, token ids out. Owns model, cache, scheduler and sampler; one thread.
 class Engine {
  public:
-  // The backend and the clock are borrowed.
+  // The backend and the clock are borrowed. `draft`, where there is one, guesses what comes next:
+  // a model with the same vocabulary, whose pages are a part of the budget.
   // Errors: kInvalidArgument where a budget or context cannot hold anything.
   static Result<std::unique_ptr<Engine>> create(std::unique_ptr<Model> model, Backend& backend,
-                                                const EngineOptions& options, const Clock& clock);
+                                                const EngineOptions& options, const Clock& clock,
+                                                std::unique_ptr<Model> draft = nullptr);
 
   ~Engine();  // what the tier still has to write gets there first
 
@@ -58,7 +67,7 @@ class Engine {
   void cancel(RequestId id);
   void cancel_all();
 
-  // One turn: plan, forward, sample, commit, publish. False where there was nothing to do.
+  // One turn: plan, forward, sample, publish, commit, settle. False where there was nothing to do.
   bool step();
 
   // Whether a step could have something to do once the tier has answered; and waiting for that.
@@ -77,7 +86,7 @@ class Engine {
   // So far: pages change between steps too, where a tier takes them.
   uint64_t n_page_changes() const { return kv_.pool().n_changes(); }
   // Of this moment, on any thread: a tier goes on while the engine has nothing to do.
-  TierCounters tier_counters() const { return tier_ ? tier_->counters() : TierCounters{}; }
+  AllTierCounters tier_counters() const { return tier_ ? tier_->counters() : AllTierCounters{}; }
   const EngineLimits& limits() const { return limits_; }
   const Model& model() const { return *model_; }
   // What pages must have in common for one to serve in the place of another: model, KV type, page
@@ -85,24 +94,44 @@ class Engine {
   const std::string& cache_identity() const { return cache_identity_; }
 
  private:
-  Engine(std::unique_ptr<Model> model, Backend& backend, const EngineOptions& options,
-         const EngineLimits& limits, const Clock& clock);
+  struct Models {
+    std::unique_ptr<Model> model;
+    std::unique_ptr<Model> draft;  // null: none
+    uint64_t draft_bytes = 0;      // for its pages
+  };
+  Engine(Models models, Backend& backend, const EngineOptions& options, const EngineLimits& limits,
+         const Clock& clock);
 
-  // What the last logits of an entry say: its sequence's next token, or that it ends without one;
-  // neither where its prompt is not done.
-  struct Sampled {
-    std::optional<TokenEvent> token;
+  // What the logits of an entry's rows say: the next tokens of its sequence, the n_tokens of
+  // sampled_ from first_token on, or that it ends behind them; neither where its prompt is not
+  // done. `last`: the newest of them, which no row has computed yet.
+  struct Outcome {
+    size_t first_token = 0;
+    uint32_t n_tokens = 0;
+    std::optional<TokenId> last;
     std::optional<FinishReason> end;
   };
 
+  struct PublishedRow {
+    size_t decoder_row = 0;
+    uint32_t position = 0;  // of its token
+  };
+
   void forward(const StepPlan& plan);
+  void begin_masks(const StepPlan& plan);
+  std::span<const TokenId> tokens_of(const StepPlan::Entry& entry);
   void sample(const StepPlan& plan);
-  Sampled sample_token(const Sequence& sequence, size_t row);
+  Outcome sample_rows(const StepPlan::Entry& entry, size_t first_row);
+  std::optional<TokenEvent> sample_token(Sequence& sequence, size_t row, Outcome& outcome);
   void publish(const StepPlan& plan);
-  void publish_progress(Sequence& sequence, uint32_t n_new);
-  void publish_rows(const StepPlan::Entry& entry, size_t first_row);
-  void publish_token(Sequence& sequence, const TokenEvent& token, size_t row);
-  void publish_trace(Sequence& sequence, TokenId token, std::span<const float> logits);
+  void publish_progress(const StepPlan::Entry& entry, uint32_t n_accepted);
+  uint32_t publish_rows(size_t index, const StepPlan::Entry& entry, size_t first_row);
+  void publish_logits(Sequence& sequence, const PublishedRow& row);
+  EventSink::Verdict publish_token(const StepPlan::Entry& entry, const TokenEvent& token,
+                                   const PublishedRow& row);
+  void publish_trace(const StepPlan::Entry& entry, TokenId token, const PublishedRow& row);
+  void count_drafts(const StepPlan& plan);
+  void settle(const StepPlan& plan);
   void record_starts(const StepPlan& plan, TimePoint now);
   void record_token_time(Sequence& sequence);
   void record_step();
@@ -114,11 +143,15 @@ class Engine {
   Decoder decoder_;
   Ledger ledger_;
   Reservation tier_writes_, tier_reads_;
+  Reservation draft_pages_;
   Reservation pages_;  // what is left of the budget for pages
   KvCache kv_;
-  std::unique_ptr<TierLink> tier_;  // null where there is none
+  std::unique_ptr<TierLink> tier_;     // null where there is none
+  std::unique_ptr<DraftModel> draft_;  // null where there is none; outlives the sequences
   Scheduler scheduler_;
+  const TenantMarks tenants_;
   Sampler sampler_;
+  MaskMaker mask_maker_;
   std::string cache_identity_;
   EngineSnapshot counters_;
   LiveRecorder live_{kv_};
@@ -128,7 +161,10 @@ class Engine {
   // Of the current step; kept so that a step allocates nothing.
   std::vector<BatchSequence> batch_;
   std::vector<std::span<std::byte* const>> page_tables_;
-  std::vector<Sampled> sampled_;
+  std::vector<MaskMaker::Job> mask_jobs_;
+  std::vector<TokenId> draft_tokens_;  // of entries with drafts: each one's tokens side by side
+  std::vector<TokenEvent> sampled_;
+  std::vector<Outcome> outcomes_;   // of each entry
   std::vector<uint32_t> accepted_;  // rows of each entry that stand
 };
 

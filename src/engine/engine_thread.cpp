@@ -1,5 +1,10 @@
 #include "engine/engine_thread.h"
 
+#include <new>
+#include <utility>
+
+#include "base/process/thread.h"
+#include "base/rare_warning.h"
 #include "engine/engine.h"
 
 namespace kvik {
@@ -10,10 +15,15 @@ constexpr std::chrono::milliseconds kTierPatience{20};
 }  // namespace
 
 EngineThread::EngineThread(std::unique_ptr<Engine> engine)
-    : queue_(engine->limits().max_queue), engine_(std::move(engine)) {
+    : queue_(engine->limits().max_queue, engine->limits().n_tenants), engine_(std::move(engine)) {
   snapshot_ = engine_->snapshot();
   engine_->set_wake([this] { wake(); });
-  thread_ = std::thread([this] { main(); });
+  auto thread = start_thread([this] { main(); });
+  if (thread) {
+    thread_ = std::move(*thread);
+  } else {
+    started_ = std::unexpected<Error>(thread.error());
+  }
 }
 
 EngineThread::~EngineThread() {
@@ -22,7 +32,7 @@ EngineThread::~EngineThread() {
     stopping_ = draining_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  join_if_started(thread_);
   engine_->set_wake(nullptr);
 }
 
@@ -79,11 +89,11 @@ Result<void> EngineThread::watch(const std::shared_ptr<LiveSink>& sink) {
 }
 
 EngineSnapshot EngineThread::snapshot() const {
-  const TierCounters tier = engine_->tier_counters();
+  const AllTierCounters tiers = engine_->tier_counters();
   const MutexLock lock(mutex_);
   EngineSnapshot snapshot = snapshot_;
   snapshot.n_waiting += static_cast<uint32_t>(inbox_.size());
-  snapshot.tier = tier;
+  snapshot.tiers = tiers;
   return snapshot;
 }
 
@@ -91,7 +101,7 @@ const EngineLimits& EngineThread::limits() const { return engine_->limits(); }
 
 void EngineThread::main() {
   while (take_messages()) {
-    const bool worked = engine_->step();
+    const bool worked = step();
     const EngineSnapshot snapshot = engine_->snapshot();
     const bool has_news = worked || took_messages_;
     watchers_.show(*engine_, has_news ? LiveWatchers::News::kSome : LiveWatchers::News::kNone);
@@ -100,6 +110,31 @@ void EngineThread::main() {
     is_fetching_ = !worked && engine_->is_fetching();
     is_idle_ = !worked && inbox_.empty() && !is_fetching_;
     if (is_idle_) idle_.notify_all();
+  }
+}
+
+// Where the system has no memory for a request, that one fails and the others go on.
+void EngineThread::submit(Submission submission) {
+  const std::shared_ptr<EventSink> sink = submission.sink;
+  try {
+    engine_->submit(submission.id, std::move(submission.request), std::move(submission.sink),
+                    std::move(submission.place));
+  } catch (const std::bad_alloc&) {
+    static log::RareWarning warn;
+    warn("a request could not begin: the system has no memory left");
+    sink->on_finish(FinishReason::kFailed, {});
+  }
+}
+
+// Where it has none for a step, nobody can tell whose fault that is: what runs is given up.
+bool EngineThread::step() {
+  try {
+    return engine_->step();
+  } catch (const std::bad_alloc&) {
+    static log::RareWarning warn;
+    warn("a step could not be made: the system has no memory left");
+    engine_->cancel_all();
+    return true;
   }
 }
 
@@ -127,9 +162,7 @@ bool EngineThread::take_messages() {
     stop = stopping_;
   }
   took_messages_ = !taken_.empty() || !taken_cancels_.empty();
-  for (Submission& s : taken_) {
-    engine_->submit(s.id, std::move(s.request), std::move(s.sink), std::move(s.place));
-  }
+  for (Submission& s : taken_) submit(std::move(s));
   for (const RequestId id : taken_cancels_) engine_->cancel(id);
   taken_.clear();
   taken_cancels_.clear();

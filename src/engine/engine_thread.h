@@ -21,6 +21,9 @@ class EngineThread {
   explicit EngineThread(std::unique_ptr<Engine> engine);
   ~EngineThread();  // cancels what runs
 
+  // Whether it runs; else kIo, and it may only be destroyed.
+  const Result<void>& started() const { return started_; }
+
   // Any thread. Errors: kExhausted where the queue is full (see QueueLimit), kUnavailable when
   // draining, and those of Engine::check. The sink is kept until on_finish has returned.
   Result<RequestId> submit(Request request, std::shared_ptr<EventSink> sink);
@@ -55,6 +58,8 @@ class EngineThread {
   void main();
   void wake();
   bool take_messages();
+  void submit(Submission submission);
+  bool step();
 
   QueueLimit queue_;
   LiveWatchers watchers_;
@@ -76,6 +81,7 @@ class EngineThread {
   std::vector<Submission> taken_;
   std::vector<RequestId> taken_cancels_;
   bool took_messages_ = false;
+  Result<void> started_;
   std::thread thread_;
 };
 

@@ -27,6 +27,29 @@ void pair_rows(Bytes from, uint32_t head_dim, size_t row_bytes, std::byte* to) {
   }
 }
 
+// A matrix of n_rows rows of that type. How many bytes it became.
+size_t transpose(ElementType type, Bytes from, uint32_t n_rows, std::byte* to) {
+  const size_t row_bytes = from.size() / n_rows;
+  const size_t n_cols = row_bytes / traits(type).block_bytes * traits(type).block_elements;
+  std::vector<std::byte> plain;
+  if (traits(type).block_elements != 1) {
+    plain.resize(n_rows * n_cols * sizeof(uint16_t));
+    std::vector<float> row(n_cols);
+    for (size_t r = 0; r < n_rows; ++r) {
+      dequantize_row(type, from.data() + r * row_bytes, row);
+      quantize_row(ElementType::kF16, row, plain.data() + r * n_cols * sizeof(uint16_t));
+    }
+    from = plain;
+  }
+  const size_t n_bytes = from.size() / n_rows / n_cols;
+  for (size_t c = 0; c < n_cols; ++c) {
+    for (size_t r = 0; r < n_rows; ++r, to += n_bytes) {
+      std::memcpy(to, from.data() + (r * n_cols + c) * n_bytes, n_bytes);
+    }
+  }
+  return from.size();
+}
+
 class ArrangedSource final : public ModelSource {
  public:
   ArrangedSource(std::unique_ptr<ModelSource> base, std::string label, Metadata metadata,
@@ -129,6 +152,9 @@ class ArrangedSource final : public ModelSource {
       const uint64_t n_rows = tensor.info.shape.front();
       pair_rows(from, tensor.head_dim, from.size() / n_rows, to);
       return from.size();
+    }
+    if (tensor.arrangement == Arrangement::kTransposed) {
+      return transpose(type, from, tensor.head_dim, to);
     }
     std::vector<float> values(from.size() / traits(type).block_bytes);
     dequantize_row(type, from.data(), values);

@@ -17,6 +17,7 @@ enum class Arrangement : uint8_t {
   kPairedRows,     // of each head, row i of the first half and of the second become 2i and 2i + 1
   kFloats,         // as f32
   kFloatsPlusOne,  // as f32, and one added
+  kTransposed,     // each piece a matrix of its own; as f16 where its elements stand in blocks
 };
 
 // A tensor put together from parts of those of another source, one behind the other. Whoever makes
@@ -31,7 +32,7 @@ struct ArrangedTensor {
   TensorInfo info;
   std::vector<Piece> pieces;
   Arrangement arrangement = Arrangement::kAsIs;
-  uint32_t head_dim = 0;      // rows of a head, for kPairedRows
+  uint32_t head_dim = 0;      // rows of a head, for kPairedRows; of a piece, for kTransposed
   std::vector<float> values;  // where there are no pieces: all that the tensor is
 };
 

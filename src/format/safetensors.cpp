@@ -8,15 +8,15 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "base/mapped_file.h"
+#include "base/input_file.h"
 #include "format/hf/json_object.h"
+#include "format/model_bytes.h"
 #include "format/quoted.h"
 
 namespace kvik {
@@ -32,9 +32,11 @@ struct Dtype {
   ElementType type;
 };
 constexpr Dtype kDtypes[] = {
-    {"F32", ElementType::kF32}, {"F16", ElementType::kF16}, {"BF16", ElementType::kBF16},
-    {"F64", ElementType::kF64}, {"I64", ElementType::kI64}, {"I32", ElementType::kI32},
-    {"I16", ElementType::kI16}, {"I8", ElementType::kI8},
+    {"F32", ElementType::kF32},   {"F16", ElementType::kF16},
+    {"BF16", ElementType::kBF16}, {"F64", ElementType::kF64},
+    {"I64", ElementType::kI64},   {"I32", ElementType::kI32},
+    {"I16", ElementType::kI16},   {"I8", ElementType::kI8},
+    {"U8", ElementType::kI8},  // nothing here computes with either
 };
 
 // A tensor and the part of the data that is its own.
@@ -120,10 +122,10 @@ Result<void> check_placement(const std::vector<Entry>& entries, uint64_t data_by
 
 struct Contents {
   std::vector<TensorInfo> infos;
-  std::vector<std::span<const std::byte>> parts;  // of each tensor
+  std::vector<uint64_t> offsets;  // of each tensor, in the file
 };
 
-Result<std::string_view> header_of(std::span<const std::byte> file) {
+Result<std::string_view> header_of(ModelBytes& file) {
   if (file.size() < kLengthBytes) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("{} bytes, expected a header's length in the first {}", file.size(),
@@ -131,17 +133,19 @@ Result<std::string_view> header_of(std::span<const std::byte> file) {
   }
   static_assert(std::endian::native == std::endian::little);
   uint64_t n_bytes = 0;
-  std::memcpy(&n_bytes, file.data(), kLengthBytes);
+  TRY_ASSIGN(const auto length, file.head(kLengthBytes));
+  std::memcpy(&n_bytes, length.data(), kLengthBytes);
   const uint64_t limit = std::min<uint64_t>(file.size() - kLengthBytes, kMaxHeaderBytesOfFile);
   if (n_bytes > limit) {
     return fail(ErrorCode::kCorrupt, fmt::format("the header's length is {} bytes, expected at "
                                                  "most {}",
                                                  n_bytes, limit));
   }
-  return std::string_view(reinterpret_cast<const char*>(file.data()) + kLengthBytes, n_bytes);
+  TRY_ASSIGN(const auto head, file.head(kLengthBytes + n_bytes));
+  return std::string_view(reinterpret_cast<const char*>(head.data()) + kLengthBytes, n_bytes);
 }
 
-Result<Contents> read_contents(std::span<const std::byte> file) {
+Result<Contents> read_contents(ModelBytes& file) {
   TRY_ASSIGN(const std::string_view header, header_of(file));
   TRY_ASSIGN(const auto parsed, hf::parse_json(header, "the header"));
   TRY_ASSIGN(const auto all, hf::JsonObject::of(parsed, "the header"));
@@ -155,11 +159,11 @@ Result<Contents> read_contents(std::span<const std::byte> file) {
     entries.push_back(std::move(entry));
   }
   std::ranges::stable_sort(entries, {}, &Entry::begin);
-  const auto data = file.subspan(kLengthBytes + header.size());
-  TRY(check_placement(entries, data.size()));
+  const uint64_t data_begin = kLengthBytes + header.size();
+  TRY(check_placement(entries, file.size() - data_begin));
   Contents contents;
   for (Entry& entry : entries) {
-    contents.parts.push_back(data.subspan(entry.begin, entry.end - entry.begin));
+    contents.offsets.push_back(data_begin + entry.begin);
     contents.infos.push_back(std::move(entry.info));
   }
   return contents;
@@ -167,10 +171,8 @@ Result<Contents> read_contents(std::span<const std::byte> file) {
 
 class SafetensorsSource final : public ModelSource {
  public:
-  SafetensorsSource(std::string label, Contents contents)
-      : label_(std::move(label)), contents_(std::move(contents)) {}
-
-  void keep(MappedFile mapping) { mapping_ = std::move(mapping); }
+  SafetensorsSource(std::string label, ModelBytes file, Contents contents)
+      : label_(std::move(label)), file_(std::move(file)), contents_(std::move(contents)) {}
 
   const std::string& label() const override { return label_; }
   const Metadata& metadata() const override { return metadata_; }
@@ -178,49 +180,41 @@ class SafetensorsSource final : public ModelSource {
 
   // Headers may have any length, so a tensor may begin where its elements cannot be loaded from.
   Result<std::span<const std::byte>> read(size_t index) override {
-    CHECK(index < contents_.parts.size());
-    const std::span<const std::byte> part = contents_.parts[index];
-    const uint32_t element_bytes = traits(contents_.infos[index].type).block_bytes;
-    if (reinterpret_cast<uintptr_t>(part.data()) % element_bytes == 0) return part;
-    auto& copy = aligned_[index];
-    copy.assign(part.begin(), part.end());
-    return std::span<const std::byte>(copy);
+    CHECK(index < contents_.infos.size());
+    const TensorInfo& info = contents_.infos[index];
+    return file_.part(contents_.offsets[index], info.n_bytes, traits(info.type).block_bytes);
   }
 
-  void release(size_t index) override {
-    aligned_.erase(index);
-    if (mapping_) mapping_->release(contents_.parts[index]);
-  }
+  void release(size_t index) override { file_.release(contents_.offsets[index]); }
 
  private:
   std::string label_;
+  ModelBytes file_;
   Metadata metadata_;
   Contents contents_;
-  std::map<size_t, std::vector<std::byte>> aligned_;
-  std::optional<MappedFile> mapping_;  // what contents_ points into, unless the caller keeps it
 };
 
-Result<std::unique_ptr<SafetensorsSource>> open_bytes(std::string label,
-                                                      std::span<const std::byte> bytes) {
-  auto contents = read_contents(bytes);
+Result<std::unique_ptr<SafetensorsSource>> open_bytes(std::string label, ModelBytes file) {
+  auto contents = read_contents(file);
   if (!contents) {
     return fail(contents.error().code, fmt::format("'{}': {}", label, contents.error().message));
   }
-  return std::make_unique<SafetensorsSource>(std::move(label), std::move(*contents));
+  file.drop_head();
+  return std::make_unique<SafetensorsSource>(std::move(label), std::move(file),
+                                             std::move(*contents));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path) {
-  TRY_ASSIGN(auto mapping, MappedFile::open(path));
-  TRY_ASSIGN(auto source, open_bytes(path, mapping.bytes()));
-  source->keep(std::move(mapping));
+  TRY_ASSIGN(InputFile file, InputFile::open(path));
+  TRY_ASSIGN(auto source, open_bytes(path, ModelBytes(std::move(file))));
   return source;
 }
 
 Result<std::unique_ptr<ModelSource>> open_safetensors_bytes(std::string label,
                                                             std::span<const std::byte> bytes) {
-  TRY_ASSIGN(auto source, open_bytes(std::move(label), bytes));
+  TRY_ASSIGN(auto source, open_bytes(std::move(label), ModelBytes(bytes)));
   return source;
 }
 

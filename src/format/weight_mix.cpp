@@ -13,8 +13,8 @@ using enum ElementType;
 
 // llama.cpp's llama_ftype; of the K types those that it calls _M.
 constexpr MixTarget kTargets[] = {
-    {kQ8_0, 7},  {kQ6_K, 18}, {kQ5_K, 17}, {kQ4_K, 15}, {kQ4_0, 2},
-    {kQ3_K, 12}, {kQ2_K, 10}, {kBF16, 32}, {kF16, 1},
+    {kQ8_0, 7},   {kQ6_K, 18}, {kQ5_K, 17}, {kQ4_K, 15}, {kQ4_0, 2},
+    {kMXFP4, 38}, {kQ3_K, 12}, {kQ2_K, 10}, {kBF16, 32}, {kF16, 1},
 };
 
 bool is_float(ElementType type) { return type == kF32 || type == kF16 || type == kBF16; }
@@ -22,7 +22,9 @@ bool is_float(ElementType type) { return type == kF32 || type == kF16 || type ==
 // Vectors are small, and a router's small errors send tokens to other experts.
 bool stays_exact(const TensorInfo& tensor) {
   const auto id = tensor_named(tensor.name);
-  return tensor.shape.size() < 2 || (id && kind_of(id->role) == TensorKind::kRouting);
+  if (tensor.shape.size() < 2) return true;
+  return id &&
+         (kind_of(id->role) == TensorKind::kRouting || kind_of(id->role) == TensorKind::kBias);
 }
 
 // What stands in where rows are no multiple of 256, as in llama.cpp.
@@ -105,10 +107,18 @@ ElementType WeightMix::wanted_type(const TensorInfo& tensor) const {
   if (kind_ == Kind::kPure || is_float(base) || base == kQ8_0) return base;
   const auto id = tensor_named(tensor.name);
   if (!id) return base;
+  if (base == kMXFP4) return fp4_or_bytes(*id);
   const bool is_embedding = id->role == TensorRole::kEmbedding;
   // The head's errors are in every logit.
   if (id->role == TensorRole::kHead || (is_embedding && !has_head_)) return kQ6_K;
   return is_embedding ? embedding_type(base) : type_in_layer(*id);
+}
+
+// As gpt-oss was trained: experts in 4 bits, and little else. Without experts all layers are.
+ElementType WeightMix::fp4_or_bytes(TensorId tensor) const {
+  const bool is_wanted =
+      has_experts_ ? kind_of(tensor.role) == TensorKind::kExperts : is_of_layer(tensor.role);
+  return is_wanted ? kMXFP4 : kQ8_0;
 }
 
 ElementType WeightMix::type_in_layer(TensorId tensor) const {

@@ -43,6 +43,7 @@ class WeightMix {
 
  private:
   ElementType wanted_type(const TensorInfo& tensor) const;
+  ElementType fp4_or_bytes(TensorId tensor) const;
   ElementType type_in_layer(TensorId tensor) const;
 
   MixTarget target_;

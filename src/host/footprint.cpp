@@ -5,6 +5,7 @@
 
 #include "engine/work_limits.h"
 #include "format/weight_mix.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
@@ -33,21 +34,28 @@ TypeSize size_as(const ModelSource& source, std::string name,
 }  // namespace
 
 KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
-    : type(kv_type),
-      layout(kv_layout(backend.page_bytes(kv_geometry(config, kv_type)), config)),
-      bytes_per_token(backend.page_bytes({.type = kv_type,
-                                          .n_layers = config.n_layers,
-                                          .n_kv_heads = config.attention().n_kv_heads,
-                                          .head_dim = config.attention().head_dim}) /
-                      kPageTokens) {}
+    : type(kv_type), layout(kv_layout(backend.page_bytes(kv_geometry(config, kv_type)), config)) {
+  for (const LayerConfig& layer : config.layers) {
+    const AttentionConfig& a = layer.attention();
+    const uint64_t n_bytes = backend.page_bytes({.type = kv_type,
+                                                 .n_layers = 1,
+                                                 .n_kv_heads = a.n_kv_heads,
+                                                 .head_dim = a.head_dim,
+                                                 .latent_dim = a.latent.rank}) /
+                             kPageTokens;
+    bytes_per_token += n_bytes;
+    if (a.window == 0) lasting_bytes_per_token += n_bytes;
+  }
+}
 
 uint64_t KvFootprint::bytes_at_once(uint64_t n_tokens) const {
   return pages_at_once(layout, n_tokens) * layout.page_bytes;
 }
 
-uint64_t KvFootprint::budget(uint64_t n_tokens, uint64_t n_sequences, const Tier* tier) const {
+uint64_t KvFootprint::budget(uint64_t n_tokens, uint64_t n_sequences,
+                             std::span<const TierPlace> tiers) const {
   const uint64_t all = pages_for(n_tokens) * n_sequences * page_bytes();
-  return tier ? TierLink::budget_for(*tier, layout.page_bytes, all) : all;
+  return TierLink::budget_for(tiers, layout.page_bytes, all);
 }
 
 uint64_t MemoryPlan::buffers_bytes() const {
@@ -58,7 +66,7 @@ uint64_t MemoryPlan::buffers_bytes() const {
 
 Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backend) {
   TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
-  TRY_ASSIGN(WeightPlan weights, plan_weights(source, backend));
+  TRY_ASSIGN(WeightPlan weights, plan_weights(source, TensorTable(config), backend));
   return Footprint(std::move(config), std::move(weights), backend);
 }
 
@@ -72,6 +80,7 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
                       {"kernels", backend_.scratch_bytes(work)},
                       {"sampler", Sampler::buffer_bytes(config_.n_vocab)},
                       {"page index", n_pages * kIndexBytes},
+                      {"requests", RequestBounds::memory_bytes(work.n_ctx)},
                       {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
 }
 

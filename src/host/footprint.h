@@ -19,7 +19,8 @@ struct KvFootprint {
 
   KvType type;
   KvLayout layout;
-  uint64_t bytes_per_token = 0;  // K and V of all layers
+  uint64_t bytes_per_token = 0;          // K and V of all layers
+  uint64_t lasting_bytes_per_token = 0;  // of those without a window
 
   // Of one page in each layer group.
   uint64_t page_bytes() const { return layout.page_bytes * layout.n_groups(); }
@@ -27,7 +28,8 @@ struct KvFootprint {
   uint64_t bytes_at_once(uint64_t n_tokens) const;
   // A budget for n_sequences of n_tokens whose pages all stay, beside what is on its way to and
   // from a tier (null: none).
-  uint64_t budget(uint64_t n_tokens, uint64_t n_sequences, const Tier* tier = nullptr) const;
+  uint64_t budget(uint64_t n_tokens, uint64_t n_sequences,
+                  std::span<const TierPlace> tiers = {}) const;
 };
 
 // The memory that an engine will hold. What it says of weights, decoder and scratch is what those

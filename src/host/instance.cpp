@@ -5,7 +5,8 @@
 
 namespace kvik {
 
-Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOptions options) {
+Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOptions options,
+                                                   const ServingOptions& serving) {
   std::unique_ptr<Instance> instance(new Instance);
   instance->backend_ = std::move(loaded.backend);
   instance->tokenizer_ = std::move(loaded.tokenizer);
@@ -13,9 +14,10 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
   options.kv_type = loaded.kv_type;
   options.n_ctx_max = static_cast<uint32_t>(loaded.n_ctx);
   TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *instance->backend_, options,
-                                         instance->clock_));
+                                         instance->clock_, std::move(loaded.draft)));
   const EngineLimits limits = engine->limits();
   instance->engine_.emplace(std::move(engine));
+  TRY(instance->engine_->started());
   instance->service_.emplace(
       *instance->tokenizer_, *instance->engine_,
       ModelCard{.id = std::move(loaded.id),
@@ -25,7 +27,11 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
                 .n_ctx_train = config.n_ctx_train,
                 .n_vocab = config.n_vocab,
                 .model_dim = config.model_dim,
-                .chat_template = std::string(instance->tokenizer_->chat_template())});
+                .chat_template = serving.chat.chat_template.empty()
+                                     ? valid_utf8(instance->tokenizer_->chat_template())
+                                     : serving.chat.chat_template,
+                .aliases = serving.aliases},
+      serving.chat);
   return instance;
 }
 

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -11,6 +13,12 @@
 
 namespace kvik {
 
+// What clients are told of a model.
+struct ServingOptions {
+  ChatFormatOptions chat = {};
+  std::vector<std::string> aliases = {};  // further names; "*": any
+};
+
 // A model that answers: backend, vocabulary, an engine on its own thread and the service on top,
 // from the moment it is made until it is destroyed. Any thread may call the service; the others are
 // for whoever made it.
@@ -18,7 +26,8 @@ class Instance {
  public:
   // The type of the pages and the context are the loaded model's, all else is `options`'; what
   // those borrow outlives the instance. Errors: those of Engine::create().
-  static Result<std::unique_ptr<Instance>> create(LoadedModel loaded, EngineOptions options);
+  static Result<std::unique_ptr<Instance>> create(LoadedModel loaded, EngineOptions options,
+                                                  const ServingOptions& serving = {});
 
   Service& service() { return *service_; }
   EngineThread& engine() { return *engine_; }

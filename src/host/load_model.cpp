@@ -93,7 +93,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
   return load_model(options, *source, std::move(backend));
 }
 
-std::string model_id(const std::string& spec) {
+Printable model_id(const std::string& spec) {
   if (spec.ends_with(".gguf")) return std::filesystem::path(spec).stem().string();
   std::error_code failed;
   if (!std::filesystem::is_directory(spec, failed)) return spec;

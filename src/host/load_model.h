@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_memory.h"
 #include "backend/ops.h"
+#include "base/printable.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "format/model_source.h"
@@ -39,7 +40,8 @@ struct LoadedModel {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
-  std::string id;  // model_id()
+  std::unique_ptr<Model> draft;  // null: none (load_draft())
+  Printable id;                  // model_id()
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // tokens of context: as asked for, else as trained
 
@@ -57,6 +59,6 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
 
 // What clients call a model: a file's name without folder and ending, a folder's name, else the
 // spec as it stands.
-std::string model_id(const std::string& spec);
+Printable model_id(const std::string& spec);
 
 }  // namespace kvik

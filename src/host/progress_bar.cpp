@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/process/streams.h"
+
 namespace kvik {
 namespace {
 
@@ -33,12 +35,12 @@ void ProgressBar::show(uint64_t done, uint64_t all, const std::string& note) {
   if (width == 0 || filled == shown_) return;
   shown_ = filled;
   is_open_ = true;
-  fmt::print(stderr, "\r{} [{:<{}}] {}\033[K", what_, std::string(filled, '='), width, note);
-  std::fflush(stderr);
+  streams::write_now(
+      stderr, fmt::format("\r{} [{:<{}}] {}\033[K", what_, std::string(filled, '='), width, note));
 }
 
 void ProgressBar::close() {
-  if (is_open_) fmt::print(stderr, "\r\033[K");
+  if (is_open_) streams::write_now(stderr, "\r\033[K");
   is_open_ = false;
 }
 

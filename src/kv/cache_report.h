@@ -15,7 +15,8 @@ enum class MissReason : uint8_t {
   kDiverged,      // one did, but with another token at `position`
   kEvicted,       // its pages were known, and made room for others
   kTooShort,      // one ended there
-  kTierTimedOut,  // a slower tier may hold it, and was or would have been slower than computing
+  kTierTimedOut,  // a slower tier may hold it, and took longer than computing would have
+  kTierDeclined,  // a slower tier may hold it, and is known to be slower than computing
   kTierDamaged,   // a slower tier holds it and a check failed
   kCacheOff,      // the request asked for none
 };
@@ -34,6 +35,8 @@ inline std::string_view name_of(MissReason reason) {
       return "too_short";
     case MissReason::kTierTimedOut:
       return "tier_timed_out";
+    case MissReason::kTierDeclined:
+      return "tier_declined";
     case MissReason::kTierDamaged:
       return "tier_damaged";
     case MissReason::kCacheOff:
@@ -45,7 +48,7 @@ inline std::string_view name_of(MissReason reason) {
 // What the cache held of one prompt: tokens found by tier, and why the rest was not.
 struct CacheReport {
   uint32_t ram_tokens = 0;
-  uint32_t disk_tokens = 0;
+  uint32_t tier_tokens = 0;
   MissReason miss = MissReason::kNone;
   std::optional<uint32_t> position;  // of the first token that was not found
   // Where the prompt left the known sequence (kDiverged): the token that this one went on with, and

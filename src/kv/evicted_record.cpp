@@ -6,22 +6,23 @@
 
 namespace kvik {
 
-void EvictedRecord::add(const PageKey& parent, std::vector<TokenId> tokens) {
+void EvictedRecord::add(const PageKey& parent, Page page) {
   if (capacity_ == 0) return;
   if (ring_.size() < capacity_) {
-    ring_.push_back(by_parent_.emplace(parent, std::move(tokens)));
+    ring_.push_back(by_parent_.emplace(parent, std::move(page)));
     return;
   }
   by_parent_.erase(ring_[next_]);
-  ring_[next_] = by_parent_.emplace(parent, std::move(tokens));
+  ring_[next_] = by_parent_.emplace(parent, std::move(page));
   next_ = (next_ + 1) % capacity_;
 }
 
-bool EvictedRecord::knew(const PageKey& parent, std::span<const TokenId> tokens,
+bool EvictedRecord::knew(const PageKey& parent, KnownBy reader, std::span<const TokenId> tokens,
                          size_t n_tokens) const {
   const auto [begin, end] = by_parent_.equal_range(parent);
   return std::any_of(begin, end, [&](const auto& entry) {
-    return common_prefix(entry.second, tokens) >= n_tokens;
+    return may_find(reader, entry.second.known) &&
+           common_prefix(entry.second.tokens, tokens) >= n_tokens;
   });
 }
 

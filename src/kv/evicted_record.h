@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/token_id.h"
+#include "kv/known_by.h"
 #include "kv/page_key.h"
 
 namespace kvik {
@@ -16,13 +17,19 @@ class EvictedRecord {
  public:
   explicit EvictedRecord(size_t capacity) : capacity_(capacity) { by_parent_.reserve(capacity); }
 
-  void add(const PageKey& parent, std::vector<TokenId> tokens);
+  struct Page {
+    KnownBy known;
+    std::vector<TokenId> tokens;
+  };
+  void add(const PageKey& parent, Page page);
 
-  // Whether a page below `parent` that is gone began with the first n_tokens of `tokens`.
-  bool knew(const PageKey& parent, std::span<const TokenId> tokens, size_t n_tokens) const;
+  // Whether a page below `parent` that is gone, and that the reader found, began with the first
+  // n_tokens of `tokens`.
+  bool knew(const PageKey& parent, KnownBy reader, std::span<const TokenId> tokens,
+            size_t n_tokens) const;
 
  private:
-  using ByParent = std::unordered_multimap<PageKey, std::vector<TokenId>, PageKeyHash>;
+  using ByParent = std::unordered_multimap<PageKey, Page, PageKeyHash>;
   size_t capacity_;
   ByParent by_parent_;  // never grows beyond what was reserved: its iterators stay valid
   std::vector<ByParent::iterator> ring_;

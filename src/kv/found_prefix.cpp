@@ -8,7 +8,7 @@ CacheReport FoundPrefix::report() const {
   const uint32_t n_in_memory = std::min(n_tokens(), n_in_memory_.value_or(n_tokens()));
   CacheReport report;
   report.ram_tokens = n_in_memory;
-  report.disk_tokens = n_tokens() - n_in_memory;
+  report.tier_tokens = n_tokens() - n_in_memory;
   if (match_.miss == MissReason::kNone) return report;
   report.miss = tier_miss_.value_or(match_.miss);
   report.position = n_tokens();

@@ -31,7 +31,7 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes)
 FoundPrefix KvCache::find(const PrefixQuery& query, FoundPrefix before) const {
   const std::pair now(index_.n_changes(), query.tokens.size());
   if (before.searched_ == now) return before;
-  before.set(query, index_.find(query.root, query.tokens, query.tenant));
+  before.set(query, index_.find(query.root, query.tokens, reader_of(query.tenant)));
   before.searched_ = now;
   return before;
 }
@@ -59,7 +59,8 @@ bool KvCache::open(PageTable& table, const PrefixQuery& query, FoundPrefix& foun
     table.clear();
     if (!found.match_.head) return false;
     // The page to copy from stands in the way of its copy.
-    auto match = index_.find(query.root, query.tokens.first(found.n_whole_tokens()), query.tenant);
+    auto match = index_.find(query.root, query.tokens.first(found.n_whole_tokens()),
+                             reader_of(query.tenant));
     match.miss = MissReason::kEvicted;
     match.expected.reset();
     found.set(query, match);
@@ -119,10 +120,11 @@ void KvCache::copy_head(PageTable& table, uint32_t index, const std::vector<Page
 }
 
 uint32_t KvCache::adopt(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
+  const KnownBy reader = mark_of(table.owner.tenant);
   while ((uint64_t{table.n_sealed()} + 1) * kPageTokens <= tokens.size()) {
     const uint32_t index = table.n_sealed();
     const auto own = tokens.subspan(size_t{index} * kPageTokens, kPageTokens);
-    const PrefixNode* node = index_.find_child(root, table.last_key().value_or(root), own);
+    const PrefixNode* node = index_.find_child(root, table.last_key().value_or(root), own, reader);
     if (!node || !node->is_whole()) break;
     for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
       if (index < table.n_slid(g)) continue;  // nobody looks at it any more
@@ -134,6 +136,15 @@ uint32_t KvCache::adopt(PageTable& table, const PageKey& root, std::span<const T
     slide(table, uint64_t{table.n_sealed()} * kPageTokens);
   }
   return table.n_sealed() * kPageTokens;
+}
+
+void KvCache::continue_behind(const PageTable& table, const PageKey& root,
+                              std::span<const TokenId> tokens, size_t n_most,
+                              std::vector<TokenId>& out) const {
+  const auto rest = tokens.subspan(size_t{table.n_sealed()} * kPageTokens);
+  if (rest.size() >= kPageTokens) return;  // a page that could not be shared
+  index_.continue_behind(root, table.last_key().value_or(root), rest, mark_of(table.owner.tenant),
+                         n_most, out);
 }
 
 bool KvCache::copy_filling_page(PageTable& to, const PageTable& from) {
@@ -215,6 +226,9 @@ void KvCache::evict_one() {
   settle();
   const auto page = index_.victim(clock_.now());
   CHECK(page.has_value());
+  if (const PrefixNode* node = index_.node_with(*page); is_logged(*node, pool_.group(*page))) {
+    log_->on_removed(node->key);
+  }
   index_.erase(*page);
   pool_.evict(*page);
   ++n_evictions_;
@@ -267,11 +281,7 @@ bool KvCache::seal_next(PageTable& table, const PageKey& root, std::span<const T
   const uint32_t index = table.n_sealed();
   const auto pages = pages_at(table, index);
   if (pages.empty()) return false;
-  const PrefixNode* node = index_.insert({.root = root,
-                                          .parent = table.last_key().value_or(root),
-                                          .tokens = tokens,
-                                          .pages = pages,
-                                          .tenant = table.owner.tenant});
+  const PrefixNode* node = insert(table, root, tokens, pages);
   if (!node) return false;
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
     if (!node->pages[g]) continue;
@@ -286,8 +296,48 @@ bool KvCache::seal_next(PageTable& table, const PageKey& root, std::span<const T
   return true;
 }
 
+// Tokens that the table's owner computed, behind its sealed pages.
+const PrefixNode* KvCache::insert(const PageTable& table, const PageKey& root,
+                                  std::span<const TokenId> tokens,
+                                  std::span<const std::optional<PageId>> pages) {
+  const uint64_t n_revealed = index_.n_revealed();
+  const PrefixNode* node = index_.insert({.root = root,
+                                          .parent = table.last_key().value_or(root),
+                                          .tokens = tokens,
+                                          .pages = pages,
+                                          .tenant = table.owner.tenant,
+                                          .known = mark_of(table.owner.tenant)});
+  if (node && index_.n_revealed() > n_revealed) tell_of(*node);
+  return node;
+}
+
+// A node became known to all: slower tiers hear of it as of a new one.
+void KvCache::tell_of(const PrefixNode& node) {
+  for (const auto& page : node.pages) {
+    if (!page) continue;
+    pool_.note_change(*page);
+    const bool is_new = pool_.state(*page) == PageState::kLeased;  // publish() will tell
+    if (sink_ && !is_new) sink_->on_sealed(*page);
+  }
+}
+
+// Whole pages of the group that says how far a prefix goes.
+bool KvCache::is_logged(const PrefixNode& node, uint32_t group) const {
+  if (!log_ || node.tokens.size() != kPageTokens) return false;
+  const auto leader = std::ranges::find_if(layout_.rules, &GroupRule::needs_all);
+  return group == (leader == layout_.rules.end() ? 0 : leader - layout_.rules.begin());
+}
+
+void KvCache::log_stored(PageId page) const {
+  const PrefixNode* node = index_.node_with(page);
+  if (!is_logged(*node, pool_.group(page))) return;
+  const PageKey* parent = node->depth > 0 ? &node->parent->key : nullptr;
+  log_->on_stored({.key = node->key, .parent = parent, .tokens = node->tokens});
+}
+
 void KvCache::publish(PageId page) {
   pool_.seal(page);
+  log_stored(page);
   if (sink_) sink_->on_sealed(page);
 }
 
@@ -297,11 +347,7 @@ void KvCache::close(PageTable& table, const PageKey& root, std::span<const Token
   const auto tail = tokens.subspan(size_t{index} * kPageTokens);
   const auto pages = pages_at(table, index);
   if (!tail.empty() && tail.size() < kPageTokens && !pages.empty()) {
-    const PrefixNode* node = index_.insert({.root = root,
-                                            .parent = table.last_key().value_or(root),
-                                            .tokens = tail,
-                                            .pages = pages,
-                                            .tenant = table.owner.tenant});
+    const PrefixNode* node = insert(table, root, tail, pages);
     for (uint32_t g = 0; node && g < layout_.n_groups(); ++g) {
       if (node->pages[g] == pages[g]) publish(*pages[g]);
     }
@@ -319,7 +365,7 @@ void KvCache::pin(const PageTable& table, uint32_t index, TimePoint now) {
     for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
       if (!table.holds(g, index) || !index_.knows(table.page(g, index))) continue;
       if (index < layout_.rules[g].first_page_needed(pin.n_tokens)) continue;
-      index_.pin(table.page(g, index), now + pin.ttl);
+      index_.pin(table.page(g, index), now + pin.ttl, table.owner.tenant);
     }
   }
 }

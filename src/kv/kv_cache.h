@@ -9,8 +9,10 @@
 #include "base/clock.h"
 #include "base/token_id.h"
 #include "kv/found_prefix.h"
+#include "kv/known_by.h"
 #include "kv/kv_layout.h"
 #include "kv/page_key.h"
+#include "kv/page_log.h"
 #include "kv/page_pool.h"
 #include "kv/page_sink.h"
 #include "kv/page_story.h"
@@ -53,8 +55,21 @@ class KvCache {
             uint64_t n_spare = 0);
 
   // Takes pages that others sealed meanwhile in the place of the table's own, as far as `tokens`
-  // fill whole pages that are known. Returns the tokens that the table's sealed pages hold then.
+  // fill whole pages that its owner finds. Returns the tokens that the table's sealed pages hold
+  // then.
   uint32_t adopt(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
+
+  // Appends up to n_most tokens that sequences which the table's owner finds went on with behind
+  // `tokens`, all that the table's own sequence has; of several, that which was used last.
+  void continue_behind(const PageTable& table, const PageKey& root, std::span<const TokenId> tokens,
+                       size_t n_most, std::vector<TokenId>& out) const;
+
+  // Who knows the page of `tokens` behind the table's sealed ones, whoever asks: to decide whose
+  // computation is worth waiting for.
+  KnownBy who_knows(const PageTable& table, const PageKey& root,
+                    std::span<const TokenId> tokens) const {
+    return index_.who_knows(root, table.last_key().value_or(root), tokens);
+  }
 
   // Copies the page that two sequences of the same pages in front are both filling, where that of
   // the other one is further. Takes no page: false where the table has none there.
@@ -84,8 +99,20 @@ class KvCache {
   // findable, the partly filled last one too, and the table is empty.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
+  // Who finds what, from now on; kAll unless told otherwise. Before the first page is taken.
+  void set_sharing(Sharing sharing) { sharing_ = sharing; }
+  Sharing sharing() const { return sharing_; }
+  // Among how many tenants pins share the pages; 1 unless told otherwise.
+  void set_tenants(uint32_t n) { index_.set_tenants(n); }
+  // How a tenant's pages are marked, and what it finds.
+  KnownBy mark_of(uint64_t tenant) const {
+    return sharing_ == Sharing::kAll ? KnownBy::kAll : known_by(tenant);
+  }
+
   // Who hears of sealed pages and of shortage; null: nobody.
   void set_sink(PageSink* sink) { sink_ = sink; }
+  // Who hears of prefixes that come and go; null: nobody.
+  void set_log(PageLog* log) { log_ = log; }
 
   // Makes a page that a slower tier held findable again. std::nullopt where no page can be had, or
   // what stands before it is not known.
@@ -133,9 +160,16 @@ class KvCache {
   PageLease lease(PageId id);
   PageLease take(uint32_t group);
   void publish(PageId page);
+  void log_stored(PageId page) const;
+  bool is_logged(const PrefixNode& node, uint32_t group) const;
   void evict_one();
   bool seal_next(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
   std::span<const std::optional<PageId>> pages_at(const PageTable& table, uint32_t index);
+  const PrefixNode* insert(const PageTable& table, const PageKey& root,
+                           std::span<const TokenId> tokens,
+                           std::span<const std::optional<PageId>> pages);
+  void tell_of(const PrefixNode& node);
+  PageReader reader_of(uint64_t tenant) const { return {.tenant = tenant, .as = mark_of(tenant)}; }
   void pin(const PageTable& table, uint32_t index, TimePoint now);
   void settle();
 
@@ -147,6 +181,8 @@ class KvCache {
   std::vector<PageStory> stories_;  // by page
   Buffer buffer_;
   PageSink* sink_ = nullptr;
+  PageLog* log_ = nullptr;
+  Sharing sharing_ = Sharing::kAll;
   uint64_t n_evictions_ = 0;
 
   // Kept so that a call allocates nothing.

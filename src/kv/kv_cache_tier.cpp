@@ -11,6 +11,7 @@ std::optional<PageLease> KvCache::insert_fetched(const TierPage& page,
                                                  uint64_t tenant) {
   CHECK(page.group < layout_.n_groups() && bytes.size() == layout_.page_bytes);
   if (n_available() == 0) return std::nullopt;
+  const KnownBy known = sharing_ == Sharing::kAll ? KnownBy::kAll : page.known;
   PageLease own = take(page.group);
   memory_.copy_in(address(own.id()), bytes);
   node_pages_.assign(layout_.n_groups(), std::nullopt);
@@ -19,10 +20,12 @@ std::optional<PageLease> KvCache::insert_fetched(const TierPage& page,
                                           .parent = page.parent,
                                           .tokens = page.tokens,
                                           .pages = node_pages_,
-                                          .tenant = tenant});
+                                          .tenant = tenant,
+                                          .known = known});
   if (!node || !node->pages[page.group]) return std::nullopt;
   if (node->pages[page.group] != own.id()) return lease(*node->pages[page.group]);
   pool_.seal(own.id());
+  log_stored(own.id());
   PageStory& story = stories_[static_cast<uint32_t>(own.id())];
   story.is_fetched = story.is_saved = true;
   return own;
@@ -42,7 +45,9 @@ std::optional<TierPage> KvCache::describe(PageId id) const {
                   .parent = node->parent->key,
                   .key = node->key,
                   .group = pool_.group(id),
-                  .tokens = node->tokens};
+                  .tokens = node->tokens,
+                  // What everybody found was of nobody in particular: no key finds it later.
+                  .known = sharing_ == Sharing::kAll ? KnownBy::kNobody : node->known};
 }
 
 }  // namespace kvik

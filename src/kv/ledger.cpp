@@ -11,9 +11,11 @@ std::string_view name_of(MemoryKind kind) {
     case MemoryKind::kTierWrites:
       return "tier_writes";
     case MemoryKind::kTierReads:
+      return "tier_reads";
+    case MemoryKind::kDraftPages:
       break;
   }
-  return "tier_reads";
+  return "draft_pages";
 }
 
 Reservation::~Reservation() {

@@ -17,15 +17,14 @@ struct PageCell {
   uint32_t n_tokens = 0;         // that others can find in it; 0 while it is being filled
   std::optional<PageId> parent;  // the page of its group with the tokens before its own
   PageStory story;
-  uint64_t tenant = 0;     // a hash: who computed it
-  bool is_others = false;  // all but `page` and `state` was left out, for a tenant that made it not
+  uint64_t tenant = 0;  // a hash: who computed it
 
   friend bool operator==(const PageCell& a, const PageCell& b) {
     return a.page == b.page && a.state == b.state && a.group == b.group &&
            a.n_owners == b.n_owners && a.n_tokens == b.n_tokens && a.parent == b.parent &&
            a.story.taken == b.story.taken && a.story.last_used == b.story.last_used &&
-           a.tenant == b.tenant && a.is_others == b.is_others &&
-           a.story.is_saved == b.story.is_saved && a.story.is_fetched == b.story.is_fetched;
+           a.tenant == b.tenant && a.story.is_saved == b.story.is_saved &&
+           a.story.is_fetched == b.story.is_fetched;
   }
 };
 

@@ -23,7 +23,7 @@ bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>>
 }  // namespace
 
 PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of)
-    : rules_(std::move(rules)), key_of_(key_of), places_(n_pages) {}
+    : rules_(std::move(rules)), key_of_(key_of), places_(n_pages), pins_(n_pages) {}
 
 // --- finding ---
 
@@ -38,20 +38,63 @@ PrefixNode* PrefixIndex::node_of(const PageKey& root, const PageKey& key) const 
 }
 
 const PrefixNode* PrefixIndex::find_child(const PageKey& root, const PageKey& parent,
-                                          std::span<const TokenId> tokens) const {
+                                          std::span<const TokenId> tokens, KnownBy reader) const {
   CHECK(tokens.size() == kPageTokens);
   const PrefixNode* above = node_of(root, parent);
   if (!above) return nullptr;
-  const auto best = ChildrenByMatch(*above, tokens).next();
+  const auto best = ChildrenByMatch(*above, reader, tokens).next();
   return best.n_shared == kPageTokens ? best.node : nullptr;
 }
 
+KnownBy PrefixIndex::who_knows(const PageKey& root, const PageKey& parent,
+                               std::span<const TokenId> tokens) const {
+  const PrefixNode* above = node_of(root, parent);
+  if (!above) return KnownBy::kNobody;
+  const auto it = nodes_.find(key_of_(parent, tokens));
+  if (it == nodes_.end() || it->second->parent != above ||
+      !std::ranges::equal(it->second->tokens, tokens)) {
+    return KnownBy::kNobody;
+  }
+  return it->second->known;
+}
+
+void PrefixIndex::continue_behind(const PageKey& root, const PageKey& parent,
+                                  std::span<const TokenId> tokens, KnownBy reader, size_t n_most,
+                                  std::vector<TokenId>& out) const {
+  constexpr size_t kLookedAt = 16;
+  CHECK(tokens.size() < kPageTokens);
+  const auto last_use = [&](const PrefixNode& node) {
+    const auto page = std::ranges::find_if(node.pages, [](const auto& p) { return p.has_value(); });
+    return page == node.pages.end() ? 0 : place(**page).last_use;
+  };
+  const PrefixNode* node = node_of(root, parent);
+  while (node && n_most > 0) {
+    ChildrenByMatch children(*node, reader, tokens);
+    const PrefixNode* best = nullptr;
+    size_t n_seen = 0;
+    for (auto child = children.next();
+         child.node && child.n_shared == tokens.size() && n_seen < kLookedAt;
+         child = children.next(), ++n_seen) {
+      if (child.node->tokens.size() == tokens.size()) continue;
+      if (!best || last_use(*child.node) > last_use(*best)) best = child.node;
+    }
+    if (!best) return;
+    auto more = std::span<const TokenId>(best->tokens).subspan(tokens.size());
+    more = more.first(std::min(more.size(), n_most));
+    out.insert(out.end(), more.begin(), more.end());
+    n_most -= more.size();
+    tokens = {};
+    node = best;
+  }
+}
+
 // All nodes that whole pages of tokens lead through, whatever pages they have.
-PrefixIndex::Path PrefixIndex::walk(const PrefixNode& root, std::span<const TokenId> tokens) const {
+PrefixIndex::Path PrefixIndex::walk(const PrefixNode& root, std::span<const TokenId> tokens,
+                                    KnownBy reader) const {
   Path path;
   const PrefixNode* last = &root;
   while (tokens.size() >= (path.size() + 1) * kPageTokens) {
-    const auto best = ChildrenByMatch(*last, page_at(tokens, path.size())).next();
+    const auto best = ChildrenByMatch(*last, reader, page_at(tokens, path.size())).next();
     if (best.n_shared < kPageTokens) break;
     path.push_back(last = best.node);
   }
@@ -68,17 +111,17 @@ bool PrefixIndex::covers(const Path& path, size_t n_tokens) const {
 }
 
 PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenId> tokens,
-                                     uint64_t tenant) const {
+                                     const PageReader& reader) const {
   static const PrefixNode kNothingKnown;
   const PrefixNode* top = node_of(root, root);
   if (!top) top = &kNothingKnown;
   Match match;
-  const Path path = walk(*top, tokens);
+  const Path path = walk(*top, tokens, reader.as);
   for (size_t n_whole = path.size();; --n_whole) {
     const PrefixNode& last = n_whole > 0 ? *path[n_whole - 1] : *top;
     const auto rest = page_at(tokens, n_whole);
     // Behind the same pages the longest head needs the fewest of them.
-    ChildrenByMatch children(last, rest);
+    ChildrenByMatch children(last, reader.as, rest);
     auto head = children.next();
     while (head.n_shared > 0 && !head.node->is_whole()) head = children.next();
     if (n_whole > 0 && !covers(path, n_whole * kPageTokens + head.n_shared)) continue;
@@ -86,9 +129,10 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
     match.head = head.n_shared > 0 ? head.node : nullptr;
     match.n_head = head.n_shared;
     if (n_whole * kPageTokens + match.n_head < tokens.size()) {
-      const bool was_known = n_whole < path.size() ||
-                             evicted_.knew(n_whole > 0 ? last.key : root, rest, match.n_head + 1);
-      explain(match, last, rest, tenant);
+      const bool was_known =
+          n_whole < path.size() ||
+          evicted_.knew(n_whole > 0 ? last.key : root, reader.as, rest, match.n_head + 1);
+      explain(match, last, rest, reader);
       if (was_known) match.miss = MissReason::kEvicted;
     }
     if (match.miss != MissReason::kDiverged) match.expected.reset();
@@ -100,8 +144,8 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
 
 // Why the first of the tokens behind the match was not found. rest: those behind its whole pages.
 void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const TokenId> rest,
-                          uint64_t tenant) const {
-  ChildrenByMatch children(last, rest);
+                          const PageReader& reader) const {
+  ChildrenByMatch children(last, reader.as, rest);
   const auto best = children.next();
   if (best.n_shared > match.n_head) {  // but not all of its pages are left
     match.miss = MissReason::kEvicted;
@@ -120,7 +164,11 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
       return;
     }
     match.miss = MissReason::kDiverged;
-    if (child.node->tenant == tenant) match.expected = known[match.n_head];
+    // To whom not everything is known it is told of none: of what two know it cannot be said whose
+    // it is, and so of what one knows neither.
+    if (reader.as == KnownBy::kAll && child.node->tenant == reader.tenant) {
+      match.expected = known[match.n_head];
+    }
     if (match.n_head == 0) return;  // there may be many
   }
 }
@@ -144,7 +192,7 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
   PrefixNode* parent = parent_of(stretch);
   if (!parent) return nullptr;
   PrefixNode* node = nullptr;
-  ChildrenByMatch children(*parent, stretch.tokens);
+  ChildrenByMatch children(*parent, stretch.known, stretch.tokens);
   for (auto child = children.next(); child.node && child.n_shared == stretch.tokens.size();
        child = children.next()) {
     if (child.node->tokens.size() == stretch.tokens.size()) {
@@ -153,7 +201,7 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
       return child.node;
     }
   }
-  if (!node) node = add_node(*parent, stretch);
+  if (!node) node = node_for(*parent, stretch);
   if (!node) {
     drop_if_empty(parent);
     return nullptr;
@@ -168,14 +216,22 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
     drop_if_empty(node);
     return nullptr;
   }
-  outdate_heads_of(*node);
+  learn(*node, stretch.known);
+  outdate_heads_of(*node, node->known);
+  if (node->known != stretch.known) outdate_heads_of(*node, stretch.known);
   return node;
 }
 
-PrefixNode* PrefixIndex::add_node(PrefixNode& parent, const Stretch& stretch) {
+// A new one, or that of the same tokens which the stretch's own reader does not find.
+PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   const PageKey key = key_of_(stretch.parent, stretch.tokens);
   const auto [it, is_new] = nodes_.emplace(key, nullptr);
-  if (!is_new) return nullptr;
+  if (!is_new) {
+    PrefixNode& known = *it->second;
+    const bool is_same =
+        known.parent == &parent && std::ranges::equal(known.tokens, stretch.tokens);
+    return is_same ? &known : nullptr;
+  }
   it->second = std::make_unique<PrefixNode>();
   PrefixNode& node = *it->second;
   node.key = key;
@@ -184,9 +240,28 @@ PrefixNode* PrefixIndex::add_node(PrefixNode& parent, const Stretch& stretch) {
   node.pages.resize(rules_.size());
   node.n_below.resize(rules_.size());
   node.tenant = stretch.tenant;
-  const auto at = std::ranges::lower_bound(parent.children, node.tokens, {}, &PrefixNode::tokens);
-  parent.children.insert(at, &node);
+  node.known = stretch.known;
+  node.depth = parent.parent ? parent.depth + 1 : 0;
+  parent.children.insert(place_of_child(parent, node.known, node.tokens), &node);
   return &node;
+}
+
+void PrefixIndex::learn(PrefixNode& node, KnownBy known) {
+  const KnownBy both = joined(node.known, known);
+  if (both == node.known) return;
+  auto& siblings = node.parent->children;
+  siblings.erase(place_of_child(*node.parent, node.known, node.tokens));
+  node.known = both;
+  siblings.insert(place_of_child(*node.parent, node.known, node.tokens), &node);
+  ++n_changes_;
+  ++n_revealed_;
+  for (const auto& page : node.pages) {
+    if (!page) continue;
+    change(*page, [&](Place& p) {
+      p.n_uses = 1;
+      p.last_use = ++n_ticks_;
+    });
+  }
 }
 
 void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
@@ -196,7 +271,7 @@ void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
                  .group = group,
                  .n_uses = 1,
                  .last_use = ++n_ticks_,
-                 .pinned_until = {},
+                 .n_pins = 0,
                  .is_in_use = true};
   node.pages[group] = page;
   const auto above = node.parent->pages[group];
@@ -208,20 +283,22 @@ void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
 }
 
 // Tails that are nothing but the head of this node will not be found any more: they go first.
-void PrefixIndex::outdate_heads_of(const PrefixNode& node) {
+// Of those that are marked so: who finds them finds the node as well.
+void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
   const auto& siblings = node.parent->children;
-  auto at = std::ranges::lower_bound(siblings, node.tokens, {}, &PrefixNode::tokens);
+  auto at = place_of_child(*node.parent, known, node.tokens);
   while (at != siblings.begin()) {
     const PrefixNode& tail = **--at;
+    if (tail.known != known) return;
     if (common_prefix(tail.tokens, node.tokens) < tail.tokens.size()) return;
     if (!has_pages_of(node, tail.pages)) continue;
     for (const auto& page : tail.pages) {
       if (!page) continue;
-      if (const auto until = place(*page).pinned_until) pins_.erase({*until, *page});
+      pins_.forget(*page);
+      apply_pins();
       change(*page, [](Place& p) {
         p.n_uses = 0;
         p.last_use = 0;
-        p.pinned_until.reset();
       });
     }
   }
@@ -230,7 +307,7 @@ void PrefixIndex::outdate_heads_of(const PrefixNode& node) {
 // --- keeping and giving up ---
 
 PrefixIndex::Class PrefixIndex::class_of(const Place& place) {
-  if (place.pinned_until) return Class::kPinned;
+  if (place.n_pins > 0) return Class::kPinned;
   return place.n_uses > 1 ? Class::kHot : Class::kCold;
 }
 
@@ -278,24 +355,20 @@ void PrefixIndex::set_unused(PageId page) {
   });
 }
 
-void PrefixIndex::pin(PageId page, TimePoint until) {
-  const auto before = place(page).pinned_until;
-  if (before && *before >= until) return;
-  if (before) pins_.erase({*before, page});
-  pins_.emplace(until, page);
-  change(page, [&](Place& p) { p.pinned_until = until; });
+void PrefixIndex::pin(PageId page, TimePoint until, uint64_t tenant) {
+  pins_.pin(page, place(page).node->depth, tenant, until);
+  apply_pins();
 }
 
-void PrefixIndex::drop_expired_pins(TimePoint now) {
-  while (!pins_.empty() && pins_.begin()->first <= now) {
-    const PageId page = pins_.begin()->second;
-    pins_.erase(pins_.begin());
-    change(page, [](Place& p) { p.pinned_until.reset(); });
+void PrefixIndex::apply_pins() {
+  for (const auto& [page, n_pins] : pins_.take_changes()) {
+    change(page, [n = n_pins](Place& p) { p.n_pins += n; });
   }
 }
 
 std::optional<PageId> PrefixIndex::victim(TimePoint now) {
-  drop_expired_pins(now);
+  pins_.expire(now);
+  apply_pins();
   if (candidates_.empty()) return std::nullopt;
   auto chosen = candidates_.begin();
   if (uint64_t{n_hot_} * 100 > uint64_t{places_.size()} * kHotPercent) {
@@ -313,7 +386,8 @@ void PrefixIndex::erase(PageId page) {
   ++n_changes_;
   PrefixNode& node = *place(page).node;
   const uint32_t group = place(page).group;
-  if (const auto until = place(page).pinned_until) pins_.erase({*until, page});
+  pins_.forget(page);
+  apply_pins();
   change(page, [](Place& p) { p = {}; });
   node.pages[group].reset();
   if (const auto above = node.parent->pages[group]) {
@@ -329,10 +403,8 @@ void PrefixIndex::drop_if_empty(PrefixNode* node) {
   while (node && !node->has_pages() && node->children.empty()) {
     PrefixNode* parent = node->parent;
     if (parent) {
-      const auto at =
-          std::ranges::lower_bound(parent->children, node->tokens, {}, &PrefixNode::tokens);
-      parent->children.erase(at);
-      evicted_.add(parent->key, std::move(node->tokens));
+      parent->children.erase(place_of_child(*parent, node->known, node->tokens));
+      evicted_.add(parent->key, {.known = node->known, .tokens = std::move(node->tokens)});
     } else {
       --n_roots_;
     }

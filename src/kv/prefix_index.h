@@ -15,15 +15,18 @@
 #include "kv/cache_report.h"
 #include "kv/evicted_record.h"
 #include "kv/group_rule.h"
+#include "kv/known_by.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
+#include "kv/pin_book.h"
 #include "kv/prefix_node.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
 
 // Which pages hold the K and V of which tokens: a forest of nodes, each below the one that holds
-// the tokens before its own, found by comparing tokens. Pages of one node come and go one by one:
+// the tokens before its own, found by comparing tokens. A node is found by those who know it
+// (KnownBy); to others it is as if it were not there. Pages of one node come and go one by one:
 //   - a group that sees everything has a node's page only while it has that of the node's parent,
 //   - a windowed group may have any: a prefix of n tokens needs those alone that cover the window
 //     behind n.
@@ -42,19 +45,32 @@ class PrefixIndex {
     const PrefixNode* head = nullptr;  // a child of the last whose first n_head match too
     uint32_t n_head = 0;
     MissReason miss = MissReason::kNone;  // why no more
-    std::optional<TokenId> expected;      // kDiverged: what this tenant's own tokens went on with
+    // kDiverged, where everybody finds everything: what this tenant's own tokens went on with.
+    std::optional<TokenId> expected;
 
     uint32_t n_tokens() const { return n_whole * kPageTokens + n_head; }
   };
-  Match find(const PageKey& root, std::span<const TokenId> tokens, uint64_t tenant) const;
+  Match find(const PageKey& root, std::span<const TokenId> tokens, const PageReader& reader) const;
 
-  // Pages that came or went so far: a search finds the same until there is one more.
+  // Pages that came or went, or became known to all: a search finds the same until there is one
+  // more.
   uint64_t n_changes() const { return n_changes_; }
 
   // The node of these kPageTokens tokens right behind `parent`, which may be the root; null where
-  // it is not known.
+  // the reader finds none.
   const PrefixNode* find_child(const PageKey& root, const PageKey& parent,
-                               std::span<const TokenId> tokens) const;
+                               std::span<const TokenId> tokens, KnownBy reader) const;
+
+  // Who knows these tokens behind `parent`, whoever asks: for decisions about work, never for
+  // answers.
+  KnownBy who_knows(const PageKey& root, const PageKey& parent,
+                    std::span<const TokenId> tokens) const;
+
+  // Appends up to n_most tokens that known sequences which the reader finds go on with behind
+  // `tokens`, fewer than kPageTokens, which stand right behind `parent`; of several sequences, that
+  // which was used last.
+  void continue_behind(const PageKey& root, const PageKey& parent, std::span<const TokenId> tokens,
+                       KnownBy reader, size_t n_most, std::vector<TokenId>& out) const;
 
   // Tokens that stand behind `parent`, and pages that hold them; none for a group without.
   struct Stretch {
@@ -63,10 +79,13 @@ class PrefixIndex {
     std::span<const TokenId> tokens;
     std::span<const std::optional<PageId>> pages;
     uint64_t tenant = 0;
+    KnownBy known = KnownBy::kAll;
   };
   // Makes pages findable where the tokens are not known yet in their group, alone or as the head of
-  // others, and returns the node that holds the tokens from now on: where a page of it is not the
-  // one given, that one was there before. Null where the key is that of other tokens, or the
+  // others that the same reader finds, and returns the node that holds the tokens from now on:
+  // where a page of it is not the one given, that one was there before. What one tenant knew and
+  // another computed is known to all from now on, and ranks among pages as if it were new: how
+  // somebody used it before shows in nothing. Null where the key is that of other tokens, or the
   // parent was given up meanwhile. New pages count as in use.
   const PrefixNode* insert(const Stretch& stretch);
 
@@ -77,8 +96,11 @@ class PrefixIndex {
   // Pages in use are never given up.
   void set_in_use(PageId page);
   void set_unused(PageId page);
-  // Until then the page is given up after all that are not pinned.
-  void pin(PageId page, TimePoint until);
+  // Until then the page is given up after all that are not pinned, as far as the tenant's share
+  // goes (PinBook).
+  void pin(PageId page, TimePoint until, uint64_t tenant);
+  // How many tenants share the pages.
+  void set_tenants(uint32_t n) { pins_.set_tenants(n); }
 
   // The page to give up next: pinned ones last; leaves before what stands above them, in groups
   // that see everything; a page found twice after one found once (so that one long scan does not
@@ -88,6 +110,9 @@ class PrefixIndex {
 
   // Forgets a page that victim() named.
   void erase(PageId page);
+
+  // Nodes that became known to all so far.
+  uint64_t n_revealed() const { return n_revealed_; }
 
   size_t n_nodes() const { return nodes_.size() - n_roots_; }
   bool knows(PageId page) const { return place(page).node != nullptr; }
@@ -101,7 +126,7 @@ class PrefixIndex {
     uint32_t group = 0;
     uint32_t n_uses = 0;
     uint64_t last_use = 0;
-    std::optional<TimePoint> pinned_until;
+    int n_pins = 0;  // that count
     bool is_in_use = false;
   };
   enum class Class : uint8_t { kCold, kHot, kPinned };  // kHot: found twice or more
@@ -120,17 +145,18 @@ class PrefixIndex {
 
   PrefixNode* node_of(const PageKey& root, const PageKey& key) const;
   PrefixNode* parent_of(const Stretch& stretch);
-  PrefixNode* add_node(PrefixNode& parent, const Stretch& stretch);
+  PrefixNode* node_for(PrefixNode& parent, const Stretch& stretch);
+  void learn(PrefixNode& node, KnownBy known);
   void add_page(PrefixNode& node, uint32_t group, PageId page);
-  void outdate_heads_of(const PrefixNode& node);
+  void outdate_heads_of(const PrefixNode& node, KnownBy known);
   void drop_if_empty(PrefixNode* node);
-  void drop_expired_pins(TimePoint now);
+  void apply_pins();
 
   using Path = std::vector<const PrefixNode*>;
-  Path walk(const PrefixNode& root, std::span<const TokenId> tokens) const;
+  Path walk(const PrefixNode& root, std::span<const TokenId> tokens, KnownBy reader) const;
   bool covers(const Path& path, size_t n_tokens) const;
   void explain(Match& match, const PrefixNode& last, std::span<const TokenId> rest,
-               uint64_t tenant) const;
+               const PageReader& reader) const;
 
   const std::vector<GroupRule> rules_;
   const KeyFunction key_of_;
@@ -138,9 +164,10 @@ class PrefixIndex {
   std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // and roots
   size_t n_roots_ = 0;
   std::set<Rank> candidates_;
-  std::set<std::pair<TimePoint, PageId>> pins_;
+  PinBook pins_;
   uint64_t n_ticks_ = 0;
   uint64_t n_changes_ = 0;
+  uint64_t n_revealed_ = 0;
   uint32_t n_hot_ = 0;
   EvictedRecord evicted_{kEvictedRemembered};
 };

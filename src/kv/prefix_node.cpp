@@ -1,29 +1,61 @@
 #include "kv/prefix_node.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvik {
 
-// Among sorted lists those that share most with a given one stand next to where it would stand.
-ChildrenByMatch::ChildrenByMatch(const PrefixNode& parent, std::span<const TokenId> tokens)
-    : children_(parent.children), tokens_(tokens) {
-  const auto at = std::ranges::lower_bound(
-      children_, tokens_,
-      [](std::span<const TokenId> a, std::span<const TokenId> b) {
-        return std::ranges::lexicographical_compare(a, b);
+std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent, KnownBy known,
+                                                        std::span<const TokenId> tokens) {
+  return std::ranges::lower_bound(
+      parent.children, std::pair(known, tokens),
+      [](const auto& a, const auto& b) {
+        if (a.first != b.first) return a.first < b.first;
+        return std::ranges::lexicographical_compare(a.second, b.second);
       },
-      [](const PrefixNode* child) { return std::span<const TokenId>(child->tokens); });
-  below_ = above_ = static_cast<size_t>(at - children_.begin());
+      [](const PrefixNode* child) {
+        return std::pair(child->known, std::span<const TokenId>(child->tokens));
+      });
+}
+
+// Among sorted lists those that share most with a given one stand next to where it would stand.
+ChildrenByMatch::Range ChildrenByMatch::range_of(const PrefixNode& parent, KnownBy known,
+                                                 std::span<const TokenId> tokens) {
+  const auto& all = parent.children;
+  const auto marked = std::ranges::equal_range(
+      all, known, {}, [](const PrefixNode* child) { return child->known; });
+  const auto at = place_of_child(parent, known, tokens);
+  const auto n_below = static_cast<size_t>(at - marked.begin());
+  return {.children = {marked.begin(), marked.end()}, .below = n_below, .above = n_below};
+}
+
+ChildrenByMatch::ChildrenByMatch(const PrefixNode& parent, KnownBy reader,
+                                 std::span<const TokenId> tokens)
+    : tokens_(tokens) {
+  ranges_[0] = range_of(parent, KnownBy::kAll, tokens);
+  if (reader != KnownBy::kAll && reader != KnownBy::kNobody) {
+    ranges_[1] = range_of(parent, reader, tokens);
+  }
 }
 
 ChildrenByMatch::Child ChildrenByMatch::next() {
-  const bool has_below = below_ > 0;
-  const bool has_above = above_ < children_.size();
-  if (!has_below && !has_above) return {};
-  const uint32_t n_below = has_below ? shared_with(below_ - 1) : 0;
-  const uint32_t n_above = has_above ? shared_with(above_) : 0;
-  if (has_below && (!has_above || n_below > n_above)) return {children_[--below_], n_below};
-  return {children_[above_++], n_above};
+  Child best;
+  size_t* edge = nullptr;  // the one that moves past the best
+  size_t moved = 0;
+  for (Range& range : ranges_) {
+    const auto consider = [&](size_t index, size_t& at_edge, size_t behind) {
+      const Child child = at(range, index);
+      if (best.node && child.n_shared <= best.n_shared) return;
+      best = child;
+      edge = &at_edge;
+      moved = behind;
+    };
+    const auto [below, above] = std::pair(range.below, range.above);
+    if (above < range.children.size()) consider(above, range.above, above + 1);
+    if (below > 0) consider(below - 1, range.below, below - 1);
+  }
+  if (edge) *edge = moved;
+  return best;
 }
 
 }  // namespace kvik

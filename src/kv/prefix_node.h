@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/token_id.h"
+#include "kv/known_by.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 
@@ -20,8 +22,10 @@ struct PrefixNode {
   std::vector<TokenId> tokens;
   std::vector<std::optional<PageId>> pages;  // by layer group
   std::vector<uint32_t> n_below;             // by layer group: children that have a page in it
-  std::vector<PrefixNode*> children;         // in the order of their tokens
+  std::vector<PrefixNode*> children;         // by who knows them, then in the order of their tokens
+  KnownBy known = KnownBy::kAll;             // and so who finds it
   uint64_t tenant = 0;                       // who made it
+  uint32_t depth = 0;                        // nodes above it, but for the root
 
   bool is_whole() const {
     for (const auto& page : pages) {
@@ -45,10 +49,15 @@ inline uint32_t common_prefix(std::span<const TokenId> a, std::span<const TokenI
   return i;
 }
 
-// The children of a node in falling order of what they share with `tokens`.
+// Where a child of these tokens stands, or would stand, among those of its parent.
+std::vector<PrefixNode*>::const_iterator place_of_child(const PrefixNode& parent, KnownBy known,
+                                                        std::span<const TokenId> tokens);
+
+// The children of a node that a reader finds, in falling order of what they share with `tokens`.
+// What others keep to themselves costs no time: it is not looked at.
 class ChildrenByMatch {
  public:
-  ChildrenByMatch(const PrefixNode& parent, std::span<const TokenId> tokens);
+  ChildrenByMatch(const PrefixNode& parent, KnownBy reader, std::span<const TokenId> tokens);
 
   struct Child {
     PrefixNode* node = nullptr;
@@ -58,13 +67,19 @@ class ChildrenByMatch {
   Child next();
 
  private:
-  uint32_t shared_with(size_t index) const {
-    return common_prefix(children_[index]->tokens, tokens_);
+  // Children of one mark. Those from `below` to `above` were handed out.
+  struct Range {
+    std::span<PrefixNode* const> children;
+    size_t below = 0, above = 0;
+  };
+  static Range range_of(const PrefixNode& parent, KnownBy known, std::span<const TokenId> tokens);
+  Child at(const Range& range, size_t index) const {
+    PrefixNode* node = range.children[index];
+    return {node, common_prefix(node->tokens, tokens_)};
   }
 
-  std::span<PrefixNode* const> children_;
+  std::array<Range, 2> ranges_;  // what all know, and what the reader alone does
   std::span<const TokenId> tokens_;
-  size_t below_ = 0, above_ = 0;  // children in between were handed out
 };
 
 }  // namespace kvik

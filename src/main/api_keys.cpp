@@ -1,10 +1,18 @@
 #include "main/api_keys.h"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "base/check.h"
+
+#include "base/printable.h"
 
 namespace kvik {
 namespace {
@@ -14,6 +22,30 @@ std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
   return words;
+}
+
+// It goes to logs and metrics.
+bool is_name(const std::string& word) {
+  constexpr size_t kMaxBytes = 128;
+  return word.size() <= kMaxBytes && printable(word, Breaks::kShown) == word;
+}
+
+// Takes a word out; whether it was there.
+bool take_mark(std::vector<std::string>& words, std::string_view mark) {
+  return std::erase(words, mark) > 0;
+}
+
+uint64_t keyed_hash(const std::string& secret, const std::string& name) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned n_bytes = 0;
+  const std::string text = fmt::format("kvik tenant {}", name);
+  const unsigned char* done =
+      HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest, &n_bytes);
+  CHECK(done && n_bytes >= sizeof(uint64_t));
+  uint64_t word = 0;
+  for (size_t i = 0; i < sizeof(word); ++i) word |= uint64_t{digest[i]} << (8 * i);
+  return word;
 }
 
 }  // namespace
@@ -29,20 +61,42 @@ Result<std::vector<ApiKey>> read_api_keys(const std::string& path) {
     if (words.empty() || words[0].starts_with('#')) continue;
     const auto refuse = [&](const char* why) {
       return fail(ErrorCode::kInvalidArgument,
-                  fmt::format("line {} of the API key file '{}' {}, expected KEY [NAME [SALT]]",
+                  fmt::format("line {} of the API key file '{}' {}, expected KEY [NAME [SALT]] "
+                              "[operator] [priority]",
                               n_lines, path, why));
     };
-    if (words.size() > 3) return refuse("has more than three words");
-    if (std::ranges::count(keys, words[0], &ApiKey::secret) > 0) return refuse("repeats a key");
-    words.resize(3);
-    if (words[1].empty()) words[1] = fmt::format("key-{}", keys.size() + 1);
-    keys.push_back({.secret = words[0], .name = words[1], .cache_salt = words[2]});
+    ApiKey key{.secret = words[0]};
+    words.erase(words.begin());
+    key.is_operator = take_mark(words, "operator");
+    key.may_outrank = take_mark(words, "priority");
+    if (words.size() > 2) return refuse("has too many words");
+    if (std::ranges::count(keys, key.secret, &ApiKey::secret) > 0) return refuse("repeats a key");
+    words.resize(2);
+    if (!is_name(words[0])) return refuse("has a name that cannot be shown");
+    key.name = words[0].empty() ? fmt::format("key-{}", keys.size() + 1) : words[0];
+    key.cache_salt = words[1];
+    keys.push_back(std::move(key));
   }
   if (keys.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the API key file '{}' holds no key, expected one per line", path));
   }
   return keys;
+}
+
+TenantMarks tenant_marks(std::span<const ApiKey> keys) {
+  TenantMarks marks;
+  for (const ApiKey& key : keys) {
+    if (!marks.contains(key.name)) marks.emplace(key.name, keyed_hash(key.secret, key.name));
+  }
+  return marks;
+}
+
+void part_tenants(std::span<ApiKey> keys) {
+  const TenantMarks marks = tenant_marks(keys);
+  for (ApiKey& key : keys) {
+    key.cache_salt = fmt::format("{:016x}:{}", marks.at(key.name), key.cache_salt);
+  }
 }
 
 }  // namespace kvik

@@ -1,13 +1,34 @@
 #include "study/bench/bench.h"
 
 #include <memory>
+#include <sstream>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"
+#include "main/speculation_flags.h"
 
 namespace kvik {
+namespace {
+
+// What stands between commas.
+Words as_modes(std::vector<ReplayMode>& modes) {
+  return {.type = "auto|off|N,…", .read = [&modes](const std::string& text) {
+            modes.clear();
+            std::stringstream words(text);
+            std::string problem;
+            for (std::string word; problem.empty() && std::getline(words, word, ',');) {
+              modes.push_back({.name = word, .options = {}});
+              problem = read_speculation(word, modes.back().options);
+            }
+            return problem;
+          }};
+}
+
+}  // namespace
 
 void add_bench(CommandLine& line) {
   auto options = std::make_shared<BenchOptions>();
@@ -26,6 +47,19 @@ void add_bench(CommandLine& line) {
       {"--fill", &options->fill, "fill the context's pages with noise, do not compute it"},
       {"--json", &options->json, "an array of results"},
       Flag("--roofline", &options->roofline, "draw the machine's roofline as SVG").called("FILE"),
+  });
+  options->replay.modes = {{.name = "auto", .options = {}}};
+  flags.add({
+      Flag("--replay", &options->replay.file,
+           "answer the prompts in this file with the answers in it, lines of {\"prompt\", "
+           "\"answer\"}: how much speculation brings, beside none")
+          .called("FILE"),
+      {"--speculate", as_modes(options->replay.modes),
+       "of --replay; several: auto,4,off (default: auto)"},
+      Flag("--draft", &options->replay.draft, "a draft model, for --replay").called("MODEL"),
+      Flag("--tokenizer", &options->replay.tokenizer,
+           "a model whose vocabulary cuts the texts of --replay (default: MODEL's own)")
+          .called("MODEL"),
   });
 }
 

@@ -14,13 +14,13 @@ namespace {
 
 Result<int> stat(const std::string& folder) {
   TRY_ASSIGN(const DiskTierReport report, inspect_disk_tier(folder));
-  fmt::print("pages     {} ({} tails of ended sequences), {} of K and V\n", report.totals.n_pages,
-             report.totals.n_tails, format_bytes(report.totals.n_bytes));
-  fmt::print("tokens    {}\n", report.totals.n_tokens);
-  fmt::print("roots     {} (combinations of model, KV type, build and salt)\n",
-             report.totals.n_roots);
-  fmt::print("segments  {}, {}\n", report.n_segments, format_bytes(report.segment_bytes));
-  fmt::print("in use    {}\n", report.is_locked ? "yes, by a running process" : "no");
+  streams::print("pages     {} ({} tails of ended sequences), {} of K and V\n",
+                 report.totals.n_pages, report.totals.n_tails, format_bytes(report.totals.n_bytes));
+  streams::print("tokens    {}\n", report.totals.n_tokens);
+  streams::print("roots     {} (combinations of model, KV type, build and salt)\n",
+                 report.totals.n_roots);
+  streams::print("segments  {}, {}\n", report.n_segments, format_bytes(report.segment_bytes));
+  streams::print("in use    {}\n", report.is_locked ? "yes, by a running process" : "no");
   return kExitOk;
 }
 
@@ -36,8 +36,8 @@ Result<std::unique_ptr<DiskTier>> open_existing(const std::string& folder) {
 Result<int> verify(const std::string& folder) {
   TRY_ASSIGN(const auto tier, open_existing(folder));
   TRY_ASSIGN(const auto result, tier->verify());
-  fmt::print("{} pages read, {} damaged\n", result.n_pages, result.n_damaged);
-  if (result.n_damaged > 0) fmt::print("the damaged ones are out of the index now\n");
+  streams::print("{} pages read, {} damaged\n", result.n_pages, result.n_damaged);
+  if (result.n_damaged > 0) streams::print("the damaged ones are out of the index now\n");
   return result.n_damaged > 0 ? kExitFailed : kExitOk;
 }
 
@@ -45,8 +45,8 @@ Result<int> collect(const std::string& folder) {
   TRY_ASSIGN(const auto tier, open_existing(folder));
   TRY_ASSIGN(const auto result, tier->verify());
   TRY_ASSIGN(const uint64_t freed, tier->collect_garbage());
-  fmt::print("{} of {} pages were damaged and are gone, {} given back\n", result.n_damaged,
-             result.n_pages, format_bytes(freed));
+  streams::print("{} of {} pages were damaged and are gone, {} given back\n", result.n_damaged,
+                 result.n_pages, format_bytes(freed));
   return kExitOk;
 }
 
@@ -54,7 +54,7 @@ Result<int> clear(const std::string& folder) {
   TRY_ASSIGN(const auto tier, open_existing(folder));
   const TierSize before = tier->size();
   TRY(tier->clear());
-  fmt::print("{} pages removed, {} given back\n", before.n_pages, format_bytes(before.n_bytes));
+  streams::print("{} pages removed, {} given back\n", before.n_pages, format_bytes(before.n_bytes));
   return kExitOk;
 }
 

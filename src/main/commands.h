@@ -14,6 +14,7 @@ void add_show(CommandLine& line);
 void add_tokenize(CommandLine& line);
 void add_logits(CommandLine& line);
 void add_cache(CommandLine& line);
+void add_constrain(CommandLine& line);
 void add_perplexity(CommandLine& line);
 void add_quantize(CommandLine& line);
 

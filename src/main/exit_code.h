@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 
+#include "base/process/streams.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -18,7 +18,7 @@ inline ExitCode exit_code(const Error& error) {
 
 // Says it in one line on stderr.
 inline ExitCode report(const Error& error) {
-  fmt::print(stderr, "kvik: {}\n", error.message);
+  streams::complain(fmt::format("kvik: {}", error.message));
   return exit_code(error);
 }
 
@@ -27,7 +27,7 @@ inline int finish(const Result<int>& code) { return code ? *code : report(code.e
 // Prints what a command found out.
 inline int finish(const Result<std::string>& text) {
   if (!text) return report(text.error());
-  fmt::print("{}", *text);
+  streams::print_text(*text);
   return kExitOk;
 }
 

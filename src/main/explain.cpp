@@ -4,10 +4,11 @@
 
 #include <cctype>
 #include <memory>
+#include <span>
 #include <string>
 
-#include "base/atomic_file.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"
@@ -25,7 +26,7 @@ struct ExplainFlags {
 
 // "synthetic:tinyllama-1.1b:q4_0" → "kvik-explain-synthetic-tinyllama-1.1b-q4_0.html".
 std::string default_path(const std::string& model) {
-  std::string name = model_id(model);
+  std::string name = model_id(model).text();
   for (char& c : name) {
     const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '_';
     if (!is_plain) c = '-';
@@ -34,14 +35,19 @@ std::string default_path(const std::string& model) {
 }
 
 Result<int> write_report(const ExplainFlags& flags) {
-  TRY_ASSIGN(const Explained explained, explain(flags.explain, experiment_json));
   const std::string path = flags.out.empty() ? default_path(flags.explain.model.model) : flags.out;
-  TRY(write_atomically(path, explain_html(explained.json), 0644));
+  TRY_ASSIGN(NewFile file, NewFile::create(path, 0644));  // before anything is measured
+  TRY_ASSIGN(const Explained explained, explain(flags.explain, experiment_json));
+  const std::string html = explain_html(explained.json);
+  TRY(file.write(std::as_bytes(std::span(html))));
+  TRY(file.commit());
   if (flags.as_json) {
-    fmt::print("{}\n", explained.json);
+    streams::print_text(explained.json);
+    streams::write("\n");
     log::info("wrote {}", path);
   } else {
-    fmt::print("{}{}\n", explained.summary, path);
+    streams::print_text(explained.summary);
+    streams::print("{}\n", path);
   }
   if (!explained.is_equal) {
     return fail(ErrorCode::kCorrupt, "the cache changed the answer: that is a bug of Kvik");

@@ -4,12 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cctype>
+#include <charconv>
+#include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "base/quantity.h"
-#include "main/environment.h"
-#include "main/exit_code.h"
 
 namespace kvik {
 namespace {
@@ -23,67 +23,86 @@ Words words(const char* type, Target& target, Result<Value> (*parse)(std::string
           }};
 }
 
-CLI::Option* add_target(CLI::App& app, const Flag& flag) {
-  return std::visit(
-      [&](const auto& to) -> CLI::Option* {
-        using To = std::decay_t<decltype(to)>;
-        if constexpr (std::is_same_v<To, Words>) {
-          const auto set = [read = to.read](const std::string& text) { read(text); };
-          return app.add_option_function<std::string>(flag.name, set, flag.help)
-              ->check(to.read)
-              ->type_name(to.type);
-        } else if constexpr (std::is_same_v<To, bool*>) {
-          return app.add_flag(flag.name, *to, flag.help);
-        } else {
-          return app.add_option(flag.name, *to, flag.help);
-        }
-      },
-      flag.to);
-}
+template <class T>
+struct Unwrapped {
+  using Type = T;
+};
+template <class T>
+struct Unwrapped<std::optional<T>> {
+  using Type = T;
+};
 
-void add_bounds(CLI::Option& option, const Flag::Bounds& bounds) {
-  std::visit(
-      [&](const auto& b) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(b)>, std::monostate>) {
-          option.check(CLI::Range(b.least, b.most));
+// Within what a flag allows, all that the type holds where it allows all.
+template <class Number>
+Between<Number> bounds_of(const Flag::Bounds& bounds) {
+  return std::visit(
+      [](const auto& b) -> Between<Number> {
+        if constexpr (std::is_same_v<std::decay_t<decltype(b)>, std::monostate>) {
+          return {std::numeric_limits<Number>::lowest(), std::numeric_limits<Number>::max()};
+        } else {
+          return {static_cast<Number>(b.least), static_cast<Number>(b.most)};
         }
       },
       bounds);
 }
 
-std::string variable_of(const std::string& flag) {
-  std::string name = "KVIK_";
-  for (const char c : flag) {
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return name;
+// A number in the plainest form, and what is expected where it is none.
+template <class Target>
+Words as_number(Target& target, const Flag::Bounds& bounds) {
+  using Number = typename Unwrapped<Target>::Type;
+  constexpr bool kIsWhole = std::is_integral_v<Number>;
+  return {.type = kIsWhole ? "N" : "NUMBER",
+          .read = [&target, range = bounds_of<Number>(bounds),
+                   is_bounded = bounds.index() != 0](const std::string& text) -> std::string {
+            Number number{};
+            const char* const end = text.data() + text.size();
+            const auto [rest, error] = std::from_chars(text.data(), end, number);
+            const bool is_number = error == std::errc() && rest == end;
+            if (is_number && number >= range.least && number <= range.most) {
+              target = number;
+              return "";
+            }
+            const char* const what = kIsWhole ? "whole number" : "number";
+            if (!kIsWhole && !is_bounded) return fmt::format("'{}' is no {}", text, what);
+            return fmt::format("'{}' is no {} from {} to {}", text, what, range.least, range.most);
+          }};
 }
 
-bool gives(const std::vector<std::string>& arguments, const CLI::Option& option) {
-  return std::ranges::any_of(arguments, [&](const std::string& argument) {
-    const std::string word = argument.substr(0, argument.find('='));
-    const auto is_word = [&](const char* dashes) {
-      return [&word, dashes](const std::string& name) { return word == dashes + name; };
-    };
-    return std::ranges::any_of(option.get_lnames(), is_word("--")) ||
-           std::ranges::any_of(option.get_snames(), is_word("-"));
-  });
+CLI::Option* add_words(CLI::App& app, const Flag& flag, const Words& words) {
+  const auto set = [read = words.read](const std::string& text) { read(text); };
+  return app.add_option_function<std::string>(flag.name, set, flag.help)
+      ->check(words.read)
+      ->type_name(words.type);
 }
 
-// The command line with the environment behind it: KVIK_MAX_TOKENS=9 becomes --max-tokens=9 where
-// the program or the subcommand has that flag and the line does not.
-std::vector<std::string> with_environment(const CLI::App& app, const CLI::App& command,
-                                          std::vector<std::string> arguments) {
-  const std::vector<std::string> given = arguments;
-  for (const CLI::App* owner : {&app, &command}) {
-    for (const CLI::Option* option : owner->get_options()) {
-      if (option->get_lnames().empty() || option->get_expected_max() == 0) continue;
-      const std::string value = environment(variable_of(option->get_lnames().front()));
-      if (value.empty() || gives(given, *option)) continue;
-      arguments.push_back("--" + option->get_lnames().front() + "=" + value);
-    }
-  }
-  return arguments;
+CLI::Option* add_target(CLI::App& app, const Flag& flag) {
+  return std::visit(
+      [&](const auto& to) -> CLI::Option* {
+        using To = std::decay_t<decltype(to)>;
+        if constexpr (std::is_same_v<To, Words>) {
+          return add_words(app, flag, to);
+        } else if constexpr (std::is_same_v<To, bool*>) {
+          return app.add_flag(flag.name, *to, flag.help);
+        } else if constexpr (std::is_arithmetic_v<
+                                 typename Unwrapped<std::remove_pointer_t<To>>::Type>) {
+          CLI::Option* const option = add_words(app, flag, as_number(*to, flag.bounds));
+          if constexpr (std::is_arithmetic_v<std::remove_pointer_t<To>>) {
+            if (flag.shows_default) option->default_str(fmt::format("{}", *to));
+          }
+          return option;
+        } else if constexpr (std::is_same_v<To, std::vector<std::string>*>) {
+          CLI::Option* option = app.add_option(flag.name, *to, flag.help);
+          // A flag takes one value, or several with commas, and may come again; words take the
+          // rest.
+          if (flag.name.starts_with('-')) option->allow_extra_args(false)->delimiter(',');
+          return option;
+        } else {
+          CLI::Option* const option = app.add_option(flag.name, *to, flag.help);
+          if (flag.shows_default) option->capture_default_str();
+          return option;
+        }
+      },
+      flag.to);
 }
 
 }  // namespace
@@ -92,6 +111,23 @@ Words as_count(uint64_t& value) { return words("N", value, parse_count); }
 Words as_count(std::optional<uint64_t>& value) { return words("N", value, parse_count); }
 Words as_counts(std::vector<uint64_t>& values) { return words("N,…", values, parse_counts); }
 Words as_bytes(uint64_t& value) { return words("SIZE", value, parse_bytes); }
+
+Words not_zero(Words words) {
+  words.read = [read = std::move(words.read)](const std::string& text) {
+    const bool is_zero = !text.empty() && text.find_first_of("123456789") == std::string::npos;
+    const std::string wrong = read(text);
+    return wrong.empty() && is_zero ? fmt::format("'{}' is nothing, expected more", text) : wrong;
+  };
+  return words;
+}
+
+Words as_path(std::string& path) {
+  return {.type = "PATH", .read = [&path](const std::string& text) -> std::string {
+            path = text;
+            return text.empty() ? "the name of a file or folder is empty" : "";
+          }};
+}
+Words as_bytes(std::optional<uint64_t>& value) { return words("SIZE", value, parse_bytes); }
 Words as_duration(Duration& value) { return words("TIME", value, parse_duration); }
 
 Words as_text(std::optional<std::string>& value) {
@@ -103,10 +139,8 @@ Words as_text(std::optional<std::string>& value) {
 
 void Flags::add(const Flag& flag) {
   CLI::Option& option = *add_target(*app_, flag);
-  add_bounds(option, flag.bounds);
   if (!flag.choices.empty()) option.check(CLI::IsMember(flag.choices));
   if (!flag.called_type.empty()) option.type_name(flag.called_type);
-  if (flag.shows_default) option.capture_default_str();
   option.required(flag.is_required);
 }
 
@@ -125,51 +159,5 @@ void Flags::exclude(const std::string& name, std::initializer_list<std::string> 
 }
 
 void Flags::end_with(const std::string& text) { app_->footer(text); }
-
-CommandLine::CommandLine(const std::string& name, const std::string& help,
-                         const std::string& version)
-    : app_(std::make_unique<CLI::App>(help, name)) {
-  app_->set_version_flag("--version", version);
-  app_->set_config("--config", "", "read flags from this file; each command has a [section]");
-  app_->require_subcommand(1);
-  app_->fallthrough();
-}
-
-CommandLine::~CommandLine() = default;
-
-Flags CommandLine::add(const std::string& name, const std::string& help, Command run) {
-  return add(Flags(*app_), name, help, std::move(run));
-}
-
-Flags CommandLine::add(const Flags& parent, const std::string& name, const std::string& help,
-                       Command run) {
-  parent.app_->require_subcommand(1);
-  CLI::App* command = parent.app_->add_subcommand(name, help);
-  commands_.emplace_back(command, std::move(run));
-  return Flags(*command);
-}
-
-int CommandLine::run(std::vector<std::string> arguments) {
-  const std::string first = arguments.empty() ? "" : arguments[0];
-  const auto named = std::as_const(*app_).get_subcommands(
-      [&](const CLI::App* command) { return command->get_name() == first; });
-  if (!named.empty()) {
-    arguments = with_environment(*app_, *named.front(), std::move(arguments));
-  } else if (!arguments.empty() && !first.starts_with('-')) {
-    return report({.code = ErrorCode::kInvalidArgument,
-                   .message = fmt::format("'{}' is no command; kvik --help lists them", first)});
-  }
-  std::ranges::reverse(arguments);  // CLI11 takes them from the back
-  try {
-    app_->parse(std::move(arguments));
-  } catch (const CLI::Success& wanted) {  // --help, --version
-    return app_->exit(wanted);
-  } catch (const CLI::ParseError& error) {
-    return report({.code = ErrorCode::kInvalidArgument, .message = error.what()});
-  }
-  const CLI::App* chosen = app_.get();
-  while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
-  return std::ranges::find(commands_, chosen, [](const auto& c) { return c.first; })->second();
-}
 
 }  // namespace kvik

@@ -27,11 +27,16 @@ struct Words {
   std::function<std::string(const std::string&)> read;  // what is wrong with it, or nothing
 };
 
-// N may end in k (1024) or M, or in KiB, MiB, GiB; several have commas between.
+// N may end in k (1024) or M, a size in KiB or KB and so on; several have commas between.
 Words as_count(uint64_t& value);
 Words as_count(std::optional<uint64_t>& value);
 Words as_counts(std::vector<uint64_t>& values);
 Words as_bytes(uint64_t& value);
+// The same, but not nothing of it.
+Words not_zero(Words words);
+// The name of a file or folder, not an empty one.
+Words as_path(std::string& path);
+Words as_bytes(std::optional<uint64_t>& value);
 // A time with its unit.
 Words as_duration(Duration& value);
 // Any text, the empty one too.

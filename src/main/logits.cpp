@@ -9,16 +9,16 @@
 
 #include "engine/engine.h"
 #include "main/commands.h"
-#include "main/disk_options.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"
+#include "main/tier_options.h"
 
 namespace kvik {
 namespace {
 
 struct LogitsOptions {
   ModelOptions model;
-  DiskOptions disk;
+  TierOptions tiers;
   std::string tokens;
   bool all = false;
   uint64_t chunk = 0;
@@ -39,7 +39,7 @@ class PrintingSink final : public EventSink {
       line_ += number;
     }
     line_.back() = '\n';
-    std::fwrite(line_.data(), 1, line_.size(), stdout);
+    streams::write(line_);
   }
   bool finished() const { return finished_; }
 
@@ -71,7 +71,7 @@ Request neighbour(uint32_t index, uint32_t n_tokens, uint32_t n_vocab) {
 
 Result<int> logits(const LogitsOptions& options) {
   TRY_ASSIGN(const std::vector<TokenId> tokens, parse_token_list(options.tokens));
-  TRY_ASSIGN(const auto disk, options.disk.open());
+  TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   const auto n_tokens = static_cast<uint32_t>(tokens.size());
   // Nobody waits for room: all sequences run side by side, in one batch.
@@ -82,12 +82,12 @@ Result<int> logits(const LogitsOptions& options) {
   }
   const SteadyClock clock;
   EngineOptions engine_options{
-      .kv_budget_bytes = loaded.kv().budget(n_longest, 2 + options.beside, disk.get()),
+      .kv_budget_bytes = loaded.kv().budget(n_longest, 2 + options.beside, tiers.places()),
       .kv_type = options.model.kv_type,
       .n_ctx_max = static_cast<uint32_t>(n_longest),
       .max_step_tokens = std::max(512u, 2 * n_tokens + 8 * (options.beside + 1)),
       .max_running = 1 + options.beside,
-      .tier = disk.get()};
+      .tiers = tiers.places()};
   TRY_ASSIGN(auto engine,
              Engine::create(std::move(loaded.model), *loaded.backend, engine_options, clock));
 
@@ -133,7 +133,7 @@ void add_logits(CommandLine& line) {
       Flag("--beside", &options->beside, "run N other sequences in the same batches")
           .between(0u, 64u),
   });
-  options->disk.add_to(flags);
+  options->tiers.add_to(flags);
   flags.add({"--no-cache", &options->no_cache, "compute every position from scratch"});
 }
 

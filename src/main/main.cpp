@@ -1,20 +1,25 @@
 #include "base/log.h"
+#include "base/process/interrupts.h"
+#include "base/process/streams.h"
 #include "host/build_info.h"
 #include "main/commands.h"
 #include "main/environment.h"
-#include "main/interrupts.h"
+#include "main/exit_code.h"
 
 int main(int argc, char** argv) {
   using namespace kvik;
-  Interrupts::install();
+  streams::hold_places();
+  Interrupts::install(kExitInterrupted);
   const std::string level = environment("KVIK_LOG");
   log::init(level.empty() ? "info" : level);
 
   CommandLine line("kvik", "Kvik: an LLM inference engine whose heart is the KV cache",
                    version_text(environment("KVIK_ISA")));
-  for (const auto add : {add_run, add_serve, add_bench, add_show, add_logits, add_tokenize,
-                         add_cache, add_plan, add_perplexity, add_quantize, add_explain}) {
+  for (const auto add :
+       {add_run, add_serve, add_bench, add_show, add_logits, add_tokenize, add_cache, add_plan,
+        add_perplexity, add_quantize, add_explain, add_constrain}) {
     add(line);
   }
-  return line.run(std::vector<std::string>(argv + 1, argv + argc));
+  const int code = line.run(std::vector<std::string>(argv + 1, argv + argc));
+  return streams::finish(code, kExitFailed);
 }

@@ -41,7 +41,7 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                      }},
            "ask the system for pages of 2 MiB (default: on)")
           .one_of({"on", "off"}),
-      {"--ctx", as_count(options.n_ctx), "tokens of context (default: as trained)"},
+      {"--ctx", not_zero(as_count(options.n_ctx)), "tokens of context (default: as trained)"},
   });
 }
 

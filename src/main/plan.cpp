@@ -22,7 +22,7 @@ struct PlanFlags {
 Result<int> show_plan(PlanFlags flags) {
   flags.plan.wants_svg = !flags.svg.empty();
   TRY_ASSIGN(const PlanReport report, plan_model(flags.plan));
-  fmt::print("{}", report.text);
+  streams::print_text(report.text);
   if (flags.svg.empty()) return kExitOk;
   std::ofstream file(flags.svg);
   file << report.svg;
@@ -42,7 +42,7 @@ void add_plan(CommandLine& line) {
                  "preset's name; no weight is read");
   flags.add({
       {"--users", as_count(options->plan.n_users), "conversations at a time (default: 1)"},
-      {"--memory", as_bytes(options->plan.memory_bytes),
+      {"--memory", not_zero(as_bytes(options->plan.memory_bytes)),
        "plan for so much (default: this machine's)"},
       {"--json", &options->plan.as_json, "one object, of the KV type that --kv-type names"},
       Flag("--svg", &options->svg, "draw what fits which memory into this file").called("FILE"),

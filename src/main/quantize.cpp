@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
+#include "base/process/interrupts.h"
 #include "format/weight_mix.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
-#include "main/interrupts.h"
 #include "main/model_flags.h"
 
 namespace kvik {

@@ -6,10 +6,11 @@
 #include <utility>
 #include <variant>
 
+#include "base/process/interrupts.h"
 #include "host/instance.h"
+#include "host/load_draft.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
-#include "main/interrupts.h"
 #include "main/run_options.h"
 #include "service/sampling_fields.h"
 
@@ -22,12 +23,15 @@ constexpr char kRunFooter[] = R"(In a terminal, /help lists what a chat understa
   kvik run MODEL "What is this?" < notes.txt    a message about a text
   kvik run MODEL -p "Once upon a time"          a text goes on)";
 
-Result<int> run(const RunOptions& options) {
+Result<int> run(RunOptions options) {
   TRY_ASSIGN(const RunTask task, read_task(options));
-  TRY_ASSIGN(const auto disk, options.disk.open());
+  TRY_ASSIGN(options.form, read_form(options));
+  TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
-  const EngineOptions engine{.kv_budget_bytes = loaded.kv().budget(loaded.n_ctx, 1, disk.get()),
-                             .tier = disk.get()};
+  if (!options.speculation.draft.empty()) TRY(load_draft(options.speculation.draft, loaded));
+  const EngineOptions engine{.kv_budget_bytes = loaded.kv().budget(loaded.n_ctx, 1, tiers.places()),
+                             .tiers = tiers.places(),
+                             .speculation = options.speculation.options};
   TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), engine));
   Interrupts::catch_them();
   return task.kind == RunTask::Kind::kChat ? run_chat(instance->service(), options)
@@ -79,8 +83,19 @@ void add_run(CommandLine& line) {
        "tokens to generate at most (default: 256 where a text is continued, else what the "
        "context holds)"},
       {"--stop", &options->stop, "end the answer before this text"},
+      Flag("--json-schema", &options->json_schema, "answer in JSON that keeps to this schema")
+          .called("FILE"),
+      Flag("--regex", as_text(options->regex),
+           "answer in a text that matches this whole expression")
+          .called("RE"),
+      Flag("--grammar", &options->grammar,
+           "answer in a text of this grammar, in llama.cpp's dialect or Lark's")
+          .called("FILE"),
   });
-  options->disk.add_to(flags);
+  flags.exclude("--json-schema", {"--regex", "--grammar"});
+  flags.exclude("--regex", {"--grammar"});
+  options->tiers.add_to(flags);
+  options->speculation.add_to(flags);
   add_sampling(flags, options->sampling);
   flags.add({
       {"--seed", &options->seed, "the same seed gives the same text (default: random)"},

@@ -1,10 +1,10 @@
 #include <string>
 
+#include "base/printable.h"
+#include "base/process/interrupts.h"
 #include "cli/chat_session.h"
-#include "cli/terminal_text.h"
 #include "main/environment.h"
 #include "main/exit_code.h"
-#include "main/interrupts.h"
 #include "main/run_options.h"
 #include "main/terminal_console.h"
 #include "service/check_request.h"
@@ -30,7 +30,7 @@ Result<int> run_chat(ServiceApi& service, const RunOptions& options) {
                       {.settings = settings, .system = valid_utf8(options.system), .home = home});
   session.run();
   if (Interrupts::is_terminated()) return kExitInterrupted;
-  return console.write_error() == 0 ? kExitOk : kExitFailed;
+  return kExitOk;
 }
 
 }  // namespace kvik

@@ -2,17 +2,15 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "base/process/interrupts.h"
 #include "cli/chat_state.h"
 #include "host/progress_bar.h"
 #include "main/exit_code.h"
-#include "main/interrupts.h"
 #include "main/run_options.h"
 #include "main/terminal_console.h"
 
@@ -33,7 +31,7 @@ class StdoutSink final : public CompletionSink {
  public:
   explicit StdoutSink(Form form) : form_(form) {}
 
-  void on_chunk(const CompletionChunk& chunk) override {
+  void on_chunk(CompletionChunk chunk) override {
     if (form_ == Form::kIds) {
       for (const TokenId id : chunk.token_ids) {
         write(fmt::format("{}{}", std::exchange(between_, " "), id));
@@ -60,13 +58,13 @@ class StdoutSink final : public CompletionSink {
   const Usage& usage() const { return usage_; }
   FinishReason reason() const { return reason_; }
 
-  // errno of a write that failed; 0 while stdout takes all.
-  int write_error() const { return write_error_; }
+  // Whether stdout took not all: the end of the process says why.
+  bool is_refused() const { return is_refused_; }
 
  private:
   void write(std::string_view text) {
     if (write_styled(stdout, text, TextStyle::kPlain, Colour::kOff)) return;
-    write_error_ = errno;
+    is_refused_ = true;
     Interrupts::notify();
   }
 
@@ -76,14 +74,14 @@ class StdoutSink final : public CompletionSink {
       has_thought_ = true;
       return;
     }
-    if (std::exchange(has_thought_, false)) fmt::print(stderr, "\n");
+    if (std::exchange(has_thought_, false)) streams::write_now(stderr, "\n");
     write(part.text);
   }
 
   const Form form_;
   const Colour colour_ = colour_of(stderr);
   ProgressBar bar_{"reading the prompt"};
-  std::atomic<int> write_error_ = 0;
+  std::atomic<bool> is_refused_ = false;
   std::string_view between_;  // before the next id
   bool has_thought_ = false;  // and no word since
   FinishReason reason_ = FinishReason::kStop;
@@ -94,14 +92,14 @@ void print_stats(const Usage& usage) {
   const double ttft_ms = to_ms(usage.ttft);
   const double decode_ms = to_ms(usage.decode_time);
   const uint32_t n_decoded = usage.completion_tokens > 1 ? usage.completion_tokens - 1 : 0;
-  fmt::print(stderr,
-             "prompt {} tokens ({} cached: {} in memory, {} on disk), TTFT {:.1f} ms; {} tokens "
-             "generated, ITL {:.2f} ms, "
-             "{:.1f} tok/s\n",
-             usage.prompt_tokens, usage.cached_tokens,
-             usage.cached_tokens - usage.cache.disk_tokens, usage.cache.disk_tokens, ttft_ms,
-             usage.completion_tokens, n_decoded ? decode_ms / n_decoded : 0.0,
-             decode_ms > 0 ? n_decoded * 1e3 / decode_ms : 0.0);
+  streams::complain(fmt::format(
+      "prompt {} tokens ({} cached: {} in memory, {} from tiers), TTFT {:.1f} ms; {} tokens "
+      "generated, ITL {:.2f} ms, "
+      "{:.1f} tok/s; {} of {} guessed tokens accepted",
+      usage.prompt_tokens, usage.cached_tokens, usage.cached_tokens - usage.cache.tier_tokens,
+      usage.cache.tier_tokens, ttft_ms, usage.completion_tokens,
+      n_decoded ? decode_ms / n_decoded : 0.0, decode_ms > 0 ? n_decoded * 1e3 / decode_ms : 0.0,
+      usage.accepted_tokens, usage.drafted_tokens));
 }
 
 Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, const RunTask& task,
@@ -121,6 +119,7 @@ Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, co
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(state.prompt()));
   request.prompt = std::move(prompt.ids);
   request.answer_begin = prompt.answer_begin;
+  request.answer_syntax = prompt.answer_syntax;
   return {};
 }
 
@@ -135,13 +134,9 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
                                                         : Form::kText;
   const auto sink = std::make_shared<StdoutSink>(form);
   TRY_ASSIGN(const auto completion, service.complete(request, sink));
-  if (Interrupts::wait()) return kExitInterrupted;       // the completion's end cancels it
-  if (sink->write_error() == EPIPE) return kExitFailed;  // the reader has seen enough
-  if (sink->write_error() != 0) {
-    return fail(ErrorCode::kIo,
-                fmt::format("cannot write the answer: {}", std::strerror(sink->write_error())));
-  }
-  if (options.ids || ::isatty(STDOUT_FILENO) == 1) fmt::print("\n");
+  if (Interrupts::wait()) return kExitInterrupted;  // the completion's end cancels it
+  if (sink->is_refused()) return kExitOk;
+  if (options.ids || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
   if (options.stats) print_stats(sink->usage());
   if (sink->reason() == FinishReason::kFailed) {
     return fail(ErrorCode::kCorrupt,

@@ -7,8 +7,9 @@
 
 #include "base/result.h"
 #include "cli/chat_settings.h"
-#include "main/disk_options.h"
 #include "main/model_flags.h"
+#include "main/speculation_flags.h"
+#include "main/tier_options.h"
 #include "service/service_api.h"
 
 namespace kvik {
@@ -16,7 +17,8 @@ namespace kvik {
 // The flags of `kvik run`.
 struct RunOptions {
   ModelOptions model;
-  DiskOptions disk;
+  TierOptions tiers;
+  SpeculationFlags speculation;
   std::optional<std::string> prompt;  // of --prompt
   std::optional<std::string> tokens;
   std::string file;               // its content is a prompt
@@ -24,6 +26,10 @@ struct RunOptions {
   std::string system;
   std::optional<uint64_t> max_tokens;
   std::string stop;
+  std::string json_schema;           // a file
+  std::optional<std::string> regex;  // of --regex
+  std::string grammar;               // a file
+  std::optional<AnswerForm> form;    // that of these three: read_form()
   SamplingParams sampling;
   std::optional<uint64_t> seed;
   bool ids = false;
@@ -49,6 +55,9 @@ struct RunTask {
 // Reads files and pipes. Words are a turn; where a file or a pipe comes with them, it stands above
 // them in the message. Else a file or a pipe is a text to continue, and a terminal a chat.
 Result<RunTask> read_task(const RunOptions& options);
+
+// The form that answers are to have; nothing where they may be any text.
+Result<std::optional<AnswerForm>> read_form(const RunOptions& options);
 
 // One answer on stdout, the rest on stderr; the exit code.
 Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTask& task);

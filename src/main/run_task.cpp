@@ -49,9 +49,30 @@ ChatSettings RunOptions::settings() const {
   settings.max_tokens = max_tokens;
   if (!stop.empty()) settings.stop = {stop};
   settings.stats = stats;
+  settings.form = form;
   settings.ignore_eos = ignore_eos;
   settings.cache = no_cache ? Request::Cache::kOff : Request::Cache::kUse;
   return settings;
+}
+
+Result<std::optional<AnswerForm>> read_form(const RunOptions& options) {
+  AnswerForm form;
+  if (!options.json_schema.empty()) {
+    form.kind = AnswerForm::Kind::kJsonSchema;
+    TRY_ASSIGN(form.text, read_file(options.json_schema));
+    form.param = "--json-schema";
+  } else if (options.regex) {
+    form.kind = AnswerForm::Kind::kRegex;
+    form.text = *options.regex;
+    form.param = "--regex";
+  } else if (!options.grammar.empty()) {
+    TRY_ASSIGN(form.text, read_file(options.grammar));
+    form.kind = grammar_kind(form.text);
+    form.param = "--grammar";
+  } else {
+    return std::optional<AnswerForm>();
+  }
+  return std::optional<AnswerForm>(std::move(form));
 }
 
 Result<RunTask> read_task(const RunOptions& options) {

@@ -3,19 +3,27 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
+#include "base/input_file.h"
 #include "base/log.h"
+#include "base/process/interrupts.h"
+#include "base/process/thread.h"
 #include "base/quantity.h"
 #include "host/build_info.h"
 #include "host/instance.h"
+#include "host/load_draft.h"
 #include "main/api_keys.h"
 #include "main/commands.h"
-#include "main/disk_options.h"
 #include "main/exit_code.h"
-#include "main/interrupts.h"
+#include "main/kv_event_options.h"
 #include "main/model_flags.h"
+#include "main/speculation_flags.h"
+#include "main/tier_options.h"
 #include "server/server.h"
+#include "service/tools/tool_format.h"
+#include "text/chat_template.h"
 
 namespace kvik {
 namespace {
@@ -25,13 +33,19 @@ constexpr std::chrono::seconds kDrainTime{30};
 struct ServeOptions {
   ModelOptions model;
   ServerOptions server;
-  DiskOptions disk;
+  TierOptions tiers;
+  KvEventFlags kv_events;
+  SpeculationFlags speculation;
+  ServingOptions serving;
+  std::string chat_template_file;
   uint64_t kv_budget_bytes = uint64_t{4} << 30;
+  std::optional<uint64_t> request_memory;
   uint32_t max_queue = EngineOptions{}.max_queue;
   uint32_t max_running = EngineOptions{}.max_running;
   Duration itl_target = std::chrono::milliseconds(50);
   std::optional<double> price_input, price_cached, price_output;  // of a million tokens
   std::string api_key_file;
+  std::string share;  // empty: two where there are keys, else all
   TlsFiles tls;
   bool allow_no_key = false;
 };
@@ -45,18 +59,42 @@ std::optional<Prices> prices_of(const ServeOptions& options) {
                 .output = options.price_output.value_or(0)};
 }
 
+// Who finds whose pages; parts the keys' pages where it is to be by key.
+Result<Sharing> sharing_of(const std::string& wanted, std::optional<std::vector<ApiKey>>& keys) {
+  if (!keys && !wanted.empty() && wanted != "all") {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("--share {} needs --api-key-file: without keys nobody is told apart, "
+                            "and --share all is what there is",
+                            wanted));
+  }
+  if (keys && wanted == "key") part_tenants(*keys);
+  return keys && (wanted.empty() || wanted == "two") ? Sharing::kTwo : Sharing::kAll;
+}
+
+// Errors: kNotFound, kCorrupt (it is no template).
+Result<std::string> read_template(const std::string& path) {
+  TRY_ASSIGN(const InputFile file, InputFile::open(path));
+  std::string source(file.size(), '\0');
+  TRY(file.read(0, std::as_writable_bytes(std::span(source))));
+  const auto parsed = ChatTemplate::parse(source);
+  if (parsed) return source;
+  return fail(parsed.error().code,
+              fmt::format("--chat-template {}: {}", path, parsed.error().message));
+}
+
 // No new work; what runs is finished within kDrainTime, or until a second signal.
 void drain(Server& server, EngineThread& engine) {
   log::info("draining: no new requests, up to {} s for those that run; a second signal stops now",
             kDrainTime.count());
   server.stop_accepting();
-  std::thread waiter([&] {
+  auto waiter = start_thread([&] {
     engine.drain(kDrainTime);
     Interrupts::notify();
   });
-  const bool in_a_hurry = Interrupts::wait();
+  if (!waiter) engine.drain(kDrainTime);  // and a second signal comes too late
+  const bool in_a_hurry = waiter && Interrupts::wait();
   server.stop(in_a_hurry ? Duration::zero() : Duration(std::chrono::seconds(2)));
-  waiter.join();
+  if (waiter) waiter->join();
 }
 
 Result<int> serve(ServeOptions options) {
@@ -73,20 +111,32 @@ Result<int> serve(ServeOptions options) {
                 "--tls-cert and --tls-key belong together: one of them is missing");
   }
   if (!options.tls.certificate.empty()) options.server.tls = options.tls;
-  TRY_ASSIGN(const auto disk, options.disk.open());
+  TRY(Server::check(options.server));
+  TRY_ASSIGN(const auto tiers, options.tiers.open());
+  TRY_ASSIGN(const auto kv_events, options.kv_events.start());
+  if (!options.chat_template_file.empty()) {
+    TRY_ASSIGN(options.serving.chat.chat_template, read_template(options.chat_template_file));
+  }
   EngineOptions engine_options{.kv_budget_bytes = options.kv_budget_bytes,
                                .max_running = options.max_running,
                                .max_queue = options.max_queue,
-                               .tier = disk.get()};
+                               .page_log = kv_events.get(),
+                               .tiers = tiers.places(),
+                               .speculation = options.speculation.options};
+  TRY_ASSIGN(engine_options.sharing, sharing_of(options.share, options.server.api_keys));
+  if (options.server.api_keys) engine_options.tenants = tenant_marks(*options.server.api_keys);
   if (options.itl_target > Duration::zero()) engine_options.itl_target = options.itl_target;
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
+  if (!options.speculation.draft.empty()) TRY(load_draft(options.speculation.draft, loaded));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
-  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), engine_options));
+  TRY_ASSIGN(const auto instance,
+             Instance::create(std::move(loaded), engine_options, options.serving));
   const EngineLimits limits = instance->engine().limits();
   log::info("KV cache: {} as {}, {} tokens; context {}", format_bytes(options.kv_budget_bytes),
             name_of(options.model.kv_type), limits.kv_tokens, limits.n_ctx_max);
   options.server.version = build_info().version;
+  options.server.memory_limit_bytes = options.request_memory;
   options.server.prices = prices_of(options);
   Interrupts::catch_them();
   TRY_ASSIGN(const auto server, Server::start(instance->service(), options.server));
@@ -107,9 +157,12 @@ void add_limits(Flags& flags, ServeOptions& options) {
       {"--kv-memory", as_bytes(options.kv_budget_bytes),
        "memory of the KV cache, all users together (default: 4GiB)"},
       Flag("--max-connections", &options.server.max_connections,
-           "open at the same time; more are answered 503")
+           "open at the same time; with more, those that ask nothing go")
           .between(1, 1'000'000)
           .with_default(),
+      {"--request-memory", as_bytes(options.request_memory),
+       "memory of requests and answers on their way, all users together (default: what the "
+       "context asks for; see kvik plan)"},
       Flag("--max-queue", &options.max_queue, "waiting requests; more are answered 429")
           .between(1, 1'000'000)
           .with_default(),
@@ -122,11 +175,36 @@ void add_limits(Flags& flags, ServeOptions& options) {
   });
 }
 
+// What clients call the model, and how chats are written for it.
+void add_words(Flags& flags, ServingOptions& serving, std::string& chat_template_file) {
+  std::vector<std::string> formats = {"none"};
+  for (const ToolFormat& format : tool_formats()) formats.emplace_back(format.name);
+  flags.add({
+      {"--alias", &serving.aliases, "NAME that the model answers to as well; several, *: any"},
+      {"--chat-template", &chat_template_file,
+       "file of the chat template, in the place of the model's own"},
+      Flag("--tool-format", &serving.chat.tool_format,
+           "how the model writes calls of tools (default: as its chat template does); none: they "
+           "stay text")
+          .one_of(std::move(formats)),
+  });
+}
+
 // Who may come in, and what is written down of them.
 void add_doors(Flags& flags, ServeOptions& options) {
   flags.add({
       {"--api-key-file", &options.api_key_file,
-       "one KEY [NAME [SALT]] per line; clients must send a key"},
+       "one KEY [NAME [SALT]] [operator] [priority] per line; clients must send a key"},
+      Flag("--allow-host", &options.server.allowed_hosts,
+           "name that clients may call this server by, besides loopback's and --host; *: any")
+          .called("NAME,…"),
+      Flag("--cors", &options.server.cors_origins,
+           "origin of web pages that may call, as https://chat.example; *: any")
+          .called("ORIGIN,…"),
+      Flag("--share", &options.share,
+           "whose prompts a key finds in the cache: what two names computed, and its own; "
+           "everybody's; or its own name's alone (default: two; all where there are no keys)")
+          .one_of({"two", "all", "key"}),
       {"--access-log", &options.server.access_log, "file for one JSON line a request; -: stdout"},
       {"--tls-cert", &options.tls.certificate,
        "PEM file of the certificate and its chain: HTTPS instead of HTTP"},
@@ -151,7 +229,10 @@ void add_serve(CommandLine& line) {
                          [options] { return finish(serve(*options)); });
   add_model_flags(flags, options->model);
   add_limits(flags, *options);
-  options->disk.add_to(flags);
+  options->tiers.add_to(flags);
+  options->kv_events.add_to(flags);
+  options->speculation.add_to(flags);
+  add_words(flags, options->serving, options->chat_template_file);
   add_doors(flags, *options);
 }
 

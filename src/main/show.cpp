@@ -15,14 +15,21 @@ namespace kvik {
 namespace {
 
 void show_geometry(const ModelConfig& c) {
-  fmt::print("geometry\n");
-  fmt::print("  layers {}, width {}, MLP {}, vocabulary {}, trained context {}\n", c.n_layers,
-             c.model_dim, c.ffn_dim, c.n_vocab, c.n_ctx_train);
-  fmt::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
-             c.attention().n_kv_heads, c.attention().head_dim);
+  streams::print("geometry\n");
+  streams::print("  layers {}, width {}, MLP {}, vocabulary {}, trained context {}\n", c.n_layers,
+                 c.model_dim, c.ffn_dim, c.n_vocab, c.n_ctx_train);
+  const LatentConfig& latent = c.attention().latent;
+  if (latent.rank) {
+    streams::print("  query heads {} of {}, {} of them turn; latent K and V of width {}\n",
+                   c.attention().n_heads, latent.q_dim(), latent.turning_dim, latent.rank);
+  } else {
+    streams::print("  query heads {}, KV heads {}, head width {}\n", c.attention().n_heads,
+                   c.attention().n_kv_heads, c.attention().head_dim);
+  }
   const RopeConfig& rope = c.ropes.front();
-  fmt::print("  rope base {}, {} dimensions, {}\n", rope.base, rope.n_dims,
-             rope.pairing == RopePairing::kInterleaved ? "interleaved pairs" : "half-apart pairs");
+  streams::print(
+      "  rope base {}, {} dimensions, {}\n", rope.base, rope.n_dims,
+      rope.pairing == RopePairing::kInterleaved ? "interleaved pairs" : "half-apart pairs");
   uint32_t n_windowed = 0;
   uint32_t window = 0;
   for (const LayerConfig& layer : c.layers) {
@@ -31,20 +38,20 @@ void show_geometry(const ModelConfig& c) {
     window = layer.attention().window;
   }
   if (n_windowed > 0)
-    fmt::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
+    streams::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
 }
 
 void show_features(const ModelConfig& c) {
   const RopeConfig& rope = c.ropes.front();
-  if (rope.position_scale != 1) fmt::print("  rope stretched by {}\n", 1 / rope.position_scale);
+  if (rope.position_scale != 1) streams::print("  rope stretched by {}\n", 1 / rope.position_scale);
   if (rope.smooth_stretch.n_ctx_original > 0) {
-    fmt::print("  rope stretched by {} for long waves\n", rope.smooth_stretch.factor);
+    streams::print("  rope stretched by {} for long waves\n", rope.smooth_stretch.factor);
   }
   const ExpertsConfig* e = c.experts();
   if (!e) return;
-  fmt::print("  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used,
-             e->ffn_dim,
-             e->shared_ffn_dim ? fmt::format(", and a shared one of {}", e->shared_ffn_dim) : "");
+  streams::print(
+      "  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used, e->ffn_dim,
+      e->shared_ffn_dim ? fmt::format(", and a shared one of {}", e->shared_ffn_dim) : "");
 }
 
 void show_tensors(const ModelSource& source) {
@@ -60,21 +67,25 @@ void show_tensors(const ModelSource& source) {
       sum->bytes += tensor.n_bytes;
     }
   }
-  fmt::print("tensors: {}, {:.3f} G parameters, {}\n", all.tensors,
-             static_cast<double>(all.elements) * 1e-9, format_bytes(all.bytes));
+  streams::print("tensors: {}, {:.3f} G parameters, {}\n", all.tensors,
+                 static_cast<double>(all.elements) * 1e-9, format_bytes(all.bytes));
   for (const auto& [type, sum] : by_type) {
-    fmt::print("  {:<8}{:>6} tensors {:>12} parameters  {}\n", type, sum.tensors, sum.elements,
-               format_bytes(sum.bytes));
+    streams::print("  {:<8}{:>6} tensors {:>12} parameters  {}\n", type, sum.tensors, sum.elements,
+                   format_bytes(sum.bytes));
   }
 }
 
 void show_kv(const ModelConfig& c) {
-  fmt::print("KV cache, bytes per token\n");
-  const uint64_t n_heads = uint64_t{2} * c.n_layers * c.attention().n_kv_heads;
+  streams::print("KV cache, bytes per token\n");
   for (const KvType type : kAllKvTypes) {
-    const uint64_t per_token = n_heads * row_bytes(type, c.attention().head_dim);
-    fmt::print("  {:<8}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
-               format_bytes(per_token * c.n_ctx_train));
+    uint64_t per_token = 0;
+    for (const LayerConfig& layer : c.layers) {
+      const AttentionConfig& a = layer.attention();
+      per_token += a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
+                                 : uint64_t{2} * a.n_kv_heads * row_bytes(type, a.head_dim);
+    }
+    streams::print("  {:<8}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
+                   format_bytes(per_token * c.n_ctx_train));
   }
 }
 
@@ -83,19 +94,20 @@ Result<int> show(const std::string& spec) {
   const Metadata& metadata = source->metadata();
   TRY_ASSIGN(const auto architecture, metadata.get_string("general.architecture"));
   TRY_ASSIGN(const auto name, metadata.get_string("general.name"));
-  fmt::print("model {}: {}, architecture {}\n", spec, name.value_or("no name"),
-             architecture.value_or("not stated"));
+  streams::print("model {}: {}, architecture {}\n", spec, name.value_or("no name"),
+                 architecture.value_or("not stated"));
   // Whatever can be read is shown; what cannot is named.
   const auto config = read_config(metadata);
   if (config) {
     show_geometry(*config);
     show_features(*config);
   } else {
-    fmt::print("geometry: {}\n", config.error().message);
+    streams::print("geometry: {}\n", config.error().message);
   }
   show_tensors(*source);
   const auto tokenizer = Tokenizer::from_metadata(metadata);
-  fmt::print("tokenizer: {}\n", tokenizer ? (*tokenizer)->describe() : tokenizer.error().message);
+  streams::print("tokenizer: {}\n",
+                 tokenizer ? (*tokenizer)->describe() : tokenizer.error().message);
   if (config) show_kv(*config);
   return kExitOk;
 }

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
-
+#include "base/printable.h"
+#include "base/process/interrupts.h"
+#include "base/process/streams.h"
+#include "base/utf8.h"
 #include "cli/chat_commands.h"
-#include "cli/terminal_text.h"
 #include "main/environment.h"
-#include "main/interrupts.h"
-#include "text/utf8.h"
 
 namespace kvik {
 namespace {
@@ -29,11 +28,11 @@ Colour colour_of(FILE* output) {
 }
 
 bool write_styled(FILE* output, std::string_view text, TextStyle style, Colour colour) {
-  std::string out = is_terminal(output) ? terminal_text(text) : std::string(text);
+  std::string out = is_terminal(output) ? printable(text, Breaks::kKept) : std::string(text);
   if (colour == Colour::kOn && style != TextStyle::kPlain) {
     out = fmt::format("\033[{}m{}\033[0m", style == TextStyle::kDim ? "2" : "31", out);
   }
-  return std::fwrite(out.data(), 1, out.size(), output) == out.size() && std::fflush(output) == 0;
+  return streams::write_now(output, out) == 0;
 }
 
 TerminalConsole::TerminalConsole(const std::string& history_file)
@@ -54,7 +53,7 @@ std::string TerminalConsole::prompt_text(Prompt prompt) const {
 }
 
 Console::Input TerminalConsole::read(Prompt prompt) {
-  if (write_error_ != 0) return {.kind = Input::Kind::kEnd};
+  if (is_refused_) return {.kind = Input::Kind::kEnd};
   const std::string text = prompt_text(prompt);
   Input input = editor_ ? editor_->read(text) : read_plain(text);
   if (input.kind == Input::Kind::kInterrupt) Interrupts::take();
@@ -64,8 +63,7 @@ Console::Input TerminalConsole::read(Prompt prompt) {
 
 Console::Input TerminalConsole::read_plain(const std::string& prompt) {
   if (is_terminal(screen_)) {
-    fmt::print(screen_, "{}", prompt);
-    std::fflush(screen_);
+    streams::write_now(screen_, prompt);
   }
   Input input;
   for (;;) {
@@ -74,7 +72,7 @@ Console::Input TerminalConsole::read_plain(const std::string& prompt) {
     if (key.kind != KeySource::Kind::kCharacter) {
       input.kind =
           key.kind == KeySource::Kind::kSignal ? Input::Kind::kInterrupt : Input::Kind::kEnd;
-      if (is_terminal(screen_)) fmt::print(screen_, "\n");
+      if (is_terminal(screen_)) streams::write_now(screen_, "\n");
       return input;
     }
     if (key.character == '\n') return input;
@@ -91,7 +89,7 @@ void TerminalConsole::write(std::string_view text, TextStyle style) {
   FILE* const output = style == TextStyle::kPlain ? stdout : screen_;
   const Colour colour = output == screen_ ? colour_ : Colour::kOff;
   if (write_styled(output, text, style, colour) || output != stdout) return;
-  write_error_ = errno;
+  is_refused_ = true;
   wake();
 }
 
@@ -101,7 +99,7 @@ void TerminalConsole::show_progress(uint32_t n_done, uint32_t n_all) {
 
 Console::Wake TerminalConsole::wait() {
   const bool is_signal = Interrupts::wait();
-  if (Interrupts::is_terminated() || write_error_ != 0) return Wake::kLeave;
+  if (Interrupts::is_terminated() || is_refused_) return Wake::kLeave;
   return is_signal ? Wake::kInterrupted : Wake::kWoken;
 }
 

@@ -38,9 +38,6 @@ class TerminalConsole final : public Console {
   Wake wait() override;
   void wake() override;
 
-  // errno of a write to stdout that failed; 0 while all is well.
-  int write_error() const { return write_error_; }
-
  private:
   Input read_plain(const std::string& prompt);
   std::string prompt_text(Prompt prompt) const;
@@ -51,7 +48,7 @@ class TerminalConsole final : public Console {
   std::unique_ptr<LineEditor> editor_;  // null where the terminal can not move its cursor
   KeySource plain_keys_;
   ProgressBar bar_{"reading the prompt"};
-  std::atomic<int> write_error_ = 0;
+  std::atomic<bool> is_refused_ = false;  // stdout took not all
 };
 
 }  // namespace kvik

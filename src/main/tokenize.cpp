@@ -32,7 +32,7 @@ Result<int> tokenize(const TokenizeCommandOptions& options) {
   const auto ids =
       (*tokenizer)
           ->tokenize(text, {.add_bos = !options.no_bos, .parse_special = options.parse_special});
-  fmt::print("{}\n", fmt::join(ids, " "));
+  streams::write(fmt::format("{}\n", fmt::join(ids, " ")));
   return kExitOk;
 }
 

@@ -1,6 +1,7 @@
 #include "model/attention_block.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -10,14 +11,21 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
                                                       uint32_t n_rows_max, RowBuffers& buffers) {
   uint32_t qkv_dim = 0;
   uint32_t q_dim = 0;
+  uint32_t latent_q_dim = 0;
+  uint32_t heads_dim = 0;
   for (const LayerConfig& layer : config.layers) {
-    qkv_dim = std::max(qkv_dim, layer.attention().qkv_dim());
-    q_dim = std::max(q_dim, layer.attention().q_dim());
+    const AttentionConfig& a = layer.attention();
+    uint32_t& own = a.latent.rank ? latent_q_dim : qkv_dim;
+    own = std::max(own, a.latent.rank ? a.q_dim() : a.qkv_dim());
+    q_dim = std::max(q_dim, a.q_dim());
+    heads_dim = std::max(heads_dim, a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim());
   }
-  buffers.count(RopeTables::bytes(config, n_rows_max));
+  buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(float));
   return {.qkv = buffers.take(n_rows_max, qkv_dim),
           .wanted_q = buffers.take(n_rows_max, q_dim),
-          .heads = buffers.take(n_rows_max, q_dim)};
+          .heads = buffers.take(n_rows_max, heads_dim),
+          .latent_q = buffers.take(n_rows_max, latent_q_dim),
+          .latent = LatentProjection::Buffers::take(config, n_rows_max, buffers)};
 }
 
 AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_type,
@@ -26,16 +34,38 @@ AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_t
       backend_(backend),
       groups_(group_layers(model.config())),
       ropes_(backend.memory(), model.config(), model.rope_divisors(), buffers.qkv.n_rows),
-      buffers_(buffers) {
+      buffers_(buffers),
+      latent_(model, backend, buffers.latent) {
+  temperatures_.reserve(buffers.qkv.n_rows);
   for (uint32_t group = 0; group < groups_.n_groups(); ++group) {
     geometries_.push_back(kv_geometry(groups_, group, kv_type));
-    CHECK(backend.page_bytes(geometries_.back()) == page_bytes());  // any page serves any group
   }
+}
+
+// Any page serves any group.
+size_t AttentionBlock::page_bytes() const {
+  size_t most = 0;
+  for (const KvGeometry& geometry : geometries_) {
+    most = std::max(most, backend_.page_bytes(geometry));
+  }
+  return most;
 }
 
 void AttentionBlock::begin_step(std::span<const uint32_t> positions, const GroupRuns& runs) {
   ropes_.prepare(positions);
+  find_temperatures(positions);
   runs_ = &runs;
+}
+
+void AttentionBlock::find_temperatures(std::span<const uint32_t> positions) {
+  temperatures_.clear();
+  const TemperatureConfig& temperature = config_of(0).temperature;
+  const auto is_far = [&](uint32_t position) { return position >= temperature.length; };
+  if (temperature.scale == 0 || std::ranges::none_of(positions, is_far)) return;
+  for (const uint32_t position : positions) {
+    const double n = 1 + position / temperature.length;
+    temperatures_.push_back(static_cast<float>(1 + temperature.scale * std::log(n)));
+  }
 }
 
 KvTarget AttentionBlock::target(uint32_t layer) const {
@@ -44,6 +74,18 @@ KvTarget AttentionBlock::target(uint32_t layer) const {
 }
 
 void AttentionBlock::write_kv(uint32_t layer, ResidualStream& x) {
+  q_ = config_of(layer).latent.rank ? write_latent(layer, x) : write_heads(layer, x);
+  if (!temperatures_.empty()) backend_.scale_rows(q_, temperatures_);
+}
+
+Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
+  const Rows q = buffers_.latent_q.slice(0, x.n_rows()).columns(0, config_of(layer).q_dim());
+  const Rows k = latent_.project(layer, x, ropes_, q);
+  backend_.write_kv(target(layer), k, {});
+  return q;
+}
+
+Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
   const ModelConfig& c = model_.config();
   const AttentionConfig& a = config_of(layer);
   const AttentionWeights& w = model_.layers()[layer].attention;
@@ -53,15 +95,15 @@ void AttentionBlock::write_kv(uint32_t layer, ResidualStream& x) {
   const Rows v = qkv.columns(a.q_dim() + a.kv_dim(), a.kv_dim());
 
   backend_.matmul(x.normed(w.norm), *w.qkv, qkv);
-  if (a.has_qkv_bias) backend_.add_bias(qkv, w.qkv_bias.floats());
-  if (a.qk_norm != QkNorm::kNone) {
+  if (w.qkv_bias.size() > 0) backend_.add_bias(qkv, w.qkv_bias.floats());
+  if (w.q_norm.size() > 0) {
     backend_.rms_norm(q, w.q_norm.floats(), a.q_norm_dim(), c.norm_eps, q);
     backend_.rms_norm(k, w.k_norm.floats(), a.k_norm_dim(), c.norm_eps, k);
   }
   backend_.rope(qkv.columns(0, a.q_dim() + a.kv_dim()), a.head_dim, ropes_.pairing(a.rope),
                 ropes_.angles(a.rope));
   backend_.write_kv(target(layer), k, v);
-  q_ = q;
+  return q;
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {
@@ -75,12 +117,17 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
 void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
   const AttentionConfig& a = config_of(layer);
   const AttentionWeights& w = model_.layers()[layer].attention;
-  const Rows heads = buffers_.heads.slice(0, x.n_rows()).columns(0, a.q_dim());
-  backend_.attention(
-      target(layer),
-      {.n_heads = a.n_heads, .scale = a.scale, .soft_cap = a.soft_cap, .window = a.window}, q_,
-      heads);
-  x.add_projection(heads, *w.output, w.post_norm);
+  const uint32_t heads_dim = a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim();
+  const Rows heads = buffers_.heads.slice(0, x.n_rows()).columns(0, heads_dim);
+  backend_.attention(target(layer),
+                     {.n_heads = a.n_heads,
+                      .scale = a.scale,
+                      .soft_cap = a.soft_cap,
+                      .window = a.window,
+                      .sinks = w.sinks.size() > 0 ? w.sinks.floats() : nullptr},
+                     q_, heads);
+  x.add_projection(a.latent.rank ? latent_.values(layer, heads) : heads,
+                   {.weights = *w.output, .bias = w.output_bias, .post_norm = w.post_norm});
 }
 
 }  // namespace kvik

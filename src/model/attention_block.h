@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/ops.h"
+#include "model/latent_projection.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
 #include "model/residual_stream.h"
@@ -26,7 +27,9 @@ class AttentionBlock {
   struct Buffers {
     Rows qkv;       // [n_rows_max, the widest layer's q_dim + 2 · kv_dim]
     Rows wanted_q;  // [n_rows_max, q_dim] q of the rows that are kept
-    Rows heads;     // [n_rows_max, q_dim] what attention gives
+    Rows heads;     // [n_rows_max, n_heads · width of V] what attention gives
+    Rows latent_q;  // [n_rows_max, q_dim], where qkv has none
+    LatentProjection::Buffers latent;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -35,7 +38,7 @@ class AttentionBlock {
 
   const LayerGroups& groups() const { return groups_; }
   // Of a page of any group.
-  size_t page_bytes() const { return backend_.page_bytes(geometries_.front()); }
+  size_t page_bytes() const;
 
   // `runs` is borrowed for the step.
   void begin_step(std::span<const uint32_t> positions, const GroupRuns& runs);
@@ -52,6 +55,9 @@ class AttentionBlock {
     return model_.config().layers[layer].attention();
   }
   KvTarget target(uint32_t layer) const;
+  void find_temperatures(std::span<const uint32_t> positions);
+  Rows write_latent(uint32_t layer, ResidualStream& x);
+  Rows write_heads(uint32_t layer, ResidualStream& x);
 
   const Model& model_;
   Backend& backend_;
@@ -59,6 +65,8 @@ class AttentionBlock {
   std::vector<KvGeometry> geometries_;  // of the pages of each group
   RopeTables ropes_;
   Buffers buffers_;
+  LatentProjection latent_;
+  std::vector<float> temperatures_;  // of the step's rows; empty: all are 1
 
   const GroupRuns* runs_ = nullptr;
   Rows q_;  // of the rows that attend

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/check.h"
 
@@ -17,6 +18,8 @@ ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : c
   for (auto* list : {&chosen_, &places_, &order_}) list->reserve(n_choices);
   weights_.reserve(n_choices);
   next_.resize(config.n_experts);
+  ranks_.resize(config.n_experts);
+  group_values_.reserve(config.n_groups);
   groups_.reserve(config.n_experts);
   shared_rows_.reserve(n_rows_max);
   shared_weights_.reserve(n_rows_max);
@@ -25,22 +28,62 @@ ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : c
 uint64_t ExpertRouter::buffer_bytes(const ExpertsConfig& config, uint32_t n_rows_max) {
   const uint64_t per_row = uint64_t{4} * config.n_used + 2 + n_columns(config);
   return n_rows_max * per_row * sizeof(float) +
-         config.n_experts * (sizeof(uint32_t) + sizeof(RowGroup));
+         config.n_experts * (sizeof(uint32_t) + 2 * sizeof(double) + sizeof(RowGroup));
 }
 
-// The n_used highest scores by insertion, which is quick for a few of many and takes what is no
+// Scores themselves are in the order of their probabilities.
+void ExpertRouter::rank(const float* scores, std::span<const float> choice_bias) {
+  const bool is_sigmoid = config_.scoring == ExpertScoring::kSigmoid;
+  for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
+    const bool needs_probability = is_sigmoid && (!choice_bias.empty() || config_.n_groups > 1);
+    const double bias = choice_bias.empty() ? 0.0 : choice_bias[expert];
+    ranks_[expert] = (needs_probability ? sigmoid(scores[expert]) : scores[expert]) + bias;
+  }
+  if (config_.n_groups_used < config_.n_groups) leave_best_groups();
+}
+
+// Experts of other groups rank below all.
+void ExpertRouter::leave_best_groups() {
+  const uint32_t size = config_.n_experts / config_.n_groups;
+  const auto value = [&](uint32_t group) {
+    const auto first = ranks_.begin() + static_cast<ptrdiff_t>(size_t{group} * size);
+    const auto best = std::max_element(first, first + size);
+    if (config_.scoring == ExpertScoring::kSoftmax || size == 1) return *best;
+    double second = -std::numeric_limits<double>::infinity();
+    for (auto rank = first; rank != first + size; ++rank) {
+      if (rank != best) second = std::max(second, *rank);
+    }
+    return *best + second;
+  };
+  group_values_.clear();
+  for (uint32_t group = 0; group < config_.n_groups; ++group) group_values_.push_back(value(group));
+  for (uint32_t group = 0; group < config_.n_groups; ++group) {
+    uint32_t n_better = 0;
+    for (uint32_t other = 0; other < config_.n_groups; ++other) {
+      const bool is_better = other < group ? !(group_values_[group] > group_values_[other])
+                                           : group_values_[other] > group_values_[group];
+      n_better += other != group && is_better;
+    }
+    if (n_better < config_.n_groups_used) continue;
+    std::fill_n(ranks_.begin() + static_cast<ptrdiff_t>(size_t{group} * size), size,
+                -std::numeric_limits<double>::infinity());
+  }
+}
+
+// The n_used highest ranks by insertion, which is quick for a few of many and takes what is no
 // number for lower than all.
 void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights) const {
   uint32_t n = 0;
   for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
     uint32_t at = n;
-    while (at > 0 && scores[expert] > scores[chosen[at - 1]]) --at;
+    while (at > 0 && ranks_[expert] > ranks_[chosen[at - 1]]) --at;
     if (at == config_.n_used) continue;
     n = std::min(n + 1, config_.n_used);
     std::copy_backward(chosen + at, chosen + n - 1, chosen + n);
     chosen[at] = expert;
   }
-  const double highest = scores[chosen[0]];
+  double highest = scores[chosen[0]];
+  for (uint32_t i = 1; i < n; ++i) highest = std::max<double>(highest, scores[chosen[i]]);
   const auto probability = [&](uint32_t expert) {
     return config_.scoring == ExpertScoring::kSigmoid ? sigmoid(scores[expert])
                                                       : std::exp(scores[expert] - highest);
@@ -58,8 +101,10 @@ void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights)
   }
 }
 
-void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows) {
+void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
+                         std::span<const float> choice_bias) {
   const uint32_t columns = n_columns(config_);
+  CHECK(choice_bias.empty() || choice_bias.size() == config_.n_experts);
   CHECK(scores.size() >= size_t{n_rows} * columns);
   const size_t n_choices = size_t{n_rows} * config_.n_used;
   for (auto* list : {&chosen_, &places_, &order_}) list->resize(n_choices);
@@ -69,6 +114,7 @@ void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows) {
   for (uint32_t row = 0; row < n_rows; ++row) {
     const float* of_row = scores.data() + size_t{row} * columns;
     const size_t first = size_t{row} * config_.n_used;
+    rank(of_row, choice_bias);
     choose(of_row, chosen_.data() + first, weights_.data() + first);
     const double share = config_.has_shared_gate ? sigmoid(of_row[config_.n_experts]) : 1.0;
     shared_rows_.push_back(row);

@@ -10,7 +10,9 @@
 namespace kvik {
 
 // Which experts each row of a batch goes through, and how much of their output it takes: the n_used
-// best of its scores, a tie going to the lower number. What a row gets depends on its scores alone.
+// best of its scores, a tie going to the lower number; where there is a bias for choosing, the best
+// probabilities with it, and where experts stand in groups, those of the best groups, by their best
+// expert or, with sigmoids, their two best. What a row gets depends on its scores alone.
 // Rows of one expert come to stand side by side, so that its weights are read once for all of them.
 // Lives as long as the decoder; allocates nothing after it is made. One thread.
 class ExpertRouter {
@@ -18,8 +20,9 @@ class ExpertRouter {
   ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max);
 
   // scores: [n_rows, n_columns], of which the first n_experts columns are the experts' and one more
-  // is the shared expert's gate where there is one.
-  void route(std::span<const float> scores, uint32_t n_rows);
+  // is the shared expert's gate where there is one. choice_bias: [n_experts], or empty.
+  void route(std::span<const float> scores, uint32_t n_rows,
+             std::span<const float> choice_bias = {});
 
   // For a product of the rows with their experts: row i of it is of row grouped().rows[i] of the
   // batch. The same without the list of rows, for what such a product gave.
@@ -40,10 +43,15 @@ class ExpertRouter {
   static uint64_t buffer_bytes(const ExpertsConfig& config, uint32_t n_rows_max);
 
  private:
+  // What the experts are chosen by.
+  void rank(const float* scores, std::span<const float> choice_bias);
+  void leave_best_groups();
   void choose(const float* scores, uint32_t* chosen, float* weights) const;
   void group(uint32_t n_rows);
 
   const ExpertsConfig& config_;
+  std::vector<double> ranks_;          // [n_experts] of the row at hand
+  std::vector<double> group_values_;   // [n_groups]
   std::vector<uint32_t> chosen_;       // [n_rows, n_used] experts, best first
   std::vector<float> weights_;         // [n_rows, n_used]
   std::vector<uint32_t> places_;       // [n_rows, n_used] rows of the grouped product

@@ -28,14 +28,21 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, ResidualStream& x) {
   if (w.gate_up) shared = shared_.product(in, *w.gate_up);
   const Rows scores = buffers_.scores.slice(0, n_rows);
   backend_.matmul(in, *w.router, scores);
+  if (w.score_bias.size() > 0) {
+    backend_.add_bias(scores.columns(0, config_.n_experts), w.score_bias.floats());
+  }
   const auto host = std::span(host_scores_).first(size_t{n_rows} * scores.n_cols);
   backend_.memory().copy_out(std::as_writable_bytes(host),
                              reinterpret_cast<const std::byte*>(scores.data));
-  router_.route(host, n_rows);
+  router_.route(host, n_rows, w.choice_bias);
 
   const Rows out = buffers_.out.slice(0, n_rows * config_.n_used);
-  const Rows gated = chosen_.grouped_product(in, *w.expert_gate_up, router_.grouped(), out.n_rows);
+  const Rows gated =
+      chosen_.grouped_product(in, *w.expert_gate_up, w.expert_gate_up_bias, router_.grouped());
   backend_.grouped_matmul(gated, *w.expert_down, router_.grouped_in_order(), out);
+  if (w.expert_down_bias.size() > 0) {
+    backend_.add_grouped_bias(out, w.expert_down_bias.floats(), router_.grouped_in_order());
+  }
   const Rows sum = x.begin_sum(w.post_norm);
   backend_.add_weighted(sum, out, router_.taken());
   if (w.gate_up) {

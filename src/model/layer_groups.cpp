@@ -46,7 +46,7 @@ LayerGroups group_layers(const ModelConfig& config) {
   Spans spans;
   for (uint32_t i = 0; i < config.n_layers; ++i) {
     const AttentionConfig& a = config.layers[i].attention();
-    spans[{a.window, {a.n_kv_heads, a.head_dim}}].push_back(i);
+    spans[{a.window, {a.n_kv_heads, a.head_dim, a.latent.rank}}].push_back(i);
   }
   LayerGroups groups;
   groups.n_layers_per_page = best_layers_per_page(spans, config.n_layers);

@@ -21,6 +21,7 @@ struct LayerGroups {
   };
   struct Heads {
     uint32_t n_kv_heads, head_dim;
+    uint32_t latent_dim;  // as KvGeometry has it
     friend auto operator<=>(const Heads&, const Heads&) = default;
   };
   uint32_t n_layers_per_page = 0;

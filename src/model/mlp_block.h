@@ -22,10 +22,17 @@ class GatedProduct {
                      [&](Rows out) { backend_.matmul(x, gate_up, out); });
   }
   // The same of the rows of several matrices of one size: [rows, ffn_dim]
-  Rows grouped_product(Rows x, const PackedMatrix& gate_up, const GroupedRows& groups,
-                       uint32_t n_rows) {
-    return activated(n_rows, gate_up.n_rows() / groups.n_matrices / 2,
-                     [&](Rows out) { backend_.grouped_matmul(x, gate_up, groups, out); });
+  // Each matrix has a bias of `biases`, [n_matrices, 2 · ffn_dim], unless there are none.
+  Rows grouped_product(Rows x, const PackedMatrix& gate_up, const Buffer& biases,
+                       const GroupedRows& groups) {
+    const RowGroup& last = groups.groups.back();
+    return activated(last.first + last.n_rows, gate_up.n_rows() / groups.n_matrices / 2,
+                     [&](Rows out) {
+                       backend_.grouped_matmul(x, gate_up, groups, out);
+                       if (biases.size() > 0) {
+                         backend_.add_grouped_bias(out, biases.floats(), groups);
+                       }
+                     });
   }
 
  private:
@@ -53,7 +60,8 @@ class MlpBlock {
       : gated_(backend, config.activation, buffer) {}
 
   void forward(const FeedForwardWeights& w, ResidualStream& x) {
-    x.add_projection(gated_.product(x.normed(w.norm), *w.gate_up), *w.down, w.post_norm);
+    x.add_projection(gated_.product(x.normed(w.norm), *w.gate_up),
+                     {.weights = *w.down, .bias = {}, .post_norm = w.post_norm});
   }
 
  private:

@@ -36,7 +36,7 @@ class ModelLoader {
     model_->fingerprint_ = tensors_.fingerprint();
     arithmetics_.insert(tensors_.arithmetics().begin(), tensors_.arithmetics().end());
     model_->numerics_ = numerics(arithmetics_);
-    model_->weight_kinds_ = weight_kinds(source_.tensors());
+    model_->weight_kinds_ = weight_kinds(source_.tensors(), table_);
     model_->weight_bytes_ = tensors_.weight_bytes();
     return std::move(model_);
   }
@@ -59,17 +59,34 @@ class ModelLoader {
     LayerWeights weights;
     AttentionWeights& a = weights.attention;
     TRY_ASSIGN(a.norm, tensors_.vectors({kAttentionNorm}, layer));
-    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQ, kK, kV}, layer));
+    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kK, kV}, layer));
+    TRY_ASSIGN(a.latent.q_norm, tensors_.vectors({kQDownNorm}, layer));
+    TRY_ASSIGN(a.latent.q_up, tensors_.matrix({kQUp}, layer));
+    TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
+    TRY_ASSIGN(a.latent.k_up, tensors_.experts({kKUp}, layer));
+    TRY_ASSIGN(a.latent.v_up, tensors_.experts({kVUp}, layer));
     TRY_ASSIGN(a.qkv_bias, tensors_.vectors({kQBias, kKBias, kVBias}, layer));
     TRY_ASSIGN(a.q_norm, tensors_.vectors({kQNorm}, layer));
     TRY_ASSIGN(a.k_norm, tensors_.vectors({kKNorm}, layer));
+    TRY(tensors_.check_all_or_none({kQBias, kKBias, kVBias}, layer));
+    TRY(tensors_.check_all_or_none({kQNorm, kKNorm}, layer));
+    TRY_ASSIGN(a.sinks, tensors_.vectors({kSinks}, layer));
     TRY_ASSIGN(a.output, tensors_.matrix({kAttentionOutput}, layer));
-    TRY_ASSIGN(a.post_norm, tensors_.vectors({kPostAttentionNorm}, layer));
+    TRY_ASSIGN(a.output_bias, tensors_.vectors({kAttentionOutputBias}, layer));
     FeedForwardWeights& f = weights.feed_forward;
-    TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
+    Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : a.post_norm;
+    TRY_ASSIGN(post_attention, tensors_.vectors({kPostAttentionNorm}, layer));
+    if (!config_.is_ffn_norm_post_attention) {
+      TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
+    }
     TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
+    TRY_ASSIGN(f.score_bias, tensors_.vectors({kScoreBias}, layer));
+    TRY_ASSIGN(f.choice_bias, tensors_.host_vectors({kChoiceBias}, layer));
     TRY_ASSIGN(f.expert_gate_up, tensors_.experts({kExpertGate, kExpertUp}, layer));
+    TRY_ASSIGN(f.expert_gate_up_bias,
+               tensors_.expert_vectors({kExpertGateBias, kExpertUpBias}, layer));
     TRY_ASSIGN(f.expert_down, tensors_.experts({kExpertDown}, layer));
+    TRY_ASSIGN(f.expert_down_bias, tensors_.expert_vectors({kExpertDownBias}, layer));
     TRY_ASSIGN(f.gate_up, tensors_.matrix({kGate, kUp, kSharedGate, kSharedUp}, layer));
     TRY_ASSIGN(f.down, tensors_.matrix({kDown, kSharedDown}, layer));
     TRY_ASSIGN(f.post_norm, tensors_.vectors({kPostFfnNorm}, layer));
@@ -134,7 +151,8 @@ KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type) {
   return {.type = type,
           .n_layers = groups.n_layers_per_page,
           .n_kv_heads = groups.heads[group].n_kv_heads,
-          .head_dim = groups.heads[group].head_dim};
+          .head_dim = groups.heads[group].head_dim,
+          .latent_dim = groups.heads[group].latent_dim};
 }
 
 KvGeometry kv_geometry(const ModelConfig& config, KvType type) {

@@ -20,13 +20,26 @@ KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type);
 // The same of any group of such a model: their pages are of one size.
 KvGeometry kv_geometry(const ModelConfig& config, KvType type);
 
+// Of latent attention, with AttentionWeights::qkv: x to q or its low rank, over the latent vector
+// and what turns.
+struct LatentWeights {
+  Buffer q_norm;                       // [q_rank]
+  std::unique_ptr<PackedMatrix> q_up;  // [n_heads · q_dim, q_rank]
+  Buffer kv_norm;                      // [rank]
+  std::unique_ptr<PackedMatrix> k_up;  // n_heads times [rank, still_dim]
+  std::unique_ptr<PackedMatrix> v_up;  // n_heads times [value_dim, rank]
+};
+
 // The weights of one layer. What its config does not name is empty.
 struct AttentionWeights {
-  Buffer norm;                           // [model_dim]
-  std::unique_ptr<PackedMatrix> qkv;     // [q_dim + 2 · kv_dim, model_dim]
-  Buffer qkv_bias;                       // [q_dim + 2 · kv_dim]
-  Buffer q_norm, k_norm;                 // [head_dim], or [q_dim] and [kv_dim]
+  Buffer norm;                        // [model_dim]
+  std::unique_ptr<PackedMatrix> qkv;  // [q_dim + 2 · kv_dim, model_dim]
+  Buffer qkv_bias;                    // [q_dim + 2 · kv_dim]
+  Buffer q_norm, k_norm;              // [head_dim], or [q_dim] and [kv_dim]
+  LatentWeights latent;
+  Buffer sinks;                          // [n_heads]
   std::unique_ptr<PackedMatrix> output;  // [model_dim, q_dim]
+  Buffer output_bias;                    // [model_dim]
   Buffer post_norm;                      // [model_dim]
 };
 
@@ -35,8 +48,12 @@ struct FeedForwardWeights {
   std::unique_ptr<PackedMatrix> gate_up;         // [2 · ffn_dim, model_dim], of an MLP or of what
   std::unique_ptr<PackedMatrix> down;            // [model_dim, ffn_dim]      all experts share
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
+  Buffer score_bias;                             // [n_experts]
+  std::vector<float> choice_bias;                // [n_experts], on the host
   std::unique_ptr<PackedMatrix> expert_gate_up;  // n_experts times [2 · ffn_dim, model_dim]
+  Buffer expert_gate_up_bias;                    // n_experts times [2 · ffn_dim]
   std::unique_ptr<PackedMatrix> expert_down;     // n_experts times [model_dim, ffn_dim]
+  Buffer expert_down_bias;                       // n_experts times [model_dim]
   Buffer post_norm;                              // [model_dim]
 };
 

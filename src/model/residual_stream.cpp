@@ -23,14 +23,16 @@ Rows ResidualStream::normed(const Buffer& norm, uint32_t first, uint32_t n) {
   return normed;
 }
 
-void ResidualStream::add_projection(Rows y, const PackedMatrix& w, const Buffer& post_norm) {
-  if (adds_directly(post_norm)) {
-    backend_.matmul_add(y, w, rows());
+void ResidualStream::add_projection(Rows y, const Projection& to) {
+  if (adds_directly(to.post_norm)) {
+    backend_.matmul_add(y, to.weights, rows());
+    if (to.bias.size() > 0) backend_.add_bias(rows(), to.bias.floats());
     return;
   }
   const Rows out = spare_.slice(0, n_rows_);
-  backend_.matmul(y, w, out);
-  end_sum(out, post_norm);
+  backend_.matmul(y, to.weights, out);
+  if (to.bias.size() > 0) backend_.add_bias(out, to.bias.floats());
+  end_sum(out, to.post_norm);
 }
 
 Rows ResidualStream::begin_sum(const Buffer& post_norm) {

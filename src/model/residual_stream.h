@@ -36,8 +36,14 @@ class ResidualStream {
   // The same of the rows [first, first + n).
   Rows normed(const Buffer& norm, uint32_t first, uint32_t n);
 
-  // x += residual_scale · norm(y · wᵀ), without the norm where `post_norm` is empty.
-  void add_projection(Rows y, const PackedMatrix& w, const Buffer& post_norm);
+  // x += residual_scale · norm(y · weightsᵀ + bias), without the norm and the bias where they are
+  // empty.
+  struct Projection {
+    const PackedMatrix& weights;
+    const Buffer& bias;
+    const Buffer& post_norm;
+  };
+  void add_projection(Rows y, const Projection& to);
 
   // The same for a sum of several terms: they are added to the rows that begin_sum() gives, which
   // are x itself where nothing is done to the sum. Ends what normed() gave.

@@ -16,9 +16,14 @@ double pair_of_turns(const RopeConfig& rope, double turns) {
 // What share of a pair's frequency stays unstretched: 1 below the first pair that is stretched, 0
 // from the last on.
 double yarn_share(const RopeConfig& rope, uint32_t pair) {
-  const double low = std::max(0.0, std::floor(pair_of_turns(rope, rope.yarn.beta_fast)));
-  const double high =
-      std::min(rope.n_dims - 1.0, std::ceil(pair_of_turns(rope, rope.yarn.beta_slow)));
+  double low = pair_of_turns(rope, rope.yarn.beta_fast);
+  double high = pair_of_turns(rope, rope.yarn.beta_slow);
+  if (rope.yarn.is_whole) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(0.0, low);
+  high = std::min(rope.n_dims - 1.0, high);
   return 1 - std::clamp((pair - low) / std::max(0.001, high - low), 0.0, 1.0);
 }
 

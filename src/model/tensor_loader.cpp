@@ -17,7 +17,7 @@ namespace {
 std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index) {
   return fail(ErrorCode::kUnsupported,
               fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, one of q2_k to q6_k "
-                          "or q4_0 to q8_0, iq4_nl or iq4_xs",
+                          "or q4_0 to q8_0, iq4_nl, iq4_xs or mxfp4",
                           source.name_in_file(index), name_of(source.tensors()[index].type)));
 }
 
@@ -38,7 +38,7 @@ std::vector<const TensorSpec*> TensorLoader::specs_of(Roles roles, uint32_t laye
   std::vector<const TensorSpec*> specs;
   for (const TensorRole role : roles) {
     const TensorSpec* spec = table_.find({role, layer});
-    if (spec && (!spec->is_optional || has(role))) specs.push_back(spec);
+    if (spec && (!spec->is_optional || has(spec->id))) specs.push_back(spec);
   }
   return specs;
 }
@@ -63,29 +63,76 @@ Result<size_t> TensorLoader::take(const TensorSpec& spec) {
 
 Result<std::vector<float>> TensorLoader::floats(TensorId tensor) {
   const TensorSpec* spec = table_.find(tensor);
-  CHECK(spec && spec->shape.size() == 1);
+  CHECK(spec && !spec->shape.empty());
   TRY_ASSIGN(const size_t index, take(*spec));
   const TensorInfo& info = source_.tensors()[index];
   if (!can_dequantize(info.type)) return unsupported_type(source_, index);
   TRY_ASSIGN(const auto bytes, source_.read(index));
-  std::vector<float> values(spec->shape[0]);
-  dequantize_row(info.type, bytes.data(), values);
-  fingerprint_.add_tensors(digest_of({info.type, 1, spec->shape[0], bytes}));
+  const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[0];
+  const uint64_t n_cols = spec->shape.back();
+  std::vector<float> values(n_rows * n_cols);
+  const size_t row_bytes = bytes.size() / n_rows;
+  for (uint64_t row = 0; row < n_rows; ++row) {
+    dequantize_row(info.type, bytes.data() + row * row_bytes,
+                   std::span(values).subspan(row * n_cols, n_cols));
+  }
+  fingerprint_.add_tensors(digest_of({info.type, n_rows, n_cols, bytes}));
   done(index);
   return values;
 }
 
-Result<Buffer> TensorLoader::vectors(Roles roles, uint32_t layer) {
+Result<void> TensorLoader::check_all_or_none(Roles roles, uint32_t layer) const {
+  for (const TensorRole role : roles) {
+    const bool is_lone = has({role, layer}) && !has({*roles.begin(), layer});
+    const TensorRole missing = is_lone ? *roles.begin() : role;
+    if (!table_.find({role, layer}) || has({role, layer}) == has({*roles.begin(), layer})) continue;
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("tensor '{}' is missing beside others of its kind, expected all or none",
+                    name_of({missing, layer})));
+  }
+  return {};
+}
+
+Result<std::vector<float>> TensorLoader::host_vectors(Roles roles, uint32_t layer) {
   std::vector<float> all;
   for (const TensorSpec* spec : specs_of(roles, layer)) {
     TRY_ASSIGN(const std::vector<float> values, floats(spec->id));
     all.insert(all.end(), values.begin(), values.end());
   }
-  if (all.empty()) return Buffer();
-  Buffer buffer = backend_.memory().allocate(all.size() * sizeof(float));
-  backend_.memory().copy_in(buffer.data(), std::as_bytes(std::span(all)));
-  weight_bytes_ += buffer.size();
+  weight_bytes_ += all.size() * sizeof(float);
+  return all;
+}
+
+Buffer TensorLoader::keep(const std::vector<float>& values) {
+  if (values.empty()) return Buffer();
+  Buffer buffer = backend_.memory().allocate(values.size() * sizeof(float));
+  backend_.memory().copy_in(buffer.data(), std::as_bytes(std::span(values)));
   return buffer;
+}
+
+Result<Buffer> TensorLoader::vectors(Roles roles, uint32_t layer) {
+  TRY_ASSIGN(const std::vector<float> all, host_vectors(roles, layer));
+  return keep(all);
+}
+
+Result<Buffer> TensorLoader::expert_vectors(Roles roles, uint32_t layer) {
+  const auto specs = specs_of(roles, layer);
+  std::vector<std::vector<float>> stacks;
+  for (const TensorSpec* spec : specs) {
+    TRY_ASSIGN(std::vector<float> values, floats(spec->id));
+    stacks.push_back(std::move(values));
+  }
+  std::vector<float> all;
+  for (uint64_t expert = 0; !specs.empty() && expert < specs.front()->shape[0]; ++expert) {
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const auto n = static_cast<ptrdiff_t>(specs[i]->shape[1]);
+      const auto first = stacks[i].begin() + static_cast<ptrdiff_t>(expert) * n;
+      all.insert(all.end(), first, first + n);
+    }
+  }
+  weight_bytes_ += all.size() * sizeof(float);
+  return keep(all);
 }
 
 Result<void> TensorLoader::check_computable(size_t index) {
@@ -95,9 +142,25 @@ Result<void> TensorLoader::check_computable(size_t index) {
   return {};
 }
 
+Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) const {
+  if (view.type != ElementType::kMXFP4) return {};
+  const uint32_t block_bytes = traits(view.type).block_bytes;
+  for (size_t at = 0; at < view.bytes.size(); at += block_bytes) {
+    if (view.bytes[at] != std::byte{0xff}) continue;
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tensor '{}' has a scale of 255, which is no number in mxfp4, expected "
+                            "0 to 254",
+                            source_.name_in_file(index)));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<TensorView>& views,
                                                          const std::vector<size_t>& indices) {
   if (views.empty()) return nullptr;
+  for (size_t i = 0; i < views.size(); ++i) {
+    TRY(check_scales(views[i], indices[i % indices.size()]));
+  }
   TRY_ASSIGN(auto packed, backend_.pack(views));
   fingerprint_.add_tensors(packed->source_digest());
   for (const size_t index : indices) done(index);
@@ -157,7 +220,7 @@ void TensorLoader::done(size_t index) {
 
 Result<void> TensorLoader::check_all_taken(std::string_view architecture) const {
   for (size_t i = 0; i < taken_.size(); ++i) {
-    if (taken_[i]) continue;
+    if (taken_[i] || table_.may_leave_alone(source_.tensors()[i].name)) continue;
     return fail(ErrorCode::kUnsupported,
                 fmt::format("tensor '{}' is not part of architecture '{}' as it is known here",
                             source_.name_in_file(i), architecture));

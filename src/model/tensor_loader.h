@@ -29,11 +29,20 @@ class TensorLoader {
   TensorLoader(ModelSource& source, Backend& backend, const TensorTable& table,
                const Progress& progress);
 
-  bool has(TensorRole role) const { return source_.find(name_of(TensorId{role})).has_value(); }
+  bool has(TensorId tensor) const { return source_.find(name_of(tensor)).has_value(); }
+  bool has(TensorRole role) const { return has(TensorId{role}); }
 
+  // Optional tensors that only make sense together. Errors: kCorrupt for one that is missing beside
+  // another.
+  Result<void> check_all_or_none(Roles roles, uint32_t layer) const;
+
+  // All elements of a tensor.
   Result<std::vector<float>> floats(TensorId tensor);
   // Vectors one behind the other, as f32.
   Result<Buffer> vectors(Roles roles, uint32_t layer = 0);
+  Result<std::vector<float>> host_vectors(Roles roles, uint32_t layer = 0);
+  // A vector for each expert, expert by expert as experts() has it.
+  Result<Buffer> expert_vectors(Roles roles, uint32_t layer);
   // Matrices stacked along their rows, packed together. A vector is one row.
   Result<std::unique_ptr<PackedMatrix>> matrix(Roles roles, uint32_t layer = 0);
   // Stacks of matrices, packed expert by expert: the first one's of each role, then the second's.
@@ -54,6 +63,9 @@ class TensorLoader {
   Result<size_t> take(const TensorSpec& spec);
   // Also notes the arithmetic that its type asks for.
   Result<void> check_computable(size_t index);
+  // Of a type some of whose scales are no numbers.
+  Result<void> check_scales(const TensorView& view, size_t index) const;
+  Buffer keep(const std::vector<float>& values);
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<TensorView>& views,
                                              const std::vector<size_t>& indices);
   void done(size_t index);

@@ -4,29 +4,46 @@
 
 #include <algorithm>
 
-#include "catalogue/tensor_roles.h"
-
 namespace kvik {
+namespace {
 
-std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors) {
+TensorKind kind_of(const TensorInfo& tensor) {
+  const auto id = tensor_named(tensor.name);
+  return id ? kind_of(id->role) : TensorKind::kMatrix;
+}
+
+// Vectors are held as f32, but for those that are a row of a product.
+bool is_multiplied(const TensorInfo& tensor) {
+  const TensorKind kind = kind_of(tensor);
+  return kind == TensorKind::kRouting || (tensor.shape.size() > 1 && kind != TensorKind::kBias);
+}
+
+WeightUse use_of(const TensorInfo& tensor) {
+  if (kind_of(tensor) == TensorKind::kHeads) return WeightUse::kHeads;
+  return tensor.shape.size() > 2 ? WeightUse::kExperts : WeightUse::kRows;
+}
+
+}  // namespace
+
+std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors,
+                                     const TensorTable& table) {
   std::vector<WeightKind> kinds;
   for (const TensorInfo& tensor : tensors) {
-    if (tensor.shape.size() < 2) continue;
-    const WeightKind kind{tensor.type, static_cast<uint32_t>(tensor.shape.back()),
-                          tensor.shape.size() > 2};
+    if (tensor.shape.size() < 2 || !is_multiplied(tensor)) continue;
+    if (table.may_leave_alone(tensor.name)) continue;
+    const WeightKind kind{tensor.type, static_cast<uint32_t>(tensor.shape.back()), use_of(tensor)};
     if (std::ranges::count(kinds, kind) == 0) kinds.push_back(kind);
   }
   return kinds;
 }
 
-Result<WeightPlan> plan_weights(const ModelSource& source, const Backend& backend) {
-  WeightPlan plan{.n_bytes = 0, .kinds = weight_kinds(source.tensors())};
+Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& table,
+                                const Backend& backend) {
+  WeightPlan plan{.n_bytes = 0, .kinds = weight_kinds(source.tensors(), table)};
   for (const TensorInfo& tensor : source.tensors()) {
-    const auto id = tensor_named(tensor.name);
-    const bool is_row = id && kind_of(id->role) == TensorKind::kRouting;  // of a product
-    const bool is_stack = tensor.shape.size() == 3;                       // of experts
-    if (tensor.shape.size() < 2 && !is_row) {
-      plan.n_bytes += tensor.n_elements() * sizeof(float);  // vectors are held as f32
+    if (table.may_leave_alone(tensor.name)) continue;
+    if (!is_multiplied(tensor)) {
+      plan.n_bytes += tensor.n_elements() * sizeof(float);
       continue;
     }
     if (!backend.can_compute(tensor.type)) {
@@ -36,6 +53,7 @@ Result<WeightPlan> plan_weights(const ModelSource& source, const Backend& backen
     }
     const uint64_t n_cols = tensor.shape.back();
     const uint64_t n_rows = tensor.shape.size() < 2 ? 1 : tensor.shape[tensor.shape.size() - 2];
+    const bool is_stack = tensor.shape.size() == 3;  // of experts or heads
     plan.n_bytes +=
         backend.packed_bytes(tensor.type, n_rows, n_cols) * (is_stack ? tensor.shape[0] : 1);
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/ops.h"
+#include "catalogue/tensor_roles.h"
 #include "format/model_source.h"
 
 namespace kvik {
@@ -16,9 +17,11 @@ struct WeightPlan {
 };
 
 // Errors: kUnsupported for an element type that cannot be computed with; names the tensor.
-Result<WeightPlan> plan_weights(const ModelSource& source, const Backend& backend);
+// `table` is that of the source's model: what it leaves alone takes no memory.
+Result<WeightPlan> plan_weights(const ModelSource& source, const TensorTable& table,
+                                const Backend& backend);
 
 // Of all tensors that are matrices, each kind once.
-std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors);
+std::vector<WeightKind> weight_kinds(std::span<const TensorInfo> tensors, const TensorTable& table);
 
 }  // namespace kvik

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "server/dialects/responses/responses_store.h"
+#include "server/http/byte_ledger.h"
 #include "server/http/http_counts.h"
 #include "server/http/http_message.h"
 #include "server/http/pending_reply.h"
@@ -13,7 +15,9 @@ struct HandlerContext {
   ServiceApi& service;
   const ServerOptions& options;
   const HttpCounts& counts;
+  HttpMemory& memory;
   const KeyAccounts& accounts;
+  ResponseStore& responses;
 };
 
 // One function for each route. Any thread; none of them blocks beyond its own work.
@@ -21,6 +25,7 @@ Reply handle_completions(const HandlerContext& context, const HttpRequest& reque
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request);
 Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request);
 Reply handle_responses(const HandlerContext& context, const HttpRequest& request);
+Reply handle_response(const HandlerContext& context, const HttpRequest& request);  // a kept one
 Reply handle_messages(const HandlerContext& context, const HttpRequest& request);
 Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request);
 Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request);
@@ -34,6 +39,7 @@ Reply handle_explain(const HandlerContext& context, const HttpRequest& request);
 Reply handle_live(const HandlerContext& context, const HttpRequest& request);
 Reply handle_page(const HandlerContext& context, const HttpRequest& request);
 Reply handle_props(const HandlerContext& context, const HttpRequest& request);
+Reply handle_openapi(const HandlerContext& context, const HttpRequest& request);
 Reply handle_version(const HandlerContext& context, const HttpRequest& request);
 
 }  // namespace kvik

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <new>
 
-#include "base/log.h"
+#include "base/rare_warning.h"
+#include "server/dialects/json_weight.h"
 #include "server/http/status.h"
 #include "server/operate/auth.h"
 
@@ -19,8 +21,8 @@ enum class Access { kKeyed, kOpen };
 enum class Drain { kServes, kRefuses };  // what a draining server does
 
 struct Route {
-  std::string_view path;  // one that ends in '/' takes all below it, but for "/"
-  std::string_view method;
+  std::string_view path;     // one that ends in '/' takes all below it, but for "/"
+  std::string_view methods;  // with commas between
   Handler handler;
   Access access = Access::kKeyed;
   Drain drain = Drain::kServes;
@@ -32,6 +34,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/chat/completions", "POST", handle_chat, Access::kKeyed, Drain::kRefuses},
     {"/v1/embeddings", "POST", handle_embeddings, Access::kKeyed, Drain::kRefuses},
     {"/v1/responses", "POST", handle_responses, Access::kKeyed, Drain::kRefuses},
+    {"/v1/responses/", "GET, DELETE", handle_response},
     {"/v1/messages", "POST", handle_messages, Access::kKeyed, Drain::kRefuses,
      ErrorShape::kAnthropic},
     {"/v1/messages/count_tokens", "POST", handle_count_tokens, Access::kKeyed, Drain::kServes,
@@ -44,6 +47,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/metrics", "GET", handle_metrics},
     {"/props", "GET", handle_props},
     {"/version", "GET", handle_version},
+    {"/openapi.json", "GET", handle_openapi},
     {"/kvik/explain", "POST", handle_explain, Access::kKeyed, Drain::kRefuses},
     {"/kvik/live", "GET", handle_live, Access::kKeyed, Drain::kRefuses},
     {"/", "GET", handle_page, Access::kOpen},
@@ -62,13 +66,23 @@ const Route* find_route(std::string_view path) {
 }
 
 bool is_allowed(const Route& route, std::string_view method) {
-  return method == route.method || (method == "HEAD" && route.method == "GET");
+  if (method.empty() || method.contains(',') || method.contains(' ')) return false;
+  const auto takes = [&](std::string_view one) {
+    for (std::string_view rest = route.methods; !rest.empty();) {
+      const size_t end = std::min(rest.find(", "), rest.size());
+      if (rest.substr(0, end) == one) return true;
+      rest.remove_prefix(std::min(end + 2, rest.size()));
+    }
+    return false;
+  };
+  return takes(method) || (method == "HEAD" && takes("GET"));
 }
 
 HttpResponse method_not_allowed(const Route& route, const HttpRequest& head) {
   HttpResponse response = error_response(HttpFault{
-      405, fmt::format("{} takes {}, not {}", route.path, route.method, printable(head.method))});
-  response.headers.emplace_back("Allow", route.method == "GET" ? "GET, HEAD" : "POST");
+      405, fmt::format("{} takes {}, not {}", route.path, route.methods, printable(head.method))});
+  const bool is_read = route.methods.starts_with("GET");
+  response.headers.emplace_back("Allow", std::string(route.methods) + (is_read ? ", HEAD" : ""));
   return response;
 }
 
@@ -79,10 +93,37 @@ HttpResponse unauthorized() {
   return response;
 }
 
+template <class Make>
+Reply guarded(const HttpRequest& request, const Make& make) {
+  static log::RareWarning warn;
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    warn("{} {}: the system has no memory left", printable(request.method),
+         printable(request.path));
+    return error_response(no_memory());
+  } catch (const std::exception& exception) {  // Boost.JSON's
+    warn("{} {}: {}", printable(request.method), printable(request.path), exception.what());
+    return error_response(HttpFault{500, "the request could not be handled"});
+  }
+}
+
 }  // namespace
 
-std::optional<HttpResponse> Router::refuse(const HttpRequest& head) const {
+std::vector<std::pair<std::string_view, std::string_view>> Router::routes() {
+  std::vector<std::pair<std::string_view, std::string_view>> all;
+  for (const Route& route : kRoutes) all.emplace_back(route.path, route.methods);
+  return all;
+}
+
+std::optional<HttpResponse> Router::answer_head(const HttpRequest& head) const {
   const Route* route = find_route(head.path);
+  // Whoever probes may know the machine by any name; the page is not for all.
+  const bool has_any_name = is_probe(head.path) && head.path != "/";
+  const auto fault = has_any_name ? callers_.refuse_origin(head) : callers_.refuse(head);
+  if (fault) return error_response(*fault);
+  // Before the key: browsers ask without one.
+  if (auto response = callers_.preflight(head)) return response;
   const auto& keys = context_.options.api_keys;
   // Before 404, so that only those with a key learn what exists.
   if (keys && !(route && route->access == Access::kOpen) && !find_key(head, *keys))
@@ -99,17 +140,29 @@ Reply Router::handle(const HttpRequest& request) const {
   const Route* route = find_route(request.path);
   if (!route)
     return error_response(HttpFault{404, fmt::format("there is no {}", printable(request.path))});
-  try {
+  return guarded(request, [&]() -> Reply {
+    ByteShare share(context_.memory.all);
+    if (!request.body.empty()) {
+      const auto weight = weigh_json(request.body, context_.service.card().n_ctx_max);
+      if (!weight) return error_response(weight.error());
+      if (!share.grow(weight->memory_bytes())) return error_response(no_memory());
+    }
     return route->handler(context_, request);
-  } catch (const std::exception& exception) {  // Boost.JSON's, and memory running out
-    log::error("{} {}: {}", printable(request.method), printable(request.path), exception.what());
-    return error_response(HttpFault{500, "the request could not be handled"});
-  }
+  });
+}
+
+Reply Router::make(const HttpRequest& request, DeferredReply* deferred) const {
+  if (deferred) return guarded(request, [&] { return deferred->make(); });
+  Reply reply = handle(request);
+  if (const auto* later = std::get_if<std::unique_ptr<DeferredReply>>(&reply))
+    reply = make(request, later->get());
+  return reply;
 }
 
 ErrorShape Router::error_shape(std::string_view path) {
   const Route* route = find_route(path);
-  return route ? route->errors : ErrorShape::kOpenAi;
+  if (route) return route->errors;
+  return path.starts_with("/v1/messages") ? ErrorShape::kAnthropic : ErrorShape::kOpenAi;
 }
 
 bool Router::is_probe(std::string_view path) {

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -13,12 +14,16 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include "base/log.h"
+#include "base/memory_reserve.h"
+#include "base/process/thread.h"
+#include "base/rare_warning.h"
 #include "server/http/connection.h"
 #include "server/http/listen_address.h"
 #include "server/http/plain_stream.h"
@@ -32,8 +37,20 @@ using asio::ip::tcp;
 
 namespace {
 
-// Connections over the limit that may be told so at the same time; more are just closed.
+// Connections over the limit that are heard for a moment, probes to be answered and others to be
+// told; more are just closed.
 constexpr uint32_t kMaxTurnedAway = 64;
+
+// What a connection holds that says nothing: measured, rounded up.
+constexpr size_t kPlainBytes = size_t{6} << 10;
+constexpr size_t kTlsBytes = size_t{64} << 10;
+
+constexpr size_t kReserveBytes = size_t{8} << 20;
+constexpr std::chrono::seconds kTidyEvery{1};
+// Freed memory that is worth going through the allocator for.
+constexpr size_t kWorthTrimming = size_t{4} << 20;
+// Where answers nearly fill their part of the memory, a reader who has taken so long for one goes.
+constexpr std::chrono::seconds kReadingTime{10};
 
 Result<tcp::endpoint> resolve(const ServerOptions& options) {
   const std::string host = bind_address(options.host);
@@ -47,6 +64,18 @@ Result<tcp::endpoint> resolve(const ServerOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is no address to listen on: {}", options.host, error.message()));
   return found.begin()->endpoint();
+}
+
+// Takes the address; the port is known then.
+Result<void> bind(tcp::acceptor& acceptor, const ServerOptions& options) {
+  TRY_ASSIGN(const tcp::endpoint endpoint, resolve(options));
+  boost::system::error_code error;
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) return {};
+  return fail(ErrorCode::kIo, fmt::format("cannot listen on {}:{}: {}", options.host, options.port,
+                                          error.message()));
 }
 
 // A connection is a file; Debian's default of 1,024 files would end accept() before our own limit.
@@ -75,7 +104,8 @@ void report(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const std::exception& exception) {
-    log::error("a connection ended with: {}", exception.what());
+    static log::RareWarning warn;
+    warn("a connection ended with: {}", exception.what());
   }
 }
 
@@ -85,7 +115,11 @@ void report(std::exception_ptr failure) {
 class Server::Impl {
  public:
   Impl(ServiceApi& service, const ServerOptions& options)
-      : state_(service, options), acceptor_(io_), pause_(io_), work_(io_.get_executor()) {}
+      : state_(service, options),
+        acceptor_(io_),
+        pause_(io_),
+        tidy_timer_(io_),
+        work_(io_.get_executor()) {}
 
   Result<void> listen() {
     if (!state_.options.access_log.empty()) {
@@ -94,19 +128,18 @@ class Server::Impl {
     if (state_.options.tls) {
       TRY_ASSIGN(tls_, make_tls_context(*state_.options.tls));
     }
-    TRY_ASSIGN(const tcp::endpoint endpoint, resolve(state_.options));
+    TRY(bind(acceptor_, state_.options));
     boost::system::error_code error;
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(tcp::acceptor::max_listen_connections, error);
+    acceptor_.listen(tcp::acceptor::max_listen_connections, error);
     if (!error) port_ = acceptor_.local_endpoint(error).port();
     if (error)
       return fail(ErrorCode::kIo, fmt::format("cannot listen on {}:{}: {}", state_.options.host,
                                               state_.options.port, error.message()));
     allow_open_files(state_.options.max_connections);
+    TRY(state_.offload.start(ServerState::kOffloadThreads));
     asio::co_spawn(io_, accept_all(), asio::detached);
-    thread_ = std::thread([this] { run(); });
+    asio::co_spawn(io_, tidy(), asio::detached);
+    TRY_ASSIGN(thread_, start_thread([this] { run(); }));
     return {};
   }
 
@@ -135,7 +168,8 @@ class Server::Impl {
         io_.run();
         return;
       } catch (const std::exception& exception) {  // memory running out
-        log::error("network thread: {}", exception.what());
+        static log::RareWarning warn;
+        warn("network thread: {}", exception.what());
       }
     }
   }
@@ -144,19 +178,34 @@ class Server::Impl {
     constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
     while (acceptor_.is_open()) {
       auto [error, socket] = co_await acceptor_.async_accept(kAwait);
-      if (!error) {
-        admit(std::move(socket));
-      } else if (acceptor_.is_open()) {
-        log::warn("cannot accept a connection: {}", error.message());  // out of files, mostly
+      if (!error && try_admit(std::move(socket))) continue;
+      if (acceptor_.is_open()) {
+        static log::RareWarning warn;  // out of files, mostly
+        warn("cannot accept a connection: {}", error ? error.message() : "out of memory");
         pause_.expires_after(std::chrono::milliseconds(100));
         co_await pause_.async_wait(kAwait);
       }
     }
   }
 
+  // False where there is no memory for it.
+  bool try_admit(tcp::socket socket) {
+    try {
+      admit(std::move(socket));
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+  }
+
   void admit(tcp::socket socket) {
     const uint32_t max = state_.options.max_connections;
-    if (state_.is_aborting || connections_.size() >= size_t{max} + kMaxTurnedAway) return;
+    if (state_.is_aborting) return;
+    ByteShare share(state_.memory.connections);
+    const bool has_memory = share.grow(tls_ ? kTlsBytes : kPlainBytes);
+    const bool is_full = n_served_ >= max || !has_memory;
+    const bool has_made_room = is_full && make_room();
+    if (!has_made_room && connections_.size() >= size_t{max} + kMaxTurnedAway) return;
     boost::system::error_code ignored;  // the peer may be gone already
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::send_buffer_size(state_.options.socket_send_buffer_bytes),
@@ -167,8 +216,9 @@ class Server::Impl {
       stream = std::make_unique<TlsStream>(std::move(socket), *tls_);
     else
       stream = std::make_unique<PlainStream>(std::move(socket));
-    auto connection = std::make_shared<Connection>(std::move(stream), remote, state_);
-    const uint32_t n_served = n_served_ < max ? 1 : 0;
+    auto connection =
+        std::make_shared<Connection>(std::move(stream), remote, state_, std::move(share));
+    const uint32_t n_served = !is_full || has_made_room ? 1 : 0;
     n_served_ += n_served;
     connections_.emplace(connection.get(), connection);
     state_.census.add_connections(1);
@@ -184,10 +234,37 @@ class Server::Impl {
                    });
   }
 
+  // The connection that has been longest about sending its request goes.
+  bool make_room() {
+    Connection* const oldest = state_.waiting.take_oldest();
+    if (oldest) oldest->close();
+    return oldest != nullptr;
+  }
+
+  // Once a second: what was freed goes back to the system, and readers who take for ever go where
+  // others want the memory.
+  asio::awaitable<void> tidy() {
+    constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+    while (acceptor_.is_open()) {
+      tidy_timer_.expires_after(kTidyEvery);
+      co_await tidy_timer_.async_wait(kAwait);
+      static_cast<void>(MemoryReserve::restore());
+      const ByteLedger& answers = state_.memory.answers;
+      if (answers.used_bytes() > answers.limit_bytes() / 4 * 3) {
+        const TimePoint limit = std::chrono::steady_clock::now() - kReadingTime;
+        if (Connection* const slow = state_.writing.take_oldest(limit)) slow->close();
+      }
+      ByteLedger& all = state_.memory.all;
+      if (all.take_peak_bytes() > all.used_bytes() + kWorthTrimming)
+        asio::post(state_.offload.get_executor(), [] { malloc_trim(0); });
+    }
+  }
+
   void abort_all() {
     boost::system::error_code ignored;
     acceptor_.close(ignored);
     pause_.cancel();
+    tidy_timer_.cancel();
     state_.is_aborting = true;
     for (const auto& [raw, connection] : connections_) connection->abort();
   }
@@ -197,6 +274,7 @@ class Server::Impl {
   asio::io_context io_{1};
   tcp::acceptor acceptor_;
   asio::steady_timer pause_;
+  asio::steady_timer tidy_timer_;
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::unordered_map<Connection*, std::shared_ptr<Connection>> connections_;
   uint32_t n_served_ = 0;
@@ -207,7 +285,19 @@ class Server::Impl {
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Server::~Server() { stop(Duration::zero()); }
 
+Result<void> Server::check(const ServerOptions& options) {
+  std::error_code ignored;
+  // Whoever reads a pipe would take that for its end.
+  const bool is_pipe = std::filesystem::is_fifo(options.access_log, ignored);
+  if (!options.access_log.empty() && !is_pipe) TRY(AccessLog::open(options.access_log));
+  if (options.tls) TRY(make_tls_context(*options.tls));
+  asio::io_context io;
+  tcp::acceptor acceptor(io);
+  return bind(acceptor, options);
+}
+
 Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerOptions& options) {
+  MemoryReserve::keep(kReserveBytes);
   auto impl = std::make_unique<Impl>(service, options);
   TRY(impl->listen());
   return std::unique_ptr<Server>(new Server(std::move(impl)));

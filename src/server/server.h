@@ -19,6 +19,9 @@ namespace kvik {
 // functions may be called from any thread but those, and by one caller at a time.
 class Server {
  public:
+  // Errors that start() would have for these options, before anything is loaded for it.
+  static Result<void> check(const ServerOptions& options);
+
   // Binds, listens and serves. The service is borrowed and outlives the server.
   // Errors: kInvalidArgument (a host that is none, a certificate or key that cannot be
   // used), kIo (the address is in use or not ours, the access log cannot be written).

@@ -1,17 +1,22 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/thread_pool.hpp>
 #include <cstdint>
 #include <memory>
 
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "server/http/byte_ledger.h"
+#include "server/http/offload.h"
+#include "server/http/oldest_first.h"
 #include "server/operate/access_log.h"
 #include "server/router.h"
 #include "server/server_options.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
+
+class Connection;
 
 // How many requests and connections there are, for those who wait until there are none.
 class Census {
@@ -51,20 +56,28 @@ struct ServerState {
 
   ServerState(ServiceApi& service, const ServerOptions& server_options)
       : options(server_options),
+        body_limit_bytes(
+            options.body_limit_bytes.value_or(RequestBounds::body_bytes(service.card().n_ctx_max))),
+        memory(options.memory_limit_bytes.value_or(
+            RequestBounds::memory_bytes(service.card().n_ctx_max))),
         accounts(options.api_keys),
-        router({service, options, counts, accounts}, is_draining) {}
+        router({service, options, counts, memory, accounts, responses}, is_draining) {}
 
   const ServerOptions options;
+  const size_t body_limit_bytes;
+  HttpMemory memory;                      // any thread
+  OldestFirst<Connection> waiting;        // for a whole request
+  OldestFirst<Connection> writing;        // an answer in pieces
   std::atomic<bool> is_draining{false};   // any thread
   bool is_aborting = false;               // no more words but the last ones
-  size_t bodies_bytes = 0;                // of requests being read or parsed
   Census census;                          // any thread
   HttpCounts counts;                      // any thread
   const KeyAccounts accounts;             // any thread
+  ResponseStore responses;                // any thread
   const Router router;                    // any thread
   std::unique_ptr<AccessLog> access_log;  // null: nobody wants one
   // Large bodies are parsed and tokenized here: a 32 MiB prompt may not hold up others' streams.
-  boost::asio::thread_pool offload{kOffloadThreads};
+  Offload offload;
 };
 
 }  // namespace kvik

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <iterator>
+#include <span>
 #include <variant>
 
 #include "service/template_values.h"
@@ -40,6 +42,12 @@ int64_t local_now_s() {
   std::tm local{};
   ::localtime_r(&now, &local);
   return now + local.tm_gmtoff;
+}
+
+std::string source_of(const Tokenizer& tokenizer, const ChatFormatOptions& options) {
+  if (!options.chat_template.empty()) return options.chat_template;
+  const std::string_view own = tokenizer.chat_template();
+  return std::string(own.empty() ? kPlainTemplate : own);
 }
 
 std::unexpected<Error> refuse(std::string message) {
@@ -126,20 +134,77 @@ std::vector<TextRange> ranges_of_template(const jinja::Text& text) {
 
 }  // namespace
 
-ChatFormat::ChatFormat(const Tokenizer& tokenizer)
+ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& options)
     : tokenizer_(tokenizer),
       bos_(name_of(tokenizer, tokenizer.bos())),
       eos_(name_of(tokenizer, tokenizer.eos())),
-      template_(ChatTemplate::parse(
-          tokenizer.chat_template().empty() ? kPlainTemplate : tokenizer.chat_template())) {}
+      source_(source_of(tokenizer, options)),
+      template_(ChatTemplate::parse(source_)) {
+  needs_.source = source_;
+  needs_.format = find_format_of_template(source_);
+  if (!options.tool_format.empty()) {
+    parses_calls_ = options.tool_format != "none";
+    needs_.may_add_tools = parses_calls_;
+    if (parses_calls_) needs_.format = find_tool_format(options.tool_format);
+  }
+  if (template_) {
+    needs_.traits = traits_of(
+        source_, [this](const ChatRequest& request) { return render(request, given(request)); });
+  }
+}
 
-ChatFormat::Given ChatFormat::given(const ChatRequest& request) {
-  return {.messages = template_list(request.messages),
+ChatFormat::Given ChatFormat::given(const ChatRequest& request) const {
+  MessageNeeds needs{.reads_thinking = needs_.traits.reads_thinking};
+  const bool is_written = needs_.traits.writes_calls || !needs_.format ||
+                          needs_.format->writing.style == ToolFormat::Writing::Style::kNone;
+  if (!is_written) needs.writes_calls_as = needs_.format;
+  return {.messages = template_list(request.messages, needs),
           .tools = request.tools.empty() ? jinja::None{} : template_list(request.tools)};
 }
 
 Result<jinja::Text> ChatFormat::render(const ChatRequest& request) const {
+  TRY_ASSIGN(const ChatRequest changed, adapted(request, needs_));
+  return render_adapted(changed);
+}
+
+Result<jinja::Text> ChatFormat::render_adapted(const ChatRequest& request) const {
   return render(request, given(request));
+}
+
+// The special tokens that a mark is made of.
+std::vector<TokenId> ChatFormat::special_ids(std::string_view mark) const {
+  const TextRange all{0, mark.size()};
+  std::vector<TokenId> ids = tokenizer_.tokenize_chat(mark, std::span(&all, 1));
+  std::erase_if(ids, [&](TokenId id) { return tokenizer_.kind(id) != TokenKind::kControl; });
+  return ids;
+}
+
+AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
+  AnswerSyntax syntax;
+  syntax.thoughts = &find_thought_format(source_);
+  const bool has_channels = needs_.format && needs_.format->has_channels;
+  syntax.has_channels = has_channels && !request.continue_final_message;
+  if (!request.tools.empty() && parses_calls_) {
+    if (needs_.format) syntax.calls.push_back(needs_.format);
+    const bool in_words = needs_tools_in_words(request, needs_);
+    if (syntax.calls.empty() || (in_words && needs_.format != &hermes_format())) {
+      syntax.calls.insert(syntax.calls.begin(), &hermes_format());
+    }
+    syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
+  }
+  std::vector<std::string_view> marks = {syntax.thoughts->begin_thought,
+                                         syntax.thoughts->end_thought};
+  for (const ToolFormat* format : syntax.calls) {
+    std::ranges::copy(marks_of(*format), std::back_inserter(marks));
+    if (format->end_token.empty()) continue;
+    std::ranges::copy(special_ids(format->end_token), std::back_inserter(syntax.end_tokens));
+  }
+  if (syntax.has_channels) std::ranges::copy(marks_of(*needs_.format), std::back_inserter(marks));
+  for (const std::string_view mark : marks) {
+    std::ranges::copy(special_ids(mark), std::back_inserter(syntax.shown_tokens));
+  }
+  std::ranges::sort(syntax.shown_tokens);
+  return syntax;
 }
 
 Result<jinja::Text> ChatFormat::render(const ChatRequest& request, const Given& given) const {
@@ -231,16 +296,20 @@ std::vector<TokenId> ChatFormat::tokenize_behind(const SpokenTokens& spoken,
   return rest;
 }
 
-Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& request) const {
-  TRY_ASSIGN(const jinja::Text text, render(request));
+Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request) const {
+  TRY_ASSIGN(const ChatRequest request, adapted(given_request, needs_));
+  TRY_ASSIGN(const jinja::Text text, render_adapted(request));
   const std::string_view end = text.view().substr(0, text.view().find_last_not_of("\n ") + 1);
   const bool is_templates = std::ranges::any_of(
       ranges_of_template(text),
       [&](const TextRange& range) { return range.begin < end.size() && end.size() <= range.end; });
-  const bool is_open =
-      end.ends_with(kThinkTags.begin_thought) && (is_templates || request.continue_final_message);
+  AnswerSyntax syntax = syntax_of(given_request);
+  std::string_view opening = syntax.thoughts->begin_thought;
+  opening = opening.substr(0, opening.find_last_not_of("\n ") + 1);
+  const bool is_open = end.ends_with(opening) && (is_templates || request.continue_final_message);
   ChatPrompt prompt{.ids = tokenize_behind(request.spoken, text),
                     .answer_begin = is_open ? AnswerBegin::kThought : AnswerBegin::kText,
+                    .answer_syntax = std::move(syntax),
                     .text = text.bytes(),
                     .pins = pins_of(request, text)};
   if (prompt.ids.empty()) {

@@ -18,6 +18,18 @@ struct SpokenTokens {
   std::vector<TokenId> ids;
 };
 
+// How much a model is to think; it reaches the template under the names that it knows.
+struct ThinkingWish {
+  std::optional<std::string> effort;      // "low", "medium", "high", …
+  std::optional<bool> thinks;             // at all
+  std::optional<uint64_t> budget_tokens;  // at most
+};
+
+// The answer is to be a call.
+struct ForcedCalls {
+  std::vector<std::string> names;  // of one of these tools; empty: of any
+};
+
 // A conversation that a model is to go on with. Strings in it are a user's words: no special token
 // in them counts.
 struct ChatRequest {
@@ -27,6 +39,8 @@ struct ChatRequest {
   // Further names that the template may ask for. They never replace those that Kvik sets
   // (THREATS 22).
   Data::Fields kwargs = {};
+  ThinkingWish thinking = {};
+  std::optional<ForcedCalls> forced = {};  // absent: the model may call or not
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the prompt ends inside the last message
   // Where the prompt begins with this text, and the template goes on with a special token, it keeps
@@ -38,6 +52,7 @@ struct ChatRequest {
 struct ChatPrompt {
   std::vector<TokenId> ids;
   AnswerBegin answer_begin = AnswerBegin::kText;  // kThought: the template opened one
+  AnswerSyntax answer_syntax = {};
   std::string text = {};
   std::vector<Pin> pins = {};  // of the marks that the prompt shows
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "service/request_bounds.h"
@@ -58,8 +59,14 @@ Result<void> check_stops(const CompletionRequest& r, uint32_t n_vocab) {
 
 }  // namespace
 
+bool is_name_of(const ModelCard& card, std::string_view name) {
+  return name == card.id || std::ranges::any_of(card.aliases, [&](const std::string& alias) {
+           return alias == name || alias == "*";
+         });
+}
+
 Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card) {
-  if (!model || *model == card.id) return {};
+  if (!model || is_name_of(card, *model)) return {};
   return fail(ErrorCode::kNotFound,
               fmt::format("the model '{}' does not exist; '{}' is served", *model, card.id),
               "model");

@@ -1,10 +1,15 @@
 #pragma once
 
+#include <string_view>
+
 #include "base/result.h"
 #include "engine/watch/snapshot.h"
 #include "service/service_api.h"
 
 namespace kvik {
+
+// Whether clients may call the model so.
+bool is_name_of(const ModelCard& card, std::string_view name);
 
 // kNotFound for another model than the one that is served.
 Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card);

@@ -1,5 +1,8 @@
 #include "service/choice_stream.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "engine/sample/sampler.h"
 
 namespace kvik {
@@ -10,23 +13,32 @@ ChoiceStream::ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<Completio
       state_(std::move(state)),
       options_(std::move(options)),
       detokenizer_(tokenizer, Detokenizer::Position::kContinuation, Tokenizer::Special::kHide),
-      stops_(options_.stop) {
+      stops_(StopMatcher::sharing(options_.stop)) {
   pending_.choice = options_.choice;
   if (options_.answer_begin) {
-    thoughts_.emplace(*options_.answer_begin);
-    parts_.emplace(*options_.answer_begin);
+    thoughts_.emplace(*options_.answer_begin, options_.answer_syntax);
+    parts_.emplace(*options_.answer_begin, options_.answer_syntax);
   }
   if (options_.n_prompt_logprobs) pending_.prompt_logprobs.emplace_back();
   if (options_.echo && !options_.prompt.empty()) echo_prompt();
 }
 
-void ChoiceStream::echo_prompt() {
-  Detokenizer prompt(tokenizer_, Detokenizer::Position::kStart, Tokenizer::Special::kHide);
-  for (const TokenId id : options_.prompt) {
-    if (options_.with_logprobs) echo_offsets_.push_back(static_cast<uint32_t>(echo_.size()));
-    echo_ += prompt.push(id);
+ChoiceStream::Echo ChoiceStream::echo_of(const Tokenizer& tokenizer,
+                                         const std::vector<TokenId>& prompt) {
+  Detokenizer words(tokenizer, Detokenizer::Position::kStart, Tokenizer::Special::kHide);
+  Echo echo;
+  for (const TokenId id : prompt) {
+    echo.offsets.push_back(static_cast<uint32_t>(echo.text.size()));
+    echo.text += words.push(id);
   }
-  echo_ += prompt.finish();
+  echo.text += words.finish();
+  return echo;
+}
+
+void ChoiceStream::echo_prompt() {
+  const Echo echo = options_.echoed ? *options_.echoed : echo_of(tokenizer_, options_.prompt);
+  echo_ = echo.text;
+  if (options_.with_logprobs) echo_offsets_ = echo.offsets;
   text_bytes_ = static_cast<uint32_t>(echo_.size());
   if (options_.return_token_ids) pending_.token_ids = options_.prompt;
   // The first token has nothing before it that could make it likely.
@@ -80,16 +92,24 @@ void ChoiceStream::on_trace(const TokenTrace& trace) {
   if (options_.choice == 0 && !state_->abandoned) state_->sink->on_trace(trace);
 }
 
+// What one more token says; marks of the answer's syntax are seen, other special tokens are not.
+std::string ChoiceStream::said(TokenId id) {
+  if (!std::ranges::binary_search(options_.answer_syntax.shown_tokens, id)) {
+    return detokenizer_.push(id);
+  }
+  return detokenizer_.finish() + tokenizer_.piece(id, Tokenizer::Special::kShow);
+}
+
 EventSink::Verdict ChoiceStream::on_token(const TokenEvent& event) {
   ++state_->usage.completion_tokens;
   if (options_.return_token_ids) pending_.token_ids.push_back(event.id);
   if (event.chosen) to_chunk(*event.chosen, event.top, text_bytes_);
-  const std::string whole = detokenizer_.push(event.id);
+  const std::string whole = said(event.id);
   text_bytes_ += static_cast<uint32_t>(whole.size());
   if (thoughts_) thoughts_->push(whole);
   std::string text = stops_.push(whole);
   if (!text.empty()) send(std::move(text), std::nullopt);
-  return stops_.matched() ? Verdict::kStop : Verdict::kContinue;
+  return stops_.matched() || has_called_enough() ? Verdict::kStop : Verdict::kContinue;
 }
 
 void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
@@ -103,6 +123,8 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
 
   Usage& all = state_->usage;
   all.prompt_tokens = usage.prompt_tokens;
+  all.drafted_tokens += usage.drafted_tokens;
+  all.accepted_tokens += usage.accepted_tokens;
   if (thoughts_) all.reasoning_tokens += thoughts_->n_tokens();
   if (options_.choice == 0) {
     all.cached_tokens = usage.cached_tokens;
@@ -122,10 +144,12 @@ void ChoiceStream::send(std::string text, std::optional<FinishReason> finish) {
   pending_.text = std::exchange(echo_, {}) + text;
   if (parts_) {
     pending_.parts = finish ? parts_->push_last(pending_.text) : parts_->push(pending_.text);
+    n_calls_ += static_cast<uint32_t>(
+        std::ranges::count(pending_.parts, AnswerPart::Kind::kCall, &AnswerPart::kind));
   }
   pending_.finish = finish;
-  if (!state_->abandoned) state_->sink->on_chunk(pending_);
-  pending_ = CompletionChunk{};
+  CompletionChunk chunk = std::exchange(pending_, {});
+  if (!state_->abandoned) state_->sink->on_chunk(std::move(chunk));
   pending_.choice = options_.choice;
 }
 

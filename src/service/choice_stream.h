@@ -28,16 +28,26 @@ struct CompletionState {
 // whole characters, where asked for in parts too. Engine thread only.
 class ChoiceStream final : public EventSink {
  public:
+  // The text of a prompt, and where each of its tokens begins.
+  struct Echo {
+    std::string text;
+    std::vector<uint32_t> offsets;
+  };
+  static Echo echo_of(const Tokenizer& tokenizer, const std::vector<TokenId>& prompt);
+
   struct Options {
     uint32_t choice = 0;
-    std::vector<std::string> stop;
+    StopMatcher::Stops stop;  // of all choices
     bool return_token_ids = false;
     bool with_logprobs = false;
     uint32_t n_top_logprobs = 0;
     std::optional<uint32_t> n_prompt_logprobs;
     std::vector<TokenId> prompt;              // where it is echoed or has logprobs
     bool echo = false;                        // its text comes first
+    std::shared_ptr<const Echo> echoed;       // that text, shared by all choices; null: made here
     std::optional<AnswerBegin> answer_begin;  // where thoughts are parted and counted
+    AnswerSyntax answer_syntax;
+    std::optional<uint32_t> max_calls;  // behind the last one the answer ends
   };
   // The tokenizer outlives this.
   ChoiceStream(const Tokenizer& tokenizer, std::shared_ptr<CompletionState> state, Options options);
@@ -53,8 +63,10 @@ class ChoiceStream final : public EventSink {
                 uint32_t text_offset);
   void prompt_to_chunk(TokenId id, std::span<const float> logits);
   std::string text_of(TokenId id) const;
+  std::string said(TokenId id);
   void echo_prompt();
   void send(std::string text, std::optional<FinishReason> finish);
+  bool has_called_enough() const { return options_.max_calls && n_calls_ >= *options_.max_calls; }
 
   const Tokenizer& tokenizer_;
   std::shared_ptr<CompletionState> state_;
@@ -63,6 +75,7 @@ class ChoiceStream final : public EventSink {
   StopMatcher stops_;
   std::optional<ThoughtCounter> thoughts_;
   std::optional<AnswerSplitter> parts_;
+  uint32_t n_calls_ = 0;
   CompletionChunk pending_;             // ids and logprobs that wait for their text
   std::string echo_;                    // text of the prompt, until it is sent
   std::vector<uint32_t> echo_offsets_;  // where each echoed token begins, for logprobs

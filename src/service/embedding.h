@@ -21,8 +21,10 @@ struct EmbeddingRequest {
   // The first so many dimensions; absent: all. What is left is as long as before: 1. Models trained
   // for it lose little (Kusupati et al. 2022); others lose what they lose.
   std::optional<uint32_t> n_dims;
+  std::string cache_salt;  // of the pages that it leaves behind
   std::string tenant;
   int32_t priority = 0;
+  Request::Ranks ranks = Request::Ranks::kAmongAll;
   std::optional<std::string> model;
 };
 

@@ -58,4 +58,6 @@ inline Message text_message(std::string role, std::string text) {
 // The texts of a message as one.
 std::string text_of(const Message& message);
 
+std::vector<ToolCall> calls_of(const Message& message);
+
 }  // namespace kvik

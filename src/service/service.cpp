@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <random>
 
+#include "service/answer_size.h"
 #include "service/check_request.h"
 #include "service/choice_stream.h"
+#include "service/forms/answer_constraint.h"
 #include "service/pooling_stream.h"
-#include "service/request_bounds.h"
 
 namespace kvik {
 namespace {
@@ -34,11 +35,13 @@ class Running : public Completion {
 class RunningCompletion final : public Running {
  public:
   RunningCompletion(EngineThread& engine, size_t prompt_tokens,
-                    std::shared_ptr<CompletionState> state)
-      : Running(engine, prompt_tokens), state_(std::move(state)) {}
+                    std::shared_ptr<CompletionState> state, std::vector<std::string> relaxed)
+      : Running(engine, prompt_tokens), relaxed_(std::move(relaxed)), state_(std::move(state)) {}
   ~RunningCompletion() override { state_->abandoned = true; }
+  std::vector<std::string> relaxed() const override { return relaxed_; }
 
  private:
+  const std::vector<std::string> relaxed_;
   std::shared_ptr<CompletionState> state_;
 };
 
@@ -47,21 +50,15 @@ uint64_t random_seed() {
   return (uint64_t{device()} << 32) | device();
 }
 
-// An answer repeats them for every choice of the prompt.
-Result<void> check_prompt_logprobs(const CompletionRequest& request, size_t prompt_tokens) {
-  if (!request.n_prompt_logprobs) return {};
-  const uint64_t n = uint64_t{prompt_tokens} * (*request.n_prompt_logprobs + 1) * request.n;
-  if (n <= RequestBounds::kPromptLogprobs) return {};
-  return fail(ErrorCode::kInvalidArgument,
-              fmt::format("prompt_logprobs of {} tokens would be {} entries, expected at most {}",
-                          prompt_tokens, n, RequestBounds::kPromptLogprobs),
-              "prompt_logprobs");
-}
-
 }  // namespace
 
-Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card)
-    : tokenizer_(tokenizer), engine_(engine), card_(std::move(card)), chat_(tokenizer) {}
+Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card,
+                 const ChatFormatOptions& chat)
+    : tokenizer_(tokenizer),
+      engine_(engine),
+      card_(std::move(card)),
+      chat_(tokenizer, chat),
+      forms_(tokenizer) {}
 
 Result<std::string> Service::apply_template(const ChatRequest& request) const {
   TRY_ASSIGN(const jinja::Text text, chat_.render(request));
@@ -114,14 +111,18 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   if (!request.ignore_eos) {
     const auto ends = tokenizer_.end_tokens();
     out.stop_tokens.insert(out.stop_tokens.end(), ends.begin(), ends.end());
+    const auto& more = request.answer_syntax.end_tokens;
+    out.stop_tokens.insert(out.stop_tokens.end(), more.begin(), more.end());
   }
   out.n_logprobs = request.n_logprobs;
   out.cache = request.cache;
   out.cache_salt = request.cache_salt;
   out.tenant = request.tenant;
   out.priority = request.priority;
+  out.ranks = request.ranks;
   out.pins = request.pins;
   out.trace = request.trace;
+  out.speculate = request.speculate;
   if (request.pin_ttl)
     out.pins.push_back({static_cast<uint32_t>(out.prompt.size()), *request.pin_ttl});
   out.sampling.seed = request.seed ? *request.seed : random_seed();
@@ -133,11 +134,25 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   TRY(check_request(request, card_));
   TRY(engine_.check_room());  // before the tokenizer works for nothing
   TRY_ASSIGN(Request to_run, engine_request(request));
-  TRY(check_prompt_logprobs(request, to_run.prompt.size()));
+  std::vector<std::string> relaxed;
+  if (request.form) {
+    TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form));
+    to_run.constraint =
+        std::make_shared<const AnswerConstraint>(form.vocabulary, std::move(form.grammar),
+                                                 request.answer_begin.value_or(AnswerBegin::kText));
+    relaxed = std::move(form.relaxed);
+  }
+  // What is said anew counts where the answer does not stream, which is not known here.
+  TRY(check_answer_size(answer_size(request, to_run.prompt.size(), 0), request));
   auto state = std::make_shared<CompletionState>();
   state->sink = std::move(sink);
   state->n_running = request.n;
-  auto completion = std::make_unique<RunningCompletion>(engine_, to_run.prompt.size(), state);
+  auto completion =
+      std::make_unique<RunningCompletion>(engine_, to_run.prompt.size(), state, std::move(relaxed));
+  const auto echo = request.echo ? std::make_shared<const ChoiceStream::Echo>(
+                                       ChoiceStream::echo_of(tokenizer_, to_run.prompt))
+                                 : nullptr;
+  const auto stops = std::make_shared<const std::vector<std::string>>(request.stop);
   for (uint32_t choice = 0; choice < request.n; ++choice) {
     const bool echoes_logprobs = request.echo && request.n_logprobs;
     const bool tells_prompt = request.n_prompt_logprobs && choice == 0;
@@ -148,14 +163,17 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
         tokenizer_, state,
         ChoiceStream::Options{
             .choice = choice,
-            .stop = request.stop,
+            .stop = stops,
             .return_token_ids = request.return_token_ids,
             .with_logprobs = request.n_logprobs.has_value(),
             .n_top_logprobs = request.n_logprobs.value_or(0),
             .n_prompt_logprobs = tells_prompt ? request.n_prompt_logprobs : std::nullopt,
             .prompt = request.echo || tells_prompt ? to_run.prompt : std::vector<TokenId>(),
             .echo = request.echo,
-            .answer_begin = request.answer_begin});
+            .echoed = echo,
+            .answer_begin = request.answer_begin,
+            .answer_syntax = request.answer_syntax,
+            .max_calls = request.max_calls});
     // Where one is refused, the handle's end cancels those before it.
     TRY_ASSIGN(const RequestId id, engine_.submit(to_run, std::move(stream)));
     completion->add(id);
@@ -177,6 +195,8 @@ Result<std::unique_ptr<Completion>> Service::embed(const EmbeddingRequest& reque
   to_run.wants = Request::Wants::kHiddenStates;
   to_run.tenant = request.tenant;
   to_run.priority = request.priority;
+  to_run.ranks = request.ranks;
+  to_run.cache_salt = request.cache_salt;
   auto stream = std::make_shared<PoolingStream>(request.pooling, request.n_dims, std::move(sink));
   auto running = std::make_unique<Running>(engine_, to_run.prompt.size());
   TRY_ASSIGN(const RequestId id, engine_.submit(std::move(to_run), std::move(stream)));

@@ -8,6 +8,7 @@
 
 #include "engine/engine_thread.h"
 #include "service/chat_format.h"
+#include "service/forms/form_compiler.h"
 #include "service/service_api.h"
 #include "text/tokenizer.h"
 
@@ -17,10 +18,13 @@ namespace kvik {
 class Service final : public ServiceApi {
  public:
   // All are borrowed and outlive the service.
-  Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card);
+  Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card,
+          const ChatFormatOptions& chat = {});
 
   Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                std::shared_ptr<CompletionSink> sink) override;
+
+  bool must_compile(const AnswerForm& form) const override { return !forms_.knows(form); }
 
   Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,
                                             std::shared_ptr<EmbeddingSink> sink) override;
@@ -46,6 +50,7 @@ class Service final : public ServiceApi {
   EngineThread& engine_;
   ModelCard card_;
   ChatFormat chat_;
+  FormCompiler forms_;
 };
 
 }  // namespace kvik

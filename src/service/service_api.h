@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/result.h"
 #include "base/token_id.h"
 #include "engine/request/request.h"
@@ -19,6 +20,7 @@
 #include "service/answer_parts.h"
 #include "service/chat_request.h"
 #include "service/embedding.h"
+#include "service/forms/answer_form.h"
 #include "text/tokenize_options.h"
 
 namespace kvik {
@@ -44,9 +46,15 @@ struct CompletionRequest {
   std::vector<Pin> pins;                        // the same for beginnings of the prompt
   std::string tenant;                           // whom fairness counts it for
   int32_t priority = 0;                         // lower first
+  Request::Ranks ranks = Request::Ranks::kAmongAll;  // what it is compared with
+  Request::Speculate speculate = Request::Speculate::kOn;
   Request::Trace trace = Request::Trace::kOff;  // the sink hears of on_trace
   std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
-  std::optional<AnswerBegin> answer_begin;  // present: thoughts are parted from text, and counted
+  std::optional<AnswerForm> form;    // absent: any text
+  // Present: the answer comes in parts, and thoughts are counted.
+  std::optional<AnswerBegin> answer_begin;
+  AnswerSyntax answer_syntax;         // how the parts are told
+  std::optional<uint32_t> max_calls;  // of tools; behind the last one the answer ends
 };
 
 struct ChunkLogprob {
@@ -88,7 +96,7 @@ class CompletionSink {
   virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
   // Each token of the first choice, where asked for.
   virtual void on_trace(const TokenTrace& trace) { static_cast<void>(trace); }
-  virtual void on_chunk(const CompletionChunk& chunk) = 0;
+  virtual void on_chunk(CompletionChunk chunk) = 0;
   virtual void on_done(const Usage& usage) = 0;
   // In the place of on_done(), for a completion that was let go: what it had used by then. May come
   // after the handle is gone.
@@ -100,17 +108,20 @@ class Completion {
  public:
   virtual ~Completion() = default;
   virtual uint32_t prompt_tokens() const = 0;
+  // Paths of what the form asks for and its answer need not keep; of relaxed forms alone.
+  virtual std::vector<std::string> relaxed() const { return {}; }
 };
 
 struct ModelCard {
-  std::string id;  // what clients call it
-  std::string architecture;
+  Printable id;  // what clients call it
+  Printable architecture;
   uint64_t created_s = 0;  // Unix time at which it was loaded
   uint32_t n_ctx_max = 0;
   uint32_t n_ctx_train = 0;
   uint32_t n_vocab = 0;
-  uint32_t model_dim = 0;          // dimensions of a hidden state
-  std::string chat_template = {};  // the model's own; empty: it has none
+  uint32_t model_dim = 0;                 // dimensions of a hidden state
+  std::string chat_template = {};         // the model's own, or another, UTF-8; empty: it has none
+  std::vector<std::string> aliases = {};  // that it answers to as well; "*": any
 };
 
 // Text in, text out: what the server needs of the floors below, and all it knows of them. Any
@@ -119,10 +130,17 @@ class ServiceApi {
  public:
   virtual ~ServiceApi() = default;
 
-  // Checks, tokenizes and submits. Errors name the field in `param`: kInvalidArgument,
-  // kContextLength, kNotFound (model), kExhausted (the queue is full), kUnavailable (stopping).
+  // Checks, tokenizes, compiles the form and submits. Errors name the field in `param`:
+  // kInvalidArgument, kContextLength, kNotFound (model), kExhausted (the queue is full),
+  // kUnavailable (stopping).
   virtual Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                        std::shared_ptr<CompletionSink> sink) = 0;
+
+  // Whether complete() is to compile this form first, which may take 100 ms.
+  virtual bool must_compile(const AnswerForm& form) const {
+    static_cast<void>(form);
+    return false;
+  }
 
   // Computes the whole prompt, whatever the cache knows of it. The handle is one of a completion.
   // Errors as complete()'s.

@@ -11,7 +11,7 @@ std::string StopMatcher::push(std::string_view text) {
   held_ += text;
   size_t first = std::string::npos;
   size_t first_end = std::string::npos;
-  for (const std::string& stop : stops_) {
+  for (const std::string& stop : *stops_) {
     const size_t at = held_.find(stop);
     if (at == std::string::npos) continue;
     const size_t end = at + stop.size();
@@ -29,7 +29,7 @@ std::string StopMatcher::push(std::string_view text) {
 // Length of the longest suffix of held_ that is a beginning of a stop string.
 size_t StopMatcher::suffix_that_may_become_a_stop() const {
   size_t longest = 0;
-  for (const std::string& stop : stops_) {
+  for (const std::string& stop : *stops_) {
     for (size_t n = std::min(stop.size() - 1, held_.size()); n > longest; --n) {
       if (held_.ends_with(std::string_view(stop).substr(0, n))) longest = n;
     }

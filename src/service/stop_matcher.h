@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,8 +15,18 @@ namespace kvik {
 // answer is the same.
 class StopMatcher {
  public:
+  // Shared: all choices of a request have the same, and there may be many.
+  using Stops = std::shared_ptr<const std::vector<std::string>>;
+
   // No stop string is empty.
-  explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  explicit StopMatcher(std::vector<std::string> stops)
+      : stops_(std::make_shared<const std::vector<std::string>>(std::move(stops))) {}
+  // Null: there are none.
+  static StopMatcher sharing(Stops stops) {
+    StopMatcher matcher({});
+    if (stops) matcher.stops_ = std::move(stops);
+    return matcher;
+  }
 
   // The text that can be sent now; after a match, what stood before it.
   std::string push(std::string_view text);
@@ -29,7 +40,7 @@ class StopMatcher {
  private:
   size_t suffix_that_may_become_a_stop() const;
 
-  std::vector<std::string> stops_;
+  Stops stops_;
   std::string held_;
   std::optional<std::string> matched_;
 };

@@ -2,6 +2,9 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
+
+#include "service/tools/call_writer.h"
 
 namespace kvik {
 namespace {
@@ -58,23 +61,42 @@ jinja::Value value_of(Plain plain) {
 
 }  // namespace
 
+std::vector<ToolCall> calls_of(const Message& message) {
+  std::vector<ToolCall> calls;
+  for (const MessagePart& part : message.parts) {
+    if (const auto* call = std::get_if<ToolCall>(&part)) calls.push_back(*call);
+  }
+  return calls;
+}
+
 std::string text_of(const Message& message) { return joined<TextPart>(message).value_or(""); }
 
 jinja::Value template_value(const Data& data) {
   return std::visit([](const auto& value) { return value_of(value); }, data.value);
 }
 
-jinja::Value template_value(const Message& message) {
+jinja::Value template_value(const Message& message, const MessageNeeds& needs) {
   jinja::Dict dict;
   add(dict, "role", given(message.role));
-  if (auto text = joined<TextPart>(message)) add(dict, "content", given(std::move(*text)));
-  if (auto text = joined<Thought>(message)) add(dict, "reasoning_content", given(std::move(*text)));
+  std::vector<ToolCall> to_write;
+  if (needs.writes_calls_as) to_write = calls_of(message);
+  if (!to_write.empty()) {
+    jinja::Text content(text_of(message), jinja::Origin::kGiven);
+    content.append(written_calls(*needs.writes_calls_as, to_write));
+    add(dict, "content", jinja::Value(std::move(content)));
+  } else if (auto text = joined<TextPart>(message)) {
+    add(dict, "content", given(std::move(*text)));
+  }
+  if (auto text = joined<Thought>(message)) {
+    if (needs.reads_thinking) add(dict, "thinking", given(*text));
+    add(dict, "reasoning_content", given(std::move(*text)));
+  }
   for (const auto& [name, value] : message.further) {
     add(dict, name.c_str(), template_value(value));
   }
   std::vector<jinja::Value> calls;
-  for (const MessagePart& part : message.parts) {
-    if (const auto* call = std::get_if<ToolCall>(&part)) calls.push_back(template_value(*call));
+  if (to_write.empty()) {
+    for (const ToolCall& call : calls_of(message)) calls.push_back(template_value(call));
   }
   if (!calls.empty()) add(dict, "tool_calls", jinja::make_list(std::move(calls)));
   if (message.tool_call_id) add(dict, "tool_call_id", given(*message.tool_call_id));

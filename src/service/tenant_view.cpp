@@ -8,19 +8,23 @@ namespace kvik {
 
 LiveView seen_by(const LiveView& view, const std::string& tenant) {
   const uint64_t own = tenant_hash(tenant);
-  LiveView seen = view;
-  std::erase_if(seen.sequences, [&](const LiveSequence& s) { return s.tenant != own; });
-  for (PageCell& cell : seen.pages) {
-    if (cell.state == PageState::kFree || cell.tenant == own) continue;
-    cell = {.page = cell.page,
-            .state = cell.state,
-            .group = cell.group,
-            .n_owners = 0,
-            .n_tokens = 0,
-            .parent = {},
-            .story = {},
-            .tenant = 0,
-            .is_others = true};
+  LiveView seen{.now = view.now,
+                .engine = {},
+                .steps = {},
+                .sequences = {},
+                .is_whole = view.is_whole,
+                .pages = {}};
+  seen.engine.page_bytes = view.engine.page_bytes;
+  seen.engine.kv_budget_bytes = view.engine.kv_budget_bytes;
+  seen.engine.n_groups = view.engine.n_groups;
+  for (size_t g = 0; g < view.engine.n_groups; ++g) {
+    seen.engine.groups[g].window = view.engine.groups[g].window;
+  }
+  for (const LiveSequence& sequence : view.sequences) {
+    if (sequence.tenant != own) continue;
+    seen.sequences.push_back(sequence);
+    seen.sequences.back().head.reset();
+    if (sequence.phase != LiveSequence::Phase::kEnded) ++seen.engine.n_running;
   }
   return seen;
 }

@@ -6,9 +6,9 @@
 
 namespace kvik {
 
-// A view as one tenant may see it: the pages that its own requests computed, and its own sequences.
-// Of others' pages it is told that they are there and in what state, so that the map is full where
-// the memory is; no lines of descent, owners, lengths or times. Steps and counters are of all.
+// A view as one tenant may see it: its own sequences, and how large the cache is. No pages, steps,
+// counters or times of the engine: what others do shows in all of them, and whether a page that
+// this tenant computed was another's before shows in how many there are.
 LiveView seen_by(const LiveView& view, const std::string& tenant);
 
 }  // namespace kvik

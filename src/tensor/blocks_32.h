@@ -73,6 +73,17 @@ static_assert(sizeof(BlockQ5_1) == 24);
 
 using BlockIQ4NL = BlockQ4_0;  // value = scale · kIq4Levels[nibble]
 
+struct BlockMXFP4 {  // value = 2^(exponent − 128) · kFp4Levels[nibble]  (OCP MX v1.0; ggml)
+  uint8_t exponent;
+  uint8_t nibbles[16];  // as in BlockQ4_0
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.number(block.exponent, numbers.scale);
+    io.bits(block.nibbles, numbers.levels, kNibblesOf32);
+  }
+};
+static_assert(sizeof(BlockMXFP4) == 17);
+
 inline constexpr BlockFormat kBlocksOf32[] = {
     {.type = ElementType::kQ8_0,
      .block = access_to<BlockQ8_0>,
@@ -108,6 +119,12 @@ inline constexpr BlockFormat kBlocksOf32[] = {
      .table = kIq4Levels,
      .round = round_to_table,
      .encoding = {&kTableSearch}},
+    {.type = ElementType::kMXFP4,
+     .block = access_to<BlockMXFP4>,
+     .to_f32 = half_e8m0_to_f32,
+     .table = kFp4Levels,
+     .round = round_to_fp4,
+     .encoding = {&kFp4Search}},
 };
 
 }  // namespace kvik

@@ -59,6 +59,33 @@ constexpr uint64_t row_bytes(KvType type, uint64_t head_dim) {
   return (head_dim + 1) / 2 + n_groups(KvType::kInt4, head_dim) * sizeof(uint16_t);
 }
 
+// Latent attention has one K for all heads: latent_dim dimensions whose beginning is V as well,
+// then those that turn (DeepSeek-V2, 2024). The two parts share no scale.
+constexpr uint64_t latent_group_dims(KvType type, uint64_t latent_dim, uint64_t head_dim) {
+  if (type != KvType::kInt4) return latent_dim;
+  constexpr uint64_t kMostGroups = 8;
+  for (uint64_t dims = 64; dims < latent_dim; dims *= 2) {
+    const uint64_t n = (head_dim + dims - 1) / dims;
+    if (latent_dim % dims == 0 && n <= kMostGroups) return dims;
+  }
+  return latent_dim;
+}
+constexpr uint64_t latent_row_bytes(KvType type, uint64_t latent_dim, uint64_t head_dim) {
+  const uint64_t dims = latent_group_dims(type, latent_dim, head_dim);
+  const uint64_t groups = (head_dim + dims - 1) / dims;
+  switch (type) {
+    case KvType::kF32:
+      return head_dim * sizeof(float);
+    case KvType::kBF16:
+      return head_dim * sizeof(uint16_t);
+    case KvType::kInt8:
+      return head_dim + groups * sizeof(float);
+    case KvType::kInt4:
+      break;
+  }
+  return (head_dim + 1) / 2 + groups * sizeof(uint16_t);
+}
+
 // Of how K and V lie in a page: part of the key of every page that outlives the process.
 inline constexpr uint32_t kPageLayoutVersion = 1;
 

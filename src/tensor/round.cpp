@@ -179,6 +179,25 @@ void round_to_table(const BlockFormat& format, Values x, BlockNumbers& numbers) 
   }
 }
 
+void round_to_fp4(const BlockFormat& format, Values x, BlockNumbers& numbers) {
+  const float peak = std::fabs(peak_of(x));
+  int exponent = 0;
+  std::frexp(peak, &exponent);  // peak < 2^exponent
+  const bool is_some = peak > 0 && std::isfinite(peak);
+  numbers.scale = static_cast<uint16_t>(is_some ? std::clamp(exponent + 124, 0, 254) : 0);
+  const float inverse = 1.0f / format.to_f32(numbers.scale);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float size = std::fabs(x[i]) * inverse;
+    uint8_t number = 0;
+    for (size_t level = 0; level + 1 < 8; ++level) {
+      const float middle = 0.5f * static_cast<float>(kFp4Levels[level] + kFp4Levels[level + 1]);
+      if (size > middle) ++number;
+    }
+    if (number > 0 && x[i] < 0) number |= 8;
+    numbers.levels[i] = number;
+  }
+}
+
 void round_above_minimum(const BlockFormat& format, Values x, BlockNumbers& numbers) {
   const float minimum = *std::ranges::min_element(x);
   const float scale = (*std::ranges::max_element(x) - minimum) / format.top;

@@ -17,6 +17,9 @@ void round_around_zero(const BlockFormat& format, Values x, BlockNumbers& number
 void round_to_bytes(const BlockFormat& format, Values x, BlockNumbers& numbers);
 // … or the first of the table's.
 void round_to_table(const BlockFormat& format, Values x, BlockNumbers& numbers);
+// A power of two by which the peak becomes a level from 8 to 12, of kFp4Levels (OCP's
+// microscaling).
+void round_to_fp4(const BlockFormat& format, Values x, BlockNumbers& numbers);
 // From the least value, level 0, to the greatest, the top.
 void round_above_minimum(const BlockFormat& format, Values x, BlockNumbers& numbers);
 // Likewise with zero between the two, and an integer.
@@ -32,5 +35,8 @@ void round_fitted_lines(const BlockFormat& format, Values x, BlockNumbers& numbe
 // The levels of iq4_nl and iq4_xs (ggml's kvalues_iq4nl), denser around zero.
 inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
+
+// Twice the numbers of 4 bits that MXFP4 has (E2M1); the first bit is the sign.
+inline constexpr int8_t kFp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 }  // namespace kvik

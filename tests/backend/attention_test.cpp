@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <random>
 
 #include "backend/cpu/attention/attention_plan.h"
@@ -29,7 +30,10 @@ struct Case {
   uint32_t n_rows = 3;  // the last tokens
   uint32_t window = 0;
   float soft_cap = 0;
+  uint32_t latent_dim = 0;
+  std::optional<float> first_sink = {};  // of the group's heads, each 1 above the one before
 
+  uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
   uint32_t first_position() const { return n_tokens - n_rows; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
 };
@@ -37,7 +41,7 @@ struct Case {
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << name_of(c.type) << " head_dim " << c.head_dim << " group " << c.group << " tokens "
              << c.n_tokens << " rows " << c.n_rows << " window " << c.window << " cap "
-             << c.soft_cap;
+             << c.soft_cap << " latent " << c.latent_dim << " sink " << c.first_sink.value_or(NAN);
 }
 
 // One head's K and V of one sequence: the values, and pages that hold them among other things.
@@ -45,7 +49,7 @@ class Sequence {
  public:
   explicit Sequence(const Case& c)
       : case_(c),
-        layout_{c.type, c.head_dim},
+        layout_{c.type, c.head_dim, c.latent_dim},
         q(random_floats(size_t{c.n_rows} * c.group * c.head_dim, 1)),
         k(random_floats(size_t{c.n_tokens} * c.head_dim, 2)),
         v(random_floats(size_t{c.n_tokens} * c.head_dim, 3)) {
@@ -53,17 +57,21 @@ class Sequence {
       contents_.emplace_back(kBlockOffset + layout_.head_bytes());
       pages.push_back(contents_.back().data());
     }
+    for (uint32_t head = 0; c.first_sink && head < c.group; ++head) {
+      sinks_.push_back(*c.first_sink + static_cast<float>(head));
+    }
     const AttentionKernels& kernels = instruction_sets().front().attention;
     for (uint32_t t = 0; t < c.n_tokens; ++t) {
       kernels.write_token(layout_, pages[t / kPageTokens] + kBlockOffset, t % kPageTokens,
-                          &k[size_t{t} * c.head_dim], &v[size_t{t} * c.head_dim]);
+                          &k[size_t{t} * c.head_dim],
+                          c.latent_dim != 0 ? nullptr : &v[size_t{t} * c.head_dim]);
     }
   }
 
   // Rows [first, first + n) of the case in one call; [n, group · head_dim].
   std::vector<float> attend(const InstructionSet& isa, uint32_t first, uint32_t n) const {
     std::vector<float> scratch = make_scratch(isa);
-    std::vector<float> out(size_t{n} * case_.group * case_.head_dim);
+    std::vector<float> out(size_t{n} * case_.group * case_.value_dim());
     const std::vector<QueryRow> rows = query_rows(first, n, out);
     isa.attention.attend(task(rows, scratch));
     for (size_t i = scratch.size() - kGuard; i < scratch.size(); ++i) {
@@ -74,7 +82,7 @@ class Sequence {
   // All rows, n_at_once splits before each merge.
   std::vector<float> attend_by_splits(const InstructionSet& isa, uint32_t n_at_once) const {
     std::vector<float> scratch = make_scratch(isa);
-    std::vector<float> out(q.size());
+    std::vector<float> out(size_t{case_.n_rows} * case_.group * case_.value_dim());
     const std::vector<QueryRow> rows = query_rows(0, case_.n_rows, out);
     const AttendTask all = task(rows, scratch);
     const SplitRange splits = splits_seen_by(rows, case_.window);
@@ -113,15 +121,16 @@ class Sequence {
   static constexpr size_t kGuard = 64;
 
   std::vector<float> make_scratch(const InstructionSet& isa) const {
-    return std::vector<float>(isa.attention.scratch_floats(case_.head_dim, case_.group) + kGuard,
+    return std::vector<float>(isa.attention.scratch_floats(layout_, case_.group) + kGuard,
                               std::numeric_limits<float>::quiet_NaN());
   }
   std::vector<QueryRow> query_rows(uint32_t first, uint32_t n, std::vector<float>& out) const {
     const size_t width = size_t{case_.group} * case_.head_dim;
+    const size_t out_width = size_t{case_.group} * case_.value_dim();
     std::vector<QueryRow> rows;
     for (uint32_t i = 0; i < n; ++i) {
       rows.push_back(
-          {&q[(first + i) * width], &out[i * width], case_.first_position() + first + i});
+          {&q[(first + i) * width], &out[i * out_width], case_.first_position() + first + i});
     }
     return rows;
   }
@@ -132,15 +141,18 @@ class Sequence {
             .rows = rows.data(),
             .n_rows = static_cast<uint32_t>(rows.size()),
             .first_column = 0,
+            .first_out_column = 0,
             .group = case_.group,
             .scale = case_.scale(),
             .soft_cap = case_.soft_cap,
             .window = case_.window,
-            .scratch = scratch.data()};
+            .scratch = scratch.data(),
+            .sinks = sinks_.empty() ? nullptr : sinks_.data()};
   }
 
   Case case_;
   KvBlockLayout layout_;
+  std::vector<float> sinks_;
   std::vector<std::vector<std::byte>> contents_;
 
  public:
@@ -154,14 +166,36 @@ class Reference {
  public:
   Reference(const Case& c, const Sequence& s)
       : case_(c),
-        q_(query_as_seen(c, s.q)),
-        k_(as_stored(c.type, s.k, c.head_dim)),
-        v_(as_stored(c.type, s.v, c.head_dim)) {}
+        q_(in_parts(c, s.q, [&](auto part, uint32_t n) { return query_as_seen(c.type, part, n); })),
+        k_(in_parts(c, s.k, [&](auto part, uint32_t n) { return as_stored(c.type, part, n); })),
+        v_(c.latent_dim == 0 ? as_stored(c.type, s.v, c.head_dim) : beginnings(c, k_)) {}
 
-  static std::vector<float> query_as_seen(const Case& c, const std::vector<float>& q) {
-    if (c.type == KvType::kInt8) return in_int8(q, c.head_dim);
-    if (c.type != KvType::kInt4) return q;
-    return turned_back(in_int8(turned(q, c.head_dim), c.head_dim), c.head_dim);
+  static std::vector<float> query_as_seen(KvType type, const std::vector<float>& q, uint32_t n) {
+    if (type == KvType::kInt8) return in_int8(q, n);
+    if (type != KvType::kInt4) return q;
+    return turned_back(in_int8(turned(q, n), n), n);
+  }
+  // The latent part of each head and the rest are stored each for itself.
+  template <class Store>
+  static std::vector<float> in_parts(const Case& c, const std::vector<float>& x,
+                                     const Store& store) {
+    if (c.latent_dim == 0) return store(x, c.head_dim);
+    std::vector<float> all;
+    for (size_t begin = 0; begin < x.size(); begin += c.head_dim) {
+      const auto first = x.begin() + static_cast<ptrdiff_t>(begin);
+      for (const auto& [from, to] : {std::pair(0u, c.latent_dim), {c.latent_dim, c.head_dim}}) {
+        const auto part = store(std::vector<float>(first + from, first + to), to - from);
+        all.insert(all.end(), part.begin(), part.end());
+      }
+    }
+    return all;
+  }
+  static std::vector<float> beginnings(const Case& c, const std::vector<float>& k) {
+    std::vector<float> v;
+    for (auto head = k.begin(); head != k.end(); head += c.head_dim) {
+      v.insert(v.end(), head, head + c.latent_dim);
+    }
+    return v;
   }
 
   std::vector<double> attend(uint32_t row, uint32_t head) const {
@@ -179,13 +213,16 @@ class Reference {
       if (case_.soft_cap != 0) score = case_.soft_cap * std::tanh(score / case_.soft_cap);
       scores.push_back(score);
     }
-    const double top = *std::max_element(scores.begin(), scores.end());
-    double total = 0;
-    std::vector<double> out(dim);
+    double top = *std::max_element(scores.begin(), scores.end());
+    const double sink = case_.first_sink.value_or(-INFINITY) + head;
+    top = std::max(top, sink);
+    double total = std::exp(sink - top);
+    const uint32_t value_dim = case_.value_dim();
+    std::vector<double> out(value_dim);
     for (uint32_t t = begin; t <= position; ++t) {
       const double p = std::exp(scores[t - begin] - top);
       total += p;
-      for (uint32_t d = 0; d < dim; ++d) out[d] += p * v_[t * dim + d];
+      for (uint32_t d = 0; d < value_dim; ++d) out[d] += p * v_[t * value_dim + d];
     }
     for (double& x : out) x /= total;
     return out;
@@ -210,8 +247,8 @@ void check(const Case& c) {
   for (uint32_t row = 0; row < c.n_rows; ++row) {
     for (uint32_t head = 0; head < c.group; ++head) {
       const std::vector<double> exact = reference.attend(row, head);
-      for (uint32_t d = 0; d < c.head_dim; ++d) {
-        ASSERT_NEAR(expected[(size_t{row} * c.group + head) * c.head_dim + d], exact[d],
+      for (uint32_t d = 0; d < c.value_dim(); ++d) {
+        ASSERT_NEAR(expected[(size_t{row} * c.group + head) * c.value_dim() + d], exact[d],
                     tolerance(c.type))
             << "row " << row << " head " << head << " d " << d;
       }
@@ -261,6 +298,32 @@ TEST(Attention, equals_the_formula_with_a_soft_cap) {
   for (const float cap : {1.0f, 30.0f}) {
     check({.soft_cap = cap});
     check({.group = 2, .n_tokens = 600, .n_rows = 30, .window = 100, .soft_cap = cap});
+  }
+}
+
+TEST(Attention, equals_the_formula_over_latent_keys_whose_beginning_is_v) {
+  for (const KvType type : kAllKvTypes) {
+    for (const auto& [latent, turning] :
+         {std::pair(32u, 16u), {48u, 8u}, {64u, 32u}, {192u, 64u}}) {
+      for (const uint32_t group : {1, 3, 20, 50}) {
+        check({.type = type, .head_dim = latent + turning, .group = group, .latent_dim = latent});
+      }
+      check({.type = type,
+             .head_dim = latent + turning,
+             .group = 4,
+             .n_tokens = 1100,
+             .n_rows = 20,
+             .latent_dim = latent});
+    }
+  }
+}
+
+TEST(Attention, equals_the_formula_with_a_sink_below_among_and_above_the_scores) {
+  for (const KvType type : kAllKvTypes) {
+    for (const float sink : {-100.0f, -1.0f, 0.5f, 6.0f, 60.0f}) {
+      check({.type = type, .first_sink = sink});
+      check({.type = type, .n_tokens = 1100, .n_rows = 20, .window = 128, .first_sink = sink});
+    }
   }
 }
 
@@ -324,8 +387,12 @@ TEST(Attention, splits_attended_one_by_one_and_merged_give_the_bits_of_the_whole
     for (const uint32_t window : {0, 5, 600, 1100}) {
       for (const uint32_t n_rows : {1, 20}) {
         for (const uint32_t n_tokens : {40, 512, 2100}) {
-          const Case c{
-              .type = type, .group = 8, .n_tokens = n_tokens, .n_rows = n_rows, .window = window};
+          const Case c{.type = type,
+                       .group = 8,
+                       .n_tokens = n_tokens,
+                       .n_rows = n_rows,
+                       .window = window,
+                       .first_sink = window == 600 ? std::optional(0.5f) : std::nullopt};
           SCOPED_TRACE(c);
           const Sequence sequence(c);
           for (const InstructionSet* isa : sets_here()) {

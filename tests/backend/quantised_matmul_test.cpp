@@ -40,6 +40,8 @@ FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
     for (const size_t half : places_of_halves(type)) {
       block[half + 1] &= std::byte{0xbf};  // no infinities: f16 below 2
     }
+    // Scales of eight bits reach past what f32 holds, and 255 is no number.
+    if (type == ElementType::kMXFP4) block[0] = (block[0] & std::byte{63}) | std::byte{64};
     if (traits(type).gguf_id != kNoGgufId) continue;  // groups of integers have a zero
     const bool has_eight_bits = type == ElementType::kInt8G32 || type == ElementType::kInt8G128;
     const auto zero = static_cast<uint16_t>(generator() % (has_eight_bits ? 257 : 17));

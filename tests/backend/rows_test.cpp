@@ -113,6 +113,7 @@ TEST(Rows, nothing_is_written_past_the_end) {
       isa.rows.rms_norm(x.data(), y.data(), n, 1e-5f, x.data());
       isa.rows.gated_activation(Activation::kSilu, x.data(), y.data(), n, x.data());
       isa.rows.gated_activation(Activation::kGeluTanh, x.data(), y.data(), n, x.data());
+      isa.rows.gated_activation(Activation::kClampedSwish, x.data(), y.data(), n, x.data());
       isa.rows.rope(x.data(), RopePairing::kInterleaved, y.data(), y.data(), n / 2);
       isa.rows.rope(x.data(), RopePairing::kHalves, y.data(), y.data(), n / 2);
       for (size_t i = n; i < x.size(); ++i) EXPECT_EQ(x[i], 5.0f) << isa.name << " at " << i;
@@ -144,6 +145,22 @@ TEST(Rows, silu_is_the_gate_times_its_sigmoid) {
     expected.push_back(gate[i] / (1 + std::exp(-double{gate[i]})) * up[i]);
   }
   expect_near_all(out, expected, 1e-6);
+}
+
+TEST(Rows, clamped_swish_cuts_both_and_adds_one_to_the_second) {
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (!isa.runs_here()) continue;
+    const std::vector<float> gate = sweep(-12.0f, 12.0f, 0.37f);
+    std::vector<float> up;
+    for (const float x : gate) up.push_back(1.1f * x + 0.5f);
+    const auto got = activation_of(isa.rows, Activation::kClampedSwish, gate, up);
+    for (size_t i = 0; i < gate.size(); ++i) {
+      const double x = std::min(gate[i], 7.0f);
+      const double y = std::clamp(up[i], -7.0f, 7.0f);
+      const double want = x / (1 + std::exp(-1.702 * x)) * (y + 1);
+      EXPECT_NEAR(got[i], want, 1e-6 * (1 + std::fabs(want))) << isa.name << " at " << gate[i];
+    }
+  }
 }
 
 TEST(Rows, gelu_is_the_tanh_form) {

@@ -16,6 +16,9 @@ TEST(Quantity, sizes_are_bytes_or_carry_a_binary_unit) {
   EXPECT_EQ(parse_bytes("1.5GiB"), 1610612736u);
   EXPECT_EQ(parse_bytes("4GiB"), 4ULL << 30);
   EXPECT_EQ(parse_bytes("2TiB"), 2ULL << 40);
+  EXPECT_EQ(parse_bytes("80GB"), 80'000'000'000u);
+  EXPECT_EQ(parse_bytes("1.5kB"), 1500u);
+  EXPECT_EQ(parse_bytes("2MB"), 2'000'000u);
 }
 
 TEST(Quantity, counts_take_k_as_1024) {
@@ -26,8 +29,8 @@ TEST(Quantity, counts_take_k_as_1024) {
 }
 
 TEST(Quantity, text_that_is_no_size_is_named) {
-  for (const char* text : {"", " ", "GiB", "-1", "-4GiB", "4GB", "4 GiB", "4GiBs", "1e9", "0x10",
-                           "nan", "inf", "0.3", "99999999999TiB", "4gib", "1,5GiB", "+4"}) {
+  for (const char* text : {"", " ", "GiB", "-1", "-4GiB", "4Gb", "4 GiB", "4GIB", "4GiBs", "1e9",
+                           "0x10", "nan", "inf", "0.3", "99999999999TiB", "4gib", "1,5GiB", "+4"}) {
     const auto bytes = parse_bytes(text);
     ASSERT_FALSE(bytes) << text;
     EXPECT_EQ(bytes.error().code, ErrorCode::kInvalidArgument);

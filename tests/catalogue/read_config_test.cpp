@@ -330,9 +330,9 @@ TEST(Config, features_that_nothing_computes_are_unsupported_by_name) {
   const Error gating = error_of(Keys("llama")
                                     .set("expert_count", uint64_t{8})
                                     .set("expert_used_count", uint64_t{2})
-                                    .set("expert_gating_func", uint64_t{3}));
+                                    .set("expert_gating_func", uint64_t{4}));
   EXPECT_EQ(gating.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(gating.message, HasSubstr("expert_gating_func' is 3"));
+  EXPECT_THAT(gating.message, HasSubstr("expert_gating_func' is 4"));
 }
 
 TEST(Config, mixtures_of_experts_are_what_the_keys_say) {
@@ -450,6 +450,95 @@ TEST(Config, stretched_ropes_are_read) {
 
   // A factor without a type is linear, as older files have it.
   EXPECT_EQ(read(Keys("llama").set("rope.scaling.factor", 2.0)).ropes[0].position_scale, 0.5f);
+}
+
+Keys latent_keys() {
+  Keys keys("deepseek2");
+  keys.set("attention.kv_lora_rank", uint64_t{32}).set("rope.dimension_count", uint64_t{8});
+  keys.set("attention.key_length", uint64_t{40}).set("attention.value_length", uint64_t{32});
+  return keys.set("attention.key_length_mla", uint64_t{24})
+      .set("attention.value_length_mla", uint64_t{12});
+}
+
+TEST(Config, latent_attention_has_one_head_of_keys_whose_beginning_is_v) {
+  const AttentionConfig a = read(latent_keys()).attention();
+  EXPECT_EQ(a.n_kv_heads, 1u);
+  EXPECT_EQ(a.head_dim, 40u);
+  EXPECT_EQ(a.latent.rank, 32u);
+  EXPECT_EQ(a.latent.still_dim, 16u);
+  EXPECT_EQ(a.latent.turning_dim, 8u);
+  EXPECT_EQ(a.output_dim(), 6u * 12);
+  EXPECT_FLOAT_EQ(a.scale, 1 / std::sqrt(24.0f));
+}
+
+TEST(Config, files_of_2024_state_a_latent_heads_widths_alone) {
+  Keys keys = latent_keys().erase("attention.key_length_mla").erase("attention.value_length_mla");
+  keys.set("attention.key_length", uint64_t{24}).set("attention.value_length", uint64_t{12});
+  const LatentConfig l = read(keys).attention().latent;
+  EXPECT_EQ(l.q_dim(), 24u);
+  EXPECT_EQ(l.value_dim, 12u);
+}
+
+TEST(Config, latent_attention_over_long_contexts_scales_scores_and_not_what_turns) {
+  Keys keys = latent_keys().set("rope.scaling.type", std::string("yarn"));
+  keys.set("rope.scaling.factor", 40.0).set("rope.scaling.yarn_log_multiplier", 0.0707);
+  const ModelConfig c = read(keys);
+  const double magnitude = 1 + 0.1 * 0.707 * std::log(40.0);
+  EXPECT_EQ(c.ropes[0].magnitude, 1.0f);
+  EXPECT_NEAR(c.attention().scale, magnitude * magnitude / std::sqrt(24.0), 1e-6);
+}
+
+TEST(Config, a_latent_width_that_cannot_be_is_refused_by_name) {
+  for (const uint64_t rank : {0, 7, 24, 1024, 5000}) {
+    const Error error = error_of(latent_keys().set("attention.kv_lora_rank", rank));
+    EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+    EXPECT_THAT(error.message, HasSubstr("deepseek2.attention.kv_lora_rank"));
+  }
+  EXPECT_THAT(error_of(latent_keys().set("rope.dimension_count", uint64_t{24})).message,
+              HasSubstr("fewer than all to turn"));
+}
+
+TEST(Config, gpt_oss_has_sinks_biases_and_a_window_in_every_other_layer) {
+  const ModelConfig c = read(Keys("gpt-oss")
+                                 .set("attention.sliding_window", uint64_t{128})
+                                 .set("expert_count", uint64_t{8})
+                                 .set("expert_used_count", uint64_t{4}));
+  EXPECT_TRUE(c.attention().has_sinks);
+  EXPECT_TRUE(c.attention().has_output_bias);
+  EXPECT_EQ(c.activation, Activation::kClampedSwish);
+  EXPECT_EQ(c.layers[0].attention().window, 128u);
+  EXPECT_EQ(c.layers[1].attention().window, 0u);
+  EXPECT_TRUE(c.experts()->has_biases);
+  EXPECT_TRUE(c.experts()->has_score_bias);
+}
+
+TEST(Config, layers_that_guess_further_tokens_are_not_layers_of_the_model) {
+  Keys keys = Keys("glm4moe").set("expert_count", uint64_t{8});
+  keys.set("expert_used_count", uint64_t{2}).set("expert_shared_count", uint64_t{2});
+  keys.set("expert_feed_forward_length", uint64_t{64}).set("nextn_predict_layers", uint64_t{1});
+  const ModelConfig c = read(keys);
+  EXPECT_EQ(c.n_layers, 11u);
+  EXPECT_EQ(c.n_guessing_layers, 1u);
+  EXPECT_EQ(c.experts()->shared_ffn_dim, 128u);
+  EXPECT_EQ(c.experts()->scoring, ExpertScoring::kSigmoid);
+  EXPECT_EQ(error_of(keys.set("nextn_predict_layers", uint64_t{12})).code, ErrorCode::kCorrupt);
+}
+
+TEST(Config, groups_of_experts_are_of_one_size_and_have_enough_to_choose_from) {
+  Keys keys = latent_keys().set("expert_count", uint64_t{8}).set("expert_used_count", uint64_t{4});
+  keys.set("expert_group_count", uint64_t{4}).set("expert_group_used_count", uint64_t{2});
+  EXPECT_EQ(read(keys).experts()->n_groups_used, 2u);
+  EXPECT_THAT(error_of(keys.set("expert_group_used_count", uint64_t{1})).message,
+              HasSubstr("expert_group_count"));
+  keys.set("expert_group_used_count", uint64_t{2}).set("expert_group_count", uint64_t{3});
+  EXPECT_EQ(error_of(keys).code, ErrorCode::kCorrupt);
+}
+
+TEST(Config, queries_of_mistral3_grow_with_their_position) {
+  Keys keys = Keys("mistral3").set("attention.temperature_scale", 0.1);
+  keys.set("rope.scaling.original_context_length", uint64_t{1024});
+  EXPECT_EQ(read(keys).attention().temperature.length, 1024u);
+  EXPECT_EQ(error_of(keys.erase("rope.scaling.original_context_length")).code, ErrorCode::kCorrupt);
 }
 
 TEST(Config, no_experts_are_no_trouble) {

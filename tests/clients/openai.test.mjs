@@ -182,7 +182,7 @@ test('a response has every field', async () => {
   assert.equal(answer.status, 'incomplete');
   assert.equal(answer.incomplete_details.reason, 'max_output_tokens');
   assert.equal(answer.error, null);
-  assert.equal(answer.store, false);
+  assert.equal(answer.store, true);
   assert.deepEqual(answer.metadata, { a: 'b' });
   assert.equal(answer.output[0].type, 'message');
   assert.equal(answer.output_text, answer.output[0].content[0].text);
@@ -245,7 +245,7 @@ test('errors have their classes, params and codes', async () => {
   await rejects(create({ messages: [] }), OpenAI.BadRequestError, 'messages');
   await rejects(create({ temperature: -1 }), OpenAI.BadRequestError, 'temperature');
   await rejects(create({ tool_choice: 'required' }), OpenAI.BadRequestError, 'tool_choice');
-  await rejects(create({ response_format: { type: 'json_object' } }), OpenAI.BadRequestError, 'response_format');
+  await rejects(create({ response_format: { type: 'xml' } }), OpenAI.BadRequestError, 'response_format.type');
   await rejects(create({ model: 'gpt-5' }), OpenAI.NotFoundError, 'model', 'model_not_found');
   await rejects(create({ messages: [{ role: 'user', content: 'word '.repeat(100_000) }] }), OpenAI.BadRequestError, 'messages', 'context_length_exceeded');
   await rejects(client.embeddings.create({ model: 'demo', input: 'x', dimensions: 1_000_000 }), OpenAI.BadRequestError, 'dimensions');

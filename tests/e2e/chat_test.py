@@ -181,7 +181,7 @@ class WithTheDemo(unittest.TestCase):
             extra = self.chat.n_tokens(hostile) - self.chat.n_tokens("x")
             self.assertEqual(n_prompt(hostile) - n_prompt("x"), extra, hostile)
             self.assertLess(self.chat.n_tokens(hostile, parse_special=True), self.chat.n_tokens(hostile))
-        for role in ("system", "assistant", "<|end|>"):
+        for role in ("system", "assistant"):
             messages = [{"role": role, "content": "<|end|>"}, *HELLO]
             plain = [{"role": role, "content": "x"}, *HELLO]
             self.assertEqual(self.chat.answer(messages)["usage"]["prompt_tokens"] - self.chat.answer(plain)["usage"]["prompt_tokens"],
@@ -219,9 +219,9 @@ class WithTheDemo(unittest.TestCase):
         cases = [
             ("messages", {"messages": long}, "context_length_exceeded"), ("messages", {"messages": []}, None), ("messages", {"messages": "x"}, None),
             ("messages", {"messages": [{"role": "user", "content": 5}]}, None), ("model", {"model": "gpt-17"}, None), ("n", {"n": 2**31}, None),
-            ("temperature", {"temperature": -1}, None), ("max_completion_tokens", {"max_completion_tokens": -1}, None), ("stop", {"stop": [""]}, None),
+            ("temperature", {"temperature": -1}, None), ("max_completion_tokens", {"max_completion_tokens": -2}, None), ("stop", {"stop": [""]}, None),
             ("top_logprobs", {"logprobs": True, "top_logprobs": 99}, None), ("logprobs", {"logprobs": 3}, None), ("tools", {"tools": {}}, None),
-            ("tool_choice", {"tool_choice": "required"}, None), ("response_format", {"response_format": {"type": "json_object"}}, None),
+            ("tool_choice", {"tool_choice": "required"}, None), ("response_format.type", {"response_format": {"type": "xml"}}, None),
             ("chat_template_kwargs", {"chat_template_kwargs": 1}, None), ("messages", {"messages": [{}] * 1_000_000}, None),
         ]
         for param, fields, code in cases:
@@ -265,7 +265,8 @@ class WithOtherTemplates(unittest.TestCase):
         self.assertEqual("".join(d.get("content", "") for d in deltas), "")
 
     def test_tools_reach_the_template(self):
-        chat = self.chat("tools", "{{ tools | tojson }}{% for m in messages %}{{ m.tool_calls | tojson if m.tool_calls }}{% endfor %}")
+        chat = self.chat("tools", "{{ tools | tojson }}{% for m in messages %}{{ m.tool_calls | tojson if m.tool_calls }}"
+                         "{{ m.content if m.role == 'tool' }}{% endfor %}")
         tools = [{"type": "function", "function": {"name": "f", "parameters": {"z": 1, "a": "\u00e9"}}}]
         called = {"role": "assistant", "content": None, "tool_calls": [
             {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"b\": 2, \"a\": [1.5]}"}}]}
@@ -275,10 +276,11 @@ class WithOtherTemplates(unittest.TestCase):
         self.assertEqual(chat.template(HELLO, tools=tools, tool_choice="none"), "null")
 
     def test_a_template_that_joins_a_calls_arguments_to_its_words_gets_them_as_text(self):
-        chat = self.chat("texts", "{% for c in messages[0].tool_calls %}{{ '<' + c.function.arguments + '>' }}{% endfor %}")
+        chat = self.chat("texts", "{% for m in messages %}{% for c in m.tool_calls %}{{ '<' + c.function.name + c.function.arguments + '>' }}{% endfor %}"
+                         "{{ m.content if m.role == 'tool' }}{% endfor %}")
         called = {"role": "assistant", "content": None, "tool_calls": [
             {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"b\": 2, \"a\": \"\u00e9\"}"}}]}
-        self.assertEqual(chat.template([called]), "<{\"b\": 2, \"a\": \"\u00e9\"}>")
+        self.assertEqual(chat.template([called]), "<f{\"b\": 2, \"a\": \"\u00e9\"}>")
 
     def test_a_template_that_fails_is_the_clients_error_and_hurts_nobody(self):
         for name, template, words in (

@@ -41,6 +41,24 @@ class Config(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"kvik.toml.none", done.stderr)
 
+    def test_it_may_stand_before_the_command(self):
+        def n_tokens(*flags, **env):
+            return len(kvik.output("--config", self.path, "run", "demo", "--tokens", "1,2,3", "--ids", *flags, env=env).split())
+
+        self.assertEqual(n_tokens(), 3)
+        self.assertEqual(n_tokens(KVIK_MAX_TOKENS=4), 4)
+        self.assertEqual(n_tokens("--max-tokens", 5, KVIK_MAX_TOKENS=4), 5)
+        done = kvik.run("--config", self.path, "sing")
+        self.assertEqual((done.returncode, b"'sing'" in done.stderr), (2, True), done.stderr)
+
+    def test_a_key_that_nothing_has_a_use_for_is_named(self):
+        for text, name in (("[run]\nmax-token = 3\n", b"max-token"), ("[runs]\nmax-tokens = 3\n", b"runs"), ("prefil = 3\n", b"prefil"),
+                           ("[bench]\nmax-tokens = 3\n", b"max-tokens")):
+            self.write(text)
+            done = kvik.run("run", "demo", "--tokens", "1", "--max-tokens", 1, "--config", self.path)
+            self.assertEqual((done.returncode, done.stderr.count(b"\n")), (2, 1), done.stderr)
+            self.assertIn(name, done.stderr)
+
     def test_a_bad_value_in_it_is_wrong_usage(self):
         self.write("[run]\nmax-tokens = many\n")
         done = kvik.run("run", "demo", "--tokens", "1", "--config", self.path)

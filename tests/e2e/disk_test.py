@@ -5,6 +5,7 @@ import random
 import resource
 import shutil
 import signal
+import sqlite3
 import tempfile
 import time
 import unittest
@@ -123,15 +124,15 @@ class Faults(DiskTest):
     def test_a_folder_removed_while_serving_is_noticed_once_and_made_again(self):
         with Server("demo", *self.flags) as server:
             text = server.text(TOKENS)
-            self.wait_until(server, "kvik_disk_pages", lambda n: n >= len(TOKENS) // 32)
-            self.assertEqual(server.metrics().value("kvik_disk_up"), 1)
+            self.wait_until(server, "kvik_tier_pages", lambda n: n >= len(TOKENS) // 32)
+            self.assertEqual(server.metrics().value("kvik_tier_up"), 1)
             shutil.rmtree(self.folder)
-            self.wait_for(server, "disk tier degraded")
+            self.wait_for(server, "the tier 'disk' is degraded")
             self.assertEqual(server.text(TOKENS), text)
-            self.wait_for(server, "the disk tier is back")
-            self.wait_until(server, "kvik_disk_up", lambda up: up == 1)
-            self.assertEqual(server.metrics().value("kvik_disk_write_errors_total"), 1)
-            self.assertEqual(server.said().count("disk tier degraded"), 1)
+            self.wait_for(server, "the tier 'disk' is back")
+            self.wait_until(server, "kvik_tier_up", lambda up: up == 1)
+            self.assertEqual(server.metrics().value("kvik_tier_write_errors_total"), 1)
+            self.assertEqual(server.said().count("the tier 'disk' is degraded"), 1)
         self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)  # what memory had was saved again
 
     def test_a_full_disk_is_lived_with_until_there_is_room(self):
@@ -139,11 +140,11 @@ class Faults(DiskTest):
         with Server("demo", *self.flags) as server:
             limit = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             text = server.text(TOKENS)
-            self.wait_until(server, "kvik_disk_up", lambda up: up == 0)
+            self.wait_until(server, "kvik_tier_up", lambda up: up == 0)
             self.assertEqual(server.text(TOKENS), text)
             resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
-            self.wait_for(server, "the disk tier is back")
-            self.wait_until(server, "kvik_disk_pages", lambda n: n >= len(TOKENS) // 32)
+            self.wait_for(server, "the tier 'disk' is back")
+            self.wait_until(server, "kvik_tier_pages", lambda n: n >= len(TOKENS) // 32)
         self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)
 
     def test_a_folder_that_cannot_be_written_to_is_refused_at_the_start_in_one_sentence(self):
@@ -158,10 +159,10 @@ class Faults(DiskTest):
         with Server("demo", *self.flags) as server:
             server.text(TOKENS)
             page = server.metrics()
-            self.assertEqual(page.value("kvik_disk_hit_tokens_total"), len(TOKENS) - 1)
-            self.assertEqual(page.values("kvik_disk_pages_total", "direction")["read"], -(-len(TOKENS) // 32))
+            self.assertEqual(page.value("kvik_tier_hit_tokens_total"), len(TOKENS) - 1)
+            self.assertEqual(page.values("kvik_tier_pages_total", "direction")["read"], -(-len(TOKENS) // 32))
             server.text(kvik.random_tokens(100, kvik.DEMO_BOS, 5))
-            self.assertEqual(server.metrics().value("kvik_disk_misses_total", reason="absent"), 1)
+            self.assertEqual(server.metrics().value("kvik_tier_misses_total", reason="absent"), 1)
 
     def test_damaged_segments_are_a_miss(self):
         with Server("demo", *self.flags) as server:
@@ -173,7 +174,35 @@ class Faults(DiskTest):
                 f.write(os.urandom(size // 2))
         with Server("demo", *self.flags) as server:
             self.assertEqual(server.text(TOKENS), text)
-            self.assertEqual(server.metrics().value("kvik_disk_misses_total", reason="damaged"), 1)
+            self.assertEqual(server.metrics().value("kvik_tier_misses_total", reason="damaged"), 1)
+
+    def test_files_are_the_users_alone(self):
+        folder = os.path.join(self.folder, "new/inner")
+        kvik.output("run", "demo", "--tokens", kvik.joined(TOKENS), "--max-tokens", 1, "--ids", "--disk", folder)
+        modes = {path: os.stat(path).st_mode & 0o777 for path in [*glob.glob(folder + "/*"), folder, os.path.dirname(folder)]}
+        self.assertEqual({m for p, m in modes.items() if os.path.isdir(p)}, {0o700}, modes)
+        self.assertEqual({m for p, m in modes.items() if not os.path.isdir(p)}, {0o600}, modes)
+
+    def test_a_hostile_folder_costs_pages_and_neither_the_start_nor_the_end(self):
+        with Server("demo", *self.flags) as server:
+            text = server.text(TOKENS)
+            self.assertEqual(server.stop(), 0)
+        database = sqlite3.connect(os.path.join(self.folder, "index.db"))
+        endless = "SELECT count(*) FROM (WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c)"
+        for event in ("INSERT", "UPDATE", "DELETE"):
+            database.execute(f"CREATE TRIGGER endless_{event} AFTER {event} ON page BEGIN {endless}; END")
+        database.commit()
+        database.close()
+        os.mkfifo(os.path.join(self.folder, "00000007-8192.segment"))
+        os.mkdir(os.path.join(self.folder, "probe"))
+        with open(os.path.join(self.folder, "00000008-8192.segment"), "wb") as f:
+            f.truncate(1 << 40)
+        with Server("demo", *self.flags) as server:
+            self.assertEqual(server.text(TOKENS), text)
+            self.assertEqual(server.text(kvik.random_tokens(300, kvik.DEMO_BOS, 24)), server.text(kvik.random_tokens(300, kvik.DEMO_BOS, 24)))
+            server.interrupt(signal.SIGTERM)
+            self.assertEqual(server.process.wait(20), 0)
+        self.assertGreaterEqual(self.verified(), len(TOKENS) // 32)
 
     def test_a_second_process_is_refused(self):
         with Server("demo", *self.flags):

@@ -7,7 +7,7 @@ import unittest
 import kvik
 
 TYPES = ("f32", "bf16", "q8_0", "q4_0", "q4_k_m", "q5_k")
-SMALL_TYPES = ("q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q6_k", "iq4_nl", "iq4_xs")
+SMALL_TYPES = ("q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q6_k", "iq4_nl", "iq4_xs", "mxfp4")
 KV_TYPES = ("f32", "bf16", "int8", "int4")
 VARIANTS = ([{"chunk": n} for n in (1, 7, 32, 33)] + [{"beside": n} for n in (1, 5)] + [{"threads": 1}, {"no_cache": True}] +
             [{"chunk": 7, "beside": 5, "threads": 1}, {"beside": 5, "no_cache": True}])
@@ -77,12 +77,14 @@ class Exactness(unittest.TestCase):
     def test_every_family(self):
         """Experts with every page type: which tokens share an expert changes with chunks and company, what a token gets does not."""
         experts = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
-        others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn")
+        experts += ("test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla")
+        others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn", "test-ministral3")
         cases = [(name, kv_type) for i, name in enumerate(experts + others)
-                 for kv_type in (KV_TYPES if kvik.LONG or name == "test-qwen3moe" else KV_TYPES[i % 4:][:1])]
+                 for kv_type in (KV_TYPES if kvik.LONG or name in ("test-qwen3moe", "test-gptoss", "test-mla") else KV_TYPES[i % 4:][:1])]
         tokens = kvik.random_tokens(77, 260, 3)
         for name, kv_type in cases:
-            for element_type in ("f32", "q8_0", "q4_0") if kvik.LONG else ("q8_0",):
+            types = ("f32", "q8_0", "q4_0") if kvik.LONG else ("q8_0",)
+            for element_type in types if name != "test-gptoss" else (*types, "mxfp4"):
                 path = kvik.preset(name, element_type)
                 want = kvik.logits_text(path, tokens, all=True, threads=2, kv_type=kv_type)
                 for options in VARIANTS if kvik.LONG else FEW:

@@ -16,6 +16,18 @@ import make_model
 
 MIB = 1 << 20
 ELEMENT_BYTES = {"f32": 4, "bf16": 2}
+
+
+def latent_bytes(kv_type, rank, _, __, turning, ___):
+    """One K for all heads: f32 or bf16, or levels with a scale for the latent part and one for the rest (int4: for each 64 to 128)."""
+    n = rank + turning
+    if kv_type == "int8":
+        return n + 2 * 4
+    if kv_type == "int4":
+        dims = next((d for d in (64, 128, 256) if d < rank and rank % d == 0 and -(-n // d) <= 8), rank)
+        return n // 2 + 2 * -(-n // dims)
+    return n * {"f32": 4, "bf16": 2}[kv_type]
+
 NEEDED = {"weights_bytes", "kv_bytes_per_token", "kv_bytes_per_user", "kv_bytes_total", "fits"}
 
 
@@ -34,11 +46,21 @@ class Plan(unittest.TestCase):
 
     def test_every_preset_is_known_by_its_name(self):
         """KV bytes per token: 2 · layers · KV heads · head_dim · bytes per element."""
-        for name, (_, layers, _, _, kv_heads, head_dim, _, ctx, _, _) in make_model.PRESETS.items():
+        for name, (_, layers, _, _, kv_heads, head_dim, _, ctx, _, extra) in make_model.PRESETS.items():
             for kv_type, element_bytes in ELEMENT_BYTES.items() if kvik.LONG or name.startswith("test-") else [("bf16", 2)]:
                 p = plan(name, kv_type=kv_type)
-                self.assertEqual(p["kv_bytes_per_token"], 2 * layers * kv_heads * head_dim * element_bytes, name)
+                if "latent" in extra:
+                    self.assertEqual(p["kv_bytes_per_token"], layers * latent_bytes(kv_type, *extra["latent"]), name)
+                else:
+                    self.assertEqual(p["kv_bytes_per_token"], 2 * layers * kv_heads * head_dim * element_bytes, name)
                 self.assertEqual(p["ctx"], ctx)
+
+    def test_latent_and_windowed_caches_are_as_small_as_their_papers_say(self):
+        for name, n_bytes in (("glm-4.7-flash", 54144), ("deepseek-v3", 70272), ("kimi-k2", 70272), ("deepseek-v2-lite", 31104)):
+            self.assertEqual(plan(name, kv_type="bf16")["kv_bytes_per_token"], n_bytes, name)
+        p = plan("gpt-oss-20b:mxfp4", kv_type="bf16")
+        self.assertEqual(p["kv_bytes_per_token_beyond_windows"], 24576)
+        self.assertEqual(p["kv_bytes_per_token"], 2 * 24576)
 
     def test_a_70b_model_of_80_layers_needs_what_the_textbooks_say(self):
         """80 layers, 8 KV heads of 128 at 16 bits: 10.7 GB for 32 Ki tokens, 42.9 GB for 128 Ki."""

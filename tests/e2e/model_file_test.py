@@ -1,12 +1,20 @@
 """Hostile model files: exit code 1, one sentence, no crash."""
+import json
 import os
 import random
+import shutil
+import subprocess
 import tempfile
+import time
 import unittest
 
 import gguf
 import kvik
 from gguf import ARR, BOOL, F, I32, STR, U32, U64
+
+CONFIG = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+                     "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 300, "max_position_embeddings": 256, "rms_norm_eps": 1e-5,
+                     "rope_theta": 10000.0})
 
 
 class ModelFile(unittest.TestCase):
@@ -58,6 +66,43 @@ class ModelFile(unittest.TestCase):
             with self.subTest(i=i):
                 self.assertIn(done.returncode, (0, 1), done.stderr)
                 self.assertEqual(done.stderr.count(b"\n"), done.returncode, done.stderr)
+
+    def test_a_file_that_is_cut_while_it_is_read_ends_it_with_a_sentence(self):
+        """Cut at a moment of chance: the process had what it needed, or exits with 1; no signal ends it."""
+        rng = random.Random(2)
+        whole = kvik.made("two-layers.gguf", "make_model.py", "--preset", "tinyllama-1.1b", "--type", "q8_0", "--layers", 2)
+        path, codes = self.path + ".cut", set()
+        for _ in range(200 if kvik.LONG else 30):
+            shutil.copy(whole, path)
+            with subprocess.Popen(kvik.command("logits", path, "--tokens", "1"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                  env=kvik.environment()) as process:
+                time.sleep(rng.uniform(0, 0.15))
+                os.truncate(path, rng.randrange(os.path.getsize(path)))
+                said = process.stderr.read()
+                codes.add(process.wait(60))
+                self.assertIn(process.returncode, (0, 1), said)
+                self.assertEqual(said.count(b"\n"), process.returncode, said)
+        self.assertIn(1, codes)
+
+    def test_pipes_and_folders_by_the_names_of_files_are_refused_and_not_waited_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pipe = os.path.join(folder, "pipe.gguf")
+            os.mkfifo(pipe)
+            self.assertEqual(kvik.run("show", pipe, timeout=20).returncode, 1)
+            for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", "model.safetensors.index.json"):
+                for make in (os.mkfifo, os.mkdir):
+                    model = os.path.join(folder, "model")
+                    os.mkdir(model)
+                    with open(os.path.join(model, "config.json"), "w") as f:
+                        f.write(CONFIG)
+                    path = os.path.join(model, name)
+                    if os.path.exists(path):
+                        os.remove(path)
+                    make(path)
+                    done = kvik.run("show", model, timeout=20)
+                    with self.subTest(name=name, make=make):
+                        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+                    shutil.rmtree(model)
 
     def test_versions_that_do_not_exist(self):
         for version in (0, 1, 4, 2**31, 3 << 24):

@@ -18,7 +18,9 @@ FEATURES = ("test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3")  # biases,
 ROPES = ("test-linear", "test-llama3", "test-yarn", "test-phi3")  # stretched frequencies; phi3: also fused tensors, a window of 60
 # qwen2moe: with one that all tokens share; dense-first: behind a layer without; granitemoe: scaled
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
-FAMILIES = ("test-mistral", "test-granite", "test-olmo2", *ROPES, *EXPERTS)
+# glm4moe: biases for choosing, one layer without experts, one that guesses tokens; gptoss: sinks, clamped gates, biases of experts
+NEWER = ("test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-mla-lite")
+FAMILIES = ("test-mistral", "test-granite", "test-olmo2", *ROPES, *EXPERTS, *NEWER)
 CASES = [*itertools.product(LLAMAS + FEATURES, SEEDS), *itertools.product(FAMILIES, SEEDS if kvik.LONG else [1])]
 
 
@@ -139,6 +141,19 @@ class Oracle(unittest.TestCase):
                 error = np.abs(got - want).mean(1) / np.abs(want).max(1)
                 self.assertLess(error.mean(), 0.05)
                 self.assertLess(error.max(), 0.1)
+
+    def test_experts_of_4_bits_are_read_exactly(self):
+        """But for the activations in 8 bits, by which some rows choose other experts."""
+        path, tokens = kvik.preset("test-gptoss", "mxfp4", 1), tokens_for(1)
+        got, want = kvik.logits(path, tokens, all=True, kv_type="f32"), kvik.reference(path, tokens)
+        error = np.sort(np.abs(got - want).max(1) / np.abs(want).max(1))
+        self.assertLess(error[len(error) * 3 // 4], 0.03)
+
+    def test_every_newer_family_is_within_two_millionths(self):
+        for name in NEWER:
+            with self.subTest(preset=name):
+                path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)
+                self.assert_close(kvik.logits(path, tokens, all=True, kv_type="f32"), kvik.reference(path, tokens), 2e-6)
 
     def test_a_tied_head_is_the_embedding(self):
         self.assert_agrees(kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for(1), 1e-3, kv_type="f32")

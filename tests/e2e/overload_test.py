@@ -55,13 +55,19 @@ class Overload(unittest.TestCase):
         with Server("demo", "--max-connections", 8) as server:
             connection, answer = server.open_stream(PROMPT, max_tokens=300, ignore_eos=True)
             crowd = [server.connect() for _ in range(7)]
-            got = server.raw(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
-            self.assertEqual(status_of(got), 503, got)
-            self.assertIn(b"retry-after: ", got.lower())
-            self.assertEqual(list(events(answer))[-1], "[DONE]")
-            connection.close()
+            # Those that ask nothing make room for it.
+            self.assertEqual(server.get("/version").status, 200)
+            self.assertEqual(read_all(crowd[0]), b"")
             for s in crowd:
                 s.close()
+            others = [server.open_stream(PROMPT, max_tokens=600, ignore_eos=True) for _ in range(7)]
+            got = server.raw(b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(status_of(got), 503, got)
+            self.assertIn(b"retry-after: ", got.lower())
+            self.assertEqual(server.get("/health").status, 200)
+            for c, a in [(connection, answer), *others]:
+                self.assertEqual(list(events(a))[-1], "[DONE]")
+                c.close()
 
 
 class Disconnects(unittest.TestCase):
@@ -84,7 +90,7 @@ class Disconnects(unittest.TestCase):
         body = {"prompt": PROMPT * rng.randrange(1, 12) + str(rng.randrange(1000)) * rng.randrange(40), "max_tokens": rng.randrange(1, 300),
                 "temperature": rng.choice((0, 1)), "ignore_eos": True, "stream": rng.random() < 0.6, "n": rng.choice((1, 1, 1, 2, 3))}
         data = json.dumps(body).encode()
-        whole = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(data) + data
+        whole = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data
         with self.server.connect() as s:
             if rng.random() < 0.5:  # a reset instead of an end
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

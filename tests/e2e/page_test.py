@@ -135,6 +135,8 @@ class Page(unittest.TestCase):
         self.assertGreater(saw["before"], 0)
         self.assertEqual(saw["after"], 0, "the new server's cache is empty, and so is its map")
         self.assertIn("cannot be reached", saw["error"])
+        self.assertTrue(saw["isGrey"] and saw["isColouredAgain"])
+        self.assertIn("when the connection ended", saw["note"])
         self.assertGreater(len(saw["answer"]["text"]), 0)
         self.assertEqual(saw["complaints"], [])
 
@@ -158,10 +160,43 @@ class Page(unittest.TestCase):
             keys.flush()
             with Server("demo", "--api-key-file", keys.name, *FLAGS) as server:
                 saw = seen("key", server)
+        self.assertIn("does not know this key", saw["refusal"])
         self.assertFalse(saw["hasDialog"])
         self.assertGreater(len(saw["answer"]["text"]), 0)
 
-    def test_the_map_of_a_key_shows_its_own_pages_and_that_there_are_others(self):
+    def test_an_empty_page_pretends_nothing(self):
+        with Server("demo", *FLAGS) as server:
+            saw = seen("empty", server)
+        self.assertEqual(saw["inked"], [False] * 5, "no numbers at an axis without values")
+        self.assertIn("three times", saw["promise"])
+
+    def test_chats_survive_a_reload_until_they_are_deleted(self):
+        saw = seen("reload", self.server)
+        self.assertIn("What is the hour?", saw["before"])
+        self.assertEqual(saw["after"], saw["before"])
+        self.assertIn("Who goes there?", saw["other"])
+        self.assertGreater(saw["again"]["cached"], 0)
+        self.assertEqual(saw["left"], ["Chat 2"])
+        self.assertEqual(saw["complaints"], [])
+
+    def test_calls_of_tools_are_folded_and_wait_for_their_results(self):
+        saw = seen("tools", self.server)
+        self.assertIn("JSON", saw["complaint"])
+        self.assertTrue(saw["isFolded"])
+        self.assertEqual(saw["asks"], "What does read_file answer?")
+        self.assertEqual(saw["nBeforeBoth"], 1, "the model waits for both")
+        self.assertEqual(json.loads(saw["given"]), {"path": "a.txt"})
+        self.assertEqual(len(saw["results"]), 2)
+        first, second = saw["bodies"]
+        self.assertEqual(first["tools"][0]["function"]["name"], "read_file")
+        said = second["messages"][-3:]
+        self.assertEqual([call["function"]["arguments"] for call in said[0]["tool_calls"]],
+                         ['{"path": "a.txt"}', '{"path": "b.txt"}'])
+        self.assertEqual(said[0]["reasoning_content"], "Both files.")
+        self.assertEqual([(m["role"], m["tool_call_id"], m["content"]) for m in said[1:]],
+                         [("tool", "call-0", "one line"), ("tool", "call-1", "another line")])
+
+    def test_the_map_is_an_operators_to_see(self):
         def first_view(server, key):
             connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
             connection.request("GET", "/kvik/live", headers={"Authorization": f"Bearer {key}"})
@@ -171,18 +206,16 @@ class Page(unittest.TestCase):
             return [view["pages"][i:i + 9] for i in range(0, len(view["pages"]), 9)]
 
         with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
-            keys.write("key-of-alice alice\nkey-of-bob bob\n")
+            keys.write("key-of-alice alice\nkey-of-ops ops operator\n")
             keys.flush()
             with Server("demo", "--api-key-file", keys.name, *FLAGS) as server:
                 body = {"prompt": list(range(20, 120)), "max_tokens": 1, "ignore_eos": True}
                 answer = server.request("POST", "/v1/completions", body, {"Authorization": "Bearer key-of-alice"})
                 self.assertEqual(answer.status, 200)
-                alices, bobs = first_view(server, "key-of-alice"), first_view(server, "key-of-bob")
-        self.assertEqual(len(alices), 4)
-        self.assertEqual(len([page for page in alices if page[5] >= 0]), 3, "each but the first has a page before it")
-        self.assertFalse(any(page[8] & 4 for page in alices))
-        self.assertEqual([page[2:] for page in bobs], [[0, 0, 0, -1, 0, 0, 4]] * 4)
-        self.assertEqual([page[:2] for page in bobs], [page[:2] for page in alices])
+                alices, all_ = first_view(server, "key-of-alice"), first_view(server, "key-of-ops")
+        self.assertEqual(alices, [])
+        self.assertEqual(len(all_), 4)
+        self.assertEqual(len([page for page in all_ if page[5] >= 0]), 3, "each but the first has a page before it")
 
     def test_what_a_model_writes_is_never_read_as_html(self):
         saw = seen("markdown", self.server, (

@@ -86,7 +86,7 @@ class Prefix(unittest.TestCase):
         other = 7 if TOKENS[70] != 7 else 8
         report = self.explained(TOKENS[:70] + [other] * 50)
         self.assertEqual(report["miss"], {"reason": "diverged", "position": 70, "expected_token": TOKENS[70], "got_token": other})
-        self.assertEqual(report["cached_tokens"], {"ram": 70, "disk": 0})
+        self.assertEqual(report["cached_tokens"], {"ram": 70, "tiers": 0})
         self.assertIn("kvik", self.server.stream(TOKENS, kvik={"explain_cache": True}).chunks[-1])
 
     def test_a_pin_is_taken_and_changes_no_answer(self):

@@ -1,5 +1,6 @@
 """`kvik run`: text in, text out, in a terminal's pipes."""
 import contextlib
+import json
 import os
 import pty
 import re
@@ -12,6 +13,18 @@ import unittest
 import kvik
 
 VERSE = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 200)
+
+
+def read_terminal(terminal):
+    """All that was written to it, once nobody has it open any more; closes it. What was written may come in parts, and late."""
+    seen = b""
+    try:
+        while piece := os.read(terminal, 65536):
+            seen += piece
+    except OSError:  # EIO: the end
+        pass
+    os.close(terminal)
+    return seen
 
 
 class Run(unittest.TestCase):
@@ -42,8 +55,7 @@ class Run(unittest.TestCase):
                               env=kvik.environment()) as process:
             os.close(child)
             process.stdout.read()
-            seen = os.read(terminal, 65536).decode()
-        os.close(terminal)
+            seen = read_terminal(terminal).decode()
         self.assertEqual(process.returncode, 0)
         self.assertIn("reading the prompt", seen)
         self.assertIn("512 of 1456 tokens", seen)
@@ -239,6 +251,29 @@ class WrongUse(unittest.TestCase):
         for flag, value in (("--kv-type", "banana"), ("--temperature", "-1"), ("--temperature", "nan"), ("--temperature", "hot"),
                             ("--max-tokens", "-3"), ("--max-tokens", "many"), ("--threads", "-1"), ("--seed", "x")):
             self.refused(2, ("run", "demo", "-p", "x", flag, value), flag.removeprefix("--"), value)
+
+    def test_numbers_out_of_range_say_what_is_expected(self):
+        for flag, value, expected in (("--seed", "-1", "from 0 to 18446744073709551615"), ("--threads", "0", "from 1 to 1024"),
+                                      ("--threads", "4294967297", "from 1 to 1024"), ("--ctx", "0", "expected more"), ("--disk", "", "empty"),
+                                      ("--top-k", "1.5", "whole number")):
+            self.refused(2, ("run", "demo", "-p", "x", flag, value), flag, expected)
+        self.refused(2, ("serve", "demo", "--port", "70000"), "--port", "from 0 to 65535")
+        self.refused(2, ("serve", "demo", "--max-queue", "0"), "--max-queue", "from 1 to 1000000")
+        self.refused(2, ("plan", "demo", "--memory", "0GiB"), "--memory", "expected more")
+
+    def test_a_flag_that_nobody_knows_is_named_before_anything_else(self):
+        self.refused(2, ("run", "demo", "-p", "x", "-n", "5"), "-n", "kvik run --help")
+        self.refused(2, ("run", "demo", "--prompts=x", "--threads", "none"), "--prompts")
+        self.refused(2, ("cache", "stat", "x", "--force"), "--force")
+        self.assertEqual(kvik.run("run", "demo", "--max-tokens", 1, "--", "-n").returncode, 0)
+
+    def test_a_call_without_a_command_points_at_the_help(self):
+        self.refused(2, (), "kvik --help")
+
+    def test_sizes_are_understood_in_either_system(self):
+        sizes = [json.loads(kvik.output("plan", "demo", "--json", "--memory", size))["users_that_fit"] for size in ("80GB", "80000000000", "80GiB")]
+        self.assertEqual(sizes[0], sizes[1])
+        self.assertGreater(sizes[2], sizes[0])
 
     def test_token_lists_that_make_no_sense_are_named(self):
         for tokens in ("1,x", "1,,2", "", "1,2.5", "-1", "99999999999999999999"):

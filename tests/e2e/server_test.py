@@ -54,7 +54,7 @@ class Routes(Serving):
         self.assertEqual((answer.status, answer.body), (200, b""))
 
     def test_a_connection_serves_one_request_after_the_other(self):
-        head = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+        head = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
         answers = self.server.raw(head + b"\r\n" + head + b"\r\n" + head + b"Connection: close\r\n\r\n")
         self.assertEqual(answers.count(b"HTTP/1.1 200"), 3)
 
@@ -228,7 +228,7 @@ class Clients(unittest.TestCase):
                 else:
                     with server.connect() as s:
                         body = json.dumps({"prompt": f"{i} " + PROMPT * 20, "max_tokens": 700, "ignore_eos": True}).encode()
-                        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
                         time.sleep(0.02)
             started = time.monotonic()
             self.assertEqual(server.complete("b" * 300, max_tokens=600, ignore_eos=True)["usage"]["completion_tokens"], 600)
@@ -269,7 +269,7 @@ class Clients(unittest.TestCase):
             server.interrupt()
             time.sleep(0.3)
             try:
-                waiting.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{\"prompt\":\"x\"}")
+                waiting.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 14\r\n\r\n{\"prompt\":\"x\"}")
                 got = waiting.recv(65536)
             except OSError:
                 got = b""
@@ -307,6 +307,13 @@ class Clients(unittest.TestCase):
             done = kvik.run("serve", "demo", "--port", port, timeout=30)
             self.assertEqual(done.returncode, 1)
             self.assertIn(str(port).encode(), done.stderr)
+
+    def test_what_is_wrong_with_the_doors_is_said_before_weights_are_packed(self):
+        for flags in (("--tls-cert", "/no/cert", "--tls-key", "/no/key"), ("--access-log", "/no/folder/log"), ("--host", "203.0.113.1", "--allow-no-key")):
+            done = kvik.run("serve", "demo", "--port", "0", *flags, timeout=30)
+            with self.subTest(flags=flags):
+                self.assertIn(done.returncode, (1, 2))
+                self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
 
     def test_flags_that_make_no_sense_are_wrong_usage(self):
         for flag, value in (("--kv-memory", "much"), ("--kv-memory", "-1"), ("--port", "70000"), ("--kv-type", "int3"), ("--ctx", "many"),

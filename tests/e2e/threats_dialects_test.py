@@ -60,7 +60,7 @@ class Threats(threats_http_test.Threats):
                 self.refused_by(dialect, dialect.of(**{field: value}), param=field)
 
     def raw_post(self, dialect, body, *headers):
-        lines = [f"POST {dialect.path} HTTP/1.1", "Host: x", "Connection: close", *headers]
+        lines = [f"POST {dialect.path} HTTP/1.1", "Host: localhost", "Connection: close", *headers]
         return status_of(self.server.raw("\r\n".join(lines).encode() + b"\r\n\r\n" + body))
 
 
@@ -80,7 +80,7 @@ class Http(Threats):
         body = {"max_tokens": 900, "ignore_eos": True, "stream": True, "messages": USER}
         with self.server.connect() as s:
             data = json.dumps(body).encode()
-            s.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
+            s.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
             s.recv(1)
             for _ in range(3):
                 self.assertEqual(self.server.text(threats_http_test.PROMPT), self.want)
@@ -92,7 +92,9 @@ class Http(Threats):
                 self.assertEqual(answer.status, 405, (method, dialect.path))
                 self.assertEqual(answer.headers["allow"], "POST")
             for path in (dialect.path + "x", dialect.path + "/x", dialect.path.upper()):
-                self.assertEqual(self.server.post(path, dialect.body).status, 404, path)
+                # A kept response has a path below its dialect's, which is not posted to.
+                want = (404, 405) if path == "/v1/responses/x" else (404,)
+                self.assertIn(self.server.post(path, dialect.body).status, want, path)
 
 
 class Keys(unittest.TestCase):
@@ -163,7 +165,7 @@ class Sampling(Threats):
     def test_14_counts_out_of_range(self):
         self.field_refused([CHAT], "n", 0, -1, 2**31, HUGE)
         for dialect in SAMPLED:
-            for value in (-1, 0, 1e300, 1.5):
+            for value in (-2, 0, 1e300, 1.5):
                 self.refused_by(dialect, dialect.of(**{dialect.max_tokens: value}))
             most = self.server.post(dialect.path, dialect.of(**{dialect.max_tokens: HUGE - 1}, temperature=0))
             self.assertIn(most.status, (200, 400))
@@ -200,7 +202,7 @@ class Leaving(Threats):
     def test_clients_of_any_dialect_may_leave_at_any_point(self):
         def leave(dialect):
             data = json.dumps(dialect.of(**({dialect.max_tokens: 300, "ignore_eos": True, "stream": True} if dialect.is_sampled else {}))).encode()
-            whole = f"POST {dialect.path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
+            whole = f"POST {dialect.path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
             for n in range(0, len(whole) + 1, 5):
                 with self.server.connect() as s:
                     s.sendall(whole[:n])

@@ -46,7 +46,8 @@ constexpr uint32_t kPromptTokens = 40;
 std::vector<uint64_t> allocations_by_position(KvType kv_type, float temperature) {
   EngineRig rig({.model = {.name = "test-llama:q8_0", .n_threads = 2},
                  .kv_type = kv_type,
-                 .max_step_tokens = kSequences * kPromptTokens});
+                 .max_step_tokens = kSequences * kPromptTokens,
+                 .speculation = kGuessNothing});
   for (uint32_t i = 0; i < kSequences; ++i) {
     Request request = greedy_request(some_tokens(kPromptTokens, i + 1), 100);
     request.sampling.temperature = temperature;
@@ -76,6 +77,26 @@ TEST(Allocations, a_decoding_step_makes_none_but_where_a_page_begins_or_ends) {
       }
     }
   }
+}
+
+// What drafters remember is taken when a sequence begins to decode.
+TEST(Allocations, guessing_makes_none_but_at_the_first_step_and_where_pages_begin_or_end) {
+  EngineRig rig({.max_step_tokens = 256, .speculation = {SpeculationOptions::Mode::kAlways}});
+  for (uint32_t i = 0; i < kSequences; ++i) {
+    Request request = greedy_request(some_tokens(kPromptTokens, i + 1), 300);
+    for (uint32_t k = 0; k < 300; ++k) request.script.push_back(k % 7 + k / 90);
+    rig.engine().submit(RequestId{i + 1}, std::move(request), std::make_shared<DeafSink>());
+  }
+  for (int i = 0; i < 20; ++i) rig.engine().step();
+  const uint64_t before = n_allocations.load();
+  const uint64_t n_before = rig.engine().snapshot().generated_tokens;
+  for (int i = 0; i < 8; ++i) rig.engine().step();
+  const EngineSnapshot after = rig.engine().snapshot();
+  const uint64_t n_tokens = after.generated_tokens - n_before;
+  ASSERT_EQ(after.n_running, kSequences);
+  EXPECT_GT(n_tokens, 8 * kSequences);
+  EXPECT_LE(n_allocations.load() - before, (n_tokens / kPageTokens + kSequences) * 16);
+  rig.engine().cancel_all();
 }
 
 }  // namespace

@@ -140,16 +140,16 @@ TEST(CostModel, a_whole_prompt_costs_the_sum_of_its_chunks) {
 TEST(CostModel, pages_are_read_where_that_is_cheaper_than_computing_them) {
   CostModel model;
   model.observe(StepWork::chunk(0, 512, 1), 1000);
-  EXPECT_TRUE(model.is_reading_cheaper(0, 512, 100));
-  EXPECT_FALSE(model.is_reading_cheaper(0, 512, 1500));
+  EXPECT_GT(model.known_compute_ms(0, 512).value(), 100);
+  EXPECT_LT(model.known_compute_ms(0, 512).value(), 1500);
 }
 
 TEST(CostModel, pages_are_read_as_long_as_nothing_but_decoding_was_observed) {
   CostModel model;
   for (uint32_t i = 0; i < 20; ++i) model.observe(StepWork::chunk(1000 + i, 1, 1), 5);
-  EXPECT_TRUE(model.is_reading_cheaper(0, 512, 10'000));
+  EXPECT_FALSE(model.known_compute_ms(0, 512).has_value());
   model.observe(StepWork::chunk(0, 256, 1), 100);
-  EXPECT_FALSE(model.is_reading_cheaper(0, 512, 10'000));
+  EXPECT_LT(model.known_compute_ms(0, 512).value(), 10'000);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(LiveView, pages_of_a_common_prefix_have_as_many_owners_as_run) {
 }
 
 TEST(LiveView, a_long_pause_keeps_the_newest_steps) {
-  EngineRig rig;
+  EngineRig rig({.speculation = kGuessNothing});
   const auto n_prompt = 8u, n_answer = 300u;
   rig.run(greedy_request(some_tokens(n_prompt), n_answer));
   const LiveView view = rig.engine().live_view(Extent::kChanges);

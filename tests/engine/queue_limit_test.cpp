@@ -36,6 +36,22 @@ TEST(QueueLimit, among_several_none_has_more_than_three_quarters) {
   EXPECT_TRUE(limit.enter("asks").has_value());
 }
 
+TEST(QueueLimit, two_that_flood_leave_places_for_who_comes_next) {  // threat 41
+  QueueLimit limit(70, 3);
+  std::vector<QueuePlace> places;
+  for (int i = 0; i < 200; ++i) {
+    for (const char* tenant : {"floods", "floods too"}) {
+      if (auto place = limit.enter(tenant)) places.push_back(std::move(*place));
+    }
+  }
+  EXPECT_EQ(places.size(), 60u) << "three sevenths each";
+  for (int i = 0; i < 5; ++i) {
+    auto place = limit.enter("asks");
+    ASSERT_TRUE(place.has_value());
+    places.push_back(std::move(*place));
+  }
+}
+
 TEST(QueueLimit, a_place_that_is_moved_is_given_back_once) {
   QueueLimit limit(1);
   {

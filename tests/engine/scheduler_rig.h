@@ -28,10 +28,14 @@ class Rig {
     std::string tenant = {};
     int32_t priority = 0;
     double submitted_ms = 0;
+    Request::Ranks ranks = Request::Ranks::kAmongAll;
+    std::vector<TokenId> prompt = {};  // not empty: in the place of n_prompt tokens
   };
   Sequence* add(const Wanted& wanted) {
     Request request;
     request.prompt.assign(wanted.n_prompt, wanted.token.value_or(100 + TokenId(last_id_)));
+    if (!wanted.prompt.empty()) request.prompt = wanted.prompt;
+    request.ranks = wanted.ranks;
     request.max_tokens = wanted.max_tokens;
     request.max_chunk = wanted.max_chunk;
     request.cache = wanted.cache;
@@ -39,6 +43,7 @@ class Rig {
     request.priority = wanted.priority;
     auto sequence = std::make_unique<Sequence>(RequestId{++last_id_}, std::move(request), nullptr,
                                                TimePoint{} + from_ms(wanted.submitted_ms));
+    sequence->table.owner.tenant = tenant_hash(wanted.tenant);
     Sequence* borrowed = sequence.get();
     alive_.push_back(borrowed);
     scheduler_.add(std::move(sequence));
@@ -55,18 +60,18 @@ class Rig {
   std::vector<std::pair<uint64_t, uint32_t>> step() {
     std::vector<std::pair<uint64_t, uint32_t>> planned;
     const StepPlan& plan = scheduler_.plan();
+    if (on_plan) on_plan(plan);
     std::vector<uint32_t> accepted;
     for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
-      accepted.push_back(n_new);
+      accepted.push_back(n_new - play_draft(*sequence));
       planned.emplace_back(static_cast<uint64_t>(sequence->id), n_new);
     }
-    if (on_plan) on_plan(plan);
     if (cost_ms) scheduler_.observe(from_ms(cost_ms(plan.work)));
     if (on_sampled) on_sampled(plan, accepted);
     scheduler_.commit(plan, accepted);
     for (const auto& [sequence, n_new, n_wanted] : std::vector(plan.entries)) {
       if (sequence->n_pending() > 0) continue;
-      scheduler_.append(*sequence, 8);
+      scheduler_.append(*sequence, answer(sequence->tokens.size()));
       if (sequence->n_generated() == sequence->request.max_tokens) remove(sequence);
     }
     return planned;
@@ -94,7 +99,19 @@ class Rig {
   std::function<void(const StepPlan&, std::vector<uint32_t>& accepted)> on_sampled;
   std::function<double(const StepWork&)> cost_ms;  // of a step; absent: it is told nothing
 
+  static constexpr TokenId kAnswer = 8;  // of which answers are made, unless told otherwise
+  // The token at a place of a sequence's answer.
+  std::function<TokenId(size_t at)> answer = [](size_t) { return kAnswer; };
+
  private:
+  // Guesses are right up to the first that is no answer; returns how many are not.
+  uint32_t play_draft(Sequence& sequence) const {
+    auto wrong = sequence.draft.begin();
+    for (; wrong != sequence.draft.end() && *wrong == answer(sequence.tokens.size()); ++wrong)
+      sequence.tokens.push_back(*wrong);
+    return static_cast<uint32_t>(sequence.draft.end() - wrong);
+  }
+
   static constexpr size_t kPageBytes = 64;
   cpu::CpuMemory memory_;
   KvCache kv_;

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "kv/tiers/disk_tier.h"
+#include "kv/tiers/folder_tier.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_engine.h"
 
@@ -19,12 +22,13 @@ namespace {
 class SlowTier final : public Tier {
  public:
   SlowTier(Tier& disk, std::chrono::milliseconds get_time) : disk_(disk), get_time_(get_time) {}
-  Get get(const TierPage& wanted, std::span<std::byte> slot, size_t n_bytes) override {
+  Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) override {
     std::this_thread::sleep_for(get_time_);
-    return disk_.get(wanted, slot, n_bytes);
+    return disk_.get(wanted, reader, slot, n_bytes);
   }
-  std::vector<Child> children(const PageKey& parent, uint32_t group, size_t limit) override {
-    return disk_.children(parent, group, limit);
+  std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+                              size_t limit) override {
+    return disk_.children(parent, group, reader, limit);
   }
   Result<void> put(std::span<Put> pages) override { return disk_.put(pages); }
   size_t head_bytes() const override { return disk_.head_bytes(); }
@@ -48,7 +52,8 @@ class DiskRig {
     CHECK(tier.has_value());
     tier_ = std::move(*tier);
     slow_ = std::make_unique<SlowTier>(*tier_, get_time);
-    options.tier = get_time.count() > 0 ? slow_.get() : static_cast<Tier*>(tier_.get());
+    options.tiers = {
+        {TierKind::kDisk, get_time.count() > 0 ? slow_.get() : static_cast<Tier*>(tier_.get())}};
     rig_ = std::make_unique<EngineRig>(options);
   }
 
@@ -63,7 +68,7 @@ class DiskRig {
     do {
       rig_->engine().step();
       rig_->engine().wait_for_tier(std::chrono::milliseconds(5));
-    } while (rig_->engine().snapshot().tier.queue_pages > 0);
+    } while (rig_->engine().snapshot().tiers[0].queue_pages > 0);
   }
   Engine& engine() { return rig_->engine(); }
 
@@ -89,7 +94,7 @@ TEST(DiskPages, give_the_same_bits_after_a_restart_for_every_model_and_page_type
       DiskRig warm(folder, options);
       const auto sink = warm.run(logits_request(some_tokens(150)));
       EXPECT_EQ(sink->usage().cached_tokens, 149u) << name << " " << name_of(type);
-      EXPECT_EQ(sink->usage().cache.disk_tokens, 149u);
+      EXPECT_EQ(sink->usage().cache.tier_tokens, 149u);
       EXPECT_EQ(sink->tokens(), cold->tokens());
       ASSERT_EQ(sink->logits().size(), cold->logits().size());
       for (size_t i = 0; i < cold->logits().size(); ++i) {
@@ -111,6 +116,31 @@ TEST(DiskPages, are_found_to_the_token_where_a_prompt_leaves_them) {
   }
 }
 
+Request request_of(const char* tenant, std::vector<TokenId> prompt) {
+  Request request = greedy_request(std::move(prompt), 3);
+  request.tenant = tenant;
+  return request;
+}
+
+TEST(DiskPages, that_memory_gave_up_come_back_for_who_knows_them) {
+  const TemporaryFolder folder;
+  DiskRig rig(folder, {.n_pages = 40, .sharing = Sharing::kTwo});
+  const auto anns = some_tokens(150, 1), shared = some_tokens(150, 2);
+  rig.run(request_of("ann", anns));
+  rig.run(request_of("ann", shared));
+  EXPECT_EQ(rig.run(request_of("bob", shared))->usage().cached_tokens, 0u);
+  for (uint32_t seed = 3; seed < 18; ++seed) {
+    rig.run(request_of("dan", some_tokens(150, seed)));
+    rig.wait_until_saved();
+  }
+  const auto bobs = rig.run(request_of("bob", anns));
+  EXPECT_EQ(bobs->usage().cached_tokens, 0u);
+  EXPECT_EQ(bobs->usage().cache.miss, MissReason::kNeverSeen);
+  const auto cats = rig.run(request_of("cat", shared));
+  EXPECT_EQ(cats->usage().cached_tokens, 149u);
+  EXPECT_GT(cats->usage().cache.tier_tokens, 0u);
+}
+
 TEST(DiskPages, that_memory_gave_up_come_back) {
   const TemporaryFolder folder;
   DiskRig rig(folder, {.n_pages = 40});
@@ -122,7 +152,7 @@ TEST(DiskPages, that_memory_gave_up_come_back) {
   EXPECT_GT(rig.engine().snapshot().evictions, 0u);
   const auto again = rig.run(greedy_request(some_tokens(150, 1), 3));
   EXPECT_EQ(again->usage().cached_tokens, 149u);
-  EXPECT_GT(again->usage().cache.disk_tokens, 0u);
+  EXPECT_GT(again->usage().cache.tier_tokens, 0u);
   EXPECT_EQ(again->tokens(), first->tokens());
   EXPECT_EQ(rig.engine().snapshot().pages.leased + rig.engine().snapshot().pages.sealed, 0u);
 }
@@ -137,13 +167,14 @@ TEST(DiskPages, are_not_read_where_computing_them_is_known_to_be_quicker) {
   DiskRig rig(folder, options, std::chrono::milliseconds(15));
   rig.run(greedy_request(some_tokens(300, 7), 3));  // what computing so many takes
   const auto asked = rig.run(greedy_request(some_tokens(300, 1), 3));
-  EXPECT_GT(asked->usage().cache.disk_tokens, 0u) << "nothing is known of the disk yet";
-  const auto pages_read = rig.engine().snapshot().tier.pages_read;
+  EXPECT_GT(asked->usage().cache.tier_tokens, 0u) << "nothing is known of the disk yet";
+  const auto pages_read = rig.engine().snapshot().tiers[0].pages_read;
   EXPECT_GE(pages_read, 8u);
   const auto computed = rig.run(greedy_request(some_tokens(300, 2), 3));
   EXPECT_EQ(computed->usage().cached_tokens, 0u);
-  EXPECT_EQ(computed->usage().cache.miss, MissReason::kTierTimedOut);
-  EXPECT_EQ(rig.engine().snapshot().tier.pages_read, pages_read);
+  EXPECT_EQ(computed->usage().cache.miss, MissReason::kTierDeclined);
+  EXPECT_EQ(rig.engine().snapshot().tiers[0].misses_declined, 1u);
+  EXPECT_EQ(rig.engine().snapshot().tiers[0].pages_read, pages_read);
 }
 
 TEST(DiskPages, of_one_salt_are_not_found_by_another) {
@@ -165,7 +196,7 @@ TEST(DiskPages, a_request_without_the_cache_neither_reads_nor_writes_them) {
   request.cache = Request::Cache::kOff;
   rig.run(request);
   rig.wait_until_saved();
-  EXPECT_EQ(rig.engine().snapshot().tier.pages_written, 0u);
+  EXPECT_EQ(rig.engine().snapshot().tiers[0].pages_written, 0u);
 }
 
 TEST(DiskPages, whoever_is_cancelled_while_pages_come_leaves_none_leased) {
@@ -183,6 +214,104 @@ TEST(DiskPages, whoever_is_cancelled_while_pages_come_leaves_none_leased) {
   rig.run(greedy_request(some_tokens(40, 9), 3));
   const PageCounts pages = rig.engine().snapshot().pages;
   EXPECT_EQ(pages.leased + pages.sealed, 0u);
+}
+
+// --- several tiers ---
+
+// An engine over folders of its own and of all.
+class StackRig {
+ public:
+  StackRig(const std::vector<std::string>& folders, TinyEngineOptions options = {.n_pages = 100}) {
+    for (const std::string& folder : folders) {
+      tiers_.push_back(std::make_unique<FolderTier>(FolderTierOptions{.folder = folder}));
+      const auto kind = static_cast<TierKind>(options.tiers.size());
+      options.tiers.push_back({kind, tiers_.back().get()});
+    }
+    rig_ = std::make_unique<EngineRig>(options);
+  }
+
+  std::shared_ptr<RecordingSink> run(Request request) {
+    const auto sink = rig_->submit(std::move(request));
+    while (!sink->is_finished()) {
+      if (!rig_->engine().step()) rig_->engine().wait_for_tier(std::chrono::milliseconds(5));
+    }
+    return sink;
+  }
+  void wait_until_saved() {
+    const auto is_waiting = [](const TierCounters& tier) {
+      return !tier.is_degraded && tier.queue_pages > 0;
+    };
+    AllTierCounters now;
+    do {
+      rig_->engine().step();
+      rig_->engine().wait_for_tier(std::chrono::milliseconds(5));
+      now = rig_->engine().snapshot().tiers;
+    } while (std::ranges::any_of(now, is_waiting));
+  }
+  TierCounters tier(size_t i) { return rig_->engine().snapshot().tiers[i]; }
+
+ private:
+  std::vector<std::unique_ptr<FolderTier>> tiers_;
+  std::unique_ptr<EngineRig> rig_;  // gone first
+};
+
+TEST(TierStack, saves_in_all_and_asks_the_nearest_first) {
+  const TemporaryFolder own, shared;
+  {
+    StackRig rig({own.path(), shared.path()});
+    rig.run(greedy_request(some_tokens(150), 3));
+    rig.wait_until_saved();
+    EXPECT_GT(rig.tier(0).pages_written, 0u);
+  }
+  StackRig rig({own.path(), shared.path()});
+  EXPECT_EQ(rig.run(greedy_request(some_tokens(150), 3))->usage().cached_tokens, 149u);
+  EXPECT_EQ(rig.tier(0).hit_tokens, 149u);
+  EXPECT_EQ(rig.tier(1).pages_read, 0u);
+}
+
+TEST(TierStack, what_another_server_computed_is_found_and_comes_nearer) {
+  const TemporaryFolder own, shared;
+  const auto cold = StackRig({shared.path()}).run(logits_request(some_tokens(150)));
+  {
+    StackRig rig({own.path(), shared.path()});
+    const auto warm = rig.run(logits_request(some_tokens(150)));
+    EXPECT_EQ(warm->usage().cached_tokens, 149u);
+    EXPECT_TRUE(same_bits(warm->logits()[0].second, cold->logits()[0].second));
+    EXPECT_EQ(rig.tier(0).hit_tokens, 0u);
+    EXPECT_EQ(rig.tier(1).hit_tokens, 149u);
+    rig.wait_until_saved();
+  }
+  StackRig alone({own.path()});
+  EXPECT_EQ(alone.run(greedy_request(some_tokens(150), 3))->usage().cached_tokens, 149u);
+}
+
+TEST(TierStack, one_goes_on_where_the_one_before_it_ended) {
+  for (const char* model : {"test-llama:f32", "test-gemma3:bf16"}) {
+    const TemporaryFolder own, shared;
+    const TinyEngineOptions options{.model = {.name = model}, .n_pages = 100};
+    StackRig({own.path()}, options).run(greedy_request(some_tokens(100), 1));
+    const auto cold = StackRig({shared.path()}, options).run(logits_request(some_tokens(200)));
+    StackRig rig({own.path(), shared.path()}, options);
+    const auto warm = rig.run(logits_request(some_tokens(200)));
+    EXPECT_EQ(warm->usage().cached_tokens, 199u) << model;
+    EXPECT_GE(rig.tier(0).hit_tokens, 96u);
+    EXPECT_EQ(rig.tier(0).hit_tokens + rig.tier(1).hit_tokens, 199u);
+    EXPECT_TRUE(same_bits(warm->logits()[0].second, cold->logits()[0].second));
+  }
+}
+
+TEST(TierStack, a_dead_tier_is_in_nobodys_way) {
+  const TemporaryFolder own, shared;
+  StackRig({shared.path()}).run(greedy_request(some_tokens(150), 3));
+  const std::string gone = own.path() + "/file";
+  std::ofstream(gone) << "where a folder should be";
+  StackRig rig({gone, shared.path()});
+  EXPECT_EQ(rig.run(greedy_request(some_tokens(150), 3))->usage().cached_tokens, 149u);
+  rig.run(greedy_request(some_tokens(150, 2), 3));
+  rig.wait_until_saved();
+  EXPECT_TRUE(rig.tier(0).is_degraded);
+  EXPECT_FALSE(rig.tier(1).is_degraded);
+  EXPECT_GE(rig.tier(1).pages_written, 4u);
 }
 
 }  // namespace

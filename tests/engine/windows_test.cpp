@@ -83,7 +83,7 @@ TEST_P(Windows, a_branch_inside_a_conversation_changes_no_bit) {
 }
 
 TEST_P(Windows, pages_come_back_as_they_leave_the_window) {
-  EngineRig engine = rig({.max_step_tokens = 32});
+  EngineRig engine = rig({.max_step_tokens = 32, .speculation = kGuessNothing});
   engine.submit(greedy_request(some_tokens(700), 100));
   uint32_t n_steps = 0;
   bool has_window = false;

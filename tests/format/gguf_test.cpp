@@ -190,7 +190,7 @@ TEST(Gguf, tensors_may_lie_in_any_order_and_leave_gaps) {
   EXPECT_EQ(values_of(**source, "b"), ramp(8));
 }
 
-TEST(Gguf, a_mapped_file_reads_the_same_after_a_release) {
+TEST(Gguf, a_file_reads_the_same_after_a_release) {
   GgufWriter file;
   const auto values = ramp(10000);
   file.tensor("a", {10, 1000}, values);
@@ -205,6 +205,22 @@ TEST(Gguf, a_mapped_file_reads_the_same_after_a_release) {
   EXPECT_EQ(values_of(**source, "a"), values);
   EXPECT_EQ(values_of(**source, "b"), first);
   EXPECT_EQ((*source)->label(), on_disk.path());
+}
+
+TEST(Gguf, a_file_that_is_cut_after_it_was_opened_is_an_error_of_what_is_gone) {
+  GgufWriter file;
+  file.tensor("a", {10000}, ramp(10000));
+  file.tensor("b", {10000}, ramp(10000));
+  const auto bytes = file.bytes();
+  const TemporaryFile on_disk(bytes);
+  const auto source = open_gguf(on_disk.path());
+  ASSERT_TRUE(source) << source.error().message;
+  std::filesystem::resize_file(on_disk.path(), bytes.size() - 30000);
+  EXPECT_EQ(values_of(**source, "a"), ramp(10000));
+  const auto gone = (*source)->read(1);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(gone.error().message.find("was cut while it was read"), std::string::npos);
 }
 
 // A file with holes costs its sender nothing, however long it says that it is.

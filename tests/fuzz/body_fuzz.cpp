@@ -12,6 +12,7 @@
 #include "server/dialects/chat/chat_request.h"
 #include "server/dialects/completions/completions_request.h"
 #include "server/dialects/embeddings/embeddings_request.h"
+#include "server/dialects/json_weight.h"
 #include "server/dialects/messages/messages_request.h"
 #include "server/dialects/responses/responses_request.h"
 #include "service/template_values.h"
@@ -64,6 +65,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   if (n_bytes == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, n_bytes - 1);
   const WordlessService service;
+  if (const auto weight = weigh_json(body, service.card().n_ctx_max)) {
+    // Arguments of tool calls count as text and as what they say.
+    CHECK(weight->text_bytes + weight->n_numbers <= 2 * body.size());
+  } else {
+    check(weight.error());
+  }
   switch (data[0] % 5) {
     case 0:
       check(parse_completions_call(body));

@@ -15,8 +15,9 @@
 namespace kvik {
 namespace {
 
-constexpr const char* kArchitectures[] = {"llama",  "qwen2",  "qwen2moe", "qwen3",   "qwen3moe",
-                                          "gemma2", "gemma3", "phi3",     "granite", "olmo2"};
+constexpr const char* kArchitectures[] = {
+    "llama",   "qwen2", "qwen2moe", "qwen3",   "qwen3moe",   "gemma2",  "gemma3",   "phi3",
+    "granite", "olmo2", "mistral3", "glm4moe", "minimax-m2", "gpt-oss", "deepseek2"};
 constexpr const char* kKeys[] = {"block_count",
                                  "embedding_length",
                                  "feed_forward_length",
@@ -50,7 +51,19 @@ constexpr const char* kKeys[] = {"block_count",
                                  "rope.scaling.yarn_beta_fast",
                                  "rope.scaling.yarn_beta_slow",
                                  "rope.scaling.low_freq_factor",
-                                 "rope.scaling.high_freq_factor"};
+                                 "rope.scaling.high_freq_factor",
+                                 "rope.scaling.yarn_log_multiplier",
+                                 "attention.temperature_scale",
+                                 "attention.temperature_length",
+                                 "attention.kv_lora_rank",
+                                 "attention.q_lora_rank",
+                                 "attention.key_length_mla",
+                                 "attention.value_length_mla",
+                                 "leading_dense_block_count",
+                                 "nextn_predict_layers",
+                                 "expert_shared_count",
+                                 "expert_group_count",
+                                 "expert_group_used_count"};
 constexpr const char* kWords[] = {"linear", "yarn", "llama3", "longrope", "none", "dynamic"};
 constexpr size_t kRecordBytes = 10;
 

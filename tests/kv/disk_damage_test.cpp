@@ -74,7 +74,7 @@ void flip_bits(const TemporaryFolder& folder, const Files& files, size_t n_flips
     if (!tier) continue;  // it said so, and nothing is served from it
     // look_up() holds the bytes of what is found against what was stored.
     n_missed += pages.size() - n_found(*tier, pages);
-    for (const Tier::Child& child : tier->children(kRoot, 0, 10)) {
+    for (const Tier::Child& child : tier->children(kRoot, 0, KnownBy::kAll, 10)) {
       EXPECT_LE(child.tokens.size(), kPageTokens);
     }
   }

@@ -63,10 +63,10 @@ TEST(DiskTier, names_the_children_of_a_page) {
   const auto b = chain_of_pages(kRoot, 40, 2, kPageBytes);
   ASSERT_TRUE(store(*tier, a).has_value());
   ASSERT_TRUE(store(*tier, b).has_value());
-  EXPECT_EQ(tier->children(kRoot, 0, 10).size(), 2u);
-  EXPECT_EQ(tier->children(kRoot, 0, 1).size(), 1u);
-  EXPECT_EQ(tier->children(kRoot, 1, 10).size(), 0u);
-  const auto below = tier->children(a[0].page.key, 0, 10);
+  EXPECT_EQ(tier->children(kRoot, 0, KnownBy::kAll, 10).size(), 2u);
+  EXPECT_EQ(tier->children(kRoot, 0, KnownBy::kAll, 1).size(), 1u);
+  EXPECT_EQ(tier->children(kRoot, 1, KnownBy::kAll, 10).size(), 0u);
+  const auto below = tier->children(a[0].page.key, 0, KnownBy::kAll, 10);
   ASSERT_EQ(below.size(), 1u);
   EXPECT_EQ(below[0].key, a[1].page.key);
   EXPECT_EQ(below[0].tokens, a[1].page.tokens);
@@ -100,7 +100,7 @@ TEST(DiskTier, a_page_of_another_model_or_salt_is_never_matched) {
   for (const PageKey& root : {root_key("another model", ""), root_key("a model", "salt")}) {
     const auto other = chain_of_pages(root, 96, 1, kPageBytes);
     EXPECT_EQ(n_found(*tier, other), 0u);
-    EXPECT_TRUE(tier->children(root, 0, 10).empty());
+    EXPECT_TRUE(tier->children(root, 0, KnownBy::kAll, 10).empty());
   }
 }
 
@@ -188,7 +188,7 @@ TEST(DiskTier, an_index_that_is_gone_or_garbage_is_made_again_from_the_pages) {
   }
   const auto tier = open_tier(folder);
   EXPECT_EQ(n_found(*tier, pages), 10u);
-  EXPECT_EQ(tier->children(kRoot, 0, 5).size(), 1u);
+  EXPECT_EQ(tier->children(kRoot, 0, KnownBy::kAll, 5).size(), 1u);
 }
 
 TEST(DiskTier, a_write_that_fails_stores_nothing_and_the_tier_recovers) {

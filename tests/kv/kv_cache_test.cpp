@@ -224,7 +224,7 @@ TEST(KvCache, what_came_from_a_tier_is_told_apart_from_what_was_there) {
   ASSERT_TRUE(cache.open(table, query, found, 96));
   const CacheReport report = found.report();
   EXPECT_EQ(report.ram_tokens, 32u);
-  EXPECT_EQ(report.disk_tokens, 32u);
+  EXPECT_EQ(report.tier_tokens, 32u);
   EXPECT_EQ(report.miss, MissReason::kTierDamaged);
   EXPECT_EQ(report.position, 64u);
 }

@@ -29,23 +29,35 @@ class HandClock final : public Clock {
   TimePoint now_{};
 };
 
-// What is known, as one would explain it: every list of tokens whose K and V were computed and
-// kept. In sorted order those that share most with a list stand next to where it would stand.
+constexpr uint32_t kTenants = 3;  // 1, 2 and 3
+
+// What is known, as one would explain it: by tenant, every list of tokens whose K and V it computed
+// or was given. In sorted order those that share most with a list stand next to where it would
+// stand.
 class PlainModel {
  public:
-  void add(uint32_t salt, const Tokens& tokens) { known_[salt].insert(tokens); }
+  void add(uint32_t salt, uint64_t tenant, const Tokens& tokens) {
+    known_[salt][tenant].insert(tokens);
+  }
 
-  uint32_t longest(uint32_t salt, const Tokens& tokens) const {
-    const auto& known = known_[salt];
+  uint32_t longest_of(uint32_t salt, uint64_t tenant, const Tokens& tokens) const {
+    const auto& known = known_[salt][tenant];
     const auto above = known.lower_bound(tokens);
     uint32_t best = 0;
     if (above != known.end()) best = common_prefix(*above, tokens);
     if (above != known.begin()) best = std::max(best, common_prefix(*std::prev(above), tokens));
     return best;
   }
+  // What the n-th of the tenants knows that know most.
+  uint32_t nth_longest(uint32_t salt, uint32_t n, const Tokens& tokens) const {
+    std::vector<uint32_t> lengths;
+    for (uint64_t t = 1; t <= kTenants; ++t) lengths.push_back(longest_of(salt, t, tokens));
+    std::ranges::sort(lengths, std::ranges::greater());
+    return lengths[n - 1];
+  }
 
  private:
-  std::set<Tokens> known_[2];
+  std::set<Tokens> known_[2][kTenants + 1];
 };
 
 struct Live {
@@ -59,13 +71,16 @@ struct Live {
 class RandomRun {
  public:
   RandomRun(uint32_t seed, uint32_t n_pages, std::vector<uint32_t> windows,
-            KeyFunction key_of = child_key)
+            KeyFunction key_of = child_key, Sharing sharing = Sharing::kAll)
       : random_(seed),
         cache_(memory_, uint64_t{n_pages} * kPageBytes, KvLayout(kPageBytes, rules_of(windows)),
                clock_, key_of),
         windows_(std::move(windows)),
         n_pages_(n_pages),
-        finds_all_(key_of == child_key) {}
+        finds_all_(key_of == child_key) {
+    cache_.set_sharing(sharing);
+    cache_.set_tenants(sharing == Sharing::kAll ? 1 : kTenants);
+  }
 
   void run(uint32_t n_operations) {
     for (uint32_t i = 0; i < n_operations; ++i) {
@@ -86,6 +101,9 @@ class RandomRun {
   uint64_t n_evictions() const { return n_evictions_; }
   uint64_t n_found() const { return n_found_; }
   uint64_t n_compared() const { return n_compared_; }
+  // Prompts of which others' pages were found, and those of which others knew more.
+  uint64_t n_of_others() const { return n_of_others_; }
+  uint64_t n_hidden() const { return n_hidden_; }
 
  private:
   static constexpr size_t kPageBytes = kPageTokens * sizeof(uint16_t);
@@ -122,34 +140,44 @@ class RandomRun {
     Live next;
     next.table = cache_.make_table();
     next.salt = dice(10) == 0 ? 1 : 0;
+    next.table.owner.tenant = 1 + dice(kTenants);
     if (dice(8) == 0) next.table.owner.pins = {{1 + dice(100), std::chrono::seconds(dice(3))}};
     next.tokens = some_prompt();
     tag(next);
-    FoundPrefix prefix = cache_.look_up({root(next), next.tokens});
+    const PrefixQuery query{root(next), next.tokens, next.table.owner.tenant};
+    FoundPrefix prefix = cache_.look_up(query);
     if (dice(4) == 0) cache_.hold(prefix);
     while (dice(3) == 0 && !live_.empty()) {  // it waits while others go on
       compute(live_[dice(static_cast<uint32_t>(live_.size()))]);
     }
-    const uint32_t expected = plain_.longest(next.salt, next.tokens);
-    if (!cache_.open(next.table, {root(next), next.tokens}, prefix, next.tokens.size(), dice(3))) {
-      return;
-    }
+    if (!cache_.open(next.table, query, prefix, next.tokens.size(), dice(3))) return;
     const uint32_t found = prefix.n_tokens();
     n_found_ += found;
     ASSERT_LE(found, next.tokens.size());
     ASSERT_EQ(prefix.report().ram_tokens, found);
-    if (cache_.n_evictions() == 0) {
-      ASSERT_LE(found, expected);
-    }
-    if (cache_.n_evictions() == 0 && finds_all_) {
-      ++n_compared_;
-      ASSERT_EQ(found, expected);
-      ASSERT_EQ(prefix.report().miss == MissReason::kNone, found == next.tokens.size());
-      ASSERT_NE(prefix.report().miss, MissReason::kEvicted);
-    }
+    check_found(next, prefix);
     next.n_cached = found;
+    learn(next, found);
     live_.push_back(std::move(next));
     check_contents(live_.back());
+  }
+
+  // Never more than the tenant knows itself, or two know; no less, where nothing was given up, but
+  // for what of a page two have in common, which is not a whole one.
+  void check_found(const Live& live, const FoundPrefix& prefix) {
+    const uint32_t found = prefix.n_tokens();
+    const bool is_private = cache_.sharing() == Sharing::kTwo;
+    const uint32_t own = plain_.longest_of(live.salt, live.table.owner.tenant, live.tokens);
+    const uint32_t others = plain_.nth_longest(live.salt, is_private ? 2 : 1, live.tokens);
+    ASSERT_LE(found, std::max(own, others));
+    if (cache_.n_evictions() > 0 || !finds_all_) return;
+    ++n_compared_;
+    const uint32_t of_all = is_private ? others / kPageTokens * kPageTokens : others;
+    ASSERT_GE(found, std::max(own, of_all));
+    ASSERT_EQ(prefix.report().miss == MissReason::kNone, found == live.tokens.size());
+    ASSERT_NE(prefix.report().miss, MissReason::kEvicted);
+    if (is_private && found > own) ++n_of_others_;
+    if (is_private && plain_.nth_longest(live.salt, 1, live.tokens) > found) ++n_hidden_;
   }
 
   // The tag of a token depends on all before it, as its K and V do.
@@ -202,13 +230,19 @@ class RandomRun {
   }
 
   void learn(const Live& live, uint32_t n_tokens) {
-    if (cache_.n_evictions() > 0 || n_tokens == 0) return;
-    plain_.add(live.salt, Tokens(live.tokens.begin(), live.tokens.begin() + n_tokens));
+    if (n_tokens == 0) return;
+    plain_.add(live.salt, live.table.owner.tenant,
+               Tokens(live.tokens.begin(), live.tokens.begin() + n_tokens));
   }
 
   void adopt(Live& live) {
     const uint32_t n = cache_.adopt(live.table, root(live), live.tokens);
+    const uint32_t others =
+        plain_.nth_longest(live.salt, cache_.sharing() == Sharing::kTwo ? 2 : 1, live.tokens);
+    ASSERT_LE(n, std::max({live.n_cached, others,
+                           plain_.longest_of(live.salt, live.table.owner.tenant, live.tokens)}));
     live.n_cached = std::max(live.n_cached, n);
+    learn(live, n);
     check_contents(live);
   }
 
@@ -216,6 +250,9 @@ class RandomRun {
   void copy_filling(Live& live) {
     for (const Live& other : live_) {
       if (&other == &live || other.salt != live.salt) continue;
+      if (cache_.mark_of(other.table.owner.tenant) != cache_.mark_of(live.table.owner.tenant)) {
+        continue;
+      }
       if (other.table.n_sealed() != live.table.n_sealed()) continue;
       if (other.table.last_key() != live.table.last_key()) continue;
       const size_t begin = size_t{live.table.n_sealed()} * kPageTokens;
@@ -323,6 +360,8 @@ class RandomRun {
   uint64_t n_evictions_ = 0;
   uint64_t n_found_ = 0;
   uint64_t n_compared_ = 0;
+  uint64_t n_of_others_ = 0;
+  uint64_t n_hidden_ = 0;
 };
 
 TEST(KvRandom, operations_break_no_invariant_and_find_what_the_plain_model_knows) {
@@ -351,6 +390,26 @@ TEST(KvRandom, with_room_for_everything_every_known_prefix_is_found_to_the_token
     run.run(10'000);
     EXPECT_GT(run.n_compared(), 500u);
     EXPECT_EQ(run.n_evictions(), 0u);
+  }
+}
+
+TEST(KvRandom, nobody_finds_what_neither_it_nor_two_others_computed) {
+  for (const std::vector<uint32_t>& windows : {std::vector<uint32_t>{0}, {0, 64}, {40}}) {
+    for (uint32_t seed = 0; seed < 4; ++seed) {
+      SCOPED_TRACE(seed);
+      const bool is_roomy = seed % 2 == 0;
+      const auto n_groups = static_cast<uint32_t>(windows.size());
+      RandomRun run(seed, (is_roomy ? 20000 : 30) * n_groups, windows, child_key, Sharing::kTwo);
+      run.run(10'000);
+      if (testing::Test::HasFailure()) return;
+      EXPECT_GT(run.n_found(), 0u);
+      if (is_roomy) {
+        EXPECT_GT(run.n_of_others(), 20u);
+        EXPECT_GT(run.n_hidden(), 20u);
+      } else {
+        EXPECT_GT(run.n_evictions(), 100u);
+      }
+    }
   }
 }
 

@@ -49,7 +49,7 @@ struct PagesOfOneGroup : PrefixIndex {
     uint32_t n_head = 0;
   };
   Found find(const PageKey& root, const Tokens& tokens) const {
-    const Match match = PrefixIndex::find(root, tokens, 0);
+    const Match match = PrefixIndex::find(root, tokens, {});
     Found found;
     const PrefixNode* node = match.last;
     for (uint32_t i = 0; i < match.n_whole; ++i, node = node->parent) {
@@ -198,7 +198,7 @@ TEST(PrefixIndex, a_pinned_page_outlives_all_others_until_its_time_is_over) {
   index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
   index.insert(kRoot, counting(kPageTokens, 100), PageId{1});
   index.touch(PageId{1});
-  index.pin(PageId{0}, kNow + std::chrono::seconds(5));
+  index.pin(PageId{0}, kNow + std::chrono::seconds(5), 0);
   EXPECT_EQ(index.victim(), PageId{1});
   const auto late = kNow + std::chrono::seconds(5);
   EXPECT_EQ(static_cast<PrefixIndex&>(index).victim(late), PageId{0});
@@ -207,7 +207,7 @@ TEST(PrefixIndex, a_pinned_page_outlives_all_others_until_its_time_is_over) {
 TEST(PrefixIndex, a_pinned_page_goes_where_nothing_else_is_left) {
   PagesOfOneGroup index;
   index.insert(kRoot, counting(kPageTokens, 0), PageId{0});
-  index.pin(PageId{0}, kNow + std::chrono::hours(1));
+  index.pin(PageId{0}, kNow + std::chrono::hours(1), 0);
   EXPECT_EQ(index.victim(), PageId{0});
   index.erase(PageId{0});
   EXPECT_EQ(index.victim(), std::nullopt);

@@ -65,9 +65,10 @@ inline Result<void> store(Tier& tier, std::span<const StoredPage> pages) {
 }
 
 // What the tier answers for a page; a page that is found must have its bytes.
-inline Tier::Get look_up(Tier& tier, const StoredPage& page) {
+inline Tier::Get look_up(Tier& tier, const StoredPage& page, KnownBy reader = KnownBy::kAll) {
   const AlignedBytes slot = slot_for(tier, page.bytes.size());
-  const Tier::Get got = tier.get(page.page, slot.span(), page.bytes.size());
+  TierPage wanted = page.page;
+  const Tier::Get got = tier.get(wanted, reader, slot.span(), page.bytes.size());
   if (got == Tier::Get::kFound) {
     const auto bytes = slot.span().subspan(tier.head_bytes(), page.bytes.size());
     CHECK(std::ranges::equal(bytes, page.bytes));

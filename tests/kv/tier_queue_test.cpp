@@ -20,23 +20,26 @@ const PageKey kRoot = root_key("a model", "");
 // A tier in memory that fails or hangs on demand.
 class FakeTier final : public Tier {
  public:
-  Get get(const TierPage& wanted, std::span<std::byte> slot, size_t n_bytes) override {
+  Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) override {
     std::unique_lock lock(mutex_);
     ++n_gets_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !hangs_; });
     const auto it = pages_.find(name_of(wanted.key, wanted.group));
-    if (it == pages_.end()) return Get::kAbsent;
+    if (it == pages_.end() || !may_find(reader, it->second.page.known)) return Get::kAbsent;
+    wanted.known = it->second.page.known;
     if (it->second.page != wanted) return Get::kDamaged;
     CHECK(it->second.bytes.size() == n_bytes);
     std::ranges::copy(it->second.bytes, slot.begin());
     return Get::kFound;
   }
-  std::vector<Child> children(const PageKey& parent, uint32_t group, size_t limit) override {
+  std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+                              size_t limit) override {
     const std::lock_guard lock(mutex_);
     std::vector<Child> found;
     for (const auto& [name, stored] : pages_) {
-      if (stored.page.parent == parent && stored.page.group == group && found.size() < limit) {
+      if (stored.page.parent == parent && stored.page.group == group && found.size() < limit &&
+          may_find(reader, stored.page.known)) {
         found.push_back({stored.page.key, stored.page.tokens});
       }
     }

@@ -66,6 +66,52 @@ TEST(ExpertRouter, sigmoid_scores_stand_for_themselves_and_may_be_scaled) {
   EXPECT_FLOAT_EQ(router.taken().weights[1], 1.25f);
 }
 
+TEST(ExpertRouter, a_bias_moves_the_choice_and_not_the_weights) {
+  ExpertsConfig config = experts(4, 2);
+  config.scoring = ExpertScoring::kSigmoid;
+  ExpertRouter router(config, 1);
+  const std::vector<float> scores = {2, 1, 0, -1};
+  router.route(scores, 1, std::vector<float>{0, 0, 0, 1});
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{3, 0}));
+  const float last = 1 / (1 + std::exp(1.0f));
+  const float first = 1 / (1 + std::exp(-2.0f));
+  EXPECT_FLOAT_EQ(router.taken().weights[0], last / (last + first));
+  EXPECT_FLOAT_EQ(router.taken().weights[1], first / (last + first));
+}
+
+TEST(ExpertRouter, experts_outside_the_best_groups_are_not_chosen) {
+  ExpertsConfig config = experts(6, 2);
+  config.scoring = ExpertScoring::kSigmoid;
+  config.n_groups = 3;
+  config.n_groups_used = 1;
+  ExpertRouter router(config, 1);
+  // The best expert stands in the first group, the two that are best together in the last.
+  router.route(std::vector<float>{4, -9, 0, 0, 2, 2}, 1);
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{4, 5}));
+  config.n_groups_used = 2;
+  router.route(std::vector<float>{4, -9, -1, -1, 2, 2}, 1);
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{0, 4}));
+}
+
+TEST(ExpertRouter, with_softmax_a_group_is_as_good_as_its_best_expert) {
+  ExpertsConfig config = experts(6, 1);
+  config.n_groups = 3;
+  config.n_groups_used = 1;
+  ExpertRouter router(config, 1);
+  router.route(std::vector<float>{4, -9, 0, 0, 3, 3}, 1);
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{0}));
+}
+
+TEST(ExpertRouter, of_equal_groups_the_first_serve) {
+  ExpertsConfig config = experts(6, 1);
+  config.n_groups = 3;
+  config.n_groups_used = 2;
+  ExpertRouter router(config, 2);
+  router.route(std::vector<float>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1}, 2);
+  EXPECT_EQ(chosen_of(router, 0), (std::vector<uint32_t>{0}));
+  EXPECT_EQ(chosen_of(router, 1), (std::vector<uint32_t>{5}));
+}
+
 TEST(ExpertRouter, a_tie_goes_to_the_lower_number) {
   const ExpertsConfig config = experts(5, 3);
   ExpertRouter router(config, 1);

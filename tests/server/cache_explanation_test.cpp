@@ -12,7 +12,7 @@ Usage diverged() {
   usage.prompt_tokens = 100;
   usage.cached_tokens = 70;
   usage.cache = {.ram_tokens = 64,
-                 .disk_tokens = 6,
+                 .tier_tokens = 6,
                  .miss = MissReason::kDiverged,
                  .position = 70,
                  .expected = 17,
@@ -26,7 +26,7 @@ std::string explained(const Usage& usage, CacheReach reach) {
 
 TEST(CacheExplanation, the_parts_of_a_prompt_add_up_and_the_miss_has_its_reason) {
   EXPECT_EQ(explained(diverged(), CacheReach::kEverybody),
-            R"([{"prompt_tokens":100,"cached_tokens":{"ram":64,"disk":6},"computed_tokens":30,)"
+            R"([{"prompt_tokens":100,"cached_tokens":{"ram":64,"tiers":6},"computed_tokens":30,)"
             R"("miss":{"reason":"diverged","position":70,"expected_token":17,"got_token":99}}])");
 }
 
@@ -36,7 +36,7 @@ TEST(CacheExplanation, a_prompt_that_missed_nothing_has_no_miss) {
   usage.cached_tokens = 7;
   usage.cache.ram_tokens = 7;
   EXPECT_EQ(explained(usage, CacheReach::kStrangers),
-            R"([{"prompt_tokens":8,"cached_tokens":{"ram":7,"disk":0},"computed_tokens":1,)"
+            R"([{"prompt_tokens":8,"cached_tokens":{"ram":7,"tiers":0},"computed_tokens":1,)"
             R"("miss":null}])");
 }
 

@@ -138,6 +138,54 @@ TEST(CompletionMailbox, what_is_put_together_counts_against_the_limit) {
   EXPECT_TRUE(mailbox.has_overflowed());
 }
 
+TEST(CompletionMailbox, a_whole_answer_is_counted_until_it_is_sent) {
+  ByteLedger ledger(100'000);
+  CompletionMailbox mailbox(1, std::nullopt, ByteShare(ledger));
+  mailbox.add(text_of(10'000));
+  mailbox.add(text_of(10'000));
+  EXPECT_EQ(ledger.used_bytes(), 40'000u) << "text comes in parts as well";
+  take_all(mailbox);
+  {
+    const ByteShare share = mailbox.take_share();
+    EXPECT_EQ(ledger.used_bytes(), 40'000u);
+  }
+  EXPECT_EQ(ledger.used_bytes(), 0u);
+}
+
+TEST(CompletionMailbox, of_a_stream_what_waits_is_counted_and_what_is_being_written) {
+  ByteLedger ledger(100'000);
+  CompletionMailbox mailbox(1, 1'000'000, ByteShare(ledger));
+  for (int i = 0; i < 3; ++i) mailbox.add(text_of(1'000));
+  EXPECT_EQ(ledger.used_bytes(), 6'000u);
+  mailbox.take();
+  EXPECT_EQ(ledger.used_bytes(), 6'000u);
+  mailbox.take();
+  EXPECT_EQ(ledger.used_bytes(), 4'000u);
+  mailbox.close();
+  EXPECT_EQ(ledger.used_bytes(), 0u);
+}
+
+TEST(CompletionMailbox, logprobs_count_what_they_take) {
+  ByteLedger ledger(100'000'000);
+  CompletionMailbox mailbox(1, std::nullopt, ByteShare(ledger));
+  CompletionChunk chunk;
+  chunk.logprobs.resize(100);
+  for (ChunkLogprob& logprob : chunk.logprobs) logprob.top.resize(20);
+  chunk.prompt_logprobs.assign(100, std::vector<PromptLogprob>(21));
+  mailbox.add(std::move(chunk));
+  EXPECT_GE(ledger.used_bytes(), 100 * 20 * 40 + 100 * 21 * 48u);
+}
+
+TEST(CompletionMailbox, without_memory_for_more_it_overflows) {
+  ByteLedger ledger(30'000);
+  CompletionMailbox mailbox(1, std::nullopt, ByteShare(ledger));
+  mailbox.add(text_of(10'000));
+  EXPECT_FALSE(mailbox.has_overflowed());
+  mailbox.add(text_of(10'000));
+  EXPECT_TRUE(mailbox.has_overflowed());
+  EXPECT_FALSE(mailbox.take());
+}
+
 TEST(CompletionMailbox, nothing_wakes_after_it_is_closed) {
   auto mailbox = std::make_shared<CompletionMailbox>(1, std::nullopt);
   MailboxSink sink(mailbox, std::make_shared<KeyAccount>(), 0, 4);

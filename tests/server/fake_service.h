@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -36,7 +37,8 @@ class FakeCall {
   void send(CompletionChunk chunk) {
     if (request.answer_begin) {
       AnswerSplitter& splitter =
-          splitters_.try_emplace(chunk.choice, *request.answer_begin).first->second;
+          splitters_.try_emplace(chunk.choice, *request.answer_begin, request.answer_syntax)
+              .first->second;
       chunk.parts = chunk.finish ? splitter.push_last(chunk.text) : splitter.push(chunk.text);
     }
     sink_->on_chunk(chunk);
@@ -63,7 +65,7 @@ class FakeCall {
     usage.completion_tokens = 2;
     usage.cached_tokens = 1;
     usage.cache = {.ram_tokens = 1,
-                   .disk_tokens = 0,
+                   .tier_tokens = 0,
                    .miss = MissReason::kDiverged,
                    .position = 1,
                    .expected = 7,
@@ -133,6 +135,10 @@ class FakeService final : public ServiceApi {
                        usage);
     return std::make_unique<Nothing>();
   }
+  size_t n_calls() const {
+    const std::scoped_lock lock(mutex_);
+    return calls_.size();
+  }
   std::vector<EmbeddingRequest> embedded() const {
     const std::scoped_lock lock(mutex_);
     return embedded_;
@@ -141,6 +147,7 @@ class FakeService final : public ServiceApi {
   std::vector<TokenId> tokenize(std::string_view text,
                                 const TokenizeOptions& options) const override {
     std::vector<TokenId> ids;
+    if (text == "more than there is") throw std::bad_alloc();
     if (options.add_bos) ids.push_back(1);
     if (options.parse_special) ids.push_back(2);
     for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
@@ -185,6 +192,10 @@ class FakeService final : public ServiceApi {
     const bool thinks = text.find("think=True") != std::string::npos;
     ChatPrompt prompt{.ids = tokenize(text, {.add_bos = false}),
                       .answer_begin = thinks ? AnswerBegin::kThought : AnswerBegin::kText};
+    if (!request.tools.empty()) {
+      prompt.answer_syntax.calls = {&hermes_format()};
+      prompt.answer_syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
+    }
     // A pin is as long as the marked words.
     for (const Message& message : request.messages) {
       Message marked{.role = message.role, .parts = {}};

@@ -56,7 +56,7 @@ TEST(RequestParser, a_request_is_read_whatever_pieces_it_comes_in) {
 
 TEST(RequestParser, a_request_without_a_body_is_done_with_its_head) {
   RequestParser parser(kLimits);
-  const std::string bytes = "GET / HTTP/1.1\r\nConnection: close\r\n\r\nrest";
+  const std::string bytes = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nrest";
   EXPECT_EQ(*parser.feed(bytes), bytes.size() - 4);
   EXPECT_EQ(parser.stage(), RequestParser::Stage::kDone);
   EXPECT_FALSE(parser.request().keep_alive);

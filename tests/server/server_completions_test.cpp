@@ -42,7 +42,8 @@ TEST_F(ServerCompletions, an_answer_has_openais_shape) {
             R"("choices":[{"index":0,"text":"Hello","logprobs":null,"finish_reason":"stop"}],)"
             R"("usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,)"
             R"("prompt_tokens_details":{"cached_tokens":1},)"
-            R"("completion_tokens_details":{"reasoning_tokens":0}}})");
+            R"("completion_tokens_details":{"reasoning_tokens":0,"accepted_prediction_tokens":0,)"
+            R"("rejected_prediction_tokens":0}}})");
 }
 
 TEST_F(ServerCompletions, a_stream_has_chunks_a_finish_the_usage_and_done) {
@@ -262,7 +263,7 @@ TEST_F(ServerCompletions, a_stream_leaves_the_connection_usable) {
 TEST_F(ServerCompletions, a_request_pipelined_behind_a_stream_waits_for_its_end) {
   RawClient c = client();
   c.send_post(kPath, R"({"prompt":"Hi","stream":true})");
-  c.send("GET /version HTTP/1.1\r\nHost: x\r\n\r\n");
+  c.send("GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const auto call = service.wait_for_call();
   call->send("a");
   call->finish();
@@ -283,7 +284,7 @@ TEST_F(ServerCompletions, http_1_0_streams_until_the_connection_ends) {
 
 TEST_F(ServerCompletions, a_large_prompt_is_taken_whole) {
   RawClient c = client();
-  const std::string prompt(8 << 20, 'a');
+  const std::string prompt(3 << 20, 'a');
   c.send_post(kPath, R"({"prompt":")" + prompt + "\"}");
   const auto call = service.wait_for_call();
   EXPECT_EQ(std::get<std::string>(call->request.prompt), prompt);

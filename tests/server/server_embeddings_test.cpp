@@ -62,6 +62,20 @@ TEST_F(ServerEmbeddings, a_key_names_the_tenant) {
   EXPECT_EQ(service.embedded().front().tenant, "ann");
 }
 
+TEST_F(ServerEmbeddings, a_keys_salt_parts_the_pages_that_a_text_leaves_behind) {
+  options.api_keys =
+      std::vector<ApiKey>{{.secret = "k", .name = "ann", .cache_salt = "s"}, {.secret = "l"}};
+  client().post(kPath, R"({"input":"a"})", "x-api-key: k\r\n");
+  client().post(kPath, R"({"input":"a"})", "x-api-key: l\r\n");
+  client().post(kPath, R"({"input":"a","cache_salt":"x","priority":-3})", "x-api-key: l\r\n");
+  ASSERT_EQ(service.embedded().size(), 3u);
+  EXPECT_NE(service.embedded()[0].cache_salt, "");
+  EXPECT_EQ(service.embedded()[1].cache_salt, "");
+  EXPECT_NE(service.embedded()[2].cache_salt, service.embedded()[0].cache_salt);
+  EXPECT_NE(service.embedded()[2].cache_salt, "");
+  EXPECT_EQ(service.embedded()[2].ranks, Request::Ranks::kAmongOwn);
+}
+
 TEST_F(ServerEmbeddings, many_texts_come_back_in_order) {
   std::string input = "[1]";
   for (int i = 2; i <= 300; ++i) {

@@ -139,15 +139,15 @@ TEST(LiveJson, says_what_a_view_holds) {
   EXPECT_EQ(json.at("ttft_s").at("buckets").as_array().size(), 2u);
   EXPECT_THAT(text, HasSubstr(R"("sequences":[5,1,40,32,41,2,16,6,100.0])"));
   EXPECT_THAT(text, HasSubstr(R"("pages":[6,3,0,0,32,3,1.0,2.0,1])"));
-  EXPECT_THAT(text, HasSubstr(R"("steps":[9,3.0,0,0,0,1,1])"));
-  EXPECT_FALSE(json.as_object().contains("disk"));
+  EXPECT_THAT(text, HasSubstr(R"("steps":[9,3.0,0,0,0,1,1,0,0])"));
+  EXPECT_TRUE(json.at("tiers").as_object().empty());
 }
 
 TEST(LiveJson, a_disk_is_told_of_where_there_is_one) {
   LiveView view;
-  view.engine.tier = {.is_on = true, .size = {.n_pages = 7, .n_bytes = 900}};
+  view.engine.tiers[0] = {.is_on = true, .size = {.n_pages = 7, .n_bytes = 900}};
   const auto json = boost::json::parse(live_json(view, {}, at_ms(0)));
-  EXPECT_EQ(json.at("disk").at("pages").as_int64(), 7);
+  EXPECT_EQ(json.at("tiers").at("disk").at("pages").as_int64(), 7);
 }
 
 // --- over the wire ---
@@ -157,7 +157,7 @@ class ServerLive : public ServerFixture {
   // A client whose stream has begun, and the server's end of it.
   RawClient watching(std::string_view headers = "") {
     RawClient watcher = client();
-    watcher.send("GET /kvik/live HTTP/1.1\r\nHost: x\r\n" + std::string(headers) + "\r\n");
+    watcher.send("GET /kvik/live HTTP/1.1\r\nHost: localhost\r\n" + std::string(headers) + "\r\n");
     head = watcher.read_head();
     return watcher;
   }
@@ -182,27 +182,51 @@ TEST_F(ServerLive, streams_a_view_as_an_event) {
   EXPECT_THAT(watcher.read_chunk().value_or(""), HasSubstr(R"("pages":[8,3,)"));
 }
 
-TEST_F(ServerLive, a_key_sees_its_own_pages_and_sequences_and_only_that_there_are_others) {
-  options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "bank"}};
-  RawClient watcher = watching("Authorization: Bearer k\r\n");
-  ASSERT_EQ(head.status, 200);
-  const auto sink = service.wait_for_watcher();
-  ASSERT_NE(sink, nullptr);
-  auto view = std::make_shared<LiveView>();
-  view->pages = {cell(3), cell(4), cell(5, PageState::kFree)};
-  view->pages[0].tenant = tenant_hash("bank");
-  view->pages[0].parent = PageId{1};
-  view->pages[1].tenant = tenant_hash("rival");
-  view->pages[1].parent = PageId{2};
-  view->pages[1].n_owners = 3;
-  view->pages[1].story.is_saved = true;
-  view->sequences = {sequence(1, Phase::kDecode), sequence(2, Phase::kPrefill)};
-  view->sequences[0].tenant = tenant_hash("rival");
-  view->sequences[1].tenant = tenant_hash("bank");
-  sink->on_view(view);
-  const std::string event = watcher.read_chunk().value_or("");
-  EXPECT_THAT(event, HasSubstr(R"("pages":[3,3,0,0,32,1,1.0,2.0,0,4,3,0,0,0,-1,0.0,0.0,4,5,0,)"));
-  EXPECT_THAT(event, HasSubstr(R"("sequences":[2,0,)"));
+// What two see of the same view: a key, and an operator's.
+class ServerLiveKeys : public ServerLive {
+ protected:
+  void SetUp() override {
+    options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "bank"},
+                                           {.secret = "o", .name = "ops", .is_operator = true}};
+  }
+  std::string seen_with(const std::string& key) {
+    RawClient watcher = watching("Authorization: Bearer " + key + "\r\n");
+    EXPECT_EQ(head.status, 200);
+    const auto sink = service.wait_for_watcher();
+    if (!sink) return "";
+    auto view = std::make_shared<LiveView>();
+    view->engine.pages = {.free = 5, .leased = 6, .sealed = 7, .cached = 8};
+    view->engine.prompt_tokens = 9;
+    view->engine.kv_budget_bytes = 12'000;
+    view->engine.histograms.ttft_s.record(0.02);
+    view->steps = {step(9)};
+    view->pages = {cell(3), cell(4), cell(5, PageState::kFree)};
+    view->pages[0].tenant = tenant_hash("bank");
+    view->pages[1].tenant = tenant_hash("rival");
+    view->sequences = {sequence(1, Phase::kDecode), sequence(2, Phase::kPrefill)};
+    view->sequences[0].tenant = tenant_hash("rival");
+    view->sequences[1].tenant = tenant_hash("bank");
+    view->sequences[1].head = PageId{3};
+    sink->on_view(view);
+    return watcher.read_chunk().value_or("");
+  }
+};
+
+TEST_F(ServerLiveKeys, a_key_sees_its_own_sequences_and_nothing_that_others_do) {
+  const std::string event = seen_with("k");
+  EXPECT_THAT(event, HasSubstr(R"("sequences":[2,0,0,0,0,0,0,-1,)"));
+  EXPECT_THAT(event, HasSubstr(R"("pages":[])"));
+  EXPECT_THAT(event, HasSubstr(R"("steps":[])"));
+  EXPECT_THAT(event, HasSubstr(R"("running":1,"free":0,"leased":0,"sealed":0,"cached":0,)"));
+  EXPECT_THAT(event, HasSubstr(R"("computed_tokens":0)"));
+  EXPECT_THAT(event, HasSubstr(R"("budget_bytes":12000)"));
+}
+
+TEST_F(ServerLiveKeys, an_operators_key_sees_all) {
+  const std::string event = seen_with("o");
+  EXPECT_THAT(event, HasSubstr(R"("sequences":[1,)"));
+  EXPECT_THAT(event, HasSubstr(R"("pages":[3,3,0,0,32,-1,1.0,2.0,0,4,3,0,)"));
+  EXPECT_THAT(event, HasSubstr(R"("computed_tokens":9)"));
 }
 
 TEST_F(ServerLive, without_keys_everybody_sees_all) {
@@ -286,7 +310,7 @@ TEST_F(ServerPage, is_not_sent_again_to_who_has_it) {
   ASSERT_NE(etag, "");
   EXPECT_EQ(page.header("cache-control"), "no-cache");
   RawClient browser = client();
-  browser.send("GET / HTTP/1.1\r\nHost: x\r\nIf-None-Match: " + etag + "\r\n\r\n");
+  browser.send("GET / HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: " + etag + "\r\n\r\n");
   const RawResponse again = browser.read_head();
   EXPECT_EQ(again.status, 304);
   EXPECT_EQ(again.header("etag"), etag);

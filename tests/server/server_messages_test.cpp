@@ -113,17 +113,18 @@ TEST_F(ServerMessages, a_stop_sequence_that_ended_it_is_told) {
 TEST_F(ServerMessages, thoughts_are_a_block_of_their_own) {
   say({"<think>a", " b</think>", "c"});
   const auto value = json(client().post(kPath, kHi).body);
-  EXPECT_EQ(boost::json::serialize(value.at("content")),
-            R"([{"type":"thinking","thinking":"a b","signature":""},{"type":"text","text":"c"}])");
+  EXPECT_EQ(string_at(value, "/content/0/thinking"), "a b");
+  EXPECT_EQ(string_at(value, "/content/1/text"), "c");
   const auto events =
       client()
           .post(kPath, R"({"stream":true,"messages":[{"role":"user","content":"Hi"}]})")
           .events();
-  ASSERT_EQ(events.size(), 10u);
+  ASSERT_EQ(events.size(), 11u);
   EXPECT_EQ(string_at(json(events[2]), "/delta/thinking"), "a");
-  EXPECT_EQ(string_at(json(events[4]), "/type"), "content_block_stop");
-  EXPECT_EQ(json(events[5]).at("index"), 1);
-  EXPECT_EQ(string_at(json(events[6]), "/delta/text"), "c");
+  EXPECT_EQ(string_at(json(events[4]), "/delta/type"), "signature_delta");
+  EXPECT_EQ(string_at(json(events[5]), "/type"), "content_block_stop");
+  EXPECT_EQ(json(events[6]).at("index"), 1);
+  EXPECT_EQ(string_at(json(events[7]), "/delta/text"), "c");
 }
 
 TEST_F(ServerMessages, fields_become_those_of_a_completion) {
@@ -229,7 +230,7 @@ TEST_F(ServerMessages, what_is_no_conversation_is_refused) {
           R"({"metadata":{"user_id":3},"messages":[{"role":"user","content":"x"}]})",
           R"({"cache_control":{"type":"forever"},"messages":[{"role":"user","content":"x"}]})",
           R"({"cache_control":{"type":"ephemeral","ttl":"1y"},"messages":[{"role":"user","content":"x"}]})",
-          R"({"output_config":{},"messages":[{"role":"user","content":"x"}]})",
+          R"({"output_config":{"format":{"type":"json_schema"}},"messages":[{"role":"user","content":"x"}]})",
           R"({"max_tokens":-1,"messages":[{"role":"user","content":"x"}]})",
       }) {
     EXPECT_EQ(error_type(client().post(kPath, body), 400), "invalid_request_error") << body;
@@ -301,6 +302,111 @@ TEST_F(ServerMessages, a_client_that_leaves_cancels_its_completion) {
   ASSERT_NE(call, nullptr);
   c.close();
   EXPECT_TRUE(call->wait_cancelled());
+}
+
+constexpr const char* kTools =
+    R"("max_tokens":9,"tools":[{"name":"read","description":"R","input_schema":{"type":"object",)"
+    R"("properties":{"path":{"type":"string"}}}},{"type":"web_search_20250305","name":"w"}])";
+
+std::string with_tools(const std::string& more) {
+  return std::string("{").append(kTools).append(",").append(more).append("}");
+}
+
+constexpr const char* kAsk = R"("messages":[{"role":"user","content":"Hi"}])";
+constexpr const char* kReadCall =
+    "<tool_call>\n{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}\n</tool_call>";
+
+TEST_F(ServerMessages, a_call_is_a_block_and_the_reason_to_stop) {
+  say({"Well.\n", kReadCall});
+  const RawResponse response = client().post(kPath, with_tools(kAsk));
+  EXPECT_EQ(response.header("x-kvik-left-out"), "web_search_20250305");
+  const auto value = json(response.body);
+  EXPECT_EQ(string_at(value, "/stop_reason"), "tool_use");
+  EXPECT_EQ(string_at(value, "/content/0/text"), "Well.");
+  EXPECT_EQ(string_at(value, "/content/1/type"), "tool_use");
+  EXPECT_TRUE(string_at(value, "/content/1/id").starts_with("toolu_"));
+  EXPECT_EQ(string_at(value, "/content/1/name"), "read");
+  EXPECT_EQ(string_at(value, "/content/1/input/path"), "a");
+}
+
+TEST_F(ServerMessages, a_call_is_streamed_as_json_that_adds_up) {
+  say({"Well.\n", kReadCall});
+  const auto events =
+      client().post(kPath, with_tools(std::string(kAsk) + R"(,"stream":true)")).events();
+  std::vector<std::string> types;
+  std::string input;
+  for (const std::string& event : events) {
+    const auto value = json(event);
+    types.push_back(string_at(value, "/type"));
+    input += string_at(value, "/delta/partial_json");
+  }
+  EXPECT_EQ(types, (std::vector<std::string>{
+                       "message_start", "content_block_start", "content_block_delta",
+                       "content_block_stop", "content_block_start", "content_block_delta",
+                       "content_block_stop", "message_delta", "message_stop"}));
+  EXPECT_EQ(input, R"({"path": "a"})");
+  EXPECT_EQ(string_at(json(events[7]), "/delta/stop_reason"), "tool_use");
+}
+
+TEST_F(ServerMessages, lines_that_change_with_every_request_are_put_aside) {
+  EXPECT_EQ(prompt_of(R"({"max_tokens":9,"system":[{"type":"text",)"
+                      R"("text":"x-anthropic-billing-header: cc_version=2.1; cch=17;"},)"
+                      R"({"type":"text","text":"Be brief"}],)"
+                      R"("messages":[{"role":"user","content":"Hi"},)"
+                      R"({"role":"system","content":"Mind"},{"role":"user","content":"so"}]})"),
+            "system: Be brief\nuser: Hi\nsystem: Mind\nuser: so\nassistant:");
+}
+
+TEST_F(ServerMessages, fields_of_betas_are_tolerated_and_effort_is_told) {
+  say({"x"});
+  const RawResponse response = client().post(
+      kPath, std::string("{\"max_tokens\":9,") + kAsk +
+                 R"(,"output_config":{"effort":"high"},"thinking":{"type":"adaptive"},)"
+                 R"("context_management":{"edits":[]},"service_tier":"auto","container":null})");
+  EXPECT_EQ(response.status, 200) << response.body;
+}
+
+TEST_F(ServerMessages, a_prompt_that_is_too_long_is_refused_in_anthropics_words) {
+  const std::string body = std::string(R"({"max_tokens":9,"messages":[{"role":"user","content":")")
+                               .append(std::string(300, 'x'))
+                               .append("\"}]}");
+  const RawResponse response = client().post(kPath, body);
+  EXPECT_EQ(response.status, 400);
+  EXPECT_EQ(string_at(json(response.body), "/error/type"), "invalid_request_error");
+  const std::string message = string_at(json(response.body), "/error/message");
+  EXPECT_TRUE(message.starts_with("prompt is too long: 3")) << message;
+  EXPECT_TRUE(message.ends_with(" tokens > 255 maximum")) << message;
+  EXPECT_EQ(client().post("/v1/messages/count_tokens", body).status, 200);
+}
+
+TEST_F(ServerMessages, thoughts_are_signed_and_known_again) {
+  say({"<think>a</think>b"});
+  const auto value =
+      json(client().post(kPath, std::string("{\"max_tokens\":9,") + kAsk + "}").body);
+  const std::string signature = string_at(value, "/content/0/signature");
+  EXPECT_EQ(signature.size(), 64u);
+  const auto back = [&](const std::string& with) {
+    return std::string(R"({"max_tokens":9,"messages":[{"role":"user","content":"Hi"},)")
+        .append(R"({"role":"assistant","content":[{"type":"thinking","thinking":"a","signature":")")
+        .append(with)
+        .append(R"("},{"type":"text","text":"b"}]},{"role":"user","content":"so"}]})");
+  };
+  EXPECT_EQ(client().post(kPath, back(signature)).status, 200);
+  EXPECT_EQ(client().post(kPath, back("another server's")).status, 200);
+}
+
+TEST_F(ServerMessages, a_result_that_is_an_error_says_so) {
+  EXPECT_EQ(prompt_of(R"({"max_tokens":9,"messages":[{"role":"user","content":"Hi"},)"
+                      R"({"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f",)"
+                      R"("input":{}}]},{"role":"user","content":[{"type":"tool_result",)"
+                      R"("tool_use_id":"t","is_error":true,"content":"no file"}]}]})"),
+            "user: Hi\nassistant: \ncall f\ntool: Error: no file\nassistant:");
+}
+
+TEST_F(ServerMessages, an_unknown_path_is_refused_in_anthropics_shape) {
+  const RawResponse response = client().post("/v1/messages/batches", "{}");
+  EXPECT_EQ(response.status, 404);
+  EXPECT_EQ(string_at(json(response.body), "/error/type"), "not_found_error");
 }
 
 }  // namespace

@@ -71,23 +71,24 @@ TEST_F(ServerMetrics, the_snapshots_values_have_our_names_and_vllms) {
 }
 
 TEST_F(ServerMetrics, a_tier_is_shown_where_there_is_one) {
-  EXPECT_FALSE(samples().contains("kvik_disk_up"));
+  EXPECT_FALSE(samples().contains("kvik_tier_up{tier=\"disk\"}"));
   EngineSnapshot now;
-  now.tier = {.is_on = true, .size = {.n_pages = 7, .n_bytes = 900, .n_evictions = 3}};
-  now.tier.pages_read = 5;
-  now.tier.hit_tokens = 160;
-  now.tier.misses_damaged = 2;
+  TierCounters& tier = now.tiers[static_cast<size_t>(TierKind::kRedis)];
+  tier = {.is_on = true, .size = {.n_pages = 7, .n_bytes = 900, .n_evictions = 3}};
+  tier.pages_read = 5;
+  tier.hit_tokens = 160;
+  tier.misses_damaged = 2;
   service.show(now);
   auto got = samples();
-  EXPECT_EQ(got.at("kvik_disk_up"), 1);
-  EXPECT_EQ(got.at("kvik_disk_pages"), 7);
-  EXPECT_EQ(got.at("kvik_disk_pages_total{direction=\"read\"}"), 5);
-  EXPECT_EQ(got.at("kvik_disk_hit_tokens_total"), 160);
-  EXPECT_EQ(got.at("kvik_disk_misses_total{reason=\"damaged\"}"), 2);
-  EXPECT_EQ(got.at("kvik_disk_evicted_pages_total"), 3);
-  now.tier.is_degraded = true;
+  EXPECT_EQ(got.at("kvik_tier_up{tier=\"redis\"}"), 1);
+  EXPECT_EQ(got.at("kvik_tier_pages{tier=\"redis\"}"), 7);
+  EXPECT_EQ(got.at("kvik_tier_pages_total{tier=\"redis\",direction=\"read\"}"), 5);
+  EXPECT_EQ(got.at("kvik_tier_hit_tokens_total{tier=\"redis\"}"), 160);
+  EXPECT_EQ(got.at("kvik_tier_misses_total{tier=\"redis\",reason=\"damaged\"}"), 2);
+  EXPECT_EQ(got.at("kvik_tier_evicted_pages_total{tier=\"redis\"}"), 3);
+  tier.is_degraded = true;
   service.show(now);
-  EXPECT_EQ(samples().at("kvik_disk_up"), 0);
+  EXPECT_EQ(samples().at("kvik_tier_up{tier=\"redis\"}"), 0);
 }
 
 TEST_F(ServerMetrics, a_histogram_is_cumulative_and_ends_with_all) {
@@ -124,6 +125,29 @@ TEST_F(ServerMetrics, the_page_wants_a_key_where_there_are_keys) {
   options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "a"}};
   expect_error(client().get("/metrics"), 401);
   EXPECT_EQ(client().get("/metrics", "x-api-key: k\r\n").status, 200);
+}
+
+TEST_F(ServerMetrics, a_key_sees_its_own_lines_and_an_operators_key_all) {
+  options.api_keys = std::vector<ApiKey>{{.secret = "k", .name = "ann"},
+                                         {.secret = "l", .name = "bob"},
+                                         {.secret = "o", .name = "ops", .is_operator = true}};
+  const auto page = [&](const std::string& key) {
+    return client().get("/metrics", "x-api-key: " + key + "\r\n").body;
+  };
+  const auto lines_of_ann = [](const std::string& text) {
+    std::istringstream lines(text);
+    size_t n = 0, n_of_ann = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("#")) continue;
+      ++n;
+      if (line.find(R"(key="ann")") != std::string::npos) ++n_of_ann;
+    }
+    return std::pair(n_of_ann, n);
+  };
+  EXPECT_EQ(lines_of_ann(page("k")), std::pair(size_t{3}, size_t{3}));
+  EXPECT_EQ(lines_of_ann(page("l")), std::pair(size_t{0}, size_t{3}));
+  EXPECT_NE(page("o").find("kvik_kv_pages"), std::string::npos);
+  EXPECT_EQ(lines_of_ann(page("o")).first, 3u);
 }
 
 TEST_F(ServerMetrics, a_full_queue_says_when_to_come_back) {

@@ -13,7 +13,8 @@ class ServerPrices : public ServerFixture {
   ServerPrices() {
     options.prices = Prices{.input = 3, .cached = 0.5, .output = 15};
     options.api_keys = std::vector<ApiKey>{{.secret = "secret-a", .name = "ann"},
-                                           {.secret = "secret-b", .name = "bob"}};
+                                           {.secret = "secret-b", .name = "bob"},
+                                           {.secret = "secret-o", .is_operator = true}};
   }
 
   void say_hello() {
@@ -28,7 +29,7 @@ class ServerPrices : public ServerFixture {
   boost::json::value ask(const char* path, const char* body) {
     return json(client().post(path, body, "x-api-key: secret-a\r\n").body);
   }
-  std::string metrics() { return client().get("/metrics", "x-api-key: secret-b\r\n").body; }
+  std::string metrics() { return client().get("/metrics", "x-api-key: secret-o\r\n").body; }
 
   static double cost_of(const boost::json::value& value) {
     boost::json::error_code error;

@@ -56,6 +56,17 @@ TEST_F(ServerTenants, a_keys_salt_is_shared_by_its_holders_alone) {
   EXPECT_EQ(all.size(), 9u) << "no body names its way into another's pages";
 }
 
+TEST_F(ServerTenants, without_keys_a_priority_counts_among_all) {
+  EXPECT_EQ(asked(R"(,"priority":-5)").ranks, Request::Ranks::kAmongAll);
+}
+
+TEST_F(ServerTenants, a_priority_counts_among_all_for_the_keys_that_may) {
+  use_keys();
+  options.api_keys->at(1).may_outrank = true;
+  EXPECT_EQ(asked(R"(,"priority":-5)", "k1").ranks, Request::Ranks::kAmongOwn);
+  EXPECT_EQ(asked(R"(,"priority":-5)", "k2").ranks, Request::Ranks::kAmongAll);
+}
+
 TEST_F(ServerTenants, without_keys_the_bodys_salt_counts) { EXPECT_EQ(salt("", "x"), "x"); }
 
 TEST_F(ServerTenants, the_explanation_ends_a_stream_and_stands_beside_the_usage) {

@@ -78,10 +78,12 @@ class ServerTls : public ServerFixture {
   TestCertificate certificate;
 };
 
-constexpr const char* kGetHealth = "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+constexpr const char* kGetHealth =
+    "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 std::string post(std::string_view body) {
-  return "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " +
+  return "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: "
+         "close\r\nContent-Length: " +
          std::to_string(body.size()) + "\r\n\r\n" + std::string(body);
 }
 

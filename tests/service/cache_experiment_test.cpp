@@ -1,4 +1,4 @@
-#include "service/cache_experiment.h"
+#include "service/experiment/cache_experiment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

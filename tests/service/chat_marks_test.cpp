@@ -12,9 +12,11 @@ using std::chrono::minutes;
 // Tools come behind the first message's words, as with Qwen; words are trimmed.
 constexpr const char* kTemplate =
     "{% for m in messages %}[{{ m.content | trim }}{% if loop.first and tools %}"
-    "{% for t in tools %}({{ t.name }}){% endfor %};{% endif %}]{% endfor %}";
+    "{% for t in tools %}({{ t.function.name }}){% endfor %};{% endif %}]{% endfor %}";
 
-Data tool(const char* name) { return {Data::Fields{{"name", {name}}}}; }
+Data tool(const char* name) {
+  return {Data::Fields{{"function", {Data::Fields{{"name", {name}}}}}}};
+}
 
 class ChatMarks : public testing::Test {
  protected:

@@ -1,4 +1,4 @@
-#include "service/power_fit.h"
+#include "service/experiment/power_fit.h"
 
 #include <gtest/gtest.h>
 

@@ -118,7 +118,7 @@ TEST(PromptLogprobs, that_would_fill_the_memory_are_refused_and_no_prompt_is_no_
   ServiceRig rig;
   CompletionRequest request = request_of(some_tokens(500), 20);
   request.n = 128;
-  ASSERT_GT(uint64_t{500} * 21 * 128, RequestBounds::kPromptLogprobs);
+  ASSERT_GT(uint64_t{500} * 21 * 128, RequestBounds::kLogprobEntries);
   EXPECT_EQ(rig.error_of(request).param, "prompt_logprobs");
   EXPECT_EQ(rig.error_of(request_of({}, 1)).code, ErrorCode::kInvalidArgument);
 }

@@ -80,7 +80,7 @@ TEST(Thoughts, are_not_counted_where_nobody_asks) {
 TEST(Thoughts, that_a_stop_string_ends_are_all_thought) {
   const ServiceRig rig;
   ChoiceStream::Options options;
-  options.stop = {"STOP"};
+  options.stop = std::make_shared<const std::vector<std::string>>(1, "STOP");
   options.answer_begin = AnswerBegin::kThought;
   const Usage usage = usage_of(rig, "ab STOP cd", options);
   EXPECT_EQ(usage.completion_tokens, 7u);

@@ -23,6 +23,9 @@ class TickingClock final : public Clock {
   mutable TimePoint now_{};
 };
 
+// For tests that count steps.
+inline constexpr SpeculationOptions kGuessNothing{.mode = SpeculationOptions::Mode::kOff};
+
 struct TinyEngineOptions {
   TinyModelOptions model = {};
   uint32_t n_pages = 64;  // for each layer group
@@ -31,7 +34,10 @@ struct TinyEngineOptions {
   uint32_t max_step_tokens = 128;
   uint32_t max_running = 16;
   uint32_t max_queue = 1024;
-  Tier* tier = nullptr;
+  std::vector<TierPlace> tiers = {};
+  SpeculationOptions speculation = {};
+  std::string draft = {};  // a draft model, as TinyModelOptions::name; empty: none
+  Sharing sharing = Sharing::kAll;
 };
 
 // An engine over a tiny model, with a budget counted in pages. The backend outlives the engine.
@@ -45,20 +51,28 @@ inline EngineOptions engine_options(const TinyEngineOptions& options, const Tiny
   const size_t page_bytes = tiny.backend->page_bytes(tiny.model->kv_geometry(options.kv_type));
   const uint32_t n_groups = group_layers(tiny.model->config()).n_groups();
   uint64_t budget = uint64_t{options.n_pages} * n_groups * page_bytes;
-  if (options.tier) budget = TierLink::budget_for(*options.tier, page_bytes, budget);
+  budget = TierLink::budget_for(options.tiers, page_bytes, budget);
   return {.kv_budget_bytes = budget,
           .kv_type = options.kv_type,
           .n_ctx_max = options.n_ctx_max,
           .max_step_tokens = options.max_step_tokens,
           .max_running = options.max_running,
           .max_queue = options.max_queue,
-          .tier = options.tier};
+          .tiers = options.tiers,
+          .speculation = options.speculation,
+          .sharing = options.sharing};
 }
 
 inline TinyEngine make_tiny_engine(const TinyEngineOptions& options, TinyModel tiny,
                                    std::unique_ptr<Clock> clock) {
   const EngineOptions all = engine_options(options, tiny);
-  auto engine = Engine::create(std::move(tiny.model), *tiny.backend, all, *clock);
+  std::unique_ptr<Model> draft;
+  if (!options.draft.empty()) {
+    const auto source = make_synthetic("synthetic:" + options.draft);
+    CHECK(source.has_value());
+    draft = std::move(*Model::load(**source, *tiny.backend, nullptr));
+  }
+  auto engine = Engine::create(std::move(tiny.model), *tiny.backend, all, *clock, std::move(draft));
   CHECK(engine.has_value());
   return {std::move(tiny.backend), std::move(clock), std::move(*engine)};
 }

@@ -22,7 +22,7 @@ class RecordingCompletionSink final : public CompletionSink {
   using OnChunk = std::function<void(const CompletionChunk&)>;
   explicit RecordingCompletionSink(OnChunk on_chunk = nullptr) : on_chunk_(std::move(on_chunk)) {}
 
-  void on_chunk(const CompletionChunk& chunk) override {
+  void on_chunk(CompletionChunk chunk) override {
     {
       const std::scoped_lock lock(mutex_);
       is_in_order_ = is_in_order_ && usages_.empty();
@@ -92,6 +92,7 @@ class ServiceRig {
     auto instance = Instance::create({.backend = std::move(tiny.backend),
                                       .tokenizer = std::move(*tokenizer),
                                       .model = std::move(tiny.model),
+                                      .draft = nullptr,
                                       .id = "tiny",
                                       .kv_type = options.kv_type,
                                       .n_ctx = options.n_ctx_max},

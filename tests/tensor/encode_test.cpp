@@ -23,11 +23,11 @@ struct Bound {
   double relative_error;
 };
 constexpr Bound kBounds[] = {
-    {ElementType::kF16, 0.0003},   {ElementType::kBF16, 0.0025}, {ElementType::kQ8_0, 0.0051},
-    {ElementType::kQ6_K, 0.0172},  {ElementType::kQ5_K, 0.0350}, {ElementType::kQ5_1, 0.0340},
-    {ElementType::kQ5_0, 0.0410},  {ElementType::kQ4_K, 0.0710}, {ElementType::kQ4_1, 0.0705},
-    {ElementType::kIQ4_NL, 0.075}, {ElementType::kQ4_0, 0.0820}, {ElementType::kQ3_K, 0.1480},
-    {ElementType::kQ2_K, 0.2720},
+    {ElementType::kF16, 0.0003},   {ElementType::kBF16, 0.0025},  {ElementType::kQ8_0, 0.0051},
+    {ElementType::kQ6_K, 0.0172},  {ElementType::kQ5_K, 0.0350},  {ElementType::kQ5_1, 0.0340},
+    {ElementType::kQ5_0, 0.0410},  {ElementType::kQ4_K, 0.0710},  {ElementType::kQ4_1, 0.0705},
+    {ElementType::kIQ4_NL, 0.075}, {ElementType::kQ4_0, 0.0820},  {ElementType::kQ3_K, 0.1480},
+    {ElementType::kQ2_K, 0.2720},  {ElementType::kMXFP4, 0.1140},
 };
 
 std::vector<float> normal_values(size_t n, float deviation = 0.02f, float mean = 0.0f) {
@@ -111,6 +111,7 @@ TEST(Encode, columns_that_count_more_lose_less) {
   for (float& w : importance) w = spread(random);
   for (const Bound& bound : kBounds) {
     if (traits(bound.type).block_elements == 1) continue;
+    if (bound.type == ElementType::kMXFP4) continue;  // a power of two leaves little to choose
     const double without = relative_error(values, round_trip(bound.type, values), importance);
     const double with =
         relative_error(values, round_trip(bound.type, values, importance), importance);
@@ -150,7 +151,9 @@ TEST(Encode, blocks_of_one_value_keep_it) {
   for (const float value : {1.0f, -1.0f, 0.37f, -0.0113f}) {
     const std::vector<float> values(512, value);
     for (const Bound& bound : kBounds) {
-      EXPECT_LT(relative_error(values, round_trip(bound.type, values)), 0.01)
+      // Of MXFP4 scales are powers of two, and levels of one sign three quarters apart at least.
+      const double allowed = bound.type == ElementType::kMXFP4 ? 0.2 : 0.01;
+      EXPECT_LT(relative_error(values, round_trip(bound.type, values)), allowed)
           << name_of(bound.type) << " of " << value;
     }
   }

@@ -36,7 +36,7 @@ MAY_INCLUDE = {
 
 # Headers of values, which travel up: they include `base`, `tensor` and each other alone, so who reaches one reaches nothing else.
 VALUE_HEADERS = (
-    "engine/request/request.h", "engine/watch/live_view.h", "engine/watch/snapshot.h", "kv/cache_report.h", "kv/memory_kind.h",
+    "engine/request/request.h", "engine/speculate/speculation_counters.h", "engine/watch/live_view.h", "engine/watch/snapshot.h", "kv/cache_report.h", "kv/memory_kind.h",
     "kv/page_cell.h", "kv/page_counts.h", "kv/page_state.h", "kv/page_story.h", "kv/pin.h", "kv/tiers/tier_counters.h",
     "model/max_layer_groups.h", "text/tokenize_options.h",
 )
@@ -251,6 +251,28 @@ def locks(path, text):
         return []
     return grep(path, code_alone(text), r"\bstd::(\w*mutex|condition_variable\w*|lock_guard|unique_lock|scoped_lock|shared_lock)\b",
                 "locks are those of base/mutex.h")
+
+
+# The one room that owns them, and who draws or edits a line in a terminal.
+PROCESS = "src/base/process/"
+DRAWS = ("src/main/run_once.cpp", "src/main/terminal_console.cpp", "src/cli/line_editor.h", "src/cli/line_editor.cpp", "src/host/progress_bar.cpp",
+         "src/base/log.cpp", "src/base/check.cpp")
+
+
+def process(path, text):
+    """Standard streams, signals and the beginning of threads: what may fail there fails in one place, and nothing throws."""
+    if path.startswith(PROCESS):
+        return []
+    code = code_alone(text)
+    found = grep(path, code, r"\bstd::j?thread\s*[({]|\bstd::j?thread\s+\w+\s*[({]|\b(std::)?async\s*\(|\basio::thread_pool\b|\bpthread_create\b",
+                 "threads are started by start_thread()")
+    if path != "src/cli/key_source.cpp":  # the window's size, while a line is edited
+        found += grep(path, code, r"\b(std::signal|sigaction|sigprocmask|pthread_sigmask)\s*\(", "signals are those of Interrupts")
+    found += grep(path, code, r"\bfmt::print\s*\(|\bstd::(cout|cerr|clog|printf|puts|putchar|perror)\b|(?<![\w:])(printf|perror)\s*\(",
+                  "what is printed goes through base/process/streams.h")
+    if path not in DRAWS:
+        found += grep(path, code, r"\b(stdout|stderr)\b", "stdout and stderr belong to base/process/streams.h")
+    return found
 
 
 def regexes(path, text):

@@ -48,6 +48,9 @@ class TheTree(unittest.TestCase):
     def test_locks_say_what_they_guard(self):
         self.each(rules.locks, TREE.sources("src/"))
 
+    def test_streams_signals_and_threads_have_one_owner(self):
+        self.each(rules.process, TREE.sources("src/"))
+
     def test_no_std_regex(self):
         self.each(rules.regexes, TREE.sources("src/", "tests/", "bench/"))
 
@@ -186,6 +189,15 @@ class EveryRuleCanFail(unittest.TestCase):
         self.rejects(rules.locks, "src/kv/a.cpp", "std::mutex m;", "const std::scoped_lock lock(m);", "std::shared_mutex m;", "std::condition_variable_any c;")
         self.accepts(rules.locks, "src/kv/a.cpp", "Mutex m;", "const MutexLock lock(m);", "// std::mutex", "std::once_flag once;")
         self.accepts(rules.locks, "src/base/mutex.h", "std::mutex m;")
+
+    def test_process(self):
+        self.rejects(rules.process, "src/engine/a.cpp", "thread_ = std::thread([this] { main(); });", "std::thread waiter([&] {});", "std::jthread t{f};",
+                     "boost::asio::thread_pool offload{2};", "std::async(f)", "std::signal(SIGHUP, SIG_IGN);", "::sigaction(SIGINT, &action, nullptr);",
+                     'fmt::print("x");', "std::cout << x;", 'std::printf("x");', "std::fwrite(p, 1, n, stdout);")
+        self.accepts(rules.process, "src/engine/a.cpp", "std::thread thread_;", "std::thread writer_, reader_;", "std::this_thread::yield();", "// stdout",
+                     'log("stderr")', "std::thread::hardware_concurrency()", "std::snprintf(b, n, f);", "Result<std::thread> start();")
+        self.accepts(rules.process, "src/base/process/thread.cpp", "return std::thread(std::move(body));")
+        self.accepts(rules.process, "src/host/progress_bar.cpp", "streams::write_now(stderr, text);")
 
     def test_regexes(self):
         self.rejects(rules.regexes, "src/text/a.cpp", "std::regex r;", "#include <regex>\n")

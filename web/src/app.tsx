@@ -4,7 +4,7 @@ import { ChatPanel } from "./chat_panel";
 import { ExplainPanel } from "./explain/explain_panel";
 import { count, milliseconds, percent } from "./format";
 import { keyStore, setKey } from "./key";
-import { type Link, liveStore } from "./live";
+import { type Link, type Step, liveStore } from "./live";
 import { MapPanel } from "./map_panel";
 import { Sequences } from "./sequences";
 import { Steps } from "./steps";
@@ -37,7 +37,7 @@ function Header({ tab, onTab }: { tab: Tab; onTab: (tab: Tab) => void }) {
 }
 
 function KeyDialog() {
-  const { isWanted } = useStore(keyStore);
+  const { isWanted, wasRefused } = useStore(keyStore);
   const dialog = useRef<HTMLDialogElement>(null);
   const [text, setText] = useState("");
   useEffect(() => {
@@ -57,6 +57,7 @@ function KeyDialog() {
           <span>API key; kept until this tab is closed</span>
           <input type="password" autocomplete="off" value={text} onInput={(e) => setText(e.currentTarget.value)} />
         </label>
+        {wasRefused && <p class="error" role="alert">The server does not know this key.</p>}
         <button type="submit" class="primary">Use it</button>
       </form>
     </dialog>
@@ -68,12 +69,13 @@ function Tiles() {
   const last = (list: (number | null)[]) => list.findLast((v) => v !== null) ?? null;
   const all = view ? view.found_tokens + view.computed_tokens : 0;
   const decodes = steps.filter((s) => s.decodeRows > 0 && s.prefillRows === 0);
-  const sum = (key: "decodeRows" | "ms") => decodes.reduce((total, s) => total + s[key], 0);
+  const sum = (of: (step: Step) => number) => decodes.reduce((total, s) => total + of(s), 0);
+  const decoded = sum((s) => s.decodeRows - s.drafted + s.accepted);
   const ms = (v: number | null) => (v === null ? "–" : milliseconds(v));
   const tiles: [string, string, string][] = [
     ["TTFT", ms(last(h.ttftP50)), "median of the last ten seconds in which there was one"],
     ["ITL", ms(last(h.itlP50)), "median of the last ten seconds in which there was one"],
-    ["Decode", decodes.length > 0 ? `${count(Math.round((1000 * sum("decodeRows")) / sum("ms")))} tok/s` : "–",
+    ["Decode", decodes.length > 0 ? `${count(Math.round((1000 * decoded) / sum((s) => s.ms)))} tok/s` : "–",
       "all sequences together, while it computes: the newest steps"],
     ["Found in the cache", all > 0 ? percent(view!.found_tokens / all) : "–", "of all prompt tokens since the start"],
   ];
@@ -87,6 +89,8 @@ function Tiles() {
 // Chat and cache side by side where there is room, else one of them; or the explanation alone.
 export function App() {
   const [tab, setTab] = useState<Tab>("chat");
+  const { link, view } = useStore(liveStore);
+  const isStale = view !== null && link !== "up";
   return (
     <div class={`app show-${tab}`}>
       <Header tab={tab} onTab={setTab} />
@@ -97,7 +101,8 @@ export function App() {
       </nav>
       <main>
         <ChatPanel />
-        <div class="cache">
+        <div class={isStale ? "cache stale" : "cache"}>
+          {isStale && <p class="stale-note" role="status">As it was when the connection ended</p>}
           <Tiles />
           <MapPanel />
           <div class="pair"><Sequences /><Steps /></div>

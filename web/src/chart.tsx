@@ -61,6 +61,9 @@ export function Chart(props: { title: string; t: number[]; series: Series[]; for
   );
 }
 
+// Without one the scale is made up, and says nothing.
+const hasValues = (u: uPlot) => u.data.slice(1).some((values) => values.some((v) => v));
+
 function optionsFor(series: Series[], format: (v: number) => string, _theme: string): Omit<uPlot.Options, "width" | "height"> {
   const axis = {
     stroke: color("muted"),
@@ -78,7 +81,7 @@ function optionsFor(series: Series[], format: (v: number) => string, _theme: str
     },
     axes: [
       { ...axis, size: 22, space: 60, values: (_u, list) => list.map((v) => (v === 0 ? "now" : `${v} s`)) },
-      { ...axis, size: 58, space: 28, values: (_u, list) => list.map((v) => format(v)) },
+      { ...axis, size: 58, space: 28, values: (u, list) => list.map((v) => (hasValues(u) ? format(v) : "")) },
     ],
     series: [
       {},

@@ -1,5 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type Settings, changeSettings, chatStore, newChat, openChat, send, stop } from "./chat";
+import { send, stop } from "./answer";
+import {
+  type Settings, type ToolCall,
+  changeSettings, chatStore, deleteChat, newChat, openCall, openChat, readTools,
+} from "./chats";
 import { MessageView } from "./message";
 import { useStore } from "./store";
 
@@ -16,6 +20,25 @@ function NumberField(props: {
       <span>{label}</span>
       <input type="number" value={value} min={min} max={max} step={step}
         onChange={(e) => take(e.currentTarget.value)} />
+    </label>
+  );
+}
+
+// The tools that a model may call, as a request has them; results are typed by hand.
+function ToolsField({ text }: { text: string }) {
+  let error = "";
+  try {
+    readTools(text);
+  } catch (e) {
+    error = (e as Error).message;
+  }
+  return (
+    <label class="wide">
+      <span>Tools that the model may call: a JSON list as in a request; you answer its calls</span>
+      <textarea rows={2} value={text} spellcheck={false} aria-invalid={error !== ""} aria-label="Tools"
+        placeholder='[{"type": "function", "function": {"name": "read_file", "parameters": {…}}}]'
+        onInput={(e) => changeSettings({ tools: e.currentTarget.value })} />
+      {error && <p class="error" role="alert">{error}</p>}
     </label>
   );
 }
@@ -41,11 +64,12 @@ function SettingsView({ settings }: { settings: Settings }) {
             onInput={(e) => changeSettings({ seed: e.currentTarget.value.replace(/\D/g, "") })} />
         </label>
       </div>
+      <ToolsField text={settings.tools} />
     </details>
   );
 }
 
-function Composer({ isAnswering }: { isAnswering: boolean }) {
+function Composer({ isAnswering, call }: { isAnswering: boolean; call: ToolCall | undefined }) {
   const [text, setText] = useState("");
   const submit = () => {
     if (!text.trim() || isAnswering) return;
@@ -59,7 +83,8 @@ function Composer({ isAnswering }: { isAnswering: boolean }) {
   };
   return (
     <form class="composer" onSubmit={(e) => { e.preventDefault(); submit(); }}>
-      <textarea id="prompt" aria-label="Message" placeholder="Write a message" rows={2} value={text}
+      <textarea id="prompt" aria-label="Message" rows={2} value={text}
+        placeholder={call ? `What does ${call.name} answer?` : "Write a message"}
         onInput={(e) => setText(e.currentTarget.value)} onKeyDown={onKeyDown} />
       {isAnswering
         ? <button type="button" class="stop" onClick={stop}>Stop</button>
@@ -106,6 +131,10 @@ export function ChatPanel() {
             <button type="button" aria-pressed={c.id === current} onClick={() => openChat(c.id)}>Chat {c.id}</button>
           ))}
         </div>
+        {chat.messages.length > 0 && (
+          <button type="button" class="new-chat" onClick={deleteChat} disabled={isAnswering}
+            title="This browser keeps chats until they are deleted">Delete chat</button>
+        )}
         <button type="button" class="new-chat" onClick={newChat} disabled={isAnswering}
           title="Another chat with the same system prompt">New chat</button>
       </div>
@@ -118,7 +147,7 @@ export function ChatPanel() {
           ))}
         </ol>
       </div>
-      <Composer isAnswering={isAnswering} />
+      <Composer isAnswering={isAnswering} call={openCall(chat)} />
     </section>
   );
 }

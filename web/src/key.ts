@@ -3,11 +3,11 @@ import { createStore } from "./store";
 // The API key, for as long as the tab is open.
 const kName = "kvik.key";
 
-export const keyStore = createStore({ key: sessionStorage.getItem(kName) ?? "", isWanted: false });
+export const keyStore = createStore({ key: sessionStorage.getItem(kName) ?? "", isWanted: false, wasRefused: false });
 
 export function setKey(key: string): void {
   sessionStorage.setItem(kName, key);
-  keyStore.set({ key, isWanted: false });
+  keyStore.set({ key, isWanted: false, wasRefused: false });
 }
 
 export function authorization(): Record<string, string> {
@@ -15,7 +15,9 @@ export function authorization(): Record<string, string> {
   return key ? { Authorization: `Bearer ${key}` } : {};
 }
 
-// The server said 401.
+// The server said 401: to the key that we have, or because we have none.
 export function askForKey(): void {
-  keyStore.set({ ...keyStore.get(), isWanted: true });
+  const { key, wasRefused } = keyStore.get();
+  sessionStorage.removeItem(kName);
+  keyStore.set({ key: "", isWanted: true, wasRefused: wasRefused || key !== "" });
 }

@@ -28,13 +28,13 @@ interface View {
   reserved_bytes: Record<string, number>;
   ttft_s: Histogram;
   itl_s: Histogram;
-  disk?: Disk;
+  tiers: Record<string, Tier>; // disk, shared, redis: those that there are
   steps: number[];
   sequences: number[];
   pages: number[];
 }
 
-export interface Disk {
+export interface Tier {
   degraded: number;
   pages: number;
   bytes: number;
@@ -52,6 +52,8 @@ export interface Step {
   prefillRows: number;
   decodeRows: number;
   sequences: number;
+  drafted: number; // of the decode rows: guessed tokens
+  accepted: number; // of these: right
 }
 
 export const enum Phase {
@@ -197,10 +199,10 @@ function show(view: View): void {
 
 function newSteps(known: Step[], list: number[]): Step[] {
   const steps = known.slice();
-  for (let i = 0; i + 7 <= list.length; i += 7) {
-    const [number, end, ms, plannedMs, prefillRows, decodeRows, sequences] = list.slice(i, i + 7) as
-      [number, number, number, number, number, number, number];
-    steps.push({ number, end, ms, plannedMs, prefillRows, decodeRows, sequences });
+  for (let i = 0; i + 9 <= list.length; i += 9) {
+    const [number, end, ms, plannedMs, prefillRows, decodeRows, sequences, drafted, accepted] = list.slice(i, i + 9) as
+      [number, number, number, number, number, number, number, number, number];
+    steps.push({ number, end, ms, plannedMs, prefillRows, decodeRows, sequences, drafted, accepted });
   }
   return steps.slice(-kSteps);
 }

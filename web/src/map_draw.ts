@@ -11,7 +11,6 @@ export interface Selection {
 export interface Palette {
   states: [string, string, string, string];
   shared: string;
-  others: string;
   line: string;
   disk: string;
   flash: string;
@@ -24,7 +23,6 @@ export function palette(): Palette {
   return {
     states: [color("free"), color("leased"), color("sealed"), color("cached")],
     shared: color("shared"),
-    others: color("others"),
     line: color("text"),
     disk: color("disk"),
     flash: color("text"),
@@ -47,10 +45,9 @@ export function drawMap(
     const [x, y] = place(layout, page);
     const state = pages.state[page]!;
     context.globalAlpha = family && state !== State.Free && !family.has(page) ? 0.35 : 1;
-    const isOthers = pages.isOthers(page);
-    context.fillStyle = isOthers ? colors.others : colors.states[state]!;
+    context.fillStyle = colors.states[state]!;
     context.fillRect(x, y, size, size);
-    if (state === State.Free || isOthers) continue;
+    if (state === State.Free) continue;
     drawMarks(context, pages, page, { x, y, size }, colors);
     const age = now - pages.changed[page]!;
     if (age < kFlashMs) {

@@ -9,6 +9,12 @@ import { type Pages, State } from "./pages";
 import { useStore } from "./store";
 import { themeStore } from "./theme";
 
+const kTiers: Record<string, [string, string]> = {
+  disk: ["on disk", "pages that the disk tier holds"],
+  shared: ["in the shared folder", "pages that all servers of the folder hold there"],
+  redis: ["in Redis", "keys that Redis holds: two for each page, and whatever else lies there"],
+};
+
 const kMaxHeight = 290;
 
 function selectionOf(pages: Pages, page: number | null): Selection | null {
@@ -18,12 +24,11 @@ function selectionOf(pages: Pages, page: number | null): Selection | null {
 
 function Legend({ live }: { live: Live }) {
   const view = live.view!;
-  const { shared, others } = useMemo(() => {
-    const n = { shared: 0, others: 0 };
+  const shared = useMemo(() => {
+    let n = 0;
     for (let i = 0; i < live.pages.used; ++i) {
       if (live.pages.state[i] === State.Free) continue;
-      if (live.pages.isOthers(i)) n.others += 1;
-      else if (live.pages.sharing(i) > 1) n.shared += 1;
+      if (live.pages.sharing(i) > 1) n += 1;
     }
     return n;
   }, [live.version]);
@@ -34,8 +39,10 @@ function Legend({ live }: { live: Live }) {
     ["free", "free", view.free, "free"],
     ["shared", "shared", shared, "several sequences lease it, or several texts go on behind it"],
   ];
-  if (others > 0) entries.push(["others", "others'", others, "of other tenants; counted above by their states"]);
-  if (view.disk) entries.push(["disk", "on disk", view.disk.pages, "pages that the disk tier holds"]);
+  for (const [name, tier] of Object.entries(view.tiers)) {
+    const [label, title] = kTiers[name] ?? [name, "pages that the tier holds"];
+    entries.push([name === "shared" ? "shared-folder" : name, label, tier.pages, title]);
+  }
   return (
     <ul class="legend" aria-label="Pages by state">
       {entries.map(([kind, label, n, title]) => (

@@ -1,4 +1,4 @@
-import type { Message, PromptCost } from "./chat";
+import type { Message, PromptCost, ToolCall } from "./chats";
 import { count, milliseconds, percent } from "./format";
 import { Markdown } from "./markdown";
 
@@ -8,8 +8,9 @@ const kMisses: Record<string, string> = {
   evicted: "the rest had been evicted",
   too_short: "the rest is too short to share",
   cache_off: "the cache is off",
-  tier_timed_out: "the disk was slower than computing",
-  tier_damaged: "the disk held it, damaged",
+  tier_timed_out: "a tier took longer than computing it",
+  tier_declined: "computing it was quicker than reading it",
+  tier_damaged: "a tier held it, damaged",
 };
 
 function CostBar({ cost }: { cost: PromptCost }) {
@@ -51,11 +52,39 @@ function Facts({ message }: { message: Message }) {
   );
 }
 
+function pretty(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json; // still on its way
+  }
+}
+
+function CallView({ call }: { call: ToolCall }) {
+  return (
+    <details class="call">
+      <summary>Calls <code>{call.name}</code></summary>
+      <pre tabIndex={0}>{pretty(call.arguments)}</pre>
+    </details>
+  );
+}
+
 export function MessageView({ message, isRunning }: { message: Message; isRunning: boolean }) {
   if (message.role === "user") {
     return (
       <li class="message user">
         <div class="bubble">{message.text}</div>
+        {message.cost && <CostBar cost={message.cost} />}
+      </li>
+    );
+  }
+  if (message.role === "tool") {
+    return (
+      <li class="message tool">
+        <details class="call">
+          <summary>Result of <code>{message.answers?.name}</code> <span class="muted">{count(message.text.length)} characters</span></summary>
+          <pre tabIndex={0}>{message.text}</pre>
+        </details>
         {message.cost && <CostBar cost={message.cost} />}
       </li>
     );
@@ -66,6 +95,7 @@ export function MessageView({ message, isRunning }: { message: Message; isRunnin
         <details class="thought"><summary>Thoughts</summary><Markdown text={message.thought} /></details>
       )}
       <Markdown text={message.text} />
+      {message.calls?.map((call) => <CallView call={call} />)}
       {isRunning && <span class="caret" aria-label="answering" role="img" />}
       {message.error && <p class="error" role="alert">{message.error}</p>}
       <Facts message={message} />

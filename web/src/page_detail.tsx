@@ -21,14 +21,6 @@ export function PageDetail({ live, selection }: { live: Live; selection: Selecti
   }
   const { pages, view } = live;
   const { page, ancestors, descendants } = selection;
-  if (pages.isOthers(page)) {
-    return (
-      <div id="page-detail" class="detail" role="status">
-        <h3>Page {page}</h3>
-        <p class="muted small">It is {kStates[pages.state[page]!]}, and another tenant computed it.</p>
-      </div>
-    );
-  }
   const first = pages.depth[page]! * kPageTokens;
   const nTokens = pages.state[page] === State.Leased ? kPageTokens : pages.tokens[page]!;
   const window = view.windows[pages.group[page]!] ?? 0;

@@ -99,11 +99,6 @@ export class Pages {
     return [...this.childrenOf(page).values()].flat();
   }
 
-  // Another tenant's: that it is there is all that is known.
-  isOthers(page: number): boolean {
-    return (this.tier[page]! & 4) !== 0;
-  }
-
   // How many use a page, or would find it: those that run now, or texts that go on behind it.
   sharing(page: number): number {
     return Math.max(this.owners[page]!, this.branches[page]!);

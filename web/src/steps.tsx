@@ -17,6 +17,8 @@ function drawSteps(context: CanvasRenderingContext2D, steps: Step[], width: numb
   const shown = steps.slice(-n);
   const prefill = color("leased");
   const decode = color("sealed");
+  const accepted = color("accent");
+  const rejected = color("line");
   const most = Math.max(kFewRows, ...shown.map((step) => step.prefillRows + step.decodeRows));
   context.fillStyle = color("line");
   context.fillRect(0, kHeight - 1, width, 1);
@@ -26,8 +28,17 @@ function drawSteps(context: CanvasRenderingContext2D, steps: Step[], width: numb
     const all = usable * heightOf(step.prefillRows + step.decodeRows, most);
     const share = step.decodeRows / Math.max(1, step.prefillRows + step.decodeRows);
     const decodePart = step.prefillRows > 0 && step.decodeRows > 0 ? Math.max(3, all * share) : all * share;
-    context.fillStyle = decode;
-    context.fillRect(x, kHeight - 2 - decodePart, kPitch - 1, decodePart);
+    // From below: a token of each sequence, guesses that were right, guesses that were wrong.
+    const row = decodePart / Math.max(1, step.decodeRows);
+    let top = kHeight - 2;
+    const add = (style: string, rows: number) => {
+      context.fillStyle = style;
+      context.fillRect(x, top - rows * row, kPitch - 1, rows * row);
+      top -= rows * row;
+    };
+    add(decode, step.decodeRows - step.drafted);
+    add(accepted, step.accepted);
+    add(rejected, step.drafted - step.accepted);
     context.fillStyle = prefill;
     context.fillRect(x, kHeight - 2 - all, kPitch - 1, all - decodePart);
   });
@@ -50,6 +61,7 @@ export function Steps() {
         <span class="muted keys">
           <span><i class="swatch leased" />prefill chunk</span>
           <span><i class="swatch sealed" />decode</span>
+          <span><i class="swatch accepted" />accepted guess</span>
         </span>
       </div>
       <div ref={box}>
@@ -57,7 +69,7 @@ export function Steps() {
       </div>
       <p class="muted small">
         {last
-          ? `step ${count(last.number)}: ${count(last.prefillRows)} prefill and ${count(last.decodeRows)} decode tokens of ${count(last.sequences)} sequence${last.sequences === 1 ? "" : "s"} in ${milliseconds(last.ms)}`
+          ? `step ${count(last.number)}: ${count(last.prefillRows)} prefill and ${count(last.decodeRows)} decode tokens of ${count(last.sequences)} sequence${last.sequences === 1 ? "" : "s"} in ${milliseconds(last.ms)}${last.drafted > 0 ? `, ${count(last.accepted)} of ${count(last.drafted)} guessed tokens accepted` : ""}`
           : "No step yet."}
       </p>
     </section>

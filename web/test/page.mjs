@@ -144,6 +144,38 @@ const scenarios = {
     return { tokens, most: await page.evaluate(() => window.most), strip: await page.locator(".strip.over").first().innerText() };
   },
 
+  // The pictures of the README: two chats with one beginning, while others talk.
+  async portrait(browser) {
+    for (const colorScheme of ["light", "dark"]) {
+      const page = await open(browser, { colorScheme, viewport: { width: 1440, height: 1010 } });
+      await setSystem(page, kSystem, 90);
+      await say(page, "Who goes there?");
+      await say(page, "And who are you?");
+      await button(page, "New chat").click();
+      await say(page, "What is the hour?");
+      let isOver = false;
+      const talk = async (speaker) => {
+        for (let i = speaker; !isOver; i += 10) {
+          const content = `Speak of the number ${i}, and at length.`;
+          await fetch(`${url}v1/chat/completions`, {
+            method: "POST",
+            headers: { "Content-Type": "application/json" },
+            body: JSON.stringify({ messages: [{ role: "system", content: kSystem }, { role: "user", content }], max_tokens: 700, ignore_eos: true }),
+          }).then((answer) => answer.json());
+        }
+      };
+      const all = Promise.all([1, 2, 3, 4].map(talk));
+      await page.waitForTimeout(9000);
+      await say(page, "And what was that?");
+      await page.locator(".strip:not(.over)").nth(3).waitFor();
+      await picture(page, `page-${colorScheme}`);
+      isOver = true;
+      await all;
+      await page.context().close();
+    }
+    return {};
+  },
+
   async stop(browser) {
     const page = await open(browser);
     await makeTalkative(page);
@@ -199,6 +231,9 @@ const scenarios = {
     const before = await count(page, "cached");
     await ask("stop");
     await page.getByText("no connection, trying again").waitFor();
+    const isGrey = await page.locator(".cache.stale").isVisible();
+    const note = await page.locator(".stale-note").innerText();
+    await picture(page, "stale");
     await page.getByLabel("Message", { exact: true }).fill("Anybody?");
     await page.keyboard.press("Enter");
     await page.getByRole("alert").waitFor();
@@ -206,8 +241,9 @@ const scenarios = {
     await ask("start");
     await page.getByText("live", { exact: true }).waitFor();
     const after = await count(page, "cached");
+    const isColouredAgain = (await page.locator(".cache.stale").count()) === 0;
     const answer = await say(page, "Who goes there?");
-    return { before, after, error, answer, complaints: page.complaints };
+    return { before, after, error, answer, isGrey, note, isColouredAgain, complaints: page.complaints };
   },
 
   async key(browser) {
@@ -216,11 +252,97 @@ const scenarios = {
     page.setDefaultTimeout(kPatience);
     await page.goto(url);
     await page.getByRole("dialog").waitFor();
+    await page.getByLabel(/API key/).fill("sesame");
+    await button(page, "Use it").click();
+    const refusal = await page.getByRole("alert").innerText();
     await page.getByLabel(/API key/).fill("open-sesame");
     await button(page, "Use it").click();
     await page.getByText("live", { exact: true }).waitFor();
     await setSystem(page, kSystem, 16);
-    return { answer: await say(page, "Who goes there?"), hasDialog: await page.getByRole("dialog").isVisible() };
+    return { refusal, answer: await say(page, "Who goes there?"), hasDialog: await page.getByRole("dialog").isVisible() };
+  },
+
+  // Nothing has happened yet, and nothing pretends that it has.
+  async empty(browser) {
+    const page = await open(browser);
+    await page.waitForTimeout(1500); // a second's sample
+    const inked = await page.evaluate(() => [...document.querySelectorAll(".chart")].map((chart) => {
+      const canvas = chart.querySelector("canvas");
+      if (!canvas) return null;
+      const left = canvas.getContext("2d").getImageData(0, 0, 50 * devicePixelRatio, canvas.height - 24 * devicePixelRatio).data;
+      return left.some((v, i) => i % 4 === 3 && v > 0); // labels of the axis
+    }).filter((v) => v !== null));
+    await picture(page, "empty");
+    await button(page, "Explain").click();
+    const promise = await page.locator(".announcement").innerText();
+    await picture(page, "empty-explain");
+    return { inked, promise };
+  },
+
+  // Chats are kept by the browser until they are deleted.
+  async reload(browser) {
+    const page = await open(browser);
+    await setSystem(page, kSystem, 16);
+    await say(page, "Who goes there?");
+    await button(page, "New chat").click();
+    await setSystem(page, kSystem, 16);
+    await say(page, "What is the hour?");
+    const shown = () => page.locator(".messages").innerText();
+    const before = await shown();
+    await page.reload();
+    const after = await shown();
+    await button(page, "Chat 1").click();
+    const other = await shown();
+    const again = await say(page, "And now?");
+    await button(page, "Delete chat").click();
+    await page.waitForTimeout(600);
+    await page.reload();
+    const left = await page.locator(".chips button").allInnerTexts();
+    return { before, after, other, again, left, complaints: page.complaints };
+  },
+
+  // A model that calls a tool twice at once, and goes on when both results were typed.
+  async tools(browser) {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(kPatience);
+    const bodies = [];
+    const events = (deltas, end) => [...deltas.map((delta) => ({ delta })), { delta: {}, finish_reason: end }]
+      .map((choice) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`).join("") + "data: [DONE]\n\n";
+    const call = (index, name, given) => [
+      { tool_calls: [{ index, id: `call-${index}`, type: "function", function: { name, arguments: "" } }] },
+      ...given.map((piece) => ({ tool_calls: [{ index, function: { arguments: piece } }] })),
+    ];
+    await page.route("**/v1/chat/completions", (route) => {
+      bodies.push(route.request().postDataJSON());
+      const body = bodies.length === 1
+        ? events([{ role: "assistant", content: null, reasoning_content: "Both files." },
+          ...call(0, "read_file", ["{\"path\":", " \"a.txt\"}"]), ...call(1, "read_file", ["{\"path\": \"b.txt\"}"])], "tool_calls")
+        : events([{ role: "assistant", content: "They are equal." }], "stop");
+      return route.fulfill({ contentType: "text/event-stream", body });
+    });
+    await page.goto(url);
+    await page.getByText("System prompt and sampling").click();
+    await page.getByLabel("Tools", { exact: true }).fill("{");
+    const complaint = await page.locator(".settings .error").innerText();
+    await page.getByLabel("Tools", { exact: true }).fill('[{"type":"function","function":{"name":"read_file"}}]');
+    await page.getByText("System prompt and sampling").click();
+    const type = async (text) => {
+      await page.getByLabel("Message", { exact: true }).fill(text);
+      await page.keyboard.press("Enter");
+    };
+    await type("Are the files equal?");
+    await page.locator(".message.assistant .call").nth(1).waitFor();
+    const isFolded = !(await page.locator(".call pre").first().isVisible());
+    const asks = await page.getByLabel("Message", { exact: true }).getAttribute("placeholder");
+    await button(page, "Send").waitFor();
+    await type("one line");
+    const nBeforeBoth = bodies.length;
+    await type("another line");
+    await page.getByText("They are equal.").waitFor();
+    await page.locator(".message.assistant .call summary").first().click();
+    const given = await page.locator(".call pre").first().innerText();
+    await picture(page, "tools");
+    return { complaint, isFolded, asks, nBeforeBoth, given, results: await page.locator(".message.tool summary").allInnerTexts(), bodies };
   },
 
   // The tab that shows one answer with the cache, without it and once more, on the loaded model.

@@ -27,8 +27,6 @@ bool same_shape(Rows a, Rows b) { return a.n_rows == b.n_rows && a.n_cols == b.n
 
 float* row_of(Rows x, size_t row) { return x.data + row * x.stride; }
 
-KvBlockLayout layout_of(const KvGeometry& geometry) { return {geometry.type, geometry.head_dim}; }
-
 void check_runs(const KvTarget& kv, uint32_t n_rows) {
   CHECK(kv.layer < kv.geometry.n_layers);
   for (const KvRun& run : kv.runs) {
@@ -57,6 +55,7 @@ class CpuBackend final : public Backend {
   bool can_compute(ElementType type) const override { return can_pack(type); }
   std::string_view arithmetic(ElementType type) const override;
 
+  const Result<void>& started() const { return pool_.started(); }
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
   uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
     return cpu::packed_bytes(type, n_rows, n_cols);
@@ -72,12 +71,16 @@ class CpuBackend final : public Backend {
   void matmul(Rows x, const PackedMatrix& w, Rows out) override;
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
+  void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
+  void copy_heads(const HeadRows& x, const HeadRows& out) override;
   void add_weighted(Rows x, Rows y, const WeightedRows& terms) override;
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override;
   void gather(Rows x, std::span<const uint32_t> rows, Rows out) override;
   void add(Rows x, Rows y) override;
   void add_bias(Rows x, const float* bias) override;
   void scale(Rows x, float factor) override;
+  void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override;
+  void scale_rows(Rows x, std::span<const float> factors) override;
   void soft_cap(Rows x, float cap) override;
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
@@ -171,6 +174,21 @@ void CpuBackend::grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows
   matmul_.run_grouped(x, static_cast<const CpuPackedMatrix&>(w), groups, out);
 }
 
+void CpuBackend::head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) {
+  matmul_.run_heads(x, static_cast<const CpuPackedMatrix&>(w), out);
+}
+
+void CpuBackend::copy_heads(const HeadRows& x, const HeadRows& out) {
+  CHECK(x.n_heads == out.n_heads && x.n_cols == out.n_cols);
+  CHECK(x.rows.n_rows == out.rows.n_rows);
+  for_rows(out.rows, [&](size_t row) {
+    for (uint32_t head = 0; head < x.n_heads; ++head) {
+      const float* from = row_of(x.rows, row) + x.first + size_t{head} * x.step;
+      std::copy_n(from, x.n_cols, row_of(out.rows, row) + out.first + size_t{head} * out.step);
+    }
+  });
+}
+
 void CpuBackend::add_weighted(Rows x, Rows y, const WeightedRows& terms) {
   CHECK(x.n_cols == y.n_cols && terms.rows.size() == size_t{x.n_rows} * terms.n);
   CHECK(terms.weights.size() == terms.rows.size());
@@ -220,6 +238,20 @@ void CpuBackend::scale(Rows x, float factor) {
   });
 }
 
+void CpuBackend::add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) {
+  for (const RowGroup& group : groups.groups) {
+    CHECK(group.matrix < groups.n_matrices && group.first + group.n_rows <= x.n_rows);
+    add_bias(x.slice(group.first, group.n_rows), biases + size_t{group.matrix} * x.n_cols);
+  }
+}
+
+void CpuBackend::scale_rows(Rows x, std::span<const float> factors) {
+  CHECK(factors.size() == x.n_rows);
+  for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
+    isa_.rows.scale(row_of(x, row) + first, factors[row], n);
+  });
+}
+
 void CpuBackend::soft_cap(Rows x, float cap) {
   for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
     isa_.rows.soft_cap(row_of(x, row) + first, cap, n);
@@ -235,7 +267,8 @@ void CpuBackend::gated_activation(Activation activation, Rows gate, Rows up, Row
 }
 
 void CpuBackend::rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) {
-  CHECK(head_dim > 0 && x.n_cols % head_dim == 0 && 2 * angles.n_pairs <= head_dim);
+  CHECK(head_dim > 0 && 2 * angles.n_pairs <= head_dim);
+  CHECK(x.n_cols % head_dim == 0 || x.n_cols % head_dim >= 2 * angles.n_pairs);
   for_rows(x, [&](size_t row) {
     const float* cos = angles.cos + row * angles.n_pairs;
     const float* sin = angles.sin + row * angles.n_pairs;
@@ -251,26 +284,28 @@ size_t CpuBackend::page_bytes(const KvGeometry& geometry) const {
 
 void CpuBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
   const uint32_t head_dim = kv.geometry.head_dim;
-  CHECK(same_shape(k, v) && k.n_cols == kv.geometry.n_kv_heads * head_dim);
+  const bool has_values = kv.geometry.latent_dim == 0;
+  CHECK(k.n_cols == kv.geometry.n_kv_heads * head_dim && (!has_values || same_shape(k, v)));
   check_runs(kv, k.n_rows);
   const KvBlockLayout layout = layout_of(kv.geometry);
   for (const KvRun& run : kv.runs) {
     const Rows keys = k.slice(run.first_row, run.n_rows);
-    const Rows values = v.slice(run.first_row, run.n_rows);
+    const Rows values = has_values ? v.slice(run.first_row, run.n_rows) : Rows{};
     for_rows(keys, [&](size_t row) {
       const size_t token = run.first_position + row;
       for (uint32_t head = 0; head < kv.geometry.n_kv_heads; ++head) {
         std::byte* block = run.pages[token / kPageTokens] + block_offset(kv, head);
         isa_.attention.write_token(layout, block, token % kPageTokens,
                                    row_of(keys, row) + head * head_dim,
-                                   row_of(values, row) + head * head_dim);
+                                   has_values ? row_of(values, row) + head * head_dim : nullptr);
       }
     });
   }
 }
 
 void CpuBackend::attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
-  CHECK(same_shape(q, out) && q.n_cols == shape.n_heads * kv.geometry.head_dim);
+  CHECK(q.n_rows == out.n_rows && q.n_cols == shape.n_heads * kv.geometry.head_dim);
+  CHECK(out.n_cols == shape.n_heads * kv.geometry.value_dim());
   CHECK(kv.geometry.n_kv_heads > 0 && shape.n_heads % kv.geometry.n_kv_heads == 0);
   check_runs(kv, q.n_rows);
   attention_.run(kv, shape, q, out);
@@ -311,7 +346,9 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& optio
   }
   const uint32_t n_threads =
       options.n_threads > 0 ? options.n_threads : std::min(usable_processors(), kMaxThreads);
-  return std::make_unique<cpu::CpuBackend>(*isa, n_threads, options.huge_pages);
+  auto backend = std::make_unique<cpu::CpuBackend>(*isa, n_threads, options.huge_pages);
+  TRY(backend->started());
+  return backend;
 }
 
 }  // namespace kvik

@@ -17,6 +17,8 @@
 
 namespace kvik {
 
+class Constraint;
+
 enum class RequestId : uint64_t {};
 
 // How the next token is picked. The defaults leave the model's distribution as it is.
@@ -43,11 +45,17 @@ struct Request {
   uint32_t min_tokens = 0;             // stop tokens are masked before
   std::vector<TokenId> stop_tokens;    // end the answer and are not part of it
   std::optional<uint32_t> n_logprobs;  // also report the chosen token's and the n most likely ones'
+  // Null: none. Shared, because all choices of a completion begin at its state.
+  std::shared_ptr<const Constraint> constraint;
   enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
-  std::string cache_salt;  // pages are shared among requests of the same salt
-  std::vector<Pin> pins;   // prefixes of the prompt that are worth keeping longer
-  std::string tenant;      // whom fairness counts it for
-  int32_t priority = 0;    // lower first
+  enum class Speculate { kOn, kOff } speculate = Speculate::kOn;  // kOff: no tokens are guessed
+  std::vector<TokenId> script;  // what the answer is made to be, whatever is sampled; for studies
+  std::string cache_salt;       // pages are shared among requests of the same salt
+  std::vector<Pin> pins;        // prefixes of the prompt that are worth keeping longer
+  std::string tenant;           // whom fairness counts it for
+  int32_t priority = 0;         // lower first
+  // What the priority is compared with: everybody's, or that of the tenant's other requests.
+  enum class Ranks : uint8_t { kAmongAll, kAmongOwn } ranks = Ranks::kAmongAll;
   // kHiddenStates: no answer; the whole prompt is computed, and handed to EventSink::on_hidden.
   enum class Wants { kAnswer, kHiddenStates } wants = Wants::kAnswer;
   enum class Logits { kNone, kLast, kAll } logits = Logits::kNone;  // hand to EventSink::on_logits
@@ -86,6 +94,8 @@ struct Usage {
   uint32_t completion_tokens = 0;
   uint32_t reasoning_tokens = 0;  // of these, what whoever reads the text found to be thought
   uint32_t cached_tokens = 0;     // prompt tokens whose K and V were found, not computed
+  uint32_t drafted_tokens = 0;    // guessed and computed
+  uint32_t accepted_tokens = 0;   // of these, those that were right
   CacheReport cache;              // where they were found, and why not more
   Duration queue_time{};
   Duration ttft{};         // submission to the first token

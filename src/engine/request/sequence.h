@@ -4,12 +4,14 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/request/request.h"
 #include "engine/sample/sampler.h"
 #include "engine/schedule/queue_limit.h"
 #include "engine/schedule/tenants.h"
+#include "engine/speculate/draft_state.h"
 #include "kv/page_table.h"
 #include "kv/tiers/tier_link.h"
 
@@ -38,8 +40,12 @@ struct Sequence {
   PageTable table;
   PageKey root;  // above the keys of its pages
   TokenCounts counts;
+  std::optional<SequenceConstraint> constraint;  // as far as its answer goes
   FoundPrefix found;                 // what the cache had of it when it was looked up last
   std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
+
+  std::vector<TokenId> draft;          // guesses that this step computes behind `tokens`
+  std::unique_ptr<DraftState> drafts;  // null before its first decoding step, and where none are
 
   uint64_t n_kv_rows = 0;  // tokens whose K and V were computed, each time that they were
 
@@ -48,7 +54,16 @@ struct Sequence {
 
   // Of the scheduler.
   Tenant* tenant = nullptr;
-  uint64_t arrival = 0;       // in what order it came
+  uint64_t arrival = 0;  // in what order it came
+  // Its places among those that wait and among those that run: when it came, as which, and what it
+  // waits for by them; or, by priority, what another sequence of its tenant had.
+  struct Place {
+    TimePoint since;
+    uint64_t arrival = 0;
+  };
+  Place queued;
+  std::pair<TimePoint, uint64_t> turn;
+  uint64_t seat = 0;
   double prompt_ms = 0;       // what its prompt takes alone, when it was looked up last
   TimePoint due;              // arrival plus that; three times that until it is admitted
   uint64_t last_advance = 0;  // the step in which it was last served
@@ -70,6 +85,14 @@ struct Sequence {
   uint32_t n_pending() const { return n_tokens() - n_cached; }
   // Only the newest token lacks K and V: the next step makes another.
   bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
+  // Its answer has the form that was asked for, and nothing can follow.
+  bool must_end() { return constraint && constraint->must_end(); }
+  int32_t priority_among_all() const {
+    return request.ranks == Request::Ranks::kAmongAll ? request.priority : 0;
+  }
+  int32_t priority_among_own() const {
+    return request.ranks == Request::Ranks::kAmongOwn ? request.priority : 0;
+  }
   bool uses_cache() const { return request.cache == Request::Cache::kUse; }
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
   // What it asks the cache for.

@@ -46,6 +46,12 @@ bool Sampler::heavier(const Candidate& a, const Candidate& b) {
 std::optional<TokenId> Sampler::sample(const Input& input) {
   CHECK(input.logits.size() == logits_.size());
   adjust(input);
+  if (input.constraint && input.params.temperature == 0) {
+    // Mostly the model says what it should, and no mask is needed.
+    const std::optional<TokenId> likeliest = greedy();
+    if (!likeliest || input.constraint->allows(*likeliest)) return likeliest;
+  }
+  if (input.constraint) keep_only(input.constraint->mask());
   const std::optional<TokenId> best = greedy();
   if (!best || input.params.temperature == 0) return best;
   return draw(input.params, input.position, *best);
@@ -65,6 +71,22 @@ void Sampler::adjust(const Input& input) {
     }
   }
   for (const TokenId id : input.masked) logits_[id] = kNever;
+}
+
+void Sampler::keep_only(std::span<const uint64_t> mask) {
+  CHECK(mask.size() == mask_words(static_cast<uint32_t>(logits_.size())));
+  for (size_t w = 0; w < mask.size(); ++w) {
+    const size_t begin = w * kMaskBits;
+    const size_t end = std::min(begin + kMaskBits, logits_.size());
+    if (mask[w] == 0) {
+      std::fill(logits_.begin() + static_cast<ptrdiff_t>(begin),
+                logits_.begin() + static_cast<ptrdiff_t>(end), kNever);
+      continue;
+    }
+    for (size_t id = begin; id < end; ++id) {
+      if ((mask[w] >> (id - begin) & 1) == 0) logits_[id] = kNever;
+    }
+  }
 }
 
 std::optional<TokenId> Sampler::greedy() const {

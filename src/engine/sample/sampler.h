@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/request/request.h"
+#include "engine/sample/sequence_constraint.h"
 
 namespace kvik {
 
@@ -42,8 +43,9 @@ uint32_t rank_of(std::span<const float> logits, TokenId id);
 
 // Picks tokens from logits. Holds scratch only; one thread.
 //
-// Order: bias, penalties, temperature, then of the distribution that leaves min-p, top-k and top-p,
-// each over what the one before left, and a draw. Ties go to the lower id.
+// Order: bias, penalties, what a constraint allows, temperature, then of the distribution that
+// leaves min-p, top-k and top-p, each over what the one before left, and a draw. Ties go to the
+// lower id.
 class Sampler {
   struct Candidate {
     TokenId id;
@@ -62,15 +64,18 @@ class Sampler {
     std::span<const float> logits;
     const SamplingParams& params;
     const TokenCounts& counts;
-    std::span<const TokenId> masked;  // never picked
-    uint64_t position;                // of the token to be picked, in its sequence
+    std::span<const TokenId> masked;           // never picked
+    uint64_t position;                         // of the token to be picked, in its sequence
+    SequenceConstraint* constraint = nullptr;  // null: none
   };
 
-  // std::nullopt where no logit is a finite number: the weights are broken.
+  // std::nullopt where no logit of a token that may be picked is a finite number: the weights are
+  // broken, or the vocabulary cannot say what the constraint asks for.
   std::optional<TokenId> sample(const Input& input);
 
  private:
   void adjust(const Input& input);
+  void keep_only(std::span<const uint64_t> mask);
   std::optional<TokenId> greedy() const;
   TokenId draw(const SamplingParams& params, uint64_t position, TokenId best);
   void keep_top_k(uint32_t k);

@@ -34,6 +34,14 @@ class CostModel {
   double ms(const StepWork& work) const;
   void observe(const StepWork& work, double ms);
 
+  // Of a step, what reading its context takes, and what attending of more than one row a sequence.
+  double kv_ms(const StepWork& work) const { return cost_[3] * terms_of(work)[3]; }
+  double attention_ms(const StepWork& work) const { return cost_[4] * terms_of(work)[4]; }
+  // What a row takes where many are computed; 0 as long as no step had many.
+  double row_ms() const {
+    return n_rows_most_ < kManyRows ? 0 : cost_[1] * terms_of({.n_rows = 1})[1];
+  }
+
   // The most tokens in [0, n_most], from n_cached on, that add at most budget_ms to a step. Their
   // last one has logits where they are all n_most.
   uint32_t tokens_within(double budget_ms, uint32_t n_cached, uint32_t n_most) const;
@@ -42,12 +50,12 @@ class CostModel {
   // of chunk_tokens.
   double prompt_ms(uint32_t n_cached, uint32_t n_new, uint32_t chunk_tokens) const;
 
-  // Whether reading the K and V of these tokens from a tier within read_ms beats computing them. As
-  // long as no step computed many rows nothing is known of that, and reading is taken to: steps
-  // that decode make a row look as if it were nearly free.
-  bool is_reading_cheaper(uint32_t n_cached, uint32_t n_new, double read_ms) const {
-    return n_rows_most_ < std::min(n_new, kManyRows) ||
-           read_ms < added_ms(StepWork::chunk(n_cached, n_new, 0));
+  // What computing these tokens takes, for who could read their K and V instead. As long as no step
+  // computed many rows nothing is known of that: steps that decode make a row look as if it were
+  // nearly free.
+  std::optional<double> known_compute_ms(uint32_t n_cached, uint32_t n_new) const {
+    if (n_rows_most_ < std::min(n_new, kManyRows)) return std::nullopt;
+    return added_ms(StepWork::chunk(n_cached, n_new, 0));
   }
 
  private:

@@ -29,7 +29,8 @@ Result<QueuePlace> QueueLimit::enter(const std::string& tenant) {
     std::erase_if(by_tenant_, [](const auto& entry) { return entry.second == 0; });
   }
   uint32_t& n = by_tenant_[tenant];
-  if (by_tenant_.size() > 1 && n >= (uint64_t{n_places_} * 3 + 3) / 4) {
+  const bool is_shared = n_tenants_ > 1 || by_tenant_.size() > 1;
+  if (is_shared && n >= uint64_t{n_places_ - n_waiting_} * 3) {
     return fail(ErrorCode::kExhausted,
                 fmt::format("{} of your requests wait already, and the queue of {} is shared; try "
                             "again later",

@@ -34,12 +34,14 @@ class QueuePlace {
   uint32_t* n_of_tenant_ = nullptr;
 };
 
-// How many requests may wait. Where there are several tenants, none may have more than three
-// quarters of the places, so that one that floods does not shut the others out. Any thread;
-// outlives its places.
+// How many requests may wait. Where there are several tenants, none may have more than three times
+// the places that are left: one that floods gets three quarters, two get three sevenths each, and
+// there is room for whoever comes next. Any thread; outlives its places.
 class QueueLimit {
  public:
-  explicit QueueLimit(uint32_t n_places) : n_places_(n_places) {}
+  // n_tenants: that are known to come.
+  explicit QueueLimit(uint32_t n_places, uint32_t n_tenants = 1)
+      : n_places_(n_places), n_tenants_(n_tenants) {}
 
   // Errors: kExhausted where no place is left for this tenant.
   Result<QueuePlace> enter(const std::string& tenant);
@@ -53,6 +55,7 @@ class QueueLimit {
   Result<void> check_full() const REQUIRES(mutex_);
 
   const uint32_t n_places_;
+  const uint32_t n_tenants_;
   mutable Mutex mutex_;
   uint32_t n_waiting_ GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, uint32_t> by_tenant_

@@ -4,6 +4,8 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "engine/schedule/own_priority.h"
+#include "engine/speculate/speculator.h"
 
 namespace kvik {
 namespace {
@@ -13,24 +15,31 @@ constexpr double kDueAfter = 3;      // times what a waiting prompt would take a
 
 // In the order of who must never be held up: of two, the later gives way.
 auto seniority(const Sequence& sequence) {
-  return std::tuple(sequence.request.priority, sequence.arrival);
+  return std::tuple(sequence.priority_among_all(), sequence.seat);
 }
 
 auto admission_rank(const Sequence& sequence) {
-  return std::tuple(sequence.request.priority, !sequence.was_preempted, sequence.tenant->level(),
-                    sequence.due, sequence.arrival);
+  return std::tuple(sequence.priority_among_all(), !sequence.was_preempted,
+                    sequence.tenant->level(), sequence.turn);
 }
 
 }  // namespace
 
-Scheduler::Scheduler(KvCache& kv, const SchedulerOptions& options) : kv_(kv), options_(options) {
+Scheduler::Scheduler(KvCache& kv, const SchedulerOptions& options)
+    : kv_(kv),
+      options_(options),
+      speculator_(std::make_unique<Speculator>(options.speculation, kv)) {
   prompts_.reserve(options.max_running);
   running_.reserve(options.max_running);
 }
 
+Scheduler::~Scheduler() = default;
+
 void Scheduler::add(std::unique_ptr<Sequence> sequence) {
   sequence->arrival = ++n_added_;
+  sequence->queued = {.since = sequence->submitted, .arrival = sequence->arrival};
   sequence->tenant = &tenants_.enter(sequence->request.tenant);
+  if (sequence->priority_among_own() != 0) ++sequence->tenant->n_ranked;
   look_up(*sequence);
   waiting_.push_back(std::move(sequence));
 }
@@ -42,6 +51,7 @@ const StepPlan& Scheduler::plan() {
   grow();
   admit();
   plan_decodes();
+  plan_drafts();
   plan_prompts();
   plan_.ms = plan_.empty() ? 0 : costs_.ms(plan_.work);
   return plan_;
@@ -50,6 +60,7 @@ const StepPlan& Scheduler::plan() {
 // What is known of a prompt changes while it waits: one of them is looked up at each step.
 void Scheduler::admit() {
   if (!waiting_.empty()) look_up(*waiting_[n_steps_ % waiting_.size()]);
+  assign_turns();
   while (running_.size() < options_.max_running) {
     const auto next = next_waiting();
     if (next == waiting_.end() || is_blocked(**next) || must_let_pass(**next)) return;
@@ -57,10 +68,37 @@ void Scheduler::admit() {
       blocked_ = {.id = (*next)->id, .n_available = kv_.n_available()};
       return;
     }
+    take_turn(**next);
     std::unique_ptr<Sequence> sequence = std::move(*next);
     waiting_.erase(next);
     start(std::move(sequence));
   }
+}
+
+// In the order of due times, but that a tenant's requests change places by priority.
+void Scheduler::assign_turns() {
+  in_order_.clear();
+  for (const auto& waiting : waiting_) {
+    waiting->turn = {waiting->due, waiting->queued.arrival};
+    if (waiting->tenant->n_ranked > 0) in_order_.push_back(waiting.get());
+  }
+  if (in_order_.size() < 2) return;
+  std::ranges::sort(in_order_, {}, [](const Sequence* waiting) { return waiting->turn; });
+  std::vector<std::pair<TimePoint, uint64_t>> turns;
+  for (const Sequence* waiting : in_order_) turns.push_back(waiting->turn);
+  order_within_tenants(in_order_);
+  for (size_t i = 0; i < turns.size(); ++i) in_order_[i]->turn = turns[i];
+}
+
+// Whose turn it was waits in the place of the one that took it: no place serves twice.
+void Scheduler::take_turn(Sequence& sequence) {
+  const uint64_t taken = sequence.turn.second;
+  if (taken == sequence.queued.arrival) return;
+  const auto other = std::ranges::find(waiting_, taken,
+                                       [](const auto& waiting) { return waiting->queued.arrival; });
+  CHECK(other != waiting_.end());
+  std::swap((*other)->queued, sequence.queued);
+  (*other)->due = (*other)->queued.since + from_ms(kDueAfter * (*other)->prompt_ms);
 }
 
 // What the prompt would take now, and so when it is due: one of which little is known waits for
@@ -71,7 +109,7 @@ void Scheduler::look_up(Sequence& sequence) {
   const uint32_t n_known = sequence.found.n_tokens();
   sequence.prompt_ms =
       costs_.prompt_ms(n_known, sequence.n_tokens() - n_known, options_.max_step_tokens);
-  sequence.due = sequence.submitted + from_ms(kDueAfter * sequence.prompt_ms);
+  sequence.due = sequence.queued.since + from_ms(kDueAfter * sequence.prompt_ms);
 }
 
 // Whoever is admitted holds pages, which the cache then lacks: a prompt that would not be computed
@@ -130,23 +168,17 @@ bool Scheduler::is_fetched(Sequence& sequence) {
   found = kv_.find(query, std::move(found));
   const auto n_rest = static_cast<uint32_t>(query.tokens.size()) - found.n_tokens();
   if (n_rest == 0) return true;
-  if (!is_worth_reading(found.n_tokens(), n_rest)) {
-    tier_->note_declined();
+  sequence.fetch =
+      tier_->fetch(query, found, {n_rest, costs_.known_compute_ms(found.n_tokens(), n_rest)});
+  if (!sequence.fetch) {
     // Where memory knows how the prefix went on, that is the reason.
     const MissReason reason = found.report().miss;
     if (reason == MissReason::kNeverSeen || reason == MissReason::kEvicted) {
-      found.note_tier_miss(MissReason::kTierTimedOut);
+      found.note_tier_miss(MissReason::kTierDeclined);
     }
     return true;
   }
-  sequence.fetch = tier_->fetch(query, found);
   return sequence.fetch->is_done();
-}
-
-// Whether bringing n_new tokens behind n_cached beats computing them, as far as both are known.
-bool Scheduler::is_worth_reading(uint32_t n_cached, uint32_t n_new) const {
-  const auto read_ms = tier_->read_ms(n_new);
-  return !read_ms || costs_.is_reading_cheaper(n_cached, n_new, *read_ms);
 }
 
 // In all layer groups, of a sequence of its own.
@@ -154,19 +186,23 @@ uint64_t Scheduler::pages_held(uint64_t n_tokens) const {
   return pages_at_once(kv_.layout(), n_tokens);
 }
 
-// Where tenants share, none may take more than three quarters of the places or of the pages: the
-// others need not wait for one of its sequences to end.
+// Where tenants share, none may take more than three times what is left of the places and of the
+// pages: one alone gets three quarters, two get three sevenths each, and whoever comes next need
+// not wait for one of their sequences to end (Choudhury and Hahne 1998, dynamic thresholds).
 bool Scheduler::may_run(const Sequence& sequence) const {
   if (!tenants_.is_shared() || sequence.tenant->n_running == 0) return true;
-  if (sequence.tenant->n_running >= (options_.max_running * 3 + 3) / 4) return false;
-  uint64_t n_pages = pages_held(sequence.n_tokens());
+  const uint64_t n_places_left = options_.max_running - running_.size();
+  if (sequence.tenant->n_running >= 3 * n_places_left) return false;
+  uint64_t n_own = pages_held(sequence.n_tokens());
+  uint64_t n_all = n_own;
   for (const auto& other : running_) {
-    if (other->tenant != sequence.tenant) continue;
     const uint32_t n_found = std::min(other->n_pages_found, other->table.n_pages());
-    n_pages +=
+    const uint64_t n =
         pages_held(other->table.n_tokens_max()) - pages_held(uint64_t{n_found} * kPageTokens);
+    n_all += n;
+    if (other->tenant == sequence.tenant) n_own += n;
   }
-  return n_pages <= uint64_t{kv_.n_pages()} * 3 / 4;
+  return n_own <= 3 * (kv_.n_pages() - std::min<uint64_t>(kv_.n_pages(), n_all));
 }
 
 bool Scheduler::open(Sequence& sequence) {
@@ -175,7 +211,7 @@ bool Scheduler::open(Sequence& sequence) {
                 running_.empty() ? 0 : kWatermark)) {
     return false;
   }
-  if (sequence.fetch) tier_->count_hit(found.report().disk_tokens);
+  if (sequence.fetch) tier_->count_hits(*sequence.fetch);
   sequence.fetch.reset();
   found.let_go();
   count_found(sequence, found.n_tokens());
@@ -188,9 +224,29 @@ void Scheduler::start(std::unique_ptr<Sequence> sequence) {
   if (!sequence->was_preempted) {
     sequence->due = sequence->submitted + from_ms(pending_ms(*sequence));
   }
+  sequence->seat = sequence->arrival;
+  const Tenant& tenant = *sequence->tenant;
   const auto place = std::ranges::upper_bound(
       running_, seniority(*sequence), {}, [](const auto& running) { return seniority(*running); });
   running_.insert(place, std::move(sequence));
+  if (tenant.n_ranked > 0) assign_seats(tenant);
+}
+
+// Of a tenant's running sequences, the first by priority is the last to give its pages back.
+void Scheduler::assign_seats(const Tenant& tenant) {
+  in_order_.clear();
+  std::vector<uint64_t> seats;
+  for (const auto& running : running_) {
+    if (running->tenant != &tenant) continue;
+    in_order_.push_back(running.get());
+    seats.push_back(running->seat);
+  }
+  std::ranges::sort(in_order_, {}, [](const Sequence* running) {
+    return std::tuple(running->priority_among_all(), running->arrival);
+  });
+  order_within_tenants(in_order_);
+  for (size_t i = 0; i < seats.size(); ++i) in_order_[i]->seat = seats[i];
+  std::ranges::sort(running_, {}, [](const auto& running) { return seniority(*running); });
 }
 
 // The first n_cached tokens have K and V: those that never had any were found, not computed. What a
@@ -253,10 +309,26 @@ void Scheduler::preempt_last() {
 
 // Ends its leases. What was computed stays findable.
 void Scheduler::let_go(Sequence& sequence) {
+  speculator_->let_go(sequence);
   if (sequence.uses_cache()) kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
   sequence.table.clear();
   sequence.n_cached = 0;
 }
+
+void Scheduler::commit(const StepPlan& plan, std::span<const uint32_t> accepted) {
+  for (size_t i = 0; i < accepted.size(); ++i) {
+    const auto& [sequence, n_new, n_wanted] = plan.entries[i];
+    const auto n_drafted = static_cast<uint32_t>(sequence->draft.size());
+    const uint32_t n_guessed = accepted[i] - std::min(accepted[i], n_new - n_drafted);
+    sequence->usage.drafted_tokens += n_drafted;
+    sequence->usage.accepted_tokens += n_guessed;
+    sequence->tenant->charge_generated(n_guessed);
+  }
+  n_prompt_tokens_ += commit_rows(kv_, plan, accepted);
+  for (const StepPlan::Entry& entry : plan.entries) entry.sequence->draft.clear();
+}
+
+void Scheduler::observe(Duration time) { speculator_->observe(plan_, to_ms(time), costs_); }
 
 void Scheduler::append(Sequence& sequence, TokenId token) {
   sequence.tokens.push_back(token);
@@ -285,6 +357,7 @@ void Scheduler::remove(Sequence& sequence) {
   let_go(sequence);
   Tenant& tenant = *sequence.tenant;
   if (is_running) --tenant.n_running;
+  if (sequence.priority_among_own() != 0) --tenant.n_ranked;
   tenants_.leave(tenant);
   std::erase_if(is_running ? running_ : waiting_, is_it);
 }

@@ -11,15 +11,19 @@
 #include "engine/schedule/cost_model.h"
 #include "engine/schedule/step_plan.h"
 #include "engine/schedule/tenants.h"
+#include "engine/speculate/speculation_options.h"
 #include "kv/kv_cache.h"
 #include "kv/tiers/tier_link.h"
 
 namespace kvik {
 
+class Speculator;
+
 struct SchedulerOptions {
   uint32_t max_step_tokens = 512;
   uint32_t max_running = 64;
   std::optional<Duration> itl_target = {};  // of a step in which somebody decodes; absent: no limit
+  SpeculationOptions speculation = {.mode = SpeculationOptions::Mode::kOff};
 };
 
 // Decides what each step computes.
@@ -32,13 +36,15 @@ struct SchedulerOptions {
 //
 // Prompts come by priority, by what their tenant was served, then by due time: arrival plus
 // the time that the prompt would take alone, so that a short one, or one of which the cache knows
-// most, does not wait for the whole of a long one, and a long one does not wait for ever. Every
+// most, does not wait for the whole of a long one, and a long one does not wait for ever. Where a
+// priority ranks among its tenant's own alone, these change places among themselves. Every
 // prompt advances within kPatience + n_running steps: the one that waited longest beyond kPatience
 // gets up to a quarter of what prompts get.
 //
 // A page that a prompt planned in the same step computes is waited for, not computed a second time:
 // as long as that one advances, for kPageTokens steps at most; then, or where it ends early, the
-// next in line computes it.
+// next in line computes it. Where pages are private until two know them, a tenant waits for its own
+// prompts, and for others where two of them know the page by then.
 //
 // Admission is by priority, then those that were preempted, then by what the tenant was served,
 // then by due time, which here is arrival plus three times what the prompt would take: to compute
@@ -55,6 +61,7 @@ class Scheduler {
   static constexpr uint64_t kWatermark = 1;  // pages
 
   Scheduler(KvCache& kv, const SchedulerOptions& options);
+  ~Scheduler();
 
   // Where sequences find pages that memory lacks; outlives the scheduler.
   void set_tier(TierLink* tier) { tier_ = tier; }
@@ -65,13 +72,11 @@ class Scheduler {
   const StepPlan& plan();
   // Behind the step that was planned last and its sampling: accepted[i] rows of entry i, at least
   // one, stand; the others are as if they had not been computed (commit_rows()).
-  void commit(const StepPlan& plan, std::span<const uint32_t> accepted) {
-    n_prompt_tokens_ += commit_rows(kv_, plan, accepted);
-  }
+  void commit(const StepPlan& plan, std::span<const uint32_t> accepted);
   // The token behind all that a sequence has: a later step computes its K and V.
   void append(Sequence& sequence, TokenId token);
   // What the step that was planned last took.
-  void observe(Duration time) { costs_.observe(plan_.work, to_ms(time)); }
+  void observe(Duration time);
 
   Sequence* find(RequestId id);
   Sequence* any();  // null where there is none
@@ -101,8 +106,9 @@ class Scheduler {
   void admit();
   Sequences::iterator next_waiting();
   Sequences::iterator next_waiting_after(Sequences::iterator passed);
+  void assign_turns();
+  void take_turn(Sequence& sequence);
   bool is_fetched(Sequence& sequence);
-  bool is_worth_reading(uint32_t n_cached, uint32_t n_new) const;
   void look_up(Sequence& sequence);
   bool is_blocked(const Sequence& sequence) const;
   bool must_let_pass(const Sequence& sequence) const;
@@ -111,6 +117,7 @@ class Scheduler {
   uint64_t pages_held(uint64_t n_tokens) const;
   bool open(Sequence& sequence);
   void start(std::unique_ptr<Sequence> sequence);
+  void assign_seats(const Tenant& tenant);
 
   void grow();
   bool grow_or_preempt(Sequence& sequence);
@@ -118,6 +125,8 @@ class Scheduler {
   void let_go(Sequence& sequence);
 
   void plan_decodes();
+  void plan_drafts();
+  uint32_t draft_room(const Sequence& sequence) const;
   void plan_prompts();
   double prompt_budget_ms() const;
   Sequence& choose_favoured();
@@ -126,8 +135,13 @@ class Scheduler {
   void compute(Sequence& sequence, const Budget& budget);
   void adopt(Sequence& sequence);
   void adopt_filling_page(Sequence& sequence, std::span<const TokenId> tokens);
+  KnownBy mark_of(const Sequence& sequence) const {
+    return kv_.mark_of(sequence.table.owner.tenant);
+  }
   bool will_compute_for(const Sequence& other, const Sequence& sequence) const;
+  bool will_find(const Sequence& sequence, KnownBy computed_by) const;
   Sequence& most_advanced_alike(Sequence& sequence) const;
+  bool is_planned(const Sequence& sequence) const;
   bool is_computed_in_this_step(const Sequence& sequence) const;
   void count_found(Sequence& sequence, uint32_t n_cached);
   void forget_found(Sequence& sequence);
@@ -137,6 +151,7 @@ class Scheduler {
   SchedulerOptions options_;
   TenantLedger tenants_;
   CostModel costs_;
+  std::unique_ptr<Speculator> speculator_;
   Sequences waiting_;  // as they came
   Sequences running_;  // by priority, then as they came
   // Who did not fit at the last try, with how many pages to be had.
@@ -153,7 +168,9 @@ class Scheduler {
 
   // Of the step being planned; kept so that a step allocates nothing.
   StepPlan plan_;
+  std::vector<uint32_t> draft_rooms_;
   std::vector<Sequence*> prompts_;
+  std::vector<Sequence*> in_order_;
   Budget left_;
 };
 

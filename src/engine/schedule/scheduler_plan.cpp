@@ -3,7 +3,9 @@
 #include <limits>
 #include <tuple>
 
+#include "engine/schedule/own_priority.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/speculate/speculator.h"
 
 namespace kvik {
 namespace {
@@ -14,7 +16,7 @@ constexpr double kBacklogSteps = 5;    // within which a backlog is done, where 
 constexpr double kStretch = 1.7;       // of the ITL target, at most
 
 auto group(const Sequence& sequence) {
-  return std::tuple(sequence.request.priority, sequence.tenant->level());
+  return std::tuple(sequence.priority_among_all(), sequence.tenant->level());
 }
 
 auto prompt_rank(const Sequence& sequence) {
@@ -37,6 +39,36 @@ void Scheduler::plan_decodes() {
   }
 }
 
+// Behind all decodes, before prompts, which get what guesses leave.
+void Scheduler::plan_drafts() {
+  draft_rooms_.clear();
+  for (const StepPlan::Entry& entry : plan_.entries) {
+    draft_rooms_.push_back(draft_room(*entry.sequence));
+  }
+  const auto n_prompts = static_cast<uint32_t>(running_.size() - plan_.entries.size());
+  speculator_->choose(plan_, draft_rooms_, {.n_rows = left_.tokens, .n_prompts = n_prompts},
+                      costs_);
+  for (StepPlan::Entry& entry : plan_.entries) {
+    Sequence& sequence = *entry.sequence;
+    if (sequence.draft.empty()) continue;
+    const auto n_rows = static_cast<uint32_t>(1 + sequence.draft.size());
+    sequence.draft.resize(kv_.make_room(sequence.table, sequence.n_cached, n_rows) - 1);
+    left_.tokens -= static_cast<uint32_t>(sequence.draft.size());
+    plan_.add_draft(entry);
+  }
+}
+
+// Guesses that a sequence may have computed: no more tokens than it will have, and no page that
+// somebody else could want in this step.
+uint32_t Scheduler::draft_room(const Sequence& sequence) const {
+  const uint32_t n_to_come = sequence.request.max_tokens - sequence.n_generated();
+  if (n_to_come <= 1) return 0;
+  const uint32_t n_in_page = kPageTokens - 1 - sequence.n_cached % kPageTokens;
+  const uint64_t n_spared = kWatermark + running_.size() * kv_.layout().n_groups() * 2;
+  const uint32_t n_most = kv_.n_available() > n_spared ? kMostGuesses : n_in_page;
+  return std::min(n_to_come - 1, n_most);
+}
+
 void Scheduler::plan_prompts() {
   prompts_.clear();
   for (const auto& sequence : running_) {
@@ -44,6 +76,7 @@ void Scheduler::plan_prompts() {
   }
   if (prompts_.empty()) return;
   std::ranges::sort(prompts_, {}, [](const Sequence* prompt) { return prompt_rank(*prompt); });
+  order_within_tenants(prompts_);
   Sequence& favoured = choose_favoured();
   left_.ms = prompt_budget_ms();
   const Budget kept = {.tokens = std::max(1u, left_.tokens / kFavouredPart),
@@ -89,7 +122,12 @@ Sequence& Scheduler::longest_unserved() const {
   Sequence* const oldest =
       *std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return p->last_advance; });
   if (n_steps_ - oldest->last_advance > kPatience) return *oldest;
-  return **std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return due_rank(*p); });
+  const Sequence& first =
+      **std::ranges::min_element(prompts_, {}, [](const Sequence* p) { return due_rank(*p); });
+  return **std::ranges::min_element(prompts_, {}, [&](const Sequence* p) {
+    const bool is_others = p->tenant != first.tenant || group(*p) != group(first);
+    return std::tuple(is_others, p->priority_among_own(), due_rank(*p));
+  });
 }
 
 void Scheduler::plan_prompt(Sequence& sequence, const Budget& budget) {
@@ -139,6 +177,7 @@ void Scheduler::adopt_filling_page(Sequence& sequence, std::span<const TokenId> 
   for (const auto& other : running_) {
     if (other.get() == &sequence || other->n_cached <= sequence.n_cached) continue;
     if (!other->uses_cache() || other->root != sequence.root ||
+        mark_of(*other) != mark_of(sequence) ||
         other->table.n_sealed() != sequence.table.n_sealed() ||
         other->table.last_key() != sequence.table.last_key()) {
       continue;
@@ -153,8 +192,8 @@ void Scheduler::adopt_filling_page(Sequence& sequence, std::span<const TokenId> 
   }
 }
 
-// Whether the next page of both is the same, with the same tokens in all pages before. Who takes
-// less than a page a step is not waited for.
+// Whether the next page of both is the same, with the same tokens in all pages before; a whole one,
+// where what they compute is not for both. Who takes less than a page a step is not waited for.
 bool Scheduler::will_compute_for(const Sequence& other, const Sequence& sequence) const {
   const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
   const auto page_of = [&](std::span<const TokenId> tokens) {
@@ -162,6 +201,7 @@ bool Scheduler::will_compute_for(const Sequence& other, const Sequence& sequence
     return rest.first(std::min<size_t>(kPageTokens, rest.size()));
   };
   const auto own = page_of(sequence.findable_tokens());
+  if (own.size() < kPageTokens && mark_of(other) != mark_of(sequence)) return false;
   return !own.empty() && begin + own.size() > sequence.n_cached && !other.is_decoding() &&
          other.uses_cache() && other.root == sequence.root &&
          other.request.max_chunk >= kPageTokens &&
@@ -169,19 +209,47 @@ bool Scheduler::will_compute_for(const Sequence& other, const Sequence& sequence
          common_prefix(page_of(other.tokens), own) == own.size();
 }
 
-bool Scheduler::is_computed_in_this_step(const Sequence& sequence) const {
-  return std::ranges::any_of(plan_.entries, [&](const StepPlan::Entry& entry) {
-    return entry.sequence == &sequence || will_compute_for(*entry.sequence, sequence);
-  });
+// Whether the sequence finds its next page once those so marked have computed it: where two know it
+// by then, or it is of its own tenant.
+bool Scheduler::will_find(const Sequence& sequence, KnownBy computed_by) const {
+  if (computed_by == KnownBy::kNobody) return false;
+  const KnownBy reader = mark_of(sequence);
+  if (may_find(reader, computed_by)) return true;
+  const size_t begin = size_t{sequence.table.n_sealed()} * kPageTokens;
+  const auto page = sequence.findable_tokens().subspan(begin, kPageTokens);
+  return may_find(reader, joined(computed_by, kv_.who_knows(sequence.table, sequence.root, page)));
 }
 
-// Whoever of those that compute the same page began it goes on with it, whosever turn it is.
-Sequence& Scheduler::most_advanced_alike(Sequence& sequence) const {
-  Sequence* best = &sequence;
-  for (Sequence* other : prompts_) {
-    if (other->n_cached > best->n_cached && will_compute_for(*other, sequence)) best = other;
+bool Scheduler::is_planned(const Sequence& sequence) const {
+  return std::ranges::any_of(
+      plan_.entries, [&](const StepPlan::Entry& entry) { return entry.sequence == &sequence; });
+}
+
+bool Scheduler::is_computed_in_this_step(const Sequence& sequence) const {
+  KnownBy by = KnownBy::kNobody;
+  for (const StepPlan::Entry& entry : plan_.entries) {
+    if (entry.sequence == &sequence) return true;
+    if (will_compute_for(*entry.sequence, sequence)) by = joined(by, mark_of(*entry.sequence));
   }
-  return *best;
+  return will_find(sequence, by);
+}
+
+// Whoever of those that compute the same page began it goes on with it, whosever turn it is: one
+// of the same tenant, or of those who make the page known to all one that has no turn yet.
+Sequence& Scheduler::most_advanced_alike(Sequence& sequence) const {
+  Sequence* own = nullptr;
+  Sequence* others = nullptr;
+  KnownBy by = KnownBy::kNobody;
+  for (Sequence* other : prompts_) {
+    if (other->n_cached <= sequence.n_cached || !will_compute_for(*other, sequence)) continue;
+    const bool is_own = mark_of(*other) == mark_of(sequence);
+    if (!is_own) by = joined(by, mark_of(*other));
+    if (!is_own && is_planned(*other)) continue;
+    Sequence*& best = is_own ? own : others;
+    if (!best || other->n_cached > best->n_cached) best = other;
+  }
+  if (own) return *own;
+  return others && will_find(sequence, by) ? *others : sequence;
 }
 
 }  // namespace kvik

@@ -6,11 +6,17 @@
 
 namespace kvik {
 
+// The tenants that an operator named, each with the hash that marks its pages in memory and in
+// tiers: keyed, so that nobody who reads a tier can tell whose they are, and the same in every
+// process that is to know them again.
+using TenantMarks = std::unordered_map<std::string, uint64_t>;
+
 // One party among which work is shared out, with what was done for it.
 struct Tenant {
   double served = 0;        // tokens, weighted: the virtual counter
   uint32_t n_requests = 0;  // here, waiting or running
   uint32_t n_running = 0;
+  uint32_t n_ranked = 0;  // of n_requests: that have a priority among their own
 
   // Tenants of the same level are served in turn by other rules: short of kQuantum of difference,
   // taking turns would only make all of them late.

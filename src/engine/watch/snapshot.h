@@ -6,6 +6,7 @@
 
 #include "base/histogram.h"
 #include "engine/request/request.h"
+#include "engine/speculate/speculation_counters.h"
 #include "kv/memory_kind.h"
 #include "kv/page_counts.h"
 #include "kv/tiers/tier_counters.h"
@@ -19,6 +20,7 @@ struct EngineLimits {
   uint32_t n_vocab = 0;
   uint64_t kv_tokens = 0;  // what the budget holds
   uint32_t max_queue = 0;
+  uint32_t n_tenants = 1;  // that the operator named
 };
 
 // One step as it was planned and as it went.
@@ -26,7 +28,9 @@ struct StepRecord {
   uint32_t n_sequences = 0;
   uint32_t n_decode_rows = 0;
   uint32_t n_prefill_rows = 0;
-  double planned_ms = 0;  // by the cost model
+  uint32_t n_drafted = 0;   // of the decode rows: guesses
+  uint32_t n_accepted = 0;  // of these: right
+  double planned_ms = 0;    // by the cost model
   double ms = 0;
 };
 
@@ -60,11 +64,12 @@ struct EngineSnapshot {
   std::array<GroupPages, kMaxLayerGroups> groups{};  // the first n_groups
   uint64_t kv_budget_bytes = 0;
   std::array<uint64_t, kMemoryKinds> kv_bytes{};  // of the budget, by MemoryKind
-  TierCounters tier;
+  AllTierCounters tiers;
   uint64_t steps = 0;
   uint64_t prompt_tokens = 0;  // computed
   uint64_t cached_tokens = 0;  // found
   uint64_t generated_tokens = 0;
+  SpeculationCounters speculation;
   uint64_t preemptions = 0;
   uint64_t evictions = 0;  // pages
   double last_step_ms = 0;

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/mapped_file.h"
+#include "base/input_file.h"
 #include "format/gguf/gguf_cursor.h"
 #include "format/gguf/gguf_experts.h"
 #include "format/gguf/gguf_metadata.h"
 #include "format/gguf/gguf_split.h"
 #include "format/gguf/gguf_tensors.h"
+#include "format/latent_up.h"
+#include "format/model_bytes.h"
 
 namespace kvik {
 namespace {
@@ -64,7 +66,7 @@ Result<uint64_t> alignment_of(const Metadata& metadata) {
                           alignment, kMinAlignment, kMaxAlignment));
 }
 
-Result<GgufContents> read_contents(std::span<const std::byte> file) {
+Result<GgufContents> read_contents(ModelBytes& file) {
   GgufCursor in(file);
   TRY(check_magic_and_version(in));
   TRY_ASSIGN(const auto n_tensors, in.number<uint64_t>({"the number of tensors"}));
@@ -82,47 +84,50 @@ Result<GgufContents> read_contents(std::span<const std::byte> file) {
 
 class GgufSource final : public ModelSource {
  public:
-  GgufSource(std::string label, std::span<const std::byte> file, GgufContents contents)
-      : label_(std::move(label)), file_(file), contents_(std::move(contents)) {}
-
-  void keep(MappedFile mapping) { mapping_ = std::move(mapping); }
+  GgufSource(std::string label, ModelBytes file, GgufContents contents)
+      : label_(std::move(label)), file_(std::move(file)), contents_(std::move(contents)) {}
 
   const std::string& label() const override { return label_; }
   const Metadata& metadata() const override { return contents_.metadata; }
   std::span<const TensorInfo> tensors() const override { return contents_.tensors.infos; }
 
-  Result<std::span<const std::byte>> read(size_t index) override { return bytes_of_tensor(index); }
-
-  void release(size_t index) override {
-    if (mapping_) mapping_->release(bytes_of_tensor(index));
+  Result<std::span<const std::byte>> read(size_t index) override {
+    constexpr size_t kAsItLies = 1;  // at least kMinAlignment in a file
+    return file_.part(offset_of(index), contents_.tensors.infos[index].n_bytes, kAsItLies);
   }
 
+  void release(size_t index) override { file_.release(offset_of(index)); }
+
  private:
-  std::span<const std::byte> bytes_of_tensor(size_t index) const {
+  uint64_t offset_of(size_t index) const {
     CHECK(index < contents_.tensors.infos.size());
-    return file_.subspan(contents_.data_begin + contents_.tensors.offsets[index],
-                         contents_.tensors.infos[index].n_bytes);
+    return contents_.data_begin + contents_.tensors.offsets[index];
   }
 
   std::string label_;
-  std::span<const std::byte> file_;
+  ModelBytes file_;
   GgufContents contents_;
-  std::optional<MappedFile> mapping_;  // what file_ points into, unless the caller keeps the bytes
 };
 
-Result<std::unique_ptr<GgufSource>> open_bytes(std::string label, std::span<const std::byte> file) {
+Result<std::unique_ptr<GgufSource>> open_bytes(std::string label, ModelBytes file) {
   auto contents = read_contents(file);
   if (!contents) {
     return fail(contents.error().code, fmt::format("'{}': {}", label, contents.error().message));
   }
-  return std::make_unique<GgufSource>(std::move(label), file, std::move(*contents));
+  file.drop_head();
+  return std::make_unique<GgufSource>(std::move(label), std::move(file), std::move(*contents));
 }
 
 Result<std::unique_ptr<ModelSource>> open_file(const std::string& path) {
-  TRY_ASSIGN(auto mapping, MappedFile::open(path));
-  TRY_ASSIGN(auto source, open_bytes(path, mapping.bytes()));
-  source->keep(std::move(mapping));
+  TRY_ASSIGN(InputFile file, InputFile::open(path));
+  TRY_ASSIGN(auto source, open_bytes(path, ModelBytes(std::move(file))));
   return source;
+}
+
+// Tensors that older files cut in another way.
+Result<std::unique_ptr<ModelSource>> as_of_today(std::unique_ptr<ModelSource> source) {
+  TRY_ASSIGN(source, stack_gguf_experts(std::move(source)));
+  return part_gguf_latents(std::move(source));
 }
 
 }  // namespace
@@ -131,7 +136,7 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
   TRY_ASSIGN(std::unique_ptr<ModelSource> source, open_file(path));
   const auto split = read_gguf_split(source->metadata());
   if (!split) return fail(split.error().code, fmt::format("'{}': {}", path, split.error().message));
-  if (!*split) return stack_gguf_experts(std::move(source));
+  if (!*split) return as_of_today(std::move(source));
   std::vector<std::unique_ptr<ModelSource>> pieces;
   for (uint64_t no = 0; no < (*split)->count; ++no) {
     if (no == (*split)->no) {
@@ -147,12 +152,12 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
     pieces.push_back(std::move(*opened));
   }
   TRY_ASSIGN(auto joined, join_gguf_pieces(std::move(pieces)));
-  return stack_gguf_experts(std::move(joined));
+  return as_of_today(std::move(joined));
 }
 
 Result<std::unique_ptr<ModelSource>> open_gguf_bytes(std::string label,
                                                      std::span<const std::byte> bytes) {
-  TRY_ASSIGN(auto source, open_bytes(std::move(label), bytes));
+  TRY_ASSIGN(auto source, open_bytes(std::move(label), ModelBytes(bytes)));
   return source;
 }
 

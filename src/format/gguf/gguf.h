@@ -9,13 +9,13 @@
 
 namespace kvik {
 
-// Opens a GGUF file (versions 2 and 3, little endian), memory-mapped. The whole header is checked
-// before anything of it is used: counts against the bytes that are there, shapes against overflow,
-// offsets against alignment, the file's end and each other, duplicate keys and tensors. A header
-// may have at most 128 MiB, which bounds what a hostile file can make us allocate. Errors:
-// kNotFound, kIo, kCorrupt (one sentence naming the key or tensor), kUnsupported (version, byte
-// order, element type). A file that is one of several pieces ("-00001-of-00003.gguf") opens all of
-// them. Source: ggml, docs/gguf.md.
+// Opens a GGUF file (versions 2 and 3, little endian); a tensor is read when it is asked for. The
+// whole header is checked before anything of it is used: counts against the bytes that are there,
+// shapes against overflow, offsets against alignment, the file's end and each other, duplicate keys
+// and tensors. A header may have at most 128 MiB, which bounds what a hostile file can make us
+// allocate. Errors: kNotFound, kIo, kCorrupt (one sentence naming the key or tensor), kUnsupported
+// (version, byte order, element type). A file that is one of several pieces
+// ("-00001-of-00003.gguf") opens all of them. Source: ggml, docs/gguf.md.
 Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path);
 
 // The same over bytes that outlive the source, such as those embedded in the binary.

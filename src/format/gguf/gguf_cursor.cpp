@@ -15,10 +15,10 @@ std::string shown(HeaderPart part) {
 }  // namespace
 
 size_t GgufCursor::bytes_left() const {
-  return std::min(file_.size(), kMaxHeaderBytes) - position_;
+  return std::min<uint64_t>(file_.size(), kMaxHeaderBytes) - position_;
 }
 
-Result<std::span<const std::byte>> GgufCursor::take(uint64_t n_bytes, HeaderPart part) {
+Result<ModelBytes::Bytes> GgufCursor::take(uint64_t n_bytes, HeaderPart part) {
   if (n_bytes > file_.size() - position_) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("{} takes {} bytes at byte {}, but the file has only {} bytes",
@@ -29,7 +29,8 @@ Result<std::span<const std::byte>> GgufCursor::take(uint64_t n_bytes, HeaderPart
                 fmt::format("{} takes {} bytes at byte {}, but a header has at most {} bytes",
                             shown(part), n_bytes, position_, kMaxHeaderBytes));
   }
-  const auto bytes = file_.subspan(position_, n_bytes);
+  TRY_ASSIGN(const auto head, file_.head(position_ + n_bytes));
+  const auto bytes = head.subspan(position_, n_bytes);
   position_ += n_bytes;
   return bytes;
 }

@@ -4,18 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "format/model_bytes.h"
 #include "format/quoted.h"
 
 namespace kvik {
 
 // The most bytes that a header (keys and tensor table) may have: ten times the largest known. It
 // bounds what a hostile or sparse file can make us allocate.
-inline constexpr size_t kMaxHeaderBytes = size_t{128} << 20;
+inline constexpr size_t kMaxHeaderBytes = ModelBytes::kMaxHeadBytes;
 
 // What is being read, for the message where the header ends too early: "the value of" 'a.key'.
 struct HeaderPart {
@@ -24,10 +24,10 @@ struct HeaderPart {
 };
 
 // Reads the little-endian values of a GGUF header one after another, never past its end.
-// Errors are kCorrupt and name the part and the byte. Borrows the bytes.
+// Errors are kCorrupt and name the part and the byte, or those of reading. Borrows the bytes.
 class GgufCursor {
  public:
-  explicit GgufCursor(std::span<const std::byte> file) : file_(file) {}
+  explicit GgufCursor(ModelBytes& file) : file_(file) {}
 
   size_t position() const { return position_; }
 
@@ -44,13 +44,13 @@ class GgufCursor {
     return value;
   }
 
-  // A 64-bit length and that many bytes. The view is into the file.
+  // A 64-bit length and that many bytes. The view is into the file's head.
   Result<std::string_view> string(HeaderPart part);
 
-  Result<std::span<const std::byte>> take(uint64_t n_bytes, HeaderPart part);
+  Result<ModelBytes::Bytes> take(uint64_t n_bytes, HeaderPart part);
 
  private:
-  std::span<const std::byte> file_;
+  ModelBytes& file_;
   size_t position_ = 0;
 };
 

@@ -31,11 +31,16 @@ Result<void> check_activation(const JsonObject& config, const Family& family) {
   for (const char* key : {"hidden_activation", "hidden_act"}) {
     TRY_ASSIGN(const auto activation, config.text(key));
     if (!activation) continue;
-    const char* expected = family.activation == Activation::kSilu ? "silu" : "gelu_pytorch_tanh";
-    if (*activation == expected) return {};
-    return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
+    const char* expected =
+        family.activation == Activation::kGeluTanh ? "gelu_pytorch_tanh" : "silu";
+    if (*activation != expected) {
+      return config.unexpected_value(key, expected, ErrorCode::kUnsupported);
+    }
+    break;
   }
-  return {};
+  TRY_ASSIGN(const auto limit, config.real("swiglu_limit"));
+  if (!limit || family.activation != Activation::kClampedSwish || *limit == 7.0) return {};
+  return config.unexpected_value("swiglu_limit", "7", ErrorCode::kUnsupported);
 }
 
 // Of one layer and of all.
@@ -45,27 +50,60 @@ struct Counts {
   uint32_t n_ctx = 0;
 };
 
-Result<Counts> read_geometry(const JsonObject& config, GgufKeys& keys, FolderConfig& out) {
+// What turns of a head is all that is left of its width for whoever asks later.
+Result<void> read_latent(const JsonObject& config, GgufKeys& keys, Counts& counts) {
+  TRY_ASSIGN(const uint32_t rank, config.count("kv_lora_rank", kMaxHeadDim));
+  TRY_ASSIGN(const uint32_t still_dim, config.count("qk_nope_head_dim", kMaxHeadDim));
+  TRY_ASSIGN(counts.head_dim, config.count("qk_rope_head_dim", kMaxHeadDim));
+  TRY_ASSIGN(const uint32_t value_dim, config.count("v_head_dim", kMaxHeadDim));
+  TRY_ASSIGN(const auto step, config.number("moe_layer_freq"));
+  if (step.value_or(1) != 1) {
+    return config.unexpected_value("moe_layer_freq", "1", ErrorCode::kUnsupported);
+  }
+  keys.number("attention.kv_lora_rank", rank);
+  if (config.find("q_lora_rank")) {
+    TRY_ASSIGN(const uint32_t q_rank, config.count("q_lora_rank", kMaxDim));
+    keys.number("attention.q_lora_rank", q_rank);
+  }
+  keys.number("attention.key_length", rank + counts.head_dim);
+  keys.number("attention.value_length", rank);
+  keys.number("attention.key_length_mla", still_dim + counts.head_dim);
+  keys.number("attention.value_length_mla", value_dim);
+  return {};
+}
+
+Result<Counts> read_geometry(const JsonObject& config, const Family& family, GgufKeys& keys,
+                             FolderConfig& out) {
   Counts counts;
   TRY_ASSIGN(counts.n_layers, config.count("num_hidden_layers", kMaxLayers));
   TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
   TRY_ASSIGN(const uint32_t ffn_dim, config.count("intermediate_size", kMaxDim));
   TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
   counts.head_dim = model_dim / n_heads;
-  if (config.find("head_dim") || counts.head_dim == 0) {
+  if (!family.has_latent && (config.find("head_dim") || counts.head_dim == 0)) {
     TRY_ASSIGN(counts.head_dim, config.count("head_dim", kMaxHeadDim));
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
-  keys.number("block_count", counts.n_layers);
+  TRY_ASSIGN(const auto n_guessing, config.number("num_nextn_predict_layers"));
+  if (n_guessing.value_or(0) > kMaxLayers) {
+    return config.unexpected_value("num_nextn_predict_layers",
+                                   fmt::format("at most {}", kMaxLayers));
+  }
+  if (n_guessing) keys.number("nextn_predict_layers", *n_guessing);
+  keys.number("block_count", counts.n_layers + n_guessing.value_or(0));
   keys.number("embedding_length", model_dim);
   keys.number("feed_forward_length", ffn_dim);
   keys.number("attention.head_count", n_heads);
-  if (config.find("num_key_value_heads")) {
+  if (!family.has_latent && config.find("num_key_value_heads")) {
     TRY_ASSIGN(const uint32_t n_kv_heads, config.count("num_key_value_heads", kMaxHeads));
     keys.number("attention.head_count_kv", n_kv_heads);
   }
-  keys.number("attention.key_length", counts.head_dim);
-  keys.number("attention.value_length", counts.head_dim);
+  if (family.has_latent) {
+    TRY(read_latent(config, keys, counts));
+  } else {
+    keys.number("attention.key_length", counts.head_dim);
+    keys.number("attention.value_length", counts.head_dim);
+  }
   keys.number("vocab_size", out.n_vocab);
   TRY_ASSIGN(const auto eps, config.real("rms_norm_eps"));
   keys.real("attention.layer_norm_rms_epsilon", eps.value_or(0));
@@ -166,10 +204,35 @@ Result<void> check_sparse_layers(const JsonObject& config) {
   return config.unexpected_value("mlp_only_layers", "none", ErrorCode::kUnsupported);
 }
 
+// How experts are chosen, and what stands beside them.
+Result<void> read_routing(const JsonObject& config, GgufKeys& keys) {
+  TRY_ASSIGN(const auto n_shared, config.number("n_shared_experts"));
+  if (n_shared) keys.number("expert_shared_count", *n_shared);
+  TRY_ASSIGN(const auto n_dense, config.number("first_k_dense_replace"));
+  if (n_dense) keys.number("leading_dense_block_count", *n_dense);
+  TRY_ASSIGN(const auto scale, config.real("routed_scaling_factor"));
+  if (scale) keys.real("expert_weights_scale", *scale);
+  TRY_ASSIGN(const auto n_groups, config.number("n_group"));
+  TRY_ASSIGN(const auto n_groups_used, config.number("topk_group"));
+  if (n_groups && n_groups_used) {
+    keys.number("expert_group_count", *n_groups);
+    keys.number("expert_group_used_count", *n_groups_used);
+  }
+  TRY_ASSIGN(const auto scoring, config.text("scoring_func"));
+  if (!scoring) return {};
+  if (*scoring != "sigmoid" && *scoring != "softmax") {
+    return config.unexpected_value("scoring_func", "sigmoid or softmax", ErrorCode::kUnsupported);
+  }
+  keys.number("expert_gating_func", *scoring == "sigmoid" ? 2 : 1);
+  return {};
+}
+
 Result<void> read_experts(const JsonObject& config, const FolderType& type, GgufKeys& keys) {
   if (!type.has_experts) return {};
   TRY(check_sparse_layers(config));
-  const char* key = config.find("num_local_experts") ? "num_local_experts" : "num_experts";
+  const char* key = config.find("n_routed_experts")    ? "n_routed_experts"
+                    : config.find("num_local_experts") ? "num_local_experts"
+                                                       : "num_experts";
   TRY_ASSIGN(const uint32_t n_experts, config.count(key, kMaxExperts));
   TRY_ASSIGN(const uint32_t n_used, config.count("num_experts_per_tok", n_experts));
   keys.number("expert_count", n_experts);
@@ -184,7 +247,7 @@ Result<void> read_experts(const JsonObject& config, const FolderType& type, Gguf
   }
   TRY_ASSIGN(const auto normalizes, config.flag("norm_topk_prob"));
   if (normalizes) keys.flag("expert_weights_norm", *normalizes);
-  return {};
+  return read_routing(config, keys);
 }
 
 // What config.json says of the model of text: all of it, or a part.
@@ -230,13 +293,13 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
   FolderConfig out;
   out.type = of.type;
-  TRY_ASSIGN(out.quantization, read_quantization(config));
+  TRY_ASSIGN(out.quantization, read_quantization(config, *of.type));
   TRY(check_activation(config, *of.family));
 
   out.metadata.insert("general.architecture", std::string(of.family->name));
   GgufKeys keys(out.metadata, of.family->name);
-  TRY_ASSIGN(const Counts counts, read_geometry(config, keys, out));
-  TRY(read_rope(config, counts.head_dim, counts.n_ctx, keys, out.vectors));
+  TRY_ASSIGN(const Counts counts, read_geometry(config, *of.family, keys, out));
+  TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
   TRY(read_window(config, of, counts.n_layers, keys));
   TRY(read_experts(config, *of.type, keys));

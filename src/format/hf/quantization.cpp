@@ -75,7 +75,8 @@ Result<Quantization> read_awq(const JsonObject& config) {
 
 }  // namespace
 
-Result<std::optional<Quantization>> read_quantization(const JsonObject& config) {
+Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
+                                                      const FolderType& type) {
   TRY_ASSIGN(const auto quantization, config.object("quantization_config"));
   if (!quantization) return std::nullopt;
   TRY_ASSIGN(const auto method, quantization->text("quant_method"));
@@ -87,6 +88,7 @@ Result<std::optional<Quantization>> read_quantization(const JsonObject& config) 
     TRY_ASSIGN(const Quantization out, read_awq(*quantization));
     return out;
   }
+  if (method == "mxfp4" && type.has_interleaved_experts) return std::nullopt;
   return quantization->unexpected_value(
       "quant_method", "gptq, awq, or no quantization_config: F32, F16 and BF16 are read",
       ErrorCode::kUnsupported);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "catalogue/family.h"
 #include "format/hf/json_object.h"
 
 namespace kvik::hf {
@@ -23,9 +24,11 @@ struct Quantization {
   bool is_ordered = false;             // by activation: each column's group is in "g_idx"
 };
 
-// "quantization_config" of config.json; none where it has none. Errors: kUnsupported for another
+// "quantization_config" of config.json; none where it has none, or where the type of models is
+// stored in a way of its own (interleaved_experts.h). Errors: kUnsupported for another
 // method, version or width, kCorrupt for what cannot be; each names the key and what is read.
 // Sources: AutoGPTQ, BaseQuantizeConfig; AutoAWQ, WQLinear_GEMM.
-Result<std::optional<Quantization>> read_quantization(const JsonObject& config);
+Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
+                                                      const FolderType& type);
 
 }  // namespace kvik::hf

@@ -17,6 +17,7 @@ namespace {
 
 // What the scaling is written into.
 struct Rope {
+  const Family& family;
   GgufKeys& keys;
   std::vector<StatedVector>& vectors;
   double base;
@@ -66,8 +67,10 @@ Result<void> read_yarn(const JsonObject& scaling, const Rope& rope) {
   TRY_ASSIGN(const double fast, positive(scaling, "beta_fast", 32));
   TRY_ASSIGN(const double slow, positive(scaling, "beta_slow", 1));
   TRY_ASSIGN(const auto truncates, scaling.flag("truncate"));
-  if (!truncates.value_or(true))
-    return scaling.unexpected_value("truncate", "true", ErrorCode::kUnsupported);
+  if (truncates.value_or(true) != rope.family.is_yarn_whole) {
+    return scaling.unexpected_value("truncate", rope.family.is_yarn_whole ? "true" : "false",
+                                    ErrorCode::kUnsupported);
+  }
   TRY_ASSIGN(const auto mscale, scaling.real("mscale"));
   TRY_ASSIGN(const auto mscale_all_dim, scaling.real("mscale_all_dim"));
   double magnitude = yarn_magnitude(factor);
@@ -80,6 +83,16 @@ Result<void> read_yarn(const JsonObject& scaling, const Rope& rope) {
   rope.keys.number("rope.scaling.original_context_length", original.value_or(rope.n_ctx));
   rope.keys.real("rope.scaling.yarn_beta_fast", fast);
   rope.keys.real("rope.scaling.yarn_beta_slow", slow);
+  TRY_ASSIGN(const auto temperature, scaling.real("llama_4_scaling_beta"));
+  if (temperature && rope.family.has_temperature) {
+    rope.keys.real("attention.temperature_scale", *temperature);
+  }
+  // Latent attention scales scores instead; its files state a tenth of the multiplier.
+  if (rope.family.has_latent && mscale_all_dim.value_or(0) != 0) {
+    rope.keys.real("rope.scaling.yarn_log_multiplier", 0.1 * *mscale_all_dim);
+    if (magnitude != 1) rope.keys.real("rope.scaling.attn_factor", magnitude);
+    return {};
+  }
   // The key is a factor of the usual magnitude.
   if (magnitude != yarn_magnitude(factor)) {
     rope.keys.real("rope.scaling.attn_factor", magnitude / (1 + 0.1 * std::log(factor)));
@@ -145,8 +158,8 @@ Result<JsonObject> global_part(const JsonObject& parameters) {
 
 }  // namespace
 
-Result<void> read_rope(const JsonObject& config, uint32_t head_dim, uint32_t n_ctx, GgufKeys& keys,
-                       std::vector<StatedVector>& vectors) {
+Result<void> read_rope(const JsonObject& config, const Family& family, TurnedHead head,
+                       GgufKeys& keys, std::vector<StatedVector>& vectors) {
   TRY_ASSIGN(std::optional<JsonObject> scaling, config.object("rope_parameters"));
   if (scaling) {
     TRY_ASSIGN(scaling, global_part(*scaling));
@@ -161,11 +174,17 @@ Result<void> read_rope(const JsonObject& config, uint32_t head_dim, uint32_t n_c
   const JsonObject& partial = part_with("partial_rotary_factor");
   TRY_ASSIGN(const double share, positive(partial, "partial_rotary_factor", 1));
   if (share > 1) return partial.unexpected_value("partial_rotary_factor", "at most 1");
-  const auto n_dims = static_cast<uint32_t>(head_dim * share);
+  TRY_ASSIGN(const auto n_stated, config.number("rotary_dim"));
+  if (n_stated.value_or(0) > head.n_dims) {
+    return config.unexpected_value("rotary_dim",
+                                   fmt::format("at most the {} of a head", head.n_dims));
+  }
+  const auto n_dims =
+      n_stated ? static_cast<uint32_t>(*n_stated) : static_cast<uint32_t>(head.n_dims * share);
   keys.real("rope.freq_base", base);
   keys.number("rope.dimension_count", n_dims);
   if (!scaling) return {};
-  return read_scaling(config, *scaling, {keys, vectors, base, n_dims, n_ctx});
+  return read_scaling(config, *scaling, {family, keys, vectors, base, n_dims, head.n_ctx});
 }
 
 }  // namespace kvik::hf

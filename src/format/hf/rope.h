@@ -10,10 +10,15 @@
 
 namespace kvik::hf {
 
+struct TurnedHead {
+  uint32_t n_dims;  // that turn unless config.json says fewer
+  uint32_t n_ctx;   // trained
+};
+
 // Reads how heads turn: "rope_theta" with "rope_scaling", or "rope_parameters" as transformers 5
 // has it. What GGUF files hold as tensors of divisors (llama3, longrope) is appended to `vectors`.
 // Errors: kUnsupported for another scaling (the message lists those that are known), kCorrupt.
-Result<void> read_rope(const JsonObject& config, uint32_t head_dim, uint32_t n_ctx, GgufKeys& keys,
-                       std::vector<StatedVector>& vectors);
+Result<void> read_rope(const JsonObject& config, const Family& family, TurnedHead head,
+                       GgufKeys& keys, std::vector<StatedVector>& vectors);
 
 }  // namespace kvik::hf

@@ -5,10 +5,11 @@
 #include <boost/json/object.hpp>
 #include <boost/json/string.hpp>
 #include <filesystem>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "base/mapped_file.h"
+#include "base/input_file.h"
 #include "base/quantity.h"
 #include "format/hf/json_object.h"
 #include "format/joined_source.h"
@@ -64,14 +65,15 @@ Result<std::unique_ptr<ModelSource>> open_indexed(const std::string& folder) {
 
 Result<std::optional<std::string>> read_text_file(const std::string& path, size_t max_bytes) {
   if (!exists(path)) return std::optional<std::string>();
-  TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
-  if (file.bytes().size() > max_bytes) {
+  TRY_ASSIGN(const InputFile file, InputFile::open(path));
+  if (file.size() > max_bytes) {
     return fail(ErrorCode::kCorrupt,
-                fmt::format("'{}' has {}, expected at most {}", path,
-                            format_bytes(file.bytes().size()), format_bytes(max_bytes)));
+                fmt::format("'{}' has {}, expected at most {}", path, format_bytes(file.size()),
+                            format_bytes(max_bytes)));
   }
-  return std::optional(
-      std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()));
+  std::string text(file.size(), '\0');
+  TRY(file.read(0, std::as_writable_bytes(std::span(text))));
+  return std::optional(std::move(text));
 }
 
 Result<TensorIndex> read_tensor_index(std::string_view json) {

@@ -1,8 +1,10 @@
 #include "format/hf/tensor_names.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -14,6 +16,8 @@
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_source.h"
 #include "format/hf/grouped_source.h"
+#include "format/hf/interleaved_experts.h"
+#include "format/latent_up.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
 
@@ -22,8 +26,10 @@ namespace {
 
 // Where the tensors of text stand in models that do more.
 constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model."};
-constexpr std::string_view kOtherSenses[] = {"vision_tower.", "multi_modal_projector.",
-                                             "model.vision_tower.", "model.multi_modal_projector."};
+constexpr std::string_view kOtherSenses[] = {
+    "vision_tower.",       "multi_modal_projector.",       "audio_tower.",
+    "model.vision_tower.", "model.multi_modal_projector.", "model.audio_tower.",
+    "model.embed_vision.", "model.embed_audio.",           "model.visual."};
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
 
 bool sees_or_hears(std::string_view name) {
@@ -73,6 +79,9 @@ class FolderTensors {
     if (role == TensorRole::kHead) return take_head(spec);
     const std::string name = prefix_of(spec.id) + std::string(folder_name(*config_.type, role));
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
+    if (kind == TensorKind::kHeads) return take_heads(spec);
+    if (kind == TensorKind::kBias && spec.shape.size() == 2) return take_expert_biases(spec);
+    if (spec.is_optional && !has(name)) return {};
     TRY(take_whole(spec, name));
     ArrangedTensor& tensor = arranged_.back();
     if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
@@ -113,6 +122,7 @@ class FolderTensors {
   // families side by side.
   Result<void> pair_rows(const TensorSpec& spec, ArrangedTensor& tensor) {
     const bool is_turned = spec.id.role == TensorRole::kQ || spec.id.role == TensorRole::kK;
+    if (config_.type->is_interleaved) return {};
     if (!is_turned || model_.ropes.front().pairing != RopePairing::kInterleaved) return {};
     const AttentionConfig& attention = model_.layers[spec.id.layer].attention();
     CHECK(!attention.has_qkv_bias);  // its rows would have to be paired, too
@@ -161,6 +171,44 @@ class FolderTensors {
     return take_half(spec, gates_and_ups);
   }
 
+  Result<void> take_heads(const TensorSpec& spec) {
+    const std::string name =
+        prefix_of(spec.id) + std::string(folder_name(*config_.type, TensorRole::kKvUp));
+    TRY_ASSIGN(const size_t index, find(name));
+    TRY_ASSIGN(ArrangedTensor tensor,
+               latent_up(source_, index, spec.id, model_.layers[spec.id.layer].attention()));
+    arranged_.push_back(std::move(tensor));
+    return {};
+  }
+
+  // Those of the gates lie before those of the ups.
+  Result<void> take_expert_biases(const TensorSpec& spec) {
+    const bool is_down = spec.id.role == TensorRole::kExpertDownBias;
+    const std::string name =
+        prefix_of(spec.id) +
+        std::string(is_down ? config_.type->down_bias_stack : config_.type->gate_up_bias_stack);
+    TRY_ASSIGN(const size_t index, find(name));
+    const TensorInfo& info = source_.tensors()[index];
+    const uint64_t n_parts = is_down ? 1 : 2;
+    if (info.shape != std::vector<uint64_t>{spec.shape[0], n_parts * spec.shape[1]}) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' has the shape [{}], expected [{}, {}]", name,
+                              fmt::join(info.shape, ", "), spec.shape[0], n_parts * spec.shape[1]));
+    }
+    ArrangedTensor tensor;
+    tensor.info = info;
+    tensor.info.name = name_of(spec.id);
+    tensor.info.shape = spec.shape;
+    const uint64_t part_bytes = info.n_bytes / spec.shape[0] / n_parts;
+    const uint64_t part = spec.id.role == TensorRole::kExpertUpBias ? 1 : 0;
+    for (uint64_t expert = 0; expert < spec.shape[0]; ++expert) {
+      tensor.pieces.push_back({index, (expert * n_parts + part) * part_bytes, part_bytes});
+    }
+    make_floats(tensor, Arrangement::kFloats);
+    arranged_.push_back(std::move(tensor));
+    return {};
+  }
+
   // A tensor of each expert → [n_experts, n_rows, n_cols].
   Result<void> stack(const TensorSpec& spec, const std::string& pattern) {
     std::vector<size_t> matrices;
@@ -203,9 +251,20 @@ class FolderTensors {
     return {};
   }
 
+  // Layers that guess further tokens follow the others.
+  bool is_of_guessing_layer(std::string_view name) const {
+    const std::string layers = fmt::format("{}layers.", prefix_);
+    if (!name.starts_with(layers)) return false;
+    name.remove_prefix(layers.size());
+    uint32_t layer = 0;
+    const auto [end, error] = std::from_chars(name.begin(), name.end(), layer);
+    return error == std::errc() && end != name.end() && *end == '.' && layer >= model_.n_layers &&
+           layer - model_.n_layers < model_.n_guessing_layers;
+  }
+
   bool is_harmless(std::string_view name) const {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
-    return name.ends_with(".rotary_emb.inv_freq") ||
+    return name.ends_with(".rotary_emb.inv_freq") || is_of_guessing_layer(name) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && sees_or_hears(name));
   }
@@ -250,6 +309,9 @@ Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource>
   if (config.quantization) {
     TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization,
                                       bias_names(*config.type, model)));
+  }
+  if (config.type->has_interleaved_experts) {
+    TRY_ASSIGN(tensors, part_experts(std::move(tensors)));
   }
   TRY_ASSIGN(auto arranged, FolderTensors(*tensors, config, model).arrange());
   return kvik::arrange(std::move(tensors), std::move(label), std::move(config.metadata),

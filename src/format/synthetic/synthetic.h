@@ -30,29 +30,40 @@ struct ModelPreset : Geometry {
   struct Experts {
     uint32_t n = 0, n_used = 0, ffn_dim = 0, shared_ffn_dim = 0;
     uint32_t n_dense_layers = 0;  // at the beginning
+    float weight_scale = 0;
+    bool normalizes = false;  // where the family does not
+    bool is_sigmoid = false;  // likewise
+    uint32_t n_groups = 0, n_groups_used = 0;
   };
   struct Rope {
     uint32_t n_dims = 0;  // of each head; 0: all
     const char* scaling = nullptr;
     float factor = 0;
     uint32_t n_ctx_original = 0;
+    float log_multiplier = 0, beta_fast = 0;
     RopeDivisors divisors = RopeDivisors::kNone;
   };
   struct Scales {
     float embedding = 0, residual = 0, attention = 0, logit = 0;
   };
+  struct Latent {  // LatentConfig
+    uint32_t rank = 0, q_rank = 0, still_dim = 0, turning_dim = 0, value_dim = 0;
+  };
   Experts experts = {};
   Rope rope = {};
   Scales scales = {};
+  float temperature = 0;
+  bool has_qk_norm = true, has_choice_bias = true;  // in families some of whose members have none
+  Latent latent = {};
 };
 
 std::span<const ModelPreset> model_presets();
 
 // "synthetic:PRESET[:TYPE[:LAYERS]]" (TYPE: of synthetic_types(), f32 to q2_k, llama.cpp's mixes
-// q4_k_m and q5_k_m, GPTQ's int4g128; q8_0 where it is left out; LAYERS: only the first so many):
-// random weights of a real geometry, made tensor by tensor when they are read, and a byte-level toy
-// vocabulary padded to the real size. The same name gives the same weights. Errors: kNotFound for
-// an unknown preset (the message lists them), kInvalidArgument for a type.
+// q4_k_m and q5_k_m, gpt-oss's mxfp4, GPTQ's int4g128; q8_0 where it is left out; LAYERS: only the
+// first so many): random weights of a real geometry, made tensor by tensor when they are read, and
+// a byte-level toy vocabulary padded to the real size. The same name gives the same weights.
+// Errors: kNotFound for an unknown preset (the message lists them), kInvalidArgument for a type.
 Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec);
 
 }  // namespace kvik

@@ -44,6 +44,7 @@ constexpr SyntheticType kTypes[] = {
     {"iq4_nl", ElementType::kIQ4_NL, ElementType::kIQ4_NL, 25},
     {"iq4_xs", ElementType::kIQ4_XS, ElementType::kIQ4_XS, 30},
     {"bf16", ElementType::kBF16, ElementType::kBF16, 32},
+    {"mxfp4", ElementType::kMXFP4, ElementType::kMXFP4, 38},
     {"int4g128", ElementType::kInt4G128, ElementType::kInt4G128, kNoFileType},
     {"int8g128", ElementType::kInt8G128, ElementType::kInt8G128, kNoFileType},
 };
@@ -96,6 +97,9 @@ class TensorMaker {
   // Of the tensors that only some files have.
   bool has(TensorRole role) const {
     if (role == TensorRole::kHead) return !preset_.tied_head;
+    if (role == TensorRole::kQNorm || role == TensorRole::kKNorm) return preset_.has_qk_norm;
+    if (role == TensorRole::kChoiceBias) return preset_.has_choice_bias;
+    if (is_of_layer(role)) return true;
     const RopeDivisors divisors = preset_.rope.divisors;
     return divisors ==
            (role == TensorRole::kRopeDivisors ? RopeDivisors::kOneSet : RopeDivisors::kTwoSets);
@@ -114,7 +118,10 @@ class TensorMaker {
   // are no whole blocks f16.
   ElementType matrix_type(const TensorSpec& spec) const {
     const auto [role, layer] = spec.id;
-    if (kind_of(role) == TensorKind::kRouting) return ElementType::kF32;
+    if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias) {
+      return ElementType::kF32;
+    }
+    if (type_.most == ElementType::kMXFP4 && !has_fp4(role)) return ElementType::kQ8_0;
     const bool is_head = role == (preset_.tied_head ? TensorRole::kEmbedding : TensorRole::kHead);
     const bool more_bits =
         is_head || (is_sensitive(role) && has_more_bits(layer, preset_.n_layers));
@@ -122,6 +129,11 @@ class TensorMaker {
     ElementType type = more_bits ? type_.more : type_.most;
     if (traits(type).block_elements == 256 && n_cols % 256 != 0) type = ElementType::kQ8_0;
     return n_cols % traits(type).block_elements == 0 ? type : ElementType::kF16;
+  }
+
+  // As WeightMix has it: experts alone, or where there are none the layers.
+  bool has_fp4(TensorRole role) const {
+    return preset_.experts.n > 0 ? kind_of(role) == TensorKind::kExperts : is_of_layer(role);
   }
 
   const ModelPreset& preset_;
@@ -134,6 +146,35 @@ double as_stored(double value) { return static_cast<double>(static_cast<float>(v
 
 using AddKey = std::function<void(std::string_view key, Metadata::Value value)>;
 
+void add_expert_keys(const ModelPreset& p, const AddKey& add) {
+  add("expert_count", uint64_t{p.experts.n});
+  add("expert_used_count", uint64_t{p.experts.n_used});
+  add("expert_feed_forward_length", uint64_t{p.experts.ffn_dim});
+  if (p.experts.n_dense_layers != 0) {
+    add("leading_dense_block_count", uint64_t{p.experts.n_dense_layers});
+  }
+  if (p.experts.weight_scale != 0) add("expert_weights_scale", double{p.experts.weight_scale});
+  if (p.experts.n_groups != 0) {
+    add("expert_group_count", uint64_t{p.experts.n_groups});
+    add("expert_group_used_count", uint64_t{p.experts.n_groups_used});
+  }
+  if (p.experts.normalizes) add("expert_weights_norm", true);
+  if (p.experts.is_sigmoid) add("expert_gating_func", uint64_t{2});
+  if (p.experts.shared_ffn_dim == 0) return;
+  add("expert_shared_feed_forward_length", uint64_t{p.experts.shared_ffn_dim});
+}
+
+void add_latent_keys(const ModelPreset& p, const AddKey& add) {
+  const ModelPreset::Latent& l = p.latent;
+  add("attention.kv_lora_rank", uint64_t{l.rank});
+  if (l.q_rank != 0) add("attention.q_lora_rank", uint64_t{l.q_rank});
+  add("attention.key_length", uint64_t{l.rank + l.turning_dim});
+  add("attention.value_length", uint64_t{l.rank});
+  add("attention.key_length_mla", uint64_t{l.still_dim + l.turning_dim});
+  add("attention.value_length_mla", uint64_t{l.value_dim});
+  add("rope.dimension_count", uint64_t{l.turning_dim});
+}
+
 void add_special_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Rope& rope = p.rope;
   if (rope.scaling) add("rope.scaling.type", std::string(rope.scaling));
@@ -141,6 +182,11 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
   if (rope.n_ctx_original != 0) {
     add("rope.scaling.original_context_length", uint64_t{rope.n_ctx_original});
   }
+  if (rope.log_multiplier != 0) {
+    add("rope.scaling.yarn_log_multiplier", as_stored(double{rope.log_multiplier}));
+  }
+  if (rope.beta_fast != 0) add("rope.scaling.yarn_beta_fast", double{rope.beta_fast});
+  if (p.temperature != 0) add("attention.temperature_scale", double{p.temperature});
   if (rope.divisors == RopeDivisors::kTwoSets) {
     // Attention over longer contexts is sharpened (LongRoPE, Ding et al. 2024).
     const double longer = static_cast<double>(p.n_ctx_train) / rope.n_ctx_original;
@@ -153,15 +199,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
     add("attention.scale", double{p.scales.attention});
     add("logit_scale", double{p.scales.logit});
   }
-  if (p.experts.n == 0) return;
-  add("expert_count", uint64_t{p.experts.n});
-  add("expert_used_count", uint64_t{p.experts.n_used});
-  add("expert_feed_forward_length", uint64_t{p.experts.ffn_dim});
-  if (p.experts.n_dense_layers != 0) {
-    add("leading_dense_block_count", uint64_t{p.experts.n_dense_layers});
-  }
-  if (p.experts.shared_ffn_dim == 0) return;
-  add("expert_shared_feed_forward_length", uint64_t{p.experts.shared_ffn_dim});
+  if (p.experts.n > 0) add_expert_keys(p, add);
 }
 
 }  // namespace
@@ -183,11 +221,15 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   add("feed_forward_length", uint64_t{p.ffn_dim});
   add("attention.head_count", uint64_t{p.n_heads});
   add("attention.head_count_kv", uint64_t{p.n_kv_heads});
-  add("attention.key_length", uint64_t{p.head_dim});
-  add("attention.value_length", uint64_t{p.head_dim});
+  if (p.latent.rank > 0) {
+    add_latent_keys(p, add);
+  } else {
+    add("attention.key_length", uint64_t{p.head_dim});
+    add("attention.value_length", uint64_t{p.head_dim});
+    add("rope.dimension_count", uint64_t{p.rope.n_dims ? p.rope.n_dims : p.head_dim});
+  }
   add("attention.layer_norm_rms_epsilon", as_stored(family.norm_eps));
   add("rope.freq_base", double{p.rope_base});
-  add("rope.dimension_count", uint64_t{p.rope.n_dims ? p.rope.n_dims : p.head_dim});
   add("vocab_size", uint64_t{p.n_vocab});
   if (p.window != 0) add("attention.sliding_window", uint64_t{p.window});
   if (family.attention_soft_cap != 0) add("attn_logit_softcapping", family.attention_soft_cap);

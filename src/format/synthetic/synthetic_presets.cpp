@@ -58,6 +58,15 @@ constexpr ModelPreset kPresets[] = {
     {{"olmo2-7b", "olmo2", 32, 4096, 32, 32, 128, 11008, 4096, 5e5f, 0, 100352, false}},
     {{"olmo2-13b", "olmo2", 40, 5120, 40, 40, 128, 13824, 4096, 5e5f, 0, 100352, false}},
     {{"olmo2-32b", "olmo2", 64, 5120, 40, 8, 128, 27648, 4096, 5e5f, 0, 100352, false}},
+    {{"ministral-3-8b", "mistral3", 34, 4096, 32, 8, 128, 14336, 262144, 1e6f, 0, 131072, false}, {}, {.scaling = "yarn", .factor = 16.0f, .n_ctx_original = 16384, .log_multiplier = 1.0f}, {}, 0.1f},
+    {{"glm-4.5-air", "glm4moe", 46, 4096, 96, 8, 128, 10944, 131072, 1e6f, 0, 151552, false}, {128, 8, 1408, 1408, 1, 1.0f, true}, {.n_dims = 64}, {}, 0, false},
+    {{"minimax-m2", "minimax-m2", 62, 3072, 48, 8, 128, 1536, 196608, 5e6f, 0, 200064, false}, {256, 8, 1536}, {.n_dims = 64}},
+    {{"gpt-oss-20b", "gpt-oss", 24, 2880, 64, 8, 64, 2880, 131072, 1.5e5f, 128, 201088, false}, {32, 4, 2880}, {.scaling = "yarn", .factor = 32.0f, .n_ctx_original = 4096}},
+    {{"gpt-oss-120b", "gpt-oss", 36, 2880, 64, 8, 64, 2880, 131072, 1.5e5f, 128, 201088, false}, {128, 4, 2880}, {.scaling = "yarn", .factor = 32.0f, .n_ctx_original = 4096}},
+    {{"deepseek-v2-lite", "deepseek2", 27, 2048, 16, 1, 576, 10944, 163840, 1e4f, 0, 102400, false}, {64, 6, 1408, 2816, 1, 1.0f}, {.scaling = "yarn", .factor = 40.0f, .n_ctx_original = 4096, .log_multiplier = 0.0707f}, {}, 0, true, false, {512, 0, 128, 64, 128}},
+    {{"deepseek-v3", "deepseek2", 61, 7168, 128, 1, 576, 18432, 163840, 1e4f, 0, 129280, false}, {256, 8, 2048, 2048, 3, 2.5f, true, true, 8, 4}, {.scaling = "yarn", .factor = 40.0f, .n_ctx_original = 4096, .log_multiplier = 0.1f}, {}, 0, true, true, {512, 1536, 128, 64, 128}},
+    {{"kimi-k2", "deepseek2", 61, 7168, 64, 1, 576, 18432, 262144, 5e4f, 0, 163840, false}, {384, 8, 2048, 2048, 1, 2.827f, true, true}, {.scaling = "yarn", .factor = 64.0f, .n_ctx_original = 4096, .log_multiplier = 0.1f, .beta_fast = 1.0f}, {}, 0, true, true, {512, 1536, 128, 64, 128}},
+    {{"glm-4.7-flash", "deepseek2", 47, 2048, 20, 1, 576, 10240, 202752, 1e6f, 0, 154880, false}, {64, 4, 1536, 1536, 1, 1.8f, true, true}, {}, {}, 0, true, true, {512, 768, 192, 64, 256}},
     {{"test-llama", "llama", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}},
     {{"test-mqa", "llama", 3, 96, 6, 1, 16, 224, 2048, 1e4f, 0, 260, false}},
     {{"test-mha", "llama", 2, 128, 4, 4, 32, 352, 2048, 1e4f, 0, 260, false}},
@@ -77,6 +86,12 @@ constexpr ModelPreset kPresets[] = {
     {{"test-granite", "granite", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {}, {12.0f, 0.22f, 0.2f, 8.0f}},
     {{"test-granitemoe", "granitemoe", 2, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {6, 2, 96}, {}, {12.0f, 0.22f, 0.2f, 8.0f}},
     {{"test-olmo2", "olmo2", 2, 64, 4, 2, 16, 160, 2048, 5e5f, 0, 260, false}},
+    {{"test-ministral3", "mistral3", 2, 64, 4, 2, 16, 160, 128, 1e6f, 0, 260, false}, {}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 32, .log_multiplier = 1.0f}, {}, 0.1f},
+    {{"test-mla", "deepseek2", 3, 64, 4, 1, 48, 160, 2048, 1e4f, 0, 260, false}, {16, 3, 96, 96, 1, 2.5f, true, true, 4, 2}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 512, .log_multiplier = 0.1f}, {}, 0, true, true, {32, 24, 16, 16, 24}},
+    {{"test-mla-lite", "deepseek2", 27, 64, 4, 1, 56, 160, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 192, 1, 1.0f}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 512, .log_multiplier = 0.0707f}, {}, 0, true, false, {48, 0, 16, 8, 16}},
+    {{"test-glm4moe", "glm4moe", 3, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}, {8, 3, 96, 96, 1, 1.5f, true}, {.n_dims = 8}},
+    {{"test-minimaxm2", "minimax-m2", 2, 64, 4, 2, 16, 96, 2048, 5e6f, 0, 260, false}, {8, 3, 96}, {.n_dims = 8}},
+    {{"test-gptoss", "gpt-oss", 4, 64, 4, 2, 16, 96, 2048, 1.5e5f, 32, 260, false}, {8, 3, 96}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 124}},
 };
 // clang-format on
 

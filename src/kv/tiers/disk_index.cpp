@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tensor/kv_type.h"
@@ -9,7 +10,7 @@
 namespace kvik {
 namespace {
 
-constexpr int64_t kVersion = 1;
+constexpr int64_t kVersion = 2;
 
 // WAL: a commit is one append, kept by the system when the process dies; a power cut may lose the
 // last commits, never one in the middle. Checkpoints are frequent so that the log stays small.
@@ -24,18 +25,48 @@ constexpr const char* kSchema =
     " key BLOB NOT NULL, grp INTEGER NOT NULL, parent BLOB NOT NULL, root BLOB NOT NULL,"
     " tokens BLOB NOT NULL, slot INTEGER NOT NULL, slot_bytes INTEGER NOT NULL,"
     " n_bytes INTEGER NOT NULL, n_children INTEGER NOT NULL, last_use INTEGER NOT NULL,"
+    " known INTEGER NOT NULL,"
     " PRIMARY KEY (key, grp)) WITHOUT ROWID;"
-    "CREATE INDEX IF NOT EXISTS page_parent ON page (parent, grp);"
+    "CREATE INDEX IF NOT EXISTS page_parent ON page (parent, grp, known);"
     "CREATE INDEX IF NOT EXISTS page_leaf ON page (slot_bytes, last_use) WHERE n_children = 0;"
     "CREATE UNIQUE INDEX IF NOT EXISTS page_slot ON page (slot);"
-    "PRAGMA user_version = 1;"
+    "PRAGMA user_version = 2;"
     "COMMIT";
+
+// What a database holds: a text for each of its tables and indexes, in their order.
+using Schema = std::vector<std::string>;
+
+Result<Schema> schema_of(Sqlite& database) {
+  constexpr size_t kMany = 64;  // more than ours
+  TRY_ASSIGN(auto statement,
+             SqliteStatement::prepare(database,
+                                      "SELECT type || '/' || name || '/' || tbl_name || "
+                                      "'/' || IFNULL(sql, '') FROM sqlite_schema"));
+  Schema schema;
+  while (schema.size() < kMany) {
+    TRY_ASSIGN(const bool has_row, statement.step());
+    if (!has_row) break;
+    const auto text = statement.bytes(0);
+    schema.emplace_back(reinterpret_cast<const char*>(text.data()), text.size());
+  }
+  std::ranges::sort(schema);
+  return schema;
+}
+
+// As SQLite writes ours down.
+Result<Schema> own_schema() {
+  TRY_ASSIGN(Sqlite database, Sqlite::open(":memory:", Sqlite::Mode::kReadWrite));
+  TRY(database.run(kSchema));
+  return schema_of(database);
+}
 
 std::span<const std::byte> bytes_of(const PageKey& key) { return key.bytes; }
 
 int64_t number_of(SlotId slot) {
   return static_cast<int64_t>(uint64_t{slot.segment} << 32 | slot.slot);
 }
+
+int64_t number_of(KnownBy known) { return static_cast<int64_t>(known); }
 
 SlotId slot_of(int64_t number) {
   const auto word = static_cast<uint64_t>(number);
@@ -54,26 +85,35 @@ PageKey key_of(std::span<const std::byte> bytes) {
 const char* DiskIndex::sql_of(Query query) {
   switch (query) {
     case kFind:
-      return "SELECT key, parent, grp, slot, n_bytes, last_use FROM page WHERE key = ? AND grp = ?";
+      return "SELECT key, parent, grp, slot, n_bytes, last_use, known FROM page WHERE key = ? AND "
+             "grp = ?";
     case kChildren:
       return "SELECT key, tokens FROM page WHERE parent = ? AND grp = ? ORDER BY last_use DESC "
              "LIMIT ?";
+    case kChildrenFor:  // -1: known by all
+      return "SELECT key, tokens FROM page WHERE parent = ? AND grp = ? AND known IN (-1, ?) "
+             "ORDER BY last_use DESC LIMIT ?";
     case kOldestLeaves:
-      return "SELECT key, parent, grp, slot, n_bytes, last_use FROM page WHERE slot_bytes = ? AND "
+      return "SELECT key, parent, grp, slot, n_bytes, last_use, known FROM page WHERE slot_bytes = "
+             "? AND "
              "n_children = 0 ORDER BY last_use LIMIT ?";
     case kLastUseOfSegment:
       return "SELECT COUNT(*), MAX(last_use) FROM page WHERE slot >= ? AND slot < ?";
     case kRowsOfSegment:
-      return "SELECT key, parent, grp, slot, n_bytes, last_use FROM page WHERE slot >= ? AND "
+      return "SELECT key, parent, grp, slot, n_bytes, last_use, known FROM page WHERE slot >= ? "
+             "AND "
              "slot < ?";
     case kInsert:
       return "INSERT OR REPLACE INTO page (key, grp, parent, root, tokens, slot, slot_bytes, "
-             "n_bytes, last_use, n_children) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+             "n_bytes, last_use, known, n_children) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+             "?10, "
              "(SELECT COUNT(*) FROM page WHERE parent = ?1 AND grp = ?2))";
     case kRemove:
       return "DELETE FROM page WHERE key = ? AND grp = ?";
     case kTouch:
       return "UPDATE page SET last_use = ? WHERE key = ? AND grp = ?";
+    case kMark:
+      return "UPDATE page SET known = ? WHERE key = ? AND grp = ?";
     case kAddChild:
       return "UPDATE page SET n_children = n_children + ? WHERE key = ? AND grp = ?";
     case kTotals:
@@ -97,11 +137,22 @@ Result<DiskIndex> DiskIndex::open(const std::string& path, Sqlite::Mode mode) {
     return fail(ErrorCode::kCorrupt, fmt::format("the index '{}' is of version {}, expected {}",
                                                  path, number, kVersion));
   }
+  TRY_ASSIGN(const Schema found, schema_of(*index.database_));
+  TRY_ASSIGN(const Schema ours, own_schema());
+  if (found != ours && !found.empty()) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("the index '{}' holds other tables than this program's", path));
+  }
   if (mode == Sqlite::Mode::kReadWrite) {
     TRY(index.database_->run(kSettings));
     TRY(index.database_->run(kSchema));
   }
   return index;
+}
+
+void DiskIndex::expect_rows(uint64_t n_rows) {
+  constexpr uint64_t kStepsOfRow = 500;  // of the costliest statement that visits all of them
+  database_->set_patience(Sqlite::kLeastPatience + kStepsOfRow * n_rows);
 }
 
 Result<SqliteStatement*> DiskIndex::query(Query which) {
@@ -122,7 +173,8 @@ Result<std::vector<DiskIndex::Row>> DiskIndex::rows(SqliteStatement& statement) 
                      .group = static_cast<uint32_t>(statement.number(2)),
                      .slot = slot_of(statement.number(3)),
                      .n_bytes = static_cast<uint64_t>(statement.number(4)),
-                     .last_use = static_cast<uint64_t>(statement.number(5))});
+                     .last_use = static_cast<uint64_t>(statement.number(5)),
+                     .known = KnownBy{static_cast<uint64_t>(statement.number(6))}});
   }
 }
 
@@ -135,9 +187,12 @@ Result<std::optional<DiskIndex::Row>> DiskIndex::find(const PageKey& key, uint32
 }
 
 Result<std::vector<Tier::Child>> DiskIndex::children(const PageKey& parent, uint32_t group,
-                                                     size_t limit) {
-  TRY_ASSIGN(SqliteStatement * statement, query(kChildren));
-  statement->bind(bytes_of(parent)).bind(group).bind(static_cast<int64_t>(limit));
+                                                     KnownBy reader, size_t limit) {
+  const bool finds_all = reader == KnownBy::kAll;
+  TRY_ASSIGN(SqliteStatement * statement, query(finds_all ? kChildren : kChildrenFor));
+  statement->bind(bytes_of(parent)).bind(group);
+  if (!finds_all) statement->bind(number_of(reader));
+  statement->bind(static_cast<int64_t>(limit));
   std::vector<Tier::Child> found;
   while (true) {
     TRY_ASSIGN(const bool has_row, statement->step());
@@ -203,7 +258,8 @@ Result<void> DiskIndex::insert(const TierPage& page, SlotId slot, uint64_t slot_
       .bind(number_of(slot))
       .bind(static_cast<int64_t>(slot_bytes))
       .bind(static_cast<int64_t>(n_bytes))
-      .bind(static_cast<int64_t>(last_use));
+      .bind(static_cast<int64_t>(last_use))
+      .bind(number_of(page.known));
   TRY(statement->run());
   TRY_ASSIGN(SqliteStatement * above, query(kAddChild));
   return above->bind(int64_t{1}).bind(bytes_of(page.parent)).bind(page.group).run();
@@ -219,6 +275,11 @@ Result<void> DiskIndex::remove(const Row& row) {
 Result<void> DiskIndex::touch(const PageKey& key, uint32_t group, uint64_t last_use) {
   TRY_ASSIGN(SqliteStatement * statement, query(kTouch));
   return statement->bind(static_cast<int64_t>(last_use)).bind(bytes_of(key)).bind(group).run();
+}
+
+Result<void> DiskIndex::mark(const PageKey& key, uint32_t group, KnownBy known) {
+  TRY_ASSIGN(SqliteStatement * statement, query(kMark));
+  return statement->bind(number_of(known)).bind(bytes_of(key)).bind(group).run();
 }
 
 Result<void> DiskIndex::compact() {

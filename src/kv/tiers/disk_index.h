@@ -20,7 +20,11 @@ namespace kvik {
 // It knows what its file says: whoever reads a slot checks what lies there. One thread at a time.
 class DiskIndex {
  public:
+  // kCorrupt where the file is no index, or one with anything of its own.
   static Result<DiskIndex> open(const std::string& path, Sqlite::Mode mode);
+
+  // How many rows there can be at most: what makes more work than that is kCorrupt.
+  void expect_rows(uint64_t n_rows);
 
   struct Row {
     PageKey key;
@@ -29,9 +33,11 @@ class DiskIndex {
     SlotId slot;
     uint64_t n_bytes = 0;
     uint64_t last_use = 0;
+    KnownBy known = KnownBy::kNobody;
   };
   Result<std::optional<Row>> find(const PageKey& key, uint32_t group);
-  Result<std::vector<Tier::Child>> children(const PageKey& parent, uint32_t group, size_t limit);
+  Result<std::vector<Tier::Child>> children(const PageKey& parent, uint32_t group, KnownBy reader,
+                                            size_t limit);
   // Pages without children in slots of this size, the one that was used longest ago first.
   Result<std::vector<Row>> oldest_leaves(uint64_t slot_bytes, size_t limit);
   // When a page of the segment was last used; std::nullopt where it has none.
@@ -51,6 +57,8 @@ class DiskIndex {
   Result<void> insert(const TierPage& page, SlotId slot, uint64_t slot_bytes, uint64_t n_bytes,
                       uint64_t last_use);
   Result<void> remove(const Row& row);
+  // Who knows the page from now on.
+  Result<void> mark(const PageKey& key, uint32_t group, KnownBy known);
   Result<void> touch(const PageKey& key, uint32_t group, uint64_t last_use);
 
   // Gives the file's unused bytes back.
@@ -63,12 +71,14 @@ class DiskIndex {
   enum Query {
     kFind,
     kChildren,
+    kChildrenFor,
     kOldestLeaves,
     kLastUseOfSegment,
     kRowsOfSegment,
     kInsert,
     kRemove,
     kTouch,
+    kMark,
     kAddChild,
     kTotals,
     kNumQueries

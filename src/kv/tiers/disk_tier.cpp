@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "base/log.h"
+#include "base/private_files.h"
 #include "base/quantity.h"
 #include "kv/tiers/aligned_bytes.h"
 #include "kv/tiers/page_record.h"
@@ -23,10 +23,20 @@ constexpr uint64_t kMinBytes = uint64_t{4} << 20;
 constexpr uint64_t kProbeBytes = uint64_t{1} << 20;
 constexpr size_t kMaxTouched = 65536;
 constexpr const char* kIndexName = "index.db";
+constexpr const char* kIndexEndings[] = {"", "-wal", "-shm", "-journal"};
 constexpr const char* kLockName = "lock";
+constexpr uint64_t kMaxTick = uint64_t{1} << 62;
 
 std::unexpected<Error> failed(int error, const char* what, const std::string& path) {
   return fail(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
+}
+
+// Pages are checked against accidents: who writes them can also make their checksums.
+void warn_of_other_writers(const std::string& folder) {
+  struct stat about {};
+  if (::stat(folder.c_str(), &about) != 0 || (about.st_mode & (S_IWGRP | S_IWOTH)) == 0) return;
+  log::warn("disk tier: others may write into '{}', and so into answers; chmod 700 keeps them out",
+            folder);
 }
 
 }  // namespace
@@ -66,35 +76,63 @@ Result<void> DiskTier::open_folder() {
   }
   folder_->files = std::move(*files);
   n_bytes_ = folder_->files->n_bytes();
-  Result<void> done;
-  if (auto index = DiskIndex::open(path_of(kIndexName), Sqlite::Mode::kReadWrite)) {
-    folder_->index = std::move(*index);
-    done = read_index();
-  } else {
-    done = std::unexpected<Error>(index.error());
-  }
+  Result<void> done = load_index();
   if (!done && done.error().code == ErrorCode::kCorrupt) done = rebuild_index();
   if (!done) folder_.reset();
   return done;
 }
 
 Result<void> DiskTier::lock_folder() {
-  std::error_code error;
-  std::filesystem::create_directories(options_.folder, error);
-  if (error) return failed(error.value(), "create the folder", options_.folder);
+  TRY(make_private_folders(options_.folder));
   const std::string path = path_of(kLockName);
-  folder_->lock.fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  // Nothing is written to it, and another process may hold it: a file stays where it is.
+  struct stat there {};
+  const bool is_file = ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode);
+  if (!is_file) TRY(ready_private_place(path));
+  folder_->lock.fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kPrivateFile);
   if (folder_->lock.fd < 0) return failed(errno, "create", path);
-  if (::flock(folder_->lock.fd, LOCK_EX | LOCK_NB) == 0) return {};
+  const bool is_ours = is_file && there.st_nlink == 1;
+  if (is_ours) static_cast<void>(::fchmod(folder_->lock.fd, kPrivateFile));
+  if (::flock(folder_->lock.fd, LOCK_EX | LOCK_NB) == 0) {
+    warn_of_other_writers(options_.folder);
+    return {};
+  }
   if (errno != EWOULDBLOCK) return failed(errno, "lock", path);
   return fail(ErrorCode::kUnavailable,
               fmt::format("the cache folder '{}' is in use by another process; each needs its own",
                           options_.folder));
 }
 
+// kCorrupt where it is gone, though there are pages.
+Result<void> DiskTier::load_index() {
+  const std::string path = path_of(kIndexName);
+  for (const char* ending : kIndexEndings) TRY(ready_private_place(path + ending));
+  struct stat there {};
+  if (folder_->files->n_slots() > 0 && ::stat(path.c_str(), &there) != 0) {
+    return fail(ErrorCode::kCorrupt, fmt::format("there is no '{}'", path));
+  }
+  TRY_ASSIGN(folder_->index, open_index());
+  return read_index();
+}
+
+// SQLite gives the files beside its own the permissions of that one.
+Result<DiskIndex> DiskTier::open_index() {
+  const std::string path = path_of(kIndexName);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kPrivateFile);
+  if (fd < 0) return failed(errno, "create", path);
+  ::close(fd);
+  TRY_ASSIGN(DiskIndex index, DiskIndex::open(path, Sqlite::Mode::kReadWrite));
+  index.expect_rows(folder_->files->n_slots());
+  return index;
+}
+
 // What the index says of counts and slots. kCorrupt where it makes no sense.
 Result<void> DiskTier::read_index() {
   TRY_ASSIGN(const DiskIndex::Totals totals, folder_->index->totals());
+  if (totals.last_use > kMaxTick) {
+    return fail(ErrorCode::kCorrupt, fmt::format("the index of '{}' knows the use number {}",
+                                                 options_.folder, totals.last_use));
+  }
   n_pages_ = totals.n_pages;
   tick_ = totals.last_use + 1;
   free_slots_.clear();
@@ -114,13 +152,11 @@ Result<void> DiskTier::read_index() {
 // Makes the index again from what the heads of all slots say. A page that had given way already
 // may come back: its bytes are as right as ever.
 Result<void> DiskTier::rebuild_index() {
-  log::warn("disk tier: the index of '{}' is damaged; it is made again from the pages",
+  log::warn("disk tier: the index of '{}' is damaged or gone; it is made again from the pages",
             options_.folder);
   folder_->index.reset();
-  for (const char* ending : {"", "-wal", "-shm"}) {
-    ::unlink((path_of(kIndexName) + ending).c_str());
-  }
-  TRY_ASSIGN(folder_->index, DiskIndex::open(path_of(kIndexName), Sqlite::Mode::kReadWrite));
+  for (const char* ending : kIndexEndings) ::unlink((path_of(kIndexName) + ending).c_str());
+  TRY_ASSIGN(folder_->index, open_index());
   const AlignedBytes head(SegmentFiles::kAlignment, SegmentFiles::kAlignment);
   TRY(folder_->index->in_transaction([&]() REQUIRES(mutex_) -> Result<void> {
     for (const auto& [id, segment] : folder_->files->segments())
@@ -168,7 +204,9 @@ Result<void> DiskTier::check_folder() const {
 // Whether the device takes bytes.
 Result<void> DiskTier::probe() const {
   const std::string path = path_of("probe");
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  TRY(ready_private_place(path));
+  const int fd =
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kPrivateFile);
   if (fd < 0) return failed(errno, "create", path);
   int error = calls_.allocate(fd, kProbeBytes);
   if (error == 0) error = calls_.sync(fd);
@@ -215,7 +253,8 @@ Result<void> DiskTier::write_touches() {
   });
 }
 
-Tier::Get DiskTier::get(const TierPage& wanted, std::span<std::byte> slot, size_t n_bytes) {
+Tier::Get DiskTier::get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot,
+                        size_t n_bytes) {
   MutexLock lock(mutex_);
   if (!folder_ || !folder_->index) return Get::kFailed;
   const auto row = folder_->index->find(wanted.key, wanted.group);
@@ -223,7 +262,8 @@ Tier::Get DiskTier::get(const TierPage& wanted, std::span<std::byte> slot, size_
     static_cast<void>(restore(row.error()));
     return Get::kFailed;
   }
-  if (!*row) return Get::kAbsent;
+  if (!*row || !may_find(reader, (*row)->known)) return Get::kAbsent;
+  wanted.known = (*row)->known;
   const SlotId id = (*row)->slot;
   const SegmentFiles::Segment* segment = folder_->files->find(id.segment);
   if (!segment || id.slot >= segment->n_slots || segment->slot_bytes != slot_bytes(n_bytes)) {
@@ -262,10 +302,11 @@ void DiskTier::forget(const TierPage& page, SlotId slot) {
   if (segment && slot.slot < segment->n_slots) free_slots_[segment->slot_bytes].push_back(slot);
 }
 
-std::vector<Tier::Child> DiskTier::children(const PageKey& parent, uint32_t group, size_t limit) {
+std::vector<Tier::Child> DiskTier::children(const PageKey& parent, uint32_t group, KnownBy reader,
+                                            size_t limit) {
   const MutexLock lock(mutex_);
   if (!folder_ || !folder_->index) return {};
-  auto found = folder_->index->children(parent, group, limit);
+  auto found = folder_->index->children(parent, group, reader, limit);
   if (found) return std::move(*found);
   static_cast<void>(restore(found.error()));
   return {};

@@ -33,14 +33,15 @@ struct DiskTierOptions {
 // Any thread: one mutex guards index and tables; reads and writes of pages happen outside of it.
 class DiskTier final : public Tier {
  public:
-  // Creates the folder where there is none. Errors: kUnavailable where another process has it,
-  // kInvalidArgument where max_bytes holds nothing, kIo.
+  // Creates the folder where there is none; it and the files are the user's alone. Errors:
+  // kUnavailable where another process has it, kInvalidArgument where max_bytes holds nothing, kIo.
   static Result<std::unique_ptr<DiskTier>> open(const DiskTierOptions& options,
                                                 FileCalls& calls = posix_file_calls());
   ~DiskTier() override;
 
-  Get get(const TierPage& wanted, std::span<std::byte> slot, size_t n_bytes) override;
-  std::vector<Child> children(const PageKey& parent, uint32_t group, size_t limit) override;
+  Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) override;
+  std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+                              size_t limit) override;
   Result<void> put(std::span<Put> pages) override;
   Result<void> recover() override;
   Result<void> tidy_up() override;
@@ -84,6 +85,8 @@ class DiskTier final : public Tier {
 
   Result<void> open_folder() REQUIRES(mutex_);
   Result<void> lock_folder() REQUIRES(mutex_);
+  Result<void> load_index() REQUIRES(mutex_);
+  Result<DiskIndex> open_index() REQUIRES(mutex_);
   Result<void> rebuild_index() REQUIRES(mutex_);
   Result<void> index_segment(uint32_t id, std::span<std::byte> head) REQUIRES(mutex_);
   Result<void> read_index() REQUIRES(mutex_);

@@ -76,18 +76,20 @@ Result<void> DiskTier::clear() {
 }
 
 Result<DiskTierReport> inspect_disk_tier(const std::string& folder) {
-  if (!std::filesystem::exists(folder + "/index.db")) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(folder + "/index.db", ignored)) {
     return fail(ErrorCode::kNotFound,
                 fmt::format("'{}' is no cache folder: it has no index.db", folder));
   }
   TRY_ASSIGN(auto index, DiskIndex::open(folder + "/index.db", Sqlite::Mode::kReadOnly));
   TRY_ASSIGN(const auto files,
              SegmentFiles::open(posix_file_calls(), folder, SegmentFiles::Mode::kReadOnly));
+  index.expect_rows(files.n_slots());
   DiskTierReport report;
   TRY_ASSIGN(report.totals, index.totals());
   report.n_segments = files.segments().size();
   report.segment_bytes = files.n_bytes();
-  const int fd = ::open((folder + "/lock").c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open((folder + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd >= 0) {
     report.is_locked = ::flock(fd, LOCK_SH | LOCK_NB) != 0;
     ::close(fd);

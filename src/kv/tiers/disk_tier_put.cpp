@@ -9,7 +9,6 @@
 namespace kvik {
 namespace {
 
-constexpr uint64_t kSegmentBytes = uint64_t{64} << 20;
 constexpr uint64_t kRowBytes = 640;                // of the index, for each slot
 constexpr uint64_t kLogBytes = uint64_t{1} << 20;  // of the index's log
 constexpr size_t kLeavesLookedAt = 64;
@@ -37,10 +36,14 @@ Result<void> DiskTier::put(std::span<Put> pages) {
   return std::unexpected<Error>(restore(done.error()));
 }
 
+// Notes who knows it now.
 Result<bool> DiskTier::is_known(const TierPage& page) {
   TRY_ASSIGN(const auto row, folder_->index->find(page.key, page.group));
-  if (row) touch(page);
-  return row.has_value();
+  if (!row) return false;
+  touch(page);
+  const KnownBy both = joined(row->known, page.known);
+  if (both != row->known) TRY(folder_->index->mark(page.key, page.group, both));
+  return true;
 }
 
 // Whether who looks for the page from the root on gets to it.
@@ -60,7 +63,11 @@ Result<std::vector<DiskTier::Placed>> DiskTier::place(std::span<Put> pages) {
     for (Put& put : pages) {
       const auto is_same = [&](const Placed& other) { return other.put->page == put.page; };
       TRY_ASSIGN(const bool known, is_known(put.page));
-      if (known || std::ranges::any_of(placed, is_same)) continue;
+      if (known) continue;
+      if (const auto same = std::ranges::find_if(placed, is_same); same != placed.end()) {
+        same->put->page.known = joined(same->put->page.known, put.page.known);
+        continue;
+      }
       const uint64_t n_bytes = slot_bytes(put.n_bytes);
       TRY_ASSIGN(auto slot, find_free(n_bytes));
       if (!slot) {  // nothing gives way for what cannot be reached
@@ -116,7 +123,7 @@ Result<void> DiskTier::add_segment(uint64_t slot_bytes) {
   const uint64_t used = folder_->files->n_bytes() / slot_bytes * (slot_bytes + kRowBytes);
   const uint64_t room = max_bytes > used ? (max_bytes - used) / (slot_bytes + kRowBytes) : 0;
   const uint64_t wanted =
-      std::max<uint64_t>(std::min(kSegmentBytes, options_.max_bytes / 8) / slot_bytes, 1);
+      std::max<uint64_t>(std::min(SegmentFiles::kMaxBytes, options_.max_bytes / 8) / slot_bytes, 1);
   const auto n_slots = static_cast<uint32_t>(std::min(room, wanted));
   if (n_slots == 0) return {};
   const auto id = folder_->files->add(slot_bytes, n_slots);
@@ -128,6 +135,7 @@ Result<void> DiskTier::add_segment(uint64_t slot_bytes) {
   }
   is_device_full_ = false;
   n_bytes_ = folder_->files->n_bytes();
+  folder_->index->expect_rows(folder_->files->n_slots());
   auto& free = free_slots_[slot_bytes];
   for (uint32_t slot = n_slots; slot > 0; --slot) free.push_back({*id, slot - 1});
   return {};

@@ -11,11 +11,12 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kMagic = 0x454741504b49564b;  // "KVIKPAGE"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kTokensAt = 120;
 constexpr size_t kLengthAt = kTokensAt + kPageTokens * sizeof(TokenId);
 constexpr size_t kBytesHashAt = kLengthAt + sizeof(uint64_t);
-constexpr size_t kHeadHashAt = kBytesHashAt + sizeof(Hash128);
+constexpr size_t kKnownAt = kBytesHashAt + sizeof(Hash128);
+constexpr size_t kHeadHashAt = kKnownAt + sizeof(KnownBy);
 static_assert(kHeadHashAt + sizeof(Hash128) <= kRecordHeadBytes);
 
 template <class T>
@@ -67,6 +68,7 @@ void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte
   }
   put(slot, kLengthAt, uint64_t{n_bytes});
   put_hash(slot, kBytesHashAt, xxh3_128(slot.subspan(kRecordHeadBytes, n_bytes)));
+  put(slot, kKnownAt, static_cast<uint64_t>(page.known));
   put_hash(slot, kHeadHashAt, xxh3_128(slot.first(kHeadHashAt)));
 }
 
@@ -82,7 +84,8 @@ std::optional<RecordHead> read_record_head(std::span<const std::byte> head) {
                              .parent = get_key(head, 48),
                              .key = get_key(head, 80),
                              .group = get<uint32_t>(head, 12),
-                             .tokens = std::vector<TokenId>(n_tokens)},
+                             .tokens = std::vector<TokenId>(n_tokens),
+                             .known = KnownBy{get<uint64_t>(head, kKnownAt)}},
                     .n_bytes = get<uint64_t>(head, kLengthAt)};
   for (size_t i = 0; i < n_tokens; ++i) {
     record.page.tokens[i] = get<TokenId>(head, kTokensAt + i * sizeof(TokenId));

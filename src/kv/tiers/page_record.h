@@ -13,7 +13,11 @@ namespace kvik {
 // the page's bytes.
 //
 //   magic 8 · version 4 · group 4 · root 32 · parent 32 · key 32 · n_tokens 4 · zero 4 ·
-//   token ids 32 × 4 · n_bytes 8 · XXH3-128 of the bytes 16 · XXH3-128 of all before 16 · zeros
+//   token ids 32 × 4 · n_bytes 8 · XXH3-128 of the bytes 16 · known by 8 · XXH3-128 of all before
+//   16 · zeros
+//
+// Who knows the page is who did when it was written: the index knows who does now. Made again from
+// records, it is the stricter one.
 inline constexpr size_t kRecordHeadBytes = 512;
 
 // Writes the head of a record whose bytes stand behind it in `slot`.

@@ -5,16 +5,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/private_files.h"
 
 namespace kvik {
 namespace {
 
 constexpr const char* kEnding = ".segment";
+constexpr uint32_t kMaxId = INT32_MAX;  // the index puts it above 32 bits of a signed number
+constexpr uint64_t kMaxSlotBytes = uint64_t{1} << 30;
 
 struct SegmentName {
   uint32_t id;
@@ -30,17 +37,28 @@ std::optional<SegmentName> parse_name(const std::string& name) {
   if (id.ec != std::errc() || id.ptr == end || *id.ptr != '-') return std::nullopt;
   const auto slot_bytes = std::from_chars(id.ptr + 1, end, parsed.slot_bytes);
   if (slot_bytes.ec != std::errc() || slot_bytes.ptr != end) return std::nullopt;
-  if (parsed.slot_bytes == 0 || parsed.slot_bytes % SegmentFiles::kAlignment != 0) {
-    return std::nullopt;
-  }
-  return parsed;
+  const bool is_size = parsed.slot_bytes > 0 && parsed.slot_bytes <= kMaxSlotBytes &&
+                       parsed.slot_bytes % SegmentFiles::kAlignment == 0;
+  return is_size && parsed.id <= kMaxId ? std::optional(parsed) : std::nullopt;
 }
 
-// Direct where the file system can (tmpfs cannot).
+// Direct where the file system can (tmpfs cannot). Waits for no pipe and follows no link.
 int open_file(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_DIRECT, 0644);
-  return fd >= 0 || errno != EINVAL ? fd : ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+  const int all = flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+  const int fd = ::open(path.c_str(), all | O_DIRECT, kPrivateFile);
+  return fd >= 0 || errno != EINVAL ? fd : ::open(path.c_str(), all, kPrivateFile);
 }
+
+// What is wrong with a file by the name of a segment; empty: nothing.
+std::string_view fault_of(const struct stat& status, uint64_t slot_bytes) {
+  if (!S_ISREG(status.st_mode)) return "it is no regular file";
+  const auto n_bytes = static_cast<uint64_t>(status.st_size);
+  if (n_bytes > std::max(SegmentFiles::kMaxBytes, slot_bytes)) return "it is too long";
+  return {};
+}
+
+// Of this process: to go on without a file for their sake would lose its pages.
+bool is_shortage(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
 
 std::unexpected<Error> failed(int error, const char* what, const std::string& path) {
   return fail(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path, std::strerror(error)));
@@ -108,12 +126,20 @@ Result<SegmentFiles> SegmentFiles::open(FileCalls& calls, const std::string& fol
     if (!name) continue;
     const std::string path = entry.path().string();
     const int fd = open_file(path, mode == Mode::kReadOnly ? O_RDONLY : O_RDWR);
-    if (fd < 0) return failed(errno, "open", path);
+    if (fd < 0 && is_shortage(errno)) return failed(errno, "open", path);
+    if (fd < 0) {
+      log::warn("disk tier: '{}' is left alone: {}", path, std::strerror(errno));
+      continue;
+    }
     auto file = std::make_shared<const File>(calls, fd, path);
     struct stat status {};
     if (::fstat(fd, &status) != 0) return failed(errno, "stat", path);
+    if (const auto fault = fault_of(status, name->slot_bytes); !fault.empty()) {
+      log::warn("disk tier: '{}' is left alone: {}", path, fault);
+      continue;
+    }
+    if (mode == Mode::kReadWrite) static_cast<void>(::fchmod(fd, kPrivateFile));
     const uint64_t n_slots = static_cast<uint64_t>(status.st_size) / name->slot_bytes;
-    if (n_slots > UINT32_MAX) continue;
     const Segment segment{name->slot_bytes, static_cast<uint32_t>(n_slots), std::move(file)};
     if (files.segments_.emplace(name->id, segment).second) files.n_bytes_ += segment.n_bytes();
   }
@@ -129,11 +155,26 @@ std::string SegmentFiles::path_of(uint32_t id, uint64_t slot_bytes) const {
   return fmt::format("{}/{:08}-{}{}", folder_, id, slot_bytes, kEnding);
 }
 
+uint64_t SegmentFiles::n_slots() const {
+  uint64_t n = 0;
+  for (const auto& [id, segment] : segments_) n += segment.n_slots;
+  return n;
+}
+
+// The number behind the last one's, unless something has its name.
 Result<uint32_t> SegmentFiles::add(uint64_t slot_bytes, uint32_t n_slots) {
-  const uint32_t id = segments_.empty() ? 1 : segments_.rbegin()->first + 1;
-  const std::string path = path_of(id, slot_bytes);
-  const int fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
-  if (fd < 0) return failed(errno, "create", path);
+  constexpr int kTries = 1000;
+  uint32_t id = segments_.empty() ? 0 : segments_.rbegin()->first;
+  int fd = -1;
+  std::string path;
+  for (int i = 0; i < kTries && fd < 0; ++i) {
+    id = id == kMaxId ? 1 : id + 1;
+    if (segments_.contains(id)) continue;
+    path = path_of(id, slot_bytes);
+    fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+    if (fd < 0 && errno != EEXIST) return failed(errno, "create", path);
+  }
+  if (fd < 0) return failed(EEXIST, "create a segment in", folder_);
   auto file = std::make_shared<const File>(*calls_, fd, path);
   const Segment segment{slot_bytes, n_slots, std::move(file)};
   if (const int error = calls_->allocate(fd, segment.n_bytes()); error != 0) {

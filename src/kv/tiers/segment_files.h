@@ -37,6 +37,9 @@ struct SlotId {
 class SegmentFiles {
  public:
   static constexpr size_t kAlignment = 4096;  // of memory, slots and offsets
+  // Of a segment with more slots than one. What says that it is longer is none of ours, and costs
+  // whoever put it there nothing.
+  static constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
 
   class File {
    public:
@@ -68,12 +71,15 @@ class SegmentFiles {
   };
 
   enum class Mode { kReadOnly, kReadWrite };
-  // Opens all segments of a folder. Files that are none are left alone.
+  // Opens all segments of a folder. What has the name of one and is none (a folder, a link, a pipe,
+  // a file that is too long or refuses to be opened) is left alone, as all other files are; the log
+  // says so.
   static Result<SegmentFiles> open(FileCalls& calls, const std::string& folder, Mode mode);
 
   const std::map<uint32_t, Segment>& segments() const { return segments_; }
   const Segment* find(uint32_t id) const;
   uint64_t n_bytes() const { return n_bytes_; }
+  uint64_t n_slots() const;
 
   // Another segment, with all of its bytes reserved on the device.
   Result<uint32_t> add(uint64_t slot_bytes, uint32_t n_slots);

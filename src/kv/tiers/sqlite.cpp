@@ -8,13 +8,15 @@
 namespace kvik {
 namespace {
 
+constexpr int kMaxValueBytes = 1 << 20;  // of a value, and of the text of a statement
+constexpr int kStepsBetweenLooks = 1000;
+
 // What the operating system or another process does; all else says that the file is damaged.
 bool is_outside_trouble(int code) {
   switch (code) {
     case SQLITE_BUSY:
     case SQLITE_CANTOPEN:
     case SQLITE_FULL:
-    case SQLITE_INTERRUPT:
     case SQLITE_IOERR:
     case SQLITE_LOCKED:
     case SQLITE_NOMEM:
@@ -29,6 +31,10 @@ bool is_outside_trouble(int code) {
 
 Error error_of(sqlite3* handle, const std::string& path) {
   const int code = handle ? sqlite3_errcode(handle) & 0xff : SQLITE_NOMEM;
+  if (code == SQLITE_INTERRUPT) {  // of on_progress()
+    return {.code = ErrorCode::kCorrupt,
+            .message = fmt::format("the index '{}' makes more work than its pages can", path)};
+  }
   return {.code = is_outside_trouble(code) ? ErrorCode::kIo : ErrorCode::kCorrupt,
           .message = fmt::format("the index '{}': {}", path,
                                  handle ? sqlite3_errmsg(handle) : "out of memory")};
@@ -48,20 +54,49 @@ Result<Sqlite> Sqlite::open(const std::string& path, Mode mode) {
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   Sqlite database(handle, path);
   if (code != SQLITE_OK) return std::unexpected<Error>(database.last_error());
+  database.distrust();
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, 1000);
   return database;
 }
 
+// See "Defense Against The Dark Arts" in SQLite's documentation.
+void Sqlite::distrust() {
+  constexpr int kOn = 1;
+  constexpr int kOff = 0;
+  const auto set = [&](int what, int value) {
+    sqlite3_db_config(handle_.get(), what, value, nullptr);
+  };
+  set(SQLITE_DBCONFIG_DEFENSIVE, kOn);
+  set(SQLITE_DBCONFIG_TRUSTED_SCHEMA, kOff);
+  set(SQLITE_DBCONFIG_ENABLE_TRIGGER, kOff);
+  set(SQLITE_DBCONFIG_ENABLE_VIEW, kOff);
+  set(SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, kOff);
+  set(SQLITE_DBCONFIG_DQS_DML, kOff);
+  set(SQLITE_DBCONFIG_DQS_DDL, kOff);
+  sqlite3_limit(handle_.get(), SQLITE_LIMIT_LENGTH, kMaxValueBytes);
+  sqlite3_progress_handler(handle_.get(), kStepsBetweenLooks, on_progress, work_.get());
+}
+
+// Not 0: the statement ends.
+int Sqlite::on_progress(void* work) {
+  uint64_t& left = static_cast<Work*>(work)->left;
+  if (left < kStepsBetweenLooks) return 1;
+  left -= kStepsBetweenLooks;
+  return 0;
+}
+
 Error Sqlite::last_error() const { return error_of(handle_.get(), path_); }
 
 Result<void> Sqlite::run(const char* sql) {
+  begin_work();
   if (sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
   return std::unexpected<Error>(last_error());
 }
 
 Result<SqliteStatement> SqliteStatement::prepare(Sqlite& database, const char* sql) {
   sqlite3_stmt* statement = nullptr;
+  database.begin_work();  // the first one reads the schema
   const int code = sqlite3_prepare_v3(database.handle(), sql, -1, SQLITE_PREPARE_PERSISTENT,
                                       &statement, nullptr);
   if (code != SQLITE_OK) return std::unexpected<Error>(database.last_error());
@@ -80,6 +115,7 @@ SqliteStatement& SqliteStatement::bind(int64_t number) {
 }
 
 Result<bool> SqliteStatement::step() {
+  if (sqlite3_stmt_busy(statement_.get()) == 0) database_->begin_work();
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) {

@@ -13,12 +13,21 @@ struct sqlite3_stmt;
 
 namespace kvik {
 
-// One SQLite database. One thread at a time. Errors: kCorrupt where the file breaks its format,
-// kIo for all else.
+// One SQLite database, whose file may have been written by who means harm: no trigger, view or
+// function of its own runs, and a statement ends that takes more steps than its patience. One
+// thread at a time. Errors: kCorrupt where the file breaks its format or asks for too much, kIo
+// for all else.
 class Sqlite {
  public:
   enum class Mode { kReadOnly, kReadWrite };
+  static constexpr uint64_t kLeastPatience = 10'000'000;  // a tenth of a second of work
+
   static Result<Sqlite> open(const std::string& path, Mode mode);
+
+  // Steps of SQLite's machine that a statement may take.
+  void set_patience(uint64_t n_steps) { work_->patience = n_steps; }
+  // A statement begins.
+  void begin_work() { work_->left = work_->patience; }
 
   // Runs statements that return no rows.
   Result<void> run(const char* sql);
@@ -30,8 +39,15 @@ class Sqlite {
   struct Close {
     void operator()(sqlite3* handle) const;
   };
+  struct Work {
+    uint64_t patience = kLeastPatience;
+    uint64_t left = kLeastPatience;
+  };
   Sqlite(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+  void distrust();
+  static int on_progress(void* work);
 
+  std::unique_ptr<Work> work_ = std::make_unique<Work>();  // outlives the handle
   std::unique_ptr<sqlite3, Close> handle_;
   std::string path_;
 };

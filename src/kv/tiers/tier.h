@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "base/token_id.h"
+#include "kv/known_by.h"
 #include "kv/page_key.h"
 #include "kv/tiers/tier_counters.h"
 
@@ -19,8 +20,13 @@ struct TierPage {
   PageKey key;                  // child_key(parent, tokens)
   uint32_t group = 0;           // layer group
   std::vector<TokenId> tokens;  // 1 to kPageTokens
+  KnownBy known = KnownBy::kNobody;
 
-  friend bool operator==(const TierPage&, const TierPage&) = default;
+  // The same page, whoever knows it.
+  friend bool operator==(const TierPage& a, const TierPage& b) {
+    return a.root == b.root && a.parent == b.parent && a.key == b.key && a.group == b.group &&
+           a.tokens == b.tokens;
+  }
 };
 
 // Where pages outlive the memory that they were made in: a disk, another machine. Knows keys and
@@ -31,24 +37,29 @@ class Tier {
   virtual ~Tier() = default;
 
   enum class Get { kFound, kAbsent, kDamaged, kFailed };
-  // Reads the page that is wanted, of n_bytes, into a slot (see head_bytes()). kDamaged: what is
-  // stored under its key and group fails a check or is another page. kFailed: the device.
-  virtual Get get(const TierPage& wanted, std::span<std::byte> slot, size_t n_bytes) = 0;
+  // Reads the page that is wanted, of n_bytes, into a slot (see head_bytes()), and notes in
+  // `wanted` who knows it. kAbsent too where the reader may not find it: the device is not asked.
+  // kDamaged: what is stored under its key and group fails a check or is another page. kFailed: the
+  // device.
+  virtual Get get(TierPage& wanted, KnownBy reader, std::span<std::byte> slot, size_t n_bytes) = 0;
 
   struct Child {
     PageKey key;
     std::vector<TokenId> tokens;
   };
-  // Stored pages that stand right behind `parent`, at most `limit` of them.
-  virtual std::vector<Child> children(const PageKey& parent, uint32_t group, size_t limit) = 0;
+  // Stored pages that stand right behind `parent` and that the reader may find, at most `limit` of
+  // them.
+  virtual std::vector<Child> children(const PageKey& parent, uint32_t group, KnownBy reader,
+                                      size_t limit) = 0;
 
   struct Put {
     TierPage page;
     std::span<std::byte> slot;  // see head_bytes()
     size_t n_bytes = 0;         // of the page
   };
-  // Stores pages; when this returns they are found and survive the end of the process. Pages that
-  // are known are left as they are. On an error some of them are stored, or none.
+  // Stores pages; when this returns they are found and survive the end of the process. Of pages
+  // that are there already it is noted who knows them now. On an error some of them are stored, or
+  // none.
   virtual Result<void> put(std::span<Put> pages) = 0;
 
   // A slot is memory for a page on its way: slot_bytes() long, at a multiple of alignment(), with
@@ -64,6 +75,12 @@ class Tier {
   virtual Result<void> tidy_up() = 0;
 
   virtual TierSize size() const = 0;
+};
+
+// A tier and what it is. A list of them holds one of each kind at most, the nearest first.
+struct TierPlace {
+  TierKind kind = TierKind::kDisk;
+  Tier* tier = nullptr;  // borrowed
 };
 
 }  // namespace kvik

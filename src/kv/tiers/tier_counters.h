@@ -1,8 +1,18 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace kvik {
+
+// Where pages may lie behind memory, the nearest first: a sequence of tiers is asked in this order.
+enum class TierKind : uint8_t { kDisk, kSharedFolder, kRedis };
+inline constexpr size_t kTierKinds = 3;
+constexpr const char* to_string(TierKind kind) {
+  constexpr const char* kNames[kTierKinds] = {"disk", "shared", "redis"};
+  return kNames[static_cast<size_t>(kind)];
+}
 
 // What a tier holds.
 struct TierSize {
@@ -25,10 +35,13 @@ struct TierCounters {
   uint64_t misses_damaged = 0;
   uint64_t misses_failed = 0;     // the device
   uint64_t misses_timed_out = 0;  // slower than its deadline
+  uint64_t misses_declined = 0;   // not asked: computing was quicker, as far as both are known
   uint64_t misses_no_room = 0;    // memory had no page for what was read
   uint64_t write_errors = 0;
   uint64_t queue_pages = 0;  // waiting to be written
   uint64_t queue_bytes = 0;
 };
+
+using AllTierCounters = std::array<TierCounters, kTierKinds>;  // by TierKind
 
 }  // namespace kvik

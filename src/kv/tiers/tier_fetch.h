@@ -21,6 +21,7 @@ struct TierFetch {
   uint32_t n_before = 0;         // tokens up to its end
   std::vector<TokenId> tokens;   // behind it
   std::vector<GroupRule> rules;  // of the layer groups
+  KnownBy reader = KnownBy::kAll;
 };
 
 // How a fetch ended.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace kvik {
 namespace {
 
@@ -19,29 +21,49 @@ constexpr std::chrono::milliseconds kMaxCounted{50};
 }  // namespace
 
 PageFetch::~PageFetch() {
-  if (!is_done_) link_.queue_->cancel(id_);
+  if (!is_done_) link_.levels_[level_].queue->cancel(id_);
   std::erase(link_.fetches_, this);
 }
 
-TierLink::Slots TierLink::slots_for(const Tier& tier, size_t page_bytes, uint64_t budget_bytes) {
-  const uint64_t slot_bytes = TierQueue::bytes_per_slot(tier, page_bytes);
-  const uint64_t n =
-      std::clamp<uint64_t>(budget_bytes / kBudgetPart / slot_bytes, kMinSlots, kMaxSlots);
-  return {.n = static_cast<uint32_t>(n), .bytes = 2 * n * slot_bytes};
+TierLink::Slots TierLink::slots_for(std::span<const TierPlace> tiers, size_t page_bytes,
+                                    uint64_t budget_bytes) {
+  Slots slots;
+  for (const TierPlace& place : tiers) {
+    const uint64_t slot_bytes = TierQueue::bytes_per_slot(*place.tier, page_bytes);
+    const uint64_t n = std::clamp<uint64_t>(budget_bytes / kBudgetPart / slot_bytes / tiers.size(),
+                                            kMinSlots, kMaxSlots);
+    slots.n = slots.n == 0 ? static_cast<uint32_t>(n) : std::min(slots.n, static_cast<uint32_t>(n));
+  }
+  for (const TierPlace& place : tiers) {
+    slots.bytes += 2 * slots.n * TierQueue::bytes_per_slot(*place.tier, page_bytes);
+  }
+  return slots;
 }
 
-uint64_t TierLink::budget_for(const Tier& tier, size_t page_bytes, uint64_t page_bytes_wanted) {
-  const uint64_t slot_bytes = TierQueue::bytes_per_slot(tier, page_bytes);
-  return page_bytes_wanted + page_bytes_wanted / 8 + 2 * kMinSlots * slot_bytes;
+uint64_t TierLink::budget_for(std::span<const TierPlace> tiers, size_t page_bytes,
+                              uint64_t page_bytes_wanted) {
+  uint64_t bytes = page_bytes_wanted;
+  if (!tiers.empty()) bytes += page_bytes_wanted / 8;
+  for (const TierPlace& place : tiers) {
+    bytes += 2 * kMinSlots * TierQueue::bytes_per_slot(*place.tier, page_bytes);
+  }
+  return bytes;
 }
 
-TierLink::TierLink(KvCache& kv, Tier& tier, const Slots& slots, const Clock& clock)
+TierLink::TierLink(KvCache& kv, std::span<const TierPlace> tiers, const Slots& slots,
+                   const Clock& clock)
     : kv_(kv), clock_(clock), last_pump_(clock.now()) {
-  queue_ = std::make_unique<TierQueue>(
-      tier,
-      TierQueueOptions{
-          .page_bytes = kv.page_bytes(), .n_write_slots = slots.n, .n_read_slots = slots.n},
-      [this] { wake(); });
+  CHECK(!tiers.empty() && tiers.size() <= kTierKinds);
+  for (const TierPlace& place : tiers) {
+    Level& level = levels_.emplace_back();
+    level.kind = place.kind;
+    level.queue = std::make_unique<TierQueue>(*place.tier,
+                                              TierQueueOptions{.kind = place.kind,
+                                                               .page_bytes = kv.page_bytes(),
+                                                               .n_write_slots = slots.n,
+                                                               .n_read_slots = slots.n},
+                                              [this] { wake(); });
+  }
   kv_.set_sink(this);
 }
 
@@ -70,67 +92,107 @@ void TierLink::set_wake(std::function<void()> wake) {
 // --- saving ---
 
 void TierLink::on_sealed(PageId page) {
-  pending_.push_back(page);
-  save_pending();
+  for (Level& level : levels_) {
+    level.pending.push_back(page);
+    save_pending(level);
+  }
 }
 
-void TierLink::save_pending() {
-  while (!pending_.empty()) {
-    const PageId id = pending_.front();
+void TierLink::save_pending(Level& level) {
+  while (!level.pending.empty()) {
+    const PageId id = level.pending.front();
     // A page that was given up meanwhile is lost; another in its place is as worth saving.
     const auto page = kv_.describe(id);
-    if (page && !queue_->save(*page, kv_.memory(), kv_.bytes_of(id))) return;
+    if (page && !level.queue->save(*page, kv_.memory(), kv_.bytes_of(id))) return;
     if (page) kv_.note_saved(id);
-    pending_.pop_front();
+    level.pending.pop_front();
   }
 }
 
 // The tier may have lost everything: parents before children, as they were sealed, is not known
 // any more, and need not be.
-void TierLink::save_all_again() {
-  for (uint32_t i = 0; i < kv_.n_pages(); ++i) pending_.push_back(PageId{i});
+void TierLink::save_all_again(Level& level) {
+  for (uint32_t i = 0; i < kv_.n_pages(); ++i) level.pending.push_back(PageId{i});
+}
+
+void TierLink::promote(PageId page, size_t from) {
+  for (size_t i = 0; i < from; ++i) levels_[i].pending.push_back(page);
 }
 
 void TierLink::flush(Duration at_most) {
   const auto deadline = std::chrono::steady_clock::now() + at_most;
+  const auto is_pending = [](const Level& level) { return !level.pending.empty(); };
   while (std::chrono::steady_clock::now() < deadline) {
-    save_pending();
-    if (pending_.empty()) break;
+    for (Level& level : levels_) save_pending(level);
+    if (std::ranges::none_of(levels_, is_pending)) break;
     wait(std::chrono::milliseconds(20));
   }
-  queue_->flush(deadline - std::chrono::steady_clock::now());
+  for (Level& level : levels_) level.queue->flush(deadline - std::chrono::steady_clock::now());
 }
 
 // --- fetching ---
 
-std::unique_ptr<PageFetch> TierLink::fetch(const PrefixQuery& query, FoundPrefix& found) {
-  std::unique_ptr<PageFetch> fetch(new PageFetch(*this, found, query.tenant, FetchId{++last_id_}));
-  const auto rest = query.tokens.subspan(found.n_whole_tokens());
-  fetch->patience_ =
-      kPatience + static_cast<int64_t>(pages_for(rest.size())) * Duration(kPatiencePerPage);
-  for (const PageFetch* other : fetches_) {
-    if (!other->is_done_) fetch->patience_ += other->patience_ - other->waited_;
+std::unique_ptr<PageFetch> TierLink::fetch(const PrefixQuery& query, FoundPrefix& found,
+                                           const Rest& rest) {
+  std::vector<size_t> levels;
+  for (size_t i = levels_.size(); i > 0; --i) {
+    if (is_worth_asking(levels_[i - 1], rest)) levels.push_back(i - 1);
   }
+  if (levels.empty()) return nullptr;
+  std::unique_ptr<PageFetch> fetch(new PageFetch(*this, query, found));
+  fetch->levels_ = std::move(levels);
   fetches_.push_back(fetch.get());
   found.begin_fetch();
-  const bool is_begun = queue_->fetch({.id = fetch->id_,
-                                       .root = query.root,
-                                       .parent = found.last_key(),
-                                       .n_before = found.n_whole_tokens(),
-                                       .tokens = {rest.begin(), rest.end()},
-                                       .rules = kv_.layout().rules});
-  if (is_begun) {
-    kv_.hold(found);
-  } else {
-    end(*fetch, MissReason::kTierTimedOut);
-  }
+  kv_.hold(found);
+  ask_next(*fetch);
   return fetch;
 }
 
-std::optional<double> TierLink::read_ms(uint32_t n_tokens) const {
-  const auto page_ms = queue_->page_read_ms();
-  if (!page_ms) return std::nullopt;
-  return *page_ms * static_cast<double>(pages_at_once(kv_.layout(), n_tokens));
+// Whether bringing the tokens beats computing them, as far as both are known.
+bool TierLink::is_worth_asking(const Level& level, const Rest& rest) const {
+  const auto page_ms = level.queue->page_read_ms();
+  if (!page_ms || !rest.compute_ms) return true;
+  const auto n_pages = static_cast<double>(pages_at_once(kv_.layout(), rest.n_tokens));
+  if (*page_ms * n_pages < *rest.compute_ms) return true;
+  level.queue->note_declined();
+  return false;
+}
+
+// Lets the next tier bring what the ones before it did not; the fetch ends where nothing is left
+// to bring, or nobody to ask.
+void TierLink::ask_next(PageFetch& fetch) {
+  while (!fetch.levels_.empty() && fetch.found_.n_tokens() < fetch.query_.tokens.size()) {
+    fetch.level_ = fetch.levels_.back();
+    fetch.levels_.pop_back();
+    fetch.id_ = FetchId{++last_id_};
+    fetch.n_before_ = fetch.found_.n_tokens();
+    fetch.waited_ = {};
+    fetch.patience_ = patience_of(fetch);
+    const auto rest = fetch.query_.tokens.subspan(fetch.found_.n_whole_tokens());
+    if (levels_[fetch.level_].queue->fetch({.id = fetch.id_,
+                                            .root = fetch.query_.root,
+                                            .parent = fetch.found_.last_key(),
+                                            .n_before = fetch.found_.n_whole_tokens(),
+                                            .tokens = {rest.begin(), rest.end()},
+                                            .rules = kv_.layout().rules,
+                                            .reader = kv_.mark_of(fetch.query_.tenant)})) {
+      return;
+    }
+    fetch.found_.note_tier_miss(MissReason::kTierTimedOut);  // it still hangs over another's
+  }
+  fetch.is_done_ = true;
+}
+
+// As long as computing the pages would take at best, behind the others that wait for this tier.
+Duration TierLink::patience_of(const PageFetch& fetch) const {
+  const auto n_rest = fetch.query_.tokens.size() - fetch.found_.n_whole_tokens();
+  Duration patience =
+      kPatience + static_cast<int64_t>(pages_for(n_rest)) * Duration(kPatiencePerPage);
+  for (const PageFetch* other : fetches_) {
+    if (other == &fetch || other->is_done_ || other->level_ != fetch.level_) continue;
+    patience += other->patience_ - other->waited_;
+  }
+  return patience;
 }
 
 uint32_t TierLink::n_under_way() const {
@@ -138,41 +200,53 @@ uint32_t TierLink::n_under_way() const {
       std::ranges::count_if(fetches_, [](const PageFetch* fetch) { return !fetch->is_done_; }));
 }
 
-void TierLink::end(PageFetch& fetch, std::optional<MissReason> miss) {
-  fetch.is_done_ = true;
-  if (miss) fetch.found_.note_tier_miss(*miss);
+// What this tier had to say is said.
+void TierLink::end(PageFetch& fetch) {
+  fetch.found_ = kv_.find(fetch.query_, std::move(fetch.found_));
+  const uint32_t n_found = fetch.found_.n_tokens();
+  fetch.hits_[fetch.level_] = n_found - std::min(fetch.n_before_, n_found);
+  ask_next(fetch);
+}
+
+void TierLink::count_hits(const PageFetch& fetch) {
+  for (size_t i = 0; i < levels_.size(); ++i) levels_[i].queue->count_hit(fetch.hits_[i]);
 }
 
 // All at once: a page is held only where those before it are.
 void TierLink::on_shortage() {
   for (PageFetch* fetch : fetches_) {
     if (!fetch->is_done_) {
-      queue_->cancel(fetch->id_);
-      queue_->count_no_room();
-      end(*fetch);
+      TierQueue& queue = *levels_[fetch->level_].queue;
+      queue.cancel(fetch->id_);
+      queue.count_no_room();
+      fetch->is_done_ = true;
     }
     fetch->found_.let_go();
   }
 }
 
-void TierLink::take(const TierArrival& arrival) {
+void TierLink::take(size_t level, const TierArrival& arrival) {
   const auto it = std::ranges::find_if(fetches_, [&](const PageFetch* fetch) {
-    return fetch->id_ == arrival.id && !fetch->is_done_;
+    return fetch->level_ == level && fetch->id_ == arrival.id && !fetch->is_done_;
   });
   if (it == fetches_.end()) return;
   PageFetch& fetch = **it;
-  if (arrival.end) {
-    if (arrival.end == FetchEnd::kDamaged) return end(fetch, MissReason::kTierDamaged);
-    return end(fetch);
-  }
-  auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.tenant_);
+  if (!arrival.end) return take_page(fetch, arrival);
+  if (arrival.end == FetchEnd::kDamaged) fetch.found_.note_tier_miss(MissReason::kTierDamaged);
+  end(fetch);
+}
+
+void TierLink::take_page(PageFetch& fetch, const TierArrival& arrival) {
+  auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.query_.tenant);
   if (lease) {
+    promote(lease->id(), fetch.level_);
     fetch.found_.hold(std::move(*lease));
     return;
   }
-  queue_->cancel(fetch.id_);
-  queue_->count_no_room();
-  end(fetch);
+  TierQueue& queue = *levels_[fetch.level_].queue;
+  queue.cancel(fetch.id_);
+  queue.count_no_room();
+  fetch.is_done_ = true;
 }
 
 void TierLink::count_time() {
@@ -183,18 +257,35 @@ void TierLink::count_time() {
     if (fetch->is_done_) continue;
     fetch->waited_ += passed;
     if (fetch->waited_ < fetch->patience_) continue;
-    queue_->give_up(fetch->id_);
-    end(*fetch, MissReason::kTierTimedOut);
+    levels_[fetch->level_].queue->give_up(fetch->id_);
+    fetch->found_.note_tier_miss(MissReason::kTierTimedOut);
+    end(*fetch);
   }
 }
 
-void TierLink::pump() {
-  if (const uint32_t n = queue_->n_recoveries(); n != n_recoveries_) {
-    n_recoveries_ = n;
-    save_all_again();
+Result<void> TierLink::started() const {
+  for (const Level& level : levels_) TRY(level.queue->started());
+  return {};
+}
+
+AllTierCounters TierLink::counters() const {
+  AllTierCounters all;
+  for (const Level& level : levels_) {
+    all[static_cast<size_t>(level.kind)] = level.queue->counters();
   }
-  save_pending();
-  queue_->take_arrivals([&](const TierArrival& arrival) { take(arrival); });
+  return all;
+}
+
+void TierLink::pump() {
+  for (size_t i = 0; i < levels_.size(); ++i) {
+    Level& level = levels_[i];
+    if (const uint32_t n = level.queue->n_recoveries(); n != level.n_recoveries) {
+      level.n_recoveries = n;
+      save_all_again(level);
+    }
+    save_pending(level);
+    level.queue->take_arrivals([&](const TierArrival& arrival) { take(i, arrival); });
+  }
   count_time();
 }
 

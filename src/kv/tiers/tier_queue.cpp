@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/process/thread.h"
 
 // What the queue does with saving; for fetching see tier_queue_read.cpp.
 namespace kvik {
@@ -19,8 +20,13 @@ TierQueue::TierQueue(Tier& tier, const TierQueueOptions& options, std::function<
     free_read_slots_.push_back(i);
   }
   counters_.is_on = true;
-  writer_ = std::thread([this] { write_all(); });
-  reader_ = std::thread([this] { read_all(); });
+  started_ = start();
+}
+
+Result<void> TierQueue::start() {
+  TRY_ASSIGN(writer_, start_thread([this] { write_all(); }));
+  TRY_ASSIGN(reader_, start_thread([this] { read_all(); }));
+  return {};
 }
 
 TierQueue::~TierQueue() {
@@ -30,8 +36,8 @@ TierQueue::~TierQueue() {
   }
   write_wake_.notify_all();
   read_wake_.notify_all();
-  writer_.join();
-  reader_.join();
+  join_if_started(writer_);
+  join_if_started(reader_);
 }
 
 bool TierQueue::save(const TierPage& page, Memory& memory, const std::byte* bytes) {
@@ -118,7 +124,8 @@ void TierQueue::degrade(const Error& error) {
   ++counters_.write_errors;
   for (const Write& write : writes_) free_write_slots_.push_back(write.slot);
   writes_.clear();
-  log::warn("disk tier degraded: {}; serving goes on without it", error.message);
+  log::warn("the tier '{}' is degraded: {}; serving goes on without it", to_string(options_.kind),
+            error.message);
   retry_at_ = std::chrono::steady_clock::now() + pause_;
 }
 
@@ -132,7 +139,7 @@ void TierQueue::retry() {
     retry_at_ = std::chrono::steady_clock::now() + pause_;
     return;
   }
-  log::info("the disk tier is back");
+  log::info("the tier '{}' is back", to_string(options_.kind));
   retry_at_.reset();
   pause_ = std::min(2 * pause_, options_.retry_at_most);  // until a write shows that it lasts
   ++n_recoveries_;

@@ -11,6 +11,7 @@
 #include "backend/memory.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/result.h"
 #include "kv/tiers/aligned_bytes.h"
 #include "kv/tiers/read_estimate.h"
 #include "kv/tiers/tier.h"
@@ -19,6 +20,7 @@
 namespace kvik {
 
 struct TierQueueOptions {
+  TierKind kind = TierKind::kDisk;  // for the log
   size_t page_bytes = 0;
   uint32_t n_write_slots = 8;  // pages on their way to the tier at once
   uint32_t n_read_slots = 8;   // pages that came from it and were not taken yet
@@ -46,6 +48,9 @@ class TierQueue {
   // saved again.
   TierQueue(Tier& tier, const TierQueueOptions& options, std::function<void()> wake);
   ~TierQueue();  // what is on its way to the tier gets there first
+
+  // Whether its threads run; else kIo, and it may only be destroyed.
+  const Result<void>& started() const { return started_; }
 
   // Copies a page and has it written. False where all slots are on their way.
   bool save(const TierPage& page, Memory& memory, const std::byte* bytes);
@@ -86,6 +91,7 @@ class TierQueue {
     std::optional<uint32_t> slot;
   };
 
+  Result<void> start();
   void write_all();
   bool wait_for_writes() REQUIRES(mutex_);
   void put_batch() REQUIRES(mutex_);
@@ -94,7 +100,7 @@ class TierQueue {
 
   void read_all();
   void run_fetch(TierFetch fetch) REQUIRES(mutex_);
-  Tier::Get read_page(FetchId id, const TierPage& page) REQUIRES(mutex_);
+  Tier::Get read_page(const TierFetch& fetch, TierPage& page) REQUIRES(mutex_);
   void drop_fetch(FetchId id) REQUIRES(mutex_);
   bool is_cancelled(FetchId id) const REQUIRES(mutex_);
 
@@ -126,6 +132,7 @@ class TierQueue {
 
   TierCounters counters_ GUARDED_BY(mutex_);
   ReadEstimate read_estimate_ GUARDED_BY(mutex_);
+  Result<void> started_;
   std::thread writer_, reader_;
 };
 

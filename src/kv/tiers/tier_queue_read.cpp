@@ -54,19 +54,20 @@ FetchEnd end_of(Tier::Get get) {
   return FetchEnd::kFailed;
 }
 
-// Of the children that share tokens with the prompt, the one that shares most.
+// Of the children that share tokens with the prompt, the one that shares most; as in the first
+// group.
 std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
-                                   uint32_t group, std::span<const TokenId> tokens) {
+                                   KnownBy reader, std::span<const TokenId> tokens) {
   std::optional<TierPage> best;
   ptrdiff_t n_best = 0;
-  for (Tier::Child& child : tier.children(parent, group, kMaxChildren)) {
+  for (Tier::Child& child : tier.children(parent, 0, reader, kMaxChildren)) {
     const ptrdiff_t n = std::ranges::mismatch(child.tokens, tokens).in1 - child.tokens.begin();
     if (n <= n_best) continue;
     n_best = n;
     best = TierPage{.root = root,
                     .parent = parent,
                     .key = child.key,
-                    .group = group,
+                    .group = 0,
                     .tokens = std::move(child.tokens)};
   }
   return best;
@@ -137,6 +138,7 @@ std::optional<double> TierQueue::page_read_ms() const {
 void TierQueue::note_declined() {
   const MutexLock lock(mutex_);
   read_estimate_.note_declined();
+  ++counters_.misses_declined;
 }
 
 bool TierQueue::is_cancelled(FetchId id) const {
@@ -168,7 +170,7 @@ void TierQueue::run_fetch(TierFetch fetch) {
   for (; n < pages.size() && got == Tier::Get::kFound; ++n) {
     for (uint32_t group = 0; group < n_groups && got == Tier::Get::kFound; ++group) {
       pages[n].group = group;
-      if (leads(fetch, group)) got = read_page(fetch.id, pages[n]);
+      if (leads(fetch, group)) got = read_page(fetch, pages[n]);
     }
     if (got != Tier::Get::kFound) break;
   }
@@ -177,7 +179,8 @@ void TierQueue::run_fetch(TierFetch fetch) {
   std::optional<TierPage> head;
   if (got == Tier::Get::kFound || got == Tier::Get::kAbsent) {
     mutex_.unlock();
-    head = best_child(tier_, fetch.root, n > 0 ? pages[n - 1].key : fetch.parent, 0, rest);
+    head =
+        best_child(tier_, fetch.root, n > 0 ? pages[n - 1].key : fetch.parent, fetch.reader, rest);
     mutex_.lock();
   }
   pages.resize(n);
@@ -186,7 +189,7 @@ void TierQueue::run_fetch(TierFetch fetch) {
     size_t i = leads(fetch, group) ? n : first_page_needed(fetch, group, n * kPageTokens);
     for (; i < pages.size(); ++i) {
       pages[i].group = group;
-      got = read_page(fetch.id, pages[i]);
+      got = read_page(fetch, pages[i]);
       if (got == Tier::Get::kDamaged || got == Tier::Get::kFailed) end = end_of(got);
     }
   }
@@ -199,7 +202,8 @@ void TierQueue::run_fetch(TierFetch fetch) {
 }
 
 // Reads a page into a slot and lets it arrive. A fetch that nobody waits for finds nothing more.
-Tier::Get TierQueue::read_page(FetchId id, const TierPage& page) {
+Tier::Get TierQueue::read_page(const TierFetch& fetch, TierPage& page) {
+  const FetchId id = fetch.id;
   read_wake_.wait(mutex_,
                   [&]() REQUIRES(mutex_) { return is_cancelled(id) || !free_read_slots_.empty(); });
   if (is_cancelled(id)) return Tier::Get::kAbsent;
@@ -208,7 +212,7 @@ Tier::Get TierQueue::read_page(FetchId id, const TierPage& page) {
   const auto bytes = read_slots_[slot].span();
   mutex_.unlock();
   const auto begin = std::chrono::steady_clock::now();
-  const Tier::Get got = tier_.get(page, bytes, options_.page_bytes);
+  const Tier::Get got = tier_.get(page, fetch.reader, bytes, options_.page_bytes);
   const double ms = to_ms(std::chrono::steady_clock::now() - begin);
   mutex_.lock();
   if (got == Tier::Get::kFound) read_estimate_.observe(ms);

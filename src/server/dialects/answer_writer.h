@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "server/dialects/cache_explanation.h"
+#include "server/dialects/json_body.h"
 #include "server/operate/prices.h"
 #include "service/service_api.h"
 
@@ -43,16 +45,21 @@ struct CompletionChoice {
   void append(CompletionChunk chunk);
 };
 
-// How a dialect writes one answer, whole or as the events of a stream. Network thread.
+struct WholeAnswer {
+  std::vector<CompletionChoice> choices;  // choices[i] has index i
+  std::vector<Usage> usages;              // usages[i] is prompt i's
+};
+
+// How a dialect writes one answer, whole or as the events of a stream. Network thread,
+// but for the pieces of a whole one.
 class AnswerWriter {
  public:
   using Events = std::deque<std::string>;  // each is written for itself
 
   virtual ~AnswerWriter() = default;
 
-  // The body of an answer that does not stream. choices[i] has index i, usages[i] is prompt i's.
-  virtual std::string whole(std::span<const CompletionChoice> choices,
-                            std::span<const Usage> usages) = 0;
+  // The body of an answer that does not stream. Its parts keep the answer, shared, and borrow this.
+  virtual void whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) = 0;
 
   // A stream: begin() comes before the first chunk, when the first prompt is computed; end() behind
   // the last one. error() takes the place of all that would follow, and may come at any time.

@@ -26,7 +26,7 @@ json::value miss_json(const CacheReport& report) {
 json::object usage_explained(const Usage& usage, CacheReach reach) {
   const CacheReport report = what_may_be_told(usage.cache, reach);
   return {{"prompt_tokens", usage.prompt_tokens},
-          {"cached_tokens", {{"ram", report.ram_tokens}, {"disk", report.disk_tokens}}},
+          {"cached_tokens", {{"ram", report.ram_tokens}, {"tiers", report.tier_tokens}}},
           {"computed_tokens", usage.prompt_tokens - usage.cached_tokens},
           {"miss", miss_json(report)}};
 }

@@ -15,7 +15,7 @@ enum class CacheReach {
 };
 
 // What the cache did for each prompt of an answer:
-//   {"prompt_tokens", "cached_tokens": {"ram", "disk"}, "computed_tokens",
+//   {"prompt_tokens", "cached_tokens": {"ram", "tiers"}, "computed_tokens",
 //    "miss": null | {"reason", "position", "expected_token", "got_token"}}
 // Among strangers' pages the token that the known sequence went on with stays unsaid: it is another
 // tenant's text, and asking again and again would read all of it out. What other salts know is

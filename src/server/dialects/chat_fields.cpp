@@ -7,6 +7,7 @@
 
 #include "server/dialects/cache_fields.h"
 #include "service/request_bounds.h"
+#include "service/tools/call_form.h"
 
 namespace kvik {
 namespace {
@@ -16,6 +17,34 @@ namespace json = boost::json;
 constexpr size_t kMaxTools = 1'024;
 constexpr size_t kMaxKwargs = 64;
 constexpr size_t kMaxMarks = 4;
+
+// {"type": "function", "function": {"name": …}} of chats, {"type": …, "name": …} of responses.
+Result<std::string> read_tool_name(const json::object& tool) {
+  std::string_view name = text_at(tool, "name");
+  for (const std::string_view kind : {"function", "custom"}) {
+    const json::value* inner = tool.if_contains(kind);
+    if (inner && inner->is_object()) name = text_at(inner->get_object(), "name");
+  }
+  if (name.empty()) return refuse("tool_choice", "tool_choice names no tool");
+  return std::string(name);
+}
+
+// {"type": "allowed_tools", "mode": "auto" | "required", "tools": […]}; gives the mode.
+Result<std::string_view> read_allowed_tools(const json::object& choice, ChatRequest& chat) {
+  const json::value* inner = choice.if_contains("allowed_tools");
+  const json::object& allowed = inner && inner->is_object() ? inner->get_object() : choice;
+  const json::value* tools = allowed.if_contains("tools");
+  if (!tools || !tools->is_array()) return refuse("tool_choice", "tool_choice.tools is no array");
+  const std::string_view mode = text_at(allowed, "mode");
+  if (mode != "required") return mode;
+  chat.forced.emplace();
+  for (const json::value& tool : tools->get_array()) {
+    if (!tool.is_object()) return refuse("tool_choice", "tool_choice.tools holds no objects");
+    TRY_ASSIGN(std::string name, read_tool_name(tool.get_object()));
+    chat.forced->names.push_back(std::move(name));
+  }
+  return mode;
+}
 
 }  // namespace
 
@@ -73,13 +102,47 @@ Result<void> check_n_tools(size_t n) {
 
 Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat) {
   const json::value* choice = fields.find("tool_choice");
-  const json::string* name = choice ? choice->if_string() : nullptr;
-  if (!choice || (name && *name == "auto")) return {};
-  if (!name || *name != "none") {
-    return fail(ErrorCode::kUnsupported, "a forced tool_choice is not supported", "tool_choice");
+  if (!choice) return {};
+  std::string_view mode;
+  if (const json::string* word = choice->if_string()) mode = view(*word);
+  if (const json::object* object = choice->if_object()) {
+    const std::string_view type = text_at(*object, "type");
+    if (type == "allowed_tools") {
+      TRY_ASSIGN(mode, read_allowed_tools(*object, chat));
+    } else {
+      TRY_ASSIGN(std::string name, read_tool_name(*object));
+      chat.forced = ForcedCalls{.names = {std::move(name)}};
+      return {};
+    }
   }
-  chat.tools.clear();
+  if (mode == "none") chat.tools.clear();
+  if (mode == "required" && !chat.forced) chat.forced.emplace();
+  if (mode == "auto" || mode == "none" || mode == "required") return {};
+  return refuse("tool_choice",
+                "tool_choice must be \"auto\", \"none\", \"required\" or name a tool");
+}
+
+Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call) {
+  TRY_ASSIGN(const auto parallel, fields.boolean("parallel_tool_calls"));
+  if (parallel.value_or(true)) return {};
+  for (CompletionRequest& request : call.requests) request.max_calls = 1;
   return {};
+}
+
+Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat) {
+  TRY_ASSIGN(chat.thinking.effort, fields.string("reasoning_effort"));
+  TRY_ASSIGN(chat.thinking.thinks, fields.boolean("enable_thinking"));
+  const json::value* thinking = fields.find("thinking");
+  if (thinking && thinking->is_bool()) chat.thinking.thinks = thinking->get_bool();
+  if (!thinking || thinking->is_bool()) return {};
+  if (!thinking->is_object()) return wrong_type("thinking", "an object", *thinking);
+  const JsonFields inner(thinking->get_object(), "thinking");
+  const std::string_view type = text_at(thinking->get_object(), "type");
+  if (type == "enabled") chat.thinking.thinks = true;
+  if (type == "disabled") chat.thinking.thinks = false;
+  TRY_ASSIGN(chat.thinking.budget_tokens, inner.count<uint64_t>("budget_tokens"));
+  if (type == "enabled" || type == "disabled" || type == "adaptive") return {};
+  return refuse("thinking.type", "thinking.type must be \"enabled\", \"disabled\" or \"adaptive\"");
 }
 
 Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) {
@@ -96,11 +159,20 @@ Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) 
 
 Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest& chat,
                                    CompletionCall call) {
+  if (chat.forced) {
+    TRY_ASSIGN(call.requests.front().form, form_of_call(chat.tools, *chat.forced));
+  }
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
   CompletionRequest& request = call.requests.front();
   request.prompt = std::move(prompt.ids);
   request.pins = std::move(prompt.pins);
   request.answer_begin = prompt.answer_begin;
+  request.answer_syntax = std::move(prompt.answer_syntax);
+  if (chat.forced) {  // the form is Hermes', whatever the template writes
+    request.answer_syntax.calls = {&hermes_format()};
+    request.answer_syntax.has_channels = false;
+    request.max_calls = 1;
+  }
   return call;
 }
 

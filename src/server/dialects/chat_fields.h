@@ -50,8 +50,15 @@ Result<void> add_tool(const boost::json::object& tool, Data shown, CacheMarks& m
 Result<void> check_n_messages(size_t n);
 Result<void> check_n_tools(size_t n);
 
-// OpenAI's tool_choice: "none" takes the tools away.
+// OpenAI's tool_choice, of chats and of responses: "none" takes the tools away.
 Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat);
+
+// parallel_tool_calls: false ends the answer behind its first call.
+Result<void> read_parallel_calls(const JsonFields& fields, CompletionCall& call);
+
+// How much the model is to think: reasoning_effort, enable_thinking, and
+// "thinking": {"type": "enabled" | "disabled" | "adaptive", "budget_tokens": …}.
+Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat);
 
 // chat_template_kwargs.
 Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat);

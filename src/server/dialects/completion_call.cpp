@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/array.hpp>
 #include <charconv>
 #include <string>
@@ -11,6 +10,7 @@
 #include <variant>
 
 #include "server/dialects/cache_fields.h"
+#include "server/dialects/form_fields.h"
 #include "server/dialects/json_fields.h"
 #include "service/request_bounds.h"
 #include "service/sampling_fields.h"
@@ -113,17 +113,13 @@ Result<uint32_t> read_n(const JsonFields& fields) {
   return n.value_or(1);
 }
 
-// These change what is computed or who may see it: to ignore them would be a lie.
-Result<void> refuse_unsupported(const JsonFields& fields) {
-  constexpr std::array<std::string_view, 8> kUnsupported = {
-      "suffix",       "grammar",       "json_schema",    "guided_json",
-      "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"};
-  for (const std::string_view name : kUnsupported)
-    if (fields.find(name)) return unsupported(name);
-  return {};
-}
-
 }  // namespace
+
+Result<std::optional<uint64_t>> read_max_tokens(const JsonFields& fields, std::string_view name) {
+  const json::value* value = fields.find(name);
+  if (value && value->is_int64() && value->get_int64() == -1) return std::optional<uint64_t>();
+  return fields.count<uint64_t>(name);
+}
 
 Result<std::vector<std::string>> read_stops(const json::value& value) {
   std::vector<std::string> stops;
@@ -153,7 +149,7 @@ Result<std::optional<uint32_t>> read_logprobs(const JsonFields& fields, std::str
 
 Result<CompletionCall> read_call(const JsonFields& fields) {
   CompletionCall call;
-  TRY(refuse_unsupported(fields));
+  if (fields.find("suffix")) return unsupported("suffix");  // to ignore it would be a lie
   TRY(read_flag(fields, "stream", call.is_stream));
   TRY_ASSIGN(call.explain_cache, wants_cache_explained(fields));
   CompletionRequest& request = call.requests.emplace_back();
@@ -165,6 +161,8 @@ Result<CompletionCall> read_call(const JsonFields& fields) {
   TRY_ASSIGN(request.model, fields.string("model"));
   TRY(read_cache_fields(fields, request));
   TRY(read_flag(fields, "ignore_eos", request.ignore_eos));
+  TRY_ASSIGN(const auto speculate, fields.boolean("speculate"));
+  if (speculate == false) request.speculate = Request::Speculate::kOff;
   TRY(read_flag(fields, "return_token_ids", request.return_token_ids));
   return call;
 }
@@ -174,12 +172,8 @@ Result<void> read_answer_format(const JsonFields& fields, CompletionCall& call) 
   if (stream_options)
     TRY(read_flag(JsonFields(**stream_options, "stream_options"), "include_usage",
                   call.include_usage));
-  TRY_ASSIGN(const auto format, fields.object("response_format"));
-  if (!format) return {};
-  TRY_ASSIGN(const auto type, JsonFields(**format).string("type"));
-  if (type == "text") return {};
-  return fail(ErrorCode::kUnsupported, "response_format other than text is not supported",
-              "response_format");
+  TRY_ASSIGN(call.requests.front().form, read_answer_form(fields));
+  return {};
 }
 
 Result<void> read_choices(const JsonFields& fields, CompletionCall& call) {

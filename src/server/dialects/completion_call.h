@@ -20,6 +20,9 @@ struct CompletionCall {
   bool is_stream = false;
   bool include_usage = false;  // a stream ends with a chunk that holds it
   bool explain_cache = false;  // the answer tells what the cache did
+  size_t kept_bytes = 0;       // of the body, which the answer repeats
+  // Tools that only their vendor can run: the model is not told of them, the client is.
+  std::vector<std::string> left_out = {};
 };
 
 // Readers of what several dialects have. Types are checked, and what does not fit them; ranges are
@@ -29,11 +32,14 @@ struct CompletionCall {
 // What all have: one request without prompt, and without what only some have or call otherwise.
 Result<CompletionCall> read_call(const JsonFields& fields);
 
-// stream_options and response_format: how the answer is to come.
+// stream_options, and the form that read_answer_form() reads: how the answer is to come.
 Result<void> read_answer_format(const JsonFields& fields, CompletionCall& call);
 
 // stop, n, best_of, prompt_logprobs and user, of OpenAI's completions and chats.
 Result<void> read_choices(const JsonFields& fields, CompletionCall& call);
+
+// The most tokens of an answer: -1 is what the context holds, as with llama.cpp.
+Result<std::optional<uint64_t>> read_max_tokens(const JsonFields& fields, std::string_view name);
 
 // A stop string, or an array of them.
 Result<std::vector<std::string>> read_stops(const boost::json::value& value);

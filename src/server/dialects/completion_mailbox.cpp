@@ -26,6 +26,19 @@ size_t weight_bytes(const CompletionChunk& chunk) {
   return bytes;
 }
 
+// What it takes in memory, for as long as an answer is put together: text comes in parts as well.
+size_t held_bytes(const CompletionChunk& chunk) {
+  constexpr size_t kHeap = 16;  // what the allocator adds to a piece
+  size_t bytes = 2 * chunk.text.size() + sizeof(TokenId) * chunk.token_ids.size();
+  for (const ChunkLogprob& logprob : chunk.logprobs) {
+    bytes += sizeof logprob + kHeap + logprob.top.size() * sizeof(logprob.top[0]);
+  }
+  for (const auto& place : chunk.prompt_logprobs) {
+    bytes += sizeof place + kHeap + place.size() * sizeof(PromptLogprob);
+  }
+  return bytes;
+}
+
 void append_chunk(CompletionChunk& to, CompletionChunk& from) {
   to.text += from.text;
   for (AnswerPart& part : from.parts) append(to.parts, std::move(part));
@@ -40,16 +53,23 @@ void append_chunk(CompletionChunk& to, CompletionChunk& from) {
 void CompletionMailbox::add(CompletionChunk chunk) {
   const MutexLock lock(mutex_);
   if (is_closed_ || has_overflowed_) return;
+  held_bytes_ += held_bytes(chunk);
   if (!merge(chunk)) {
     if (!chunks_.empty()) waiting_bytes_ += weight_bytes(chunk);
     chunks_.push_back(std::move(chunk));
   }
-  if (limit_bytes_ && waiting_bytes_ > *limit_bytes_) {
+  if (!is_within_bounds()) {
     has_overflowed_ = true;
     chunks_.clear();
+    held_bytes_ = taken_bytes_;
     has_signalled_ = false;  // this wake may not be merged with one that a stuck writer ignores
   }
   signal();
+}
+
+bool CompletionMailbox::is_within_bounds() {
+  if (limit_bytes_ && waiting_bytes_ > *limit_bytes_) return false;
+  return share_.resize(held_bytes_);
 }
 
 // Appends to the newest chunk of the same choice, where that loses no event that matters.
@@ -90,6 +110,10 @@ std::optional<CompletionChunk> CompletionMailbox::take() {
   std::optional<CompletionChunk> oldest = std::move(chunks_.front());
   chunks_.pop_front();
   if (!chunks_.empty()) waiting_bytes_ -= weight_bytes(chunks_.front());
+  if (limit_bytes_) {
+    held_bytes_ -= std::exchange(taken_bytes_, held_bytes(*oldest));
+    static_cast<void>(share_.resize(held_bytes_));
+  }
   return oldest;
 }
 
@@ -116,6 +140,12 @@ void CompletionMailbox::close() {
   is_closed_ = true;
   wake_ = nullptr;
   chunks_.clear();
+  share_.release();
+}
+
+ByteShare CompletionMailbox::take_share() {
+  const MutexLock lock(mutex_);
+  return std::move(share_);
 }
 
 void CompletionMailbox::signal() {
@@ -128,10 +158,9 @@ void MailboxSink::on_prompt(const PromptProgress& progress) {
   if (completion_ == 0 && progress.n_done == progress.n_all) mailbox_->set_prompt(progress);
 }
 
-void MailboxSink::on_chunk(const CompletionChunk& chunk) {
-  CompletionChunk copy = chunk;
-  copy.choice += first_choice_;
-  mailbox_->add(std::move(copy));
+void MailboxSink::on_chunk(CompletionChunk chunk) {
+  chunk.choice += first_choice_;
+  mailbox_->add(std::move(chunk));
 }
 
 }  // namespace kvik

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "server/http/byte_ledger.h"
 #include "server/operate/key_accounts.h"
 #include "service/service_api.h"
 
@@ -18,12 +19,17 @@ namespace kvik {
 //
 // With a limit, for a stream: a reader that is a little late gets every chunk as it was made; for
 // one that is far behind, chunks of a choice are put together, so that what waits costs little more
-// than its text. The limit bounds what waits; one chunk alone may be larger. Past it everything is
-// dropped and has_overflowed() stays true: the stream has a hole and cannot go on.
+// than its text. The limit bounds what waits; one chunk alone may be larger. Without one, all news
+// are kept until the answer is sent. The ledger counts them for so long. Past the limit, or where
+// the ledger has no room, everything is dropped and has_overflowed() stays true: the answer has a
+// hole.
 class CompletionMailbox {
  public:
-  CompletionMailbox(size_t n_completions, std::optional<size_t> limit_bytes)
-      : limit_bytes_(limit_bytes), n_running_(n_completions), usages_(n_completions) {}
+  CompletionMailbox(size_t n_completions, std::optional<size_t> limit_bytes, ByteShare share = {})
+      : limit_bytes_(limit_bytes),
+        n_running_(n_completions),
+        usages_(n_completions),
+        share_(std::move(share)) {}
 
   // Any thread. `completion` counts from 0 in the order of the call's prompts.
   void set_prompt(const PromptProgress& prompt);  // of the first one, done
@@ -42,11 +48,16 @@ class CompletionMailbox {
   // two calls of take(), and at once where there is some already.
   void set_wake(std::function<void()> wake);
 
-  // No wake is running or will come when this has returned; later news are dropped.
+  // No wake is running or will come when this has returned; later news are dropped, and the ledger
+  // is left alone.
   void close();
+
+  // What all chunks that were taken count for: it goes with the answer that is made of them.
+  ByteShare take_share();
 
  private:
   bool merge(CompletionChunk& chunk) REQUIRES(mutex_);
+  bool is_within_bounds() REQUIRES(mutex_);
   void signal() REQUIRES(mutex_);
 
   mutable Mutex mutex_;
@@ -54,7 +65,10 @@ class CompletionMailbox {
   size_t n_running_ GUARDED_BY(mutex_);
   size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;  // of all chunks but the oldest
   std::deque<CompletionChunk> chunks_ GUARDED_BY(mutex_);
+  size_t held_bytes_ GUARDED_BY(mutex_) = 0;   // of all that counts in the share
+  size_t taken_bytes_ GUARDED_BY(mutex_) = 0;  // of the chunk that a stream writes just now
   std::vector<Usage> usages_ GUARDED_BY(mutex_);
+  ByteShare share_ GUARDED_BY(mutex_);
   PromptProgress prompt_ GUARDED_BY(mutex_);
   std::function<void()> wake_ GUARDED_BY(mutex_);
   bool has_signalled_ GUARDED_BY(mutex_) = false;
@@ -74,7 +88,7 @@ class MailboxSink final : public CompletionSink {
         first_choice_(first_choice) {}
 
   void on_prompt(const PromptProgress& progress) override;
-  void on_chunk(const CompletionChunk& chunk) override;
+  void on_chunk(CompletionChunk chunk) override;
   void on_done(const Usage& usage) override {
     account_->add(usage);
     mailbox_->add_usage(completion_, usage);

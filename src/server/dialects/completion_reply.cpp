@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "server/http/status.h"
@@ -17,6 +19,9 @@ std::optional<Error> error_of(std::optional<FinishReason> finish) {
     return Error{ErrorCode::kUnavailable, "this completion was cut off: the server is stopping"};
   return std::nullopt;
 }
+
+// An echoed prompt comes in one chunk; written as one event, it would hold up all other streams.
+constexpr size_t kLogprobsOfEvent = 32;
 
 bool says_something(const CompletionChunk& chunk) {
   return !chunk.text.empty() || !chunk.token_ids.empty() || !chunk.logprobs.empty() ||
@@ -38,6 +43,29 @@ ReplyFacts CompletionReply::facts() const {
   return facts;
 }
 
+namespace {
+
+// A header that lists names, where there are any.
+void add_names(HttpResponse& response, const char* header, const std::vector<std::string>& names) {
+  constexpr size_t kMostNamed = 16;
+  if (names.empty()) return;
+  std::string list;
+  for (size_t i = 0; i < std::min(kMostNamed, names.size()); ++i) {
+    if (i > 0) list += ", ";
+    list += printable(names[i]);
+  }
+  if (names.size() > kMostNamed) list += fmt::format(", and {} more", names.size() - kMostNamed);
+  response.headers.emplace_back(header, std::move(list));
+}
+
+}  // namespace
+
+HttpResponse CompletionReply::with_headers(HttpResponse response) const {
+  add_names(response, "X-Kvik-Relaxed", running_.relaxed);
+  add_names(response, "X-Kvik-Left-Out", running_.left_out);
+  return response;
+}
+
 std::optional<CompletionChunk> CompletionReply::take() {
   auto chunk = mailbox().take();
   if (chunk && !first_token_at_) first_token_at_ = std::chrono::steady_clock::now();
@@ -55,16 +83,39 @@ PendingReply::State StreamedCompletion::advance(std::string& out) {
   return has_ended_ && events_.empty() ? State::kDone : State::kRunning;
 }
 
+// The first of so many log probabilities, with all else but the finish; the rest stays in `chunk`.
+CompletionChunk StreamedCompletion::cut(CompletionChunk& chunk) {
+  auto& all = chunk.logprobs;
+  const auto first = all.begin() + static_cast<ptrdiff_t>(n_cut_);
+  n_cut_ = std::min(n_cut_ + kLogprobsOfEvent, all.size());
+  const auto last = all.begin() + static_cast<ptrdiff_t>(n_cut_);
+  CompletionChunk event;
+  event.choice = chunk.choice;
+  event.text = std::exchange(chunk.text, {});
+  event.parts = std::exchange(chunk.parts, {});
+  event.token_ids = std::exchange(chunk.token_ids, {});
+  event.logprobs.assign(std::move_iterator(first), std::move_iterator(last));
+  if (n_cut_ < all.size()) return event;
+  event.finish = chunk.finish;
+  event.stop_string = std::move(chunk.stop_string);
+  return event;
+}
+
 // False where there is none.
 bool StreamedCompletion::take_news() {
-  if (const auto chunk = take()) {
-    if (const auto error = error_of(chunk->finish)) {
+  if (!chunk_) {
+    chunk_ = take();
+    n_cut_ = 0;
+  }
+  if (chunk_) {
+    if (const auto error = error_of(chunk_->finish)) {
       events_.push_back(last_words(*error));
       has_ended_ = true;
-    } else if (says_something(*chunk)) {
+    } else if (says_something(*chunk_)) {
       if (!std::exchange(has_begun_, true)) writer().begin(mailbox().prompt(), events_);
-      writer().chunk(*chunk, events_);
+      writer().chunk(cut(*chunk_), events_);
     }
+    if (n_cut_ == chunk_->logprobs.size() || has_ended_) chunk_.reset();
     return true;
   }
   usages_ = mailbox().take_usages();
@@ -81,12 +132,20 @@ PendingReply::State WholeCompletion::advance(std::string&) {
     choices_[chunk->choice].append(std::move(*chunk));
   }
   usages_ = mailbox().take_usages();
-  return usages_ || error_ ? State::kDone : State::kRunning;
+  has_memory_ = !mailbox().has_overflowed();
+  return usages_ || error_ || !has_memory_ ? State::kDone : State::kRunning;
 }
 
 HttpResponse WholeCompletion::response() {
   if (error_) return error_response(*error_);
-  return {.status = 200, .body = writer().whole(choices_, usages_.value_or(std::vector<Usage>()))};
+  if (!has_memory_) return error_response(no_memory());
+  ByteShare share = mailbox().take_share();
+  const size_t weight_bytes = 2 * share.n_bytes();
+  auto body = std::make_unique<JsonBody>(weight_bytes, std::move(share));
+  WholeAnswer answer{.choices = std::move(choices_),
+                     .usages = usages_.value_or(std::vector<Usage>())};
+  writer().whole(std::make_shared<const WholeAnswer>(std::move(answer)), *body);
+  return with_headers({.status = 200, .body = "", .source = std::move(body)});
 }
 
 }  // namespace kvik

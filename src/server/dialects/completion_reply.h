@@ -17,6 +17,10 @@ namespace kvik {
 struct RunningCompletions {
   std::shared_ptr<CompletionMailbox> mailbox;  // shared with the sinks, which the engine holds
   std::vector<std::unique_ptr<Completion>> completions;
+  std::vector<std::string> relaxed;   // Completion::relaxed() of all of them
+  ByteShare share;                    // what the engine holds of them
+  bool has_room = true;               // for that
+  std::vector<std::string> left_out;  // CompletionCall's
 
   RunningCompletions() = default;
   RunningCompletions(RunningCompletions&&) = default;
@@ -33,14 +37,15 @@ class CompletionReply : public PendingReply {
       : id_(std::move(id)), writer_(std::move(writer)), running_(std::move(running)) {}
 
   void set_wake(std::function<void()> wake) override { mailbox().set_wake(std::move(wake)); }
-  bool has_overflowed() const override { return running_.mailbox->has_overflowed(); }
   std::string_view heartbeat() const override { return writer_->heartbeat(); }
   std::string last_words(const Error& error) const override { return writer_->error(error); }
   std::string summary() const override;
   ReplyFacts facts() const override;
 
  protected:
-  CompletionMailbox& mailbox() { return *running_.mailbox; }
+  // With headers that name what of a form was relaxed, and tools that the model was not told of.
+  HttpResponse with_headers(HttpResponse response) const;
+  CompletionMailbox& mailbox() const { return *running_.mailbox; }
   std::optional<CompletionChunk> take();
   AnswerWriter& writer() { return *writer_; }
 
@@ -58,13 +63,17 @@ class StreamedCompletion final : public CompletionReply {
  public:
   using CompletionReply::CompletionReply;
   Kind kind() const override { return Kind::kStream; }
+  bool has_overflowed() const override { return mailbox().has_overflowed(); }
   State advance(std::string& out) override;
-  HttpResponse response() override { return event_stream(); }
+  HttpResponse response() override { return with_headers(event_stream()); }
 
  private:
   bool take_news();
+  CompletionChunk cut(CompletionChunk& chunk);
 
-  AnswerWriter::Events events_;  // that wait for their turn
+  std::optional<CompletionChunk> chunk_;  // that is written
+  size_t n_cut_ = 0;                      // of its log probabilities
+  AnswerWriter::Events events_;           // that wait for their turn
   bool has_begun_ = false;
   bool has_ended_ = false;
 };
@@ -80,6 +89,7 @@ class WholeCompletion final : public CompletionReply {
  private:
   std::vector<CompletionChoice> choices_;
   std::optional<Error> error_;
+  bool has_memory_ = true;  // for the whole answer
 };
 
 }  // namespace kvik

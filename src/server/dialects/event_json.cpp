@@ -6,6 +6,7 @@
 #include <boost/json/serialize.hpp>
 #include <cmath>
 
+#include "server/http/random_id.h"
 #include "server/http/status.h"
 
 namespace kvik {
@@ -16,9 +17,28 @@ namespace {
 
 constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
 
+std::string prompt_place_json(const std::vector<PromptLogprob>& place) {
+  if (place.empty()) return "null";
+  json::object tokens;
+  for (const PromptLogprob& logprob : place) {
+    tokens.emplace(std::to_string(logprob.id),
+                   json::object{{"logprob", finite_logprob(logprob.logprob)},
+                                {"rank", logprob.rank},
+                                {"decoded_token", logprob.token}});
+  }
+  return json::serialize(tokens);
+}
+
 }  // namespace
 
 json::string to_json_string(std::string_view text) { return json::string(text); }
+
+std::string call_id(const AnswerPart& call, std::string_view prefix) {
+  constexpr size_t kLongest = 64;
+  const bool is_fit =
+      call.id.size() >= 9 && call.id.size() <= kLongest && printable(call.id) == call.id;
+  return is_fit ? call.id : random_id(prefix);
+}
 
 json::value finish_reason_json(std::optional<FinishReason> finish) {
   if (!finish) return nullptr;
@@ -28,23 +48,26 @@ json::value finish_reason_json(std::optional<FinishReason> finish) {
 
 double finite_logprob(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
 
-json::array prompt_logprobs_json(std::span<const std::vector<PromptLogprob>> prompt_logprobs) {
-  json::array list;
-  for (const auto& place : prompt_logprobs) {
-    json::object tokens;
-    for (const PromptLogprob& logprob : place) {
-      tokens.emplace(std::to_string(logprob.id),
-                     json::object{{"logprob", finite_logprob(logprob.logprob)},
-                                  {"rank", logprob.rank},
-                                  {"decoded_token", logprob.token}});
-    }
-    list.emplace_back(place.empty() ? json::value(nullptr) : json::value(std::move(tokens)));
-  }
-  return list;
+void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t choice,
+                         JsonBody& body) {
+  body.text(",\"prompt_logprobs\":[");
+  body.each(answer->choices[choice].prompt_logprobs.size(),
+            [answer, choice](size_t i, std::string& out) {
+              out += prompt_place_json(answer->choices[choice].prompt_logprobs[i]);
+            });
+  body.text("]");
 }
 
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, json::object& out) {
   if (prices) out["kvik"] = {{"cost", prices->cost_of(usage)}};
+}
+
+// Guessed tokens go by OpenAI's names for those of a prediction; rejected ones are no part of the
+// answer and count nowhere else.
+json::object completion_details(const Usage& usage) {
+  return {{"reasoning_tokens", usage.reasoning_tokens},
+          {"accepted_prediction_tokens", usage.accepted_tokens},
+          {"rejected_prediction_tokens", usage.drafted_tokens - usage.accepted_tokens}};
 }
 
 json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages) {
@@ -53,7 +76,7 @@ json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> u
                    {"completion_tokens", usage.completion_tokens},
                    {"total_tokens", uint64_t{usage.prompt_tokens} + usage.completion_tokens},
                    {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
-                   {"completion_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}}};
+                   {"completion_tokens_details", completion_details(usage)}};
   add_cost(envelope.prices, usage, out);
   return out;
 }
@@ -65,11 +88,10 @@ json::object envelope_json(const AnswerEnvelope& envelope, std::string_view obje
           {"model", envelope.model}};
 }
 
-std::string whole_openai_json(const AnswerEnvelope& envelope, json::object out,
-                              std::span<const Usage> usages) {
-  out["usage"] = usage_json(envelope, usages);
+json::object openai_end(const AnswerEnvelope& envelope, std::span<const Usage> usages) {
+  json::object out{{"usage", usage_json(envelope, usages)}};
   add_explanation(envelope, usages, out);
-  return json::serialize(out);
+  return out;
 }
 
 std::string openai_event(const AnswerEnvelope& envelope, std::string_view object,

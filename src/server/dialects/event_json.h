@@ -17,24 +17,27 @@ namespace kvik {
 
 boost::json::string to_json_string(std::string_view text);
 
+// The id that the model gave its call, else one of ours.
+std::string call_id(const AnswerPart& call, std::string_view prefix);
+
 // "stop", "length" or null.
 boost::json::value finish_reason_json(std::optional<FinishReason> finish);
 
 // JSON has no infinity; -9999 is what other servers write for a token that was masked.
 double finite_logprob(float logprob);
 
-// vLLM's list: of each prompt token, what could stand there by its id; null for the first.
-boost::json::array prompt_logprobs_json(
-    std::span<const std::vector<PromptLogprob>> prompt_logprobs);
+// "prompt_logprobs" of a choice, vLLM's list: of each prompt token, what could stand there by its
+// id; null for the first. The choice is that of the answer which has them.
+void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t choice,
+                         JsonBody& body);
 
 // OpenAI's, of completions and chats.
 boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages);
 // "kvik": {"cost": …} in any dialect's usage, where there are prices.
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);
-// The whole of an answer with choices.
-std::string whole_openai_json(const AnswerEnvelope& envelope, boost::json::object out,
-                              std::span<const Usage> usages);
+// What stands behind the choices of a whole answer.
+boost::json::object openai_end(const AnswerEnvelope& envelope, std::span<const Usage> usages);
 // An event with news of one choice.
 std::string openai_event(const AnswerEnvelope& envelope, std::string_view object,
                          boost::json::object choice);

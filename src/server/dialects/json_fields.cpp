@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <boost/json/monotonic_resource.hpp>
 #include <boost/json/parse.hpp>
+#include <boost/json/storage_ptr.hpp>
 #include <cmath>
 #include <utility>
 
@@ -11,7 +13,6 @@ namespace json = boost::json;
 
 namespace {
 
-constexpr size_t kMaxDepth = 64;
 // Doubles above are no longer every whole number.
 constexpr double kMaxExact = 9007199254740992.0;
 
@@ -19,9 +20,11 @@ constexpr double kMaxExact = 9007199254740992.0;
 
 Result<json::object> parse_json_object(std::string_view text) {
   json::parse_options options;
-  options.max_depth = kMaxDepth;
+  options.max_depth = kMaxJsonDepth;
   json::error_code error;
-  json::value value = json::parse(text, error, {}, options);
+  // A tree in few large pieces is made quicker, and goes back to the system whole.
+  json::value value =
+      json::parse(text, error, json::make_shared_resource<json::monotonic_resource>(), options);
   if (error)
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("the body is not valid JSON: {}", error.message()));
@@ -43,10 +46,16 @@ Result<std::optional<bool>> JsonFields::boolean(std::string_view name) const {
   return std::optional<bool>(value->get_bool());
 }
 
-Result<std::optional<std::string>> JsonFields::string(std::string_view name) const {
+Result<std::optional<std::string>> JsonFields::string(std::string_view name,
+                                                      size_t max_bytes) const {
   const json::value* value = find(name);
   if (!value) return std::optional<std::string>();
   if (!value->is_string()) return wrong_type(full(name), "a string", *value);
+  const size_t n_bytes = value->get_string().size();
+  if (n_bytes > max_bytes) {
+    return refuse(full(name), fmt::format("{} has {} bytes, at most {} are allowed", full(name),
+                                          n_bytes, max_bytes));
+  }
   return std::optional<std::string>(view(value->get_string()));
 }
 

@@ -14,11 +14,14 @@
 #include "base/result.h"
 #include "base/token_id.h"
 #include "service/data.h"
+#include "service/request_bounds.h"
 
 namespace kvik {
 
-// Text → a JSON object. kInvalidArgument where it is no JSON, not UTF-8, nested deeper than 64, or
-// something else than an object.
+inline constexpr size_t kMaxJsonDepth = 64;
+
+// Text → a JSON object. kInvalidArgument where it is no JSON, not UTF-8, nested deeper than
+// kMaxJsonDepth, or something else than an object.
 Result<boost::json::object> parse_json_object(std::string_view text);
 
 // Reads typed fields of a request. Absent and null are nullopt; another type is kInvalidArgument
@@ -34,7 +37,13 @@ class JsonFields {
   const boost::json::value* find(std::string_view name) const;
 
   Result<std::optional<bool>> boolean(std::string_view name) const;
-  Result<std::optional<std::string>> string(std::string_view name) const;
+  // A field with a bound that all of its kind have; longer ones are kInvalidArgument.
+  Result<std::optional<std::string>> string(std::string_view name,
+                                            size_t max_bytes = RequestBounds::kFieldBytes) const;
+  // A prompt, as long as a body may be.
+  Result<std::optional<std::string>> text(std::string_view name) const {
+    return string(name, SIZE_MAX);
+  }
   Result<std::optional<const boost::json::array*>> array(std::string_view name) const;
   Result<std::optional<const boost::json::object*>> object(std::string_view name) const;
   // Finite, also as a float.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <variant>
 
 #include "server/dialects/completion_reply.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
 #include "server/operate/auth.h"
+#include "service/answer_size.h"
 
 namespace kvik {
 namespace {
@@ -16,7 +18,7 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const CompletionRequest& first = call.requests.front();
   AnswerEnvelope envelope;
-  envelope.model = service.card().id;
+  envelope.model = service.card().id.text();
   envelope.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   envelope.wants_logprobs = first.n_logprobs.has_value();
   envelope.wants_prompt_logprobs = first.n_prompt_logprobs.has_value();
@@ -32,6 +34,7 @@ void apply_key(const ApiKey& key, CompletionCall& call) {
   for (CompletionRequest& request : call.requests) {
     request.tenant = key.name;
     request.cache_salt = salt_of(key, request.cache_salt);
+    request.ranks = ranks_of(key);
   }
 }
 
@@ -40,7 +43,40 @@ CacheReach reach_of(const ApiKey* key) {
   return key->cache_salt.empty() ? CacheReach::kStrangers : CacheReach::kOwnSalt;
 }
 
-// A whole answer is bounded by max_tokens.
+// What the engine holds of a prompt for each of its choices, besides pages: tokens, their counts, a
+// text to repeat; and of the choice itself.
+size_t running_bytes(const CompletionRequest& request, size_t prompt_tokens) {
+  constexpr size_t kChoice = size_t{4} << 10;
+  constexpr size_t kToken = 12;
+  constexpr size_t kEchoedToken = 16;
+  return request.n * (kChoice + prompt_tokens * (kToken + (request.echo ? kEchoedToken : 0)));
+}
+
+// New tokens of each choice that count in the size of an answer: a stream's go as they come.
+uint64_t new_tokens(const CompletionCall& call, const CompletionRequest& request, uint64_t n_ctx) {
+  return call.is_stream ? 0 : std::min(request.max_tokens.value_or(n_ctx), n_ctx);
+}
+
+// What of the answer's size is known before anything is tokenized.
+Result<void> check_before(const CompletionCall& call, uint64_t n_ctx) {
+  AnswerSize size;
+  for (const CompletionRequest& request : call.requests) {
+    const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt);
+    size += answer_size(request, ids ? ids->size() : 0, new_tokens(call, request, n_ctx));
+  }
+  return check_answer_size(size, call.requests.front());
+}
+
+// A whole answer with log probabilities is as long as may be, where nobody says how long.
+void limit_answer(CompletionCall& call) {
+  for (CompletionRequest& request : call.requests) {
+    if (call.is_stream || request.max_tokens) continue;
+    const uint64_t most = tokens_with_logprobs(request, call.requests.size());
+    if (most < UINT64_MAX) request.max_tokens = most;
+  }
+}
+
+// A whole answer is bounded by max_tokens, and by the ledger.
 std::optional<size_t> buffer_bytes(const ServerOptions& options, const CompletionCall& call) {
   constexpr size_t kWithLogprobs = 16;  // what a token with some logprobs weighs, in plain tokens
   constexpr size_t kMaxBytes = size_t{2} << 20;
@@ -55,16 +91,29 @@ std::optional<size_t> buffer_bytes(const ServerOptions& options, const Completio
 // All or none: where one is refused, those before it are cancelled.
 Result<RunningCompletions> submit(const HandlerContext& context, const CompletionCall& call,
                                   const ApiKey* key) {
+  const uint64_t n_ctx = context.service.card().n_ctx_max;
+  TRY(check_before(call, n_ctx));
   RunningCompletions running;
-  running.mailbox = std::make_shared<CompletionMailbox>(call.requests.size(),
-                                                        buffer_bytes(context.options, call));
+  running.mailbox = std::make_shared<CompletionMailbox>(
+      call.requests.size(), buffer_bytes(context.options, call), ByteShare(context.memory.answers));
+  running.share = ByteShare(context.memory.answers);
+  // The answer's head, its end and its middle: each of them repeats them.
+  constexpr size_t kRepeats = 4;
+  running.has_room = running.share.grow(kRepeats * call.kept_bytes);
+  AnswerSize size;
   uint32_t first_choice = 0;
   for (const CompletionRequest& request : call.requests) {
     auto sink = std::make_shared<MailboxSink>(running.mailbox, context.accounts.of(key),
                                               running.completions.size(), first_choice);
     TRY_ASSIGN(auto completion, context.service.complete(request, std::move(sink)));
+    running.relaxed = completion->relaxed();
+    const uint32_t n_prompt = completion->prompt_tokens();
     running.completions.push_back(std::move(completion));
     first_choice += request.n;
+    size += answer_size(request, n_prompt, new_tokens(call, request, n_ctx));
+    TRY(check_answer_size(size, request));
+    running.has_room = running.has_room && running.share.grow(running_bytes(request, n_prompt));
+    if (!running.has_room) break;
   }
   return running;
 }
@@ -86,26 +135,63 @@ Error in_words_of(const AnswerDialect& dialect, Error error) {
   return error;
 }
 
-Reply start_completion(const HandlerContext& context, const HttpRequest& request,
-                       Result<CompletionCall> call, const AnswerDialect& dialect) {
-  if (!call) return error_response(in_words_of(dialect, call.error()));
+namespace {
+
+Reply start(const HandlerContext& context, const HttpRequest& request, const CompletionCall& call,
+            const AnswerDialect& dialect) {
   const ApiKey* key = find_key(request, context.options);
-  if (key) apply_key(*key, *call);
-  auto running = submit(context, *call, key);
+  auto running = submit(context, call, key);
   if (!running) {
     return error_response(in_words_of(dialect, running.error()), wait_of(context.service));
   }
-  AnswerEnvelope envelope = envelope_of(*call, context.service);
+  if (!running->has_room) return error_response(no_memory());
+  AnswerEnvelope envelope = envelope_of(call, context.service);
   envelope.id = random_id(dialect.id_prefix);
   envelope.request_id = request.id;
   envelope.prices = context.options.prices;
-  if (call->explain_cache) envelope.explain_cache = reach_of(key);
+  if (call.explain_cache) envelope.explain_cache = reach_of(key);
   std::string id = envelope.id;
+  running->left_out = call.left_out;
   auto writer = dialect.make_writer(std::move(envelope));
-  if (call->is_stream)
+  if (call.is_stream)
     return std::make_unique<StreamedCompletion>(std::move(id), std::move(writer),
                                                 std::move(*running));
   return std::make_unique<WholeCompletion>(std::move(id), std::move(writer), std::move(*running));
+}
+
+// A completion whose form is to be compiled first. Borrows the request and the context.
+class CompiledLater final : public DeferredReply {
+ public:
+  CompiledLater(const HandlerContext& context, const HttpRequest& request, CompletionCall call,
+                AnswerDialect dialect)
+      : context_(context),
+        request_(request),
+        call_(std::move(call)),
+        dialect_(std::move(dialect)) {}
+  Reply make() override { return start(context_, request_, call_, dialect_); }
+
+ private:
+  const HandlerContext& context_;
+  const HttpRequest& request_;
+  const CompletionCall call_;
+  const AnswerDialect dialect_;
+};
+
+bool must_compile(const ServiceApi& service, const CompletionCall& call) {
+  const auto& form = call.requests.front().form;  // all requests of a call are alike
+  return form && service.must_compile(*form);
+}
+
+}  // namespace
+
+Reply start_completion(const HandlerContext& context, const HttpRequest& request,
+                       Result<CompletionCall> call, const AnswerDialect& dialect) {
+  if (!call) return error_response(in_words_of(dialect, call.error()));
+  if (const ApiKey* key = find_key(request, context.options)) apply_key(*key, *call);
+  limit_answer(*call);
+  if (must_compile(context.service, *call))
+    return std::make_unique<CompiledLater>(context, request, std::move(*call), dialect);
+  return start(context, request, *call, dialect);
 }
 
 }  // namespace kvik

@@ -18,6 +18,7 @@ struct AnswerDialect {
   std::string_view id_prefix;  // "cmpl-"
   // Fields of completions and chats that have another name here: ours and theirs.
   std::vector<std::pair<std::string_view, std::string_view>> renamed;
+  // May be called after the handler has returned, on another thread: it owns what it refers to.
   std::function<std::unique_ptr<AnswerWriter>(AnswerEnvelope)> make_writer;
 };
 
@@ -27,7 +28,8 @@ Error in_words_of(const AnswerDialect& dialect, Error error);
 // What a new request would have to wait, for one that is told to come back later.
 std::chrono::seconds wait_of(const ServiceApi& service);
 
-// Submits what was asked for; an error of the call becomes the answer.
+// Submits what was asked for, later and elsewhere where a form is to be compiled first; an error of
+// the call becomes the answer.
 Reply start_completion(const HandlerContext& context, const HttpRequest& request,
                        Result<CompletionCall> call, const AnswerDialect& dialect);
 

@@ -6,9 +6,11 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
+#include "base/rare_warning.h"
 #include "server/operate/auth.h"
 
 namespace kvik {
@@ -52,22 +54,34 @@ constexpr unsigned kClientLeft = 499;
 
 Error stopping() { return {ErrorCode::kUnavailable, "the server is stopping"}; }
 
+// Answers that are no longer are written where they are wanted: going to another thread would take
+// longer.
+constexpr size_t kSmallBytes = size_t{16} << 10;
+
 }  // namespace
 
-Connection::Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state)
+Connection::Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state,
+                       ByteShare share)
     : state_(state),
       remote_(std::move(remote)),
       peer_(std::make_shared<Peer>(std::move(stream),
                                    state.options.header_limit_bytes + kInputSlackBytes,
-                                   state.options.write_timeout)) {}
+                                   state.options.write_timeout, state.memory.all)),
+      share_(std::move(share)),
+      body_share_(state.memory.bodies) {}
 
 asio::awaitable<void> Connection::serve() {
   const bool is_ready = co_await peer_->start(state_.options.header_timeout);
   if (!is_ready) co_return;
   After after = After::kKeepAlive;
+  // Who connects has something to say; who was answered may come again.
+  Duration patience = state_.options.header_timeout;
   while (after == After::kKeepAlive) {
-    const bool has_request = co_await wait_for_request();
+    place_.emplace(state_.waiting, *this);
+    const bool has_request = co_await wait_for_request(patience);
+    patience = state_.options.idle_timeout;
     if (!has_request) {
+      place_.reset();
       peer_->close();
       co_return;
     }
@@ -79,20 +93,18 @@ asio::awaitable<void> Connection::serve() {
 asio::awaitable<void> Connection::turn_away() {
   const bool is_ready = co_await peer_->start(state_.options.header_timeout);
   if (!is_ready) co_return;
-  Exchange exchange;
-  exchange.framing.after = After::kClose;
-  HttpResponse response = error_response(
-      HttpFault{503, fmt::format("all {} connections are taken", state_.options.max_connections)});
-  co_await send(exchange, std::move(response));
+  is_turned_away_ = true;
+  const bool has_request = co_await wait_for_request(state_.options.turned_away_timeout);
+  if (has_request) co_await serve_one();
   ++state_.counts.turned_away;
-  record(exchange);
   co_await peer_->linger(state_.options.linger);
 }
 
-asio::awaitable<bool> Connection::wait_for_request() {
-  const TimePoint deadline = steady_clock::now() + state_.options.idle_timeout;
+asio::awaitable<bool> Connection::wait_for_request(Duration at_most) {
+  const TimePoint deadline = steady_clock::now() + at_most;
   while (peer_->input().empty()) {
-    if (peer_->is_gone() || state_.is_aborting || steady_clock::now() >= deadline) co_return false;
+    const bool is_over = peer_->is_gone() || !peer_->is_open() || state_.is_aborting;
+    if (is_over || steady_clock::now() >= deadline) co_return false;
     co_await peer_->wait_until(deadline);
   }
   co_return true;
@@ -100,11 +112,29 @@ asio::awaitable<bool> Connection::wait_for_request() {
 
 asio::awaitable<Connection::After> Connection::serve_one() {
   Exchange exchange;
+  bool has_memory = true;
+  try {
+    co_await serve_request(exchange);
+  } catch (const std::bad_alloc&) {
+    has_memory = false;
+  }
+  if (!has_memory) {
+    static log::RareWarning warn;
+    warn("{} {}: the system has no memory left", exchange.method, exchange.path);
+    exchange.framing.after = After::kClose;
+    if (exchange.status == 0) co_await send(exchange, error_response(no_memory()));
+  }
+  record(exchange);
+  co_return exchange.framing.after;
+}
+
+asio::awaitable<void> Connection::serve_request(Exchange& exchange) {
   Reply reply;
-  const Scoped share([this] { give_body_share_back(); });
+  const Scoped share([this] { body_share_.release(); });
   RequestParser parser({state_.options.header_limit_bytes, state_.options.max_header_fields,
-                        state_.options.body_limit_bytes});
+                        state_.body_limit_bytes});
   std::optional<HttpResponse> refusal = co_await read_request(exchange, parser);
+  place_.reset();
   const Scoped counted([this] { state_.census.add_requests(-1); });
   state_.census.add_requests(1);
   if (refusal) {
@@ -116,8 +146,6 @@ asio::awaitable<Connection::After> Connection::serve_one() {
     reply = co_await handle(parser.request());
   }
   co_await answer(exchange, std::move(reply));
-  record(exchange);
-  co_return exchange.framing.after;
 }
 
 asio::awaitable<std::optional<HttpResponse>> Connection::read_request(Exchange& exchange,
@@ -127,7 +155,12 @@ asio::awaitable<std::optional<HttpResponse>> Connection::read_request(Exchange& 
   const HttpRequest& head = parser.request();
   if (!head.method.empty()) describe(exchange, head);
   if (fault) co_return error_response(*fault);
-  std::optional<HttpResponse> refusal = state_.router.refuse(head);
+  if (is_turned_away_ && !Router::is_probe(head.path)) {
+    exchange.framing.after = After::kClose;
+    co_return error_response(HttpFault{
+        503, fmt::format("all {} connections are taken", state_.options.max_connections)});
+  }
+  std::optional<HttpResponse> refusal = state_.router.answer_head(head);
   if (refusal) co_return refusal;
   if (head.expects_continue && head.has_body && peer_->input().empty())
     co_await peer_->write("HTTP/1.1 100 Continue\r\n\r\n");
@@ -147,7 +180,8 @@ asio::awaitable<std::optional<HttpFault>> Connection::read_to(RequestParser::Sta
     if (!peer_->input().empty()) n_taken = parser.feed(peer_->input());
     if (!n_taken) co_return std::move(n_taken.error());
     peer_->consume(*n_taken);
-    if (!is_head && !take_body_share(*n_taken))
+    // A text that grows piece by piece holds up to twice its bytes.
+    if (!is_head && !body_share_.grow(2 * *n_taken))
       co_return HttpFault{503, "too many large requests at once"};
     if (parser.stage() >= goal) break;
     if (state_.is_aborting) co_return HttpFault{503, stopping().message};
@@ -163,17 +197,18 @@ asio::awaitable<std::optional<HttpFault>> Connection::read_to(RequestParser::Sta
 }
 
 asio::awaitable<Reply> Connection::handle(HttpRequest& request) {
-  Reply reply;
+  Reply reply = std::unique_ptr<DeferredReply>();
   if (request.body.size() <= state_.options.offload_body_bytes) {
     reply = state_.router.handle(request);
-  } else {
+  }
+  if (const auto* deferred = std::get_if<std::unique_ptr<DeferredReply>>(&reply)) {
     reply = co_await asio::co_spawn(
         state_.offload.get_executor(),
-        [&]() -> asio::awaitable<Reply> { co_return state_.router.handle(request); },
+        [&]() -> asio::awaitable<Reply> { co_return state_.router.make(request, deferred->get()); },
         asio::use_awaitable);
   }
-  request = {};  // an answer can take minutes: 32 MiB may not wait for it
-  give_body_share_back();
+  request = {};  // an answer can take minutes: megabytes may not wait for it
+  body_share_.release();
   co_return reply;
 }
 
@@ -197,11 +232,53 @@ asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {
 }
 
 asio::awaitable<void> Connection::send(Exchange& exchange, HttpResponse response) {
-  exchange.status = response.status;
   write_error_body(response, exchange.framing);
+  if (response.source) {
+    const bool is_more = co_await make_piece(*response.source, response.body);
+    if (is_more) {
+      co_await send_pieces(exchange, std::move(response));
+      co_return;
+    }
+    let_go(std::move(response.source));
+  }
   const std::string bytes = serialize(response, exchange.framing);
+  exchange.status = response.status;
   const bool is_sent = co_await peer_->write(bytes);
   if (!is_sent) exchange.framing.after = After::kClose;
+}
+
+// Of an answer whose length nobody knows before it is written; `body` is its first piece.
+asio::awaitable<void> Connection::send_pieces(Exchange& exchange, HttpResponse response) {
+  const OldestFirst<Connection>::Place place(state_.writing, *this);
+  HttpFraming& framing = exchange.framing;
+  framing.body = HttpFraming::Body::kStreamed;
+  if (framing.minor_version == 0) framing.after = After::kClose;  // its end is the body's end
+  std::string bytes = serialize(response, framing);
+  bytes += frame_part(std::exchange(response.body, {}), framing);
+  exchange.status = response.status;
+  bool is_more = true;
+  bool is_sent = co_await peer_->write(bytes);
+  while (is_more && is_sent) {
+    std::string piece;
+    is_more = co_await make_piece(*response.source, piece);
+    bytes = frame_part(piece, framing);
+    if (!is_more) bytes += frame_end(framing);
+    is_sent = co_await peer_->write(bytes);
+  }
+  if (!is_sent) framing.after = After::kClose;
+  let_go(std::move(response.source));
+}
+
+asio::awaitable<bool> Connection::make_piece(BodySource& source, std::string& out) {
+  if (source.weight_bytes() <= kSmallBytes) co_return source.next(out);
+  co_return co_await asio::co_spawn(
+      state_.offload.get_executor(), [&]() -> asio::awaitable<bool> { co_return source.next(out); },
+      asio::use_awaitable);
+}
+
+void Connection::let_go(std::unique_ptr<BodySource> source) {
+  asio::post(state_.offload.get_executor(),
+             [source = std::move(source)]() mutable { source.reset(); });
 }
 
 asio::awaitable<void> Connection::send_when_done(Exchange& exchange, PendingReply& reply) {
@@ -267,8 +344,10 @@ void Connection::describe(Exchange& exchange, const HttpRequest& head) const {
   HttpFraming& framing = exchange.framing;
   framing.error_shape = Router::error_shape(head.path);
   framing.minor_version = head.minor_version;
-  if (!head.keep_alive || state_.is_draining.load()) framing.after = After::kClose;
+  if (!head.keep_alive || is_turned_away_ || state_.is_draining.load())
+    framing.after = After::kClose;
   if (head.method == "HEAD") framing.body = HttpFraming::Body::kLeftOut;
+  framing.allowed_origin = state_.router.allowed_origin(head);
   const auto id = head.header("x-request-id");
   if (id && is_sane_request_id(*id)) framing.request_id = *id;
   if (const auto trace = head.header("traceparent")) exchange.trace = parse_trace_parent(*trace);
@@ -304,14 +383,6 @@ void Connection::record(const Exchange& exchange) {
   state_.counts.unlogged = state_.access_log->lines_left_out();
 }
 
-bool Connection::take_body_share(size_t n_bytes) {
-  body_bytes_ += n_bytes;
-  state_.bodies_bytes += n_bytes;
-  return state_.bodies_bytes <= state_.options.bodies_limit_bytes;
-}
-
-void Connection::give_body_share_back() { state_.bodies_bytes -= std::exchange(body_bytes_, 0); }
-
 void Connection::watch(PendingReply& reply) {
   running_ = &reply;
   peer_->when_gone(Peer::WhenGone::kClose);
@@ -325,7 +396,8 @@ void Connection::watch(PendingReply& reply) {
 void Connection::on_news() {
   if (running_ && running_->has_overflowed() && peer_->is_open()) {
     ++state_.counts.slow_readers;
-    log::warn("{}: the reader is too slow for its stream", running_->summary());
+    static log::RareWarning warn;
+    warn("{}: the reader is too slow for its stream", running_->summary());
     peer_->close();  // also ends the write that is stuck
   }
   peer_->notify();

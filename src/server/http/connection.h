@@ -41,11 +41,13 @@ struct Exchange {
 // engine thread all refer to it, and any of them may be the last.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state);
+  // The share is for what it holds while it says nothing.
+  Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state,
+             ByteShare share);
 
   // Serves until the client or the server has had enough.
   boost::asio::awaitable<void> serve();
-  // Answers 503, whatever is asked.
+  // One request: a probe is answered, any other gets 503.
   boost::asio::awaitable<void> turn_away();
 
   // The server is aborting: what runs is ended with an error, what waits is closed.
@@ -55,8 +57,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   using After = HttpFraming::After;
 
-  boost::asio::awaitable<bool> wait_for_request();
+  // False where nothing came until the deadline, or the server made room for another connection.
+  boost::asio::awaitable<bool> wait_for_request(Duration at_most);
   boost::asio::awaitable<After> serve_one();
+  boost::asio::awaitable<void> serve_request(Exchange& exchange);
   // The refusal of a request that was not read to its end, or may not be answered.
   boost::asio::awaitable<std::optional<HttpResponse>> read_request(Exchange& exchange,
                                                                    RequestParser& parser);
@@ -65,22 +69,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<Reply> handle(HttpRequest& request);
   boost::asio::awaitable<void> answer(Exchange& exchange, Reply reply);
   boost::asio::awaitable<void> send(Exchange& exchange, HttpResponse response);
+  boost::asio::awaitable<void> send_pieces(Exchange& exchange, HttpResponse response);
+  boost::asio::awaitable<bool> make_piece(BodySource& source, std::string& out);
   boost::asio::awaitable<void> send_when_done(Exchange& exchange, PendingReply& reply);
   boost::asio::awaitable<void> stream(Exchange& exchange, PendingReply& reply);
 
   // One line in the log, and in the access log where there is one.
   void record(const Exchange& exchange);
   void describe(Exchange& exchange, const HttpRequest& head) const;
-  bool take_body_share(size_t n_bytes);
-  void give_body_share_back();
+  // Its memory goes where nobody waits for that.
+  void let_go(std::unique_ptr<BodySource> source);
   void watch(PendingReply& reply);
   void on_news();
 
   ServerState& state_;
   const std::string remote_;          // the address at the other end
   const std::shared_ptr<Peer> peer_;  // shared with its pump
-  PendingReply* running_ = nullptr;   // borrowed from the coroutine while it answers
-  size_t body_bytes_ = 0;             // this connection's part of state_.bodies_bytes
+  bool is_turned_away_ = false;
+  std::optional<OldestFirst<Connection>::Place> place_;  // while it has not sent a whole request
+  PendingReply* running_ = nullptr;  // borrowed from the coroutine while it answers
+  const ByteShare share_;
+  ByteShare body_share_;
 };
 
 }  // namespace kvik

@@ -13,9 +13,11 @@ namespace {
 
 constexpr std::pair<unsigned, std::string_view> kPhrases[] = {
     {200, "OK"},
+    {204, "No Content"},
     {304, "Not Modified"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
+    {403, "Forbidden"},
     {404, "Not Found"},
     {405, "Method Not Allowed"},
     {408, "Request Timeout"},
@@ -68,9 +70,14 @@ std::string serialize(const HttpResponse& response, const HttpFraming& framing) 
     fmt::format_to(into, "request-id: {}\r\n", framing.request_id);
   for (const auto& [name, value] : response.headers)
     fmt::format_to(into, "{}: {}\r\n", name, value);
+  if (!framing.allowed_origin.empty())
+    fmt::format_to(into,
+                   "Access-Control-Allow-Origin: {}\r\nVary: Origin\r\n"
+                   "Access-Control-Expose-Headers: x-request-id, request-id, retry-after\r\n",
+                   framing.allowed_origin);
   const bool is_streamed = framing.body == HttpFraming::Body::kStreamed;
-  // A 304's length would be that of the answer it stands for.
-  if (!is_streamed && response.status != 304)
+  // A 304's length would be that of the answer it stands for; a 204 has none.
+  if (!is_streamed && response.status != 304 && response.status != 204)
     fmt::format_to(into, "Content-Length: {}\r\n", response.body.size());
   if (is_streamed && framing.minor_version >= 1) out += "Transfer-Encoding: chunked\r\n";
   if (framing.after == HttpFraming::After::kClose)
@@ -107,14 +114,6 @@ std::string path_of_target(std::string_view target) {
     if (byte) i += 2;
   }
   return path;
-}
-
-std::string printable(std::string_view text) {
-  constexpr size_t kMax = 200;
-  std::string out(text.substr(0, kMax));
-  for (char& c : out)
-    if (c < ' ' || c > '~') c = '?';
-  return out;
 }
 
 }  // namespace kvik

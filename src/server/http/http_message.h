@@ -1,10 +1,14 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "base/printable.h"
+#include "server/http/body_source.h"
 
 namespace kvik {
 
@@ -42,13 +46,15 @@ struct HttpResponse {
   std::string body;
   std::string content_type = "application/json";
   HttpHeaders headers = {};
-  std::optional<HttpError> error = {};  // the body is written when the dialect is known
+  std::optional<HttpError> error = {};      // the body is written when the dialect is known
+  std::unique_ptr<BodySource> source = {};  // where present, in the place of `body`
 };
 
 // How a response travels: what the connection knows and the handler does not.
 struct HttpFraming {
   std::string request_id;
   ErrorShape error_shape = ErrorShape::kOpenAi;
+  std::string allowed_origin = {};  // a page of elsewhere that may read it; empty: none
   int minor_version = 1;
   enum class After { kKeepAlive, kClose } after = After::kKeepAlive;
   enum class Body { kSent, kLeftOut, kStreamed } body = Body::kSent;  // kLeftOut: answers to HEAD
@@ -64,8 +70,5 @@ std::string frame_end(const HttpFraming& framing);
 // "/v1/models/a%20b?x=1" → "/v1/models/a b"; the absolute form loses scheme and authority.
 // Malformed escapes stay as they are.
 std::string path_of_target(std::string_view target);
-
-// For messages and logs: at most 200 characters, all of them printable ASCII.
-std::string printable(std::string_view text);
 
 }  // namespace kvik

@@ -4,6 +4,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <new>
 #include <utility>
 
 namespace kvik {
@@ -18,13 +19,14 @@ constexpr size_t kWriteBytes = size_t{64} << 10;
 }  // namespace
 
 Peer::Peer(std::unique_ptr<ByteStream> stream, size_t input_cap_bytes,
-           std::chrono::milliseconds write_timeout)
+           std::chrono::milliseconds write_timeout, ByteLedger& ledger)
     : stream_(std::move(stream)),
       news_(stream_->executor()),
       room_(stream_->executor()),
       write_timer_(stream_->executor()),
       input_cap_bytes_(input_cap_bytes),
-      write_timeout_(write_timeout) {}
+      write_timeout_(write_timeout),
+      input_share_(ledger) {}
 
 asio::awaitable<bool> Peer::start(std::chrono::milliseconds open_timeout) {
   const bool is_ready = co_await stream_->open(open_timeout);
@@ -43,8 +45,10 @@ asio::awaitable<void> Peer::pump() {
     }
     const std::string_view bytes = co_await stream_->read_some();
     if (bytes.empty()) break;
-    input_.erase(0, std::exchange(consumed_, 0));
-    input_.append(bytes);
+    if (!take(bytes)) {
+      close();
+      break;
+    }
     notify();
   }
   is_gone_ = true;
@@ -52,10 +56,23 @@ asio::awaitable<void> Peer::pump() {
   notify();
 }
 
+// False where there is no memory for more.
+bool Peer::take(std::string_view bytes) {
+  try {
+    input_.erase(0, std::exchange(consumed_, 0));
+    if (!input_share_.resize(input_.size() + bytes.size())) return false;
+    input_.append(bytes);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 void Peer::consume(size_t n_bytes) {
   consumed_ += n_bytes;
   if (input().empty()) {
     input_ = std::string();  // and its memory
+    input_share_.release();
     consumed_ = 0;
   }
   if (!is_input_full()) room_.cancel();

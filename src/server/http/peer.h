@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "server/http/byte_ledger.h"
 #include "server/http/byte_stream.h"
 
 namespace kvik {
@@ -22,8 +23,9 @@ namespace kvik {
 // Network thread only. One coroutine waits and writes.
 class Peer : public std::enable_shared_from_this<Peer> {
  public:
+  // The ledger is for bytes that wait, and outlives the last coroutine.
   Peer(std::unique_ptr<ByteStream> stream, size_t input_cap_bytes,
-       std::chrono::milliseconds write_timeout);
+       std::chrono::milliseconds write_timeout, ByteLedger& ledger);
 
   // Starts the pump, which keeps the peer alive until the stream is closed. False where the stream
   // did not open in time: nobody is there.
@@ -59,6 +61,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
 
  private:
   boost::asio::awaitable<void> pump();
+  bool take(std::string_view bytes);
   void arm_write_timer();
 
   const std::unique_ptr<ByteStream> stream_;
@@ -68,6 +71,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   const size_t input_cap_bytes_;
   const std::chrono::milliseconds write_timeout_;
   std::string input_;
+  ByteShare input_share_;
   size_t consumed_ = 0;
   bool has_news_ = false;
   bool is_gone_ = false;

@@ -63,6 +63,18 @@ inline HttpResponse event_stream() {
           .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
 }
 
-using Reply = std::variant<HttpResponse, std::unique_ptr<PendingReply>>;
+class DeferredReply;
+
+using Reply =
+    std::variant<HttpResponse, std::unique_ptr<PendingReply>, std::unique_ptr<DeferredReply>>;
+
+// An answer whose beginning takes longer than the network thread has: it is made on another one.
+class DeferredReply {
+ public:
+  virtual ~DeferredReply() = default;
+  // Any thread, once, while the request and what handled it are there. What it gives is not
+  // deferred again.
+  virtual Reply make() = 0;
+};
 
 }  // namespace kvik

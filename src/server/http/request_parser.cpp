@@ -34,6 +34,12 @@ HttpFault fault_of(const beast::error_code& error, const RequestLimits& limits) 
   return {400, fmt::format("this is not an HTTP/1 request: {}", error.message())};
 }
 
+// What Beast unfolds others may not: RFC 9112, 5.2 has servers refuse it. A head comes in one
+// piece.
+bool has_folded_line(std::string_view head) {
+  return head.find("\n ") != head.npos || head.find("\n\t") != head.npos;
+}
+
 }  // namespace
 
 class RequestParser::Impl {
@@ -51,6 +57,8 @@ class RequestParser::Impl {
     if (error == http::error::body_limit && stage_ == Stage::kHead) take_head();
     if (error && error != http::error::need_more) return std::unexpected(fault_of(error, limits_));
     if (stage_ == Stage::kHead && parser_.is_header_done()) {
+      if (has_folded_line(bytes.substr(0, n)))
+        return std::unexpected(HttpFault{400, "a header field goes on in another line"});
       if (auto fault = take_head()) return std::unexpected(std::move(*fault));
       stage_ = Stage::kBody;
       parser_.eager(true);
@@ -84,6 +92,10 @@ class RequestParser::Impl {
 
   // Beast refuses Content-Length beside "chunked"; here go the encodings that it does not know.
   std::optional<HttpFault> check_framing() {
+    const auto n_hosts =
+        std::ranges::count(request_.headers, "host", &HttpHeaders::value_type::first);
+    if (n_hosts > 1 || (n_hosts == 0 && request_.minor_version >= 1))
+      return HttpFault{400, fmt::format("the request names {} hosts, expected one", n_hosts)};
     const auto encoding = request_.header("transfer-encoding");
     if (encoding && request_.header("content-length"))
       return HttpFault{400, "Content-Length and Transfer-Encoding exclude each other"};

@@ -21,6 +21,7 @@ constexpr std::string_view kInvalid = "invalid_request_error";
 
 constexpr StatusWords kStatuses[] = {
     {401, "invalid_api_key", kInvalid, "authentication_error"},
+    {403, "forbidden", kInvalid, "permission_error"},
     {404, "not_found", kInvalid, "not_found_error"},
     {405, "method_not_allowed", kInvalid, kInvalid},
     {408, "request_timeout", kInvalid, kInvalid},
@@ -56,7 +57,7 @@ std::string_view code_of(const Error& error) {
 }
 
 json::value text_or_null(std::string_view text) {
-  return text.empty() ? json::value(nullptr) : json::value(text);
+  return text.empty() ? json::value(nullptr) : json::value(valid_utf8(text));
 }
 
 json::object openai_json(const HttpError& error) {
@@ -103,6 +104,8 @@ unsigned http_status(ErrorCode code) {
   }
   return 500;
 }
+
+HttpFault no_memory() { return {503, "there is no memory for this request now"}; }
 
 HttpError http_error(const Error& error) {
   return {.status = http_status(error.code),

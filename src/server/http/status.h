@@ -20,6 +20,9 @@ struct HttpFault {
 
 HttpError http_error(const Error& error);
 
+// What a request is told for which the memory does not reach now: 503.
+HttpFault no_memory();
+
 // OpenAI's shape: {"error":{"message","type","param","code"}}; Anthropic's:
 // {"type":"error","error":{"type","message"},"request_id"}.
 std::string error_json(const HttpError& error, ErrorShape shape, std::string_view request_id);

@@ -3,18 +3,21 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cerrno>
+#include <climits>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/process/thread.h"
 #include "server/dialects/event_json.h"
 
 namespace kvik {
@@ -23,6 +26,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr size_t kMaxWaiting = 8192;
+constexpr std::chrono::milliseconds kLastWait{2000};  // for a reader, when the log ends
 
 // A full disk fails at each line, and one warning a minute says so as well. Writer thread.
 class Complaints {
@@ -37,16 +41,6 @@ class Complaints {
  private:
   std::optional<TimePoint> last_;
 };
-
-// All of it, in as many calls as it takes. 0, or an errno.
-int write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno != EINTR) return errno;
-    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return 0;
-}
 
 std::string rfc3339(std::chrono::system_clock::time_point time) {
   using std::chrono::milliseconds;
@@ -75,19 +69,18 @@ void add_facts(const ReplyFacts& facts, json::object& out) {
 Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& path) {
   int fd = STDOUT_FILENO;
   if (path != "-") {
-    std::error_code ignored;  // where there is no folder, open() says so
-    const auto folder = std::filesystem::path(path).parent_path();
-    if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
-    fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    // A pipe that nobody reads must not be waited for.
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    fd = ::open(path.c_str(), kFlags, 0666);
   }
   if (fd < 0) {
-    return fail(ErrorCode::kIo,
-                fmt::format("cannot write the access log '{}': {}", path, std::strerror(errno)));
+    const char* const why = errno == ENXIO ? "nobody reads that pipe" : std::strerror(errno);
+    return fail(ErrorCode::kIo, fmt::format("cannot write the access log '{}': {}", path, why));
   }
-  return std::unique_ptr<AccessLog>(new AccessLog(fd));
+  std::unique_ptr<AccessLog> log(new AccessLog(fd));
+  TRY_ASSIGN(log->writer_, start_thread([raw = log.get()] { raw->write_lines(); }));
+  return log;
 }
-
-AccessLog::AccessLog(int fd) : fd_(fd), writer_([this] { write_lines(); }) {}
 
 AccessLog::~AccessLog() {
   {
@@ -95,7 +88,7 @@ AccessLog::~AccessLog() {
     is_ending_ = true;
   }
   wake_.notify_one();
-  writer_.join();
+  join_if_started(writer_);
   if (fd_ != STDOUT_FILENO) ::close(fd_);
 }
 
@@ -117,6 +110,34 @@ uint64_t AccessLog::lines_left_out() const {
   return n_left_out_;
 }
 
+// Whether the file takes PIPE_BUF bytes at once. False: nobody reads the pipe, and the end waits
+// for that no longer.
+bool AccessLog::wait_for_room() {
+  constexpr std::chrono::milliseconds kLook{100};
+  std::optional<TimePoint> end;  // once the log ends
+  for (;;) {
+    pollfd event{fd_, POLLOUT, 0};
+    const int n = ::poll(&event, 1, static_cast<int>(kLook.count()));
+    if (n > 0 || (n < 0 && errno != EINTR)) return true;  // write() says what is wrong
+    const TimePoint now = std::chrono::steady_clock::now();
+    const MutexLock lock(mutex_);
+    if (is_ending_ && !end) end = now + kLastWait;
+    if (end && now >= *end) return false;
+  }
+}
+
+// All of it, in as many calls as it takes, none of which waits. 0, or an errno; EAGAIN: the log
+// ends before there is room.
+int AccessLog::write_all(std::string_view bytes) {
+  while (!bytes.empty()) {
+    if (!wait_for_room()) return EAGAIN;
+    const ssize_t n = ::write(fd_, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
+    if (n < 0 && errno != EINTR && errno != EAGAIN) return errno;
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
+}
+
 void AccessLog::write_lines() {
   Complaints complain;
   while (true) {
@@ -128,7 +149,9 @@ void AccessLog::write_lines() {
       line = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    if (const int error = write_all(fd_, line); error != 0) complain(std::strerror(error));
+    const int error = write_all(line);
+    if (error == EAGAIN) return;  // the end, and nobody reads
+    if (error != 0) complain(std::strerror(error));
   }
 }
 

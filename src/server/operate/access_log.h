@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/mutex.h"
@@ -34,10 +35,11 @@ struct AccessRecord {
 // the requests, the oldest lines that wait are left out, and counted. Any thread.
 class AccessLog {
  public:
-  // Appends to the file at `path`, or to stdout where that is "-". Errors: kIo.
+  // Appends to the file at `path`, or to stdout where that is "-". A pipe needs somebody who reads
+  // it. Errors: kIo.
   static Result<std::unique_ptr<AccessLog>> open(const std::string& path);
 
-  ~AccessLog();  // writes what waits
+  ~AccessLog();  // writes what waits, as far as somebody takes it
   AccessLog(const AccessLog&) = delete;
   AccessLog& operator=(const AccessLog&) = delete;
 
@@ -45,9 +47,11 @@ class AccessLog {
   uint64_t lines_left_out() const;
 
  private:
-  explicit AccessLog(int fd);
+  explicit AccessLog(int fd) : fd_(fd) {}
 
   void write_lines();
+  int write_all(std::string_view bytes);
+  bool wait_for_room();
 
   const int fd_;
   mutable Mutex mutex_;

@@ -61,4 +61,14 @@ std::string salt_of(const ApiKey& key, std::string_view requested) {
   return fmt::format("{}:{}:{}", key.cache_salt.size(), key.cache_salt, requested);
 }
 
+Request::Ranks ranks_of(const ApiKey& key) {
+  return key.may_outrank ? Request::Ranks::kAmongAll : Request::Ranks::kAmongOwn;
+}
+
+bool is_operator(const HttpRequest& request, const ServerOptions& options) {
+  if (!options.api_keys) return true;
+  const ApiKey* key = find_key(request, options);
+  return key && key->is_operator;
+}
+
 }  // namespace kvik

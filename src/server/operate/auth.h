@@ -6,6 +6,7 @@
 
 #include "server/http/http_message.h"
 #include "server/server_options.h"
+#include "service/service_api.h"
 
 namespace kvik {
 
@@ -19,5 +20,11 @@ const ApiKey* find_key(const HttpRequest& request, const ServerOptions& options)
 // The salt of the pages that this key's request may find, given the one that the body asks for. No
 // body can name its way into the pages of a key's salt.
 std::string salt_of(const ApiKey& key, std::string_view requested);
+
+// What the priorities of this key's requests are compared with.
+Request::Ranks ranks_of(const ApiKey& key);
+
+// Whether the request sees what concerns all: there are no keys, or its key is an operator's.
+bool is_operator(const HttpRequest& request, const ServerOptions& options);
 
 }  // namespace kvik

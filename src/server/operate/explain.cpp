@@ -39,9 +39,13 @@ class Turn {
 // Server-sent events: `tokens` as they come, then `report`, then `end`. Network thread.
 class ExplainReply final : public PendingReply {
  public:
+  // The share is that of the logits which the experiment keeps.
   ExplainReply(std::unique_ptr<Turn> turn, const ServiceApi& service,
-               std::unique_ptr<CacheExperiment> experiment)
-      : turn_(std::move(turn)), service_(service), experiment_(std::move(experiment)) {}
+               std::unique_ptr<CacheExperiment> experiment, ByteShare share)
+      : turn_(std::move(turn)),
+        service_(service),
+        experiment_(std::move(experiment)),
+        share_(std::move(share)) {}
 
   Kind kind() const override { return Kind::kStream; }
   void set_wake(std::function<void()> wake) override { experiment_->set_wake(std::move(wake)); }
@@ -69,7 +73,7 @@ class ExplainReply final : public PendingReply {
       return State::kDone;
     }
     boost::json::object report = experiment_json(service_, *experiment_);
-    report["model"] = service_.card().id;
+    report["model"] = service_.card().id.text();
     report["context"] = service_.card().n_ctx_max;
     out += event_of("report", boost::json::serialize(report));
     out += kEndEvent;
@@ -82,6 +86,7 @@ class ExplainReply final : public PendingReply {
   std::unique_ptr<Turn> turn_;
   const ServiceApi& service_;
   std::unique_ptr<CacheExperiment> experiment_;
+  const ByteShare share_;
   size_t n_runs_shown_ = 0;    // whole ones
   size_t n_tokens_shown_ = 0;  // of the one behind them
 };
@@ -90,7 +95,7 @@ Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
                                             const HttpRequest& request) {
   TRY_ASSIGN(const auto object, parse_json_object(request.body));
   const JsonFields fields(object);
-  TRY_ASSIGN(const auto text, fields.string("prompt"));
+  TRY_ASSIGN(const auto text, fields.text("prompt"));
   TRY_ASSIGN(const auto max_tokens, fields.count<uint32_t>("max_tokens"));
   if (!text) return refuse("prompt", "prompt is missing");
   if (text->size() > kMaxPromptBytes) {
@@ -132,10 +137,16 @@ Reply handle_explain(const HandlerContext& context, const HttpRequest& request) 
         Error{ErrorCode::kExhausted,
               "somebody is being shown the cache already, expected one at a time"});
   }
+  ByteShare share(context.memory.answers);
+  const size_t n_vocab = context.service.card().n_vocab;
+  if (!share.grow(options->max_tokens * n_vocab * sizeof(float))) {
+    return error_response(no_memory());
+  }
   auto experiment = std::make_unique<CacheExperiment>(context.service, std::move(*options));
   const Result<void> started = experiment->start();
   if (!started) return error_response(started.error());
-  return std::make_unique<ExplainReply>(std::move(turn), context.service, std::move(experiment));
+  return std::make_unique<ExplainReply>(std::move(turn), context.service, std::move(experiment),
+                                        std::move(share));
 }
 
 }  // namespace kvik

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "service/cache_experiment.h"
+#include "service/experiment/cache_experiment.h"
 
 namespace kvik {
 

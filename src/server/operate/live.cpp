@@ -17,7 +17,7 @@ constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
 // Server-sent events, one for each view; `event: end` where the server stops. Network thread.
 class LiveReply final : public PendingReply {
  public:
-  // `tenant`: who looks on, where others' pages are not theirs to see.
+  // `tenant`: who looks on, where all is not theirs to see.
   LiveReply(std::shared_ptr<LiveMailbox> mailbox, const ModelCard& card,
             std::optional<std::string> tenant)
       : mailbox_(std::move(mailbox)), card_(card), tenant_(std::move(tenant)) {}
@@ -60,8 +60,9 @@ Reply handle_live(const HandlerContext& context, const HttpRequest& request) {
   const Result<void> watched = context.service.watch(mailbox);
   if (!watched) return error_response(watched.error());
   const ApiKey* key = find_key(request, context.options);
-  return std::make_unique<LiveReply>(std::move(mailbox), context.service.card(),
-                                     key ? std::optional(key->name) : std::nullopt);
+  return std::make_unique<LiveReply>(
+      std::move(mailbox), context.service.card(),
+      key && !key->is_operator ? std::optional(key->name) : std::nullopt);
 }
 
 }  // namespace kvik

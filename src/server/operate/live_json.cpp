@@ -80,6 +80,8 @@ void add_steps(const LiveView& view, Writer& out) {
     out.number(uint64_t{step.record.n_prefill_rows});
     out.number(uint64_t{step.record.n_decode_rows});
     out.number(uint64_t{step.record.n_sequences});
+    out.number(uint64_t{step.record.n_drafted});
+    out.number(uint64_t{step.record.n_accepted});
   }
   out.close(']');
 }
@@ -113,8 +115,7 @@ void add_pages(const LiveView& view, Writer& out) {
     const bool is_free = cell.state == PageState::kFree;
     is_free ? out.number(uint64_t{0}) : out.time(cell.story.taken);
     is_free ? out.number(uint64_t{0}) : out.time(cell.story.last_used);
-    out.number(uint64_t{(cell.story.is_saved ? 1u : 0u) | (cell.story.is_fetched ? 2u : 0u) |
-                        (cell.is_others ? 4u : 0u)});
+    out.number(uint64_t{(cell.story.is_saved ? 1u : 0u) | (cell.story.is_fetched ? 2u : 0u)});
   }
   out.close(']');
 }
@@ -166,17 +167,23 @@ void add_engine(const EngineSnapshot& engine, Writer& out) {
   add_histogram("itl_s", engine.histograms.itl_s, out);
 }
 
-void add_tier(const TierCounters& tier, Writer& out) {
-  if (!tier.is_on) return;
-  out.name("disk");
+void add_tiers(const AllTierCounters& tiers, Writer& out) {
+  out.name("tiers");
   out.open('{');
-  out.field("degraded", tier.is_degraded ? 1 : 0);
-  out.field("pages", tier.size.n_pages);
-  out.field("bytes", tier.size.n_bytes);
-  out.field("written_pages", tier.pages_written);
-  out.field("read_pages", tier.pages_read);
-  out.field("hit_tokens", tier.hit_tokens);
-  out.field("queue_pages", tier.queue_pages);
+  for (size_t i = 0; i < kTierKinds; ++i) {
+    const TierCounters& tier = tiers[i];
+    if (!tier.is_on) continue;
+    out.name(to_string(TierKind(i)));
+    out.open('{');
+    out.field("degraded", tier.is_degraded ? 1 : 0);
+    out.field("pages", tier.size.n_pages);
+    out.field("bytes", tier.size.n_bytes);
+    out.field("written_pages", tier.pages_written);
+    out.field("read_pages", tier.pages_read);
+    out.field("hit_tokens", tier.hit_tokens);
+    out.field("queue_pages", tier.queue_pages);
+    out.close('}');
+  }
   out.close('}');
 }
 
@@ -190,11 +197,11 @@ std::string live_json(const LiveView& view, const ModelCard& card, TimePoint sta
   out.field("whole", view.is_whole ? 1 : 0);
   if (view.is_whole) {
     out.name("model");
-    out.text(card.id);
+    out.text(card.id.text());
     out.field("context", card.n_ctx_max);
   }
   add_engine(view.engine, out);
-  add_tier(view.engine.tier, out);
+  add_tiers(view.engine.tiers, out);
   add_steps(view, out);
   add_sequences(view, out);
   add_pages(view, out);

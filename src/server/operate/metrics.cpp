@@ -1,4 +1,5 @@
 #include "server/handlers.h"
+#include "server/operate/auth.h"
 #include "server/operate/metrics_page.h"
 
 namespace kvik {
@@ -59,6 +60,20 @@ void add_tokens(const EngineSnapshot& now, MetricsPage& page) {
                now.generated_tokens);
 }
 
+void add_speculation(const SpeculationCounters& all, MetricsPage& page) {
+  page.counter({"kvik_drafts_total", "vllm:spec_decode_num_drafts_total"},
+               "Times that next tokens of a sequence were guessed and computed.", all.drafts);
+  page.counter({"kvik_drafted_tokens_total", "vllm:spec_decode_num_draft_tokens_total"},
+               "Tokens that were guessed and computed.", all.drafted_tokens);
+  page.counter({"kvik_accepted_tokens_total", "vllm:spec_decode_num_accepted_tokens_total"},
+               "Of these, tokens that were right.", all.accepted_tokens);
+  MetricsPage::Parts by_place{.label = "position", .parts = {}};
+  for (size_t place = 0; place < all.accepted_at.size(); ++place)
+    by_place.parts.push_back({std::to_string(place), all.accepted_at[place]});
+  page.counter({"vllm:spec_decode_num_accepted_tokens_per_pos_total"},
+               "Tokens that were guessed right, by their place in the draft.", by_place);
+}
+
 void add_pages(const EngineSnapshot& now, MetricsPage& page) {
   const PageCounts& pages = now.pages;
   const auto by_state = [&](double each) {
@@ -85,33 +100,48 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
   page.counter({"kvik_evicted_pages_total"}, "Pages that made room for others.", now.evictions);
 }
 
-// Only where there is one.
-void add_tier(const TierCounters& tier, MetricsPage& page) {
-  if (!tier.is_on) return;
-  page.gauge({"kvik_disk_up"}, "1, or 0 while the disk tier is degraded and is not written to.",
-             tier.is_degraded ? 0 : 1);
-  page.gauge({"kvik_disk_pages"}, "Pages on disk.", tier.size.n_pages);
-  page.gauge({"kvik_disk_bytes"}, "Bytes of the files that hold them.", tier.size.n_bytes);
-  page.gauge({"kvik_disk_queue_pages"}, "Pages that wait to be written.", tier.queue_pages);
-  page.counter({"kvik_disk_pages_total"}, "Pages that went to disk and came from it.",
+// Of each tier that there is, told apart by the label `tier`.
+void add_tier(std::string_view name, const TierCounters& tier, MetricsPage& page) {
+  const MetricsPage::Of of{"tier", name};
+  const auto one = [&](MetricsPage::Sample sample) {
+    return MetricsPage::Parts{.label = {}, .parts = {{"", sample}}, .of = of};
+  };
+  page.gauge({"kvik_tier_up"}, "1, or 0 while the tier is degraded and is not written to.",
+             one(tier.is_degraded ? 0 : 1));
+  page.gauge({"kvik_tier_pages"}, "Pages that the tier holds; of Redis: keys.",
+             one(tier.size.n_pages));
+  page.gauge({"kvik_tier_bytes"}, "Bytes that hold them.", one(tier.size.n_bytes));
+  page.gauge({"kvik_tier_queue_pages"}, "Pages that wait to be written.", one(tier.queue_pages));
+  page.counter({"kvik_tier_pages_total"}, "Pages that went to the tier and came from it.",
                {.label = "direction",
-                .parts = {{"written", tier.pages_written}, {"read", tier.pages_read}}});
-  page.counter({"kvik_disk_bytes_total"}, "Bytes of these pages.",
+                .parts = {{"written", tier.pages_written}, {"read", tier.pages_read}},
+                .of = of});
+  page.counter({"kvik_tier_bytes_total"}, "Bytes of these pages.",
                {.label = "direction",
-                .parts = {{"written", tier.bytes_written}, {"read", tier.bytes_read}}});
-  page.counter({"kvik_disk_hit_tokens_total"}, "Prompt tokens found on disk and not in memory.",
-               tier.hit_tokens);
-  page.counter({"kvik_disk_misses_total"}, "Look-ups that ended before the prompt did, by reason.",
+                .parts = {{"written", tier.bytes_written}, {"read", tier.bytes_read}},
+                .of = of});
+  page.counter({"kvik_tier_hit_tokens_total"},
+               "Prompt tokens found there, and neither in memory nor in a tier in front of it.",
+               one(tier.hit_tokens));
+  page.counter({"kvik_tier_misses_total"}, "Look-ups that ended before the prompt did, by reason.",
                {.label = "reason",
                 .parts = {{"absent", tier.misses_absent},
                           {"damaged", tier.misses_damaged},
                           {"failed", tier.misses_failed},
                           {"timed_out", tier.misses_timed_out},
-                          {"no_room", tier.misses_no_room}}});
-  page.counter({"kvik_disk_write_errors_total"}, "Times that the disk tier was degraded.",
-               tier.write_errors);
-  page.counter({"kvik_disk_evicted_pages_total"}, "Pages on disk that made room for others.",
-               tier.size.n_evictions);
+                          {"declined", tier.misses_declined},
+                          {"no_room", tier.misses_no_room}},
+                .of = of});
+  page.counter({"kvik_tier_write_errors_total"}, "Times that the tier was degraded.",
+               one(tier.write_errors));
+  page.counter({"kvik_tier_evicted_pages_total"}, "Pages of the tier that made room for others.",
+               one(tier.size.n_evictions));
+}
+
+void add_tiers(const AllTierCounters& tiers, MetricsPage& page) {
+  for (size_t i = 0; i < kTierKinds; ++i) {
+    if (tiers[i].is_on) add_tier(to_string(TierKind(i)), tiers[i], page);
+  }
 }
 
 void add_http(const HttpCounts& counts, MetricsPage& page) {
@@ -133,13 +163,24 @@ void add_http(const HttpCounts& counts, MetricsPage& page) {
                counts.unlogged.load());
 }
 
+void add_memory(const HttpMemory& memory, MetricsPage& page) {
+  page.gauge({"kvik_request_memory_bytes"},
+             "Memory that requests and answers on their way hold, by kind.",
+             {.label = "kind",
+              .parts = {{"all", memory.all.used_bytes()},
+                        {"connections", memory.connections.used_bytes()},
+                        {"bodies", memory.bodies.used_bytes()},
+                        {"answers", memory.answers.used_bytes()}}});
+  page.gauge({"kvik_request_memory_limit_bytes"}, "What they may hold together.",
+             memory.all.limit_bytes());
+}
+
 // Who used how much, and what it cost where there are prices.
-void add_accounts(const KeyAccounts& accounts, const std::optional<Prices>& prices,
+void add_accounts(std::span<const KeyAccounts::Entry> accounts, const std::optional<Prices>& prices,
                   MetricsPage& page) {
   const auto by_key = [&](auto sample) {
     MetricsPage::Parts parts{.label = "key", .parts = {}};
-    for (const auto& [name, account] : accounts.all())
-      parts.parts.push_back({name, sample(*account)});
+    for (const auto& [name, account] : accounts) parts.parts.push_back({name, sample(*account)});
     return parts;
   };
   page.counter({"kvik_key_computed_tokens_total"}, "Prompt tokens computed, by key.",
@@ -155,19 +196,31 @@ void add_accounts(const KeyAccounts& accounts, const std::optional<Prices>& pric
                }));
 }
 
-}  // namespace
-
-Reply handle_metrics(const HandlerContext& context, const HttpRequest&) {
+void add_all(const HandlerContext& context, MetricsPage& page) {
   const EngineSnapshot now = context.service.snapshot();
-  MetricsPage page(context.service.card().id);
   add_requests(now, page);
   add_times(now.histograms, page);
   add_steps(now, page);
   add_tokens(now, page);
+  add_speculation(now.speculation, page);
   add_pages(now, page);
-  add_tier(now.tier, page);
+  add_tiers(now.tiers, page);
   add_http(context.counts, page);
-  add_accounts(context.accounts, context.options.prices, page);
+  add_memory(context.memory, page);
+  add_accounts(context.accounts.all(), context.options.prices, page);
+}
+
+}  // namespace
+
+// What others do shows in every total: a key that is no operator's sees its own lines.
+Reply handle_metrics(const HandlerContext& context, const HttpRequest& request) {
+  MetricsPage page(context.service.card().id.text());
+  if (is_operator(request, context.options)) {
+    add_all(context, page);
+  } else if (const ApiKey* key = find_key(request, context.options)) {
+    const KeyAccounts::Entry own(key->name, context.accounts.of(key));
+    add_accounts({&own, 1}, context.options.prices, page);
+  }
   return HttpResponse{.status = 200,
                       .body = page.text(),
                       .content_type = "text/plain; version=0.0.4; charset=utf-8"};

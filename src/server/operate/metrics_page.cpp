@@ -2,6 +2,7 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace kvik {
@@ -40,16 +41,27 @@ ClientMetric MetricsPage::sampled(Sample sample) const {
 MetricsPage::Metrics MetricsPage::sampled(const Parts& parts) const {
   Metrics metrics;
   for (const Part& part : parts.parts) {
-    metrics.push_back(sampled(part.sample));
-    metrics.back().label.push_back({.name = std::string(parts.label), .value = part.value});
+    auto& label = metrics.emplace_back(sampled(part.sample)).label;
+    if (parts.of) {
+      label.push_back(
+          {.name = std::string(parts.of->label), .value = std::string(parts.of->value)});
+    }
+    if (!parts.label.empty())
+      label.push_back({.name = std::string(parts.label), .value = part.value});
   }
   return metrics;
 }
 
 void MetricsPage::add(Names names, std::string_view help, MetricType type, const Metrics& metrics) {
-  for (const std::string_view name : names)
+  for (const std::string_view name : names) {
+    const auto known = std::ranges::find(families_, name, &prometheus::MetricFamily::name);
+    if (known != families_.end()) {
+      known->metric.insert(known->metric.end(), metrics.begin(), metrics.end());
+      continue;
+    }
     families_.push_back(
         {.name = std::string(name), .help = std::string(help), .type = type, .metric = metrics});
+  }
 }
 
 void MetricsPage::gauge(Names names, std::string_view help, Sample sample) {

@@ -3,6 +3,7 @@
 #include <prometheus/metric_family.h>
 
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,8 @@ namespace kvik {
 // Builds a page in Prometheus' text format, metric by metric, from values that are there already:
 // the library's own registry wants to count for itself, and has no histogram that can be set.
 //
-// Every sample carries the label model_name. A metric of several names appears under each of them.
+// Every sample carries the label model_name. A metric of several names appears under each of them;
+// one that is given twice has the samples of both.
 class MetricsPage {
  public:
   using Names = std::initializer_list<std::string_view>;
@@ -28,10 +30,15 @@ class MetricsPage {
     std::string value;  // of the metric's own label
     Sample sample;
   };
-  // One metric with a sample for each value of `label`.
+  // One metric with a sample for each value of `label`. Where several belong to one metric, each
+  // says with `of` what it is of.
+  struct Of {
+    std::string_view label, value;
+  };
   struct Parts {
     std::string_view label;
     std::vector<Part> parts;
+    std::optional<Of> of = {};
   };
 
   explicit MetricsPage(std::string_view model);

@@ -3,9 +3,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <ctime>
 
 #include "server/handlers.h"
 #include "server/http/status.h"
+#include "service/check_request.h"
 
 namespace kvik {
 namespace {
@@ -14,39 +16,62 @@ namespace json = boost::json;
 
 constexpr std::string_view kModelsPrefix = "/v1/models/";
 
-json::object card_json(const ModelCard& card) {
-  return {{"id", card.id},
+std::string utc_time(uint64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm utc{};
+  ::gmtime_r(&time, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+// What clients of OpenAI read and those of Anthropic.
+json::object card_json(const ModelCard& card, std::string_view id) {
+  return {{"id", id},
           {"object", "model"},
           {"created", card.created_s},
           {"owned_by", "kvik"},
+          {"type", "model"},
+          {"display_name", card.id.text()},
+          {"created_at", utc_time(card.created_s)},
           {"max_model_len", card.n_ctx_max}};
 }
 
 }  // namespace
 
 Reply handle_models(const HandlerContext& context, const HttpRequest&) {
+  const ModelCard& card = context.service.card();
+  json::array data{card_json(card, card.id.text())};
+  std::string last_id = card.id.text();
+  for (const std::string& alias : card.aliases) {
+    if (alias == "*") continue;
+    data.emplace_back(card_json(card, alias));
+    last_id = alias;
+  }
   const json::object out{{"object", "list"},
-                         {"data", json::array{card_json(context.service.card())}}};
+                         {"data", std::move(data)},
+                         {"has_more", false},
+                         {"first_id", card.id.text()},
+                         {"last_id", last_id}};
   return HttpResponse{.status = 200, .body = json::serialize(out)};
 }
 
 Reply handle_model(const HandlerContext& context, const HttpRequest& request) {
   const ModelCard& card = context.service.card();
   const std::string_view id = std::string_view(request.path).substr(kModelsPrefix.size());
-  if (id != card.id)
-    return error_response(Error{ErrorCode::kNotFound,
-                                fmt::format("the model is {}, not {}", card.id, printable(id)),
-                                "model"});
-  return HttpResponse{.status = 200, .body = json::serialize(card_json(card))};
+  if (!is_name_of(card, id))
+    return error_response(
+        Error{ErrorCode::kNotFound,
+              fmt::format("the model is {}, not {}", card.id.text(), printable(id)), "model"});
+  return HttpResponse{.status = 200, .body = json::serialize(card_json(card, id))};
 }
 
 // What llama.cpp's clients ask a server for.
 Reply handle_props(const HandlerContext& context, const HttpRequest&) {
   const ModelCard& card = context.service.card();
   const json::object out{{"default_generation_settings", {{"n_ctx", card.n_ctx_max}}},
-                         {"model_alias", card.id},
-                         {"model_path", card.id},
-                         {"architecture", card.architecture},
+                         {"model_alias", card.id.text()},
+                         {"model_path", card.id.text()},
+                         {"architecture", card.architecture.text()},
                          {"n_ctx_train", card.n_ctx_train},
                          {"n_vocab", card.n_vocab},
                          {"n_embd", card.model_dim},

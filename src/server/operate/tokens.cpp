@@ -1,6 +1,10 @@
-#include <boost/json/array.hpp>
-#include <boost/json/serialize.hpp>
+#include <fmt/format.h>
 
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "server/dialects/json_body.h"
 #include "server/dialects/json_fields.h"
 #include "server/handlers.h"
 #include "server/http/status.h"
@@ -19,7 +23,7 @@ struct TokenizeCall {
 Result<TokenizeCall> parse_tokenize_call(std::string_view body) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   const JsonFields fields(object);
-  TRY_ASSIGN(auto text, fields.string(fields.find("content") ? "content" : "prompt"));
+  TRY_ASSIGN(auto text, fields.text(fields.find("content") ? "content" : "prompt"));
   if (!text) return refuse("content", "content is missing");
   TRY_ASSIGN(const auto add_special, fields.boolean("add_special"));
   TRY_ASSIGN(const auto parse_special, fields.boolean("parse_special"));
@@ -40,18 +44,26 @@ Result<std::vector<TokenId>> parse_detokenize_call(std::string_view body) {
 Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request) {
   const auto call = parse_tokenize_call(request.body);
   if (!call) return error_response(call.error());
-  const auto ids = context.service.tokenize(call->text, call->options);
-  const json::object out{{"tokens", json::array(ids.begin(), ids.end())}};
-  return HttpResponse{.status = 200, .body = json::serialize(out)};
+  auto ids = context.service.tokenize(call->text, call->options);
+  ByteShare share(context.memory.answers);
+  if (!share.grow(ids.size() * sizeof(TokenId))) return error_response(no_memory());
+  constexpr size_t kDigits = 8;  // and a comma
+  auto body = std::make_unique<JsonBody>(ids.size() * kDigits, std::move(share));
+  body->text(R"({"tokens":[)");
+  const size_t n = ids.size();
+  body->each(n, [ids = std::move(ids)](size_t i, std::string& out) {
+    fmt::format_to(std::back_inserter(out), "{}", ids[i]);
+  });
+  body->text("]}");
+  return HttpResponse{.status = 200, .body = "", .source = std::move(body)};
 }
 
 Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request) {
   const auto ids = parse_detokenize_call(request.body);
   if (!ids) return error_response(ids.error());
-  const auto text = context.service.detokenize(*ids);
+  auto text = context.service.detokenize(*ids);
   if (!text) return error_response(text.error());
-  const json::object out{{"content", *text}};
-  return HttpResponse{.status = 200, .body = json::serialize(out)};
+  return text_response(context.memory, "content", std::move(*text));
 }
 
 }  // namespace kvik

@@ -95,6 +95,11 @@ std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchC
 
 Result<std::string> bench(const BenchOptions& options) {
   TRY(check(options));
+  if (!options.replay.file.empty()) {
+    TRY_ASSIGN(const auto results,
+               replay(options.model, options.replay, options.batches, options.repeat));
+    return options.json ? replay_json(results) : replay_table(results);
+  }
   std::ofstream roofline;
   if (!options.roofline.empty()) {
     roofline.open(options.roofline);

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "host/load_model.h"
+#include "study/bench/replay.h"
 
 namespace kvik {
 
@@ -21,6 +22,7 @@ struct BenchOptions {
   bool fill = false;
   bool json = false;
   std::string roofline;  // a file to draw into; empty: none
+  ReplayOptions replay;  // in the place of prefill and decode
 };
 
 // Measures, and says it as a table or as JSON.

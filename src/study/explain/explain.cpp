@@ -14,7 +14,7 @@
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/progress_bar.h"
-#include "service/cache_experiment.h"
+#include "service/experiment/cache_experiment.h"
 #include "study/explain/explain_report.h"
 
 namespace kvik {
@@ -55,7 +55,7 @@ Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt,
 boost::json::object model_json(const ExplainOptions& options, const ModelConfig& config) {
   const auto n_windowed = std::ranges::count_if(
       config.layers, [](const LayerConfig& layer) { return layer.attention().window > 0; });
-  return {{"name", model_id(options.model.model)},
+  return {{"name", model_id(options.model.model).text()},
           {"architecture", config.architecture},
           {"layers", config.n_layers},
           {"heads", config.attention().n_heads},
@@ -138,7 +138,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
                                                          .tenant = ""},
                                                         describe, progress));
   report["version"] = build_info().version;
-  report["model"] = model_id(options.model.model);
+  report["model"] = model_id(options.model.model).text();
   report["context"] = service.card().n_ctx_max;
   report["geometry"] = model_json(options, config);
   for (const auto& [name, value] : figures_json(figures)) report[name] = value;

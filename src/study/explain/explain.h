@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "host/load_model.h"
-#include "service/cache_experiment.h"
+#include "service/experiment/cache_experiment.h"
 
 namespace kvik {
 

@@ -45,7 +45,7 @@ uint64_t needed_bytes(const Backend& backend, const AttentionCase& probe) {
 // Waits for the end of one completion.
 class EndSink final : public CompletionSink {
  public:
-  void on_chunk(const CompletionChunk&) override {}
+  void on_chunk(CompletionChunk) override {}
   void on_done(const Usage& usage) override { usage_.set_value(usage); }
   Usage wait() { return usage_.get_future().get(); }
 

@@ -21,7 +21,7 @@ namespace {
 // One KV type's share of the answer.
 struct TypePlan {
   KvType type;
-  uint64_t kv_bytes_per_token, kv_bytes_per_user;
+  uint64_t kv_bytes_per_token, kv_bytes_beyond_windows, kv_bytes_per_user;
   MemoryPlan memory;
   bool fits;
   uint64_t users_that_fit;
@@ -48,6 +48,7 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
   const MemoryPlan memory = footprint.plan(type, plan.n_ctx, plan.n_users);
   return {.type = type,
           .kv_bytes_per_token = kv.bytes_per_token,
+          .kv_bytes_beyond_windows = kv.lasting_bytes_per_token,
           .kv_bytes_per_user = kv.bytes_at_once(plan.n_ctx),
           .memory = memory,
           .fits = memory.total_bytes() <= plan.memory_bytes,
@@ -99,12 +100,13 @@ std::string sizes_text(std::span<const TypeSize> sizes, uint64_t memory_bytes) {
 std::string as_json(const Plan& plan, const TypePlan& p) {
   std::string out = fmt::format(
       "{{\"ctx\":{},\"users\":{},\"kv_type\":\"{}\",\"weights_bytes\":{},"
-      "\"kv_bytes_per_token\":{},\"kv_bytes_per_user\":{},\"kv_bytes_total\":{},"
+      "\"kv_bytes_per_token\":{},\"kv_bytes_per_token_beyond_windows\":{},"
+      "\"kv_bytes_per_user\":{},\"kv_bytes_total\":{},"
       "\"buffers_bytes\":{},\"total_bytes\":{},\"memory_bytes\":{},\"fits\":{},"
       "\"users_that_fit\":{},\"buffers\":{{",
       plan.n_ctx, plan.n_users, name_of(p.type), p.memory.weights_bytes, p.kv_bytes_per_token,
-      p.kv_bytes_per_user, p.memory.kv_bytes, p.memory.buffers_bytes(), p.memory.total_bytes(),
-      plan.memory_bytes, p.fits, p.users_that_fit);
+      p.kv_bytes_beyond_windows, p.kv_bytes_per_user, p.memory.kv_bytes, p.memory.buffers_bytes(),
+      p.memory.total_bytes(), plan.memory_bytes, p.fits, p.users_that_fit);
   for (const MemoryPlan::Part& part : p.memory.buffers) {
     out += fmt::format("{}\"{}\":{}", &part == p.memory.buffers.data() ? "" : ",", part.name,
                        part.n_bytes);
@@ -132,6 +134,15 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
                        format_bytes(p.kv_bytes_per_token), format_bytes(p.kv_bytes_per_user),
                        format_bytes(p.memory.kv_bytes), format_bytes(p.memory.total_bytes()),
                        p.fits ? "yes" : "no", p.users_that_fit);
+  }
+  const TypePlan& first = plan.by_type.front();
+  if (first.kv_bytes_beyond_windows < first.kv_bytes_per_token) {
+    out += "beyond the windows of some layers a token takes";
+    for (const TypePlan& p : plan.by_type) {
+      out += fmt::format("{} {} as {}", &p == &first ? "" : ",",
+                         format_bytes(p.kv_bytes_beyond_windows), name_of(p.type));
+    }
+    out += "\n";
   }
   out += fmt::format("\n{}", sizes_text(plan.sizes, plan.memory_bytes));
   return out;

@@ -75,4 +75,15 @@ void InputRecorder::grouped_matmul(Rows x, const PackedMatrix& w, const GroupedR
   backend_->grouped_matmul(x, w, groups, out);
 }
 
+void InputRecorder::head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) {
+  const std::span<const Part> parts = parts_.at(&w);
+  for (uint32_t head = 0; head < x.n_heads; ++head) {
+    const Rows of_head = x.rows.columns(x.first + head * x.step, x.n_cols);
+    for (uint32_t row = 0; row < of_head.n_rows; ++row) {
+      record(of_head, row, parts.subspan(head, 1));
+    }
+  }
+  backend_->head_matmul(x, w, out);
+}
+
 }  // namespace kvik

@@ -72,6 +72,9 @@ class InputRecorder final : public Backend {
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
 
+  void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
+  void copy_heads(const HeadRows& x, const HeadRows& out) override { backend_->copy_heads(x, out); }
+
   void add_weighted(Rows x, Rows y, const WeightedRows& terms) override {
     backend_->add_weighted(x, y, terms);
   }
@@ -84,6 +87,12 @@ class InputRecorder final : public Backend {
   void add(Rows x, Rows y) override { backend_->add(x, y); }
   void add_bias(Rows x, const float* bias) override { backend_->add_bias(x, bias); }
   void scale(Rows x, float factor) override { backend_->scale(x, factor); }
+  void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override {
+    backend_->add_grouped_bias(x, biases, groups);
+  }
+  void scale_rows(Rows x, std::span<const float> factors) override {
+    backend_->scale_rows(x, factors);
+  }
   void soft_cap(Rows x, float cap) override { backend_->soft_cap(x, cap); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
     backend_->gated_activation(activation, gate, up, out);

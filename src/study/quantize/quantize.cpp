@@ -12,6 +12,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/log.h"
+#include "base/new_file.h"
 #include "base/quantity.h"
 #include "host/load_model.h"
 #include "host/progress_bar.h"
@@ -116,6 +117,7 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
   const WeightMix mix(target, options.pure ? WeightMix::Kind::kPure : WeightMix::Kind::kMixed,
                       source->tensors());
   ThreadPool threads(options.model.n_threads ? options.model.n_threads : usable_processors());
+  TRY(threads.started());
   Quantizer quantizer(*source, mix, importance, threads);
   TRY_ASSIGN(auto plan, quantizer.plan());
   TRY_ASSIGN(const Metadata metadata, metadata_for(options, target, *source, importance));
@@ -145,6 +147,7 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
 
 Result<std::string> quantize(const QuantizeOptions& options, const QuantizeProgress& progress) {
   TRY(check(options));
+  TRY(NewFile::create(options.out, 0644));  // whether it may be written, and no more
   TRY_ASSIGN(const auto importance, find_importance(options));
   if (!options.type.empty())
     return write_model(options, importance ? &*importance : nullptr, progress);

@@ -164,6 +164,65 @@ KVIK_LANES_INLINE void search_table(const SearchTask& task) {
   for (int b = 0; b < kLanes; ++b) task.out[b].scale = f32_to_f16(best.scale[b]);
 }
 
+// The level of kFp4Levels that is nearest to each value, and its number.
+struct NearestFp4 {
+  Lanes level, number;
+};
+KVIK_LANES_INLINE NearestFp4 nearest_fp4(Lanes value) {
+  const Lanes size = magnitude(value);
+  NearestFp4 out{Lanes{}, Lanes{}};
+  for (int k = 1; k < 8; ++k) {
+    const float middle = 0.5f * static_cast<float>(kFp4Levels[k - 1] + kFp4Levels[k]);
+    const LaneMask is_above = size > middle;
+    out.level = is_above ? splat(kFp4Levels[k]) : out.level;
+    out.number += is_above ? splat(1) : Lanes{};
+  }
+  const LaneMask is_below = (value < 0.0f) & (out.number > 0.0f);
+  out.level = is_below ? -out.level : out.level;
+  out.number += is_below ? splat(8) : Lanes{};
+  return out;
+}
+
+KVIK_LANES_INLINE Lanes power_of_bits(LaneMask exponent) {
+  const LaneMask bits = exponent << 23;
+  return (Lanes)bits;  // as they are
+}
+
+// 2^(exponent − 128) and its inverse, for exponents from 2 to 254.
+KVIK_LANES_INLINE Lanes scale_of_exponent(LaneMask exponent) { return power_of_bits(exponent - 1); }
+KVIK_LANES_INLINE Lanes inverse_of_exponent(LaneMask exponent) {
+  return power_of_bits(255 - exponent);
+}
+
+// What reaches the peak with 8 to 12 half steps, and the powers beside it.
+KVIK_LANES_INLINE void search_fp4(const SearchTask& task) {
+  const SubBlocks<32> s = sub_blocks<32>(task);
+  const Lanes peak = magnitude(peak_of(s));
+  const LaneMask of_peak = ((LaneMask)peak >> 23) - 2;
+  LaneMask best = {};
+  Lanes least = {};
+  for (int beside = -1; beside <= 1; ++beside) {
+    LaneMask exponent = of_peak + beside;
+    exponent = exponent < 2 ? (LaneMask{} + 2) : exponent;
+    exponent = exponent > 254 ? (LaneMask{} + 254) : exponent;
+    const Lanes scale = scale_of_exponent(exponent);
+    const Lanes inverse = inverse_of_exponent(exponent);
+    Lanes error = {};
+    for (int i = 0; i < 32; ++i) {
+      const Lanes difference = scale * nearest_fp4(s.x[i] * inverse).level - s.x[i];
+      error += s.w[i] * difference * difference;
+    }
+    const LaneMask is_better = beside < 0 ? ~LaneMask{} : error < least;
+    least = is_better ? error : least;
+    best = is_better ? exponent : best;
+  }
+  LevelsOf<32> levels;
+  const Lanes inverse = inverse_of_exponent(best);
+  for (int i = 0; i < 32; ++i) levels.set(i, nearest_fp4(s.x[i] * inverse).number);
+  put_levels(levels, 0, 1, task.out);
+  for (int b = 0; b < kLanes; ++b) task.out[b].scale = static_cast<uint16_t>(best[b]);
+}
+
 // Super-blocks of 256 values.
 template <int kValues>
 KVIK_LANES_INLINE void search_lines(const SearchTask& task) {
@@ -215,6 +274,7 @@ constexpr Search search_of(size_t n_blocks) {
 constexpr Search kScaleSearch = encode::search_of<encode::search_scale>(16);
 constexpr Search kLineSearch = encode::search_of<encode::search_line>(16);
 constexpr Search kTableSearch = encode::search_of<encode::search_table>(16);
+constexpr Search kFp4Search = encode::search_of<encode::search_fp4>(16);
 constexpr Search kLinesOf16Search = encode::search_of<encode::search_lines<16>>(1);
 constexpr Search kLinesOf32Search = encode::search_of<encode::search_lines<32>>(2);
 constexpr Search kScalesOf16Search = encode::search_of<encode::search_scales>(1);

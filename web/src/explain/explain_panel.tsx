@@ -10,6 +10,23 @@ const kExample = "To be, or not to be: that is the question.";
 const kWays: Way[] = ["cold", "naive", "warm"];
 const kMostTokens = 64;
 
+function Announcement() {
+  return (
+    <section class="card announcement">
+      <h2>What this will do</h2>
+      <p>
+        The loaded model answers your prompt three times, here and now: <b>with the cache</b>, so that keys and values are computed
+        once and kept; <b>without it</b>, so that every token computes those of all tokens before it again; and <b>once more</b>,
+        with what the first run left in the cache.
+      </p>
+      <p>
+        You will see the milliseconds and the rows of K and V of every token, how both grow with the text, and whether a single
+        bit of the answer differs. It takes seconds, and whoever chats meanwhile comes first.
+      </p>
+    </section>
+  );
+}
+
 export function ExplainPanel() {
   const { isRunning, runs, report, error } = useStore(explainStore);
   const [prompt, setPrompt] = useState(kExample);
@@ -42,6 +59,7 @@ export function ExplainPanel() {
           {isRunning && current && `Running ${kNames[current.way]}: ${count(done)} of ${count(kWays.length * tokens)} tokens`}
           {isRunning && !current && "Waiting for the engine"}
         </p>
+        {!isRunning && !report && !error && <Announcement />}
         {error && <p class="error" role="alert">{error}</p>}
         {isRunning && current && <div class="card"><TokenTimes runs={runs} /></div>}
         {report && !isRunning && <Story report={report} />}

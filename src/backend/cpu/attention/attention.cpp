@@ -28,7 +28,7 @@ SplitRange common(SplitRange a, SplitRange b) {
 
 // A page: [layers][KV heads] of one head's K and V.
 size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
-  const KvBlockLayout layout{kv.geometry.type, kv.geometry.head_dim};
+  const KvBlockLayout layout = layout_of(kv.geometry);
   const size_t block = size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
   return block * layout.head_bytes();
 }
@@ -38,9 +38,10 @@ Attention::Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool
 
 void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
   Call call{kv, shape, shape.n_heads / kv.geometry.n_kv_heads, 0};
-  call.row_floats = partial_floats({kv.geometry.type, kv.geometry.head_dim}, call.group);
+  const KvBlockLayout layout = layout_of(kv.geometry);
+  call.row_floats = partial_floats(layout, call.group);
   for (Buffer& scratch : scratch_) {
-    grow(scratch, memory_, kernels_.scratch_floats(kv.geometry.head_dim, call.group));
+    grow(scratch, memory_, kernels_.scratch_floats(layout, call.group));
   }
   list_slices(kv, q, out);
   choose_slices_to_split(call);
@@ -52,12 +53,18 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
 // All rows may be split; the partial results of a wave stay below kWaveFloats, unless those of one
 // split alone are more.
 Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
-  const uint32_t group = limits.n_heads / limits.kv.n_kv_heads;
-  const size_t of_rows = size_t{limits.n_rows} * limits.kv.n_kv_heads *
-                         partial_floats({limits.kv.type, limits.kv.head_dim}, group);
-  return {.scratch = kernels_.scratch_floats(limits.kv.head_dim, group),
-          .merged = of_rows,
-          .partials = std::min(kMostWaveSplits * of_rows, std::max(kWaveFloats, of_rows))};
+  Needs most{};
+  for (const HeadsUse& use : limits.heads) {
+    const uint32_t group = use.n_heads / use.kv.n_kv_heads;
+    const KvBlockLayout layout = layout_of(use.kv);
+    const size_t of_rows =
+        size_t{limits.n_rows} * use.kv.n_kv_heads * partial_floats(layout, group);
+    const size_t partials = std::min(kMostWaveSplits * of_rows, std::max(kWaveFloats, of_rows));
+    most = {.scratch = std::max(most.scratch, kernels_.scratch_floats(layout, group)),
+            .merged = std::max(most.merged, of_rows),
+            .partials = std::max(most.partials, partials)};
+  }
+  return most;
 }
 
 uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
@@ -103,7 +110,7 @@ void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
 
 void Attention::choose_slices_to_split(const Call& call) {
   const uint32_t window = call.shape.window;
-  const uint32_t n_unit_rows = kUnitPairs / call.group;
+  const uint32_t n_unit_rows = std::max(1u, kUnitPairs / call.group);
   const size_t n_items = (whole_.size() + to_split_.size()) * call.kv.geometry.n_kv_heads;
   if (pool_.n_threads() > 1 && n_items < kItemsPerThread * pool_.n_threads()) {
     to_split_.insert(to_split_.end(), whole_.begin(), whole_.end());
@@ -120,17 +127,19 @@ void Attention::choose_slices_to_split(const Call& call) {
 
 AttendTask Attention::task(const Call& call, uint32_t head, uint32_t thread) const {
   const KvGeometry& geometry = call.kv.geometry;
-  return {.layout = {geometry.type, geometry.head_dim},
+  return {.layout = layout_of(geometry),
           .block_offset = block_offset(call.kv, head),
           .pages = nullptr,
           .rows = nullptr,
           .n_rows = 0,
           .first_column = head * call.group * geometry.head_dim,
+          .first_out_column = head * call.group * geometry.value_dim(),
           .group = call.group,
           .scale = call.shape.scale,
           .soft_cap = call.shape.soft_cap,
           .window = call.shape.window,
-          .scratch = scratch_[thread].floats()};
+          .scratch = scratch_[thread].floats(),
+          .sinks = call.shape.sinks ? call.shape.sinks + head * call.group : nullptr};
 }
 
 void Attention::attend_whole(const Call& call, size_t item, uint32_t thread) {

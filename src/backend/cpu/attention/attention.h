@@ -66,6 +66,10 @@ class Attention {
   Buffer partials_;                 // [unit of a wave][KV head]
 };
 
+inline KvBlockLayout layout_of(const KvGeometry& geometry) {
+  return {geometry.type, geometry.head_dim, geometry.latent_dim};
+}
+
 // Bytes of a page that lie before one head's K.
 size_t block_offset(const KvTarget& kv, uint32_t kv_head);
 

@@ -13,7 +13,8 @@
 //     p[t]     = exp(score[t] − top)            0 where t is not visible
 //     total    = Σt p[t]                        in lanes t mod 16 ascending, then sum_lanes
 //     sum[d]   = Σt p[t] · v[t][d]              chain over the visible t ascending
-//   splits are merged ascending (merge_block_split), and out[d] = sum[d] / total.
+//   splits are merged ascending (merge_block_split), then a sink joins (take_sink), and
+//   out[d] = sum[d] / total.
 //
 // Tokens that a pair does not see take part in nothing: neither their K nor their V, whatever it
 // holds, can change a bit; pages without a visible token are not touched.
@@ -137,21 +138,39 @@ inline void merge_block_split(const Block& block, uint32_t split) {
   }
 }
 
+// What is left of a pair's sums, and their total, where a sink joins the softmax: with
+// top' = max(top, sink), sums · exp(top − top') and total · exp(top − top') + exp(sink − top').
+struct WithSink {
+  float share, total;
+};
+inline WithSink take_sink(float sink, float top, float total) {
+  const float most = sink > top ? sink : top;
+  const float share = max_lanes(exp(set1(top - most)));
+  return {share, total * share + max_lanes(exp(set1(sink - most)))};
+}
+
 inline void write_out(const Block& block) {
-  const uint32_t head_dim = block.task.layout.head_dim;
+  const uint32_t value_dim = block.task.layout.value_dim();
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     const Partial merged = from_pair(block.merged, pair, block.padded_dim());
     float* out = block.out(pair);
     float total = *merged.total;
     const float* sums = merged.sums;
-    if (block.task.layout.type == KvType::kInt4) {  // turns V back
-      rotate_head(sums, head_dim, block.spare);
-      sums = block.spare;
-      total *= turned_twice(head_dim);
+    float share = 1.0f;
+    if (block.task.sinks) {
+      const WithSink sunk = take_sink(block.task.sinks[block.head(pair)], *merged.top, total);
+      total = sunk.total;
+      share = sunk.share;
     }
-    for (uint32_t d = 0; d < head_dim; d += kLanes) {
-      const uint32_t n = lesser(kLanes, head_dim - d);
-      store_first(out + d, div(load_first(sums + d, n), set1(total)), n);
+    if (block.task.layout.type == KvType::kInt4) {  // turns V back
+      rotate_head(sums, value_dim, block.spare);
+      sums = block.spare;
+      total *= turned_twice(value_dim);
+    }
+    for (uint32_t d = 0; d < value_dim; d += kLanes) {
+      const uint32_t n = lesser(kLanes, value_dim - d);
+      const F32x16 sum = load_first(sums + d, n);
+      store_first(out + d, div(share == 1.0f ? sum : mul(sum, set1(share)), set1(total)), n);
     }
   }
 }
@@ -165,16 +184,20 @@ inline size_t spare_floats(uint32_t head_dim) {
   return widened > kInt8LevelFloats ? widened : kInt8LevelFloats;
 }
 
+inline size_t query_floats(const KvBlockLayout& layout) {
+  return size_t{kBlockPairs} * round_up(layout.head_dim, 2 * kLanes);
+}
+
 // function(block) for each block of the task. The scratch holds, one after the
 // other: scores, queries, two partial results, scales, the spare floats, unpacked levels.
 template <class Function>
 inline void for_blocks(const AttendTask& task, Function function) {
-  const uint32_t n_dim_blocks = blocks_of_16(task.layout.head_dim);
+  const uint32_t n_dim_blocks = blocks_of_16(task.layout.value_dim());
   const uint32_t padded_dim = n_dim_blocks * kLanes;
   const size_t block_partial = size_t{kBlockPairs} * (padded_dim + 2);
   const uint32_t tile_rows = holds_levels(task.layout) ? kInt8TileRows : kTileRows;
   float* queries = task.scratch + size_t{kBlockPairs} * kScoreStride;
-  float* partials = queries + size_t{kBlockPairs} * round_up(padded_dim, 2 * kLanes);
+  float* partials = queries + query_floats(task.layout);
   float* scales = partials + 2 * block_partial;
   float* spare = scales + level_scale_floats();
   const uint32_t n_pairs = task.n_rows * task.group;
@@ -200,12 +223,11 @@ inline void for_blocks(const AttendTask& task, Function function) {
 }
 
 // As for_blocks cuts it. The group does not matter: blocks have their size.
-inline size_t attend_scratch_floats(uint32_t head_dim, uint32_t) {
-  const uint32_t padded_dim = blocks_of_16(head_dim) * kLanes;
-  return size_t{kBlockPairs} * kScoreStride +
-         size_t{kBlockPairs} * round_up(padded_dim, 2 * kLanes) +
+inline size_t attend_scratch_floats(const KvBlockLayout& layout, uint32_t) {
+  const uint32_t padded_dim = blocks_of_16(layout.value_dim()) * kLanes;
+  return size_t{kBlockPairs} * kScoreStride + query_floats(layout) +
          size_t{2} * kBlockPairs * (padded_dim + 2) + level_scale_floats() +
-         spare_floats(head_dim) + kSplitPages * level_page_floats(head_dim);
+         spare_floats(layout.head_dim) + kSplitPages * level_page_floats(layout);
 }
 
 inline void take_queries(Block& block) {

@@ -38,17 +38,18 @@ struct Block {
   uint32_t first_pair;
   uint32_t n_pairs;
   uint32_t n_chunks;
-  uint32_t n_dim_blocks;
-  float* queries;   // chunk after chunk, each [head_dim][pairs of the chunk]; int8: see there
-  float* scores;    // [pair] at kScoreStride, one split
-  float* spare;     // f32 K or V of one strip of bf16, or the levels of one chunk of int8
-  float* scales;    // of one split of int8 or int4: see LevelSplit
-  float* unpacked;  // levels of one split of int4
+  uint32_t n_dim_blocks;  // of V
+  float* queries;         // chunk after chunk, each [head_dim][pairs of the chunk]; int8: see there
+  float* scores;          // [pair] at kScoreStride, one split
+  float* spare;           // f32 K or V of one strip of bf16, or the levels of one chunk of int8
+  float* scales;          // of one split of int8 or int4: see LevelSplit
+  float* unpacked;        // levels of one split of int4
   KeysAhead ahead = {};
   Partial merged = {};
   Partial split = {};
   Range visible[kBlockPairs] = {};
   float query_scale[kBlockPairs] = {};                      // int8 and int4 alone
+  float group_scale[kMostGroups][kBlockPairs] = {};         // likewise: of a group beside that
   int32_t minus_128_levels[kMostGroups][kBlockPairs] = {};  // likewise: · Σ levels of the query
 
   uint32_t row(uint32_t pair) const { return (first_pair + pair) / task.group; }
@@ -72,7 +73,9 @@ struct Block {
     return task.first_column + head(pair) * task.layout.head_dim;
   }
   const float* query(uint32_t pair) const { return task.rows[row(pair)].q + column(pair); }
-  float* out(uint32_t pair) const { return task.rows[row(pair)].out + column(pair); }
+  float* out(uint32_t pair) const {
+    return task.rows[row(pair)].out + task.first_out_column + head(pair) * task.layout.value_dim();
+  }
   // K of the page with this number in the next split, if any is known, else `otherwise`.
   const std::byte* keys_ahead(uint32_t page, const std::byte* otherwise) const {
     const bool known = page < ahead.n_pages && ahead.pages[page] != nullptr;

@@ -45,16 +45,27 @@ inline constexpr uint32_t kInt8Vectors = kInt8TileRegisters / M >= 4   ? kMostIn
                                          : kInt8TileRegisters / M >= 2 ? 2
                                                                        : 1;
 
+// The two parts of a query over latent K, which differ in size as those of K do.
+struct QueryQuanta {
+  Quantum first, second;
+};
+inline QueryQuanta quanta_of_query(const float* q, const KvBlockLayout& layout) {
+  const Quantum first = quantum_of(q, layout.value_dim());
+  if (layout.latent_dim == 0) return {first, first};
+  const Quantum second = quantum_of(q + layout.latent_dim, layout.head_dim - layout.latent_dim);
+  return {first, second};
+}
+
 // Levels of one query and, for each group of dimensions, −128 · their sum. The levels of four
 // dimensions lie `stride` bytes apart.
-inline Quantum quantize_query(const float* q, const KvBlockLayout& layout, size_t stride,
-                              int8_t* out, int32_t* minus_128_levels) {
+inline void quantize_query(const float* q, const KvBlockLayout& layout, const QueryQuanta& quanta,
+                           size_t stride, int8_t* out, int32_t* minus_128_levels) {
   const uint32_t head_dim = layout.head_dim;
-  const auto dims = static_cast<uint32_t>(group_dims(layout.type, head_dim));
-  const Quantum quantum = quantum_of(q, head_dim);
+  const uint32_t dims = layout.group_dims();
   F32x16 sum = zero();  // exact
   for (uint32_t d = 0; d < key_dims(layout); d += kLanes) {
     if (d % dims == 0) sum = zero();
+    const Quantum quantum = d < layout.value_dim() ? quanta.first : quanta.second;
     const uint32_t n = d < head_dim ? lesser(kLanes, head_dim - d) : 0;
     const I32x16 steps = levels_of(load_first(q + d, n), quantum);
     sum = add(sum, to_f32(steps));
@@ -65,7 +76,19 @@ inline Quantum quantize_query(const float* q, const KvBlockLayout& layout, size_
       __builtin_memcpy(out + (d + j) / 4 * stride, levels + j, 4);
     }
   }
-  return quantum;
+}
+
+// The scale of a block's query is that of its first part, unless that is nothing; groups of the
+// second part have theirs beside it.
+inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, float scale) {
+  const KvBlockLayout& layout = block.task.layout;
+  const bool has_first = quanta.first.scale > 0.0f || layout.latent_dim == 0;
+  const float most = has_first ? quanta.first.scale : quanta.second.scale;
+  block.query_scale[pair] = most * scale;
+  for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {
+    const bool is_second = g >= layout.n_value_groups();
+    block.group_scale[g][pair] = is_second && has_first ? quanta.second.scale / most : 1.0f;
+  }
 }
 
 // chunk after chunk, each [key_dims / 4][pairs of the chunk][4] levels. Over int4 pages queries are
@@ -73,20 +96,21 @@ inline Quantum quantize_query(const float* q, const KvBlockLayout& layout, size_
 inline void quantize_queries(Block& block) {
   const KvBlockLayout& layout = block.task.layout;
   const bool turns = layout.type == KvType::kInt4;
-  const float scale = turns ? block.task.scale / turned_twice(layout.head_dim) : block.task.scale;
+  const float scale =
+      turns ? block.task.scale / turned_twice(turned_dims(layout)) : block.task.scale;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
     const Chunk chunk = block.chunk(i);
     auto* out = reinterpret_cast<int8_t*>(block.queries) + size_t{chunk.begin} * key_dims(layout);
     for (uint32_t pair = chunk.begin; pair < chunk.end; ++pair) {
       const float* q = block.query(pair);
       if (turns) {
-        rotate_head(q, layout.head_dim, block.spare);
+        turn_query(layout, q, block.spare);
         q = block.spare;
       }
-      const Quantum quantum =
-          quantize_query(q, layout, size_t{4} * chunk.size(), out + 4 * (pair - chunk.begin),
-                         &block.minus_128_levels[0][pair]);
-      block.query_scale[pair] = quantum.scale * scale;
+      const QueryQuanta quanta = quanta_of_query(q, layout);
+      quantize_query(q, layout, quanta, size_t{4} * chunk.size(), out + 4 * (pair - chunk.begin),
+                     &block.minus_128_levels[0][pair]);
+      scale_query(block, pair, quanta, scale);
     }
   }
 }
@@ -125,21 +149,29 @@ struct Words {
   uint32_t begin, end;
 };
 
+// Levels of some queries, what begins their sums, and their scales in the group at hand, beside
+// those that come later.
+struct ScoredQueries {
+  const int8_t* levels;
+  const int32_t* minus_128_levels;
+  const float* scales;
+};
+
 // Scores of M queries against N tiles, without the queries' scales, of one group of dimensions: the
 // first sets them, others add. queries: [words][M][4]; scores: row m at m · kScoreStride, tile n at
 // 16 n.
 template <uint32_t M, uint32_t N>
-inline void score_int8_tile(const int8_t* queries, const int32_t* minus_128_levels,
-                            const KeyTile* tiles, Words words, float* scores) {
+inline void score_int8_tile(const ScoredQueries& q, const KeyTile* tiles, Words words,
+                            float* scores) {
   IntSums sums[M][N];
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
-    for (uint32_t n = 0; n < N; ++n) sums[m][n] = begin_keys(minus_128_levels[m]);
+    for (uint32_t n = 0; n < N; ++n) sums[m][n] = begin_keys(q.minus_128_levels[m]);
   }
   uint32_t word = words.begin;
-  for (; word + 8 <= words.end; word += 8) add_keys<8>(queries, tiles, word, sums);
-  for (; word < words.end; ++word) add_keys<1>(queries, tiles, word, sums);
+  for (; word + 8 <= words.end; word += 8) add_keys<8>(q.levels, tiles, word, sums);
+  for (; word < words.end; ++word) add_keys<1>(q.levels, tiles, word, sums);
 #pragma GCC unroll 16
   for (uint32_t m = 0; m < M; ++m) {
 #pragma GCC unroll 4
@@ -147,21 +179,25 @@ inline void score_int8_tile(const int8_t* queries, const int32_t* minus_128_leve
       float* at = scores + m * kScoreStride + n * kLanes;
       const F32x16 sum = to_f32(end_sums(sums[m][n]));
       const F32x16 scale = load(tiles[n].scales);
-      store(at, words.begin == 0 ? mul(sum, scale) : fma(sum, scale, load(at)));
+      if (words.begin == 0) {
+        store(at, mul(sum, scale));
+      } else {
+        store(at, fma(mul(sum, set1(q.scales[m])), scale, load(at)));
+      }
     }
   }
 }
 
 template <uint32_t M>
-inline void score_int8_tiles(const int8_t* queries, const int32_t* minus_128_levels,
-                             const KeyTile* tiles, uint32_t n_tiles, Words words, float* scores) {
+inline void score_int8_tiles(const ScoredQueries& q, const KeyTile* tiles, uint32_t n_tiles,
+                             Words words, float* scores) {
   constexpr uint32_t kMost = kInt8Vectors<M>;
   uint32_t t = 0;
   for (; t + kMost <= n_tiles; t += kMost) {
-    score_int8_tile<M, kMost>(queries, minus_128_levels, tiles + t, words, scores + t * kLanes);
+    score_int8_tile<M, kMost>(q, tiles + t, words, scores + t * kLanes);
   }
   for (; t < n_tiles; ++t) {
-    score_int8_tile<M, 1>(queries, minus_128_levels, tiles + t, words, scores + t * kLanes);
+    score_int8_tile<M, 1>(q, tiles + t, words, scores + t * kLanes);
   }
 }
 
@@ -170,7 +206,7 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
   const KvBlockLayout& layout = block.task.layout;
   const uint32_t dims = key_dims(layout);
   const size_t tile_bytes = size_t{dims} * kLanes;
-  const auto group_words = static_cast<uint32_t>(group_dims(layout.type, dims) + 3) / 4;
+  const uint32_t group_words = (layout.group_dims() + 3) / 4;
   const Words words = {group * group_words, lesser((group + 1) * group_words, dims / 4)};
   const Range seen = tiles_of(common(block.seen_by_any(chunk), split));
   const uint32_t first_tile = split.begin / kLanes;
@@ -185,9 +221,10 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
   }
   with_count<kInt8TileRows>(chunk.size(), [&](auto m) {
     score_int8_tiles<m.value>(
-        reinterpret_cast<const int8_t*>(block.queries) + size_t{chunk.begin} * dims,
-        block.minus_128_levels[group] + chunk.begin, tiles, seen.end - seen.begin, words,
-        block.scores + (seen.begin - first_tile) * kLanes);
+        {.levels = reinterpret_cast<const int8_t*>(block.queries) + size_t{chunk.begin} * dims,
+         .minus_128_levels = block.minus_128_levels[group] + chunk.begin,
+         .scales = block.group_scale[group] + chunk.begin},
+        tiles, seen.end - seen.begin, words, block.scores + (seen.begin - first_tile) * kLanes);
   });
 }
 
@@ -197,15 +234,13 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
 
 // The blocks of sixteen dimensions whose V shares a scale.
 inline Range blocks_of_group(const Block& block, uint32_t group) {
-  const KvBlockLayout& layout = block.task.layout;
-  const auto dims = static_cast<uint32_t>(group_dims(layout.type, layout.head_dim));
-  const uint32_t n_blocks = blocks_of_16(dims);
+  const uint32_t n_blocks = blocks_of_16(block.task.layout.group_dims());
   return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};
 }
 
 inline void attend_int8_split(Block& block, Range split) {
   const KvBlockLayout& layout = block.task.layout;
-  const auto groups = static_cast<uint32_t>(n_groups(layout.type, layout.head_dim));
+  const uint32_t groups = layout.n_value_groups();
   const uint32_t first_page = split.begin / kPageTokens;
   const auto pages_of = [&](Range seen) {
     return Range{seen.begin / kPageTokens - first_page,
@@ -217,7 +252,9 @@ inline void attend_int8_split(Block& block, Range split) {
     const Range seen = common(block.seen_by_any(chunk), split);
     if (seen.empty()) continue;
     const Range pages = pages_of(seen);
-    for (uint32_t g = 0; g < groups; ++g) score_int8_group(block, chunk, split, levels, g);
+    for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {
+      score_int8_group(block, chunk, split, levels, g);
+    }
     ScoreRow rows[kInt8TileRows];
     ChunkLevels weights;
     if (groups == 1) {

@@ -9,7 +9,7 @@ inline uint32_t key_dims(const KvBlockLayout& layout) {
   return round_up(layout.head_dim, layout.type == KvType::kInt4 ? 8 : 4);
 }
 inline uint32_t value_dims(const KvBlockLayout& layout) {
-  return round_up(layout.head_dim, layout.type == KvType::kInt4 ? 2 * kLanes : kLanes);
+  return round_up(layout.value_dim(), layout.type == KvType::kInt4 ? 2 * kLanes : kLanes);
 }
 constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;  // sixteen dimensions of a page
 
@@ -25,9 +25,56 @@ struct LevelSplit {
 
 // Of the scratch that LevelSplits point to.
 inline size_t level_scale_floats() { return size_t{2} * kMostGroups * kSplitTokens; }
-inline size_t level_page_floats(uint32_t head_dim) {
-  const KvBlockLayout layout{KvType::kInt4, head_dim};
-  return size_t{kPageTokens} * (key_dims(layout) + value_dims(layout)) / sizeof(float);
+inline size_t level_page_floats(const KvBlockLayout& layout) {
+  const KvBlockLayout as_int4{KvType::kInt4, layout.head_dim, layout.latent_dim};
+  return size_t{kPageTokens} * (key_dims(as_int4) + value_dims(as_int4)) / sizeof(float);
+}
+
+// Four bytes each of four tokens, level + 128, to four levels each of four dimensions.
+inline void turn_four(const uint8_t* in, int8_t* out) {
+  using Bytes [[gnu::vector_size(16)]] = uint8_t;
+  constexpr Bytes kTurned = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  Bytes bytes;
+  __builtin_memcpy(&bytes, in, sizeof(bytes));
+  bytes = __builtin_shuffle(bytes, kTurned) ^ uint8_t { 0x80 };
+  __builtin_memcpy(out, &bytes, sizeof(bytes));
+}
+
+// The beginning of a page's latent K as V would lie.
+inline void turn_latent_levels(const KvBlockLayout& layout, const uint8_t* keys, int8_t* values) {
+  const size_t tile_bytes = size_t{key_dims(layout)} * kLanes;
+  for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
+    for (uint32_t word = 0; word < layout.latent_dim / 4; ++word) {
+      const uint8_t* from = keys + tile * tile_bytes + size_t{word} * 64;
+      int8_t* to = values + word / 4 * kValueBlockBytes + tile * 4 * 64 + word % 4 * 16;
+#pragma GCC unroll 4
+      for (uint32_t four = 0; four < 4; ++four) turn_four(from + 16 * four, to + 64 * four);
+    }
+  }
+}
+
+// V is among the levels of K, and has the scales of its groups.
+inline void take_latent_values(const Block& block, uint32_t page, uint8_t* room, LevelSplit& out) {
+  const KvBlockLayout& layout = block.task.layout;
+  auto* values = reinterpret_cast<int8_t*>(room);
+  turn_latent_levels(layout, out.keys[page], values);
+  out.values[page] = values;
+  out.ahead_of_values[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(values));
+  out.value_scales = out.key_scales;
+}
+
+inline void take_latent_int8_page(const Block& block, uint32_t page, const std::byte* data,
+                                  uint8_t* room, LevelSplit& out) {
+  const KvBlockLayout& layout = block.task.layout;
+  const std::byte* scales = data + size_t{key_dims(layout)} * kPageTokens;
+  constexpr size_t kScaleBytes = kPageTokens * sizeof(float);
+  out.keys[page] = reinterpret_cast<const uint8_t*>(data);
+  out.ahead_of_keys[page] = data;
+  for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {
+    __builtin_memcpy(out.key_scales + g * kSplitTokens + page * kPageTokens,
+                     scales + g * kScaleBytes, kScaleBytes);
+  }
+  take_latent_values(block, page, room, out);
 }
 
 inline void take_int8_page(const Block& block, uint32_t page, const std::byte* data,
@@ -66,11 +113,17 @@ inline void unpack_scales(const std::byte* packed, uint32_t groups, float* out) 
 inline void take_int4_page(const Block& block, uint32_t page, const std::byte* data, uint8_t* room,
                            LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
-  const auto groups = static_cast<uint32_t>(n_groups(layout.type, layout.head_dim));
+  const uint32_t groups = layout.n_key_groups();
   const uint32_t n_key_vectors = kTilesPerPage * key_dims(layout) / 8;
   uint8_t* values = room + size_t{128} * n_key_vectors;
   const std::byte* packed_values = data + layout.k_bytes();
   unpack_levels(data, n_key_vectors, 128 - 15, room, 128, 64);
+  if (layout.latent_dim != 0) {
+    unpack_scales(data + size_t{64} * n_key_vectors, groups, out.key_scales + page * kPageTokens);
+    out.keys[page] = room;
+    out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
+    return take_latent_values(block, page, values, out);
+  }
   for (uint32_t i = 0; i < value_dims(layout) / (2 * kLanes); ++i) {
     unpack_levels(packed_values + i * kValueBlockBytes, kPageTokens / 4, 256 - 15,
                   values + 2 * i * kValueBlockBytes, 64, kValueBlockBytes);
@@ -94,11 +147,13 @@ inline LevelSplit take_levels(const Block& block, Range split, Range pages) {
   const std::byte* const* table = task.pages + split.begin / kPageTokens;
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const std::byte* data = table[page] + task.block_offset;
-    if (task.layout.type == KvType::kInt8) {
-      take_int8_page(block, page, data, out);
+    auto* room = reinterpret_cast<uint8_t*>(block.unpacked + page * level_page_floats(task.layout));
+    if (task.layout.type == KvType::kInt4) {
+      take_int4_page(block, page, data, room, out);
+    } else if (task.layout.latent_dim != 0) {
+      take_latent_int8_page(block, page, data, room, out);
     } else {
-      float* room = block.unpacked + page * level_page_floats(task.layout.head_dim);
-      take_int4_page(block, page, data, reinterpret_cast<uint8_t*>(room), out);
+      take_int8_page(block, page, data, out);
     }
   }
   return out;

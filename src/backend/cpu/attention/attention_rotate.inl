@@ -56,6 +56,9 @@ inline void rotate_few(float* x, uint32_t n) {
   }
 }
 
+// Dimensions of V, and of the part of K that is turned with it.
+inline uint32_t turned_dims(const KvBlockLayout& layout) { return layout.value_dim(); }
+
 // out = x turned, block by block, times rotation_factor. out must not overlap x. [head_dim]
 inline void rotate_head(const float* x, uint32_t head_dim, float* out) {
   const uint32_t n = rotated_dims(head_dim);
@@ -77,4 +80,21 @@ inline void rotate_head(const float* x, uint32_t head_dim, float* out) {
     }
     for (uint32_t i = 0; i < n; ++i) out[begin + i] = now[i];
   }
+}
+
+// K of one token: its latent part and the rest each for itself. [head_dim]
+inline void turn_key(const KvBlockLayout& layout, const float* k, float* out) {
+  const uint32_t first = layout.value_dim();
+  rotate_head(k, first, out);
+  if (first < layout.head_dim) rotate_head(k + first, layout.head_dim - first, out + first);
+}
+
+// A query as K; scores are to be divided by turned_twice() of the first part, so that the second
+// one makes up for its own.
+inline void turn_query(const KvBlockLayout& layout, const float* q, float* out) {
+  turn_key(layout, q, out);
+  const uint32_t first = layout.value_dim();
+  if (first == layout.head_dim) return;
+  const float ratio = turned_twice(first) / turned_twice(layout.head_dim - first);  // exact
+  for (uint32_t d = first; d < layout.head_dim; ++d) out[d] *= ratio;
 }

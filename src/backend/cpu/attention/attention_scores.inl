@@ -6,6 +6,7 @@ inline const Element* keys_of(const AttendTask& task, uint32_t page) {
 }
 template <class Element>
 inline const Element* values_of(const AttendTask& task, uint32_t page) {
+  if (task.layout.latent_dim != 0) return keys_of<Element>(task, page);
   return reinterpret_cast<const Element*>(task.pages[page] + task.block_offset +
                                           task.layout.k_bytes());
 }

@@ -72,6 +72,58 @@ inline void weigh_strip_widened(const Block& block, const StripValues<uint16_t>&
   weigh_strip(block, wide);
 }
 
+// Sixteen vectors of sixteen: lane i of vector j becomes lane j of vector i.
+inline void turn_tile(F32x16 (&v)[kLanes]) {
+#pragma GCC unroll 4
+  for (uint32_t round = 0; round < 4; ++round) {
+    F32x16 next[kLanes];
+#pragma GCC unroll 8
+    for (uint32_t i = 0; i < kLanes / 2; ++i) {
+      next[2 * i] = interleave_low(v[i], v[i + kLanes / 2]);
+      next[2 * i + 1] = interleave_high(v[i], v[i + kLanes / 2]);
+    }
+#pragma GCC unroll 16
+    for (uint32_t i = 0; i < kLanes; ++i) v[i] = next[i];
+  }
+}
+
+// The beginning of a page's latent K as V would lie.
+template <class Element>
+inline const float* turn_latent(const KvBlockLayout& layout, const Element* keys, float* out) {
+  const size_t tile = size_t{layout.head_dim} * kLanes;
+  for (uint32_t d = 0; d < layout.latent_dim; d += kLanes) {
+    for (uint32_t t = 0; t < kTilesPerPage; ++t) {
+      F32x16 v[kLanes];
+#pragma GCC unroll 16
+      for (uint32_t i = 0; i < kLanes; ++i) {
+        v[i] = load_elements(keys + t * tile + size_t{d + i} * kLanes);
+      }
+      turn_tile(v);
+      float* to = out + v_element(t * kLanes, d);
+#pragma GCC unroll 16
+      for (uint32_t i = 0; i < kLanes; ++i) store(to + i * kLanes, v[i]);
+    }
+  }
+  return out;
+}
+
+template <class Element>
+inline void weigh_strip_turned(const Block& block, const StripValues<Element>& strip) {
+  const size_t page = size_t{kPageTokens} * block.padded_dim();
+  StripValues<float> turned = {};
+  turned.tokens = strip.tokens;
+  turned.split_begin = strip.split_begin;
+  for (uint32_t i = 0; i < kStripPages; ++i) {
+    float* room = block.spare + i * page;
+    // A strip may end with its first page.
+    turned.pages[i] = i > 0 && strip.pages[i] == strip.pages[0]
+                          ? turned.pages[0]
+                          : turn_latent(block.task.layout, strip.pages[i], room);
+    turned.ahead[i] = turned.pages[i];
+  }
+  weigh_strip(block, turned);
+}
+
 template <class Element>
 inline void weigh_split(const Block& block, Range split) {
   const Range all = common(block.seen_by_any(), split);
@@ -87,6 +139,10 @@ inline void weigh_split(const Block& block, Range split) {
       strip.ahead[i] = to_read_after<Element>(block, split, page);
     }
     begin = strip.tokens.end;
+    if (block.task.layout.latent_dim != 0) {
+      weigh_strip_turned(block, strip);
+      continue;
+    }
     if constexpr (sizeof(Element) == sizeof(uint16_t)) {
       if (widens_once(block)) {
         weigh_strip_widened(block, strip);

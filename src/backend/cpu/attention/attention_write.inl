@@ -19,7 +19,7 @@ inline void write_elements(const KvBlockLayout& layout, std::byte* block, uint32
     Element row[kLanes];
     store_elements(row, load_first(k + d, n));
     for (uint32_t i = 0; i < n; ++i) k_out[k_element(head_dim, token, d + i)] = row[i];
-    store_elements(v_out + v_element(token, d), load_first(v + d, n));
+    if (v) store_elements(v_out + v_element(token, d), load_first(v + d, n));
   }
 }
 
@@ -35,16 +35,36 @@ inline float write_levels(const float* x, uint32_t head_dim, Put put) {
   return quantum.scale;
 }
 
-inline void write_int8(const KvBlockLayout& layout, std::byte* block, uint32_t token,
-                       const float* k, const float* v) {
-  const uint32_t head_dim = layout.head_dim;
+// K in levels as int8 pages have them, n dimensions from `first` on. Their scale.
+inline float write_key_levels(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                              const float* k, Range dims) {
   auto* k_out = reinterpret_cast<uint8_t*>(block) +
                 size_t{token / kLanes} * key_dims(layout) * kLanes + token % kLanes * 4;
-  const float k_scale = write_levels(k, head_dim, [&](uint32_t d, const int8_t* levels) {
-    for (uint32_t i = 0; i < kLanes && d + i < key_dims(layout); ++i) {
-      k_out[size_t{(d + i) / 4} * 64 + i % 4] = static_cast<uint8_t>(levels[i] + 128);
+  const uint32_t end = dims.end == layout.head_dim ? key_dims(layout) : dims.end;
+  return write_levels(k + dims.begin, dims.end - dims.begin, [&](uint32_t d, const int8_t* levels) {
+    for (uint32_t i = 0; i < kLanes && dims.begin + d + i < end; ++i) {
+      const uint32_t at = dims.begin + d + i;
+      k_out[size_t{at / 4} * 64 + at % 4] = static_cast<uint8_t>(levels[i] + 128);
     }
   });
+}
+
+inline void write_latent_int8(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                              const float* k) {
+  std::byte* scales = block + size_t{key_dims(layout)} * kPageTokens + token * sizeof(float);
+  const Range parts[] = {{0, layout.latent_dim}, {layout.latent_dim, layout.head_dim}};
+  for (const Range& part : parts) {
+    const float scale = write_key_levels(layout, block, token, k, part);
+    __builtin_memcpy(scales, &scale, sizeof(float));
+    scales += kPageTokens * sizeof(float);
+  }
+}
+
+inline void write_int8(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                       const float* k, const float* v) {
+  if (!v) return write_latent_int8(layout, block, token, k);
+  const uint32_t head_dim = layout.head_dim;
+  const float k_scale = write_key_levels(layout, block, token, k, {0, head_dim});
   std::byte* v_block = block + layout.k_bytes();
   auto* v_out = reinterpret_cast<int8_t*>(v_block) + size_t{token / 4} * 64 + token % 4;
   const float v_scale = write_levels(v, head_dim, [&](uint32_t d, const int8_t* levels) {
@@ -64,7 +84,7 @@ template <class Put>
 inline void write_nibbles(const float* x, const KvBlockLayout& layout, uint32_t n,
                           uint32_t distance, uint16_t* scales, Put put) {
   const uint32_t head_dim = layout.head_dim;
-  const auto dims = static_cast<uint32_t>(group_dims(layout.type, head_dim));
+  const uint32_t dims = layout.group_dims();
   uint8_t levels[kMostHeadDim + 2 * kLanes];
   for (uint32_t group = 0; group * dims < head_dim; ++group) {
     const uint32_t end = lesser((group + 1) * dims, head_dim);
@@ -96,9 +116,10 @@ inline void write_int4(const KvBlockLayout& layout, std::byte* block, uint32_t t
   auto* k_out = reinterpret_cast<uint8_t*>(block) +
                 size_t{token / kLanes} * key_dims(layout) / 8 * 64 + token % kLanes * 4;
   std::byte* k_scales = block + size_t{key_dims(layout)} * kPageTokens / 2;
-  rotate_head(k, layout.head_dim, turned);
+  turn_key(layout, k, turned);
   write_nibbles(turned, layout, key_dims(layout), 4, reinterpret_cast<uint16_t*>(k_scales) + token,
                 [&](uint32_t d, uint8_t byte) { k_out[size_t{d / 8} * 64 + d % 4] = byte; });
+  if (!v) return;
   std::byte* v_block = block + layout.k_bytes();
   auto* v_out = reinterpret_cast<uint8_t*>(v_block) + size_t{token / 4} * 64 + token % 4;
   std::byte* v_scales = v_block + size_t{value_dims(layout)} * kPageTokens / 2;

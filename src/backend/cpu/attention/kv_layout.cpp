@@ -7,16 +7,36 @@ constexpr size_t kLanes = 16;
 
 size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
+uint32_t n_groups_of(uint32_t n_dims, uint32_t group) { return (n_dims + group - 1) / group; }
+
 }  // namespace
 
+uint32_t KvBlockLayout::group_dims() const {
+  return static_cast<uint32_t>(latent_dim != 0 ? latent_group_dims(type, latent_dim, head_dim)
+                                               : kvik::group_dims(type, head_dim));
+}
+
+uint32_t KvBlockLayout::n_key_groups() const { return n_groups_of(head_dim, group_dims()); }
+
+uint32_t KvBlockLayout::n_value_groups() const { return n_groups_of(value_dim(), group_dims()); }
+
 size_t KvBlockLayout::k_bytes() const {
-  if (type == KvType::kInt4) {
-    return kPageTokens * (round_up(head_dim, 8) / 2 + n_groups(type, head_dim) * sizeof(uint16_t));
+  const size_t groups = n_key_groups();
+  switch (type) {
+    case KvType::kF32:
+      return kPageTokens * head_dim * sizeof(float);
+    case KvType::kBF16:
+      return kPageTokens * head_dim * sizeof(uint16_t);
+    case KvType::kInt8:
+      return kPageTokens * (round_up(head_dim, 4) + groups * sizeof(float));
+    case KvType::kInt4:
+      break;
   }
-  return kPageTokens * row_bytes(type, type == KvType::kInt8 ? round_up(head_dim, 4) : head_dim);
+  return kPageTokens * (round_up(head_dim, 8) / 2 + groups * sizeof(uint16_t));
 }
 
 size_t KvBlockLayout::v_bytes() const {
+  if (latent_dim != 0) return 0;
   if (type == KvType::kInt4) {
     const size_t packed = round_up(head_dim, 2 * kLanes) / 2;
     return kPageTokens * (packed + n_groups(type, head_dim) * sizeof(uint16_t));
@@ -25,7 +45,7 @@ size_t KvBlockLayout::v_bytes() const {
 }
 
 size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs) {
-  return n_pairs * (round_up(layout.head_dim, kLanes) + 2);
+  return n_pairs * (round_up(layout.value_dim(), kLanes) + 2);
 }
 
 }  // namespace kvik::cpu

@@ -36,12 +36,21 @@ struct RowKernels {
 //              for sixteen dimensions and the high ones for the next sixteen, then scales as K's
 // An int8 element stands for scale · level, |level| ≤ 127; an int4 element for scale · (2 · nibble
 // − 15) of a head that was turned by attention_rotate.inl.
+//
+// Where K is latent there is no V: it is the first latent_dim dimensions of K, a multiple of
+// sixteen. Int8 K has a scale for those and one for the rest, and int4 groups do not cross that
+// border, behind which K is turned for itself.
 struct KvBlockLayout {
   KvType type;
   uint32_t head_dim;
-  size_t k_bytes() const;  // of one head's K in one page
+  uint32_t latent_dim = 0;  // 0: K and V are heads of their own
+  size_t k_bytes() const;   // of one head's K in one page
   size_t v_bytes() const;
   size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
+  uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
+  uint32_t group_dims() const;  // dimensions that share a scale
+  uint32_t n_key_groups() const;
+  uint32_t n_value_groups() const;
 };
 
 // One row of q and of out, with the position of its token.
@@ -59,12 +68,14 @@ struct AttendTask {
   const std::byte* const* pages;  // token t lies in pages[t / kPageTokens]
   const QueryRow* rows;
   uint32_t n_rows;
-  uint32_t first_column;  // of head 0 of the group in q and out
-  uint32_t group;         // query heads per KV head, neighbours in q and out
+  uint32_t first_column;      // of head 0 of the group in q
+  uint32_t first_out_column;  // and in out
+  uint32_t group;             // query heads per KV head, neighbours in q and out
   float scale;
   float soft_cap;
   uint32_t window;
-  float* scratch;  // scratch_floats(head_dim, group) of this thread's own
+  float* scratch;                // scratch_floats(layout, group) of this thread's own
+  const float* sinks = nullptr;  // [group], null where there are none
 };
 
 // K that is likely read next on the same thread, to be fetched meanwhile: of n pages of one split.
@@ -93,7 +104,7 @@ struct SplitPart {
 };
 
 struct AttentionKernels {
-  // K and V of one token and one KV head into their page. k, v: [head_dim]
+  // K and V of one token and one KV head into their page. k, v: [head_dim]; of latent K without v
   void (*write_token)(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
                       const float* k, const float* v);
   void (*attend)(const AttendTask& task);
@@ -105,7 +116,7 @@ struct AttentionKernels {
                        float* partial);
   void (*merge_splits)(const AttendTask& task, SplitRange splits, const SplitPart* parts,
                        float* merged);
-  size_t (*scratch_floats)(uint32_t head_dim, uint32_t group);
+  size_t (*scratch_floats)(const KvBlockLayout& layout, uint32_t group);
 };
 
 namespace scalar {

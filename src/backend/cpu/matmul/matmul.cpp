@@ -1,6 +1,7 @@
 #include "backend/cpu/matmul/matmul.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -39,8 +40,22 @@ std::span<const CpuPackedMatrix::Part> of_one_order(std::span<const CpuPackedMat
 constexpr uint32_t kPartsOfMatrix = 3;
 constexpr uint32_t kPartsOfExpert = 2;
 
+uint32_t most_heads(const WorkLimits& limits) {
+  uint32_t most = 0;
+  for (const HeadsUse& use : limits.heads) most = std::max(most, use.n_heads);
+  return most;
+}
+
 uint32_t rows_of(const WeightKind& weights, const WorkLimits& limits) {
-  return weights.is_of_experts ? limits.n_expert_rows : limits.n_rows;
+  switch (weights.use) {
+    case WeightUse::kRows:
+      return limits.n_rows;
+    case WeightUse::kExperts:
+      return limits.n_expert_rows;
+    case WeightUse::kHeads:
+      break;
+  }
+  return limits.n_rows * most_heads(limits);
 }
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
@@ -49,6 +64,29 @@ void grow(Buffer& buffer, size_t bytes, Memory& memory) {
   if (buffer.size() < bytes) {
     buffer = Buffer();
     buffer = memory.allocate(bytes);
+  }
+}
+
+// Some rows, each quantised as a tile of its own, to one tile.
+void join_rows(const std::byte* rows, size_t row_bytes, std::span<const uint32_t> numbers,
+               uint32_t k, std::byte* out) {
+  const uint32_t n_blocks = k / kActivationBlock;
+  const size_t block_bytes = (row_bytes - sizeof(float)) / n_blocks;
+  for (size_t at = 0; at < n_blocks * block_bytes; at += block_bytes) {
+    for (const uint32_t row : numbers) {
+      std::memcpy(out, rows + row * row_bytes + at, kActivationBlock);
+      out += kActivationBlock;
+    }
+    for (size_t word = at + kActivationBlock; word < at + block_bytes; word += sizeof(float)) {
+      for (const uint32_t row : numbers) {
+        std::memcpy(out, rows + row * row_bytes + word, sizeof(float));
+        out += sizeof(float);
+      }
+    }
+  }
+  for (const uint32_t row : numbers) {
+    std::memcpy(out, rows + (row + 1) * row_bytes - sizeof(float), sizeof(float));
+    out += sizeof(float);
   }
 }
 
@@ -61,7 +99,8 @@ struct Matmul::Strip {
   uint32_t first_row, n_rows;      // of the packed activations and of out
   uint32_t tile_rows;
   uint32_t first_column;  // of the part in out
-  Rows out;
+  float* out;
+  size_t out_stride;
   MatmulInto into;
 };
 
@@ -87,6 +126,16 @@ size_t Matmul::thread_bytes(const WorkLimits& limits) {
   return bytes;
 }
 
+size_t Matmul::quantised_bytes(const WorkLimits& limits) const {
+  size_t bytes = 0;
+  for (const WeightKind& weights : limits.weights) {
+    if (weights.use != WeightUse::kExperts || limits.n_expert_rows <= limits.n_rows) continue;
+    const ActivationFormat format = kernels_.weights(weights.type).format;
+    bytes = std::max(bytes, limits.n_rows * kernels_.activations(format).row_bytes(weights.n_cols));
+  }
+  return bytes;
+}
+
 uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
   size_t by_format[kNumActivationFormats] = {};
   for (const WeightKind& weights : limits.weights) {
@@ -94,7 +143,7 @@ uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
     size_t& bytes = by_format[std::to_underlying(format)];
     bytes = std::max(bytes, activation_bytes(format, rows_of(weights, limits), weights.n_cols));
   }
-  uint64_t sum = pool_.n_threads() * thread_bytes(limits);
+  uint64_t sum = pool_.n_threads() * thread_bytes(limits) + quantised_bytes(limits);
   for (const size_t bytes : by_format) sum += bytes;
   return sum;
 }
@@ -106,8 +155,37 @@ void Matmul::reserve(const WorkLimits& limits) {
          activation_bytes(format, rows_of(weights, limits), weights.n_cols), memory_);
   }
   for (Buffer& sums : sums_) grow(sums, thread_bytes(limits), memory_);
-  tiles_.reserve(std::max(1u, limits.n_experts));
-  cuts_.reserve(std::max<size_t>(kPartsOfMatrix, size_t{kPartsOfExpert} * limits.n_experts));
+  grow(quantised_rows_, quantised_bytes(limits), memory_);
+  const bool has_heads =
+      std::ranges::count(limits.weights, WeightUse::kHeads, &WeightKind::use) > 0;
+  const uint32_t n_heads = has_heads ? most_heads(limits) : 0;
+  heads_.reserve(n_heads);
+  head_rows_.reserve(size_t{n_heads} * limits.n_rows);
+  tiles_.reserve(std::max({1u, limits.n_experts, n_heads}));
+  cuts_.reserve(
+      std::max<size_t>({kPartsOfMatrix, size_t{kPartsOfExpert} * limits.n_experts, n_heads}));
+}
+
+// A row that goes through several matrices is quantised once, and copied to the tiles of each.
+bool Matmul::quantises_once(ActivationFormat format, Rows x, const GroupedRows& groups) {
+  const bool is_quantised = format != ActivationFormat::kF32 && format != ActivationFormat::kBF16;
+  return is_quantised && groups.rows.size() > x.n_rows;
+}
+
+void Matmul::quantise_rows(Rows x, const CpuPackedMatrix::Part& part, ActivationFormat format) {
+  const ActivationKernels& kernels = kernels_.activations(format);
+  const size_t row_bytes = kernels.row_bytes(x.n_cols);
+  grow(quantised_rows_, x.n_rows * row_bytes, memory_);
+  pool_.run(x.n_rows, [&](size_t row, uint32_t thread) {
+    kernels.pack({.x = x.data + row * x.stride,
+                  .rows = nullptr,
+                  .stride = x.stride,
+                  .n_rows = 1,
+                  .k = x.n_cols,
+                  .out = quantised_rows_.data() + row * row_bytes,
+                  .scratch = sums_[thread].floats(),
+                  .gather = part.gather});
+  });
 }
 
 // Activations of each group's rows as tiles for that part, one group behind the other.
@@ -131,16 +209,23 @@ void Matmul::pack_activations(Rows x, const CpuPackedMatrix::Part& part,
   for (Buffer& sums : sums_) {
     grow(sums, pack_scratch_floats(x.n_cols) * sizeof(float), memory_);
   }
+  const bool once = quantises_once(format, x, groups);
+  if (once) quantise_rows(x, part, format);
   pool_.run(n_tiles, [&](size_t tile, uint32_t thread) {
     const auto behind = std::ranges::upper_bound(tiles_, tile, {}, &TileRun::first_tile);
     const TileRun& run = *std::prev(behind);
     const uint32_t in_run = (static_cast<uint32_t>(tile) - run.first_tile) * run.tile_rows;
     const uint32_t first = run.first_row + in_run;
+    const uint32_t n_tile_rows = std::min(run.tile_rows, run.n_rows - in_run);
+    if (once) {
+      return join_rows(quantised_rows_.data(), row_bytes, groups.rows.subspan(first, n_tile_rows),
+                       x.n_cols, packed.data() + first * row_bytes);
+    }
     const bool is_gathered = !groups.rows.empty();
     kernels.pack({.x = is_gathered ? x.data : x.data + size_t{first} * x.stride,
                   .rows = is_gathered ? groups.rows.data() + first : nullptr,
                   .stride = x.stride,
-                  .n_rows = std::min(run.tile_rows, run.n_rows - in_run),
+                  .n_rows = n_tile_rows,
                   .k = x.n_cols,
                   .out = packed.data() + first * row_bytes,
                   .scratch = sums_[thread].floats(),
@@ -173,9 +258,8 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
       .x = activations_[std::to_underlying(kernels.format)].data() + strip.first_row * row_bytes,
       .n_rows = strip.n_rows,
       .tile_rows = strip.tile_rows,
-      .out = strip.out.data + size_t{strip.first_row} * strip.out.stride + strip.first_column +
-             first_column,
-      .out_stride = strip.out.stride,
+      .out = strip.out + strip.first_column + first_column,
+      .out_stride = strip.out_stride,
       .n_columns = std::min(strip.n_panels * kPanelColumns, part.n_rows - first_column),
       .accumulate = strip.into == MatmulInto::kAdd,
       .scratch = sums_[thread].floats(),
@@ -207,11 +291,12 @@ void Matmul::cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const 
                    .tile_rows = tile_rows,
                    .block_rows = block_rows,
                    .first_column = part.first_row - shape.first_column,
+                   .out = shape.out,
                    .first_item = n_items_});
   n_items_ += size_t{n_strips} * ceil_div(rows.n_rows, block_rows);
 }
 
-void Matmul::run_cuts(uint32_t k, Rows out, MatmulInto into) {
+void Matmul::run_cuts(uint32_t k, size_t out_stride, MatmulInto into) {
   uint32_t most_rows = 0;
   for (const Cut& cut : cuts_) most_rows = std::max(most_rows, cut.block_rows);
   for (Buffer& sums : sums_) {
@@ -231,7 +316,8 @@ void Matmul::run_cuts(uint32_t k, Rows out, MatmulInto into) {
               .n_rows = std::min(cut.block_rows, cut.n_rows - first_row),
               .tile_rows = cut.tile_rows,
               .first_column = cut.first_column,
-              .out = out,
+              .out = cut.out + first_row * out_stride,
+              .out_stride = out_stride,
               .into = into},
              thread);
   });
@@ -247,8 +333,10 @@ void Matmul::run(Rows x, const CpuPackedMatrix& w, Rows out, MatmulInto into) {
     pack_all(x, parts, {.rows = {}, .groups = {&all, 1}, .n_matrices = 1});
     cuts_.clear();
     n_items_ = 0;
-    for (const CpuPackedMatrix::Part& part : parts) cut(part, all, {.k = x.n_cols});
-    run_cuts(x.n_cols, out, into);
+    for (const CpuPackedMatrix::Part& part : parts) {
+      cut(part, all, {.k = x.n_cols, .out = out.data});
+    }
+    run_cuts(x.n_cols, out.stride, into);
   }
 }
 
@@ -271,10 +359,43 @@ void Matmul::run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& gr
       cut(part, group,
           {.k = x.n_cols,
            .n_groups = static_cast<uint32_t>(groups.groups.size()),
-           .first_column = parts.front().first_row});
+           .first_column = parts.front().first_row,
+           .out = out.data + size_t{group.first} * out.stride});
     }
   }
-  run_cuts(x.n_cols, out, MatmulInto::kOverwrite);
+  run_cuts(x.n_cols, out.stride, MatmulInto::kOverwrite);
+}
+
+// Heads are groups of rows, each head of a row a row of its own of the packed activations.
+void Matmul::run_heads(const HeadRows& x, const CpuPackedMatrix& w, const HeadRows& out) {
+  const uint32_t n_rows = x.rows.n_rows;
+  CHECK(x.n_heads > 0 && x.n_heads == out.n_heads && n_rows == out.rows.n_rows);
+  CHECK(w.parts().size() == x.n_heads && x.n_cols == w.n_cols());
+  CHECK(size_t{out.n_cols} * x.n_heads == w.n_rows());
+  CHECK(of_one_order(w.parts()).size() == w.parts().size());
+  if (n_rows == 0) return;
+  heads_.clear();
+  head_rows_.clear();
+  for (uint32_t head = 0; head < x.n_heads; ++head) {
+    heads_.push_back({head, head * n_rows, n_rows});
+    for (uint32_t row = 0; row < n_rows; ++row) {
+      head_rows_.push_back(row * x.rows.stride + head * x.step);
+    }
+  }
+  // Rows overlap: one begins at every float.
+  const Rows all = {x.rows.data + x.first, n_rows * x.rows.stride, x.n_cols, 1};
+  pack_all(all, w.parts().first(1), {head_rows_, heads_, x.n_heads});
+  cuts_.clear();
+  n_items_ = 0;
+  for (uint32_t head = 0; head < x.n_heads; ++head) {
+    const CpuPackedMatrix::Part& part = w.parts()[head];
+    cut(part, heads_[head],
+        {.k = x.n_cols,
+         .n_groups = x.n_heads,
+         .first_column = part.first_row,
+         .out = out.rows.data + out.first + size_t{head} * out.step});
+  }
+  run_cuts(x.n_cols, out.rows.stride, MatmulInto::kOverwrite);
 }
 
 }  // namespace kvik::cpu

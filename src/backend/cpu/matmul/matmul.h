@@ -22,6 +22,9 @@ class Matmul {
   // out[i] = x[rows[i]] · wᵀ with the matrix of i's group alone, as ops.h says.
   void run_grouped(Rows x, const CpuPackedMatrix& w, const GroupedRows& groups, Rows out);
 
+  // Each head of x with the matrix of its own, as ops.h says.
+  void run_heads(const HeadRows& x, const CpuPackedMatrix& w, const HeadRows& out);
+
   // Bytes that products within the limits need, and taking them now.
   uint64_t scratch_bytes(const WorkLimits& limits) const;
   void reserve(const WorkLimits& limits);
@@ -35,6 +38,7 @@ class Matmul {
     uint32_t first_row, n_rows;  // of the packed activations and of out
     uint32_t tile_rows, block_rows;
     uint32_t first_column;  // of out
+    float* out;             // row 0 and column 0 of it
     size_t first_item;      // counted over all cuts
   };
   // What a cut knows of the whole product.
@@ -42,6 +46,7 @@ class Matmul {
     uint32_t k;
     uint32_t n_groups = 1;
     uint32_t first_column = 0;  // of the group's matrix among all that are stacked
+    float* out = nullptr;
   };
   struct Strip;  // one item of work: some panels of one part, for one block of rows
 
@@ -52,21 +57,27 @@ class Matmul {
   };
 
   size_t activation_bytes(ActivationFormat format, uint32_t n_rows, uint32_t k) const;
+  size_t quantised_bytes(const WorkLimits& limits) const;
+  static bool quantises_once(ActivationFormat format, Rows x, const GroupedRows& groups);
+  void quantise_rows(Rows x, const CpuPackedMatrix::Part& part, ActivationFormat format);
   static size_t sum_bytes(uint32_t n_rows);
   static size_t thread_bytes(const WorkLimits& limits);
   void pack_all(Rows x, std::span<const CpuPackedMatrix::Part> parts, const GroupedRows& groups);
   void pack_activations(Rows x, const CpuPackedMatrix::Part& part, const GroupedRows& groups);
   void cut(const CpuPackedMatrix::Part& part, const RowGroup& rows, const CutShape& shape);
-  void run_cuts(uint32_t k, Rows out, MatmulInto into);
+  void run_cuts(uint32_t k, size_t out_stride, MatmulInto into);
   void multiply(const Strip& strip, uint32_t thread);
 
   const MatmulKernels& kernels_;
   Memory& memory_;
   ThreadPool& pool_;
   Buffer activations_[kNumActivationFormats];
+  Buffer quantised_rows_;       // each a tile of its own
   std::vector<Buffer> sums_;    // by thread
   std::vector<TileRun> tiles_;  // of the product at hand
   std::vector<Cut> cuts_;
+  std::vector<uint32_t> head_rows_;  // of a product of heads
+  std::vector<RowGroup> heads_;
   size_t n_items_ = 0;
 };
 

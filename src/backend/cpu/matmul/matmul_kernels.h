@@ -93,6 +93,10 @@ inline constexpr size_t kWideBytes = size_t{64} << 10;
 inline constexpr uint8_t kIq4Operands[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                              129, 141, 153, 166, 181, 197, 217, 241};
 
+// The levels of mxfp4, likewise.
+inline constexpr uint8_t kFp4Operands[16] = {128, 129, 130, 131, 132, 134, 136, 140,
+                                             128, 127, 126, 125, 124, 122, 120, 116};
+
 // How weights of one type are multiplied.
 struct WeightKernels {
   ElementType type;

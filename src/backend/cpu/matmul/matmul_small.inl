@@ -1,5 +1,5 @@
-// Kernels of q4_1, q5_0, q5_1, iq4_nl and iq4_xs: included inside an instruction set's namespace,
-// as matmul.inl is, after dot_small_<isa>.h.
+// Kernels of q4_1, q5_0, q5_1, iq4_nl, iq4_xs and mxfp4: included inside an instruction set's
+// namespace, as matmul.inl is, after dot_small_<isa>.h.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -40,11 +40,28 @@ struct ByteScales {
   };
 };
 
+// mxfp4: exponents [32] of scales.
+struct ExponentScales {
+  static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 2 * kLanes;
+  static constexpr uint32_t kParts = 1, kMinima = 0;
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    Of(const uint8_t*, uint32_t first_half) : half(first_half) {}
+    // 2^(exponent − 128), and 0 for the exponent 0. As a float beyond 2^23 a byte is its low bits.
+    F32x16 scale(const uint8_t* p, uint32_t, uint32_t h) const {
+      const F32x16 exponent = add(load_u8(p + (half + h) * kLanes), set1(0x1.8p+23f));
+      return mul(exponent_from_low_bits(exponent), set1(0.5f));
+    }
+  };
+};
+
 using KernelQ4_1 = QuantKernel<DotQ4<0>, F16ScalesAndMinima, DotBytes4<0>, 4>;
 using KernelQ5_0 = QuantKernel<DotQ5Signed, F16Scales, DotQ8, 3>;
 using KernelQ5_1 = QuantKernel<DotQ5, F16ScalesAndMinima, DotBytes<0>, 4>;
 using KernelIQ4NL = QuantKernel<DotTable<kIq4Operands>, F16Scales, DotQ8, 3>;
 using KernelIQ4XS = QuantKernel<DotTable<kIq4Operands>, ByteScales, DotQ8, 3>;
+using KernelMXFP4 = QuantKernel<DotTable<kFp4Operands>, ExponentScales, DotQ8, 3>;
 
 constexpr WeightKernels kKernels[] = {
     {ElementType::kQ4_1, ActivationFormat::kInt8Sums, multiply<KernelQ4_1>},
@@ -52,5 +69,6 @@ constexpr WeightKernels kKernels[] = {
     {ElementType::kQ5_1, ActivationFormat::kInt8Sums, multiply<KernelQ5_1>},
     {ElementType::kIQ4_NL, ActivationFormat::kInt8, multiply<KernelIQ4NL>},
     {ElementType::kIQ4_XS, ActivationFormat::kInt8, multiply<KernelIQ4XS>},
+    {ElementType::kMXFP4, ActivationFormat::kInt8, multiply<KernelMXFP4>},
 };
 const WeightRows kSmallTypes = rows_of(kKernels);

@@ -102,6 +102,12 @@ constexpr PanelBytes kSignedScale = {  // of factors that count from −32
     [](const uint8_t* bytes, uint32_t b, BlockNumbers& numbers) {
       numbers.factors[b] = static_cast<uint8_t>(bytes[0] + 32);
     }};
+constexpr PanelBytes kExponent = {  // the scale
+    1,
+    [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
+      bytes[0] = static_cast<uint8_t>(numbers.scale);
+    },
+    [](const uint8_t* bytes, uint32_t, BlockNumbers& numbers) { numbers.scale = bytes[0]; }};
 constexpr PanelBytes kOffset = {  // 128 less the zero
     1,
     [](const BlockNumbers& numbers, uint32_t, uint8_t* bytes) {
@@ -140,6 +146,11 @@ constexpr PackedFormat kRows[] = {
     {.type = kQ5_0, .layout = Layout::kBlocks, .parts = {kPart<4>, kPart<1, 4>}},
     {.type = kQ5_1, .layout = Layout::kBlocks, .n_halves = 2, .parts = {kPart<4>, kPart<1, 4>}},
     {.type = kIQ4_NL, .layout = Layout::kBlocks, .parts = {kPart<4>}},
+    {.type = kMXFP4,
+     .layout = Layout::kBlocks,
+     .n_halves = 0,
+     .bytes = kExponent,
+     .parts = {kPart<4>}},
     {.type = kIQ4_XS, .layout = Layout::kBlocks, .bytes = kSignedScale, .parts = {kPart<4>}},
     {.type = kQ2_K,
      .layout = Layout::kBlocks,
@@ -189,10 +200,11 @@ constexpr auto kByType = [] {
   return by_type;
 }();
 
-// The kernels' table of levels is that of the file, 128 more.
+// The kernels' tables of levels are those of the file, 128 more.
 static_assert([] {
   for (int i = 0; i < 16; ++i) {
     if (kIq4Operands[i] != kIq4Levels[i] + 128) return false;
+    if (kFp4Operands[i] != kFp4Levels[i] + 128) return false;
   }
   return true;
 }());
@@ -256,7 +268,7 @@ void pack_blocks(const PackedFormat& format, std::span<const std::byte> row, uin
   for (; !row.empty(); row = row.subspan(in_file.block.bytes)) {
     read_block(in_file, row.data(), numbers);
     if (format.to_panel) format.to_panel(numbers);
-    put_half(numbers.scale, column, unit);
+    if (format.n_halves > 0) put_half(numbers.scale, column, unit);
     if (format.n_halves == 2) put_half(numbers.minimum, column, unit + kHalvesBytes);
     unit += format.header_bytes();
     for (uint32_t b = 0; b < n_blocks; ++b) {
@@ -280,7 +292,7 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
   BlockNumbers numbers{};
   numbers.zero = in_file.zero;
   for (size_t begin = 0; begin < out.size(); begin += n) {
-    numbers.scale = half_at(unit, column);
+    if (format.n_halves > 0) numbers.scale = half_at(unit, column);
     if (format.n_halves == 2) numbers.minimum = half_at(unit + kHalvesBytes, column);
     unit += format.header_bytes();
     for (uint32_t b = 0; b < n / kBlock32; ++b) {

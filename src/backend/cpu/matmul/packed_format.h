@@ -34,7 +34,7 @@ struct PackedFormat {
 
   ElementType type = {};
   Layout layout = Layout::kNone;
-  uint32_t n_halves = 1;  // scale, and minimum
+  uint32_t n_halves = 1;  // scale, and minimum; 0: the scale is among the bytes
   PanelBytes bytes = {};
   PanelPart parts[2] = {};
   // Where a panel has other numbers than the file.

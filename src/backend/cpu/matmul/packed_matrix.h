@@ -33,6 +33,7 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 //   q4_1       as q4_0 with f16 minima [32] behind the scales
 //   q5_0, q5_1 as q4_0 and q4_1; behind the nibbles the fifth bits as in q5_k
 //   iq4_nl     as q4_0
+//   mxfp4      for each block of 32 k: bytes [32], exponents of scales, and nibbles as in q4_0
 //   iq4_xs     for each super-block: f16 scales [32]; then for each 32 k: signed bytes [32],
 //              scales, and nibbles as in q4_0
 //   q2_k       for each super-block: f16 scales [32] and minima [32]; then for each 32 k: bytes

@@ -74,16 +74,30 @@ inline F32x16 gelu_tanh(F32x16 x) {
   return mul(mul(set1(0.5f), x), add(set1(1.0f), tanh(inner)));
 }
 
+// x · sigmoid(1.702 x) · (y + 1), both cut first; a gate only from above.
+inline F32x16 clamped_swish(F32x16 gate, F32x16 up) {
+  const F32x16 limit = set1(7.0f);
+  const F32x16 x = min(gate, limit);
+  const F32x16 y = min(max(up, sub(zero(), limit)), limit);
+  const F32x16 e = exp(mul(set1(-1.702f), x));
+  return mul(div(x, add(set1(1.0f), e)), add(y, set1(1.0f)));
+}
+
 inline void gated_activation_row(Activation activation, const float* gate, const float* up,
                                  uint32_t n, float* out) {
-  if (activation == Activation::kSilu) {
-    each_16(n, [&](uint32_t i, auto lanes) {
-      lanes.write(out + i, mul(silu(lanes.read(gate + i)), lanes.read(up + i)));
-    });
-  } else {
-    each_16(n, [&](uint32_t i, auto lanes) {
-      lanes.write(out + i, mul(gelu_tanh(lanes.read(gate + i)), lanes.read(up + i)));
-    });
+  switch (activation) {
+    case Activation::kSilu:
+      return each_16(n, [&](uint32_t i, auto lanes) {
+        lanes.write(out + i, mul(silu(lanes.read(gate + i)), lanes.read(up + i)));
+      });
+    case Activation::kGeluTanh:
+      return each_16(n, [&](uint32_t i, auto lanes) {
+        lanes.write(out + i, mul(gelu_tanh(lanes.read(gate + i)), lanes.read(up + i)));
+      });
+    case Activation::kClampedSwish:
+      return each_16(n, [&](uint32_t i, auto lanes) {
+        lanes.write(out + i, clamped_swish(lanes.read(gate + i), lanes.read(up + i)));
+      });
   }
 }
 

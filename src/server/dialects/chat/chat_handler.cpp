@@ -1,9 +1,10 @@
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <string_view>
+#include <utility>
 
 #include "server/dialects/chat/chat_request.h"
 #include "server/dialects/chat/chat_writer.h"
+#include "server/dialects/json_body.h"
 #include "server/dialects/json_fields.h"
 #include "server/dialects/start_completion.h"
 #include "server/http/status.h"
@@ -27,10 +28,9 @@ Reply handle_chat(const HandlerContext& context, const HttpRequest& request) {
 }
 
 Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request) {
-  const auto text = render(context.service, request.body);
+  auto text = render(context.service, request.body);
   if (!text) return error_response(text.error());
-  const json::object out{{"prompt", *text}};
-  return HttpResponse{.status = 200, .body = json::serialize(out)};
+  return text_response(context.memory, "prompt", std::move(*text));
 }
 
 }  // namespace kvik

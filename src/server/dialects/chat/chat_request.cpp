@@ -97,6 +97,8 @@ void read_tool_calls(const json::value& calls, Message& message) {
   message.further.push_back({"tool_calls", read_other_calls(calls)});
 }
 
+bool is_thought(const MessagePart& part) { return std::holds_alternative<Thought>(part); }
+
 Result<Message> read_message(const json::value& value, CacheMarks& marks) {
   const json::object* object = value.if_object();
   if (!object) return wrong_type("messages", "an array of objects", value);
@@ -112,7 +114,8 @@ Result<Message> read_message(const json::value& value, CacheMarks& marks) {
       TRY(read_content(item.value(), marks, message));
     } else if (key == "tool_calls") {
       read_tool_calls(item.value(), message);
-    } else if (key == "reasoning_content" && is_text) {
+    } else if ((key == "reasoning_content" || key == "reasoning") && is_text) {
+      if (std::ranges::any_of(message.parts, is_thought)) continue;  // the same by another name
       message.parts.push_back(Thought{std::string(text)});
     } else if (key == "tool_call_id" && is_text) {
       message.tool_call_id = text;
@@ -171,6 +174,7 @@ Result<ChatRequest> read_chat_request(const json::object& object) {
   chat.continue_final_message = continues.value_or(false);
   TRY_ASSIGN(const auto adds_prompt, fields.boolean("add_generation_prompt"));
   chat.add_generation_prompt = adds_prompt.value_or(!chat.continue_final_message);
+  TRY(read_thinking(fields, chat));
   TRY(read_template_options(fields, chat));
   return chat;
 }
@@ -178,14 +182,15 @@ Result<ChatRequest> read_chat_request(const json::object& object) {
 Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_view body) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   const JsonFields fields(object);
-  TRY_ASSIGN(auto max_tokens, fields.count<uint64_t>("max_completion_tokens"));
+  TRY_ASSIGN(auto max_tokens, read_max_tokens(fields, "max_completion_tokens"));
   TRY_ASSIGN(const auto n_logprobs, read_chat_logprobs(fields));
   TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
   TRY(read_answer_format(fields, call));
   TRY(read_choices(fields, call));
+  TRY(read_parallel_calls(fields, call));
   if (!max_tokens) {
-    TRY_ASSIGN(max_tokens, fields.count<uint64_t>("max_tokens"));
+    TRY_ASSIGN(max_tokens, read_max_tokens(fields, "max_tokens"));
   }
   call.requests.front().max_tokens = max_tokens;
   call.requests.front().n_logprobs = n_logprobs;

@@ -1,8 +1,11 @@
 #include "server/dialects/chat/chat_writer.h"
 
+#include <fmt/format.h>
+
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -21,38 +24,68 @@ json::array bytes_json(std::string_view bytes) {
   return out;
 }
 
+json::object logprob_json(const ChunkLogprob& logprob) {
+  json::array tops;
+  for (const auto& [token, value] : logprob.top) {
+    tops.push_back(
+        {{"token", token}, {"logprob", finite_logprob(value)}, {"bytes", bytes_json(token)}});
+  }
+  return {{"token", logprob.token},
+          {"logprob", finite_logprob(logprob.logprob)},
+          {"bytes", bytes_json(logprob.bytes)},
+          {"top_logprobs", std::move(tops)}};
+}
+
 json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   json::array content;
-  for (const ChunkLogprob& logprob : logprobs) {
-    json::array tops;
-    for (const auto& [token, value] : logprob.top) {
-      tops.push_back(
-          {{"token", token}, {"logprob", finite_logprob(value)}, {"bytes", bytes_json(token)}});
-    }
-    content.push_back({{"token", logprob.token},
-                       {"logprob", finite_logprob(logprob.logprob)},
-                       {"bytes", bytes_json(logprob.bytes)},
-                       {"top_logprobs", std::move(tops)}});
-  }
+  for (const ChunkLogprob& logprob : logprobs) content.emplace_back(logprob_json(logprob));
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-json::object choice_json(const AnswerEnvelope& envelope, uint32_t index,
-                         const CompletionChoice& choice) {
-  json::object out{{"index", index},
-                   {"logprobs", envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr},
-                   {"finish_reason", finish_reason_json(choice.finish)}};
+// What stands behind the logprobs of a choice.
+json::object rest_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
+  json::object out{{"finish_reason", finish_reason_json(choice.finish)}};
+  if (choice.finish == FinishReason::kStop && has_call(choice.parts)) {
+    out["finish_reason"] = "tool_calls";
+  }
   if (envelope.wants_token_ids)
     out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
   return out;
+}
+
+json::object function_json(std::string_view name, std::string_view arguments) {
+  return {{"name", name}, {"arguments", arguments}};
+}
+
+json::array calls_json(const std::vector<AnswerPart>& parts) {
+  json::array calls;
+  for (const AnswerPart& part : parts) {
+    if (part.kind != AnswerPart::Kind::kCall) continue;
+    calls.push_back({{"id", call_id(part, "call_")},
+                     {"type", "function"},
+                     {"function", function_json(part.name, part.text)}});
+  }
+  return calls;
+}
+
+json::object message_json(const CompletionChoice& choice) {
+  const std::string thought = text_of(choice.parts, AnswerPart::Kind::kThought);
+  json::object message{{"role", "assistant"},
+                       {"content", text_of(choice.parts, AnswerPart::Kind::kText)},
+                       {"refusal", nullptr}};
+  if (has_call(choice.parts)) {
+    if (message["content"] == "") message["content"] = nullptr;
+    message["tool_calls"] = calls_json(choice.parts);
+  }
+  if (!thought.empty()) message["reasoning_content"] = json::value(thought);
+  return message;
 }
 
 class ChatWriter final : public AnswerWriter {
  public:
   explicit ChatWriter(AnswerEnvelope envelope) : envelope_(std::move(envelope)) {}
 
-  std::string whole(std::span<const CompletionChoice> choices,
-                    std::span<const Usage> usages) override;
+  void whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) override;
   void chunk(const CompletionChunk& chunk, Events& events) override;
   void end(std::span<const Usage> usages, Events& events) override {
     end_openai_stream(envelope_, kChunkObject, usages, events);
@@ -60,28 +93,62 @@ class ChatWriter final : public AnswerWriter {
   std::string error(const Error& error) const override { return openai_error_event(error); }
 
  private:
+  void add_choice(const std::shared_ptr<const WholeAnswer>& answer, size_t i, JsonBody& body);
+  void say(uint32_t choice, json::object delta, Events& events) const;
+  void say_call(uint32_t choice, const AnswerPart& part, Events& events);
+
   const AnswerEnvelope envelope_;
-  std::set<uint32_t> begun_;  // choices
+  std::set<uint32_t> begun_;              // choices
+  std::map<uint32_t, uint32_t> n_calls_;  // of each choice
 };
 
-std::string ChatWriter::whole(std::span<const CompletionChoice> choices,
-                              std::span<const Usage> usages) {
-  json::array list;
-  for (const CompletionChoice& choice : choices) {
-    const std::string thought = text_of(choice.parts, AnswerPart::Kind::kThought);
-    json::object message{{"role", "assistant"},
-                         {"content", text_of(choice.parts, AnswerPart::Kind::kText)},
-                         {"refusal", nullptr}};
-    if (!thought.empty()) message["reasoning_content"] = json::value(thought);
-    json::object out = choice_json(envelope_, static_cast<uint32_t>(list.size()), choice);
-    out["message"] = std::move(message);
-    list.emplace_back(std::move(out));
+void ChatWriter::whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) {
+  body.text(opened(envelope_json(envelope_, "chat.completion")) + ",\"choices\":[");
+  for (size_t i = 0; i < answer->choices.size(); ++i) add_choice(answer, i, body);
+  body.text("]");
+  if (envelope_.wants_prompt_logprobs && !answer->choices.empty())
+    add_prompt_logprobs(answer, 0, body);
+  body.once(
+      [this, answer](std::string& out) { out += closed(openai_end(envelope_, answer->usages)); });
+}
+
+void ChatWriter::add_choice(const std::shared_ptr<const WholeAnswer>& answer, size_t i,
+                            JsonBody& body) {
+  body.text(fmt::format("{}{{\"index\":{},\"logprobs\":", i > 0 ? "," : "", i));
+  if (envelope_.wants_logprobs) {
+    body.text("{\"content\":[");
+    body.each(answer->choices[i].logprobs.size(), [answer, i](size_t at, std::string& out) {
+      out += json::serialize(logprob_json(answer->choices[i].logprobs[at]));
+    });
+    body.text("],\"refusal\":null}");
+  } else {
+    body.text("null");
   }
-  json::object out = envelope_json(envelope_, "chat.completion");
-  out["choices"] = std::move(list);
-  if (envelope_.wants_prompt_logprobs && !choices.empty())
-    out["prompt_logprobs"] = prompt_logprobs_json(choices.front().prompt_logprobs);
-  return whole_openai_json(envelope_, std::move(out), usages);
+  body.once([this, answer, i](std::string& out) {
+    json::object rest = rest_json(envelope_, answer->choices[i]);
+    rest["message"] = message_json(answer->choices[i]);
+    out += closed(rest);
+  });
+}
+
+// The call first, then its arguments, as OpenAI's clients put them together.
+void ChatWriter::say_call(uint32_t choice, const AnswerPart& part, Events& events) {
+  const uint32_t index = n_calls_[choice]++;
+  const json::object opening{{"index", index},
+                             {"id", call_id(part, "call_")},
+                             {"type", "function"},
+                             {"function", function_json(part.name, "")}};
+  const json::object arguments{{"index", index}, {"function", {{"arguments", part.text}}}};
+  say(choice, {{"tool_calls", json::array{opening}}}, events);
+  say(choice, {{"tool_calls", json::array{arguments}}}, events);
+}
+
+void ChatWriter::say(uint32_t choice, json::object delta, Events& events) const {
+  const json::object inner{{"index", choice},
+                           {"delta", std::move(delta)},
+                           {"logprobs", nullptr},
+                           {"finish_reason", nullptr}};
+  events.push_back(openai_event(envelope_, kChunkObject, inner));
 }
 
 void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
@@ -94,12 +161,24 @@ void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
   }
   if (!thought.empty()) delta["reasoning_content"] = json::value(thought);
   if (!text.empty()) delta["content"] = json::value(text);
+  if (has_call(chunk.parts)) {  // what was said before comes before
+    if (!delta.empty()) say(chunk.choice, std::exchange(delta, {}), events);
+    for (const AnswerPart& part : chunk.parts) {
+      if (part.kind == AnswerPart::Kind::kCall) say_call(chunk.choice, part, events);
+    }
+  }
   const bool says_nothing = delta.empty() && !chunk.finish && chunk.logprobs.empty() &&
                             !(envelope_.wants_token_ids && !chunk.token_ids.empty());
   if (says_nothing) return;
   CompletionChoice choice;
   choice.append(chunk);
-  json::object inner = choice_json(envelope_, chunk.choice, choice);
+  json::object inner{
+      {"index", chunk.choice},
+      {"logprobs", envelope_.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr}};
+  for (auto& field : rest_json(envelope_, choice)) inner.insert(field);
+  if (chunk.finish == FinishReason::kStop && n_calls_[chunk.choice] > 0) {
+    inner["finish_reason"] = "tool_calls";
+  }
   inner["delta"] = std::move(delta);
   events.push_back(openai_event(envelope_, kChunkObject, std::move(inner)));
 }

@@ -63,7 +63,7 @@ Result<CompletionCall> parse_completions_call(std::string_view body) {
   TRY(read_answer_format(fields, call));
   TRY(read_choices(fields, call));
   CompletionRequest common = std::move(call.requests.front());
-  TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_tokens"));
+  TRY_ASSIGN(const auto max_tokens, read_max_tokens(fields, "max_tokens"));
   common.max_tokens = max_tokens.value_or(kDefaultMaxTokens);
   TRY_ASSIGN(common.n_logprobs, read_logprobs(fields, "logprobs"));
   TRY_ASSIGN(const auto echo, fields.boolean("echo"));

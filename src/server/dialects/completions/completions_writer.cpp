@@ -43,12 +43,32 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
           {"text_offset", std::move(offsets)}};
 }
 
-json::object choice_json(const AnswerEnvelope& envelope, uint32_t index,
-                         const CompletionChoice& choice) {
-  json::object out{{"index", index},
-                   {"text", choice.text},
-                   {"logprobs", envelope.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr},
-                   {"finish_reason", finish_reason_json(choice.finish)}};
+// The same piece by piece.
+void add_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t i, JsonBody& body) {
+  const auto add = [&](std::string_view name, auto&& json_of) {
+    body.text(std::string(name));
+    body.each(answer->choices[i].logprobs.size(),
+              [answer, i, json_of](size_t at, std::string& out) {
+                out += json::serialize(json::value(json_of(answer->choices[i].logprobs[at])));
+              });
+  };
+  const auto has_top = [](const ChunkLogprob& logprob) { return !logprob.top.empty(); };
+  add(R"({"tokens":[)", [](const ChunkLogprob& logprob) { return to_json_string(logprob.token); });
+  add(R"(],"token_logprobs":[)",
+      [](const ChunkLogprob& logprob) { return finite_logprob(logprob.logprob); });
+  if (std::ranges::any_of(answer->choices[i].logprobs, has_top)) {
+    add(R"(],"top_logprobs":[)", top_json);
+    body.text("]");
+  } else {
+    body.text(R"(],"top_logprobs":null)");
+  }
+  add(R"(,"text_offset":[)", [](const ChunkLogprob& logprob) { return logprob.text_offset; });
+  body.text("]}");
+}
+
+// What stands behind the logprobs of a choice.
+json::object rest_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
+  json::object out{{"finish_reason", finish_reason_json(choice.finish)}};
   if (envelope.wants_token_ids)
     out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
   return out;
@@ -58,28 +78,23 @@ class CompletionsWriter final : public AnswerWriter {
  public:
   explicit CompletionsWriter(AnswerEnvelope envelope) : envelope_(std::move(envelope)) {}
 
-  std::string whole(std::span<const CompletionChoice> choices,
-                    std::span<const Usage> usages) override {
-    json::array list;
-    const size_t n_each = std::max<size_t>(1, choices.size() / std::max<size_t>(1, usages.size()));
-    for (size_t i = 0; i < choices.size(); ++i) {
-      json::object choice = choice_json(envelope_, static_cast<uint32_t>(i), choices[i]);
-      if (envelope_.wants_prompt_logprobs) {
-        const CompletionChoice& first = choices[i - i % n_each];  // of the same prompt
-        choice["prompt_logprobs"] = prompt_logprobs_json(first.prompt_logprobs);
-      }
-      list.emplace_back(std::move(choice));
-    }
-    json::object out = envelope_json(envelope_, kObject);
-    out["choices"] = std::move(list);
-    return whole_openai_json(envelope_, std::move(out), usages);
+  void whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) override {
+    body.text(opened(envelope_json(envelope_, kObject)) + ",\"choices\":[");
+    for (size_t i = 0; i < answer->choices.size(); ++i) add_choice(answer, i, body);
+    body.text("]");
+    body.once(
+        [this, answer](std::string& out) { out += closed(openai_end(envelope_, answer->usages)); });
   }
 
   void chunk(const CompletionChunk& chunk, Events& events) override {
     CompletionChoice choice;
     choice.append(chunk);
-    events.push_back(
-        openai_event(envelope_, kObject, choice_json(envelope_, chunk.choice, choice)));
+    json::object inner{
+        {"index", chunk.choice},
+        {"text", choice.text},
+        {"logprobs", envelope_.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr}};
+    for (auto& field : rest_json(envelope_, choice)) inner.insert(field);
+    events.push_back(openai_event(envelope_, kObject, std::move(inner)));
   }
 
   void end(std::span<const Usage> usages, Events& events) override {
@@ -89,6 +104,25 @@ class CompletionsWriter final : public AnswerWriter {
   std::string error(const Error& error) const override { return openai_error_event(error); }
 
  private:
+  void add_choice(const std::shared_ptr<const WholeAnswer>& answer, size_t i, JsonBody& body) {
+    if (i > 0) body.text(",");
+    body.once([answer, i](std::string& out) {
+      out += opened({{"index", i}, {"text", answer->choices[i].text}});
+    });
+    body.text(envelope_.wants_logprobs ? ",\"logprobs\":" : ",\"logprobs\":null");
+    if (envelope_.wants_logprobs) add_logprobs(answer, i, body);
+    body.once([this, answer, i](std::string& out) {
+      out += closed(rest_json(envelope_, answer->choices[i]));
+      out.pop_back();
+    });
+    if (envelope_.wants_prompt_logprobs) {
+      const size_t n_prompts = std::max<size_t>(1, answer->usages.size());
+      const size_t n_each = std::max<size_t>(1, answer->choices.size() / n_prompts);
+      add_prompt_logprobs(answer, i - i % n_each, body);  // of the same prompt's first choice
+    }
+    body.text("}");
+  }
+
   const AnswerEnvelope envelope_;
 };
 

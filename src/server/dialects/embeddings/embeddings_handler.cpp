@@ -14,10 +14,18 @@ Reply handle_embeddings(const HandlerContext& context, const HttpRequest& reques
   auto call = parse_embeddings_call(context.service, request.body);
   if (!call) return error_response(call.error());
   const ApiKey* key = find_key(request, context.options);
-  if (key)
-    for (EmbeddingRequest& one : call->requests) one.tenant = key->name;
-  auto reply = std::make_unique<EmbeddingsReply>(context.service, std::move(*call),
-                                                 context.accounts.of(key), context.options.prices);
+  if (key) {
+    for (EmbeddingRequest& one : call->requests) {
+      one.tenant = key->name;
+      one.cache_salt = salt_of(*key, one.cache_salt);
+      one.ranks = ranks_of(*key);
+    }
+  }
+  ByteShare share(context.memory.answers);
+  if (!share.grow(numbers_bytes(*call, context.service.card()))) return error_response(no_memory());
+  auto reply =
+      std::make_unique<EmbeddingsReply>(context.service, std::move(*call), context.accounts.of(key),
+                                        context.options.prices, std::move(share));
   if (const auto started = reply->start(); !started) {
     Error error = started.error();
     if (error.param == "prompt") error.param = "input";

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "server/dialects/event_json.h"
+#include "server/dialects/json_body.h"
 #include "server/http/status.h"
 
 namespace kvik {
@@ -86,13 +87,21 @@ void EmbeddingsMailbox::set_wake(std::function<void()> wake) {
   if (wake_ && n_done_ > 0) wake_();
 }
 
+size_t numbers_bytes(const EmbeddingsCall& call, const ModelCard& card) {
+  const uint32_t n_dims =
+      std::min(call.requests.front().n_dims.value_or(card.model_dim), card.model_dim);
+  return call.requests.size() * n_dims * sizeof(float);
+}
+
 EmbeddingsReply::EmbeddingsReply(ServiceApi& service, EmbeddingsCall call,
-                                 std::shared_ptr<KeyAccount> account, std::optional<Prices> prices)
+                                 std::shared_ptr<KeyAccount> account, std::optional<Prices> prices,
+                                 ByteShare share)
     : service_(service),
       call_(std::move(call)),
       account_(std::move(account)),
       prices_(prices),
-      mailbox_(std::make_shared<EmbeddingsMailbox>(call_.requests.size())) {}
+      mailbox_(std::make_shared<EmbeddingsMailbox>(call_.requests.size())),
+      share_(std::move(share)) {}
 
 Result<void> EmbeddingsReply::start() { return submit_next(); }
 
@@ -118,26 +127,29 @@ PendingReply::State EmbeddingsReply::advance(std::string&) {
 
 HttpResponse EmbeddingsReply::response() {
   if (error_) return error_response(*error_);
-  std::string body = R"({"object":"list","data":[)";
-  size_t index = 0;
-  for (const EmbeddingsMailbox::Result& result : mailbox_->take()) {
+  auto results = std::make_shared<std::vector<EmbeddingsMailbox::Result>>(mailbox_->take());
+  for (const EmbeddingsMailbox::Result& result : *results) {
     if (!result.embedding)
       return error_response(Error{ErrorCode::kUnavailable, "this request was cut off"});
-    fmt::format_to(std::back_inserter(body), R"({}{{"object":"embedding","index":{},"embedding":)",
-                   index == 0 ? "" : ",", index);
-    write(*result.embedding, call_.encoding, body);
-    body += '}';
-    ++index;
     usage_.prompt_tokens += result.usage.prompt_tokens;
   }
+  constexpr size_t kGrowth = 3;  // from four bytes to a number in digits
+  const size_t weight_bytes = kGrowth * share_.n_bytes();
+  auto body = std::make_unique<JsonBody>(weight_bytes, std::move(share_));
+  body->text(R"({"object":"list","data":[)");
+  body->each(results->size(), [results, encoding = call_.encoding](size_t i, std::string& out) {
+    fmt::format_to(std::back_inserter(out), R"({{"object":"embedding","index":{},"embedding":)", i);
+    write(*(*results)[i].embedding, encoding, out);
+    out += '}';
+  });
   boost::json::object usage{{"prompt_tokens", usage_.prompt_tokens},
                             {"total_tokens", usage_.prompt_tokens},
                             {"prompt_tokens_details", {{"cached_tokens", 0}}}};
   add_cost(prices_, usage_, usage);
-  fmt::format_to(std::back_inserter(body), R"(],"model":{},"usage":{}}})",
-                 boost::json::serialize(to_json_string(service_.card().id)),
-                 boost::json::serialize(usage));
-  return {.status = 200, .body = std::move(body)};
+  body->text(fmt::format(R"(],"model":{},"usage":{}}})",
+                         boost::json::serialize(to_json_string(service_.card().id.text())),
+                         boost::json::serialize(usage)));
+  return {.status = 200, .body = "", .source = std::move(body)};
 }
 
 std::string EmbeddingsReply::summary() const {

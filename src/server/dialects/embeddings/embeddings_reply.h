@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "server/dialects/embeddings/embeddings_request.h"
+#include "server/http/byte_ledger.h"
 #include "server/http/pending_reply.h"
 #include "server/operate/key_accounts.h"
 #include "service/service_api.h"
@@ -40,13 +41,16 @@ class EmbeddingsMailbox {
   std::function<void()> wake_ GUARDED_BY(mutex_);
 };
 
+// What all embeddings of a call take.
+size_t numbers_bytes(const EmbeddingsCall& call, const ModelCard& card);
+
 // Answers of /v1/embeddings: one body when all texts are computed. A few are submitted at a time: a
 // call of two thousand may not fill the queue. Network thread.
 class EmbeddingsReply final : public PendingReply {
  public:
-  // The service is borrowed and outlives this.
+  // The service is borrowed and outlives this. The share is that of numbers_bytes().
   EmbeddingsReply(ServiceApi& service, EmbeddingsCall call, std::shared_ptr<KeyAccount> account,
-                  std::optional<Prices> prices);
+                  std::optional<Prices> prices, ByteShare share);
   ~EmbeddingsReply() override { mailbox_->close(); }
 
   // Submits the first texts; where that fails there is no answer to wait for.
@@ -68,6 +72,7 @@ class EmbeddingsReply final : public PendingReply {
   const std::optional<Prices> prices_;
   std::shared_ptr<EmbeddingsMailbox> mailbox_;  // shared with the sinks, which the engine holds
   std::vector<std::unique_ptr<Completion>> running_;  // in the order of the texts
+  ByteShare share_;                                   // of the numbers
   std::optional<Error> error_;
   Usage usage_;  // of all together
 };

@@ -83,6 +83,7 @@ Result<EmbeddingsCall> parse_embeddings_call(const ServiceApi& service, std::str
   TRY(read_user(fields, "user", who));
   common.tenant = who.tenant;
   common.priority = who.priority;
+  common.cache_salt = who.cache_salt;
   TRY_ASSIGN(std::vector<Ids> inputs, read_input(service, fields));
   for (Ids& ids : inputs) {
     call.requests.push_back(common);

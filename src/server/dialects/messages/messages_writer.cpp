@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <string_view>
 #include <utility>
 
 #include "server/dialects/event_json.h"
+#include "server/dialects/thought_seal.h"
 #include "server/http/status.h"
 
 namespace kvik {
@@ -19,20 +21,36 @@ constexpr std::string_view kPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
 
 constexpr std::string_view kText = "text";
 
-// Both the type of a block and the name of its text.
+constexpr std::string_view kThinking = "thinking";
+
+// Both the type of a block and the name of its text; not of calls.
 std::string_view kind_of(const AnswerPart& part) {
-  return part.kind == AnswerPart::Kind::kText ? kText : "thinking";
+  return part.kind == AnswerPart::Kind::kText ? kText : kThinking;
 }
 
-json::object block_json(std::string_view kind, std::string_view text) {
+json::object block_json(std::string_view kind, std::string_view text, std::string signature = "") {
   json::object block{{"type", kind}, {kind, text}};
-  if (kind != kText) block["signature"] = "";
+  if (kind != kText) block["signature"] = json::string(signature);
   return block;
 }
 
-json::value stop_reason_json(std::optional<FinishReason> finish, bool has_stop_string) {
+json::object call_json(const AnswerPart& call, json::value input) {
+  return {{"type", "tool_use"},
+          {"id", call_id(call, "toolu_")},
+          {"name", call.name},
+          {"input", std::move(input)}};
+}
+
+json::value input_of(const AnswerPart& call) {
+  boost::system::error_code error;
+  json::value input = json::parse(call.text, error);
+  return error ? json::value(json::object()) : input;
+}
+
+std::string_view stop_reason(std::optional<FinishReason> finish, bool has_stop_string, bool calls) {
   if (has_stop_string) return "stop_sequence";
-  return finish == FinishReason::kLength ? "max_tokens" : "end_turn";
+  if (finish == FinishReason::kLength) return "max_tokens";
+  return calls ? "tool_use" : "end_turn";
 }
 
 json::value stop_sequence_json(const std::optional<std::string>& text) {
@@ -49,8 +67,9 @@ class MessagesWriter final : public AnswerWriter {
  public:
   explicit MessagesWriter(AnswerEnvelope envelope) : envelope_(std::move(envelope)) {}
 
-  std::string whole(std::span<const CompletionChoice> choices,
-                    std::span<const Usage> usages) override;
+  void whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) override {
+    body.once([this, answer](std::string& out) { out += whole(answer->choices, answer->usages); });
+  }
   void begin(const PromptProgress& prompt, Events& events) override;
   void chunk(const CompletionChunk& chunk, Events& events) override;
   void end(std::span<const Usage> usages, Events& events) override;
@@ -61,14 +80,18 @@ class MessagesWriter final : public AnswerWriter {
   std::string_view heartbeat() const override { return kPing; }
 
  private:
+  std::string whole(std::span<const CompletionChoice> choices, std::span<const Usage> usages);
   json::object message_json() const;
   json::object usage_of(const Usage& usage) const;
   void say(std::string_view kind, std::string_view text, Events& events);
+  void say_call(const AnswerPart& call, Events& events);
   void close_block(Events& events);
 
   const AnswerEnvelope envelope_;
   uint32_t n_blocks_ = 0;
   std::string_view open_;  // the kind of the open block, or none is
+  std::string thought_;    // of the open block
+  bool has_called_ = false;
   std::optional<FinishReason> finish_;
   std::optional<std::string> stop_string_;
 };
@@ -94,14 +117,20 @@ std::string MessagesWriter::whole(std::span<const CompletionChoice> choices,
   const CompletionChoice choice = choices.empty() ? CompletionChoice{} : choices.front();
   json::array content;
   for (const AnswerPart& part : choice.parts) {
-    content.emplace_back(block_json(kind_of(part), part.text));
+    if (part.kind == AnswerPart::Kind::kCall) {
+      content.emplace_back(call_json(part, input_of(part)));
+    } else {
+      content.emplace_back(
+          block_json(kind_of(part), part.text, thought_signature(envelope_.model, part.text)));
+    }
   }
-  if (choice.parts.empty() || choice.parts.back().kind != AnswerPart::Kind::kText) {
+  if (choice.parts.empty() || choice.parts.back().kind == AnswerPart::Kind::kThought) {
     content.emplace_back(block_json(kText, ""));
   }
   json::object out = message_json();
   out["content"] = std::move(content);
-  out["stop_reason"] = stop_reason_json(choice.finish, choice.stop_string.has_value());
+  out["stop_reason"] =
+      stop_reason(choice.finish, choice.stop_string.has_value(), has_call(choice.parts));
   out["stop_sequence"] = stop_sequence_json(choice.stop_string);
   out["usage"] = usage_of(sum_of(usages));
   add_explanation(envelope_, usages, out);
@@ -128,20 +157,46 @@ void MessagesWriter::say(std::string_view kind, std::string_view text, Events& e
                                  {{"index", n_blocks_}, {"content_block", block_json(kind, "")}}));
   }
   if (text.empty()) return;
+  if (kind == kThinking) thought_ += text;
   const json::object delta{{"type", kind == kText ? "text_delta" : "thinking_delta"}, {kind, text}};
   events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
 }
 
+// Its input begins empty and comes as JSON text.
+void MessagesWriter::say_call(const AnswerPart& call, Events& events) {
+  close_block(events);
+  has_called_ = true;
+  events.push_back(
+      typed_event("content_block_start",
+                  {{"index", n_blocks_}, {"content_block", call_json(call, json::object())}}));
+  const json::object delta{{"type", "input_json_delta"}, {"partial_json", call.text}};
+  events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
+  open_ = "tool_use";
+  close_block(events);
+}
+
 void MessagesWriter::close_block(Events& events) {
   if (open_.empty()) return;
+  if (open_ == kThinking) {
+    const json::object delta{{"type", "signature_delta"},
+                             {"signature", thought_signature(envelope_.model, thought_)}};
+    events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
+    thought_.clear();
+  }
   open_ = {};
   events.push_back(typed_event("content_block_stop", {{"index", n_blocks_++}}));
 }
 
 void MessagesWriter::chunk(const CompletionChunk& chunk, Events& events) {
-  for (const AnswerPart& part : chunk.parts) say(kind_of(part), part.text, events);
+  for (const AnswerPart& part : chunk.parts) {
+    if (part.kind == AnswerPart::Kind::kCall) {
+      say_call(part, events);
+    } else {
+      say(kind_of(part), part.text, events);
+    }
+  }
   if (!chunk.finish) return;
-  if (open_ != kText) say(kText, "", events);
+  if (open_ != kText && !has_called_) say(kText, "", events);
   close_block(events);
   finish_ = chunk.finish;
   stop_string_ = chunk.stop_string;
@@ -149,7 +204,7 @@ void MessagesWriter::chunk(const CompletionChunk& chunk, Events& events) {
 
 void MessagesWriter::end(std::span<const Usage> usages, Events& events) {
   json::object data{{"delta",
-                     {{"stop_reason", stop_reason_json(finish_, stop_string_.has_value())},
+                     {{"stop_reason", stop_reason(finish_, stop_string_.has_value(), has_called_)},
                       {"stop_sequence", stop_sequence_json(stop_string_)}}},
                     {"usage", usage_of(sum_of(usages))}};
   add_explanation(envelope_, usages, data);

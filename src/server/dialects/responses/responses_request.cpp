@@ -1,81 +1,120 @@
 #include "server/dialects/responses/responses_request.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <boost/json/array.hpp>
+#include <boost/json/serialize.hpp>
 #include <string>
 #include <utility>
 
 #include "server/dialects/cache_fields.h"
 #include "server/dialects/chat_fields.h"
+#include "server/dialects/form_fields.h"
 #include "server/dialects/json_fields.h"
+#include "server/http/http_message.h"
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
 
-Result<void> add_item(const json::value& value, CacheMarks& marks, ChatRequest& chat) {
-  if (!value.is_object()) return wrong_type("input", "made of items", value);
-  const json::object& item = value.get_object();
-  const json::value* type = item.if_contains("type");
-  if (text_at(item, "type") == "reasoning") return {};
-  if (type && text_at(item, "type") != "message")
-    return fail(ErrorCode::kUnsupported, "an item of input is no message, expected only messages",
-                "input");
-  const std::string_view role = text_at(item, "role");
-  if (role != "user" && role != "assistant" && role != "system" && role != "developer")
-    return refuse("input",
-                  "the role of a message must be \"user\", \"assistant\", \"system\" or "
-                  "\"developer\"");
-  const json::value* content = item.if_contains("content");
-  if (!content) return refuse("input", "a message has no content");
-  const TextWords words{.param = "input",
-                        .expected = "content as a string or parts",
-                        .made_of = "content made of parts",
-                        .types = {"input_text", "output_text"}};
-  TRY_ASSIGN(std::vector<MessagePart> parts, read_texts(*content, words, marks));
-  if (parts.empty()) parts.push_back(TextPart{});
-  chat.messages.push_back(
-      {.role = std::string(role == "developer" ? "system" : role), .parts = std::move(parts)});
-  return {};
-}
-
-Result<ChatRequest> read_conversation(const JsonFields& fields) {
-  ChatRequest chat;
-  TRY_ASSIGN(auto instructions, fields.string("instructions"));
-  if (instructions) chat.messages.push_back(text_message("system", std::move(*instructions)));
+Result<json::array> read_input(const JsonFields& fields) {
   const json::value* input = fields.find("input");
   if (!input) return refuse("input", "input is missing");
   if (input->is_string()) {
-    chat.messages.push_back(text_message("user", std::string(view(input->get_string()))));
-  } else if (input->is_array()) {
-    const size_t n_before = chat.messages.size();
-    CacheMarks marks;
-    for (const json::value& item : input->get_array()) TRY(add_item(item, marks, chat));
-    if (chat.messages.size() == n_before) return refuse("input", "input holds no message");
-  } else {
-    return wrong_type("input", "a string or an array of items", *input);
+    return json::array{{{"type", "message"}, {"role", "user"}, {"content", *input}}};
+  }
+  if (!input->is_array()) return wrong_type("input", "a string or an array of items", *input);
+  return input->get_array();
+}
+
+// What came before, and is not repeated.
+Result<json::array> read_previous(const JsonFields& fields, const KeptResponses& kept,
+                                  ResponsesCall& out) {
+  TRY_ASSIGN(const auto id, fields.string("previous_response_id"));
+  if (!id) return json::array();
+  out.previous = *id;
+  auto items = kept.conversation ? kept.conversation(*id) : std::nullopt;
+  if (items) return std::move(*items);
+  return refuse("previous_response_id",
+                fmt::format("the response '{}' is not kept here", printable(*id)));
+}
+
+Result<ChatRequest> read_conversation(const JsonFields& fields, std::string_view model,
+                                      const KeptResponses& kept, ResponsesCall& out) {
+  ChatRequest chat;
+  TRY_ASSIGN(auto instructions, fields.text("instructions"));
+  TRY_ASSIGN(const json::array before, read_previous(fields, kept, out));
+  TRY_ASSIGN(out.items, read_input(fields));
+  ResponsesItems items(model, kept);
+  for (const json::value& item : before) TRY(items.add(item));
+  for (const json::value& item : out.items) TRY(items.add(item));
+  chat.messages = std::move(items).take();
+  if (chat.messages.empty()) return refuse("input", "input holds no message");
+  if (instructions) {
+    chat.messages.insert(chat.messages.begin(), text_message("system", std::move(*instructions)));
   }
   TRY(check_n_messages(chat.messages.size()));
+  TRY_ASSIGN(ResponsesTools tools, read_responses_tools(fields, chat));
+  out.custom_tools = std::move(tools.custom);
+  out.call.left_out = std::move(tools.left_out);
   TRY(read_tool_choice(fields, chat));
+  TRY(read_thinking(fields, chat));
   TRY(read_template_options(fields, chat));
   return chat;
 }
 
 // What changes the answer, or where it is kept, and can not be had.
 Result<void> refuse_unsupported(const JsonFields& fields) {
-  for (const std::string_view name : {"previous_response_id", "conversation", "prompt"})
+  for (const std::string_view name : {"conversation", "prompt"})
     if (fields.find(name)) return unsupported(name);
   TRY_ASSIGN(const auto background, fields.boolean("background"));
   if (background.value_or(false)) return unsupported("background");
-  TRY_ASSIGN(const auto tools, fields.array("tools"));
-  if (tools && !(*tools)->empty()) return unsupported("tools");
   TRY_ASSIGN(const auto n_top, fields.count<uint32_t>("top_logprobs"));
   if (n_top.value_or(0) > 0) return unsupported("top_logprobs");
-  TRY_ASSIGN(const auto text, fields.object("text"));
-  if (!text) return {};
-  TRY_ASSIGN(const auto format, JsonFields(**text, "text").object("format"));
-  if (format && text_at(**format, "type") != "text") return unsupported("text.format");
   return {};
+}
+
+// It is repeated in every answer. OpenAI's bounds, and some more.
+Result<void> check_metadata(const JsonFields& fields) {
+  constexpr size_t kMaxBytes = size_t{16} << 10;
+  TRY_ASSIGN(const auto metadata, fields.object("metadata"));
+  const size_t n_bytes = metadata ? json::serialize(**metadata).size() : 0;
+  if (n_bytes <= kMaxBytes) return {};
+  return refuse("metadata", fmt::format("metadata has {} bytes as JSON, at most {} are allowed",
+                                        n_bytes, kMaxBytes));
+}
+
+// "reasoning": {"effort": …}; how it is to be summed up is the model's own business.
+Result<void> read_effort(const JsonFields& fields, ChatRequest& chat) {
+  TRY_ASSIGN(const auto reasoning, fields.object("reasoning"));
+  if (!reasoning) return {};
+  TRY_ASSIGN(const auto effort, JsonFields(**reasoning, "reasoning").string("effort"));
+  if (effort) chat.thinking.effort = effort;
+  return {};
+}
+
+Result<bool> seals_thoughts(const JsonFields& fields) {
+  TRY_ASSIGN(const auto include, fields.array("include"));
+  bool seals = false;
+  for (size_t i = 0; include && i < (*include)->size(); ++i) {
+    const json::value& name = (**include)[i];
+    if (!name.is_string()) return wrong_type("include", "an array of strings", name);
+    if (name == "message.output_text.logprobs") {
+      return fail(ErrorCode::kUnsupported, "message.output_text.logprobs are not supported",
+                  "include");
+    }
+    seals = seals || name == "reasoning.encrypted_content";
+  }
+  return seals;
+}
+
+Result<void> read_max_calls(const JsonFields& fields, CompletionCall& call) {
+  TRY_ASSIGN(const auto most, fields.count<uint32_t>("max_tool_calls"));
+  if (most == 0u) return refuse("max_tool_calls", "max_tool_calls is 0, expected at least 1");
+  call.requests.front().max_calls = most;
+  return read_parallel_calls(fields, call);
 }
 
 json::value value_or(const JsonFields& fields, std::string_view name, json::value otherwise) {
@@ -83,38 +122,112 @@ json::value value_or(const JsonFields& fields, std::string_view name, json::valu
   return value ? *value : std::move(otherwise);
 }
 
-json::object echo_of(const JsonFields& fields) {
+json::object echo_of_text(const JsonFields& fields) {
+  const json::value* given = fields.find("text");
+  json::object text = given && given->is_object() ? given->get_object() : json::object();
+  if (!text.contains("format")) text["format"] = {{"type", "text"}};
+  return text;
+}
+
+json::object echo_of(const JsonFields& fields, bool is_stored) {
   return {{"instructions", value_or(fields, "instructions", nullptr)},
           {"max_output_tokens", value_or(fields, "max_output_tokens", nullptr)},
+          {"max_tool_calls", value_or(fields, "max_tool_calls", nullptr)},
           {"metadata", value_or(fields, "metadata", json::object())},
           {"parallel_tool_calls", value_or(fields, "parallel_tool_calls", true)},
-          {"previous_response_id", nullptr},
-          {"store", false},
+          {"previous_response_id", value_or(fields, "previous_response_id", nullptr)},
+          {"prompt_cache_key", value_or(fields, "prompt_cache_key", nullptr)},
+          {"reasoning",
+           value_or(fields, "reasoning", json::object{{"effort", nullptr}, {"summary", nullptr}})},
+          {"store", is_stored},
           {"temperature", value_or(fields, "temperature", 1.0)},
-          {"text", {{"format", {{"type", "text"}}}}},
+          {"text", echo_of_text(fields)},
           {"tool_choice", value_or(fields, "tool_choice", "auto")},
-          {"tools", json::array()},
+          {"tools", value_or(fields, "tools", json::array())},
           {"top_p", value_or(fields, "top_p", 1.0)},
-          {"truncation", "disabled"},
+          {"truncation", value_or(fields, "truncation", "disabled")},
           {"user", value_or(fields, "user", nullptr)}};
+}
+
+// Where a conversation can begin: at a message of the user.
+std::vector<size_t> beginnings(const std::vector<Message>& messages) {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].role == "user") all.push_back(i);
+  }
+  return all;
+}
+
+// The conversation from its message `begin` on, the system's before it.
+ChatRequest shortened(const ChatRequest& chat, size_t begin) {
+  ChatRequest out = chat;
+  const auto first = std::ranges::find_if(
+      out.messages, [](const Message& message) { return message.role != "system"; });
+  const auto until = out.messages.begin() + static_cast<ptrdiff_t>(begin);
+  if (first < until) out.messages.erase(first, until);
+  return out;
+}
+
+// As much of the end of the conversation as the context holds beside room for an answer.
+Result<CompletionCall> with_fitting_prompt(const ServiceApi& service, const ChatRequest& chat,
+                                           const CompletionCall& call) {
+  constexpr size_t kAnswerShare = 8;  // of the context
+  const size_t n_ctx = service.card().n_ctx_max;
+  const auto fits = [&](const CompletionCall& made) {
+    const auto& ids = std::get<std::vector<TokenId>>(made.requests.front().prompt);
+    return ids.size() + n_ctx / kAnswerShare <= n_ctx;
+  };
+  TRY_ASSIGN(CompletionCall whole, with_prompt(service, chat, call));
+  if (fits(whole)) return whole;
+  const std::vector<size_t> all = beginnings(chat.messages);
+  size_t low = 0, high = all.empty() ? 0 : all.size() - 1;  // the first beginning that fits
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    TRY_ASSIGN(CompletionCall made, with_prompt(service, shortened(chat, all[middle]), call));
+    if (fits(made)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  if (all.empty()) return whole;
+  return with_prompt(service, shortened(chat, all[high]), call);
+}
+
+Result<bool> truncates(const JsonFields& fields) {
+  TRY_ASSIGN(const auto truncation, fields.string("truncation"));
+  const std::string word = truncation.value_or("disabled");
+  if (word == "disabled" || word == "auto") return word == "auto";
+  return refuse("truncation", "truncation must be \"auto\" or \"disabled\"");
 }
 
 }  // namespace
 
-Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body) {
+Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body,
+                                           const KeptResponses& kept) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   const JsonFields fields(object);
   TRY(refuse_unsupported(fields));
-  TRY(fields.boolean("store"));
-  TRY(fields.object("metadata"));
+  ResponsesCall out;
+  TRY_ASSIGN(const auto store, fields.boolean("store"));
+  out.is_stored = store.value_or(true);
+  TRY(check_metadata(fields));
+  TRY_ASSIGN(out.seals_thoughts, seals_thoughts(fields));
+  TRY_ASSIGN(const bool is_cut, truncates(fields));
   TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_output_tokens"));
-  TRY_ASSIGN(const ChatRequest chat, read_conversation(fields));
-  TRY_ASSIGN(CompletionCall call, read_call(fields));
-  CompletionRequest& request = call.requests.front();
+  TRY_ASSIGN(out.call, read_call(fields));
+  TRY_ASSIGN(ChatRequest chat, read_conversation(fields, service.card().id.text(), kept, out));
+  TRY(read_effort(fields, chat));
+  CompletionRequest& request = out.call.requests.front();
   request.max_tokens = max_tokens;
+  TRY_ASSIGN(request.form, read_text_form(fields));
+  TRY(read_max_calls(fields, out.call));
   TRY(read_user(fields, "user", request));
-  TRY_ASSIGN(call, with_prompt(service, chat, std::move(call)));
-  return ResponsesCall{.call = std::move(call), .echo = echo_of(fields)};
+  TRY_ASSIGN(out.call, is_cut ? with_fitting_prompt(service, chat, out.call)
+                              : with_prompt(service, chat, out.call));
+  out.echo = echo_of(fields, out.is_stored);
+  out.call.kept_bytes = json::serialize(out.echo).size();
+  return out;
 }
 
 }  // namespace kvik

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "server/dialects/completion_call.h"
+#include "server/dialects/responses/responses_items.h"
 
 namespace kvik {
 
@@ -12,15 +16,23 @@ namespace kvik {
 struct ResponsesCall {
   CompletionCall call;
   boost::json::object echo;  // what the answer repeats of it: instructions, temperature, …
+  boost::json::array items;  // of the input, with what it goes on from left out
+  std::string previous;      // previous_response_id
+  bool is_stored = true;
+  bool seals_thoughts = false;                      // reasoning.encrypted_content is included
+  std::set<std::string, std::less<>> custom_tools;  // whose calls are texts
 };
 
-//   instructions, input → messages: a string is the user's; items are messages, and thoughts of
-//                         earlier answers, which are left out
-//   max_output_tokens   → max_tokens
+//   instructions, input    → messages: a string is the user's; else items, as ResponsesItems says
+//   previous_response_id   → the items of that conversation come first
+//   tools, tool_choice     → as read_responses_tools() and read_tool_choice() say
+//   max_output_tokens      → max_tokens; max_tool_calls, parallel_tool_calls → max_calls
+//   reasoning.effort       → how much the template is told to have the model think
+//   truncation: "auto"     → messages behind the system's go, the oldest first, until it fits
 //
-// What asks for state or work that there is not (previous_response_id, conversation, background,
-// prompt, tools, another text.format than text) is refused; `store` is read, and the answer says
-// that nothing was stored. Errors: kInvalidArgument, kUnsupported, with the field in `param`.
-Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body);
+// What asks for work that there is not (conversation, background, prompt) is refused. Errors:
+// kInvalidArgument, kUnsupported, with the field in `param`.
+Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body,
+                                           const KeptResponses& kept = {});
 
 }  // namespace kvik

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "server/dialects/event_json.h"
+#include "server/dialects/responses/output_item.h"
+#include "server/dialects/thought_seal.h"
 #include "server/http/random_id.h"
 #include "server/http/status.h"
 
@@ -27,65 +29,44 @@ json::object usage_of(const AnswerEnvelope& envelope, std::span<const Usage> usa
   return out;
 }
 
-// One item of the output: what was thought, or what is said.
-struct Item {
-  using Kind = AnswerPart::Kind;
-
-  Kind kind;
-  std::string id = random_id(kind == Kind::kThought ? "rs_" : "msg_");
-  std::string text = {};
-  std::string_view status = kInProgress;
-
-  json::object part_json() const {
-    if (kind == Kind::kThought) return {{"type", "reasoning_text"}, {"text", text}};
-    return {{"type", "output_text"},
-            {"text", text},
-            {"annotations", json::array()},
-            {"logprobs", json::array()}};
-  }
-
-  // Without its content while it has none.
-  json::object json() const {
-    const bool is_thought = kind == Kind::kThought;
-    json::object out{
-        {"id", id}, {"type", is_thought ? "reasoning" : "message"}, {"status", status}};
-    if (is_thought)
-      out["summary"] = json::array();
-    else
-      out["role"] = "assistant";
-    out["content"] = status == kInProgress ? json::array() : json::array{part_json()};
-    return out;
-  }
-};
+using Item = OutputItem;
 
 class ResponsesWriter final : public AnswerWriter {
  public:
-  ResponsesWriter(AnswerEnvelope envelope, json::object echo)
-      : envelope_(std::move(envelope)), echo_(std::move(echo)) {}
+  ResponsesWriter(AnswerEnvelope envelope, ResponsesAsked asked)
+      : envelope_(std::move(envelope)), asked_(std::move(asked)) {}
 
-  std::string whole(std::span<const CompletionChoice> choices,
-                    std::span<const Usage> usages) override;
+  void whole(const std::shared_ptr<const WholeAnswer>& answer, JsonBody& body) override {
+    body.once([this, answer](std::string& out) { out += whole(answer->choices, answer->usages); });
+  }
   void begin(const PromptProgress& prompt, Events& events) override;
   void chunk(const CompletionChunk& chunk, Events& events) override;
   void end(std::span<const Usage> usages, Events& events) override;
   std::string error(const Error& error) const override;
 
  private:
+  std::string whole(std::span<const CompletionChoice> choices, std::span<const Usage> usages);
   std::string_view status() const {
     return finish_ == FinishReason::kLength ? "incomplete" : "completed";
   }
   json::object response_json(std::string_view status) const;
   json::object ended_json(std::span<const Usage> usages) const;
-  void add(Item::Kind kind, std::string_view text);
+  Item item_of(const AnswerPart& call) const;
+  void add(Item item);
+  void end_item(Item& item) const;
+  void keep(const json::object& response) const {
+    if (asked_.keep) asked_.keep(response);
+  }
   void add_event(std::string_view type, json::object data, Events& events);
   void item_event(std::string_view type, json::object data, Events& events);
   void response_event(std::string_view type, json::object response, Events& events);
   void say(Item::Kind kind, std::string_view text, Events& events);
-  void open_item(Item::Kind kind, Events& events);
+  void say_call(const AnswerPart& call, Events& events);
+  void open_item(Item item, Events& events);
   void close_item(Events& events);
 
   const AnswerEnvelope envelope_;
-  const json::object echo_;
+  const ResponsesAsked asked_;
   std::vector<Item> items_;  // the last one may be open
   uint64_t n_events_ = 0;
   std::optional<FinishReason> finish_;
@@ -103,7 +84,7 @@ json::object ResponsesWriter::response_json(std::string_view status) const {
                    {"incomplete_details", nullptr},
                    {"model", envelope_.model},
                    {"output", std::move(output)}};
-  for (const auto& item : echo_) out[item.key()] = item.value();
+  for (const auto& item : asked_.echo) out[item.key()] = item.value();
   out["usage"] = nullptr;
   return out;
 }
@@ -116,21 +97,38 @@ json::object ResponsesWriter::ended_json(std::span<const Usage> usages) const {
   return out;
 }
 
-void ResponsesWriter::add(Item::Kind kind, std::string_view text) {
-  items_.push_back({.kind = kind});
-  items_.back().text = text;
-  items_.back().status = status();
+Item ResponsesWriter::item_of(const AnswerPart& call) const {
+  return Item::of_call(call, asked_.custom_tools.contains(call.name));
+}
+
+void ResponsesWriter::end_item(Item& item) const {
+  item.status = status();
+  if (item.kind == Item::Kind::kThought && asked_.seals_thoughts) {
+    item.sealed = sealed_thought(envelope_.model, item.text);
+  }
+}
+
+void ResponsesWriter::add(Item item) {
+  end_item(item);
+  items_.push_back(std::move(item));
 }
 
 std::string ResponsesWriter::whole(std::span<const CompletionChoice> choices,
                                    std::span<const Usage> usages) {
   const CompletionChoice choice = choices.empty() ? CompletionChoice{} : choices.front();
   finish_ = choice.finish;
-  for (const AnswerPart& part : choice.parts) add(part.kind, part.text);
-  if (choice.parts.empty() || choice.parts.back().kind != Item::Kind::kText) {
-    add(Item::Kind::kText, "");
+  for (const AnswerPart& part : choice.parts) {
+    const bool is_call = part.kind == Item::Kind::kCall;
+    Item item = is_call ? item_of(part) : Item::of(part.kind);
+    if (!is_call) item.text = part.text;
+    add(std::move(item));
   }
-  return json::serialize(ended_json(usages));
+  if (choice.parts.empty() || choice.parts.back().kind == Item::Kind::kThought) {
+    add(Item::of(Item::Kind::kText));
+  }
+  const json::object response = ended_json(usages);
+  keep(response);
+  return json::serialize(response);
 }
 
 void ResponsesWriter::add_event(std::string_view type, json::object data, Events& events) {
@@ -156,18 +154,24 @@ void ResponsesWriter::begin(const PromptProgress&, Events& events) {
   response_event("response.in_progress", response_json(kInProgress), events);
 }
 
-void ResponsesWriter::open_item(Item::Kind kind, Events& events) {
-  items_.push_back({.kind = kind});
-  const Item& item = items_.back();
+void ResponsesWriter::open_item(Item item, Events& events) {
+  items_.push_back(std::move(item));
+  const Item& opened = items_.back();
   add_event("response.output_item.added",
-            {{"output_index", items_.size() - 1}, {"item", item.json()}}, events);
-  item_event("response.content_part.added", {{"part", item.part_json()}}, events);
+            {{"output_index", items_.size() - 1}, {"item", opened.json()}}, events);
+  if (opened.kind == Item::Kind::kCall) return;
+  item_event("response.content_part.added", {{"part", opened.part_json()}}, events);
 }
 
 void ResponsesWriter::close_item(Events& events) {
-  if (items_.empty() || items_.back().status != kInProgress) return;
+  if (items_.empty() || items_.back().status != Item::kInProgress) return;
   Item& item = items_.back();
-  item.status = status();
+  end_item(item);
+  if (item.kind == Item::Kind::kCall) {
+    add_event("response.output_item.done",
+              {{"output_index", items_.size() - 1}, {"item", item.json()}}, events);
+    return;
+  }
   if (item.kind == Item::Kind::kThought) {
     item_event("response.reasoning_text.done", {{"text", item.text}}, events);
   } else {
@@ -182,7 +186,7 @@ void ResponsesWriter::close_item(Events& events) {
 void ResponsesWriter::say(Item::Kind kind, std::string_view text, Events& events) {
   if (items_.empty() || items_.back().kind != kind) {
     close_item(events);
-    open_item(kind, events);
+    open_item(Item::of(kind), events);
   }
   if (text.empty()) return;
   items_.back().text += text;
@@ -194,16 +198,43 @@ void ResponsesWriter::say(Item::Kind kind, std::string_view text, Events& events
   }
 }
 
+// Begun, its arguments, done.
+void ResponsesWriter::say_call(const AnswerPart& call, Events& events) {
+  close_item(events);
+  open_item(item_of(call), events);
+  const Item& item = items_.back();
+  const std::string kind =
+      item.is_custom ? "response.custom_tool_call_input" : "response.function_call_arguments";
+  const json::object place{{"item_id", item.id}, {"output_index", items_.size() - 1}};
+  json::object delta = place;
+  delta["delta"] = item.text;
+  add_event(kind + ".delta", std::move(delta), events);
+  json::object done = place;
+  if (!item.is_custom) done["name"] = item.name;
+  done[item.is_custom ? "input" : "arguments"] = item.text;
+  add_event(kind + ".done", std::move(done), events);
+  close_item(events);
+}
+
 void ResponsesWriter::chunk(const CompletionChunk& chunk, Events& events) {
-  for (const AnswerPart& part : chunk.parts) say(part.kind, part.text, events);
+  for (const AnswerPart& part : chunk.parts) {
+    if (part.kind == Item::Kind::kCall) {
+      say_call(part, events);
+    } else {
+      say(part.kind, part.text, events);
+    }
+  }
   if (!chunk.finish) return;
-  say(Item::Kind::kText, "", events);
+  const bool has_said = !items_.empty() && items_.back().kind != Item::Kind::kThought;
+  if (!has_said) say(Item::Kind::kText, "", events);
   finish_ = chunk.finish;
   close_item(events);
 }
 
 void ResponsesWriter::end(std::span<const Usage> usages, Events& events) {
-  response_event("response." + std::string(status()), ended_json(usages), events);
+  json::object response = ended_json(usages);
+  keep(response);
+  response_event("response." + std::string(status()), std::move(response), events);
 }
 
 // The answer's own end, and the event that makes clients throw.
@@ -225,8 +256,8 @@ std::string ResponsesWriter::error(const Error& error) const {
 
 }  // namespace
 
-std::unique_ptr<AnswerWriter> make_responses_writer(AnswerEnvelope envelope, json::object echo) {
-  return std::make_unique<ResponsesWriter>(std::move(envelope), std::move(echo));
+std::unique_ptr<AnswerWriter> make_responses_writer(AnswerEnvelope envelope, ResponsesAsked asked) {
+  return std::make_unique<ResponsesWriter>(std::move(envelope), std::move(asked));
 }
 
 }  // namespace kvik

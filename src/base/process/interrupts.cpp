@@ -1,0 +1,83 @@
+#include "base/process/interrupts.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+
+#include "base/check.h"
+
+namespace kvik {
+namespace {
+
+// A handler may only touch what is async-signal-safe: an atomic and write().
+std::atomic<bool> is_caught = false;
+std::atomic<bool> is_term_seen = false;
+int code_of_end = 1;
+int signal_event = -1;
+int done_event = -1;
+
+void raise_event(int event) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(event, &one, sizeof(one));
+}
+
+void on_signal(int signal) {
+  if (!is_caught) ::_exit(code_of_end);
+  if (signal != SIGINT) is_term_seen = true;
+  raise_event(signal_event);
+}
+
+}  // namespace
+
+void Interrupts::install(int exit_code) {
+  code_of_end = exit_code;
+  signal_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  done_event = ::eventfd(0, EFD_CLOEXEC);
+  CHECK(signal_event >= 0 && done_event >= 0);
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  struct sigaction found {};
+  if (::sigaction(SIGHUP, nullptr, &found) == 0 && found.sa_handler != SIG_IGN) {
+    ::sigaction(SIGHUP, &action, nullptr);
+  }
+  std::signal(SIGXFSZ, SIG_IGN);  // as a file that may not grow is
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of write(), not our end
+}
+
+void Interrupts::catch_them() { is_caught = true; }
+
+bool Interrupts::wait() {
+  pollfd events[] = {{signal_event, POLLIN, 0}, {done_event, POLLIN, 0}};
+  while (::poll(events, 2, -1) <= 0) {
+  }
+  const bool is_signal = (events[0].revents & POLLIN) != 0;
+  uint64_t count = 0;
+  [[maybe_unused]] const auto n =
+      ::read(is_signal ? signal_event : done_event, &count, sizeof(count));
+  return is_signal;
+}
+
+void Interrupts::notify() { raise_event(done_event); }
+
+bool Interrupts::is_raised() {
+  pollfd event = {signal_event, POLLIN, 0};
+  return ::poll(&event, 1, 0) > 0;
+}
+
+int Interrupts::signal_fd() { return signal_event; }
+
+void Interrupts::take() {
+  uint64_t count = 0;
+  [[maybe_unused]] const auto n = ::read(signal_event, &count, sizeof(count));
+}
+
+bool Interrupts::is_terminated() { return is_term_seen; }
+
+}  // namespace kvik

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <functional>
+#include <thread>
+
+#include "base/result.h"
+
+namespace kvik {
+
+// Starts a thread. The system may refuse (no memory, too many tasks): kIo says so, where the
+// standard library would throw. No other place starts one.
+Result<std::thread> start_thread(std::function<void()> body);
+
+// What waits for a thread that may not have been started.
+inline void join_if_started(std::thread& thread) {
+  if (thread.joinable()) thread.join();
+}
+
+}  // namespace kvik

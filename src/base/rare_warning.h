@@ -1,0 +1,46 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/log.h"
+
+namespace kvik::log {
+
+// A warning that strangers can cause as often as they like: once a second, with how many were left
+// out since. One object a place, static. Any thread.
+class RareWarning {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  template <class... Values>
+  void operator()(fmt::format_string<const Values&...> format, const Values&... values) {
+    const auto n_left_out = due(Clock::now());
+    if (!n_left_out) return;
+    warn("{}{}", fmt::format(format, values...),
+         *n_left_out > 0 ? fmt::format(" (and {} more like it)", *n_left_out) : std::string());
+  }
+
+  // Whether one may be written now; how many were not since the last one.
+  std::optional<uint64_t> due(Clock::time_point now) {
+    constexpr Clock::duration kPause = std::chrono::seconds(1);
+    const int64_t ticks = now.time_since_epoch().count();
+    int64_t next = next_.load();
+    if (ticks < next || !next_.compare_exchange_strong(next, ticks + kPause.count())) {
+      ++n_left_out_;
+      return std::nullopt;
+    }
+    return n_left_out_.exchange(0);
+  }
+
+ private:
+  std::atomic<int64_t> next_{INT64_MIN};
+  std::atomic<uint64_t> n_left_out_{0};
+};
+
+}  // namespace kvik::log

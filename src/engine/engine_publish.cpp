@@ -1,0 +1,217 @@
+// What a step's logits say, row by row, and who is told of it. The step itself stands in
+// engine.cpp.
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace kvik {
+
+// --- sampling ---
+
+void Engine::sample(const StepPlan& plan) {
+  sampled_.clear();
+  outcomes_.assign(plan.entries.size(), {});
+  accepted_.clear();
+  size_t n_rows = 0;
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const StepPlan::Entry& entry = plan.entries[i];
+    n_rows += entry.n_wanted;
+    if (entry.n_new < entry.sequence->n_pending()) {
+      accepted_.push_back(entry.n_new);
+      continue;
+    }
+    const auto n_sampled = 1 + entry.sequence->draft.size();
+    outcomes_[i] = sample_rows(entry, n_rows - n_sampled);
+    // A row that ended the answer stands as well.
+    const uint32_t n_stand = outcomes_[i].n_tokens + (outcomes_[i].last ? 0 : 1);
+    accepted_.push_back(entry.n_new - static_cast<uint32_t>(n_sampled) + n_stand);
+  }
+}
+
+// The tokens behind a sequence, all of whose own tokens are computed, from its first_row on: as
+// long as they are those that its draft has, the next row tells the next one, as if it had been
+// computed in a step of its own. The sequence has them then, but for the last.
+Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_row) {
+  Sequence& sequence = *entry.sequence;
+  Outcome outcome{.first_token = sampled_.size(), .n_tokens = 0, .last = {}, .end = {}};
+  for (size_t r = 0;; ++r) {
+    auto token = sample_token(sequence, first_row + r, outcome);
+    if (!token) return outcome;
+    const TokenId id = token->id;
+    sampled_.push_back(std::move(*token));
+    ++outcome.n_tokens;
+    if (has_penalties(sequence.request.sampling)) sequence.counts.add_answer(id);
+    if (r == sequence.draft.size() || sequence.draft[r] != id || sequence.must_end()) {
+      outcome.last = id;
+      return outcome;
+    }
+    sequence.tokens.push_back(id);
+  }
+}
+
+// The token behind all that a sequence has, by a row of the decoder's; none where it ends.
+std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, size_t row, Outcome& outcome) {
+  const auto end = [&](FinishReason reason) {
+    outcome.end = reason;
+    return std::nullopt;
+  };
+  if (sequence.wants_hidden()) return end(FinishReason::kStop);
+  const Request& request = sequence.request;
+  if (sequence.must_end()) return end(FinishReason::kStop);  // its form allows nothing more
+  if (sequence.n_generated() >= request.max_tokens) return end(FinishReason::kLength);
+  const bool too_early = sequence.n_generated() < request.min_tokens;
+  const std::span<const float> logits = decoder_.logits(row);
+  auto token = sampler_.sample(
+      {.logits = logits,
+       .params = request.sampling,
+       .counts = sequence.counts,
+       .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
+       .position = sequence.n_tokens(),
+       .constraint = sequence.constraint ? &*sequence.constraint : nullptr});
+  if (!token) return end(FinishReason::kFailed);
+  if (sequence.n_generated() < request.script.size()) {
+    token = request.script[sequence.n_generated()];
+  }
+  if (std::ranges::count(request.stop_tokens, *token) > 0) return end(FinishReason::kStop);
+  if (sequence.constraint) sequence.constraint->advance(*token);
+  TokenEvent event{.id = *token, .chosen = {}, .top = {}};
+  if (request.n_logprobs) {
+    event.chosen = logprob_of(logits, *token);
+    event.top = top_logprobs(logits, *request.n_logprobs);
+  }
+  return event;
+}
+
+// --- publishing ---
+
+// Whoever hears of a token may say that the answer ends with it: rows behind it do not stand then.
+void Engine::publish(const StepPlan& plan) {
+  size_t n_rows = 0;
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const StepPlan::Entry& entry = plan.entries[i];
+    publish_progress(entry, accepted_[i]);
+    accepted_[i] = publish_rows(i, entry, n_rows);
+    n_rows += entry.n_wanted;
+  }
+}
+
+// Of a prompt whose next n_accepted tokens were computed.
+void Engine::publish_progress(const StepPlan::Entry& entry, uint32_t n_accepted) {
+  const Sequence& sequence = *entry.sequence;
+  const uint32_t n_prompt = sequence.usage.prompt_tokens;
+  if (sequence.n_cached >= n_prompt) return;
+  sequence.sink->on_prompt({.n_done = std::min(sequence.n_cached + n_accepted, n_prompt),
+                            .n_all = n_prompt,
+                            .n_cached = sequence.usage.cached_tokens});
+}
+
+// The wanted rows of an entry that stand, from the decoder's first_row on, and the tokens sampled
+// from them. Returns how many rows of the entry stand in the end.
+uint32_t Engine::publish_rows(size_t index, const StepPlan::Entry& entry, size_t first_row) {
+  Outcome& outcome = outcomes_[index];
+  const uint32_t first_wanted = entry.n_new - entry.n_wanted;
+  const auto first_sampled = entry.n_new - static_cast<uint32_t>(1 + entry.sequence->draft.size());
+  for (uint32_t row = first_wanted; row < accepted_[index]; ++row) {
+    const PublishedRow published{.decoder_row = first_row + row - first_wanted,
+                                 .position = entry.sequence->n_cached + row};
+    publish_logits(*entry.sequence, published);
+    const uint32_t r = row - first_sampled;
+    if (row < first_sampled || r >= outcome.n_tokens) continue;
+    const TokenEvent& token = sampled_[outcome.first_token + r];
+    if (publish_token(entry, token, published) == EventSink::Verdict::kContinue) continue;
+    entry.sequence->tokens.resize(published.position + 1);
+    outcome.last = token.id;
+    outcome.end = FinishReason::kStop;
+    return row + 1;
+  }
+  return accepted_[index];
+}
+
+// Each position once.
+void Engine::publish_logits(Sequence& sequence, const PublishedRow& row) {
+  const bool is_hidden = sequence.wants_hidden();
+  if (!is_hidden && sequence.request.logits == Request::Logits::kNone) return;
+  if (row.position < sequence.n_rows_sent) return;
+  sequence.n_rows_sent = row.position + 1;
+  if (is_hidden) {
+    sequence.sink->on_hidden(row.position, decoder_.hidden(row.decoder_row));
+  } else {
+    sequence.sink->on_logits(row.position, decoder_.logits(row.decoder_row));
+  }
+}
+
+// `row`: what the token was sampled from.
+EventSink::Verdict Engine::publish_token(const StepPlan::Entry& entry, const TokenEvent& token,
+                                         const PublishedRow& row) {
+  Sequence& sequence = *entry.sequence;
+  record_token_time(sequence);
+  if (sequence.request.trace == Request::Trace::kOn) publish_trace(entry, token.id, row);
+  ++counters_.generated_tokens;
+  return sequence.sink->on_token(token);
+}
+
+void Engine::publish_trace(const StepPlan::Entry& entry, TokenId token, const PublishedRow& row) {
+  const Sequence& sequence = *entry.sequence;
+  uint64_t n_pages = 0;
+  for (uint32_t g = 0; g < sequence.table.n_groups(); ++g) {
+    n_pages += sequence.table.n_pages(g) - sequence.table.n_slid(g);
+  }
+  sequence.sink->on_trace({.id = token,
+                           .began = *sequence.started,
+                           .at = step_end_,
+                           .position = row.position,
+                           .kv_rows = sequence.n_kv_rows + entry.n_new,
+                           .kv_bytes = n_pages * kv_.page_bytes(),
+                           .n_beside = counters_.last_step.n_sequences - 1,
+                           .logits = decoder_.logits(row.decoder_row)});
+}
+
+// A token comes when its logits do; what is done with it takes microseconds. Those of one step come
+// together.
+void Engine::record_token_time(Sequence& sequence) {
+  EngineHistograms& histograms = counters_.histograms;
+  if (sequence.n_generated() > 0) {
+    histograms.itl_s.record(to_s(step_end_ - sequence.last_token));
+  } else {
+    sequence.first_token = step_end_;
+    histograms.ttft_s.record(to_s(step_end_ - sequence.submitted));
+    histograms.prefill_s.record(to_s(step_end_ - *sequence.started));
+  }
+  sequence.last_token = step_end_;
+}
+
+// Before the step is committed.
+void Engine::count_drafts(const StepPlan& plan) {
+  SpeculationCounters& all = counters_.speculation;
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const auto n_drafted = static_cast<uint32_t>(plan.entries[i].sequence->draft.size());
+    if (n_drafted == 0) continue;
+    const uint32_t n_accepted = accepted_[i] - (plan.entries[i].n_new - n_drafted);
+    ++all.drafts;
+    all.drafted_tokens += n_drafted;
+    all.accepted_tokens += n_accepted;
+    for (uint32_t place = 0; place < n_accepted; ++place) ++all.accepted_at[place];
+    counters_.last_step.n_drafted += n_drafted;
+    counters_.last_step.n_accepted += n_accepted;
+  }
+}
+
+// --- settling ---
+
+// Behind the commit: each sequence gets the token that no row has computed, or ends.
+void Engine::settle(const StepPlan& plan) {
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    Sequence& sequence = *plan.entries[i].sequence;
+    const Outcome& outcome = outcomes_[i];
+    if (outcome.last) scheduler_.append(sequence, *outcome.last);
+    if (outcome.end) {
+      finish(sequence, *outcome.end);
+    } else if (outcome.last && sequence.must_end()) {
+      finish(sequence, FinishReason::kStop);
+    } else if (outcome.last && sequence.n_generated() == sequence.request.max_tokens) {
+      finish(sequence, FinishReason::kLength);
+    }
+  }
+}
+
+}  // namespace kvik

@@ -1,0 +1,30 @@
+#include "engine/speculate/chain_drafter.h"
+
+#include "engine/request/sequence.h"
+
+namespace kvik {
+
+ChainReader ChainDrafter::reader_of(const Sequence& sequence) const {
+  return {.root = sequence.root, .as = kv_.mark_of(sequence.table.owner.tenant)};
+}
+
+void ChainDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+  const ChainReader reader = reader_of(sequence);
+  const auto match = index_.find(sequence.tokens, reader);
+  if (!match) return;
+  ChainPlace place = match->next;
+  for (uint32_t i = 0; i < n_most && place.node; ++i, place = index_.behind(place, reader)) {
+    draft.push_back({place.node->tokens[place.offset],
+                     GuessKind::of_match(GuessSource::kChain, match->n_matched + i)});
+  }
+}
+
+// What was found in memory was remembered by whoever computed it.
+void ChainDrafter::remember(const Sequence& sequence) {
+  if (!sequence.uses_cache()) return;
+  const bool is_of_tier = sequence.usage.cache.tier_tokens > 0;
+  index_.add(sequence.table, reader_of(sequence), sequence.cached_tokens(),
+             is_of_tier ? 0 : sequence.usage.cached_tokens);
+}
+
+}  // namespace kvik

@@ -1,0 +1,116 @@
+#include "engine/speculate/chain_index.h"
+
+#include <algorithm>
+#include <bit>
+#include <random>
+
+#include "engine/speculate/suffix_index.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint64_t kMostSlots = 1 << 19;
+
+uint64_t slots_for(uint64_t n_pages) {
+  return std::min(std::bit_ceil(n_pages * kPageTokens), kMostSlots);
+}
+
+// The page at an index of a table, of any layer group that still has it.
+std::optional<PageId> page_at(const PageTable& table, uint32_t index) {
+  for (uint32_t g = 0; g < table.n_groups(); ++g) {
+    if (table.holds(g, index)) return table.page(g, index);
+  }
+  return std::nullopt;
+}
+
+// How many tokens before a place are the last ones of a list.
+uint32_t common_suffix(ChainPlace place, std::span<const TokenId> tokens) {
+  uint32_t n = 0;
+  while (n < std::min<size_t>(tokens.size(), SuffixIndex::kLongest)) {
+    if (place.offset == 0) {
+      place.node = place.node->parent;
+      if (!place.node || !place.node->parent) break;
+      place.offset = static_cast<uint32_t>(place.node->tokens.size());
+    }
+    --place.offset;
+    if (place.node->tokens[place.offset] != tokens[tokens.size() - 1 - n]) break;
+    ++n;
+  }
+  return n;
+}
+
+}  // namespace
+
+bool may_read(const PrefixNode& node, const ChainReader& reader) {
+  if (!may_find(reader.as, node.known)) return false;
+  const PrefixNode* root = &node;
+  while (root->parent) root = root->parent;
+  return root->key == reader.root && may_find(reader.as, node.known);
+}
+
+ChainIndex::ChainIndex(const KvCache& kv) : kv_(kv), slots_(slots_for(kv.n_pages())) {
+  std::random_device device;
+  secret_ = (uint64_t{device()} << 32) | device();
+}
+
+uint64_t ChainIndex::n_bytes(uint64_t n_pages) { return slots_for(n_pages) * sizeof(Slot); }
+
+size_t ChainIndex::slot_of(const ChainReader& who, std::span<const TokenId> tokens,
+                           size_t end) const {
+  uint64_t hash = secret_ ^ PageKeyHash()(who.root) ^ static_cast<uint64_t>(who.as);
+  for (const TokenId token : tokens.subspan(end - kGram, kGram)) {
+    hash = (hash + token + 1) * 0x9e3779b97f4a7c15u;
+  }
+  return (hash >> 32) & (slots_.size() - 1);
+}
+
+void ChainIndex::add(const PageTable& table, const ChainReader& writer,
+                     std::span<const TokenId> tokens, uint32_t first) {
+  for (size_t at = std::max(first, kGram); at < tokens.size(); ++at) {
+    const auto page = page_at(table, static_cast<uint32_t>(at / kPageTokens));
+    if (!page) continue;
+    const Slot slot{static_cast<uint32_t>(*page), static_cast<uint32_t>(at % kPageTokens)};
+    slots_[slot_of(writer, tokens, at)] = slot;
+    const PrefixNode* node = kv_.index().node_with(*page);
+    if (writer.as == KnownBy::kAll || !node || node->known != KnownBy::kAll) continue;
+    slots_[slot_of({.root = writer.root}, tokens, at)] = slot;
+  }
+}
+
+// What all know lies in places of its own.
+std::optional<ChainIndex::Match> ChainIndex::find(std::span<const TokenId> tokens,
+                                                  const ChainReader& reader) const {
+  if (tokens.size() < kGram) return std::nullopt;
+  auto match = match_at(slots_[slot_of(reader, tokens, tokens.size())], tokens, reader);
+  if (match || reader.as == KnownBy::kAll) return match;
+  const size_t known_to_all = slot_of({.root = reader.root}, tokens, tokens.size());
+  return match_at(slots_[known_to_all], tokens, reader);
+}
+
+std::optional<ChainIndex::Match> ChainIndex::match_at(const Slot& slot,
+                                                      std::span<const TokenId> tokens,
+                                                      const ChainReader& reader) const {
+  if (slot.page >= kv_.n_pages()) return std::nullopt;
+  const PrefixNode* node = kv_.index().node_with(PageId{slot.page});
+  if (!node || slot.offset >= node->tokens.size()) return std::nullopt;
+  const Match match{{node, slot.offset}, common_suffix({node, slot.offset}, tokens)};
+  if (match.n_matched < kGram || !may_read(*node, reader)) return std::nullopt;
+  return match;
+}
+
+ChainPlace ChainIndex::behind(const ChainPlace& place, const ChainReader& reader) const {
+  if (place.offset + 1 < place.node->tokens.size()) return {place.node, place.offset + 1};
+  const PrefixNode* newest = nullptr;
+  TimePoint used;
+  for (const PrefixNode* child : place.node->children) {
+    if (!may_find(reader.as, child->known)) continue;
+    for (const auto& page : child->pages) {
+      if (!page || (newest && kv_.story(*page).last_used <= used)) continue;
+      newest = child;
+      used = kv_.story(*page).last_used;
+    }
+  }
+  return {newest, 0};
+}
+
+}  // namespace kvik

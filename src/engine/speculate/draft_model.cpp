@@ -1,0 +1,166 @@
+#include "engine/speculate/draft_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "engine/request/sequence.h"
+
+namespace kvik {
+namespace {
+
+constexpr uint32_t kStepRows = 256;     // of prompts and what was said meanwhile, in one step
+constexpr double kRate = 0.1;           // of what is new about the time of a token
+constexpr float kLeastSure = 1.0f / 8;  // of a token that others are guessed behind
+
+// Nothing slides away: what follows a wrong guess looks back as far as the guess did.
+KvLayout layout_of(const Decoder& decoder) {
+  return KvLayout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
+}
+
+}  // namespace
+
+DraftModel::DraftModel(std::unique_ptr<Model> model, Backend& backend, const Options& options,
+                       const Clock& clock)
+    : model_(std::move(model)),
+      clock_(clock),
+      options_(options),
+      decoder_(*model_, backend, options.kv_type, kStepRows + options.max_running),
+      kv_(backend.memory(), options.kv_budget_bytes, layout_of(decoder_), clock),
+      sampler_(model_->config().n_vocab),
+      identity_(fmt::format("draft {}/{}/layout {}/{}", model_->fingerprint(),
+                            name_of(options.kv_type), kPageLayoutVersion, model_->numerics())) {
+  kv_.set_sharing(options.sharing);
+  drafting_.reserve(options.max_running);
+  batch_.reserve(options.max_running);
+  page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());
+}
+
+void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_most) {
+  drafting_.clear();
+  batch_.clear();
+  page_tables_.clear();
+  page_tables_.reserve(sequences.size() * kv_.layout().n_groups());  // batch_ points into it
+  uint32_t n_rows_left = kStepRows;
+  for (Sequence* sequence : sequences) {
+    sequence->drafts->model.draft.clear();
+    if (prepare(*sequence, n_most, n_rows_left)) drafting_.push_back(sequence);
+  }
+  if (batch_.empty()) return;
+  forward();
+  size_t row = 0;
+  std::erase_if(drafting_, [&](Sequence* sequence) { return !sample(*sequence, row++); });
+  for (uint32_t n = 1; n < n_most && !drafting_.empty(); ++n) {
+    const TimePoint begin = clock_.now();
+    batch_.clear();
+    page_tables_.clear();
+    for (Sequence* sequence : drafting_) {
+      const Draft& draft = sequence->drafts->model.draft;
+      add_row(*sequence, std::span(&draft.back().token, 1), WantLogits::kLast);
+    }
+    forward();
+    row = 0;
+    std::erase_if(drafting_, [&](Sequence* sequence) { return !sample(*sequence, row++); });
+    const double ms = to_ms(clock_.now() - begin);
+    token_ms_ += (token_ms_ > 0 ? kRate : 1) * (ms - token_ms_);
+  }
+}
+
+// Adds what the model has not seen of a sequence to the step. Whether all of it: then the row
+// behind it is sampled from.
+bool DraftModel::prepare(Sequence& sequence, uint32_t n_most, uint32_t& n_rows_left) {
+  DraftLane& lane = sequence.drafts->model;
+  const std::span<const TokenId> tokens = sequence.tokens;
+  if (tokens.size() + n_most > options_.n_ctx_max || n_rows_left == 0) return false;
+  // Behind the first wrong guess nothing holds.
+  uint32_t n_right = lane.n_then;
+  while (n_right < tokens.size() && n_right - lane.n_then < lane.guessed.size() &&
+         lane.guessed[n_right - lane.n_then] == tokens[n_right]) {
+    ++n_right;
+  }
+  lane.n_cached = std::min({lane.n_cached, n_right, sequence.n_tokens() - 1});
+  if (!lane.is_open && !open(sequence)) return false;
+  if (!kv_.grow(lane.table, tokens.size() + n_most)) {
+    let_go(sequence);
+    return false;
+  }
+  kv_.seal(lane.table, lane.root, tokens.first(lane.n_cached));
+  lane.guessed.clear();
+  lane.n_then = sequence.n_tokens();
+  const auto n_new = std::min(n_rows_left, lane.n_then - lane.n_cached);
+  const bool is_all = lane.n_cached + n_new == lane.n_then;
+  n_rows_left -= n_new;
+  // Those that are sampled from need no others' rows between theirs: a row without logits has none.
+  add_row(sequence, tokens.subspan(lane.n_cached, n_new),
+          is_all ? WantLogits::kLast : WantLogits::kNone);
+  return is_all;
+}
+
+bool DraftModel::open(Sequence& sequence) {
+  DraftLane& lane = sequence.drafts->model;
+  lane.table = kv_.make_table();
+  lane.table.owner.tenant = sequence.table.owner.tenant;
+  lane.root = root_key(identity_, sequence.request.cache_salt);
+  FoundPrefix found;
+  const auto known = std::span<const TokenId>(sequence.tokens).first(sequence.n_tokens() - 1);
+  if (!kv_.open(lane.table, {lane.root, known, lane.table.owner.tenant}, found,
+                sequence.n_tokens())) {
+    return false;
+  }
+  lane.n_cached = found.n_tokens();
+  lane.is_open = true;
+  return true;
+}
+
+void DraftModel::add_row(const Sequence& sequence, std::span<const TokenId> tokens,
+                         WantLogits want) {
+  DraftLane& lane = sequence.drafts->model;
+  const uint32_t n_groups = kv_.layout().n_groups();
+  const size_t begin = page_tables_.size();
+  for (uint32_t g = 0; g < n_groups; ++g) page_tables_.push_back(lane.table.addresses(g));
+  batch_.push_back({.tokens = tokens,
+                    .first_position = lane.n_cached,
+                    .kv = {.groups = std::span(page_tables_).subspan(begin, n_groups)},
+                    .want = want});
+  lane.n_cached += static_cast<uint32_t>(tokens.size());
+  n_rows_ += tokens.size();
+}
+
+void DraftModel::forward() { decoder_.forward(batch_); }
+
+// The next guess of a sequence; false where none stands behind it.
+bool DraftModel::sample(Sequence& sequence, size_t row) {
+  DraftLane& lane = sequence.drafts->model;
+  const std::span<const float> logits = decoder_.logits(row);
+  const auto token = sampler_.sample({.logits = logits,
+                                      .params = sequence.request.sampling,
+                                      .counts = sequence.counts,
+                                      .masked = {},
+                                      .position = lane.n_then + lane.draft.size()});
+  if (!token) return false;
+  const float sure = std::exp(logprob_of(logits, *token).logprob);
+  const auto level = static_cast<uint8_t>(sure * GuessKind::kLevels);
+  lane.draft.push_back(
+      {*token, {GuessSource::kModel, std::min<uint8_t>(level, GuessKind::kLevels - 1)}});
+  lane.guessed.push_back(*token);
+  return sure >= kLeastSure;
+}
+
+void DraftModel::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+  const Draft& guessed = sequence.drafts->model.draft;
+  draft.insert(draft.end(), guessed.begin(),
+               guessed.begin() + std::min<ptrdiff_t>(n_most, std::ssize(guessed)));
+}
+
+// Guesses that were right stay findable, as far as they are known to be.
+void DraftModel::let_go(Sequence& sequence) {
+  if (!sequence.drafts || !sequence.drafts->model.is_open) return;
+  DraftLane& lane = sequence.drafts->model;
+  const uint32_t n_known = std::min({lane.n_cached, lane.n_then, sequence.n_tokens()});
+  kv_.close(lane.table, lane.root, std::span<const TokenId>(sequence.tokens).first(n_known));
+  lane = {};
+}
+
+}  // namespace kvik

@@ -1,0 +1,71 @@
+#include "engine/speculate/row_costs.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvik {
+namespace {
+
+constexpr uint32_t kTrusted = 3;       // observations of a number whose least is taken
+constexpr double kMostChange = 0.03;   // by one observation after that
+constexpr double kRate = 0.25;         // of a difference, up to that
+constexpr double kHaste = 0.1;         // of a difference that all numbers share
+constexpr double kSurprise = 1.3;      // times the expected, at most
+constexpr uint64_t kForget = 512;      // observations of others after which one is forgotten,
+constexpr uint64_t kForgetSoon = 128;  // and one of which there are fewer than
+constexpr uint32_t kWellKnown = 16;
+constexpr double kDearRow = 0.12;  // of a step: what a row costs that nobody has seen
+
+}  // namespace
+
+void RowCosts::observe(uint32_t n_rows, double ms) {
+  if (!(ms > 0) || n_rows == 0 || n_rows > kMostRows) return;
+  Known& known = known_[n_rows];
+  // What takes a number of rows for slow, because somebody else had the machine just then, would
+  // never be put right: nobody would compute so many again.
+  const double expected = this->ms(n_rows, 0);
+  if (expected > 0) ms = std::min(ms, kSurprise * expected);
+  if (known.n_observed >= kTrusted) {
+    const double ratio = std::max(ms / known.ms, 1 / kSurprise);
+    const double common = std::pow(ratio, kHaste);
+    for (Known& other : known_) other.ms *= common;
+    known.ms *= std::exp(std::clamp(kRate * std::log(ratio), -kMostChange, kMostChange));
+  } else {
+    known.ms = known.n_observed == 0 ? ms : std::min(known.ms, ms);
+  }
+  ++known.n_observed;
+  known.last = ++n_observed_;
+  for (Known& other : known_) {
+    const uint64_t kept = other.n_observed < kWellKnown ? kForgetSoon : kForget;
+    if (other.n_observed > 0 && other.last + kept < n_observed_) other = {};
+  }
+}
+
+// A row beyond all that was observed.
+double RowCosts::row_ms(double prompt_row_ms) const {
+  if (prompt_row_ms > 0) return prompt_row_ms;
+  const auto first = std::ranges::find_if(known_, [](const Known& k) { return k.n_observed > 0; });
+  return first == known_.end() ? 0 : kDearRow * first->ms;
+}
+
+// More rows never take less time: where they seem to, fewer are taken to cost as little.
+double RowCosts::ms(uint32_t n_rows, double prompt_row_ms) const {
+  const auto n = std::min(n_rows, kMostRows);
+  uint32_t below = 0, above = 0;
+  double above_ms = 0;
+  for (uint32_t r = n; r >= 1 && below == 0; --r) {
+    if (known_[r].n_observed > 0) below = r;
+  }
+  for (uint32_t r = n; r <= kMostRows; ++r) {
+    if (known_[r].n_observed == 0 || (above != 0 && known_[r].ms >= above_ms)) continue;
+    if (above == 0) above = r;
+    above_ms = known_[r].ms;
+  }
+  if (below == 0) return above == 0 ? 0 : above_ms;
+  if (above == 0) return known_[below].ms + row_ms(prompt_row_ms) * (n_rows - below);
+  const double below_ms = std::min(known_[below].ms, above_ms);
+  if (above == below) return above_ms;
+  return below_ms + (above_ms - below_ms) * (n - below) / (above - below);
+}
+
+}  // namespace kvik

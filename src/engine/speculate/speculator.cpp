@@ -1,0 +1,242 @@
+#include "engine/speculate/speculator.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvik {
+namespace {
+
+constexpr double kLeastChance = 0.02;  // below which a guess is not worth a thought
+constexpr double kLeastGain = 0.01;    // of the logarithm of speed: less is noise
+constexpr uint32_t kReserveTokens = 4096;
+constexpr double kWorthNoModel = 1.5;  // tokens that others expect, so that no model is asked
+constexpr uint32_t kMostDrafted = 8;   // tokens by a draft model
+constexpr uint64_t kTryAgain = 64;     // steps without a draft model
+constexpr float kShareRate = 0.05f;
+
+// Of a step's time, what grows with the context and not with the rows.
+double context_ms(const StepWork& work, const CostModel& costs) {
+  return costs.kv_ms(work) + costs.attention_ms(work);
+}
+
+}  // namespace
+
+Speculator::Speculator(const SpeculationOptions& options, const KvCache& kv)
+    : options_(options), drafters_{&suffix_, &resume_, nullptr, options.drafter, &forced_} {
+  if (options.mode == SpeculationOptions::Mode::kOff) return;
+  drafters_[static_cast<size_t>(GuessSource::kChain)] = &chains_.emplace(kv);
+}
+
+double Speculator::Candidate::next_chance() const {
+  if (n_taken >= std::min<size_t>(n_most, draft->size())) return 0;
+  return all_true * acceptance->chance((*draft)[n_taken].kind);
+}
+
+void Speculator::Candidate::take() {
+  all_true = next_chance();
+  expected += all_true;
+  ++n_taken;
+}
+
+// --- proposing ---
+
+// What came since the last proposals tells which of them were right.
+void Speculator::learn(Sequence& sequence) {
+  DraftState& state = *sequence.drafts;
+  const auto came = std::span(sequence.tokens).subspan(state.n_then);
+  for (Draft& draft : state.proposals) {
+    for (size_t i = 0; i < std::min(came.size(), draft.size()); ++i) {
+      const bool is_right = draft[i].token == came[i];
+      state.acceptance.learn(draft[i].kind, is_right);
+      if (draft[i].kind.source == GuessSource::kModel)
+        state.model_share += kShareRate * ((is_right ? 1.0f : 0.0f) - state.model_share);
+      if (!is_right) break;
+    }
+    draft.clear();
+  }
+}
+
+double Speculator::expected(const Sequence& sequence, const Draft& draft) const {
+  double all_true = 1, sum = 0;
+  for (const Guess& guess : draft) {
+    all_true *= sequence.drafts->acceptance.chance(guess.kind);
+    if (all_true < kLeastChance) break;
+    sum += all_true;
+  }
+  return sum;
+}
+
+// What costs next to nothing is asked first.
+void Speculator::begin(Sequence& sequence, uint32_t n_most) {
+  if (!sequence.drafts) {
+    const uint64_t n_tokens =
+        uint64_t{sequence.n_tokens()} + std::min(sequence.request.max_tokens, kReserveTokens);
+    sequence.drafts = std::make_unique<DraftState>(n_tokens);
+    sequence.draft.reserve(kMostGuesses);
+  } else {
+    learn(sequence);
+  }
+  Candidate candidate{.sequence = &sequence,
+                      .acceptance = &sequence.drafts->acceptance,
+                      .n_most = std::min(n_most, options_.n_most)};
+  for (const auto source :
+       {GuessSource::kForced, GuessSource::kSuffix, GuessSource::kResume, GuessSource::kChain}) {
+    propose(candidate, source);
+  }
+  sequence.drafts->n_then = sequence.n_tokens();
+  candidates_.push_back(candidate);
+}
+
+void Speculator::propose(Candidate& candidate, GuessSource source) {
+  Drafter* drafter = drafters_[static_cast<size_t>(source)];
+  if (!drafter) return;
+  Draft& draft = candidate.sequence->drafts->proposals[static_cast<size_t>(source)];
+  drafter->propose(*candidate.sequence, kMostGuesses, draft);
+  const double worth = expected(*candidate.sequence, draft);
+  if (worth <= candidate.worth) return;
+  candidate.worth = worth;
+  candidate.draft = &draft;
+}
+
+// A draft model's tokens take time of their own, whether they are computed then or not.
+void Speculator::ask_model(const StepPlan& plan, const CostModel& costs) {
+  Drafter* model = drafters_[static_cast<size_t>(GuessSource::kModel)];
+  asked_.clear();
+  for (const Candidate& candidate : candidates_) {
+    if (model && candidate.worth < kWorthNoModel && candidate.n_most > 0)
+      asked_.push_back(candidate.sequence);
+  }
+  if (asked_.empty()) return;
+  const uint32_t n_most = n_to_draft(plan, costs);
+  if (n_most == 0) return;
+  model->begin_step(asked_, n_most);
+  for (Candidate& candidate : candidates_) {
+    if (candidate.worth < kWorthNoModel) propose(candidate, GuessSource::kModel);
+  }
+}
+
+// How many tokens a draft model is to guess of each that asks: what pays by what it got right
+// lately. Where nothing does, it is tried again now and then.
+uint32_t Speculator::n_to_draft(const StepPlan& plan, const CostModel& costs) {
+  if (options_.mode == SpeculationOptions::Mode::kAlways) return options_.n_most;
+  const double row_ms = costs.row_ms();
+  const double rows_ms = row_costs_.ms(plan.work.n_rows, row_ms);
+  if (rows_ms <= 0) return 0;
+  const double base_ms = rows_ms + context_ms(plan.work, costs);
+  const double token_ms = drafters_[static_cast<size_t>(GuessSource::kModel)]->token_ms();
+  double share = 0;
+  for (const Sequence* sequence : asked_) share += sequence->drafts->model_share;
+  share /= static_cast<double>(asked_.size());
+  double most = kLeastGain, all_true = 1, sum = 1;
+  uint32_t best = 0;
+  for (uint32_t n = 1; n <= std::min(kMostDrafted, options_.n_most); ++n) {
+    all_true *= share;
+    sum += all_true;
+    const auto n_rows = plan.work.n_rows + n * static_cast<uint32_t>(asked_.size());
+    const double ms = row_costs_.ms(n_rows, row_ms) - rows_ms + n * token_ms;
+    const double gain = std::log(sum) * static_cast<double>(asked_.size()) -
+                        std::log(1 + ms / base_ms) * static_cast<double>(plan.entries.size());
+    if (gain <= most) continue;
+    most = gain;
+    best = n;
+  }
+  if (best > 0) return best;
+  return ++n_steps_without_model_ % kTryAgain == 0 ? 1 : 0;
+}
+
+void Speculator::let_go(Sequence& sequence) {
+  if (chains_) chains_->remember(sequence);
+  if (options_.drafter) options_.drafter->let_go(sequence);
+}
+
+// --- choosing ---
+
+void Speculator::choose(const StepPlan& plan, std::span<const uint32_t> n_most, const Room& room,
+                        const CostModel& costs) {
+  candidates_.clear();
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    Sequence& sequence = *plan.entries[i].sequence;
+    sequence.draft.clear();
+    const bool may_guess = options_.mode != SpeculationOptions::Mode::kOff &&
+                           sequence.request.speculate == Request::Speculate::kOn;
+    if (may_guess) begin(sequence, n_most[i]);
+  }
+  ask_model(plan, costs);
+  std::erase_if(candidates_, [](const Candidate& c) { return !c.draft || c.n_most == 0; });
+  if (candidates_.empty()) return;
+  const uint32_t n = n_that_pay(plan, room, costs);
+  for (uint32_t i = 0; i < n; ++i) {
+    Sequence& sequence = *order_[i]->sequence;
+    sequence.draft.push_back((*order_[i]->draft)[sequence.draft.size()].token);
+  }
+}
+
+// Whose next guess adds most to the product of all speeds; null where none is left.
+Speculator::Candidate* Speculator::best_candidate() {
+  Candidate* best = nullptr;
+  double most = 0;
+  for (Candidate& candidate : candidates_) {
+    const double chance = candidate.next_chance();
+    const bool is_wanted =
+        options_.mode == SpeculationOptions::Mode::kAlways ? chance > 0 : chance >= kLeastChance;
+    if (!is_wanted || chance / candidate.expected <= most) continue;
+    most = chance / candidate.expected;
+    best = &candidate;
+  }
+  return best;
+}
+
+// How many of order_, which is filled here.
+uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const CostModel& costs) {
+  order_.clear();
+  const uint32_t n_base = plan.work.n_rows;
+  const double row_ms = costs.row_ms();
+  const double rows_ms = row_costs_.ms(n_base, row_ms);
+  const double base_ms = rows_ms + context_ms(plan.work, costs);
+  const double n_in_step = static_cast<double>(plan.entries.size() + room.n_prompts);
+  const double attention_ms =
+      costs.attention_ms({.attention = plan.work.kv_tokens / double(plan.entries.size())});
+  double gain = 0, most = kLeastGain;
+  uint32_t n_best = 0;
+  while (order_.size() < std::min(room.n_rows, RowCosts::kMostRows)) {
+    Candidate* next = best_candidate();
+    if (!next) break;
+    gain -= std::log(next->expected);
+    next->take();
+    gain += std::log(next->expected);
+    order_.push_back(next);
+    const auto n = static_cast<uint32_t>(order_.size());
+    if (options_.mode == SpeculationOptions::Mode::kAlways) {
+      n_best = n;
+      continue;
+    }
+    if (rows_ms <= 0) break;  // nothing is known yet
+    double added_ms = row_costs_.ms(n_base + n, row_ms) - rows_ms;
+    if (room.n_prompts > 0) added_ms = std::max(added_ms, row_ms * n);  // rows are not free then
+    added_ms += attention_ms * n;
+    const double net = gain - n_in_step * std::log(1 + added_ms / base_ms);
+    if (net <= most) continue;
+    most = net;
+    n_best = n;
+  }
+  return n_best;
+}
+
+// --- costs ---
+
+void Speculator::observe(const StepPlan& plan, double ms, CostModel& costs) {
+  const bool has_guesses = plan.work.n_rows > plan.plain_work.n_rows;
+  if (plan.n_prompt_rows > 0) return costs.observe(plan.work, ms);
+  // What costs are known badly at first must not leave nothing for the rows.
+  const double rows_ms = std::max(ms - context_ms(plan.work, costs), ms / 2);
+  const double row_ms = costs.row_ms();
+  row_costs_.observe(plan.work.n_rows, rows_ms);
+  if (!has_guesses) return costs.observe(plan.work, ms);
+  // Guesses are nearly free, and must not teach that rows of prompts are.
+  const double plain_ms =
+      row_costs_.ms(plan.plain_work.n_rows, row_ms) + context_ms(plan.plain_work, costs);
+  const double all_ms = row_costs_.ms(plan.work.n_rows, row_ms) + context_ms(plan.work, costs);
+  costs.observe(plan.plain_work, ms * plain_ms / all_ms);
+}
+
+}  // namespace kvik

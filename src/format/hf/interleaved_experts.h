@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "format/model_source.h"
+
+namespace kvik::hf {
+
+// `base` with experts as gpt-oss stores them turned into what other folders have: of each layer
+// "…experts.gate_up_proj" [experts, 2 · ffn, model], the gates over the ups, and
+// "…experts.down_proj" [experts, model, ffn]. There they are either "_blocks" of 4 bits with
+// "_scales" (OCP's microscaling), which become mxfp4, or of 16 bits and transposed; gates and ups
+// take turns, in their biases as well. Made when they are read; all others stay as they are.
+// Errors: kCorrupt, naming a tensor whose shape or type does not fit its neighbour.
+Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base);
+
+}  // namespace kvik::hf

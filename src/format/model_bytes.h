@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/input_file.h"
+#include "base/memory_region.h"
+#include "base/result.h"
+
+namespace kvik {
+
+// The bytes of a model file, read part by part, or those of a model that lies in memory. A file
+// that is cut meanwhile is an error of the part. One thread at a time.
+class ModelBytes {
+ public:
+  using Bytes = std::span<const std::byte>;
+  // What head() may be asked for. It bounds what a hostile or sparse file can make us take.
+  static constexpr uint64_t kMaxHeadBytes = uint64_t{128} << 20;
+
+  // Memory that outlives this.
+  explicit ModelBytes(Bytes memory) : memory_(memory), size_(memory.size()) {}
+  explicit ModelBytes(InputFile file) : file_(std::move(file)), size_(file_->size()) {}
+
+  uint64_t size() const { return size_; }
+
+  // The first n_bytes <= size(), kMaxHeadBytes. What earlier calls gave stays where it is, until
+  // drop_head().
+  Result<Bytes> head(uint64_t n_bytes);
+  void drop_head();
+
+  // n_bytes from `offset` on, at a multiple of `alignment`, valid until release(offset).
+  Result<Bytes> part(uint64_t offset, uint64_t n_bytes, size_t alignment);
+  void release(uint64_t offset);
+
+ private:
+  Result<Bytes> keep(uint64_t offset, uint64_t n_bytes);
+
+  Bytes memory_;
+  std::optional<InputFile> file_;
+  uint64_t size_;
+  MemoryRegion head_;
+  uint64_t n_head_ = 0;                     // bytes of it that were read
+  std::map<uint64_t, MemoryRegion> parts_;  // by offset
+  MemoryRegion spare_;                      // of a part that is no more
+};
+
+}  // namespace kvik

@@ -1,0 +1,83 @@
+#include "host/kv_events/kv_event_codec.h"
+
+#include <nlohmann/json.hpp>
+
+#include "tensor/kv_type.h"
+
+namespace kvik {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kMedium = "CPU";
+
+json or_null(const std::optional<uint64_t>& value) { return value ? json(*value) : json(nullptr); }
+
+json stored(const KvEvent& event, KvEventEncoding encoding) {
+  const json hashes = json::array({event.hash});
+  if (encoding == KvEventEncoding::kArray) {
+    return json::array({"BlockStored", hashes, or_null(event.parent), event.tokens, kPageTokens,
+                        nullptr, kMedium});
+  }
+  return {{"type", "BlockStored"},
+          {"block_hashes", hashes},
+          {"parent_block_hash", or_null(event.parent)},
+          {"token_ids", event.tokens},
+          {"block_size", kPageTokens},
+          {"lora_id", nullptr},
+          {"medium", kMedium}};
+}
+
+json removed(const KvEvent& event, KvEventEncoding encoding) {
+  const json hashes = json::array({event.hash});
+  if (encoding == KvEventEncoding::kArray) return json::array({"BlockRemoved", hashes, kMedium});
+  return {{"type", "BlockRemoved"}, {"block_hashes", hashes}, {"medium", kMedium}};
+}
+
+json cleared(KvEventEncoding encoding) {
+  if (encoding == KvEventEncoding::kArray) return json::array({"AllBlocksCleared"});
+  return {{"type", "AllBlocksCleared"}};
+}
+
+json to_json(const KvEvent& event, KvEventEncoding encoding) {
+  switch (event.kind) {
+    case KvEvent::Kind::kStored:
+      return stored(event, encoding);
+    case KvEvent::Kind::kRemoved:
+      return removed(event, encoding);
+    case KvEvent::Kind::kAllCleared:
+      break;
+  }
+  return cleared(encoding);
+}
+
+}  // namespace
+
+uint64_t block_hash(const PageKey& key) {
+  uint64_t hash = 0;
+  for (size_t i = key.bytes.size() - 8; i < key.bytes.size(); ++i) {
+    hash = hash << 8 | static_cast<uint64_t>(key.bytes[i]);
+  }
+  return hash;
+}
+
+std::optional<KvEventEncoding> kv_event_encoding_named(std::string_view name) {
+  if (name == "array") return KvEventEncoding::kArray;
+  if (name == "map") return KvEventEncoding::kMap;
+  return std::nullopt;
+}
+
+std::string encode_kv_events(double time_s, const std::vector<KvEvent>& events,
+                             KvEventEncoding encoding) {
+  json list = json::array();
+  for (const KvEvent& event : events) list.push_back(to_json(event, encoding));
+  const json batch =
+      encoding == KvEventEncoding::kArray
+          ? json::array({time_s, std::move(list), 0})
+          : json{{"ts", time_s}, {"events", std::move(list)}, {"data_parallel_rank", 0}};
+  std::string bytes;
+  json::to_msgpack(batch, bytes);
+  return bytes;
+}
+
+}  // namespace kvik

@@ -1,0 +1,48 @@
+#include "host/load_draft.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <span>
+
+#include "base/log.h"
+#include "base/quantity.h"
+#include "format/quoted.h"
+
+namespace kvik {
+namespace {
+
+Result<void> check_vocabulary(const std::string& spec, const Tokenizer& own,
+                              const Tokenizer& draft) {
+  if (draft.n_vocab() != own.n_vocab()) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the draft model {} has {} tokens, expected the model's {}", spec,
+                            draft.n_vocab(), own.n_vocab()));
+  }
+  for (TokenId id = 0; id < own.n_vocab(); ++id) {
+    const std::string ours = own.detokenize(std::span(&id, 1), Tokenizer::Special::kShow);
+    const std::string theirs = draft.detokenize(std::span(&id, 1), Tokenizer::Special::kShow);
+    if (ours == theirs) continue;
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("token {} of the draft model {} is {}, expected the model's {}", id,
+                            spec, quoted(theirs), quoted(ours)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> load_draft(const std::string& spec, LoadedModel& loaded) {
+  TRY_ASSIGN(const auto source, open_model(spec));
+  auto tokenizer = Tokenizer::from_metadata(source->metadata());
+  if (!tokenizer) {
+    return fail(tokenizer.error().code, fmt::format("{}: {}", spec, tokenizer.error().message));
+  }
+  TRY(check_vocabulary(spec, *loaded.tokenizer, **tokenizer));
+  TRY_ASSIGN(loaded.draft,
+             Model::load(*source, *loaded.backend, nullptr, static_cast<uint32_t>(loaded.n_ctx)));
+  log::info("draft model {}: {} of weights", spec, format_bytes(loaded.draft->weight_bytes()));
+  return {};
+}
+
+}  // namespace kvik

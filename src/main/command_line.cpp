@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+#include <utility>
+
+#include "main/environment.h"
+#include "main/exit_code.h"
+#include "main/flags.h"
+
+// How a line becomes a command with its flags.
+namespace kvik {
+namespace {
+
+std::string variable_of(const std::string& flag) {
+  std::string name = "KVIK_";
+  for (const char c : flag) {
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  }
+  return name;
+}
+
+// What an argument calls a flag: "--ctx" of "--ctx=5", "-p" of "-ptext". Empty: it is none.
+std::string_view flag_word(const std::string& argument) {
+  if (argument.starts_with("--")) return {argument.begin(), std::ranges::find(argument, '=')};
+  const bool is_flag = argument.size() > 1 && argument[0] == '-' && argument[1] != '.' &&
+                       std::isdigit(static_cast<unsigned char>(argument[1])) == 0;
+  return is_flag ? std::string_view(argument).substr(0, 2) : std::string_view();
+}
+
+bool is_called(const CLI::Option& option, std::string_view word) {
+  const auto is_name = [&](const char* dashes) {
+    return [word, dashes](const std::string& name) { return word == dashes + name; };
+  };
+  return std::ranges::any_of(option.get_lnames(), is_name("--")) ||
+         std::ranges::any_of(option.get_snames(), is_name("-"));
+}
+
+bool gives(const std::vector<std::string>& arguments, const CLI::Option& option) {
+  return std::ranges::any_of(arguments, [&](const std::string& argument) {
+    return is_called(option, flag_word(argument));
+  });
+}
+
+// A flag of the command or of one that it belongs to.
+const CLI::Option* find_option(const CLI::App& app, std::string_view word) {
+  for (const CLI::App* owner = &app; owner != nullptr; owner = owner->get_parent()) {
+    for (const CLI::Option* option : owner->get_options()) {
+      if (is_called(*option, word)) return option;
+    }
+  }
+  return nullptr;
+}
+
+// Walks a line: where its command stands, and the first flag that nobody knows.
+struct Line {
+  const CLI::App* command;        // the innermost that is named; the program itself: none
+  std::optional<size_t> at = {};  // of that
+  std::string first_word = {};    // that is no flag; empty: none
+  std::string unknown_flag = {};  // empty: none
+};
+
+Line read_line(const CLI::App& program, const std::vector<std::string>& arguments) {
+  Line line{.command = &program};
+  for (size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    const std::string_view word = flag_word(argument);
+    if (word.empty()) {
+      if (line.first_word.empty()) line.first_word = argument;
+      const auto named = line.command->get_subcommands(
+          [&](const CLI::App* command) { return command->get_name() == argument; });
+      if (named.empty()) continue;
+      line.at = i;
+      line.command = named.front();
+      continue;
+    }
+    const CLI::Option* const option = find_option(*line.command, word);
+    if (option == nullptr && line.unknown_flag.empty()) line.unknown_flag = word;
+    const bool has_value_behind =
+        option != nullptr && option->get_expected_max() > 0 && argument.size() == word.size();
+    if (has_value_behind) ++i;
+  }
+  return line;
+}
+
+// The command line with the environment behind its command: KVIK_MAX_TOKENS=9 becomes
+// --max-tokens=9 where the program or the command has that flag and the line does not.
+std::vector<std::string> with_environment(const CLI::App& app, const Line& line,
+                                          std::vector<std::string> arguments) {
+  std::vector<std::string> more;
+  for (const CLI::App* owner : {&app, line.command}) {
+    for (const CLI::Option* option : owner->get_options()) {
+      if (option->get_lnames().empty() || option->get_expected_max() == 0) continue;
+      const std::string value = environment(variable_of(option->get_lnames().front()));
+      if (value.empty() || gives(arguments, *option)) continue;
+      more.push_back(fmt::format("--{}={}", option->get_lnames().front(), value));
+    }
+  }
+  arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(*line.at) + 1, more.begin(),
+                   more.end());
+  return arguments;
+}
+
+}  // namespace
+
+CommandLine::CommandLine(const std::string& name, const std::string& help,
+                         const std::string& version)
+    : app_(std::make_unique<CLI::App>(help, name)) {
+  app_->set_version_flag("--version", version);
+  app_->set_config("--config", "", "read flags from this file; each command has a [section]");
+  app_->allow_config_extras(CLI::config_extras_mode::error);
+  app_->require_subcommand(1);
+  app_->fallthrough();
+}
+
+CommandLine::~CommandLine() = default;
+
+Flags CommandLine::add(const std::string& name, const std::string& help, Command run) {
+  return add(Flags(*app_), name, help, std::move(run));
+}
+
+Flags CommandLine::add(const Flags& parent, const std::string& name, const std::string& help,
+                       Command run) {
+  parent.app_->require_subcommand(1);
+  CLI::App* command = parent.app_->add_subcommand(name, help);
+  commands_.emplace_back(command, std::move(run));
+  return Flags(*command);
+}
+
+int CommandLine::run(std::vector<std::string> arguments) {
+  const auto refuse = [](std::string message) {
+    return report({.code = ErrorCode::kInvalidArgument, .message = std::move(message)});
+  };
+  if (arguments.empty()) return refuse("what is to be done? kvik --help lists the commands");
+  const Line line = read_line(*app_, arguments);
+  const bool has_command = line.at.has_value();
+  if (!has_command && !line.first_word.empty()) {
+    return refuse(fmt::format("'{}' is no command; kvik --help lists them", line.first_word));
+  }
+  if (!line.unknown_flag.empty()) {
+    std::string command = line.command->get_name();
+    for (const auto* above = line.command->get_parent(); above; above = above->get_parent()) {
+      command = fmt::format("{} {}", above->get_name(), command);
+    }
+    return refuse(
+        fmt::format("there is no {}; {} --help lists the flags", line.unknown_flag, command));
+  }
+  if (has_command) arguments = with_environment(*app_, line, std::move(arguments));
+  std::ranges::reverse(arguments);  // CLI11 takes them from the back
+  try {
+    app_->parse(std::move(arguments));
+  } catch (const CLI::Success& wanted) {  // --help, --version
+    std::ostringstream text, none;
+    const int code = app_->exit(wanted, text, none);
+    streams::print_text(text.str());
+    return code;
+  } catch (const CLI::ConfigError& error) {
+    return refuse(fmt::format("the config file: {}", error.what()));
+  } catch (const CLI::ParseError& error) {
+    return refuse(error.what());
+  }
+  const CLI::App* chosen = app_.get();
+  while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
+  return std::ranges::find(commands_, chosen, [](const auto& c) { return c.first; })->second();
+}
+
+}  // namespace kvik

@@ -1,0 +1,40 @@
+#include "main/speculation_flags.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace kvik {
+
+std::string read_speculation(const std::string& text, SpeculationOptions& options) {
+  using enum SpeculationOptions::Mode;
+  options = {};
+  if (text == "auto") return {};
+  if (text == "off") {
+    options.mode = kOff;
+    return {};
+  }
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, options.n_most);
+  options.mode = kAlways;
+  if (error == std::errc() && rest == end && options.n_most >= 1 && options.n_most <= kMostGuesses)
+    return {};
+  return fmt::format("'{}' is no way to speculate; expected auto, off or 1 to {} tokens", text,
+                     kMostGuesses);
+}
+
+void SpeculationFlags::add_to(Flags& flags) {
+  flags.add({
+      {"--speculate",
+       Words{.type = "auto|off|N",
+             .read = [this](const std::string& text) { return read_speculation(text, options); }},
+       "guess next tokens and compute them in the same step; the answer stays the same. auto: as "
+       "many as pay; N: so many wherever there is a guess (default: auto)"},
+      Flag("--draft", &draft,
+           "a small model with the same vocabulary that guesses next tokens (default: what was "
+           "said before is looked at alone)")
+          .called("MODEL"),
+  });
+}
+
+}  // namespace kvik

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kv/tiers/tier.h"
+#include "main/flags.h"
+
+namespace kvik {
+
+// The tiers behind memory, the nearest first.
+class OpenTiers {
+ public:
+  void add(TierKind kind, std::unique_ptr<Tier> tier) {
+    places_.push_back({kind, tier.get()});
+    tiers_.push_back(std::move(tier));
+  }
+  const std::vector<TierPlace>& places() const { return places_; }
+
+ private:
+  std::vector<std::unique_ptr<Tier>> tiers_;
+  std::vector<TierPlace> places_;
+};
+
+// --disk, --shared and --redis, of every command that keeps pages.
+struct TierOptions {
+  std::string disk;  // empty: no disk tier
+  uint64_t disk_bytes = uint64_t{20} << 30;
+  std::string shared;  // empty: no shared folder
+  uint64_t shared_bytes = uint64_t{100} << 30;
+  std::string redis;  // empty: no Redis
+
+  void add_to(Flags& flags);
+
+  Result<OpenTiers> open() const;
+};
+
+}  // namespace kvik

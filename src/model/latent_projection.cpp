@@ -1,0 +1,67 @@
+#include "model/latent_projection.h"
+
+#include <algorithm>
+
+namespace kvik {
+
+LatentProjection::Buffers LatentProjection::Buffers::take(const ModelConfig& config,
+                                                          uint32_t n_rows_max,
+                                                          RowBuffers& buffers) {
+  uint32_t down_dim = 0;
+  uint32_t q_dim = 0;
+  uint32_t value_dim = 0;
+  for (const LayerConfig& layer : config.layers) {
+    const AttentionConfig& a = layer.attention();
+    if (a.latent.rank == 0) continue;
+    const uint32_t all_heads = a.n_heads * a.latent.q_dim();
+    down_dim = std::max(down_dim, (a.latent.q_rank ? a.latent.q_rank : all_heads) + a.head_dim);
+    if (a.latent.q_rank) q_dim = std::max(q_dim, all_heads);
+    value_dim = std::max(value_dim, a.output_dim());
+  }
+  return {.down = buffers.take(n_rows_max, down_dim),
+          .queries = buffers.take(n_rows_max, q_dim),
+          .values = buffers.take(n_rows_max, value_dim)};
+}
+
+Rows LatentProjection::project(uint32_t layer, ResidualStream& x, const RopeTables& ropes, Rows q) {
+  const float eps = model_.config().norm_eps;
+  const AttentionConfig& a = model_.config().layers[layer].attention();
+  const LatentConfig& l = a.latent;
+  const AttentionWeights& w = model_.layers()[layer].attention;
+  const uint32_t first_dim = l.q_rank ? l.q_rank : a.n_heads * l.q_dim();
+  const Rows down = buffers_.down.slice(0, x.n_rows()).columns(0, first_dim + a.head_dim);
+  const Rows first = down.columns(0, first_dim);
+  const Rows k = down.columns(first_dim, a.head_dim);
+  const Rows latent = k.columns(0, l.rank);
+  backend_.matmul(x.normed(w.norm), *w.qkv, down);
+
+  Rows raw = first;
+  if (l.q_rank) {
+    backend_.rms_norm(first, w.latent.q_norm.floats(), l.q_rank, eps, first);
+    raw = buffers_.queries.slice(0, x.n_rows()).columns(0, a.n_heads * l.q_dim());
+    backend_.matmul(first, *w.latent.q_up, raw);
+  }
+  const RopePairing pairing = ropes.pairing(a.rope);
+  const RopeAngles angles = ropes.angles(a.rope);
+  backend_.rope(raw.columns(l.still_dim, raw.n_cols - l.still_dim), l.q_dim(), pairing, angles);
+  backend_.rms_norm(latent, w.latent.kv_norm.floats(), l.rank, eps, latent);
+  backend_.rope(k.columns(l.rank, l.turning_dim), l.turning_dim, pairing, angles);
+
+  const HeadRows still{raw, a.n_heads, l.q_dim(), 0, l.still_dim};
+  const HeadRows turning{raw, a.n_heads, l.q_dim(), l.still_dim, l.turning_dim};
+  backend_.head_matmul(still, *w.latent.k_up, {q, a.n_heads, a.head_dim, 0, l.rank});
+  backend_.copy_heads(turning, {q, a.n_heads, a.head_dim, l.rank, l.turning_dim});
+  return k;
+}
+
+Rows LatentProjection::values(uint32_t layer, Rows gathered) {
+  const AttentionConfig& a = model_.config().layers[layer].attention();
+  const LatentConfig& l = a.latent;
+  const Rows out = buffers_.values.slice(0, gathered.n_rows).columns(0, a.output_dim());
+  backend_.head_matmul({gathered, a.n_heads, l.rank, 0, l.rank},
+                       *model_.layers()[layer].attention.latent.v_up,
+                       {out, a.n_heads, l.value_dim, 0, l.value_dim});
+  return out;
+}
+
+}  // namespace kvik

@@ -1,0 +1,217 @@
+#include "server/dialects/form_fields.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "service/request_bounds.h"
+
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+using Kind = AnswerForm::Kind;
+using MaybeForm = std::optional<AnswerForm>;
+
+Result<MaybeForm> make_form(Kind kind, std::string text, std::string_view param) {
+  if (text.size() > RequestBounds::kFormBytes)
+    return refuse(param, fmt::format("{} has {} bytes, at most {} are allowed", param, text.size(),
+                                     RequestBounds::kFormBytes));
+  return MaybeForm(AnswerForm{.kind = kind, .text = std::move(text), .param = std::string(param)});
+}
+
+Result<MaybeForm> schema_form(const json::value& schema, std::string_view param) {
+  if (!schema.is_object() && !schema.is_bool())
+    return wrong_type(param, "a JSON schema: an object, true or false", schema);
+  return make_form(Kind::kJsonSchema, json::serialize(schema), param);
+}
+
+// As vLLM takes one: an object, or its text.
+Result<MaybeForm> schema_or_text_form(const json::value& schema, std::string_view param) {
+  if (!schema.is_string()) return schema_form(schema, param);
+  return make_form(Kind::kJsonSchema, std::string(view(schema.get_string())), param);
+}
+
+Result<MaybeForm> text_form(Kind kind, const json::value& text, std::string_view param) {
+  if (!text.is_string()) return wrong_type(param, "a string", text);
+  return make_form(kind, std::string(view(text.get_string())), param);
+}
+
+// An empty one is none, as with llama.cpp.
+Result<MaybeForm> grammar_form(const json::value& grammar, std::string_view param) {
+  const std::string_view text = grammar.is_string() ? view(grammar.get_string()) : "";
+  if (grammar.is_string() && text.empty()) return MaybeForm();
+  return text_form(grammar_kind(text), grammar, param);
+}
+
+Result<MaybeForm> choice_form(const json::value& choices, std::string_view param) {
+  if (!choices.is_array()) return wrong_type(param, "an array of strings", choices);
+  const json::array& array = choices.get_array();
+  if (array.empty() || array.size() > RequestBounds::kFormChoices)
+    return refuse(param, fmt::format("{} holds {} strings, expected 1 to {}", param, array.size(),
+                                     RequestBounds::kFormChoices));
+  TRY_ASSIGN(MaybeForm form, make_form(Kind::kChoice, "", param));
+  size_t n_bytes = 0;
+  for (const json::value& choice : array) {
+    if (!choice.is_string()) return wrong_type(param, "an array of strings", choice);
+    n_bytes += choice.get_string().size();
+    if (n_bytes > RequestBounds::kFormBytes)
+      return refuse(param,
+                    fmt::format("{} has more than {} bytes", param, RequestBounds::kFormBytes));
+    form->choices.emplace_back(view(choice.get_string()));
+  }
+  return form;
+}
+
+using Reader = Result<MaybeForm> (*)(const json::value&, std::string_view param);
+
+struct FormField {
+  std::string_view name;
+  Reader read;
+};
+
+Result<MaybeForm> regex_form(const json::value& value, std::string_view param) {
+  return text_form(Kind::kRegex, value, param);
+}
+
+Result<MaybeForm> json_object_form(const json::value& value, std::string_view param) {
+  if (!value.is_bool()) return wrong_type(param, "true or false", value);
+  if (!value.get_bool()) return MaybeForm();
+  return make_form(Kind::kJsonObject, "", param);
+}
+
+// {"type": …}: of OpenAI's two dialects and Anthropic's. `named` holds what describes a schema.
+Result<MaybeForm> typed_form(const json::object& format, const json::object* named,
+                             const std::string& param) {
+  const std::string_view type = text_at(format, "type");
+  if (type == "text") return MaybeForm();
+  if (type == "json_object") {
+    // llama.cpp's: a schema may stand beside it.
+    if (const json::value* schema = format.if_contains("schema"))
+      return schema_form(*schema, fmt::format("{}.schema", param));
+    return make_form(Kind::kJsonObject, "", param);
+  }
+  if (type != "json_schema")
+    return refuse(
+        fmt::format("{}.type", param),
+        fmt::format("{}.type must be \"text\", \"json_object\" or \"json_schema\"", param));
+  const std::string inner = named == &format ? param : fmt::format("{}.json_schema", param);
+  const json::value* schema = named ? named->if_contains("schema") : nullptr;
+  if (!schema)
+    return refuse(fmt::format("{}.schema", inner), fmt::format("{}.schema is missing", inner));
+  TRY_ASSIGN(MaybeForm form, schema_form(*schema, fmt::format("{}.schema", inner)));
+  TRY_ASSIGN(const auto strict, JsonFields(*named, inner).boolean("strict"));
+  if (strict == false) form->strictness = AnswerForm::Strictness::kRelaxed;
+  return form;
+}
+
+Result<MaybeForm> response_format_form(const json::value& value, std::string_view param) {
+  if (!value.is_object()) return wrong_type(param, "an object", value);
+  const json::object& format = value.get_object();
+  const json::value* named = format.if_contains("json_schema");
+  return typed_form(format, named ? named->if_object() : nullptr, std::string(param));
+}
+
+Result<MaybeForm> flat_format_form(const json::value& value, std::string_view param) {
+  if (!value.is_object()) return wrong_type(param, "an object", value);
+  return typed_form(value.get_object(), &value.get_object(), std::string(param));
+}
+
+// The one of these fields that is there.
+Result<MaybeForm> read_one_of(const JsonFields& fields, std::span<const FormField> readers,
+                              std::string_view prefix) {
+  MaybeForm found;
+  for (const FormField& field : readers) {
+    const json::value* value = fields.find(field.name);
+    if (!value) continue;
+    TRY_ASSIGN(MaybeForm form, field.read(*value, fmt::format("{}{}", prefix, field.name)));
+    if (!form) continue;
+    if (found)
+      return refuse(form->param, fmt::format("{} and {} both say what form the answer is to have",
+                                             found->param, form->param));
+    found = std::move(form);
+  }
+  return found;
+}
+
+// vLLM's. What else it may hold changes the form, or is how vLLM's own engines go about it.
+Result<MaybeForm> structured_outputs_form(const json::value& value, std::string_view param) {
+  constexpr auto kReaders = std::to_array<FormField>({{"json", schema_or_text_form},
+                                                      {"json_object", json_object_form},
+                                                      {"regex", regex_form},
+                                                      {"choice", choice_form},
+                                                      {"grammar", grammar_form}});
+  if (!value.is_object()) return wrong_type(param, "an object", value);
+  const JsonFields fields(value.get_object(), param);
+  for (const std::string_view name : {"structural_tag", "whitespace_pattern"})
+    if (fields.find(name)) return unsupported(fmt::format("{}.{}", param, name));
+  return read_one_of(fields, kReaders, fmt::format("{}.", param));
+}
+
+Result<AnswerForm::Whitespace> read_whitespace(const JsonFields& fields) {
+  using Whitespace = AnswerForm::Whitespace;
+  TRY_ASSIGN(const auto own, fields.object("kvik"));
+  if (!own) return Whitespace::kCompact;
+  TRY_ASSIGN(const auto name, JsonFields(**own, "kvik").string("whitespace"));
+  if (!name || *name == "compact") return Whitespace::kCompact;
+  if (*name == "flexible") return Whitespace::kFlexible;
+  return refuse("kvik.whitespace", "kvik.whitespace must be \"compact\" or \"flexible\"");
+}
+
+Result<MaybeForm> with_whitespace(const JsonFields& fields, MaybeForm form) {
+  TRY_ASSIGN(const auto whitespace, read_whitespace(fields));
+  if (form) form->whitespace = whitespace;
+  return form;
+}
+
+}  // namespace
+
+Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields) {
+  constexpr auto kReaders =
+      std::to_array<FormField>({{"response_format", response_format_form},
+                                {"structured_outputs", structured_outputs_form},
+                                {"guided_json", schema_or_text_form},
+                                {"guided_regex", regex_form},
+                                {"guided_choice", choice_form},
+                                {"guided_grammar", grammar_form},
+                                {"json_schema", schema_form},
+                                {"grammar", grammar_form}});
+  if (fields.find("guided_whitespace_pattern")) return unsupported("guided_whitespace_pattern");
+  TRY_ASSIGN(MaybeForm form, read_one_of(fields, kReaders, ""));
+  return with_whitespace(fields, std::move(form));
+}
+
+Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields) {
+  TRY_ASSIGN(const auto text, fields.object("text"));
+  if (!text) return MaybeForm();
+  const json::value* format = JsonFields(**text).find("format");
+  if (!format) return MaybeForm();
+  TRY_ASSIGN(MaybeForm form, flat_format_form(*format, "text.format"));
+  return with_whitespace(fields, std::move(form));
+}
+
+Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields) {
+  constexpr auto kNewer = std::to_array<FormField>({{"format", flat_format_form}});
+  constexpr auto kOlder = std::to_array<FormField>({{"output_format", flat_format_form}});
+  TRY_ASSIGN(MaybeForm form, read_one_of(fields, kOlder, ""));
+  TRY_ASSIGN(const auto config, fields.object("output_config"));
+  if (config) {
+    TRY_ASSIGN(MaybeForm newer,
+               read_one_of(JsonFields(**config, "output_config"), kNewer, "output_config."));
+    if (newer && form)
+      return refuse(
+          "output_format",
+          "output_config.format and output_format both say what form the answer is to have");
+    if (newer) form = std::move(newer);
+  }
+  return with_whitespace(fields, std::move(form));
+}
+
+}  // namespace kvik

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+
+#include "base/result.h"
+#include "server/dialects/json_fields.h"
+#include "service/forms/answer_form.h"
+
+namespace kvik {
+
+// The form that an answer must keep to, in the words of each dialect; nullopt where it may be any
+// text. Errors: kInvalidArgument, kUnsupported, with the field in `param`. Schemas and grammars
+// are not compiled here.
+
+// Of completions and chats: `response_format`, vLLM's `structured_outputs` and `guided_json`,
+// `guided_regex`, `guided_choice`, `guided_grammar`, llama.cpp's `json_schema` and `grammar`. Of
+// two that are there none is silently left out: they are refused.
+Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields);
+
+// Of responses: `text.format`.
+Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields);
+
+// Of Anthropic's messages: `output_config.format`, and `output_format`, as it was first called.
+Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields);
+
+}  // namespace kvik

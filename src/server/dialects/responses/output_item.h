@@ -1,0 +1,34 @@
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string>
+#include <string_view>
+
+#include "service/answer_parts.h"
+
+namespace kvik {
+
+// One item of a response's output: what was thought, what is said, or a call of a tool.
+struct OutputItem {
+  using Kind = AnswerPart::Kind;
+  static constexpr std::string_view kInProgress = "in_progress";
+
+  Kind kind;
+  bool is_custom = false;  // a call of a tool that takes a text
+  std::string id;
+  std::string text = {};  // of a call: its arguments, or its input
+  std::string name = {}, call_id = {};
+  std::string_view status = kInProgress;
+  std::string sealed = {};  // the thought, where that was asked for
+
+  static OutputItem of(Kind kind);
+  static OutputItem of_call(const AnswerPart& call, bool is_custom);
+
+  // Its one part; not of calls.
+  boost::json::object part_json() const;
+
+  // Without its content while it has none.
+  boost::json::object json() const;
+};
+
+}  // namespace kvik

@@ -1,0 +1,117 @@
+#include "server/dialects/responses/responses_store.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvik {
+namespace {
+
+constexpr size_t kEnvelopeBytes = 256;  // what a map and a list hold besides
+constexpr size_t kLongestChain = 10'000;
+
+}  // namespace
+
+size_t ResponseStore::Record::n_bytes() const {
+  size_t bytes = kEnvelopeBytes + response.size() + previous.size();
+  for (const std::string& item : items) bytes += item.size() + 2 * sizeof(std::string);
+  for (const std::string& id : item_ids) bytes += 2 * id.size();
+  return bytes;
+}
+
+ResponseStore::Entries::iterator ResponseStore::find(std::string_view owner, std::string_view id) {
+  const auto found = entries_.find(id);
+  return found != entries_.end() && found->second.record.owner == owner ? found : entries_.end();
+}
+
+void ResponseStore::drop(Entries::iterator entry) {
+  const Record& record = entry->second.record;
+  const size_t bytes = record.n_bytes();
+  n_bytes_ -= bytes;
+  const auto of_owner = bytes_.find(record.owner);
+  of_owner->second -= bytes;
+  if (of_owner->second == 0) bytes_.erase(of_owner);
+  for (const std::string& id : record.item_ids) {
+    const auto holder = holders_.find(id);
+    if (holder != holders_.end() && holder->second == entry->first) holders_.erase(holder);
+  }
+  order_.erase(entry->second.place);
+  entries_.erase(entry);
+}
+
+void ResponseStore::make_room(const std::string& owner) {
+  while (bytes_[owner] > bounds_.bytes_of_key) {
+    const auto oldest = std::ranges::find_if(order_, [&](const std::string& id) REQUIRES(mutex_) {
+      return entries_.find(id)->second.record.owner == owner;
+    });
+    drop(entries_.find(*oldest));
+  }
+  while (n_bytes_ > bounds_.total_bytes) drop(entries_.find(order_.front()));
+}
+
+void ResponseStore::put(const std::string& id, Record record) {
+  const MutexLock lock(mutex_);
+  if (const auto known = entries_.find(id); known != entries_.end()) drop(known);
+  const std::string owner = record.owner;
+  const size_t bytes = record.n_bytes();
+  n_bytes_ += bytes;
+  bytes_[owner] += bytes;
+  for (const std::string& item : record.item_ids) {
+    if (!item.empty()) holders_[item] = id;
+  }
+  order_.push_back(id);
+  entries_.emplace(id, Entry{std::move(record), std::prev(order_.end())});
+  make_room(owner);
+}
+
+std::optional<std::string> ResponseStore::response(std::string_view owner, std::string_view id) {
+  const MutexLock lock(mutex_);
+  const auto found = find(owner, id);
+  if (found == entries_.end()) return std::nullopt;
+  return found->second.record.response;
+}
+
+bool ResponseStore::erase(std::string_view owner, std::string_view id) {
+  const MutexLock lock(mutex_);
+  const auto found = find(owner, id);
+  if (found == entries_.end()) return false;
+  drop(found);
+  return true;
+}
+
+std::optional<std::vector<std::string>> ResponseStore::conversation(std::string_view owner,
+                                                                    std::string_view id) {
+  const MutexLock lock(mutex_);
+  std::vector<Entries::iterator> chain;
+  for (std::string_view at = id; !at.empty();) {
+    const auto found = find(owner, at);
+    if (found == entries_.end() || chain.size() >= kLongestChain) return std::nullopt;
+    chain.push_back(found);
+    at = found->second.record.previous;
+  }
+  std::vector<std::string> items;
+  std::ranges::reverse(chain);
+  for (const auto& entry : chain) {
+    order_.splice(order_.end(), order_, entry->second.place);  // used now
+    std::ranges::copy(entry->second.record.items, std::back_inserter(items));
+  }
+  return items;
+}
+
+std::optional<std::string> ResponseStore::item(std::string_view owner, std::string_view item_id) {
+  const MutexLock lock(mutex_);
+  const auto holder = holders_.find(item_id);
+  if (holder == holders_.end()) return std::nullopt;
+  const auto found = find(owner, holder->second);
+  if (found == entries_.end()) return std::nullopt;
+  const Record& record = found->second.record;
+  const auto at = std::ranges::find(record.item_ids, item_id);
+  if (at == record.item_ids.end()) return std::nullopt;
+  return record.items[static_cast<size_t>(at - record.item_ids.begin())];
+}
+
+size_t ResponseStore::n_bytes() const {
+  const MutexLock lock(mutex_);
+  return n_bytes_;
+}
+
+}  // namespace kvik

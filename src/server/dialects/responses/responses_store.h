@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace kvik {
+
+// Answers of /v1/responses that were asked to be kept, with what they answered, so that a client
+// may ask for them again and go on from one. Each belongs to the key that asked; no other finds it.
+// Bounded: what was used longest ago goes first, and of a key with too much its own. Any thread.
+class ResponseStore {
+ public:
+  struct Bounds {
+    size_t total_bytes = size_t{64} << 20;
+    size_t bytes_of_key = size_t{16} << 20;
+  };
+  ResponseStore() : ResponseStore(Bounds{}) {}
+  explicit ResponseStore(Bounds bounds) : bounds_(bounds) {}
+
+  struct Record {
+    std::string owner;                  // the key's name; empty where there are no keys
+    std::string response;               // the body
+    std::vector<std::string> items;     // JSON: what was asked, and what was answered
+    std::vector<std::string> item_ids;  // of those items that have one, else empty
+    std::string previous = {};          // the id of the response that this one goes on from
+
+    size_t n_bytes() const;
+  };
+  void put(const std::string& id, Record record);
+
+  std::optional<std::string> response(std::string_view owner, std::string_view id);
+  bool erase(std::string_view owner, std::string_view id);
+
+  // The items of the whole conversation up to and with that response; nullopt where one of them is
+  // no longer there.
+  std::optional<std::vector<std::string>> conversation(std::string_view owner, std::string_view id);
+
+  // One item by its id.
+  std::optional<std::string> item(std::string_view owner, std::string_view item_id);
+
+  size_t n_bytes() const;
+
+ private:
+  using Order = std::list<std::string>;  // ids, the one used longest ago first
+  struct Entry {
+    Record record;
+    Order::iterator place;
+  };
+  using Entries = std::map<std::string, Entry, std::less<>>;
+
+  Entries::iterator find(std::string_view owner, std::string_view id) REQUIRES(mutex_);
+  void drop(Entries::iterator entry) REQUIRES(mutex_);
+  void make_room(const std::string& owner) REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  const Bounds bounds_;
+  Entries entries_ GUARDED_BY(mutex_);
+  Order order_ GUARDED_BY(mutex_);
+  std::map<std::string, std::string, std::less<>> holders_ GUARDED_BY(mutex_);  // of items, by id
+  std::map<std::string, size_t, std::less<>> bytes_ GUARDED_BY(mutex_);         // by owner
+  size_t n_bytes_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace kvik

@@ -1,0 +1,121 @@
+#include "server/http/callers.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "server/http/listen_address.h"
+#include "server/server.h"
+
+namespace kvik {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+// "Name.Example.:8080" → "name.example", "[::1]:80" → "::1".
+std::string host_of(std::string_view authority) {
+  if (authority.starts_with('[')) {
+    return lower(authority.substr(1, std::max<size_t>(authority.find(']'), 1) - 1));
+  }
+  std::string host = lower(authority.substr(0, authority.rfind(':')));
+  if (host.ends_with('.')) host.pop_back();
+  return host;
+}
+
+bool is_address(const std::string& host) {
+  std::array<uint8_t, 16> bytes{};
+  return inet_pton(AF_INET, host.c_str(), bytes.data()) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
+}
+
+bool holds(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::any_of(names, [&](const auto& one) { return one == "*" || one == name; });
+}
+
+bool is_printable(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+// As browsers write them: "HTTPS://A.Example/" is "https://a.example".
+std::string origin_of(std::string_view text) {
+  std::string origin = lower(text);
+  if (origin.ends_with('/')) origin.pop_back();
+  return origin;
+}
+
+// What stands behind "https://" in an origin; empty in "null".
+std::string_view authority_of(std::string_view origin) {
+  const size_t scheme = origin.find("://");
+  return scheme == std::string_view::npos ? "" : origin.substr(scheme + 3);
+}
+
+}  // namespace
+
+Callers::Callers(const CallerOptions& options)
+    : bound_(lower(bind_address(options.host))),
+      is_bound_to_all_(bound_ == "0.0.0.0" || bound_ == "::") {
+  for (const std::string& host : options.hosts) hosts_.push_back(host_of(host));
+  for (const std::string& origin : options.origins) origins_.push_back(origin_of(origin));
+}
+
+// An address is never a name that was made to point here: bound to all, it may be any.
+bool Callers::is_ours(std::string_view authority) const {
+  const std::string host = host_of(authority);
+  return host == "localhost" || host.ends_with(".localhost") || is_loopback(host) ||
+         host == bound_ || (is_bound_to_all_ && is_address(host)) || holds(hosts_, host);
+}
+
+std::optional<HttpFault> Callers::refuse(const HttpRequest& head) const {
+  const auto host = head.header("host");
+  if (host && !is_ours(*host)) {
+    return HttpFault{403, fmt::format("this server does not answer to the name '{}': --allow-host "
+                                      "gives it one",
+                                      printable(*host))};
+  }
+  return refuse_origin(head);
+}
+
+std::optional<HttpFault> Callers::refuse_origin(const HttpRequest& head) const {
+  const auto origin = head.header("origin");
+  if (!origin || holds(origins_, lower(*origin))) return std::nullopt;
+  const auto host = head.header("host");
+  const std::string_view authority = authority_of(*origin);
+  if (host && is_ours(*host) && !authority.empty() && lower(authority) == lower(*host))
+    return std::nullopt;
+  return HttpFault{403, fmt::format("pages of '{}' may not call this server: --cors allows it",
+                                    printable(*origin))};
+}
+
+std::string Callers::allowed_origin(const HttpRequest& head) const {
+  const auto origin = head.header("origin");
+  return origin && holds(origins_, lower(*origin)) ? std::string(*origin) : "";
+}
+
+std::optional<HttpResponse> Callers::preflight(const HttpRequest& head) const {
+  if (head.method != "OPTIONS" || !head.header("access-control-request-method") ||
+      allowed_origin(head).empty()) {
+    return std::nullopt;
+  }
+  HttpResponse response{.status = 204, .body = ""};
+  response.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE"},
+                      {"Access-Control-Max-Age", "600"}};
+  // What the page wants to send is ours to allow; it comes back as it was asked for.
+  const auto wanted = head.header("access-control-request-headers");
+  if (wanted && is_printable(*wanted)) {
+    response.headers.emplace_back("Access-Control-Allow-Headers", *wanted);
+  }
+  if (head.header("access-control-request-private-network")) {
+    response.headers.emplace_back("Access-Control-Allow-Private-Network", "true");
+  }
+  return response;
+}
+
+}  // namespace kvik

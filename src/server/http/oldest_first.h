@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "base/clock.h"
+
+namespace kvik {
+
+// Those that do something, by how long they have done it: when room is needed, the one that has
+// taken longest goes. Borrows them. Network thread.
+template <class T>
+class OldestFirst {
+ public:
+  // Keeps one in the list while it lives.
+  class Place {
+   public:
+    Place(OldestFirst& list, T& one) : list_(list), number_(++list.last_number_) {
+      list_.by_age_.emplace(number_, Entry{&one, std::chrono::steady_clock::now()});
+    }
+    ~Place() { list_.by_age_.erase(number_); }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+   private:
+    OldestFirst& list_;
+    const uint64_t number_;
+  };
+
+  // The oldest of those that were there before `limit`; null where there is none. It is in the list
+  // no more.
+  T* take_oldest(TimePoint limit = TimePoint::max()) {
+    const auto oldest = by_age_.begin();
+    if (oldest == by_age_.end() || oldest->second.since >= limit) return nullptr;
+    T* const one = oldest->second.one;
+    by_age_.erase(oldest);
+    return one;
+  }
+
+ private:
+  struct Entry {
+    T* one;
+    TimePoint since;
+  };
+
+  std::map<uint64_t, Entry> by_age_;
+  uint64_t last_number_ = 0;
+};
+
+}  // namespace kvik

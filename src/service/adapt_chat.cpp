@@ -1,0 +1,280 @@
+#include "service/adapt_chat.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/hash.h"
+#include "service/tools/call_writer.h"
+
+namespace kvik {
+namespace {
+
+using Messages = std::vector<Message>;
+
+constexpr std::array<std::string_view, 6> kRoles = {"system",    "developer", "user",
+                                                    "assistant", "tool",      "function"};
+
+bool has_calls(const Message& message) {
+  return std::ranges::any_of(message.parts, [](const MessagePart& part) {
+    return std::holds_alternative<ToolCall>(part);
+  });
+}
+
+bool has_text(const Message& message) { return !text_of(message).empty(); }
+
+Result<void> name_roles(Messages& messages, const TemplateNeeds& needs) {
+  for (Message& message : messages) {
+    const bool is_known = std::ranges::find(kRoles, message.role) != kRoles.end();
+    if (!is_known && !names_role(needs.source, message.role)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("the role '{:.40}' of a message is not known, expected system, "
+                              "developer, user, assistant or tool",
+                              message.role),
+                  "messages");
+    }
+    if (message.role == "developer" && !needs.traits.knows_developer) message.role = "system";
+    if (message.role == "function") message.role = "tool";
+  }
+  return {};
+}
+
+// Behind what is there, an empty line between.
+void add_text(Message& message, std::string text) {
+  if (has_text(message)) text = "\n" + text;
+  message.parts.push_back(TextPart{std::move(text)});
+}
+
+void add_tools_to_system(ChatRequest& request) {
+  std::string words = tools_in_words(std::exchange(request.tools, {}));
+  Messages& messages = request.messages;
+  if (messages.front().role != "system") {
+    messages.insert(messages.begin(), text_message("system", ""));
+    messages.front().parts.clear();
+  }
+  add_text(messages.front(), std::move(words));
+  if (request.keep_tools_for) {
+    auto& part = std::get<TextPart>(messages.front().parts.back());
+    part.keep_for = std::max(part.keep_for, std::exchange(request.keep_tools_for, {}));
+  }
+}
+
+// A call as what its model wrote; a result as what a user says.
+void put_calls_in_words(Messages& messages) {
+  Messages changed;
+  for (Message& message : messages) {
+    if (message.role == "tool") {
+      const bool follows = !changed.empty() && changed.back().role == "user" &&
+                           text_of(changed.back()).ends_with("</tool_response>");
+      if (!follows) changed.push_back({.role = "user", .parts = {}});
+      Message& results = changed.back();
+      results.parts.push_back(TextPart{"<tool_response>"});
+      std::ranges::move(message.parts, std::back_inserter(results.parts));
+      results.parts.push_back(TextPart{"</tool_response>"});
+      continue;
+    }
+    if (has_calls(message)) {
+      const std::vector<ToolCall> calls = calls_of(message);
+      std::erase_if(message.parts, [](const MessagePart& part) {
+        const auto* text = std::get_if<TextPart>(&part);
+        return std::holds_alternative<ToolCall>(part) || (text && text->text.empty());
+      });
+      message.parts.push_back(TextPart{written_calls(hermes_format(), calls).bytes()});
+    }
+    changed.push_back(std::move(message));
+  }
+  messages = std::move(changed);
+}
+
+// Templates that hold one call in a message: each gets its own, its result behind it.
+void part_calls(Messages& messages) {
+  Messages changed;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    Message& message = messages[i];
+    const auto n_calls = std::ranges::count_if(
+        message.parts, [](const auto& part) { return std::holds_alternative<ToolCall>(part); });
+    if (n_calls < 2) {
+      changed.push_back(std::move(message));
+      continue;
+    }
+    size_t end = i + 1;
+    while (end < messages.size() && messages[end].role == "tool") ++end;
+    Message first = message;
+    std::erase_if(first.parts,
+                  [](const auto& part) { return std::holds_alternative<ToolCall>(part); });
+    std::vector<bool> is_given(end, false);
+    for (MessagePart& part : message.parts) {
+      auto* call = std::get_if<ToolCall>(&part);
+      if (!call) continue;
+      const auto id = call->id;
+      Message one = std::exchange(first, {.role = message.role, .parts = {TextPart{}}});
+      one.parts.emplace_back(std::move(*call));
+      changed.push_back(std::move(one));
+      for (size_t k = i + 1; k < end; ++k) {
+        const bool is_its = !is_given[k] && messages[k].tool_call_id == id;
+        if (!is_its) continue;
+        is_given[k] = true;
+        changed.push_back(messages[k]);
+      }
+    }
+    for (size_t k = i + 1; k < end; ++k) {
+      if (!is_given[k]) changed.push_back(std::move(messages[k]));
+    }
+    i = end - 1;
+  }
+  messages = std::move(changed);
+}
+
+// Words and calls of one turn are messages of their own in harmony, whose template would take the
+// words for thoughts.
+void part_words_from_calls(Messages& messages) {
+  Messages changed;
+  for (Message& message : messages) {
+    const bool has_thought = std::ranges::any_of(
+        message.parts, [](const auto& part) { return std::holds_alternative<Thought>(part); });
+    if (!has_calls(message) || !has_text(message) || !has_thought) {
+      changed.push_back(std::move(message));
+      continue;
+    }
+    Message words{.role = message.role, .parts = {}};
+    for (const MessagePart& part : message.parts) {
+      if (std::holds_alternative<TextPart>(part)) words.parts.push_back(part);
+    }
+    std::erase_if(message.parts,
+                  [](const auto& part) { return std::holds_alternative<TextPart>(part); });
+    changed.push_back(std::move(words));
+    changed.push_back(std::move(message));
+  }
+  messages = std::move(changed);
+}
+
+std::string nine_letters(const std::string& id) {
+  constexpr std::string_view kLetters =
+      "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  const bool is_fit = id.size() == 9 && id.find_first_not_of(kLetters) == id.npos;
+  if (is_fit) return id;
+  Sha256 hash;
+  hash.add_text(id);
+  const Sha256Digest digest = hash.finish();
+  std::string letters;
+  for (size_t i = 0; i < 9; ++i) {
+    letters += kLetters[static_cast<uint8_t>(digest[i]) % kLetters.size()];
+  }
+  return letters;
+}
+
+void shorten_ids(Messages& messages) {
+  for (Message& message : messages) {
+    for (MessagePart& part : message.parts) {
+      if (auto* call = std::get_if<ToolCall>(&part)) call->id = nine_letters(call->id.value_or(""));
+    }
+    if (message.role == "tool")
+      message.tool_call_id = nine_letters(message.tool_call_id.value_or(""));
+  }
+}
+
+// System messages that the template would lose or refuse become words of the user beside them.
+void move_system_messages(Messages& messages, const TemplateTraits& traits) {
+  Messages changed;
+  bool is_beginning = true, joins = false;  // joins: the next user's words go on in this message
+  for (Message& message : messages) {
+    const bool is_system = message.role == "system";
+    const bool stays =
+        is_system && (is_beginning ? traits.takes_system : traits.takes_system_between);
+    const bool is_first_again = is_system && is_beginning && !changed.empty();
+    if (is_first_again && stays && !traits.takes_system_between) {
+      if (has_text(changed.back())) changed.back().parts.push_back(TextPart{});
+      std::ranges::move(message.parts, std::back_inserter(changed.back().parts));
+      continue;
+    }
+    if (is_system && !stays) {
+      if (!changed.empty() && changed.back().role == "user") {
+        add_text(changed.back(), text_of(message));
+      } else {
+        message.role = "user";
+        changed.push_back(std::move(message));
+      }
+      joins = true;
+      continue;
+    }
+    if (!is_system) is_beginning = false;
+    if (joins && message.role == "user" && !changed.empty() && changed.back().role == "user") {
+      if (has_text(changed.back())) changed.back().parts.push_back(TextPart{});
+      std::ranges::move(message.parts, std::back_inserter(changed.back().parts));
+    } else {
+      changed.push_back(std::move(message));
+    }
+    joins = false;
+  }
+  messages = std::move(changed);
+}
+
+bool names(const TemplateNeeds& needs, std::string_view name) {
+  return needs.source.contains(name);
+}
+
+// What a template can be told of how much to think, unless the request says it in its own words.
+void tell_thinking(ChatRequest& request, const TemplateNeeds& needs) {
+  const ThinkingWish wish = std::exchange(request.thinking, {});
+  const auto tell = [&](std::string_view name, Data data) {
+    const bool is_told =
+        std::ranges::find(request.kwargs, name, &Data::Field::name) != request.kwargs.end();
+    if (!is_told && names(needs, name))
+      request.kwargs.push_back({std::string(name), std::move(data)});
+  };
+  std::optional<bool> thinks = wish.thinks;
+  if (wish.effort == "none") thinks = false;
+  if (thinks) {
+    tell("enable_thinking", {*thinks});
+    tell("thinking", {*thinks});
+  }
+  if (wish.effort && wish.effort != "none") {
+    std::string effort = *wish.effort;
+    const bool knows_max = names_role(needs.source, "max");
+    if (effort == "minimal") effort = "low";
+    if (effort == "xhigh" || effort == "max") effort = knows_max ? "max" : "high";
+    tell("reasoning_effort", {std::move(effort)});
+  }
+  if (wish.budget_tokens) {
+    tell("thinking_budget",
+         {static_cast<int64_t>(std::min<uint64_t>(*wish.budget_tokens, INT32_MAX))});
+  }
+}
+
+}  // namespace
+
+bool needs_tools_in_words(const ChatRequest& request, const TemplateNeeds& needs) {
+  return !request.tools.empty() && !needs.traits.writes_tools;
+}
+
+Result<ChatRequest> adapted(ChatRequest request, const TemplateNeeds& needs) {
+  if (request.messages.empty()) return request;
+  Messages& messages = request.messages;
+  TRY(name_roles(messages, needs));
+  tell_thinking(request, needs);
+  const TemplateTraits& traits = needs.traits;
+  const bool has_history = std::ranges::any_of(
+      messages, [](const Message& m) { return m.role == "tool" || has_calls(m); });
+  const bool in_words = needs_tools_in_words(request, needs);
+  if (in_words && !needs.may_add_tools) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the model's chat template knows no tools, and --tool-format is none", "tools");
+  }
+  if (in_words) add_tools_to_system(request);
+  const bool writes_calls =
+      traits.writes_calls ||
+      (needs.format && needs.format->writing.style != ToolFormat::Writing::Style::kNone);
+  if (has_history && (in_words || !writes_calls || !traits.writes_results)) {
+    put_calls_in_words(messages);
+  } else if (needs.format && has_history) {
+    if (needs.format->has_channels) part_words_from_calls(messages);
+    if (needs.format->has_one_call) part_calls(messages);
+    if (needs.format->has_nine_letter_ids) shorten_ids(messages);
+  }
+  move_system_messages(messages, traits);
+  return request;
+}
+
+}  // namespace kvik

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/token_id.h"
+
+#include "service/answer_format.h"
+#include "service/tools/tool_format.h"
+#include "service/tools/tool_schemas.h"
+
+namespace kvik {
+
+// How the answer to a request is written. What it points to is a table's and lives for ever.
+struct AnswerSyntax {
+  const AnswerFormat* thoughts = &kThinkTags;
+  // In which calls of tools may come; where there are none, no call is looked for.
+  std::vector<const ToolFormat*> calls = {};
+  std::shared_ptr<const ToolSchemas> tools = {};  // null: none
+  bool has_channels = false;                      // harmony
+  std::vector<TokenId> shown_tokens = {};         // special ones that are marks, ascending
+  std::vector<TokenId> end_tokens = {};  // that end such an answer besides the vocabulary's
+};
+
+}  // namespace kvik

@@ -1,0 +1,187 @@
+#include "service/experiment/cache_experiment.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/mutex.h"
+
+namespace kvik {
+namespace {
+
+uint64_t n_different_bits(std::span<const float> a, std::span<const float> b) {
+  if (a.size() != b.size()) return std::max(a.size(), b.size());
+  if (std::memcmp(a.data(), b.data(), a.size_bytes()) == 0) return 0;
+  uint64_t n = 0;
+  for (size_t i = 0; i < a.size(); ++i) n += std::memcmp(&a[i], &b[i], sizeof(float)) != 0;
+  return n;
+}
+
+}  // namespace
+
+std::string_view name_of(CacheWay way) {
+  switch (way) {
+    case CacheWay::kCold:
+      return "cold";
+    case CacheWay::kNaive:
+      return "naive";
+    case CacheWay::kWarm:
+      break;
+  }
+  return "warm";
+}
+
+std::optional<PowerFit> TracedRun::fit(size_t first) const {
+  std::vector<double> x, y;
+  for (size_t i = first; i < tokens.size(); ++i) {
+    x.push_back(tokens[i].n_seen);
+    y.push_back(tokens[i].ms);
+  }
+  return fit_power(x, y);
+}
+
+// The engine's end of a run. The cold one fills `logits`, the others compare with it: all of that
+// on the engine thread, one run after the other.
+class CacheExperiment::Recorder final : public CompletionSink {
+ public:
+  Recorder(CacheWay way, std::shared_ptr<std::vector<std::vector<float>>> logits)
+      : way_(way), logits_(std::move(logits)) {}
+
+  struct News {
+    std::vector<TracedToken> tokens;
+    std::optional<FinishReason> finish;
+    Usage usage;  // these where it has ended
+    uint64_t n_compared = 0, n_different = 0;
+  };
+  News take() {
+    const MutexLock lock(mutex_);
+    return std::exchange(news_, {});
+  }
+
+  void set_wake(std::function<void()> wake) {
+    const MutexLock lock(mutex_);
+    wake_ = std::move(wake);
+    if (wake_ && (news_.finish || !news_.tokens.empty())) wake_();
+  }
+
+  void on_trace(const TokenTrace& trace) override {
+    compare(trace.logits);
+    const TimePoint before = n_tokens_ == 0 ? trace.began : last_;
+    last_ = trace.at;
+    ++n_tokens_;
+    const MutexLock lock(mutex_);
+    news_.tokens.push_back({.id = trace.id,
+                            .ms = to_ms(trace.at - before),
+                            .n_seen = trace.position + 1,
+                            .kv_rows = trace.kv_rows,
+                            .kv_bytes = trace.kv_bytes,
+                            .n_beside = trace.n_beside});
+    if (wake_) wake_();
+  }
+
+  void on_chunk(CompletionChunk chunk) override {
+    if (chunk.finish) finish_ = *chunk.finish;
+  }
+
+  void on_done(const Usage& usage) override {
+    const MutexLock lock(mutex_);
+    news_.finish = finish_;
+    news_.usage = usage;
+    news_.n_compared = n_compared_;
+    news_.n_different = n_different_;
+    if (wake_) wake_();
+  }
+
+ private:
+  void compare(std::span<const float> logits) {
+    if (way_ == CacheWay::kCold) {
+      logits_->emplace_back(logits.begin(), logits.end());
+      return;
+    }
+    n_compared_ += logits.size();
+    n_different_ += n_tokens_ < logits_->size() ? n_different_bits(logits, (*logits_)[n_tokens_])
+                                                : logits.size();
+  }
+
+  const CacheWay way_;
+  const std::shared_ptr<std::vector<std::vector<float>>> logits_;
+  // Of the engine thread.
+  size_t n_tokens_ = 0;
+  TimePoint last_;
+  FinishReason finish_ = FinishReason::kLength;
+  uint64_t n_compared_ = 0, n_different_ = 0;
+
+  Mutex mutex_;
+  News news_ GUARDED_BY(mutex_);
+  std::function<void()> wake_ GUARDED_BY(mutex_);
+};
+
+CacheExperiment::CacheExperiment(ServiceApi& service, Options options)
+    : service_(service),
+      options_(std::move(options)),
+      logits_(std::make_shared<std::vector<std::vector<float>>>()) {}
+
+CacheExperiment::~CacheExperiment() {
+  if (recorder_) recorder_->set_wake(nullptr);
+}
+
+Result<void> CacheExperiment::start() { return begin(kCacheWays[0]); }
+
+Result<void> CacheExperiment::begin(CacheWay way) {
+  CompletionRequest request;
+  request.prompt = options_.prompt;
+  request.max_tokens = options_.max_tokens;
+  request.sampling.temperature = 0;
+  request.seed = 0;
+  request.ignore_eos = true;  // all runs are equally long
+  request.cache = way == CacheWay::kNaive ? Request::Cache::kOff : Request::Cache::kUse;
+  request.cache_salt = options_.cache_salt;
+  request.tenant = options_.tenant;
+  request.priority = options_.priority;
+  request.trace = Request::Trace::kOn;
+  request.speculate = Request::Speculate::kOff;  // a step a token, in all runs
+  const auto recorder = std::make_shared<Recorder>(way, logits_);
+  recorder->set_wake(wake_);
+  TRY_ASSIGN(completion_, service_.complete(request, recorder));
+  recorder_ = recorder;
+  runs_.push_back({.way = way, .tokens = {}, .usage = {}});
+  return {};
+}
+
+Result<bool> CacheExperiment::advance() {
+  if (!recorder_) return true;
+  Recorder::News news = recorder_->take();
+  TracedRun& run = runs_.back();
+  run.tokens.insert(run.tokens.end(), news.tokens.begin(), news.tokens.end());
+  if (!news.finish) return false;
+  if (*news.finish == FinishReason::kFailed) {
+    return fail(ErrorCode::kCorrupt, "the model's logits are not finite numbers");
+  }
+  if (*news.finish == FinishReason::kCancelled) {
+    return fail(ErrorCode::kUnavailable, "the generation was cut off: the server is stopping");
+  }
+  run.usage = news.usage;
+  run.n_compared = news.n_compared;
+  run.n_different = news.n_different;
+  if (runs_.size() < std::size(kCacheWays)) {
+    TRY(begin(kCacheWays[runs_.size()]));
+    return false;
+  }
+  recorder_->set_wake(nullptr);
+  recorder_.reset();
+  completion_.reset();
+  return true;
+}
+
+void CacheExperiment::set_wake(std::function<void()> wake) {
+  wake_ = std::move(wake);
+  if (recorder_) recorder_->set_wake(wake_);
+}
+
+bool CacheExperiment::are_bits_equal() const {
+  return std::ranges::all_of(runs_, [](const TracedRun& run) {
+    return run.way == CacheWay::kCold || (run.n_compared > 0 && run.n_different == 0);
+  });
+}
+
+}  // namespace kvik

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/sample/constraint.h"
+#include "service/answer_parts.h"
+#include "service/forms/form_vocabulary.h"
+#include "text/grammar/matcher.h"
+
+namespace kvik {
+
+// An answer that keeps to a grammar. Where the chat template opened a thought, that may be any text
+// up to its end, and what follows keeps to the grammar.
+//
+// Text that must come comes in the tokens that the tokenizer would cut it into: no other one is
+// allowed in their place. Where the grammar takes more memory for an answer than there is, nothing
+// is allowed any more, and the answer fails.
+class AnswerConstraint final : public Constraint {
+ public:
+  AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
+                   std::shared_ptr<grammar::Constraint> form, AnswerBegin begin);
+
+  std::unique_ptr<Constraint> fork() const override;
+  void fill_mask(std::span<uint64_t> mask) override;
+  bool allows(TokenId token) override;
+  void advance(TokenId token) override;
+  void roll_back(uint32_t n) override;
+  End end() override;
+  void forced(uint32_t n_max, std::vector<TokenId>& tokens) override;
+
+ private:
+  using Tokens = std::shared_ptr<const std::vector<TokenId>>;  // shared by states and forks
+
+  // What changes with each token, besides the matcher.
+  struct State {
+    bool in_thought = false;
+    bool has_failed = false;
+    bool has_looked = false;  // for text that must come
+    uint32_t n_read = 0;      // tokens that the matcher has read
+    size_t next_forced = 0;   // of `forced`
+    Tokens forced = {};       // null: none
+    std::string tail = {};    // of the thought: what may be the beginning of its end
+  };
+
+  State& now() { return states_.back(); }
+  // The token that must come, if one must.
+  std::optional<TokenId> must_come();
+  // The part of a token behind the thought's end; nothing where the thought goes on.
+  std::optional<std::string_view> behind_thought(std::string_view piece) const;
+  bool is_readable(std::string_view text);
+  void fill_thought_mask(std::span<uint64_t> mask);
+  void think(TokenId token);
+  void fail();
+
+  std::shared_ptr<const FormVocabulary> vocabulary_;
+  grammar::Matcher matcher_;
+  std::vector<State> states_;  // before each of the newest tokens; the last one is now
+};
+
+}  // namespace kvik

@@ -1,0 +1,60 @@
+#include "service/forms/form_vocabulary.h"
+
+#include <algorithm>
+
+namespace kvik {
+namespace {
+
+using Tree = grammar::VocabularyTrie::Tree;
+
+// Some token of the tree begins with the text and goes on.
+bool goes_on(const Tree& tree, std::string_view text) {
+  uint32_t node = 0;  // of those on this level that are not looked at yet, the first
+  uint32_t end = static_cast<uint32_t>(tree.nodes.size());
+  for (const char byte : text) {
+    while (node < end && tree.nodes[node].byte != static_cast<uint8_t>(byte))
+      node = tree.nodes[node].end;
+    if (node >= end) return false;
+    end = tree.nodes[node].end;
+    ++node;
+  }
+  return node < end;
+}
+
+}  // namespace
+
+FormVocabulary::FormVocabulary(const Tokenizer& tokenizer)
+    : tokenizer_(tokenizer), trie_(std::make_shared<grammar::VocabularyTrie>(tokenizer)) {
+  const char last = kThinkTags.end_thought.back();
+  for (TokenId token = 0; token < n_vocab(); ++token) {
+    const std::string text = piece(token);
+    if (!text.empty() && text.find(last) < text.size() - 1) beyond_thoughts_.push_back(token);
+  }
+}
+
+bool FormVocabulary::begins_longer_token(std::string_view text) const {
+  return goes_on(trie_->plain(), text) || goes_on(trie_->other(), text);
+}
+
+std::vector<TokenId> FormVocabulary::tokens_of(std::string_view text) const {
+  // Where a text's first word gets a blank, the line end before it takes that.
+  const std::string_view before = tokenizer_.strips_leading_blank() ? "\n" : "";
+  const std::vector<TokenId> all = tokenizer_.tokenize(std::string(before) + std::string(text),
+                                                       {.add_bos = false, .parse_special = false});
+  // From the end: the tokens that say the text and nothing else.
+  size_t begin = text.size();
+  size_t first = all.size();
+  size_t n_kept = all.size();
+  while (begin > 0 && first > 0) {
+    const std::string& bytes = trie_->bytes(all[first - 1]);
+    if (bytes.empty() || !text.substr(0, begin).ends_with(bytes)) return {};
+    begin -= bytes.size();
+    --first;
+    if (begins_longer_token(text.substr(begin))) n_kept = first;
+  }
+  if (begin > 0 || n_kept <= first) return {};
+  return {all.begin() + static_cast<ptrdiff_t>(first),
+          all.begin() + static_cast<ptrdiff_t>(n_kept)};
+}
+
+}  // namespace kvik

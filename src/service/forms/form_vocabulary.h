@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/token_id.h"
+#include "service/answer_format.h"
+#include "text/grammar/vocabulary_trie.h"
+#include "text/tokenizer.h"
+
+namespace kvik {
+
+// What forms of answers need to know of a vocabulary. Made once; immutable: any thread.
+class FormVocabulary {
+ public:
+  // The tokenizer is borrowed.
+  explicit FormVocabulary(const Tokenizer& tokenizer);
+
+  const std::shared_ptr<const grammar::VocabularyTrie>& trie() const { return trie_; }
+  uint32_t n_vocab() const { return trie_->n_vocab(); }
+
+  // The tokens that a text is cut into wherever it stands, and whatever follows it: the last ones,
+  // which might become one with what follows, are left out.
+  std::vector<TokenId> tokens_of(std::string_view text) const;
+
+  // What a token of a thought says.
+  std::string piece(TokenId token) const {
+    return tokenizer_.piece(token, Tokenizer::Special::kHide);
+  }
+  // Tokens that may say more than the end of a thought.
+  const std::vector<TokenId>& beyond_thoughts() const { return beyond_thoughts_; }
+
+ private:
+  bool begins_longer_token(std::string_view text) const;
+
+  const Tokenizer& tokenizer_;
+  std::shared_ptr<const grammar::VocabularyTrie> trie_;  // shared with compiled forms
+  std::vector<TokenId> beyond_thoughts_;
+};
+
+}  // namespace kvik

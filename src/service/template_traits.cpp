@@ -1,0 +1,87 @@
+#include "service/template_traits.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kTool = "kvik_probe_tool", kCalled = "kvik_probe_call",
+                           kSaid = "kvik probe words", kResult = "kvik probe result";
+constexpr std::string_view kId = "kvikprobe";  // nine letters, as some ask for
+
+Data text(std::string_view words) { return {std::string(words)}; }
+
+std::vector<Data> tools() {
+  Data::Fields parameters = {{"type", text("object")}, {"properties", {Data::Fields{}}}};
+  Data::Fields function = {{"name", text(kTool)},
+                           {"description", text("Looks.")},
+                           {"parameters", {std::move(parameters)}}};
+  return {{Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}}};
+}
+
+class Prober {
+ public:
+  explicit Prober(const RenderTemplate& render) : render_(render) {}
+
+  // Empty where the template refuses.
+  std::string rendered(std::vector<Message> messages, std::vector<Data> given_tools = {}) const {
+    ChatRequest request;
+    request.messages = std::move(messages);
+    request.tools = std::move(given_tools);
+    const auto text = render_(request);
+    return text ? text->bytes() : "";
+  }
+
+ private:
+  const RenderTemplate& render_;
+};
+
+bool stands_between(std::string_view all, std::string_view words, std::string_view before,
+                    std::string_view behind) {
+  const size_t at = all.find(words);
+  return at != all.npos && all.find(before) < at && all.find(behind, at) != all.npos;
+}
+
+}  // namespace
+
+bool names_role(std::string_view source, std::string_view role) {
+  return source.contains(fmt::format("'{}'", role)) || source.contains(fmt::format("\"{}\"", role));
+}
+
+TemplateTraits traits_of(std::string_view source, const RenderTemplate& render) {
+  const Prober prober(render);
+  const Message user = text_message("user", "Hello.");
+  const Message words = text_message("system", std::string(kSaid));
+  TemplateTraits traits;
+  traits.writes_tools = prober.rendered({user}, tools()).contains(kTool);
+  ToolCall call{.id = std::string(kId),
+                .name = std::string(kCalled),
+                .arguments = {Data::Fields{{"key", text("kvik_probe_value")}}}};
+  Message result = text_message("tool", std::string(kResult));
+  result.tool_call_id = kId;
+  result.name = kCalled;
+  const auto rendered_call = [&] {
+    const Message calling{.role = "assistant", .parts = {TextPart{}, call}};
+    return prober.rendered({user, calling, result}, tools());
+  };
+  std::string called = rendered_call();
+  if (called.empty()) {  // it joins them to its words
+    call.arguments = text(R"({"key": "kvik_probe_value"})");
+    called = rendered_call();
+  }
+  traits.writes_calls = called.contains(kCalled) && called.contains("kvik_probe_value");
+  traits.writes_results = called.contains(kResult);
+  traits.takes_system = prober.rendered({words, user}).contains(kSaid);
+  const std::string later =
+      prober.rendered({text_message("user", "One."), text_message("assistant", "Two."), words,
+                       text_message("user", "Three.")});
+  traits.takes_system_between = stands_between(later, kSaid, "Two.", "Three.");
+  traits.knows_developer = names_role(source, "developer");
+  traits.reads_thinking = source.contains("message.thinking");
+  return traits;
+}
+
+}  // namespace kvik

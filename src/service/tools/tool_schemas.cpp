@@ -1,0 +1,148 @@
+#include "service/tools/tool_schemas.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "service/tools/value_reader.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n";
+constexpr int kMaxDepth = 16;  // of references and choices within each other
+
+std::string_view trimmed(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+const std::string* string_at(const Data& object, std::string_view name) {
+  const Data* field = find_field(object, name);
+  return field ? std::get_if<std::string>(&field->value) : nullptr;
+}
+
+// "#/$defs/x" within the root.
+const Data* follow(const Data& root, std::string_view reference) {
+  if (!reference.starts_with("#/")) return nullptr;
+  const Data* at = &root;
+  reference.remove_prefix(2);
+  while (at && !reference.empty()) {
+    const size_t end = std::min(reference.find('/'), reference.size());
+    at = find_field(*at, reference.substr(0, end));
+    reference.remove_prefix(std::min(end + 1, reference.size()));
+  }
+  return at;
+}
+
+std::string_view kind_of(const Data& value) {
+  struct Names {
+    std::string_view operator()(Data::Null) const { return "null"; }
+    std::string_view operator()(bool) const { return "boolean"; }
+    std::string_view operator()(int64_t) const { return "integer"; }
+    std::string_view operator()(double) const { return "number"; }
+    std::string_view operator()(const std::string&) const { return "string"; }
+    std::string_view operator()(const Data::List&) const { return "array"; }
+    std::string_view operator()(const Data::Fields&) const { return "object"; }
+  };
+  return std::visit(Names{}, value.value);
+}
+
+// The kinds that a schema allows, as far as they can be seen from outside.
+void gather_kinds(const Data& root, const Data& schema, int depth,
+                  std::set<std::string, std::less<>>& kinds) {
+  if (depth > kMaxDepth) return;
+  if (const Data* type = find_field(schema, "type")) {
+    if (const auto* one = std::get_if<std::string>(&type->value)) kinds.insert(*one);
+    if (const auto* several = std::get_if<Data::List>(&type->value)) {
+      for (const Data& each : *several) {
+        if (const auto* one = std::get_if<std::string>(&each.value)) kinds.insert(*one);
+      }
+    }
+    return;
+  }
+  if (const Data* all = find_field(schema, "enum")) {
+    if (const auto* values = std::get_if<Data::List>(&all->value)) {
+      for (const Data& value : *values) kinds.emplace(kind_of(value));
+    }
+    return;
+  }
+  if (const Data* value = find_field(schema, "const")) kinds.emplace(kind_of(*value));
+  if (const std::string* reference = string_at(schema, "$ref")) {
+    if (const Data* target = follow(root, *reference))
+      gather_kinds(root, *target, depth + 1, kinds);
+  }
+  for (const std::string_view name : {"anyOf", "oneOf", "allOf"}) {
+    const Data* choices = find_field(schema, name);
+    const auto* list = choices ? std::get_if<Data::List>(&choices->value) : nullptr;
+    for (size_t i = 0; list && i < list->size(); ++i) {
+      gather_kinds(root, (*list)[i], depth + 1, kinds);
+    }
+  }
+  if (kinds.empty() && find_field(schema, "properties")) kinds.emplace("object");
+  if (kinds.empty() && find_field(schema, "items")) kinds.emplace("array");
+}
+
+// The text as a value of that kind; empty where it is none.
+std::string as_kind(std::string_view kind, std::string_view text) {
+  if (kind == "null") return text == "null" || text == "None" ? "null" : "";
+  if (kind == "boolean") {
+    if (text == "true" || text == "True") return "true";
+    return text == "false" || text == "False" ? "false" : "";
+  }
+  const bool is_structure = text.starts_with('{') || text.starts_with('[');
+  const bool is_number = !is_structure && !text.starts_with('"') && text != "true" &&
+                         text != "false" && text != "null" && is_json(text);
+  if (kind == "number") return is_number ? std::string(text) : "";
+  if (kind == "integer") {
+    return is_number && text.find_first_of(".eE") == text.npos ? std::string(text) : "";
+  }
+  const char bracket = kind == "object" ? '{' : kind == "array" ? '[' : '\0';
+  return text.starts_with(bracket) && is_json(text) ? std::string(text) : "";
+}
+
+}  // namespace
+
+const Data* find_field(const Data& object, std::string_view name) {
+  const auto* fields = std::get_if<Data::Fields>(&object.value);
+  if (!fields) return nullptr;
+  const auto found = std::ranges::find(*fields, name, &Data::Field::name);
+  return found == fields->end() ? nullptr : &found->data;
+}
+
+ToolSchemas::ToolSchemas(const std::vector<Data>& tools) {
+  for (const Data& given : tools) {
+    const Data* function = find_field(given, "function");
+    const Data& inner = function ? *function : given;
+    const std::string* name = string_at(inner, "name");
+    if (!name) continue;
+    Tool& tool = tools_[*name];
+    if (const Data* parameters = find_field(inner, "parameters")) tool.parameters = *parameters;
+    tool.properties.clear();
+    const Data* properties = find_field(tool.parameters, "properties");
+    const auto* fields = properties ? std::get_if<Data::Fields>(&properties->value) : nullptr;
+    if (!fields) continue;
+    for (const Data::Field& field : *fields) tool.properties[field.name] = &field.data;
+  }
+}
+
+std::string ToolSchemas::json_of(std::string_view tool, std::string_view parameter,
+                                 std::string_view text) const {
+  std::set<std::string, std::less<>> kinds;
+  if (const auto found = tools_.find(tool); found != tools_.end()) {
+    const auto property = found->second.properties.find(parameter);
+    if (property != found->second.properties.end()) {
+      gather_kinds(found->second.parameters, *property->second, 0, kinds);
+    }
+  }
+  const std::string_view bare = trimmed(text);
+  const bool is_known = !kinds.empty();
+  for (const std::string_view kind : {"null", "boolean", "integer", "number", "array", "object"}) {
+    const bool is_structure = kind == "array" || kind == "object";
+    if (is_known ? !kinds.contains(kind) : !is_structure) continue;
+    if (std::string json = as_kind(kind, bare); !json.empty()) return json;
+  }
+  return json_string(text);
+}
+
+}  // namespace kvik

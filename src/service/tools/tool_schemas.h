@@ -1,0 +1,39 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "service/data.h"
+
+namespace kvik {
+
+// What the tools of a request take, for formats that write arguments as plain text: numbers are to
+// stay numbers. Immutable: any thread.
+class ToolSchemas {
+ public:
+  ToolSchemas() = default;
+  // As templates are given them: {"type": "function", "function": {"name": …, "parameters": …}}, or
+  // without the shell.
+  explicit ToolSchemas(const std::vector<Data>& tools);
+
+  bool has(std::string_view tool) const { return tools_.contains(tool); }
+
+  // What a model wrote for a parameter, as JSON: of the first kind that the schema allows and the
+  // text can be, else a string. Without a schema what looks like an object or a list is one.
+  std::string json_of(std::string_view tool, std::string_view parameter,
+                      std::string_view text) const;
+
+ private:
+  struct Tool {
+    std::map<std::string, const Data*, std::less<>> properties;
+    Data parameters;  // what the pointers point into
+  };
+  std::map<std::string, Tool, std::less<>> tools_;
+};
+
+// The field of that name of an object; null where there is none.
+const Data* find_field(const Data& object, std::string_view name);
+
+}  // namespace kvik

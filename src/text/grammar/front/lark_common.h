@@ -1,0 +1,11 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace kvik::grammar {
+
+// The terminal that `%import common.NAME` stands for, as a regular expression.
+std::optional<std::string_view> lark_common_terminal(std::string_view name);
+
+}  // namespace kvik::grammar

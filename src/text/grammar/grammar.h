@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "text/grammar/regular.h"
+
+namespace kvik::grammar {
+
+// A set of texts that may nest, as a number of a Builder.
+enum class Node : uint32_t { kNothing = 0, kEmptyText = 1 };
+
+// What compiling and matching may take. Beyond it there is an error, never a wrong answer.
+struct Limits {
+  uint32_t max_expressions = 400'000;       // of a grammar, once compiled
+  uint32_t max_nodes = 400'000;             //
+  uint32_t max_live_expressions = 600'000;  // made while matching, before what is old is dropped
+  uint32_t max_threads = 512;               // readings of one text at a time
+  // Steps of some ten nanoseconds: for what a client sends, and for each token of an answer.
+  uint64_t max_work = 4'000'000;
+  uint64_t max_work_per_token = 10'000'000;
+};
+
+// What stands between the parts of JSON objects and arrays: nothing, or up to so many blanks, tabs
+// and line ends.
+struct Whitespace {
+  uint32_t max_run = 0;
+};
+
+// A JSON object: its properties in any order, none twice.
+struct ObjectForm {
+  struct Property {
+    std::u32string name;
+    Node value;  // kNothing: not allowed
+    bool required = false;
+    std::vector<uint32_t> needs;  // properties that must be there where this one is
+  };
+  struct Others {
+    Regular names;  // as the string is meant, not as it is written; less those of `properties`
+    Node value;
+  };
+  std::vector<Property> properties;
+  std::vector<Others> others;  // whose names have nothing in common
+  uint32_t min = 0;
+  uint32_t max = RegularPool::kUnbounded;
+};
+
+// A JSON array.
+struct ArrayForm {
+  // One way to read an item, and which of `counts` it adds to, as bits.
+  struct Item {
+    Node value;
+    uint32_t counts = 0;
+  };
+  struct Count {
+    uint32_t min = 0;
+    uint32_t max = RegularPool::kUnbounded;
+  };
+  // Items of which no two are equal.
+  struct Unique {
+    Regular strings = Regular::kNothing;
+    Regular numbers = Regular::kNothing;  // plain decimals
+    bool null = false, true_ = false, false_ = false;
+  };
+  std::vector<std::vector<Item>> first;  // by place
+  std::vector<Item> rest;                // behind those; none: the array ends there
+  std::vector<Count> counts;
+  std::optional<Unique> unique;  // in the place of `first`, `rest` and `counts`
+  uint32_t min = 0;
+  uint32_t max = RegularPool::kUnbounded;
+};
+
+struct GrammarParts;
+
+// A grammar, compiled. Immutable: any thread.
+class Grammar {
+ public:
+  explicit Grammar(std::shared_ptr<const GrammarParts> parts) : parts_(std::move(parts)) {}
+  const std::shared_ptr<const GrammarParts>& shared_parts() const { return parts_; }
+
+ private:
+  std::shared_ptr<const GrammarParts> parts_;  // shared with what matches by it
+};
+
+// Puts a grammar together. Regular parts are cheaper than others, and become one where they stand
+// side by side. One thread.
+class Builder {
+ public:
+  explicit Builder(const Limits& limits = {}, Whitespace whitespace = {});
+  ~Builder();
+  Builder(Builder&&) noexcept;
+
+  RegularPool& regulars();
+
+  // The text itself, in UTF-8.
+  Node text(Regular text);
+  // Its UTF-8 must be valid.
+  Node literal(std::string_view text);
+  // A JSON string, quotes included, that means one of these texts.
+  Node json_string(Regular meaning);
+  Node object(ObjectForm form);
+  Node array(ArrayForm form);
+  // Any JSON value.
+  Node json_value();
+
+  Node sequence(std::span<const Node> parts);
+  Node choice(std::span<const Node> parts);
+  Node repeat(Node part, uint32_t min, uint32_t max);
+  // A name for what define() says later; it may refer to itself, but not at its own beginning.
+  Node rule(std::string name);
+  void define(Node rule, Node body);
+
+  // True once a limit is met: what is made from there on is of no use, and finish() fails.
+  bool exhausted() const;
+
+  // Once. Errors, as kInvalidArgument: a rule without a definition, one that begins with itself,
+  // nothing that could be written, a limit met.
+  Result<Grammar> finish(Node start);
+
+ private:
+  std::unique_ptr<GrammarParts> parts_;
+};
+
+}  // namespace kvik::grammar

@@ -1,0 +1,289 @@
+#include "text/grammar/json_schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "text/grammar/number_syntax.h"
+#include "text/grammar/schema/shape_maker.h"
+
+namespace kvik::grammar {
+namespace {
+
+// Shapes as rules of a grammar, one for each conjunction that is met.
+class Emitter {
+ public:
+  Emitter(ShapeMaker& maker, Builder& builder) : maker_(maker), builder_(builder) {}
+
+  Result<Node> run(Literal root) {
+    const Node start = node_of({root});
+    while (!left_.empty()) {
+      const auto [conjunction, node] = std::move(left_.back());
+      left_.pop_back();
+      TRY_ASSIGN(const Shapes shapes, maker_.shapes_of(conjunction));
+      std::vector<Node> either;
+      for (const Shape& shape : shapes) TRY(add_shape(shape, either));
+      builder_.define(node, builder_.choice(either));
+      if (builder_.exhausted()) break;
+    }
+    return start;
+  }
+
+ private:
+  RegularPool& pool() { return builder_.regulars(); }
+
+  Node node_of(Conjunction conjunction) {
+    std::ranges::sort(conjunction);
+    conjunction.erase(std::unique(conjunction.begin(), conjunction.end()), conjunction.end());
+    if (conjunction.empty()) return builder_.json_value();
+    const auto found = nodes_.find(conjunction);
+    if (found != nodes_.end()) return found->second;
+    const Node node = builder_.rule("of the schema");
+    nodes_[conjunction] = node;
+    left_.emplace_back(std::move(conjunction), node);
+    return node;
+  }
+
+  Result<void> add_shape(const Shape& shape, std::vector<Node>& either) {
+    const auto add_word = [&](Shape::Type type, std::string_view word) {
+      if ((shape.types & type) != 0) either.push_back(builder_.literal(word));
+    };
+    add_word(Shape::kNull, "null");
+    add_word(Shape::kFalse, "false");
+    add_word(Shape::kTrue, "true");
+    if ((shape.types & Shape::kNumber) != 0) either.push_back(builder_.text(numbers(shape)));
+    if ((shape.types & Shape::kString) != 0) either.push_back(builder_.json_string(shape.string));
+    if ((shape.types & Shape::kObject) != 0) TRY(add_object(shape, either));
+    if ((shape.types & Shape::kArray) != 0) TRY(add_array(shape, either));
+    return {};
+  }
+
+  Regular numbers(const Shape& shape) {
+    if (shape.number == pool().any_text()) return number_syntax(pool());
+    if (shape.number == integer_syntax(pool())) return shape.number;
+    return pool().intersection(decimal_syntax(pool()), shape.number);
+  }
+
+  static void add_rules(Conjunction& to, const Conjunction& more) {
+    to.insert(to.end(), more.begin(), more.end());
+  }
+
+  Result<void> add_object(const Shape& shape, std::vector<Node>& either) {
+    std::set<std::string> names = shape.required;
+    for (const ObjectRules& rules : shape.object) {
+      for (const auto& [name, its] : rules.named) names.insert(name);
+    }
+    for (const auto& [name, needed] : shape.needs) {
+      names.insert(name);
+      names.insert(needed.begin(), needed.end());
+    }
+    std::map<std::string, uint32_t> places;
+    ObjectForm form;
+    for (const std::string& name : names) {
+      const std::u32string characters = to_characters(name);
+      const bool may_be = pool().accepts_empty(pool().step(shape.names, characters));
+      places[name] = static_cast<uint32_t>(form.properties.size());
+      form.properties.push_back(
+          {characters,
+           may_be ? node_of(rules_of(shape, name, characters)) : Node::kNothing,
+           shape.required.contains(name),
+           {}});
+    }
+    for (const auto& [name, needed] : shape.needs) {
+      for (const std::string& other : needed) {
+        form.properties[places[name]].needs.push_back(places[other]);
+      }
+    }
+    form.min = shape.min_properties;
+    form.max = shape.max_properties;
+    TRY(add_others(shape, form));
+    either.push_back(builder_.object(std::move(form)));
+    return {};
+  }
+
+  Conjunction rules_of(const Shape& shape, const std::string& name,
+                       const std::u32string& characters) {
+    Conjunction all;
+    for (const ObjectRules& rules : shape.object) {
+      const auto named = rules.named.find(name);
+      bool is_known = named != rules.named.end();
+      if (is_known) add_rules(all, named->second);
+      for (const auto& [names, its] : rules.patterns) {
+        if (!pool().accepts_empty(pool().step(names, characters))) continue;
+        is_known = true;
+        add_rules(all, its);
+      }
+      if (!is_known) add_rules(all, rules.others);
+    }
+    return all;
+  }
+
+  // All other names, in classes that match the same patterns.
+  Result<void> add_others(const Shape& shape, ObjectForm& form) {
+    struct Class {
+      Regular names;
+      Conjunction rules;
+      bool matched = false;  // by a pattern of the rules that are being looked at
+    };
+    constexpr size_t kMostClasses = 64;
+    std::vector<Class> classes = {{shape.names, {}}};
+    for (const ObjectRules& rules : shape.object) {
+      for (Class& one : classes) one.matched = false;
+      for (const auto& [names, its] : rules.patterns) {
+        std::vector<Class> split;
+        for (const Class& one : classes) {
+          Class in = one, out = one;
+          in.names = pool().intersection(one.names, names);
+          in.matched = true;
+          add_rules(in.rules, its);
+          out.names = pool().difference(one.names, names);
+          if (pool().is_alive(in.names)) split.push_back(std::move(in));
+          if (pool().is_alive(out.names)) split.push_back(std::move(out));
+        }
+        classes = std::move(split);
+        if (classes.size() > kMostClasses || pool().exhausted()) {
+          return fail(ErrorCode::kUnsupported,
+                      "#: patternProperties overlap in too many ways to be kept apart");
+        }
+      }
+      for (Class& one : classes) {
+        if (!one.matched) add_rules(one.rules, rules.others);
+      }
+    }
+    for (Class& one : classes) {
+      const Node value = node_of(std::move(one.rules));
+      form.others.push_back({one.names, value});
+    }
+    return {};
+  }
+
+  Result<void> add_array(const Shape& shape, std::vector<Node>& either) {
+    ArrayForm form;
+    form.min = shape.min_items;
+    form.max = shape.max_items;
+    size_t n_first = 0;
+    for (const ItemRules& rules : shape.items) n_first = std::max(n_first, rules.first.size());
+    const auto rules_at = [&](size_t place) {
+      Conjunction all;
+      for (const ItemRules& rules : shape.items) {
+        add_rules(all, place < rules.first.size() ? rules.first[place] : rules.rest);
+      }
+      return all;
+    };
+    if (shape.unique && form.max > 1) {
+      TRY_ASSIGN(form.unique, unique_items(shape, rules_at(0), n_first));
+      limit(form);
+      either.push_back(builder_.array(std::move(form)));
+      return {};
+    }
+    std::vector<ContainsRule> contains;
+    for (const ContainsRule& rule : shape.contains) {
+      if (rule.min > 0 || rule.max != RegularPool::kUnbounded) contains.push_back(rule);
+    }
+    constexpr size_t kMostContains = 3;
+    if (contains.size() > kMostContains ||
+        (contains.size() > 1 && form.max != RegularPool::kUnbounded)) {
+      return fail(ErrorCode::kUnsupported,
+                  "#: several contains of one array are only kept without maxItems, and up to 3");
+    }
+    for (const ContainsRule& rule : contains) form.counts.push_back({rule.min, rule.max});
+    constexpr size_t kMostFirst = 10'000;
+    if (n_first > kMostFirst) {
+      return fail(ErrorCode::kInvalidArgument, "#: prefixItems has over 10,000 schemas");
+    }
+    for (size_t i = 0; i < n_first; ++i) form.first.push_back(items_of(rules_at(i), contains));
+    form.rest = items_of(rules_at(n_first), contains);
+    either.push_back(builder_.array(std::move(form)));
+    return {};
+  }
+
+  // An item for each set of the contains that it may count for.
+  std::vector<ArrayForm::Item> items_of(const Conjunction& rules,
+                                        const std::vector<ContainsRule>& contains) {
+    std::vector<ArrayForm::Item> items;
+    for (uint32_t counts = 0; counts < 1u << contains.size(); ++counts) {
+      Conjunction its = rules;
+      for (size_t c = 0; c < contains.size(); ++c) {
+        if ((counts >> c & 1) != 0) {
+          its.push_back(contains[c].schema);
+        } else if (contains[c].max != RegularPool::kUnbounded) {
+          its.push_back(negated(contains[c].schema));
+        }
+      }
+      items.push_back({node_of(std::move(its)), counts});
+    }
+    return items;
+  }
+
+  Result<ArrayForm::Unique> unique_items(const Shape& shape, const Conjunction& rules,
+                                         size_t n_first) {
+    const auto refuse = [](std::string_view why) {
+      return fail(ErrorCode::kUnsupported, fmt::format("#: uniqueItems is only kept {}", why));
+    };
+    if (n_first > 0) return refuse("without prefixItems");
+    if (!shape.contains.empty()) return refuse("without contains");
+    TRY_ASSIGN(const Shapes shapes, maker_.shapes_of(rules));
+    ArrayForm::Unique unique;
+    for (const Shape& item : shapes) {
+      if ((item.types & (Shape::kArray | Shape::kObject)) != 0) {
+        return refuse("for items that are strings, numbers, booleans or null");
+      }
+      unique.null |= (item.types & Shape::kNull) != 0;
+      unique.true_ |= (item.types & Shape::kTrue) != 0;
+      unique.false_ |= (item.types & Shape::kFalse) != 0;
+      if ((item.types & Shape::kString) != 0) {
+        unique.strings = pool().choice(unique.strings, item.string);
+      }
+      if ((item.types & Shape::kNumber) != 0) {
+        const Regular plain = pool().intersection(decimal_syntax(pool()), item.number);
+        unique.numbers = pool().choice(unique.numbers, plain);
+      }
+    }
+    return unique;
+  }
+
+  // No more items than there are values.
+  void limit(ArrayForm& form) {
+    if (form.unique->numbers != Regular::kNothing) return;
+    constexpr uint32_t kMost = 500;
+    const auto n = pool().count_texts(form.unique->strings, kMost);
+    if (!n) return;
+    const uint32_t n_words =
+        uint32_t{form.unique->null} + uint32_t{form.unique->true_} + uint32_t{form.unique->false_};
+    form.max = std::min(form.max, *n + n_words);
+  }
+
+  ShapeMaker& maker_;
+  Builder& builder_;
+  std::map<Conjunction, Node> nodes_;
+  std::vector<std::pair<Conjunction, Node>> left_;
+};
+
+}  // namespace
+
+Result<SchemaNode> add_json_schema(Builder& builder, std::string_view schema,
+                                   const SchemaOptions& options) {
+  TRY_ASSIGN(const Json json, parse_json(schema));
+  TRY_ASSIGN(const SchemaDocument document, SchemaDocument::make(json));
+  ShapeMaker maker(document, builder.regulars(), options);
+  TRY_ASSIGN(const Node start, Emitter(maker, builder).run(maker.of_schema(json)));
+  return SchemaNode{start, maker.left_out()};
+}
+
+Result<SchemaGrammar> compile_json_schema(std::string_view schema, const SchemaOptions& options) {
+  Builder builder(options.limits, options.whitespace);
+  TRY_ASSIGN(SchemaNode node, add_json_schema(builder, schema, options));
+  TRY_ASSIGN(Grammar grammar, builder.finish(node.start));
+  return SchemaGrammar{std::move(grammar), std::move(node.left_out)};
+}
+
+Result<Grammar> compile_json_object(const SchemaOptions& options) {
+  Builder builder(options.limits, options.whitespace);
+  ObjectForm form;
+  form.others.push_back({builder.regulars().any_text(), builder.json_value()});
+  const Node start = builder.object(std::move(form));
+  return builder.finish(start);
+}
+
+}  // namespace kvik::grammar

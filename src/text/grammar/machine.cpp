@@ -1,0 +1,344 @@
+#include "text/grammar/machine.h"
+
+#include <bit>
+
+#include "text/grammar/thread_stepper.h"
+
+namespace kvik::grammar {
+namespace {
+
+uint64_t pair_key(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
+
+uint32_t id_of(Node n) { return static_cast<uint32_t>(n); }
+
+constexpr uint32_t kNoNode = ~uint32_t{0};
+
+}  // namespace
+
+Machine::Machine(std::shared_ptr<const GrammarParts> parts)
+    : parts_(std::move(parts)), pool_(parts_->limits.max_live_expressions, &parts_->pool) {
+  states_.push_back({0, 0, StateParts::Known::kNo, true, {}, {}});
+  next_.emplace_back();  // block 0: none
+  frames_.put({});       // the bottom
+  texts_.put({0, 0});    // no text is kept
+  texts_.put({0, 1});    // the empty text
+  allow_work();
+  std::vector<Thread> first = {{.kind = Thread::kEnter, .expr = id_of(parts_->start)}};
+  start_ = intern(first);
+}
+
+size_t Machine::bytes() const {
+  return pool_.bytes() + states_.capacity() * sizeof(StateParts) +
+         threads_.capacity() * sizeof(Thread) + next_.capacity() * sizeof(next_[0]) +
+         state_index_.bytes() + frames_.bytes() + texts_.bytes() + lists_.bytes() +
+         (closures_.size() + key_choices_.size()) * 160 + within_.size() * 48;
+}
+
+std::span<const Thread> Machine::threads(State state) const {
+  const StateParts& s = states_[static_cast<uint32_t>(state)];
+  return std::span(threads_).subspan(s.first_thread, s.n_threads);
+}
+
+State Machine::intern(std::vector<Thread>& threads) {
+  std::ranges::sort(threads);
+  threads.erase(std::unique(threads.begin(), threads.end()), threads.end());
+  if (threads.empty()) return State::kDead;
+  if (threads.size() > parts_->limits.max_threads || exhausted()) {
+    exhausted_ = true;
+    return State::kDead;
+  }
+  const std::span words(reinterpret_cast<const uint32_t*>(threads.data()),
+                        threads.size() * sizeof(Thread) / sizeof(uint32_t));
+  const auto fresh = static_cast<uint32_t>(states_.size());
+  const uint32_t number = state_index_.find_or_put(hash_words(words), fresh, [&](uint32_t i) {
+    return std::ranges::equal(this->threads(State{i}), threads);
+  });
+  if (number == fresh) {
+    states_.push_back({static_cast<uint32_t>(threads_.size()),
+                       static_cast<uint32_t>(threads.size()),
+                       StateParts::Known::kUnknown,
+                       false,
+                       {},
+                       {}});
+    threads_.insert(threads_.end(), threads.begin(), threads.end());
+  }
+  return State{number};
+}
+
+uint32_t Machine::push(const Frame& frame) { return frames_.put(frame); }
+
+State Machine::step(State state, uint8_t byte) {
+  if (state == State::kDead) return state;
+  const auto at = static_cast<uint32_t>(state);
+  if (const uint32_t block = states_[at].blocks[byte >> 4]; block != 0) {
+    const uint32_t known = next_[block][byte & 15];
+    if (known != kUnknownState) return State{known};
+  }
+  const std::span<const Thread> its = threads(state);
+  const std::vector<Thread> copy(its.begin(), its.end());  // stepping may move them
+  const uint64_t n_steps = 4 + copy.size() * 4;
+  exhausted_ |= n_steps > work_left_;
+  if (exhausted_) return State::kDead;
+  work_left_ -= n_steps;
+  ThreadStepper stepper(*this, byte);
+  for (const Thread& thread : copy) stepper.step(thread);
+  const State to = intern(stepper.threads());
+  if (exhausted() || asked_for_forgotten_) return to;
+  if (states_[at].blocks[byte >> 4] == 0) {
+    states_[at].blocks[byte >> 4] = static_cast<uint32_t>(next_.size());
+    next_.emplace_back().fill(kUnknownState);
+  }
+  next_[states_[at].blocks[byte >> 4]][byte & 15] = static_cast<uint32_t>(to);
+  return to;
+}
+
+const Machine::Closure& Machine::closure_of_stack(uint32_t stack) {
+  return closure_of(kNoNode, stack);
+}
+
+const Machine::Closure& Machine::closure_of(uint32_t node, uint32_t stack) {
+  const uint64_t key = pair_key(node, stack);
+  if (const auto found = closures_.find(key); found != closures_.end()) return found->second;
+  Closure made;
+  close({{node, stack}}, made);
+  return closures_.emplace(key, std::move(made)).first->second;
+}
+
+void Machine::close(std::vector<std::array<uint32_t, 2>> left, Closure& closure) {
+  std::unordered_map<uint64_t, bool> seen;
+  // A repeat that is begun again before anything was read has nothing new to say.
+  std::unordered_map<uint64_t, bool> begun;
+  const auto leave = [&](uint32_t stack) { left.push_back({kNoNode, stack}); };
+  const auto enter = [&](uint32_t node, uint32_t stack) { left.push_back({node, stack}); };
+  const auto again = [&](uint32_t repeat, uint32_t count, uint32_t parent) {
+    if (!begun.try_emplace(pair_key(repeat, parent), true).second) return;
+    const NodeParts& n = parts_->nodes[repeat];
+    const uint32_t next = n.c == RegularPool::kUnbounded ? std::min(count + 1, n.b) : count + 1;
+    enter(n.a, push({Frame::kRepeat, repeat, next, parent}));
+  };
+  while (!left.empty()) {
+    const auto [node, stack] = left.back();
+    left.pop_back();
+    if (!seen.try_emplace(pair_key(node, stack), true).second) continue;
+    if (seen.size() > 100'000) {
+      exhausted_ = true;
+      return;
+    }
+    if (node == kNoNode) {
+      const Frame top = frame(stack);
+      switch (top.kind) {
+        case Frame::kBottom:
+          closure.done = true;
+          break;
+        case Frame::kNode:
+          enter(top.a, top.parent);
+          break;
+        case Frame::kRepeat:
+          if (top.b >= parts_->nodes[top.a].b) leave(top.parent);
+          if (top.b < parts_->nodes[top.a].c) again(top.a, top.b, top.parent);
+          break;
+        case Frame::kObject:
+          closure.threads.push_back(
+              {.kind = Thread::kAfterValue, .stack = stack, .left = parts_->whitespace.max_run});
+          break;
+        default:
+          closure.threads.push_back(
+              {.kind = Thread::kAfterItem, .stack = stack, .left = parts_->whitespace.max_run});
+      }
+      continue;
+    }
+    const NodeParts& n = parts_->nodes[node];
+    if (!n.productive) continue;
+    switch (n.kind) {
+      case NodeKind::kNothing:
+        break;
+      case NodeKind::kEmptyText:
+        leave(stack);
+        break;
+      case NodeKind::kText:
+        if (n.nullable) leave(stack);
+        closure.threads.push_back({.kind = Thread::kText, .stack = stack, .expr = n.a});
+        break;
+      case NodeKind::kString:
+        closure.threads.push_back({.kind = Thread::kStringOpen, .stack = stack, .expr = n.a});
+        break;
+      case NodeKind::kSequence:
+        enter(n.a, push({Frame::kNode, n.b, 0, stack}));
+        break;
+      case NodeKind::kChoice:
+        for (const uint32_t id : parts_->list(n)) enter(id, stack);
+        break;
+      case NodeKind::kRepeat:
+        if (n.nullable) leave(stack);
+        again(node, 0, stack);
+        break;
+      case NodeKind::kRule:
+        enter(id_of(*parts_->rules[n.a].body), stack);
+        break;
+      case NodeKind::kObject:
+        closure.threads.push_back({.kind = Thread::kObjectOpen, .stack = stack, .expr = n.a});
+        break;
+      case NodeKind::kArray:
+        closure.threads.push_back({.kind = Thread::kArrayOpen, .stack = stack, .expr = n.a});
+        break;
+    }
+  }
+}
+
+bool Machine::is_complete(State state) {
+  using Known = StateParts::Known;
+  StateParts& s = states_[static_cast<uint32_t>(state)];
+  if (s.complete != Known::kUnknown) return s.complete == Known::kYes;
+  const std::span<const Thread> its = threads(state);
+  const std::vector<Thread> copy(its.begin(), its.end());
+  bool complete = false;
+  for (const Thread& thread : copy) {
+    if (thread.kind == Thread::kDone) complete = true;
+    if (thread.kind == Thread::kEnter) complete |= closure_of(thread.expr, thread.stack).done;
+    if (thread.kind == Thread::kText && thread.partial == 0 && thread.text == 0 &&
+        pool_.accepts_empty(Regular{thread.expr})) {
+      complete |= closure_of_stack(thread.stack).done;
+    }
+  }
+  if (!exhausted()) {
+    states_[static_cast<uint32_t>(state)].complete = complete ? Known::kYes : Known::kNo;
+  }
+  return complete;
+}
+
+const Machine::ByteSet& Machine::first_bytes(State state) {
+  const auto at = static_cast<uint32_t>(state);
+  if (states_[at].has_first) return states_[at].first;
+  const std::span<const Thread> its = threads(state);
+  const std::vector<Thread> copy(its.begin(), its.end());
+  ThreadStepper stepper(*this, 0);
+  ByteSet first = {};
+  for (const Thread& thread : copy) stepper.add_first(thread, first);
+  states_[at].first = first;
+  states_[at].has_first = true;
+  return states_[at].first;
+}
+
+std::optional<uint8_t> Machine::forced_byte(State state) {
+  if (state == State::kDead || is_complete(state)) return {};
+  const ByteSet first = first_bytes(state);
+  std::vector<uint8_t> left;
+  for (uint32_t byte = 0; byte < 256 && left.size() <= 2; ++byte) {
+    if ((first[byte / 64] >> (byte % 64) & 1) == 0) continue;
+    const auto next = static_cast<uint8_t>(byte);
+    if (step(state, next) != State::kDead) left.push_back(next);
+  }
+  if (left.size() == 1) return left.front();
+  if (left.size() != 2 || left.back() != '\\') {
+    if (left.size() != 2 || left.front() != '\\') return {};
+    std::ranges::reverse(left);
+  }
+  const std::span<const Thread> its = threads(state);
+  const std::vector<Thread> copy(its.begin(), its.end());
+  ThreadStepper stepper(*this, 0);
+  for (const Thread& thread : copy) {
+    if (!stepper.needs_no_escape(thread)) return {};
+  }
+  return left.front();
+}
+
+State Machine::within(State state, uint32_t n_bytes) {
+  const uint64_t key = pair_key(static_cast<uint32_t>(state), n_bytes);
+  if (const auto found = within_.find(key); found != within_.end()) return found->second;
+  const std::span<const Thread> its = threads(state);
+  std::vector<Thread> copy(its.begin(), its.end());
+  for (Thread& thread : copy) {
+    if (thread.kind != Thread::kText && thread.kind != Thread::kString &&
+        thread.kind != Thread::kKey) {
+      continue;
+    }
+    thread.expr = static_cast<uint32_t>(pool_.within(Regular{thread.expr}, n_bytes));
+    if (thread.text != 0) thread.text = kForgotten;
+  }
+  const State to = intern(copy);
+  if (!exhausted()) within_.emplace(key, to);
+  return to;
+}
+
+bool Machine::runs_free(State state, const CodePointSet& set, uint32_t n) {
+  return std::ranges::any_of(threads(state), [&](const Thread& thread) {
+    return (thread.kind == Thread::kText || thread.kind == Thread::kString ||
+            thread.kind == Thread::kKey) &&
+           thread.partial == 0 && pool_.free_run(Regular{thread.expr}, set) >= n;
+  });
+}
+
+std::u32string Machine::text_of(uint32_t text) const {
+  std::u32string characters;
+  for (; text > 1; text = texts_.items[text].parent) characters.push_back(texts_.items[text].last);
+  std::ranges::reverse(characters);
+  return characters;
+}
+
+const Machine::KeyChoice& Machine::key_choice(uint32_t form, uint32_t list) {
+  const uint64_t key = pair_key(form, list);
+  if (const auto found = key_choices_.find(key); found != key_choices_.end()) {
+    return found->second;
+  }
+  const auto its = lists_.get(list);
+  const std::vector<uint32_t> copy(its.begin(), its.end());
+  return key_choices_.emplace(key, make_key_choice(parts_->objects[form], copy)).first->second;
+}
+
+Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
+                                            std::span<const uint32_t> list) {
+  const size_t n_words = object.n_words();
+  const uint32_t n_seen = list[0];
+  const auto seen = list.subspan(1, n_words);
+  const auto names = list.subspan(1 + n_words);
+  // What must still come, for what is there and what is required.
+  std::vector<uint32_t> missing(n_words);
+  for (size_t w = 0; w < n_words; ++w) missing[w] = object.required[w];
+  for (size_t i = 0; i < object.names.size(); ++i) {
+    if (object.needs[i].empty() || !has_bit(seen, i)) continue;
+    for (size_t w = 0; w < n_words; ++w) missing[w] |= object.needs[i][w];
+  }
+  uint32_t n_missing = 0;
+  for (size_t w = 0; w < n_words; ++w) {
+    missing[w] &= ~seen[w];
+    n_missing += static_cast<uint32_t>(std::popcount(missing[w]));
+  }
+  KeyChoice made{std::vector<uint32_t>(n_words), n_missing == 0 && n_seen >= object.min, false,
+                 Regular::kNothing};
+  const bool bounded = object.max != RegularPool::kUnbounded;
+  for (size_t i = 0; i < object.names.size(); ++i) {
+    if (has_bit(seen, i) || !parts_->node(object.values[i]).productive) continue;
+    uint32_t n_needed = n_missing + (has_bit(missing, i) ? 0 : 1);
+    bool possible = true;
+    for (size_t j = 0; j < object.names.size() && !object.needs[i].empty(); ++j) {
+      if (!has_bit(object.needs[i], j) || has_bit(seen, j) || j == i) continue;
+      possible &= parts_->node(object.values[j]).productive;
+      n_needed += has_bit(missing, j) ? 0 : 1;
+    }
+    if (!possible || (bounded && n_needed > object.max - n_seen)) continue;
+    set_bit(made.allowed, i);
+    made.can_open = true;
+  }
+  if (bounded && n_missing + 1 > object.max - n_seen) return made;
+  std::vector<std::u32string> taken;
+  for (const uint32_t name : names) {
+    if (name == kForgotten) {
+      asked_for_forgotten_ = true;
+    } else {
+      taken.push_back(text_of(name));
+    }
+  }
+  const Regular known = pool_.one_of(taken);
+  std::vector<Regular> others;
+  for (size_t i = 0; i < object.others.size(); ++i) {
+    if (!parts_->node(object.others[i].value).productive) continue;
+    const Regular left = pool_.difference(object.others[i].names, known);
+    if (!pool_.is_alive(left)) continue;
+    others.push_back(pool_.sequence(left, pool_.mark(static_cast<uint32_t>(i))));
+  }
+  made.others = pool_.choice(others);
+  made.can_open |= made.others != Regular::kNothing;
+  return made;
+}
+
+}  // namespace kvik::grammar

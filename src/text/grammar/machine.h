@@ -1,0 +1,174 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "text/grammar/grammar_parts.h"
+#include "text/grammar/tables.h"
+
+namespace kvik::grammar {
+
+// One reading of the text so far: what it is in the middle of, and the stack of what is around
+// that.
+struct Thread {
+  enum Kind : uint32_t {
+    kDone,        // nothing may follow
+    kEnter,       // expects node `expr`; `left` blanks may precede it
+    kText,        // `expr` is what may follow; `partial`: of a character
+    kStringOpen,  // expects the quote
+    kString,      // in a string
+    kObjectOpen,  // expects {
+    kFirstKey,    // behind {
+    kNextKey,     // behind a comma
+    kKey,         // in a key: names low … high share `depth` characters with it
+    kColon,       // expects : and then node `expr`
+    kAfterValue,  // expects , or }
+    kArrayOpen,   // expects [
+    kFirstItem,   // behind [
+    kAfterItem,   // expects , or ]
+    kUniqueOpen,  // expects an item unlike those before
+  };
+  uint32_t kind = kDone;
+  uint32_t stack = 0;
+  uint32_t expr = 0;
+  uint32_t partial = 0;  // of a character or an escape: see StringCursor
+  uint32_t text = 0;     // what the string or number has been, where that is asked for
+  uint32_t low = 0, high = 0, depth = 0;
+  uint32_t left = 0;  // blanks that may stand here
+
+  friend auto operator<=>(const Thread&, const Thread&) = default;
+};
+
+// What may be open around a thread.
+struct Frame {
+  enum Kind : uint32_t {
+    kBottom,
+    kNode,    // a: the node that follows
+    kRepeat,  // a: the node, b: how often its part was begun
+    kObject,  // a: the form, b: its list: values so far, bits of properties seen, other names
+    kArray,   // a: the form, b: its list: items so far, by count how many counted
+    kUnique,  // a: the form, b: its list: items so far, bits of words seen, then kind and text of
+              // each
+  };
+  uint32_t kind = kBottom;
+  uint32_t a = 0, b = 0;
+  uint32_t parent = 0;
+
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+// A set of threads, as a number of a Machine. kDead has none: the text is not in the grammar.
+enum class State : uint32_t { kDead = 0 };
+
+// Reads texts by a grammar, byte by byte. All states it came by are kept, with what follows from
+// them, so that they cost only once. One thread.
+class Machine {
+ public:
+  explicit Machine(std::shared_ptr<const GrammarParts> parts);
+
+  State start() const { return start_; }
+  // kDead too once exhausted().
+  State step(State state, uint8_t byte);
+  // The text may end here.
+  bool is_complete(State state);
+  // Bytes that may follow; step() may still say that one may not.
+  using ByteSet = std::array<uint64_t, 4>;
+  const ByteSet& first_bytes(State state);
+  // The byte that must follow, where there is one and the text may not end. Where a string's
+  // character could also be written as an escape, it is not.
+  std::optional<uint8_t> forced_byte(State state);
+
+  // A state that allows the same next `n_bytes` bytes, of which there are fewer; `exact` becomes
+  // false where that hangs on what strings have been.
+  State within(State state, uint32_t n_bytes);
+  // Reads the text of a string that within() forgot.
+  bool asked_for_forgotten() const { return asked_for_forgotten_; }
+  void forget_asking() { asked_for_forgotten_ = false; }
+  // All characters of `set` may follow, `n` at least, and lead to where the same is true.
+  bool runs_free(State state, const CodePointSet& set, uint32_t n);
+
+  // Before each thing that is asked for: how much work it may take.
+  void allow_work() {
+    pool_.allow_work(parts_->limits.max_work_per_token);
+    work_left_ = parts_->limits.max_work_per_token;
+  }
+  // Beyond the limits: what is there is right, what would be new is not made.
+  bool exhausted() const { return exhausted_ || pool_.exhausted(); }
+  size_t bytes() const;
+  size_t n_states() const { return states_.size(); }
+
+  // The same state in another machine of the same grammar.
+  State copy_state(const Machine& from, State state);
+
+  std::span<const Thread> threads(State state) const;
+
+ private:
+  friend class ThreadStepper;
+  static constexpr uint32_t kUnknownState = ~uint32_t{0};
+  static constexpr uint32_t kForgotten = ~uint32_t{0};  // a text that within() dropped
+
+  struct StateParts {
+    uint32_t first_thread;
+    uint32_t n_threads;
+    enum class Known : uint8_t { kUnknown, kNo, kYes };
+    Known complete = Known::kUnknown;
+    bool has_first = false;
+    ByteSet first;
+    std::array<uint32_t, 16> blocks;  // of next_, by the byte's upper half; 0: none yet
+  };
+  // What stands at the top once nodes and frames above are followed to what reads a byte.
+  struct Closure {
+    std::vector<Thread> threads;
+    bool done = false;
+  };
+  // What an object allows next.
+  struct KeyChoice {
+    std::vector<uint32_t> allowed;  // bits
+    bool can_close;
+    bool can_open;
+    Regular others;  // names beyond, with the mark of their kind
+  };
+
+  State intern(std::vector<Thread>& threads);
+  uint32_t push(const Frame& frame);
+  const Frame& frame(uint32_t stack) const { return frames_.items[stack]; }
+  const Closure& closure_of(uint32_t node, uint32_t stack);
+  const Closure& closure_of_stack(uint32_t stack);
+  void close(std::vector<std::array<uint32_t, 2>> left, Closure& closure);
+  const KeyChoice& key_choice(uint32_t form, uint32_t list);
+  KeyChoice make_key_choice(const ObjectParts& object, std::span<const uint32_t> list);
+  uint32_t copy_list(const Machine& from, uint32_t list);
+  uint32_t copy_text(const Machine& from, uint32_t text);
+  uint32_t copy_stack(const Machine& from, uint32_t stack);
+  std::u32string text_of(uint32_t text) const;
+
+  std::shared_ptr<const GrammarParts> parts_;
+  RegularPool pool_;
+  State start_ = State::kDead;
+  bool exhausted_ = false;
+  bool asked_for_forgotten_ = false;
+  uint64_t work_left_ = 0;
+
+  std::vector<StateParts> states_;
+  std::vector<Thread> threads_;
+  std::vector<std::array<uint32_t, 16>> next_;
+  HashIndex state_index_;
+  HashedItems<Frame> frames_;
+  struct TextItem {
+    uint32_t parent;
+    char32_t last;
+    friend bool operator==(const TextItem&, const TextItem&) = default;
+  };
+  HashedItems<TextItem> texts_;
+  HashedLists lists_;
+  std::unordered_map<uint64_t, Closure> closures_;
+  std::unordered_map<uint64_t, KeyChoice> key_choices_;
+  std::unordered_map<uint64_t, State> within_;
+};
+
+}  // namespace kvik::grammar

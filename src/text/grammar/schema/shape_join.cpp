@@ -1,0 +1,144 @@
+#include <algorithm>
+
+#include "text/grammar/number_syntax.h"
+#include "text/grammar/schema/shape_maker.h"
+
+namespace kvik::grammar {
+namespace {
+
+// How far into properties and items it is looked whether a schema allows nothing.
+constexpr int kMaxDepth = 3;
+
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+void add_rules(Conjunction& to, const Conjunction& more) {
+  append(to, more);
+  std::ranges::sort(to);
+  to.erase(std::unique(to.begin(), to.end()), to.end());
+}
+
+}  // namespace
+
+Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
+  Shapes both;
+  for (const Shape& one : a) {
+    for (const Shape& other : b) {
+      if (auto joined = join(one, other)) both.push_back(std::move(*joined));
+      if (++work_ > kMaxWork || both.size() > kMaxShapes) {
+        return fail(ErrorCode::kUnsupported,
+                    "#: allOf, anyOf and oneOf have too many cases together to be kept apart");
+      }
+    }
+  }
+  return both;
+}
+
+std::optional<Shape> ShapeMaker::join(const Shape& a, const Shape& b) {
+  const uint8_t types = a.types & b.types;
+  if (types == 0) return {};
+  for (const ObjectRules& rules : a.object) work_ += rules.named.size() / 4;
+  for (const ObjectRules& rules : b.object) work_ += rules.named.size() / 4;
+  Shape made = a;
+  made.types = types;
+  made.string = pool_.intersection(a.string, b.string);
+  made.number = pool_.intersection(a.number, b.number);
+  made.names = pool_.intersection(a.names, b.names);
+  append(made.object, b.object);
+  made.required.insert(b.required.begin(), b.required.end());
+  for (const auto& [name, needed] : b.needs) made.needs[name].insert(needed.begin(), needed.end());
+  made.min_properties = std::max(a.min_properties, b.min_properties);
+  made.max_properties = std::min(a.max_properties, b.max_properties);
+  append(made.items, b.items);
+  append(made.contains, b.contains);
+  made.min_items = std::max(a.min_items, b.min_items);
+  made.max_items = std::min(a.max_items, b.max_items);
+  made.unique |= b.unique;
+  Evaluated& seen = made.evaluated;
+  seen.all_names |= b.evaluated.all_names;
+  seen.names.insert(b.evaluated.names.begin(), b.evaluated.names.end());
+  append(seen.patterns, b.evaluated.patterns);
+  seen.all_items |= b.evaluated.all_items;
+  seen.n_items = std::max(seen.n_items, b.evaluated.n_items);
+  if (!clean(made)) return {};
+  return made;
+}
+
+// Leaves out types of which nothing is left; false where that is all of them.
+bool ShapeMaker::clean(Shape& shape) {
+  const auto drop = [&](Shape::Type type) { shape.types &= static_cast<uint8_t>(~type); };
+  if ((shape.types & Shape::kString) != 0 && !pool_.is_alive(shape.string)) drop(Shape::kString);
+  if ((shape.types & Shape::kNumber) != 0 && shape.number != pool_.any_text()) {
+    const Regular numbers = pool_.intersection(decimal_syntax(pool_), shape.number);
+    if (!pool_.is_alive(numbers)) drop(Shape::kNumber);
+  }
+  if ((shape.types & Shape::kObject) != 0) {
+    const bool too_many =
+        shape.min_properties > shape.max_properties || shape.required.size() > shape.max_properties;
+    if (too_many) drop(Shape::kObject);
+  }
+  if (shape.min_items > shape.max_items) drop(Shape::kArray);
+  return shape.types != 0;
+}
+
+Conjunction ShapeMaker::rules_for(const Shape& shape, const std::string& name) {
+  Conjunction all;
+  const std::u32string characters = to_characters(name);
+  if (!pool_.accepts_empty(pool_.step(shape.names, characters))) return {never()};
+  for (const ObjectRules& rules : shape.object) {
+    const auto named = rules.named.find(name);
+    bool is_known = named != rules.named.end();
+    if (is_known) add_rules(all, named->second);
+    for (const auto& [names, its] : rules.patterns) {
+      if (!pool_.accepts_empty(pool_.step(names, characters))) continue;
+      is_known = true;
+      add_rules(all, its);
+    }
+    if (!is_known) add_rules(all, rules.others);
+  }
+  return all;
+}
+
+bool ShapeMaker::is_empty(const Conjunction& conjunction, int depth) {
+  if (conjunction.empty()) return false;
+  if (std::ranges::binary_search(conjunction, never())) return true;
+  if (depth >= kMaxDepth) return false;
+  if (const auto found = empty_.find(conjunction); found != empty_.end()) return found->second;
+  // What is being looked at may refer to itself: then nothing is certain.
+  for (const Literal literal : conjunction) {
+    if (progress_[literal] == Progress::kOpen) return false;
+  }
+  const size_t n_left_out = left_out_.size();
+  const auto shapes = shapes_of(conjunction);
+  left_out_.resize(n_left_out);
+  const bool empty = shapes && std::ranges::all_of(*shapes, [&](const Shape& shape) {
+                       return is_empty(shape, depth + 1);
+                     });
+  if (depth == 0) empty_[conjunction] = empty;
+  return empty;
+}
+
+bool ShapeMaker::is_empty(const Shape& shape, int depth) {
+  constexpr uint8_t kScalars =
+      Shape::kNull | Shape::kFalse | Shape::kTrue | Shape::kNumber | Shape::kString;
+  if ((shape.types & kScalars) != 0) return false;
+  if ((shape.types & Shape::kArray) != 0) {
+    bool possible = true;
+    for (size_t i = 0; i < std::min<size_t>(shape.min_items, 4) && possible; ++i) {
+      Conjunction item;
+      for (const ItemRules& rules : shape.items) {
+        add_rules(item, i < rules.first.size() ? rules.first[i] : rules.rest);
+      }
+      possible = !is_empty(item, depth + 1);
+    }
+    if (possible) return false;
+  }
+  if ((shape.types & Shape::kObject) == 0) return true;
+  return std::ranges::any_of(shape.required, [&](const std::string& name) {
+    return is_empty(rules_for(shape, name), depth + 1);
+  });
+}
+
+}  // namespace kvik::grammar

@@ -1,0 +1,200 @@
+"""Answers that keep to a form: random schemas against the demo model, which would rather talk of kings."""
+import concurrent.futures
+import json
+import os
+import re
+import tempfile
+import unittest
+
+import jsonschema
+
+import kvik
+import random_schemas
+from server import Server
+
+N_SCHEMAS = int(os.environ.get("KVIK_TEST_SCHEMAS", 2000 if kvik.LONG else 120))
+MAX_TOKENS = 700
+
+FORMATS = jsonschema.FormatChecker()
+
+
+@FORMATS.checks("time", raises=ValueError)
+def is_time(value):
+    """RFC 3339, section 5.6; the package's own is an older draft's, without fractions and offsets."""
+    if not isinstance(value, str):
+        return True
+    if not re.fullmatch(r"\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", value, re.IGNORECASE | re.ASCII):
+        raise ValueError(value)
+    hour, minute, second = (int(part[:2]) for part in value.split(":", 2))
+    offset = value[-5:].split(":") if value[-1] not in "zZ" else (0, 0)
+    return hour < 24 and minute < 60 and second <= 60 and int(offset[0]) < 24 and int(offset[1]) < 60
+
+
+
+def schema_format(schema, **more):
+    return {"type": "json_schema", "json_schema": {"name": "it", "schema": schema, "strict": True, **more}}
+
+
+def keeps(text, schema):
+    """The value, if it is valid; what people pass as format is checked as well."""
+    value = json.loads(text)
+    jsonschema.Draft202012Validator(schema, format_checker=FORMATS).validate(value)
+    return value
+
+
+def request(seed, **more):
+    return {"messages": [{"role": "user", "content": f"Speak, my lord. {seed}"}], "temperature": 2, "seed": seed,
+            "max_tokens": MAX_TOKENS, "response_format": schema_format(random_schemas.schema(seed)), **more}
+
+
+class Forms(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("demo", "--threads", 1, "--kv-memory", "64MiB")
+        cls.addClassCleanup(cls.server.__exit__)
+
+    def chat(self, body, server=None):
+        answer = (server or self.server).post("/v1/chat/completions", body)
+        self.assertEqual(answer.status, 200, answer.body[:500])
+        return answer.json
+
+    def stream(self, body, server=None):
+        """What a stream's deltas add up to, and how it ended."""
+        answer = (server or self.server).post("/v1/chat/completions", {**body, "stream": True})
+        self.assertEqual(answer.status, 200, answer.body[:500])
+        text, finish = "", None
+        for line in answer.body.decode().splitlines():
+            if not line.startswith("data: {"):
+                continue
+            for choice in json.loads(line[6:])["choices"]:
+                text += choice["delta"].get("content") or ""
+                finish = choice["finish_reason"] or finish
+        return text, finish
+
+    def test_every_complete_answer_to_a_random_schema_is_valid(self):
+        n_complete = 0
+
+        def ask(seed):
+            body = request(seed, n=4 if seed % 4 == 0 else 1)
+            if seed % 4 == 1:
+                return seed, [self.stream(body)]
+            return seed, [(c["message"]["content"], c["finish_reason"]) for c in self.chat(body)["choices"]]
+
+        with concurrent.futures.ThreadPoolExecutor(16) as users:
+            for seed, answers in users.map(ask, range(N_SCHEMAS)):
+                for text, finish in answers:
+                    self.assertIn(finish, ("stop", "length"), seed)
+                    if finish == "stop":
+                        n_complete += 1
+                        with self.subTest(seed=seed, text=text):
+                            keeps(text, random_schemas.schema(seed))
+        self.assertGreater(n_complete, N_SCHEMAS, "hardly any answer came to its end")
+
+    def test_company_and_preemption_change_no_answer(self):
+        seeds = range(5_000, 5_016)
+        alone = {seed: self.stream(request(seed)) for seed in seeds}
+        # The demo's page of 32 tokens takes 33 KiB: not all have room at a time.
+        with Server("demo", "--threads", 2, "--kv-memory", "1MiB") as crowded:
+            with concurrent.futures.ThreadPoolExecutor(16) as users:
+                beside = dict(zip(seeds, users.map(lambda seed: self.stream(request(seed), crowded), seeds)))
+            self.assertGreater(crowded.metrics().value("kvik_preemptions_total"), 0)
+        self.assertEqual(beside, alone)
+
+    def test_a_stream_says_what_the_whole_answer_says(self):
+        for seed in range(6_000, 6_004):
+            choice = self.chat(request(seed))["choices"][0]
+            self.assertEqual(self.stream(request(seed)), (choice["message"]["content"], choice["finish_reason"]))
+
+    def test_the_other_dialects_keep_to_schemas_too(self):
+        schema = {"type": "object", "properties": {"king": {"enum": ["Lear", "Alonso"]}}, "required": ["king"],
+                  "additionalProperties": False}
+        said = self.server.post("/v1/responses", {"input": "Who?", "text": {"format": {"type": "json_schema", "name": "x",
+                                                                                       "schema": schema, "strict": True}}}).json
+        keeps(said["output"][-1]["content"][0]["text"], schema)
+        said = self.server.post("/v1/messages", {"max_tokens": 50, "messages": [{"role": "user", "content": "Who?"}],
+                                                 "output_config": {"format": {"type": "json_schema", "schema": schema}}}).json
+        keeps(said["content"][0]["text"], schema)
+        for fields in ({"guided_json": schema}, {"json_schema": schema}, {"structured_outputs": {"json": schema}}):
+            keeps(self.server.text("O king", max_tokens=50, **fields), schema)
+
+    def test_expressions_choices_and_grammars(self):
+        ask = {"temperature": 2, "max_tokens": 50}
+        self.assertRegex(self.server.text("O", guided_regex="[ab]{3}-\\d+?x", **{**ask, "max_tokens": 400}), r"^[ab]{3}-\d+x?")
+        self.assertIn(self.server.text("O", guided_choice=["yes", "no"], **ask), ("yes", "no"))
+        self.assertRegex(self.server.text("O", grammar='root ::= "(" [xy] ")"', **ask), r"^\([xy]\)$")
+        self.assertRegex(self.server.text("O", guided_grammar='start: "<" /[xy]/ ">"', **ask), r"^<[xy]>$")
+
+    def test_white_space_is_as_it_is_asked_for(self):
+        schema = {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "null"}}, "required": ["a", "b"],
+                  "additionalProperties": False}
+        compact = self.server.text("O", guided_json=schema, max_tokens=200)
+        self.assertNotRegex(compact, r"\s")
+        flexible = [self.server.text("O", guided_json=schema, max_tokens=900, temperature=1.5, seed=seed, kvik={"whitespace": "flexible"})
+                    for seed in range(8)]
+        self.assertTrue(any(text != text.strip() or " " in text or "\n" in text for text in flexible), flexible)
+
+    def refusal(self, **fields):
+        answer = self.server.post("/v1/completions", {"prompt": "O", "max_tokens": 5, **fields})
+        self.assertEqual(answer.status, 400, (str(fields)[:200], answer.body[:300]))
+        return answer.error
+
+    def test_what_does_not_compile_is_400_with_the_path(self):
+        error = self.refusal(guided_json={"type": "object", "properties": {"a": {"items": {"type": "monarch"}}}})
+        self.assertIn("/properties/a/items", error["message"])
+        self.assertEqual(error["param"], "guided_json")
+        self.assertIn("back reference", self.refusal(guided_regex="(a)\\1")["message"])
+        self.assertIn("line 2", self.refusal(grammar='root ::= "a"\nb ::= c')["message"])
+
+    def test_hostile_forms_are_400_and_take_no_memory(self):
+        before = self.server.rss_bytes()
+        nested = {"type": "null"}
+        for _ in range(60):
+            nested = {"type": "array", "items": nested}
+        for fields in ({"guided_regex": "(" * 60_000}, {"grammar": "root ::= " + "(" * 60_000}, {"guided_grammar": "start: " + "(" * 60_000},
+                       {"grammar": "root ::= root"}, {"guided_json": "[" * 60_000}, {"guided_json": '{"type":"string","pattern":"' + "(" * 60_000 + '"}'},
+                       {"guided_json": {"$ref": "#"}}, {"guided_json": {"enum": ["x" * 40_000] * 300}},
+                       {"guided_regex": "x" * (1 << 21)}):
+            with self.subTest(str(fields)[:60]):
+                self.refusal(**fields)
+        for fields in ({"guided_regex": "(a*)*(a|aa)+b{1000}"}, {"guided_json": nested},
+                       {"guided_json": {"type": "array", "maxItems": 2**64, "items": {"type": "null"}}}):
+            with self.subTest(str(fields)[:60]):
+                answer = self.server.post("/v1/completions", {"prompt": "O", "max_tokens": 5, **fields})
+                self.assertIn(answer.status, (200, 400), answer.body[:300])
+        self.assertLess(self.server.rss_bytes() - before, 200 << 20)
+        self.assertEqual(self.server.text("O", guided_choice=["alive"]), "alive")
+
+    def test_a_relaxed_form_says_what_it_leaves_out(self):
+        schema = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3, "pattern": "(x)\\1"}},
+                  "required": ["a"], "additionalProperties": False}
+        body = {"messages": [{"role": "user", "content": "O"}], "max_tokens": 60}
+        strict = self.server.post("/v1/chat/completions", {**body, "response_format": schema_format(schema)})
+        self.assertEqual(strict.status, 400, strict.body[:300])
+        relaxed = self.server.post("/v1/chat/completions", {**body, "response_format": schema_format(schema, strict=False)})
+        self.assertEqual(relaxed.status, 200, relaxed.body[:300])
+        self.assertIn("/properties/a/pattern", relaxed.headers["x-kvik-relaxed"])
+
+    def test_kvik_run_keeps_to_forms(self):
+        schema = {"enum": ["Lear", "Alonso"]}
+        with tempfile.TemporaryDirectory() as folder:
+            def file(name, text):
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as out:
+                    out.write(text)
+                return path
+
+            def said(*flags):
+                return kvik.output("run", "demo", "-p", "O king", "--temperature", 2, "--seed", 1, *flags).decode()
+
+            keeps(said("--json-schema", file("schema.json", json.dumps(schema))), schema)
+            self.assertRegex(said("--regex", "[xy]{4}"), "^[xy]{4}$")
+            self.assertRegex(said("--grammar", file("g.gbnf", 'root ::= "<" [xy] ">"')), "^<[xy]>$")
+            self.assertRegex(said("--grammar", file("g.lark", 'start: "<" /[xy]/ ">"')), "^<[xy]>$")
+            wrong = kvik.run("run", "demo", "-p", "O", "--regex", "(")
+            self.assertEqual(wrong.returncode, 2)
+            self.assertIn(b"regular expression", wrong.stderr)
+            self.assertEqual(kvik.run("run", "demo", "-p", "O", "--regex", "a", "--grammar", "x").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

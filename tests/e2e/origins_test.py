@@ -1,0 +1,82 @@
+"""Web pages of other origins against a server without keys, in Chromium: THREATS 39."""
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import threading
+import unittest
+
+from server import Server
+
+WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
+CHROMIUM = os.environ.get("KVIK_CHROMIUM", "/usr/bin/chromium")
+FLAGS = ("--threads", 1, "--kv-memory", "16MiB")
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    """The same page at every path."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>elsewhere</title>")
+
+    def log_message(self, *_):
+        pass
+
+
+@unittest.skipUnless(shutil.which("node") and os.path.exists(CHROMIUM), "no Node or no Chromium here")
+class Origins(unittest.TestCase):
+    def setUp(self):
+        self.elsewhere = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+        threading.Thread(target=self.elsewhere.serve_forever, daemon=True).start()
+        self.addCleanup(self.elsewhere.server_close)
+        self.addCleanup(self.elsewhere.shutdown)
+        self.origin = f"http://127.0.0.1:{self.elsewhere.server_port}"
+
+    def seen(self, server):
+        done = subprocess.run(["node", "test/origins.mjs", f"http://127.0.0.1:{server.port}/", self.origin + "/"], cwd=WEB, text=True,
+                              capture_output=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        return json.loads(done.stdout)
+
+    def finished(self, server):
+        return sum(server.metrics().values("kvik_requests_finished_total", "reason").values())
+
+    def check_rebound(self, saw):
+        for name in ("rebound", "reboundPost"):
+            self.assertEqual(saw[name]["status"], 403, saw[name])
+            self.assertIn("--allow-host", saw[name]["text"])
+        self.assertEqual(saw["reboundPage"], 403)
+
+    def test_39_a_page_of_elsewhere_runs_nothing_and_reads_nothing(self):
+        with Server("demo", *FLAGS) as server:
+            saw = self.seen(server)
+            self.assertEqual(saw["own"]["status"], 200, "the server's own page")
+            for name in ("get", "json", "key", "text"):
+                self.assertIn("refused", saw[name], name)
+            self.assertEqual((saw["blind"]["type"], saw["blind"]["text"]), ("opaque", ""))
+            self.check_rebound(saw)
+            self.assertEqual(self.finished(server), 1, "its own page's alone")
+
+    def test_39_a_page_that_was_allowed_calls_and_reads(self):
+        with Server("demo", *FLAGS, "--cors", f"https://other.example,{self.origin}") as server:
+            saw = self.seen(server)
+            for name in ("own", "get", "json", "key", "text"):
+                self.assertEqual(saw[name].get("status"), 200, (name, saw[name]))
+            self.assertIn("text_completion", saw["json"]["text"])
+            self.check_rebound(saw)
+            self.assertEqual(self.finished(server), 5)
+
+    def test_39_a_name_that_was_allowed_is_answered(self):
+        with Server("demo", *FLAGS, "--allow-host", "evil.example") as server:
+            saw = self.seen(server)
+            self.assertEqual((saw["rebound"]["status"], saw["reboundPost"]["status"], saw["reboundPage"]), (200, 200, 200))
+            self.assertIn("refused", saw["json"])
+
+
+if __name__ == "__main__":
+    unittest.main()

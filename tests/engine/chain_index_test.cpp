@@ -1,0 +1,78 @@
+#include "engine/speculate/chain_index.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "support/tiny_engine.h"
+
+namespace kvik {
+namespace {
+
+constexpr SpeculationOptions kAlways{.mode = SpeculationOptions::Mode::kAlways};
+
+Request scripted(std::vector<TokenId> prompt, const std::vector<TokenId>& answer) {
+  Request request = greedy_request(std::move(prompt), static_cast<uint32_t>(answer.size()));
+  request.script = answer;
+  return request;
+}
+
+// A conversation of other beginnings comes to say what another one said.
+TEST(Chains, what_another_answer_went_on_with_is_guessed) {
+  EngineRig rig({.n_pages = 128, .speculation = kAlways});
+  const auto said = some_tokens(150, 7);
+  rig.run(scripted(some_tokens(40, 1), said));
+  const uint64_t before = rig.engine().snapshot().steps;
+  const auto sink = rig.run(scripted(some_tokens(40, 2), said));
+  EXPECT_EQ(sink->tokens(), said);
+  EXPECT_GT(sink->usage().accepted_tokens, 100u);
+  EXPECT_LT(rig.engine().snapshot().steps - before, 40u);
+}
+
+TEST(Chains, who_has_another_salt_is_told_nothing) {
+  EngineRig rig({.n_pages = 128, .speculation = kAlways});
+  const auto said = some_tokens(150, 7);
+  Request first = scripted(some_tokens(40, 1), said);
+  first.cache_salt = "mine";
+  rig.run(first);
+  const auto sink = rig.run(scripted(some_tokens(40, 2), said));
+  EXPECT_EQ(sink->tokens(), said);
+  EXPECT_EQ(sink->usage().drafted_tokens, 0u);
+}
+
+// With keys, what one tenant alone knows is told to nobody else.
+TEST(Chains, what_one_tenant_alone_computed_is_guessed_for_it_alone) {
+  EngineRig rig({.n_pages = 128, .speculation = kAlways, .sharing = Sharing::kTwo});
+  const auto said = some_tokens(150, 7);
+  const auto ask = [&](const char* tenant, uint32_t seed) {
+    Request request = scripted(some_tokens(40, seed), said);
+    request.tenant = tenant;
+    return rig.run(request)->usage();
+  };
+  ask("a", 1);
+  EXPECT_EQ(ask("b", 2).drafted_tokens, 0u);
+  EXPECT_GT(ask("a", 3).accepted_tokens, 100u);
+  EXPECT_GT(ask("b", 4).accepted_tokens, 100u) << "by what it computed itself";
+}
+
+TEST(Chains, pages_that_went_are_no_longer_guessed_from) {
+  EngineRig rig({.n_pages = 12, .speculation = kAlways});
+  const auto said = some_tokens(150, 7);
+  rig.run(scripted(some_tokens(40, 1), said));
+  for (uint32_t seed = 3; seed < 6; ++seed) rig.run(greedy_request(some_tokens(350, seed), 1));
+  const auto sink = rig.run(scripted(some_tokens(40, 2), said));
+  EXPECT_EQ(sink->tokens(), said);
+  EXPECT_LT(sink->usage().accepted_tokens, 10u);
+}
+
+TEST(Chains, windowed_groups_are_no_hindrance) {
+  EngineRig rig({.model = {.name = "test-gemma3:bf16"}, .n_pages = 128, .speculation = kAlways});
+  const auto said = some_tokens(300, 7);
+  rig.run(scripted(some_tokens(40, 1), said));
+  const auto sink = rig.run(scripted(some_tokens(40, 2), said));
+  EXPECT_EQ(sink->tokens(), said);
+  EXPECT_GT(sink->usage().accepted_tokens, 200u);
+}
+
+}  // namespace
+}  // namespace kvik

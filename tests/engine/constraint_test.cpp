@@ -1,0 +1,215 @@
+#include "engine/sample/constraint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "support/counting_constraint.h"
+#include "support/tiny_engine.h"
+
+// Answers that keep to a form, which the engine asks for and does not know.
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+using Form = CountingConstraint;
+
+std::shared_ptr<Form> make_form(uint32_t may_end_at = UINT32_MAX,
+                                uint32_t must_end_at = UINT32_MAX) {
+  return std::make_shared<Form>(
+      Form::Options{.may_end_at = may_end_at, .must_end_at = must_end_at});
+}
+
+Request with_form(Request request, std::shared_ptr<const Constraint> form) {
+  request.constraint = std::move(form);
+  return request;
+}
+
+bool keeps_to_form(const std::vector<TokenId>& tokens) {
+  for (size_t n = 0; n < tokens.size(); ++n) {
+    if (tokens[n] % 3 != n % 3) return false;
+  }
+  return true;
+}
+
+TEST(Constraint, a_greedy_answer_is_the_likeliest_of_what_is_allowed) {
+  EngineRig rig;
+  Request request = with_form(greedy_request(some_tokens(10), 30), make_form());
+  request.logits = Request::Logits::kLast;
+  const auto sink = rig.run(request);
+  const auto tokens = sink->tokens();
+  const auto logits = sink->logits();
+  ASSERT_EQ(tokens.size(), 30u);
+  EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kLength));
+  for (size_t n = 0; n < tokens.size(); ++n) {
+    const std::vector<float>& row = logits[n].second;
+    TokenId best = static_cast<TokenId>(n % 3);
+    for (TokenId id = best; id < row.size(); id += 3) best = row[id] > row[best] ? id : best;
+    EXPECT_EQ(tokens[n], best) << "token " << n;
+  }
+}
+
+TEST(Constraint, a_drawn_answer_keeps_to_it_at_any_temperature) {
+  for (const float temperature : {0.2f, 1.0f, 5.0f}) {
+    EngineRig rig;
+    Request request = with_form(seeded_request(some_tokens(10), 60, 7), make_form());
+    request.sampling.temperature = temperature;
+    const auto tokens = rig.run(request)->tokens();
+    EXPECT_EQ(tokens.size(), 60u);
+    EXPECT_TRUE(keeps_to_form(tokens)) << temperature;
+  }
+}
+
+TEST(Constraint, penalties_and_biases_count_among_what_is_allowed) {
+  EngineRig rig;
+  Request request = with_form(greedy_request(some_tokens(10), 60), make_form());
+  request.sampling.presence_penalty = 1000;
+  auto tokens = rig.run(request)->tokens();
+  EXPECT_TRUE(keeps_to_form(tokens));
+  std::ranges::sort(tokens);
+  EXPECT_TRUE(std::ranges::adjacent_find(tokens) == tokens.end()) << "a token came twice";
+
+  Request biased = with_form(greedy_request(some_tokens(10), 3), make_form());
+  biased.sampling.logit_bias = {{6, 100.0f}, {7, 100.0f}, {8, 100.0f}};
+  EXPECT_THAT(rig.run(biased)->tokens(), ElementsAre(6, 7, 8));
+}
+
+TEST(Constraint, an_answer_ends_by_itself_only_where_its_form_is_complete) {
+  EngineRig rig;
+  Request request = greedy_request(some_tokens(10), 30);
+  request.stop_tokens = {0, 2};
+  request.sampling.logit_bias = {{2, 100.0f}};  // the model wants to end at once
+  EXPECT_TRUE(rig.run(request)->tokens().empty());
+  const auto sink = rig.run(with_form(request, make_form(7)));
+  EXPECT_EQ(sink->tokens().size(), 7u);
+  EXPECT_TRUE(keeps_to_form(sink->tokens()));
+  EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kStop));
+
+  Request late = with_form(request, make_form(7));
+  late.min_tokens = 12;
+  EXPECT_EQ(rig.run(late)->tokens().size(), 12u);
+  Request drawn = with_form(request, make_form(7));
+  drawn.sampling.temperature = 1;
+  EXPECT_EQ(rig.run(drawn)->tokens().size(), 7u);
+}
+
+TEST(Constraint, where_nothing_can_follow_the_answer_ends_without_another_step) {
+  EngineRig rig;
+  const auto sink = rig.run(with_form(greedy_request(some_tokens(10), 30), make_form(2, 5)));
+  EXPECT_EQ(sink->tokens().size(), 5u);
+  EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kStop));
+  EXPECT_EQ(rig.engine().snapshot().steps, 5u);
+  // Also where that is the last token that it may have.
+  const auto last = rig.run(with_form(greedy_request(some_tokens(10), 5), make_form(2, 5)));
+  EXPECT_THAT(last->finishes(), ElementsAre(FinishReason::kStop));
+  const auto none = rig.run(with_form(greedy_request(some_tokens(10), 5), make_form(0, 0)));
+  EXPECT_TRUE(none->tokens().empty());
+  EXPECT_THAT(none->finishes(), ElementsAre(FinishReason::kStop));
+}
+
+TEST(Constraint, max_tokens_that_ends_it_early_is_a_matter_of_length) {
+  EngineRig rig;
+  const auto sink = rig.run(with_form(greedy_request(some_tokens(10), 4), make_form(2, 5)));
+  EXPECT_EQ(sink->tokens().size(), 4u);
+  EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kLength));
+}
+
+TEST(Constraint, that_no_token_keeps_to_fails_its_request_alone) {
+  EngineRig rig;
+  const auto form = std::make_shared<Form>(Form::Options{.n_vocab = 0});
+  const auto failed = rig.submit(with_form(seeded_request(some_tokens(10), 4, 1), form));
+  const auto beside = rig.submit(greedy_request(some_tokens(12), 4));
+  rig.run();
+  EXPECT_THAT(failed->finishes(), ElementsAre(FinishReason::kFailed));
+  EXPECT_THAT(beside->finishes(), ElementsAre(FinishReason::kLength));
+}
+
+TEST(Constraint, a_greedy_answer_that_keeps_to_it_anyway_needs_no_mask) {
+  EngineRig rig;
+  Request request = greedy_request(some_tokens(10), 3);
+  request.sampling.logit_bias = {{6, 60.0f}, {7, 80.0f}, {8, 100.0f}};
+  request.sampling.presence_penalty = 1000;  // 8, 7, 6, unless told otherwise
+  const auto form = make_form();
+  rig.run(with_form(request, form));
+  EXPECT_EQ(form->counts().masks, 2) << "only the second token is the likeliest one";
+  EXPECT_EQ(form->counts().tokens_tried, 3);
+  const auto drawn = make_form();
+  request.sampling.temperature = 1;
+  rig.run(with_form(request, drawn));
+  EXPECT_EQ(drawn->counts().masks, 3);
+}
+
+TEST(Constraint, choices_of_one_form_go_their_own_ways) {
+  EngineRig rig;
+  const auto form = make_form(3);
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (uint32_t choice = 0; choice < 4; ++choice) {
+    Request request = with_form(seeded_request(some_tokens(10), 20 + choice, 3), form);
+    request.sampling.choice_index = choice;
+    sinks.push_back(rig.submit(std::move(request)));
+    rig.engine().step();
+  }
+  rig.run();
+  for (uint32_t choice = 0; choice < 4; ++choice) {
+    EXPECT_EQ(sinks[choice]->tokens().size(), 20 + choice);
+    EXPECT_TRUE(keeps_to_form(sinks[choice]->tokens()));
+  }
+}
+
+TEST(Constraint, neither_company_nor_preemption_moves_a_token) {
+  const auto request = [](uint32_t i) {
+    Request one = with_form(seeded_request(some_tokens(20 + i, i + 1), 60, i), make_form());
+    one.sampling.temperature = i % 3 == 0 ? 0.0f : 1.0f;
+    return one;
+  };
+  EngineRig crowded({.n_pages = 12});
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (uint32_t i = 0; i < 8; ++i) sinks.push_back(crowded.submit(request(i)));
+  crowded.run();
+  EXPECT_GT(crowded.engine().snapshot().preemptions, 0u);
+  for (uint32_t i = 0; i < 8; ++i) {
+    EngineRig alone;
+    EXPECT_EQ(sinks[i]->tokens(), alone.run(request(i))->tokens()) << i;
+    EXPECT_TRUE(keeps_to_form(sinks[i]->tokens()));
+  }
+}
+
+TEST(Constraint, logprobs_are_the_models_own_whatever_is_allowed) {
+  EngineRig rig;
+  Request request = with_form(greedy_request(some_tokens(10), 6), make_form());
+  request.n_logprobs = 3;
+  request.logits = Request::Logits::kLast;
+  const auto sink = rig.run(request);
+  const auto events = sink->events();
+  const auto logits = sink->logits();
+  for (size_t n = 0; n < events.size(); ++n) {
+    ASSERT_TRUE(events[n].chosen.has_value());
+    EXPECT_EQ(events[n].chosen->logprob, logprob_of(logits[n].second, events[n].id).logprob);
+    EXPECT_EQ(events[n].top.front().id, top_logprobs(logits[n].second, 1).front().id);
+  }
+}
+
+TEST(MaskMaker, makes_every_mask_once_step_after_step) {
+  std::vector<std::shared_ptr<Form>> forms;
+  std::vector<std::vector<uint64_t>> masks(20, std::vector<uint64_t>(mask_words(260)));
+  for (size_t i = 0; i < masks.size(); ++i) forms.push_back(make_form());
+  MaskMaker maker;
+  constexpr int kSteps = 200;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<MaskMaker::Job> jobs;
+    for (size_t i = 0; i < masks.size(); ++i) jobs.push_back({forms[i].get(), masks[i]});
+    jobs.resize(static_cast<size_t>(step) % (masks.size() + 1));
+    for (auto& mask : masks) std::ranges::fill(mask, 0);
+    maker.begin(jobs);
+    maker.finish();
+    for (size_t i = 0; i < masks.size(); ++i) {
+      EXPECT_EQ(masks[i][0] != 0, i < jobs.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,148 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/scheduler_rig.h"
+
+// Priorities that count among a tenant's own requests, and shares that no priority takes away.
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr auto kOwn = Request::Ranks::kAmongOwn;
+
+// Steps until all have ended; the ids in the order in which they did.
+std::vector<uint64_t> order_of_ends(Rig& rig) {
+  std::vector<uint64_t> ended;
+  while (!rig.alive().empty()) {
+    std::map<const Sequence*, uint64_t> before;
+    for (const Sequence* sequence : rig.alive()) {
+      before[sequence] = static_cast<uint64_t>(sequence->id);
+    }
+    rig.step();
+    for (const auto& [sequence, id] : before) {
+      if (std::ranges::count(rig.alive(), sequence) == 0) ended.push_back(id);
+    }
+  }
+  return ended;
+}
+
+TEST(OwnPriority, changes_the_places_of_a_tenants_own_requests_alone) {
+  Rig rig(64, {.max_step_tokens = 32, .max_running = 1});
+  rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "ann", .priority = 9, .ranks = kOwn});
+  rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "bob", .ranks = kOwn});
+  rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "ann", .priority = -9, .ranks = kOwn});
+  rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "ann", .priority = 1, .ranks = kOwn});
+  EXPECT_THAT(order_of_ends(rig), ElementsAre(3, 2, 4, 1));
+}
+
+TEST(OwnPriority, orders_the_prompts_that_run_too) {
+  Rig rig(64, {.max_step_tokens = 30, .max_running = 4});
+  rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "ann", .priority = 1, .ranks = kOwn});
+  rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "ann", .priority = -1, .ranks = kOwn});
+  EXPECT_THAT(rig.step(), ElementsAre(testing::Pair(2, 30)));
+}
+
+TEST(OwnPriority, among_all_comes_before_what_others_rank_among_their_own) {
+  Rig rig(64, {.max_step_tokens = 32, .max_running = 1});
+  rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "ann", .priority = INT32_MIN, .ranks = kOwn});
+  rig.add({.n_prompt = 30, .max_tokens = 1, .tenant = "bob", .priority = -1});
+  EXPECT_THAT(order_of_ends(rig), ElementsAre(2, 1));
+}
+
+TEST(OwnPriority, the_tenants_last_by_priority_gives_its_pages_back_first) {
+  Rig rig(4, {.max_step_tokens = 512});
+  Sequence* low = rig.add({.n_prompt = 20, .tenant = "ann", .priority = 1, .ranks = kOwn});
+  rig.step();
+  rig.add({.n_prompt = 32, .tenant = "ann", .ranks = kOwn});
+  rig.add({.n_prompt = 32, .tenant = "ann", .ranks = kOwn});
+  rig.step();
+  rig.step();
+  EXPECT_EQ(rig.scheduler().n_preemptions(), 1u);
+  EXPECT_EQ(low->table.n_pages(), 0u);
+}
+
+TEST(OwnPriority, takes_no_pages_from_another_tenant) {
+  Rig rig(4, {.max_step_tokens = 512});
+  Sequence* bobs = rig.add({.n_prompt = 20, .tenant = "bob", .ranks = kOwn});
+  rig.step();
+  rig.add({.n_prompt = 32, .tenant = "ann", .priority = INT32_MIN, .ranks = kOwn});
+  rig.add({.n_prompt = 32, .tenant = "cat", .priority = INT32_MIN, .ranks = kOwn});
+  for (int i = 0; i < 20; ++i) rig.step();
+  EXPECT_GT(rig.scheduler().n_preemptions(), 0u);
+  EXPECT_GT(bobs->table.n_pages(), 0u);
+}
+
+// Threat 41: what three tenants get, two of which flood.
+std::map<std::string, uint64_t> computed_beside_floods(int32_t priority, Request::Ranks ranks) {
+  Rig rig(200, {.max_step_tokens = 64, .max_running = 8});
+  std::map<std::string, uint64_t> n_computed;
+  rig.on_plan = [&](const StepPlan& plan) {
+    for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
+      n_computed[sequence->request.tenant] += n_new;
+    }
+  };
+  for (int i = 0; i < 300; ++i) {
+    for (const char* tenant : {"floods", "floods too"}) {
+      for (int k = 0; k < 4; ++k) {
+        rig.add({.n_prompt = 100,
+                 .max_tokens = 5,
+                 .tenant = tenant,
+                 .priority = priority,
+                 .ranks = ranks});
+      }
+    }
+    if (i % 3 == 0) rig.add({.n_prompt = 60, .max_tokens = 5, .tenant = "asks", .ranks = ranks});
+    rig.step();
+  }
+  return n_computed;
+}
+
+TEST(Shares, two_that_flood_with_the_highest_priority_leave_a_third_its_own) {
+  const auto ranked = computed_beside_floods(INT32_MIN, kOwn);
+  const auto plain = computed_beside_floods(0, kOwn);
+  EXPECT_GT(ranked.at("asks"), 5000u) << "of the 6400 that it asks for";
+  EXPECT_NEAR(double(ranked.at("asks")), double(plain.at("asks")), 300);
+}
+
+TEST(Shares, who_may_outrank_others_does) {
+  const auto ranked = computed_beside_floods(INT32_MIN, Request::Ranks::kAmongAll);
+  const auto own = computed_beside_floods(INT32_MIN, kOwn);
+  EXPECT_LT(ranked.at("asks") + 500, own.at("asks"));
+}
+
+TEST(Shares, two_tenants_with_endless_answers_leave_room_for_who_comes_next) {
+  Rig rig(700, {.max_step_tokens = 512, .max_running = 14});
+  for (int i = 0; i < 20; ++i) {
+    rig.add({.n_prompt = 64, .max_tokens = 100'000, .tenant = "one"});
+    rig.add({.n_prompt = 64, .max_tokens = 100'000, .tenant = "other"});
+  }
+  for (int i = 0; i < 20; ++i) rig.step();
+  EXPECT_EQ(rig.scheduler().n_running(), 12u) << "six each: three sevenths of the places";
+  Sequence* third = rig.add({.n_prompt = 40, .max_tokens = 10, .tenant = "third"});
+  rig.step();
+  EXPECT_EQ(third->n_generated(), 1u);
+}
+
+TEST(Shares, two_tenants_with_large_prompts_leave_pages_for_who_comes_next) {
+  Rig rig(140, {.max_step_tokens = 4096, .max_running = 100});
+  for (int i = 0; i < 30; ++i) {
+    rig.add({.n_prompt = 300, .max_tokens = 1000, .tenant = "one"});
+    rig.add({.n_prompt = 300, .max_tokens = 1000, .tenant = "other"});
+  }
+  rig.step();
+  rig.step();
+  Sequence* third = rig.add({.n_prompt = 300, .max_tokens = 10, .tenant = "third"});
+  rig.step();
+  EXPECT_GT(third->n_cached, 0u);
+  EXPECT_EQ(rig.scheduler().n_preemptions(), 0u);
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,116 @@
+#include "engine/speculate/speculator.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/scheduler_rig.h"
+
+// What guessing brings, and never costs, on a machine that does not exist.
+namespace kvik {
+namespace {
+
+// Of two cores that decode tinyllama-1.1b in Q4_0: few rows cost little more than one.
+double true_ms(uint32_t n_rows) {
+  return 18 + 0.9 * std::min(n_rows - 1, 7u) + 2.0 * (std::max(n_rows, 8u) - 8);
+}
+
+// Never the same few tokens twice: other drafters have nothing to say.
+TokenId answer_at(size_t at) { return 1000 + static_cast<TokenId>(at * 2654435761u % 1'000'003); }
+
+// Whose guesses come true as often as it is told, one after the other.
+class EvenDrafter final : public Drafter {
+ public:
+  EvenDrafter(double share, std::mt19937& random) : share_(share), random_(random) {}
+  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override {
+    for (uint32_t i = 0; i < n_most; ++i) {
+      const bool is_right = std::uniform_real_distribution(0.0, 1.0)(random_) < share_;
+      draft.push_back(
+          {is_right ? answer_at(sequence.tokens.size() + i) : 7, {GuessSource::kModel, 3}});
+    }
+  }
+
+ private:
+  double share_;
+  std::mt19937& random_;
+};
+
+struct Simulation {
+  SpeculationOptions::Mode mode = SpeculationOptions::Mode::kAuto;
+  double share = 0;  // of guesses that come true
+  uint32_t n_users = 1;
+  uint32_t n_steps = 400;
+  uint32_t seed = 1;
+};
+
+struct Outcome {
+  double tokens_per_s = 0;
+  double drafted_per_step = 0;
+};
+
+// Steps take what true_ms() says, a few percent more or less, and now and then three times that.
+Outcome simulate(const Simulation& s) {
+  std::mt19937 random(s.seed);
+  std::normal_distribution<double> noise(1, 0.05);
+  EvenDrafter drafter(s.share, random);
+  Rig rig(4096, {.speculation = {.mode = s.mode, .drafter = &drafter}});
+  rig.answer = answer_at;
+  double ms = 0;
+  uint64_t n_drafted = 0, n_tokens = 0;
+  rig.cost_ms = [&](const StepWork& work) {
+    const double taken = true_ms(work.n_rows) * noise(random) * (random() % 100 == 0 ? 3 : 1);
+    ms += taken;
+    return taken;
+  };
+  rig.on_plan = [&](const StepPlan& plan) {
+    for (const auto& entry : plan.entries) n_drafted += entry.sequence->draft.size();
+  };
+  for (uint32_t i = 0; i < s.n_users; ++i) rig.add({.n_prompt = 1, .max_tokens = 100'000});
+  rig.step();
+  ms = 0;
+  for (const Sequence* sequence : rig.alive()) n_tokens -= sequence->n_generated();
+  for (uint32_t i = 0; i < s.n_steps; ++i) rig.step();
+  for (const Sequence* sequence : rig.alive()) n_tokens += sequence->n_generated();
+  return {1e3 * static_cast<double>(n_tokens) / ms,
+          static_cast<double>(n_drafted) / s.n_steps / s.n_users};
+}
+
+double gain(const Simulation& s) {
+  Simulation off = s;
+  off.mode = SpeculationOptions::Mode::kOff;
+  return simulate(s).tokens_per_s / simulate(off).tokens_per_s;
+}
+
+// The mean of several: one run of 400 steps is uncertain by a percent.
+double mean_gain(Simulation s) {
+  double sum = 0;
+  for (s.seed = 1; s.seed <= 5; ++s.seed) sum += gain(s);
+  return sum / 5;
+}
+
+TEST(Speculator, never_costs_more_than_three_percent_whatever_guesses_are_worth) {
+  for (const uint32_t n_users : {1u, 2u, 4u, 8u, 16u, 40u}) {
+    for (const double share : {0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8}) {
+      EXPECT_GT(mean_gain({.share = share, .n_users = n_users}), 0.97)
+          << n_users << " users, " << share << " of the guesses come true";
+    }
+  }
+}
+
+TEST(Speculator, good_guesses_make_an_answer_much_faster) {
+  EXPECT_GT(mean_gain({.share = 0.6}), 1.6);
+  EXPECT_GT(mean_gain({.share = 0.95}), 4);
+  EXPECT_GT(mean_gain({.share = 0.95, .n_users = 4}), 1.5);
+}
+
+TEST(Speculator, wrong_guesses_are_soon_not_computed) {
+  EXPECT_LT(simulate({.share = 0}).drafted_per_step, 0.2);
+  EXPECT_GT(simulate({.share = 0.95}).drafted_per_step, 5);
+}
+
+TEST(Speculator, where_many_rows_fill_the_step_nothing_is_guessed) {
+  EXPECT_LT(simulate({.share = 0.5, .n_users = 60}).drafted_per_step, 0.3);
+}
+
+}  // namespace
+}  // namespace kvik

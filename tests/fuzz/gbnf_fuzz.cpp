@@ -1,0 +1,17 @@
+// Any bytes as a grammar in llama.cpp's dialect: it becomes a grammar, whose masks agree with what
+// it accepts, or it is said why not, within its limits.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "fuzz/walk_grammar.h"
+#include "text/grammar/front/gbnf.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
+  using namespace kvik::grammar;
+  const std::string_view text(reinterpret_cast<const char*>(data), n_bytes);
+  auto grammar = parse_gbnf(text, small_limits());
+  if (grammar) walk(std::move(*grammar), static_cast<uint32_t>(n_bytes));
+  return 0;
+}

@@ -1,0 +1,254 @@
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kv/kv_cache.h"
+#include "kv/open_prefix.h"
+#include "kv/plain_memory.h"
+
+// Pages that are private until two know them, from the side of who asks.
+namespace kvik {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+constexpr size_t kPageBytes = 64;
+constexpr uint64_t kAnn = 11, kBob = 22, kCat = 33;
+const PageKey kRoot = root_key("test", "");
+const SteadyClock kClock;
+
+Tokens counting(uint32_t n, TokenId first = 0) {
+  Tokens tokens;
+  for (uint32_t i = 0; i < n; ++i) tokens.push_back(first + i);
+  return tokens;
+}
+
+Tokens operator+(Tokens a, const Tokens& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+struct Shared {
+  explicit Shared(uint32_t n_pages = 100, std::vector<uint32_t> windows = {0})
+      : cache(memory, n_pages * kPageBytes, KvLayout(kPageBytes, rules_of(windows)), kClock) {
+    cache.set_sharing(Sharing::kTwo);
+  }
+
+  PageTable table_of(uint64_t tenant) const {
+    PageTable table = cache.make_table();
+    table.owner.tenant = tenant;
+    return table;
+  }
+  // A sequence of these tokens, from its first look to its end. Returns what was found of it.
+  uint32_t run(uint64_t tenant, const Tokens& tokens) {
+    PageTable table = table_of(tenant);
+    const uint32_t n_found = open_prefix(cache, table, {kRoot, tokens}, tokens.size()).value();
+    cache.close(table, kRoot, tokens);
+    return n_found;
+  }
+  FoundPrefix look(uint64_t tenant, const Tokens& tokens) const {
+    return cache.find({kRoot, tokens, tenant});
+  }
+  uint32_t n_found(uint64_t tenant, const Tokens& tokens) const {
+    return look(tenant, tokens).n_tokens();
+  }
+  std::optional<MissReason> miss(uint64_t tenant, const Tokens& tokens) const {
+    return look(tenant, tokens).report().miss;
+  }
+
+  PlainMemory memory;
+  KvCache cache;
+};
+
+TEST(KnownBy, two_different_ones_are_all_and_nobody_is_not_one) {
+  const KnownBy ann = known_by(kAnn), bob = known_by(kBob);
+  EXPECT_EQ(joined(ann, ann), ann);
+  EXPECT_EQ(joined(ann, bob), KnownBy::kAll);
+  EXPECT_EQ(joined(KnownBy::kNobody, bob), bob);
+  EXPECT_EQ(joined(ann, KnownBy::kNobody), ann);
+  EXPECT_EQ(joined(KnownBy::kAll, bob), KnownBy::kAll);
+  EXPECT_TRUE(may_find(ann, ann));
+  EXPECT_FALSE(may_find(ann, bob));
+  EXPECT_FALSE(may_find(ann, KnownBy::kNobody));
+  EXPECT_FALSE(may_find(KnownBy::kNobody, KnownBy::kNobody));
+  EXPECT_TRUE(may_find(ann, KnownBy::kAll));
+}
+
+TEST(KnownBy, no_hash_makes_a_tenant_of_nobody_or_of_all) {
+  for (const uint64_t hash : {uint64_t{0}, uint64_t{1}, UINT64_MAX, UINT64_MAX - 1}) {
+    EXPECT_NE(known_by(hash), KnownBy::kNobody);
+    EXPECT_NE(known_by(hash), KnownBy::kAll);
+  }
+}
+
+TEST(PrivatePages, are_found_by_who_computed_them_to_the_token) {
+  Shared shared;
+  EXPECT_EQ(shared.run(kAnn, counting(100)), 0u);
+  EXPECT_EQ(shared.n_found(kAnn, counting(100)), 100u);
+  EXPECT_EQ(shared.n_found(kAnn, counting(70) + counting(9, 500)), 70u);
+}
+
+TEST(PrivatePages, are_as_if_not_there_for_others) {
+  Shared shared;
+  shared.run(kAnn, counting(100));
+  for (const uint32_t n : {1u, 31u, 32u, 33u, 64u, 99u, 100u, 128u}) {
+    EXPECT_EQ(shared.n_found(kBob, counting(n)), 0u) << n;
+    EXPECT_EQ(shared.miss(kBob, counting(n)), MissReason::kNeverSeen) << n;
+  }
+}
+
+TEST(PrivatePages, of_two_who_computed_them_are_found_by_all) {
+  Shared shared;
+  shared.run(kAnn, counting(96) + counting(20, 500));
+  EXPECT_EQ(shared.run(kBob, counting(96) + counting(20, 600)), 0u);
+  EXPECT_EQ(shared.cache.counts().cached, 5u) << "three that are one's and the other's, two tails";
+  EXPECT_EQ(shared.n_found(kCat, counting(96) + counting(20, 500)), 96u)
+      << "not the first one's tail";
+  EXPECT_EQ(shared.n_found(kCat, counting(80)), 80u) << "the head of a page that all know";
+  EXPECT_EQ(shared.n_found(kBob, counting(96) + counting(20, 500)), 96u);
+  EXPECT_EQ(shared.n_found(kAnn, counting(96) + counting(20, 500)), 116u);
+}
+
+TEST(PrivatePages, of_one_tenant_stay_its_own_however_often_it_computes_them) {
+  Shared shared;
+  PageTable first = shared.table_of(kAnn), second = shared.table_of(kAnn);
+  ASSERT_TRUE(shared.cache.grow(first, 64) && shared.cache.grow(second, 64));
+  shared.cache.close(first, kRoot, counting(64));
+  shared.cache.close(second, kRoot, counting(64));
+  EXPECT_EQ(shared.cache.counts().cached, 2u);
+  EXPECT_EQ(shared.n_found(kBob, counting(64)), 0u);
+}
+
+// The first page is known to all; what two put behind it is not, even where it begins alike.
+TEST(PrivatePages, the_head_of_a_page_is_found_where_the_whole_page_is) {
+  Shared shared;
+  shared.run(kAnn, counting(32) + counting(10, 100) + counting(22, 200));
+  shared.run(kBob, counting(32) + counting(10, 100) + counting(22, 300));
+  EXPECT_EQ(shared.n_found(kCat, counting(32) + counting(20, 100)), 32u);
+  EXPECT_EQ(shared.n_found(kBob, counting(32) + counting(20, 100)), 42u);
+}
+
+TEST(PrivatePages, a_tail_that_two_ended_with_is_found_by_all) {
+  Shared shared;
+  shared.run(kAnn, counting(40));
+  EXPECT_EQ(shared.n_found(kCat, counting(40)), 0u);
+  shared.run(kBob, counting(40));
+  EXPECT_EQ(shared.n_found(kCat, counting(45)), 40u);
+}
+
+TEST(PrivatePages, a_longer_page_of_another_tenant_takes_nobodys_tail) {
+  Shared shared;
+  shared.run(kAnn, counting(10));
+  shared.run(kBob, counting(32));
+  EXPECT_EQ(shared.n_found(kAnn, counting(32)), 10u);
+  EXPECT_EQ(shared.n_found(kBob, counting(32)), 32u);
+  shared.run(kAnn, counting(32));
+  EXPECT_EQ(shared.n_found(kAnn, counting(32)), 32u);
+  EXPECT_EQ(shared.n_found(kCat, counting(32)), 32u);
+}
+
+TEST(PrivatePages, no_explanation_tells_of_what_another_knew) {
+  Shared shared(4);
+  shared.run(kAnn, counting(64));
+  shared.run(kAnn, counting(128, 500));  // the first one's make room
+  EXPECT_EQ(shared.miss(kAnn, counting(64)), MissReason::kEvicted);
+  EXPECT_EQ(shared.miss(kBob, counting(64)), MissReason::kNeverSeen);
+}
+
+TEST(PrivatePages, no_explanation_tells_the_token_that_known_sequences_go_on_with) {
+  Shared shared;
+  shared.run(kAnn, counting(64));
+  const Tokens other = counting(40) + counting(9, 700);
+  EXPECT_EQ(shared.look(kAnn, other).report().miss, MissReason::kDiverged);
+  EXPECT_FALSE(shared.look(kAnn, other).report().expected);
+  shared.run(kBob, counting(64));
+  EXPECT_EQ(shared.look(kBob, other).report().miss, MissReason::kDiverged);
+  EXPECT_FALSE(shared.look(kBob, other).report().expected) << "it would tell who was first";
+}
+
+TEST(PrivatePages, what_was_found_is_searched_again_where_pages_became_known_to_all) {
+  Shared shared;
+  shared.run(kAnn, counting(64));
+  PageTable bobs = shared.table_of(kBob);
+  ASSERT_TRUE(shared.cache.grow(bobs, 64));
+  const Tokens asked = counting(64);
+  FoundPrefix found = shared.cache.look_up({kRoot, asked, kCat});
+  EXPECT_EQ(found.n_tokens(), 0u);
+  shared.cache.close(bobs, kRoot, asked);
+  found = shared.cache.look_up({kRoot, asked, kCat}, std::move(found));
+  EXPECT_EQ(found.n_tokens(), 64u);
+}
+
+TEST(PrivatePages, are_adopted_by_their_own_tenant_and_others_once_two_know_them) {
+  Shared shared;
+  PageTable anns = shared.table_of(kAnn), own = shared.table_of(kAnn);
+  PageTable bobs = shared.table_of(kBob), cats = shared.table_of(kCat);
+  for (PageTable* table : {&anns, &own, &bobs, &cats}) ASSERT_TRUE(shared.cache.grow(*table, 64));
+  shared.cache.seal(anns, kRoot, counting(64));
+  EXPECT_EQ(shared.cache.adopt(own, kRoot, counting(64)), 64u);
+  EXPECT_EQ(shared.cache.adopt(bobs, kRoot, counting(64)), 0u);
+  shared.cache.seal(bobs, kRoot, counting(32));
+  EXPECT_EQ(shared.cache.adopt(cats, kRoot, counting(64)), 32u);
+}
+
+TEST(PrivatePages, are_gone_on_with_for_who_finds_them) {
+  Shared shared;
+  shared.run(kAnn, counting(100));
+  const Tokens begin = counting(40);
+  const auto next = [&](uint64_t tenant) {
+    PageTable table = shared.table_of(tenant);
+    const uint32_t n_found = open_prefix(shared.cache, table, {kRoot, begin}, 100).value();
+    if (n_found == 0) shared.cache.seal(table, kRoot, begin);
+    Tokens out;
+    shared.cache.continue_behind(table, kRoot, begin, 50, out);
+    return out;
+  };
+  EXPECT_EQ(next(kAnn), counting(50, 40));
+  EXPECT_EQ(next(kBob), Tokens()) << "the first page is known to both now, the second is not";
+  EXPECT_EQ(next(kAnn), counting(50, 40));
+  shared.run(kBob, counting(64) + counting(10, 900));
+  EXPECT_EQ(next(kCat), counting(24, 40));
+}
+
+TEST(PrivatePages, of_several_continuations_the_one_used_last_is_told) {
+  Shared shared;
+  shared.run(kAnn, counting(32) + counting(8, 100));
+  shared.run(kAnn, counting(32) + counting(8, 200));
+  PageTable table = shared.table_of(kAnn);
+  ASSERT_TRUE(open_prefix(shared.cache, table, {kRoot, counting(32)}, 64));
+  Tokens out;
+  shared.cache.continue_behind(table, kRoot, counting(32), 5, out);
+  EXPECT_EQ(out, counting(5, 200));
+}
+
+// How often the first one used it would show in how long it lives.
+TEST(PrivatePages, rank_as_new_once_a_second_tenant_computed_them) {
+  Shared shared(4);
+  for (int i = 0; i < 3; ++i) shared.run(kAnn, counting(32));
+  EXPECT_EQ(shared.run(kBob, counting(32)), 0u);
+  shared.run(kBob, counting(32, 500));
+  EXPECT_EQ(shared.run(kBob, counting(64, 600)), 0u);
+  shared.run(kBob, counting(32, 800));
+  EXPECT_EQ(shared.n_found(kBob, counting(32)), 0u) << "as any page that was computed once";
+  EXPECT_EQ(shared.n_found(kBob, counting(32, 500)), 32u);
+}
+
+TEST(PrivatePages, of_windowed_groups_follow_the_same_rule) {
+  Shared shared(60, {0, 64});
+  shared.run(kAnn, counting(96));
+  EXPECT_EQ(shared.n_found(kBob, counting(96)), 0u);
+  EXPECT_EQ(shared.run(kBob, counting(96)), 0u);
+  EXPECT_EQ(shared.n_found(kCat, counting(90)), 90u);
+}
+
+TEST(PrivatePages, where_everybody_finds_everything_there_are_none) {
+  Shared shared;
+  shared.cache.set_sharing(Sharing::kAll);
+  shared.run(kAnn, counting(100));
+  EXPECT_EQ(shared.n_found(kBob, counting(100)), 100u);
+}
+
+}  // namespace
+}  // namespace kvik

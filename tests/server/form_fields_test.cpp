@@ -1,0 +1,169 @@
+#include "server/dialects/form_fields.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <string>
+
+#include "service/request_bounds.h"
+
+// The form of an answer, in the words of each dialect.
+namespace kvik {
+namespace {
+
+using Kind = AnswerForm::Kind;
+using Read = Result<std::optional<AnswerForm>> (*)(const JsonFields&);
+
+Result<std::optional<AnswerForm>> read(Read reader, const std::string& fields) {
+  const auto body = boost::json::parse("{" + fields + "}");
+  return reader(JsonFields(body.get_object()));
+}
+
+// A request without one has none, which is a bug of the test.
+AnswerForm form_of(const std::string& fields, Read reader = read_answer_form) {
+  const auto form = read(reader, fields);
+  EXPECT_TRUE(form.has_value()) << fields;
+  EXPECT_TRUE(form && *form) << fields;
+  return form && *form ? **form : AnswerForm();
+}
+
+bool is_any_text(const std::string& fields, Read reader = read_answer_form) {
+  const auto form = read(reader, fields);
+  EXPECT_TRUE(form.has_value()) << fields;
+  return form && !*form;
+}
+
+std::string refused_param(const std::string& fields, Read reader = read_answer_form) {
+  const auto form = read(reader, fields);
+  EXPECT_FALSE(form.has_value()) << fields;
+  return form ? "" : form.error().param;
+}
+
+TEST(FormFields, without_one_an_answer_is_any_text) {
+  EXPECT_TRUE(is_any_text(""));
+  EXPECT_TRUE(is_any_text(R"("response_format":null)"));
+  EXPECT_TRUE(is_any_text(R"("response_format":{"type":"text"})"));
+  EXPECT_TRUE(is_any_text(R"("grammar":"","guided_json":null,"structured_outputs":{})"));
+  EXPECT_TRUE(is_any_text(R"("text":{"verbosity":"low"})", read_text_form));
+  EXPECT_TRUE(is_any_text(R"("output_config":{"effort":"high"})", read_output_form));
+}
+
+TEST(FormFields, openais_chats_ask_for_objects_and_schemas) {
+  const AnswerForm object = form_of(R"("response_format":{"type":"json_object"})");
+  EXPECT_EQ(object.kind, Kind::kJsonObject);
+  EXPECT_EQ(object.param, "response_format");
+  const AnswerForm schema = form_of(
+      R"("response_format":{"type":"json_schema","json_schema":
+         {"name":"x","schema":{"type":"object","required":["b","a"]},"strict":true}})");
+  EXPECT_EQ(schema.kind, Kind::kJsonSchema);
+  EXPECT_EQ(schema.text, R"({"type":"object","required":["b","a"]})");
+  EXPECT_EQ(schema.param, "response_format.json_schema.schema");
+  EXPECT_EQ(schema.strictness, AnswerForm::Strictness::kStrict);
+  EXPECT_EQ(schema.whitespace, AnswerForm::Whitespace::kCompact);
+}
+
+TEST(FormFields, only_who_says_so_gets_a_form_that_is_relaxed) {
+  const auto strictness = [](const std::string& strict) {
+    return form_of(R"("response_format":{"type":"json_schema","json_schema":{"schema":{})" +
+                   strict + "}}")
+        .strictness;
+  };
+  EXPECT_EQ(strictness(""), AnswerForm::Strictness::kStrict);
+  EXPECT_EQ(strictness(R"(,"strict":null)"), AnswerForm::Strictness::kStrict);
+  EXPECT_EQ(strictness(R"(,"strict":false)"), AnswerForm::Strictness::kRelaxed);
+}
+
+TEST(FormFields, responses_and_messages_have_their_own_places) {
+  const AnswerForm text = form_of(
+      R"("text":{"format":{"type":"json_schema","name":"x","schema":true}})", read_text_form);
+  EXPECT_EQ(text.kind, Kind::kJsonSchema);
+  EXPECT_EQ(text.text, "true");
+  EXPECT_EQ(text.param, "text.format.schema");
+  const std::string format = R"({"type":"json_schema","schema":{"type":"null"}})";
+  const AnswerForm output =
+      form_of(R"("output_config":{"effort":"low","format":)" + format + "}", read_output_form);
+  EXPECT_EQ(output.text, R"({"type":"null"})");
+  EXPECT_EQ(output.param, "output_config.format.schema");
+  EXPECT_EQ(form_of(R"("output_format":)" + format, read_output_form).param,
+            "output_format.schema");
+}
+
+TEST(FormFields, vllms_words_are_understood) {
+  EXPECT_EQ(form_of(R"("guided_json":{"type":"string"})").text, R"({"type":"string"})");
+  EXPECT_EQ(form_of(R"("guided_json":"{\"type\":\"null\"}")").text, R"({"type":"null"})");
+  EXPECT_EQ(form_of(R"("guided_regex":"a+")").kind, Kind::kRegex);
+  const AnswerForm choice = form_of(R"("guided_choice":["yes","no"])");
+  EXPECT_EQ(choice.kind, Kind::kChoice);
+  EXPECT_EQ(choice.choices, (std::vector<std::string>{"yes", "no"}));
+  EXPECT_EQ(form_of(R"("guided_grammar":"root ::= \"a\"")").kind, Kind::kGbnf);
+  EXPECT_EQ(form_of(R"("guided_grammar":"start: \"a\"")").kind, Kind::kLark);
+  const AnswerForm regex = form_of(R"("structured_outputs":{"regex":"a+"})");
+  EXPECT_EQ(regex.kind, Kind::kRegex);
+  EXPECT_EQ(regex.param, "structured_outputs.regex");
+  EXPECT_EQ(form_of(R"("structured_outputs":{"json":{}})").kind, Kind::kJsonSchema);
+  EXPECT_EQ(form_of(R"("structured_outputs":{"json_object":true})").kind, Kind::kJsonObject);
+  EXPECT_EQ(form_of(R"("structured_outputs":{"choice":["a"]})").kind, Kind::kChoice);
+  EXPECT_EQ(form_of(R"("structured_outputs":{"grammar":"start: \"a\""})").kind, Kind::kLark);
+}
+
+TEST(FormFields, llama_cpps_words_are_understood) {
+  EXPECT_EQ(form_of(R"("grammar":"root ::= \"a\"")").kind, Kind::kGbnf);
+  EXPECT_EQ(form_of(R"("json_schema":{"type":"null"})").text, R"({"type":"null"})");
+  const AnswerForm object =
+      form_of(R"("response_format":{"type":"json_object","schema":{"type":"object"}})");
+  EXPECT_EQ(object.kind, Kind::kJsonSchema);
+  EXPECT_EQ(object.text, R"({"type":"object"})");
+}
+
+TEST(FormFields, whitespace_is_a_field_of_our_own) {
+  const std::string object = R"("response_format":{"type":"json_object"},"kvik":)";
+  EXPECT_EQ(form_of(object + R"({"whitespace":"flexible"})").whitespace,
+            AnswerForm::Whitespace::kFlexible);
+  EXPECT_EQ(form_of(object + R"({"whitespace":"compact"})").whitespace,
+            AnswerForm::Whitespace::kCompact);
+  EXPECT_EQ(refused_param(object + R"({"whitespace":"some"})"), "kvik.whitespace");
+  EXPECT_EQ(refused_param(object + R"({"whitespace":3})"), "kvik.whitespace");
+}
+
+TEST(FormFields, what_is_no_form_is_refused_by_its_field) {
+  EXPECT_EQ(refused_param(R"("response_format":"json")"), "response_format");
+  EXPECT_EQ(refused_param(R"("response_format":{})"), "response_format.type");
+  EXPECT_EQ(refused_param(R"("response_format":{"type":"xml"})"), "response_format.type");
+  EXPECT_EQ(refused_param(R"("response_format":{"type":"json_schema"})"),
+            "response_format.json_schema.schema");
+  EXPECT_EQ(
+      refused_param(R"("response_format":{"type":"json_schema","json_schema":{"schema":"x"}})"),
+      "response_format.json_schema.schema");
+  EXPECT_EQ(refused_param(R"("response_format":{"type":"json_schema","json_schema":
+                             {"schema":{},"strict":1}})"),
+            "response_format.json_schema.strict");
+  EXPECT_EQ(refused_param(R"("text":{"format":{"type":"json_schema"}})", read_text_form),
+            "text.format.schema");
+  EXPECT_EQ(refused_param(R"("output_config":3)", read_output_form), "output_config");
+  EXPECT_EQ(refused_param(R"("grammar":3)"), "grammar");
+  EXPECT_EQ(refused_param(R"("guided_choice":[])"), "guided_choice");
+  EXPECT_EQ(refused_param(R"("guided_choice":[1])"), "guided_choice");
+  EXPECT_EQ(refused_param(R"("guided_regex":["a"])"), "guided_regex");
+  EXPECT_EQ(refused_param(R"("guided_whitespace_pattern":" ")"), "guided_whitespace_pattern");
+  EXPECT_EQ(refused_param(R"("structured_outputs":{"structural_tag":"x"})"),
+            "structured_outputs.structural_tag");
+}
+
+TEST(FormFields, of_two_forms_none_is_left_out_silently) {
+  EXPECT_EQ(refused_param(R"("response_format":{"type":"json_object"},"guided_regex":"a")"),
+            "guided_regex");
+  EXPECT_EQ(refused_param(R"("structured_outputs":{"regex":"a","choice":["a"]})"),
+            "structured_outputs.choice");
+}
+
+TEST(FormFields, what_is_longer_than_a_form_may_be_is_refused) {
+  const std::string text(RequestBounds::kFormBytes + 1, 'a');
+  EXPECT_EQ(refused_param(R"("guided_regex":")" + text + "\""), "guided_regex");
+  EXPECT_EQ(refused_param(R"("guided_choice":[")" + text + "\"]"), "guided_choice");
+  std::string many = "\"a\"";
+  for (size_t i = 0; i < RequestBounds::kFormChoices; ++i) many += ",\"a\"";
+  EXPECT_EQ(refused_param(R"("guided_choice":[)" + many + "]"), "guided_choice");
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,283 @@
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "service/forms/answer_constraint.h"
+#include "service/forms/form_compiler.h"
+#include "support/tiny_service.h"
+
+// Answers that keep to a form, whatever the model would rather say.
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Kind = AnswerForm::Kind;
+
+constexpr const char* kSchema = R"({
+  "type": "object",
+  "properties": {"kind": {"enum": ["cat", "dog"]}, "tame": {"type": "boolean"}},
+  "required": ["kind", "tame"],
+  "additionalProperties": false
+})";
+
+AnswerForm schema_form(std::string schema) {
+  return {.kind = Kind::kJsonSchema, .text = std::move(schema), .param = "here"};
+}
+
+CompletionRequest request_for(AnswerForm form, float temperature = 2) {
+  CompletionRequest request;
+  request.prompt = "Once upon a time";
+  request.max_tokens = 200;
+  request.seed = 7;
+  request.sampling.temperature = temperature;
+  request.form = std::move(form);
+  return request;
+}
+
+std::set<std::string> pets() {
+  std::set<std::string> all;
+  for (const char* kind : {"cat", "dog"}) {
+    for (const char* tame : {"true", "false"}) {
+      all.insert(fmt::format(R"({{"kind":"{}","tame":{}}})", kind, tame));
+      all.insert(fmt::format(R"({{"tame":{},"kind":"{}"}})", tame, kind));
+    }
+  }
+  return all;
+}
+
+// Goes on with the bytes of a text, each of which must be allowed.
+void say(Constraint& constraint, std::string_view text) {
+  for (const char byte : text) {
+    ASSERT_TRUE(constraint.allows(byte_token(byte))) << byte;
+    constraint.advance(byte_token(byte));
+  }
+}
+
+std::vector<uint64_t> mask_of(Constraint& constraint, uint32_t n_vocab) {
+  std::vector<uint64_t> mask(mask_words(n_vocab));
+  constraint.fill_mask(mask);
+  return mask;
+}
+
+std::vector<TokenId> allowed_by(Constraint& constraint, uint32_t n_vocab) {
+  const std::vector<uint64_t> mask = mask_of(constraint, n_vocab);
+  std::vector<TokenId> tokens;
+  for (TokenId token = 0; token < n_vocab; ++token) {
+    if ((mask[token / kMaskBits] >> token % kMaskBits & 1) != 0) tokens.push_back(token);
+  }
+  return tokens;
+}
+
+class Forms : public testing::Test {
+ protected:
+  AnswerConstraint constraint(const AnswerForm& form, AnswerBegin begin = AnswerBegin::kText) {
+    auto compiled = compiler_.compile(form);
+    CHECK(compiled.has_value());
+    return {compiled->vocabulary, compiled->grammar, begin};
+  }
+  uint32_t n_vocab() { return rig.tokenizer().n_vocab(); }
+
+  ServiceRig rig;
+
+ private:
+  FormCompiler compiler_{rig.tokenizer()};
+};
+
+TEST_F(Forms, an_answer_keeps_to_its_schema_greedy_or_drawn) {
+  const auto valid = pets();
+  for (const float temperature : {0.0f, 1.0f, 5.0f}) {
+    CompletionRequest request = request_for(schema_form(kSchema), temperature);
+    request.n = 4;
+    const Answered answered = rig.answer(request);
+    for (const Choice& choice : answered.choices) {
+      EXPECT_TRUE(valid.contains(choice.text)) << choice.text;
+      EXPECT_THAT(choice.finishes, ElementsAre(FinishReason::kStop));
+    }
+  }
+}
+
+TEST_F(Forms, choices_expressions_and_grammars_are_kept) {
+  const AnswerForm choice{.kind = Kind::kChoice, .choices = {"yes", "no", "perhaps"}};
+  const std::string chosen = rig.answer(request_for(choice)).choices[0].text;
+  EXPECT_TRUE(std::ranges::count(choice.choices, chosen) == 1) << chosen;
+
+  const std::string matched =
+      rig.answer(request_for({.kind = Kind::kRegex, .text = "(ab|c){3}[0-9]{4}"})).choices[0].text;
+  EXPECT_THAT(matched, testing::MatchesRegex("((ab)|c)((ab)|c)((ab)|c)[0-9][0-9][0-9][0-9]"));
+
+  for (const auto& [kind, grammar] :
+       {std::pair{Kind::kGbnf, "root ::= \"(\" [xy] \")\" | \"z\""},
+        std::pair{Kind::kLark, "start: \"(\" /[xy]/ \")\" | \"z\""}}) {
+    const std::string text =
+        rig.answer(request_for({.kind = kind, .text = grammar})).choices[0].text;
+    EXPECT_TRUE((std::set<std::string>{"(x)", "(y)", "z"}.contains(text))) << text;
+  }
+}
+
+TEST_F(Forms, any_object_begins_and_ends_with_its_braces) {
+  CompletionRequest request = request_for({.kind = Kind::kJsonObject}, 1);
+  request.sampling.logit_bias = {{byte_token('}'), 50.0f}};
+  EXPECT_EQ(rig.answer(request).choices[0].text, "{}");
+}
+
+TEST_F(Forms, an_answer_that_is_cut_says_so) {
+  CompletionRequest request = request_for(schema_form(kSchema));
+  request.max_tokens = 5;
+  const Answered answered = rig.answer(request);
+  EXPECT_EQ(answered.choices[0].text.size(), 5u);
+  EXPECT_THAT(answered.choices[0].finishes, ElementsAre(FinishReason::kLength));
+}
+
+TEST_F(Forms, company_changes_no_answer) {
+  std::vector<std::string> alone;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    CompletionRequest request =
+        request_for(schema_form(R"({"type":"array","items":{"type":"integer"}})"));
+    request.seed = seed;
+    request.max_tokens = 40;
+    ServiceRig fresh;
+    alone.push_back(fresh.answer(request).choices[0].text);
+  }
+  std::vector<std::shared_ptr<RecordingCompletionSink>> sinks;
+  std::vector<std::unique_ptr<Completion>> running;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    CompletionRequest request =
+        request_for(schema_form(R"({"type":"array","items":{"type":"integer"}})"));
+    request.seed = seed;
+    request.max_tokens = 40;
+    sinks.push_back(std::make_shared<RecordingCompletionSink>());
+    auto completion = rig.service().complete(request, sinks.back());
+    ASSERT_TRUE(completion.has_value());
+    running.push_back(std::move(*completion));
+  }
+  for (size_t i = 0; i < sinks.size(); ++i) {
+    ASSERT_TRUE(sinks[i]->wait_until_done());
+    std::string text;
+    for (const CompletionChunk& chunk : sinks[i]->chunks()) text += chunk.text;
+    EXPECT_EQ(text, alone[i]);
+  }
+}
+
+TEST_F(Forms, what_cannot_be_kept_is_refused_with_field_and_place) {
+  const Error schema =
+      rig.error_of(request_for(schema_form(R"({"properties":{"a":{"type":"x"}}})")));
+  EXPECT_EQ(schema.code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(schema.param, "here");
+  EXPECT_THAT(schema.message, HasSubstr("/properties/a"));
+  const Error regex =
+      rig.error_of(request_for({.kind = Kind::kRegex, .text = "(a)\\1", .param = "r"}));
+  EXPECT_EQ(regex.param, "r");
+  EXPECT_THAT(regex.message, HasSubstr("back reference"));
+}
+
+TEST_F(Forms, a_form_that_came_before_is_not_compiled_again) {
+  const AnswerForm form = schema_form(kSchema);
+  EXPECT_TRUE(rig.service().must_compile(form));
+  rig.answer(request_for(form));
+  EXPECT_FALSE(rig.service().must_compile(form));
+  AnswerForm other = form;
+  other.whitespace = AnswerForm::Whitespace::kFlexible;
+  EXPECT_TRUE(rig.service().must_compile(other));
+  for (int i = 0; i < 40; ++i)
+    rig.answer(request_for({.kind = Kind::kRegex, .text = fmt::format("{}", i)}));
+  EXPECT_TRUE(rig.service().must_compile(form)) << "only the newest are kept";
+}
+
+TEST_F(Forms, choices_and_roll_backs_are_states_of_their_own) {
+  AnswerConstraint first = constraint(schema_form(kSchema));
+  say(first, "{\"");
+  const auto second = first.fork();
+  say(first, "kind\":\"cat\",");
+  say(*second, "tame\":true,");
+  EXPECT_THAT(allowed_by(first, n_vocab()), ElementsAre(byte_token('"')));
+  first.roll_back(12);
+  EXPECT_TRUE(first.allows(byte_token('t')));
+  say(first, "tame\":false,\"kind\":\"dog\"}");
+  EXPECT_EQ(first.end(), Constraint::End::kMust);
+  EXPECT_EQ(second->end(), Constraint::End::kNotYet);
+}
+
+TEST_F(Forms, a_mask_allows_what_allows_says_however_one_came_there) {
+  std::mt19937 random(5);
+  AnswerConstraint walked = constraint(schema_form(R"({
+    "type":"object","properties":{"a":{"type":"string","maxLength":4},"b":{"type":"number"},
+    "list":{"type":"array","items":{"enum":["x",null,[1]]}}},"required":["b"]})"));
+  std::vector<std::vector<uint64_t>> masks;
+  for (int step = 0; step < 300; ++step) {
+    masks.push_back(mask_of(walked, n_vocab()));
+    const auto allowed = allowed_by(walked, n_vocab());
+    for (TokenId token = 0; token < n_vocab(); ++token)
+      EXPECT_EQ(walked.allows(token), std::ranges::count(allowed, token) > 0) << token;
+    std::vector<TokenId> forced;
+    walked.forced(10, forced);
+    if (!forced.empty()) {
+      EXPECT_THAT(allowed, ElementsAre(forced[0]));
+    }
+    if (allowed.empty() || (masks.size() > 3 && random() % 4 == 0)) {
+      if (allowed.empty()) {
+        EXPECT_NE(walked.end(), Constraint::End::kNotYet);
+      }
+      const auto n = static_cast<uint32_t>(1 + random() % std::min<size_t>(masks.size() - 1, 20));
+      walked.roll_back(n);
+      masks.resize(masks.size() - n);
+      EXPECT_EQ(mask_of(walked, n_vocab()), masks.back());
+      masks.pop_back();
+    } else {
+      walked.advance(allowed[random() % allowed.size()]);
+    }
+  }
+}
+
+TEST_F(Forms, text_that_must_come_is_told_ahead) {
+  AnswerConstraint pet = constraint(schema_form(
+      R"({"type":"object","properties":{"kind":{"const":"cat"}},"required":["kind"],
+          "additionalProperties":false})"));
+  std::vector<TokenId> tokens;
+  pet.forced(100, tokens);
+  std::string text;
+  for (const TokenId token : tokens)
+    text += rig.tokenizer().piece(token, Tokenizer::Special::kHide);
+  EXPECT_EQ(text, R"({"kind":"cat"})");
+  for (const TokenId token : tokens) {
+    EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(token));
+    pet.advance(token);
+  }
+  EXPECT_EQ(pet.end(), Constraint::End::kMust);
+}
+
+TEST_F(Forms, a_thought_comes_before_the_form_and_may_be_any_text) {
+  AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kThought);
+  EXPECT_GT(allowed_by(pet, n_vocab()).size(), 255u);
+  say(pet, "a {cat}? </think </thi");
+  EXPECT_EQ(pet.end(), Constraint::End::kNotYet);
+  say(pet, "s></think>");
+  EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('{')));
+  pet.roll_back(1);
+  EXPECT_GT(allowed_by(pet, n_vocab()).size(), 255u);
+  say(pet, ">");
+  say(pet, R"({"tame":true,"kind":"dog"})");
+  EXPECT_EQ(pet.end(), Constraint::End::kMust);
+}
+
+TEST_F(Forms, what_a_relaxed_form_leaves_out_is_told) {
+  const std::string schema = R"({"type":"string","pattern":"(a)\\1"})";
+  EXPECT_FALSE(rig.error_of(request_for(schema_form(schema))).message.empty());
+  AnswerForm relaxed = schema_form(schema);
+  relaxed.strictness = AnswerForm::Strictness::kRelaxed;
+  const auto sink = std::make_shared<RecordingCompletionSink>();
+  const auto completion = rig.service().complete(request_for(relaxed), sink);
+  ASSERT_TRUE(completion.has_value());
+  ASSERT_EQ((*completion)->relaxed().size(), 1u);
+  EXPECT_THAT((*completion)->relaxed()[0], HasSubstr("/pattern"));
+  ASSERT_TRUE(sink->wait_until_done());
+}
+
+}  // namespace
+}  // namespace kvik

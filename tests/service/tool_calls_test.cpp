@@ -1,0 +1,237 @@
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "service/answer_parts.h"
+#include "tool_dialects.h"
+
+namespace kvik {
+namespace {
+
+using Kind = AnswerPart::Kind;
+using Parts = std::vector<AnswerPart>;
+namespace json = boost::json;
+
+Data text(std::string words) { return {std::move(words)}; }
+
+// {"type": "function", "function": {"name": …, "parameters": {"properties": …}}}
+Data tool(const std::string& name, const std::vector<std::pair<std::string, Data>>& properties) {
+  Data::Fields fields;
+  for (const auto& [key, schema] : properties) fields.push_back({key, schema});
+  Data::Fields parameters = {{"type", text("object")}, {"properties", {std::move(fields)}}};
+  Data::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
+  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+}
+
+Data of_type(const std::string& type) { return {Data::Fields{{"type", text(type)}}}; }
+
+std::vector<Data> tools() {
+  return {tool("get_weather", {{"city", of_type("string")},
+                               {"days", of_type("integer")},
+                               {"exact", of_type("boolean")},
+                               {"share", of_type("number")}}),
+          tool("write_file", {{"path", of_type("string")},
+                              {"content", of_type("string")},
+                              {"options", of_type("object")},
+                              {"lines", of_type("array")}}),
+          tool("now", {})};
+}
+
+AnswerSyntax syntax_of(const ToolDialect& dialect) {
+  AnswerSyntax syntax;
+  const ToolFormat* format = find_tool_format(dialect.name);
+  syntax.calls = {format};
+  syntax.thoughts = &find_thought_format(dialect.thought);
+  syntax.tools = std::make_shared<const ToolSchemas>(tools());
+  syntax.has_channels = format->has_channels;
+  return syntax;
+}
+
+Parts parts_of(const AnswerSyntax& syntax, const std::vector<std::string_view>& pieces) {
+  AnswerSplitter splitter(AnswerBegin::kText, syntax);
+  Parts all;
+  for (const std::string_view piece : pieces) {
+    for (AnswerPart& part : splitter.push(piece)) append(all, std::move(part));
+  }
+  for (AnswerPart& part : splitter.push_last("")) append(all, std::move(part));
+  return all;
+}
+
+// For messages: parts as text, arguments in one form.
+std::string shown(const Parts& parts) {
+  std::string text;
+  for (const AnswerPart& part : parts) {
+    if (part.kind != Kind::kCall) {
+      text += (part.kind == Kind::kText ? "text " : "thought ") + part.text + "\n";
+      continue;
+    }
+    json::error_code error;
+    const json::value arguments = json::parse(part.text, error);
+    EXPECT_FALSE(error) << "no JSON: " << part.text;
+    text += "call " + part.name + " " + json::serialize(arguments) + "\n";
+  }
+  return text;
+}
+
+std::string shown(const MeantCall& call) {
+  return shown(Parts{{Kind::kCall, json_of(call), call.name}});
+}
+
+// However the answer is cut, the result is the same, and is `expected`.
+void expect(const ToolDialect& dialect, const std::string& answer, const std::string& expected) {
+  SCOPED_TRACE(dialect.name + ": " + answer);
+  const AnswerSyntax syntax = syntax_of(dialect);
+  const Parts whole = parts_of(syntax, {answer});
+  EXPECT_EQ(shown(whole), expected);
+  for (size_t cut = 1; cut < answer.size(); ++cut) {
+    const std::string_view all = answer;
+    ASSERT_EQ(parts_of(syntax, {all.substr(0, cut), all.substr(cut)}), whole) << "cut at " << cut;
+  }
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::string_view> pieces;
+    for (size_t at = 0; at < answer.size();) {
+      const size_t n = 1 + random() % (round % 2 == 0 ? 3 : 17);
+      pieces.push_back(std::string_view(answer).substr(at, n));
+      at += n;
+    }
+    ASSERT_EQ(parts_of(syntax, pieces), whole) << "round " << round;
+  }
+}
+
+const MeantCall kOne = {"get_weather", {{"city", "\"Paris\""}}};
+const MeantCall kTyped = {"get_weather",
+                          {{"city", "\"42\""}, {"days", "3"}, {"exact", "true"}, {"share", "0.5"}}};
+const MeantCall kNested = {"write_file",
+                           {{"path", "\"a/b.json\""},
+                            {"options", "{\"deep\": {\"er\": [1, {\"x\": \"y\"}]}, \"n\": null}"},
+                            {"lines", "[\"one\", \"two\"]"}}};
+const MeantCall kUnicode = {"write_file",
+                            {{"path", "\"caf\u00e9/\u4eca\u65e5.txt\""},
+                             {"content", "\"\U0001f600 it's \u00ab50%\u00bb\""}}};
+const MeantCall kEscapes = {
+    "write_file", {{"path", "\"x\""}, {"content", "\"line one\\nline \\\"two\\\" \\\\ end\""}}};
+// What a tool may be asked to write looks like a mark itself.
+const MeantCall kMarks = {
+    "write_file",
+    {{"path", "\"x\""}, {"content", "\"a </parameter> b </tool_call> c } ] < <| </think>\""}}};
+const MeantCall kBare = {"now", {}};
+
+class ToolCalls : public testing::TestWithParam<ToolDialect> {};
+
+TEST_P(ToolCalls, one_call) { expect(GetParam(), GetParam().write({kOne}), shown(kOne)); }
+
+TEST_P(ToolCalls, a_call_without_arguments) {
+  expect(GetParam(), GetParam().write({kBare}), shown(kBare));
+}
+
+TEST_P(ToolCalls, numbers_stay_numbers_and_strings_strings) {
+  expect(GetParam(), GetParam().write({kTyped}), shown(kTyped));
+}
+
+TEST_P(ToolCalls, nested_arguments) {
+  expect(GetParam(), GetParam().write({kNested}), shown(kNested));
+}
+
+TEST_P(ToolCalls, unicode) { expect(GetParam(), GetParam().write({kUnicode}), shown(kUnicode)); }
+
+TEST_P(ToolCalls, escapes_and_lines) {
+  expect(GetParam(), GetParam().write({kEscapes}), shown(kEscapes));
+}
+
+TEST_P(ToolCalls, arguments_that_look_like_marks) {
+  expect(GetParam(), GetParam().write({kMarks}), shown(kMarks));
+}
+
+TEST_P(ToolCalls, several_calls) {
+  if (!GetParam().writes_several) GTEST_SKIP();
+  expect(GetParam(), GetParam().write({kOne, kNested, kBare, kOne}),
+         shown(kOne) + shown(kNested) + shown(kBare) + shown(kOne));
+}
+
+TEST_P(ToolCalls, text_before) {
+  if (GetParam().name == "llama3" && GetParam().writes_several) GTEST_SKIP();  // JSON alone
+  expect(GetParam(),
+         framed(GetParam().text_frame, "Let me look.\n\nFirst:") + GetParam().write({kOne}),
+         "text Let me look.\n\nFirst:\n" + shown(kOne));
+}
+
+TEST_P(ToolCalls, blanks_before_and_behind_are_the_formats) {
+  if (GetParam().name == "harmony") GTEST_SKIP();  // messages end with marks
+  expect(GetParam(), "\n" + GetParam().write({kOne}) + "\n", shown(kOne));
+}
+
+TEST_P(ToolCalls, text_behind) {
+  if (GetParam().name == "harmony") {
+    expect(GetParam(),
+           GetParam().write({kOne}) + "<|call|><|start|>assistant" +
+               "<|channel|>final<|message|>Done.",
+           shown(kOne) + "text Done.\n");
+  } else {
+    expect(GetParam(), GetParam().write({kOne}) + "\nDone.", shown(kOne) + "text Done.\n");
+  }
+}
+
+TEST_P(ToolCalls, a_thought_before) {
+  expect(GetParam(), framed(GetParam().thought, "Hm, <b> so") + GetParam().write({kOne}),
+         "thought Hm, <b> so\n" + shown(kOne));
+}
+
+TEST_P(ToolCalls, what_is_cut_off_is_text) {
+  const std::string whole = GetParam().write({kNested});
+  for (const size_t n : {whole.find("write_file") + 4, whole.find("deep"), whole.find("two")}) {
+    const std::string answer = whole.substr(0, n);
+    const Parts parts = parts_of(syntax_of(GetParam()), {answer});
+    EXPECT_FALSE(has_call(parts)) << answer;
+    if (GetParam().name != "harmony") {
+      EXPECT_EQ(text_of(parts, Kind::kText), answer);
+    }
+    expect(GetParam(), answer, shown(parts));
+  }
+}
+
+TEST_P(ToolCalls, of_calls_that_are_cut_off_the_whole_ones_remain) {
+  if (!GetParam().writes_several) GTEST_SKIP();
+  const std::string whole = GetParam().write({kOne, kNested});
+  const std::string answer = whole.substr(0, whole.find("two"));
+  const Parts parts = parts_of(syntax_of(GetParam()), {answer});
+  ASSERT_FALSE(parts.empty());
+  EXPECT_EQ(shown({parts.front()}), shown(kOne));
+  expect(GetParam(), answer, shown(parts));
+}
+
+TEST_P(ToolCalls, what_is_no_call_is_text) {
+  const std::string answer = std::string(GetParam().broken) + " and so on";
+  const Parts parts = parts_of(syntax_of(GetParam()), {answer});
+  EXPECT_FALSE(has_call(parts)) << shown(parts);
+  if (GetParam().name != "harmony") {
+    EXPECT_EQ(text_of(parts, Kind::kText), answer);
+  }
+  expect(GetParam(), answer, shown(parts));
+}
+
+TEST_P(ToolCalls, a_call_behind_a_broken_one_counts) {
+  if (GetParam().name == "harmony" || GetParam().name == "llama3") GTEST_SKIP();
+  const std::string broken = std::string(GetParam().broken) + " oh";
+  expect(GetParam(), broken + "\n" + GetParam().write({kOne}),
+         "text " + broken + "\n" + shown(kOne));
+}
+
+TEST_P(ToolCalls, text_alone) {
+  expect(GetParam(), framed(GetParam().text_frame, "No < tool [ is { needed.\n\n"),
+         "text No < tool [ is { needed.\n\n\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, ToolCalls, testing::ValuesIn(tool_dialects()),
+                         [](const auto& info) {
+                           std::string name = info.param.name + std::to_string(info.index);
+                           std::erase_if(name, [](char c) { return !std::isalnum(c); });
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/check.h"
+#include "text/grammar/matcher.h"
+
+namespace kvik::grammar {
+
+// Whether texts are in a grammar, whole; and where they leave it.
+class GrammarTexts {
+ public:
+  explicit GrammarTexts(Grammar grammar) {
+    std::vector<std::string> bytes;
+    for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
+    constraint_ =
+        Constraint::make(std::move(grammar), std::make_shared<VocabularyTrie>(std::move(bytes)));
+  }
+
+  bool has(std::string_view text) const {
+    Matcher matcher = constraint_->start();
+    const auto n_read = matcher.accept_bytes(text);
+    CHECK(n_read.has_value());
+    const auto is_complete = matcher.is_complete();
+    CHECK(is_complete.has_value());
+    return *n_read == text.size() && *is_complete;
+  }
+  // How many of its bytes can stand at the beginning of some text.
+  size_t n_read(std::string_view text) const {
+    Matcher matcher = constraint_->start();
+    const auto n_read = matcher.accept_bytes(text);
+    CHECK(n_read.has_value());
+    return *n_read;
+  }
+
+ private:
+  std::shared_ptr<Constraint> constraint_;
+};
+
+}  // namespace kvik::grammar

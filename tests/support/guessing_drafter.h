@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "engine/request/sequence.h"
+#include "engine/speculate/drafter.h"
+
+namespace kvik {
+
+// Knows how answers go on and lies now and then: drafts of any length whose first tokens are right
+// and whose rest may be wrong.
+class GuessingDrafter final : public Drafter {
+ public:
+  GuessingDrafter(uint32_t n_vocab, uint32_t seed) : n_vocab_(n_vocab), random_(seed) {}
+
+  // Prompt and answer of a sequence that will be asked about.
+  void know(std::vector<TokenId> tokens) { known_.push_back(std::move(tokens)); }
+
+  void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override {
+    const uint32_t n = random_() % (n_most + 1);
+    const uint32_t n_right = random_() % 12;
+    const std::vector<TokenId>* tokens = continuation_of(sequence.tokens);
+    for (uint32_t i = 0; i < n; ++i) {
+      const size_t at = sequence.tokens.size() + i;
+      const bool is_right = tokens && at < tokens->size() && i < n_right;
+      draft.push_back({is_right ? (*tokens)[at] : static_cast<TokenId>(random_() % n_vocab_),
+                       {GuessSource::kModel, GuessKind::kLevels - 1}});
+    }
+  }
+
+ private:
+  const std::vector<TokenId>* continuation_of(const std::vector<TokenId>& tokens) const {
+    for (const auto& known : known_) {
+      if (known.size() >= tokens.size() && std::equal(tokens.begin(), tokens.end(), known.begin()))
+        return &known;
+    }
+    return nullptr;
+  }
+
+  uint32_t n_vocab_;
+  std::mt19937 random_;
+  std::vector<std::vector<TokenId>> known_;
+};
+
+}  // namespace kvik
