@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
-#include <malloc.h>
 #include <sys/resource.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -22,6 +21,7 @@
 
 #include "base/log.h"
 #include "base/memory_reserve.h"
+#include "base/process/heap.h"
 #include "base/process/thread.h"
 #include "base/rare_warning.h"
 #include "server/http/connection.h"
@@ -256,7 +256,7 @@ class Server::Impl {
       }
       ByteLedger& all = state_.memory.all;
       if (all.take_peak_bytes() > all.used_bytes() + kWorthTrimming)
-        asio::post(state_.offload.get_executor(), [] { malloc_trim(0); });
+        asio::post(state_.offload.get_executor(), heap::release);
     }
   }
 
@@ -298,6 +298,7 @@ Result<void> Server::check(const ServerOptions& options) {
 
 Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerOptions& options) {
   MemoryReserve::keep(kReserveBytes);
+  heap::keep_little();
   auto impl = std::make_unique<Impl>(service, options);
   TRY(impl->listen());
   return std::unique_ptr<Server>(new Server(std::move(impl)));

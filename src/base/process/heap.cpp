@@ -1,0 +1,20 @@
+#include "base/process/heap.h"
+
+#include <malloc.h>
+
+namespace kvik::heap {
+
+namespace {
+
+constexpr int kMostKept = 1 << 20;
+
+}  // namespace
+
+void keep_little() {
+  mallopt(M_MMAP_THRESHOLD, kMostKept);
+  mallopt(M_TRIM_THRESHOLD, kMostKept);
+}
+
+void release() { malloc_trim(0); }
+
+}  // namespace kvik::heap
