@@ -35,6 +35,9 @@ struct FolderType {
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
 };
 
+// How layers that do not attend remember.
+enum class Recurrence : uint8_t { kNone, kDelta };
+
 // Windowed layers turn by a base of their own in some families, which no key of a file changes.
 inline constexpr float kLocalRopeBase = 10000.0f;
 
@@ -48,6 +51,10 @@ struct Family {
   bool has_output_bias = false;
   bool has_sinks = false;
   bool has_latent = false;  // LatentConfig
+  bool has_output_gate = false;
+  Recurrence recurrence = Recurrence::kNone;
+  ValueHeadOrder value_heads = ValueHeadOrder::kTiled;
+  bool is_delta_gate_fused = false;
   QkNorm qk_norm = QkNorm::kNone;
   bool is_qkv_bias_optional = false, is_qk_norm_optional = false;  // some members have none
   bool is_ffn_norm_post_attention = false;                         // as its tensors are called

@@ -1,14 +1,17 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "base/check.h"
 #include "catalogue/family.h"
 #include "catalogue/key_reader.h"
 #include "catalogue/limits.h"
 #include "catalogue/model_config.h"
+#include "catalogue/read_recurrent.h"
 #include "catalogue/rope_config.h"
 
 namespace kvik {
@@ -50,7 +53,10 @@ Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelCon
   TRY_ASSIGN(c.n_guessing_layers, keys.optional_count("nextn_predict_layers", c.n_layers - 1));
   c.n_layers -= c.n_guessing_layers;
   TRY_ASSIGN(c.model_dim, keys.count("embedding_length", kMaxDim));
-  TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim));
+  // Files of some families that have nothing but experts leave it out.
+  TRY_ASSIGN(const uint32_t expert_dim, keys.optional_count("expert_feed_forward_length", kMaxDim));
+  const bool may_lack = family.recurrence != Recurrence::kNone && family.has_experts;
+  TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim, may_lack ? expert_dim : 0));
   TRY_ASSIGN(a.n_heads, keys.count("attention.head_count", kMaxHeads));
   TRY_ASSIGN(a.n_kv_heads, keys.count("attention.head_count_kv", kMaxHeads, a.n_heads));
   TRY_ASSIGN(c.n_ctx_train, keys.count("context_length", kMaxContext));
@@ -216,6 +222,18 @@ Result<uint32_t> read_n_vocab(const Metadata& metadata, const KeyReader& keys) {
 
 }  // namespace
 
+const AttentionConfig& ModelConfig::attention() const {
+  const auto first =
+      std::ranges::find_if(layers, [](const LayerConfig& layer) { return layer.if_attention(); });
+  CHECK(first != layers.end());
+  return first->attention();
+}
+
+uint32_t ModelConfig::n_attention_layers() const {
+  return static_cast<uint32_t>(std::ranges::count_if(
+      layers, [](const LayerConfig& layer) { return layer.if_attention() != nullptr; }));
+}
+
 const ExpertsConfig* ModelConfig::experts() const {
   for (const LayerConfig& layer : layers) {
     if (const ExpertsConfig* experts = layer.experts()) return experts;
@@ -245,6 +263,7 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
                             .has_output_bias = family->has_output_bias,
                             .has_sinks = family->has_sinks,
                             .is_fused = family->is_fused,
+                            .has_output_gate = family->has_output_gate,
                             .qk_norm = family->qk_norm,
                             .is_qkv_bias_optional = family->is_qkv_bias_optional,
                             .is_qk_norm_optional = family->is_qk_norm_optional};
@@ -261,6 +280,7 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   TRY(read_scales(keys, *family, c, attention));
   TRY(read_temperature(keys, *family, attention));
   TRY(read_layers(keys, *family, attention, c));
+  TRY(read_recurrent_layers(keys, *family, c));
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));
   return c;

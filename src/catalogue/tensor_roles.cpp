@@ -49,6 +49,15 @@ constexpr RoleEntry kRoles[] = {
     {kVBias, kBias, "attn_v.bias", "self_attn.v_proj.bias"},
     {kQNorm, kNorm, "attn_q_norm.weight", "self_attn.q_norm.weight"},
     {kKNorm, kNorm, "attn_k_norm.weight", "self_attn.k_norm.weight"},
+    {kStateGate, kMatrix, "attn_gate.weight", "linear_attn.in_proj_z.weight"},
+    {kStateBeta, kMatrix, "ssm_beta.weight", "linear_attn.in_proj_b.weight"},
+    {kStateAlpha, kMatrix, "ssm_alpha.weight", "linear_attn.in_proj_a.weight"},
+    {kStateGates, kMatrix, "ssm_ba.weight", "linear_attn.in_proj_ba.weight"},
+    {kStateTaps, kTaps, "ssm_conv1d.weight", "linear_attn.conv1d.weight"},
+    {kStateStepBias, kBias, "ssm_dt.bias", "linear_attn.dt_bias"},
+    {kStateDecay, kDecay, "ssm_a", "linear_attn.A_log"},
+    {kStateNorm, kNorm, "ssm_norm.weight", "linear_attn.norm.weight"},
+    {kStateOutput, kMatrix, "ssm_out.weight", "linear_attn.out_proj.weight"},
     {kPostAttentionNorm, kNorm, "post_attention_norm.weight", "post_attention_layernorm.weight"},
     {kPostFfnNorm, kNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
     {kFfnNorm, kNorm, "ffn_norm.weight", "post_attention_layernorm.weight"},
@@ -139,7 +148,7 @@ class LayerTensors {
     } else if (a.is_fused) {
       add(kQkv, {a.qkv_dim(), c_.model_dim});
     } else {
-      add(kQ, {a.q_dim(), c_.model_dim});
+      add(kQ, {uint64_t{a.q_dim()} + a.gate_dim(), c_.model_dim});
       add(kK, {a.kv_dim(), c_.model_dim});
       add(kV, {a.kv_dim(), c_.model_dim});
     }
@@ -154,6 +163,22 @@ class LayerTensors {
     if (a.qk_norm == QkNorm::kNone) return;
     add_optional(kQNorm, {a.q_norm_dim()}, a.is_qk_norm_optional);
     add_optional(kKNorm, {a.k_norm_dim()}, a.is_qk_norm_optional);
+  }
+
+  void list(const DeltaConfig& d) {
+    add(kQkv, {d.conv_dim(), c_.model_dim});
+    add(kStateGate, {d.values_dim(), c_.model_dim});
+    if (d.is_gate_fused) {
+      add(kStateGates, {uint64_t{2} * d.n_value_heads, c_.model_dim});
+    } else {
+      add(kStateBeta, {d.n_value_heads, c_.model_dim});
+      add(kStateAlpha, {d.n_value_heads, c_.model_dim});
+    }
+    add(kStateTaps, {d.conv_dim(), d.n_taps});
+    add(kStateStepBias, {d.n_value_heads});
+    add(kStateDecay, {d.n_value_heads});
+    add(kStateNorm, {d.value_dim});
+    add(kStateOutput, {c_.model_dim, d.values_dim()});
   }
 
   void list(const MlpConfig& mlp) {

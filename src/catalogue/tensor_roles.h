@@ -45,6 +45,15 @@ enum class TensorRole : uint8_t {
   kVBias,
   kQNorm,
   kKNorm,
+  kStateGate,      // of recurrent layers: x to the gate of their output,
+  kStateBeta,      // to how far a value is corrected,
+  kStateAlpha,     // and to the decay
+  kStateGates,     // β over the decay's input, of each key head in turn, where they are one tensor
+  kStateTaps,      // of the convolution: [channels, taps], the oldest first
+  kStateStepBias,  // added to what makes the decay
+  kStateDecay,     // its factor, below 0
+  kStateNorm,
+  kStateOutput,
   kPostAttentionNorm,
   kPostFfnNorm,
   kFfnNorm,
@@ -74,6 +83,8 @@ enum class TensorKind : uint8_t {
   kNorm,      // a vector around 1
   kBias,      // a vector around 0, or one for each expert
   kDivisors,  // a vector that never reaches the backend's memory
+  kTaps,      // of convolutions: held as f32, whatever their shape
+  kDecay,     // a vector around −1
 };
 
 struct TensorId {

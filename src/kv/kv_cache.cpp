@@ -19,7 +19,8 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
       pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes), layout_.n_groups()),
       index_(pool_.n_pages(), layout_.rules, key_of),
       stories_(pool_.n_pages()),
-      buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
+      buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)),
+      states_(memory, layout_.state_bytes, layout_.n_states) {
   CHECK(budget_bytes / layout_.page_bytes <= UINT32_MAX);
 }
 
@@ -31,7 +32,9 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes)
 FoundPrefix KvCache::find(const PrefixQuery& query, FoundPrefix before) const {
   const std::pair now(index_.n_changes(), query.tokens.size());
   if (before.searched_ == now) return before;
-  before.set(query, index_.find(query.root, query.tokens, reader_of(query.tenant)));
+  // Without its state a prefix is of no use.
+  const auto findable = layout_.has_state() ? query.tokens.first(0) : query.tokens;
+  before.set(query, index_.find(query.root, findable, reader_of(query.tenant)));
   before.searched_ = now;
   return before;
 }
@@ -169,8 +172,17 @@ bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
   const uint64_t n = n_missing(table) + n_spare;
   // Who must have them gets what is held for later.
   if (n > n_available() && n_spare == 0 && sink_) sink_->on_shortage();
-  if (n > n_available()) return false;
+  if (n > n_available() || !take_state(table)) return false;
   fill_up(table);
+  return true;
+}
+
+// False where it lacks one and none is free.
+bool KvCache::take_state(PageTable& table) {
+  if (!layout_.has_state() || table.state_) return true;
+  auto state = states_.take();
+  if (!state) return false;
+  table.state_ = std::move(*state);
   return true;
 }
 

@@ -30,7 +30,8 @@ namespace kvik {
 // Physical memory is touched when a page is first taken. Engine thread only.
 class KvCache {
  public:
-  // As many pages as fit budget_bytes, in the backend's memory. The clock ends pins.
+  // As many pages as fit budget_bytes, in the backend's memory, and the layout's states beside
+  // them. The clock ends pins.
   KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
           KeyFunction key_of = child_key);
   KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes);
@@ -132,6 +133,7 @@ class KvCache {
   // Pages that can be had: the free ones and the cached ones.
   uint32_t n_available() const { return counts().free + counts().cached; }
   uint32_t n_pages() const { return pool_.n_pages(); }
+  const StateSlots& states() const { return states_; }
   // Tokens of the longest sequence that finds room alone.
   uint64_t n_tokens_max() const { return tokens_held(layout_, pool_.n_pages()); }
   const KvLayout& layout() const { return layout_; }
@@ -155,6 +157,7 @@ class KvCache {
   template <class Visit>
   void visit_needed(const PrefixIndex::Match& match, const Visit& visit);
   uint64_t n_missing(const PageTable& table) const;
+  bool take_state(PageTable& table);
   void fill_up(PageTable& table);
   void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
   PageLease lease(PageId id);
@@ -180,6 +183,7 @@ class KvCache {
   PrefixIndex index_;
   std::vector<PageStory> stories_;  // by page
   Buffer buffer_;
+  StateSlots states_;
   PageSink* sink_ = nullptr;
   PageLog* log_ = nullptr;
   Sharing sharing_ = Sharing::kAll;

@@ -33,7 +33,7 @@ void show_geometry(const ModelConfig& c) {
   uint32_t n_windowed = 0;
   uint32_t window = 0;
   for (const LayerConfig& layer : c.layers) {
-    if (layer.attention().window == 0) continue;
+    if (!layer.if_attention() || layer.attention().window == 0) continue;
     ++n_windowed;
     window = layer.attention().window;
   }
@@ -80,6 +80,7 @@ void show_kv(const ModelConfig& c) {
   for (const KvType type : kAllKvTypes) {
     uint64_t per_token = 0;
     for (const LayerConfig& layer : c.layers) {
+      if (!layer.if_attention()) continue;
       const AttentionConfig& a = layer.attention();
       per_token += a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                                  : uint64_t{2} * a.n_kv_heads * row_bytes(type, a.head_dim);

@@ -14,10 +14,11 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
   uint32_t latent_q_dim = 0;
   uint32_t heads_dim = 0;
   for (const LayerConfig& layer : config.layers) {
+    if (!layer.if_attention()) continue;
     const AttentionConfig& a = layer.attention();
     uint32_t& own = a.latent.rank ? latent_q_dim : qkv_dim;
-    own = std::max(own, a.latent.rank ? a.q_dim() : a.qkv_dim());
-    q_dim = std::max(q_dim, a.q_dim());
+    own = std::max(own, a.latent.rank ? a.q_dim() : a.qkv_dim() + a.gate_dim());
+    q_dim = std::max(q_dim, a.q_dim() + a.gate_dim());
     heads_dim = std::max(heads_dim, a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim());
   }
   buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(float));
@@ -59,7 +60,7 @@ void AttentionBlock::begin_step(std::span<const uint32_t> positions, const Group
 
 void AttentionBlock::find_temperatures(std::span<const uint32_t> positions) {
   temperatures_.clear();
-  const TemperatureConfig& temperature = config_of(0).temperature;
+  const TemperatureConfig& temperature = model_.config().attention().temperature;
   const auto is_far = [&](uint32_t position) { return position >= temperature.length; };
   if (temperature.scale == 0 || std::ranges::none_of(positions, is_far)) return;
   for (const uint32_t position : positions) {
@@ -79,6 +80,7 @@ void AttentionBlock::write_kv(uint32_t layer, ResidualStream& x) {
 }
 
 Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
+  gate_ = {};
   const Rows q = buffers_.latent_q.slice(0, x.n_rows()).columns(0, config_of(layer).q_dim());
   const Rows k = latent_.project(layer, x, ropes_, q);
   backend_.write_kv(target(layer), k, {});
@@ -89,13 +91,14 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
   const ModelConfig& c = model_.config();
   const AttentionConfig& a = config_of(layer);
   const AttentionWeights& w = model_.layers()[layer].attention;
-  const Rows qkv = buffers_.qkv.slice(0, x.n_rows()).columns(0, a.qkv_dim());
+  const Rows qkv = buffers_.qkv.slice(0, x.n_rows()).columns(0, a.qkv_dim() + a.gate_dim());
   const Rows q = qkv.columns(0, a.q_dim());
+  gate_ = qkv.columns(a.qkv_dim(), a.gate_dim());
   const Rows k = qkv.columns(a.q_dim(), a.kv_dim());
   const Rows v = qkv.columns(a.q_dim() + a.kv_dim(), a.kv_dim());
 
   backend_.matmul(x.normed(w.norm), *w.qkv, qkv);
-  if (w.qkv_bias.size() > 0) backend_.add_bias(qkv, w.qkv_bias.floats());
+  if (w.qkv_bias.size() > 0) backend_.add_bias(qkv.columns(0, a.qkv_dim()), w.qkv_bias.floats());
   if (w.q_norm.size() > 0) {
     backend_.rms_norm(q, w.q_norm.floats(), a.q_norm_dim(), c.norm_eps, q);
     backend_.rms_norm(k, w.k_norm.floats(), a.k_norm_dim(), c.norm_eps, k);
@@ -110,8 +113,19 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
   backend_.gather(q_, rows, kept);
+  if (gate_.n_cols > 0) {
+    const Rows kept_gate = q.columns(q_.n_cols, gate_.n_cols);
+    backend_.gather(gate_, rows, kept_gate);
+    gate_ = kept_gate;
+  }
   q_ = kept;
   runs_ = &runs;
+}
+
+// heads *= sigmoid(gate), where there is one
+void AttentionBlock::gate_output(Rows heads) {
+  if (gate_.n_cols == 0) return;
+  backend_.gated_activation(Activation::kSigmoid, gate_, heads, heads);
 }
 
 void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
@@ -126,6 +140,7 @@ void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
                       .window = a.window,
                       .sinks = w.sinks.size() > 0 ? w.sinks.floats() : nullptr},
                      q_, heads);
+  gate_output(heads);
   x.add_projection(a.latent.rank ? latent_.values(layer, heads) : heads,
                    {.weights = *w.output, .bias = w.output_bias, .post_norm = w.post_norm});
 }

@@ -45,11 +45,12 @@ LayerGroups group_layers(const ModelConfig& config) {
   CHECK(config.layers.size() == config.n_layers && config.n_layers > 0);
   Spans spans;
   for (uint32_t i = 0; i < config.n_layers; ++i) {
+    if (!config.layers[i].if_attention()) continue;
     const AttentionConfig& a = config.layers[i].attention();
     spans[{a.window, {a.n_kv_heads, a.head_dim, a.latent.rank}}].push_back(i);
   }
   LayerGroups groups;
-  groups.n_layers_per_page = best_layers_per_page(spans, config.n_layers);
+  groups.n_layers_per_page = best_layers_per_page(spans, config.n_attention_layers());
   groups.places.resize(config.n_layers);
   for (const auto& [kind, layers] : spans) {
     for (uint32_t i = 0; i < layers.size(); ++i) {

@@ -27,7 +27,7 @@ struct LayerGroups {
   uint32_t n_layers_per_page = 0;
   std::vector<uint32_t> windows;  // of each group; 0: sees everything
   std::vector<Heads> heads;       // of each group
-  std::vector<Place> places;      // of each layer of the model
+  std::vector<Place> places;      // of each layer of the model; of no meaning for one with a state
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
 };

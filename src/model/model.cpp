@@ -57,9 +57,21 @@ class ModelLoader {
   Result<LayerWeights> load_layer(uint32_t layer) {
     using enum TensorRole;
     LayerWeights weights;
-    AttentionWeights& a = weights.attention;
+    if (const auto* attention = config_.layers[layer].if_attention()) {
+      TRY(load_attention(*attention, layer, weights.attention));
+    } else {
+      const auto& delta = std::get<DeltaConfig>(config_.layers[layer].mixer);
+      TRY_ASSIGN(weights.recurrent, load_recurrent(tensors_, delta, layer));
+    }
+    TRY(load_feed_forward(layer, weights));
+    return weights;
+  }
+
+  Result<void> load_attention(const AttentionConfig& config, uint32_t layer, AttentionWeights& a) {
+    using enum TensorRole;
     TRY_ASSIGN(a.norm, tensors_.vectors({kAttentionNorm}, layer));
-    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kK, kV}, layer));
+    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kK, kV}, layer,
+                                      {kQ, config.has_output_gate ? config.head_dim : 0}));
     TRY_ASSIGN(a.latent.q_norm, tensors_.vectors({kQDownNorm}, layer));
     TRY_ASSIGN(a.latent.q_up, tensors_.matrix({kQUp}, layer));
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
@@ -73,8 +85,15 @@ class ModelLoader {
     TRY_ASSIGN(a.sinks, tensors_.vectors({kSinks}, layer));
     TRY_ASSIGN(a.output, tensors_.matrix({kAttentionOutput}, layer));
     TRY_ASSIGN(a.output_bias, tensors_.vectors({kAttentionOutputBias}, layer));
+    return {};
+  }
+
+  Result<void> load_feed_forward(uint32_t layer, LayerWeights& weights) {
+    using enum TensorRole;
     FeedForwardWeights& f = weights.feed_forward;
-    Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : a.post_norm;
+    Buffer& behind_mixer = config_.layers[layer].if_attention() ? weights.attention.post_norm
+                                                                : weights.recurrent.post_norm;
+    Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : behind_mixer;
     TRY_ASSIGN(post_attention, tensors_.vectors({kPostAttentionNorm}, layer));
     if (!config_.is_ffn_norm_post_attention) {
       TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
@@ -90,7 +109,7 @@ class ModelLoader {
     TRY_ASSIGN(f.gate_up, tensors_.matrix({kGate, kUp, kSharedGate, kSharedUp}, layer));
     TRY_ASSIGN(f.down, tensors_.matrix({kDown, kSharedDown}, layer));
     TRY_ASSIGN(f.post_norm, tensors_.vectors({kPostFfnNorm}, layer));
-    return weights;
+    return {};
   }
 
   Result<void> load_rope_divisors(uint32_t n_ctx) {

@@ -12,6 +12,7 @@
 #include "catalogue/model_config.h"
 #include "format/model_source.h"
 #include "model/layer_groups.h"
+#include "model/recurrent_weights.h"
 
 namespace kvik {
 
@@ -33,7 +34,7 @@ struct LatentWeights {
 // The weights of one layer. What its config does not name is empty.
 struct AttentionWeights {
   Buffer norm;                        // [model_dim]
-  std::unique_ptr<PackedMatrix> qkv;  // [q_dim + 2 · kv_dim, model_dim]
+  std::unique_ptr<PackedMatrix> qkv;  // [q_dim + 2 · kv_dim + gate_dim, model_dim]
   Buffer qkv_bias;                    // [q_dim + 2 · kv_dim]
   Buffer q_norm, k_norm;              // [head_dim], or [q_dim] and [kv_dim]
   LatentWeights latent;
@@ -58,7 +59,8 @@ struct FeedForwardWeights {
 };
 
 struct LayerWeights {
-  AttentionWeights attention;
+  AttentionWeights attention;  // of a layer that attends; else of one that does not:
+  RecurrentWeights recurrent;
   FeedForwardWeights feed_forward;
 };
 

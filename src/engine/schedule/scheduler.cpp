@@ -160,7 +160,7 @@ Scheduler::Sequences::iterator Scheduler::next_waiting_after(Sequences::iterator
 // begins to bring it.
 bool Scheduler::is_fetched(Sequence& sequence) {
   if (sequence.fetch) return sequence.fetch->is_done();
-  if (!tier_ || sequence.was_tier_asked) return true;
+  if (!tier_ || sequence.was_tier_asked || kv_.layout().has_state()) return true;
   const PrefixQuery query = sequence.query();
   if (!query.tokens.empty() && !tier_->may_fetch()) return false;
   sequence.was_tier_asked = true;

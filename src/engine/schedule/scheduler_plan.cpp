@@ -159,7 +159,7 @@ void Scheduler::compute(Sequence& sequence, const Budget& budget) {
 // What others computed since the last step need not be computed here.
 void Scheduler::adopt(Sequence& sequence) {
   const auto tokens = sequence.findable_tokens();
-  if (tokens.size() < sequence.n_cached) return;
+  if (tokens.size() < sequence.n_cached || kv_.layout().has_state()) return;
   const uint32_t n_known = kv_.adopt(sequence.table, sequence.root, tokens);
   if (n_known > sequence.n_cached) {
     count_found(sequence, n_known);
@@ -201,6 +201,7 @@ bool Scheduler::will_compute_for(const Sequence& other, const Sequence& sequence
     return rest.first(std::min<size_t>(kPageTokens, rest.size()));
   };
   const auto own = page_of(sequence.findable_tokens());
+  if (kv_.layout().has_state()) return false;  // it would lack the state behind it
   if (own.size() < kPageTokens && mark_of(other) != mark_of(sequence)) return false;
   return !own.empty() && begin + own.size() > sequence.n_cached && !other.is_decoding() &&
          other.uses_cache() && other.root == sequence.root &&

@@ -83,14 +83,15 @@ class TensorMaker {
 
   SyntheticTensor make(const TensorSpec& spec) const {
     const bool is_vector = spec.shape.size() == 1;
-    const bool is_bias = is_vector && kind_of(spec.id.role) != TensorKind::kNorm &&
-                         kind_of(spec.id.role) != TensorKind::kDivisors;
+    const TensorKind kind = kind_of(spec.id.role);
+    const bool is_norm = kind == TensorKind::kNorm || kind == TensorKind::kDivisors;
+    const float middle = kind == TensorKind::kDecay ? -1.0f : is_norm ? 1.0f : 0.0f;
     const ElementType type = is_vector ? ElementType::kF32 : matrix_type(spec);
     const float columns = static_cast<float>(spec.shape.back());
     const auto n_bytes = bytes_of(type, spec.shape);
     CHECK(n_bytes.has_value());
     return {.info = {name_of(spec.id), type, spec.shape, *n_bytes},
-            .mean = is_vector && !is_bias ? 1.0f : 0.0f,
+            .mean = is_vector ? middle : 0.0f,
             .deviation = is_vector ? kVectorDeviation : gain(spec.id.role) / std::sqrt(columns)};
   }
 
@@ -118,7 +119,8 @@ class TensorMaker {
   // are no whole blocks f16.
   ElementType matrix_type(const TensorSpec& spec) const {
     const auto [role, layer] = spec.id;
-    if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias) {
+    if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias ||
+        kind_of(role) == TensorKind::kTaps) {
       return ElementType::kF32;
     }
     if (type_.most == ElementType::kMXFP4 && !has_fp4(role)) return ElementType::kQ8_0;

@@ -24,7 +24,8 @@ double least_seconds(const Work& work, const MachineLimits& machine) {
 LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv)
     : attention_(arithmetic_of(kv.type)),
       attention_ops_(4.0 * config.attention().q_dim()),
-      kv_layer_bytes_(static_cast<double>(kv.page_bytes()) / kPageTokens / config.n_layers) {
+      kv_layer_bytes_(static_cast<double>(kv.page_bytes()) / kPageTokens /
+                      config.n_attention_layers()) {
   // An untied embedding is read one row a token: not worth counting.
   const bool is_tied = !source.find(name_of(TensorId{TensorRole::kHead}));
   for (const TensorInfo& tensor : source.tensors()) {
@@ -40,7 +41,9 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
     add(work, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
     work.bytes += static_cast<double>(tensor.n_bytes);
   }
-  for (const LayerConfig& layer : config.layers) windows_.push_back(layer.attention().window);
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.if_attention()) windows_.push_back(layer.attention().window);
+  }
 }
 
 Result<LimitModel> LimitModel::of(const std::string& spec, const LoadedModel& loaded) {

@@ -100,6 +100,21 @@ class InputRecorder final : public Backend {
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override {
     backend_->rope(x, head_dim, pairing, angles);
   }
+  void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
+                  Rows out) override {
+    backend_->short_conv(shape, runs, x, out);
+  }
+  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale) override {
+    backend_->l2_norm(x, head_dim, eps, scale);
+  }
+  void state_gates(Rows decay, Rows rate, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    backend_->state_gates(decay, rate, factors, biases);
+  }
+  void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                  const RecurrenceRows& in, Rows out) override {
+    backend_->delta_rule(shape, runs, in, out);
+  }
   size_t page_bytes(const KvGeometry& geometry) const override {
     return backend_->page_bytes(geometry);
   }

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/isa/kernels.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
+#include "backend/cpu/state/state_kernels.h"
 
 namespace kvik::cpu {
 
@@ -15,6 +16,7 @@ struct InstructionSet {
   bool (*is_preferred)();  // over all slower ones, where it runs
   const RowKernels& rows;
   const AttentionKernels& attention;
+  const StateKernels& state;
   const MatmulKernels matmul;
 };
 

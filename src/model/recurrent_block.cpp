@@ -1,0 +1,104 @@
+#include "model/recurrent_block.h"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "base/check.h"
+
+namespace kvik {
+namespace {
+
+constexpr float kLengthEps = 1e-6f;  // below the root of a key's squared length
+
+}  // namespace
+
+RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
+                                                      uint32_t n_rows_max, RowBuffers& buffers) {
+  uint32_t in_dim = 0;
+  uint32_t conv_dim = 0;
+  uint32_t heads_dim = 0;
+  for (const LayerConfig& layer : config.layers) {
+    const auto* d = std::get_if<DeltaConfig>(&layer.mixer);
+    if (!d) continue;
+    in_dim = std::max(in_dim, d->in_dim());
+    conv_dim = std::max(conv_dim, d->conv_dim());
+    heads_dim = std::max(heads_dim, d->values_dim());
+  }
+  return {.in = buffers.take(n_rows_max, in_dim),
+          .mixed = buffers.take(n_rows_max, conv_dim),
+          .heads = buffers.take(n_rows_max, heads_dim),
+          .kept = buffers.take(n_rows_max, heads_dim)};
+}
+
+RecurrentBlock::RecurrentBlock(const Model& model, Backend& backend, const Buffers& buffers)
+    : model_(model), backend_(backend), layout_(state_layout(model.config())), buffers_(buffers) {
+  state_runs_.reserve(buffers.in.n_rows);
+}
+
+// The part of the states that begins `offset` floats behind their begin.
+std::span<const StateRun> RecurrentBlock::runs_at(uint64_t offset) {
+  state_runs_.clear();
+  for (const Run& run : runs_) {
+    CHECK(run.state);
+    float* state = reinterpret_cast<float*>(run.state) + offset;
+    state_runs_.push_back({state, run.first_row, run.n_rows});
+  }
+  return state_runs_;
+}
+
+void RecurrentBlock::advance(uint32_t layer, ResidualStream& x) {
+  advance_delta(std::get<DeltaConfig>(model_.config().layers[layer].mixer), layer, x);
+}
+
+// Yang et al. 2024, section 3.4: convolution and SiLU of q, k and v, length 1 of q and k, the
+// recurrence, and a norm that the gate is multiplied behind.
+void RecurrentBlock::advance_delta(const DeltaConfig& d, uint32_t layer, ResidualStream& x) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const uint32_t n_rows = x.n_rows();
+  const Rows in = buffers_.in.slice(0, n_rows).columns(0, d.in_dim());
+  const Rows gate = in.columns(d.conv_dim(), d.values_dim());
+  const uint32_t behind_gate = d.conv_dim() + d.values_dim();
+  const Rows rate = in.columns(behind_gate, d.n_value_heads);
+  const Rows decay = in.columns(behind_gate + d.n_value_heads, d.n_value_heads);
+  const Rows mixed = buffers_.mixed.slice(0, n_rows).columns(0, d.conv_dim());
+  const Rows q = mixed.columns(0, d.keys_dim());
+  const Rows k = mixed.columns(d.keys_dim(), d.keys_dim());
+  heads_ = buffers_.heads.slice(0, n_rows).columns(0, d.values_dim());
+
+  backend_.matmul(x.normed(w.norm), *w.in, in);
+  const uint64_t offset = layout_.offsets[layer];
+  backend_.short_conv({.taps = w.taps.floats(), .n_taps = d.n_taps, .is_activated = true},
+                      runs_at(offset), in.columns(0, d.conv_dim()), mixed);
+  backend_.l2_norm(q, d.key_dim, kLengthEps, 1.0f / std::sqrt(static_cast<float>(d.key_dim)));
+  backend_.l2_norm(k, d.key_dim, kLengthEps, 1.0f);
+  backend_.state_gates(decay, rate, w.factors, w.step_biases);
+  backend_.delta_rule({.n_heads = d.n_value_heads,
+                       .n_key_heads = d.n_key_heads,
+                       .key_dim = d.key_dim,
+                       .value_dim = d.value_dim,
+                       .is_tiled = d.order == ValueHeadOrder::kTiled},
+                      runs_at(offset + d.conv_state_floats()),
+                      {.q = q,
+                       .k = k,
+                       .v = mixed.columns(2 * d.keys_dim(), d.values_dim()),
+                       .decay = decay,
+                       .rate = rate},
+                      heads_);
+  backend_.rms_norm(heads_, w.state_norm.floats(), d.value_dim, model_.config().norm_eps, heads_);
+  backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
+}
+
+void RecurrentBlock::keep(std::span<const uint32_t> rows) {
+  const Rows kept =
+      buffers_.kept.slice(0, static_cast<uint32_t>(rows.size())).columns(0, heads_.n_cols);
+  backend_.gather(heads_, rows, kept);
+  heads_ = kept;
+}
+
+void RecurrentBlock::finish(uint32_t layer, ResidualStream& x) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  x.add_projection(heads_, {.weights = *w.output, .bias = {}, .post_norm = w.post_norm});
+}
+
+}  // namespace kvik

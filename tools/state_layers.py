@@ -1,0 +1,100 @@
+"""Layers that remember in a state, for make_model.py and reference_logits.py: tensors, keys, and what they compute in float64.
+
+Formulas: Yang et al. 2024 (Gated Delta Networks). Everything is computed token by token from an empty state.
+"""
+import numpy as np
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def convolution(x, taps):
+    """x [T, channels], taps [channels, n], the oldest first; zeros stand before the first token."""
+    n = taps.shape[1]
+    padded = np.concatenate([np.zeros((n - 1, x.shape[1])), x])
+    return sum(padded[i:i + len(x)] * taps[:, i] for i in range(n))
+
+
+def unit(x):
+    return x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+
+
+def delta_rule(q, k, v, decay, rate):
+    """q, k [T, heads, key], v [T, heads, value], decay, rate [T, heads] -> [T, heads, value]"""
+    state = np.zeros((v.shape[1], q.shape[2], v.shape[2]))
+    out = np.empty_like(v)
+    for t in range(len(q)):
+        state *= decay[t, :, None, None]
+        wrong = v[t] - np.einsum("hkv,hk->hv", state, k[t])
+        state += np.einsum("hk,hv->hkv", k[t], wrong * rate[t, :, None])
+        out[t] = np.einsum("hkv,hk->hv", state, q[t])
+    return out
+
+
+def delta_layer(g, L, h, eps):
+    """The mixer of qwen35, qwen35moe and qwen3next: h [T, dim] -> [T, dim]."""
+    T, n_k, n_v, key = len(h), g("ssm.group_count"), g("ssm.time_step_rank"), g("ssm.state_size")
+    value = g("ssm.inner_size") // n_v
+    mixed = silu(convolution(h @ L("attn_qkv.weight").T, L("ssm_conv1d.weight")))
+    q, k, v = np.split(mixed, [n_k * key, 2 * n_k * key], axis=1)
+    q, k, v = unit(q.reshape(T, n_k, key)) / np.sqrt(key), unit(k.reshape(T, n_k, key)), v.reshape(T, n_v, value)
+    if L("ssm_ba.weight") is not None:  # of each key head β, then the decay's; neighbours share a key head
+        both = (h @ L("ssm_ba.weight").T).reshape(T, n_k, 2, n_v // n_k)
+        b, a = both[:, :, 0].reshape(T, n_v), both[:, :, 1].reshape(T, n_v)
+        q, k = np.repeat(q, n_v // n_k, 1), np.repeat(k, n_v // n_k, 1)
+    else:
+        b, a = h @ L("ssm_beta.weight").T, h @ L("ssm_alpha.weight").T
+        q, k = np.tile(q, (1, n_v // n_k, 1)), np.tile(k, (1, n_v // n_k, 1))
+    decay = np.exp(L("ssm_a") * np.logaddexp(0, a + L("ssm_dt.bias")))
+    out = delta_rule(q, k, v, decay, sigmoid(b))
+    out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
+    return (out.reshape(T, -1) * silu(h @ L("attn_gate.weight").T)) @ L("ssm_out.weight").T
+
+
+def is_recurrent(arch, g, layer):
+    return arch in ("qwen35", "qwen35moe", "qwen3next") and (layer + 1) % g("full_attention_interval", 4) != 0
+
+
+def ffn_norm(L):
+    return "ffn_norm.weight" if L("ffn_norm.weight") is not None else "post_attention_norm.weight"
+
+
+def layer(arch, g, L, h, eps):
+    return delta_layer(g, L, h, eps)
+
+
+# --- what make_model.py writes ---
+
+def keys(arch, extra, u32, u32s):
+    """u32, u32s: type a number, a list of them"""
+    n_k, n_v, key, value, taps, interval = extra["delta"]
+    found = {"ssm.conv_kernel": u32(taps), "ssm.state_size": u32(key), "ssm.group_count": u32(n_k), "ssm.time_step_rank": u32(n_v),
+             "ssm.inner_size": u32(n_v * value), "full_attention_interval": u32(interval)}
+    if arch != "qwen3next":
+        turning = extra["rope_dims"] // 2
+        found["rope.dimension_sections"] = u32s([turning - 2 * (turning // 3), turning // 3, turning // 3, 0])
+    return found
+
+
+def tensors(out, p, arch, dim, extra):
+    """The tensors of a recurrent layer but for its feed-forward."""
+    n_k, n_v, key, value, taps, _ = extra["delta"]
+    conv = 2 * n_k * key + n_v * value
+    out.vec(p + "attn_norm.weight", dim, 1)
+    out.mat(p + "attn_qkv.weight", conv, dim)
+    out.mat(p + "attn_gate.weight", n_v * value, dim)
+    if arch == "qwen3next":
+        out.mat(p + "ssm_ba.weight", 2 * n_v, dim)
+    else:
+        out.mat(p + "ssm_beta.weight", n_v, dim)
+        out.mat(p + "ssm_alpha.weight", n_v, dim)
+    out.mat(p + "ssm_conv1d.weight", conv, taps, t=0)
+    out.vec(p + "ssm_dt.bias", n_v, 0)
+    out.vec(p + "ssm_a", n_v, -1)
+    out.vec(p + "ssm_norm.weight", value, 1)
+    out.mat(p + "ssm_out.weight", dim, n_v * value)
