@@ -68,6 +68,65 @@ def layer(arch, g, L, h, eps):
     return delta_layer(g, L, h, eps)
 
 
+# --- what make_hf_model.py writes ---
+
+FOLDER_TYPES = {"qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text", "qwen3next": "qwen3_next"}
+FOLDER_NAMES = {"attn_qkv.weight": "in_proj_qkv.weight", "attn_gate.weight": "in_proj_z.weight", "ssm_beta.weight": "in_proj_b.weight",
+                "ssm_alpha.weight": "in_proj_a.weight", "ssm_ba.weight": "in_proj_ba.weight", "ssm_conv1d.weight": "conv1d.weight",
+                "ssm_dt.bias": "dt_bias", "ssm_a": "A_log", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
+
+
+def decay_of(logarithm):
+    return np.float32(-np.exp(logarithm.astype(np.float64)))
+
+
+def logarithm_of(decay):
+    """Numbers of 32 bits that decay_of() makes these of."""
+    guess = np.log(-decay.astype(np.float64)).astype(np.float32)
+    for step in (0, 1, -1, 2, -2):
+        other = guess + np.float32(step) * np.spacing(guess)
+        guess = np.where(decay_of(guess) == decay, guess, other)
+    assert np.array_equal(decay_of(guess), decay)
+    return guess
+
+
+def grouped(x, axis, n_k, n_v):
+    """Value heads that share a key head become neighbours."""
+    width = x.shape[axis] // n_v
+    split = x.reshape(*x.shape[:axis], n_v // n_k, n_k, width, *x.shape[axis + 1:])
+    return np.ascontiguousarray(split.swapaxes(axis, axis + 1)).reshape(x.shape)
+
+
+def folder_tensors(arch, g, part, x, pending):
+    """name behind "linear_attn." -> array of what a GGUF file's tensor becomes; pending: kept for the next."""
+    n_k, n_v = g("ssm.group_count"), g("ssm.time_step_rank")
+    name = FOLDER_NAMES[part]
+    if part == "ssm_a":
+        x = logarithm_of(x)
+    if arch == "qwen3next":
+        if part == "attn_qkv.weight":
+            pending["qkv"] = x
+            return {}
+        if part == "attn_gate.weight":
+            keys = g("ssm.state_size") * n_k
+            q, k, v = np.split(pending.pop("qkv"), [keys, 2 * keys])
+            return {"in_proj_qkvz.weight": np.concatenate([y.reshape(n_k, -1, y.shape[1]) for y in (q, k, v, x)], 1).reshape(-1, x.shape[1])}
+    elif part in ("attn_qkv.weight", "ssm_conv1d.weight"):
+        keys = 2 * g("ssm.state_size") * n_k
+        x = np.concatenate([x[:keys], grouped(x[keys:], 0, n_k, n_v)])
+    elif part == "ssm_out.weight":
+        x = grouped(x, 1, n_k, n_v)
+    elif part != "ssm_norm.weight":
+        x = grouped(x, 0, n_k, n_v)
+    return {name: x[:, None] if part == "ssm_conv1d.weight" else x}
+
+
+def folder_config(g):
+    n_v = g("ssm.time_step_rank")
+    return {"linear_conv_kernel_dim": g("ssm.conv_kernel"), "linear_key_head_dim": g("ssm.state_size"), "linear_num_key_heads": g("ssm.group_count"),
+            "linear_num_value_heads": n_v, "linear_value_head_dim": g("ssm.inner_size") // n_v, "full_attention_interval": g("full_attention_interval")}
+
+
 # --- what make_model.py writes ---
 
 def keys(arch, extra, u32, u32s):
@@ -95,6 +154,6 @@ def tensors(out, p, arch, dim, extra):
         out.mat(p + "ssm_alpha.weight", n_v, dim)
     out.mat(p + "ssm_conv1d.weight", conv, taps, t=0)
     out.vec(p + "ssm_dt.bias", n_v, 0)
-    out.vec(p + "ssm_a", n_v, -1)
+    out.all.append((p + "ssm_a", (n_v,), 0, lambda: decay_of(0.1 * out.rng.standard_normal(n_v, np.float32)).tobytes()))
     out.vec(p + "ssm_norm.weight", value, 1)
     out.mat(p + "ssm_out.weight", dim, n_v * value)

@@ -193,6 +193,42 @@ constexpr FolderType kDeepseek2Folders[] = {
      .names = kDeepseekNames},
 };
 
+constexpr FolderName kQwen35Names[] = {{kQkv, "linear_attn.in_proj_qkv.weight"}};
+constexpr FolderType kQwen35Folders[] = {
+    {.model_type = "qwen3_5_text",
+     .whole_type = "qwen3_5",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 256,
+                     "num_key_value_heads": 4, "partial_rotary_factor": 0.25,
+                     "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+                     "linear_value_head_dim": 128, "linear_num_key_heads": 16,
+                     "linear_num_value_heads": 32, "full_attention_interval": 4})",
+     .norms_lack_one = true,
+     .names = kQwen35Names},
+};
+constexpr FolderType kQwen35MoeFolders[] = {
+    {.model_type = "qwen3_5_moe_text",
+     .whole_type = "qwen3_5_moe",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 256,
+                     "num_key_value_heads": 2, "partial_rotary_factor": 0.25,
+                     "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+                     "linear_value_head_dim": 128, "linear_num_key_heads": 16,
+                     "linear_num_value_heads": 32, "full_attention_interval": 4})",
+     .has_experts = true,
+     .norms_lack_one = true,
+     .names = kQwen35Names},
+};
+constexpr FolderType kQwen3NextFolders[] = {
+    {.model_type = "qwen3_next",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 256,
+                     "num_key_value_heads": 2, "partial_rotary_factor": 0.25,
+                     "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128,
+                     "linear_value_head_dim": 128, "linear_num_key_heads": 16,
+                     "linear_num_value_heads": 32, "full_attention_interval": 4})",
+     .has_experts = true,
+     .norms_lack_one = true,
+     .names = kQwen35Names},
+};
+
 // --- Families ---
 
 constexpr Family kFamilies[] = {
@@ -290,7 +326,8 @@ constexpr Family kFamilies[] = {
      .recurrence = Recurrence::kDelta,
      .qk_norm = QkNorm::kHead,
      .is_ffn_norm_post_attention = true,
-     .norm_eps = 1e-6},
+     .norm_eps = 1e-6,
+     .folders = kQwen35Folders},
     {.name = "qwen35moe",
      .pairing = RopePairing::kHalves,
      .has_output_gate = true,
@@ -299,7 +336,8 @@ constexpr Family kFamilies[] = {
      .is_ffn_norm_post_attention = true,
      .has_experts = true,
      .has_shared_gate = true,
-     .norm_eps = 1e-6},
+     .norm_eps = 1e-6,
+     .folders = kQwen35MoeFolders},
     {.name = "qwen3next",
      .pairing = RopePairing::kHalves,
      .has_output_gate = true,
@@ -310,7 +348,8 @@ constexpr Family kFamilies[] = {
      .is_ffn_norm_post_attention = true,
      .has_experts = true,
      .has_shared_gate = true,
-     .norm_eps = 1e-6},
+     .norm_eps = 1e-6,
+     .folders = kQwen3NextFolders},
     {.name = "gpt-oss",
      .pairing = RopePairing::kHalves,
      .activation = Activation::kClampedSwish,

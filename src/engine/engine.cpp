@@ -375,6 +375,8 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.cached_tokens = scheduler_.n_found_tokens();
   snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
+  snapshot.snapshots = kv_.n_snapshots();
+  if (kv_.layout().has_state()) snapshot.snapshot_pages = kv_.counts(kv_.layout().n_groups());
   snapshot.tiers = tier_counters();
   snapshot.page_bytes = kv_.page_bytes();
   snapshot.n_groups = kv_.layout().n_groups();

@@ -10,6 +10,7 @@
 #include "host/load_model.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "model/state_layout.h"
 
 namespace kvik {
 namespace {
@@ -46,6 +47,10 @@ void show_features(const ModelConfig& c) {
   if (rope.position_scale != 1) streams::print("  rope stretched by {}\n", 1 / rope.position_scale);
   if (rope.smooth_stretch.n_ctx_original > 0) {
     streams::print("  rope stretched by {} for long waves\n", rope.smooth_stretch.factor);
+  }
+  if (c.has_state()) {
+    streams::print("  layers with a state {}, {} of it for each sequence\n",
+                   c.n_layers - c.n_attention_layers(), format_bytes(state_layout(c).n_bytes()));
   }
   const ExpertsConfig* e = c.experts();
   if (!e) return;

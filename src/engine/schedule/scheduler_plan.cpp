@@ -137,8 +137,8 @@ void Scheduler::plan_prompt(Sequence& sequence, const Budget& budget) {
 
 // However little the target leaves, the favoured one goes on.
 void Scheduler::compute(Sequence& sequence, const Budget& budget) {
-  const uint32_t n_most =
-      std::min({sequence.n_pending(), budget.tokens, sequence.request.max_chunk});
+  const uint32_t n_most = std::min(
+      {sequence.n_pending(), budget.tokens, sequence.request.max_chunk, sequence.n_to_mark()});
   if (n_most == 0) return;
   uint32_t n = n_most;
   if (budget.ms < kNoLimit) n = costs_.tokens_within(budget.ms, sequence.n_cached, n_most);

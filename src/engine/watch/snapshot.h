@@ -72,7 +72,9 @@ struct EngineSnapshot {
   uint64_t generated_tokens = 0;
   SpeculationCounters speculation;
   uint64_t preemptions = 0;
-  uint64_t evictions = 0;  // pages
+  uint64_t evictions = 0;          // pages
+  uint64_t snapshots = 0;          // of states, kept so far
+  PageCounts snapshot_pages = {};  // of `pages`
   double last_step_ms = 0;
   StepRecord last_step;
   EngineHistograms histograms;

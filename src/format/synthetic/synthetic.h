@@ -55,6 +55,11 @@ struct ModelPreset : Geometry {
   float temperature = 0;
   bool has_qk_norm = true, has_choice_bias = true;  // in families some of whose members have none
   Latent latent = {};
+  struct Delta {  // DeltaConfig, and one layer in how many attends
+    uint32_t n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0, n_taps = 0;
+    uint32_t interval = 0;
+  };
+  Delta delta = {};
 };
 
 std::span<const ModelPreset> model_presets();

@@ -177,6 +177,16 @@ void add_latent_keys(const ModelPreset& p, const AddKey& add) {
   add("rope.dimension_count", uint64_t{l.turning_dim});
 }
 
+void add_delta_keys(const ModelPreset& p, const AddKey& add) {
+  const ModelPreset::Delta& d = p.delta;
+  add("ssm.conv_kernel", uint64_t{d.n_taps});
+  add("ssm.state_size", uint64_t{d.key_dim});
+  add("ssm.group_count", uint64_t{d.n_key_heads});
+  add("ssm.time_step_rank", uint64_t{d.n_value_heads});
+  add("ssm.inner_size", uint64_t{d.n_value_heads} * d.value_dim);
+  add("full_attention_interval", uint64_t{d.interval});
+}
+
 void add_special_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Rope& rope = p.rope;
   if (rope.scaling) add("rope.scaling.type", std::string(rope.scaling));
@@ -202,6 +212,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
     add("logit_scale", double{p.scales.logit});
   }
   if (p.experts.n > 0) add_expert_keys(p, add);
+  if (p.delta.n_taps > 0) add_delta_keys(p, add);
 }
 
 }  // namespace

@@ -67,6 +67,11 @@ constexpr ModelPreset kPresets[] = {
     {{"deepseek-v3", "deepseek2", 61, 7168, 128, 1, 576, 18432, 163840, 1e4f, 0, 129280, false}, {256, 8, 2048, 2048, 3, 2.5f, true, true, 8, 4}, {.scaling = "yarn", .factor = 40.0f, .n_ctx_original = 4096, .log_multiplier = 0.1f}, {}, 0, true, true, {512, 1536, 128, 64, 128}},
     {{"kimi-k2", "deepseek2", 61, 7168, 64, 1, 576, 18432, 262144, 5e4f, 0, 163840, false}, {384, 8, 2048, 2048, 1, 2.827f, true, true}, {.scaling = "yarn", .factor = 64.0f, .n_ctx_original = 4096, .log_multiplier = 0.1f, .beta_fast = 1.0f}, {}, 0, true, true, {512, 1536, 128, 64, 128}},
     {{"glm-4.7-flash", "deepseek2", 47, 2048, 20, 1, 576, 10240, 202752, 1e6f, 0, 154880, false}, {64, 4, 1536, 1536, 1, 1.8f, true, true}, {}, {}, 0, true, true, {512, 768, 192, 64, 256}},
+    {{"qwen3.5-4b", "qwen35", 32, 2560, 16, 4, 256, 9216, 262144, 1e7f, 0, 248320, true}, {}, {.n_dims = 64}, {}, 0, true, true, {}, {16, 32, 128, 128, 4, 4}},
+    {{"qwen3.5-9b", "qwen35", 32, 4096, 16, 4, 256, 12288, 262144, 1e7f, 0, 248320, false}, {}, {.n_dims = 64}, {}, 0, true, true, {}, {16, 32, 128, 128, 4, 4}},
+    {{"qwen3.5-27b", "qwen35", 64, 5120, 24, 4, 256, 17408, 262144, 1e7f, 0, 248320, false}, {}, {.n_dims = 64}, {}, 0, true, true, {}, {16, 48, 128, 128, 4, 4}},
+    {{"qwen3.6-35b-a3b", "qwen35moe", 40, 2048, 16, 2, 256, 512, 262144, 1e7f, 0, 248320, false}, {256, 8, 512, 512}, {.n_dims = 64}, {}, 0, true, true, {}, {16, 32, 128, 128, 4, 4}},
+    {{"qwen3-next-80b-a3b", "qwen3next", 48, 2048, 16, 2, 256, 5120, 262144, 1e7f, 0, 151936, false}, {512, 10, 512, 512}, {.n_dims = 64}, {}, 0, true, true, {}, {16, 32, 128, 128, 4, 4}},
     {{"test-llama", "llama", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}},
     {{"test-mqa", "llama", 3, 96, 6, 1, 16, 224, 2048, 1e4f, 0, 260, false}},
     {{"test-mha", "llama", 2, 128, 4, 4, 32, 352, 2048, 1e4f, 0, 260, false}},
@@ -91,6 +96,9 @@ constexpr ModelPreset kPresets[] = {
     {{"test-mla-lite", "deepseek2", 27, 64, 4, 1, 56, 160, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 192, 1, 1.0f}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 512, .log_multiplier = 0.0707f}, {}, 0, true, false, {48, 0, 16, 8, 16}},
     {{"test-glm4moe", "glm4moe", 3, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}, {8, 3, 96, 96, 1, 1.5f, true}, {.n_dims = 8}},
     {{"test-minimaxm2", "minimax-m2", 2, 64, 4, 2, 16, 96, 2048, 5e6f, 0, 260, false}, {8, 3, 96}, {.n_dims = 8}},
+    {{"test-qwen35", "qwen35", 5, 64, 4, 2, 32, 160, 2048, 1e7f, 0, 260, false}, {}, {.n_dims = 8}, {}, 0, true, true, {}, {2, 4, 48, 48, 4, 4}},
+    {{"test-qwen35moe", "qwen35moe", 4, 64, 4, 2, 32, 96, 2048, 1e7f, 0, 260, false}, {8, 3, 96, 96}, {.n_dims = 8}, {}, 0, true, true, {}, {2, 6, 32, 32, 4, 2}},
+    {{"test-qwen3next", "qwen3next", 4, 64, 4, 1, 32, 96, 2048, 1e7f, 0, 260, false}, {8, 3, 96, 96}, {.n_dims = 8}, {}, 0, true, true, {}, {2, 4, 16, 16, 4, 4}},
     {{"test-gptoss", "gpt-oss", 4, 64, 4, 2, 16, 96, 2048, 1.5e5f, 32, 260, false}, {8, 3, 96}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 124}},
 };
 // clang-format on

@@ -5,71 +5,119 @@
 
 namespace {
 
-// Sums over a key's channels have four chains: channel k belongs to chain k mod 4, each goes on in
-// ascending k, and (0 + 1) + (2 + 3) is the sum. One chain alone would wait for itself.
-constexpr uint32_t kChains = 4;
-
+// Sums over a key's channels have two chains, of the even and of the odd ones, each in ascending
+// order: one alone would wait for itself where a block is narrow.
 template <uint32_t kVectors>
 struct Chains {
-  F32x16 sums[kChains][kVectors];
+  F32x16 even[kVectors], odd[kVectors];
 
-  void clear() {
-    for (auto& chain : sums) {
-      for (F32x16& sum : chain) sum = zero();
-    }
+  Chains() {
+    for (uint32_t j = 0; j < kVectors; ++j) even[j] = odd[j] = zero();
   }
-  F32x16 total(uint32_t vector) const {
-    return add(add(sums[0][vector], sums[1][vector]), add(sums[2][vector], sums[3][vector]));
+  F32x16 total(uint32_t vector) const { return add(even[vector], odd[vector]); }
+};
+
+struct Even {
+  template <uint32_t kVectors>
+  F32x16* of(Chains<kVectors>& chains) const {
+    return chains.even;
+  }
+};
+struct Odd {
+  template <uint32_t kVectors>
+  F32x16* of(Chains<kVectors>& chains) const {
+    return chains.odd;
   }
 };
 
-// One token passes a block of 16 · kVectors columns.
+// The numbers of one token that a block of 16 · kVectors columns meets.
 template <uint32_t kVectors>
-inline void step_delta(float* matrix, uint32_t key_dim, const float* q, const float* k,
-                       const float* v, float decay, float rate, float* out) {
-  constexpr uint32_t kColumns = kVectors * kLanes;
-  Chains<kVectors> chains;
-  chains.clear();
-  const F32x16 g = set1(decay);
-  for (uint32_t i = 0; i < key_dim; i += kChains) {
-    for (uint32_t chain = 0; chain < kChains; ++chain) {
-      float* row = matrix + size_t{i + chain} * kColumns;
-      const F32x16 key = set1(k[i + chain]);
-      for (uint32_t j = 0; j < kVectors; ++j) {
-        const F32x16 s = mul(load(row + j * kLanes), g);
-        store(row + j * kLanes, s);
-        chains.sums[chain][j] = fma(s, key, chains.sums[chain][j]);
-      }
+struct Token {
+  const float *q, *k;
+  F32x16 decay;
+  F32x16 delta[kVectors];  // what the key's row of the matrix is corrected by
+
+  Token(const RecurrenceTask& task, size_t t)
+      : q(task.q + t * task.qk_step),
+        k(task.k + t * task.qk_step),
+        decay(set1(task.decay[t * task.gate_step])) {}
+
+  void set_delta(const RecurrenceTask& task, size_t t, const Chains<kVectors>& said) {
+    const F32x16 rate = set1(task.rate[t * task.gate_step]);
+    for (uint32_t j = 0; j < kVectors; ++j) {
+      delta[j] = mul(sub(load(task.v + t * task.v_step + j * kLanes), said.total(j)), rate);
     }
   }
-  F32x16 delta[kVectors];
-  for (uint32_t j = 0; j < kVectors; ++j) {
-    delta[j] = mul(sub(load(v + j * kLanes), chains.total(j)), set1(rate));
-  }
-  chains.clear();
-  for (uint32_t i = 0; i < key_dim; i += kChains) {
-    for (uint32_t chain = 0; chain < kChains; ++chain) {
-      float* row = matrix + size_t{i + chain} * kColumns;
-      const F32x16 key = set1(k[i + chain]);
-      const F32x16 query = set1(q[i + chain]);
-      for (uint32_t j = 0; j < kVectors; ++j) {
-        const F32x16 s = fma(key, delta[j], load(row + j * kLanes));
-        store(row + j * kLanes, s);
-        chains.sums[chain][j] = fma(s, query, chains.sums[chain][j]);
-      }
-    }
-  }
-  for (uint32_t j = 0; j < kVectors; ++j) store(out + j * kLanes, chains.total(j));
-}
+};
 
 template <uint32_t kVectors>
-inline void pass_delta(const RecurrenceTask& task) {
-  for (size_t t = 0; t < task.n_tokens; ++t) {
-    step_delta<kVectors>(task.matrix, task.key_dim, task.q + t * task.qk_step,
-                         task.k + t * task.qk_step, task.v + t * task.v_step,
-                         task.decay[t * task.gate_step], task.rate[t * task.gate_step],
-                         task.out + t * task.out_step);
+inline void store_out(const RecurrenceTask& task, size_t t, const Chains<kVectors>& out) {
+  for (uint32_t j = 0; j < kVectors; ++j) {
+    store(task.out + t * task.out_step + j * kLanes, out.total(j));
   }
+}
+
+// The matrix decays, and says what it has of the token's key.
+template <uint32_t kVectors>
+inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* said) {
+  const F32x16 key = set1(token.k[i]);
+  for (uint32_t j = 0; j < kVectors; ++j) {
+    row[j] = mul(row[j], token.decay);
+    said[j] = fma(row[j], key, said[j]);
+  }
+}
+
+// It is corrected, and asked for the token's query.
+template <uint32_t kVectors>
+inline void correct_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* out) {
+  const F32x16 key = set1(token.k[i]);
+  const F32x16 query = set1(token.q[i]);
+  for (uint32_t j = 0; j < kVectors; ++j) {
+    row[j] = fma(key, token.delta[j], row[j]);
+    out[j] = fma(row[j], query, out[j]);
+  }
+}
+
+// Applies a step to each row of the block in turn.
+template <uint32_t kVectors, class Step>
+inline void each_row(const RecurrenceTask& task, Step step) {
+  const auto apply = [&](uint32_t i, auto is_odd) {
+    float* at = task.matrix + size_t{i} * kVectors * kLanes;
+    F32x16 row[kVectors];
+    for (uint32_t j = 0; j < kVectors; ++j) row[j] = load(at + j * kLanes);
+    step(i, row, is_odd);
+    for (uint32_t j = 0; j < kVectors; ++j) store(at + j * kLanes, row[j]);
+  };
+  for (uint32_t i = 0; i < task.key_dim; i += 2) {
+    apply(i, Even{});
+    apply(i + 1, Odd{});
+  }
+}
+
+// The end of a token and the beginning of the next are one pass over the block.
+template <uint32_t kVectors>
+inline void pass_delta(const RecurrenceTask& task) {
+  Token<kVectors> token(task, 0);
+  Chains<kVectors> said;
+  each_row<kVectors>(
+      task, [&](uint32_t i, F32x16* row, auto chain) { decay_row(row, token, i, chain.of(said)); });
+  token.set_delta(task, 0, said);
+  for (size_t t = 1; t < task.n_tokens; ++t) {
+    Token<kVectors> next(task, t);
+    Chains<kVectors> out, next_said;
+    each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
+      correct_row(row, token, i, chain.of(out));
+      decay_row(row, next, i, chain.of(next_said));
+    });
+    store_out(task, t - 1, out);
+    next.set_delta(task, t, next_said);
+    token = next;
+  }
+  Chains<kVectors> out;
+  each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
+    correct_row(row, token, i, chain.of(out));
+  });
+  store_out(task, task.n_tokens - 1, out);
 }
 
 void delta_rule(const RecurrenceTask& task) {
