@@ -87,6 +87,7 @@ void show_kv(const ModelConfig& c) {
     for (const LayerConfig& layer : c.layers) {
       if (!layer.if_attention()) continue;
       const AttentionConfig& a = layer.attention();
+      if (a.shared_kv) continue;
       per_token += a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                                  : uint64_t{2} * a.n_kv_heads * row_bytes(type, a.head_dim);
     }

@@ -20,6 +20,7 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   if (c.has_state()) taken.recurrent = RecurrentBlock::Buffers::take(c, n_rows_max, buffers);
   taken.mlp = MlpBlock::take_buffer(c, n_rows_max, buffers);
   if (c.experts()) taken.experts = ExpertsBlock::Buffers::take(c, n_rows_max, buffers);
+  taken.per_layer = PerLayerInputs::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
   // On the host, and a hidden state there.
@@ -44,6 +45,11 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       mlp_(backend, model.config(), buffers_.mlp) {
   const ModelConfig& c = model.config();
   if (c.experts()) experts_.emplace(backend, c, buffers_.experts);
+  if (c.per_layer_dim) per_layer_.emplace(model, backend, buffers_.per_layer);
+  for (uint32_t i = 0; i < c.n_layers; ++i) {
+    const AttentionConfig* attention = c.layers[i].if_attention();
+    if (!attention || !attention->shared_kv) last_writer_ = i;
+  }
   if (c.has_state()) {
     recurrent_.emplace(model, backend, buffers_.recurrent);
     states_.reserve(n_rows_max);
@@ -63,6 +69,7 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   x_.begin_step(static_cast<uint32_t>(tokens_.size()));
   backend_.embed(model_.embedding(), tokens_, x_.rows());
   if (c.embedding_scale != 1.0f) backend_.scale(x_.rows(), c.embedding_scale);
+  if (per_layer_) per_layer_->begin_step(tokens_, x_);
   attention_.begin_step(positions_, runs_);
   if (recurrent_) recurrent_->begin_step(states_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) mix(layer);
@@ -70,18 +77,18 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   if (first_logits_) static_cast<void>(logits(*first_logits_));
 }
 
-// One layer: all rows leave what later ones will need of them, then they go on. In the last layer
-// rows without logits have nothing left to give behind that.
+// One layer: all rows leave what later ones will need of them, then they go on. Behind the last
+// layer that keeps anything, rows without logits have nothing left to give.
 void Decoder::mix(uint32_t layer) {
-  const bool is_last = layer + 1 == model_.config().n_layers;
   const bool attends = model_.config().layers[layer].if_attention() != nullptr;
   if (attends) {
     attention_.write_kv(layer, x_);
   } else {
     recurrent_->advance(layer, x_);
   }
-  if (is_last && wanted_.size() < x_.n_rows()) {
+  if (layer == last_writer_ && wanted_.size() < x_.n_rows()) {
     x_.keep(wanted_);
+    if (per_layer_) per_layer_->keep(wanted_);
     if (attends) {
       attention_.keep(wanted_, wanted_runs_);
     } else {
@@ -95,6 +102,8 @@ void Decoder::mix(uint32_t layer) {
     recurrent_->finish(layer, x_);
   }
   feed_forward(layer);
+  if (per_layer_) per_layer_->add(layer, x_);
+  if (model_.layers()[layer].scale != 1.0f) backend_.scale(x_.rows(), model_.layers()[layer].scale);
 }
 
 void Decoder::feed_forward(uint32_t layer) {
