@@ -1,6 +1,6 @@
 """Layers that remember in a state, for make_model.py and reference_logits.py: tensors, keys, and what they compute in float64.
 
-Formulas: Yang et al. 2024 (Gated Delta Networks). Everything is computed token by token from an empty state.
+Formulas: Yang et al. 2024 (Gated Delta Networks), Dao and Gu 2024 (Mamba 2), Liquid AI 2025 (LFM2). Everything is computed token by token from an empty state.
 """
 import numpy as np
 
@@ -56,7 +56,37 @@ def delta_layer(g, L, h, eps):
     return (out.reshape(T, -1) * silu(h @ L("attn_gate.weight").T)) @ L("ssm_out.weight").T
 
 
+def conv_layer(L, h):
+    """The mixer of lfm2 and lfm2moe."""
+    b, c, x = np.split(h @ L("shortconv.in_proj.weight").T, 3, axis=1)
+    return (c * convolution(b * x, L("shortconv.conv.weight"))) @ L("shortconv.out_proj.weight").T
+
+
+def space_layer(g, L, h, eps):
+    """The mixer of granitehybrid."""
+    T, heads, n, groups, inner = len(h), g("ssm.time_step_rank"), g("ssm.state_size"), g("ssm.group_count"), g("ssm.inner_size")
+    z, xbc, dt = np.split(h @ L("ssm_in.weight").T, [inner, 2 * inner + 2 * groups * n], axis=1)
+    mixed = silu(convolution(xbc, L("ssm_conv1d.weight")) + L("ssm_conv1d.bias"))
+    x, b, c = np.split(mixed, [inner, inner + groups * n], axis=1)
+    x = x.reshape(T, heads, -1)
+    b, c = (np.repeat(y.reshape(T, groups, n), heads // groups, 1) for y in (b, c))
+    step = np.logaddexp(0, dt + L("ssm_dt.bias"))
+    decay = np.exp(step * L("ssm_a")[:, 0])
+    state, out = np.zeros((heads, n, x.shape[2])), np.empty_like(x)
+    for t in range(T):
+        state = state * decay[t, :, None, None] + np.einsum("hn,hp->hnp", b[t], x[t] * step[t, :, None])
+        out[t] = np.einsum("hnp,hn->hp", state, c[t]) + L("ssm_d") * x[t]
+    out = (out.reshape(T, inner) * silu(z)).reshape(T, groups, -1)
+    out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
+    return out.reshape(T, inner) @ L("ssm_out.weight").T
+
+
+LISTED = ("lfm2", "lfm2moe", "granitehybrid")  # which layers attend stands in a list of their KV heads
+
+
 def is_recurrent(arch, g, layer):
+    if arch in LISTED:
+        return g("attention.head_count_kv")[1][layer] == 0
     return arch in ("qwen35", "qwen35moe", "qwen3next") and (layer + 1) % g("full_attention_interval", 4) != 0
 
 
@@ -65,6 +95,10 @@ def ffn_norm(L):
 
 
 def layer(arch, g, L, h, eps):
+    if arch.startswith("lfm2"):
+        return conv_layer(L, h)
+    if arch == "granitehybrid":
+        return space_layer(g, L, h, eps)
     return delta_layer(g, L, h, eps)
 
 
@@ -131,6 +165,12 @@ def folder_config(g):
 
 def keys(arch, extra, u32, u32s):
     """u32, u32s: type a number, a list of them"""
+    if "convs" in extra:
+        return {"shortconv.l_cache": u32(extra["convs"][0])}
+    if "space" in extra:
+        heads, width, groups, n, taps, _ = extra["space"]
+        return {"ssm.conv_kernel": u32(taps), "ssm.state_size": u32(n), "ssm.group_count": u32(groups), "ssm.time_step_rank": u32(heads),
+                "ssm.inner_size": u32(heads * width)}
     n_k, n_v, key, value, taps, interval = extra["delta"]
     found = {"ssm.conv_kernel": u32(taps), "ssm.state_size": u32(key), "ssm.group_count": u32(n_k), "ssm.time_step_rank": u32(n_v),
              "ssm.inner_size": u32(n_v * value), "full_attention_interval": u32(interval)}
@@ -142,6 +182,13 @@ def keys(arch, extra, u32, u32s):
 
 def tensors(out, p, arch, dim, extra):
     """The tensors of a recurrent layer but for its feed-forward."""
+    if "convs" in extra:
+        out.vec(p + "attn_norm.weight", dim, 1)
+        out.mat(p + "shortconv.in_proj.weight", 3 * dim, dim)
+        out.mat(p + "shortconv.conv.weight", dim, extra["convs"][0], t=0)
+        return out.mat(p + "shortconv.out_proj.weight", dim, dim)
+    if "space" in extra:
+        return space_tensors(out, p, dim, *extra["space"][:5])
     n_k, n_v, key, value, taps, _ = extra["delta"]
     conv = 2 * n_k * key + n_v * value
     out.vec(p + "attn_norm.weight", dim, 1)
@@ -157,3 +204,28 @@ def tensors(out, p, arch, dim, extra):
     out.all.append((p + "ssm_a", (n_v,), 0, lambda: decay_of(0.1 * out.rng.standard_normal(n_v, np.float32)).tobytes()))
     out.vec(p + "ssm_norm.weight", value, 1)
     out.mat(p + "ssm_out.weight", dim, n_v * value)
+
+
+def space_tensors(out, p, dim, heads, width, groups, n, taps):
+    inner = heads * width
+    conv = inner + 2 * groups * n
+    out.vec(p + "attn_norm.weight", dim, 1)
+    out.mat(p + "ssm_in.weight", inner + conv + heads, dim)
+    out.mat(p + "ssm_conv1d.weight", conv, taps, t=0)
+    out.vec(p + "ssm_conv1d.bias", conv, 0)
+    out.vec(p + "ssm_dt.bias", heads, 0)
+    out.all.append((p + "ssm_a", (heads, 1), 0, lambda: decay_of(0.1 * out.rng.standard_normal(heads, np.float32)).tobytes()))
+    out.mat(p + "ssm_d", heads, 1, t=0)
+    out.all.append((p + "ssm_norm.weight", (groups, inner // groups), 0,
+                    lambda: np.float32(1 + 0.1 * out.rng.standard_normal((groups, inner // groups))).tobytes()))
+    out.mat(p + "ssm_out.weight", dim, inner)
+
+
+def attends(extra, layer, n_layers):
+    """Whether a layer of make_model.py's presets attends."""
+    if "delta" in extra:
+        return layer >= n_layers or (layer + 1) % extra["delta"][-1] == 0
+    for kind in ("convs", "space"):
+        if kind in extra:
+            return layer in extra[kind][-1]
+    return True

@@ -136,10 +136,12 @@ struct StateRun {
 };
 
 // A convolution of each channel over its newest n_taps inputs, those of the state before the first
-// row's: x[t] = Σ taps[i] · x[t − n_taps + 1 + i], in ascending i, then SiLU where it is activated.
+// row's: out[t] = bias + Σ taps[i] · x[t − n_taps + 1 + i], in ascending i, then SiLU where it is
+// activated.
 // State: [n_taps − 1, n_channels], the oldest first.
 struct ConvShape {
   const float* taps = nullptr;  // [n_taps, n_channels], the oldest first
+  const float* bias = nullptr;  // [n_channels]; null: none
   uint32_t n_taps = 0;
   bool is_activated = false;
 };
@@ -285,6 +287,16 @@ class Backend {
   // out = Sᵀ q, each sum in a fixed order (state.inl). out: [M, n_heads · value_dim]
   virtual void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
                           const RecurrenceRows& in, Rows out) = 0;
+
+  // steps = softplus(steps + biases), decay = e^(factors · steps); factors, biases: [n_heads], on
+  // the host. Both: [M, n_heads].
+  virtual void state_steps(Rows steps, Rows decay, std::span<const float> factors,
+                           std::span<const float> biases) = 0;
+
+  // Advances matrices that are corrected by nothing: S = g S + k (rate v)ᵀ, out = Sᵀ q + skip v,
+  // with a skip of each head, on the host (Dao and Gu 2024).
+  virtual void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                           const RecurrenceRows& in, std::span<const float> skips, Rows out) = 0;
 
   // Bytes of one page of this geometry.
   virtual size_t page_bytes(const KvGeometry& geometry) const = 0;

@@ -85,6 +85,7 @@ struct AttentionConfig {
   // What a head gives is multiplied by sigmoid(gate · x); Q's tensor holds, of each head in turn,
   // the rows of Q and those of the gate.
   bool has_output_gate = false;
+  bool is_turned = true;  // heads turn with their position; else order shows in the mask alone
   QkNorm qk_norm = QkNorm::kNone;
   // Of families some of whose members have none of them.
   bool is_qkv_bias_optional = false, is_qk_norm_optional = false;
@@ -145,7 +146,7 @@ struct ExpertsConfig {
 
 // A layer mixes tokens, then feeds each forward by itself; both add to the residual stream.
 struct LayerConfig {
-  std::variant<AttentionConfig, DeltaConfig> mixer;
+  std::variant<AttentionConfig, DeltaConfig, ShortConvConfig, StateSpaceConfig> mixer;
   std::variant<MlpConfig, ExpertsConfig> feed_forward;
 
   const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
@@ -173,8 +174,9 @@ struct ModelConfig {
   float residual_scale = 1.0f;  // of what each half of a layer adds to the residual stream
   float logit_scale = 1.0f;
   Activation activation = Activation::kSilu;
-  bool has_pre_norms = true;    // the inputs of both halves of a layer are normed
-  bool has_post_norms = false;  // their outputs are (both: sandwich)
+  bool has_pre_norms = true;             // the inputs of both halves of a layer are normed
+  bool has_post_norms = false;           // their outputs are (both: sandwich)
+  bool is_last_norm_embeddings = false;  // as the norm behind the last layer is called
   // The norm before a feed-forward is called that behind attention, which these models do not have.
   bool is_ffn_norm_post_attention = false;
 

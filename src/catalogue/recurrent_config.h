@@ -38,4 +38,35 @@ struct DeltaConfig {
   uint64_t state_floats() const { return conv_state_floats() + matrix_floats(); }
 };
 
+// A gated convolution of a few tokens and nothing else (LFM2, Liquid AI 2025): of the three parts
+// b, c and x that the input projection gives, out = c · convolution(b · x).
+struct ShortConvConfig {
+  uint32_t dim = 0;
+  uint32_t n_taps = 0;
+
+  uint64_t state_floats() const { return uint64_t{n_taps - 1} * dim; }
+};
+
+// A state space with a scalar decay for each head (Mamba 2: Dao and Gu 2024): with a step Δ =
+// softplus(dt + bias), S = e^(AΔ) S + B (Δ x)ᵀ, out = Sᵀ C + D x. x, B and C come out of a
+// convolution and SiLU; B and C are those of the head's group. What the heads give is gated by
+// SiLU(z), then normed, each group for itself.
+struct StateSpaceConfig {
+  uint32_t n_heads = 0;
+  uint32_t head_dim = 0;
+  uint32_t n_groups = 0;
+  uint32_t state_dim = 0;
+  uint32_t n_taps = 0;
+
+  uint32_t inner_dim() const { return n_heads * head_dim; }
+  uint32_t group_dim() const { return n_groups * state_dim; }
+  // x, B and C.
+  uint32_t conv_dim() const { return inner_dim() + 2 * group_dim(); }
+  // What the input projection gives: z, then those, then dt.
+  uint32_t in_dim() const { return inner_dim() + conv_dim() + n_heads; }
+
+  uint64_t conv_state_floats() const { return uint64_t{n_taps - 1} * conv_dim(); }
+  uint64_t state_floats() const { return conv_state_floats() + uint64_t{inner_dim()} * state_dim; }
+};
+
 }  // namespace kvik

@@ -27,6 +27,7 @@ constexpr RoleEntry kRoles[] = {
     {kLongRopeDivisors, kDivisors, "rope_factors_long.weight"},
     {kShortRopeDivisors, kDivisors, "rope_factors_short.weight"},
     {kOutputNorm, kNorm, "output_norm.weight", "norm.weight"},
+    {kEmbeddingsNorm, kNorm, "token_embd_norm.weight"},
     {kHead, kMatrix, "output.weight", "lm_head.weight"},
     {kPerLayerEmbedding, kMatrix, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight"},
     {kPerLayerProjection, kMatrix, "per_layer_model_proj.weight",
@@ -63,6 +64,12 @@ constexpr RoleEntry kRoles[] = {
     {kStateDecay, kDecay, "ssm_a", "linear_attn.A_log"},
     {kStateNorm, kNorm, "ssm_norm.weight", "linear_attn.norm.weight"},
     {kStateOutput, kMatrix, "ssm_out.weight", "linear_attn.out_proj.weight"},
+    {kSpaceIn, kMatrix, "ssm_in.weight"},
+    {kSpaceTapsBias, kBias, "ssm_conv1d.bias"},
+    {kSpaceSkip, kTaps, "ssm_d"},
+    {kConvIn, kMatrix, "shortconv.in_proj.weight"},
+    {kConvTaps, kTaps, "shortconv.conv.weight"},
+    {kConvOutput, kMatrix, "shortconv.out_proj.weight"},
     {kPostAttentionNorm, kNorm, "post_attention_norm.weight", "post_attention_layernorm.weight"},
     {kPostFfnNorm, kNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
     {kFfnNorm, kNorm, "ffn_norm.weight", "post_attention_layernorm.weight"},
@@ -196,6 +203,23 @@ class LayerTensors {
     add(kStateOutput, {c_.model_dim, d.values_dim()});
   }
 
+  void list(const ShortConvConfig& s) {
+    add(kConvIn, {uint64_t{3} * s.dim, c_.model_dim});
+    add(kConvTaps, {s.dim, s.n_taps});
+    add(kConvOutput, {c_.model_dim, s.dim});
+  }
+
+  void list(const StateSpaceConfig& s) {
+    add(kSpaceIn, {s.in_dim(), c_.model_dim});
+    add(kStateTaps, {s.conv_dim(), s.n_taps});
+    add(kSpaceTapsBias, {s.conv_dim()});
+    add(kStateStepBias, {s.n_heads});
+    add(kStateDecay, {s.n_heads, 1});
+    add(kSpaceSkip, {s.n_heads, 1});
+    add(kStateNorm, {s.n_groups, s.inner_dim() / s.n_groups});
+    add(kStateOutput, {c_.model_dim, s.inner_dim()});
+  }
+
   void list(const MlpConfig& mlp) {
     if (!mlp.is_fused) add(kGate, {mlp.ffn_dim, c_.model_dim});
     add(kUp, {uint64_t{mlp.is_fused ? 2u : 1u} * mlp.ffn_dim, c_.model_dim});
@@ -289,7 +313,7 @@ TensorTable::TensorTable(const ModelConfig& c)
     specs_.push_back({{kPerLayerProjectionNorm}, {c.per_layer_dim}});
   }
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) LayerTensors(c, layer, specs_).list();
-  specs_.push_back({{kOutputNorm}, {c.model_dim}});
+  specs_.push_back({{c.is_last_norm_embeddings ? kEmbeddingsNorm : kOutputNorm}, {c.model_dim}});
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
   for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].id, i);
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) {

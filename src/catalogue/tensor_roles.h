@@ -23,6 +23,7 @@ enum class TensorRole : uint8_t {
   kLongRopeDivisors,   // for contexts beyond what the model was first trained on
   kShortRopeDivisors,  // up to that
   kOutputNorm,
+  kEmbeddingsNorm,  // the same, as some families call it
   kHead,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
   kPerLayerProjection,      // of what enters the first layer, to the same
@@ -58,6 +59,12 @@ enum class TensorRole : uint8_t {
   kStateDecay,     // its factor, below 0
   kStateNorm,
   kStateOutput,
+  kSpaceIn,  // of a state space: x to gate, channels and steps
+  kSpaceTapsBias,
+  kSpaceSkip,  // of each head's input
+  kConvIn,     // of a short convolution
+  kConvTaps,
+  kConvOutput,
   kPostAttentionNorm,
   kPostFfnNorm,
   kFfnNorm,
@@ -107,6 +114,11 @@ struct TensorId {
 };
 
 TensorKind kind_of(TensorRole role);
+// Whether tensors of that kind are lists of numbers, whatever their shape, and no matrices.
+inline bool is_list(TensorKind kind) {
+  return kind == TensorKind::kNorm || kind == TensorKind::kBias || kind == TensorKind::kDivisors ||
+         kind == TensorKind::kTaps || kind == TensorKind::kDecay;
+}
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 
 // Whether it is one of those whose errors cost most for their size: what attention gathers, and

@@ -26,9 +26,8 @@ bool stays_exact(const TensorInfo& tensor) {
   if (tensor.shape.size() < 2) return true;
   if (!id) return false;
   const TensorKind kind = kind_of(id->role);
-  return kind == TensorKind::kRouting || kind == TensorKind::kBias || kind == TensorKind::kTaps ||
-         id->role == TensorRole::kStateBeta || id->role == TensorRole::kStateAlpha ||
-         id->role == TensorRole::kStateGates;
+  return kind == TensorKind::kRouting || is_list(kind) || id->role == TensorRole::kStateBeta ||
+         id->role == TensorRole::kStateAlpha || id->role == TensorRole::kStateGates;
 }
 
 // What stands in where rows are no multiple of 256, as in llama.cpp.

@@ -109,7 +109,7 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
     backend_.rms_norm(q, w.q_norm.floats(), a.q_norm_dim(), c.norm_eps, q);
   }
   if (a.shared_kv) {
-    backend_.rope(q, a.head_dim, ropes_.pairing(a.rope), ropes_.angles(a.rope));
+    turn(a, q);
     return q;
   }
   if (qkv.n_cols < a.qkv_dim()) {
@@ -122,10 +122,14 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
     backend_.rms_norm(k, w.k_norm.floats(), a.k_norm_dim(), c.norm_eps, k);
   }
   if (a.has_v_norm) backend_.rms_norm(v, buffers_.ones.data, a.head_dim, c.norm_eps, v);
-  backend_.rope(all.columns(0, a.q_dim() + a.kv_dim()), a.head_dim, ropes_.pairing(a.rope),
-                ropes_.angles(a.rope));
+  turn(a, all.columns(0, a.q_dim() + a.kv_dim()));
   backend_.write_kv(target(layer), k, v);
   return q;
+}
+
+void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {
+  if (!a.is_turned) return;
+  backend_.rope(heads, a.head_dim, ropes_.pairing(a.rope), ropes_.angles(a.rope));
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {

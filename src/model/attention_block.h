@@ -53,6 +53,7 @@ class AttentionBlock {
   void attend(uint32_t layer, ResidualStream& x);
 
  private:
+  void turn(const AttentionConfig& a, Rows heads);
   void gate_output(Rows heads);
   const AttentionConfig& config_of(uint32_t layer) const {
     return model_.config().layers[layer].attention();

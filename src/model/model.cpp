@@ -25,7 +25,7 @@ class ModelLoader {
     using enum TensorRole;
     TRY(check_vocabulary());
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
-    TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm}));
+    TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm, kEmbeddingsNorm}));
     TRY_ASSIGN(model_->head_, tensors_.matrix({kHead}));
     TRY_ASSIGN(model_->per_layer_.table, tensors_.matrix({kPerLayerEmbedding}));
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
@@ -64,8 +64,7 @@ class ModelLoader {
     if (const auto* attention = config_.layers[layer].if_attention()) {
       TRY(load_attention(*attention, layer, weights.attention));
     } else {
-      const auto& delta = std::get<DeltaConfig>(config_.layers[layer].mixer);
-      TRY_ASSIGN(weights.recurrent, load_recurrent(tensors_, delta, layer));
+      TRY_ASSIGN(weights.recurrent, load_recurrent(tensors_, config_.layers[layer], layer));
     }
     TRY(load_feed_forward(layer, weights));
     return weights;

@@ -11,24 +11,32 @@ namespace {
 
 constexpr float kLengthEps = 1e-6f;  // below the root of a key's squared length
 
+// Columns that a layer works in.
+struct Widths {
+  uint32_t in = 0, mixed = 0, heads = 0, decay = 0;
+};
+Widths widths_of(const AttentionConfig&) { return {}; }
+Widths widths_of(const DeltaConfig& d) { return {d.in_dim(), d.conv_dim(), d.values_dim(), 0}; }
+Widths widths_of(const ShortConvConfig& s) { return {3 * s.dim, s.dim, s.dim, 0}; }
+Widths widths_of(const StateSpaceConfig& s) {
+  return {s.in_dim(), s.conv_dim(), s.inner_dim(), s.n_heads};
+}
+
 }  // namespace
 
 RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
                                                       uint32_t n_rows_max, RowBuffers& buffers) {
-  uint32_t in_dim = 0;
-  uint32_t conv_dim = 0;
-  uint32_t heads_dim = 0;
+  Widths most;
   for (const LayerConfig& layer : config.layers) {
-    const auto* d = std::get_if<DeltaConfig>(&layer.mixer);
-    if (!d) continue;
-    in_dim = std::max(in_dim, d->in_dim());
-    conv_dim = std::max(conv_dim, d->conv_dim());
-    heads_dim = std::max(heads_dim, d->values_dim());
+    const Widths own = std::visit([](const auto& mixer) { return widths_of(mixer); }, layer.mixer);
+    most = {std::max(most.in, own.in), std::max(most.mixed, own.mixed),
+            std::max(most.heads, own.heads), std::max(most.decay, own.decay)};
   }
-  return {.in = buffers.take(n_rows_max, in_dim),
-          .mixed = buffers.take(n_rows_max, conv_dim),
-          .heads = buffers.take(n_rows_max, heads_dim),
-          .kept = buffers.take(n_rows_max, heads_dim)};
+  return {.in = buffers.take(n_rows_max, most.in),
+          .mixed = buffers.take(n_rows_max, most.mixed),
+          .heads = buffers.take(n_rows_max, most.heads),
+          .kept = buffers.take(n_rows_max, most.heads),
+          .decay = buffers.take(n_rows_max, most.decay)};
 }
 
 RecurrentBlock::RecurrentBlock(const Model& model, Backend& backend, const Buffers& buffers)
@@ -48,12 +56,15 @@ std::span<const StateRun> RecurrentBlock::runs_at(uint64_t offset) {
 }
 
 void RecurrentBlock::advance(uint32_t layer, ResidualStream& x) {
-  advance_delta(std::get<DeltaConfig>(model_.config().layers[layer].mixer), layer, x);
+  const auto& mixer = model_.config().layers[layer].mixer;
+  if (const auto* delta = std::get_if<DeltaConfig>(&mixer)) return advance(*delta, layer, x);
+  if (const auto* conv = std::get_if<ShortConvConfig>(&mixer)) return advance(*conv, layer, x);
+  advance(std::get<StateSpaceConfig>(mixer), layer, x);
 }
 
 // Yang et al. 2024, section 3.4: convolution and SiLU of q, k and v, length 1 of q and k, the
 // recurrence, and a norm that the gate is multiplied behind.
-void RecurrentBlock::advance_delta(const DeltaConfig& d, uint32_t layer, ResidualStream& x) {
+void RecurrentBlock::advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x) {
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
   const uint32_t n_rows = x.n_rows();
   const Rows in = buffers_.in.slice(0, n_rows).columns(0, d.in_dim());
@@ -87,6 +98,60 @@ void RecurrentBlock::advance_delta(const DeltaConfig& d, uint32_t layer, Residua
                       heads_);
   backend_.rms_norm(heads_, w.state_norm.floats(), d.value_dim, model_.config().norm_eps, heads_);
   backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
+}
+
+void RecurrentBlock::advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const uint32_t n_rows = x.n_rows();
+  const Rows in = buffers_.in.slice(0, n_rows).columns(0, 3 * s.dim);
+  const Rows b = in.columns(0, s.dim);
+  const Rows c = in.columns(s.dim, s.dim);
+  heads_ = buffers_.heads.slice(0, n_rows).columns(0, s.dim);
+
+  backend_.matmul(x.normed(w.norm), *w.in, in);
+  backend_.gated_activation(Activation::kNone, b, in.columns(2 * s.dim, s.dim), b);
+  backend_.short_conv({.taps = w.taps.floats(), .n_taps = s.n_taps},
+                      runs_at(layout_.offsets[layer]), b, heads_);
+  backend_.gated_activation(Activation::kNone, c, heads_, heads_);
+}
+
+// Dao and Gu 2024, section 7.1.
+void RecurrentBlock::advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const uint32_t n_rows = x.n_rows();
+  const Rows in = buffers_.in.slice(0, n_rows).columns(0, s.in_dim());
+  const Rows gate = in.columns(0, s.inner_dim());
+  const Rows steps = in.columns(s.inner_dim() + s.conv_dim(), s.n_heads);
+  const Rows decay = buffers_.decay.slice(0, n_rows).columns(0, s.n_heads);
+  const Rows mixed = buffers_.mixed.slice(0, n_rows).columns(0, s.conv_dim());
+  heads_ = buffers_.heads.slice(0, n_rows).columns(0, s.inner_dim());
+
+  backend_.matmul(x.normed(w.norm), *w.in, in);
+  const uint64_t offset = layout_.offsets[layer];
+  backend_.short_conv({.taps = w.taps.floats(),
+                       .bias = w.taps_bias.floats(),
+                       .n_taps = s.n_taps,
+                       .is_activated = true},
+                      runs_at(offset), in.columns(s.inner_dim(), s.conv_dim()), mixed);
+  backend_.state_steps(steps, decay, w.factors, w.step_biases);
+  backend_.state_space({.n_heads = s.n_heads,
+                        .n_key_heads = s.n_groups,
+                        .key_dim = s.state_dim,
+                        .value_dim = s.head_dim},
+                       runs_at(offset + s.conv_state_floats()),
+                       {.q = mixed.columns(s.inner_dim() + s.group_dim(), s.group_dim()),
+                        .k = mixed.columns(s.inner_dim(), s.group_dim()),
+                        .v = mixed.columns(0, s.inner_dim()),
+                        .decay = decay,
+                        .rate = steps},
+                       w.skips, heads_);
+  backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
+  const uint32_t group = s.inner_dim() / s.n_groups;
+  for (uint32_t first = 0; first < s.inner_dim(); first += group) {
+    const Rows of_group = heads_.columns(first, group);
+    backend_.rms_norm(of_group, w.state_norm.floats() + first, group, model_.config().norm_eps,
+                      of_group);
+  }
 }
 
 void RecurrentBlock::keep(std::span<const uint32_t> rows) {

@@ -21,9 +21,10 @@ class RecurrentBlock {
   // What all its layers work in.
   struct Buffers {
     Rows in;     // [n_rows_max, the widest layer's in_dim]
-    Rows mixed;  // [n_rows_max, conv_dim] behind the convolution
-    Rows heads;  // [n_rows_max, values_dim] what the heads give
+    Rows mixed;  // [n_rows_max, channels] behind the convolution
+    Rows heads;  // [n_rows_max, what the heads give]
     Rows kept;   // likewise, of the rows that are kept
+    Rows decay;  // [n_rows_max, n_heads] of a state space
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -45,7 +46,9 @@ class RecurrentBlock {
 
  private:
   std::span<const StateRun> runs_at(uint64_t offset);
-  void advance_delta(const DeltaConfig& d, uint32_t layer, ResidualStream& x);
+  void advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x);
+  void advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x);
+  void advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x);
 
   const Model& model_;
   Backend& backend_;

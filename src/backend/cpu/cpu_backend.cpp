@@ -101,6 +101,14 @@ class CpuBackend final : public Backend {
                   const RecurrenceRows& in, Rows out) override {
     state_.delta_rule(shape, runs, in, out);
   }
+  void state_steps(Rows steps, Rows decay, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    state_.steps(steps, decay, factors, biases);
+  }
+  void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                   const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
+    state_.state_space(shape, runs, in, skips, out);
+  }
   size_t page_bytes(const KvGeometry& geometry) const override;
   void write_kv(const KvTarget& kv, Rows k, Rows v) override;
   void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override;

@@ -71,6 +71,12 @@ struct ModelPreset : Geometry {
     uint32_t interval = 0;
   };
   Delta delta = {};
+  struct Mixers {                   // ShortConvConfig, or StateSpaceConfig where there are heads
+    uint64_t attention_layers = 0;  // a bit for each layer, the first the lowest
+    uint32_t n_taps = 0;
+    uint32_t n_space_heads = 0, space_head_dim = 0, n_groups = 0, state_dim = 0;
+  };
+  Mixers mixers = {};
 };
 
 std::span<const ModelPreset> model_presets();

@@ -82,9 +82,9 @@ class TensorMaker {
       : preset_(preset), type_(type), family_(family_of(preset)) {}
 
   SyntheticTensor make(const TensorSpec& spec) const {
-    const bool is_vector = spec.shape.size() == 1;
     const TensorKind kind = kind_of(spec.id.role);
     const bool is_norm = kind == TensorKind::kNorm || kind == TensorKind::kDivisors;
+    const bool is_vector = spec.shape.size() == 1 || is_norm || kind == TensorKind::kDecay;
     const float middle = kind == TensorKind::kDecay ? -1.0f : is_norm ? 1.0f : 0.0f;
     const ElementType type = is_vector ? ElementType::kF32 : matrix_type(spec);
     const float columns = static_cast<float>(spec.shape.back());
@@ -198,6 +198,21 @@ void add_delta_keys(const ModelPreset& p, const AddKey& add) {
   add("full_attention_interval", uint64_t{d.interval});
 }
 
+void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
+  const ModelPreset::Mixers& m = p.mixers;
+  std::vector<uint64_t> n_kv_heads;
+  for (uint32_t i = 0; i < p.n_layers; ++i) {
+    n_kv_heads.push_back((m.attention_layers >> i & 1) != 0 ? p.n_kv_heads : 0);
+  }
+  add("attention.head_count_kv", std::move(n_kv_heads));
+  if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.n_taps});
+  add("ssm.conv_kernel", uint64_t{m.n_taps});
+  add("ssm.state_size", uint64_t{m.state_dim});
+  add("ssm.group_count", uint64_t{m.n_groups});
+  add("ssm.time_step_rank", uint64_t{m.n_space_heads});
+  add("ssm.inner_size", uint64_t{m.n_space_heads} * m.space_head_dim);
+}
+
 void add_kinds_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Kinds& kinds = p.kinds;
   std::vector<bool> is_windowed;
@@ -262,6 +277,7 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   metadata.insert("general.name", fmt::format("{} (random)", p.name));
   metadata.insert("general.file_type", type.file_type);
   // The first value of a key stays.
+  if (p.mixers.attention_layers != 0) add_mixer_keys(p, add);
   if (p.kinds.global_every > 0) add_kinds_keys(p, add);
   add("block_count", uint64_t{p.n_layers});
   add("context_length", uint64_t{p.n_ctx_train});

@@ -115,6 +115,14 @@ class InputRecorder final : public Backend {
                   const RecurrenceRows& in, Rows out) override {
     backend_->delta_rule(shape, runs, in, out);
   }
+  void state_steps(Rows steps, Rows decay, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    backend_->state_steps(steps, decay, factors, biases);
+  }
+  void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                   const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
+    backend_->state_space(shape, runs, in, skips, out);
+  }
   size_t page_bytes(const KvGeometry& geometry) const override {
     return backend_->page_bytes(geometry);
   }

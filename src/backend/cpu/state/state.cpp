@@ -50,6 +50,7 @@ void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, R
     const StateRun& run = runs[item / n_pieces];
     const uint32_t first = static_cast<uint32_t>(item % n_pieces) * kPieceChannels;
     kernels_.short_conv({.taps = shape.taps + first,
+                         .bias = shape.bias ? shape.bias + first : nullptr,
                          .state = run.state + first,
                          .channel_step = x.n_cols,
                          .x = row_of(x, run.first_row) + first,
@@ -88,12 +89,26 @@ void State::gates(Rows decay, Rows rate, std::span<const float> factors,
   });
 }
 
-void State::delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
-                       const RecurrenceRows& in, Rows out) {
+void State::steps(Rows steps, Rows decay, std::span<const float> factors,
+                  std::span<const float> biases) {
+  CHECK(decay.n_rows == steps.n_rows && decay.n_cols == steps.n_cols);
+  CHECK(factors.size() == decay.n_cols && biases.size() == decay.n_cols);
+  for_items(decay.n_rows, size_t{64} * decay.n_rows * decay.n_cols, [&](size_t row) {
+    float* dt = row_of(steps, row);
+    for (uint32_t head = 0; head < decay.n_cols; ++head) {
+      const double step = softplus(double{dt[head]} + double{biases[head]});
+      dt[head] = static_cast<float>(step);
+      row_of(decay, row)[head] = static_cast<float>(std::exp(double{factors[head]} * step));
+    }
+  });
+}
+
+void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                  const RecurrenceRows& in, std::span<const float> skips, Kernel kernel, Rows out) {
   const auto [n_heads, n_key_heads, key_dim, value_dim, is_tiled] = shape;
   CHECK(key_dim % 16 == 0 && value_dim % 16 == 0 && n_heads % n_key_heads == 0);
   CHECK(in.q.n_cols == n_key_heads * key_dim && in.k.n_cols == in.q.n_cols);
-  CHECK(in.q.stride == in.k.stride && in.decay.stride == in.rate.stride);
+  CHECK(in.q.stride == in.k.stride);
   CHECK(in.v.n_cols == n_heads * value_dim && out.n_cols == in.v.n_cols);
   check_runs(runs, out.n_rows);
   const size_t matrix = size_t{key_dim} * value_dim;
@@ -103,20 +118,22 @@ void State::delta_rule(const RecurrenceShape& shape, std::span<const StateRun> r
     const size_t of_keys = size_t{shape.key_head(head)} * key_dim;
     for (uint32_t first = 0; first < value_dim; first += kStateColumns) {
       const size_t column = size_t{head} * value_dim + first;
-      kernels_.delta_rule({.matrix = run.state + head * matrix + size_t{first} * key_dim,
-                           .key_dim = key_dim,
-                           .n_columns = std::min(kStateColumns, value_dim - first),
-                           .n_tokens = run.n_rows,
-                           .q = row_of(in.q, run.first_row) + of_keys,
-                           .k = row_of(in.k, run.first_row) + of_keys,
-                           .v = row_of(in.v, run.first_row) + column,
-                           .decay = row_of(in.decay, run.first_row) + head,
-                           .rate = row_of(in.rate, run.first_row) + head,
-                           .out = row_of(out, run.first_row) + column,
-                           .qk_step = in.q.stride,
-                           .v_step = in.v.stride,
-                           .gate_step = in.decay.stride,
-                           .out_step = out.stride});
+      kernel({.matrix = run.state + head * matrix + size_t{first} * key_dim,
+              .key_dim = key_dim,
+              .n_columns = std::min(kStateColumns, value_dim - first),
+              .n_tokens = run.n_rows,
+              .q = row_of(in.q, run.first_row) + of_keys,
+              .k = row_of(in.k, run.first_row) + of_keys,
+              .v = row_of(in.v, run.first_row) + column,
+              .decay = row_of(in.decay, run.first_row) + head,
+              .rate = row_of(in.rate, run.first_row) + head,
+              .out = row_of(out, run.first_row) + column,
+              .qk_step = in.q.stride,
+              .v_step = in.v.stride,
+              .decay_step = in.decay.stride,
+              .rate_step = in.rate.stride,
+              .out_step = out.stride,
+              .skip = skips.empty() ? 0.0f : skips[head]});
     }
   });
 }

@@ -19,10 +19,20 @@ class State {
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
   void l2_norm(Rows x, uint32_t head_dim, float eps, float scale);
   void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases);
+  void steps(Rows steps, Rows decay, std::span<const float> factors, std::span<const float> biases);
   void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
-                  const RecurrenceRows& in, Rows out);
+                  const RecurrenceRows& in, Rows out) {
+    recur(shape, runs, in, {}, kernels_.delta_rule, out);
+  }
+  void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                   const RecurrenceRows& in, std::span<const float> skips, Rows out) {
+    recur(shape, runs, in, skips, kernels_.state_space, out);
+  }
 
  private:
+  using Kernel = void (*)(const RecurrenceTask& task);
+  void recur(const RecurrenceShape& shape, std::span<const StateRun> runs, const RecurrenceRows& in,
+             std::span<const float> skips, Kernel kernel, Rows out);
   template <class Body>
   void for_items(size_t n_items, size_t n_floats, const Body& body);
 

@@ -40,10 +40,10 @@ struct Token {
   Token(const RecurrenceTask& task, size_t t)
       : q(task.q + t * task.qk_step),
         k(task.k + t * task.qk_step),
-        decay(set1(task.decay[t * task.gate_step])) {}
+        decay(set1(task.decay[t * task.decay_step])) {}
 
   void set_delta(const RecurrenceTask& task, size_t t, const Chains<kVectors>& said) {
-    const F32x16 rate = set1(task.rate[t * task.gate_step]);
+    const F32x16 rate = set1(task.rate[t * task.rate_step]);
     for (uint32_t j = 0; j < kVectors; ++j) {
       delta[j] = mul(sub(load(task.v + t * task.v_step + j * kLanes), said.total(j)), rate);
     }
@@ -128,6 +128,33 @@ void delta_rule(const RecurrenceTask& task) {
   }
 }
 
+template <uint32_t kVectors>
+inline void pass_space(const RecurrenceTask& task) {
+  for (size_t t = 0; t < task.n_tokens; ++t) {
+    Token<kVectors> token(task, t);
+    const float* v = task.v + t * task.v_step;
+    const F32x16 rate = set1(task.rate[t * task.rate_step]);
+    for (uint32_t j = 0; j < kVectors; ++j) token.delta[j] = mul(load(v + j * kLanes), rate);
+    Chains<kVectors> out;
+    each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
+      for (uint32_t j = 0; j < kVectors; ++j) row[j] = mul(row[j], token.decay);
+      correct_row(row, token, i, chain.of(out));
+    });
+    for (uint32_t j = 0; j < kVectors; ++j) {
+      const F32x16 skipped = fma(set1(task.skip), load(v + j * kLanes), out.total(j));
+      store(task.out + t * task.out_step + j * kLanes, skipped);
+    }
+  }
+}
+
+void state_space(const RecurrenceTask& task) {
+  if (task.n_columns == kStateColumns) {
+    pass_space<2>(task);
+  } else {
+    pass_space<1>(task);
+  }
+}
+
 // Channels [first, first + n) of all rows, n ≤ 16. The earlier inputs of a row are the rows before
 // it, or the state's where it has fewer.
 inline void convolve(const ConvTask& task, uint32_t first, uint32_t n) {
@@ -138,7 +165,7 @@ inline void convolve(const ConvTask& task, uint32_t first, uint32_t n) {
     return load_first(p + first, n);
   };
   for (uint32_t t = 0; t < task.n_tokens; ++t) {
-    F32x16 sum = zero();
+    F32x16 sum = task.bias ? load_first(task.bias + first, n) : zero();
     for (uint32_t i = 0; i < task.n_taps; ++i) {
       const F32x16 tap = load_first(task.taps + i * task.channel_step + first, n);
       sum = fma(tap, input(int64_t{t} + i - n_before), sum);
@@ -180,6 +207,7 @@ void l2_norm(float* x, uint32_t n, float eps, float scale) {
 
 const StateKernels kStateKernels = {
     .delta_rule = delta_rule,
+    .state_space = state_space,
     .short_conv = short_conv,
     .l2_norm = l2_norm,
 };

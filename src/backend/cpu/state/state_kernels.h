@@ -19,12 +19,14 @@ struct RecurrenceTask {
   uint32_t n_tokens;
   const float *q, *k, *v, *decay, *rate;
   float* out;
-  size_t qk_step, v_step, gate_step, out_step;
+  size_t qk_step, v_step, decay_step, rate_step, out_step;
+  float skip = 0;  // of v, for state_space
 };
 
 // Channels [0, n_channels) of the rows of one run.
 struct ConvTask {
   const float* taps;  // at the first channel; the next tap's lie channel_step further
+  const float* bias;  // likewise; null: none
   float* state;       // likewise, of n_taps − 1 earlier inputs
   size_t channel_step;
   const float* x;
@@ -36,6 +38,7 @@ struct ConvTask {
 
 struct StateKernels {
   void (*delta_rule)(const RecurrenceTask& task);
+  void (*state_space)(const RecurrenceTask& task);
   void (*short_conv)(const ConvTask& task);
   // One head: x = scale · x / sqrt(Σ x² + eps).
   void (*l2_norm)(float* x, uint32_t n, float eps, float scale);
