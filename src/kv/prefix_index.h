@@ -160,8 +160,16 @@ class PrefixIndex {
   static Class class_of(const Place& place);
   Rank rank(PageId page) const;
   bool is_candidate(PageId page) const;
+  // Applies a change that may move a page in the order of candidates.
   template <class Change>
-  void change(PageId page, const Change& apply);
+  void change(PageId page, const Change& apply) {
+    Place& p = place(page);
+    if (is_candidate(page)) candidates_.erase(rank(page));
+    if (p.n_uses > 1) --n_hot_;
+    apply(p);
+    if (p.n_uses > 1) ++n_hot_;
+    if (is_candidate(page)) candidates_.insert(rank(page));
+  }
 
   PrefixNode* node_of(const PageKey& root, const PageKey& key) const;
   PrefixNode* parent_of(const Stretch& stretch);

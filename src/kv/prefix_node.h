@@ -11,6 +11,7 @@
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/snapshot_kind.h"
+#include "tensor/kv_type.h"
 
 namespace kvik {
 
@@ -54,6 +55,12 @@ inline uint32_t common_prefix(std::span<const TokenId> a, std::span<const TokenI
   uint32_t i = 0;
   while (i < n && a[i] == b[i]) ++i;
   return i;
+}
+
+// The tokens of page `index`, fewer where they end in it.
+inline std::span<const TokenId> page_at(std::span<const TokenId> tokens, size_t index) {
+  const auto rest = tokens.subspan(index * kPageTokens);
+  return rest.first(rest.size() < kPageTokens ? rest.size() : kPageTokens);
 }
 
 // Where a child of these tokens stands, or would stand, among those of its parent.

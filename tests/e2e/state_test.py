@@ -8,7 +8,7 @@ import unittest
 import kvik
 from server import Server
 
-PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next")
+PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-lfm2", "test-granitehybrid")
 N_VOCAB = 260
 
 
