@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/quantity.h"
 #include "engine/speculate/draft_model.h"
 #include "engine/work_limits.h"
@@ -63,7 +64,11 @@ uint64_t draft_budget(const KvLayout& layout, uint64_t draft_page_bytes, uint64_
 SpeculationOptions speculation_of(SpeculationOptions options, const KvLayout& layout,
                                   DraftModel* draft) {
   if (draft) options.drafter = draft;
-  if (layout.has_state()) options.mode = SpeculationOptions::Mode::kOff;
+  if (!layout.has_state()) return options;
+  if (options.mode == SpeculationOptions::Mode::kAlways) {
+    log::warn("speculation is off: what a model remembers in a state cannot be taken back");
+  }
+  options.mode = SpeculationOptions::Mode::kOff;
   return options;
 }
 

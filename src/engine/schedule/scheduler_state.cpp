@@ -30,7 +30,7 @@ void Scheduler::keep_marked(Sequence& sequence) {
 // Before its pages are given back: of one that will come again always.
 void Scheduler::keep_end(Sequence& sequence) {
   if (!sequence.table.state() || !sequence.uses_cache()) return;
-  const bool is_over = sequence.n_generated() > 0;
+  const bool is_over = sequence.n_generated() > 0 || sequence.n_pending() == 0;
   const uint32_t n_begin = sequence.usage.prompt_tokens;
   if (!is_over && sequence.n_cached > sequence.n_kept) {
     keep_state(kv_, sequence, SnapshotKind::kGrid);
