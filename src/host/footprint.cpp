@@ -46,9 +46,10 @@ TypeSize size_as(const ModelSource& source, std::string name,
 }  // namespace
 
 KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
-    : type(kv_type), layout(kv_layout(backend.page_bytes(kv_geometry(config, kv_type)), config)) {
+    : type(kv_type), layout(kv_layout(kvik::page_bytes(config, kv_type, backend), config)) {
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& a = layer.attention();
+    if (a.shared_kv) continue;
     const uint64_t n_bytes = backend.page_bytes({.type = kv_type,
                                                  .n_layers = 1,
                                                  .n_kv_heads = a.n_kv_heads,
