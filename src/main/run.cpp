@@ -78,6 +78,7 @@ void add_run(CommandLine& line) {
                          [options] { return finish(run(*options)); });
   flags.end_with(kRunFooter);
   add_model_flags(flags, options->model);
+  add_adapter_flag(flags, options->model);
   add_prompts(flags, *options);
   flags.add({
       {"--max-tokens", as_count(options->max_tokens),
