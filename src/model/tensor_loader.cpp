@@ -169,11 +169,27 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Tenso
   return packed;
 }
 
+// Of stacks, each part has the columns of one matrix of each of them. Rows that are packed by turns
+// have no place of their own.
+void TensorLoader::note_sites(const PackedMatrix& matrix,
+                              const std::vector<const TensorSpec*>& specs, Turns turns) {
+  uint64_t column = 0;
+  for (const TensorSpec* spec : specs) {
+    const bool is_by_turns = turns.block_rows > 0 && spec->id.role == turns.role;
+    const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[spec->shape.size() - 2];
+    if (!is_by_turns) {
+      sites_[spec->id] = {.matrix = &matrix, .first_column = static_cast<uint32_t>(column)};
+    }
+    column += is_by_turns ? n_rows / 2 : n_rows;
+  }
+}
+
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t layer,
                                                            Turns turns) {
   std::vector<size_t> indices;
   std::vector<TensorView> views, second_kind;
-  for (const TensorSpec* spec : specs_of(roles, layer)) {
+  const auto specs = specs_of(roles, layer);
+  for (const TensorSpec* spec : specs) {
     TRY_ASSIGN(const size_t index, take(*spec));
     TRY(check_computable(index));
     indices.push_back(index);
@@ -194,7 +210,9 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t
     views.push_back({type, n_rows, spec->shape.back(), bytes, source_.gather(index)});
   }
   views.insert(views.end(), second_kind.begin(), second_kind.end());
-  return pack(views, indices);
+  TRY_ASSIGN(auto packed, pack(views, indices));
+  if (packed) note_sites(*packed, specs, turns);
+  return packed;
 }
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_t layer) {
@@ -223,7 +241,9 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_
       views.push_back({type, shape[1], shape[2], stacks[i][expert], source_.gather(indices[i])});
     }
   }
-  return pack(views, indices);
+  TRY_ASSIGN(auto packed, pack(views, indices));
+  note_sites(*packed, specs);
+  return packed;
 }
 
 void TensorLoader::done(size_t index) {

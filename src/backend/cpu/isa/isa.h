@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backend/cpu/isa/kernels.h"
+#include "backend/cpu/low_rank/low_rank_kernels.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 #include "backend/cpu/state/state_kernels.h"
 
@@ -17,6 +18,7 @@ struct InstructionSet {
   const RowKernels& rows;
   const AttentionKernels& attention;
   const StateKernels& state;
+  const LowRankKernels& low_rank;
   const MatmulKernels matmul;
 };
 
