@@ -104,7 +104,12 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
     add_to_digest(sha, pair, factors);
     leaves_kv = leaves_kv && leaves_kv_alone(pair.tensor, model.config());
     adapter->rank_ = std::max(adapter->rank_, pair.rank);
-    const ProjectionSite& site = model.sites().at(pair.tensor);
+    const auto found = model.sites().find(pair.tensor);
+    if (found == model.sites().end()) {
+      return fail(ErrorCode::kUnsupported,
+                  "the adapter changes a projection that this family packs in another order");
+    }
+    const ProjectionSite& site = found->second;
     if (pair.tensor.role == TensorRole::kEmbedding) {
       adapter->add_embedding(pair, std::move(factors), *site.matrix, backend);
       continue;

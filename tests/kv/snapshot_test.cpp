@@ -61,8 +61,10 @@ class Runner {
     return found;
   }
 
+  // Up to the first n tokens, or as many as there is room for.
   void compute(uint32_t n) {
     ASSERT_LE(n, tokens_.size());
+    n = n_ + cache_.make_room(table_, n_, n - n_);
     for (; n_ < n; ++n_) {
       for (uint32_t g = 0; g < table_.n_groups(); ++g) {
         table_.addresses(g)[n_ / kPageTokens][n_ % kPageTokens] = std::byte(tokens_[n_] & 0xff);
