@@ -15,7 +15,7 @@
 #include "model/mlp_block.h"
 #include "model/model.h"
 #include "model/per_layer_inputs.h"
-#include "model/recurrent_block.h"
+#include "model/recurrent/recurrent_block.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
 

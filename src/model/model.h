@@ -15,7 +15,7 @@
 #include "format/model_source.h"
 #include "model/layer_groups.h"
 #include "model/projection_site.h"
-#include "model/recurrent_weights.h"
+#include "model/recurrent/recurrent_weights.h"
 
 namespace kvik {
 

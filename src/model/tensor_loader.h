@@ -84,7 +84,7 @@ class TensorLoader {
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<TensorView>& views,
                                              const std::vector<size_t>& indices);
   void note_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs,
-                  Turns turns = {});
+                  Turns turns);
   void done(size_t index);
 
   ModelSource& source_;

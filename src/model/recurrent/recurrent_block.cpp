@@ -1,4 +1,4 @@
-#include "model/recurrent_block.h"
+#include "model/recurrent/recurrent_block.h"
 
 #include <algorithm>
 #include <cmath>

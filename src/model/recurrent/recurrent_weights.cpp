@@ -1,4 +1,4 @@
-#include "model/recurrent_weights.h"
+#include "model/recurrent/recurrent_weights.h"
 
 #include <fmt/format.h>
 
