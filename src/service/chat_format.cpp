@@ -190,6 +190,7 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     if (syntax.calls.empty() || (in_words && needs_.format != &hermes_format())) {
       syntax.calls.insert(syntax.calls.begin(), &hermes_format());
     }
+    syntax.spelling = find_spelling(*syntax.calls.front(), source_);
     syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
   }
   std::vector<std::string_view> marks = {syntax.thoughts->begin_thought,
@@ -199,6 +200,7 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     if (format->end_token.empty()) continue;
     std::ranges::copy(special_ids(format->end_token), std::back_inserter(syntax.end_tokens));
   }
+  if (request.forced) std::ranges::copy(marks_of(hermes_format()), std::back_inserter(marks));
   if (syntax.has_channels) std::ranges::copy(marks_of(*needs_.format), std::back_inserter(marks));
   for (const std::string_view mark : marks) {
     std::ranges::copy(special_ids(mark), std::back_inserter(syntax.shown_tokens));

@@ -35,7 +35,11 @@ FORMATS = {
             lambda name, arguments: f"<tool_call>\n<function={name}>\n" + "".join(
                 f"<parameter={key}>\n{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}\n</parameter>\n"
                 for key, value in arguments.items()) + "</function>\n</tool_call>"),
+    # Its marks are control tokens; no script says them, but a form may ask for them.
+    "kimi": ("{{ '<|tool_calls_section_begin|><|tool_call_begin|>' + call.id + '<|tool_call_argument_begin|>' + (call.function.arguments | tojson) + "
+             "'<|tool_call_end|><|tool_calls_section_end|>' }}", None),
 }
+MARKS = {"kimi": ("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>")}
 
 TEMPLATE = """{{ bos_token }}{% if tools %}{{ '<|turn|>system\\n' }}{% for tool in tools %}{{ (tool | tojson) + '\\n' }}{% endfor %}{{ '<|stop|>\\n' }}{% endif %}\
 {% for message in messages %}{{ '<|turn|>' + message.role + '\\n' }}\
@@ -86,14 +90,13 @@ def as_read(token):
 class Script:
     """The vocabulary, and which token follows which."""
 
-    def __init__(self, answers):
+    def __init__(self, answers, marks=()):
         self.keys = {k: v for k, v in make_model.read_metadata(VOCABULARY).items() if k.startswith("tokenizer.ggml.")}
         self.tokens = list(self.keys["tokenizer.ggml.tokens"][1][1])
         self.kinds = list(self.keys["tokenizer.ggml.token_type"][1][1])
         self.end = self.keys["tokenizer.ggml.eos_token_id"][1]
         self.followers = {}
-        self.add("<|turn|>".encode(), CONTROL)
-        self.add("<|stop|>".encode(), CONTROL)
+        self.marks = {mark: self.add(mark.encode(), CONTROL) for mark in ("<|turn|>", "<|stop|>", *marks)}
         known = set(map(as_read, self.tokens[:self.keys["tokenizer.ggml.bos_token_id"][1]]))
         for mark, text in [("<|aside|>", ASIDE), *((f"<|say_{i}|>", answer) for i, answer in enumerate(answers))]:
             at = self.add(mark.encode(), CONTROL)
@@ -127,7 +130,7 @@ def weights(script):
 
 def write(path, answers, task, format="hermes"):
     """answers[i] is said behind i results of tools, the last one behind more; ASIDE where no user's words hold `task` or there are no tools."""
-    script = Script(answers)
+    script = Script(answers, MARKS.get(format, ()))
     template = TEMPLATE.replace("CALL", FORMATS[format][0]).replace("TASK", task).replace("LAST", str(len(answers) - 1))
     metadata = {
         "general.architecture": (STR, "llama"), "general.name": (STR, "scripted"), "llama.block_count": (U32, 1),

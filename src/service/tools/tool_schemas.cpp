@@ -48,7 +48,6 @@ std::string_view kind_of(const Data& value) {
   return std::visit(Names{}, value.value);
 }
 
-// The kinds that a schema allows, as far as they can be seen from outside.
 void gather_kinds(const Data& root, const Data& schema, int depth,
                   std::set<std::string, std::less<>>& kinds) {
   if (depth > kMaxDepth) return;
@@ -103,6 +102,12 @@ std::string as_kind(std::string_view kind, std::string_view text) {
 
 }  // namespace
 
+std::set<std::string, std::less<>> kinds_of(const Data& root, const Data& schema) {
+  std::set<std::string, std::less<>> kinds;
+  gather_kinds(root, schema, 0, kinds);
+  return kinds;
+}
+
 const Data* find_field(const Data& object, std::string_view name) {
   const auto* fields = std::get_if<Data::Fields>(&object.value);
   if (!fields) return nullptr;
@@ -132,7 +137,7 @@ std::string ToolSchemas::json_of(std::string_view tool, std::string_view paramet
   if (const auto found = tools_.find(tool); found != tools_.end()) {
     const auto property = found->second.properties.find(parameter);
     if (property != found->second.properties.end()) {
-      gather_kinds(found->second.parameters, *property->second, 0, kinds);
+      kinds = kinds_of(found->second.parameters, *property->second);
     }
   }
   const std::string_view bare = trimmed(text);
