@@ -141,15 +141,15 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& opti
       source_(source_of(tokenizer, options)),
       template_(ChatTemplate::parse(source_)) {
   needs_.source = source_;
+  if (template_) {  // while no format is known: what the template leaves out nobody else writes
+    needs_.traits = traits_of(
+        source_, [this](const ChatRequest& request) { return render(request, given(request)); });
+  }
   needs_.format = find_format_of_template(source_);
   if (!options.tool_format.empty()) {
     parses_calls_ = options.tool_format != "none";
     needs_.may_add_tools = parses_calls_;
     if (parses_calls_) needs_.format = find_tool_format(options.tool_format);
-  }
-  if (template_) {
-    needs_.traits = traits_of(
-        source_, [this](const ChatRequest& request) { return render(request, given(request)); });
   }
 }
 

@@ -183,13 +183,16 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
                 .other = chat.forced ? std::nullopt : request.form,
                 .spelling = syntax.spelling,
                 .formats = syntax.calls};
-  if (chat.forced && chat.forced->is_one) request.max_calls = 1;
   const bool has_one = !syntax.calls.empty() && syntax.calls.front()->has_one_call;
-  wish.may_be_several = request.max_calls != 1 && !has_one;
+  const bool is_one = chat.forced && chat.forced->is_one;
+  wish.may_be_several = request.max_calls != 1 && !has_one && !is_one;
   TRY_ASSIGN(CallForm made, form_of_calls(wish));
+  if (!made.form) return {};
   request.form = std::move(made.form);
   request.form->marks = syntax.shown_tokens;
-  if (!chat.forced || !made.is_hermes) return {};
+  if (!chat.forced) return {};
+  if (!wish.may_be_several) request.max_calls.reset();  // the form ends behind the call's last mark
+  if (!made.is_hermes) return {};
   syntax.calls = {&hermes_format()};
   syntax.has_channels = false;
   return {};

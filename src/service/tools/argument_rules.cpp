@@ -259,9 +259,9 @@ std::string literal(std::string_view text) { return json_string(text); }
 
 std::string text_without(const std::vector<std::string_view>& marks, std::string_view first) {
   std::string ahead;
-  for (const std::string_view mark : marks) ahead += fmt::format("(?!{})", escaped(mark));
-  if (first.empty()) return fmt::format("/({}.)*/s", ahead);
-  return fmt::format("/({}{}({}.)*)?/s", ahead, first, ahead);
+  for (const std::string_view mark : marks) ahead += fmt::format("(?!.*{})", escaped(mark));
+  if (first.empty()) return fmt::format("/{}.*/s", ahead);
+  return fmt::format("/(|{}\\s*{}.*)/s", ahead, first);
 }
 
 std::optional<ArgumentRules> argument_rules(const CallSpelling& spelling, const Data* parameters,

@@ -26,7 +26,8 @@ std::optional<ArgumentRules> argument_rules(const CallSpelling& spelling, const 
 // Any arguments at all.
 ArgumentRules free_arguments(const CallSpelling& spelling);
 
-// "/…/s": any text in which none of the marks stands. `first`: of the first character besides.
+// "/…/s": any text in which none of the marks stands. `first`: what its first character that is no
+// blank must be besides.
 std::string text_without(const std::vector<std::string_view>& marks, std::string_view first = "");
 
 // A literal of a Lark grammar.

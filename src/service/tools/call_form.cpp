@@ -75,7 +75,7 @@ std::string FormWriter::before() const {
       if (!begin.mark.empty() && !begin.begins_answer) marks.push_back(begin.mark);
     }
   }
-  return text_without(marks, begins_answer ? R"(\s*[^\s{])" : "");
+  return text_without(marks, begins_answer ? R"([^\s{])" : "");
 }
 
 std::optional<std::string> FormWriter::grammar() const {
@@ -125,6 +125,7 @@ Result<CallForm> form_of_calls(const CallWish& wish) {
   const CallSpelling& own = wish.spelling ? *wish.spelling : hermes;
   auto grammar = FormWriter(wish, own).grammar();
   const bool is_hermes = !grammar;
+  if (!grammar && !wish.forced) return CallForm{};
   if (!grammar) grammar = FormWriter(wish, hermes).grammar();
   if (!grammar) {
     return fail(ErrorCode::kInvalidArgument, "no tool that tool_choice allows has a name",
@@ -132,11 +133,13 @@ Result<CallForm> form_of_calls(const CallWish& wish) {
   }
   const bool is_relaxed = wish.strict.empty();
   using Strictness = AnswerForm::Strictness;
-  return CallForm{.form = {.kind = AnswerForm::Kind::kLark,
-                           .text = std::move(*grammar),
-                           .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
-                           .param = wish.forced ? "tool_choice" : "tools"},
-                  .is_hermes = is_hermes};
+  return CallForm{
+      .form = AnswerForm{.kind = AnswerForm::Kind::kLark,
+                         .text = std::move(*grammar),
+                         .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
+                         .whitespace = AnswerForm::Whitespace::kFlexible,
+                         .param = wish.forced ? "tool_choice" : "tools"},
+      .is_hermes = is_hermes};
 }
 
 }  // namespace kvik

@@ -18,17 +18,18 @@ struct CallWish {
   const std::set<std::string, std::less<>>& strict;  // names of those whose schemas must be kept
   std::optional<ForcedCalls> forced = {};  // absent: text may come in their place, or before
   bool may_be_several = true;
-  std::optional<AnswerForm> other = {};        // JSON that may come in the place of calls
-  const CallSpelling* spelling = nullptr;      // the template's; null: none
-  std::span<const ToolFormat* const> formats;  // in which calls are read: no text may begin them
+  std::optional<AnswerForm> other = {};    // JSON that may come in the place of calls
+  const CallSpelling* spelling = nullptr;  // the template's; null: none
+  std::span<const ToolFormat* const> formats =
+      {};  // in which calls are read: no text may begin them
 };
 
 // The form of an answer that calls so. Where calls are forced and the template's own spelling
 // cannot keep to a tool's schema, they are spelled as Hermes does, whose marks are plain text in
 // every vocabulary. Errors: kInvalidArgument: a tool that is not there, or none at all.
 struct CallForm {
-  AnswerForm form;
-  bool is_hermes = false;  // in the place of the template's own
+  std::optional<AnswerForm> form;  // absent: calls are not forced, and cannot be spelled by a form
+  bool is_hermes = false;          // in the place of the template's own
 };
 Result<CallForm> form_of_calls(const CallWish& wish);
 

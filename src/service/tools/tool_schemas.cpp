@@ -1,6 +1,8 @@
 #include "service/tools/tool_schemas.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -82,6 +84,14 @@ void gather_kinds(const Data& root, const Data& schema, int depth,
   if (kinds.empty() && find_field(schema, "items")) kinds.emplace("array");
 }
 
+// Of a number: 3, and 3.0 too, as JSON Schema has it.
+bool is_whole(std::string_view number) {
+  if (number.find_first_of(".eE") == number.npos) return true;
+  double value = 0;
+  const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
+  return read.ec == std::errc() && value == std::trunc(value);
+}
+
 // The text as a value of that kind; empty where it is none.
 std::string as_kind(std::string_view kind, std::string_view text) {
   if (kind == "null") return text == "null" || text == "None" ? "null" : "";
@@ -93,9 +103,7 @@ std::string as_kind(std::string_view kind, std::string_view text) {
   const bool is_number = !is_structure && !text.starts_with('"') && text != "true" &&
                          text != "false" && text != "null" && is_json(text);
   if (kind == "number") return is_number ? std::string(text) : "";
-  if (kind == "integer") {
-    return is_number && text.find_first_of(".eE") == text.npos ? std::string(text) : "";
-  }
+  if (kind == "integer") return is_number && is_whole(text) ? std::string(text) : "";
   const char bracket = kind == "object" ? '{' : kind == "array" ? '[' : '\0';
   return text.starts_with(bracket) && is_json(text) ? std::string(text) : "";
 }
