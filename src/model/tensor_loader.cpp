@@ -242,7 +242,7 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_
     }
   }
   TRY_ASSIGN(auto packed, pack(views, indices));
-  note_sites(*packed, specs);
+  note_sites(*packed, specs, {});
   return packed;
 }
 
