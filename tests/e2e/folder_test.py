@@ -89,6 +89,57 @@ class ModelFolder(unittest.TestCase):
             path = kvik.preset(name)
             self.assert_same_logits(path, folder_of(path, "--fused-experts"))
 
+    def as_block_floats(self, model, *options):
+        """A folder with floats of a few bits, and one with what they stand for."""
+        out = os.path.join(self.root.name, "-".join([self.id(), model, *options]))
+        tool = os.path.join(kvik.ROOT, "tools/block_floats.py")
+        subprocess.run([sys.executable, tool, *options, folder_of(kvik.preset(model, "bf16")), out], check=True)
+        return out, out + "-widened"
+
+    def test_floats_of_8_and_4_bits_are_the_bf16_that_they_stand_for(self):
+        for model, *options in (("test-llama", "--kind=fp8", "--block=24"), ("test-mla", "--kind=fp8", "--block=32"),
+                                ("test-mixtral", "--kind=fp8", "--block=0"), ("test-qwen3moe", "--kind=nvfp4")):
+            with self.subTest(preset=model, how=options):
+                narrow, wide = self.as_block_floats(model, *options)
+                tokens = kvik.random_tokens(71, N_VOCAB, 3)
+                self.assertTrue(kvik.logits_text(narrow, tokens, all=True) == kvik.logits_text(wide, tokens, all=True))
+
+    def test_floats_of_8_bits_that_cannot_be_are_refused(self):
+        narrow, _ = self.as_block_floats("test-llama", "--kind=fp8", "--block=32")
+        name = "model.layers.1.mlp.up_proj.weight"
+
+        def spoil(config=None, tensors=None):
+            folder = narrow + "-spoilt"
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(narrow, folder)
+            for file, change in (("config.json", config), ("model.safetensors", tensors)):
+                path = os.path.join(folder, file)
+                with open(path, "rb") as f:
+                    raw = f.read()
+                if change and file == "config.json":
+                    raw = json.dumps(change(json.loads(raw))).encode()
+                elif change:
+                    n = struct.unpack("<Q", raw[:8])[0]
+                    header, data = json.loads(raw[8:8 + n]), bytearray(raw[8 + n:])
+                    change(header, data)
+                    text = json.dumps(header).encode()
+                    raw = struct.pack("<Q", len(text)) + text + data
+                with open(path, "wb") as f:
+                    f.write(raw)
+            return folder
+
+        block = lambda value: spoil(lambda c: {**c, "quantization_config": {**c["quantization_config"], **value}})
+        self.refused(block({"weight_block_size": [16, 16]}), name.replace("1.mlp.up", "0.self_attn.q"), "_scale_inv", "has the shape", "expected")
+        self.refused(block({"weight_block_size": [0, 16]}), "weight_block_size", "two numbers from 1 to 65536")
+        self.refused(block({"fmt": "e5m2"}), "fmt", "e5m2", "expected e4m3")
+        self.refused(block({"quant_method": "modelopt", "quant_algo": "FP8"}), "quant_algo", "FP8", "expected NVFP4")
+
+        def no_number(header, data):
+            data[header[name]["data_offsets"][0] + 5] = 0x7f
+
+        self.refused(spoil(tensors=no_number), name, "no number")
+        self.refused(spoil(tensors=lambda header, data: header.pop(name + "_scale_inv")), name)
+
     def test_scaling_may_be_said_as_transformers_5_does(self):
         for name in ("test-linear", "test-llama3", "test-yarn", "test-phi3", "test-gemma3"):
             def change(config):
