@@ -126,7 +126,7 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {
-  const bool follow = model_.config().layers.back().attention().shared_kv.has_value();
+  const bool follow = model_.config().layers.back().lender().has_value();
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
   backend_.gather(q_, rows, kept);

@@ -68,8 +68,8 @@ LayerGroups group_layers(const ModelConfig& config) {
   CHECK(config.layers.size() == config.n_layers && config.n_layers > 0);
   Spans spans;
   for (uint32_t i = 0; i < config.n_layers; ++i) {
+    if (!config.layers[i].if_attention() || config.layers[i].lender()) continue;
     const AttentionConfig& a = config.layers[i].attention();
-    if (a.shared_kv) continue;
     spans[{a.window, {a.n_kv_heads, a.head_dim, a.latent.rank}}].push_back(i);
   }
   const uint64_t page_width = best_page_width(spans);
@@ -89,7 +89,7 @@ LayerGroups group_layers(const ModelConfig& config) {
     }
   }
   for (uint32_t i = 0; i < config.n_layers; ++i) {
-    const auto& lender = config.layers[i].attention().shared_kv;
+    const auto lender = config.layers[i].lender();
     if (lender) groups.places[i] = groups.places[*lender];
   }
   return groups;

@@ -185,8 +185,10 @@ class Pairing {
     TensorInfo widened = info;
     if (scales) {
       TRY(check_shapes(info, base_.tensors()[*scales]));
-      if (!is_fp8()) TRY_ASSIGN(tensor.scale, scale_of_all(name));
-      if (!is_fp8()) widened.shape[1] *= 2;
+      if (!is_fp8()) {
+        TRY_ASSIGN(tensor.scale, scale_of_all(name));
+        widened.shape[1] *= 2;
+      }
       widened.type = ElementType::kBF16;
       widened.n_bytes = widened.n_elements() * sizeof(uint16_t);
     }

@@ -265,7 +265,7 @@ class FolderTensors {
   // K and V of a layer that reads another's.
   bool is_unused(std::string_view name) const {
     for (uint32_t layer = 0; layer < model_.n_layers; ++layer) {
-      if (!model_.layers[layer].attention().shared_kv) continue;
+      if (!model_.layers[layer].lender()) continue;
       for (const TensorRole role : {TensorRole::kK, TensorRole::kV, TensorRole::kKNorm}) {
         if (name == prefix_of({role, layer}) + std::string(folder_name(*config_.type, role))) {
           return true;
