@@ -193,7 +193,8 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
                     QueuePlace place) {
   auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now());
   sequence->place = std::move(place);
-  sequence->root = root_key(cache_identity_, sequence->request.cache_salt);
+  sequence->root =
+      root_key(identity_for(sequence->request.adapter.get()), sequence->request.cache_salt);
   sequence->table = kv_.make_table();
   const auto named = tenants_.find(sequence->request.tenant);
   sequence->table.owner = {
@@ -204,6 +205,12 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
                                  limits_.n_vocab);
   }
   scheduler_.add(std::move(sequence));
+}
+
+// Pages of an adapter that changes K or V are never those of the model, or of another one.
+std::string Engine::identity_for(const Adapter* adapter) const {
+  if (!adapter || adapter->cache_mark().empty()) return cache_identity_;
+  return fmt::format("{}/adapter {}", cache_identity_, adapter->cache_mark());
 }
 
 void Engine::cancel(RequestId id) {
@@ -281,7 +288,8 @@ void Engine::forward(const StepPlan& plan) {
     batch_.push_back({.tokens = tokens_of(plan.entries[i]),
                       .first_position = sequence->n_cached,
                       .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups)},
-                      .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()}});
+                      .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()},
+                      .adapter = sequence->request.adapter.get()});
   }
   decoder_.forward(batch_);
 }

@@ -39,12 +39,12 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       n_rows_max_(n_rows_max),
       memory_(&backend.memory()),
       buffers_(Buffers::take(model.config(), n_rows_max, memory_)),
-      x_(backend, model.config(), buffers_.stream),
-      attention_(model, backend, kv_type, buffers_.attention),
-      mlp_(backend, model.config(), buffers_.mlp) {
+      x_(backend_, model.config(), buffers_.stream),
+      attention_(model, backend_, kv_type, buffers_.attention),
+      mlp_(backend_, model.config(), buffers_.mlp) {
   const ModelConfig& c = model.config();
-  if (c.experts()) experts_.emplace(backend, c, buffers_.experts);
-  if (c.per_layer_dim) per_layer_.emplace(model, backend, buffers_.per_layer);
+  if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
+  if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);
   for (uint32_t i = 0; i < c.n_layers; ++i) {
     if (!c.layers[i].lender()) last_writer_ = i;
   }
@@ -101,12 +101,14 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   for (auto& runs : wanted_runs_) runs.clear();
   wanted_.clear();
   first_logits_.reset();
+  backend_.begin_step();
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
     const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
     CHECK(n_rows > 0 && sequence.kv.groups.size() == n_groups);
     for (uint32_t i = 0; i < n_rows; ++i) positions_.push_back(sequence.first_position + i);
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
+    backend_.add_rows(sequence.adapter, n_rows);
     for (uint32_t g = 0; g < n_groups; ++g) {
       runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows});
     }
@@ -128,6 +130,7 @@ void Decoder::keep_wanted() {
   if (wanted_.size() == x_.n_rows()) return;
   x_.keep(wanted_);
   if (per_layer_) per_layer_->keep(wanted_);
+  backend_.keep(wanted_);
   attention_.keep(wanted_, wanted_runs_);
 }
 
@@ -154,6 +157,7 @@ void Decoder::project(uint32_t first_row) {
   const auto n =
       std::min(static_cast<uint32_t>(wanted_.size()) - first_row, buffers_.logits.n_rows);
   const Rows out = buffers_.logits.slice(0, n);
+  backend_.look_at(first_row, n);
   backend_.matmul(x_.normed(model_.output_norm(), first_row, n), model_.head(), out);
   if (c.logit_scale != 1.0f) backend_.scale(out, c.logit_scale);
   if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);

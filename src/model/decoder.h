@@ -8,6 +8,7 @@
 #include "backend/ops.h"
 #include "base/token_id.h"
 #include "kv/kv_view.h"
+#include "model/adapted_backend.h"
 #include "model/attention_block.h"
 #include "model/experts_block.h"
 #include "model/layer_groups.h"
@@ -38,6 +39,7 @@ struct BatchSequence {
   uint32_t first_position = 0;
   KvView kv;
   WantLogits want = WantLogits::kLast;
+  const Adapter* adapter = nullptr;  // null: the model as it is
 };
 
 // The forward pass: one for all families. Walks the layers, each of which is a mixer and a
@@ -85,7 +87,7 @@ class Decoder {
   void project(uint32_t first_row);
 
   const Model& model_;
-  Backend& backend_;
+  AdaptedBackend backend_;
   uint32_t n_rows_max_;
   RowBuffers memory_;
   Buffers buffers_;

@@ -27,8 +27,8 @@ class ExpertRouter {
 
   // For a product of the rows with their experts: row i of it is of row grouped().rows[i] of the
   // batch. The same without the list of rows, for what such a product gave.
-  GroupedRows grouped() const { return {order_, groups_, config_.n_experts}; }
-  GroupedRows grouped_in_order() const { return {{}, groups_, config_.n_experts}; }
+  GroupedRows grouped() const { return {order_, groups_, config_.n_experts, order_}; }
+  GroupedRows grouped_in_order() const { return {{}, groups_, config_.n_experts, order_}; }
 
   // What each row of the batch takes of the rows of such a product, its best expert first.
   WeightedRows taken() const { return {places_, weights_, config_.n_used}; }

@@ -41,6 +41,8 @@ class ModelLoader {
     arithmetics_.insert(tensors_.arithmetics().begin(), tensors_.arithmetics().end());
     model_->numerics_ = numerics(arithmetics_);
     model_->weight_kinds_ = weight_kinds(source_.tensors(), table_);
+    model_->sites_ = tensors_.sites();
+    if (!model_->head_) model_->sites_[{kHead}] = model_->sites_.at({kEmbedding});
     model_->weight_bytes_ = tensors_.weight_bytes();
     return std::move(model_);
   }

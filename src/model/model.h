@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,8 +11,10 @@
 #include "backend/ops.h"
 #include "base/result.h"
 #include "catalogue/model_config.h"
+#include "catalogue/tensor_roles.h"
 #include "format/model_source.h"
 #include "model/layer_groups.h"
+#include "model/projection_site.h"
 
 namespace kvik {
 
@@ -111,6 +114,8 @@ class Model {
   const std::string& fingerprint() const { return fingerprint_; }
   // Names the code and the arithmetic that K and V are computed with (fingerprint.h).
   const std::string& numerics() const { return numerics_; }
+  // Of each matrix that products are made with; a tied head has one, too.
+  const std::map<TensorId, ProjectionSite>& sites() const { return sites_; }
   // Of its matrices, each once.
   const std::vector<WeightKind>& weight_kinds() const { return weight_kinds_; }
 
@@ -127,6 +132,7 @@ class Model {
   std::vector<float> rope_divisors_;
   uint64_t weight_bytes_ = 0;
   std::vector<WeightKind> weight_kinds_;
+  std::map<TensorId, ProjectionSite> sites_;
   std::string fingerprint_, numerics_;
 };
 
