@@ -144,13 +144,6 @@ struct LayerConfig {
   std::variant<MlpConfig, ExpertsConfig> feed_forward;
 
   const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
-  // Null where the layer remembers in another way.
-  const AttentionConfig* if_attention() const { return std::get_if<AttentionConfig>(&mixer); }
-  // The layer whose K and V are read in place of its own, if any.
-  std::optional<uint32_t> lender() const {
-    const AttentionConfig* attention = if_attention();
-    return attention ? attention->shared_kv : std::nullopt;
-  }
   // Null where the layer has no experts.
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
 };

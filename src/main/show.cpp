@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/quantity.h"
+#include "catalogue/lender.h"
 #include "catalogue/model_config.h"
 #include "host/load_model.h"
 #include "main/commands.h"
@@ -45,9 +46,8 @@ void show_geometry(const ModelConfig& c) {
 void show_kinds(const ModelConfig& c) {
   const AttentionConfig& first = c.attention();
   uint32_t n_sharing = 0;
-  for (const LayerConfig& layer : c.layers) n_sharing += layer.lender().has_value();
+  for (const LayerConfig& layer : c.layers) n_sharing += lender_of(layer).has_value();
   for (const LayerConfig& layer : c.layers) {
-    if (!layer.if_attention()) continue;
     const AttentionConfig& a = layer.attention();
     if (a.head_dim == first.head_dim && a.n_kv_heads == first.n_kv_heads) continue;
     streams::print("  in layers that see everything: KV heads {}, head width {}\n", a.n_kv_heads,

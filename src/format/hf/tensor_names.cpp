@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "catalogue/lender.h"
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_source.h"
 #include "format/hf/grouped_source.h"
@@ -265,7 +266,7 @@ class FolderTensors {
   // K and V of a layer that reads another's.
   bool is_unused(std::string_view name) const {
     for (uint32_t layer = 0; layer < model_.n_layers; ++layer) {
-      if (!model_.layers[layer].lender()) continue;
+      if (!lender_of(model_.layers[layer])) continue;
       for (const TensorRole role : {TensorRole::kK, TensorRole::kV, TensorRole::kKNorm}) {
         if (name == prefix_of({role, layer}) + std::string(folder_name(*config_.type, role))) {
           return true;
