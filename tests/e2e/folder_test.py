@@ -138,7 +138,11 @@ class ModelFolder(unittest.TestCase):
             data[header[name]["data_offsets"][0] + 5] = 0x7f
 
         self.refused(spoil(tensors=no_number), name, "no number")
-        self.refused(spoil(tensors=lambda header, data: header.pop(name + "_scale_inv")), name)
+
+        def no_scales(header, data):
+            header["other.weight_scale_inv"] = header.pop(name + "_scale_inv")
+
+        self.refused(spoil(tensors=no_scales), name, "i8")
 
     def test_scaling_may_be_said_as_transformers_5_does(self):
         for name in ("test-linear", "test-llama3", "test-yarn", "test-phi3", "test-gemma3"):
