@@ -9,7 +9,12 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+
+import gguf
 import kvik
+import make_hf_model
+import make_model
 from server import Server
 
 FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2", "test-qwen2moe",
@@ -175,6 +180,44 @@ class ModelFolder(unittest.TestCase):
         with open(whole, "wb") as f:
             f.write(struct.pack("<Q", len(text)) + text + raw[8 + n:] + bytes(12))
         self.assert_same_logits(path, folder)
+
+    def multimodal(self, preset, types, change=lambda tensors: None):
+        """The folder of a model that sees, of whose parts the text's is this preset."""
+        made = make_hf_model.Folder(kvik.preset(preset, "bf16"))
+        change(made.tensors)
+        tensors = {name.replace("model.", "model.language_model.", 1) if name.startswith("model.") else name: x for name, x in made.tensors.items()}
+        for name in ("model.visual.blocks.0.attn.qkv.weight", "model.vision_tower.encoder.weight"):
+            tensors[name] = (make_model.F32, np.ones((3, 2), np.float32))
+        folder = os.path.join(self.root.name, f"{self.id()}-{preset}")
+        os.mkdir(folder)
+        config = {"model_type": types[0], "text_config": {**made.config(), "model_type": types[1]}, "vision_config": {"depth": 2}}
+        make_hf_model.write_json(f"{folder}/config.json", config)
+        make_hf_model.write_vocabulary(folder, made.metadata)
+        make_hf_model.write_tensors(folder, tensors, 1)
+        return folder
+
+    def test_the_text_part_of_the_models_of_2026_that_see(self):
+        def transpose_experts(tensors):
+            make_hf_model.fuse_experts(tensors)
+            for name in [n for n in tensors if ".experts." in n]:
+                t, x = tensors[name]
+                tensors[name] = (t, np.ascontiguousarray(x.swapaxes(1, 2)))
+
+        for preset, types, *change in (("test-gemma4-e", ("gemma4", "gemma4_text")), ("test-gemma4", ("gemma4_unified", "gemma4_unified_text")),
+                                       ("test-qwen3", ("qwen3_vl", "qwen3_vl_text")),
+                                       ("test-qwen3moe", ("qwen3_vl_moe", "qwen3_vl_moe_text"), transpose_experts)):
+            with self.subTest(preset=preset, type=types[0]):
+                self.assert_same_logits(kvik.preset(preset, "bf16"), self.multimodal(preset, types, *change))
+
+    def test_a_gguf_file_of_a_model_that_sees_has_the_text_of_one_that_does_not(self):
+        path = kvik.preset("test-qwen3")
+        seeing = gguf.Gguf(path)
+        seeing.metadata = [(k.replace("qwen3.", "qwen3vl.", 1), t, b"qwen3vl" if k == "general.architecture" else v) for k, t, v in seeing.metadata]
+        seeing.set("qwen3vl.rope.dimension_sections", gguf.ARR, (gguf.I32, [6, 5, 5, 0])).set("qwen3vl.n_deepstack_layers", gguf.U32, 3)
+        model = os.path.join(self.root.name, "seeing.gguf")
+        with open(model, "wb") as f:
+            f.write(seeing.bytes())
+        self.assert_same_logits(path, model)
 
     def test_every_command_takes_a_folder(self):
         folder = folder_of(kvik.demo_as("f32"))
