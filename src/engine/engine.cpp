@@ -48,7 +48,7 @@ TierLink::Slots tier_slots(const EngineOptions& options, size_t page_bytes) {
 // Of kPageTokens tokens in all layers.
 uint64_t page_bytes_of(const Model& model, const Backend& backend, const EngineOptions& options) {
   const KvLayout layout =
-      kv_layout(backend.page_bytes(model.kv_geometry(options.kv_type)), model.config());
+      kv_layout(page_bytes(model.config(), options.kv_type, backend), model.config());
   return layout.page_bytes * layout.n_groups();
 }
 
@@ -69,8 +69,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
                                                const EngineOptions& options, const Clock& clock,
                                                std::unique_ptr<Model> draft) {
   const ModelConfig& config = model->config();
-  const KvLayout layout =
-      kv_layout(backend.page_bytes(model->kv_geometry(options.kv_type)), config);
+  const KvLayout layout = kv_layout(page_bytes(config, options.kv_type, backend), config);
   const uint64_t tier_bytes = tier_slots(options, layout.page_bytes).bytes;
   uint64_t page_budget = options.kv_budget_bytes - std::min(tier_bytes, options.kv_budget_bytes);
   const uint64_t draft_bytes =

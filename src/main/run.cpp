@@ -28,7 +28,8 @@ Result<int> run(RunOptions options) {
   TRY_ASSIGN(options.form, read_form(options));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
-  if (!options.speculation.draft.empty()) TRY(load_draft(options.speculation.draft, loaded));
+  if (!options.speculation.draft.empty())
+    TRY(load_draft(options.speculation.draft, loaded, EngineOptions{}.max_running));
   const EngineOptions engine{.kv_budget_bytes = loaded.kv().budget(loaded.n_ctx, 1, tiers.places()),
                              .tiers = tiers.places(),
                              .speculation = options.speculation.options};

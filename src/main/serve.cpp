@@ -127,7 +127,8 @@ Result<int> serve(ServeOptions options) {
   if (options.server.api_keys) engine_options.tenants = tenant_marks(*options.server.api_keys);
   if (options.itl_target > Duration::zero()) engine_options.itl_target = options.itl_target;
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
-  if (!options.speculation.draft.empty()) TRY(load_draft(options.speculation.draft, loaded));
+  if (!options.speculation.draft.empty())
+    TRY(load_draft(options.speculation.draft, loaded, options.max_running));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
   TRY_ASSIGN(const auto instance,

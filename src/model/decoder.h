@@ -14,6 +14,7 @@
 #include "model/layer_groups.h"
 #include "model/mlp_block.h"
 #include "model/model.h"
+#include "model/per_layer_inputs.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
 
@@ -75,6 +76,7 @@ class Decoder {
     AttentionBlock::Buffers attention;
     Rows mlp;
     ExpertsBlock::Buffers experts;
+    PerLayerInputs::Buffers per_layer;
     Rows logits;  // [a few, n_vocab]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -93,6 +95,8 @@ class Decoder {
   AttentionBlock attention_;
   MlpBlock mlp_;
   std::optional<ExpertsBlock> experts_;
+  std::optional<PerLayerInputs> per_layer_;
+  uint32_t last_writer_ = 0;        // the last layer that has K and V of its own
   std::vector<float> host_logits_;  // of as many rows as buffers_.logits
   std::vector<float> host_hidden_;  // [model_dim]
 

@@ -40,6 +40,7 @@ Reply handle_detokenize(const HandlerContext& context, const HttpRequest& reques
 Reply handle_health(const HandlerContext& context, const HttpRequest& request);
 Reply handle_metrics(const HandlerContext& context, const HttpRequest& request);
 Reply handle_explain(const HandlerContext& context, const HttpRequest& request);
+Reply handle_route(const HandlerContext& context, const HttpRequest& request);
 Reply handle_live(const HandlerContext& context, const HttpRequest& request);
 Reply handle_page(const HandlerContext& context, const HttpRequest& request);
 Reply handle_props(const HandlerContext& context, const HttpRequest& request);

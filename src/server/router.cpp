@@ -53,6 +53,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/version", "GET", handle_version},
     {"/openapi.json", "GET", handle_openapi},
     {"/kvik/explain", "POST", handle_explain, Access::kKeyed, Drain::kRefuses},
+    {"/kvik/route/", "POST", handle_route},
     {"/kvik/live", "GET", handle_live, Access::kKeyed, Drain::kRefuses},
     {"/", "GET", handle_page, Access::kOpen},
     {"/health", "GET", handle_health, Access::kOpen},

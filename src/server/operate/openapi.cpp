@@ -89,6 +89,7 @@ constexpr Operation kOperations[] = {
     {"/props", "get", "The model's properties, as llama.cpp's server tells them"},
     {"/version", "get", "What was built"},
     {"/kvik/explain", "post", "With and without the cache, measured"},
+    {"/kvik/route/{id}", "post", "Whom of several servers a request should go to: a hash"},
     {"/kvik/live", "get", "The engine at work, as events", {}, "text/event-stream"},
     {"/openapi.json", "get", "This description"},
     {"/", "get", "The page", {}, "text/html"},
