@@ -88,11 +88,11 @@ std::vector<float> added(Backend& backend, const Change& change, const std::vect
 
 TEST(LowRank, adds_the_scaled_product_of_both_matrices) {
   for (const ElementType type : kTypes) {
-    for (const auto [n, k, rank] : {std::tuple{1u, 1u, 1u},
-                                    {33u, 100u, 3u},
-                                    {512u, 257u, 16u},
-                                    {513u, 2048u, 17u},
-                                    {16u, 600u, 256u}}) {
+    for (const auto& [n, k, rank] : {std::tuple{1u, 1u, 1u},
+                                     {33u, 100u, 3u},
+                                     {512u, 257u, 16u},
+                                     {513u, 2048u, 17u},
+                                     {16u, 600u, 256u}}) {
       const Change change(n, k, rank, 7, type);
       const uint32_t n_rows = 5;
       const auto x = random_floats(size_t{n_rows} * k, 3);
