@@ -19,6 +19,7 @@
 #include "main/exit_code.h"
 #include "main/kv_event_options.h"
 #include "main/model_flags.h"
+#include "main/response_file.h"
 #include "main/speculation_flags.h"
 #include "main/tier_options.h"
 #include "server/server.h"
@@ -114,6 +115,11 @@ Result<int> serve(ServeOptions options) {
   TRY(Server::check(options.server));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
+  std::unique_ptr<ResponseFile> responses;
+  if (!options.tiers.disk.empty()) {
+    responses = ResponseFile::open_or_warn(options.tiers.disk + "/responses.sqlite");
+    options.server.responses = responses.get();
+  }
   if (!options.chat_template_file.empty()) {
     TRY_ASSIGN(options.serving.chat.chat_template, read_template(options.chat_template_file));
   }

@@ -33,6 +33,28 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   return envelope;
 }
 
+// The words around a token of a prompt that was made of a conversation. Borrows the service, which
+// outlives all answers.
+FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
+  std::vector<std::vector<TokenId>> prompts;
+  for (const CompletionRequest& request : call.requests) {
+    const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt);
+    prompts.push_back(ids ? *ids : std::vector<TokenId>());
+  }
+  return [&service, prompts = std::move(prompts)](size_t prompt,
+                                                  uint32_t position) -> std::optional<TextAround> {
+    constexpr size_t kBefore = 24, kBehind = 16;  // tokens
+    if (prompt >= prompts.size() || position >= prompts[prompt].size()) return std::nullopt;
+    const std::span<const TokenId> ids = prompts[prompt];
+    const size_t begin = position - std::min<size_t>(position, kBefore);
+    const auto before = service.detokenize(ids.subspan(begin, position - begin));
+    const auto behind =
+        service.detokenize(ids.subspan(position, std::min(kBehind, ids.size() - position)));
+    if (!before || !behind) return std::nullopt;
+    return TextAround{valid_utf8(*before), valid_utf8(*behind)};
+  };
+}
+
 // The key decides what the body may only wish where there are no keys.
 void apply_key(const ApiKey& key, CompletionCall& call) {
   for (CompletionRequest& request : call.requests) {
@@ -153,7 +175,10 @@ Reply start(const HandlerContext& context, const HttpRequest& request, const Com
   envelope.id = random_id(dialect.id_prefix);
   envelope.request_id = request.id;
   envelope.prices = context.options.prices;
-  if (call.explain_cache) envelope.explain_cache = reach_of(key);
+  if (call.explain_cache) {
+    envelope.explain_cache = reach_of(key);
+    envelope.find_text = text_finder(context.service, call);
+  }
   std::string id = envelope.id;
   running->left_out = call.left_out;
   auto writer = dialect.make_writer(std::move(envelope));
