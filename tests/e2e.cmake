@@ -10,7 +10,7 @@ foreach(file ${python_tests})
 endforeach()
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser beside a server
 # These start engines with a thread per core, or watch the clock.
-foreach(name attack bits chat clients disk exactness explain fleet origins overload prefix server server_load threats_http
+foreach(name agents adapter attack bits chat clients disk exactness explain fleet origins overload prefix server server_load threats_http
     threats_memory)
   set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
 endforeach()

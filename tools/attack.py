@@ -351,6 +351,8 @@ class Run:
         self.user, crowd = self.phase(server, target, seconds, options.requests, hostile=True)
         self.counts, self.n_requests = crowd.counts, crowd.done.value
         print(f"  {self.n_requests} requests; user {self.user}", flush=True)
+        if not self.watch.server_lives():
+            raise SystemExit(f"broken: the server died with {server.process.wait()}\n{server.said()[-4000:]}")
         took = [s for s, _ in self.watch.health]
         print(f"  /health {quantiles(took)} ms, {sum(s != 200 for _, s in self.watch.health)} times not 200", flush=True)
         self.pages = pages_at_rest(server)

@@ -22,11 +22,13 @@ from make_model import BF16, F16, F32, MXFP4, nbytes, read_metadata
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
 PAIRED = ("llama", "granite", "granitemoe", "mistral3")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
 GEMMAS = ("gemma2", "gemma3")
-MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "mistral3": "ministral3",
+MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
                "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss"}
 SIGMOIDS = ("glm4moe", "minimax-m2", "deepseek2")  # whose routers score by them
 
-TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}
+TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",
+       "per_layer_token_embd.weight": "model.embed_tokens_per_layer.weight", "per_layer_model_proj.weight": "model.per_layer_model_projection.weight",
+       "per_layer_proj_norm.weight": "model.per_layer_projection_norm.weight"}
 LAYER = {
     "attn_norm.weight": "input_layernorm.weight",
     "attn_q.weight": "self_attn.q_proj.weight", "attn_k.weight": "self_attn.k_proj.weight", "attn_v.weight": "self_attn.v_proj.weight",
@@ -45,6 +47,10 @@ LAYER = {
     "attn_kv_a_norm.weight": "self_attn.kv_a_layernorm.weight",
     "nextn.eh_proj.weight": "eh_proj.weight", "nextn.enorm.weight": "enorm.weight", "nextn.hnorm.weight": "hnorm.weight",
     "nextn.shared_head_norm.weight": "shared_head.norm.weight",
+    "ffn_gate_inp.scale": "router.scale", "ffn_down_exps.scale": "router.per_expert_scale", "ffn_gate_up_exps.weight": "experts.gate_up_proj",
+    "pre_ffw_norm_2.weight": "pre_feedforward_layernorm_2.weight", "post_ffw_norm_1.weight": "post_feedforward_layernorm_1.weight",
+    "post_ffw_norm_2.weight": "post_feedforward_layernorm_2.weight", "inp_gate.weight": "per_layer_input_gate.weight",
+    "proj.weight": "per_layer_projection.weight", "post_norm.weight": "post_per_layer_input_norm.weight", "layer_output_scale.weight": "layer_scalar",
 }
 EXPERTS = {"ffn_gate_exps.weight": ("gate_proj", "w1"), "ffn_up_exps.weight": ("up_proj", "w3"), "ffn_down_exps.weight": ("down_proj", "w2")}
 
@@ -115,6 +121,9 @@ class Folder:
             return
         if part.split("_exps")[0] + "_exps.weight" in EXPERTS and self.model_type == "gpt_oss":
             return self.add_interleaved(prefix + "mlp.experts.", part, t, x)
+        if part == "ffn_down_exps.weight" and self.arch == "gemma4":
+            self.tensors[prefix + "experts.down_proj"] = (t, x)
+            return
         if part in EXPERTS:
             for i, expert in enumerate(x):
                 self.tensors[prefix + self.expert_name(part, i)] = (t, expert)
@@ -157,8 +166,10 @@ class Folder:
         return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2") else f"mlp.experts.{i}.{plain}.weight"
 
     def layer_name(self, part):
+        if part == "ffn_gate_inp.weight" and self.arch == "gemma4":
+            return "router.proj.weight"
         if part == "ffn_norm.weight":
-            return "pre_feedforward_layernorm.weight" if self.arch in GEMMAS else "post_attention_layernorm.weight"
+            return "pre_feedforward_layernorm.weight" if self.arch.startswith("gemma") else "post_attention_layernorm.weight"
         if part == "ffn_up.weight" and self.arch == "phi3":
             return "mlp.gate_up_proj.weight"
         if part == "ffn_gate_inp.weight" and self.model_type in ("mixtral", "minimax_m2"):
@@ -203,7 +214,8 @@ class Folder:
             "bos_token_id": self.metadata.get("tokenizer.ggml.bos_token_id"),
             "eos_token_id": self.metadata.get("tokenizer.ggml.eos_token_id"),
         }
-        config["hidden_activation" if self.arch in GEMMAS else "hidden_act"] = "gelu_pytorch_tanh" if self.arch in GEMMAS else "silu"
+        is_gemma = self.arch.startswith("gemma")
+        config["hidden_activation" if is_gemma else "hidden_act"] = "gelu_pytorch_tanh" if is_gemma else "silu"
         n_dims = self.key("rope.dimension_count", self.head_dim())
         if n_dims != self.head_dim() and self.arch != "deepseek2":
             config["partial_rotary_factor"] = n_dims / self.head_dim()
@@ -227,15 +239,38 @@ class Folder:
                        "num_experts_per_tok": self.key("expert_used_count"), "moe_intermediate_size": self.key("expert_feed_forward_length"),
                        "shared_expert_intermediate_size": self.key("expert_shared_feed_forward_length"),
                        "norm_topk_prob": {"qwen2_moe": False, "qwen3_moe": True, "glm4_moe": True, "deepseek_v3": True, "deepseek_v2": False}.get(self.model_type)}
+        if self.arch == "gemma4":
+            config = self.with_layer_kinds(config)
         if "rope_factors_long.weight" in self.rope_vectors:
             config["original_max_position_embeddings"] = self.key("rope.scaling.original_context_length")
         return {k: v for k, v in config.items() if v is not None or k == "sliding_window"}
+
+    def with_layer_kinds(self, config):
+        """Gemma 4's keys of layers that differ."""
+        windowed = self.key("attention.sliding_window_pattern")[1]
+        of_layers = lambda name: self.key(name)[1] if isinstance(self.key(name), tuple) else [self.key(name)] * len(windowed)
+        kv, ffn, width = of_layers("attention.head_count_kv"), of_layers("feed_forward_length"), self.key("embedding_length_per_layer_input")
+        config |= {
+            "layer_types": ["sliding_attention" if w else "full_attention" for w in windowed],
+            "head_dim": self.key("attention.key_length_swa"), "global_head_dim": self.key("attention.key_length"),
+            "num_key_value_heads": kv[0], "num_global_key_value_heads": kv[-1] if kv[-1] != kv[0] else None,
+            "attention_k_eq_v": any(f"model.layers.{i}.self_attn.v_proj.weight" not in self.tensors for i in range(len(kv) - self.key("attention.shared_kv_layers"))),
+            "num_kv_shared_layers": self.key("attention.shared_kv_layers"), "intermediate_size": ffn[0], "use_double_wide_mlp": ffn[-1] == 2 * ffn[0],
+            "hidden_size_per_layer_input": width, "vocab_size_per_layer_input": config["vocab_size"] if width else None,
+            "final_logit_softcapping": self.key("final_logit_softcapping"), "enable_moe_block": self.has_experts,
+            "rope_parameters": {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": self.key("rope.freq_base")},
+                                "sliding_attention": {"rope_type": "default", "rope_theta": self.key("rope.freq_base_swa")}}}
+        if self.has_experts:
+            config["top_k_experts"] = config.pop("num_experts_per_tok")
+        for name in ("rope_theta", "rope_scaling", "norm_topk_prob"):
+            config.pop(name, None)
+        return config
 
     def rope_scaling(self):
         if "rope_factors_long.weight" in self.rope_vectors:
             long, short = (list(map(float, self.rope_vectors[f"rope_factors_{n}.weight"])) for n in ("long", "short"))
             return {"type": "longrope", "long_factor": long, "short_factor": short}
-        if "rope_freqs.weight" in self.rope_vectors:
+        if "rope_freqs.weight" in self.rope_vectors and self.arch != "gemma4":
             scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
             n_dims = self.key("rope.dimension_count", self.head_dim())
             want = make_model.llama3_divisors(n_dims, self.key("rope.freq_base")).astype(np.float32)

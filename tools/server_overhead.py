@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the server costs beside the model: HTTP, JSON, scheduling, detokenizing, per token.
 
-  tools/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages]
+  tools/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages] [--tools]
 
 Streams run side by side against `kvik serve demo --threads 1`. Afterwards /proc tells the processor time of each thread
 of the server between the first token of the last stream and the last token of the first. The network thread does HTTP
@@ -35,10 +35,19 @@ def threads_of(pid):
     return found
 
 
-def request(api, i, n_tokens):
+def tool(api):
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}}
+    if api == "messages":
+        return {"name": "read_file", "input_schema": schema}
+    return {"type": "function", "function": {"name": "read_file", "parameters": schema}}
+
+
+def request(api, i, n_tokens, has_tools):
     words = f"Speak of the {i}th crown, my lord."
     common = {"max_tokens": n_tokens, "ignore_eos": True, "stream": True, "temperature": 0}
     chat = {"messages": [{"role": "user", "content": words}], **common}
+    if has_tools:  # calls are looked for in the answer
+        chat["tools"] = [tool(api)]
     path, body = {"completions": ("/v1/completions", {"prompt": words, **common}),
                   "chat": ("/v1/chat/completions", chat), "messages": ("/v1/messages", chat)}[api]
     data = json.dumps(body).encode()
@@ -49,10 +58,10 @@ class Reader:
     """Counts the events of one stream by their marks and notes when each came."""
     MARKS = {"completions": b'"text":"', "chat": b'"delta":{', "messages": b'_delta","text"'}
 
-    def __init__(self, port, api, i, n_tokens):
+    def __init__(self, port, api, i, n_tokens, has_tools):
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.mark, self.times, self.tail, self.is_done = self.MARKS[api], [], b"", False
-        self.socket.sendall(request(api, i, n_tokens))
+        self.socket.sendall(request(api, i, n_tokens, has_tools))
         self.socket.setblocking(False)
 
     def read(self, now):
@@ -81,11 +90,13 @@ def forward_us(kvik, n_streams, depth):
 
 
 def measure(server, port, options):
-    readers = [Reader(port, options.api, i, options.tokens) for i in range(options.streams)]
+    readers = [Reader(port, options.api, i, options.tokens, options.tools) for i in range(options.streams)]
     selector = selectors.DefaultSelector()
     for reader in readers:
         selector.register(reader.socket, selectors.EVENT_READ, reader)
     before = threads_before = after = threads_after = None
+    # Blanks that may stand before a call come with the words behind them: there are fewer events than tokens.
+    n_events = options.tokens * (5 if options.tools else 9) // 10
     n_open = len(readers)
     while n_open:
         for key, _ in selector.select():
@@ -96,7 +107,7 @@ def measure(server, port, options):
                 n_open -= 1
         if threads_before is None and all(r.times for r in readers):
             before, threads_before = metrics(port), threads_of(server.pid)
-        if threads_before and threads_after is None and min(len(r.times) for r in readers) >= options.tokens * 9 // 10:
+        if threads_before and threads_after is None and min(len(r.times) for r in readers) >= n_events:
             after, threads_after = metrics(port), threads_of(server.pid)
     n_tokens = after["kvik_generated_tokens_total"] - before["kvik_generated_tokens_total"]
     spent = {tid: (nice, s - threads_before.get(tid, (0, 0))[1]) for tid, (nice, s) in threads_after.items()}
@@ -115,6 +126,7 @@ def main():
     parser.add_argument("--streams", type=int, default=64)
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--api", default="completions", choices=Reader.MARKS)
+    parser.add_argument("--tools", action="store_true", help="requests of chats have a tool")
     options = parser.parse_args()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

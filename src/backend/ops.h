@@ -108,6 +108,38 @@ struct GroupedRows {
   std::span<const uint32_t> rows;
   std::span<const RowGroup> groups;
   uint32_t n_matrices = 0;
+  // Which row of the batch each is of, for whoever must know that of rows in order; empty: as
+  // `rows` says.
+  std::span<const uint32_t> owners = {};
+};
+
+// What is added to a matrix: scale · b · a, in host memory (Hu et al. 2021).
+struct LowRankView {
+  std::span<const float> a;  // [rank, n_cols]
+  std::span<const float> b;  // [n_rows, rank]
+  uint32_t n_rows = 0;
+  uint32_t n_cols = 0;
+  uint32_t rank = 0;
+  float scale = 1.0f;
+  ElementType type = ElementType::kF32;  // f32, f16 or bf16: what it is packed as
+};
+
+// The same in the form the backend computes with.
+class LowRankMatrix {
+ public:
+  virtual ~LowRankMatrix() = default;
+  virtual uint32_t n_rows() const = 0;  // output columns of a product with it
+  virtual uint32_t n_cols() const = 0;  // the dimension summed over
+  virtual uint32_t rank() const = 0;
+  virtual size_t bytes() const = 0;
+};
+
+// Some rows that one such matrix is for: row x_rows[i] of x, from x_column on, is multiplied, and
+// added to row out_rows[i] of out, from out_column on.
+struct LowRankTerm {
+  const LowRankMatrix* matrix = nullptr;
+  std::span<const uint32_t> x_rows, out_rows;
+  uint32_t x_column = 0, out_column = 0;
 };
 
 // For each row of a sum, n of the rows that are added to it, with their weights: [n_rows, n].
@@ -200,6 +232,16 @@ class Backend {
   // out's head h = x's head h · wᵀ with the h-th of n_heads equal matrices that w is stacked from;
   // the bits of a row are those that matmul() gives it. x and out have the same rows and heads.
   virtual void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) = 0;
+
+  // Packs a change of low rank. Any thread, beside any other operation.
+  virtual std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change) = 0;
+  // LowRankMatrix::bytes() of one of that shape and type.
+  virtual uint64_t low_rank_bytes(const LowRankView& shape) const = 0;
+
+  // out += scale · b · (a · x) for the rows of each term; no element of out is in two of them. The
+  // order of additions of a row is its own, whatever the terms. Takes memory of its own for the
+  // rows' products with a, which it keeps.
+  virtual void add_low_rank(Rows x, std::span<const LowRankTerm> terms, Rows out) = 0;
 
   // x[r] += Σ weights[r][j] · y[rows[r][j]], in ascending j.
   virtual void add_weighted(Rows x, Rows y, const WeightedRows& terms) = 0;

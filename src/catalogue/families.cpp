@@ -61,6 +61,19 @@ constexpr FolderType kQwen3MoeFolders[] = {
      .window = FolderWindow::kIfAsked,
      .has_experts = true},
 };
+// Their images and films turn by three positions; those of text are the same three times.
+constexpr FolderType kQwen3VlFolders[] = {
+    {.model_type = "qwen3_vl_text",
+     .whole_type = "qwen3_vl",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "head_dim": 128})"},
+};
+constexpr FolderType kQwen3VlMoeFolders[] = {
+    {.model_type = "qwen3_vl_moe_text",
+     .whole_type = "qwen3_vl_moe",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false, "norm_topk_prob": true})",
+     .has_experts = true,
+     .stacks = ExpertStacks::kTransposed},
+};
 constexpr FolderType kGemma2Folders[] = {
     {.model_type = "gemma2",
      .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
@@ -109,6 +122,39 @@ constexpr FolderType kOlmo2Folders[] = {
     {.model_type = "olmo2", .defaults = R"({"rms_norm_eps": 1e-5, "tie_word_embeddings": false})"},
 };
 
+constexpr FolderName kGemma4Names[] = {
+    {kFfnNorm, "pre_feedforward_layernorm.weight"},
+    {kRouter, "router.proj.weight"},
+};
+constexpr FolderType kGemma4Folders[] = {
+    {.model_type = "gemma4_text",
+     .whole_type = "gemma4",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "global_head_dim": 512, "sliding_window": 512, "num_key_value_heads": 4,
+                     "num_attention_heads": 8, "vocab_size": 262144, "hidden_size": 2304,
+                     "intermediate_size": 9216, "num_hidden_layers": 30,
+                     "hidden_size_per_layer_input": 256, "max_position_embeddings": 131072,
+                     "enable_moe_block": false,
+                     "rope_parameters": {"full_attention": {"rope_type": "proportional",
+                     "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})",
+     .window = FolderWindow::kStated,
+     .has_experts = true,
+     .names = kGemma4Names,
+     .gate_up_stack = "experts.gate_up_proj",
+     .down_stack = "experts.down_proj"},
+    {.model_type = "gemma4_unified_text",
+     .whole_type = "gemma4_unified",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": true, "head_dim": 256,
+                     "global_head_dim": 512, "sliding_window": 1024, "num_key_value_heads": 4,
+                     "num_attention_heads": 8, "vocab_size": 262144, "hidden_size": 2304,
+                     "intermediate_size": 9216, "num_hidden_layers": 30,
+                     "max_position_embeddings": 262144,
+                     "rope_parameters": {"full_attention": {"rope_type": "proportional",
+                     "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})",
+     .window = FolderWindow::kStated,
+     .names = kGemma4Names},
+};
+
 constexpr FolderName kGptOssNames[] = {{kRouter, "mlp.router.weight"}};
 constexpr FolderName kMiniMaxNames[] = {
     {kRouter, "block_sparse_moe.gate.weight"},
@@ -152,7 +198,7 @@ constexpr FolderType kGptOssFolders[] = {
                      "num_local_experts": 128, "num_experts_per_tok": 4})",
      .window = FolderWindow::kStated,
      .has_experts = true,
-     .has_interleaved_experts = true,
+     .stacks = ExpertStacks::kInterleaved,
      .names = kGptOssNames},
 };
 
@@ -221,6 +267,17 @@ constexpr Family kFamilies[] = {
      .has_experts = true,
      .norm_eps = 1e-6,
      .folders = kQwen3MoeFolders},
+    {.name = "qwen3vl",
+     .pairing = RopePairing::kHalves,
+     .qk_norm = QkNorm::kHead,
+     .norm_eps = 1e-6,
+     .folders = kQwen3VlFolders},
+    {.name = "qwen3vlmoe",
+     .pairing = RopePairing::kHalves,
+     .qk_norm = QkNorm::kHead,
+     .has_experts = true,
+     .norm_eps = 1e-6,
+     .folders = kQwen3VlMoeFolders},
     {.name = "gemma2",
      .pairing = RopePairing::kHalves,
      .activation = Activation::kGeluTanh,
@@ -245,6 +302,21 @@ constexpr Family kFamilies[] = {
      .wide_scale_layers = 62,
      .norm_eps = 1e-6,
      .folders = kGemma3Folders},
+    {.name = "gemma4",
+     .pairing = RopePairing::kHalves,
+     .activation = Activation::kGeluTanh,
+     .qk_norm = QkNorm::kHead,
+     .has_post_norms = true,
+     .scales_embedding = true,
+     .global_every = 6,
+     .global_at = 5,
+     .has_experts = true,
+     .is_unscaled = true,
+     .has_layer_kinds = true,
+     .has_mlp_beside_experts = true,
+     .norm_eps = 1e-6,
+     .logit_soft_cap = 30,
+     .folders = kGemma4Folders},
     {.name = "phi3", .pairing = RopePairing::kHalves, .is_fused = true, .folders = kPhi3Folders},
     {.name = "granite", .has_scales = true, .folders = kGraniteFolders},
     {.name = "granitemoe", .has_scales = true, .has_experts = true, .folders = kGraniteMoeFolders},

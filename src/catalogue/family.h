@@ -14,6 +14,10 @@ namespace kvik {
 // Where "sliding_window" of a config.json counts: nowhere, always, or with "use_sliding_window".
 enum class FolderWindow : uint8_t { kNone, kStated, kIfAsked };
 
+// How stacks of experts lie: [experts, rows, columns], the gates over the ups; as gpt-oss has them
+// (interleaved_experts.h); or each matrix transposed (Qwen3-VL).
+enum class ExpertStacks : uint8_t { kUsual, kInterleaved, kTransposed };
+
 // A type of models as Hugging Face's transformers writes them: what config.json leaves unsaid, and
 // how its tensors differ from those of a GGUF file.
 struct FolderType {
@@ -26,7 +30,7 @@ struct FolderType {
   bool has_query_scalar = false;  // attention is scaled by its root
   bool is_interleaved =
       false;  // heads' rows lie as in a GGUF file, though neighbours turn together
-  bool has_interleaved_experts = false;    // as gpt-oss stores them (interleaved_experts.h)
+  ExpertStacks stacks = ExpertStacks::kUsual;
   std::span<const FolderName> names = {};  // of tensors that are not called as usual
   // Where the experts of a layer lie together: gates over ups, and downs.
   std::string_view gate_up_stack = "mlp.experts.gate_up_proj";
@@ -68,7 +72,12 @@ struct Family {
   bool has_score_bias = false, has_choice_bias = false, has_expert_biases = false;
   bool is_choice_bias_optional = false;  // some members have none
   bool has_temperature = false;          // may be, by a key of the file
-  bool is_yarn_whole = true;             // YarnConfig::is_whole
+  bool is_unscaled = false;              // q·k is not scaled, unless a key says so
+  // Layers differ by keys of the file: which have a window, and the heads, frequencies and MLPs of
+  // each; which read another's K and V; what each knows of the token itself (layer_kinds.h).
+  bool has_layer_kinds = false;
+  bool has_mlp_beside_experts = false;
+  bool is_yarn_whole = true;  // YarnConfig::is_whole
   // What random models of the family say in their files, as real ones do.
   double norm_eps = 1e-5;
   double attention_soft_cap = 0;

@@ -29,6 +29,55 @@ Result<uint32_t> KeyReader::optional_count(std::string_view key, uint64_t max) c
   return count(key, max);
 }
 
+Result<std::vector<uint32_t>> KeyReader::counts(std::string_view key, size_t n, uint64_t max,
+                                                uint64_t fallback) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  const bool is_list = value && (std::holds_alternative<std::vector<int64_t>>(*value) ||
+                                 std::holds_alternative<std::vector<uint64_t>>(*value));
+  if (!is_list) {
+    TRY_ASSIGN(const uint32_t all, count(key, max, fallback));
+    return std::vector<uint32_t>(n, all);
+  }
+  TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, n));
+  std::vector<uint32_t> counts;
+  for (const int64_t number : numbers) {
+    if (number < 1 || static_cast<uint64_t>(number) > max) {
+      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' holds {}, expected 1 to {}",
+                                                   full(key), number, max));
+    }
+    counts.push_back(static_cast<uint32_t>(number));
+  }
+  return counts;
+}
+
+Result<std::vector<bool>> KeyReader::flags(std::string_view key, size_t n) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  if (!value) return std::vector<bool>();
+  if (const auto* flags = std::get_if<std::vector<bool>>(value)) {
+    TRY(check_length(key, flags->size(), n));
+    return *flags;
+  }
+  TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, n));
+  std::vector<bool> flags;
+  for (const int64_t number : numbers) flags.push_back(number != 0);
+  return flags;
+}
+
+Result<std::vector<int64_t>> KeyReader::list(std::string_view key, size_t n) const {
+  auto found = metadata_.get_ints(full(key));
+  if (!found) return std::unexpected(std::move(found).error());
+  if (!found->has_value()) return std::vector<int64_t>();
+  TRY(check_length(key, (*found)->size(), n));
+  return **std::move(found);
+}
+
+Result<void> KeyReader::check_length(std::string_view key, size_t n, size_t expected) const {
+  if (n == expected) return {};
+  return fail(ErrorCode::kCorrupt,
+              fmt::format("metadata key '{}' has {} entries, expected {}, one for each layer",
+                          full(key), n, expected));
+}
+
 Result<float> KeyReader::real(std::string_view key, double fallback) const {
   TRY_ASSIGN(const auto value, metadata_.get_float(full(key)));
   const double x = value.value_or(fallback);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/metadata.h"
 #include "base/result.h"
@@ -24,6 +25,14 @@ class KeyReader {
   // As count, but 0 is allowed and the default.
   Result<uint32_t> optional_count(std::string_view key, uint64_t max) const;
 
+  // A whole number in [1, max] for each of n: a list of them, or one for all. `fallback` as for
+  // count.
+  Result<std::vector<uint32_t>> counts(std::string_view key, size_t n, uint64_t max,
+                                       uint64_t fallback = 0) const;
+
+  // A list of n flags, true or false or numbers; empty where the key is absent.
+  Result<std::vector<bool>> flags(std::string_view key, size_t n) const;
+
   // A number ≥ 0 that a float can hold.
   Result<float> real(std::string_view key, double fallback) const;
 
@@ -36,6 +45,10 @@ class KeyReader {
   Result<std::string> word(std::string_view key, std::string fallback) const;
 
  private:
+  // A list of whole numbers, one for each of n.
+  Result<std::vector<int64_t>> list(std::string_view key, size_t n) const;
+  Result<void> check_length(std::string_view key, size_t n, size_t expected) const;
+
   const Metadata& metadata_;
   std::string prefix_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kvik {
@@ -13,5 +14,6 @@ inline constexpr uint64_t kMaxHeadDim = 1024;
 inline constexpr uint64_t kMaxVocabulary = uint64_t{1} << 24;
 inline constexpr uint64_t kMaxContext = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxExperts = 1024;
+inline constexpr size_t kMaxLayerKinds = 8;  // by their windows and KV heads
 
 }  // namespace kvik

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -40,6 +41,7 @@ struct RopeConfig {
   YarnConfig yarn = {};
   float score_scale = 1.0f;  // of q·k, in place of the magnitude
   SmoothStretchConfig smooth_stretch = {};
+  bool has_divisors = true;  // those of the model's tensor, where it has one
 };
 
 // What of q and k is normed before it turns: nothing, each head for itself, or all heads of a row
@@ -82,6 +84,12 @@ struct AttentionConfig {
   QkNorm qk_norm = QkNorm::kNone;
   // Of families some of whose members have none of them.
   bool is_qkv_bias_optional = false, is_qk_norm_optional = false;
+  bool has_v_norm = false;  // each head of V is brought to deviation 1 (Gemma 4)
+  // The file may have none for V, which is then what K is before its norm.
+  bool is_v_optional = false;
+  // The layer before this one whose K and V are read here, as they lie in its pages (Brandon et al.
+  // 2024); empty: the layer's own.
+  std::optional<uint32_t> shared_kv = {};
   TemperatureConfig temperature = {};
   // Where it is not empty, the one KV head has the latent vector and what turns as its K, head_dim
   // is that of both, and the beginning of K is V.
@@ -124,6 +132,10 @@ struct ExpertsConfig {
   bool has_biases = false;  // of gate, up and down of each expert
   // Experts stand in groups of one size, and only those of the best groups are chosen from.
   uint32_t n_groups = 1, n_groups_used = 1;
+  // Of an MLP beside the experts, with norms of its own behind it; 0: there is none. The experts'
+  // input, their router's and their sum have norms of their own then, too, and each expert a factor
+  // by which it counts (Gemma 4).
+  uint32_t beside_ffn_dim = 0;
 };
 
 // A layer mixes tokens, then feeds each forward by itself; both add to the residual stream.
@@ -162,6 +174,12 @@ struct ModelConfig {
   // Where tensors hold two sets of divisors of the rotation frequencies: the context up to which
   // the short ones serve. 0: there is one set at most.
   uint32_t n_ctx_short_rope = 0;
+
+  // Of a vector that every layer has for each token, made of an embedding of its own and of the one
+  // that enters the first layer, and adds behind its feed-forward (Gemma 3n, 2025); 0: none.
+  uint32_t per_layer_dim = 0;
+  bool has_layer_scales =
+      false;  // rows are multiplied by a number of each layer's, where it has one
 
   // Layers behind the others that guess further tokens; their tensors are left alone.
   uint32_t n_guessing_layers = 0;

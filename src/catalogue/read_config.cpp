@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "catalogue/family.h"
 #include "catalogue/key_reader.h"
+#include "catalogue/layer_kinds.h"
 #include "catalogue/limits.h"
 #include "catalogue/model_config.h"
 #include "catalogue/rope_config.h"
@@ -44,21 +47,39 @@ Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   return {};
 }
 
+// Of the first layer, and of the widest MLP.
+Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, ModelConfig& c,
+                                  AttentionConfig& a) {
+  const size_t n = family.has_layer_kinds ? size_t{c.n_layers} + c.n_guessing_layers : 0;
+  std::vector<uint32_t> n_kv_heads, ffn_dims;
+  if (n > 0) {
+    TRY_ASSIGN(n_kv_heads, keys.counts("attention.head_count_kv", n, kMaxHeads));
+    TRY_ASSIGN(ffn_dims, keys.counts("feed_forward_length", n, kMaxDim));
+    a.n_kv_heads = n_kv_heads.front();
+    c.ffn_dim = std::ranges::max(ffn_dims);
+  } else {
+    TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim));
+    TRY_ASSIGN(a.n_kv_heads, keys.count("attention.head_count_kv", kMaxHeads, a.n_heads));
+    n_kv_heads = {a.n_kv_heads};
+  }
+  for (const uint32_t n_heads : n_kv_heads) {
+    if (a.n_heads % n_heads == 0) continue;
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'{}' is {}, expected a divisor of the {} heads",
+                            keys.full("attention.head_count_kv"), n_heads, a.n_heads));
+  }
+  return {};
+}
+
 Result<void> read_geometry(const KeyReader& keys, const Family& family, ModelConfig& c,
                            AttentionConfig& a) {
   TRY_ASSIGN(c.n_layers, keys.count("block_count", kMaxLayers));
   TRY_ASSIGN(c.n_guessing_layers, keys.optional_count("nextn_predict_layers", c.n_layers - 1));
   c.n_layers -= c.n_guessing_layers;
   TRY_ASSIGN(c.model_dim, keys.count("embedding_length", kMaxDim));
-  TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim));
   TRY_ASSIGN(a.n_heads, keys.count("attention.head_count", kMaxHeads));
-  TRY_ASSIGN(a.n_kv_heads, keys.count("attention.head_count_kv", kMaxHeads, a.n_heads));
+  TRY(read_sizes_of_layers(keys, family, c, a));
   TRY_ASSIGN(c.n_ctx_train, keys.count("context_length", kMaxContext));
-  if (a.n_heads % a.n_kv_heads != 0) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("'{}' is {}, expected a divisor of the {} heads",
-                            keys.full("attention.head_count_kv"), a.n_kv_heads, a.n_heads));
-  }
   if (family.has_latent) return read_latent(keys, a);
   const uint32_t even_share = c.model_dim / a.n_heads;
   TRY_ASSIGN(a.head_dim, keys.count("attention.key_length", kMaxHeadDim, even_share));
@@ -167,15 +188,15 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
                          const AttentionConfig& attention, ModelConfig& c) {
   TRY_ASSIGN(const auto experts, read_experts(keys, family, c));
   TRY_ASSIGN(const uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
-  TRY_ASSIGN(const uint32_t window, keys.optional_count("attention.sliding_window", kMaxContext));
+  TRY_ASSIGN(const LayerKinds kinds, LayerKinds::read(keys, family, c));
   for (uint32_t i = 0; i < c.n_layers; ++i) {
-    AttentionConfig mixer = attention;
-    if (window > 0 && family.is_windowed(i)) {
-      mixer.window = window;
-      mixer.rope = static_cast<uint32_t>(c.ropes.size() - 1);
+    LayerConfig layer{.mixer = kinds.attention(i, attention),
+                      .feed_forward = MlpConfig{kinds.ffn_dim(i), family.is_fused}};
+    if (experts && i >= n_dense) {
+      ExpertsConfig own = *experts;
+      if (family.has_mlp_beside_experts) own.beside_ffn_dim = kinds.ffn_dim(i);
+      layer.feed_forward = own;
     }
-    LayerConfig layer{.mixer = mixer, .feed_forward = MlpConfig{c.ffn_dim, family.is_fused}};
-    if (experts && i >= n_dense) layer.feed_forward = *experts;
     c.layers.push_back(layer);
   }
   return {};
@@ -186,7 +207,8 @@ Result<void> read_scales(const KeyReader& keys, const Family& family, ModelConfi
   const bool is_wide = family.wide_scale_layers == c.n_layers;
   const double scaled_dim =
       is_wide ? static_cast<double>(c.model_dim) / a.n_heads : static_cast<double>(a.head_dim);
-  TRY_ASSIGN(a.scale, keys.real("attention.scale", 1.0 / std::sqrt(scaled_dim)));
+  const double usual_scale = family.is_unscaled ? 1.0 : 1.0 / std::sqrt(scaled_dim);
+  TRY_ASSIGN(a.scale, keys.real("attention.scale", usual_scale));
   if (a.latent.rank) {
     a.scale = c.ropes.front().score_scale / std::sqrt(static_cast<float>(a.latent.q_dim()));
   }
@@ -241,13 +263,16 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   c.has_pre_norms = family->has_pre_norms;
   c.has_post_norms = family->has_post_norms;
   c.is_ffn_norm_post_attention = family->is_ffn_norm_post_attention;
+  c.has_layer_scales = family->has_layer_kinds;
   AttentionConfig attention{.has_qkv_bias = family->has_qkv_bias,
                             .has_output_bias = family->has_output_bias,
                             .has_sinks = family->has_sinks,
                             .is_fused = family->is_fused,
                             .qk_norm = family->qk_norm,
                             .is_qkv_bias_optional = family->is_qkv_bias_optional,
-                            .is_qk_norm_optional = family->is_qk_norm_optional};
+                            .is_qk_norm_optional = family->is_qk_norm_optional,
+                            .has_v_norm = family->has_layer_kinds,
+                            .is_v_optional = family->has_layer_kinds};
   const KeyReader keys(metadata, *architecture);
   TRY_ASSIGN(const auto name, metadata.get_string("general.name"));
   c.name = name.value_or(*architecture);
@@ -261,6 +286,10 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   TRY(read_scales(keys, *family, c, attention));
   TRY(read_temperature(keys, *family, attention));
   TRY(read_layers(keys, *family, attention, c));
+  if (family->has_layer_kinds) {
+    TRY_ASSIGN(c.per_layer_dim,
+               keys.optional_count("embedding_length_per_layer_input", kMaxHeadDim));
+  }
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));
   return c;

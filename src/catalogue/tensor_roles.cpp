@@ -28,6 +28,11 @@ constexpr RoleEntry kRoles[] = {
     {kShortRopeDivisors, kDivisors, "rope_factors_short.weight"},
     {kOutputNorm, kNorm, "output_norm.weight", "norm.weight"},
     {kHead, kMatrix, "output.weight", "lm_head.weight"},
+    {kPerLayerEmbedding, kMatrix, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight"},
+    {kPerLayerProjection, kMatrix, "per_layer_model_proj.weight",
+     "per_layer_model_projection.weight"},
+    {kPerLayerProjectionNorm, kNorm, "per_layer_proj_norm.weight",
+     "per_layer_projection_norm.weight"},
     {kAttentionNorm, kNorm, "attn_norm.weight", "input_layernorm.weight"},
     {kQkv, kMatrix, "attn_qkv.weight", "self_attn.qkv_proj.weight"},
     {kQ, kMatrix, "attn_q.weight", "self_attn.q_proj.weight"},
@@ -68,6 +73,15 @@ constexpr RoleEntry kRoles[] = {
     {kSharedGate, kMatrix, "ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"},
     {kSharedUp, kMatrix, "ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
     {kSharedDown, kMatrix, "ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"},
+    {kRouterNorm, kNorm, "ffn_gate_inp.scale", "router.scale"},
+    {kExpertFactors, kNorm, "ffn_down_exps.scale", "router.per_expert_scale"},
+    {kExpertsNorm, kNorm, "pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight"},
+    {kMlpPostNorm, kNorm, "post_ffw_norm_1.weight", "post_feedforward_layernorm_1.weight"},
+    {kExpertsPostNorm, kNorm, "post_ffw_norm_2.weight", "post_feedforward_layernorm_2.weight"},
+    {kPerLayerGate, kMatrix, "inp_gate.weight", "per_layer_input_gate.weight"},
+    {kPerLayerOutput, kMatrix, "proj.weight", "per_layer_projection.weight"},
+    {kPerLayerPostNorm, kNorm, "post_norm.weight", "post_per_layer_input_norm.weight"},
+    {kLayerScale, kNorm, "layer_output_scale.weight", "layer_scalar"},
 };
 
 // The table is in the order of the roles.
@@ -107,6 +121,7 @@ class LayerTensors {
       add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm : kFfnNorm, {c_.model_dim});
     }
     std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
+    list_per_layer();
   }
 
  private:
@@ -140,8 +155,8 @@ class LayerTensors {
       add(kQkv, {a.qkv_dim(), c_.model_dim});
     } else {
       add(kQ, {a.q_dim(), c_.model_dim});
-      add(kK, {a.kv_dim(), c_.model_dim});
-      add(kV, {a.kv_dim(), c_.model_dim});
+      if (!a.shared_kv) add(kK, {a.kv_dim(), c_.model_dim});
+      if (!a.shared_kv) add_optional(kV, {a.kv_dim(), c_.model_dim}, a.is_v_optional);
     }
     add(kAttentionOutput, {c_.model_dim, a.output_dim()});
     if (a.has_output_bias) add(kAttentionOutputBias, {c_.model_dim});
@@ -153,7 +168,7 @@ class LayerTensors {
     }
     if (a.qk_norm == QkNorm::kNone) return;
     add_optional(kQNorm, {a.q_norm_dim()}, a.is_qk_norm_optional);
-    add_optional(kKNorm, {a.k_norm_dim()}, a.is_qk_norm_optional);
+    if (!a.shared_kv) add_optional(kKNorm, {a.k_norm_dim()}, a.is_qk_norm_optional);
   }
 
   void list(const MlpConfig& mlp) {
@@ -174,11 +189,28 @@ class LayerTensors {
       add(kExpertUpBias, {e.n_experts, e.ffn_dim});
       add(kExpertDownBias, {e.n_experts, c_.model_dim});
     }
+    if (e.beside_ffn_dim) {
+      list(MlpConfig{.ffn_dim = e.beside_ffn_dim});
+      add(kRouterNorm, {c_.model_dim});
+      add_optional(kExpertFactors, {e.n_experts}, true);
+      for (const TensorRole norm : {kExpertsNorm, kMlpPostNorm, kExpertsPostNorm}) {
+        add(norm, {c_.model_dim});
+      }
+    }
     if (e.has_shared_gate) add(kSharedExpertGate, {c_.model_dim});
     if (e.shared_ffn_dim == 0) return;
     add(kSharedGate, {e.shared_ffn_dim, c_.model_dim});
     add(kSharedUp, {e.shared_ffn_dim, c_.model_dim});
     add(kSharedDown, {c_.model_dim, e.shared_ffn_dim});
+  }
+
+  void list_per_layer() {
+    if (c_.per_layer_dim) {
+      add(kPerLayerGate, {c_.per_layer_dim, c_.model_dim});
+      add(kPerLayerOutput, {c_.model_dim, c_.per_layer_dim});
+      add(kPerLayerPostNorm, {c_.model_dim});
+    }
+    if (c_.has_layer_scales) add_optional(kLayerScale, {1}, true);
   }
 
   const ModelConfig& c_;
@@ -225,10 +257,20 @@ TensorTable::TensorTable(const ModelConfig& c)
             {{kRopeDivisors}, {n_pairs}, true},
             {{kLongRopeDivisors}, {n_pairs}, true},
             {{kShortRopeDivisors}, {n_pairs}, true}};
+  if (c.per_layer_dim) {
+    const uint64_t n_cols = uint64_t{c.n_layers} * c.per_layer_dim;
+    specs_.push_back({{kPerLayerEmbedding}, {c.n_vocab, n_cols}});
+    specs_.push_back({{kPerLayerProjection}, {n_cols, c.model_dim}});
+    specs_.push_back({{kPerLayerProjectionNorm}, {c.per_layer_dim}});
+  }
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) LayerTensors(c, layer, specs_).list();
   specs_.push_back({{kOutputNorm}, {c.model_dim}});
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
   for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].id, i);
+  for (uint32_t layer = 0; layer < c.n_layers; ++layer) {
+    if (!c.layers[layer].attention().shared_kv) continue;
+    for (const TensorRole role : {kK, kV, kKNorm}) unused_.insert({role, layer});
+  }
 }
 
 const TensorSpec* TensorTable::find(TensorId tensor) const {
@@ -238,6 +280,7 @@ const TensorSpec* TensorTable::find(TensorId tensor) const {
 
 bool TensorTable::may_leave_alone(std::string_view name) const {
   if (sees_or_hears(name)) return true;
+  if (const auto id = tensor_named(name); id && unused_.contains(*id)) return true;
   if (!name.starts_with(kLayerPrefix)) return false;
   name.remove_prefix(kLayerPrefix.size());
   uint32_t layer = 0;

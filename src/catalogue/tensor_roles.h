@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ enum class TensorRole : uint8_t {
   kShortRopeDivisors,  // up to that
   kOutputNorm,
   kHead,
+  kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
+  kPerLayerProjection,      // of what enters the first layer, to the same
+  kPerLayerProjectionNorm,  // of each layer's part
   // Of a layer.
   kAttentionNorm,
   kQkv,  // Q over K over V
@@ -64,6 +68,15 @@ enum class TensorRole : uint8_t {
   kSharedGate,
   kSharedUp,
   kSharedDown,
+  kRouterNorm,  // of an MLP beside experts and what belongs to it
+  kExpertFactors,
+  kExpertsNorm,
+  kMlpPostNorm,
+  kExpertsPostNorm,
+  kPerLayerGate,
+  kPerLayerOutput,
+  kPerLayerPostNorm,
+  kLayerScale,
 };
 
 enum class TensorKind : uint8_t {
@@ -121,11 +134,12 @@ class TensorTable {
   const TensorSpec* find(TensorId tensor) const;
 
   // Whether a file of such a model may have a tensor of that name that is not used: of layers that
-  // guess further tokens, or of what sees or hears.
+  // guess further tokens, of what sees or hears, or K and V where another layer's are read.
   bool may_leave_alone(std::string_view name) const;
 
  private:
   uint32_t n_layers_, n_guessing_layers_;
+  std::set<TensorId> unused_;  // of layers that read another's K and V
   std::vector<TensorSpec> specs_;
   std::map<TensorId, size_t> places_;
 };

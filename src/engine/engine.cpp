@@ -48,7 +48,7 @@ TierLink::Slots tier_slots(const EngineOptions& options, size_t page_bytes) {
 // Of kPageTokens tokens in all layers.
 uint64_t page_bytes_of(const Model& model, const Backend& backend, const EngineOptions& options) {
   const KvLayout layout =
-      kv_layout(backend.page_bytes(model.kv_geometry(options.kv_type)), model.config());
+      kv_layout(page_bytes(model.config(), options.kv_type, backend), model.config());
   return layout.page_bytes * layout.n_groups();
 }
 
@@ -69,8 +69,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
                                                const EngineOptions& options, const Clock& clock,
                                                std::unique_ptr<Model> draft) {
   const ModelConfig& config = model->config();
-  const KvLayout layout =
-      kv_layout(backend.page_bytes(model->kv_geometry(options.kv_type)), config);
+  const KvLayout layout = kv_layout(page_bytes(config, options.kv_type, backend), config);
   const uint64_t tier_bytes = tier_slots(options, layout.page_bytes).bytes;
   uint64_t page_budget = options.kv_budget_bytes - std::min(tier_bytes, options.kv_budget_bytes);
   const uint64_t draft_bytes =
@@ -194,7 +193,8 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
                     QueuePlace place) {
   auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), clock_.now());
   sequence->place = std::move(place);
-  sequence->root = root_key(cache_identity_, sequence->request.cache_salt);
+  sequence->root =
+      root_key(identity_for(sequence->request.adapter.get()), sequence->request.cache_salt);
   sequence->table = kv_.make_table();
   const auto named = tenants_.find(sequence->request.tenant);
   sequence->table.owner = {
@@ -205,6 +205,12 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
                                  limits_.n_vocab);
   }
   scheduler_.add(std::move(sequence));
+}
+
+// Pages of an adapter that changes K or V are never those of the model, or of another one.
+std::string Engine::identity_for(const Adapter* adapter) const {
+  if (!adapter || adapter->cache_mark().empty()) return cache_identity_;
+  return fmt::format("{}/adapter {}", cache_identity_, adapter->cache_mark());
 }
 
 void Engine::cancel(RequestId id) {
@@ -282,7 +288,8 @@ void Engine::forward(const StepPlan& plan) {
     batch_.push_back({.tokens = tokens_of(plan.entries[i]),
                       .first_position = sequence->n_cached,
                       .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups)},
-                      .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()}});
+                      .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()},
+                      .adapter = sequence->request.adapter.get()});
   }
   decoder_.forward(batch_);
 }

@@ -117,6 +117,7 @@ class Engine {
     uint32_t position = 0;  // of its token
   };
 
+  std::string identity_for(const Adapter* adapter) const;
   void forward(const StepPlan& plan);
   void begin_masks(const StepPlan& plan);
   std::span<const TokenId> tokens_of(const StepPlan::Entry& entry);

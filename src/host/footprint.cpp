@@ -3,6 +3,8 @@
 #include <functional>
 #include <utility>
 
+#include "engine/speculate/chain_index.h"
+#include "engine/speculate/suffix_index.h"
 #include "engine/work_limits.h"
 #include "format/weight_mix.h"
 #include "service/request_bounds.h"
@@ -17,6 +19,16 @@ constexpr uint64_t kThreadBytes = uint64_t{256} << 10;
 // Network, large bodies, engine; the workers are counted by the backend.
 constexpr uint64_t kServiceThreads = 5;
 constexpr uint64_t kMaxContext = uint64_t{1} << 28;
+
+// What guessing keeps of the tokens that pages hold and of each sequence: the indexes of chains and
+// of suffixes double their heads as they grow, so that twice what they hold bounds them.
+uint64_t guessing_bytes(const EngineOptions& options, uint64_t n_pages) {
+  if (options.speculation.mode == SpeculationOptions::Mode::kOff) return 0;
+  const uint64_t of_sequence = SuffixIndex::most_bytes(0);
+  const uint64_t of_page =
+      2 * ChainIndex::n_bytes(1) + SuffixIndex::most_bytes(kPageTokens) - of_sequence;
+  return n_pages * of_page + options.max_running * of_sequence;
+}
 
 TypeSize size_as(const ModelSource& source, std::string name,
                  const std::function<ElementType(const TensorInfo&)>& type_of) {
@@ -34,9 +46,10 @@ TypeSize size_as(const ModelSource& source, std::string name,
 }  // namespace
 
 KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
-    : type(kv_type), layout(kv_layout(backend.page_bytes(kv_geometry(config, kv_type)), config)) {
+    : type(kv_type), layout(kv_layout(kvik::page_bytes(config, kv_type, backend), config)) {
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& a = layer.attention();
+    if (a.shared_kv) continue;
     const uint64_t n_bytes = backend.page_bytes({.type = kv_type,
                                                  .n_layers = 1,
                                                  .n_kv_heads = a.n_kv_heads,
@@ -80,6 +93,7 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
                       {"kernels", backend_.scratch_bytes(work)},
                       {"sampler", Sampler::buffer_bytes(config_.n_vocab)},
                       {"page index", n_pages * kIndexBytes},
+                      {"guesses", guessing_bytes(options, n_pages)},
                       {"requests", RequestBounds::memory_bytes(work.n_ctx)},
                       {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
 }

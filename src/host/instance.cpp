@@ -16,6 +16,8 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
   TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *instance->backend_, options,
                                          instance->clock_, std::move(loaded.draft)));
   const EngineLimits limits = engine->limits();
+  instance->adapters_.emplace(engine->model(), *instance->backend_, serving.adapters);
+  TRY(instance->adapters_->add_named());
   instance->engine_.emplace(std::move(engine));
   TRY(instance->engine_->started());
   instance->service_.emplace(
@@ -31,7 +33,8 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
                                      ? valid_utf8(instance->tokenizer_->chat_template())
                                      : serving.chat.chat_template,
                 .aliases = serving.aliases},
-      serving.chat);
+      serving.chat,
+      ServiceAdapters{.book = &*instance->adapters_, .by_default = std::move(loaded.adapter)});
   return instance;
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/engine_thread.h"
+#include "host/adapter_shelf.h"
 #include "host/load_model.h"
 #include "service/service.h"
 
@@ -17,6 +18,7 @@ namespace kvik {
 struct ServingOptions {
   ChatFormatOptions chat = {};
   std::vector<std::string> aliases = {};  // further names; "*": any
+  AdapterOptions adapters = {};
 };
 
 // A model that answers: backend, vocabulary, an engine on its own thread and the service on top,
@@ -25,7 +27,8 @@ struct ServingOptions {
 class Instance {
  public:
   // The type of the pages and the context are the loaded model's, all else is `options`'; what
-  // those borrow outlives the instance. Errors: those of Engine::create().
+  // those borrow outlives the instance. Where no model is named, the loaded adapter answers.
+  // Errors: those of Engine::create() and AdapterShelf::add_named().
   static Result<std::unique_ptr<Instance>> create(LoadedModel loaded, EngineOptions options,
                                                   const ServingOptions& serving = {});
 
@@ -41,6 +44,7 @@ class Instance {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<EngineThread> engine_;
+  std::optional<AdapterShelf> adapters_;
   std::optional<Service> service_;
 };
 

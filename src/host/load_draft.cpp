@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/quantity.h"
+#include "engine/speculate/draft_model.h"
 #include "format/quoted.h"
 
 namespace kvik {
@@ -32,7 +33,7 @@ Result<void> check_vocabulary(const std::string& spec, const Tokenizer& own,
 
 }  // namespace
 
-Result<void> load_draft(const std::string& spec, LoadedModel& loaded) {
+Result<void> load_draft(const std::string& spec, LoadedModel& loaded, uint32_t max_running) {
   TRY_ASSIGN(const auto source, open_model(spec));
   auto tokenizer = Tokenizer::from_metadata(source->metadata());
   if (!tokenizer) {
@@ -41,7 +42,9 @@ Result<void> load_draft(const std::string& spec, LoadedModel& loaded) {
   TRY(check_vocabulary(spec, *loaded.tokenizer, **tokenizer));
   TRY_ASSIGN(loaded.draft,
              Model::load(*source, *loaded.backend, nullptr, static_cast<uint32_t>(loaded.n_ctx)));
-  log::info("draft model {}: {} of weights", spec, format_bytes(loaded.draft->weight_bytes()));
+  log::info("memory of the draft model {}: weights {} + buffers {}, pages in the KV cache", spec,
+            format_bytes(loaded.draft->weight_bytes()),
+            format_bytes(DraftModel::buffer_bytes(loaded.draft->config(), max_running)));
   return {};
 }
 

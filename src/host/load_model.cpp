@@ -12,6 +12,7 @@
 #include "format/hf/folder.h"
 #include "format/synthetic/synthetic.h"
 #include "host/available_memory.h"
+#include "host/load_adapter.h"
 #include "host/progress_bar.h"
 
 // models/demo.gguf, put into the binary by cmake/embed.cmake.
@@ -72,6 +73,9 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   };
   TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, show_progress,
                                        static_cast<uint32_t>(options.n_ctx)));
+  if (!options.adapter.empty()) {
+    TRY_ASSIGN(loaded.adapter, load_adapter(options.adapter, *loaded.model, *loaded.backend));
+  }
   const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
   loaded.id = model_id(options.model);
   loaded.kv_type = options.kv_type;

@@ -18,6 +18,8 @@
 
 namespace kvik {
 
+class Adapter;
+
 // What every command that computes is told.
 struct ModelOptions {
   std::string model;
@@ -25,7 +27,8 @@ struct ModelOptions {
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // 0: as trained
   cpu::HugePages huge_pages = cpu::HugePages::kOn;
-  std::string isa = {};  // instruction set; empty: the best here
+  std::string isa = {};      // instruction set; empty: the best here
+  std::string adapter = {};  // "PATH[:SCALE]"; empty: none
 };
 
 // Opens a .gguf file, a Hugging Face folder, `demo` (the embedded model) or
@@ -40,8 +43,9 @@ struct LoadedModel {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Model> model;
-  std::unique_ptr<Model> draft;  // null: none (load_draft())
-  Printable id;                  // model_id()
+  std::unique_ptr<Model> draft;            // null: none (load_draft())
+  std::shared_ptr<const Adapter> adapter;  // null: none
+  Printable id;                            // model_id()
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // tokens of context: as asked for, else as trained
 

@@ -17,5 +17,6 @@ void add_cache(CommandLine& line);
 void add_constrain(CommandLine& line);
 void add_perplexity(CommandLine& line);
 void add_quantize(CommandLine& line);
+void add_adapter(CommandLine& line);
 
 }  // namespace kvik

@@ -62,6 +62,7 @@ void add_explain(CommandLine& line) {
   Flags flags = line.add("explain", "with and without the cache, side by side, as an HTML report",
                          [options] { return finish(write_report(*options)); });
   add_model_flags(flags, options->explain.model);
+  add_adapter_flag(flags, options->explain.model);
   flags.add({
       Flag("-p,--prompt", &options->explain.prompt, "the text to go on with").with_default(),
       {"--max-tokens", as_count(options->explain.max_tokens),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "host/load_adapter.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
 #include "main/model_flags.h"
@@ -23,6 +24,7 @@ struct LogitsOptions {
   bool all = false;
   uint64_t chunk = 0;
   uint32_t beside = 0;
+  std::vector<std::string> adapters_beside;
   bool no_cache = false;
 };
 
@@ -73,6 +75,11 @@ Result<int> logits(const LogitsOptions& options) {
   TRY_ASSIGN(const std::vector<TokenId> tokens, parse_token_list(options.tokens));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
+  std::vector<std::shared_ptr<const Adapter>> beside = {nullptr};
+  for (const std::string& text : options.adapters_beside) {
+    TRY_ASSIGN(auto adapter, load_adapter(text, *loaded.model, *loaded.backend));
+    beside.push_back(std::move(adapter));
+  }
   const auto n_tokens = static_cast<uint32_t>(tokens.size());
   // Nobody waits for room: all sequences run side by side, in one batch.
   const uint64_t n_longest = 2 * uint64_t{n_tokens} + options.beside + 64;
@@ -92,6 +99,7 @@ Result<int> logits(const LogitsOptions& options) {
              Engine::create(std::move(loaded.model), *loaded.backend, engine_options, clock));
 
   Request request;
+  request.adapter = loaded.adapter;
   request.logits = options.all ? Request::Logits::kAll : Request::Logits::kLast;
   request.max_tokens = 0;
   if (options.chunk > 0)
@@ -102,8 +110,9 @@ Result<int> logits(const LogitsOptions& options) {
     return {};
   };
   for (uint32_t i = 0; i < options.beside; ++i) {
-    TRY(submit((uint64_t{1} << 32) + i, neighbour(i, n_tokens, engine->limits().n_vocab),
-               std::make_shared<SilentSink>()));
+    Request other = neighbour(i, n_tokens, engine->limits().n_vocab);
+    other.adapter = beside[i % beside.size()];
+    TRY(submit((uint64_t{1} << 32) + i, std::move(other), std::make_shared<SilentSink>()));
   }
   // Without the cache every position is a run of its own over all that stands before it.
   const bool one_by_one = options.no_cache && options.all;
@@ -126,12 +135,16 @@ void add_logits(CommandLine& line) {
   Flags flags = line.add("logits", "print the logits behind a list of tokens",
                          [options] { return finish(logits(*options)); });
   add_model_flags(flags, options->model);
+  add_adapter_flag(flags, options->model);
   flags.add({
       Flag("--tokens", &options->tokens, "ids with commas between").required(),
       {"--all", &options->all, "a line for every position, not the last alone"},
       {"--chunk", as_count(options->chunk), "cut the prefill into chunks of N tokens"},
       Flag("--beside", &options->beside, "run N other sequences in the same batches")
           .between(0u, 64u),
+      Flag("--adapter-beside", &options->adapters_beside,
+           "adapters that the sequences of --beside take turns with, after none")
+          .called("PATH[:SCALE],…"),
   });
   options->tiers.add_to(flags);
   flags.add({"--no-cache", &options->no_cache, "compute every position from scratch"});

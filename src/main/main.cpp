@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
                    version_text(environment("KVIK_ISA")));
   for (const auto add :
        {add_run, add_serve, add_bench, add_show, add_logits, add_tokenize, add_cache, add_plan,
-        add_perplexity, add_quantize, add_explain, add_constrain}) {
+        add_perplexity, add_quantize, add_adapter, add_explain, add_constrain}) {
     add(line);
   }
   const int code = line.run(std::vector<std::string>(argv + 1, argv + argc));

@@ -45,6 +45,13 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
   });
 }
 
+void add_adapter_flag(Flags& flags, ModelOptions& options) {
+  flags.add(Flag("--adapter", &options.adapter,
+                 "LoRA adapter: a folder of PEFT or a GGUF file; behind a colon, how much of it "
+                 "(default: 1)")
+                .called("PATH[:SCALE]"));
+}
+
 Result<std::vector<TokenId>> parse_token_list(const std::string& text) {
   std::vector<TokenId> ids;
   const char* at = text.data();

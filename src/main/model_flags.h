@@ -15,6 +15,9 @@ namespace kvik {
 // MODEL and the flags of every command that computes; KVIK_ISA.
 void add_model_flags(Flags& flags, ModelOptions& options);
 
+// --adapter of a command that computes with one, or none.
+void add_adapter_flag(Flags& flags, ModelOptions& options);
+
 // "1,2,3" → ids. A bad list is kInvalidArgument.
 Result<std::vector<TokenId>> parse_token_list(const std::string& text);
 

@@ -18,6 +18,7 @@ void add_perplexity(CommandLine& line) {
       "of a window is scored, as llama.cpp's llama-perplexity does.",
       [options] { return finish(perplexity(*options)); });
   add_model_flags(flags, options->model);
+  add_adapter_flag(flags, options->model);
   flags.describe("--ctx", "tokens of a window (default: 512)");
   flags.add({
       Flag("FILE", &options->file, "the text").required(),

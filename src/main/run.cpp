@@ -28,7 +28,8 @@ Result<int> run(RunOptions options) {
   TRY_ASSIGN(options.form, read_form(options));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
-  if (!options.speculation.draft.empty()) TRY(load_draft(options.speculation.draft, loaded));
+  if (!options.speculation.draft.empty())
+    TRY(load_draft(options.speculation.draft, loaded, EngineOptions{}.max_running));
   const EngineOptions engine{.kv_budget_bytes = loaded.kv().budget(loaded.n_ctx, 1, tiers.places()),
                              .tiers = tiers.places(),
                              .speculation = options.speculation.options};
@@ -77,6 +78,7 @@ void add_run(CommandLine& line) {
                          [options] { return finish(run(*options)); });
   flags.end_with(kRunFooter);
   add_model_flags(flags, options->model);
+  add_adapter_flag(flags, options->model);
   add_prompts(flags, *options);
   flags.add({
       {"--max-tokens", as_count(options->max_tokens),

@@ -19,6 +19,7 @@
 #include "main/exit_code.h"
 #include "main/kv_event_options.h"
 #include "main/model_flags.h"
+#include "main/response_file.h"
 #include "main/speculation_flags.h"
 #include "main/tier_options.h"
 #include "server/server.h"
@@ -114,6 +115,11 @@ Result<int> serve(ServeOptions options) {
   TRY(Server::check(options.server));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
+  std::unique_ptr<ResponseFile> responses;
+  if (!options.tiers.disk.empty()) {
+    responses = ResponseFile::open_or_warn(options.tiers.disk + "/responses.sqlite");
+    options.server.responses = responses.get();
+  }
   if (!options.chat_template_file.empty()) {
     TRY_ASSIGN(options.serving.chat.chat_template, read_template(options.chat_template_file));
   }
@@ -127,7 +133,8 @@ Result<int> serve(ServeOptions options) {
   if (options.server.api_keys) engine_options.tenants = tenant_marks(*options.server.api_keys);
   if (options.itl_target > Duration::zero()) engine_options.itl_target = options.itl_target;
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
-  if (!options.speculation.draft.empty()) TRY(load_draft(options.speculation.draft, loaded));
+  if (!options.speculation.draft.empty())
+    TRY(load_draft(options.speculation.draft, loaded, options.max_running));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
   TRY_ASSIGN(const auto instance,
@@ -190,6 +197,19 @@ void add_words(Flags& flags, ServingOptions& serving, std::string& chat_template
   });
 }
 
+void add_adapters(Flags& flags, AdapterOptions& adapters) {
+  flags.add({
+      Flag("--adapter", &adapters.named,
+           "LoRA adapter that answers to NAME and to MODEL:NAME: a folder of PEFT or a GGUF file; "
+           "several")
+          .called("NAME=PATH[:SCALE],…"),
+      {"--adapter-memory", as_bytes(adapters.budget_bytes),
+       "memory of adapters; the least recently used ones leave it (default: 1GiB)"},
+      {"--adapter-folder", as_path(adapters.folder),
+       "folder below which clients may load adapters by POST /v1/adapters (default: none may)"},
+  });
+}
+
 // Who may come in, and what is written down of them.
 void add_doors(Flags& flags, ServeOptions& options) {
   flags.add({
@@ -233,6 +253,7 @@ void add_serve(CommandLine& line) {
   options->kv_events.add_to(flags);
   options->speculation.add_to(flags);
   add_words(flags, options->serving, options->chat_template_file);
+  add_adapters(flags, options->serving.adapters);
   add_doors(flags, *options);
 }
 

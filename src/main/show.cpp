@@ -81,6 +81,7 @@ void show_kv(const ModelConfig& c) {
     uint64_t per_token = 0;
     for (const LayerConfig& layer : c.layers) {
       const AttentionConfig& a = layer.attention();
+      if (a.shared_kv) continue;
       per_token += a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
                                  : uint64_t{2} * a.n_kv_heads * row_bytes(type, a.head_dim);
     }

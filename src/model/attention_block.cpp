@@ -13,18 +13,21 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
   uint32_t q_dim = 0;
   uint32_t latent_q_dim = 0;
   uint32_t heads_dim = 0;
+  uint32_t v_norm_dim = 0;
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& a = layer.attention();
     uint32_t& own = a.latent.rank ? latent_q_dim : qkv_dim;
     own = std::max(own, a.latent.rank ? a.q_dim() : a.qkv_dim());
     q_dim = std::max(q_dim, a.q_dim());
     heads_dim = std::max(heads_dim, a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim());
+    if (a.has_v_norm) v_norm_dim = std::max(v_norm_dim, a.head_dim);
   }
   buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(float));
   return {.qkv = buffers.take(n_rows_max, qkv_dim),
           .wanted_q = buffers.take(n_rows_max, q_dim),
           .heads = buffers.take(n_rows_max, heads_dim),
           .latent_q = buffers.take(n_rows_max, latent_q_dim),
+          .ones = buffers.take(1, v_norm_dim),
           .latent = LatentProjection::Buffers::take(config, n_rows_max, buffers)};
 }
 
@@ -32,28 +35,30 @@ AttentionBlock::AttentionBlock(const Model& model, Backend& backend, KvType kv_t
                                const Buffers& buffers)
     : model_(model),
       backend_(backend),
+      kv_type_(kv_type),
       groups_(group_layers(model.config())),
       ropes_(backend.memory(), model.config(), model.rope_divisors(), buffers.qkv.n_rows),
       buffers_(buffers),
       latent_(model, backend, buffers.latent) {
   temperatures_.reserve(buffers.qkv.n_rows);
+  const std::vector<float> ones(buffers_.ones.n_cols, 1.0f);
+  if (!ones.empty()) {
+    backend.memory().copy_in(reinterpret_cast<std::byte*>(buffers_.ones.data),
+                             std::as_bytes(std::span(ones)));
+  }
   for (uint32_t group = 0; group < groups_.n_groups(); ++group) {
     geometries_.push_back(kv_geometry(groups_, group, kv_type));
   }
 }
 
-// Any page serves any group.
 size_t AttentionBlock::page_bytes() const {
-  size_t most = 0;
-  for (const KvGeometry& geometry : geometries_) {
-    most = std::max(most, backend_.page_bytes(geometry));
-  }
-  return most;
+  return kvik::page_bytes(model_.config(), kv_type_, backend_);
 }
 
 void AttentionBlock::begin_step(std::span<const uint32_t> positions, const GroupRuns& runs) {
   ropes_.prepare(positions);
   find_temperatures(positions);
+  positions_ = positions;
   runs_ = &runs;
 }
 
@@ -89,29 +94,49 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
   const ModelConfig& c = model_.config();
   const AttentionConfig& a = config_of(layer);
   const AttentionWeights& w = model_.layers()[layer].attention;
-  const Rows qkv = buffers_.qkv.slice(0, x.n_rows()).columns(0, a.qkv_dim());
+  const Rows all = buffers_.qkv.slice(0, x.n_rows()).columns(0, a.qkv_dim());
+  const Rows qkv = all.columns(0, w.qkv->n_rows());
   const Rows q = qkv.columns(0, a.q_dim());
-  const Rows k = qkv.columns(a.q_dim(), a.kv_dim());
-  const Rows v = qkv.columns(a.q_dim() + a.kv_dim(), a.kv_dim());
+  const Rows k = all.columns(a.q_dim(), a.kv_dim());
+  const Rows v = all.columns(a.q_dim() + a.kv_dim(), a.kv_dim());
 
   backend_.matmul(x.normed(w.norm), *w.qkv, qkv);
   if (w.qkv_bias.size() > 0) backend_.add_bias(qkv, w.qkv_bias.floats());
   if (w.q_norm.size() > 0) {
     backend_.rms_norm(q, w.q_norm.floats(), a.q_norm_dim(), c.norm_eps, q);
+  }
+  if (a.shared_kv) {
+    backend_.rope(q, a.head_dim, ropes_.pairing(a.rope), ropes_.angles(a.rope));
+    return q;
+  }
+  if (qkv.n_cols < a.qkv_dim()) {
+    const auto heads = [&](Rows of) {
+      return HeadRows{of, a.n_kv_heads, a.head_dim, 0, a.head_dim};
+    };
+    backend_.copy_heads(heads(k), heads(v));
+  }
+  if (w.k_norm.size() > 0) {
     backend_.rms_norm(k, w.k_norm.floats(), a.k_norm_dim(), c.norm_eps, k);
   }
-  backend_.rope(qkv.columns(0, a.q_dim() + a.kv_dim()), a.head_dim, ropes_.pairing(a.rope),
+  if (a.has_v_norm) backend_.rms_norm(v, buffers_.ones.data, a.head_dim, c.norm_eps, v);
+  backend_.rope(all.columns(0, a.q_dim() + a.kv_dim()), a.head_dim, ropes_.pairing(a.rope),
                 ropes_.angles(a.rope));
   backend_.write_kv(target(layer), k, v);
   return q;
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {
+  const bool follow = model_.config().layers.back().attention().shared_kv.has_value();
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
   backend_.gather(q_, rows, kept);
   q_ = kept;
   runs_ = &runs;
+  if (!follow) return;
+  kept_positions_.clear();
+  for (const uint32_t row : rows) kept_positions_.push_back(positions_[row]);
+  ropes_.prepare(kept_positions_);
+  find_temperatures(kept_positions_);
 }
 
 void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {

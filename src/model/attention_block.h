@@ -18,9 +18,9 @@ namespace kvik {
 using GroupRuns = std::vector<std::vector<KvRun>>;
 
 // Attention as the mixer of a layer (Vaswani et al. 2017). A layer's turn is write_kv(), in which
-// all rows of a step leave their K and V in the pages; keep(), in the last layer, where only some
-// rows have anything left to give; and attend(), which reads pages alone and adds to the stream.
-// One thread.
+// all rows of a step leave their K and V in the pages; keep(), in the last layer that does, where
+// only some rows have anything left to give; and attend(), which reads pages alone and adds to the
+// stream. One thread.
 class AttentionBlock {
  public:
   // What all its layers work in.
@@ -29,6 +29,7 @@ class AttentionBlock {
     Rows wanted_q;  // [n_rows_max, q_dim] q of the rows that are kept
     Rows heads;     // [n_rows_max, n_heads · width of V] what attention gives
     Rows latent_q;  // [n_rows_max, q_dim], where qkv has none
+    Rows ones;      // [1, head_dim], by which V's norm multiplies
     LatentProjection::Buffers latent;
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -45,7 +46,8 @@ class AttentionBlock {
 
   // Q, K and V of norm(x); K and V go to their pages, where attend() finds them.
   void write_kv(uint32_t layer, ResidualStream& x);
-  // Only these rows of the step attend. `runs` are theirs, once they lie side by side.
+  // Only these rows of the step attend, in this layer and those that follow, which must read what
+  // others wrote. `runs` are theirs, once they lie side by side.
   void keep(std::span<const uint32_t> rows, const GroupRuns& runs);
   // x += output(attention(q, pages))
   void attend(uint32_t layer, ResidualStream& x);
@@ -61,12 +63,15 @@ class AttentionBlock {
 
   const Model& model_;
   Backend& backend_;
+  KvType kv_type_;
   LayerGroups groups_;
   std::vector<KvGeometry> geometries_;  // of the pages of each group
   RopeTables ropes_;
   Buffers buffers_;
   LatentProjection latent_;
   std::vector<float> temperatures_;  // of the step's rows; empty: all are 1
+  std::span<const uint32_t> positions_;
+  std::vector<uint32_t> kept_positions_;
 
   const GroupRuns* runs_ = nullptr;
   Rows q_;  // of the rows that attend

@@ -19,6 +19,7 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   taken.attention = AttentionBlock::Buffers::take(c, n_rows_max, buffers);
   taken.mlp = MlpBlock::take_buffer(c, n_rows_max, buffers);
   if (c.experts()) taken.experts = ExpertsBlock::Buffers::take(c, n_rows_max, buffers);
+  taken.per_layer = PerLayerInputs::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
   // On the host, and a hidden state there.
@@ -38,11 +39,15 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       n_rows_max_(n_rows_max),
       memory_(&backend.memory()),
       buffers_(Buffers::take(model.config(), n_rows_max, memory_)),
-      x_(backend, model.config(), buffers_.stream),
-      attention_(model, backend, kv_type, buffers_.attention),
-      mlp_(backend, model.config(), buffers_.mlp) {
+      x_(backend_, model.config(), buffers_.stream),
+      attention_(model, backend_, kv_type, buffers_.attention),
+      mlp_(backend_, model.config(), buffers_.mlp) {
   const ModelConfig& c = model.config();
-  if (c.experts()) experts_.emplace(backend, c, buffers_.experts);
+  if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
+  if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);
+  for (uint32_t i = 0; i < c.n_layers; ++i) {
+    if (!c.layers[i].attention().shared_kv) last_writer_ = i;
+  }
   host_logits_.resize(size_t{buffers_.logits.n_rows} * c.n_vocab);
   host_hidden_.resize(c.model_dim);
   tokens_.reserve(n_rows_max);
@@ -58,14 +63,19 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   x_.begin_step(static_cast<uint32_t>(tokens_.size()));
   backend_.embed(model_.embedding(), tokens_, x_.rows());
   if (c.embedding_scale != 1.0f) backend_.scale(x_.rows(), c.embedding_scale);
+  if (per_layer_) per_layer_->begin_step(tokens_, x_);
   attention_.begin_step(positions_, runs_);
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) {
     attention_.write_kv(layer, x_);
-    // Behind the last layer's K and V, rows without logits have nothing left to give.
-    if (layer + 1 == c.n_layers) keep_wanted();
+    // Behind the last K and V, rows without logits have nothing left to give.
+    if (layer == last_writer_) keep_wanted();
     if (x_.n_rows() == 0) break;
     attention_.attend(layer, x_);
     feed_forward(layer);
+    if (per_layer_) per_layer_->add(layer, x_);
+    if (model_.layers()[layer].scale != 1.0f) {
+      backend_.scale(x_.rows(), model_.layers()[layer].scale);
+    }
   }
   first_projected_.reset();
   if (first_logits_) static_cast<void>(logits(*first_logits_));
@@ -91,12 +101,14 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   for (auto& runs : wanted_runs_) runs.clear();
   wanted_.clear();
   first_logits_.reset();
+  backend_.begin_step();
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
     const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
     CHECK(n_rows > 0 && sequence.kv.groups.size() == n_groups);
     for (uint32_t i = 0; i < n_rows; ++i) positions_.push_back(sequence.first_position + i);
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
+    backend_.add_rows(sequence.adapter, n_rows);
     for (uint32_t g = 0; g < n_groups; ++g) {
       runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows});
     }
@@ -117,6 +129,8 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
 void Decoder::keep_wanted() {
   if (wanted_.size() == x_.n_rows()) return;
   x_.keep(wanted_);
+  if (per_layer_) per_layer_->keep(wanted_);
+  backend_.keep(wanted_);
   attention_.keep(wanted_, wanted_runs_);
 }
 
@@ -143,6 +157,7 @@ void Decoder::project(uint32_t first_row) {
   const auto n =
       std::min(static_cast<uint32_t>(wanted_.size()) - first_row, buffers_.logits.n_rows);
   const Rows out = buffers_.logits.slice(0, n);
+  backend_.look_at(first_row, n);
   backend_.matmul(x_.normed(model_.output_norm(), first_row, n), model_.head(), out);
   if (c.logit_scale != 1.0f) backend_.scale(out, c.logit_scale);
   if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);

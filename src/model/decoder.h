@@ -8,11 +8,13 @@
 #include "backend/ops.h"
 #include "base/token_id.h"
 #include "kv/kv_view.h"
+#include "model/adapted_backend.h"
 #include "model/attention_block.h"
 #include "model/experts_block.h"
 #include "model/layer_groups.h"
 #include "model/mlp_block.h"
 #include "model/model.h"
+#include "model/per_layer_inputs.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
 
@@ -37,6 +39,7 @@ struct BatchSequence {
   uint32_t first_position = 0;
   KvView kv;
   WantLogits want = WantLogits::kLast;
+  const Adapter* adapter = nullptr;  // null: the model as it is
 };
 
 // The forward pass: one for all families. Walks the layers, each of which is a mixer and a
@@ -73,6 +76,7 @@ class Decoder {
     AttentionBlock::Buffers attention;
     Rows mlp;
     ExpertsBlock::Buffers experts;
+    PerLayerInputs::Buffers per_layer;
     Rows logits;  // [a few, n_vocab]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -83,7 +87,7 @@ class Decoder {
   void project(uint32_t first_row);
 
   const Model& model_;
-  Backend& backend_;
+  AdaptedBackend backend_;
   uint32_t n_rows_max_;
   RowBuffers memory_;
   Buffers buffers_;
@@ -91,6 +95,8 @@ class Decoder {
   AttentionBlock attention_;
   MlpBlock mlp_;
   std::optional<ExpertsBlock> experts_;
+  std::optional<PerLayerInputs> per_layer_;
+  uint32_t last_writer_ = 0;        // the last layer that has K and V of its own
   std::vector<float> host_logits_;  // of as many rows as buffers_.logits
   std::vector<float> host_hidden_;  // [model_dim]
 

@@ -102,9 +102,10 @@ void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights)
 }
 
 void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
-                         std::span<const float> choice_bias) {
+                         std::span<const float> choice_bias, std::span<const float> factors) {
   const uint32_t columns = n_columns(config_);
   CHECK(choice_bias.empty() || choice_bias.size() == config_.n_experts);
+  CHECK(factors.empty() || factors.size() == config_.n_experts);
   CHECK(scores.size() >= size_t{n_rows} * columns);
   const size_t n_choices = size_t{n_rows} * config_.n_used;
   for (auto* list : {&chosen_, &places_, &order_}) list->resize(n_choices);
@@ -116,6 +117,9 @@ void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
     const size_t first = size_t{row} * config_.n_used;
     rank(of_row, choice_bias);
     choose(of_row, chosen_.data() + first, weights_.data() + first);
+    for (uint32_t i = 0; i < config_.n_used && !factors.empty(); ++i) {
+      weights_[first + i] *= factors[chosen_[first + i]];
+    }
     const double share = config_.has_shared_gate ? sigmoid(of_row[config_.n_experts]) : 1.0;
     shared_rows_.push_back(row);
     shared_weights_.push_back(static_cast<float>(share));

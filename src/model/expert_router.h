@@ -20,14 +20,15 @@ class ExpertRouter {
   ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max);
 
   // scores: [n_rows, n_columns], of which the first n_experts columns are the experts' and one more
-  // is the shared expert's gate where there is one. choice_bias: [n_experts], or empty.
+  // is the shared expert's gate where there is one. choice_bias, and factors by
+  // which the experts' weights are multiplied at last: [n_experts], or empty.
   void route(std::span<const float> scores, uint32_t n_rows,
-             std::span<const float> choice_bias = {});
+             std::span<const float> choice_bias = {}, std::span<const float> factors = {});
 
   // For a product of the rows with their experts: row i of it is of row grouped().rows[i] of the
   // batch. The same without the list of rows, for what such a product gave.
-  GroupedRows grouped() const { return {order_, groups_, config_.n_experts}; }
-  GroupedRows grouped_in_order() const { return {{}, groups_, config_.n_experts}; }
+  GroupedRows grouped() const { return {order_, groups_, config_.n_experts, order_}; }
+  GroupedRows grouped_in_order() const { return {{}, groups_, config_.n_experts, order_}; }
 
   // What each row of the batch takes of the rows of such a product, its best expert first.
   WeightedRows taken() const { return {places_, weights_, config_.n_used}; }

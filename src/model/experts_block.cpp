@@ -1,19 +1,28 @@
 #include "model/experts_block.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace kvik {
 
 ExpertsBlock::Buffers ExpertsBlock::Buffers::take(const ModelConfig& config, uint32_t n_rows_max,
                                                   RowBuffers& buffers) {
   const ExpertsConfig& e = *config.experts();
+  uint32_t beside_dim = 0;
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.experts()) beside_dim = std::max(beside_dim, layer.experts()->beside_ffn_dim);
+  }
   buffers.count(ExpertRouter::buffer_bytes(e, n_rows_max));
   return {.scores = buffers.take(n_rows_max, ExpertRouter::n_columns(e)),
-          .shared_gate_up = buffers.take(n_rows_max, 2 * e.shared_ffn_dim),
+          .shared_gate_up = buffers.take(n_rows_max, 2 * std::max(e.shared_ffn_dim, beside_dim)),
+          .beside = buffers.take(n_rows_max, beside_dim ? config.model_dim : 0),
           .gate_up = buffers.take(n_rows_max * e.n_used, 2 * e.ffn_dim),
           .out = buffers.take(n_rows_max * e.n_used, config.model_dim)};
 }
 
 ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Buffers& buffers)
     : backend_(backend),
+      model_(config),
       config_(*config.experts()),
       buffers_(buffers),
       shared_(backend, config.activation, buffers.shared_gate_up),
@@ -22,27 +31,13 @@ ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Bu
       host_scores_(size_t{buffers.scores.n_rows} * buffers.scores.n_cols) {}
 
 void ExpertsBlock::forward(const FeedForwardWeights& w, ResidualStream& x) {
+  if (config_.beside_ffn_dim) return forward_beside(w, x);
   const uint32_t n_rows = x.n_rows();
   const Rows in = x.normed(w.norm);
   Rows shared;
   if (w.gate_up) shared = shared_.product(in, *w.gate_up);
-  const Rows scores = buffers_.scores.slice(0, n_rows);
-  backend_.matmul(in, *w.router, scores);
-  if (w.score_bias.size() > 0) {
-    backend_.add_bias(scores.columns(0, config_.n_experts), w.score_bias.floats());
-  }
-  const auto host = std::span(host_scores_).first(size_t{n_rows} * scores.n_cols);
-  backend_.memory().copy_out(std::as_writable_bytes(host),
-                             reinterpret_cast<const std::byte*>(scores.data));
-  router_.route(host, n_rows, w.choice_bias);
-
-  const Rows out = buffers_.out.slice(0, n_rows * config_.n_used);
-  const Rows gated =
-      chosen_.grouped_product(in, *w.expert_gate_up, w.expert_gate_up_bias, router_.grouped());
-  backend_.grouped_matmul(gated, *w.expert_down, router_.grouped_in_order(), out);
-  if (w.expert_down_bias.size() > 0) {
-    backend_.add_grouped_bias(out, w.expert_down_bias.floats(), router_.grouped_in_order());
-  }
+  route(w, in);
+  const Rows out = through_chosen(w, in);
   const Rows sum = x.begin_sum(w.post_norm);
   backend_.add_weighted(sum, out, router_.taken());
   if (w.gate_up) {
@@ -50,6 +45,48 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, ResidualStream& x) {
     backend_.add_weighted(sum, out.slice(0, n_rows), router_.shared());
   }
   x.end_sum(sum, w.post_norm);
+}
+
+void ExpertsBlock::forward_beside(const FeedForwardWeights& w, ResidualStream& x) {
+  const auto norm = [&](Rows rows, const Buffer& weights) {
+    backend_.rms_norm(rows, weights.floats(), model_.model_dim, model_.norm_eps, rows);
+  };
+  const Rows beside = buffers_.beside.slice(0, x.n_rows());
+  backend_.matmul(shared_.product(x.normed(w.norm), *w.gate_up), *w.down, beside);
+  norm(beside, w.mlp_post_norm);
+  route(w, x.normed(w.router_norm));
+  const Rows out = through_chosen(w, x.normed(w.experts_norm));
+  const Rows sum = x.begin_sum(w.post_norm);
+  backend_.add_weighted(sum, out, router_.taken());
+  norm(sum, w.experts_post_norm);
+  backend_.add(sum, beside);
+  x.end_sum(sum, w.post_norm);
+}
+
+void ExpertsBlock::route(const FeedForwardWeights& w, Rows in) {
+  const Rows scores = buffers_.scores.slice(0, in.n_rows);
+  backend_.matmul(in, *w.router, scores);
+  if (config_.beside_ffn_dim) {
+    backend_.scale(scores, 1.0f / std::sqrt(static_cast<float>(model_.model_dim)));
+  }
+  if (w.score_bias.size() > 0) {
+    backend_.add_bias(scores.columns(0, config_.n_experts), w.score_bias.floats());
+  }
+  const auto host = std::span(host_scores_).first(size_t{in.n_rows} * scores.n_cols);
+  backend_.memory().copy_out(std::as_writable_bytes(host),
+                             reinterpret_cast<const std::byte*>(scores.data));
+  router_.route(host, in.n_rows, w.choice_bias, w.expert_factors);
+}
+
+Rows ExpertsBlock::through_chosen(const FeedForwardWeights& w, Rows in) {
+  const Rows out = buffers_.out.slice(0, in.n_rows * config_.n_used);
+  const Rows gated =
+      chosen_.grouped_product(in, *w.expert_gate_up, w.expert_gate_up_bias, router_.grouped());
+  backend_.grouped_matmul(gated, *w.expert_down, router_.grouped_in_order(), out);
+  if (w.expert_down_bias.size() > 0) {
+    backend_.add_grouped_bias(out, w.expert_down_bias.floats(), router_.grouped_in_order());
+  }
+  return out;
 }
 
 }  // namespace kvik

@@ -18,7 +18,8 @@ class ExpertsBlock {
  public:
   struct Buffers {
     Rows scores;          // [n_rows_max, columns of the router]
-    Rows shared_gate_up;  // [n_rows_max, 2 · shared_ffn_dim]
+    Rows shared_gate_up;  // [n_rows_max, 2 · shared_ffn_dim], or of the MLP beside the experts
+    Rows beside;          // [n_rows_max, model_dim] what that MLP gives
     Rows gate_up;         // [n_rows_max · n_used, 2 · ffn_dim]
     Rows out;             // [n_rows_max · n_used, model_dim]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
@@ -30,7 +31,15 @@ class ExpertsBlock {
   void forward(const FeedForwardWeights& w, ResidualStream& x);
 
  private:
+  // x += norm(norm(mlp(norm(x))) + norm(experts(norm(x)))), each norm with weights of its own, and
+  // experts chosen by router(norm(x)) / √model_dim (Gemma 4, as transformers has it).
+  void forward_beside(const FeedForwardWeights& w, ResidualStream& x);
+  void route(const FeedForwardWeights& w, Rows in);
+  // Of each row's chosen experts, [n_rows · n_used, model_dim], as router_.taken() counts them.
+  Rows through_chosen(const FeedForwardWeights& w, Rows in);
+
   Backend& backend_;
+  const ModelConfig& model_;
   const ExpertsConfig& config_;
   Buffers buffers_;
   GatedProduct shared_, chosen_;

@@ -1,8 +1,11 @@
 #include "model/layer_groups.h"
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/check.h"
+#include "catalogue/limits.h"
 
 namespace kvik {
 namespace {
@@ -11,30 +14,50 @@ namespace {
 struct Kind {
   uint32_t window;
   LayerGroups::Heads heads;
+  // Values of a layer's K and V for each token; each heads' scales aside.
+  uint64_t width() const {
+    return uint64_t{heads.n_kv_heads} * heads.head_dim * (heads.latent_dim ? 1 : 2);
+  }
   friend auto operator<=>(const Kind&, const Kind&) = default;
 };
 using Spans = std::map<Kind, std::vector<uint32_t>>;
 
-uint32_t n_groups_of(const Spans& spans, uint32_t n_layers_per_page) {
-  uint32_t n = 0;
-  for (const auto& [kind, layers] : spans) {
-    n += (static_cast<uint32_t>(layers.size()) + n_layers_per_page - 1) / n_layers_per_page;
-  }
-  return n;
+// Pages of a group that sees everything are there for the whole context, those of one with a window
+// for few tokens.
+constexpr uint64_t kLastingWeight = 16;
+
+uint64_t n_groups_of(const std::vector<uint32_t>& layers, uint64_t n_per_page) {
+  return (layers.size() + n_per_page - 1) / n_per_page;
 }
 
-// The number that wastes least. A group more, which costs a table per sequence, counts as much as
-// half an unused layer.
-uint32_t best_layers_per_page(const Spans& spans, uint32_t n_layers) {
-  uint32_t best = n_layers;
-  uint32_t best_cost = UINT32_MAX;
-  for (uint32_t n = 1; n <= n_layers; ++n) {
-    const uint32_t n_groups = n_groups_of(spans, n);
-    if (n_groups > kMaxLayerGroups) continue;
-    const uint32_t cost = 2 * n * n_groups + n_groups;
-    if (cost >= best_cost) continue;
-    best = n;
-    best_cost = cost;
+// What pages of that width cost; empty where they are too narrow or the groups too many. A group
+// more, which costs a table per sequence, counts as much as half an unused layer.
+std::optional<uint64_t> cost_of(const Spans& spans, uint64_t page_width, uint64_t least_width) {
+  uint64_t n_groups = 0;
+  uint64_t cost = 0;
+  for (const auto& [kind, layers] : spans) {
+    const uint64_t n_per_page = page_width / kind.width();
+    if (n_per_page == 0) return std::nullopt;
+    const uint64_t n = n_groups_of(layers, n_per_page);
+    n_groups += n;
+    cost += n * (2 * page_width / least_width + 1) * (kind.window == 0 ? kLastingWeight : 1);
+  }
+  return n_groups <= kMaxLayerGroups ? std::optional(cost) : std::nullopt;
+}
+
+// The width of pages that wastes least: that of so many layers of one kind.
+uint64_t best_page_width(const Spans& spans) {
+  uint64_t least_width = UINT64_MAX;
+  for (const auto& [kind, layers] : spans) least_width = std::min(least_width, kind.width());
+  uint64_t best = 0;
+  uint64_t best_cost = UINT64_MAX;
+  for (const auto& [kind, layers] : spans) {
+    for (uint64_t n = 1; n <= layers.size(); ++n) {
+      const auto cost = cost_of(spans, n * kind.width(), least_width);
+      if (!cost || *cost >= best_cost) continue;
+      best = n * kind.width();
+      best_cost = *cost;
+    }
   }
   return best;
 }
@@ -46,19 +69,28 @@ LayerGroups group_layers(const ModelConfig& config) {
   Spans spans;
   for (uint32_t i = 0; i < config.n_layers; ++i) {
     const AttentionConfig& a = config.layers[i].attention();
+    if (a.shared_kv) continue;
     spans[{a.window, {a.n_kv_heads, a.head_dim, a.latent.rank}}].push_back(i);
   }
+  const uint64_t page_width = best_page_width(spans);
+  static_assert(kMaxLayerKinds <= kMaxLayerGroups);
+  CHECK(page_width > 0);  // pages for all layers of the widest kind are one group for each
   LayerGroups groups;
-  groups.n_layers_per_page = best_layers_per_page(spans, config.n_layers);
   groups.places.resize(config.n_layers);
   for (const auto& [kind, layers] : spans) {
+    const auto n_per_page = static_cast<uint32_t>(page_width / kind.width());
     for (uint32_t i = 0; i < layers.size(); ++i) {
-      if (i % groups.n_layers_per_page == 0) {
+      if (i % n_per_page == 0) {
+        groups.n_layers.push_back(std::min(n_per_page, static_cast<uint32_t>(layers.size())));
         groups.windows.push_back(kind.window);
         groups.heads.push_back(kind.heads);
       }
-      groups.places[layers[i]] = {groups.n_groups() - 1, i % groups.n_layers_per_page};
+      groups.places[layers[i]] = {groups.n_groups() - 1, i % n_per_page};
     }
+  }
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    const auto& lender = config.layers[i].attention().shared_kv;
+    if (lender) groups.places[i] = groups.places[*lender];
   }
   return groups;
 }

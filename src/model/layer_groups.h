@@ -10,10 +10,11 @@
 namespace kvik {
 
 // The layers of a model, grouped for the cache: all layers of a group have the same attention span
-// and the same KV heads, and no group has more than n_layers_per_page, so that the pages of all
-// groups are of one size. Groups of one span may be several: of gemma3's 22 windowed layers and 4
-// that see everything, 4 go into each page. What a smaller group leaves of its pages is not used;
-// n_layers_per_page is chosen so that little is.
+// and the same KV heads, and no group has more than its n_layers, so that a page of one size serves
+// any group. Groups of one span may be several: of gemma3's 22 windowed layers and 4 that see
+// everything, 4 go into each page; of gemma4's wider windowed layers fewer than of the others. What
+// a smaller group leaves of its pages is not used; the size is chosen so that little is. A layer
+// that reads another's K and V stands where that one does.
 struct LayerGroups {
   struct Place {
     uint32_t group;
@@ -24,10 +25,10 @@ struct LayerGroups {
     uint32_t latent_dim;  // as KvGeometry has it
     friend auto operator<=>(const Heads&, const Heads&) = default;
   };
-  uint32_t n_layers_per_page = 0;
-  std::vector<uint32_t> windows;  // of each group; 0: sees everything
-  std::vector<Heads> heads;       // of each group
-  std::vector<Place> places;      // of each layer of the model
+  std::vector<uint32_t> n_layers;  // that a page of each group has room for
+  std::vector<uint32_t> windows;   // of each group; 0: sees everything
+  std::vector<Heads> heads;        // of each group
+  std::vector<Place> places;       // of each layer of the model
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
 };

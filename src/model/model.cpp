@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,6 +27,9 @@ class ModelLoader {
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
     TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm}));
     TRY_ASSIGN(model_->head_, tensors_.matrix({kHead}));
+    TRY_ASSIGN(model_->per_layer_.table, tensors_.matrix({kPerLayerEmbedding}));
+    TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
+    TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
     TRY(load_rope_divisors(n_ctx_max ? n_ctx_max : config_.n_ctx_train));
     for (uint32_t i = 0; i < config_.n_layers; ++i) {
       TRY_ASSIGN(LayerWeights layer, load_layer(i));
@@ -37,6 +41,8 @@ class ModelLoader {
     arithmetics_.insert(tensors_.arithmetics().begin(), tensors_.arithmetics().end());
     model_->numerics_ = numerics(arithmetics_);
     model_->weight_kinds_ = weight_kinds(source_.tensors(), table_);
+    model_->sites_ = tensors_.sites();
+    if (!model_->head_) model_->sites_[{kHead}] = model_->sites_.at({kEmbedding});
     model_->weight_bytes_ = tensors_.weight_bytes();
     return std::move(model_);
   }
@@ -90,7 +96,29 @@ class ModelLoader {
     TRY_ASSIGN(f.gate_up, tensors_.matrix({kGate, kUp, kSharedGate, kSharedUp}, layer));
     TRY_ASSIGN(f.down, tensors_.matrix({kDown, kSharedDown}, layer));
     TRY_ASSIGN(f.post_norm, tensors_.vectors({kPostFfnNorm}, layer));
+    TRY(load_beside_experts(f, layer));
+    TRY(load_per_layer(weights, layer));
     return weights;
+  }
+
+  Result<void> load_beside_experts(FeedForwardWeights& f, uint32_t layer) {
+    using enum TensorRole;
+    TRY_ASSIGN(f.router_norm, tensors_.vectors({kRouterNorm}, layer));
+    TRY_ASSIGN(f.expert_factors, tensors_.host_vectors({kExpertFactors}, layer));
+    TRY_ASSIGN(f.experts_norm, tensors_.vectors({kExpertsNorm}, layer));
+    TRY_ASSIGN(f.mlp_post_norm, tensors_.vectors({kMlpPostNorm}, layer));
+    TRY_ASSIGN(f.experts_post_norm, tensors_.vectors({kExpertsPostNorm}, layer));
+    return {};
+  }
+
+  Result<void> load_per_layer(LayerWeights& weights, uint32_t layer) {
+    using enum TensorRole;
+    TRY_ASSIGN(weights.per_layer.gate, tensors_.matrix({kPerLayerGate}, layer));
+    TRY_ASSIGN(weights.per_layer.output, tensors_.matrix({kPerLayerOutput}, layer));
+    TRY_ASSIGN(weights.per_layer.post_norm, tensors_.vectors({kPerLayerPostNorm}, layer));
+    TRY_ASSIGN(const auto scale, tensors_.host_vectors({kLayerScale}, layer));
+    if (!scale.empty()) weights.scale = scale.front();
+    return {};
   }
 
   Result<void> load_rope_divisors(uint32_t n_ctx) {
@@ -149,14 +177,19 @@ Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend
 
 KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type) {
   return {.type = type,
-          .n_layers = groups.n_layers_per_page,
+          .n_layers = groups.n_layers[group],
           .n_kv_heads = groups.heads[group].n_kv_heads,
           .head_dim = groups.heads[group].head_dim,
           .latent_dim = groups.heads[group].latent_dim};
 }
 
-KvGeometry kv_geometry(const ModelConfig& config, KvType type) {
-  return kv_geometry(group_layers(config), 0, type);
+size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {
+  const LayerGroups groups = group_layers(config);
+  size_t most = 0;
+  for (uint32_t group = 0; group < groups.n_groups(); ++group) {
+    most = std::max(most, backend.page_bytes(kv_geometry(groups, group, type)));
+  }
+  return most;
 }
 
 }  // namespace kvik

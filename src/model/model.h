@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,15 +11,17 @@
 #include "backend/ops.h"
 #include "base/result.h"
 #include "catalogue/model_config.h"
+#include "catalogue/tensor_roles.h"
 #include "format/model_source.h"
 #include "model/layer_groups.h"
+#include "model/projection_site.h"
 
 namespace kvik {
 
 // How the K and V of a layer group lie in its pages.
 KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type);
-// The same of any group of such a model: their pages are of one size.
-KvGeometry kv_geometry(const ModelConfig& config, KvType type);
+// Of a page of such a model, which serves any of its groups.
+size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend);
 
 // Of latent attention, with AttentionWeights::qkv: x to q or its low rank, over the latent vector
 // and what turns.
@@ -33,7 +36,7 @@ struct LatentWeights {
 // The weights of one layer. What its config does not name is empty.
 struct AttentionWeights {
   Buffer norm;                        // [model_dim]
-  std::unique_ptr<PackedMatrix> qkv;  // [q_dim + 2 · kv_dim, model_dim]
+  std::unique_ptr<PackedMatrix> qkv;  // [q_dim + 2 · kv_dim, model_dim], without what is not there
   Buffer qkv_bias;                    // [q_dim + 2 · kv_dim]
   Buffer q_norm, k_norm;              // [head_dim], or [q_dim] and [kv_dim]
   LatentWeights latent;
@@ -41,6 +44,20 @@ struct AttentionWeights {
   std::unique_ptr<PackedMatrix> output;  // [model_dim, q_dim]
   Buffer output_bias;                    // [model_dim]
   Buffer post_norm;                      // [model_dim]
+};
+
+// Of what a layer has for each token beside its input (ModelConfig::per_layer_dim).
+struct PerLayerWeights {
+  std::unique_ptr<PackedMatrix> gate;    // [per_layer_dim, model_dim]
+  std::unique_ptr<PackedMatrix> output;  // [model_dim, per_layer_dim]
+  Buffer post_norm;                      // [model_dim]
+};
+
+// The same of the whole model.
+struct PerLayerEmbedding {
+  std::unique_ptr<PackedMatrix> table;       // [n_vocab, n_layers · per_layer_dim]
+  std::unique_ptr<PackedMatrix> projection;  // [n_layers · per_layer_dim, model_dim]
+  Buffer norm;                               // [per_layer_dim]
 };
 
 struct FeedForwardWeights {
@@ -55,11 +72,16 @@ struct FeedForwardWeights {
   std::unique_ptr<PackedMatrix> expert_down;     // n_experts times [model_dim, ffn_dim]
   Buffer expert_down_bias;                       // n_experts times [model_dim]
   Buffer post_norm;                              // [model_dim]
+  // Of experts beside an MLP (ExpertsConfig::beside_ffn_dim).
+  Buffer router_norm, experts_norm, mlp_post_norm, experts_post_norm;  // [model_dim] each
+  std::vector<float> expert_factors;                                   // [n_experts], on the host
 };
 
 struct LayerWeights {
   AttentionWeights attention;
   FeedForwardWeights feed_forward;
+  PerLayerWeights per_layer;
+  float scale = 1.0f;  // of the rows behind the layer
 };
 
 // A loaded model: config and packed weights. Immutable after loading.
@@ -79,6 +101,7 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const PackedMatrix& embedding() const { return *embedding_; }
   const std::vector<LayerWeights>& layers() const { return layers_; }
+  const PerLayerEmbedding& per_layer() const { return per_layer_; }
   const Buffer& output_norm() const { return output_norm_; }
   // The embedding again where the model ties them.
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
@@ -91,9 +114,10 @@ class Model {
   const std::string& fingerprint() const { return fingerprint_; }
   // Names the code and the arithmetic that K and V are computed with (fingerprint.h).
   const std::string& numerics() const { return numerics_; }
+  // Of each matrix that products are made with; a tied head has one, too.
+  const std::map<TensorId, ProjectionSite>& sites() const { return sites_; }
   // Of its matrices, each once.
   const std::vector<WeightKind>& weight_kinds() const { return weight_kinds_; }
-  KvGeometry kv_geometry(KvType type) const { return kvik::kv_geometry(config_, type); }
 
  private:
   friend class ModelLoader;
@@ -103,10 +127,12 @@ class Model {
   std::unique_ptr<PackedMatrix> embedding_;
   std::unique_ptr<PackedMatrix> head_;
   std::vector<LayerWeights> layers_;
+  PerLayerEmbedding per_layer_;
   Buffer output_norm_;
   std::vector<float> rope_divisors_;
   uint64_t weight_bytes_ = 0;
   std::vector<WeightKind> weight_kinds_;
+  std::map<TensorId, ProjectionSite> sites_;
   std::string fingerprint_, numerics_;
 };
 

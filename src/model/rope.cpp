@@ -55,7 +55,8 @@ RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<cons
     Table table{.config = rope, .frequencies = {}, .host = {}, .cos = {}, .sin = {}};
     const uint32_t n_pairs = rope.n_dims / 2;
     for (uint32_t i = 0; i < n_pairs; ++i) {
-      table.frequencies.push_back(rope_frequency(rope, i, divisors.empty() ? 1.0 : divisors[i]));
+      table.frequencies.push_back(
+          rope_frequency(rope, i, divisors.empty() || !rope.has_divisors ? 1.0 : divisors[i]));
     }
     const size_t n_values = size_t{n_rows_max} * n_pairs;
     table.host.resize(2 * n_values);

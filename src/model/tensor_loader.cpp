@@ -168,10 +168,21 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Tenso
   return packed;
 }
 
+// Of stacks, each part has the columns of one matrix of each of them.
+void TensorLoader::note_sites(const PackedMatrix& matrix,
+                              const std::vector<const TensorSpec*>& specs) {
+  uint64_t column = 0;
+  for (const TensorSpec* spec : specs) {
+    sites_[spec->id] = {.matrix = &matrix, .first_column = static_cast<uint32_t>(column)};
+    column += spec->shape.size() == 1 ? 1 : spec->shape[spec->shape.size() - 2];
+  }
+}
+
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t layer) {
   std::vector<size_t> indices;
   std::vector<TensorView> views;
-  for (const TensorSpec* spec : specs_of(roles, layer)) {
+  const auto specs = specs_of(roles, layer);
+  for (const TensorSpec* spec : specs) {
     TRY_ASSIGN(const size_t index, take(*spec));
     TRY(check_computable(index));
     TRY_ASSIGN(const auto bytes, source_.read(index));
@@ -180,7 +191,9 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t
     const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[0];
     views.push_back({type, n_rows, spec->shape.back(), bytes, source_.gather(index)});
   }
-  return pack(views, indices);
+  TRY_ASSIGN(auto packed, pack(views, indices));
+  if (packed) note_sites(*packed, specs);
+  return packed;
 }
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_t layer) {
@@ -209,7 +222,9 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_
       views.push_back({type, shape[1], shape[2], stacks[i][expert], source_.gather(indices[i])});
     }
   }
-  return pack(views, indices);
+  TRY_ASSIGN(auto packed, pack(views, indices));
+  note_sites(*packed, specs);
+  return packed;
 }
 
 void TensorLoader::done(size_t index) {

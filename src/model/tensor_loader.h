@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "catalogue/tensor_roles.h"
 #include "format/model_source.h"
 #include "model/fingerprint.h"
+#include "model/projection_site.h"
 
 namespace kvik {
 
@@ -48,6 +50,9 @@ class TensorLoader {
   // Stacks of matrices, packed expert by expert: the first one's of each role, then the second's.
   Result<std::unique_ptr<PackedMatrix>> experts(Roles roles, uint32_t layer);
 
+  // Where the matrices packed so far lie.
+  const std::map<TensorId, ProjectionSite>& sites() const { return sites_; }
+
   // A tensor that nothing asked for means that the file holds more than we compute.
   Result<void> check_all_taken(std::string_view architecture) const;
 
@@ -68,6 +73,7 @@ class TensorLoader {
   Buffer keep(const std::vector<float>& values);
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<TensorView>& views,
                                              const std::vector<size_t>& indices);
+  void note_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs);
   void done(size_t index);
 
   ModelSource& source_;
@@ -77,6 +83,7 @@ class TensorLoader {
   Fingerprint fingerprint_;
   std::set<std::string_view> arithmetics_;
   std::vector<bool> taken_;
+  std::map<TensorId, ProjectionSite> sites_;
   uint64_t weight_bytes_ = 0;
   uint64_t all_bytes_ = 0;
   uint64_t done_bytes_ = 0;

@@ -31,11 +31,16 @@ Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& requ
 Reply handle_apply_template(const HandlerContext& context, const HttpRequest& request);
 Reply handle_models(const HandlerContext& context, const HttpRequest& request);
 Reply handle_model(const HandlerContext& context, const HttpRequest& request);
+Reply handle_adapters(const HandlerContext& context, const HttpRequest& request);
+Reply handle_adapter(const HandlerContext& context, const HttpRequest& request);  // one of them
+Reply handle_load_lora_adapter(const HandlerContext& context, const HttpRequest& request);
+Reply handle_unload_lora_adapter(const HandlerContext& context, const HttpRequest& request);
 Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request);
 Reply handle_detokenize(const HandlerContext& context, const HttpRequest& request);
 Reply handle_health(const HandlerContext& context, const HttpRequest& request);
 Reply handle_metrics(const HandlerContext& context, const HttpRequest& request);
 Reply handle_explain(const HandlerContext& context, const HttpRequest& request);
+Reply handle_route(const HandlerContext& context, const HttpRequest& request);
 Reply handle_live(const HandlerContext& context, const HttpRequest& request);
 Reply handle_page(const HandlerContext& context, const HttpRequest& request);
 Reply handle_props(const HandlerContext& context, const HttpRequest& request);

@@ -11,6 +11,8 @@
 
 namespace kvik {
 
+class ResponseArchive;
+
 // One who may call, by what they send.
 struct ApiKey {
   std::string secret;
@@ -40,6 +42,8 @@ struct ServerOptions {
   // Absent: everyone may call. Present: every route but health, livez and readyz wants one of
   // these.
   std::optional<std::vector<ApiKey>> api_keys;
+
+  ResponseArchive* responses = nullptr;  // where kept responses outlive the server; borrowed
 
   std::optional<Prices> prices;  // absent: answers tell no cost
 

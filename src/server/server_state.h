@@ -61,6 +61,7 @@ struct ServerState {
         memory(options.memory_limit_bytes.value_or(
             RequestBounds::memory_bytes(service.card().n_ctx_max))),
         accounts(options.api_keys),
+        responses({}, options.responses),
         router({service, options, counts, memory, accounts, responses}, is_draining) {}
 
   const ServerOptions options;

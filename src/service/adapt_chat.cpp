@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
 
 #include "base/hash.h"
@@ -175,6 +176,25 @@ void shorten_ids(Messages& messages) {
   }
 }
 
+// "functions.NAME:0", numbered through the conversation: as the model wrote it, whatever id the
+// client knows the call by.
+void number_ids(Messages& messages) {
+  std::map<std::string, std::string, std::less<>> numbered;
+  size_t n_calls = 0;
+  for (Message& message : messages) {
+    for (MessagePart& part : message.parts) {
+      auto* call = std::get_if<ToolCall>(&part);
+      if (!call) continue;
+      std::string id = fmt::format("functions.{}:{}", call->name, n_calls++);
+      if (call->id) numbered[*call->id] = id;
+      call->id = std::move(id);
+    }
+    if (!message.tool_call_id) continue;
+    const auto known = numbered.find(*message.tool_call_id);
+    if (known != numbered.end()) message.tool_call_id = known->second;
+  }
+}
+
 // System messages that the template would lose or refuse become words of the user beside them.
 void move_system_messages(Messages& messages, const TemplateTraits& traits) {
   Messages changed;
@@ -272,6 +292,7 @@ Result<ChatRequest> adapted(ChatRequest request, const TemplateNeeds& needs) {
     if (needs.format->has_channels) part_words_from_calls(messages);
     if (needs.format->has_one_call) part_calls(messages);
     if (needs.format->has_nine_letter_ids) shorten_ids(messages);
+    if (needs.format->numbers_names) number_ids(messages);
   }
   move_system_messages(messages, traits);
   return request;

@@ -6,6 +6,7 @@
 #include "base/token_id.h"
 
 #include "service/answer_format.h"
+#include "service/tools/call_spelling.h"
 #include "service/tools/tool_format.h"
 #include "service/tools/tool_schemas.h"
 
@@ -16,6 +17,7 @@ struct AnswerSyntax {
   const AnswerFormat* thoughts = &kThinkTags;
   // In which calls of tools may come; where there are none, no call is looked for.
   std::vector<const ToolFormat*> calls = {};
+  const CallSpelling* spelling = nullptr;         // of calls that are made to come; null: none
   std::shared_ptr<const ToolSchemas> tools = {};  // null: none
   bool has_channels = false;                      // harmony
   std::vector<TokenId> shown_tokens = {};         // special ones that are marks, ascending

@@ -141,15 +141,15 @@ ChatFormat::ChatFormat(const Tokenizer& tokenizer, const ChatFormatOptions& opti
       source_(source_of(tokenizer, options)),
       template_(ChatTemplate::parse(source_)) {
   needs_.source = source_;
+  if (template_) {  // while no format is known: what the template leaves out nobody else writes
+    needs_.traits = traits_of(
+        source_, [this](const ChatRequest& request) { return render(request, given(request)); });
+  }
   needs_.format = find_format_of_template(source_);
   if (!options.tool_format.empty()) {
     parses_calls_ = options.tool_format != "none";
     needs_.may_add_tools = parses_calls_;
     if (parses_calls_) needs_.format = find_tool_format(options.tool_format);
-  }
-  if (template_) {
-    needs_.traits = traits_of(
-        source_, [this](const ChatRequest& request) { return render(request, given(request)); });
   }
 }
 
@@ -190,6 +190,7 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     if (syntax.calls.empty() || (in_words && needs_.format != &hermes_format())) {
       syntax.calls.insert(syntax.calls.begin(), &hermes_format());
     }
+    syntax.spelling = find_spelling(*syntax.calls.front(), source_);
     syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
   }
   std::vector<std::string_view> marks = {syntax.thoughts->begin_thought,
@@ -199,6 +200,7 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     if (format->end_token.empty()) continue;
     std::ranges::copy(special_ids(format->end_token), std::back_inserter(syntax.end_tokens));
   }
+  if (request.forced) std::ranges::copy(marks_of(hermes_format()), std::back_inserter(marks));
   if (syntax.has_channels) std::ranges::copy(marks_of(*needs_.format), std::back_inserter(marks));
   for (const std::string_view mark : marks) {
     std::ranges::copy(special_ids(mark), std::back_inserter(syntax.shown_tokens));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,14 +29,16 @@ struct ThinkingWish {
 // The answer is to be a call.
 struct ForcedCalls {
   std::vector<std::string> names;  // of one of these tools; empty: of any
+  bool is_one = false;             // and no more than one
 };
 
 // A conversation that a model is to go on with. Strings in it are a user's words: no special token
 // in them counts.
 struct ChatRequest {
   std::vector<Message> messages;
-  std::vector<Data> tools = {};                 // as the template writes them
-  std::optional<Duration> keep_tools_for = {};  // the prefix up to their end, for so long
+  std::vector<Data> tools = {};                    // as the template writes them
+  std::set<std::string, std::less<>> strict = {};  // names of tools whose schemas calls must keep
+  std::optional<Duration> keep_tools_for = {};     // the prefix up to their end, for so long
   // Further names that the template may ask for. They never replace those that Kvik sets
   // (THREATS 22).
   Data::Fields kwargs = {};

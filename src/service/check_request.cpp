@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "service/adapters/adapter_book.h"
 #include "service/request_bounds.h"
 #include "service/sampling_fields.h"
 
@@ -65,15 +66,17 @@ bool is_name_of(const ModelCard& card, std::string_view name) {
          });
 }
 
-Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card) {
-  if (!model || is_name_of(card, *model)) return {};
+Result<void> check_model(const std::optional<std::string>& model, const ModelCard& card,
+                         const AdapterBook* adapters) {
+  if (!model || is_name_of(card, *model) || adapter_name(adapters, card, *model)) return {};
   return fail(ErrorCode::kNotFound,
               fmt::format("the model '{}' does not exist; '{}' is served", *model, card.id),
               "model");
 }
 
-Result<void> check_request(const CompletionRequest& r, const ModelCard& card) {
-  TRY(check_model(r.model, card));
+Result<void> check_request(const CompletionRequest& r, const ModelCard& card,
+                           const AdapterBook* adapters) {
+  TRY(check_model(r.model, card, adapters));
   TRY(check_sampling(r.sampling));
   TRY(check_logit_bias(r.sampling, card.n_vocab));
   TRY(check_stops(r, card.n_vocab));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "service/adapters/adapter_book.h"
 #include "service/answer_size.h"
 #include "service/check_request.h"
 #include "service/choice_stream.h"
@@ -53,12 +54,24 @@ uint64_t random_seed() {
 }  // namespace
 
 Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card,
-                 const ChatFormatOptions& chat)
+                 const ChatFormatOptions& chat, ServiceAdapters adapters)
     : tokenizer_(tokenizer),
       engine_(engine),
       card_(std::move(card)),
       chat_(tokenizer, chat),
-      forms_(tokenizer) {}
+      forms_(tokenizer),
+      adapters_(std::move(adapters)) {}
+
+// Which model a request names: the served one, or one of its adapters.
+Result<std::shared_ptr<const Adapter>> Service::adapter_for(
+    const std::optional<std::string>& model) const {
+  if (!model) return adapters_.by_default;
+  if (const auto name = adapter_name(adapters_.book, card_, *model)) {
+    return adapters_.book->take(*name);
+  }
+  TRY(check_model(model, card_));
+  return nullptr;
+}
 
 Result<std::string> Service::apply_template(const ChatRequest& request) const {
   TRY_ASSIGN(const jinja::Text text, chat_.render(request));
@@ -140,9 +153,11 @@ FormLead lead_of(const FormVocabulary& vocabulary, const CompletionRequest& requ
 
 Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& request,
                                                       std::shared_ptr<CompletionSink> sink) {
-  TRY(check_request(request, card_));
+  TRY(check_request(request, card_, adapters_.book));
   TRY(engine_.check_room());  // before the tokenizer works for nothing
+  TRY_ASSIGN(auto adapter, adapter_for(request.model));
   TRY_ASSIGN(Request to_run, engine_request(request));
+  to_run.adapter = std::move(adapter);
   std::vector<std::string> relaxed;
   if (request.form) {
     TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form));
@@ -191,7 +206,7 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
 
 Result<std::unique_ptr<Completion>> Service::embed(const EmbeddingRequest& request,
                                                    std::shared_ptr<EmbeddingSink> sink) {
-  TRY(check_model(request.model, card_));
+  TRY_ASSIGN(auto adapter, adapter_for(request.model));
   if (request.n_dims && (*request.n_dims < 1 || *request.n_dims > card_.model_dim)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("dimensions is {}, expected 1 to {}", *request.n_dims, card_.model_dim),
@@ -205,6 +220,7 @@ Result<std::unique_ptr<Completion>> Service::embed(const EmbeddingRequest& reque
   to_run.priority = request.priority;
   to_run.ranks = request.ranks;
   to_run.cache_salt = request.cache_salt;
+  to_run.adapter = std::move(adapter);
   auto stream = std::make_shared<PoolingStream>(request.pooling, request.n_dims, std::move(sink));
   auto running = std::make_unique<Running>(engine_, to_run.prompt.size());
   TRY_ASSIGN(const RequestId id, engine_.submit(std::move(to_run), std::move(stream)));

@@ -14,12 +14,18 @@
 
 namespace kvik {
 
+// The adapters of a service.
+struct ServiceAdapters {
+  AdapterBook* book = nullptr;                // that clients choose from; null: nothing
+  std::shared_ptr<const Adapter> by_default;  // where no model is named; null: the model as it is
+};
+
 // The service over one tokenizer and one engine thread.
 class Service final : public ServiceApi {
  public:
   // All are borrowed and outlive the service.
   Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard card,
-          const ChatFormatOptions& chat = {});
+          const ChatFormatOptions& chat = {}, ServiceAdapters adapters = {});
 
   Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                std::shared_ptr<CompletionSink> sink) override;
@@ -39,10 +45,12 @@ class Service final : public ServiceApi {
   }
 
   const ModelCard& card() const override { return card_; }
+  AdapterBook* adapters() const override { return adapters_.book; }
   EngineSnapshot snapshot() const override { return engine_.snapshot(); }
   Result<void> watch(const std::shared_ptr<LiveSink>& sink) override { return engine_.watch(sink); }
 
  private:
+  Result<std::shared_ptr<const Adapter>> adapter_for(const std::optional<std::string>& model) const;
   std::vector<TokenId> prompt_ids(const CompletionRequest& request) const;
   Result<Request> engine_request(const CompletionRequest& request) const;
 
@@ -51,6 +59,7 @@ class Service final : public ServiceApi {
   ModelCard card_;
   ChatFormat chat_;
   FormCompiler forms_;
+  const ServiceAdapters adapters_;
 };
 
 }  // namespace kvik

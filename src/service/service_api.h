@@ -25,6 +25,8 @@
 
 namespace kvik {
 
+class AdapterBook;
+
 // One completion as a client asks for it, before any check.
 struct CompletionRequest {
   std::variant<std::string, std::vector<TokenId>> prompt;
@@ -49,8 +51,9 @@ struct CompletionRequest {
   Request::Ranks ranks = Request::Ranks::kAmongAll;  // what it is compared with
   Request::Speculate speculate = Request::Speculate::kOn;
   Request::Trace trace = Request::Trace::kOff;  // the sink hears of on_trace
-  std::optional<std::string> model;  // absent, or the served model's id; another is kNotFound
-  std::optional<AnswerForm> form;    // absent: any text
+  // Absent, or a name of the served model or of an adapter; another is kNotFound.
+  std::optional<std::string> model;
+  std::optional<AnswerForm> form;  // absent: any text
   // Present: the answer comes in parts, and thoughts are counted.
   std::optional<AnswerBegin> answer_begin;
   AnswerSyntax answer_syntax;         // how the parts are told
@@ -158,6 +161,8 @@ class ServiceApi {
   virtual Result<ChatPrompt> chat_prompt(const ChatRequest& request) const = 0;
 
   virtual const ModelCard& card() const = 0;
+  // What the model answers with besides itself; null: nothing.
+  virtual AdapterBook* adapters() const { return nullptr; }
   virtual EngineSnapshot snapshot() const = 0;
   // The sink sees the engine at work for as long as it lives. Errors: kExhausted (too many watch),
   // kUnavailable.

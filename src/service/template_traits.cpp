@@ -72,8 +72,12 @@ TemplateTraits traits_of(std::string_view source, const RenderTemplate& render) 
     call.arguments = text(R"({"key": "kvik_probe_value"})");
     called = rendered_call();
   }
+  // What stops at calls may know results nevertheless.
+  const Message words_alone = text_message("assistant", "Two.");
+  const std::string answered =
+      called.empty() ? prober.rendered({user, words_alone, result}, tools()) : called;
   traits.writes_calls = called.contains(kCalled) && called.contains("kvik_probe_value");
-  traits.writes_results = called.contains(kResult);
+  traits.writes_results = answered.contains(kResult);
   traits.takes_system = prober.rendered({words, user}).contains(kSaid);
   const std::string later =
       prober.rendered({text_message("user", "One."), text_message("assistant", "Two."), words,

@@ -29,6 +29,7 @@ class CallingSink final : public EventSink {
 
 Result<std::unique_ptr<WindowLogits>> WindowLogits::create(LoadedModel& loaded, uint32_t n_ctx) {
   std::unique_ptr<WindowLogits> windows(new WindowLogits);
+  windows->adapter_ = loaded.adapter;
   const EngineOptions options{.kv_budget_bytes = loaded.kv().budget(n_ctx + 64, 2),
                               .kv_type = loaded.kv_type,
                               .n_ctx_max = n_ctx + 1,
@@ -43,6 +44,7 @@ Result<void> WindowLogits::read(std::span<const TokenId> window, const Each& eac
   Request request;
   request.prompt.assign(window.begin(), window.end());
   request.max_tokens = 0;
+  request.adapter = adapter_;
   request.logits = Request::Logits::kAll;
   request.cache_salt = fmt::format("window {}", n_read_);  // none finds another's pages
   TRY(engine_->check(request));

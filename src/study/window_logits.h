@@ -28,6 +28,7 @@ class WindowLogits {
 
   SteadyClock clock_;
   std::unique_ptr<Engine> engine_;
+  std::shared_ptr<const Adapter> adapter_;  // null: none
   uint64_t n_read_ = 0;
 };
 

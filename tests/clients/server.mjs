@@ -1,6 +1,9 @@
 // A running `kvik serve` for the tests of this folder.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after } from 'node:test';
 import assert from 'node:assert/strict';
 
@@ -25,10 +28,24 @@ const freePort = () => new Promise(done => {
 });
 
 // Ends with the tests of the file.
-export async function serve(...flags) {
+export const serve = (...flags) => serveModel('demo', ...flags);
+
+// A model whose answers the test chooses: answers[i] behind i results of tools, where a message of the user holds `task`.
+// See tests/e2e/scripted_model.py.
+export async function serveScript({ answers, task, format = 'hermes' }, ...flags) {
+  const folder = mkdtempSync(join(tmpdir(), 'kvik-script-'));
+  after(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'scripted.gguf');
+  const tool = new URL('../e2e/scripted_model.py', import.meta.url).pathname;
+  const made = spawnSync('/usr/bin/python3', [tool, path, JSON.stringify({ answers, task, format })], { encoding: 'utf8' });
+  assert.equal(made.status, 0, made.stderr);
+  return serveModel(path, ...flags);
+}
+
+async function serveModel(model, ...flags) {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const child = spawn(binary, ['serve', 'demo', '--port', port, '--threads', 1, '--kv-memory', '64MiB', ...flags],
+  const child = spawn(binary, ['serve', model, '--port', port, '--threads', 1, '--kv-memory', '64MiB', ...flags],
     { stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';
   child.stderr.on('data', data => { said = (said + data).slice(-20_000); });

@@ -5,6 +5,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -204,6 +205,21 @@ class Fleet(unittest.TestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(wrong, [])
+
+    def test_behind_haproxy_a_killed_and_a_drained_server_lose_no_answer(self):
+        """tools/fleet.py: no turn is lost, answers are the same in every way, and what drains ends with 0."""
+        if not shutil.which("redis-server") or not shutil.which("haproxy"):
+            self.skipTest("no redis-server or no haproxy here")
+        figures = os.path.join(self.folder, "fleet.json")
+        command = [sys.executable, os.path.join(kvik.ROOT, "tools/fleet.py"), "--conversations", "6", "--turns", "4", "--ways", "affinity,both",
+                   "--json", figures]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, f"{done.stdout}\n{done.stderr[-4000:]}")
+        with open(figures) as f:
+            told = json.load(f)
+        self.assertTrue(told["same_answers"])
+        for row in told["rows"]:
+            self.assertEqual((row["answers"], row["lost"], row["drained_exit"]), (24, 0, 0), row)
 
     def test_an_address_that_is_none_is_wrong_usage(self):
         for url in ("localhost", "http://localhost", "redis://", "redis://host:x"):

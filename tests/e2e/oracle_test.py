@@ -19,7 +19,9 @@ ROPES = ("test-linear", "test-llama3", "test-yarn", "test-phi3")  # stretched fr
 # qwen2moe: with one that all tokens share; dense-first: behind a layer without; granitemoe: scaled
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
 # glm4moe: biases for choosing, one layer without experts, one that guesses tokens; gptoss: sinks, clamped gates, biases of experts
-NEWER = ("test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-mla-lite")
+# gemma4: heads of two widths, K = V, norms of V; gemma4-e: shared K and V, embeddings of layers; gemma4-moe: experts beside an MLP
+NEWER = ("test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-mla-lite", "test-gemma4", "test-gemma4-e",
+         "test-gemma4-moe")
 FAMILIES = ("test-mistral", "test-granite", "test-olmo2", *ROPES, *EXPERTS, *NEWER)
 CASES = [*itertools.product(LLAMAS + FEATURES, SEEDS), *itertools.product(FAMILIES, SEEDS if kvik.LONG else [1])]
 

@@ -46,6 +46,7 @@ struct Simulation {
 struct Outcome {
   double tokens_per_s = 0;
   double drafted_per_step = 0;
+  double longest_ms = 0;  // of all steps, noise apart
 };
 
 // Steps take what true_ms() says, a few percent more or less, and now and then three times that.
@@ -55,11 +56,12 @@ Outcome simulate(const Simulation& s) {
   EvenDrafter drafter(s.share, random);
   Rig rig(4096, {.speculation = {.mode = s.mode, .drafter = &drafter}});
   rig.answer = answer_at;
-  double ms = 0;
+  double ms = 0, longest_ms = 0;
   uint64_t n_drafted = 0, n_tokens = 0;
   rig.cost_ms = [&](const StepWork& work) {
     const double taken = true_ms(work.n_rows) * noise(random) * (random() % 100 == 0 ? 3 : 1);
     ms += taken;
+    longest_ms = std::max(longest_ms, true_ms(work.n_rows));
     return taken;
   };
   rig.on_plan = [&](const StepPlan& plan) {
@@ -67,12 +69,12 @@ Outcome simulate(const Simulation& s) {
   };
   for (uint32_t i = 0; i < s.n_users; ++i) rig.add({.n_prompt = 1, .max_tokens = 100'000});
   rig.step();
-  ms = 0;
+  ms = longest_ms = 0;
   for (const Sequence* sequence : rig.alive()) n_tokens -= sequence->n_generated();
   for (uint32_t i = 0; i < s.n_steps; ++i) rig.step();
   for (const Sequence* sequence : rig.alive()) n_tokens += sequence->n_generated();
   return {1e3 * static_cast<double>(n_tokens) / ms,
-          static_cast<double>(n_drafted) / s.n_steps / s.n_users};
+          static_cast<double>(n_drafted) / s.n_steps / s.n_users, longest_ms};
 }
 
 double gain(const Simulation& s) {
@@ -106,6 +108,14 @@ TEST(Speculator, good_guesses_make_an_answer_much_faster) {
 TEST(Speculator, wrong_guesses_are_soon_not_computed) {
   EXPECT_LT(simulate({.share = 0}).drafted_per_step, 0.2);
   EXPECT_GT(simulate({.share = 0.95}).drafted_per_step, 5);
+}
+
+// Sixteen rows of this machine take 40 ms, and one takes 18.
+TEST(Speculator, no_step_takes_much_more_than_twice_its_time) {
+  for (const double share : {0.95, 1.0}) {
+    EXPECT_LT(simulate({.share = share}).longest_ms, 2.15 * true_ms(1));
+    EXPECT_LT(simulate({.share = share, .n_users = 3}).longest_ms, 2.15 * true_ms(3));
+  }
 }
 
 TEST(Speculator, where_many_rows_fill_the_step_nothing_is_guessed) {

@@ -16,6 +16,7 @@
 #include "server/dialects/messages/messages_request.h"
 #include "server/dialects/responses/responses_request.h"
 #include "service/template_values.h"
+#include "text/grammar/front/lark.h"
 
 namespace {
 
@@ -42,7 +43,12 @@ class WordlessService final : public ServiceApi {
     for (const Message& message : request.messages)
       CHECK(template_value(message).dict()->find(std::string_view("role")));
     for (const Data& tool : request.tools) CHECK(template_value(tool).dict());
-    return ChatPrompt{.ids = {static_cast<TokenId>(request.messages.size())}};
+    ChatPrompt prompt{.ids = {static_cast<TokenId>(request.messages.size())}};
+    if (request.tools.empty()) return prompt;
+    const ToolFormat& format = tool_formats()[request.messages.size() % tool_formats().size()];
+    prompt.answer_syntax.calls = {&format};
+    prompt.answer_syntax.spelling = find_spelling(format, "");
+    return prompt;
   }
   const ModelCard& card() const override { return card_; }
   EngineSnapshot snapshot() const override { return {}; }
@@ -57,6 +63,17 @@ void check(const Error& error) { CHECK(!error.message.empty() && error.message.s
 void check(const Result<CompletionCall>& call) {
   if (!call) return check(call.error());
   CHECK(!call->requests.empty());
+  // Grammars of ours are sound, whatever the schemas in them say.
+  const auto& form = call->requests.front().form;
+  const bool is_ours = form && (form->param == "tools" || form->param == "tool_choice");
+  if (!is_ours) return;
+  using Strictness = grammar::SchemaOptions::Strictness;
+  grammar::SchemaOptions options;
+  options.limits.max_work = 400'000;
+  if (form->strictness == AnswerForm::Strictness::kRelaxed) {
+    options.strictness = Strictness::kRelaxed;
+  }
+  if (const auto parsed = grammar::parse_lark(form->text, options); !parsed) check(parsed.error());
 }
 
 }  // namespace
@@ -83,7 +100,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
       break;
     case 3:
       if (const auto parsed = parse_responses_call(service, body)) {
-        CHECK(!parsed->call.requests.empty());
+        check(parsed->call);
       } else {
         check(parsed.error());
       }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "catalogue/model_config.h"
 #include "fuzz/read_everything.h"
@@ -16,8 +17,8 @@ namespace kvik {
 namespace {
 
 constexpr const char* kArchitectures[] = {
-    "llama",   "qwen2", "qwen2moe", "qwen3",   "qwen3moe",   "gemma2",  "gemma3",   "phi3",
-    "granite", "olmo2", "mistral3", "glm4moe", "minimax-m2", "gpt-oss", "deepseek2"};
+    "llama",   "qwen2", "qwen2moe", "qwen3",   "qwen3moe",   "gemma2",  "gemma3",    "phi3",
+    "granite", "olmo2", "mistral3", "glm4moe", "minimax-m2", "gpt-oss", "deepseek2", "gemma4"};
 constexpr const char* kKeys[] = {"block_count",
                                  "embedding_length",
                                  "feed_forward_length",
@@ -63,7 +64,14 @@ constexpr const char* kKeys[] = {"block_count",
                                  "nextn_predict_layers",
                                  "expert_shared_count",
                                  "expert_group_count",
-                                 "expert_group_used_count"};
+                                 "expert_group_used_count",
+                                 "attention.sliding_window_pattern",
+                                 "attention.key_length_swa",
+                                 "attention.value_length_swa",
+                                 "attention.shared_kv_layers",
+                                 "rope.freq_base_swa",
+                                 "rope.dimension_count_swa",
+                                 "embedding_length_per_layer_input"};
 constexpr const char* kWords[] = {"linear", "yarn", "llama3", "longrope", "none", "dynamic"};
 constexpr size_t kRecordBytes = 10;
 
@@ -72,7 +80,7 @@ Metadata::Value value_of(uint8_t type, const uint8_t* bytes) {
   std::memcpy(&number, bytes, sizeof(number));
   double real = 0;
   std::memcpy(&real, bytes, sizeof(real));
-  switch (type % 6) {
+  switch (type % 8) {
     case 0:
       return number;
     case 1:
@@ -83,8 +91,18 @@ Metadata::Value value_of(uint8_t type, const uint8_t* bytes) {
       return real;
     case 4:
       return (number & 1) != 0;
-    default:
+    case 5:
       return std::string(kWords[number % std::size(kWords)]);
+    case 6: {  // of each layer, or of a few
+      std::vector<uint64_t> list;
+      for (size_t i = 0; i < bytes[0] % 8u; ++i) list.push_back(bytes[1 + i]);
+      return list;
+    }
+    default: {
+      std::vector<bool> list;
+      for (size_t i = 0; i < bytes[0] % 8u; ++i) list.push_back((bytes[1] >> i & 1) != 0);
+      return list;
+    }
   }
 }
 
@@ -103,11 +121,16 @@ void check_config(const ModelConfig& config) {
   CHECK(config.attention().n_heads % config.attention().n_kv_heads == 0);
   const LayerGroups groups = group_layers(config);
   CHECK(groups.places.size() == config.n_layers);
-  CHECK(groups.n_groups() <= kMaxLayerGroups || groups.n_layers_per_page > 0);
-  for (const LayerConfig& layer : config.layers)
-    CHECK(layer.attention().rope < config.ropes.size());
+  CHECK(groups.n_groups() <= kMaxLayerGroups);
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    const AttentionConfig& a = config.layers[i].attention();
+    CHECK(a.n_heads % a.n_kv_heads == 0 && a.rope < config.ropes.size());
+    CHECK(config.ropes[a.rope].n_dims <= a.head_dim);
+    CHECK(groups.places[i].layer < groups.n_layers[groups.places[i].group]);
+    const auto& heads = groups.heads[groups.places[i].group];
+    CHECK(heads.n_kv_heads == a.n_kv_heads && heads.head_dim == a.head_dim);
+  }
   for (const RopeConfig& rope : config.ropes) {
-    CHECK(rope.n_dims <= config.attention().head_dim);
     for (uint32_t pair = 0; pair < rope.n_dims / 2; ++pair) (void)rope_frequency(rope, pair, 1.0);
   }
 }

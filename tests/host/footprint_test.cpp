@@ -37,8 +37,10 @@ struct Planned {
   uint64_t host_weight_bytes() const {
     uint64_t n_bytes = 0;
     for (const TensorInfo& tensor : source.tensors()) {
-      const bool is_on_host =
-          tensor.name.starts_with("rope_") || tensor.name.ends_with("exp_probs_b.bias");
+      const bool is_on_host = tensor.name.starts_with("rope_") ||
+                              tensor.name.ends_with("exp_probs_b.bias") ||
+                              tensor.name.ends_with("ffn_down_exps.scale") ||
+                              tensor.name.ends_with("layer_output_scale.weight");
       if (is_on_host) n_bytes += tensor.n_bytes;
     }
     return n_bytes;
@@ -52,11 +54,11 @@ struct Planned {
 };
 
 constexpr const char* kFamilies[] = {
-    "test-llama",   "test-mqa",     "test-mha",       "test-qwen2",       "test-qwen3",
-    "test-gemma2",  "test-gemma3",  "test-mixtral",   "test-qwen2moe",    "test-qwen3moe",
-    "test-phi3",    "test-granite", "test-olmo2",     "test-dense-first", "test-granitemoe",
-    "test-gptoss",  "test-glm4moe", "test-minimaxm2", "test-ministral3",  "test-mla",
-    "test-mla-lite"};
+    "test-llama",    "test-mqa",     "test-mha",       "test-qwen2",       "test-qwen3",
+    "test-gemma2",   "test-gemma3",  "test-mixtral",   "test-qwen2moe",    "test-qwen3moe",
+    "test-phi3",     "test-granite", "test-olmo2",     "test-dense-first", "test-granitemoe",
+    "test-gptoss",   "test-glm4moe", "test-minimaxm2", "test-ministral3",  "test-mla",
+    "test-mla-lite", "test-gemma4",  "test-gemma4-e",  "test-gemma4-moe"};
 
 TEST(Footprint, weights_are_known_to_the_byte_before_one_is_read) {
   for (const char* family : kFamilies) {

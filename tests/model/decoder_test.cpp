@@ -186,7 +186,8 @@ INSTANTIATE_TEST_SUITE_P(
     all, DecoderBits,
     testing::Combine(testing::Values("test-llama", "test-mqa", "test-qwen2", "test-qwen3",
                                      "test-gemma2", "test-gemma3", "test-qwen3moe", "test-qwen2moe",
-                                     "test-olmo2", "test-dense-first", "test-granitemoe"),
+                                     "test-olmo2", "test-dense-first", "test-granitemoe",
+                                     "test-gemma4", "test-gemma4-e", "test-gemma4-moe"),
                      testing::Values("f32", "bf16", "q8_0", "q4_0")),
     name_of_case);
 
@@ -240,9 +241,10 @@ TEST(Decoder, tokens_outside_the_windows_of_all_layers_are_not_heard) {
 }
 
 TEST(Decoder, logits_are_numbers_that_tell_tokens_apart) {
-  for (const char* family : {"test-llama", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3",
-                             "test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-phi3",
-                             "test-granite", "test-olmo2", "test-dense-first", "test-granitemoe"}) {
+  for (const char* family :
+       {"test-llama", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3", "test-mixtral",
+        "test-qwen2moe", "test-qwen3moe", "test-phi3", "test-granite", "test-olmo2",
+        "test-dense-first", "test-granitemoe", "test-gemma4", "test-gemma4-e", "test-gemma4-moe"}) {
     Rig rig({.name = std::string(family) + ":f32"});
     for (const auto& row : rig.all_rows(some_tokens(40), 40)) {
       ASSERT_EQ(row.size(), rig.model().config().n_vocab);

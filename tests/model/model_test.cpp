@@ -1,5 +1,6 @@
 #include "model/model.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "catalogue/tensor_roles.h"
 #include "support/memory_source.h"
 #include "support/tiny_model.h"
 
@@ -43,9 +45,11 @@ class ModelTest : public testing::Test {
 };
 
 constexpr const char* kFamilies[] = {
-    "test-llama",   "test-llama3",   "test-mixtral",     "test-qwen2",     "test-qwen2moe",
-    "test-qwen3",   "test-qwen3moe", "test-gemma2",      "test-gemma3",    "test-phi3",
-    "test-granite", "test-olmo2",    "test-dense-first", "test-granitemoe"};
+    "test-llama",    "test-llama3",    "test-mixtral",     "test-qwen2",      "test-qwen2moe",
+    "test-qwen3",    "test-qwen3moe",  "test-gemma2",      "test-gemma3",     "test-phi3",
+    "test-granite",  "test-olmo2",     "test-dense-first", "test-granitemoe", "test-ministral3",
+    "test-glm4moe",  "test-minimaxm2", "test-gptoss",      "test-mla",        "test-gemma4",
+    "test-gemma4-e", "test-gemma4-moe"};
 
 TEST_F(ModelTest, every_family_loads_in_every_type) {
   for (const char* family : kFamilies) {
@@ -95,9 +99,12 @@ TEST_F(ModelTest, progress_rises_to_all_bytes) {
 TEST_F(ModelTest, each_missing_tensor_is_named) {
   for (const char* family : kFamilies) {
     MemorySource source = source_of(std::string(family) + ":f32");
+    const auto config = read_config(source.metadata());
+    ASSERT_TRUE(config.has_value());
+    const TensorTable table(*config);
     for (const std::string& name : names_in(source)) {
-      // The embedding serves, and waves stay as they are.
-      if (name == "output.weight" || name == "rope_freqs.weight") continue;
+      // The embedding serves, waves stay as they are, V is K.
+      if (table.find(*tensor_named(name))->is_optional) continue;
       auto [info, bytes] = source.take(name);
       const Error error = error_of(source);
       EXPECT_EQ(error.code, ErrorCode::kCorrupt);
@@ -119,6 +126,18 @@ TEST_F(ModelTest, each_tensor_of_a_wrong_shape_is_named_with_both_shapes) {
       source.info(name).shape[0] -= 1;
     }
   }
+}
+
+TEST_F(ModelTest, a_scale_that_is_no_number_is_refused_by_name) {
+  MemorySource source = source_of("test-gptoss:mxfp4");
+  auto [info, bytes] = source.take("blk.1.ffn_down_exps.weight");
+  bytes[bytes.size() - 17] = std::byte{0xff};
+  source.add(std::move(info), std::move(bytes));
+  const Error error = error_of(source);
+  EXPECT_EQ(error.code, ErrorCode::kCorrupt);
+  EXPECT_THAT(error.message,
+              HasSubstr("'blk.1.ffn_down_exps.weight' has a scale of 255, which is no number in "
+                        "mxfp4, expected 0 to 254"));
 }
 
 TEST_F(ModelTest, a_matrix_where_a_vector_belongs_is_a_wrong_shape) {
@@ -244,11 +263,42 @@ TEST_F(ModelTest, two_sets_of_rope_divisors_need_the_context_that_parts_them) {
   EXPECT_THAT(error_of(source).message, HasSubstr("original_context_length' is missing"));
 }
 
+TEST_F(ModelTest, k_and_v_that_another_layer_lends_may_be_there_all_the_same) {
+  MemorySource source = source_of("test-gemma4-e:f32");
+  for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {
+    auto [info, bytes] = source.take(fmt::format("blk.4.{}", name));
+    source.add(info, bytes);
+    info.name = fmt::format("blk.9.{}", name);
+    source.add(std::move(info), std::move(bytes));
+  }
+  const auto model = load(source);
+  ASSERT_TRUE(model.has_value()) << model.error().message;
+  const size_t unused = *source.find("blk.9.attn_k.weight");
+  EXPECT_EQ(source.uses()[unused].n_reads, 0u);
+}
+
+TEST_F(ModelTest, a_page_has_room_for_every_group) {
+  const auto backend = make_test_backend();
+  for (const char* family : kFamilies) {
+    const MemorySource source = source_of(std::string(family) + ":f32");
+    const auto config = read_config(source.metadata());
+    ASSERT_TRUE(config.has_value());
+    const LayerGroups groups = group_layers(*config);
+    for (const KvType type : kAllKvTypes) {
+      for (uint32_t group = 0; group < groups.n_groups(); ++group) {
+        EXPECT_LE(backend->page_bytes(kv_geometry(groups, group, type)),
+                  page_bytes(*config, type, *backend))
+            << family;
+      }
+    }
+  }
+}
+
 TEST_F(ModelTest, kv_geometry_is_that_of_a_layer_group) {
   MemorySource source = source_of("test-gemma3:f32");
   const auto model = load(source);
   ASSERT_TRUE(model.has_value());
-  const KvGeometry geometry = (*model)->kv_geometry(KvType::kBF16);
+  const KvGeometry geometry = kv_geometry(group_layers((*model)->config()), 0, KvType::kBF16);
   EXPECT_EQ(geometry.type, KvType::kBF16);
   EXPECT_EQ(geometry.n_layers, 1u);  // 5 with a window and 1 without
   EXPECT_EQ(geometry.n_kv_heads, 1u);

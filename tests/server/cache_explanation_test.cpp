@@ -47,5 +47,36 @@ TEST(CacheExplanation, another_tenants_tokens_are_not_told) {
   EXPECT_NE(explained(diverged(), CacheReach::kOwnSalt).find("expected"), std::string::npos);
 }
 
+TEST(CacheExplanation, the_text_around_a_miss_is_told_and_what_it_looks_like) {
+  const Usage usage = diverged();
+  const auto text_of = [](size_t prompt, uint32_t position) -> std::optional<TextAround> {
+    EXPECT_EQ(prompt, 0u);
+    EXPECT_EQ(position, 70u);
+    return TextAround{"Today is 2026-11-2", "2, Sunday"};
+  };
+  const std::string text = boost::json::serialize(
+      explanation_json(std::span(&usage, 1), CacheReach::kStrangers, text_of));
+  EXPECT_NE(text.find(R"("text":{"before":"Today is 2026-11-2","behind":"2, Sunday"},)"
+                      R"("looks_like":"date")"),
+            std::string::npos)
+      << text;
+}
+
+TEST(CacheExplanation, dates_and_times_are_known_wherever_they_part) {
+  for (const auto& [before, behind] :
+       {std::pair("now: ", "2026-11-22T14:05:00Z"), std::pair("now: 2026-11-", "22"),
+        std::pair("it is 14:0", "5 now"), std::pair("22.11.202", "6"),
+        std::pair("Sun Nov ", "22 14:05"), std::pair("the 2", "2nd of November 2026"),
+        std::pair("at 9:59", ":30")}) {
+    EXPECT_TRUE(is_in_date({before, behind})) << before << "|" << behind;
+  }
+  for (const auto& [before, behind] :
+       {std::pair("My name is ", "Caliban"), std::pair("version 3.1", "4 of it"),
+        std::pair("it costs ", "500 pounds"), std::pair("", ""), std::pair("a-b-", "c-d"),
+        std::pair("May I go? The ", "Mongols may")}) {
+    EXPECT_FALSE(is_in_date({before, behind})) << before << "|" << behind;
+  }
+}
+
 }  // namespace
 }  // namespace kvik

@@ -211,6 +211,8 @@ class FakeService final : public ServiceApi {
   }
 
   const ModelCard& card() const override { return card_; }
+  AdapterBook* adapters() const override { return book; }
+  AdapterBook* book = nullptr;  // the test's
   EngineSnapshot snapshot() const override {
     const std::scoped_lock lock(mutex_);
     return snapshot_;

@@ -56,7 +56,8 @@ TEST_F(ServerResponses, an_answer_has_openais_shape) {
             R"("temperature":5E-1,"text":{"format":{"type":"text"}},"tool_choice":"auto",)"
             R"("tools":[],"top_p":1E0,"truncation":"disabled","user":null,)"
             R"("usage":{"input_tokens":3,"input_tokens_details":{"cached_tokens":1},)"
-            R"("output_tokens":2,"output_tokens_details":{"reasoning_tokens":0},)"
+            R"("output_tokens":2,"output_tokens_details":{"reasoning_tokens":0,)"
+            R"("accepted_prediction_tokens":0,"rejected_prediction_tokens":0},)"
             R"("total_tokens":5}})");
 }
 

@@ -48,7 +48,7 @@ struct TinyEngine {
 };
 
 inline EngineOptions engine_options(const TinyEngineOptions& options, const TinyModel& tiny) {
-  const size_t page_bytes = tiny.backend->page_bytes(tiny.model->kv_geometry(options.kv_type));
+  const size_t page_bytes = kvik::page_bytes(tiny.model->config(), options.kv_type, *tiny.backend);
   const uint32_t n_groups = group_layers(tiny.model->config()).n_groups();
   uint64_t budget = uint64_t{options.n_pages} * n_groups * page_bytes;
   budget = TierLink::budget_for(options.tiers, page_bytes, budget);

@@ -9,6 +9,7 @@
 #include "backend/cpu/attention/attention.h"
 #include "backend/cpu/cpu_memory.h"
 #include "backend/cpu/isa/isa.h"
+#include "backend/cpu/low_rank/low_rank.h"
 #include "backend/cpu/matmul/matmul.h"
 #include "base/check.h"
 
@@ -47,7 +48,8 @@ class CpuBackend final : public Backend {
         memory_(huge_pages),
         pool_(n_threads),
         matmul_(isa.matmul, memory_, pool_),
-        attention_(isa.attention, memory_, pool_) {}
+        attention_(isa.attention, memory_, pool_),
+        low_rank_(isa.low_rank, pool_) {}
 
   std::string_view name() const override { return name_; }
   Memory& memory() override { return memory_; }
@@ -72,6 +74,15 @@ class CpuBackend final : public Backend {
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
+  std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change) override {
+    return std::make_unique<CpuLowRankMatrix>(change, memory_);
+  }
+  uint64_t low_rank_bytes(const LowRankView& shape) const override {
+    return CpuLowRankMatrix::bytes_of(shape.type, shape.n_rows, shape.n_cols, shape.rank);
+  }
+  void add_low_rank(Rows x, std::span<const LowRankTerm> terms, Rows out) override {
+    low_rank_.add(x, terms, out);
+  }
   void copy_heads(const HeadRows& x, const HeadRows& out) override;
   void add_weighted(Rows x, Rows y, const WeightedRows& terms) override;
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override;
@@ -100,6 +111,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   Matmul matmul_;
   Attention attention_;
+  LowRank low_rank_;
 };
 
 // body(row) for each row of x, shared out where that pays.

@@ -17,6 +17,7 @@
 
 namespace kvik {
 
+class Adapter;
 class Constraint;
 
 enum class RequestId : uint64_t {};
@@ -47,6 +48,8 @@ struct Request {
   std::optional<uint32_t> n_logprobs;  // also report the chosen token's and the n most likely ones'
   // Null: none. Shared, because all choices of a completion begin at its state.
   std::shared_ptr<const Constraint> constraint;
+  // Null: the model as it is. Shared, because it may be unloaded while the request goes on.
+  std::shared_ptr<const Adapter> adapter;
   enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
   enum class Speculate { kOn, kOff } speculate = Speculate::kOn;  // kOff: no tokens are guessed
   std::vector<TokenId> script;  // what the answer is made to be, whatever is sampled; for studies

@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kLeastChance = 0.02;  // below which a guess is not worth a thought
 constexpr double kLeastGain = 0.01;    // of the logarithm of speed: less is noise
+constexpr double kMostLonger = 1;      // of a step's time, by its guesses: nobody sees a halt
 constexpr uint32_t kReserveTokens = 4096;
 constexpr double kWorthNoModel = 1.5;  // tokens that others expect, so that no model is asked
 constexpr uint32_t kMostDrafted = 8;   // tokens by a draft model
@@ -214,6 +215,7 @@ uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const Co
     double added_ms = row_costs_.ms(n_base + n, row_ms) - rows_ms;
     if (room.n_prompts > 0) added_ms = std::max(added_ms, row_ms * n);  // rows are not free then
     added_ms += attention_ms * n;
+    if (added_ms > kMostLonger * base_ms) break;
     const double net = gain - n_in_step * std::log(1 + added_ms / base_ms);
     if (net <= most) continue;
     most = net;

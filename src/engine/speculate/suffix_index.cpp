@@ -21,6 +21,10 @@ SuffixIndex::SuffixIndex(uint64_t n_tokens) {
   short_.n = kShort;
 }
 
+uint64_t SuffixIndex::most_bytes(uint64_t n_tokens) {
+  return 2 * (kFewestHeads + 4 * n_tokens + n_tokens) * sizeof(uint32_t);
+}
+
 uint32_t SuffixIndex::common_suffix(std::span<const TokenId> tokens, uint32_t a, uint32_t b) {
   const uint32_t most = std::min({a, b, kLongest});
   uint32_t n = 0;

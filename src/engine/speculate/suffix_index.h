@@ -24,6 +24,9 @@ class SuffixIndex {
   // For a list of about so many tokens.
   explicit SuffixIndex(uint64_t n_tokens);
 
+  // What one for so many tokens takes, at most.
+  static uint64_t most_bytes(uint64_t n_tokens);
+
   // The longest suffix of `tokens` that stood in them before, the newest of the longest; n_matched
   // is 0 where the last two tokens never did. The list is the one of the last call, longer.
   SuffixMatch find(std::span<const TokenId> tokens);

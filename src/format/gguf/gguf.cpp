@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/input_file.h"
+#include "format/gguf/fused_experts.h"
 #include "format/gguf/gguf_cursor.h"
 #include "format/gguf/gguf_experts.h"
 #include "format/gguf/gguf_metadata.h"
@@ -127,6 +128,7 @@ Result<std::unique_ptr<ModelSource>> open_file(const std::string& path) {
 // Tensors that older files cut in another way.
 Result<std::unique_ptr<ModelSource>> as_of_today(std::unique_ptr<ModelSource> source) {
   TRY_ASSIGN(source, stack_gguf_experts(std::move(source)));
+  TRY_ASSIGN(source, part_gguf_experts(std::move(source)));
   return part_gguf_latents(std::move(source));
 }
 

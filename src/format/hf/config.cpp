@@ -9,6 +9,7 @@
 #include "catalogue/limits.h"
 #include "format/hf/gguf_keys.h"
 #include "format/hf/json_object.h"
+#include "format/hf/layer_kinds.h"
 #include "format/hf/rope.h"
 #include "format/quoted.h"
 
@@ -82,6 +83,9 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   counts.head_dim = model_dim / n_heads;
   if (!family.has_latent && (config.find("head_dim") || counts.head_dim == 0)) {
     TRY_ASSIGN(counts.head_dim, config.count("head_dim", kMaxHeadDim));
+  }
+  if (family.has_layer_kinds) {
+    TRY_ASSIGN(counts.head_dim, read_layer_kinds(config, keys));
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
   TRY_ASSIGN(const auto n_guessing, config.number("num_nextn_predict_layers"));
@@ -184,7 +188,7 @@ Result<void> read_window(const JsonObject& config, const FamilyFolder& of, uint3
       return config.unexpected_value(key, fmt::format("{}", expected), ErrorCode::kUnsupported);
     }
   }
-  TRY(check_layer_types(config, of, n_layers, has_windows));
+  if (!of.family->has_layer_kinds) TRY(check_layer_types(config, of, n_layers, has_windows));
   if (!has_windows) return {};
   if (*window > kMaxContext) {
     return config.unexpected_value("sliding_window", fmt::format("at most {}", kMaxContext));
@@ -229,12 +233,15 @@ Result<void> read_routing(const JsonObject& config, GgufKeys& keys) {
 
 Result<void> read_experts(const JsonObject& config, const FolderType& type, GgufKeys& keys) {
   if (!type.has_experts) return {};
+  TRY_ASSIGN(const auto has_experts, config.flag("enable_moe_block"));
+  if (!has_experts.value_or(true)) return {};
   TRY(check_sparse_layers(config));
   const char* key = config.find("n_routed_experts")    ? "n_routed_experts"
                     : config.find("num_local_experts") ? "num_local_experts"
                                                        : "num_experts";
   TRY_ASSIGN(const uint32_t n_experts, config.count(key, kMaxExperts));
-  TRY_ASSIGN(const uint32_t n_used, config.count("num_experts_per_tok", n_experts));
+  const char* used_key = config.find("top_k_experts") ? "top_k_experts" : "num_experts_per_tok";
+  TRY_ASSIGN(const uint32_t n_used, config.count(used_key, n_experts));
   keys.number("expert_count", n_experts);
   keys.number("expert_used_count", n_used);
   if (config.find("moe_intermediate_size")) {

@@ -198,7 +198,9 @@ Result<void> add_fp4(const ModelSource& base, size_t index, std::vector<Tensor>&
 
 }  // namespace
 
-Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base) {
+Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base,
+                                                  ExpertStacks stacks) {
+  const bool take_turns = stacks == ExpertStacks::kInterleaved;
   std::vector<Tensor> tensors;
   std::vector<TensorInfo> infos;
   for (size_t i = 0; i < base->tensors().size(); ++i) {
@@ -218,7 +220,7 @@ Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> b
       } else if (info.shape.size() == 2 && is_gate_up(name)) {
         change = Change::kPartBias;
       }
-      tensors.push_back({i, 0, change, is_gate_up(name)});
+      tensors.push_back({i, 0, change, take_turns && is_gate_up(name)});
       infos.push_back(std::move(changed));
     }
   }

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/result.h"
+#include "catalogue/family.h"
 #include "format/model_source.h"
 
 namespace kvik::hf {
@@ -12,7 +13,9 @@ namespace kvik::hf {
 // "…experts.down_proj" [experts, model, ffn]. There they are either "_blocks" of 4 bits with
 // "_scales" (OCP's microscaling), which become mxfp4, or of 16 bits and transposed; gates and ups
 // take turns, in their biases as well. Made when they are read; all others stay as they are.
+// Qwen3-VL's are transposed, but their gates stand before the ups: for `stacks` kTransposed.
 // Errors: kCorrupt, naming a tensor whose shape or type does not fit its neighbour.
-Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base);
+Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base,
+                                                  ExpertStacks stacks);
 
 }  // namespace kvik::hf

@@ -88,7 +88,7 @@ Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
     TRY_ASSIGN(const Quantization out, read_awq(*quantization));
     return out;
   }
-  if (method == "mxfp4" && type.has_interleaved_experts) return std::nullopt;
+  if (method == "mxfp4" && type.stacks == ExpertStacks::kInterleaved) return std::nullopt;
   return quantization->unexpected_value(
       "quant_method", "gptq, awq, or no quantization_config: F32, F16 and BF16 are read",
       ErrorCode::kUnsupported);

@@ -15,6 +15,8 @@
 namespace kvik::hf {
 namespace {
 
+constexpr float kStill = 1e30f;  // as GGUF files have it
+
 // What the scaling is written into.
 struct Rope {
   const Family& family;
@@ -121,6 +123,21 @@ Result<void> read_longrope(const JsonObject& config, const JsonObject& scaling, 
   return {};
 }
 
+// Of a whole head's frequencies only the first turn, and the other dimensions stay where they are
+// (Gemma 4): GGUF files say so by divisors beyond all positions.
+Result<void> read_proportional(const JsonObject& scaling, uint32_t head_dim, double share,
+                               std::vector<StatedVector>& vectors, GgufKeys& keys) {
+  TRY_ASSIGN(const double factor, positive(scaling, "factor", 1));
+  if (factor != 1) return scaling.unexpected_value("factor", "1", ErrorCode::kUnsupported);
+  const uint32_t n_pairs = head_dim / 2;
+  const auto n_turning = static_cast<uint32_t>(share * head_dim / 2);
+  StatedVector divisors{TensorRole::kRopeDivisors, std::vector<float>(n_turning, 1.0f)};
+  divisors.values.resize(n_pairs, kStill);
+  vectors.push_back(std::move(divisors));
+  keys.number("rope.dimension_count", head_dim);
+  return {};
+}
+
 Result<void> read_scaling(const JsonObject& config, const JsonObject& scaling, const Rope& rope) {
   TRY_ASSIGN(const auto type, scaling.text("rope_type"));
   TRY_ASSIGN(const auto old_type, scaling.text("type"));
@@ -149,10 +166,10 @@ Result<void> check_local_base(const JsonObject& fields, std::string_view key) {
 
 // The part of "rope_parameters" that is for layers which see everything: all of it, or the part of
 // that name.
-Result<JsonObject> global_part(const JsonObject& parameters) {
+Result<JsonObject> global_part(const JsonObject& parameters, const Family& family) {
   TRY_ASSIGN(const auto global, parameters.object("full_attention"));
   TRY_ASSIGN(const auto local, parameters.object("sliding_attention"));
-  if (local) TRY(check_local_base(*local, "rope_theta"));
+  if (local && !family.has_layer_kinds) TRY(check_local_base(*local, "rope_theta"));
   return global ? *global : parameters;
 }
 
@@ -162,7 +179,7 @@ Result<void> read_rope(const JsonObject& config, const Family& family, TurnedHea
                        GgufKeys& keys, std::vector<StatedVector>& vectors) {
   TRY_ASSIGN(std::optional<JsonObject> scaling, config.object("rope_parameters"));
   if (scaling) {
-    TRY_ASSIGN(scaling, global_part(*scaling));
+    TRY_ASSIGN(scaling, global_part(*scaling, family));
   } else {
     TRY_ASSIGN(scaling, config.object("rope_scaling"));
   }
@@ -182,6 +199,10 @@ Result<void> read_rope(const JsonObject& config, const Family& family, TurnedHea
   const auto n_dims =
       n_stated ? static_cast<uint32_t>(*n_stated) : static_cast<uint32_t>(head.n_dims * share);
   keys.real("rope.freq_base", base);
+  TRY_ASSIGN(const auto type, part_with("rope_type").text("rope_type"));
+  if (type == "proportional") {
+    return read_proportional(part_with("rope_type"), head.n_dims, share, vectors, keys);
+  }
   keys.number("rope.dimension_count", n_dims);
   if (!scaling) return {};
   return read_scaling(config, *scaling, {family, keys, vectors, base, n_dims, head.n_ctx});

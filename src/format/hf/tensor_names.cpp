@@ -262,10 +262,23 @@ class FolderTensors {
            layer - model_.n_layers < model_.n_guessing_layers;
   }
 
+  // K and V of a layer that reads another's.
+  bool is_unused(std::string_view name) const {
+    for (uint32_t layer = 0; layer < model_.n_layers; ++layer) {
+      if (!model_.layers[layer].attention().shared_kv) continue;
+      for (const TensorRole role : {TensorRole::kK, TensorRole::kV, TensorRole::kKNorm}) {
+        if (name == prefix_of({role, layer}) + std::string(folder_name(*config_.type, role))) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
   bool is_harmless(std::string_view name) const {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
     return name.ends_with(".rotary_emb.inv_freq") || is_of_guessing_layer(name) ||
-           (is_head && config_.ties_embedding.value_or(true)) ||
+           is_unused(name) || (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && sees_or_hears(name));
   }
 
@@ -310,8 +323,8 @@ Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource>
     TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization,
                                       bias_names(*config.type, model)));
   }
-  if (config.type->has_interleaved_experts) {
-    TRY_ASSIGN(tensors, part_experts(std::move(tensors)));
+  if (config.type->stacks != ExpertStacks::kUsual) {
+    TRY_ASSIGN(tensors, part_experts(std::move(tensors), config.type->stacks));
   }
   TRY_ASSIGN(auto arranged, FolderTensors(*tensors, config, model).arrange());
   return kvik::arrange(std::move(tensors), std::move(label), std::move(config.metadata),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <new>
 #include <utility>
@@ -106,6 +107,7 @@ Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec) {
   ModelPreset preset = *known;
   const uint32_t n_layers = layers_behind(type_name);
   if (n_layers > 0 && n_layers <= preset.n_layers) {
+    preset.kinds.n_sharing -= std::min(preset.kinds.n_sharing, preset.n_layers - n_layers);
     preset.n_layers = n_layers;
     type_name = type_name.substr(0, type_name.find(':'));
   }

@@ -49,12 +49,23 @@ struct ModelPreset : Geometry {
   struct Latent {  // LatentConfig
     uint32_t rank = 0, q_rank = 0, still_dim = 0, turning_dim = 0, value_dim = 0;
   };
+  struct Kinds {                     // of layers that differ (catalogue/layer_kinds.h)
+    uint32_t global_every = 0;       // one layer in so many has no window; 0: all are alike
+    uint32_t window_head_dim = 0;    // of those with a window; the geometry's is that of the others
+    uint32_t n_global_kv_heads = 0;  // of those without; 0: as of all
+    bool is_k_v = false;             // they have no V
+    uint32_t n_sharing = 0;          // so many come last and read the K and V of others
+    uint32_t sharing_ffn_dim = 0;    // of their MLPs; 0: as of all
+    uint32_t per_layer_dim = 0;
+    bool is_windowed(uint32_t layer) const { return (layer + 1) % global_every != 0; }
+  };
   Experts experts = {};
   Rope rope = {};
   Scales scales = {};
   float temperature = 0;
   bool has_qk_norm = true, has_choice_bias = true;  // in families some of whose members have none
   Latent latent = {};
+  Kinds kinds = {};
 };
 
 std::span<const ModelPreset> model_presets();

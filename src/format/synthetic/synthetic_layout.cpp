@@ -90,8 +90,9 @@ class TensorMaker {
     const auto n_bytes = bytes_of(type, spec.shape);
     CHECK(n_bytes.has_value());
     return {.info = {name_of(spec.id), type, spec.shape, *n_bytes},
-            .mean = is_vector && !is_bias ? 1.0f : 0.0f,
-            .deviation = is_vector ? kVectorDeviation : gain(spec.id.role) / std::sqrt(columns)};
+            .mean = is_vector && !is_bias ? vector_scale(spec) : 0.0f,
+            .deviation = is_vector ? kVectorDeviation * vector_scale(spec)
+                                   : gain(spec.id.role) / std::sqrt(columns)};
   }
 
   // Of the tensors that only some files have.
@@ -99,6 +100,7 @@ class TensorMaker {
     if (role == TensorRole::kHead) return !preset_.tied_head;
     if (role == TensorRole::kQNorm || role == TensorRole::kKNorm) return preset_.has_qk_norm;
     if (role == TensorRole::kChoiceBias) return preset_.has_choice_bias;
+    if (role == TensorRole::kV) return !preset_.kinds.is_k_v;
     if (is_of_layer(role)) return true;
     const RopeDivisors divisors = preset_.rope.divisors;
     return divisors ==
@@ -106,9 +108,18 @@ class TensorMaker {
   }
 
  private:
+  // Where nothing else scales the scores, K's norm does.
+  float vector_scale(const TensorSpec& spec) const {
+    const bool scales = family_.is_unscaled && spec.id.role == TensorRole::kKNorm;
+    return scales ? 1.0f / std::sqrt(static_cast<float>(spec.shape.back())) : 1.0f;
+  }
+
   // What enters the first layer has deviation 1, whether the weights or the forward pass scale it.
   float gain(TensorRole role) const {
     if (role == TensorRole::kHead) return kHeadGain;
+    if (role == TensorRole::kPerLayerEmbedding) {
+      return std::sqrt(static_cast<float>(preset_.n_layers));
+    }
     if (role != TensorRole::kEmbedding || family_.scales_embedding) return 1.0f;
     const float scale = preset_.scales.embedding;
     return std::sqrt(static_cast<float>(preset_.model_dim)) / (scale != 0 ? scale : 1.0f);
@@ -175,6 +186,28 @@ void add_latent_keys(const ModelPreset& p, const AddKey& add) {
   add("rope.dimension_count", uint64_t{l.turning_dim});
 }
 
+void add_kinds_keys(const ModelPreset& p, const AddKey& add) {
+  const ModelPreset::Kinds& kinds = p.kinds;
+  std::vector<bool> is_windowed;
+  std::vector<uint64_t> n_kv_heads, ffn_dims;
+  for (uint32_t i = 0; i < p.n_layers; ++i) {
+    const bool shares = i >= p.n_layers - kinds.n_sharing;
+    is_windowed.push_back(kinds.is_windowed(i));
+    n_kv_heads.push_back(is_windowed[i] || kinds.n_global_kv_heads == 0 ? p.n_kv_heads
+                                                                        : kinds.n_global_kv_heads);
+    ffn_dims.push_back(shares && kinds.sharing_ffn_dim != 0 ? kinds.sharing_ffn_dim : p.ffn_dim);
+  }
+  add("attention.sliding_window_pattern", std::move(is_windowed));
+  if (kinds.n_global_kv_heads != 0) add("attention.head_count_kv", std::move(n_kv_heads));
+  if (kinds.sharing_ffn_dim != 0) add("feed_forward_length", std::move(ffn_dims));
+  add("attention.key_length_swa", uint64_t{kinds.window_head_dim});
+  add("attention.value_length_swa", uint64_t{kinds.window_head_dim});
+  add("attention.shared_kv_layers", uint64_t{kinds.n_sharing});
+  add("rope.dimension_count_swa", uint64_t{kinds.window_head_dim});
+  add("rope.freq_base_swa", double{kLocalRopeBase});
+  add("embedding_length_per_layer_input", uint64_t{kinds.per_layer_dim});
+}
+
 void add_special_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Rope& rope = p.rope;
   if (rope.scaling) add("rope.scaling.type", std::string(rope.scaling));
@@ -215,6 +248,8 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   metadata.insert("general.architecture", std::string(p.architecture));
   metadata.insert("general.name", fmt::format("{} (random)", p.name));
   metadata.insert("general.file_type", type.file_type);
+  // The first value of a key stays.
+  if (p.kinds.global_every > 0) add_kinds_keys(p, add);
   add("block_count", uint64_t{p.n_layers});
   add("context_length", uint64_t{p.n_ctx_train});
   add("embedding_length", uint64_t{p.model_dim});

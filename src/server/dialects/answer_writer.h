@@ -27,6 +27,7 @@ struct AnswerEnvelope {
   bool wants_token_ids = false;
   bool include_usage = false;
   std::optional<CacheReach> explain_cache;  // where asked for
+  FindText find_text;                       // of the prompts, for that
   std::optional<Prices> prices;
   uint32_t n_marked = 0;  // prompt tokens up to the last mark of cache_control
 };

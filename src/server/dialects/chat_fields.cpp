@@ -84,6 +84,12 @@ Result<std::vector<MessagePart>> read_texts(const json::value& content, const Te
 Result<void> add_tool(const json::object& tool, Data shown, CacheMarks& marks, ChatRequest& chat) {
   TRY_ASSIGN(const auto keep_for, marks.read(tool));
   chat.keep_tools_for = std::max(chat.keep_tools_for, keep_for);
+  const json::value* function = tool.if_contains("function");
+  const json::object& inner = function && function->is_object() ? function->get_object() : tool;
+  const json::value* strict = inner.if_contains("strict");
+  if (strict && strict->is_bool() && strict->get_bool()) {
+    chat.strict.emplace(text_at(inner, "name"));
+  }
   chat.tools.push_back(std::move(shown));
   return {};
 }
@@ -111,7 +117,7 @@ Result<void> read_tool_choice(const JsonFields& fields, ChatRequest& chat) {
       TRY_ASSIGN(mode, read_allowed_tools(*object, chat));
     } else {
       TRY_ASSIGN(std::string name, read_tool_name(*object));
-      chat.forced = ForcedCalls{.names = {std::move(name)}};
+      chat.forced = ForcedCalls{.names = {std::move(name)}, .is_one = true};
       return {};
     }
   }
@@ -157,22 +163,52 @@ Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) 
   return {};
 }
 
+namespace {
+
+bool is_json_form(const AnswerForm& form) {
+  return form.kind == AnswerForm::Kind::kJsonObject || form.kind == AnswerForm::Kind::kJsonSchema;
+}
+
+// The form of an answer whose calls are forced, or must keep to their tools' schemas; where the
+// answer itself has a form of JSON, either may come. A form of another kind stands as it is.
+Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request) {
+  AnswerSyntax& syntax = request.answer_syntax;
+  const bool is_other = request.form && !is_json_form(*request.form);
+  const bool may_call = !chat.tools.empty() && !syntax.calls.empty() && !syntax.has_channels;
+  const bool is_wanted = !chat.strict.empty() || request.form;
+  if (!chat.forced && (is_other || !may_call || !is_wanted)) return {};
+  CallWish wish{.tools = chat.tools,
+                .strict = chat.strict,
+                .forced = chat.forced,
+                .other = chat.forced ? std::nullopt : request.form,
+                .spelling = syntax.spelling,
+                .formats = syntax.calls};
+  const bool has_one = !syntax.calls.empty() && syntax.calls.front()->has_one_call;
+  const bool is_one = chat.forced && chat.forced->is_one;
+  wish.may_be_several = request.max_calls != 1 && !has_one && !is_one;
+  TRY_ASSIGN(CallForm made, form_of_calls(wish));
+  if (!made.form) return {};
+  request.form = std::move(made.form);
+  request.form->marks = syntax.shown_tokens;
+  if (!chat.forced) return {};
+  if (!wish.may_be_several) request.max_calls.reset();  // the form ends behind the call's last mark
+  if (!made.is_hermes) return {};
+  syntax.calls = {&hermes_format()};
+  syntax.has_channels = false;
+  return {};
+}
+
+}  // namespace
+
 Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest& chat,
                                    CompletionCall call) {
-  if (chat.forced) {
-    TRY_ASSIGN(call.requests.front().form, form_of_call(chat.tools, *chat.forced));
-  }
   TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
   CompletionRequest& request = call.requests.front();
   request.prompt = std::move(prompt.ids);
   request.pins = std::move(prompt.pins);
   request.answer_begin = prompt.answer_begin;
   request.answer_syntax = std::move(prompt.answer_syntax);
-  if (chat.forced) {  // the form is Hermes', whatever the template writes
-    request.answer_syntax.calls = {&hermes_format()};
-    request.answer_syntax.has_channels = false;
-    request.max_calls = 1;
-  }
+  TRY(constrain_calls(chat, request));
   return call;
 }
 

@@ -58,16 +58,19 @@ void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_
   body.text("]");
 }
 
+json::object guesses_json(const Usage& usage) {
+  return {{"accepted_prediction_tokens", usage.accepted_tokens},
+          {"rejected_prediction_tokens", usage.drafted_tokens - usage.accepted_tokens}};
+}
+
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, json::object& out) {
   if (prices) out["kvik"] = {{"cost", prices->cost_of(usage)}};
 }
 
-// Guessed tokens go by OpenAI's names for those of a prediction; rejected ones are no part of the
-// answer and count nowhere else.
 json::object completion_details(const Usage& usage) {
-  return {{"reasoning_tokens", usage.reasoning_tokens},
-          {"accepted_prediction_tokens", usage.accepted_tokens},
-          {"rejected_prediction_tokens", usage.drafted_tokens - usage.accepted_tokens}};
+  json::object out{{"reasoning_tokens", usage.reasoning_tokens}};
+  for (auto& item : guesses_json(usage)) out.emplace(item.key(), item.value());
+  return out;
 }
 
 json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages) {
@@ -121,7 +124,7 @@ std::string openai_error_event(const Error& error) {
 void add_explanation(const AnswerEnvelope& envelope, std::span<const Usage> usages,
                      json::object& out) {
   if (!envelope.explain_cache) return;
-  out["kvik"] = {{"cache", explanation_json(usages, *envelope.explain_cache)}};
+  out["kvik"] = {{"cache", explanation_json(usages, *envelope.explain_cache, envelope.find_text)}};
 }
 
 std::string event_of(std::string_view data) { return std::string("data: ").append(data) + "\n\n"; }

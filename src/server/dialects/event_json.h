@@ -33,6 +33,9 @@ void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_
 
 // OpenAI's, of completions and chats.
 boost::json::object usage_json(const AnswerEnvelope& envelope, std::span<const Usage> usages);
+// Guessed tokens, by OpenAI's names for those of a prediction: right ones are a part of the answer,
+// the others count nowhere else.
+boost::json::object guesses_json(const Usage& usage);
 // "kvik": {"cost": …} in any dialect's usage, where there are prices.
 void add_cost(const std::optional<Prices>& prices, const Usage& usage, boost::json::object& out);
 boost::json::object envelope_json(const AnswerEnvelope& envelope, std::string_view object);

@@ -9,6 +9,7 @@
 #include "server/http/random_id.h"
 #include "server/http/status.h"
 #include "server/operate/auth.h"
+#include "service/adapters/adapter_book.h"
 #include "service/answer_size.h"
 
 namespace kvik {
@@ -18,7 +19,10 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const CompletionRequest& first = call.requests.front();
   AnswerEnvelope envelope;
-  envelope.model = service.card().id.text();
+  // A client that chose an adapter is told of it by the name that it said.
+  const bool has_adapter =
+      first.model && adapter_name(service.adapters(), service.card(), *first.model);
+  envelope.model = has_adapter ? *first.model : service.card().id.text();
   envelope.created_s = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   envelope.wants_logprobs = first.n_logprobs.has_value();
   envelope.wants_prompt_logprobs = first.n_prompt_logprobs.has_value();
@@ -27,6 +31,28 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   envelope.n_marked = first.pin_ttl ? UINT32_MAX : 0;
   for (const Pin& pin : first.pins) envelope.n_marked = std::max(envelope.n_marked, pin.n_tokens);
   return envelope;
+}
+
+// The words around a token of a prompt that was made of a conversation. Borrows the service, which
+// outlives all answers.
+FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
+  std::vector<std::vector<TokenId>> prompts;
+  for (const CompletionRequest& request : call.requests) {
+    const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt);
+    prompts.push_back(ids ? *ids : std::vector<TokenId>());
+  }
+  return [&service, prompts = std::move(prompts)](size_t prompt,
+                                                  uint32_t position) -> std::optional<TextAround> {
+    constexpr size_t kBefore = 24, kBehind = 16;  // tokens
+    if (prompt >= prompts.size() || position >= prompts[prompt].size()) return std::nullopt;
+    const std::span<const TokenId> ids = prompts[prompt];
+    const size_t begin = position - std::min<size_t>(position, kBefore);
+    const auto before = service.detokenize(ids.subspan(begin, position - begin));
+    const auto behind =
+        service.detokenize(ids.subspan(position, std::min(kBehind, ids.size() - position)));
+    if (!before || !behind) return std::nullopt;
+    return TextAround{valid_utf8(*before), valid_utf8(*behind)};
+  };
 }
 
 // The key decides what the body may only wish where there are no keys.
@@ -149,7 +175,10 @@ Reply start(const HandlerContext& context, const HttpRequest& request, const Com
   envelope.id = random_id(dialect.id_prefix);
   envelope.request_id = request.id;
   envelope.prices = context.options.prices;
-  if (call.explain_cache) envelope.explain_cache = reach_of(key);
+  if (call.explain_cache) {
+    envelope.explain_cache = reach_of(key);
+    envelope.find_text = text_finder(context.service, call);
+  }
   std::string id = envelope.id;
   running->left_out = call.left_out;
   auto writer = dialect.make_writer(std::move(envelope));
@@ -159,11 +188,12 @@ Reply start(const HandlerContext& context, const HttpRequest& request, const Com
   return std::make_unique<WholeCompletion>(std::move(id), std::move(writer), std::move(*running));
 }
 
-// A completion whose form is to be compiled first. Borrows the request and the context.
-class CompiledLater final : public DeferredReply {
+// A completion whose form is to be compiled first, or whose adapter is to be read. Borrows the
+// request and the context.
+class StartedLater final : public DeferredReply {
  public:
-  CompiledLater(const HandlerContext& context, const HttpRequest& request, CompletionCall call,
-                AnswerDialect dialect)
+  StartedLater(const HandlerContext& context, const HttpRequest& request, CompletionCall call,
+               AnswerDialect dialect)
       : context_(context),
         request_(request),
         call_(std::move(call)),
@@ -182,6 +212,13 @@ bool must_compile(const ServiceApi& service, const CompletionCall& call) {
   return form && service.must_compile(*form);
 }
 
+bool must_read_adapter(const ServiceApi& service, const CompletionCall& call) {
+  const auto& model = call.requests.front().model;
+  if (!model) return false;
+  const auto name = adapter_name(service.adapters(), service.card(), *model);
+  return name && !service.adapters()->is_loaded(*name);
+}
+
 }  // namespace
 
 Reply start_completion(const HandlerContext& context, const HttpRequest& request,
@@ -189,8 +226,8 @@ Reply start_completion(const HandlerContext& context, const HttpRequest& request
   if (!call) return error_response(in_words_of(dialect, call.error()));
   if (const ApiKey* key = find_key(request, context.options)) apply_key(*key, *call);
   limit_answer(*call);
-  if (must_compile(context.service, *call))
-    return std::make_unique<CompiledLater>(context, request, std::move(*call), dialect);
+  if (must_compile(context.service, *call) || must_read_adapter(context.service, *call))
+    return std::make_unique<StartedLater>(context, request, std::move(*call), dialect);
   return start(context, request, *call, dialect);
 }
 

@@ -28,8 +28,8 @@ Error in_words_of(const AnswerDialect& dialect, Error error);
 // What a new request would have to wait, for one that is told to come back later.
 std::chrono::seconds wait_of(const ServiceApi& service);
 
-// Submits what was asked for, later and elsewhere where a form is to be compiled first; an error of
-// the call becomes the answer.
+// Submits what was asked for, later and elsewhere where a form is to be compiled first or an
+// adapter to be read; an error of the call becomes the answer.
 Reply start_completion(const HandlerContext& context, const HttpRequest& request,
                        Result<CompletionCall> call, const AnswerDialect& dialect);
 

@@ -50,6 +50,7 @@ std::string_view code_of(const Error& error) {
     case ErrorCode::kUnavailable:
       return "shutting_down";
     case ErrorCode::kNotFound:
+      if (error.param == "thread") return "thread_not_found";
       return error.param == "model" ? "model_not_found" : "not_found";
     default:
       return {};
@@ -69,11 +70,11 @@ json::object openai_json(const HttpError& error) {
 }
 
 json::object anthropic_json(const HttpError& error, std::string_view request_id) {
-  return {{"type", "error"},
-          {"error",
-           {{"type", text_or_null(words_of(error.status).anthropic_type)},
-            {"message", text_or_null(error.message)}}},
-          {"request_id", text_or_null(request_id)}};
+  json::object inner{{"type", text_or_null(words_of(error.status).anthropic_type)},
+                     {"message", text_or_null(error.message)}};
+  // What its clients go by: they send the whole conversation again.
+  if (error.code == "thread_not_found") inner["details"] = {{"error_code", error.code}};
+  return {{"type", "error"}, {"error", std::move(inner)}, {"request_id", text_or_null(request_id)}};
 }
 
 HttpResponse response_of(HttpError error, std::chrono::seconds retry_after) {

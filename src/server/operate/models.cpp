@@ -4,9 +4,12 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <ctime>
+#include <optional>
+#include <utility>
 
 #include "server/handlers.h"
 #include "server/http/status.h"
+#include "service/adapters/adapter_book.h"
 #include "service/check_request.h"
 
 namespace kvik {
@@ -36,6 +39,26 @@ json::object card_json(const ModelCard& card, std::string_view id) {
           {"max_model_len", card.n_ctx_max}};
 }
 
+// The same of an adapter of the model, with what it is made of, as vLLM tells it.
+json::object adapter_json(const ModelCard& card, const AdapterCard& adapter) {
+  json::object out = card_json(card, adapter.name);
+  out["created"] = adapter.created_s;
+  out["display_name"] = adapter.name;
+  out["created_at"] = utc_time(adapter.created_s);
+  out["parent"] = card.id.text();
+  out["root"] = adapter.name;
+  return out;
+}
+
+std::optional<AdapterCard> find_adapter(const ServiceApi& service, std::string_view model) {
+  const auto name = adapter_name(service.adapters(), service.card(), model);
+  if (!name) return std::nullopt;
+  for (AdapterCard& card : service.adapters()->list()) {
+    if (card.name == *name) return std::move(card);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Reply handle_models(const HandlerContext& context, const HttpRequest&) {
@@ -46,6 +69,12 @@ Reply handle_models(const HandlerContext& context, const HttpRequest&) {
     if (alias == "*") continue;
     data.emplace_back(card_json(card, alias));
     last_id = alias;
+  }
+  if (const AdapterBook* adapters = context.service.adapters()) {
+    for (const AdapterCard& adapter : adapters->list()) {
+      data.emplace_back(adapter_json(card, adapter));
+      last_id = adapter.name;
+    }
   }
   const json::object out{{"object", "list"},
                          {"data", std::move(data)},
@@ -58,6 +87,9 @@ Reply handle_models(const HandlerContext& context, const HttpRequest&) {
 Reply handle_model(const HandlerContext& context, const HttpRequest& request) {
   const ModelCard& card = context.service.card();
   const std::string_view id = std::string_view(request.path).substr(kModelsPrefix.size());
+  if (const auto adapter = find_adapter(context.service, id)) {
+    return HttpResponse{.status = 200, .body = json::serialize(adapter_json(card, *adapter))};
+  }
   if (!is_name_of(card, id))
     return error_response(
         Error{ErrorCode::kNotFound,

@@ -54,6 +54,11 @@ constexpr Field kMessages[] = {{"messages", "array", true}, {"model", "string"},
                                {"stop_sequences", "array"}};
 constexpr Field kEmbeddings[] = {
     {"input", "", true}, {"model", "string"}, {"dimensions", "integer"}};
+constexpr Field kAdapter[] = {
+    {"name", "string", true}, {"path", "string", true}, {"scale", "number"}};
+constexpr Field kLoadLora[] = {
+    {"lora_name", "string", true}, {"lora_path", "string", true}, {"scale", "number"}};
+constexpr Field kUnloadLora[] = {{"lora_name", "string", true}};
 constexpr Field kTokenize[] = {
     {"content", "string", true}, {"add_special", "boolean"}, {"parse_special", "boolean"}};
 constexpr Field kDetokenize[] = {{"tokens", "array", true}};
@@ -72,12 +77,19 @@ constexpr Operation kOperations[] = {
     {"/apply-template", "post", "A conversation as the chat template writes it", kTemplate},
     {"/v1/models", "get", "The model and its other names"},
     {"/v1/models/{id}", "get", "One of them"},
+    {"/v1/adapters", "get", "The adapters of the model"},
+    {"/v1/adapters", "post", "Loads one from the server's disk", kAdapter},
+    {"/v1/adapters/{id}", "get", "One of them"},
+    {"/v1/adapters/{id}", "delete", "Forgets an adapter"},
+    {"/v1/load_lora_adapter", "post", "Loads an adapter (vLLM)", kLoadLora, kText},
+    {"/v1/unload_lora_adapter", "post", "Forgets an adapter (vLLM)", kUnloadLora, kText},
     {"/tokenize", "post", "A text as token ids", kTokenize},
     {"/detokenize", "post", "Token ids as a text", kDetokenize},
     {"/metrics", "get", "Counters and histograms for Prometheus", {}, kText},
     {"/props", "get", "The model's properties, as llama.cpp's server tells them"},
     {"/version", "get", "What was built"},
     {"/kvik/explain", "post", "With and without the cache, measured"},
+    {"/kvik/route/{id}", "post", "Whom of several servers a request should go to: a hash"},
     {"/kvik/live", "get", "The engine at work, as events", {}, "text/event-stream"},
     {"/openapi.json", "get", "This description"},
     {"/", "get", "The page", {}, "text/html"},

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/token_id.h"
+
 namespace kvik {
 
 // The form that an answer must keep to, as a client says it. Where a chat's answer begins with a
@@ -31,6 +33,8 @@ struct AnswerForm {
   std::vector<std::string> choices = {};
   Strictness strictness = Strictness::kStrict;
   Whitespace whitespace = Whitespace::kCompact;
+  // Special tokens that stand for their text in it, ascending; no others may come.
+  std::vector<TokenId> marks = {};
   std::string param = "response_format";  // the field that errors name
 
   friend bool operator==(const AnswerForm&, const AnswerForm&) = default;

@@ -27,6 +27,8 @@ Result<Made> make(const AnswerForm& form) {
   const grammar::Limits limits;
   const grammar::Whitespace whitespace{
       form.whitespace == AnswerForm::Whitespace::kFlexible ? kFlexibleBlanks : 0};
+  using Strictness = grammar::SchemaOptions::Strictness;
+  const bool is_relaxed = form.strictness == AnswerForm::Strictness::kRelaxed;
   const auto made = [](Result<grammar::Grammar> grammar) -> Result<Made> {
     TRY_ASSIGN(grammar::Grammar all, std::move(grammar));
     return Made{std::move(all)};
@@ -41,12 +43,13 @@ Result<Made> make(const AnswerForm& form) {
     case Kind::kGbnf:
       return made(grammar::parse_gbnf(form.text, limits));
     case Kind::kLark:
-      return made(grammar::parse_lark(form.text, {.limits = limits, .whitespace = whitespace}));
+      return made(grammar::parse_lark(
+          form.text, {.limits = limits,
+                      .whitespace = whitespace,
+                      .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict}));
     case Kind::kJsonSchema:
       break;
   }
-  using Strictness = grammar::SchemaOptions::Strictness;
-  const bool is_relaxed = form.strictness == AnswerForm::Strictness::kRelaxed;
   TRY_ASSIGN(
       grammar::SchemaGrammar schema,
       grammar::compile_json_schema(
@@ -59,7 +62,7 @@ Result<Made> make(const AnswerForm& form) {
 // The same form, whatever field it came in.
 bool is_same(const AnswerForm& a, const AnswerForm& b) {
   return a.kind == b.kind && a.strictness == b.strictness && a.whitespace == b.whitespace &&
-         a.text == b.text && a.choices == b.choices;
+         a.text == b.text && a.choices == b.choices && a.marks == b.marks;
 }
 
 }  // namespace
@@ -76,16 +79,17 @@ bool FormCompiler::knows(const AnswerForm& form) const {
   return find(form) != nullptr;
 }
 
-std::shared_ptr<const FormVocabulary> FormCompiler::vocabulary() {
+std::shared_ptr<const FormVocabulary> FormCompiler::vocabulary(const std::vector<TokenId>& marks) {
   {
     const MutexLock lock(mutex_);
-    if (vocabulary_) return vocabulary_;
+    const auto known = vocabularies_.find(marks);
+    if (known != vocabularies_.end()) return known->second;
   }
   // Two threads may make it at the same time: one of the two is kept.
-  auto made = std::make_shared<const FormVocabulary>(tokenizer_);
+  auto made = std::make_shared<const FormVocabulary>(tokenizer_, marks);
   const MutexLock lock(mutex_);
-  if (!vocabulary_) vocabulary_ = std::move(made);
-  return vocabulary_;
+  if (vocabularies_.size() >= kMaxVocabularies) vocabularies_.clear();  // forms keep their own
+  return vocabularies_.try_emplace(marks, std::move(made)).first->second;
 }
 
 Result<CompiledForm> FormCompiler::compile(const AnswerForm& form) {
@@ -100,7 +104,7 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form) {
   }
   auto made = make(form);
   if (!made) return fail(made.error().code, std::move(made.error().message), form.param);
-  CompiledForm compiled{vocabulary(), nullptr, std::move(made->relaxed)};
+  CompiledForm compiled{vocabulary(form.marks), nullptr, std::move(made->relaxed)};
   compiled.grammar =
       grammar::Constraint::make(std::move(made->grammar), compiled.vocabulary->trie());
   const MutexLock lock(mutex_);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,19 +38,22 @@ class FormCompiler {
 
  private:
   static constexpr size_t kMaxKept = 32;
+  static constexpr size_t kMaxVocabularies = 8;
 
   struct Kept {
     AnswerForm form;
     CompiledForm compiled;
   };
 
-  std::shared_ptr<const FormVocabulary> vocabulary();
+  std::shared_ptr<const FormVocabulary> vocabulary(const std::vector<TokenId>& marks);
   const CompiledForm* find(const AnswerForm& form) const REQUIRES(mutex_);
 
   const Tokenizer& tokenizer_;
   mutable Mutex mutex_;
   std::list<Kept> kept_ GUARDED_BY(mutex_);  // that was used last comes first
-  std::shared_ptr<const FormVocabulary> vocabulary_ GUARDED_BY(mutex_);  // with the first form
+  // By marks, with the first form that has them. A template has a handful of sets of them.
+  std::map<std::vector<TokenId>, std::shared_ptr<const FormVocabulary>> vocabularies_
+      GUARDED_BY(mutex_);
 };
 
 }  // namespace kvik

@@ -24,10 +24,27 @@ bool goes_on(const Tree& tree, std::string_view text) {
   return node < end;
 }
 
+// The same vocabulary in which these tokens are text.
+std::shared_ptr<const grammar::VocabularyTrie> with_marks(const Tokenizer& tokenizer,
+                                                          const grammar::VocabularyTrie& plain,
+                                                          const std::vector<TokenId>& marks) {
+  std::vector<std::string> texts(plain.n_vocab());
+  for (TokenId token = 0; token < texts.size(); ++token) texts[token] = plain.bytes(token);
+  const auto ends = tokenizer.end_tokens();
+  for (const TokenId mark : marks) {
+    if (mark >= texts.size() || std::ranges::find(ends, mark) != ends.end()) continue;
+    texts[mark] = tokenizer.piece(mark, Tokenizer::Special::kShow);
+  }
+  return std::make_shared<const grammar::VocabularyTrie>(std::move(texts));
+}
+
 }  // namespace
 
-FormVocabulary::FormVocabulary(const Tokenizer& tokenizer)
-    : tokenizer_(tokenizer), trie_(std::make_shared<grammar::VocabularyTrie>(tokenizer)) {
+FormVocabulary::FormVocabulary(const Tokenizer& tokenizer, const std::vector<TokenId>& marks)
+    : tokenizer_(tokenizer),
+      has_marks_(!marks.empty()),
+      trie_(std::make_shared<grammar::VocabularyTrie>(tokenizer)) {
+  if (has_marks_) trie_ = with_marks(tokenizer, *trie_, marks);
   for (TokenId token = 0; token < n_vocab(); ++token) {
     const std::string text = tokenizer.piece(token, Tokenizer::Special::kHide);
     for (size_t i = 0; i < kLastBytes.size() && !text.empty(); ++i) {
@@ -77,8 +94,8 @@ bool FormVocabulary::begins_longer_token(std::string_view text) const {
 std::vector<TokenId> FormVocabulary::tokens_of(std::string_view text) const {
   // Where a text's first word gets a blank, the line end before it takes that.
   const std::string_view before = tokenizer_.strips_leading_blank() ? "\n" : "";
-  const std::vector<TokenId> all = tokenizer_.tokenize(std::string(before) + std::string(text),
-                                                       {.add_bos = false, .parse_special = false});
+  const std::vector<TokenId> all = tokenizer_.tokenize(
+      std::string(before) + std::string(text), {.add_bos = false, .parse_special = has_marks_});
   // From the end: the tokens that say the text and nothing else.
   size_t begin = text.size();
   size_t first = all.size();

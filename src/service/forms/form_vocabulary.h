@@ -16,8 +16,9 @@ namespace kvik {
 // What forms of answers need to know of a vocabulary. Made once; immutable: any thread.
 class FormVocabulary {
  public:
-  // The tokenizer is borrowed.
-  explicit FormVocabulary(const Tokenizer& tokenizer);
+  // The tokenizer is borrowed. Of the special tokens those in `marks` stand for their text; those
+  // that end an answer never do.
+  explicit FormVocabulary(const Tokenizer& tokenizer, const std::vector<TokenId>& marks = {});
 
   const std::shared_ptr<const grammar::VocabularyTrie>& trie() const { return trie_; }
   uint32_t n_vocab() const { return trie_->n_vocab(); }
@@ -41,6 +42,7 @@ class FormVocabulary {
   std::vector<TokenId> marks(std::string_view text) const;
 
   const Tokenizer& tokenizer_;
+  const bool has_marks_;
   std::shared_ptr<const grammar::VocabularyTrie> trie_;  // shared with compiled forms
   std::array<std::vector<TokenId>, kLastBytes.size()> beyond_thoughts_;  // by the last byte
 };

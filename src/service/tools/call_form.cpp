@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "service/tools/argument_rules.h"
 #include "service/tools/call_writer.h"
 #include "service/tools/tool_schemas.h"
-#include "service/tools/value_reader.h"
 
 namespace kvik {
 namespace {
@@ -23,48 +24,122 @@ std::string name_of(const Data& tool) {
   return text ? *text : "";
 }
 
-// Of what a tool takes: an object, whatever its schema leaves unsaid.
-std::string schema_of(const Data& tool) {
-  const Data* parameters = find_field(function_in(tool), "parameters");
-  const auto* fields = parameters ? std::get_if<Data::Fields>(&parameters->value) : nullptr;
-  if (!fields || fields->empty()) return R"({"type": "object"})";
-  return to_json(*parameters);
+Result<void> check_names(const CallWish& wish) {
+  if (!wish.forced) return {};
+  const auto refuse = [](std::string message) {
+    return fail(ErrorCode::kInvalidArgument, std::move(message), "tool_choice");
+  };
+  for (const std::string& name : wish.forced->names) {
+    const bool is_there =
+        std::ranges::any_of(wish.tools, [&](const Data& tool) { return name_of(tool) == name; });
+    if (!is_there) return refuse(fmt::format("tool_choice names '{:.64}', which is no tool", name));
+  }
+  const bool has_tool =
+      std::ranges::any_of(wish.tools, [](const Data& tool) { return !name_of(tool).empty(); });
+  if (!has_tool) return refuse("tool_choice forces a call, but there are no tools");
+  return {};
 }
 
-// A rule of a Lark grammar.
-std::string rule_of(const Data& tool) {
-  const std::string opening =
-      fmt::format("<tool_call>\n{{\"name\": {}, \"arguments\": ", json_string(name_of(tool)));
-  return fmt::format("{} %json {} {}", json_string(opening), schema_of(tool),
-                     json_string("}\n</tool_call>"));
+class FormWriter {
+ public:
+  FormWriter(const CallWish& wish, const CallSpelling& spelling)
+      : wish_(wish), spelling_(spelling) {}
+
+  // nullopt: the spelling cannot keep to what must be kept.
+  std::optional<std::string> grammar() const;
+
+ private:
+  bool may_come(const std::string& name) const {
+    if (name.empty()) return false;
+    if (!wish_.forced || wish_.forced->names.empty()) return true;
+    return std::ranges::find(wish_.forced->names, name) != wish_.forced->names.end();
+  }
+  // Where text may come in the place of calls, only what is strict is kept to: a model that was not
+  // told so writes as it is used to.
+  bool is_kept(const std::string& name) const {
+    return wish_.forced || wish_.strict.contains(name);
+  }
+  std::string before() const;
+
+  const CallWish& wish_;
+  const CallSpelling& spelling_;
+};
+
+// What may stand in the place of calls, or before them.
+std::string FormWriter::before() const {
+  std::vector<std::string_view> marks;
+  bool begins_answer = false;
+  for (const ToolFormat* format : wish_.formats) {
+    for (const ToolFormat::Begin& begin : format->begins) {
+      if (begin.begins_answer) begins_answer = true;
+      if (!begin.mark.empty() && !begin.begins_answer) marks.push_back(begin.mark);
+    }
+  }
+  return text_without(marks, begins_answer ? R"([^\s{])" : "");
+}
+
+std::optional<std::string> FormWriter::grammar() const {
+  std::string any, rules;
+  for (size_t i = 0; i < wish_.tools.size(); ++i) {
+    const std::string name = name_of(wish_.tools[i]);
+    if (!may_come(name)) continue;
+    const bool is_word = name.find_first_of("<>{}[]()\"'`\\ \n:") == name.npos;
+    if (!is_word && !spelling_.quotes_name) return std::nullopt;
+    const std::string rule = fmt::format("tool_{}", i);
+    auto arguments =
+        is_kept(name)
+            ? argument_rules(spelling_, find_field(function_in(wish_.tools[i]), "parameters"), rule)
+            : free_arguments(spelling_);
+    if (!arguments && wish_.forced) return std::nullopt;
+    if (!arguments) arguments = free_arguments(spelling_);
+    std::string opening =
+        fmt::format("{}{}", spelling_.open, spelling_.quotes_name ? literal(name) : name);
+    std::string numbered = literal(opening + std::string(spelling_.behind_name));
+    if (spelling_.numbers_calls) {
+      numbered = fmt::format("{} /[0-9]{{1,3}}/ {}", literal(opening + ":"),
+                             literal(spelling_.behind_name));
+    }
+    any += fmt::format("{}{}", any.empty() ? "" : " | ", rule);
+    rules += fmt::format("\n{}: {} {} {}{}", rule, numbered, arguments->body,
+                         literal(spelling_.close), arguments->rules);
+  }
+  if (any.empty()) return std::nullopt;
+  std::string calls = fmt::format("{} call", literal(spelling_.begin));
+  if (wish_.may_be_several) calls += fmt::format(" ({} call)*", literal(spelling_.between));
+  calls += " " + literal(spelling_.end);
+  std::string start = "start: calls";
+  if (!wish_.forced && wish_.other) {
+    const bool is_object = wish_.other->kind == AnswerForm::Kind::kJsonObject;
+    start += " | %json " + (is_object ? R"({"type": "object"})" : wish_.other->text);
+  } else if (!wish_.forced) {
+    start = "start: before | before calls\nbefore: " + before();
+  }
+  return fmt::format("{}\ncalls: {}\ncall: {}{}", start, calls, any, rules);
 }
 
 }  // namespace
 
-Result<AnswerForm> form_of_call(const std::vector<Data>& tools, const ForcedCalls& forced) {
-  const auto refuse = [](std::string message) {
-    return fail(ErrorCode::kInvalidArgument, std::move(message), "tool_choice");
-  };
-  for (const std::string& name : forced.names) {
-    const bool is_there =
-        std::ranges::any_of(tools, [&](const Data& tool) { return name_of(tool) == name; });
-    if (!is_there) return refuse(fmt::format("tool_choice names '{:.64}', which is no tool", name));
+Result<CallForm> form_of_calls(const CallWish& wish) {
+  TRY(check_names(wish));
+  const CallSpelling& hermes = *find_spelling(hermes_format(), "");
+  const CallSpelling& own = wish.spelling ? *wish.spelling : hermes;
+  auto grammar = FormWriter(wish, own).grammar();
+  const bool is_hermes = !grammar;
+  if (!grammar && !wish.forced) return CallForm{};
+  if (!grammar) grammar = FormWriter(wish, hermes).grammar();
+  if (!grammar) {
+    return fail(ErrorCode::kInvalidArgument, "no tool that tool_choice allows has a name",
+                "tool_choice");
   }
-  std::string start, rules;
-  size_t n_rules = 0;
-  for (const Data& tool : tools) {
-    const bool may_come = forced.names.empty() ||
-                          std::ranges::find(forced.names, name_of(tool)) != forced.names.end();
-    if (!may_come || name_of(tool).empty()) continue;
-    start += fmt::format("{}tool_{}", start.empty() ? "start: " : " | ", n_rules);
-    rules += fmt::format("\ntool_{}: {}", n_rules, rule_of(tool));
-    ++n_rules;
-  }
-  if (start.empty()) return refuse("tool_choice forces a call, but there are no tools");
-  return AnswerForm{.kind = AnswerForm::Kind::kLark,
-                    .text = start + rules,
-                    .strictness = AnswerForm::Strictness::kRelaxed,
-                    .param = "tool_choice"};
+  const bool is_relaxed = wish.strict.empty();
+  using Strictness = AnswerForm::Strictness;
+  return CallForm{
+      .form = AnswerForm{.kind = AnswerForm::Kind::kLark,
+                         .text = std::move(*grammar),
+                         .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
+                         .whitespace = AnswerForm::Whitespace::kFlexible,
+                         .param = wish.forced ? "tool_choice" : "tools"},
+      .is_hermes = is_hermes};
 }
 
 }  // namespace kvik

@@ -1,16 +1,36 @@
 #pragma once
 
+#include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "service/chat_request.h"
 #include "service/forms/answer_form.h"
+#include "service/tools/call_spelling.h"
 
 namespace kvik {
 
-// The form of an answer that is one call of one of the tools named, or of any: in Hermes form,
-// whose marks are plain text in every vocabulary, with arguments by the tool's schema. Errors:
-// kInvalidArgument: a tool that is not there, or none at all.
-Result<AnswerForm> form_of_call(const std::vector<Data>& tools, const ForcedCalls& forced);
+// What is wanted of the calls in an answer.
+struct CallWish {
+  const std::vector<Data>& tools;                    // as templates are given them
+  const std::set<std::string, std::less<>>& strict;  // names of those whose schemas must be kept
+  std::optional<ForcedCalls> forced = {};  // absent: text may come in their place, or before
+  bool may_be_several = true;
+  std::optional<AnswerForm> other = {};    // JSON that may come in the place of calls
+  const CallSpelling* spelling = nullptr;  // the template's; null: none
+  std::span<const ToolFormat* const> formats =
+      {};  // in which calls are read: no text may begin them
+};
+
+// The form of an answer that calls so. Where calls are forced and the template's own spelling
+// cannot keep to a tool's schema, they are spelled as Hermes does, whose marks are plain text in
+// every vocabulary. Errors: kInvalidArgument: a tool that is not there, or none at all.
+struct CallForm {
+  std::optional<AnswerForm> form;  // absent: calls are not forced, and cannot be spelled by a form
+  bool is_hermes = false;          // in the place of the template's own
+};
+Result<CallForm> form_of_calls(const CallWish& wish);
 
 }  // namespace kvik

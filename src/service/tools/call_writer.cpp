@@ -79,6 +79,12 @@ jinja::Text written_calls(const ToolFormat& format, const std::vector<ToolCall>&
   jinja::Text text;
   for (const ToolCall& call : calls) {
     text.append(text.empty() ? writing.begin : writing.between, jinja::Origin::kTemplate);
+    if (writing.style == Style::kNumbered) {
+      text.append(call.id.value_or(call.name), jinja::Origin::kGiven);
+      text.append(writing.behind_name, jinja::Origin::kTemplate);
+      text.append(to_json(call.arguments), jinja::Origin::kGiven);
+      continue;
+    }
     text.append(writing.style == Style::kPython ? python_call(call) : json_call(call),
                 jinja::Origin::kGiven);
   }

@@ -55,10 +55,12 @@ struct ToolFormat {
     bool begins_answer = false;
   };
   // How calls are written where a template leaves that out: between the marks, each as a JSON
-  // object of name and arguments, or as Python would call it.
+  // object of name and arguments, as Python would call it, or as a numbered name, a mark and the
+  // arguments.
   struct Writing {
-    enum class Style : uint8_t { kNone, kJson, kPython } style = Style::kNone;
+    enum class Style : uint8_t { kNone, kJson, kPython, kNumbered } style = Style::kNone;
     std::string_view begin = {}, between = {}, end = {};
+    std::string_view behind_name = {};  // of kNumbered
   };
 
   std::string_view name;                      // for --tool-format

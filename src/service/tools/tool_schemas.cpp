@@ -1,6 +1,8 @@
 #include "service/tools/tool_schemas.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -48,7 +50,6 @@ std::string_view kind_of(const Data& value) {
   return std::visit(Names{}, value.value);
 }
 
-// The kinds that a schema allows, as far as they can be seen from outside.
 void gather_kinds(const Data& root, const Data& schema, int depth,
                   std::set<std::string, std::less<>>& kinds) {
   if (depth > kMaxDepth) return;
@@ -83,6 +84,14 @@ void gather_kinds(const Data& root, const Data& schema, int depth,
   if (kinds.empty() && find_field(schema, "items")) kinds.emplace("array");
 }
 
+// Of a number: 3, and 3.0 too, as JSON Schema has it.
+bool is_whole(std::string_view number) {
+  if (number.find_first_of(".eE") == number.npos) return true;
+  double value = 0;
+  const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
+  return read.ec == std::errc() && value == std::trunc(value);
+}
+
 // The text as a value of that kind; empty where it is none.
 std::string as_kind(std::string_view kind, std::string_view text) {
   if (kind == "null") return text == "null" || text == "None" ? "null" : "";
@@ -94,14 +103,18 @@ std::string as_kind(std::string_view kind, std::string_view text) {
   const bool is_number = !is_structure && !text.starts_with('"') && text != "true" &&
                          text != "false" && text != "null" && is_json(text);
   if (kind == "number") return is_number ? std::string(text) : "";
-  if (kind == "integer") {
-    return is_number && text.find_first_of(".eE") == text.npos ? std::string(text) : "";
-  }
+  if (kind == "integer") return is_number && is_whole(text) ? std::string(text) : "";
   const char bracket = kind == "object" ? '{' : kind == "array" ? '[' : '\0';
   return text.starts_with(bracket) && is_json(text) ? std::string(text) : "";
 }
 
 }  // namespace
+
+std::set<std::string, std::less<>> kinds_of(const Data& root, const Data& schema) {
+  std::set<std::string, std::less<>> kinds;
+  gather_kinds(root, schema, 0, kinds);
+  return kinds;
+}
 
 const Data* find_field(const Data& object, std::string_view name) {
   const auto* fields = std::get_if<Data::Fields>(&object.value);
@@ -132,7 +145,7 @@ std::string ToolSchemas::json_of(std::string_view tool, std::string_view paramet
   if (const auto found = tools_.find(tool); found != tools_.end()) {
     const auto property = found->second.properties.find(parameter);
     if (property != found->second.properties.end()) {
-      gather_kinds(found->second.parameters, *property->second, 0, kinds);
+      kinds = kinds_of(found->second.parameters, *property->second);
     }
   }
   const std::string_view bare = trimmed(text);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,10 @@ class ToolSchemas {
   };
   std::map<std::string, Tool, std::less<>> tools_;
 };
+
+// The kinds ("string", "integer", …) that a schema allows, as far as they can be seen from outside;
+// none: any. References lead into `root`.
+std::set<std::string, std::less<>> kinds_of(const Data& root, const Data& schema);
 
 // The field of that name of an object; null where there is none.
 const Data* find_field(const Data& object, std::string_view name);

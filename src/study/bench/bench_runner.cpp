@@ -106,13 +106,13 @@ void BenchRunner::prepare(Lane& lane, const BenchCase& bench, uint64_t seed) {
 }
 
 void BenchRunner::fill(Lane& lane, uint32_t depth, uint64_t seed) {
-  std::vector<std::byte*> pages;
+  if (depth == 0) return;
+  const LayerGroups groups = group_layers(loaded_.model->config());
   for (uint32_t g = 0; g < lane.table.n_groups(); ++g) {
-    for (uint32_t p = 0; p < pages_for(depth); ++p) pages.push_back(lane.table.addresses(g)[p]);
+    const auto pages = lane.table.addresses(g).first(pages_for(depth));
+    fill_with_noise(*loaded_.backend, kv_geometry(groups, g, kv_type_), pages,
+                    static_cast<uint32_t>(seed));
   }
-  if (pages.empty()) return;
-  fill_with_noise(*loaded_.backend, loaded_.model->kv_geometry(kv_type_), pages,
-                  static_cast<uint32_t>(seed));
 }
 
 void BenchRunner::prefill(uint32_t n_tokens, WantLogits want) {

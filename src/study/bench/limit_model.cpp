@@ -22,15 +22,14 @@ double least_seconds(const Work& work, const MachineLimits& machine) {
 }
 
 LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, const KvFootprint& kv)
-    : attention_(arithmetic_of(kv.type)),
-      attention_ops_(4.0 * config.attention().q_dim()),
-      kv_layer_bytes_(static_cast<double>(kv.page_bytes()) / kPageTokens / config.n_layers) {
-  // An untied embedding is read one row a token: not worth counting.
+    : attention_(arithmetic_of(kv.type)) {
+  // An untied embedding is read one row a token, as is that of the layers: not worth counting.
   const bool is_tied = !source.find(name_of(TensorId{TensorRole::kHead}));
   for (const TensorInfo& tensor : source.tensors()) {
     const auto id = tensor_named(tensor.name);
     const bool is_embedding = id && id->role == TensorRole::kEmbedding;
     if (tensor.shape.size() < 2 || (is_embedding && !is_tied)) continue;
+    if (id && id->role == TensorRole::kPerLayerEmbedding) continue;
     if (tensor.shape.size() == 3) {
       add_experts(*config.experts(), tensor);
       continue;
@@ -40,7 +39,19 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
     add(work, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
     work.bytes += static_cast<double>(tensor.n_bytes);
   }
-  for (const LayerConfig& layer : config.layers) windows_.push_back(layer.attention().window);
+  for (const LayerConfig& layer : config.layers) {
+    layers_.push_back(attention_of(layer.attention(), kv.type));
+  }
+}
+
+LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, KvType type) {
+  const uint32_t value_dim = a.latent.rank ? a.latent.rank : a.head_dim;
+  const uint64_t kv_bytes = a.latent.rank
+                                ? latent_row_bytes(type, a.latent.rank, a.head_dim)
+                                : uint64_t{2} * a.n_kv_heads * row_bytes(type, a.head_dim);
+  return {.window = a.window,
+          .ops = 2.0 * a.n_heads * (a.head_dim + value_dim),
+          .kv_bytes = static_cast<double>(kv_bytes)};
 }
 
 Result<LimitModel> LimitModel::of(const std::string& spec, const LoadedModel& loaded) {
@@ -84,21 +95,19 @@ Work LimitModel::work(const BenchCase& bench) const {
   }
   const double n_rows_at_once = is_prefill ? n_rows : bench.batch;
   work.bytes += n_weight_reads * experts_read(n_rows_at_once);
-  const double n_seen = tokens_seen(bench);
-  add(work, attention_, n_rows * attention_ops_ * n_seen);
-  work.bytes += n_kv_reads * kv_layer_bytes_ * n_seen;
+  for (const LayerAttention& layer : layers_) {
+    const double n_seen = tokens_seen(layer.window, bench);
+    add(work, attention_, n_rows * layer.ops * n_seen);
+    work.bytes += n_kv_reads * layer.kv_bytes * n_seen;
+  }
   return work;
 }
 
-double LimitModel::tokens_seen(const BenchCase& bench) const {
+double LimitModel::tokens_seen(uint32_t window, const BenchCase& bench) {
   const double begin = bench.depth, n = bench.n_tokens, end = begin + n;
-  double sum = 0;
-  for (const uint32_t window : windows_) {
-    const double reach = window == 0 ? end : window;
-    const double turn = std::clamp(reach, begin, end);  // from here on the window is full
-    sum += ((turn - begin) * (turn + begin) / 2 + (end - turn) * reach) / n;
-  }
-  return sum;
+  const double reach = window == 0 ? end : window;
+  const double turn = std::clamp(reach, begin, end);  // from here on the window is full
+  return ((turn - begin) * (turn + begin) / 2 + (end - turn) * reach) / n;
 }
 
 LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {

@@ -47,17 +47,22 @@ class LimitModel {
   void add_experts(const ExpertsConfig& experts, const TensorInfo& tensor);
   double experts_read(double n_rows) const;
 
-  // Tokens that one row sees on average, summed over the layers.
-  double tokens_seen(const BenchCase& bench) const;
+  // What attention of one layer costs for each token that a row sees.
+  struct LayerAttention {
+    uint32_t window;  // 0: all tokens are seen
+    double ops, kv_bytes;
+  };
+  static LayerAttention attention_of(const AttentionConfig& attention, KvType type);
+
+  // Tokens that one row sees on average.
+  static double tokens_seen(uint32_t window, const BenchCase& bench);
 
   Work layers_per_token_;  // bytes: of all layers' weights
   Work head_per_token_;
   double expert_bytes_ = 0;  // of all experts
   double expert_share_ = 0;  // of them that a token goes through
   Arithmetic attention_;
-  double attention_ops_ = 0;  // per row, layer and token seen
-  double kv_layer_bytes_ = 0;
-  std::vector<uint32_t> windows_;  // by layer; 0: all tokens are seen
+  std::vector<LayerAttention> layers_;
 };
 
 }  // namespace kvik

@@ -167,7 +167,7 @@ Result<std::vector<ReplayResult>> replay(const ModelOptions& model, const Replay
   std::vector<ReplayResult> results;
   for (const ReplayMode& mode : options.modes) {
     TRY_ASSIGN(LoadedModel loaded, load_model(model));
-    if (!options.draft.empty()) TRY(load_draft(options.draft, loaded));
+    if (!options.draft.empty()) TRY(load_draft(options.draft, loaded, EngineOptions{}.max_running));
     TRY_ASSIGN(const auto turns, read_turns(options, loaded));
     EngineOptions all = engine_options(loaded, turns, *std::ranges::max_element(batches));
     all.speculation = mode.options;

@@ -153,7 +153,9 @@ Result<std::string> perplexity(PerplexityOptions options) {
   TRY_ASSIGN(Reader model, open_reader(options.model, options.model.model));
   std::optional<Reader> other;
   if (!options.against.empty()) {
-    TRY_ASSIGN(other, open_reader(options.model, options.against));
+    ModelOptions without_adapter = options.model;
+    without_adapter.adapter.clear();
+    TRY_ASSIGN(other, open_reader(without_adapter, options.against));
   }
   TRY_ASSIGN(const auto windows, read_windows(options, model, other));
   Scores scores;

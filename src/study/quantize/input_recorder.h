@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/ops.h"
+#include "backend/forwarding_backend.h"
 #include "format/importance.h"
 #include "format/model_source.h"
 
@@ -41,72 +41,22 @@ class TracedSource final : public ModelSource {
 // A backend that hands every operation on to another one, and adds the inputs of each matrix
 // product to the importance of the tensors that the matrix was packed from. The model and its
 // decoder know nothing of it.
-class InputRecorder final : public Backend {
+class InputRecorder final : public ForwardingBackend {
  public:
   // `source` is what the model is loaded from; it and `importance` are borrowed, the source until
   // loading is done.
   InputRecorder(std::unique_ptr<Backend> backend, const TracedSource& source,
                 Importance& importance)
-      : backend_(std::move(backend)), source_(source), importance_(importance) {}
+      : ForwardingBackend(*backend),
+        backend_(std::move(backend)),
+        source_(source),
+        importance_(importance) {}
 
-  std::string_view name() const override { return backend_->name(); }
-  Memory& memory() override { return backend_->memory(); }
-  uint32_t n_threads() const override { return backend_->n_threads(); }
-  bool can_compute(ElementType type) const override { return backend_->can_compute(type); }
-  std::string_view arithmetic(ElementType type) const override {
-    return backend_->arithmetic(type);
-  }
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
-  uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
-    return backend_->packed_bytes(type, n_rows, n_cols);
-  }
-  uint64_t scratch_bytes(const WorkLimits& limits) const override {
-    return backend_->scratch_bytes(limits);
-  }
-  void reserve(const WorkLimits& limits) override { backend_->reserve(limits); }
-
-  void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {
-    backend_->embed(table, tokens, out);
-  }
   void matmul(Rows x, const PackedMatrix& w, Rows out) override;
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
-
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
-  void copy_heads(const HeadRows& x, const HeadRows& out) override { backend_->copy_heads(x, out); }
-
-  void add_weighted(Rows x, Rows y, const WeightedRows& terms) override {
-    backend_->add_weighted(x, y, terms);
-  }
-  void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override {
-    backend_->rms_norm(x, weight, weight_size, eps, out);
-  }
-  void gather(Rows x, std::span<const uint32_t> rows, Rows out) override {
-    backend_->gather(x, rows, out);
-  }
-  void add(Rows x, Rows y) override { backend_->add(x, y); }
-  void add_bias(Rows x, const float* bias) override { backend_->add_bias(x, bias); }
-  void scale(Rows x, float factor) override { backend_->scale(x, factor); }
-  void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override {
-    backend_->add_grouped_bias(x, biases, groups);
-  }
-  void scale_rows(Rows x, std::span<const float> factors) override {
-    backend_->scale_rows(x, factors);
-  }
-  void soft_cap(Rows x, float cap) override { backend_->soft_cap(x, cap); }
-  void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
-    backend_->gated_activation(activation, gate, up, out);
-  }
-  void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override {
-    backend_->rope(x, head_dim, pairing, angles);
-  }
-  size_t page_bytes(const KvGeometry& geometry) const override {
-    return backend_->page_bytes(geometry);
-  }
-  void write_kv(const KvTarget& kv, Rows k, Rows v) override { backend_->write_kv(kv, k, v); }
-  void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override {
-    backend_->attention(kv, shape, q, out);
-  }
 
  private:
   // What one of the stacked matrices is of: a tensor, or one of those that it is a stack of.

@@ -14,6 +14,8 @@
 #include "base/log.h"
 #include "base/new_file.h"
 #include "base/quantity.h"
+#include "format/adapter/adapter_source.h"
+#include "format/adapter/merged_source.h"
 #include "host/load_model.h"
 #include "host/progress_bar.h"
 #include "study/quantize/calibrate.h"
@@ -26,6 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr MixTarget kPlainFloats = {ElementType::kF32, 0};
 constexpr uint64_t kQuantizationVersion = 2;  // of ggml's block formats, since 2023
 
 // What is wrong is said before anything is read.
@@ -110,10 +113,21 @@ Result<std::optional<Importance>> find_importance(const QuantizeOptions& options
   return Importance::read(options.importance);
 }
 
+// What is written has it inside, where there is one.
+Result<void> add_adapter(const std::string& adapter, std::unique_ptr<ModelSource>& source) {
+  if (adapter.empty()) return {};
+  TRY_ASSIGN(const AdapterSpec spec, parse_adapter_spec(adapter));
+  TRY_ASSIGN(const ModelConfig config, read_config(source->metadata()));
+  TRY_ASSIGN(auto opened, open_adapter(spec.path, config, spec.scale));
+  source = merge_adapter(std::move(source), std::move(opened));
+  return {};
+}
+
 Result<std::string> write_model(const QuantizeOptions& options, const Importance* importance,
                                 const QuantizeProgress& progress) {
-  TRY_ASSIGN(const auto source, open_model(options.model.model));
-  const MixTarget target = *mix_target_from_name(options.type);
+  TRY_ASSIGN(auto source, open_model(options.model.model));
+  TRY(add_adapter(options.model.adapter, source));
+  const MixTarget target = mix_target_from_name(options.type).value_or(kPlainFloats);
   const WeightMix mix(target, options.pure ? WeightMix::Kind::kPure : WeightMix::Kind::kMixed,
                       source->tensors());
   ThreadPool threads(options.model.n_threads ? options.model.n_threads : usable_processors());

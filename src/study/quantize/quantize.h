@@ -14,7 +14,7 @@ namespace kvik {
 struct QuantizeOptions {
   ModelOptions model;
   std::string out;
-  std::string type;
+  std::string type;  // a MixTarget's, or f32
   std::string importance;
   std::string calibrate;
   std::optional<uint64_t> n_windows;
@@ -29,7 +29,8 @@ struct QuantizeProgress {
   std::function<bool()> goes_on;   // asked again and again; false ends with kUnavailable
 };
 
-// Writes a model's weights in another type, or what they meet in a text; the report.
+// Writes a model's weights, with what options.model.adapter adds to them, in another type, or what
+// they meet in a text; the report.
 Result<std::string> quantize(const QuantizeOptions& options, const QuantizeProgress& progress);
 
 }  // namespace kvik

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backend/cpu/isa/kernels.h"
+#include "backend/cpu/low_rank/low_rank_kernels.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
 
 namespace kvik::cpu {
@@ -15,6 +16,7 @@ struct InstructionSet {
   bool (*is_preferred)();  // over all slower ones, where it runs
   const RowKernels& rows;
   const AttentionKernels& attention;
+  const LowRankKernels& low_rank;
   const MatmulKernels matmul;
 };
 

@@ -16,7 +16,7 @@ namespace json = boost::json;
 
 Result<size_t> count_tokens(const ServiceApi& service, std::string_view body) {
   TRY_ASSIGN(const CompletionCall call, parse_count_call(service, body));
-  TRY(check_model(call.requests.front().model, service.card()));
+  TRY(check_model(call.requests.front().model, service.card(), service.adapters()));
   return std::get<std::vector<TokenId>>(call.requests.front().prompt).size();
 }
 

@@ -72,7 +72,9 @@ Result<void> read_choice(const json::object& body, ChatRequest& chat, Completion
   const std::string_view type = text_at(**choice, "type");
   if (type == "none") chat.tools.clear();
   if (type == "any") chat.forced.emplace();
-  if (type == "tool") chat.forced = ForcedCalls{.names = {std::string(text_at(**choice, "name"))}};
+  if (type == "tool") {
+    chat.forced = ForcedCalls{.names = {std::string(text_at(**choice, "name"))}, .is_one = true};
+  }
   if (type == "auto" || type == "none" || type == "any" || type == "tool") return {};
   return refuse("tool_choice", "tool_choice.type must be \"auto\", \"any\", \"tool\" or \"none\"");
 }
@@ -112,9 +114,22 @@ Result<void> check_length(const CompletionCall& call, const ModelCard& card) {
       "messages");
 }
 
+// "thread": {"type": "continue"} sends what is new alone, and leaves the rest to a server that
+// keeps conversations. This one does not; by its refusal clients know that they have to send all of
+// it.
+Result<void> check_thread(const JsonFields& fields) {
+  TRY_ASSIGN(const auto thread, fields.object("thread"));
+  if (!thread || text_at(**thread, "type") != "continue") return {};
+  return fail(ErrorCode::kNotFound,
+              "no thread is kept here: send the whole conversation with thread {\"type\": "
+              "\"create\"}, or without",
+              "thread");
+}
+
 Result<CompletionCall> parse_call(const ServiceApi& service, std::string_view body) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   const JsonFields fields(object);
+  TRY(check_thread(fields));
   TRY_ASSIGN(const auto stops, fields.array("stop_sequences"));
   TRY_ASSIGN(CompletionCall call, read_call(fields));
   TRY_ASSIGN(const ChatRequest chat, read_conversation(object, service.card().id.text(), call));

@@ -11,6 +11,16 @@ constexpr size_t kLongestChain = 10'000;
 
 }  // namespace
 
+ResponseStore::ResponseStore(Bounds bounds, ResponseArchive* archive) : bounds_(bounds) {
+  if (!archive) return;
+  archive->load([this](std::string id, Record record) {
+    const MutexLock lock(mutex_);
+    add(id, std::move(record));
+  });
+  const MutexLock lock(mutex_);
+  archive_ = archive;
+}
+
 size_t ResponseStore::Record::n_bytes() const {
   size_t bytes = kEnvelopeBytes + response.size() + previous.size();
   for (const std::string& item : items) bytes += item.size() + 2 * sizeof(std::string);
@@ -26,6 +36,7 @@ ResponseStore::Entries::iterator ResponseStore::find(std::string_view owner, std
 void ResponseStore::drop(Entries::iterator entry) {
   const Record& record = entry->second.record;
   const size_t bytes = record.n_bytes();
+  if (archive_) archive_->erase(entry->first);
   n_bytes_ -= bytes;
   const auto of_owner = bytes_.find(record.owner);
   of_owner->second -= bytes;
@@ -51,6 +62,12 @@ void ResponseStore::make_room(const std::string& owner) {
 void ResponseStore::put(const std::string& id, Record record) {
   const MutexLock lock(mutex_);
   if (const auto known = entries_.find(id); known != entries_.end()) drop(known);
+  if (archive_) archive_->put(id, record);
+  add(id, std::move(record));
+}
+
+void ResponseStore::add(const std::string& id, Record record) {
+  if (entries_.contains(id)) return;
   const std::string owner = record.owner;
   const size_t bytes = record.n_bytes();
   n_bytes_ += bytes;

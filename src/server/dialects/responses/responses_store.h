@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
@@ -12,9 +13,12 @@
 
 namespace kvik {
 
+class ResponseArchive;
+
 // Answers of /v1/responses that were asked to be kept, with what they answered, so that a client
 // may ask for them again and go on from one. Each belongs to the key that asked; no other finds it.
-// Bounded: what was used longest ago goes first, and of a key with too much its own. Any thread.
+// Bounded: what was used longest ago goes first, and of a key with too much its own. With an
+// archive it begins with what is there, and tells it all that comes and goes. Any thread.
 class ResponseStore {
  public:
   struct Bounds {
@@ -22,7 +26,8 @@ class ResponseStore {
     size_t bytes_of_key = size_t{16} << 20;
   };
   ResponseStore() : ResponseStore(Bounds{}) {}
-  explicit ResponseStore(Bounds bounds) : bounds_(bounds) {}
+  // The archive is borrowed; null: none.
+  explicit ResponseStore(Bounds bounds, ResponseArchive* archive = nullptr);
 
   struct Record {
     std::string owner;                  // the key's name; empty where there are no keys
@@ -56,16 +61,29 @@ class ResponseStore {
   using Entries = std::map<std::string, Entry, std::less<>>;
 
   Entries::iterator find(std::string_view owner, std::string_view id) REQUIRES(mutex_);
+  void add(const std::string& id, Record record) REQUIRES(mutex_);
   void drop(Entries::iterator entry) REQUIRES(mutex_);
   void make_room(const std::string& owner) REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   const Bounds bounds_;
+  ResponseArchive* archive_ = nullptr;  // null: none, or none yet
   Entries entries_ GUARDED_BY(mutex_);
   Order order_ GUARDED_BY(mutex_);
   std::map<std::string, std::string, std::less<>> holders_ GUARDED_BY(mutex_);  // of items, by id
   std::map<std::string, size_t, std::less<>> bytes_ GUARDED_BY(mutex_);         // by owner
   size_t n_bytes_ GUARDED_BY(mutex_) = 0;
+};
+
+// Where records outlive the process. put() and erase() return at once; what is asked of it is done
+// in order, as far as the device keeps up. Any thread.
+class ResponseArchive {
+ public:
+  virtual ~ResponseArchive() = default;
+  // All that is there, in the order in which it was put.
+  virtual void load(const std::function<void(std::string id, ResponseStore::Record)>& take) = 0;
+  virtual void put(const std::string& id, const ResponseStore::Record& record) = 0;
+  virtual void erase(const std::string& id) = 0;
 };
 
 }  // namespace kvik

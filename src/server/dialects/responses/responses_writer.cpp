@@ -18,12 +18,18 @@ namespace json = boost::json;
 
 constexpr std::string_view kInProgress = "in_progress";
 
+json::object output_details(const Usage& usage) {
+  json::object out{{"reasoning_tokens", usage.reasoning_tokens}};
+  for (auto& item : guesses_json(usage)) out.emplace(item.key(), item.value());
+  return out;
+}
+
 json::object usage_of(const AnswerEnvelope& envelope, std::span<const Usage> usages) {
   const Usage usage = sum_of(usages);
   json::object out{{"input_tokens", usage.prompt_tokens},
                    {"input_tokens_details", {{"cached_tokens", usage.cached_tokens}}},
                    {"output_tokens", usage.completion_tokens},
-                   {"output_tokens_details", {{"reasoning_tokens", usage.reasoning_tokens}}},
+                   {"output_tokens_details", output_details(usage)},
                    {"total_tokens", uint64_t{usage.prompt_tokens} + usage.completion_tokens}};
   add_cost(envelope.prices, usage, out);
   return out;

@@ -1,0 +1,89 @@
+// A conversation of an agent into the text of its prompt: 500 definitions of tools and 2 MB of what
+// tools answered, through the chat template of a real model.
+//   bench_chat TEMPLATE.jinja… [--benchmark_…]
+#include <benchmark/benchmark.h>
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "service/chat_format.h"
+#include "support/toy_tokenizer.h"
+
+namespace kvik {
+namespace {
+
+constexpr size_t kTools = 500, kResults = 100, kResultBytes = 20'000;
+
+Data text(std::string words) { return {std::move(words)}; }
+
+Data tool(size_t number) {
+  Data::Fields properties;
+  for (const char* name : {"path", "pattern", "options", "limit"}) {
+    Data::Fields schema = {{"type", text("string")},
+                           {"description", text("What the tool takes, said in some more words.")}};
+    properties.push_back({name, {std::move(schema)}});
+  }
+  Data::Fields parameters = {{"type", text("object")},
+                             {"properties", {std::move(properties)}},
+                             {"required", {Data::List{text("path")}}}};
+  Data::Fields function = {
+      {"name", text("tool_" + std::to_string(number))},
+      {"description", text("Does what a tool does, and says how it went in a few words.")},
+      {"parameters", {std::move(parameters)}}};
+  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+}
+
+ChatRequest conversation() {
+  ChatRequest request;
+  request.messages = {text_message("system", "You work with tools."), text_message("user", "Go.")};
+  for (size_t i = 0; i < kTools; ++i) request.tools.push_back(tool(i));
+  std::string lines;
+  while (lines.size() < kResultBytes) lines += "  const auto line = \"of a <file>\";\n";
+  for (size_t i = 0; i < kResults; ++i) {
+    const std::string id = "call" + std::to_string(10'000 + i);
+    ToolCall call{
+        .id = id, .name = "tool_7", .arguments = {Data::Fields{{"path", text("src/a.cpp")}}}};
+    request.messages.push_back({.role = "assistant", .parts = {TextPart{}, std::move(call)}});
+    Message result = text_message("tool", lines);
+    result.tool_call_id = id;
+    request.messages.push_back(std::move(result));
+  }
+  return request;
+}
+
+void render(benchmark::State& state, const ChatFormat& format) {
+  const ChatRequest request = conversation();
+  size_t n_bytes = 0;
+  for (auto _ : state) {
+    const auto made = format.render(request);
+    if (!made) {
+      state.SkipWithError(made.error().message.c_str());
+      return;
+    }
+    n_bytes = made->view().size();
+  }
+  state.counters["bytes"] = static_cast<double>(n_bytes);
+}
+
+}  // namespace
+}  // namespace kvik
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  std::vector<std::unique_ptr<kvik::ToyTokenizer>> tokenizers;
+  std::vector<std::unique_ptr<kvik::ChatFormat>> formats;
+  for (int i = 1; i < argc; ++i) {
+    std::ifstream file(argv[i], std::ios::binary);
+    tokenizers.push_back(std::make_unique<kvik::ToyTokenizer>(
+        std::string(std::istreambuf_iterator<char>(file), {})));
+    formats.push_back(std::make_unique<kvik::ChatFormat>(*tokenizers.back()));
+    benchmark::RegisterBenchmark(argv[i], [format = formats.back().get()](benchmark::State& state) {
+      kvik::render(state, *format);
+    })->Unit(benchmark::kMillisecond);
+  }
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,173 @@
+#include "backend/cpu/low_rank/low_rank.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "base/check.h"
+#include "tensor/blocks.h"
+
+namespace kvik::cpu {
+namespace {
+
+// Columns of out of one item: enough to make up for adding up the chunks, few enough for all
+// threads to have some.
+constexpr uint32_t kStripColumns = 512;
+// Items per thread that absorb a noisy neighbour.
+constexpr size_t kItemsPerThread = 4;
+
+uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
+
+uint32_t padded(uint64_t n) {
+  return ceil_div(static_cast<uint32_t>(n), kLowRankLanes) * kLowRankLanes;
+}
+
+size_t element_bytes(ElementType type) { return traits(type).block_bytes; }
+
+}  // namespace
+
+uint64_t CpuLowRankMatrix::bytes_of(ElementType type, uint64_t n_rows, uint64_t n_cols,
+                                    uint32_t rank) {
+  return (n_cols * padded(rank) + uint64_t{padded(n_rows)} * rank) * element_bytes(type);
+}
+
+CpuLowRankMatrix::CpuLowRankMatrix(const LowRankView& view, Memory& memory)
+    : type_(view.type),
+      scale_(view.scale),
+      n_rows_(view.n_rows),
+      n_cols_(view.n_cols),
+      rank_(view.rank),
+      padded_rank_(padded(view.rank)),
+      a_bytes_(size_t{view.n_cols} * padded_rank_ * element_bytes(view.type)),
+      bytes_(memory.allocate(bytes_of(view.type, view.n_rows, view.n_cols, view.rank))) {
+  CHECK(type_ == ElementType::kF32 || type_ == ElementType::kF16 || type_ == ElementType::kBF16);
+  CHECK(rank_ > 0 && n_rows_ > 0 && n_cols_ > 0);
+  CHECK(view.a.size() == size_t{rank_} * n_cols_ && view.b.size() == size_t{n_rows_} * rank_);
+  std::vector<float> row(padded_rank_);
+  for (uint32_t k = 0; k < n_cols_; ++k) {
+    for (uint32_t r = 0; r < rank_; ++r) row[r] = view.a[size_t{r} * n_cols_ + k];
+    quantize_row(type_, row, bytes_.data() + size_t{k} * padded_rank_ * element_bytes(type_));
+  }
+  row.assign(kLowRankLanes, 0.0f);
+  std::byte* to = bytes_.data() + a_bytes_;
+  for (uint32_t first = 0; first < n_rows_; first += kLowRankLanes) {
+    const uint32_t n = std::min(kLowRankLanes, n_rows_ - first);
+    for (uint32_t r = 0; r < rank_; ++r, to += kLowRankLanes * element_bytes(type_)) {
+      for (uint32_t i = 0; i < kLowRankLanes; ++i) {
+        row[i] = i < n ? view.b[size_t{first + i} * rank_ + r] : 0.0f;
+      }
+      quantize_row(type_, row, to);
+    }
+  }
+}
+
+const std::byte* CpuLowRankMatrix::a(uint32_t k) const {
+  return bytes_.data() + size_t{k} * padded_rank_ * element_bytes(type_);
+}
+
+const std::byte* CpuLowRankMatrix::b(uint32_t n) const {
+  DCHECK(n % kLowRankLanes == 0);
+  return bytes_.data() + a_bytes_ + size_t{n} * rank_ * element_bytes(type_);
+}
+
+// Few rows share out their k, many rows themselves. The sums are the same.
+void LowRank::cut(std::span<const LowRankTerm> terms) {
+  size_t n_blocks = 0;
+  for (const LowRankTerm& term : terms) n_blocks += ceil_div(term.x_rows.size(), kLowRankRows);
+  const bool has_chunks = n_blocks < kItemsPerThread * pool_.n_threads();
+  blocks_.clear();
+  n_down_ = n_up_ = 0;
+  size_t n_floats = 0;
+  for (const LowRankTerm& term : terms) {
+    const auto& matrix = static_cast<const CpuLowRankMatrix&>(*term.matrix);
+    const auto n_rows = static_cast<uint32_t>(term.x_rows.size());
+    CHECK(term.out_rows.size() == n_rows);
+    for (uint32_t first = 0; first < n_rows; first += kLowRankRows) {
+      const Block block{.term = &term,
+                        .matrix = &matrix,
+                        .first = first,
+                        .n_rows = std::min(kLowRankRows, n_rows - first),
+                        .n_chunks = has_chunks ? ceil_div(matrix.n_cols(), kLowRankPiece) : 1,
+                        .n_strips = ceil_div(matrix.n_rows(), kStripColumns),
+                        .first_down = n_down_,
+                        .first_up = n_up_,
+                        .first_float = n_floats};
+      n_down_ += block.n_chunks;
+      n_up_ += block.n_strips;
+      n_floats += size_t{block.n_chunks} * block.n_rows * matrix.padded_rank();
+      blocks_.push_back(block);
+    }
+  }
+  if (sums_.size() < n_floats) sums_.resize(n_floats);
+}
+
+void LowRank::down(const Block& block, uint32_t chunk, Rows x) {
+  const CpuLowRankMatrix& matrix = *block.matrix;
+  const float* rows[kLowRankRows];
+  for (uint32_t r = 0; r < block.n_rows; ++r) {
+    const size_t row = block.term->x_rows[block.first + r];
+    DCHECK(row < x.n_rows);
+    rows[r] = x.data + row * x.stride + block.term->x_column;
+  }
+  const bool is_whole = block.n_chunks == 1;
+  const uint32_t begin = is_whole ? 0 : chunk * kLowRankPiece;
+  const uint32_t end =
+      is_whole ? matrix.n_cols() : std::min(begin + kLowRankPiece, matrix.n_cols());
+  kernels_.down({.a = matrix.a(begin),
+                 .type = matrix.type(),
+                 .n_ranks = matrix.padded_rank(),
+                 .x = rows,
+                 .n_rows = block.n_rows,
+                 .begin = begin,
+                 .end = end,
+                 .out = sums_.data() + block.first_float +
+                        size_t{chunk} * block.n_rows * matrix.padded_rank()});
+}
+
+void LowRank::up(const Block& block, uint32_t strip, Rows out, uint32_t thread) {
+  const CpuLowRankMatrix& matrix = *block.matrix;
+  const uint32_t first = strip * kStripColumns;
+  float* rows[kLowRankRows];
+  for (uint32_t r = 0; r < block.n_rows; ++r) {
+    const size_t row = block.term->out_rows[block.first + r];
+    DCHECK(row < out.n_rows);
+    rows[r] = out.data + row * out.stride + block.term->out_column + first;
+  }
+  std::vector<float>& scratch = scratch_[thread];
+  const size_t n_floats = size_t{kLowRankRows} * matrix.padded_rank();
+  if (scratch.size() < n_floats) scratch.resize(n_floats);
+  kernels_.up({.b = matrix.b(first),
+               .type = matrix.type(),
+               .n_ranks = matrix.rank(),
+               .scale = matrix.scale(),
+               .sums = sums_.data() + block.first_float,
+               .n_chunks = block.n_chunks,
+               .sum_rows = block.n_rows,
+               .sum_stride = matrix.padded_rank(),
+               .n_rows = block.n_rows,
+               .out = rows,
+               .n_columns = std::min(kStripColumns, matrix.n_rows() - first),
+               .scratch = scratch.data()});
+}
+
+void LowRank::add(Rows x, std::span<const LowRankTerm> terms, Rows out) {
+  for (const LowRankTerm& term : terms) {
+    CHECK(uint64_t{term.x_column} + term.matrix->n_cols() <= x.n_cols);
+    CHECK(uint64_t{term.out_column} + term.matrix->n_rows() <= out.n_cols);
+  }
+  cut(terms);
+  if (blocks_.empty()) return;
+  const auto block_of = [&](size_t item, size_t Block::*first) -> const Block& {
+    return *std::prev(std::ranges::upper_bound(blocks_, item, {}, first));
+  };
+  pool_.run(n_down_, [&](size_t item, uint32_t) {
+    const Block& block = block_of(item, &Block::first_down);
+    down(block, static_cast<uint32_t>(item - block.first_down), x);
+  });
+  pool_.run(n_up_, [&](size_t item, uint32_t thread) {
+    const Block& block = block_of(item, &Block::first_up);
+    up(block, static_cast<uint32_t>(item - block.first_up), out, thread);
+  });
+}
+
+}  // namespace kvik::cpu

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/low_rank/low_rank_kernels.h"
+#include "backend/ops.h"
+#include "base/thread_pool.h"
+
+namespace kvik::cpu {
+
+// a and b as the kernels read them: a as [n_cols][ranks, padded to whole lanes], b in panels of 16
+// rows, [rank][16] each, the last one padded; both of one type.
+class CpuLowRankMatrix final : public LowRankMatrix {
+ public:
+  CpuLowRankMatrix(const LowRankView& view, Memory& memory);
+
+  uint32_t n_rows() const override { return n_rows_; }
+  uint32_t n_cols() const override { return n_cols_; }
+  uint32_t rank() const override { return rank_; }
+  size_t bytes() const override { return bytes_.size(); }
+
+  static uint64_t bytes_of(ElementType type, uint64_t n_rows, uint64_t n_cols, uint32_t rank);
+
+  ElementType type() const { return type_; }
+  float scale() const { return scale_; }
+  uint32_t padded_rank() const { return padded_rank_; }
+  // From column k of a on; from row n of b on, a multiple of the lanes.
+  const std::byte* a(uint32_t k) const;
+  const std::byte* b(uint32_t n) const;
+
+ private:
+  ElementType type_;
+  float scale_;
+  uint32_t n_rows_, n_cols_, rank_, padded_rank_;
+  size_t a_bytes_;
+  Buffer bytes_;
+};
+
+// Spreads products of low rank over the threads. Owns the sums in between, which grow to the most
+// that was needed and are never given back.
+class LowRank {
+ public:
+  LowRank(const LowRankKernels& kernels, ThreadPool& pool)
+      : kernels_(kernels), pool_(pool), scratch_(pool.n_threads()) {}
+
+  // As Backend::add_low_rank() says.
+  void add(Rows x, std::span<const LowRankTerm> terms, Rows out);
+
+ private:
+  // Up to kLowRankRows rows of one term.
+  struct Block {
+    const LowRankTerm* term;
+    const CpuLowRankMatrix* matrix;
+    uint32_t first;  // of the term's rows
+    uint32_t n_rows;
+    uint32_t n_chunks;  // of k, that are summed apart
+    uint32_t n_strips;  // of out's columns
+    size_t first_down;  // items, counted over all blocks
+    size_t first_up;
+    size_t first_float;  // of its sums: [n_chunks][n_rows][padded rank]
+  };
+
+  void cut(std::span<const LowRankTerm> terms);
+  void down(const Block& block, uint32_t chunk, Rows x);
+  void up(const Block& block, uint32_t strip, Rows out, uint32_t thread);
+
+  const LowRankKernels& kernels_;
+  ThreadPool& pool_;
+  std::vector<std::vector<float>> scratch_;  // by thread
+  std::vector<float> sums_;
+  std::vector<Block> blocks_;
+  size_t n_down_ = 0, n_up_ = 0;
+};
+
+}  // namespace kvik::cpu

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "backend/ops.h"
+
+namespace kvik {
+
+// A backend that hands every operation on to another one: for those that do a little more around
+// some of them.
+class ForwardingBackend : public Backend {
+ public:
+  // Borrowed.
+  explicit ForwardingBackend(Backend& next) : next_(next) {}
+
+  std::string_view name() const override { return next_.name(); }
+  Memory& memory() override { return next_.memory(); }
+  uint32_t n_threads() const override { return next_.n_threads(); }
+  bool can_compute(ElementType type) const override { return next_.can_compute(type); }
+  std::string_view arithmetic(ElementType type) const override { return next_.arithmetic(type); }
+  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override {
+    return next_.pack(stacked);
+  }
+  uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
+    return next_.packed_bytes(type, n_rows, n_cols);
+  }
+  uint64_t scratch_bytes(const WorkLimits& limits) const override {
+    return next_.scratch_bytes(limits);
+  }
+  void reserve(const WorkLimits& limits) override { next_.reserve(limits); }
+
+  void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {
+    next_.embed(table, tokens, out);
+  }
+  void matmul(Rows x, const PackedMatrix& w, Rows out) override { next_.matmul(x, w, out); }
+  void matmul_add(Rows x, const PackedMatrix& w, Rows out) override { next_.matmul_add(x, w, out); }
+  void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override {
+    next_.grouped_matmul(x, w, groups, out);
+  }
+
+  void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override {
+    next_.head_matmul(x, w, out);
+  }
+  std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change) override {
+    return next_.pack_low_rank(change);
+  }
+  uint64_t low_rank_bytes(const LowRankView& shape) const override {
+    return next_.low_rank_bytes(shape);
+  }
+  void add_low_rank(Rows x, std::span<const LowRankTerm> terms, Rows out) override {
+    next_.add_low_rank(x, terms, out);
+  }
+  void copy_heads(const HeadRows& x, const HeadRows& out) override { next_.copy_heads(x, out); }
+
+  void add_weighted(Rows x, Rows y, const WeightedRows& terms) override {
+    next_.add_weighted(x, y, terms);
+  }
+  void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override {
+    next_.rms_norm(x, weight, weight_size, eps, out);
+  }
+  void gather(Rows x, std::span<const uint32_t> rows, Rows out) override {
+    next_.gather(x, rows, out);
+  }
+  void add(Rows x, Rows y) override { next_.add(x, y); }
+  void add_bias(Rows x, const float* bias) override { next_.add_bias(x, bias); }
+  void scale(Rows x, float factor) override { next_.scale(x, factor); }
+  void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override {
+    next_.add_grouped_bias(x, biases, groups);
+  }
+  void scale_rows(Rows x, std::span<const float> factors) override { next_.scale_rows(x, factors); }
+  void soft_cap(Rows x, float cap) override { next_.soft_cap(x, cap); }
+  void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
+    next_.gated_activation(activation, gate, up, out);
+  }
+  void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override {
+    next_.rope(x, head_dim, pairing, angles);
+  }
+  size_t page_bytes(const KvGeometry& geometry) const override {
+    return next_.page_bytes(geometry);
+  }
+  void write_kv(const KvTarget& kv, Rows k, Rows v) override { next_.write_kv(kv, k, v); }
+  void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override {
+    next_.attention(kv, shape, q, out);
+  }
+
+ protected:
+  Backend& next_;
+};
+
+}  // namespace kvik

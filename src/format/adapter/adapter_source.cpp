@@ -1,0 +1,73 @@
+#include "format/adapter/adapter_source.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "format/adapter/gguf_adapter.h"
+#include "format/adapter/peft_adapter.h"
+#include "format/gguf/gguf.h"
+#include "format/hf/tensor_files.h"
+#include "format/safetensors.h"
+
+namespace kvik {
+namespace {
+
+constexpr size_t kMaxConfigBytes = size_t{1} << 20;
+constexpr float kMaxScale = 1000.0f;
+
+Result<std::unique_ptr<AdapterSource>> open_peft(const std::string& path, const ModelConfig& model,
+                                                 float factor) {
+  const std::string config_path = fmt::format("{}/adapter_config.json", path);
+  TRY_ASSIGN(const auto json, hf::read_text_file(config_path, kMaxConfigBytes));
+  if (!json) {
+    return fail(ErrorCode::kNotFound, "there is no adapter_config.json, expected a folder of PEFT");
+  }
+  TRY_ASSIGN(const PeftConfig config, read_peft_config(*json));
+  TRY_ASSIGN(auto tensors, open_safetensors(fmt::format("{}/adapter_model.safetensors", path)));
+  return read_peft_adapter(config, std::move(tensors), path, model, factor);
+}
+
+Result<std::unique_ptr<AdapterSource>> open(const std::string& path, const ModelConfig& model,
+                                            float factor) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return open_peft(path, model, factor);
+  TRY_ASSIGN(auto file, open_gguf(path));
+  return read_gguf_adapter(std::move(file), model, factor);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AdapterSource>> open_adapter(const std::string& path,
+                                                    const ModelConfig& model, float factor) {
+  auto source = open(path, model, factor);
+  if (source || source.error().message.starts_with('\'')) return source;
+  return fail(source.error().code, fmt::format("'{}': {}", path, source.error().message));
+}
+
+Result<AdapterSpec> parse_adapter_spec(const std::string& text) {
+  AdapterSpec spec{.path = text};
+  const size_t colon = text.rfind(':');
+  if (colon != std::string::npos) {
+    float scale = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, scale);
+    if (error != std::errc::invalid_argument && rest == end) {
+      if (error != std::errc() || !(std::abs(scale) <= kMaxScale)) {
+        return fail(ErrorCode::kInvalidArgument,
+                    fmt::format("the adapter '{}' has the scale {}, expected one from -{} to {}",
+                                text, text.substr(colon + 1), kMaxScale, kMaxScale));
+      }
+      spec = {.path = text.substr(0, colon), .scale = scale};
+    }
+  }
+  if (!spec.path.empty()) return spec;
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("the adapter '{}' has no path, expected PATH or PATH:SCALE", text));
+}
+
+}  // namespace kvik

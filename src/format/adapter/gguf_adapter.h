@@ -1,0 +1,18 @@
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "format/adapter/adapter_source.h"
+#include "format/model_source.h"
+
+namespace kvik {
+
+// A GGUF file as an adapter: "general.type" = "adapter", "adapter.type" = "lora",
+// "adapter.lora.alpha", and for each matrix W that is changed tensors "W.lora_a" and "W.lora_b"
+// (llama.cpp, convert_lora_to_gguf.py). The scale is alpha / rank, or 1 where alpha is 0. Errors as
+// open_adapter(), without the path.
+Result<std::unique_ptr<AdapterSource>> read_gguf_adapter(std::unique_ptr<ModelSource> file,
+                                                         const ModelConfig& model, float factor);
+
+}  // namespace kvik

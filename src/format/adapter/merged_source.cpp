@@ -1,0 +1,138 @@
+#include "format/adapter/merged_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "format/quoted.h"
+#include "tensor/blocks.h"
+
+namespace kvik {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+class MergedSource final : public ModelSource {
+ public:
+  MergedSource(std::unique_ptr<ModelSource> base, std::unique_ptr<AdapterSource> adapter)
+      : base_(std::move(base)), adapter_(std::move(adapter)) {
+    for (size_t i = 0; i < adapter_->pairs().size(); ++i) {
+      pairs_[name_of(adapter_->pairs()[i].tensor)].push_back(i);
+    }
+    for (size_t i = 0; i < base_->tensors().size(); ++i) add(base_->tensors()[i], i);
+    add_head();
+  }
+
+  const std::string& label() const override { return base_->label(); }
+  const Metadata& metadata() const override { return base_->metadata(); }
+  std::span<const TensorInfo> tensors() const override { return infos_; }
+  std::string name_in_file(size_t index) const override {
+    return base_->name_in_file(places_[index]);
+  }
+  std::span<const uint32_t> gather(size_t index) const override {
+    return is_changed(index) ? std::span<const uint32_t>() : base_->gather(places_[index]);
+  }
+
+  Result<Bytes> read(size_t index) override {
+    if (!is_changed(index)) return base_->read(places_[index]);
+    const auto known = merged_.find(index);
+    if (known != merged_.end()) return std::as_bytes(std::span(known->second));
+    TRY_ASSIGN(std::vector<float> values, base_values(index));
+    for (const size_t pair : pairs_.at(infos_[index].name)) TRY(add_pair(pair, values));
+    return std::as_bytes(std::span(merged_[index] = std::move(values)));
+  }
+
+  void release(size_t index) override {
+    merged_.erase(index);
+    base_->release(places_[index]);
+  }
+
+ private:
+  bool is_changed(size_t index) const { return pairs_.contains(infos_[index].name); }
+
+  void add(TensorInfo info, size_t place) {
+    if (pairs_.contains(info.name)) {
+      info.type = ElementType::kF32;
+      info.n_bytes = info.n_elements() * sizeof(float);
+    }
+    infos_.push_back(std::move(info));
+    places_.push_back(place);
+  }
+
+  void add_head() {
+    const std::string head = name_of(TensorId{TensorRole::kHead});
+    const std::string embedding = name_of(TensorId{TensorRole::kEmbedding});
+    const auto tied = base_->find(embedding);
+    if (base_->find(head) || !tied) return;
+    if (!pairs_.contains(head) && !pairs_.contains(embedding)) return;
+    TensorInfo info = base_->tensors()[*tied];
+    info.name = head;
+    add(std::move(info), *tied);
+  }
+
+  // In the order of inputs, whatever that of the columns.
+  Result<std::vector<float>> base_values(size_t index) {
+    const TensorInfo& info = base_->tensors()[places_[index]];
+    if (!can_dequantize(info.type)) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor {} is of type {}, which cannot be read here",
+                              quoted(info.name), name_of(info.type)));
+    }
+    TRY_ASSIGN(const Bytes bytes, base_->read(places_[index]));
+    const auto order = base_->gather(places_[index]);
+    const uint64_t n_cols = info.shape.back();
+    const uint64_t n_rows = info.n_elements() / n_cols;
+    const size_t row_bytes = bytes.size() / n_rows;
+    std::vector<float> values(info.n_elements());
+    std::vector<float> row(n_cols);
+    for (uint64_t r = 0; r < n_rows; ++r) {
+      dequantize_row(info.type, bytes.data() + r * row_bytes, row);
+      float* const out = values.data() + r * n_cols;
+      for (uint64_t c = 0; c < n_cols; ++c) out[order.empty() ? c : order[c]] = row[c];
+    }
+    return values;
+  }
+
+  // values[part] += scale · b · a
+  Result<void> add_pair(size_t index, std::vector<float>& values) {
+    const AdapterPair& pair = adapter_->pairs()[index];
+    TRY_ASSIGN(const LowRankFactors factors, adapter_->read(index));
+    float* matrix = values.data() + pair.part * pair.n_rows * pair.n_cols;
+    CHECK((pair.part + 1) * pair.n_rows * pair.n_cols <= values.size());
+    std::vector<double> sums(pair.n_cols);
+    for (uint64_t row = 0; row < pair.n_rows; ++row, matrix += pair.n_cols) {
+      std::ranges::fill(sums, 0.0);
+      for (uint32_t r = 0; r < pair.rank; ++r) {
+        const double factor = double{pair.scale} * factors.b[row * pair.rank + r];
+        const float* a = factors.a.data() + r * pair.n_cols;
+        for (uint64_t c = 0; c < pair.n_cols; ++c) sums[c] += factor * a[c];
+      }
+      for (uint64_t c = 0; c < pair.n_cols; ++c) {
+        matrix[c] = static_cast<float>(matrix[c] + sums[c]);
+      }
+    }
+    return {};
+  }
+
+  std::unique_ptr<ModelSource> base_;
+  std::unique_ptr<AdapterSource> adapter_;
+  std::map<std::string, std::vector<size_t>> pairs_;  // by the tensor's name
+  std::vector<TensorInfo> infos_;
+  std::vector<size_t> places_;  // in base_
+  std::map<size_t, std::vector<float>> merged_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelSource> merge_adapter(std::unique_ptr<ModelSource> base,
+                                           std::unique_ptr<AdapterSource> adapter) {
+  return std::make_unique<MergedSource>(std::move(base), std::move(adapter));
+}
+
+}  // namespace kvik

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "format/adapter/adapter_source.h"
+#include "format/model_source.h"
+
+namespace kvik {
+
+// A model with what an adapter adds to it, as f32 where it adds something; the sums are taken in
+// f64. A head that is the embedding becomes a tensor of its own where only one of the two changes.
+// Errors of reading: those of both, and kUnsupported for an element type that cannot be read.
+std::unique_ptr<ModelSource> merge_adapter(std::unique_ptr<ModelSource> base,
+                                           std::unique_ptr<AdapterSource> adapter);
+
+}  // namespace kvik

@@ -1,0 +1,336 @@
+#include "format/adapter/pair_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "format/quoted.h"
+#include "tensor/blocks.h"
+
+namespace kvik {
+namespace {
+
+using Shape = std::vector<uint64_t>;
+
+bool is_float(ElementType type) {
+  return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
+}
+
+// Rows [first_row, first_row + n_rows) of a tensor seen as rows of n_cols, and what becomes of
+// them.
+struct FactorPart {
+  size_t tensor = 0;
+  uint64_t first_row = 0, n_rows = 0, n_cols = 0;
+  bool is_transposed = false;
+  uint32_t head_rows = 0;  // not 0: rows of heads of so many are paired
+};
+
+std::vector<float> transposed(const std::vector<float>& values, uint64_t n_cols) {
+  const uint64_t n_rows = values.size() / n_cols;
+  std::vector<float> out(values.size());
+  for (uint64_t r = 0; r < n_rows; ++r) {
+    for (uint64_t c = 0; c < n_cols; ++c) out[c * n_rows + r] = values[r * n_cols + c];
+  }
+  return out;
+}
+
+// Of each head, row i of the first half and of the second become 2i and 2i + 1.
+std::vector<float> paired(const std::vector<float>& values, uint64_t n_cols, uint32_t head_rows) {
+  std::vector<float> out(values.size());
+  const uint64_t n_rows = values.size() / n_cols;
+  for (uint64_t row = 0; row < n_rows; ++row) {
+    const uint64_t in_head = row % head_rows;
+    const uint64_t from = row - in_head + in_head % 2 * (head_rows / 2) + in_head / 2;
+    std::copy_n(values.begin() + static_cast<ptrdiff_t>(from * n_cols), n_cols,
+                out.begin() + static_cast<ptrdiff_t>(row * n_cols));
+  }
+  return out;
+}
+
+}  // namespace
+
+struct PairPlan::Planned {
+  AdapterPair pair;
+  FactorPart a, b;
+};
+
+// Keeps the two tensors that were read last: the parts of a stack follow each other.
+class PairPlan::Source final : public AdapterSource {
+ public:
+  Source(std::unique_ptr<ModelSource> file, std::string label, std::string base_name,
+         std::vector<Planned> planned)
+      : file_(std::move(file)),
+        label_(std::move(label)),
+        base_name_(std::move(base_name)),
+        planned_(std::move(planned)) {
+    for (const Planned& planned_pair : planned_) pairs_.push_back(planned_pair.pair);
+  }
+
+  const std::string& label() const override { return label_; }
+  const std::string& base_name() const override { return base_name_; }
+  std::span<const AdapterPair> pairs() const override { return pairs_; }
+
+  Result<LowRankFactors> read(size_t index) override {
+    CHECK(index < planned_.size());
+    const Planned& planned = planned_[index];
+    for (const size_t held : held_) {
+      if (held != planned.a.tensor && held != planned.b.tensor) file_->release(held);
+    }
+    held_ = {planned.a.tensor, planned.b.tensor};
+    LowRankFactors factors;
+    TRY_ASSIGN(factors.a, read_part(planned.a));
+    TRY_ASSIGN(factors.b, read_part(planned.b));
+    return factors;
+  }
+
+ private:
+  Result<std::vector<float>> read_part(const FactorPart& part) {
+    const ElementType type = file_->tensors()[part.tensor].type;
+    auto bytes = file_->read(part.tensor);
+    if (!bytes) {
+      return fail(bytes.error().code, fmt::format("'{}': {}", label_, bytes.error().message));
+    }
+    const size_t row_bytes = part.n_cols * traits(type).block_bytes;
+    CHECK((part.first_row + part.n_rows) * row_bytes <= bytes->size());
+    std::vector<float> values(part.n_rows * part.n_cols);
+    dequantize_row(type, bytes->data() + part.first_row * row_bytes, values);
+    const auto is_finite = [](float value) { return std::isfinite(value); };
+    const auto wrong = std::ranges::find_if_not(values, is_finite);
+    if (wrong != values.end()) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}': tensor {} holds {}, expected finite numbers", label_,
+                              quoted(file_->name_in_file(part.tensor)), *wrong));
+    }
+    if (part.head_rows > 0) values = paired(values, part.n_cols, part.head_rows);
+    return part.is_transposed ? transposed(values, part.n_cols) : std::move(values);
+  }
+
+  std::unique_ptr<ModelSource> file_;
+  std::string label_, base_name_;
+  std::vector<Planned> planned_;
+  std::vector<AdapterPair> pairs_;
+  std::vector<size_t> held_;
+};
+
+PairPlan::PairPlan(const ModelSource& file, const ModelConfig& model)
+    : file_(file), model_(model), table_(model) {}
+
+PairPlan::~PairPlan() = default;
+
+Result<uint32_t> PairPlan::rank_of(const StatedPair& pair) const {
+  const TensorInfo& a = file_.tensors()[pair.a];
+  const TensorInfo& b = file_.tensors()[pair.b];
+  for (const TensorInfo* tensor : {&a, &b}) {
+    if (!is_float(tensor->type)) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor {} is of type {}, expected f32, f16 or bf16",
+                              quoted(tensor->name), name_of(tensor->type)));
+    }
+    if (tensor->shape.size() == 2 || tensor->shape.size() == 3) continue;
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tensor {} has the shape [{}], expected two axes, or three of a stack",
+                            quoted(tensor->name), fmt::join(tensor->shape, ", ")));
+  }
+  const bool is_flipped =
+      pair.target.tensor.role == TensorRole::kEmbedding && pair.embedding == EmbeddingPair::kGguf;
+  const uint64_t rank = is_flipped ? a.shape.back() : a.shape[a.shape.size() - 2];
+  if (rank != b.shape.back()) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tensors {} and {} have the ranks {} and {}, expected one rank",
+                            quoted(a.name), quoted(b.name), rank, b.shape.back()));
+  }
+  if (rank <= kMaxAdapterRank) return static_cast<uint32_t>(rank);
+  return fail(ErrorCode::kUnsupported, fmt::format("tensor {} has the rank {}, expected 1 to {}",
+                                                   quoted(a.name), rank, kMaxAdapterRank));
+}
+
+Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
+  if (!std::isfinite(scale)) {
+    return fail(ErrorCode::kCorrupt, fmt::format("the scale of {} is {}, expected a finite number",
+                                                 quoted(pair.name), scale));
+  }
+  const ElementType a_type = file_.tensors()[pair.a].type;
+  const ElementType b_type = file_.tensors()[pair.b].type;
+  const AdapterPair made{.tensor = pair.target.tensor,
+                         .rank = rank,
+                         .scale = scale,
+                         .type = a_type == b_type ? a_type : ElementType::kF32};
+  if (pair.target.tensor.role == TensorRole::kKvUp) return add_latent(pair, made);
+  const TensorSpec* spec = table_.find(pair.target.tensor);
+  if (!spec) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is no matrix of a model of architecture '{}' with {} layers: the "
+                            "adapter was made for another one",
+                            quoted(pair.name), model_.architecture, model_.n_layers));
+  }
+  if (pair.target.tensor.role == TensorRole::kEmbedding) return add_embedding(pair, *spec, made);
+  switch (kind_of(pair.target.tensor.role)) {
+    case TensorKind::kMatrix:
+    case TensorKind::kRouting:
+      return add_whole(pair, *spec, made);
+    case TensorKind::kExperts:
+    case TensorKind::kHeads:
+      return add_stack(pair, *spec, made);
+    case TensorKind::kNorm:
+    case TensorKind::kBias:
+    case TensorKind::kDivisors:
+      break;
+  }
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("{} is no matrix, expected pairs of matrices", quoted(pair.name)));
+}
+
+Result<void> PairPlan::check_shapes(const StatedPair& pair, const Shape& a, const Shape& b) const {
+  const TensorInfo& file_a = file_.tensors()[pair.a];
+  const TensorInfo& file_b = file_.tensors()[pair.b];
+  if (file_a.shape == a && file_b.shape == b) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("the pair of {} has the shapes [{}] and [{}], but the model wants [{}] "
+                          "and [{}]: the adapter was made for another one",
+                          quoted(pair.name), fmt::join(file_a.shape, ", "),
+                          fmt::join(file_b.shape, ", "), fmt::join(a, ", "), fmt::join(b, ", ")));
+}
+
+// 0 where rows stay where they are.
+Result<uint32_t> PairPlan::rows_of_head(const StatedPair& pair) const {
+  const TensorRole role = pair.target.tensor.role;
+  const bool is_turned = role == TensorRole::kQ || role == TensorRole::kK;
+  if (!pair.pairs_rows || !is_turned) return 0;
+  const LayerConfig& layer = model_.layers[pair.target.tensor.layer];
+  const auto* attention = std::get_if<AttentionConfig>(&layer.mixer);
+  if (!attention || attention->latent.rank) return 0;
+  if (model_.ropes[attention->rope].pairing != RopePairing::kInterleaved) return 0;
+  if (attention->head_dim % 2 == 0) return attention->head_dim;
+  return fail(ErrorCode::kCorrupt, fmt::format("{} has heads of {} rows, expected an even number",
+                                               quoted(pair.name), attention->head_dim));
+}
+
+Result<void> PairPlan::add_whole(const StatedPair& pair, const TensorSpec& spec, AdapterPair made) {
+  made.n_rows = spec.shape.size() == 1 ? 1 : spec.shape[0];
+  made.n_cols = spec.shape.back();
+  TRY(check_shapes(pair, {made.rank, made.n_cols}, {made.n_rows, made.rank}));
+  TRY_ASSIGN(const uint32_t head_rows, rows_of_head(pair));
+  planned_.push_back(
+      {made,
+       {.tensor = pair.a, .n_rows = made.rank, .n_cols = made.n_cols},
+       {.tensor = pair.b, .n_rows = made.n_rows, .n_cols = made.rank, .head_rows = head_rows}});
+  return {};
+}
+
+Result<void> PairPlan::add_embedding(const StatedPair& pair, const TensorSpec& spec,
+                                     AdapterPair made) {
+  made.n_rows = spec.shape[0];
+  made.n_cols = spec.shape[1];
+  const bool is_peft = pair.embedding == EmbeddingPair::kPeft;
+  const Shape of_tokens =
+      is_peft ? Shape{made.rank, made.n_rows} : Shape{made.n_rows, uint64_t{made.rank}};
+  TRY(check_shapes(pair, of_tokens, {made.n_cols, made.rank}));
+  planned_.push_back(
+      {made,
+       {.tensor = pair.b, .n_rows = made.n_cols, .n_cols = made.rank, .is_transposed = true},
+       {.tensor = pair.a,
+        .n_rows = of_tokens[0],
+        .n_cols = of_tokens[1],
+        .is_transposed = is_peft}});
+  return {};
+}
+
+// One of the matrices by itself, or all of them stacked as they are.
+Result<void> PairPlan::add_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made) {
+  const uint64_t n_parts = spec.shape[0];
+  const uint64_t rank = made.rank;
+  made.n_rows = spec.shape[1];
+  made.n_cols = spec.shape[2];
+  if (pair.target.part) {
+    if (*pair.target.part >= n_parts) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("{} is of part {}, but the model has {} of them", quoted(pair.name),
+                              *pair.target.part, n_parts));
+    }
+    made.part = *pair.target.part;
+    TRY(check_shapes(pair, {rank, made.n_cols}, {made.n_rows, rank}));
+    planned_.push_back({made,
+                        {.tensor = pair.a, .n_rows = rank, .n_cols = made.n_cols},
+                        {.tensor = pair.b, .n_rows = made.n_rows, .n_cols = rank}});
+    return {};
+  }
+  TRY(check_shapes(pair, {n_parts, rank, made.n_cols}, {n_parts, made.n_rows, rank}));
+  for (made.part = 0; made.part < n_parts; ++made.part) {
+    planned_.push_back(
+        {made,
+         {.tensor = pair.a, .first_row = made.part * rank, .n_rows = rank, .n_cols = made.n_cols},
+         {.tensor = pair.b,
+          .first_row = made.part * made.n_rows,
+          .n_rows = made.n_rows,
+          .n_cols = rank}});
+  }
+  return {};
+}
+
+// One matrix for K and V of all heads (latent_up.h): K's part of a head is held transposed, and so
+// b of the pair is what meets the input there.
+Result<void> PairPlan::add_latent(const StatedPair& pair, AdapterPair made) {
+  const uint32_t layer = pair.target.tensor.layer;
+  if (!table_.find({TensorRole::kKUp, layer})) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{} is no matrix of a model of architecture '{}' with {} layers: the "
+                            "adapter was made for another one",
+                            quoted(pair.name), model_.architecture, model_.n_layers));
+  }
+  const AttentionConfig& attention = model_.layers[layer].attention();
+  const LatentConfig& latent = attention.latent;
+  const uint64_t rank = made.rank;
+  const uint64_t head_rows = latent.still_dim + latent.value_dim;
+  TRY(check_shapes(pair, {rank, latent.rank}, {attention.n_heads * head_rows, rank}));
+  const FactorPart whole_a = {.tensor = pair.a, .n_rows = rank, .n_cols = latent.rank};
+  for (uint32_t head = 0; head < attention.n_heads; ++head) {
+    made.part = head;
+    made.tensor.role = TensorRole::kKUp;
+    made.n_rows = latent.rank;
+    made.n_cols = latent.still_dim;
+    FactorPart as_b = whole_a;
+    as_b.is_transposed = true;
+    planned_.push_back({made,
+                        {.tensor = pair.b,
+                         .first_row = head * head_rows,
+                         .n_rows = latent.still_dim,
+                         .n_cols = rank,
+                         .is_transposed = true},
+                        as_b});
+    made.tensor.role = TensorRole::kVUp;
+    made.n_rows = latent.value_dim;
+    made.n_cols = latent.rank;
+    planned_.push_back({made,
+                        whole_a,
+                        {.tensor = pair.b,
+                         .first_row = head * head_rows + latent.still_dim,
+                         .n_rows = latent.value_dim,
+                         .n_cols = rank}});
+  }
+  return {};
+}
+
+Result<std::unique_ptr<AdapterSource>> PairPlan::finish(std::unique_ptr<ModelSource> file,
+                                                        std::string label, std::string base_name) {
+  if (planned_.empty()) {
+    return fail(ErrorCode::kCorrupt, "there is no pair of matrices, expected at least one");
+  }
+  const auto place = [](const Planned& planned) {
+    return std::pair(planned.pair.tensor, planned.pair.part);
+  };
+  std::ranges::sort(planned_, {}, place);
+  const auto twice = std::ranges::adjacent_find(planned_, {}, place);
+  if (twice != planned_.end()) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("two pairs change '{}', expected one", name_of(twice->pair.tensor)));
+  }
+  return std::make_unique<Source>(std::move(file), std::move(label), std::move(base_name),
+                                  std::move(planned_));
+}
+
+}  // namespace kvik

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "format/adapter/adapter_source.h"
+#include "format/model_source.h"
+
+namespace kvik {
+
+// Which matrix a file's pair is for.
+struct AdapterTarget {
+  TensorId tensor;               // kKvUp: both of the stacks of heads that it is parted into
+  std::optional<uint32_t> part;  // of a stack, this one; else all, where it is a stack
+};
+
+// How a file holds the embedding's pair.
+enum class EmbeddingPair : uint8_t {
+  kPeft,  // a: [rank, n_vocab], b: [model_dim, rank]
+  kGguf,  // a: [n_vocab, rank], b: [model_dim, rank]
+};
+
+// What a file says of the change of one matrix, before it is compared with the model.
+struct StatedPair {
+  std::string name;  // of the matrix in the file, for messages
+  AdapterTarget target;
+  size_t a = 0, b = 0;      // tensors of the file
+  bool pairs_rows = false;  // rows of heads lie as in folders (Arrangement::kPairedRows)
+  EmbeddingPair embedding = EmbeddingPair::kPeft;
+};
+
+// Puts together what a file changes, checked against the shapes of a model. Lives for one opening.
+class PairPlan {
+ public:
+  // Both are borrowed.
+  PairPlan(const ModelSource& file, const ModelConfig& model);
+  ~PairPlan();
+
+  // The rank that the two tensors agree on. Errors: kCorrupt, kUnsupported.
+  Result<uint32_t> rank_of(const StatedPair& pair) const;
+
+  // Error: kInvalidArgument where the model has no such matrix, or of another shape; kCorrupt where
+  // one was added for it before.
+  Result<void> add(const StatedPair& pair, uint32_t rank, float scale);
+
+  // Error: kCorrupt where there is not one pair.
+  Result<std::unique_ptr<AdapterSource>> finish(std::unique_ptr<ModelSource> file,
+                                                std::string label, std::string base_name);
+
+  const TensorTable& table() const { return table_; }
+
+ private:
+  struct Planned;
+  class Source;
+
+  Result<void> add_whole(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_embedding(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_latent(const StatedPair& pair, AdapterPair made);
+  Result<void> check_shapes(const StatedPair& pair, const std::vector<uint64_t>& a,
+                            const std::vector<uint64_t>& b) const;
+  Result<uint32_t> rows_of_head(const StatedPair& pair) const;
+
+  const ModelSource& file_;
+  const ModelConfig& model_;
+  TensorTable table_;
+  std::vector<Planned> planned_;
+};
+
+}  // namespace kvik

@@ -1,0 +1,204 @@
+#include "format/adapter/peft_adapter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "catalogue/family.h"
+#include "format/adapter/pair_plan.h"
+#include "format/quoted.h"
+
+namespace kvik {
+namespace {
+
+constexpr std::string_view kWrapper = "base_model.model.";
+// Where the modules of text stand.
+constexpr std::string_view kPrefixes[] = {"model.", "language_model.model.",
+                                          "model.language_model."};
+constexpr std::string_view kHeads[] = {"lm_head", "language_model.lm_head", "model.lm_head"};
+
+struct Suffix {
+  std::string_view text;
+  int half;  // 0: a, 1: b
+};
+constexpr Suffix kSuffixes[] = {{".lora_A.weight", 0},
+                                {".lora_B.weight", 1},
+                                {".lora_embedding_A", 0},
+                                {".lora_embedding_B", 1}};
+
+// Knows what folders call the modules of a model.
+class Modules {
+ public:
+  Modules(const ModelConfig& model, const TensorTable& table)
+      : family_(find_family(model.architecture)), by_layer_(model.n_layers) {
+    for (const TensorSpec& spec : table.all()) {
+      if (is_of_layer(spec.id.role)) by_layer_[spec.id.layer].push_back(spec.id.role);
+    }
+  }
+
+  // Whether rows of heads that turn lie half a head apart there, though a GGUF file may have them
+  // side by side.
+  bool pairs_rows() const {
+    return !family_ || family_->folders.empty() || !family_->folders.front().is_interleaved;
+  }
+
+  std::optional<AdapterTarget> find(std::string_view module) const {
+    if (std::ranges::count(kHeads, module) > 0) {
+      return AdapterTarget{.tensor = {TensorRole::kHead}, .part = {}};
+    }
+    for (const std::string_view prefix : kPrefixes) {
+      if (!module.starts_with(prefix)) continue;
+      const auto found = find_in_model(module.substr(prefix.size()));
+      if (found) return found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<AdapterTarget> find_in_model(std::string_view module) const {
+    if (module == "embed_tokens") {
+      return AdapterTarget{.tensor = {TensorRole::kEmbedding}, .part = {}};
+    }
+    constexpr std::string_view kLayers = "layers.";
+    if (!module.starts_with(kLayers)) return std::nullopt;
+    module.remove_prefix(kLayers.size());
+    const auto layer = take_number(module);
+    if (!layer || *layer >= by_layer_.size() || !module.starts_with('.')) return std::nullopt;
+    return find_in_layer(*layer, module.substr(1));
+  }
+
+  // "mlp.experts.3.up_proj" is part 3 of "mlp.experts.{}.up_proj.weight".
+  std::optional<AdapterTarget> find_in_layer(uint32_t layer, std::string_view module) const {
+    std::string pattern;
+    std::optional<uint32_t> part;
+    for (std::string_view rest = module; !rest.empty();) {
+      const size_t end = std::min(rest.find('.'), rest.size());
+      std::string_view word = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      std::string_view number = word;
+      const auto value = take_number(number);
+      if (value && number.empty() && !part) {
+        part = value;
+        word = "{}";
+      }
+      pattern += fmt::format("{}{}", pattern.empty() ? "" : ".", word);
+    }
+    pattern += ".weight";
+    for (const TensorRole role : by_layer_[layer]) {
+      // Folders hold the stacks of heads as one matrix.
+      const TensorRole there = role == TensorRole::kKUp ? TensorRole::kKvUp : role;
+      const bool is_stack = kind_of(there) == TensorKind::kExperts;
+      if (is_stack != part.has_value() || !is_called(there, pattern)) continue;
+      return AdapterTarget{.tensor = {there, layer}, .part = part};
+    }
+    return std::nullopt;
+  }
+
+  bool is_called(TensorRole role, std::string_view name) const {
+    const auto kind = kind_of(role);
+    if (kind == TensorKind::kNorm || kind == TensorKind::kBias) return false;
+    if (!family_ || family_->folders.empty()) return usual_folder_name(role) == name;
+    return std::ranges::any_of(
+        family_->folders, [&](const FolderType& type) { return folder_name(type, role) == name; });
+  }
+
+  static std::optional<uint32_t> take_number(std::string_view& text) {
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc()) return std::nullopt;
+    text.remove_prefix(static_cast<size_t>(end - text.data()));
+    return number;
+  }
+
+  const Family* family_;
+  std::vector<std::vector<TensorRole>> by_layer_;
+};
+
+struct ModuleTensors {
+  std::optional<size_t> halves[2];
+  bool is_embedding = false;
+};
+
+Result<std::map<std::string_view, ModuleTensors>> find_pairs(const ModelSource& file) {
+  std::map<std::string_view, ModuleTensors> pairs;
+  for (size_t i = 0; i < file.tensors().size(); ++i) {
+    const std::string_view name = file.tensors()[i].name;
+    const auto* suffix = std::ranges::find_if(
+        kSuffixes, [&](const Suffix& candidate) { return name.ends_with(candidate.text); });
+    if (name.ends_with(".lora_magnitude_vector") || name.contains("lora_magnitude_vector.")) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor {} is DoRA's, expected plain LoRA", quoted(name)));
+    }
+    if (suffix == std::end(kSuffixes) || !name.starts_with(kWrapper) ||
+        name.size() <= kWrapper.size() + suffix->text.size()) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor {} is not of a pair, expected names such as '{}MODULE{}'",
+                              quoted(name), kWrapper, kSuffixes[0].text));
+    }
+    const std::string_view module =
+        name.substr(kWrapper.size(), name.size() - kWrapper.size() - suffix->text.size());
+    ModuleTensors& pair = pairs[module];
+    const bool is_embedding = suffix->text.starts_with(".lora_embedding");
+    if (pair.halves[suffix->half] ||
+        (pair.halves[1 - suffix->half] && pair.is_embedding != is_embedding)) {
+      return fail(ErrorCode::kCorrupt, fmt::format("module {} has a matrix and an embedding, "
+                                                   "expected one of them",
+                                                   quoted(module)));
+    }
+    pair.halves[suffix->half] = i;
+    pair.is_embedding = is_embedding;
+  }
+  return pairs;
+}
+
+Result<StatedPair> stated(std::string_view module, const ModuleTensors& tensors,
+                          const Modules& modules, const ModelConfig& model) {
+  for (const int half : {0, 1}) {
+    if (tensors.halves[half]) continue;
+    return fail(ErrorCode::kCorrupt, fmt::format("module {} lacks its lora_{}, expected a pair",
+                                                 quoted(module), half == 0 ? 'A' : 'B'));
+  }
+  const auto target = modules.find(module);
+  const bool is_embedding = target && target->tensor.role == TensorRole::kEmbedding;
+  if (!target || is_embedding != tensors.is_embedding) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("module {} is none of a model of architecture '{}' with {} layers: the "
+                            "adapter was made for another one",
+                            quoted(module), model.architecture, model.n_layers));
+  }
+  return StatedPair{.name = std::string(module),
+                    .target = *target,
+                    .a = *tensors.halves[0],
+                    .b = *tensors.halves[1],
+                    .pairs_rows = modules.pairs_rows(),
+                    .embedding = EmbeddingPair::kPeft};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& config,
+                                                         std::unique_ptr<ModelSource> file,
+                                                         std::string label,
+                                                         const ModelConfig& model, float factor) {
+  PairPlan plan(*file, model);
+  const Modules modules(model, plan.table());
+  TRY_ASSIGN(const auto pairs, find_pairs(*file));
+  for (const auto& [module, tensors] : pairs) {
+    TRY_ASSIGN(const StatedPair pair, stated(module, tensors, modules, model));
+    TRY_ASSIGN(const uint32_t rank, plan.rank_of(pair));
+    if (rank != config.rank_of(module)) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("module {} has the rank {}, but adapter_config.json says {}",
+                              quoted(module), rank, config.rank_of(module)));
+    }
+    TRY(plan.add(pair, rank, config.scale_of(module) * factor));
+  }
+  return plan.finish(std::move(file), std::move(label), config.base_name);
+}
+
+}  // namespace kvik

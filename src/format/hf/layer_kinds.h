@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "format/hf/gguf_keys.h"
+#include "format/hf/json_object.h"
+
+namespace kvik::hf {
+
+// What config.json says of layers that differ (catalogue/layer_kinds.h): the keys of single layers,
+// and those of layers with a window. → the width of a head of the layers without, which stands for
+// all where no other is said.
+Result<uint32_t> read_layer_kinds(const JsonObject& config, GgufKeys& keys);
+
+}  // namespace kvik::hf

@@ -1,0 +1,86 @@
+#include <memory>
+#include <string>
+
+#include "base/process/interrupts.h"
+#include "format/weight_mix.h"
+#include "main/commands.h"
+#include "main/exit_code.h"
+#include "main/model_flags.h"
+#include "study/adapter/adapter_report.h"
+#include "study/quantize/quantize.h"
+
+namespace kvik {
+namespace {
+
+struct ShowOptions {
+  std::string model, adapter;
+};
+
+Words as_merged_type(std::string& type) {
+  return {.type = "TYPE", .read = [&type](const std::string& name) {
+            type = name;
+            return name == "f32" || mix_target_from_name(name)
+                       ? ""
+                       : fmt::format("'{}' is no type that can be made; expected f32, {}", name,
+                                     mix_target_names());
+          }};
+}
+
+int merge(const QuantizeOptions& options) {
+  const auto text = quantize(options, {.on_begin = Interrupts::catch_them,
+                                       .goes_on = [] { return !Interrupts::is_raised(); }});
+  return !text && Interrupts::is_raised() ? kExitInterrupted : finish(text);
+}
+
+Flag adapter_word(std::string& adapter) {
+  return Flag("ADAPTER", &adapter,
+              "LoRA adapter: a folder of PEFT or a GGUF file; behind a colon, how much of it")
+      .called("PATH[:SCALE]")
+      .required();
+}
+
+void add_merge(CommandLine& line, const Flags& parent) {
+  auto options = std::make_shared<QuantizeOptions>();
+  options->type = "f16";
+  Flags flags = line.add(parent, "merge",
+                         "write a model with an adapter in it.\n"
+                         "  kvik adapter merge MODEL ADAPTER OUT.gguf --type q4_k\n"
+                         "OUT is there whole or not at all.",
+                         [options] { return merge(*options); });
+  flags.add({
+      Flag("MODEL", &options->model.model,
+           "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
+          .required(),
+      adapter_word(options->model.adapter),
+      Flag("OUT", &options->out, "the file to write").required(),
+      {"--type", as_merged_type(options->type),
+       fmt::format("of most matrices: f32, {} (default: f16)", mix_target_names())},
+      {"--pure", &options->pure, "every matrix in the one type"},
+      {"--force", &options->force, "replace OUT where it exists"},
+      {"--json", &options->as_json, "the report as one object"},
+  });
+}
+
+void add_show_adapter(CommandLine& line, const Flags& parent) {
+  auto options = std::make_shared<ShowOptions>();
+  Flags flags = line.add(
+      parent, "show", "what an adapter changes of a model: matrices, ranks, scales, memory",
+      [options] { return finish(adapter_report(options->model, options->adapter)); });
+  flags.add({
+      Flag("MODEL", &options->model,
+           "a .gguf file, a Hugging Face folder, 'demo' or synthetic:PRESET[:TYPE]")
+          .required(),
+      adapter_word(options->adapter),
+  });
+}
+
+}  // namespace
+
+void add_adapter(CommandLine& line) {
+  Flags flags =
+      line.add("adapter", "look into a LoRA adapter, or merge it into its model", nullptr);
+  add_merge(line, flags);
+  add_show_adapter(line, flags);
+}
+
+}  // namespace kvik

@@ -1,0 +1,159 @@
+#include "model/adapted_backend.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvik {
+
+void AdaptedBackend::begin_step() {
+  owners_.clear();
+  has_adapters_ = is_grouped_ = false;
+  first_ = n_rows_ = 0;
+}
+
+void AdaptedBackend::add_rows(const Adapter* adapter, uint32_t n_rows) {
+  owners_.insert(owners_.end(), n_rows, adapter);
+  has_adapters_ = has_adapters_ || adapter;
+  n_rows_ += n_rows;
+}
+
+void AdaptedBackend::keep(std::span<const uint32_t> rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    CHECK(rows[i] >= i && rows[i] < owners_.size());  // ascending: none is overwritten before
+    owners_[i] = owners_[rows[i]];
+  }
+  owners_.resize(rows.size());
+  look_at(0, static_cast<uint32_t>(rows.size()));
+}
+
+void AdaptedBackend::look_at(uint32_t first, uint32_t n) {
+  CHECK(size_t{first} + n <= owners_.size());
+  first_ = first;
+  n_rows_ = n;
+  is_grouped_ = false;
+}
+
+void AdaptedBackend::group_rows() {
+  n_groups_ = 0;
+  for (uint32_t row = 0; row < n_rows_; ++row) {
+    const Adapter* owner = owners_[first_ + row];
+    if (!owner) continue;
+    const auto end = groups_.begin() + n_groups_;
+    auto group = std::find_if(groups_.begin(), end,
+                              [&](const Group& known) { return known.adapter == owner; });
+    if (group == end) {
+      if (n_groups_ == groups_.size()) groups_.emplace_back();
+      group = groups_.begin() + n_groups_++;
+      group->adapter = owner;
+      group->rows.clear();
+    }
+    group->rows.push_back(row);
+  }
+  is_grouped_ = true;
+}
+
+void AdaptedBackend::add(Rows x, const PackedMatrix& w, Rows out) {
+  if (!has_adapters_) return;
+  CHECK(x.n_rows == n_rows_);
+  terms_.clear();
+  for (const Group& group : groups()) {
+    for (const Adapter::Part& part : group.adapter->at(w)) {
+      terms_.push_back({.matrix = part.matrix.get(),
+                        .x_rows = group.rows,
+                        .out_rows = group.rows,
+                        .x_column = 0,
+                        .out_column = part.first_column});
+    }
+  }
+  if (!terms_.empty()) next_.add_low_rank(x, terms_, out);
+}
+
+void AdaptedBackend::matmul(Rows x, const PackedMatrix& w, Rows out) {
+  next_.matmul(x, w, out);
+  add(x, w, out);
+}
+
+void AdaptedBackend::matmul_add(Rows x, const PackedMatrix& w, Rows out) {
+  next_.matmul_add(x, w, out);
+  add(x, w, out);
+}
+
+void AdaptedBackend::grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups,
+                                    Rows out) {
+  next_.grouped_matmul(x, w, groups, out);
+  if (!has_adapters_) return;
+  const std::span<const uint32_t> owners = groups.owners.empty() ? groups.rows : groups.owners;
+  CHECK(owners.size() == out.n_rows);
+  terms_.clear();
+  x_rows_.clear();
+  out_rows_.clear();
+  // Each row has one adapter, so that the lists stay where they are.
+  x_rows_.reserve(out.n_rows);
+  out_rows_.reserve(out.n_rows);
+  for (const Group& of_adapter : this->groups()) {
+    const auto parts = of_adapter.adapter->at(w);
+    for (const RowGroup& group : groups.groups) {
+      const auto [first, behind] =
+          std::ranges::equal_range(parts, group.matrix, {}, &Adapter::Part::index);
+      if (first == behind) continue;
+      const size_t begin = out_rows_.size();
+      for (uint32_t i = group.first; i < group.first + group.n_rows; ++i) {
+        CHECK(owners[i] < n_rows_);
+        if (owners_[first_ + owners[i]] != of_adapter.adapter) continue;
+        x_rows_.push_back(groups.rows.empty() ? i : groups.rows[i]);
+        out_rows_.push_back(i);
+      }
+      for (auto part = first; part != behind && begin < out_rows_.size(); ++part) {
+        terms_.push_back({.matrix = part->matrix.get(),
+                          .x_rows = std::span(x_rows_).subspan(begin),
+                          .out_rows = std::span(out_rows_).subspan(begin),
+                          .x_column = 0,
+                          .out_column = part->first_column});
+      }
+    }
+  }
+  if (!terms_.empty()) next_.add_low_rank(x, terms_, out);
+}
+
+void AdaptedBackend::head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) {
+  next_.head_matmul(x, w, out);
+  if (!has_adapters_) return;
+  CHECK(x.rows.n_rows == n_rows_);
+  terms_.clear();
+  for (const Group& group : groups()) {
+    for (const Adapter::Part& part : group.adapter->at(w)) {
+      terms_.push_back({.matrix = part.matrix.get(),
+                        .x_rows = group.rows,
+                        .out_rows = group.rows,
+                        .x_column = x.first + part.index * x.step,
+                        .out_column = out.first + part.index * out.step});
+    }
+  }
+  if (!terms_.empty()) next_.add_low_rank(x.rows, terms_, out.rows);
+}
+
+void AdaptedBackend::embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) {
+  next_.embed(table, tokens, out);
+  if (!has_adapters_) return;
+  CHECK(tokens.size() == n_rows_);
+  for (const Group& group : groups()) {
+    const Adapter::Lookup* lookup = group.adapter->embedding();
+    if (!lookup || lookup->table != &table) continue;
+    const uint32_t rank = lookup->rank();
+    const size_t row_bytes = rank * sizeof(float);
+    const auto n = static_cast<uint32_t>(group.rows.size());
+    if (lookups_.size() < n * row_bytes) lookups_ = memory().allocate(n * row_bytes);
+    x_rows_.clear();
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto row =
+          std::span(lookup->tokens).subspan(size_t{tokens[group.rows[i]]} * rank, rank);
+      memory().copy_in(lookups_.data() + i * row_bytes, std::as_bytes(row));
+      x_rows_.push_back(i);
+    }
+    const LowRankTerm term{.matrix = lookup->up.get(), .x_rows = x_rows_, .out_rows = group.rows};
+    next_.add_low_rank({lookups_.floats(), n, rank, rank}, {&term, 1}, out);
+  }
+}
+
+}  // namespace kvik

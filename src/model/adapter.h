@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/ops.h"
+#include "base/result.h"
+#include "catalogue/tensor_roles.h"
+#include "model/model.h"
+
+namespace kvik {
+
+class AdapterSource;
+struct AdapterPair;
+struct LowRankFactors;
+
+// What is added to the products of a model to make another model of it: changes of low rank of some
+// of its matrices (Hu et al. 2021), packed. Immutable after loading.
+class Adapter {
+ public:
+  // A change of one tensor's columns of a packed matrix, or of one matrix of a stack.
+  struct Part {
+    std::unique_ptr<LowRankMatrix> matrix;
+    uint32_t index = 0;  // in a stack
+    uint32_t first_column = 0;
+  };
+  // Of the embedding: token t's row gets up · tokens[t].
+  struct Lookup {
+    const PackedMatrix* table;
+    std::vector<float> tokens;          // [n_vocab, rank], on the host
+    std::unique_ptr<LowRankMatrix> up;  // [model_dim, rank], behind an identity
+    uint32_t rank() const { return up->rank(); }
+  };
+
+  // Reads and packs all of it. Beside the engine, on any thread. Errors: those of
+  // AdapterSource::read().
+  static Result<std::unique_ptr<Adapter>> load(AdapterSource& source, const Model& model,
+                                               Backend& backend);
+  // bytes() of what load() would give.
+  static uint64_t bytes_of(const AdapterSource& source, const Backend& backend);
+
+  // Of all matrices that a product with w is changed by, in ascending order of the index.
+  std::span<const Part> at(const PackedMatrix& w) const {
+    const auto found = parts_.find(&w);
+    return found == parts_.end() ? std::span<const Part>() : found->second;
+  }
+  // Null where the embedding stays as it is.
+  const Lookup* embedding() const { return embedding_.get(); }
+
+  uint64_t bytes() const { return bytes_; }
+  uint32_t rank() const { return rank_; }  // the highest
+  uint32_t n_pairs() const { return n_pairs_; }
+  // SHA-256 of all that it changes, in 64 hexadecimal digits: the same for the same numbers,
+  // whatever the kind of file.
+  const std::string& digest() const { return digest_; }
+  // What parts its pages from those of the model without it: the digest, or nothing where it leaves
+  // K and V of all layers as they are (leaves_kv_alone()).
+  const std::string& cache_mark() const { return cache_mark_; }
+
+ private:
+  Adapter() = default;
+
+  void add_embedding(const AdapterPair& pair, LowRankFactors factors, const PackedMatrix& table,
+                     Backend& backend);
+
+  std::map<const PackedMatrix*, std::vector<Part>> parts_;
+  std::unique_ptr<Lookup> embedding_;
+  uint64_t bytes_ = 0;
+  uint32_t rank_ = 0;
+  uint32_t n_pairs_ = 0;
+  std::string digest_, cache_mark_;
+};
+
+// Whether a change of that tensor leaves K and V of every layer as they are: that of the head, and
+// in the last layer, where it mixes by attention, that of what comes behind K and V.
+bool leaves_kv_alone(TensorId tensor, const ModelConfig& config);
+
+}  // namespace kvik

@@ -1,0 +1,283 @@
+#include "service/tools/argument_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "service/tools/call_writer.h"
+#include "service/tools/tool_schemas.h"
+#include "service/tools/value_reader.h"
+
+namespace kvik {
+namespace {
+
+using Arguments = CallSpelling::Arguments;
+using Kinds = std::set<std::string, std::less<>>;
+
+constexpr std::string_view kGemmaQuote = "<|\"|>";
+
+// What an object's schema may say besides its properties without saying more of them.
+constexpr std::array<std::string_view, 12> kPlainKeys = {
+    "type",    "properties", "required", "additionalProperties", "description", "title",
+    "$schema", "$defs",      "$id",      "definitions",          "default",     "examples"};
+// What the schema of a text may say without narrowing it; nobody is held to a format.
+constexpr std::array<std::string_view, 7> kRemarks = {
+    "type", "description", "title", "default", "examples", "format", "nullable"};
+
+template <class Names>
+bool is_one_of(const Names& names, std::string_view name) {
+  return std::ranges::find(names, name) != std::end(names);
+}
+
+const Data::Fields* fields_of(const Data* data) {
+  return data ? std::get_if<Data::Fields>(&data->value) : nullptr;
+}
+
+const Data::List* list_of(const Data* data) {
+  return data ? std::get_if<Data::List>(&data->value) : nullptr;
+}
+
+// A syntax character of regular expressions loses its meaning.
+std::string escaped(std::string_view text) {
+  constexpr std::string_view kSyntax = "^$\\.*+?()[]{}|/";
+  std::string pattern;
+  for (const char byte : text) {
+    if (byte == '\n') {
+      pattern += "\\n";
+      continue;
+    }
+    if (kSyntax.contains(byte)) pattern += '\\';
+    pattern += byte;
+  }
+  return pattern;
+}
+
+// References lead to what a parameter's schema takes along.
+bool has_foreign_reference(const Data& schema) {
+  if (const auto* list = std::get_if<Data::List>(&schema.value)) {
+    return std::ranges::any_of(*list, has_foreign_reference);
+  }
+  const auto* fields = std::get_if<Data::Fields>(&schema.value);
+  if (!fields) return false;
+  return std::ranges::any_of(*fields, [](const Data::Field& field) {
+    const auto* to = field.name == "$ref" ? std::get_if<std::string>(&field.data.value) : nullptr;
+    if (to) return !to->starts_with("#/$defs/") && !to->starts_with("#/definitions/");
+    return has_foreign_reference(field.data);
+  });
+}
+
+class Writer {
+ public:
+  Writer(const CallSpelling& spelling, const Data& root, std::string_view prefix)
+      : spelling_(spelling), root_(root), prefix_(prefix) {}
+
+  std::optional<ArgumentRules> write();
+
+ private:
+  struct Parameter {
+    std::string rule;
+    bool is_required;
+  };
+
+  std::optional<std::string> value_of(const std::string& name, const Data& schema) const;
+  std::optional<std::string> text_value(const Data& schema) const;
+  std::string json_value(const Data& schema) const;
+  std::string body_of(const std::vector<Parameter>& parameters, std::string& rules) const;
+  // What ends a text that is written as it stands.
+  std::string_view text_end() const {
+    if (spelling_.arguments == Arguments::kGemma) return kGemmaQuote;
+    std::string_view end = spelling_.behind_value;
+    end.remove_prefix(std::min(end.find_first_not_of('\n'), end.size()));
+    return end.substr(0, end.find_last_not_of('\n') + 1);
+  }
+
+  const CallSpelling& spelling_;
+  const Data& root_;
+  std::string_view prefix_;
+};
+
+std::string Writer::json_value(const Data& schema) const {
+  Data with_definitions = schema;
+  auto* fields = std::get_if<Data::Fields>(&with_definitions.value);
+  for (const std::string_view name : {"$defs", "definitions"}) {
+    const Data* definitions = find_field(root_, name);
+    if (fields && definitions && !find_field(schema, name)) {
+      fields->push_back({std::string(name), *definitions});
+    }
+  }
+  return "%json " + (fields ? to_json(with_definitions) : "{}");
+}
+
+// A string that is written without quotes. nullopt where its schema says what cannot be kept so.
+std::optional<std::string> Writer::text_value(const Data& schema) const {
+  std::vector<std::string> texts;
+  const Data* only = find_field(schema, "const");
+  const Data::List* several = list_of(find_field(schema, "enum"));
+  for (size_t i = 0; several && i < several->size(); ++i) {
+    const auto* text = std::get_if<std::string>(&(*several)[i].value);
+    if (!text) return std::nullopt;
+    texts.push_back(*text);
+  }
+  if (const auto* text = only ? std::get_if<std::string>(&only->value) : nullptr) texts = {*text};
+  const Data::Fields* fields = fields_of(&schema);
+  const bool is_plain = !fields || std::ranges::all_of(*fields, [&](const Data::Field& field) {
+    const bool is_listed = field.name == "enum" || field.name == "const";
+    const bool is_choice = field.name == "anyOf" || field.name == "oneOf";  // of kinds, seen before
+    return is_listed || is_choice || is_one_of(kRemarks, field.name);
+  });
+  if (!is_plain) return std::nullopt;
+  if (texts.empty()) return text_without({text_end()});
+  std::string choice;
+  for (const std::string& text : texts) {
+    const bool is_safe = !text.empty() && !text.contains(text_end()) && !text.starts_with('\n') &&
+                         !text.ends_with('\n');
+    if (!is_safe) return std::nullopt;
+    choice += (choice.empty() ? "(" : " | ") + literal(text);
+  }
+  return choice + ")";
+}
+
+// Of kinds beside a string a reader of bare text takes any of these for itself.
+bool is_scalar(std::string_view kind) {
+  return kind == "string" || kind == "null" || kind == "boolean" || kind == "integer" ||
+         kind == "number";
+}
+
+// A choice of kinds that say nothing else of a string.
+bool has_plain_choices(const Data& schema) {
+  for (const std::string_view name : {"anyOf", "oneOf"}) {
+    const Data::List* choices = list_of(find_field(schema, name));
+    for (size_t i = 0; choices && i < choices->size(); ++i) {
+      const Data::Fields* fields = fields_of(&(*choices)[i]);
+      const bool is_plain = fields && std::ranges::all_of(*fields, [](const Data::Field& field) {
+                              return is_one_of(kRemarks, field.name);
+                            });
+      if (!is_plain) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<std::string> Writer::value_of(const std::string& name, const Data& schema) const {
+  if (has_foreign_reference(schema)) return std::nullopt;
+  if (spelling_.arguments == Arguments::kPython) {
+    return literal(name + "=") + " " + json_value(schema);
+  }
+  const Kinds kinds = kinds_of(root_, schema);
+  const bool may_be_text = kinds.empty() || kinds.contains("string");
+  const bool is_gemma = spelling_.arguments == Arguments::kGemma;
+  if (!may_be_text) {
+    const bool is_flat = std::ranges::all_of(kinds, is_scalar);
+    if (is_gemma) {
+      if (!is_flat) return std::nullopt;
+      return literal(name + ":") + " " + json_value(schema);
+    }
+    const std::string_view behind =
+        spelling_.behind_key_of_json.empty() ? spelling_.behind_key : spelling_.behind_key_of_json;
+    return fmt::format("{} {} {}", literal(fmt::format("{}{}{}", spelling_.key, name, behind)),
+                       json_value(schema), literal(spelling_.behind_value));
+  }
+  const bool is_union = kinds.size() > 1;
+  const bool is_kept = (!is_union || std::ranges::all_of(kinds, is_scalar)) &&
+                       has_plain_choices(schema) && !find_field(schema, "$ref");
+  const auto text = is_kept ? text_value(schema) : std::nullopt;
+  if (!text) return std::nullopt;
+  if (is_gemma) {
+    return fmt::format("{} {} {}", literal(fmt::format("{}:{}", name, kGemmaQuote)), *text,
+                       literal(kGemmaQuote));
+  }
+  return fmt::format("{} {} {}",
+                     literal(fmt::format("{}{}{}", spelling_.key, name, spelling_.behind_key)),
+                     *text, literal(spelling_.behind_value));
+}
+
+// Parameters in their order, any optional one left out; something between each two where the
+// spelling has it.
+std::string Writer::body_of(const std::vector<Parameter>& parameters, std::string& rules) const {
+  std::string body;
+  if (spelling_.arguments == Arguments::kTexts) {
+    for (const Parameter& parameter : parameters) {
+      body += fmt::format("{}{} ", parameter.rule, parameter.is_required ? "" : "?");
+    }
+    return body;
+  }
+  const std::string_view between = spelling_.arguments == Arguments::kPython ? ", " : ",";
+  // first_I: parameters from I on, none written yet; more_I: some are.
+  std::string first = "\"\"", more = "\"\"";
+  for (size_t i = parameters.size(); i-- > 0;) {
+    const Parameter& parameter = parameters[i];
+    const std::string first_name = fmt::format("{}_first{}", prefix_, i);
+    const std::string more_name = fmt::format("{}_more{}", prefix_, i);
+    const std::string skip_first = parameter.is_required ? "" : " | " + first;
+    const std::string skip_more = parameter.is_required ? "" : " | " + more;
+    rules += fmt::format("\n{}: {} {}{}", first_name, parameter.rule, more, skip_first);
+    rules += fmt::format("\n{}: {} {} {}{}", more_name, literal(between), parameter.rule, more,
+                         skip_more);
+    first = first_name;
+    more = more_name;
+  }
+  return first;
+}
+
+std::optional<ArgumentRules> Writer::write() {
+  const Data::Fields* fields = fields_of(&root_);
+  const bool is_plain = fields && std::ranges::all_of(*fields, [](const Data::Field& field) {
+                          return is_one_of(kPlainKeys, field.name);
+                        });
+  if (fields && !fields->empty() && !is_plain) return std::nullopt;
+  const Data::Fields* properties = fields_of(find_field(root_, "properties"));
+  const Data* more = find_field(root_, "additionalProperties");
+  if ((!properties || properties->empty()) && fields_of(more)) return std::nullopt;
+  Kinds required;
+  const Data::List* names = list_of(find_field(root_, "required"));
+  for (size_t i = 0; names && i < names->size(); ++i) {
+    if (const auto* name = std::get_if<std::string>(&(*names)[i].value)) required.insert(*name);
+  }
+  ArgumentRules out;
+  std::vector<Parameter> parameters;
+  for (size_t i = 0; properties && i < properties->size(); ++i) {
+    const auto& [name, schema] = (*properties)[i];
+    constexpr std::string_view kMarks = "<>{}[]()=:,\"'` \n";
+    if (name.empty() || name.find_first_of(kMarks) != name.npos) return std::nullopt;
+    const auto value = value_of(name, schema);
+    if (!value) return std::nullopt;
+    const std::string rule = fmt::format("{}_p{}", prefix_, i);
+    out.rules += fmt::format("\n{}: {}", rule, *value);
+    parameters.push_back({rule, required.erase(name) > 0});
+  }
+  if (!required.empty()) return std::nullopt;  // of what no schema is known
+  out.body = body_of(parameters, out.rules);
+  return out;
+}
+
+}  // namespace
+
+std::string literal(std::string_view text) { return json_string(text); }
+
+std::string text_without(const std::vector<std::string_view>& marks, std::string_view first) {
+  std::string ahead;
+  for (const std::string_view mark : marks) ahead += fmt::format("(?!.*{})", escaped(mark));
+  if (first.empty()) return fmt::format("/{}.*/s", ahead);
+  return fmt::format("/(|{}\\s*{}.*)/s", ahead, first);
+}
+
+std::optional<ArgumentRules> argument_rules(const CallSpelling& spelling, const Data* parameters,
+                                            std::string_view prefix) {
+  const Data none = {Data::Fields{}};
+  const Data::Fields* fields = fields_of(parameters);
+  if (spelling.arguments == Arguments::kJson) {  // an object, whatever the schema leaves unsaid
+    const bool is_empty = !fields || fields->empty();
+    return ArgumentRules{"%json " + (is_empty ? R"({"type": "object"})" : to_json(*parameters))};
+  }
+  return Writer(spelling, fields ? *parameters : none, prefix).write();
+}
+
+ArgumentRules free_arguments(const CallSpelling& spelling) {
+  if (spelling.arguments == Arguments::kJson) return {R"(%json {"type": "object"})"};
+  return {text_without({spelling.close})};
+}
+
+}  // namespace kvik

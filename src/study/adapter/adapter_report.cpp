@@ -1,0 +1,85 @@
+#include "study/adapter/adapter_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/printable.h"
+#include "base/quantity.h"
+#include "format/adapter/adapter_source.h"
+#include "host/load_model.h"
+#include "model/adapter.h"
+
+namespace kvik {
+namespace {
+
+// Of the tensors of one role.
+struct Changed {
+  std::set<uint32_t> layers;
+  uint32_t least_rank = UINT32_MAX, most_rank = 0;
+  float least_scale = 0, most_scale = 0;
+  uint64_t n_pairs = 0, n_values = 0;
+
+  void add(const AdapterPair& pair) {
+    least_scale = n_pairs == 0 ? pair.scale : std::min(least_scale, pair.scale);
+    most_scale = n_pairs == 0 ? pair.scale : std::max(most_scale, pair.scale);
+    least_rank = std::min(least_rank, pair.rank);
+    most_rank = std::max(most_rank, pair.rank);
+    layers.insert(pair.tensor.layer);
+    n_values += pair.rank * (pair.n_rows + pair.n_cols);
+    ++n_pairs;
+  }
+};
+
+// "attn_q" of "blk.3.attn_q.weight".
+std::string role_name(TensorId tensor) {
+  std::string name = name_of(tensor);
+  if (is_of_layer(tensor.role)) name = name.substr(name.find('.', 4) + 1);
+  return name.substr(0, name.rfind('.'));
+}
+
+template <class T>
+std::string range(T least, T most) {
+  return least == most ? fmt::format("{}", least) : fmt::format("{}–{}", least, most);
+}
+
+}  // namespace
+
+Result<std::string> adapter_report(const std::string& model, const std::string& adapter) {
+  TRY_ASSIGN(const auto base, open_model(model));
+  TRY_ASSIGN(const ModelConfig config, read_config(base->metadata()));
+  TRY_ASSIGN(const AdapterSpec spec, parse_adapter_spec(adapter));
+  TRY_ASSIGN(const auto source, open_adapter(spec.path, config, spec.scale));
+  TRY_ASSIGN(const auto backend, make_backend({.model = model}));
+  std::map<TensorRole, Changed> by_role;
+  Changed all;
+  bool leaves_kv = true;
+  for (const AdapterPair& pair : source->pairs()) {
+    by_role[pair.tensor.role].add(pair);
+    all.add(pair);
+    leaves_kv = leaves_kv && leaves_kv_alone(pair.tensor, config);
+  }
+  std::string out = fmt::format(
+      "adapter {} of {}\nmade for {}\n{} pairs of rank {}, {} parameters, {} in memory\n",
+      printable(spec.path), printable(model),
+      source->base_name().empty() ? "a model that it does not name"
+                                  : printable(source->base_name()),
+      all.n_pairs, range(all.least_rank, all.most_rank), all.n_values,
+      format_bytes(Adapter::bytes_of(*source, *backend)));
+  out +=
+      fmt::format("{:<16}{:>8}{:>8}{:>10}{:>12}\n", "tensor", "layers", "pairs", "rank", "scale");
+  for (const auto& [role, changed] : by_role) {
+    out += fmt::format("{:<16}{:>8}{:>8}{:>10}{:>12}\n", role_name({role, 0}),
+                       is_of_layer(role) ? fmt::format("{}", changed.layers.size()) : "-",
+                       changed.n_pairs, range(changed.least_rank, changed.most_rank),
+                       range(changed.least_scale, changed.most_scale));
+  }
+  out += leaves_kv ? "it leaves K and V as they are: its pages are the model's\n"
+                   : "it changes K or V: its pages are its own\n";
+  return out;
+}
+
+}  // namespace kvik

@@ -1,0 +1,104 @@
+"""Sessions of one agent against one server, in whatever network this process sees; what came of them as JSON on stdout.
+
+    agent_session.py NAME NODE_MODULES
+
+The model is scripted: behind a task it asks for a file to be read, then for another text to be written to it, then it says
+that it is done.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import agent_prompts
+import scripted_model
+from recorder import Recorder
+from server import Server
+
+TASK_WORD = "kvik-task-7"
+TASK = f"{TASK_WORD}: read story.txt, then write a better ending into it."
+BEFORE, AFTER = "Once upon a time.\n", "Once upon a time, caf\u00e9s closed at \u201cnoon\u201d.\n\tThe end, {really}.\n"
+LAST_WORDS = "The story has its ending now."
+PATIENCE_S = 240
+
+
+class Agent:
+    """How one is pointed at a server, what it is told, and what its tools are called."""
+
+    def __init__(self, name, format, configure, read, write):
+        self.name, self.format, self.configure, self.read, self.write = name, format, configure, read, write
+
+    def answers(self, path):
+        return [scripted_model.call(*self.read(path), self.format), scripted_model.call(*self.write(path), self.format), LAST_WORDS]
+
+
+def claude(home, work, url):
+    return ["claude", "-p", TASK, "--permission-mode", "acceptEdits", "--allowedTools", "Read,Write"], {
+        "ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+
+
+def codex(home, work, url):
+    folder = home / ".codex"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.toml").write_text(
+        f'model = "kvik"\nmodel_provider = "kvik"\n[model_providers.kvik]\nname = "Kvik"\nbase_url = "{url}/v1"\nwire_api = "responses"\n')
+    return ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK], {}
+
+
+def qwen(home, work, url):
+    return ["qwen", "--auth-type", "openai", "--yolo", TASK], {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "kvik"}
+
+
+def opencode(home, work, url):
+    (work / "opencode.json").write_text(json.dumps({
+        "model": "kvik/scripted", "provider": {"kvik": {"npm": "@ai-sdk/openai-compatible", "name": "Kvik", "options": {"baseURL": f"{url}/v1"},
+                                                        "models": {"scripted": {"name": "Scripted"}}}}}))
+    return ["opencode", "run", TASK], {}
+
+
+def shell(command):
+    return "exec_command", {"cmd": command}
+
+
+AGENTS = {agent.name: agent for agent in (
+    Agent("claude", "xml", claude, lambda path: ("Read", {"file_path": path}), lambda path: ("Write", {"file_path": path, "content": AFTER})),
+    Agent("codex", "hermes", codex, lambda path: shell(f"cat {path}"), lambda path: shell(f"cat > {path} <<'KVIK'\n{AFTER}KVIK")),
+    Agent("qwen", "hermes", qwen, lambda path: ("read_file", {"file_path": path}), lambda path: ("write_file", {"file_path": path, "content": AFTER})),
+    Agent("opencode", "xml", opencode, lambda path: ("read", {"filePath": path}), lambda path: ("write", {"filePath": path, "content": AFTER})),
+)}
+
+
+def session(agent, home, work, url, node_modules):
+    story = work / "story.txt"
+    story.write_text(BEFORE)
+    command, extra = agent.configure(home, work, url)
+    env = {"PATH": f"{node_modules}/.bin:{os.environ['PATH']}", "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", "USER": "kvik", **extra}
+    begun = time.monotonic()
+    done = subprocess.run(command, cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S)
+    return {"exit_code": done.returncode, "said": done.stdout[-2000:], "errors": done.stderr[-2000:], "story": story.read_text(),
+            "s": round(time.monotonic() - begun, 1)}
+
+
+def main(name, node_modules, n_sessions=2):
+    agent = AGENTS[name]
+    with tempfile.TemporaryDirectory(prefix="kvik-agent-") as folder:
+        home, work = pathlib.Path(folder, "home"), pathlib.Path(folder, "work")
+        home.mkdir(), work.mkdir()
+        model = f"{folder}/scripted.gguf"
+        scripted_model.write(model, agent.answers(str(work / "story.txt")), TASK_WORD, agent.format)
+        with Server(model, "--alias", "*", "--kv-memory", "512MiB") as server, Recorder(server.port) as recorder:
+            sessions = []
+            for _ in range(n_sessions):
+                first = len(recorder.exchanges)
+                sessions.append(session(agent, home, work, f"http://127.0.0.1:{recorder.port}", node_modules))
+                sessions[-1]["requests"] = [repr(e) + ("" if e.status < 400 else f": {e.answer[:300]}") for e in recorder.exchanges[first:]]
+            rows = agent_prompts.reuse(server, [e for e in recorder.exchanges if e.status == 200])
+        print(json.dumps({"sessions": sessions, "refused": [repr(e) for e in recorder.exchanges if e.status >= 400],
+                          "reuse": [{"path": e.path, "prompt": n, "could_find": could, "found": found} for e, n, could, found in rows]}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:3])

@@ -1,0 +1,147 @@
+"""A model that says what a test wants: a real GGUF file, served by the real binary, whose tokens are a script.
+
+The chat template puts a mark behind each prompt that says how far the conversation has come: `<|say_0|>` where nothing
+was called yet, `<|say_1|>` behind the first result of a tool, and so on; `<|aside|>` where the task is not what is
+talked about (titles, summaries). Each piece of an answer is a token of its own, and the weights of one layer without
+attention say which token follows which: embeddings are random codes of ±1, and the row of a token in the output matrix
+is the sum of the codes of those before it. Neither temperature nor seed changes what is said.
+
+    scripted_model.py out.gguf '{"answers": ["…", "…"], "task": "a word of the task", "format": "hermes"}'
+"""
+import json
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools"))
+import make_model  # noqa: E402
+from make_model import ARR, F, F32, I32, STR, U32  # noqa: E402
+
+VOCABULARY = os.path.join(os.path.dirname(make_model.__file__), "../models/demo.gguf")
+DIM, FFN, HEAD, N_CTX = 192, 32, 32, 1 << 18
+CONFIDENCE = 0.5  # of the logits: the code that is meant has DIM times it, others some of sqrt(DIM)
+PIECE_BYTES = 6   # of a token of a script: calls come in many pieces, and characters are cut
+CONTROL, NORMAL = 3, 1
+ASIDE = "Fine."
+
+# How calls are written, and what of the template writes those of earlier turns: tool calls of each format must be read back.
+FORMATS = {
+    "hermes": ("{{ '<tool_call>\\n{\"name\": ' + (call.function.name | tojson) + ', \"arguments\": ' + (call.function.arguments | tojson) + '}\\n</tool_call>' }}",
+               lambda name, arguments: f'<tool_call>\n{json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)}\n</tool_call>'),
+    "xml": ("{{ '<tool_call>\\n<function=' + call.function.name + '>\\n' }}{% for key, value in call.function.arguments.items() %}"
+            "{{ '<parameter=' + key + '>\\n' + (value if value is string else value | tojson) + '\\n</parameter>\\n' }}{% endfor %}"
+            "{{ '</function>\\n</tool_call>' }}",
+            lambda name, arguments: f"<tool_call>\n<function={name}>\n" + "".join(
+                f"<parameter={key}>\n{value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}\n</parameter>\n"
+                for key, value in arguments.items()) + "</function>\n</tool_call>"),
+    # Its marks are control tokens; no script says them, but a form may ask for them.
+    "kimi": ("{{ '<|tool_calls_section_begin|><|tool_call_begin|>' + call.id + '<|tool_call_argument_begin|>' + (call.function.arguments | tojson) + "
+             "'<|tool_call_end|><|tool_calls_section_end|>' }}", None),
+}
+MARKS = {"kimi": ("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>")}
+
+TEMPLATE = """{{ bos_token }}{% if tools %}{{ '<|turn|>system\\n' }}{% for tool in tools %}{{ (tool | tojson) + '\\n' }}{% endfor %}{{ '<|stop|>\\n' }}{% endif %}\
+{% for message in messages %}{{ '<|turn|>' + message.role + '\\n' }}\
+{% if message.reasoning_content %}{{ '<think>' + message.reasoning_content + '</think>\\n' }}{% endif %}\
+{{ message.content or '' }}{% for call in message.tool_calls or [] %}CALL{% endfor %}{{ '<|stop|>\\n' }}{% endfor %}\
+{% set told = namespace(results=0, is_task=false) %}{% for message in messages %}\
+{% if message.role == 'user' and 'TASK' in message.content %}{% set told.is_task = true %}{% endif %}\
+{% if message.role == 'tool' %}{% set told.results = told.results + 1 %}{% endif %}{% endfor %}\
+{% if add_generation_prompt %}{{ '<|turn|>assistant\\n' }}\
+{{ '<|say_' + ([told.results, LAST] | min | string) + '|>' if told.is_task and tools else '<|aside|>' }}{% endif %}"""
+
+
+def call(name, arguments, format="hermes"):
+    """A call as a model of that format writes it."""
+    return FORMATS[format][1](name, arguments)
+
+
+def pieces(text, known):
+    """The text in pieces of some bytes, none of which is known or comes twice: no token of a vocabulary does."""
+    data, cut = text.encode(), []
+    is_new = lambda piece: piece not in known and piece not in cut
+    while data:
+        n = next((n for n in range(min(PIECE_BYTES, len(data)), len(data) + 1) if is_new(data[:n])), None)
+        while n is None:  # what is left is known: it goes to the piece before
+            if not cut:
+                raise ValueError(f"{text!r} is said already, and no other token could say it")
+            data = cut.pop() + data
+            n = len(data) if is_new(data) else None
+        cut.append(data[:n])
+        data = data[n:]
+    return cut
+
+
+PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+CHAR_OF = {b: chr(b) for b in PRINTABLE} | {b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in PRINTABLE)}
+BYTE_OF = {char: byte for byte, char in CHAR_OF.items()}
+
+
+def as_written(data):
+    """Bytes in the characters of GPT-2's vocabularies."""
+    return "".join(CHAR_OF[b] for b in data).encode()
+
+
+def as_read(token):
+    return bytes(BYTE_OF.get(char, 0) for char in token.decode())
+
+
+class Script:
+    """The vocabulary, and which token follows which."""
+
+    def __init__(self, answers, marks=()):
+        self.keys = {k: v for k, v in make_model.read_metadata(VOCABULARY).items() if k.startswith("tokenizer.ggml.")}
+        self.tokens = list(self.keys["tokenizer.ggml.tokens"][1][1])
+        self.kinds = list(self.keys["tokenizer.ggml.token_type"][1][1])
+        self.end = self.keys["tokenizer.ggml.eos_token_id"][1]
+        self.followers = {}
+        self.marks = {mark: self.add(mark.encode(), CONTROL) for mark in ("<|turn|>", "<|stop|>", *marks)}
+        known = set(map(as_read, self.tokens[:self.keys["tokenizer.ggml.bos_token_id"][1]]))
+        for mark, text in [("<|aside|>", ASIDE), *((f"<|say_{i}|>", answer) for i, answer in enumerate(answers))]:
+            at = self.add(mark.encode(), CONTROL)
+            for piece in pieces(text, known):
+                known.add(piece)
+                self.followers[at] = following = self.add(as_written(piece), NORMAL)
+                at = following
+            self.followers[at] = self.end
+
+    def add(self, token, kind):
+        self.tokens.append(token)
+        self.kinds.append(kind)
+        return len(self.tokens) - 1
+
+    def vocabulary(self):
+        return self.keys | {"tokenizer.ggml.tokens": (ARR, (STR, self.tokens)), "tokenizer.ggml.token_type": (ARR, (I32, self.kinds))}
+
+
+def weights(script):
+    n_vocab = len(script.tokens)
+    codes = np.random.default_rng(0).choice(np.array([-1, 1], np.float32), (n_vocab, DIM))
+    output = np.zeros((n_vocab, DIM), np.float32)
+    for token, follower in script.followers.items():
+        output[follower] += CONFIDENCE * codes[token]
+    zeros, ones = lambda *shape: np.zeros(shape, np.float32), np.ones(DIM, np.float32)
+    return {"token_embd.weight": codes, "blk.0.attn_norm.weight": ones, "blk.0.attn_q.weight": zeros(HEAD, DIM),
+            "blk.0.attn_k.weight": zeros(HEAD, DIM), "blk.0.attn_v.weight": zeros(HEAD, DIM), "blk.0.attn_output.weight": zeros(DIM, HEAD),
+            "blk.0.ffn_norm.weight": ones, "blk.0.ffn_gate.weight": zeros(FFN, DIM), "blk.0.ffn_up.weight": zeros(FFN, DIM),
+            "blk.0.ffn_down.weight": zeros(DIM, FFN), "output_norm.weight": ones, "output.weight": output}
+
+
+def write(path, answers, task, format="hermes"):
+    """answers[i] is said behind i results of tools, the last one behind more; ASIDE where no user's words hold `task` or there are no tools."""
+    script = Script(answers, MARKS.get(format, ()))
+    template = TEMPLATE.replace("CALL", FORMATS[format][0]).replace("TASK", task).replace("LAST", str(len(answers) - 1))
+    metadata = {
+        "general.architecture": (STR, "llama"), "general.name": (STR, "scripted"), "llama.block_count": (U32, 1),
+        "llama.context_length": (U32, N_CTX), "llama.embedding_length": (U32, DIM), "llama.feed_forward_length": (U32, FFN),
+        "llama.attention.head_count": (U32, 1), "llama.attention.head_count_kv": (U32, 1), "llama.attention.key_length": (U32, HEAD),
+        "llama.attention.value_length": (U32, HEAD), "llama.attention.layer_norm_rms_epsilon": (F, 1e-5), "llama.rope.freq_base": (F, 1e4),
+        "llama.rope.dimension_count": (U32, HEAD), "llama.vocab_size": (U32, len(script.tokens)), **script.vocabulary(),
+        "tokenizer.chat_template": (STR, template),
+    }
+    make_model.write_gguf(path, metadata, [(name, x.shape, F32, lambda x=x: make_model.encode(x, F32)) for name, x in weights(script).items()])
+
+
+if __name__ == "__main__":
+    write(sys.argv[1], **json.loads(sys.argv[2]))

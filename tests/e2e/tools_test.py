@@ -1,0 +1,221 @@
+"""Tools and state as agents use them, against the real server: calls in the model's own tokens, kept responses, side requests."""
+import json
+import os
+import tempfile
+import threading
+import time
+import unittest
+
+import kvik
+import scripted_model
+from server import Server
+
+TASK = "kvik-task-5"
+ENUM = {"type": "string", "enum": ["red", "green"]}
+PAINT = {"type": "function", "function": {"name": "paint", "parameters": {
+    "type": "object", "properties": {"colour": ENUM, "coats": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["colour", "coats"],
+    "additionalProperties": False}}}
+STOP = {"type": "function", "function": {"name": "stop", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}
+USER = [{"role": "user", "content": f"{TASK}: paint it."}]
+
+
+class Scripted(unittest.TestCase):
+    """A server for the class, of a scripted model."""
+    answers = ["I would rather talk."]
+    format = "hermes"
+    flags = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.model = f"{cls.folder.name}/scripted.gguf"
+        scripted_model.write(cls.model, cls.answers, TASK, cls.format)
+        cls.server = Server(cls.model, "--kv-memory", "64MiB", "--threads", "1", *cls.flags)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+        cls.folder.cleanup()
+
+    def chat(self, **fields):
+        answer = self.server.post("/v1/chat/completions", {"messages": USER, "tools": [PAINT, STOP], "max_tokens": 1000, **fields})
+        self.assertEqual(answer.status, 200, answer.body)
+        return answer.json["choices"][0]
+
+    def check_paint(self, call):
+        arguments = json.loads(call["function"]["arguments"])
+        self.assertEqual(call["function"]["name"], "paint")
+        self.assertIn(arguments["colour"], ENUM["enum"])
+        self.assertIn(arguments["coats"], range(1, 10))
+
+
+class ForcedCalls(Scripted):
+    def test_a_named_tool_is_called_once_by_its_schema(self):
+        choice = self.chat(tool_choice={"type": "function", "function": {"name": "paint"}})
+        self.assertEqual(choice["finish_reason"], "tool_calls")
+        self.assertEqual(len(choice["message"]["tool_calls"]), 1)
+        self.check_paint(choice["message"]["tool_calls"][0])
+
+    def test_one_call_where_parallel_ones_are_not_wanted(self):
+        for seed in range(5):
+            choice = self.chat(tool_choice="required", parallel_tool_calls=False, seed=seed, temperature=2)
+            self.assertEqual(len(choice["message"]["tool_calls"]), 1)
+
+    def test_required_calls_may_be_several(self):
+        most = 0
+        for seed in range(30):
+            choice = self.chat(tool_choice="required", seed=seed, temperature=5)
+            calls = choice["message"]["tool_calls"]
+            for call in calls:
+                if call["function"]["name"] == "paint":
+                    self.check_paint(call)
+            most = max(most, len(calls))
+            if most > 1:
+                return
+        self.fail("no answer held two calls")
+
+    def test_a_strict_tool_leaves_text_alone(self):
+        strict = {"type": "function", "function": {**PAINT["function"], "strict": True}}
+        choice = self.chat(tools=[strict])
+        self.assertEqual(choice["message"]["content"], self.answers[0])
+        self.assertEqual(choice["finish_reason"], "stop")
+
+    def test_messages_and_responses_force_calls_too(self):
+        tool = {"name": "paint", "input_schema": PAINT["function"]["parameters"]}
+        answer = self.server.post("/v1/messages", {"messages": USER, "max_tokens": 1000, "tools": [tool],
+                                                   "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}).json
+        self.assertEqual(answer["stop_reason"], "tool_use", answer)
+        self.assertIn(answer["content"][0]["input"]["colour"], ENUM["enum"])
+        tool = {"type": "function", **PAINT["function"]}
+        answer = self.server.post("/v1/responses", {"input": USER, "tools": [tool], "tool_choice": "required", "max_tool_calls": 1}).json
+        self.assertEqual([item["type"] for item in answer["output"]], ["function_call"], answer)
+
+
+class OwnFormat(ForcedCalls):
+    """The same in XML with parameters."""
+    format = "xml"
+
+
+class OwnTokens(ForcedCalls):
+    """The same where the marks of calls are special tokens: calls come in these."""
+    format = "kimi"
+
+    def test_the_marks_are_the_models_own_tokens(self):
+        ids = self.chat(tool_choice={"type": "function", "function": {"name": "stop"}}, return_token_ids=True)["token_ids"]
+        marks = scripted_model.Script(self.answers, scripted_model.MARKS["kimi"]).marks
+        self.assertEqual([i for i in ids if i in marks.values()], [marks[mark] for mark in scripted_model.MARKS["kimi"]])
+
+
+class Answers(Scripted):
+    answers = [scripted_model.call("paint", {"colour": "red", "coats": 2}), "Painted."]
+
+    def test_a_strict_tool_lets_a_call_through_that_keeps_to_it(self):
+        strict = {"type": "function", "function": {**PAINT["function"], "strict": True}}
+        self.check_paint(self.chat(tools=[strict])["message"]["tool_calls"][0])
+
+    def test_json_that_was_asked_for_does_not_keep_a_model_from_calling(self):
+        schema = {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"], "additionalProperties": False}
+        choice = self.chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+        # The marks come in the tokenizer's own tokens, which the script does not know: it is lost behind them.
+        self.assertEqual(choice["message"]["tool_calls"][0]["function"]["name"], "paint")
+
+    def test_a_thread_that_is_not_kept_says_so_in_anthropics_words(self):
+        answer = self.server.post("/v1/messages", {"messages": USER, "max_tokens": 9,
+                                                   "thread": {"type": "continue", "previous_message_id": "msg_1"}})
+        self.assertEqual(answer.status, 404)
+        self.assertEqual(answer.error["type"], "not_found_error")
+        self.assertEqual(answer.error["details"]["error_code"], "thread_not_found")
+
+    def test_usage_tells_of_guesses_in_every_dialect(self):
+        usage = self.server.post("/v1/responses", {"input": USER}).json["usage"]["output_tokens_details"]
+        self.assertEqual(sorted(usage), ["accepted_prediction_tokens", "reasoning_tokens", "rejected_prediction_tokens"])
+
+    def test_a_date_in_a_system_prompt_is_told_as_the_reason_of_a_miss(self):
+        def ask(date):
+            system = f"You are a painter.\nToday's date: {date}\n" + "Paint what you are told to paint, and nothing else. " * 20
+            body = {"messages": [{"role": "system", "content": system}, {"role": "user", "content": "Hello."}], "max_tokens": 5,
+                    "kvik": {"explain_cache": True}, "cache_salt": "dates"}
+            return self.server.post("/v1/chat/completions", body).json["kvik"]["cache"][0]["miss"]
+        ask("2026-11-21")
+        miss = ask("2026-11-22")
+        self.assertEqual((miss["reason"], miss["looks_like"]), ("diverged", "date"), miss)
+        self.assertIn("Today's date: 2026-11-2", miss["text"]["before"])
+        self.assertTrue(miss["text"]["behind"].startswith("2\nPaint"), miss)
+        self.assertIsNone(ask("2026-11-22"))
+
+    def test_what_differs_otherwise_is_no_date(self):
+        def ask(name):
+            body = {"messages": [{"role": "user", "content": f"My name is {name}, and I paint a house of two floors."}], "max_tokens": 5,
+                    "kvik": {"explain_cache": True}, "cache_salt": "names"}
+            return self.server.post("/v1/chat/completions", body).json["kvik"]["cache"][0]["miss"]
+        ask("Ariel")
+        miss = ask("Caliban")
+        self.assertEqual(miss["reason"], "diverged")
+        self.assertNotIn("looks_like", miss)
+        self.assertIn("My name is", miss["text"]["before"])
+
+
+class KeptResponses(unittest.TestCase):
+    def test_a_conversation_goes_on_behind_a_restart_where_there_is_a_disk(self):
+        with tempfile.TemporaryDirectory() as folder:
+            disk = f"{folder}/tier"
+            flags = ("--threads", "1", "--kv-memory", "64MiB", "--disk", disk, "--disk-size", "64MiB")
+            with Server("demo", *flags) as server:
+                first = server.post("/v1/responses", {"input": "Speak, my lord.", "max_output_tokens": 5}).json
+                gone = server.post("/v1/responses", {"input": "Be gone.", "max_output_tokens": 5}).json
+                self.assertEqual(server.request("DELETE", f"/v1/responses/{gone['id']}").status, 200)
+                forgotten = server.post("/v1/responses", {"input": "Forget.", "max_output_tokens": 5, "store": False}).json
+                self.assertEqual(server.stop(), 0)
+            self.assertEqual(os.stat(f"{disk}/responses.sqlite").st_mode & 0o777, 0o600)
+            with Server("demo", *flags) as server:
+                self.assertEqual(server.get(f"/v1/responses/{first['id']}").json, first)
+                for other in (gone, forgotten):
+                    self.assertEqual(server.get(f"/v1/responses/{other['id']}").status, 404)
+                second = server.post("/v1/responses", {"input": "Go on.", "previous_response_id": first["id"], "max_output_tokens": 5})
+                self.assertEqual(second.status, 200, second.body)
+                self.assertGreater(second.json["usage"]["input_tokens"], first["usage"]["input_tokens"])
+                # The first turn's pages outlive the restart as well.
+                self.assertGreater(second.json["usage"]["input_tokens_details"]["cached_tokens"], 0)
+
+    def test_a_damaged_file_costs_what_it_kept_and_nothing_else(self):
+        with tempfile.TemporaryDirectory() as folder:
+            disk = f"{folder}/tier"
+            os.mkdir(disk)
+            with open(f"{disk}/responses.sqlite", "wb") as f:
+                f.write(b"no database at all" * 1000)
+            with Server("demo", "--threads", "1", "--kv-memory", "64MiB", "--disk", disk, "--disk-size", "64MiB") as server:
+                self.assertIn("responses are kept in memory alone", server.said())
+                first = server.post("/v1/responses", {"input": "Speak.", "max_output_tokens": 5}).json
+                self.assertEqual(server.get(f"/v1/responses/{first['id']}").status, 200)
+
+
+class SideRequests(unittest.TestCase):
+    def test_a_title_does_not_wait_behind_a_long_prompt(self):
+        model = kvik.preset("test-llama")
+        with Server(model, "--threads", "2", "--ctx", "16384", "--kv-memory", "256MiB") as server:
+            title = {"prompt": "A title", "max_tokens": 1, "temperature": 0}
+            server.post("/v1/completions", title)
+            long_tokens = kvik.random_tokens(15_000, 256, 1)
+            ended = []
+
+            def ask():
+                server.post("/v1/completions", {"prompt": long_tokens, "max_tokens": 1, "temperature": 0}, timeout=300)
+                ended.append(time.monotonic())
+
+            begun = time.monotonic()
+            thread = threading.Thread(target=ask)
+            thread.start()
+            waits = []
+            while not ended and len(waits) < 20:
+                at = time.monotonic()
+                server.post("/v1/completions", {**title, "prompt": f"A title for {len(waits)}"})
+                waits.append(time.monotonic() - at)
+            thread.join()
+            took = ended[0] - begun
+            self.assertGreaterEqual(len(waits), 3, took)
+            # Each waits for the step that runs, and no more: a small part of the prompt.
+            self.assertLess(sorted(waits)[len(waits) // 2], took / 5, (waits, took))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,69 @@
+#include "model/layer_groups.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "format/synthetic/synthetic.h"
+
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+
+LayerGroups groups_of(const std::string& preset) {
+  const auto source = make_synthetic("synthetic:" + preset);
+  EXPECT_TRUE(source.has_value());
+  const auto config = read_config((*source)->metadata());
+  EXPECT_TRUE(config.has_value()) << config.error().message;
+  return group_layers(*config);
+}
+
+TEST(LayerGroups, layers_that_are_alike_share_one_page) {
+  const LayerGroups groups = groups_of("llama-3.1-8b");
+  EXPECT_THAT(groups.n_layers, ElementsAre(32u));
+  EXPECT_THAT(groups.windows, ElementsAre(0u));
+}
+
+// 22 layers with a window and 4 without.
+TEST(LayerGroups, what_sees_everything_fills_its_pages) {
+  const LayerGroups groups = groups_of("gemma3-1b");
+  EXPECT_EQ(groups.n_groups(), 7u);
+  for (const uint32_t n : groups.n_layers) EXPECT_EQ(n, 4u);
+}
+
+// A windowed layer's K and V are twice as wide as those of one that sees everything: 5 of these
+// fill a page, which holds 2 of the others.
+TEST(LayerGroups, a_page_holds_fewer_of_the_wider_layers) {
+  const LayerGroups groups = groups_of("gemma4-26b-a4b");
+  uint32_t n_global = 0;
+  for (uint32_t g = 0; g < groups.n_groups(); ++g) {
+    n_global += groups.windows[g] == 0;
+    EXPECT_EQ(groups.n_layers[g], groups.windows[g] == 0 ? 5u : 2u);
+    EXPECT_EQ(groups.heads[g].head_dim, groups.windows[g] == 0 ? 512u : 256u);
+  }
+  EXPECT_EQ(n_global, 1u);
+  EXPECT_EQ(groups.n_groups(), 14u);
+}
+
+TEST(LayerGroups, a_layer_that_reads_anothers_k_and_v_stands_where_that_one_does) {
+  const LayerGroups groups = groups_of("gemma4-e2b");
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> n_of;
+  for (const auto& [group, layer] : groups.places) {
+    EXPECT_LT(layer, groups.n_layers[group]);
+    ++n_of[{group, layer}];
+  }
+  EXPECT_EQ(n_of.size(), 15u);  // of 35 layers
+  const auto place = [&](uint32_t i) {
+    return std::pair(groups.places[i].group, groups.places[i].layer);
+  };
+  EXPECT_EQ(place(15), place(13));  // with a window
+  EXPECT_EQ(place(34), place(14));  // without
+  EXPECT_EQ(n_of[place(13)], 17u);
+  EXPECT_EQ(n_of[place(14)], 5u);
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,66 @@
+#include "server/dialects/responses/responses_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+using Record = ResponseStore::Record;
+
+Record record(std::string response, std::string previous = "") {
+  return {.owner = "me",
+          .response = std::move(response),
+          .items = {"1"},
+          .item_ids = {"item"},
+          .previous = std::move(previous)};
+}
+
+class ListedArchive final : public ResponseArchive {
+ public:
+  void load(const std::function<void(std::string id, Record)>& take) override {
+    for (const auto& [id, kept] : all) take(id, kept);
+  }
+  void put(const std::string& id, const Record& kept) override { all.emplace_back(id, kept); }
+  void erase(const std::string& id) override {
+    std::erase_if(all, [&](const auto& kept) { return kept.first == id; });
+  }
+  std::vector<std::string> ids() const {
+    std::vector<std::string> ids;
+    for (const auto& [id, kept] : all) ids.push_back(id);
+    return ids;
+  }
+
+  std::vector<std::pair<std::string, Record>> all;
+};
+
+TEST(ResponseStore, an_archive_holds_what_the_store_holds) {
+  ListedArchive archive;
+  ResponseStore store({.total_bytes = 1000, .bytes_of_key = 1000}, &archive);
+  store.put("a", record(std::string(300, 'a')));
+  store.put("b", record(std::string(300, 'b')));
+  EXPECT_THAT(archive.ids(), ElementsAre("b"));  // there is no room for both
+  store.put("b", record("again"));
+  ASSERT_THAT(archive.ids(), ElementsAre("b"));
+  EXPECT_EQ(archive.all[0].second.response, "again");
+  EXPECT_TRUE(store.erase("me", "b"));
+  EXPECT_THAT(archive.ids(), ElementsAre());
+}
+
+TEST(ResponseStore, a_store_begins_with_what_its_archive_has) {
+  ListedArchive archive;
+  {
+    ResponseStore store(ResponseStore::Bounds{}, &archive);
+    store.put("a", record("first"));
+    store.put("b", record("second", "a"));
+  }
+  ResponseStore store(ResponseStore::Bounds{}, &archive);
+  EXPECT_EQ(store.response("me", "a"), "first");
+  EXPECT_EQ(store.response("another", "a"), std::nullopt);
+  EXPECT_THAT(store.conversation("me", "b").value(), ElementsAre("1", "1"));
+  EXPECT_THAT(archive.ids(), ElementsAre("a", "b"));  // and does not tell it again
+}
+
+}  // namespace
+}  // namespace kvik

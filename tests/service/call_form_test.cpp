@@ -1,0 +1,316 @@
+#include "service/tools/call_form.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "service/answer_parts.h"
+#include "service/tools/argument_rules.h"
+#include "service/tools/tool_schemas.h"
+#include "text/grammar/front/lark.h"
+#include "text/grammar/matcher.h"
+
+// Calls that are made to come: whatever a model would rather say, what it says is read back as
+// calls that keep to their tools' schemas.
+namespace kvik {
+namespace {
+
+namespace json = boost::json;
+using Kind = AnswerPart::Kind;
+using Parts = std::vector<AnswerPart>;
+using Names = std::set<std::string, std::less<>>;
+
+Data text(std::string words) { return {std::move(words)}; }
+Data of_type(const std::string& type) { return {Data::Fields{{"type", text(type)}}}; }
+
+Data list(const std::vector<std::string>& words) {
+  Data::List all;
+  for (const std::string& word : words) all.push_back(text(word));
+  return {std::move(all)};
+}
+
+Data tool(const std::string& name, Data::Fields properties,
+          const std::vector<std::string>& required) {
+  Data::Fields parameters = {{"type", text("object")},
+                             {"properties", {std::move(properties)}},
+                             {"required", list(required)},
+                             {"additionalProperties", {false}}};
+  Data::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
+  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+}
+
+// A string, one of some, a number, a flag: the second may be left out, and the last.
+std::vector<Data> flat_tools() {
+  Data unit = {Data::Fields{{"type", text("string")}, {"enum", list({"C", "F and more"})}}};
+  return {tool("get_weather",
+               {{"city", of_type("string")},
+                {"unit", unit},
+                {"days", of_type("integer")},
+                {"exact", of_type("boolean")}},
+               {"city", "days"}),
+          tool("now", {}, {})};
+}
+
+bool is_valid(const AnswerPart& call) {
+  json::error_code error;
+  const json::value parsed = json::parse(call.text, error);
+  if (error || !parsed.is_object()) return false;
+  const json::object& arguments = parsed.get_object();
+  if (call.name == "now") return arguments.empty();
+  if (call.name != "get_weather" || !arguments.contains("city") || !arguments.contains("days")) {
+    return false;
+  }
+  return std::ranges::all_of(arguments, [](const auto& item) {
+    const std::string_view key = item.key();
+    const json::value& value = item.value();
+    if (key == "city") return value.is_string();
+    if (key == "unit") {
+      return value.is_string() && (value.as_string() == "C" || value.as_string() == "F and more");
+    }
+    if (key == "days") return value.is_int64() || value.is_uint64() || value.is_double();
+    return key == "exact" && value.is_bool();
+  });
+}
+
+struct Template {
+  std::string format, telltale = {};
+};
+
+void PrintTo(const Template& of, std::ostream* out) { *out << of.format << of.telltale; }
+
+// Says anything that is allowed: bytes, and whole marks of the spelling more often than chance
+// would, for no other way ends a text.
+class Babbler {
+ public:
+  Babbler(const std::string& grammar, std::vector<std::string> marks) : marks_(std::move(marks)) {
+    std::vector<std::string> tokens;
+    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+    std::ranges::copy(marks_, std::back_inserter(tokens));
+    auto parsed = grammar::parse_lark(grammar, {});
+    EXPECT_TRUE(parsed.has_value()) << (parsed ? "" : parsed.error().message) << "\n" << grammar;
+    if (!parsed) return;
+    constraint_ = grammar::Constraint::make(
+        std::move(*parsed), std::make_shared<const grammar::VocabularyTrie>(std::move(tokens)));
+  }
+
+  // Empty where it does not end in time.
+  std::string say(uint32_t seed) {
+    if (!constraint_) return "";
+    std::mt19937 random(seed);
+    grammar::Matcher matcher = constraint_->start();
+    std::string said;
+    for (int step = 0; step < 4'000; ++step) {
+      const bool is_complete = *matcher.is_complete();
+      const bool may_go_on = !matcher.next_bytes()->empty();
+      if (is_complete && (!may_go_on || random() % 2 == 0)) return said;
+      std::vector<uint64_t> mask((256 + marks_.size() + 63) / 64);
+      EXPECT_TRUE(matcher.mask(mask).has_value());
+      std::vector<TokenId> plain, marks;
+      for (TokenId token = 0; token < 256 + marks_.size(); ++token) {
+        if ((mask[token / 64] >> (token % 64) & 1) == 0) continue;
+        const bool is_letter = token < 128 && token >= 32;
+        if (token >= 256) marks.push_back(token);
+        if (is_letter || (token < 256 && plain.empty())) plain.push_back(token);
+      }
+      const bool takes_mark = !marks.empty() && (plain.empty() || random() % 4 == 0);
+      const std::vector<TokenId>& from = takes_mark ? marks : plain;
+      if (from.empty()) return "";
+      const TokenId token = from[random() % from.size()];
+      EXPECT_TRUE(*matcher.accept(token));
+      said += token < 256 ? std::string(1, static_cast<char>(token)) : marks_[token - 256];
+    }
+    return "";
+  }
+
+ private:
+  std::vector<std::string> marks_;
+  std::shared_ptr<grammar::Constraint> constraint_;
+};
+
+class CallForms : public testing::TestWithParam<Template> {
+ protected:
+  const ToolFormat& format() const { return *find_tool_format(GetParam().format); }
+  const CallSpelling& spelling() const { return *find_spelling(format(), GetParam().telltale); }
+
+  CallForm made(CallWish wish) {
+    formats_ = {&format()};
+    wish.spelling = &spelling();
+    wish.formats = formats_;
+    auto form = form_of_calls(wish);
+    EXPECT_TRUE(form.has_value()) << (form ? "" : form.error().message);
+    return form ? *form : CallForm{};
+  }
+
+  Babbler babbler(const CallForm& form) const {
+    std::vector<std::string> marks = {"<|\"|>", "\"", "</parameter>", "{}", "0}"};
+    const CallSpelling& s = spelling();
+    for (const std::string_view mark :
+         {s.begin, s.open, s.behind_name, s.close, s.between, s.end, s.key, s.behind_key,
+          s.behind_value, s.behind_key_of_json}) {
+      if (!mark.empty() && std::ranges::find(marks, mark) == marks.end()) marks.emplace_back(mark);
+    }
+    return {form.form->text, marks};
+  }
+
+  Parts parts_of(std::string_view answer) const {
+    AnswerSyntax syntax;
+    syntax.calls = {&format()};
+    syntax.tools = std::make_shared<const ToolSchemas>(tools_);
+    syntax.has_channels = format().has_channels;
+    return AnswerSplitter(AnswerBegin::kText, syntax).push_last(answer);
+  }
+
+  const std::vector<Data> tools_ = flat_tools();
+  const Names none_;
+  std::vector<const ToolFormat*> formats_;
+};
+
+TEST_P(CallForms, whatever_a_model_says_is_a_call_that_keeps_to_the_schema) {
+  const CallForm form =
+      made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}, .may_be_several = false});
+  EXPECT_FALSE(form.is_hermes);
+  Babbler model = babbler(form);
+  int n_said = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    const std::string said = model.say(seed);
+    if (said.empty()) continue;
+    ++n_said;
+    const Parts parts = parts_of(said);
+    ASSERT_EQ(parts.size(), 1u) << said;
+    ASSERT_EQ(parts[0].kind, Kind::kCall) << said;
+    EXPECT_TRUE(is_valid(parts[0])) << said << "\n" << parts[0].name << " " << parts[0].text;
+  }
+  EXPECT_GE(n_said, 30);
+}
+
+TEST_P(CallForms, several_calls_come_one_after_the_other) {
+  if (format().has_one_call) GTEST_SKIP() << "an answer of this format is one call";
+  const CallForm form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
+  Babbler model = babbler(form);
+  size_t most = 0;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    const std::string said = model.say(seed);
+    if (said.empty()) continue;
+    const Parts parts = parts_of(said);
+    EXPECT_TRUE(std::ranges::all_of(parts, is_valid)) << said;
+    most = std::max(most, parts.size());
+  }
+  EXPECT_GE(most, 2u);
+}
+
+TEST_P(CallForms, a_tool_that_is_named_is_the_one_that_is_called) {
+  const CallForm form = made({.tools = tools_,
+                              .strict = none_,
+                              .forced = ForcedCalls{.names = {"now"}, .is_one = true},
+                              .may_be_several = false});
+  const std::string said = babbler(form).say(1);
+  const Parts parts = parts_of(said);
+  ASSERT_EQ(parts.size(), 1u) << said;
+  EXPECT_EQ(parts[0].name, "now");
+  EXPECT_EQ(parts[0].text, "{}");
+}
+
+TEST_P(CallForms, calls_of_strict_tools_keep_to_their_schemas_where_text_may_come) {
+  if (format().has_channels) GTEST_SKIP() << "channels are not constrained";
+  const Names strict = {"get_weather", "now"};
+  const CallForm form = made({.tools = tools_, .strict = strict});
+  EXPECT_EQ(form.form->strictness, AnswerForm::Strictness::kStrict);
+  Babbler model = babbler(form);
+  int n_texts = 0, n_calls = 0;
+  for (uint32_t seed = 0; seed < 400; ++seed) {
+    const std::string said = model.say(seed);
+    for (const AnswerPart& part : parts_of(said)) {
+      if (part.kind != Kind::kCall) {
+        ++n_texts;
+        continue;
+      }
+      ++n_calls;
+      EXPECT_TRUE(is_valid(part)) << said << "\n" << part.text;
+    }
+  }
+  EXPECT_GT(n_texts, 0);
+  EXPECT_GT(n_calls, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Formats, CallForms,
+    testing::Values(Template{"hermes"}, Template{"xml"}, Template{"seed"}, Template{"llama3"},
+                    Template{"mistral"}, Template{"mistral", "[ARGS]"}, Template{"deepseek-v3"},
+                    Template{"deepseek-v3", "```json"}, Template{"deepseek-v3.2"},
+                    Template{"deepseek-v4"}, Template{"kimi"}, Template{"glm"}, Template{"gemma4"},
+                    Template{"granite3"}, Template{"cohere"}, Template{"lfm2"}, Template{"minimax"},
+                    Template{"harmony"}),
+    [](const auto& info) {
+      std::string name = info.param.format + std::to_string(info.index);
+      std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
+      return name;
+    });
+
+TEST(CallForm, every_format_has_a_spelling) {
+  for (const ToolFormat& format : tool_formats()) {
+    EXPECT_NE(find_spelling(format, ""), nullptr) << format.name;
+  }
+}
+
+TEST(CallForm, a_schema_that_a_spelling_cannot_keep_to_is_called_in_json) {
+  const Data name = {Data::Fields{{"type", text("string")}, {"pattern", text("^[a-z]+$")}}};
+  const std::vector<Data> tools = {tool("greet", {{"name", name}}, {"name"})};
+  const Names none;
+  const ToolFormat& xml = *find_tool_format("xml");
+  const auto form = form_of_calls({.tools = tools,
+                                   .strict = none,
+                                   .forced = ForcedCalls{},
+                                   .spelling = find_spelling(xml, "")});
+  ASSERT_TRUE(form.has_value());
+  EXPECT_TRUE(form->is_hermes);
+  EXPECT_NE(form->form->text.find("%json"), std::string::npos);
+}
+
+TEST(CallForm, a_tool_that_is_not_there_is_refused_by_name) {
+  const std::vector<Data> tools = flat_tools();
+  const Names none;
+  const auto form =
+      form_of_calls({.tools = tools, .strict = none, .forced = ForcedCalls{.names = {"fly"}}});
+  ASSERT_FALSE(form.has_value());
+  EXPECT_EQ(form.error().param, "tool_choice");
+  EXPECT_NE(form.error().message.find("'fly'"), std::string::npos);
+}
+
+TEST(CallForm, where_calls_are_not_forced_a_name_that_cannot_be_spelled_leaves_the_answer_free) {
+  const std::vector<Data> tools = {tool("odd name", {}, {})};
+  const Names strict = {"odd name"};
+  const ToolFormat& xml = *find_tool_format("xml");
+  const auto form =
+      form_of_calls({.tools = tools, .strict = strict, .spelling = find_spelling(xml, "")});
+  ASSERT_TRUE(form.has_value());
+  EXPECT_FALSE(form->form.has_value());
+}
+
+TEST(CallForm, json_that_was_asked_for_may_come_in_the_place_of_calls) {
+  const std::vector<Data> tools = flat_tools();
+  const Names none;
+  const AnswerForm other{.kind = AnswerForm::Kind::kJsonSchema, .text = R"({"const": 7})"};
+  const auto form = form_of_calls({.tools = tools, .strict = none, .other = other});
+  ASSERT_TRUE(form.has_value());
+  auto parsed = grammar::parse_lark(form->form->text, {});
+  ASSERT_TRUE(parsed.has_value()) << parsed.error().message;
+  std::vector<std::string> bytes;
+  for (int byte = 0; byte < 256; ++byte) bytes.emplace_back(1, static_cast<char>(byte));
+  const auto constraint = grammar::Constraint::make(
+      std::move(*parsed), std::make_shared<const grammar::VocabularyTrie>(bytes));
+  const auto reads = [&](std::string_view said) {
+    grammar::Matcher matcher = constraint->start();
+    return *matcher.accept_bytes(said) == said.size() && *matcher.is_complete();
+  };
+  EXPECT_TRUE(reads("7"));
+  EXPECT_FALSE(reads("8"));
+  EXPECT_TRUE(reads("<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>"));
+}
+
+}  // namespace
+}  // namespace kvik

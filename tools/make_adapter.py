@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Writes random LoRA adapters for a GGUF model, for tests and benchmarks: speed does not depend on values.
+
+    make_adapter.py model.gguf adapter.gguf --rank 16 --type f16     # as llama.cpp's convert_lora_to_gguf.py writes them
+    make_adapter.py model.gguf FOLDER --rank 16 --seed 7             # the same numbers as PEFT saves them
+
+Every matrix gets a pair, or those whose names, behind "blk.N.", begin with one of --only. Needs numpy only.
+"""
+import argparse
+import os
+import sys
+
+import numpy as np
+
+import make_hf_model
+import make_model
+from make_hf_model import DTYPES, write_json, write_safetensors
+from make_model import BF16, F, F16, F32, STR, to_bf16
+
+TYPES = {"f32": F32, "f16": F16, "bf16": BF16}
+# Matrices, behind "blk.N."; of stacks each expert has a pair of its own.
+MATRICES = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "attn_output.weight", "attn_q_a.weight",
+            "attn_q_b.weight", "attn_kv_a_mqa.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", "ffn_gate_inp.weight",
+            "ffn_gate_inp_shexp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_shexp.weight",
+            "ffn_up_shexp.weight", "ffn_down_shexp.weight")
+TOP = ("token_embd.weight", "output.weight")
+
+
+class Names(make_hf_model.Folder):
+    """What a folder of the model would call its tensors; no tensor is read."""
+
+    def add(self, name, shape, t, data):
+        pass
+
+    def __init__(self, path):
+        self.metadata = {k: v[1] for k, v in make_model.read_metadata(path).items()}
+        super().__init__(path)
+
+
+def shapes(path):
+    """name → shape, rows first; K and V of latent heads as the one matrix that adapters are made for."""
+    out = {}
+    for name, shape, _, _ in make_hf_model.read_tensors(path):
+        layer, _, part = name.rpartition("attn_k_b.weight")
+        if layer and not part:
+            out[layer + "attn_kv_b.weight"] = shape
+        elif name.endswith("attn_v_b.weight"):
+            n_heads, rank, still = out[name.replace("attn_v_b", "attn_kv_b")]
+            out[name.replace("attn_v_b", "attn_kv_b")] = (n_heads * (still + shape[1]), rank)
+        else:
+            out[name] = shape
+    return out
+
+
+def rounded(x, kind):
+    """[…] float32 that the type holds exactly."""
+    x = x.astype(np.float32)
+    if kind == "f16":
+        return x.astype(np.float16).astype(np.float32)
+    return (to_bf16(x).astype(np.uint32) << 16).view(np.float32) if kind == "bf16" else x
+
+
+def is_wanted(name, only):
+    part = name.split(".", 2)[2] if name.startswith("blk.") else name
+    known = part in MATRICES or part in TOP or part == "attn_kv_b.weight"
+    return known and (not only or part.startswith(tuple(only)))
+
+
+def random_pairs(path, rank=8, seed=1, kind="f32", only=(), gain=0.15):
+    """name of the matrix → (a [rank, k], b [n, rank]), with a stack's axis before both. b · a is about as large as gain times a weight."""
+    rng, out, layers = np.random.default_rng(seed), {}, set()
+    for name, shape in shapes(path).items():
+        if name.startswith("blk."):
+            layers.add(int(name.split(".")[1]))
+    metadata = {k: v[1] for k, v in make_model.read_metadata(path).items()}
+    guessing = metadata.get(f"{metadata['general.architecture'].decode()}.nextn_predict_layers", 0)
+    for name, shape in shapes(path).items():
+        if not is_wanted(name, only) or (name.startswith("blk.") and int(name.split(".")[1]) > max(layers) - guessing):
+            continue
+        shape = (1, *shape) if len(shape) == 1 else shape
+        *stack, n, k = shape
+        a = rng.standard_normal((*stack, rank, k)) / np.sqrt(n if name == "token_embd.weight" else k)
+        b = rng.standard_normal((*stack, n, rank)) * gain / np.sqrt(rank)
+        if name == "token_embd.weight":  # whose rows have deviation 1
+            a *= np.sqrt(n)
+        out[name] = rounded(a, kind), rounded(b, kind)
+    return out
+
+
+def merge(weights, pairs, scale):
+    """What reference_logits.load() gives of the model, changed: W + scale · b · a in float64."""
+    out = dict(weights)
+    for name, (a, b) in pairs.items():
+        delta = scale * (b.astype(np.float64) @ a.astype(np.float64))
+        if name.endswith("attn_kv_b.weight"):
+            k, v = (name.replace("attn_kv_b", part) for part in ("attn_k_b", "attn_v_b"))
+            n_heads, rank, still = weights[k].shape
+            delta = delta.reshape(n_heads, -1, rank)
+            out[k] = weights[k] + delta[:, :still].swapaxes(1, 2)
+            out[v] = weights[v] + delta[:, still:]
+            continue
+        if name == "token_embd.weight" and "output.weight" not in weights:
+            out.setdefault("output.weight", weights[name])  # a tied head stays as it was
+        base = out.get(name, weights.get("token_embd.weight"))
+        out[name] = base + delta.reshape(base.shape)
+    return out
+
+
+def encode(x, kind):
+    if kind == "bf16":
+        return to_bf16(x.astype(np.float32)).astype(np.uint16)
+    return x.astype(np.float16 if kind == "f16" else np.float32)
+
+
+def write_gguf(path, model, pairs, alpha, kind, architecture=None):
+    arch = architecture or make_model.read_metadata(model)["general.architecture"][1]
+    kv = {"general.type": (STR, "adapter"), "general.architecture": (STR, arch), "adapter.type": (STR, "lora"),
+          "adapter.lora.alpha": (F, alpha)}
+    tensors = []
+    for name, (a, b) in pairs.items():
+        if name == "token_embd.weight":
+            a, b = b, np.ascontiguousarray(a.T)  # as llama.cpp has them: of the tokens, and to the model's width
+        for half, x in (("lora_a", a), ("lora_b", b)):
+            x = np.ascontiguousarray(encode(x, kind))
+            tensors.append((f"{name}.{half}", x.shape, TYPES[kind], x.tobytes))
+    make_model.write_gguf(path, kv, tensors)
+
+
+def module_tensors(names, name, a, b, kind):
+    """PEFT's tensors of one matrix."""
+    prefix, t = "base_model.model.", TYPES[kind]
+    if name == "token_embd.weight":
+        return {f"{prefix}model.embed_tokens.lora_embedding_A": (t, encode(b.T, kind)), f"{prefix}model.embed_tokens.lora_embedding_B": (t, encode(a.T, kind))}
+    if name == "output.weight":
+        modules = [("lm_head", a, b)]
+    else:
+        _, layer, part = name.split(".", 2)
+        at = f"model.layers.{layer}."
+        if part in make_hf_model.EXPERTS:
+            modules = [(at + names.expert_name(part, i), a[i], b[i]) for i in range(len(a))]
+        elif part == "attn_kv_b.weight":
+            modules = [(at + "self_attn.kv_b_proj.weight", a, b)]
+        else:
+            if part in ("attn_q.weight", "attn_k.weight") and names.arch in make_hf_model.PAIRED:
+                hd = names.head_dim()
+                b = b.reshape(-1, hd // 2, 2, b.shape[-1]).swapaxes(1, 2).reshape(b.shape)
+            modules = [(at + names.layer_name(part), a, b)]
+    return {f"{prefix}{m.removesuffix('.weight')}.lora_{half}.weight": (t, np.ascontiguousarray(encode(x, kind)))
+            for m, a, b in modules for half, x in (("A", a), ("B", b))}
+
+
+def write_peft(folder, model, pairs, rank, alpha, kind, **more):
+    names, tensors = Names(model), {}
+    for name, (a, b) in pairs.items():
+        tensors |= module_tensors(names, name, a, b, kind)
+    os.makedirs(folder, exist_ok=True)
+    modules = sorted({n.split(".lora_")[0].rsplit(".", 1)[1] for n in tensors})
+    write_json(f"{folder}/adapter_config.json", {
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": "random", "r": rank, "lora_alpha": alpha,
+        "lora_dropout": 0.0, "target_modules": modules, "bias": "none", "fan_in_fan_out": False, "use_rslora": False, "use_dora": False,
+        "modules_to_save": None, "rank_pattern": {}, "alpha_pattern": {}, "init_lora_weights": True, "inference_mode": True, **more})
+    write_safetensors(f"{folder}/adapter_model.safetensors", tensors)
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("model", help="a GGUF file")
+    ap.add_argument("out", help="a .gguf file, or a folder")
+    ap.add_argument("--rank", type=int, default=16)
+    ap.add_argument("--alpha", type=float, help="default: twice the rank")
+    ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--type", choices=TYPES, default="f32")
+    ap.add_argument("--only", default="", help="beginnings of names, with commas between")
+    a = ap.parse_args()
+    pairs = random_pairs(a.model, a.rank, a.seed, a.type, [o for o in a.only.split(",") if o])
+    if not pairs:
+        sys.exit(f"no matrix of {a.model} has a name that begins with one of {a.only}")
+    alpha = 2.0 * a.rank if a.alpha is None else a.alpha
+    if a.out.endswith(".gguf"):
+        write_gguf(a.out, a.model, pairs, alpha, a.type)
+    else:
+        write_peft(a.out, a.model, pairs, a.rank, alpha, a.type)
+
+
+if __name__ == "__main__":
+    main()
