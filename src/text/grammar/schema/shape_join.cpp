@@ -35,8 +35,11 @@ Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
   }
   // Cases that cannot be would be multiplied with all that come.
   constexpr size_t kMany = 8;
-  if (both.size() > kMany) {
+  // To find that out may join others in its turn, which are left as they are.
+  if (both.size() > kMany && !is_pruning_) {
+    is_pruning_ = true;
     std::erase_if(both, [this](const Shape& shape) { return is_empty(shape, 0); });
+    is_pruning_ = false;
   }
   return both;
 }

@@ -107,6 +107,7 @@ class ShapeMaker {
   std::map<Conjunction, bool> empty_;
   std::vector<std::string> left_out_;
   size_t work_ = 0;
+  bool is_pruning_ = false;
 };
 
 }  // namespace kvik::grammar
