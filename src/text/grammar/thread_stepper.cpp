@@ -296,10 +296,7 @@ bool ThreadStepper::array_can_close(const Frame& frame) {
 void ThreadStepper::step_array(const Thread& thread) {
   if (takes_blank(thread)) return;
   const Frame top = m_.frame(thread.stack);
-  if (byte_ == ']') {
-    if (array_can_close(top)) complete(top.parent);
-    return;
-  }
+  if (byte_ == ']' && array_can_close(top)) complete(top.parent);
   const bool is_first = thread.kind == Thread::kFirstItem;
   if (!is_first && byte_ != ',') return;
   for (Thread item : items_of(thread.stack)) {
