@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "catalogue/lender.h"
 #include "engine/speculate/chain_index.h"
 #include "engine/speculate/suffix_index.h"
 #include "engine/work_limits.h"
@@ -48,9 +49,8 @@ TypeSize size_as(const ModelSource& source, std::string name,
 KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
     : type(kv_type), layout(kv_layout(kvik::page_bytes(config, kv_type, backend), config)) {
   for (const LayerConfig& layer : config.layers) {
-    if (!layer.if_attention()) continue;
+    if (!layer.if_attention() || lender_of(layer)) continue;
     const AttentionConfig& a = layer.attention();
-    if (a.shared_kv) continue;
     const uint64_t n_bytes = backend.page_bytes({.type = kv_type,
                                                  .n_layers = 1,
                                                  .n_kv_heads = a.n_kv_heads,

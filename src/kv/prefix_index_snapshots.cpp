@@ -37,16 +37,16 @@ bool PrefixIndex::find_tail_snapshot(Match& match, const PrefixNode& above,
                                      const PageReader& reader) const {
   constexpr uint32_t kLookedAt = 64;
   ChildrenByMatch children(above, reader.as, rest);
-  const PrefixNode* with_pages =
-      nullptr;  // that shares most, and so at least as much as later ones
-  auto child = children.next();
-  for (uint32_t n = 0; child.n_shared > 0 && n < kLookedAt; child = children.next(), ++n) {
-    if (!with_pages && child.node->is_whole()) with_pages = child.node;
-    const bool is_all = child.n_shared == child.node->tokens.size();
-    if (!with_pages || !is_all || child.node->snapshot.empty()) continue;
-    match.snapshot = child.node;
-    match.head = with_pages;
-    match.n_head = child.n_shared;
+  ChildrenByMatch::Child with_pages = children.next();  // that shares most
+  while (with_pages.n_shared > 0 && !with_pages.node->is_whole()) with_pages = children.next();
+  ChildrenByMatch tails(above, reader.as, rest);
+  auto tail = tails.next();
+  for (uint32_t n = 0; tail.n_shared > 0 && n < kLookedAt; tail = tails.next(), ++n) {
+    const bool is_all = tail.n_shared == tail.node->tokens.size();
+    if (!is_all || tail.node->snapshot.empty() || tail.n_shared > with_pages.n_shared) continue;
+    match.snapshot = tail.node;
+    match.head = with_pages.node;
+    match.n_head = tail.n_shared;
     return true;
   }
   return false;

@@ -1,5 +1,7 @@
 #include "model/adapter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -106,8 +108,9 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
     adapter->rank_ = std::max(adapter->rank_, pair.rank);
     const auto found = model.sites().find(pair.tensor);
     if (found == model.sites().end()) {
-      return fail(ErrorCode::kUnsupported,
-                  "the adapter changes a projection that this family packs in another order");
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}': the model has no '{}': the adapter was made for another one",
+                              source.label(), name_of(pair.tensor)));
     }
     const ProjectionSite& site = found->second;
     if (pair.tensor.role == TensorRole::kEmbedding) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "catalogue/lender.h"
 
 namespace kvik {
 
@@ -133,8 +134,7 @@ void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {
-  const AttentionConfig* last = model_.config().layers.back().if_attention();
-  const bool follow = last && last->shared_kv;
+  const bool follow = lender_of(model_.config().layers.back()).has_value();
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
   backend_.gather(q_, rows, kept);

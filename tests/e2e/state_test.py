@@ -86,7 +86,7 @@ class State(unittest.TestCase):
             self.assertGreater(metrics.value("kvik_snapshot_pages"), 0)
             self.assertGreater(metrics.value("kvik_kv_reserved_bytes", kind="states"), 0)
         plan = kvik.output("plan", "qwen3.6-35b-a3b:q4_k_m").decode()
-        self.assertIn("62.8 MiB are a user's state", plan)
+        self.assertIn("62.81 MiB are a user's state", plan)
 
     def test_a_draft_model_is_refused(self):
         done = kvik.run("run", kvik.preset("test-qwen35"), "--draft", kvik.preset("test-llama"), "-p", "x")
