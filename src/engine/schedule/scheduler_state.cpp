@@ -59,7 +59,7 @@ void Scheduler::plan_marks(Sequence& sequence) {
 }
 
 // Whether one that runs is still computing what this one shares with it, and more than is found:
-// it keeps its state where they part.
+// it keeps its state behind the last page that they share, which is found as soon as it is full.
 bool Scheduler::waits_for_state(Sequence& sequence) {
   const auto tokens = sequence.findable_tokens();
   if (!snapshots_.is_on() || tokens.empty()) return false;
@@ -68,7 +68,7 @@ bool Scheduler::waits_for_state(Sequence& sequence) {
     if (other->is_decoding() || !other->uses_cache() || other->root != sequence.root) continue;
     if (!may_find(reader, mark_of(*other))) continue;
     const auto theirs = std::span(other->tokens).first(other->n_tokens() - 1);
-    const uint32_t n_shared = common_prefix(theirs, tokens);
+    const uint32_t n_shared = common_prefix(theirs, tokens) / kPageTokens * kPageTokens;
     if (n_shared < sequence.found.n_tokens() + SnapshotPolicy::kLeastShared) continue;
     if (n_shared <= other->n_cached) continue;
     const auto place =
