@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/log.h"
 #include "base/process/streams.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
@@ -69,9 +70,11 @@ std::string readable(std::string_view bytes) {
 }
 
 Result<int> check_text(const ConstrainOptions& options, const Trial& trial) {
-  TRY_ASSIGN(Grammar grammar, read_grammar(options));
+  auto grammar = read_grammar(options);
+  // 1 is said of texts.
+  if (!grammar) return fail(ErrorCode::kInvalidArgument, std::move(grammar.error().message));
   TRY_ASSIGN(const std::string text, read_all(*options.text));
-  const auto constraint = trial.constraint(std::move(grammar));
+  const auto constraint = trial.constraint(std::move(*grammar));
   TRY_ASSIGN(const auto outcome, trial.run(*constraint, text));
   if (outcome.accepted) return kExitOk;
   const std::string allowed = readable(outcome.allowed);
@@ -80,7 +83,7 @@ Result<int> check_text(const ConstrainOptions& options, const Trial& trial) {
   return kExitFailed;
 }
 
-Result<int> run_batch(const ConstrainOptions& options, const Trial& trial) {
+Result<int> run_batch(const ConstrainOptions& options, Trial& trial) {
   std::ifstream file(*options.batch);
   if (!file && *options.batch != "-") {
     return fail(ErrorCode::kIo, fmt::format("{}: cannot be read", *options.batch));
@@ -91,6 +94,7 @@ Result<int> run_batch(const ConstrainOptions& options, const Trial& trial) {
     TRY_ASSIGN(const std::string outcome, trial.run_line(line));
     streams::write(outcome + "\n");
   }
+  log::info("{}", trial.times());
   return kExitOk;
 }
 
@@ -104,7 +108,7 @@ Result<int> constrain(const ConstrainOptions& options) {
   }
   TRY_ASSIGN(const auto source, open_model(options.vocabulary));
   TRY_ASSIGN(const auto tokenizer, Tokenizer::from_metadata(source->metadata()));
-  const Trial trial(*tokenizer, schema_options(options));
+  Trial trial(*tokenizer, schema_options(options));
   return options.batch ? run_batch(options, trial) : check_text(options, trial);
 }
 

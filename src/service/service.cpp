@@ -142,6 +142,15 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   return out;
 }
 
+namespace {
+
+FormLead lead_of(const FormVocabulary& vocabulary, const CompletionRequest& request) {
+  if (!request.answer_begin) return {};
+  return vocabulary.lead(*request.answer_begin, request.answer_syntax);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& request,
                                                       std::shared_ptr<CompletionSink> sink) {
   TRY(check_request(request, card_, adapters_.book));
@@ -152,9 +161,8 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   std::vector<std::string> relaxed;
   if (request.form) {
     TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form));
-    to_run.constraint =
-        std::make_shared<const AnswerConstraint>(form.vocabulary, std::move(form.grammar),
-                                                 request.answer_begin.value_or(AnswerBegin::kText));
+    to_run.constraint = std::make_shared<const AnswerConstraint>(
+        form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
     relaxed = std::move(form.relaxed);
   }
   // What is said anew counts where the answer does not stream, which is not known here.

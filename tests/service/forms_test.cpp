@@ -77,10 +77,11 @@ std::vector<TokenId> allowed_by(Constraint& constraint, uint32_t n_vocab) {
 
 class Forms : public testing::Test {
  protected:
-  AnswerConstraint constraint(const AnswerForm& form, AnswerBegin begin = AnswerBegin::kText) {
+  AnswerConstraint constraint(const AnswerForm& form, AnswerBegin begin = AnswerBegin::kText,
+                              const AnswerSyntax& syntax = {}) {
     auto compiled = compiler_.compile(form);
     CHECK(compiled.has_value());
-    return {compiled->vocabulary, compiled->grammar, begin};
+    return {compiled->vocabulary, compiled->grammar, compiled->vocabulary->lead(begin, syntax)};
   }
   uint32_t n_vocab() { return rig.tokenizer().n_vocab(); }
 
@@ -262,6 +263,37 @@ TEST_F(Forms, a_thought_comes_before_the_form_and_may_be_any_text) {
   pet.roll_back(1);
   EXPECT_GT(allowed_by(pet, n_vocab()).size(), 255u);
   say(pet, ">");
+  say(pet, R"({"tame":true,"kind":"dog"})");
+  EXPECT_EQ(pet.end(), Constraint::End::kMust);
+}
+
+TEST_F(Forms, a_thought_ends_at_the_mark_that_the_template_writes) {
+  for (const std::string_view chat_template : {"[THINK]", "<seed:think>", "<|START_THINKING|>"}) {
+    AnswerSyntax syntax{.thoughts = &find_thought_format(chat_template)};
+    AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kThought, syntax);
+    say(pet, "a cat] </think> >");
+    EXPECT_GT(allowed_by(pet, n_vocab()).size(), 200u);
+    say(pet, syntax.thoughts->end_thought);
+    EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('{')));
+  }
+}
+
+TEST_F(Forms, in_channels_the_form_is_of_the_last_message) {
+  AnswerConstraint pet =
+      constraint(schema_form(kSchema), AnswerBegin::kText, {.has_channels = true});
+  say(pet, "<|channel|>analysis<|message|>");
+  EXPECT_GT(allowed_by(pet, n_vocab()).size(), 200u);
+  say(pet, "a cat? <|end");
+  pet.roll_back(5);
+  say(pet, "<|end|>");
+  std::vector<TokenId> tokens;
+  pet.forced(100, tokens);
+  std::string text;
+  for (const TokenId token : tokens)
+    text += rig.tokenizer().piece(token, Tokenizer::Special::kHide);
+  EXPECT_EQ(text, "<|start|>assistant<|channel|>final<|message|>");
+  say(pet, text);
+  EXPECT_EQ(pet.end(), Constraint::End::kNotYet);
   say(pet, R"({"tame":true,"kind":"dog"})");
   EXPECT_EQ(pet.end(), Constraint::End::kMust);
 }

@@ -151,6 +151,61 @@ TEST(JsonSchema, long_keys_are_known_before_they_are_asked_for) {
   EXPECT_EQ(schema.forced(), R"({"a rather long name":")");
 }
 
+TEST(JsonSchema, what_must_not_hold_of_all_properties_fails_of_some) {
+  const Schema pattern(R"({"type": "object", "maxProperties": 2,
+                           "not": {"patternProperties": {"^a": {"type": "null"}}}})");
+  EXPECT_TRUE(pattern.takes(R"({"ab":1})"));
+  EXPECT_TRUE(pattern.takes(R"({"b":null,"a":[]})"));
+  EXPECT_FALSE(pattern.takes(R"({"ab":null,"b":1})"));
+  EXPECT_FALSE(pattern.takes("{}"));
+  const Schema names(R"({"type": "object", "not": {"propertyNames": {"maxLength": 1}}})");
+  EXPECT_TRUE(names.takes(R"({"a":1,"ab":1})"));
+  EXPECT_FALSE(names.takes(R"({"a":1,"b":1})"));
+  const Schema others(R"({"type": "object", "required": ["b"], "properties": {"a": {}, "b": {}},
+                          "not": {"properties": {"a": {}}, "additionalProperties": {"type": "null"}}})");
+  EXPECT_TRUE(others.takes(R"({"a":1,"b":1})"));
+  EXPECT_TRUE(others.takes(R"({"b":null,"c":1})"));
+  EXPECT_FALSE(others.takes(R"({"b":null,"a":1,"c":null})"));
+}
+
+TEST(JsonSchema, two_of_two_properties_may_be_what_is_needed_of_some) {
+  const Schema schema(R"({"type": "object", "additionalProperties": false, "maxProperties": 2,
+    "properties": {"a": {}, "b": {}, "c": {}},
+    "allOf": [{"not": {"patternProperties": {"a|b": {"type": "null"}}}},
+              {"not": {"patternProperties": {"b|c": {"type": "boolean"}}}}]})");
+  EXPECT_TRUE(schema.takes(R"({"b":1})"));
+  EXPECT_TRUE(schema.takes(R"({"a":1,"c":1})"));
+  EXPECT_TRUE(schema.takes(R"({"b":true,"c":null})"));
+  EXPECT_FALSE(schema.takes(R"({"b":true})"));
+  EXPECT_FALSE(schema.takes(R"({"a":null,"c":1})"));
+}
+
+TEST(JsonSchema, an_object_or_an_array_may_be_excluded) {
+  const Schema schema(
+      R"({"type": ["array", "object"], "not": {"enum": [[1, "a"], {"k": [null]}]}})");
+  for (const std::string_view good : {"[]", "[1]", R"([1,"b"])", R"([1,"a",1])", "{}",
+                                      R"({"k":[]})", R"({"k":[null],"l":1})", R"({"l":[null]})"}) {
+    EXPECT_TRUE(schema.takes(good)) << good;
+  }
+  for (const std::string_view bad : {R"([1.0,"a"])", R"({"k":[null]})"}) {
+    EXPECT_FALSE(schema.takes(bad)) << bad;
+  }
+}
+
+TEST(JsonSchema, one_of_many_that_overlap_is_kept) {
+  std::string schemas;
+  for (int i = 0; i < 40; ++i) {
+    schemas +=
+        fmt::format(R"({}{{"properties": {{"p{}": {{"type": "null"}}}}, "required": ["p{}"]}})",
+                    i == 0 ? "" : ",", i, i);
+  }
+  const Schema schema(fmt::format(R"({{"type": "object", "oneOf": [{}]}})", schemas));
+  EXPECT_TRUE(schema.takes(R"({"p7":null,"x":1})"));
+  EXPECT_TRUE(schema.takes(R"({"p7":null,"p8":1})"));
+  EXPECT_FALSE(schema.takes(R"({"p7":null,"p8":null})"));
+  EXPECT_FALSE(schema.takes(R"({"p7":1})"));
+}
+
 TEST(JsonSchema, what_cannot_be_kept_is_refused_with_its_path) {
   const auto error = [](std::string_view schema) { return Schema(schema).error(); };
   EXPECT_EQ(error(R"({"items": {"pattern": "(a)\\1"}})"),
@@ -158,8 +213,11 @@ TEST(JsonSchema, what_cannot_be_kept_is_refused_with_its_path) {
             "no automaton can keep to");
   EXPECT_EQ(error(R"({"$ref": "http://example.com/x"})"),
             "#/$ref: http://example.com/x is not in this schema; expected a part of it");
-  EXPECT_EQ(error(R"({"not": {"patternProperties": {"a": false}}})"),
-            "#/not/patternProperties: it stands where it must not hold");
+  EXPECT_EQ(error(R"({"not": {"uniqueItems": true}})"),
+            "#/not/uniqueItems: it stands where it must not hold");
+  EXPECT_EQ(error(R"({"$schema": "https://example.com/of-our-own"})"),
+            "#/$schema: https://example.com/of-our-own is not known; expected draft 4, 6, 7, "
+            "2019-09 or 2020-12");
   EXPECT_EQ(error(R"({"type": "strin"})"),
             "#/type: expected null, boolean, integer, number, string, array, object or several");
   EXPECT_EQ(error("false"), "no text is left that would keep to the form");

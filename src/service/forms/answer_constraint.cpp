@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "service/answer_format.h"
 
 namespace kvik {
 namespace {
@@ -12,7 +11,6 @@ namespace {
 constexpr size_t kMaxForcedBytes = 256;
 // Shorter text is not worth a look at how the tokenizer would cut it.
 constexpr size_t kMinForcedBytes = 2;
-constexpr std::string_view kEndOfThought = kThinkTags.end_thought;
 
 bool is_set(std::span<const uint64_t> mask, TokenId token) {
   return token / kMaskBits < mask.size() && (mask[token / kMaskBits] >> token % kMaskBits & 1) != 0;
@@ -26,9 +24,28 @@ void set_only(TokenId token, std::span<uint64_t> mask) {
 }  // namespace
 
 AnswerConstraint::AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
-                                   std::shared_ptr<grammar::Constraint> form, AnswerBegin begin)
-    : vocabulary_(std::move(vocabulary)), matcher_(form->start()) {
-  states_.push_back({.in_thought = begin == AnswerBegin::kThought});
+                                   std::shared_ptr<grammar::Constraint> form, FormLead lead)
+    : vocabulary_(std::move(vocabulary)),
+      lead_(std::make_shared<const FormLead>(std::move(lead))),
+      matcher_(form->start()) {
+  states_.emplace_back();
+  enter(Place::kOpening);
+}
+
+// Goes on there, or behind it where nothing stands there.
+void AnswerConstraint::enter(Place place) {
+  State& state = now();
+  const auto must_come = [&](const std::vector<TokenId>& tokens) {
+    state.next_forced = 0;
+    state.forced = tokens.empty() ? nullptr : std::make_shared<const std::vector<TokenId>>(tokens);
+    return !tokens.empty();
+  };
+  state.place = place;
+  if (place == Place::kOpening && must_come(lead_->opening)) return;
+  if (place == Place::kOpening) state.place = Place::kThought;
+  if (state.place == Place::kThought && !lead_->end_thought.empty()) return;
+  if (place == Place::kClosing && must_come(lead_->closing)) return;
+  state.place = Place::kForm;
 }
 
 std::unique_ptr<Constraint> AnswerConstraint::fork() const {
@@ -42,7 +59,7 @@ void AnswerConstraint::fail() {
 
 std::optional<TokenId> AnswerConstraint::must_come() {
   State& state = now();
-  if (state.in_thought || state.has_failed) return std::nullopt;
+  if (state.place == Place::kThought || state.has_failed) return std::nullopt;
   if (!state.forced && !state.has_looked) {
     state.has_looked = true;
     const auto text = matcher_.forced_bytes(kMaxForcedBytes);
@@ -60,7 +77,7 @@ std::optional<TokenId> AnswerConstraint::must_come() {
 }
 
 void AnswerConstraint::fill_mask(std::span<uint64_t> mask) {
-  if (now().in_thought) return fill_thought_mask(mask);
+  if (now().place == Place::kThought) return fill_thought_mask(mask);
   if (const auto token = must_come()) return set_only(*token, mask);
   std::ranges::fill(mask, 0);
   if (now().has_failed) return;
@@ -77,10 +94,11 @@ void AnswerConstraint::fill_mask(std::span<uint64_t> mask) {
 
 bool AnswerConstraint::allows(TokenId token) {
   if (token >= vocabulary_->n_vocab()) return false;
-  if (now().in_thought) {
-    const std::string piece = vocabulary_->piece(token);
+  if (now().place == Place::kThought) {
+    if (std::ranges::count(lead_->not_in_thought, token) > 0) return false;
+    const std::string piece = vocabulary_->piece(token, *lead_);
     const auto behind = behind_thought(piece);
-    return !behind || is_readable(*behind);
+    return !behind || (lead_->closing.empty() ? is_readable(*behind) : behind->empty());
   }
   if (const auto forced = must_come()) return token == *forced;
   if (now().has_failed) return false;
@@ -97,8 +115,13 @@ void AnswerConstraint::advance(TokenId token) {
   State next = now();
   next.has_looked = false;
   states_.push_back(std::move(next));
-  if (now().in_thought) return think(token);
-  if (forced && ++now().next_forced == now().forced->size()) now().forced = nullptr;
+  if (now().place == Place::kThought) return think(token);
+  if (forced && ++now().next_forced == now().forced->size()) {
+    now().forced = nullptr;
+    if (now().place == Place::kOpening) return enter(Place::kThought);
+    if (now().place == Place::kClosing) return enter(Place::kForm);
+  }
+  if (now().place != Place::kForm) return;
   const auto is_read = matcher_.accept(token);
   if (!is_read) return fail();
   CHECK(*is_read);
@@ -113,7 +136,7 @@ void AnswerConstraint::roll_back(uint32_t n) {
 }
 
 Constraint::End AnswerConstraint::end() {
-  if (now().in_thought || now().has_failed) return End::kNotYet;
+  if (now().place != Place::kForm || now().has_failed) return End::kNotYet;
   const auto is_complete = matcher_.is_complete();
   if (!is_complete) fail();
   if (!is_complete || !*is_complete) return End::kNotYet;
@@ -132,10 +155,11 @@ void AnswerConstraint::forced(uint32_t n_max, std::vector<TokenId>& tokens) {
 
 std::optional<std::string_view> AnswerConstraint::behind_thought(std::string_view piece) const {
   const std::string& tail = states_.back().tail;
+  const std::string_view mark = lead_->end_thought;
   // A mark that ends in the piece: at most its first bytes stand in the tail.
-  for (size_t n_before = std::min(tail.size(), kEndOfThought.size() - 1) + 1; n_before-- > 0;) {
-    const bool is_begun = std::string_view(tail).ends_with(kEndOfThought.substr(0, n_before));
-    const std::string_view rest = kEndOfThought.substr(n_before);
+  for (size_t n_before = std::min(tail.size(), mark.size() - 1) + 1; n_before-- > 0;) {
+    const bool is_begun = std::string_view(tail).ends_with(mark.substr(0, n_before));
+    const std::string_view rest = mark.substr(n_before);
     if (!is_begun) continue;
     if (n_before > 0) {
       if (piece.starts_with(rest)) return piece.substr(rest.size());
@@ -169,24 +193,27 @@ void AnswerConstraint::fill_thought_mask(std::span<uint64_t> mask) {
     else if (n_vocab - begin < kMaskBits)
       mask[w] = (uint64_t{1} << (n_vocab - begin)) - 1;
   }
-  for (const TokenId token : vocabulary_->beyond_thoughts()) {
-    if (!is_set(mask, token) || allows(token)) continue;
-    mask[token / kMaskBits] &= ~(uint64_t{1} << token % kMaskBits);
+  const auto clear = [&](TokenId token) {
+    if (is_set(mask, token)) mask[token / kMaskBits] &= ~(uint64_t{1} << token % kMaskBits);
+  };
+  for (const TokenId token : lead_->not_in_thought) clear(token);
+  for (const TokenId token : vocabulary_->beyond_thoughts(lead_->end_thought)) {
+    if (is_set(mask, token) && !allows(token)) clear(token);
   }
 }
 
 void AnswerConstraint::think(TokenId token) {
-  const std::string piece = vocabulary_->piece(token);
+  const std::string piece = vocabulary_->piece(token, *lead_);
   const auto behind = behind_thought(piece);
   if (!behind) {
     std::string& tail = now().tail;
+    const size_t n_kept = lead_->end_thought.size() - 1;
     tail += piece;
-    if (tail.size() >= kEndOfThought.size())
-      tail.erase(0, tail.size() - (kEndOfThought.size() - 1));
+    if (tail.size() > n_kept) tail.erase(0, tail.size() - n_kept);
     return;
   }
-  now().in_thought = false;
   now().tail.clear();
+  enter(Place::kClosing);
   if (behind->empty()) return;
   const auto n_read = matcher_.accept_bytes(*behind);
   if (!n_read || *n_read != behind->size()) return fail();

@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "engine/sample/constraint.h"
-#include "service/answer_parts.h"
 #include "service/forms/form_vocabulary.h"
 #include "text/grammar/matcher.h"
 
 namespace kvik {
 
-// An answer that keeps to a grammar. Where the chat template opened a thought, that may be any text
-// up to its end, and what follows keeps to the grammar.
+// An answer that keeps to a grammar. Where it begins with a thought, that may be any text up to its
+// end, and what follows keeps to the grammar.
 //
 // Text that must come comes in the tokens that the tokenizer would cut it into: no other one is
 // allowed in their place. Where the grammar takes more memory for an answer than there is, nothing
@@ -22,7 +21,7 @@ namespace kvik {
 class AnswerConstraint final : public Constraint {
  public:
   AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
-                   std::shared_ptr<grammar::Constraint> form, AnswerBegin begin);
+                   std::shared_ptr<grammar::Constraint> form, FormLead lead = {});
 
   std::unique_ptr<Constraint> fork() const override;
   void fill_mask(std::span<uint64_t> mask) override;
@@ -35,14 +34,16 @@ class AnswerConstraint final : public Constraint {
  private:
   using Tokens = std::shared_ptr<const std::vector<TokenId>>;  // shared by states and forks
 
+  enum class Place : uint8_t { kOpening, kThought, kClosing, kForm };
+
   // What changes with each token, besides the matcher.
   struct State {
-    bool in_thought = false;
+    Place place = Place::kForm;
     bool has_failed = false;
     bool has_looked = false;  // for text that must come
     uint32_t n_read = 0;      // tokens that the matcher has read
     size_t next_forced = 0;   // of `forced`
-    Tokens forced = {};       // null: none
+    Tokens forced = {};       // null: none; all that is left of the opening or the closing
     std::string tail = {};    // of the thought: what may be the beginning of its end
   };
 
@@ -54,9 +55,11 @@ class AnswerConstraint final : public Constraint {
   bool is_readable(std::string_view text);
   void fill_thought_mask(std::span<uint64_t> mask);
   void think(TokenId token);
+  void enter(Place place);
   void fail();
 
   std::shared_ptr<const FormVocabulary> vocabulary_;
+  std::shared_ptr<const FormLead> lead_;  // shared with forks
   grammar::Matcher matcher_;
   std::vector<State> states_;  // before each of the newest tokens; the last one is now
 };

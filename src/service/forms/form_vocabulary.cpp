@@ -1,11 +1,14 @@
 #include "service/forms/form_vocabulary.h"
 
 #include <algorithm>
+#include <span>
+
+#include "base/check.h"
 
 namespace kvik {
 namespace {
 
-using Tree = grammar::VocabularyTrie::Tree;
+using Tree = grammar::TokenTree;
 
 // Some token of the tree begins with the text and goes on.
 bool goes_on(const Tree& tree, std::string_view text) {
@@ -42,11 +45,46 @@ FormVocabulary::FormVocabulary(const Tokenizer& tokenizer, const std::vector<Tok
       has_marks_(!marks.empty()),
       trie_(std::make_shared<grammar::VocabularyTrie>(tokenizer)) {
   if (has_marks_) trie_ = with_marks(tokenizer, *trie_, marks);
-  const char last = kThinkTags.end_thought.back();
   for (TokenId token = 0; token < n_vocab(); ++token) {
-    const std::string text = piece(token);
-    if (!text.empty() && text.find(last) < text.size() - 1) beyond_thoughts_.push_back(token);
+    const std::string text = tokenizer.piece(token, Tokenizer::Special::kHide);
+    for (size_t i = 0; i < kLastBytes.size() && !text.empty(); ++i) {
+      if (text.find(kLastBytes[i]) < text.size() - 1) beyond_thoughts_[i].push_back(token);
+    }
   }
+}
+
+// In harmony an answer is several messages: the first is thought, the form is the last one's.
+FormLead FormVocabulary::lead(AnswerBegin begin, const AnswerSyntax& syntax) const {
+  FormLead lead{.shown = syntax.shown_tokens};
+  if (!syntax.has_channels) {
+    if (begin == AnswerBegin::kThought) lead.end_thought = syntax.thoughts->end_thought;
+    return lead;
+  }
+  constexpr std::string_view kEnd = "<|end|>";
+  lead.opening = marks("<|channel|>analysis<|message|>");
+  lead.end_thought = kEnd;
+  lead.closing = marks("<|start|>assistant<|channel|>final<|message|>");
+  for (const TokenId token : lead.shown) {
+    if (piece(token, lead) != kEnd) lead.not_in_thought.push_back(token);
+  }
+  return lead;
+}
+
+std::string FormVocabulary::piece(TokenId token, const FormLead& lead) const {
+  const bool is_shown = std::ranges::binary_search(lead.shown, token);
+  return tokenizer_.piece(token, is_shown ? Tokenizer::Special::kShow : Tokenizer::Special::kHide);
+}
+
+const std::vector<TokenId>& FormVocabulary::beyond_thoughts(std::string_view end_thought) const {
+  const size_t i = kLastBytes.find(end_thought.back());
+  CHECK(i != kLastBytes.npos);
+  return beyond_thoughts_[i];
+}
+
+// The tokens of a text in which special ones are meant.
+std::vector<TokenId> FormVocabulary::marks(std::string_view text) const {
+  const TextRange all{0, text.size()};
+  return tokenizer_.tokenize_chat(text, std::span(&all, 1));
 }
 
 bool FormVocabulary::begins_longer_token(std::string_view text) const {

@@ -1,13 +1,14 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/token_id.h"
-#include "service/answer_format.h"
-#include "text/grammar/vocabulary_trie.h"
+#include "service/forms/form_lead.h"
+#include "text/grammar/vocabulary/vocabulary_trie.h"
 #include "text/tokenizer.h"
 
 namespace kvik {
@@ -26,20 +27,24 @@ class FormVocabulary {
   // which might become one with what follows, are left out.
   std::vector<TokenId> tokens_of(std::string_view text) const;
 
+  // What stands before the form of an answer that is written so.
+  FormLead lead(AnswerBegin begin, const AnswerSyntax& syntax) const;
   // What a token of a thought says.
-  std::string piece(TokenId token) const {
-    return tokenizer_.piece(token, Tokenizer::Special::kHide);
-  }
-  // Tokens that may say more than the end of a thought.
-  const std::vector<TokenId>& beyond_thoughts() const { return beyond_thoughts_; }
+  std::string piece(TokenId token, const FormLead& lead) const;
+  // Tokens that may say more than the end of a thought that ends with that mark.
+  const std::vector<TokenId>& beyond_thoughts(std::string_view end_thought) const;
 
  private:
+  // The last bytes of all marks that end thoughts.
+  static constexpr std::string_view kLastBytes = ">]";
+
   bool begins_longer_token(std::string_view text) const;
+  std::vector<TokenId> marks(std::string_view text) const;
 
   const Tokenizer& tokenizer_;
   const bool has_marks_;
   std::shared_ptr<const grammar::VocabularyTrie> trie_;  // shared with compiled forms
-  std::vector<TokenId> beyond_thoughts_;
+  std::array<std::vector<TokenId>, kLastBytes.size()> beyond_thoughts_;  // by the last byte
 };
 
 }  // namespace kvik

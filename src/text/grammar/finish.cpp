@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "text/grammar/grammar_parts.h"
+#include "text/grammar/object_needs.h"
 
 namespace kvik::grammar {
 namespace {
@@ -133,13 +134,17 @@ class Finisher {
         for (const uint32_t other : property.needs) set_bit(needs, place[other]);
         made.names.push_back(std::move(property.name));
         made.values.push_back(property.value);
+        made.also.push_back(std::move(property.also));
       }
+      made.n_witnesses = form.n_witnesses;
       made.min = form.min;
       made.max = form.max;
       const Regular named = parts_.pool.one_of(made.names);
-      for (const auto& [names, value] : form.others) {
-        const Regular rest = parts_.pool.difference(names, named);
-        if (parts_.pool.is_alive(rest)) made.others.push_back({rest, value});
+      for (ObjectForm::Others& others : form.others) {
+        const Regular rest = parts_.pool.difference(others.names, named);
+        if (parts_.pool.is_alive(rest)) {
+          made.others.push_back({rest, others.value, std::move(others.also)});
+        }
       }
       close_needs(made);
       parts_.objects.push_back(std::move(made));
@@ -179,7 +184,10 @@ class Finisher {
         return false;
       }
     }
-    for (const auto& [names, value] : object.others) {
+    const std::vector<uint32_t> none(object.n_words());
+    const auto n = n_needed(parts_, object, {none, object.required, 0});
+    if (!n || *n > object.max) return false;
+    for (const auto& [names, value, also] : object.others) {
       if (!is_productive(value) || n_possible >= object.min) continue;
       n_possible += parts_.pool.count_texts(names, object.min).value_or(object.min);
     }

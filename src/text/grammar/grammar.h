@@ -35,18 +35,27 @@ struct Whitespace {
 
 // A JSON object: its properties in any order, none twice.
 struct ObjectForm {
+  // Another way to read a property's value, and which of the witnesses it is then, as bits.
+  struct Witness {
+    Node value;
+    uint32_t is;
+  };
   struct Property {
     std::u32string name;
     Node value;  // kNothing: not allowed
     bool required = false;
     std::vector<uint32_t> needs;  // properties that must be there where this one is
+    std::vector<Witness> also = {};
   };
   struct Others {
     Regular names;  // as the string is meant, not as it is written; less those of `properties`
     Node value;
+    std::vector<Witness> also = {};
   };
   std::vector<Property> properties;
   std::vector<Others> others;  // whose names have nothing in common
+  // So many witnesses there must be; one property may be several. At most 8.
+  uint32_t n_witnesses = 0;
   uint32_t min = 0;
   uint32_t max = RegularPool::kUnbounded;
 };

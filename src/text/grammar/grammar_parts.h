@@ -38,11 +38,17 @@ struct ObjectParts {
   std::vector<Node> values;                  // kNothing: not allowed
   std::vector<uint32_t> required;            // bits
   std::vector<std::vector<uint32_t>> needs;  // bits, by property, to the end; empty where none
+  std::vector<std::vector<ObjectForm::Witness>> also;  // by property
   std::vector<ObjectForm::Others> others;
   uint32_t min = 0, max = 0;
+  uint32_t n_witnesses = 0;
   bool productive = false;
 
   size_t n_words() const { return (names.size() + 31) / 32; }
+  // What a matcher writes down of an object: the number of properties, bits of those seen, bits of
+  // witnesses seen; then the other names.
+  size_t n_head() const { return 1 + n_words() + (n_witnesses > 0 ? 1 : 0); }
+  uint32_t all_witnesses() const { return (1u << n_witnesses) - 1; }
 };
 
 struct GrammarParts {

@@ -84,11 +84,15 @@ class Emitter {
       const std::u32string characters = to_characters(name);
       const bool may_be = pool().accepts_empty(pool().step(shape.names, characters));
       places[name] = static_cast<uint32_t>(form.properties.size());
-      form.properties.push_back(
-          {characters,
-           may_be ? node_of(rules_of(shape, name, characters)) : Node::kNothing,
-           shape.required.contains(name),
-           {}});
+      ObjectForm::Property property{characters, Node::kNothing, shape.required.contains(name), {}};
+      if (may_be) {
+        Conjunction rules = rules_of(shape, name, characters);
+        property.also = witnesses_of(shape, rules, [&](Regular its) {
+          return pool().accepts_empty(pool().step(its, characters));
+        });
+        property.value = node_of(std::move(rules));
+      }
+      form.properties.push_back(std::move(property));
     }
     for (const auto& [name, needed] : shape.needs) {
       for (const std::string& other : needed) {
@@ -117,6 +121,24 @@ class Emitter {
       if (!is_known) add_rules(all, rules.others);
     }
     return all;
+  }
+
+  // The ways to read a property's value where it is something that the object must have.
+  template <class HasName>
+  std::vector<ObjectForm::Witness> witnesses_of(const Shape& shape, const Conjunction& rules,
+                                                const HasName& has_name) {
+    std::vector<ObjectForm::Witness> also;
+    for (uint32_t is = 1; is < 1u << shape.some.size(); ++is) {
+      Conjunction its = rules;
+      bool possible = true;
+      for (size_t i = 0; i < shape.some.size(); ++i) {
+        if ((is >> i & 1) == 0) continue;
+        possible = possible && has_name(shape.some[i].names);
+        add_rules(its, shape.some[i].rules);
+      }
+      if (possible) also.push_back({node_of(std::move(its)), is});
+    }
+    return also;
   }
 
   // All other names, in classes that match the same patterns.
@@ -151,9 +173,29 @@ class Emitter {
         if (!one.matched) add_rules(one.rules, rules.others);
       }
     }
+    constexpr size_t kMostSome = 4;
+    if (shape.some.size() > kMostSome) {
+      return fail(
+          ErrorCode::kUnsupported,
+          "#: several schemas of properties must not hold at once, of which up to 4 are kept");
+    }
+    form.n_witnesses = static_cast<uint32_t>(shape.some.size());
+    for (const SomeProperty& some : shape.some) {
+      std::vector<Class> split;
+      for (const Class& one : classes) {
+        for (const Regular names : {pool().intersection(one.names, some.names),
+                                    pool().difference(one.names, some.names)}) {
+          if (pool().is_alive(names)) split.push_back({names, one.rules});
+        }
+      }
+      classes = std::move(split);
+    }
     for (Class& one : classes) {
+      auto also = witnesses_of(shape, one.rules, [&](Regular its) {
+        return pool().is_alive(pool().intersection(one.names, its));
+      });
       const Node value = node_of(std::move(one.rules));
-      form.others.push_back({one.names, value});
+      form.others.push_back({one.names, value, std::move(also)});
     }
     return {};
   }
@@ -192,26 +234,30 @@ class Emitter {
     if (n_first > kMostFirst) {
       return fail(ErrorCode::kInvalidArgument, "#: prefixItems has over 10,000 schemas");
     }
-    for (size_t i = 0; i < n_first; ++i) form.first.push_back(items_of(rules_at(i), contains));
-    form.rest = items_of(rules_at(n_first), contains);
+    for (const ContainsRule& rule : contains) n_first = std::max<size_t>(n_first, rule.from);
+    for (size_t i = 0; i < n_first; ++i) form.first.push_back(items_of(rules_at(i), contains, i));
+    form.rest = items_of(rules_at(n_first), contains, n_first);
     either.push_back(builder_.array(std::move(form)));
     return {};
   }
 
   // An item for each set of the contains that it may count for.
   std::vector<ArrayForm::Item> items_of(const Conjunction& rules,
-                                        const std::vector<ContainsRule>& contains) {
+                                        const std::vector<ContainsRule>& contains, size_t place) {
     std::vector<ArrayForm::Item> items;
     for (uint32_t counts = 0; counts < 1u << contains.size(); ++counts) {
       Conjunction its = rules;
+      bool possible = true;
       for (size_t c = 0; c < contains.size(); ++c) {
-        if ((counts >> c & 1) != 0) {
+        if (place < contains[c].from) {
+          possible &= (counts >> c & 1) == 0;
+        } else if ((counts >> c & 1) != 0) {
           its.push_back(contains[c].schema);
         } else if (contains[c].max != RegularPool::kUnbounded) {
           its.push_back(negated(contains[c].schema));
         }
       }
-      items.push_back({node_of(std::move(its)), counts});
+      if (possible) items.push_back({node_of(std::move(its)), counts});
     }
     return items;
   }

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "text/grammar/object_needs.h"
 #include "text/grammar/thread_stepper.h"
 
 namespace kvik::grammar {
@@ -277,20 +278,23 @@ std::u32string Machine::text_of(uint32_t text) const {
 
 const Machine::KeyChoice& Machine::key_choice(uint32_t form, uint32_t list) {
   const uint64_t key = pair_key(form, list);
-  if (const auto found = key_choices_.find(key); found != key_choices_.end()) {
-    return found->second;
+  auto found = key_choices_.find(key);
+  if (found == key_choices_.end()) {
+    const auto its = lists_.get(list);
+    const std::vector<uint32_t> copy(its.begin(), its.end());
+    found = key_choices_.emplace(key, make_key_choice(parts_->objects[form], copy)).first;
   }
-  const auto its = lists_.get(list);
-  const std::vector<uint32_t> copy(its.begin(), its.end());
-  return key_choices_.emplace(key, make_key_choice(parts_->objects[form], copy)).first->second;
+  asked_for_forgotten_ |= found->second.has_forgotten;
+  return found->second;
 }
 
 Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
                                             std::span<const uint32_t> list) {
   const size_t n_words = object.n_words();
   const uint32_t n_seen = list[0];
-  const auto seen = list.subspan(1, n_words);
-  const auto names = list.subspan(1 + n_words);
+  const uint32_t witnesses = object.n_witnesses > 0 ? list[1 + n_words] : 0;
+  const auto its_names = list.subspan(object.n_head());
+  std::vector<uint32_t> seen(list.begin() + 1, list.begin() + 1 + static_cast<ptrdiff_t>(n_words));
   // What must still come, for what is there and what is required.
   std::vector<uint32_t> missing(n_words);
   for (size_t w = 0; w < n_words; ++w) missing[w] = object.required[w];
@@ -303,27 +307,49 @@ Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
     missing[w] &= ~seen[w];
     n_missing += static_cast<uint32_t>(std::popcount(missing[w]));
   }
-  KeyChoice made{std::vector<uint32_t>(n_words), n_missing == 0 && n_seen >= object.min, false,
-                 Regular::kNothing};
-  const bool bounded = object.max != RegularPool::kUnbounded;
+  KeyChoice made{std::vector<uint32_t>(n_words),
+                 n_missing == 0 && n_seen >= object.min && witnesses == object.all_witnesses(),
+                 false, Regular::kNothing};
+  const uint32_t n_left =
+      object.max == RegularPool::kUnbounded ? RegularPool::kUnbounded : object.max - n_seen;
+  // One more property, that is such witnesses: what is needed behind it is possible.
+  const auto fits = [&](uint32_t is) {
+    const auto n = n_needed(*parts_, object, {seen, missing, witnesses | is});
+    return n && (n_left == RegularPool::kUnbounded || *n < n_left);
+  };
+  const auto some_fits = [&](Node value, const std::vector<ObjectForm::Witness>& also) {
+    if (parts_->node(value).productive && fits(0)) return true;
+    return std::ranges::any_of(also, [&](const ObjectForm::Witness& one) {
+      return parts_->node(one.value).productive && fits(one.is);
+    });
+  };
   for (size_t i = 0; i < object.names.size(); ++i) {
     if (has_bit(seen, i) || !parts_->node(object.values[i]).productive) continue;
-    uint32_t n_needed = n_missing + (has_bit(missing, i) ? 0 : 1);
+    // Without needs and witnesses there is nothing to work out for each.
+    if (object.needs[i].empty() && object.n_witnesses == 0) {
+      const uint32_t n_needed = n_missing + (has_bit(missing, i) ? 0 : 1);
+      if (n_left != RegularPool::kUnbounded && n_needed > n_left) continue;
+      set_bit(made.allowed, i);
+      continue;
+    }
+    const std::vector<uint32_t> missing_before = missing;
     bool possible = true;
     for (size_t j = 0; j < object.names.size() && !object.needs[i].empty(); ++j) {
       if (!has_bit(object.needs[i], j) || has_bit(seen, j) || j == i) continue;
       possible &= parts_->node(object.values[j]).productive;
-      n_needed += has_bit(missing, j) ? 0 : 1;
+      set_bit(missing, j);
     }
-    if (!possible || (bounded && n_needed > object.max - n_seen)) continue;
-    set_bit(made.allowed, i);
-    made.can_open = true;
+    missing[i / 32] &= ~(1u << i % 32);
+    set_bit(seen, i);
+    if (possible && some_fits(object.values[i], object.also[i])) set_bit(made.allowed, i);
+    seen[i / 32] &= ~(1u << i % 32);
+    missing = missing_before;
   }
-  if (bounded && n_missing + 1 > object.max - n_seen) return made;
+  made.can_open = std::ranges::any_of(made.allowed, [](uint32_t word) { return word != 0; });
   std::vector<std::u32string> taken;
-  for (const uint32_t name : names) {
+  for (const uint32_t name : its_names) {
     if (name == kForgotten) {
-      asked_for_forgotten_ = true;
+      made.has_forgotten = true;
     } else {
       taken.push_back(text_of(name));
     }
@@ -331,7 +357,7 @@ Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
   const Regular known = pool_.one_of(taken);
   std::vector<Regular> others;
   for (size_t i = 0; i < object.others.size(); ++i) {
-    if (!parts_->node(object.others[i].value).productive) continue;
+    if (!some_fits(object.others[i].value, object.others[i].also)) continue;
     const Regular left = pool_.difference(object.others[i].names, known);
     if (!pool_.is_alive(left)) continue;
     others.push_back(pool_.sequence(left, pool_.mark(static_cast<uint32_t>(i))));

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -89,6 +90,28 @@ class Machine {
   // Reads the text of a string that within() forgot.
   bool asked_for_forgotten() const { return asked_for_forgotten_; }
   void forget_asking() { asked_for_forgotten_ = false; }
+  // Of a state that stands in a string, and whose every next character is allowed: how many may
+  // come, and where the quote leads behind enough of them.
+  struct AnyString {
+    uint32_t min, max;
+    State behind;
+  };
+  std::optional<AnyString> any_string(State state);
+  // The state of such a kind, without bounds, that most characters lead to, and the bytes that may
+  // lead elsewhere.
+  struct Mostly {
+    State to;
+    ByteSet others;
+  };
+  std::optional<Mostly> mostly(State state);
+  // The bytes that may lead elsewhere than to the state that mostly() told of one before; all where
+  // that is not known.
+  ByteSet others_than(State state, State to);
+  // In a string, between two characters.
+  bool is_between(State state) const;
+  // The state of some of its threads.
+  State part_of(std::span<const Thread> threads);
+
   // All characters of `set` may follow, `n` at least, and lead to where the same is true.
   bool runs_free(State state, const CodePointSet& set, uint32_t n);
 
@@ -131,10 +154,12 @@ class Machine {
     std::vector<uint32_t> allowed;  // bits
     bool can_close;
     bool can_open;
-    Regular others;  // names beyond, with the mark of their kind
+    Regular others;              // names beyond, with the mark of their kind
+    bool has_forgotten = false;  // names that it would hang on
   };
 
   State intern(std::vector<Thread>& threads);
+  const Thread* string_thread(State state) const;
   uint32_t push(const Frame& frame);
   const Frame& frame(uint32_t stack) const { return frames_.items[stack]; }
   const Closure& closure_of(uint32_t node, uint32_t stack);

@@ -26,7 +26,7 @@ uint32_t Machine::copy_stack(const Machine& from, uint32_t stack) {
       std::vector<uint32_t> list(its.begin(), its.end());
       // Texts are numbers of their machine.
       if (frame.kind == Frame::kObject) {
-        const size_t first = 1 + parts_->objects[frame.a].n_words();
+        const size_t first = parts_->objects[frame.a].n_head();
         for (size_t w = first; w < list.size(); ++w) list[w] = copy_text(from, list[w]);
         std::sort(list.begin() + static_cast<ptrdiff_t>(first), list.end());
       } else if (frame.kind == Frame::kUnique) {

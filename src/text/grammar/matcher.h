@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "base/token_id.h"
 #include "text/grammar/grammar.h"
-#include "text/grammar/vocabulary_trie.h"
+#include "text/grammar/vocabulary/vocabulary_trie.h"
 
 namespace kvik::grammar {
 

@@ -15,6 +15,7 @@ namespace {
 constexpr uint32_t kUnbounded = RegularPool::kUnbounded;
 constexpr int kMaxDepth = 200;
 constexpr uint32_t kMaxRepeat = 100'000;
+constexpr size_t kMaxBytes = size_t{1} << 18;
 
 // A regular expression's tree. Plain parts are expressions already.
 struct Part {
@@ -546,6 +547,11 @@ class Assembler {
 
 Result<Regular> parse_pattern(RegularPool& pool, std::string_view pattern,
                               const PatternOptions& options) {
+  if (pattern.size() > kMaxBytes) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("the regular expression has {} bytes; expected at most {}",
+                            pattern.size(), kMaxBytes));
+  }
   TRY_ASSIGN(const Part tree, PatternParser(pool, to_characters(pattern), options).run());
   const bool whole = options.extent == PatternOptions::Extent::kWhole;
   const Regular tail = whole ? Regular::kEmptyText : pool.any_text();

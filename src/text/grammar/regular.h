@@ -64,6 +64,12 @@ class RegularPool {
   bool is_alive(Regular r);
   // Where r = part{min,max} for a set of characters that includes all of `set`: max. Else zero.
   uint32_t free_run(Regular r, const CodePointSet& set) const;
+  // Where r is any_character() repeated, with or without a mark behind it: how often.
+  struct AnyRun {
+    uint32_t min, max;
+    Regular behind;  // the mark, or the empty text
+  };
+  std::optional<AnyRun> any_run(Regular r) const;
   // An expression that has the same beginnings of up to `n_characters`, and of which there are
   // fewer.
   Regular within(Regular r, uint32_t n_characters);
@@ -89,6 +95,17 @@ class RegularPool {
       if (target(r, i) == Regular::kNothing) continue;
       const Steps& steps = steps_of(r);
       take(steps.starts[i], i + 1 < n ? steps.starts[i + 1] - 1 : kMaxCodePoint);
+    }
+  }
+
+  // Calls take(first, last, target) with all ranges that step alike, ascending.
+  template <class Take>
+  void each_step(Regular r, const Take& take) {
+    const size_t n = steps_of(r).starts.size();
+    for (size_t i = 0; i < n; ++i) {
+      const Regular to = target(r, i);
+      const Steps& steps = steps_of(r);
+      take(steps.starts[i], i + 1 < n ? steps.starts[i + 1] - 1 : kMaxCodePoint, to);
     }
   }
 
@@ -166,6 +183,10 @@ class RegularPool {
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
   Life known_life(Regular r) const;
   bool explore(Regular r);
+  // Both look at `n_left` expressions at most.
+  std::optional<uint32_t> longest_need(Regular r, uint32_t& n_left) const;
+  std::optional<uint32_t> shortest(Regular r, uint32_t& n_left) const;
+  Regular within_intersection(Regular r, uint32_t n_characters);
 
   const RegularPool* base_;
   uint32_t base_size_;

@@ -254,29 +254,6 @@ uint32_t RegularPool::free_run(Regular r, const CodePointSet& characters) const 
   return e.c;
 }
 
-// Where only so many characters are read, x{m,n} for larger m and n does as the smallest such.
-Regular RegularPool::within(Regular r, uint32_t n_characters) {
-  const Expression e = get(r);
-  if (e.kind == Kind::kSequence) {
-    const Regular head = within(Regular{e.a}, n_characters);
-    return head == Regular{e.a} ? r : sequence(head, Regular{e.b});
-  }
-  if (e.kind == Kind::kChoice) {
-    std::vector<Regular> parts;
-    for (const uint32_t id : list(r)) parts.push_back(Regular{id});
-    bool changed = false;
-    for (Regular& part : parts) {
-      const Regular made = within(part, n_characters);
-      changed |= made != part;
-      part = made;
-    }
-    return changed ? choice(parts) : r;
-  }
-  if (e.kind != Kind::kRepeat || get(Regular{e.a}).nullable) return r;
-  const uint32_t most = n_characters + 1;
-  return repeat(Regular{e.a}, std::min(e.b, most), std::min(e.c, most));
-}
-
 std::optional<uint32_t> RegularPool::count_texts(Regular r, uint32_t limit) {
   if (!is_alive(r)) return 0;
   if (!get(r).finite && get(r).kind != Kind::kIntersection && get(r).kind != Kind::kChoice) {

@@ -227,30 +227,49 @@ void ThreadStepper::end_key(const Thread& key) {
   const auto before = m_.lists_.get(top.b);
   std::vector<uint32_t> list(before.begin(), before.end());
   Node value = Node::kNothing;
+  const std::vector<ObjectForm::Witness>* also = nullptr;
   if (key.low < key.high && object.names[key.low].size() == key.depth &&
       has_bit(choice.allowed, key.low)) {
     set_bit(std::span(list).subspan(1), key.low);
     value = object.values[key.low];
+    also = &object.also[key.low];
   } else {
     const std::vector<uint32_t> marks = pool_.marks(Regular{key.expr});
     if (marks.empty()) return;
-    value = object.others[marks.front()].value;
-    list.insert(std::upper_bound(list.begin() + 1 + static_cast<ptrdiff_t>(object.n_words()),
-                                 list.end(), key.text),
-                key.text);
+    const ObjectForm::Others& others = object.others[marks.front()];
+    value = others.value;
+    also = &others.also;
+    const auto names = list.begin() + static_cast<ptrdiff_t>(object.n_head());
+    list.insert(std::upper_bound(names, list.end(), key.text), key.text);
   }
   if (object.max != RegularPool::kUnbounded || list[0] < object.min) ++list[0];
-  const uint32_t stack = m_.push({Frame::kObject, top.a, m_.lists_.put(list), top.parent});
-  out_.push_back({.kind = Thread::kColon,
-                  .stack = stack,
-                  .expr = static_cast<uint32_t>(value),
-                  .left = max_run_});
+  const auto read = [&](Node its) {
+    const uint32_t number = m_.lists_.put(list);
+    if (object.n_witnesses > 0) {
+      const Machine::KeyChoice& next = m_.key_choice(top.a, number);
+      if ((!next.can_close && !next.can_open) || !m_.parts_->node(its).productive) return;
+    }
+    const uint32_t stack = m_.push({Frame::kObject, top.a, number, top.parent});
+    out_.push_back({.kind = Thread::kColon,
+                    .stack = stack,
+                    .expr = static_cast<uint32_t>(its),
+                    .left = max_run_});
+  };
+  read(value);
+  for (const auto& [its, is] : *also) {
+    uint32_t& witnesses = list[1 + object.n_words()];
+    const uint32_t had = witnesses;
+    if ((had | is) == had) continue;  // as any other value
+    witnesses |= is;
+    read(its);
+    list[1 + object.n_words()] = had;
+  }
 }
 
 void ThreadStepper::open_object(const Thread& thread) {
   if (byte_ != '{') return;
   const ObjectParts& object = m_.parts_->objects[thread.expr];
-  const std::vector<uint32_t> none(1 + object.n_words());
+  const std::vector<uint32_t> none(object.n_head());
   const uint32_t stack = m_.push({Frame::kObject, thread.expr, m_.lists_.put(none), thread.stack});
   out_.push_back({.kind = Thread::kFirstKey, .stack = stack, .left = max_run_});
 }
@@ -277,10 +296,7 @@ bool ThreadStepper::array_can_close(const Frame& frame) {
 void ThreadStepper::step_array(const Thread& thread) {
   if (takes_blank(thread)) return;
   const Frame top = m_.frame(thread.stack);
-  if (byte_ == ']') {
-    if (array_can_close(top)) complete(top.parent);
-    return;
-  }
+  if (byte_ == ']' && array_can_close(top)) complete(top.parent);
   const bool is_first = thread.kind == Thread::kFirstItem;
   if (!is_first && byte_ != ',') return;
   for (Thread item : items_of(thread.stack)) {

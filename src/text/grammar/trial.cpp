@@ -29,7 +29,7 @@ class Stopwatch {
   double begin_ = now();
 };
 
-double quantile(std::vector<double>& sorted, double q) {
+double quantile(const std::vector<double>& sorted, double q) {
   if (sorted.empty()) return 0;
   return sorted[static_cast<size_t>(q * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
@@ -92,7 +92,7 @@ Result<Trial::Outcome> Trial::run(Constraint& constraint, std::string_view text)
   return run(constraint, text, [](double) {});
 }
 
-Result<std::string> Trial::run_line(std::string_view line) const {
+Result<std::string> Trial::run_line(std::string_view line) {
   TRY_ASSIGN(const Json json, parse_json(line, kLineLimits));
   const Json* schema = json.find("schema");
   const Json* tests = json.find("tests");
@@ -104,6 +104,7 @@ Result<std::string> Trial::run_line(std::string_view line) const {
   const Stopwatch watch;
   auto grammar = compile_json_schema(text, options_);
   const double compile_us = watch.microseconds();
+  compile_us_.push_back(compile_us);
   if (!grammar) {
     return fmt::format(R"({{"id":{},"compiled":false,"error":{},"compile_us":{:.1f},)"
                        R"("tests":[],"mask_us":[0,0,0],"tokens":0}})",
@@ -122,11 +123,26 @@ Result<std::string> Trial::run_line(std::string_view line) const {
     if (!outcome) error = quoted(outcome.error().message);
     n_tokens += outcome ? outcome->n_tokens : 0;
   }
+  mask_us_.insert(mask_us_.end(), times.begin(), times.end());
   std::ranges::sort(times);
   return fmt::format(R"({{"id":{},"compiled":true,"error":{},"compile_us":{:.1f},"tests":[{}],)"
                      R"("mask_us":[{:.2f},{:.2f},{:.2f}],"tokens":{}}})",
                      id->compact(), error, compile_us, fmt::join(accepted, ","),
                      quantile(times, 0.5), quantile(times, 0.99), quantile(times, 1), n_tokens);
+}
+
+std::string Trial::times() {
+  std::ranges::sort(compile_us_);
+  std::ranges::sort(mask_us_);
+  double sum = 0;
+  for (const double us : mask_us_) sum += us;
+  return fmt::format(
+      "{} forms compiled in p50 {:.0f}, p99 {:.0f}, at most {:.0f} µs; {} masks made in {:.1f} on "
+      "average, p50 {:.2f}, p90 {:.1f}, p99 {:.1f}, at most {:.0f} µs",
+      compile_us_.size(), quantile(compile_us_, 0.5), quantile(compile_us_, 0.99),
+      quantile(compile_us_, 1), mask_us_.size(), sum / std::max<double>(1, mask_us_.size()),
+      quantile(mask_us_, 0.5), quantile(mask_us_, 0.9), quantile(mask_us_, 0.99),
+      quantile(mask_us_, 1));
 }
 
 }  // namespace kvik::grammar

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "text/grammar/json_schema.h"
@@ -13,7 +14,7 @@
 namespace kvik::grammar {
 
 // Tries texts on constraints, as an answer of a model would be: token by token, a mask before each.
-// Immutable: any thread.
+// One thread.
 class Trial {
  public:
   Trial(const Tokenizer& tokenizer, SchemaOptions options);
@@ -36,12 +37,16 @@ class Trial {
 
   // {"id", "schema", "tests": [{"valid", "data"}]} in a line becomes a line of {"id", "compiled",
   // "error", "compile_us", "tests", "mask_us", "tokens"}. Errors: not such a line.
-  Result<std::string> run_line(std::string_view line) const;
+  Result<std::string> run_line(std::string_view line);
+
+  // What all lines so far took, in a sentence.
+  std::string times();
 
  private:
   const Tokenizer& tokenizer_;
   SchemaOptions options_;
   std::shared_ptr<const VocabularyTrie> vocabulary_;  // shared with the constraints over it
+  std::vector<double> compile_us_, mask_us_;          // of all lines
 };
 
 }  // namespace kvik::grammar

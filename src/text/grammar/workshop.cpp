@@ -1,6 +1,8 @@
 #include "text/grammar/workshop.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace kvik::grammar {
 namespace {
@@ -23,28 +25,180 @@ void Workshop::make_mask(State state, std::span<uint64_t> allowed) {
   // What a token cannot reach the end of is one for all masks.
   State alike = machine.within(state, vocabulary_->max_token_bytes());
   if (machine.exhausted()) alike = state;
-  if (const auto found = masks_.find(static_cast<uint32_t>(alike)); found != masks_.end()) {
-    const Mask& mask = found->second;
-    if (!mask.words.empty()) {
-      std::ranges::copy(mask.words, allowed.begin());
-      return;
+  unsure_.clear();
+  machine.forget_asking();
+  if (!copy_kept(alike, allowed)) fill_new(alike, allowed);
+  settle(state, allowed);
+}
+
+// True where what was just read hangs on what a string has been, which is not known there.
+bool Workshop::asked() {
+  const bool has_asked = machine.asked_for_forgotten();
+  machine.forget_asking();
+  return has_asked;
+}
+
+// Reads the tokens that are unsure one by one.
+void Workshop::settle(State state, std::span<uint64_t> allowed) {
+  for (const TokenId id : unsure_) {
+    State to = state;
+    for (const char c : vocabulary_->bytes(id)) {
+      to = machine.step(to, static_cast<uint8_t>(c));
+      if (to == State::kDead) break;
     }
-    if (mask.plain) {
-      std::ranges::copy(vocabulary_->plain_mask(), allowed.begin());
+    if (to == State::kDead) {
+      clear_bit(allowed, id);
     } else {
-      std::ranges::fill(allowed, 0);
+      set_bit(allowed, id);
     }
-    for (const TokenId id : mask.tokens) set_bit(allowed, id);
-    return;
   }
-  machine.forget_asking();
-  fill(alike, allowed);
-  if (!machine.asked_for_forgotten()) {
-    if (!machine.exhausted()) keep(alike, allowed);
-    return;
+}
+
+bool Workshop::copy_kept(State state, std::span<uint64_t> allowed) {
+  const auto found = masks_.find(static_cast<uint32_t>(state));
+  if (found == masks_.end()) return false;
+  const Mask& mask = found->second;
+  unsure_.insert(unsure_.end(), mask.unsure.begin(), mask.unsure.end());
+  if (!mask.words.empty()) {
+    std::ranges::copy(mask.words, allowed.begin());
+    return true;
   }
+  if (mask.plain) {
+    std::ranges::copy(vocabulary_->plain_mask(), allowed.begin());
+  } else {
+    std::ranges::fill(allowed, 0);
+  }
+  for (const TokenId id : mask.tokens) set_bit(allowed, id);
+  return true;
+}
+
+// Of a state whose mask is not kept.
+void Workshop::fill_new(State state, std::span<uint64_t> allowed) {
+  if (const auto place = machine.any_string(state)) return fill_any_string(*place, allowed);
+  const std::vector<TokenId> before = std::exchange(unsure_, {});
+  if (machine.threads(state).size() > 1) {
+    fill_by_threads(state, allowed);
+  } else if (!fill_string(state, allowed)) {
+    fill(state, allowed);
+  }
+  if (!machine.exhausted()) keep(state, allowed);
+  unsure_.insert(unsure_.end(), before.begin(), before.end());
+}
+
+void Workshop::fill_by_threads(State state, std::span<uint64_t> allowed) {
+  const std::span<const Thread> its = machine.threads(state);
+  const std::vector<Thread> threads(its.begin(), its.end());
+  std::vector<Thread> rest;
+  std::vector<State> strings;
+  for (const Thread& thread : threads) {
+    const bool in_string = thread.kind == Thread::kString || thread.kind == Thread::kKey;
+    const State alone = in_string ? machine.part_of({&thread, 1}) : State::kDead;
+    if (alone != State::kDead && (machine.any_string(alone) || machine.mostly(alone))) {
+      strings.push_back(alone);
+    } else {
+      rest.push_back(thread);
+    }
+  }
+  if (strings.empty()) return fill(state, allowed);
+  std::ranges::fill(allowed, 0);
+  if (!rest.empty()) fill(machine.part_of(rest), allowed);
+  std::vector<uint64_t> more(allowed.size());
+  for (const State string : strings) {
+    if (!copy_kept(string, more)) fill_new(string, more);
+    for (size_t w = 0; w < more.size(); ++w) allowed[w] |= more[w];
+  }
+}
+
+void Workshop::fill_any_string(const Machine::AnyString& place, std::span<uint64_t> allowed) {
+  const StringTokens& tokens = vocabulary_->in_strings();
   machine.forget_asking();
-  fill(state, allowed);
+  tokens.copy_inside(place.max, allowed);
+  const Tails& tails = tails_of(place.behind);
+  const auto fits = [&](uint32_t n) { return n >= place.min && n <= place.max; };
+  for (const StringTokens::Tail tail : tails.sure) {
+    for (const auto& [token, n_characters] : tokens.with_tail(tail)) {
+      if (fits(n_characters)) set_bit(allowed, token);
+    }
+  }
+  for (const StringTokens::Tail tail : tails.unsure) {
+    for (const auto& [token, n_characters] : tokens.with_tail(tail)) {
+      if (fits(n_characters)) unsure_.push_back(token);
+    }
+  }
+}
+
+const Workshop::Tails& Workshop::tails_of(State behind) {
+  const auto key = static_cast<uint32_t>(behind);
+  if (const auto found = tails_.find(key); found != tails_.end()) return found->second;
+  Tails tails;
+  const TokenTree& tree = vocabulary_->in_strings().tails();
+  if (behind != State::kDead) tails.sure.push_back(StringTokens::kNoTail);
+  std::vector<std::pair<State, uint32_t>> levels = {
+      {behind, static_cast<uint32_t>(tree.nodes.size())}};
+  for (uint32_t at = 0; at < tree.nodes.size() && behind != State::kDead;) {
+    while (levels.back().second <= at) levels.pop_back();
+    const State state = levels.back().first;
+    const TokenTree::Node& node = tree.nodes[at];
+    const bool may_be = has_byte(machine.first_bytes(state), node.byte);
+    const State to = may_be ? machine.step(state, node.byte) : State::kDead;
+    if (asked()) {
+      const auto below = tree.tokens_below(at);
+      tails.unsure.insert(tails.unsure.end(), below.begin(), below.end());
+      at = node.end;
+      continue;
+    }
+    if (to == State::kDead) {
+      at = node.end;
+      continue;
+    }
+    if (node.n_tokens > 0) tails.sure.push_back(tree.tokens[node.first_token]);
+    levels.emplace_back(to, node.end);
+    ++at;
+  }
+  mask_bytes_ += (tails.sure.size() + tails.unsure.size()) * sizeof(StringTokens::Tail) + 128;
+  return tails_.emplace(key, std::move(tails)).first->second;
+}
+
+bool Workshop::fill_string(State state, std::span<uint64_t> allowed) {
+  const auto mostly = machine.mostly(state);
+  if (!mostly) return false;
+  const auto place = machine.any_string(mostly->to);
+  if (!place) return false;
+  fill_any_string(*place, allowed);
+  mend(state, mostly->to, 0, static_cast<uint32_t>(vocabulary_->all().nodes.size()), allowed);
+  return true;
+}
+
+// `allowed` is of the state that most characters lead to. Goes where others lead, and mends what is
+// not so there.
+void Workshop::mend(State state, State mostly, uint32_t begin, uint32_t end,
+                    std::span<uint64_t> allowed) {
+  const TokenTree& tree = vocabulary_->all();
+  const Machine::ByteSet others = machine.others_than(state, mostly);
+  const bool is_between = machine.is_between(state);
+  for (uint32_t at = begin; at < end && !machine.exhausted(); at = tree.nodes[at].end) {
+    const TokenTree::Node& node = tree.nodes[at];
+    // Controls are in no string.
+    if (node.byte < 0x20 || !has_byte(others, node.byte)) continue;
+    const State to = machine.step(state, node.byte);
+    const bool is_end = is_between && node.byte == '"';
+    const auto below = tree.tokens_below(at);
+    if (asked()) {
+      unsure_.insert(unsure_.end(), below.begin(), below.end());
+      continue;
+    }
+    if (to == mostly) continue;
+    if (to == State::kDead || is_end) {
+      for (const TokenId id : below) clear_bit(allowed, id);
+    }
+    if (to == State::kDead) continue;
+    for (const TokenId id : below.first(node.n_tokens)) set_bit(allowed, id);
+    if (is_end) {
+      walk_below(tree, at + 1, node.end, to, allowed);
+    } else {
+      mend(to, mostly, at + 1, node.end, allowed);
+    }
+  }
 }
 
 void Workshop::fill(State state, std::span<uint64_t> allowed) {
@@ -54,8 +208,7 @@ void Workshop::fill(State state, std::span<uint64_t> allowed) {
   } else {
     walk_plain(state, allowed);
   }
-  const VocabularyTrie::Tree& other = vocabulary_->other();
-  walk(other, state, allowed);
+  walk(vocabulary_->other(), state, allowed);
 }
 
 bool Workshop::is_free(State state) {
@@ -70,7 +223,7 @@ bool Workshop::is_free(State state) {
 // Where most first characters lead to where all others are free, as in a key that may be anything
 // but some, the others are taken away from the mask of all.
 void Workshop::walk_plain(State state, std::span<uint64_t> allowed) {
-  const VocabularyTrie::Tree& plain = vocabulary_->plain();
+  const TokenTree& plain = vocabulary_->plain();
   const Machine::ByteSet first = machine.first_bytes(state);
   size_t n_free = 0;
   std::vector<std::pair<uint32_t, State>> roots;
@@ -78,6 +231,12 @@ void Workshop::walk_plain(State state, std::span<uint64_t> allowed) {
     const State to = has_byte(first, plain.nodes[at].byte)
                          ? machine.step(state, plain.nodes[at].byte)
                          : State::kDead;
+    if (asked()) {
+      const auto below = plain.tokens_below(at);
+      unsure_.insert(unsure_.end(), below.begin(), below.end());
+      roots.emplace_back(at, State::kDead);
+      continue;
+    }
     roots.emplace_back(at, to);
     if (to != State::kDead && is_free(to)) n_free += plain.tokens_below(at).size();
   }
@@ -93,7 +252,7 @@ void Workshop::walk_plain(State state, std::span<uint64_t> allowed) {
   }
 }
 
-void Workshop::walk(const VocabularyTrie::Tree& tree, State state, std::span<uint64_t> allowed) {
+void Workshop::walk(const TokenTree& tree, State state, std::span<uint64_t> allowed) {
   const Machine::ByteSet first = machine.first_bytes(state);
   for (uint32_t at = 0; at < tree.nodes.size(); at = tree.nodes[at].end) {
     if (!has_byte(first, tree.nodes[at].byte)) continue;
@@ -101,8 +260,8 @@ void Workshop::walk(const VocabularyTrie::Tree& tree, State state, std::span<uin
   }
 }
 
-void Workshop::walk_below(const VocabularyTrie::Tree& tree, uint32_t begin, uint32_t end,
-                          State state, std::span<uint64_t> allowed) {
+void Workshop::walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, State state,
+                          std::span<uint64_t> allowed) {
   struct Level {
     State state;
     uint32_t end;
@@ -111,8 +270,14 @@ void Workshop::walk_below(const VocabularyTrie::Tree& tree, uint32_t begin, uint
   const bool is_plain = &tree == &vocabulary_->plain();
   for (uint32_t at = begin; at < end && !machine.exhausted();) {
     while (levels.back().end <= at) levels.pop_back();
-    const VocabularyTrie::Node& node = tree.nodes[at];
+    const TokenTree::Node& node = tree.nodes[at];
     const State to = machine.step(levels.back().state, node.byte);
+    if (asked()) {
+      const auto unsure = tree.tokens_below(at);
+      unsure_.insert(unsure_.end(), unsure.begin(), unsure.end());
+      at = node.end;
+      continue;
+    }
     if (to == State::kDead) {
       at = node.end;
       continue;
@@ -133,19 +298,23 @@ void Workshop::keep(State state, std::span<const uint64_t> allowed) {
   Mask mask;
   const auto plain = vocabulary_->plain_mask();
   mask.plain = is_free(state);
-  for (size_t w = 0; w < allowed.size(); ++w) {
-    uint64_t rest = mask.plain ? allowed[w] & ~plain[w] : allowed[w];
-    for (; rest != 0; rest &= rest - 1) {
-      mask.tokens.push_back(static_cast<TokenId>(w * 64) +
-                            static_cast<TokenId>(__builtin_ctzll(rest)));
+  const auto rest_of = [&](size_t w) { return mask.plain ? allowed[w] & ~plain[w] : allowed[w]; };
+  size_t n = 0;
+  for (size_t w = 0; w < allowed.size(); ++w) n += static_cast<size_t>(std::popcount(rest_of(w)));
+  if (n > allowed.size()) {
+    mask.words.assign(allowed.begin(), allowed.end());
+  } else {
+    mask.tokens.reserve(n);
+    for (size_t w = 0; w < allowed.size(); ++w) {
+      for (uint64_t rest = rest_of(w); rest != 0; rest &= rest - 1) {
+        mask.tokens.push_back(static_cast<TokenId>(w * 64) +
+                              static_cast<TokenId>(std::countr_zero(rest)));
+      }
     }
   }
-  if (mask.tokens.size() > allowed.size()) {
-    mask.words.assign(allowed.begin(), allowed.end());
-    mask.tokens.clear();
-  }
-  mask.tokens.shrink_to_fit();
-  mask_bytes_ += mask.tokens.size() * sizeof(TokenId) + mask.words.size() * sizeof(uint64_t) + 96;
+  mask.unsure = unsure_;
+  mask_bytes_ += (mask.tokens.size() + mask.unsure.size()) * sizeof(TokenId) +
+                 mask.words.size() * sizeof(uint64_t) + 120;
   masks_.emplace(static_cast<uint32_t>(state), std::move(mask));
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/mutex.h"
 #include "text/grammar/machine.h"
-#include "text/grammar/vocabulary_trie.h"
+#include "text/grammar/vocabulary/vocabulary_trie.h"
 
 namespace kvik::grammar {
 
@@ -33,18 +33,37 @@ class Workshop {
     bool plain = false;
     std::vector<TokenId> tokens;
     std::vector<uint64_t> words;  // in the place of both where tokens would be many
+    std::vector<TokenId> unsure;  // that hang on what strings have been
   };
-  void walk(const VocabularyTrie::Tree& tree, State state, std::span<uint64_t> allowed);
-  void walk_plain(State state, std::span<uint64_t> allowed);
-  void walk_below(const VocabularyTrie::Tree& tree, uint32_t begin, uint32_t end, State state,
-                  std::span<uint64_t> allowed);
+  // Tails that may follow a string, and those that hang on what strings have been.
+  struct Tails {
+    std::vector<StringTokens::Tail> sure, unsure;
+  };
+  void fill_new(State state, std::span<uint64_t> allowed);
+  // Each thread allows what it allows, whatever others there are.
+  void fill_by_threads(State state, std::span<uint64_t> allowed);
+  // Of states that stand in a string, and most of whose characters lead to where any may come.
+  bool fill_string(State state, std::span<uint64_t> allowed);
+  void fill_any_string(const Machine::AnyString& place, std::span<uint64_t> allowed);
+  void mend(State state, State mostly, uint32_t begin, uint32_t end, std::span<uint64_t> allowed);
+  const Tails& tails_of(State behind);
+  // All others.
   void fill(State state, std::span<uint64_t> allowed);
+  void walk(const TokenTree& tree, State state, std::span<uint64_t> allowed);
+  void walk_plain(State state, std::span<uint64_t> allowed);
+  void walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, State state,
+                  std::span<uint64_t> allowed);
   void keep(State state, std::span<const uint64_t> allowed);
+  bool copy_kept(State state, std::span<uint64_t> allowed);
+  bool asked();
+  void settle(State state, std::span<uint64_t> allowed);
   bool is_free(State state);
 
   std::shared_ptr<const VocabularyTrie> vocabulary_;
   std::unordered_map<uint32_t, Mask> masks_;
   std::unordered_map<uint32_t, bool> free_;
+  std::unordered_map<uint32_t, Tails> tails_;
+  std::vector<TokenId> unsure_;  // of the mask that is being made
   size_t mask_bytes_ = 0;
 };
 

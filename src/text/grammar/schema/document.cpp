@@ -3,10 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace kvik::grammar {
 namespace {
+
+struct Dialect {
+  std::string_view address;  // a part of it
+  Draft draft;
+};
+constexpr std::array kDialects = std::to_array<Dialect>({
+    {"json-schema.org/draft-04/", Draft::k4},
+    {"json-schema.org/draft-06/", Draft::k6},
+    {"json-schema.org/draft-07/", Draft::k7},
+    {"json-schema.org/draft/2019-09/", Draft::k2019},
+    {"json-schema.org/draft/2020-12/", Draft::k2020},
+    {"json-schema.org/schema", Draft::k2020},      // the newest
+    {"spec.openapis.org/oas/3.1/", Draft::k2020},  // what it adds says nothing of values
+});
 
 // An address in parts: scheme://authority, path. Queries count as path.
 struct Address {
@@ -129,14 +144,15 @@ bool holds_data(std::string_view keyword) {
 Result<SchemaDocument> SchemaDocument::make(const Json& root) {
   SchemaDocument made(root);
   if (const std::string* dialect = text_of(root, "$schema")) {
-    const std::string_view name = *dialect;
-    if (name.contains("draft-03")) {
-      return fail(ErrorCode::kUnsupported, "#/$schema: draft 3 is not known; expected 4 or later");
+    const auto found = std::ranges::find_if(
+        kDialects, [&](const Dialect& known) { return dialect->contains(known.address); });
+    if (found == kDialects.end()) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("#/$schema: {:.80} is not known; expected draft 4, 6, 7, 2019-09 or "
+                              "2020-12",
+                              *dialect));
     }
-    if (name.contains("draft-04")) made.draft_ = Draft::k4;
-    if (name.contains("draft-06")) made.draft_ = Draft::k6;
-    if (name.contains("draft-07")) made.draft_ = Draft::k7;
-    if (name.contains("2019-09")) made.draft_ = Draft::k2019;
+    made.draft_ = found->draft;
   }
   made.by_address_[""] = &root;
   made.index(root, "", true);

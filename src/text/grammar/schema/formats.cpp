@@ -35,22 +35,39 @@ struct Format {
   "|(?:(?:" KVIK_H16 ":){0,3}" KVIK_H16 ")?::" KVIK_H16 ":" KVIK_LS32 "|(?:(?:" KVIK_H16        \
   ":){0,4}" KVIK_H16 ")?::" KVIK_LS32 "|(?:(?:" KVIK_H16 ":){0,5}" KVIK_H16 ")?::" KVIK_H16     \
   "|(?:(?:" KVIK_H16 ":){0,6}" KVIK_H16 ")?::)"
-#define KVIK_PCHAR "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})"
-#define KVIK_USER "(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9a-fA-F]{2})*"
-#define KVIK_NAME "(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9a-fA-F]{2})*"
-#define KVIK_AUTHORITY                     \
-  "(?:" KVIK_USER "@)?(?:\\[(?:" KVIK_IPV6 \
-  "|[vV][0-9a-fA-F]+\\.[A-Za-z0-9._~!$"    \
-  "&'()*+,;=:-]+)\\]|" KVIK_NAME ")(?::[0-9]*)?"
-#define KVIK_TAIL "(?:\\?(?:" KVIK_PCHAR "|[/?])*)?(?:#(?:" KVIK_PCHAR "|[/?])*)?"
-#define KVIK_ABSOLUTE_PATHS \
-  "(?://" KVIK_AUTHORITY "(?:/" KVIK_PCHAR "*)*|/(?:" KVIK_PCHAR "+(?:/" KVIK_PCHAR "*)*)?"
-#define KVIK_URI                                                                   \
-  "[A-Za-z][A-Za-z0-9+.-]*:" KVIK_ABSOLUTE_PATHS "|" KVIK_PCHAR "+(?:/" KVIK_PCHAR \
-  "*"                                                                              \
-  ")*|)" KVIK_TAIL
-#define KVIK_SEGMENT_NC "(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9a-fA-F]{2})+"
-#define KVIK_RELATIVE KVIK_ABSOLUTE_PATHS "|" KVIK_SEGMENT_NC "(?:/" KVIK_PCHAR "*)*|)" KVIK_TAIL
+// RFC 3986, appendix A; RFC 3987 is the same with more characters, which stand in `more`.
+#define KVIK_PCHAR(more) "(?:[A-Za-z0-9._~!$&'()*+,;=:@" more "-]|%[0-9a-fA-F]{2})"
+#define KVIK_USER(more) "(?:[A-Za-z0-9._~!$&'()*+,;=:" more "-]|%[0-9a-fA-F]{2})*"
+#define KVIK_NAME(more) "(?:[A-Za-z0-9._~!$&'()*+,;=" more "-]|%[0-9a-fA-F]{2})*"
+#define KVIK_AUTHORITY(more)                                  \
+  "(?:" KVIK_USER(more) "@)?(?:\\[(?:" KVIK_IPV6              \
+                        "|[vV][0-9a-fA-F]+\\.[A-Za-z0-9._~!$" \
+                        "&'()*+,;=:-]+)\\]|" KVIK_NAME(more) ")(?::[0-9]*)?"
+#define KVIK_TAIL(more) "(?:\\?(?:" KVIK_PCHAR(more) "|[/?])*)?(?:#(?:" KVIK_PCHAR(more) "|[/?])*)?"
+#define KVIK_ABSOLUTE_PATHS(more)                                             \
+  "(?://" KVIK_AUTHORITY(more) "(?:/" KVIK_PCHAR(more) "*)*|/(?:" KVIK_PCHAR( \
+      more) "+(?:/" KVIK_PCHAR(more) "*)*)?"
+#define KVIK_URI(more)                                                                          \
+  "[A-Za-z][A-Za-z0-9+.-]*:" KVIK_ABSOLUTE_PATHS(more) "|" KVIK_PCHAR(more) "+(?:/" KVIK_PCHAR( \
+      more) "*)*|)" KVIK_TAIL(more)
+#define KVIK_SEGMENT_NC(more) "(?:[A-Za-z0-9._~!$&'()*+,;=@" more "-]|%[0-9a-fA-F]{2})+"
+#define KVIK_RELATIVE(more) \
+  KVIK_ABSOLUTE_PATHS(more) \
+  "|" KVIK_SEGMENT_NC(more) "(?:/" KVIK_PCHAR(more) "*)*|)" KVIK_TAIL(more)
+// ucschar
+#define KVIK_PLANE(n) "\\u{" n "0000}-\\u{" n "FFFD}"
+#define KVIK_UCS                                                                                  \
+  "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF" KVIK_PLANE("1") KVIK_PLANE("2") KVIK_PLANE("3") \
+      KVIK_PLANE("4") KVIK_PLANE("5") KVIK_PLANE("6") KVIK_PLANE("7") KVIK_PLANE("8")             \
+          KVIK_PLANE("9") KVIK_PLANE("A") KVIK_PLANE("B") KVIK_PLANE("C")                         \
+              KVIK_PLANE("D") "\\u{E1000}-\\u{EFFFD}"
+// RFC 6570, section 2.
+#define KVIK_VARIABLE_CHARACTER "(?:[A-Za-z0-9_]|%[0-9a-fA-F]{2})"
+#define KVIK_VARIABLE \
+  KVIK_VARIABLE_CHARACTER "(?:\\.?" KVIK_VARIABLE_CHARACTER ")*(?::[1-9][0-9]{0,3}|\\*)?"
+#define KVIK_TEMPLATE                                                            \
+  "(?:[^\\u0000-\\u0020\"'%<>\\\\^`{|}\\u007F-\\u009F]|%[0-9a-fA-F]{2}|\\{[+#./" \
+  ";?&=,!@|]?" KVIK_VARIABLE "(?:," KVIK_VARIABLE ")*\\})*"
 #define KVIK_ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 #define KVIK_POINTER "(?:/(?:[^~/]|[\\r\\n\\u2028\\u2029]|~[01])*)*"
 
@@ -67,8 +84,11 @@ constexpr std::array kFormats = std::to_array<Format>({
     {"hostname", KVIK_HOSTNAME},
     {"ipv4", KVIK_IPV4},
     {"ipv6", KVIK_IPV6},
-    {"uri", KVIK_URI},
-    {"uri-reference", "(?:" KVIK_URI "|" KVIK_RELATIVE ")"},
+    {"uri", KVIK_URI("")},
+    {"uri-reference", "(?:" KVIK_URI("") "|" KVIK_RELATIVE("") ")"},
+    {"iri", KVIK_URI(KVIK_UCS)},
+    {"iri-reference", "(?:" KVIK_URI(KVIK_UCS) "|" KVIK_RELATIVE(KVIK_UCS) ")"},
+    {"uri-template", KVIK_TEMPLATE},
     {"uuid", "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"},
     {"json-pointer", KVIK_POINTER},
     {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" KVIK_POINTER ")"},

@@ -38,6 +38,13 @@ struct ContainsRule {
   Literal schema;
   uint32_t min = 1;
   uint32_t max = RegularPool::kUnbounded;
+  uint32_t from = 0;  // items before this place do not count
+};
+
+// Some property has such a name, and a value that keeps to these.
+struct SomeProperty {
+  Regular names;
+  Conjunction rules;
 };
 
 // What of an object or an array some keyword has looked at.
@@ -65,6 +72,7 @@ struct Shape {
   Regular string;
   Regular number;  // any text, or less: plain decimals then
   std::vector<ObjectRules> object;
+  std::vector<SomeProperty> some;
   std::set<std::string> required;
   std::map<std::string, std::set<std::string>> needs;
   Regular names;  // of all properties

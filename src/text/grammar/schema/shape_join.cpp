@@ -33,6 +33,14 @@ Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
       }
     }
   }
+  // Cases that cannot be would be multiplied with all that come.
+  constexpr size_t kMany = 8;
+  // To find that out may join others in its turn, which are left as they are.
+  if (both.size() > kMany && !is_pruning_) {
+    is_pruning_ = true;
+    std::erase_if(both, [this](const Shape& shape) { return is_empty(shape, 0); });
+    is_pruning_ = false;
+  }
   return both;
 }
 
@@ -47,6 +55,7 @@ std::optional<Shape> ShapeMaker::join(const Shape& a, const Shape& b) {
   made.number = pool_.intersection(a.number, b.number);
   made.names = pool_.intersection(a.names, b.names);
   append(made.object, b.object);
+  append(made.some, b.some);
   made.required.insert(b.required.begin(), b.required.end());
   for (const auto& [name, needed] : b.needs) made.needs[name].insert(needed.begin(), needed.end());
   made.min_properties = std::max(a.min_properties, b.min_properties);
@@ -116,7 +125,7 @@ bool ShapeMaker::is_empty(const Conjunction& conjunction, int depth) {
   const bool empty = shapes && std::ranges::all_of(*shapes, [&](const Shape& shape) {
                        return is_empty(shape, depth + 1);
                      });
-  if (depth == 0) empty_[conjunction] = empty;
+  if (empty || depth <= 1) empty_[conjunction] = empty;
   return empty;
 }
 
@@ -136,9 +145,38 @@ bool ShapeMaker::is_empty(const Shape& shape, int depth) {
     if (possible) return false;
   }
   if ((shape.types & Shape::kObject) == 0) return true;
-  return std::ranges::any_of(shape.required, [&](const std::string& name) {
+  const bool lacks_required = std::ranges::any_of(shape.required, [&](const std::string& name) {
     return is_empty(rules_for(shape, name), depth + 1);
   });
+  return lacks_required || std::ranges::any_of(shape.some, [&](const SomeProperty& some) {
+           return !may_have(shape, some, depth);
+         });
+}
+
+// An object of that shape may have such a property; false only where it is certain.
+bool ShapeMaker::may_have(const Shape& shape, const SomeProperty& some, int depth) {
+  std::set<std::string> named;
+  for (const ObjectRules& rules : shape.object) {
+    for (const auto& [name, its] : rules.named) named.insert(name);
+  }
+  std::vector<std::u32string> names;
+  for (const std::string& name : named) {
+    names.push_back(to_characters(name));
+    if (!pool_.accepts_empty(pool_.step(some.names, names.back()))) continue;
+    Conjunction rules = rules_for(shape, name);
+    add_rules(rules, some.rules);
+    if (!is_empty(rules, depth + 1)) return true;
+  }
+  // A name that no schema has. Where only patterns may be, it is one of them.
+  Regular others = pool_.intersection(shape.names, some.names);
+  others = pool_.difference(others, pool_.one_of(std::move(names)));
+  for (const ObjectRules& rules : shape.object) {
+    if (!is_empty(rules.others, depth + 1)) continue;
+    std::vector<Regular> patterns;
+    for (const auto& [its, conjunction] : rules.patterns) patterns.push_back(its);
+    others = pool_.intersection(others, pool_.choice(patterns));
+  }
+  return pool_.is_alive(others);
 }
 
 }  // namespace kvik::grammar

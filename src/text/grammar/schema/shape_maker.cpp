@@ -70,7 +70,7 @@ Result<Shapes> ShapeMaker::shapes_of(Literal literal) {
   }
   Result<Shapes> made = Shapes{};
   if (meaning == Meaning::kConstant) {
-    made = negative ? not_constant(*json) : Result<Shapes>(constant(*json));
+    made = negative ? not_constant(*json) : constant(*json);
   } else {
     made = negative ? make_negation(*json) : make_shapes(*json);
   }

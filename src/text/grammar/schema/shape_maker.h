@@ -40,7 +40,7 @@ class ShapeMaker {
   Result<Shapes> make_shapes(const Json& schema);
   Result<Shapes> make_negation(const Json& schema);
   Shapes constant(const Json& value);
-  Result<Shapes> not_constant(const Json& value);
+  Shapes not_constant(const Json& value);
 
   // shape_keywords.cpp: what stands in the schema itself.
   Result<Shapes> own_shapes(const Json& schema);
@@ -77,6 +77,7 @@ class ShapeMaker {
   // True only where it is certain.
   bool is_empty(const Conjunction& conjunction, int depth);
   bool is_empty(const Shape& shape, int depth);
+  bool may_have(const Shape& shape, const SomeProperty& some, int depth);
 
   // shape_negation.cpp
   Result<void> negate_scalars(const Json& schema, Shapes& shapes);
@@ -106,6 +107,7 @@ class ShapeMaker {
   std::map<Conjunction, bool> empty_;
   std::vector<std::string> left_out_;
   size_t work_ = 0;
+  bool is_pruning_ = false;
 };
 
 }  // namespace kvik::grammar

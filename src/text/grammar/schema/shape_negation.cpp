@@ -35,20 +35,47 @@ Result<Shapes> ShapeMaker::make_negation(const Json& schema) {
   return shapes;
 }
 
-Result<Shapes> ShapeMaker::not_constant(const Json& value) {
-  if (value.is(Json::Kind::kObject) || value.is(Json::Kind::kArray)) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("{}: only null, booleans, numbers and strings can be excluded",
-                            document_.path_of(value)));
-  }
+Shapes ShapeMaker::not_constant(const Json& value) {
   const Shape its = constant(value).front();
-  Shape others = only(Shape::kAll & static_cast<uint8_t>(~its.types));
-  Shapes shapes = {std::move(others)};
-  if (its.types == Shape::kString || its.types == Shape::kNumber) {
-    Shape same = only(its.types);
-    same.string = pool_.complement(its.string);
-    same.number = pool_.complement(its.number);
-    shapes.push_back(std::move(same));
+  Shapes shapes = {only(Shape::kAll & static_cast<uint8_t>(~its.types))};
+  const auto add = [&]() -> Shape& {
+    shapes.push_back(only(its.types));
+    return shapes.back();
+  };
+  const auto n_items = static_cast<uint32_t>(value.items.size());
+  if (value.is(Json::Kind::kArray) || value.is(Json::Kind::kObject)) {
+    const bool is_array = value.is(Json::Kind::kArray);
+    if (n_items > 0 && is_array) add().max_items = n_items - 1;
+    Shape& longer = add();
+    (is_array ? longer.min_items : longer.min_properties) = n_items + 1;
+  }
+  switch (value.kind) {
+    case Json::Kind::kString:
+      add().string = pool_.complement(its.string);
+      break;
+    case Json::Kind::kNumber:
+      add().number = pool_.complement(its.number);
+      break;
+    case Json::Kind::kArray:
+      for (uint32_t i = 0; i < n_items; ++i) {
+        Shape& shape = add();
+        shape.min_items = i + 1;
+        ItemRules& rules = shape.items.emplace_back();
+        rules.first.resize(i);
+        rules.first.push_back({negated(number_of(value.items[i], Meaning::kConstant))});
+      }
+      break;
+    case Json::Kind::kObject:
+      for (uint32_t i = 0; i < n_items; ++i) {
+        add().object.emplace_back().named[value.names[i]] = {never()};
+        Shape& shape = add();
+        shape.required.insert(value.names[i]);
+        shape.object.emplace_back().named[value.names[i]] = {
+            negated(number_of(value.items[i], Meaning::kConstant))};
+      }
+      break;
+    default:
+      break;
   }
   return shapes;
 }
@@ -66,8 +93,7 @@ Result<void> ShapeMaker::negate_scalars(const Json& schema, Shapes& shapes) {
   const auto negate_values = [&](const std::vector<const Json*>& values) -> Result<void> {
     Shapes none = {everything()};
     for (const Json* value : values) {
-      TRY_ASSIGN(const Shapes its, not_constant(*value));
-      TRY_ASSIGN(none, join(none, its));
+      TRY_ASSIGN(none, join(none, not_constant(*value)));
     }
     std::ranges::move(none, std::back_inserter(shapes));
     return {};
@@ -116,38 +142,48 @@ Result<void> ShapeMaker::negate_objects(const Json& schema, Shapes& shapes) {
     return shapes.back();
   };
   TRY_ASSIGN(const auto required, strings(schema, "required"));
+  const Json* properties = schema.find("properties");
+  if (properties && !properties->is(Json::Kind::kObject)) {
+    return invalid(schema, "properties", "an object");
+  }
   for (const std::string& name : required) {
-    add().object.emplace_back().named[name] = {never()};
+    // Not there, or not as it must be: both at once, where the schema says of it what it must be.
+    const Json* its = properties ? properties->find(name) : nullptr;
+    add().object.emplace_back().named[name] = {its ? negated(of_schema(*its)) : never()};
   }
   TRY_ASSIGN(const auto min, count(schema, "minProperties"));
   TRY_ASSIGN(const auto max, count(schema, "maxProperties"));
   if (min && *min > 0) add().max_properties = *min - 1;
   if (max) add().min_properties = *max + 1;
-  const Json* properties = schema.find("properties");
-  if (properties && !properties->is(Json::Kind::kObject)) {
-    return invalid(schema, "properties", "an object");
-  }
   for (size_t i = 0; properties && i < properties->items.size(); ++i) {
     if (properties->items[i].is(Json::Kind::kTrue)) continue;
+    if (std::ranges::count(required, properties->names[i]) > 0) continue;
     Shape& shape = add();
     shape.required.insert(properties->names[i]);
     shape.object.emplace_back().named[properties->names[i]] = {
         negated(of_schema(properties->items[i]))};
   }
-  if (const Json* patterns = schema.find("patternProperties");
-      patterns && !patterns->items.empty()) {
-    return unsupported(schema, "patternProperties", "it stands where it must not hold");
+  std::vector<Regular> known;
+  const Json* patterns = schema.find("patternProperties");
+  for (size_t i = 0; patterns && i < patterns->items.size(); ++i) {
+    TRY_ASSIGN(const Regular names, pattern_text(schema, "patternProperties", patterns->names[i]));
+    known.push_back(names);
+    if (patterns->items[i].is(Json::Kind::kTrue)) continue;
+    add().some.push_back({names, {negated(of_schema(patterns->items[i]))}});
   }
-  if (const Json* names = schema.find("propertyNames"); names && !names->is(Json::Kind::kTrue)) {
-    return unsupported(schema, "propertyNames", "it stands where it must not hold");
+  if (const Json* names = schema.find("propertyNames");
+      names && document_.draft() >= Draft::k6 && !names->is(Json::Kind::kTrue)) {
+    TRY_ASSIGN(const Regular allowed, names_of(*names));
+    add().some.push_back({pool_.complement(allowed), {}});
   }
   const Json* others = schema.find("additionalProperties");
   if (others && !others->is(Json::Kind::kTrue)) {
-    const bool has_names = properties && !properties->items.empty();
-    if (!others->is(Json::Kind::kFalse) || has_names) {
-      return unsupported(schema, "additionalProperties", "it stands where it must not hold");
+    std::vector<std::u32string> names;
+    for (size_t i = 0; properties && i < properties->items.size(); ++i) {
+      names.push_back(to_characters(properties->names[i]));
     }
-    add().min_properties = 1;
+    known.push_back(pool_.one_of(std::move(names)));
+    add().some.push_back({pool_.complement(pool_.choice(known)), {negated(of_schema(*others))}});
   }
   if (const Json* rest = schema.find("unevaluatedProperties");
       rest && document_.draft() >= Draft::k2019 && !rest->is(Json::Kind::kTrue)) {
@@ -178,13 +214,12 @@ Result<void> ShapeMaker::negate_arrays(const Json& schema, Shapes& shapes) {
     if (rest.empty() || meant_[rest.front() / 2].json->is(Json::Kind::kTrue)) continue;
     if (meant_[rest.front() / 2].json->is(Json::Kind::kFalse)) {
       add().min_items = static_cast<uint32_t>(first.size()) + 1;
-    } else if (first.empty()) {
-      add().contains.push_back({negated(rest.front())});
     } else {
-      return unsupported(schema, "items", "it stands where it must not hold");
+      add().contains.push_back(
+          {negated(rest.front()), 1, RegularPool::kUnbounded, static_cast<uint32_t>(first.size())});
     }
   }
-  for (const auto& [literal, least, most] : its.contains) {
+  for (const auto& [literal, least, most, from] : its.contains) {
     if (least > 1) {
       add().contains.push_back({literal, 0, least - 1});
     } else if (least == 1) {

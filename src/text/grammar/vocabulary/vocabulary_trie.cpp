@@ -1,4 +1,4 @@
-#include "text/grammar/vocabulary_trie.h"
+#include "text/grammar/vocabulary/vocabulary_trie.h"
 
 #include <algorithm>
 
@@ -16,37 +16,6 @@ bool is_plain(std::string_view token) {
     at += step.n_bytes;
   }
   return n_characters <= VocabularyTrie::kMaxPlainCharacters;
-}
-
-// `ids` ascend by their texts, which begin alike up to `depth`.
-VocabularyTrie::Tree make_tree(std::vector<TokenId> ids, const std::vector<std::string>& tokens) {
-  std::ranges::sort(ids, [&](TokenId a, TokenId b) {
-    const int order = tokens[a].compare(tokens[b]);
-    return order != 0 ? order < 0 : a < b;
-  });
-  VocabularyTrie::Tree tree;
-  std::vector<uint32_t> path;  // the nodes of the text before
-  std::string_view before;
-  const auto shorten_to = [&](size_t depth) {
-    for (; path.size() > depth; path.pop_back()) {
-      tree.nodes[path.back()].end = static_cast<uint32_t>(tree.nodes.size());
-    }
-  };
-  for (const TokenId id : ids) {
-    const std::string_view text = tokens[id];
-    const auto [differs, its] = std::ranges::mismatch(before, text);
-    shorten_to(static_cast<size_t>(differs - before.begin()));
-    for (size_t depth = path.size(); depth < text.size(); ++depth) {
-      path.push_back(static_cast<uint32_t>(tree.nodes.size()));
-      tree.nodes.push_back(
-          {0, static_cast<uint32_t>(tree.tokens.size()), 0, static_cast<uint8_t>(text[depth])});
-    }
-    ++tree.nodes[path.back()].n_tokens;
-    tree.tokens.push_back(id);
-    before = text;
-  }
-  shorten_to(0);
-  return tree;
 }
 
 std::vector<std::string> texts_of(const Tokenizer& tokenizer) {
@@ -85,8 +54,12 @@ VocabularyTrie::VocabularyTrie(std::vector<std::string> tokens)
       other.push_back(id);
     }
   }
-  plain_ = make_tree(std::move(plain), tokens_);
-  other_ = make_tree(std::move(other), tokens_);
+  std::vector<TokenId> all = plain;
+  all.insert(all.end(), other.begin(), other.end());
+  plain_ = TokenTree::make(std::move(plain), tokens_);
+  other_ = TokenTree::make(std::move(other), tokens_);
+  all_ = TokenTree::make(std::move(all), tokens_);
+  in_strings_ = StringTokens(tokens_);
 }
 
 }  // namespace kvik::grammar

@@ -8,6 +8,8 @@
 
 #include "base/token_id.h"
 #include "text/grammar/code_points.h"
+#include "text/grammar/vocabulary/string_tokens.h"
+#include "text/grammar/vocabulary/token_tree.h"
 #include "text/tokenizer.h"
 
 namespace kvik::grammar {
@@ -21,32 +23,20 @@ class VocabularyTrie {
   explicit VocabularyTrie(const Tokenizer& tokenizer);
   explicit VocabularyTrie(std::vector<std::string> tokens);
 
-  struct Node {
-    uint32_t end;          // of its subtree
-    uint32_t first_token;  // of its subtree, in Tree::tokens
-    uint16_t n_tokens;     // of itself
-    uint8_t byte;
-  };
-  // In depth-first order: a node, then its children with theirs, ascending by byte.
-  struct Tree {
-    std::vector<Node> nodes;
-    std::vector<TokenId> tokens;
-
-    std::span<const TokenId> tokens_below(uint32_t node) const {
-      const uint32_t end = nodes[node].end;
-      const size_t first = nodes[node].first_token;
-      const size_t last = end < nodes.size() ? nodes[end].first_token : tokens.size();
-      return std::span(tokens).subspan(first, last - first);
-    }
-  };
+  using Tree = TokenTree;
 
   const Tree& plain() const { return plain_; }
   const Tree& other() const { return other_; }
+  // Both together.
+  const Tree& all() const { return all_; }
   // The bits of all tokens in plain().
   std::span<const uint64_t> plain_mask() const { return plain_mask_; }
   // What plain tokens are made of, at most so many each.
   static const CodePointSet& plain_characters();
   static constexpr uint32_t kMaxPlainCharacters = 48;
+
+  // Tokens as they are read within a JSON string.
+  const StringTokens& in_strings() const { return in_strings_; }
 
   uint32_t n_vocab() const { return static_cast<uint32_t>(tokens_.size()); }
   size_t n_mask_words() const { return (tokens_.size() + 63) / 64; }
@@ -56,8 +46,9 @@ class VocabularyTrie {
 
  private:
   std::vector<std::string> tokens_;
-  Tree plain_, other_;
+  Tree plain_, other_, all_;
   std::vector<uint64_t> plain_mask_;
+  StringTokens in_strings_;
   uint32_t max_token_bytes_ = 0;
 };
 

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/token_id.h"
+
+namespace kvik::grammar {
+
+// Texts as a tree of their bytes, each with the number that it has. Immutable: any thread.
+struct TokenTree {
+  struct Node {
+    uint32_t end;          // of its subtree
+    uint32_t first_token;  // of its subtree, in `tokens`
+    uint16_t n_tokens;     // of itself
+    uint8_t byte;
+  };
+  // In depth-first order: a node, then its children with theirs, ascending by byte.
+  std::vector<Node> nodes;
+  std::vector<TokenId> tokens;
+
+  // The texts of `ids`, of which none is empty.
+  static TokenTree make(std::vector<TokenId> ids, const std::vector<std::string>& texts);
+
+  std::span<const TokenId> tokens_below(uint32_t node) const {
+    const uint32_t end = nodes[node].end;
+    const size_t first = nodes[node].first_token;
+    const size_t last = end < nodes.size() ? nodes[end].first_token : tokens.size();
+    return std::span(tokens).subspan(first, last - first);
+  }
+};
+
+}  // namespace kvik::grammar

@@ -1,0 +1,193 @@
+"""`kvik constrain`: what a schema allows and refuses, by the suite that JSON Schema's own validators are tested with, and by one of them."""
+import glob
+import json
+import os
+import random
+import subprocess
+import tempfile
+import unittest
+
+import jsonschema
+
+import kvik
+import schema_generator
+
+# Debian's json-schema-test-suite ends with draft 7; a checkout of JSON-Schema-Test-Suite has the later ones, too.
+DEBIAN = "/usr/share/json-schema-test-suite"
+SUITE = os.environ.get("KVIK_JSON_SCHEMA_SUITE", DEBIAN)
+DIALECTS = {"draft4": "http://json-schema.org/draft-04/schema#", "draft6": "http://json-schema.org/draft-06/schema#",
+            "draft7": "http://json-schema.org/draft-07/schema#", "draft2019-09": "https://json-schema.org/draft/2019-09/schema",
+            "draft2020-12": "https://json-schema.org/draft/2020-12/schema"}
+N_RANDOM = int(os.environ.get("KVIK_TEST_SCHEMAS", 20_000 if kvik.LONG else 700))
+
+
+def judged(lines, *more, vocabulary="demo"):
+    """The batch's answers to lines of {"id", "schema", "tests"}."""
+    text = b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
+    said = kvik.output("constrain", vocabulary, "--batch", "-", *more, stdin=text, timeout=1100)
+    answers = [json.loads(line) for line in said.splitlines()]
+    assert [answer["id"] for answer in answers] == [line["id"] for line in lines]
+    return answers
+
+
+def suite(draft, folder=""):
+    """The suite's groups as lines of a batch; what is no JSON text that can be written (lone surrogates) is left out."""
+    lines = []
+    for path in sorted(glob.glob(os.path.join(SUITE, "tests", draft, folder, "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            for group in json.load(file):
+                schema = group["schema"]
+                if isinstance(schema, dict) and "$schema" not in schema:
+                    schema = {"$schema": DIALECTS[draft], **schema}
+                lines.append({"id": f"{os.path.basename(path)[:-5]}: {group['description']}", "schema": schema, "tests": group["tests"]})
+    return lines
+
+
+def modern(value, is_schema=True):
+    """A schema of draft 7 in the words of 2020-12."""
+    if isinstance(value, list):
+        return [modern(item, is_schema) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if not is_schema:
+        return {name: modern(item) for name, item in value.items()}
+    made = {}
+    for name, item in value.items():
+        if name in ("enum", "const", "default", "examples"):
+            made[name] = item
+        elif name == "definitions":
+            made["$defs"] = modern(item, False)
+        elif name == "$ref" and isinstance(item, str):
+            made[name] = item.replace("#/definitions/", "#/$defs/")
+        elif name == "items" and isinstance(item, list):
+            made["prefixItems"] = modern(item)
+        elif name == "additionalItems":
+            if isinstance(value.get("items"), list):
+                made["items"] = modern(item)
+        elif name == "dependencies" and isinstance(item, dict):
+            arrays = {of: needed for of, needed in item.items() if isinstance(needed, list)}
+            schemas = {of: modern(needed) for of, needed in item.items() if not isinstance(needed, list)}
+            made.update({key: its for key, its in (("dependentRequired", arrays), ("dependentSchemas", schemas)) if its})
+        elif name in ("properties", "patternProperties"):
+            made[name] = modern(item, False)
+        else:
+            made[name] = modern(item)
+    return made
+
+
+class Suite(unittest.TestCase):
+    def allows_nothing(self, line, answer):
+        """A schema that no value keeps to is no form: that is right where it is so."""
+        if "no text is left" not in answer["error"]:
+            return False
+        self.assertFalse(any(test["valid"] for test in line["tests"]))
+        return True
+
+    def check(self, lines, share):
+        """No verdict is wrong, what does not compile says where, and at least `share` of the schemas compile."""
+        n_compiled = 0
+        for line, answer in zip(lines, judged(lines, "--formats", "ignore")):
+            if not answer["compiled"]:
+                with self.subTest(line["id"]):
+                    if self.allows_nothing(line, answer):
+                        n_compiled += 1
+                    else:
+                        self.assertRegex(answer["error"], "^#")
+                continue
+            n_compiled += 1
+            for test, accepted in zip(line["tests"], answer["tests"]):
+                with self.subTest(f"{line['id']}: {test['description']}"):
+                    self.assertIsNone(answer["error"])
+                    self.assertEqual(accepted, test["valid"], json.dumps(line["schema"]))
+        self.assertGreaterEqual(n_compiled / len(lines), share, f"{n_compiled} of {len(lines)} schemas compile")
+
+    def test_draft_7_is_kept(self):
+        self.check(suite("draft7"), 0.9)
+
+    def test_drafts_4_and_6_are_kept(self):
+        self.check(suite("draft4"), 0.86)
+        self.check(suite("draft6"), 0.9)
+
+    def test_what_draft_7_says_is_kept_in_the_words_of_2020(self):
+        # What these are about means something else, or nothing, since.
+        gone = ("$ref prevents a sibling", "overrides any sibling", "Location-independent", "Recursive references", "$id", "id inside", "refs with", "fragment")
+        lines = [{**line, "schema": {**modern(line["schema"]), "$schema": DIALECTS["draft2020-12"]}}
+                 for line in suite("draft7") if isinstance(line["schema"], dict) and not any(word in line["id"] for word in gone)]
+        self.check(lines, 0.9)
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(SUITE, "tests/draft2020-12")), "KVIK_JSON_SCHEMA_SUITE names no suite of 2020-12")
+    def test_drafts_2019_and_2020_are_kept(self):
+        self.check(suite("draft2019-09"), 0.9)
+        self.check(suite("draft2020-12"), 0.88)
+
+
+class RandomSchemas(unittest.TestCase):
+    """Schemas and values at random: what python3-jsonschema says, kvik says."""
+
+    def test_verdicts_are_those_of_a_validator(self):
+        lines, verdicts = [], []
+        for seed in range(N_RANDOM):
+            r = random.Random(seed)
+            schema = {"$schema": DIALECTS["draft2020-12"], **schema_generator.schema(r)}
+            validator = jsonschema.Draft202012Validator(schema)
+            values = [schema_generator.value(r) for _ in range(14)]
+            lines.append({"id": seed, "schema": schema, "tests": [{"valid": True, "data": value} for value in values]})
+            verdicts.append([validator.is_valid(value) for value in values])
+        n_compiled = n_valid = 0
+        for line, verdict, answer in zip(lines, verdicts, judged(lines)):
+            if not answer["compiled"]:
+                # What allows nothing at all is refused as a form.
+                if "no text is left" in answer["error"]:
+                    self.assertFalse(any(verdict), line)
+                    n_compiled += 1
+                continue
+            n_compiled += 1
+            n_valid += sum(verdict)
+            self.assertIsNone(answer["error"], line)
+            for test, valid, accepted in zip(line["tests"], verdict, answer["tests"]):
+                self.assertEqual(accepted, valid, json.dumps({"schema": line["schema"], "data": test["data"]}))
+        self.assertGreater(n_compiled, 0.9 * N_RANDOM)
+        self.assertGreater(n_valid, N_RANDOM)
+
+
+class Texts(unittest.TestCase):
+    """One text at a time."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def file(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(text)
+        return path
+
+    def said(self, text, *form, code):
+        done = kvik.run("constrain", "demo", *form, "--text", "-", stdin=text.encode())
+        self.assertEqual(done.returncode, code, done)
+        return done.stdout.decode()
+
+    def test_a_text_that_leaves_its_form_is_told_where_and_what_was_allowed(self):
+        schema = self.file("schema.json", json.dumps({"type": "object", "properties": {"a": {"enum": [1, True]}}, "required": ["a"]}))
+        self.assertEqual(self.said('{"a":1}', "--json-schema", schema, code=0), "")
+        self.assertEqual(self.said('{"a":[', "--json-schema", schema, code=1), "byte 5: 1 t\n")
+        self.assertEqual(self.said("ab", "--regex", "a[bc]{2}", code=1), "byte 2: b c\n")
+        self.assertEqual(self.said("abcd", "--regex", "a[bc]{2}", code=1), "byte 3: the end\n")
+        self.assertEqual(self.said("(x)", "--grammar", self.file("g", 'root ::= "(" [xy] ")"'), code=0), "")
+
+    def test_a_form_that_cannot_be_kept_is_a_wrong_argument(self):
+        schema = self.file("schema.json", json.dumps({"properties": {"a": {"pattern": "(x)\\1"}}}))
+        done = kvik.run("constrain", "demo", "--json-schema", schema, "--text", "-", stdin=b"1")
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(b"#/properties/a/pattern", done.stderr)
+
+    def test_a_batch_says_which_line_is_none(self):
+        done = kvik.run("constrain", "demo", "--batch", "-", stdin=b'{"id": 1}\n')
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(b'"schema"', done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

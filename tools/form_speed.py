@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What forms cost a server, and what text that must come saves: requests with a form and without turn about, in one run.
+
+    tools/form_speed.py MODEL [--kvik build/kvik] [--threads 2] [--turns 4]
+
+16 users: the time between tokens with a schema and without, speculation off. One user: tokens a second of a schema with long keys,
+whose text mostly must come, and of as many tokens without a form."""
+import argparse
+import concurrent.futures
+import http.client
+import json
+import socket
+import statistics
+import subprocess
+import time
+
+FREE_TEXT = {"type": "object", "properties": {"title": {"type": "string", "minLength": 4000}, "body": {"type": "string"}},
+             "required": ["title", "body"], "additionalProperties": False}
+NAMES = ["identifier of the customer's account", "date at which the order was received", "whether the goods have been dispatched",
+         "number of parcels in this delivery", "kind of the address that was given", "reason why the delivery was late",
+         "language in which letters are written", "postal code of the receiving office"]
+LONG_KEYS = {"type": "object", "properties": {name: {"type": "boolean"} for name in NAMES}, "required": NAMES, "additionalProperties": False}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Client:
+    def __init__(self, port):
+        self.port = port
+
+    def stream(self, **fields):
+        """Times at which tokens came, their number and the seconds to the end."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        body = {"prompt": "Tell me of it.", "temperature": 1, "stream": True, "return_token_ids": True,
+                "stream_options": {"include_usage": True}, **fields}
+        begin = time.perf_counter()
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise SystemExit(answer.read()[:500])
+        times, usage = [], None
+        for line in answer:
+            if not line.startswith(b"data: {"):
+                continue
+            event = json.loads(line[6:])
+            usage = event.get("usage") or usage
+            times += [time.perf_counter()] * sum(len(choice.get("token_ids") or []) for choice in event["choices"])
+        return times, usage["completion_tokens"], time.perf_counter() - begin
+
+
+def between(client, users, n_tokens, **fields):
+    """The median time between tokens, in ms, of users that all decode."""
+    with concurrent.futures.ThreadPoolExecutor(users) as pool:
+        runs = list(pool.map(lambda seed: client.stream(max_tokens=n_tokens, ignore_eos=True, seed=seed, speculate=False, **fields)[0],
+                             range(users)))
+    # From when the last one has begun to when the first one ends.
+    first, last = max(times[0] for times in runs), min(times[-1] for times in runs)
+    gaps = [b - a for times in runs for a, b in zip(times, times[1:]) if a >= first and b <= last]
+    return statistics.median(gaps) * 1e3, statistics.fmean(gaps) * 1e3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--kvik", default="build/kvik")
+    parser.add_argument("--threads", default="2")
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--users", type=int, default=16)
+    parser.add_argument("--tokens", type=int, default=48)
+    arguments = parser.parse_args()
+    port = free_port()
+    server = subprocess.Popen([arguments.kvik, "serve", arguments.model, "--port", str(port), "--threads", arguments.threads],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        client = Client(port)
+        for _ in range(600):
+            try:
+                client.stream(max_tokens=1)
+                break
+            except OSError:
+                time.sleep(0.1)
+        client.stream(max_tokens=4, guided_json=FREE_TEXT)
+        rows = {"without": [], "with": []}
+        for _ in range(arguments.turns):
+            rows["without"].append(between(client, arguments.users, arguments.tokens))
+            rows["with"].append(between(client, arguments.users, arguments.tokens, guided_json=FREE_TEXT))
+        for name, values in rows.items():
+            print(f"{arguments.users} users {name} a schema: ms between tokens, median " + ", ".join(f"{m:.2f}" for m, _ in values) +
+                  "; mean " + ", ".join(f"{m:.2f}" for _, m in values))
+        ratios = [b[0] / a[0] for a, b in zip(rows["without"], rows["with"])]
+        print(f"with / without: median {statistics.median(ratios):.3f}")
+        speeds = []
+        for seed in range(arguments.turns):
+            _, n, seconds = client.stream(max_tokens=600, guided_json=LONG_KEYS, seed=seed)
+            _, n_free, seconds_free = client.stream(max_tokens=n, ignore_eos=True, seed=seed, speculate=False)
+            speeds.append((n / seconds, n_free / seconds_free))
+        print("long keys: tok/s with a schema " + ", ".join(f"{a:.1f}" for a, _ in speeds) + "; without a form " +
+              ", ".join(f"{b:.1f}" for _, b in speeds) + f"; ratio {statistics.median(a / b for a, b in speeds):.2f}")
+    finally:
+        server.terminate()
+        server.wait()
+
+
+if __name__ == "__main__":
+    main()
