@@ -22,8 +22,8 @@ TYPES = {"f32": F32, "f16": F16, "bf16": BF16}
 MATRICES = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "attn_output.weight", "attn_q_a.weight",
             "attn_q_b.weight", "attn_kv_a_mqa.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", "ffn_gate_inp.weight",
             "ffn_gate_inp_shexp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_shexp.weight",
-            "ffn_up_shexp.weight", "ffn_down_shexp.weight")
-TOP = ("token_embd.weight", "output.weight")
+            "ffn_up_shexp.weight", "ffn_down_shexp.weight", "inp_gate.weight", "proj.weight")
+TOP = ("token_embd.weight", "output.weight", "per_layer_model_proj.weight")
 
 
 class Names(make_hf_model.Folder):
@@ -131,8 +131,8 @@ def module_tensors(names, name, a, b, kind):
     prefix, t = "base_model.model.", TYPES[kind]
     if name == "token_embd.weight":
         return {f"{prefix}model.embed_tokens.lora_embedding_A": (t, encode(b.T, kind)), f"{prefix}model.embed_tokens.lora_embedding_B": (t, encode(a.T, kind))}
-    if name == "output.weight":
-        modules = [("lm_head", a, b)]
+    if name in TOP:
+        modules = [(make_hf_model.TOP[name], a, b)]
     else:
         _, layer, part = name.split(".", 2)
         at = f"model.layers.{layer}."

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "catalogue/lender.h"
 
 namespace kvik {
 namespace {
@@ -268,7 +269,7 @@ TensorTable::TensorTable(const ModelConfig& c)
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
   for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].id, i);
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) {
-    if (!c.layers[layer].attention().shared_kv) continue;
+    if (!lender_of(c.layers[layer])) continue;
     for (const TensorRole role : {kK, kV, kKNorm}) unused_.insert({role, layer});
   }
 }

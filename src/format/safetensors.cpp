@@ -32,11 +32,17 @@ struct Dtype {
   ElementType type;
 };
 constexpr Dtype kDtypes[] = {
-    {"F32", ElementType::kF32},   {"F16", ElementType::kF16},
-    {"BF16", ElementType::kBF16}, {"F64", ElementType::kF64},
-    {"I64", ElementType::kI64},   {"I32", ElementType::kI32},
-    {"I16", ElementType::kI16},   {"I8", ElementType::kI8},
-    {"U8", ElementType::kI8},  // nothing here computes with either
+    {"F32", ElementType::kF32},
+    {"F16", ElementType::kF16},
+    {"BF16", ElementType::kBF16},
+    {"F64", ElementType::kF64},
+    {"I64", ElementType::kI64},
+    {"I32", ElementType::kI32},
+    {"I16", ElementType::kI16},
+    {"I8", ElementType::kI8},
+    // Nothing here computes with bytes: whoever can make something of them does.
+    {"U8", ElementType::kI8},
+    {"F8_E4M3", ElementType::kI8},
 };
 
 // A tensor and the part of the data that is its own.

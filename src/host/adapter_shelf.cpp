@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxAdapters = 65'536;  // names; memory holds fewer
 
 Result<void> check_name(const std::string& name) {
   const auto may_be = [](char c) {
@@ -196,6 +197,12 @@ Result<AdapterCard> AdapterShelf::add(const std::string& name, const std::string
   const MutexLock loading(loading_);
   TRY_ASSIGN(auto adapter, load(name, parsed));
   const MutexLock lock(mutex_);
+  if (entries_.size() >= kMaxAdapters) {
+    return fail(
+        ErrorCode::kExhausted,
+        fmt::format("there are {} adapters already, expected at most as many", entries_.size()),
+        "name");
+  }
   const auto [entry, is_new] = entries_.try_emplace(name);
   if (!is_new) return taken();
   entry->second = {.spec = std::move(parsed),

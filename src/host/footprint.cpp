@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "catalogue/lender.h"
 #include "engine/speculate/chain_index.h"
 #include "engine/speculate/suffix_index.h"
 #include "engine/work_limits.h"
@@ -49,7 +50,7 @@ KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvTy
     : type(kv_type), layout(kv_layout(kvik::page_bytes(config, kv_type, backend), config)) {
   for (const LayerConfig& layer : config.layers) {
     const AttentionConfig& a = layer.attention();
-    if (a.shared_kv) continue;
+    if (lender_of(layer)) continue;
     const uint64_t n_bytes = backend.page_bytes({.type = kv_type,
                                                  .n_layers = 1,
                                                  .n_kv_heads = a.n_kv_heads,

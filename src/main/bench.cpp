@@ -46,6 +46,9 @@ void add_bench(CommandLine& line) {
        "decode without the cache: every step computes all tokens again"},
       {"--fill", &options->fill, "fill the context's pages with noise, do not compute it"},
       {"--json", &options->json, "an array of results"},
+      Flag("--adapter", &options->adapters,
+           "LoRA adapters that the sequences of a batch take turns with")
+          .called("PATH[:SCALE],…"),
       Flag("--roofline", &options->roofline, "draw the machine's roofline as SVG").called("FILE"),
   });
   options->replay.modes = {{.name = "auto", .options = {}}};

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/quantity.h"
+#include "catalogue/lender.h"
 #include "catalogue/model_config.h"
 #include "host/load_model.h"
 #include "main/commands.h"
@@ -41,7 +42,26 @@ void show_geometry(const ModelConfig& c) {
     streams::print("  sliding window {} in {} of {} layers\n", window, n_windowed, c.n_layers);
 }
 
+// How layers differ beside their windows.
+void show_kinds(const ModelConfig& c) {
+  const AttentionConfig& first = c.attention();
+  uint32_t n_sharing = 0;
+  for (const LayerConfig& layer : c.layers) n_sharing += lender_of(layer).has_value();
+  for (const LayerConfig& layer : c.layers) {
+    const AttentionConfig& a = layer.attention();
+    if (a.head_dim == first.head_dim && a.n_kv_heads == first.n_kv_heads) continue;
+    streams::print("  in layers that see everything: KV heads {}, head width {}\n", a.n_kv_heads,
+                   a.head_dim);
+    break;
+  }
+  if (n_sharing > 0) streams::print("  the last {} layers read the K and V of others\n", n_sharing);
+  if (c.per_layer_dim > 0) {
+    streams::print("  embeddings of width {} for every layer\n", c.per_layer_dim);
+  }
+}
+
 void show_features(const ModelConfig& c) {
+  show_kinds(c);
   const RopeConfig& rope = c.ropes.front();
   if (rope.position_scale != 1) streams::print("  rope stretched by {}\n", 1 / rope.position_scale);
   if (rope.smooth_stretch.n_ctx_original > 0) {
@@ -49,9 +69,11 @@ void show_features(const ModelConfig& c) {
   }
   const ExpertsConfig* e = c.experts();
   if (!e) return;
-  streams::print(
-      "  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used, e->ffn_dim,
-      e->shared_ffn_dim ? fmt::format(", and a shared one of {}", e->shared_ffn_dim) : "");
+  streams::print("  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used,
+                 e->ffn_dim,
+                 e->shared_ffn_dim   ? fmt::format(", and a shared one of {}", e->shared_ffn_dim)
+                 : e->beside_ffn_dim ? fmt::format(", beside an MLP of {}", e->beside_ffn_dim)
+                                     : "");
 }
 
 void show_tensors(const ModelSource& source) {

@@ -1,5 +1,7 @@
 #include "model/adapter.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -104,7 +106,13 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
     add_to_digest(sha, pair, factors);
     leaves_kv = leaves_kv && leaves_kv_alone(pair.tensor, model.config());
     adapter->rank_ = std::max(adapter->rank_, pair.rank);
-    const ProjectionSite& site = model.sites().at(pair.tensor);
+    const auto found = model.sites().find(pair.tensor);
+    if (found == model.sites().end()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("'{}': the model has no '{}': the adapter was made for another one",
+                              source.label(), name_of(pair.tensor)));
+    }
+    const ProjectionSite& site = found->second;
     if (pair.tensor.role == TensorRole::kEmbedding) {
       adapter->add_embedding(pair, std::move(factors), *site.matrix, backend);
       continue;

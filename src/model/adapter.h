@@ -37,7 +37,7 @@ class Adapter {
   };
 
   // Reads and packs all of it. Beside the engine, on any thread. Errors: those of
-  // AdapterSource::read().
+  // AdapterSource::read(), and kInvalidArgument for a tensor that the model does not have.
   static Result<std::unique_ptr<Adapter>> load(AdapterSource& source, const Model& model,
                                                Backend& backend);
   // bytes() of what load() would give.

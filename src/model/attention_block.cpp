@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "catalogue/lender.h"
 
 namespace kvik {
 
@@ -126,7 +127,7 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {
-  const bool follow = model_.config().layers.back().attention().shared_kv.has_value();
+  const bool follow = lender_of(model_.config().layers.back()).has_value();
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
   backend_.gather(q_, rows, kept);

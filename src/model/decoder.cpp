@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "catalogue/lender.h"
 
 namespace kvik {
 namespace {
@@ -46,7 +47,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
   if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);
   for (uint32_t i = 0; i < c.n_layers; ++i) {
-    if (!c.layers[i].attention().shared_kv) last_writer_ = i;
+    if (!lender_of(c.layers[i])) last_writer_ = i;
   }
   host_logits_.resize(size_t{buffers_.logits.n_rows} * c.n_vocab);
   host_hidden_.resize(c.model_dim);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "catalogue/lender.h"
 #include "catalogue/limits.h"
 
 namespace kvik {
@@ -68,8 +69,8 @@ LayerGroups group_layers(const ModelConfig& config) {
   CHECK(config.layers.size() == config.n_layers && config.n_layers > 0);
   Spans spans;
   for (uint32_t i = 0; i < config.n_layers; ++i) {
+    if (lender_of(config.layers[i])) continue;
     const AttentionConfig& a = config.layers[i].attention();
-    if (a.shared_kv) continue;
     spans[{a.window, {a.n_kv_heads, a.head_dim, a.latent.rank}}].push_back(i);
   }
   const uint64_t page_width = best_page_width(spans);
@@ -89,7 +90,7 @@ LayerGroups group_layers(const ModelConfig& config) {
     }
   }
   for (uint32_t i = 0; i < config.n_layers; ++i) {
-    const auto& lender = config.layers[i].attention().shared_kv;
+    const auto lender = lender_of(config.layers[i]);
     if (lender) groups.places[i] = groups.places[*lender];
   }
   return groups;

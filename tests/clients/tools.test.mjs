@@ -58,7 +58,7 @@ test('openai: a forced tool is called by its schema, whatever the model would ra
     const { choices: [{ message }] } = await openai.chat.completions.create({ ...chat, tool_choice, parallel_tool_calls: false });
     assert.equal(message.tool_calls.length, 1);
     const made = JSON.parse(message.tool_calls[0].function.arguments);
-    assert.ok(['red', 'green'].includes(made.colour) && made.note.length <= 20, JSON.stringify(made));
+    assert.ok(['red', 'green'].includes(made.colour) && [...made.note].length <= 20, JSON.stringify(made));
   }
 });
 

@@ -267,6 +267,9 @@ class Serving(unittest.TestCase):
             self.assertEqual((missing.status, missing.error["code"]), (404, "model_not_found"))
             chat = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "Speak."}], "model": "a1", "max_tokens": 8})
             self.assertEqual((chat.status, chat.json["model"]), (200, "a1"))
+            explained = server.post("/kvik/explain", {"prompt": "To be", "model": "a1", "max_tokens": 8})
+            self.assertEqual(explained.status, 200)
+            self.assertIn(b'"model":"a1"', explained.body)
             vectors = [server.post("/v1/embeddings", {"input": "To be", "model": m}).json["data"][0]["embedding"] for m in ("demo", "a0", "a1")]
             self.assertNotEqual(vectors[0], vectors[1])
             self.assertNotEqual(vectors[1], vectors[2])

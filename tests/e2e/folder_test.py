@@ -9,7 +9,12 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+
+import gguf
 import kvik
+import make_hf_model
+import make_model
 from server import Server
 
 FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2", "test-qwen2moe",
@@ -89,6 +94,61 @@ class ModelFolder(unittest.TestCase):
             path = kvik.preset(name)
             self.assert_same_logits(path, folder_of(path, "--fused-experts"))
 
+    def as_block_floats(self, model, *options):
+        """A folder with floats of a few bits, and one with what they stand for."""
+        out = os.path.join(self.root.name, "-".join([self.id(), model, *options]))
+        tool = os.path.join(kvik.ROOT, "tools/block_floats.py")
+        subprocess.run([sys.executable, tool, *options, folder_of(kvik.preset(model, "bf16")), out], check=True)
+        return out, out + "-widened"
+
+    def test_floats_of_8_and_4_bits_are_the_bf16_that_they_stand_for(self):
+        for model, *options in (("test-llama", "--kind=fp8", "--block=24"), ("test-mla", "--kind=fp8", "--block=32"),
+                                ("test-mixtral", "--kind=fp8", "--block=0"), ("test-qwen3moe", "--kind=nvfp4")):
+            with self.subTest(preset=model, how=options):
+                narrow, wide = self.as_block_floats(model, *options)
+                tokens = kvik.random_tokens(71, N_VOCAB, 3)
+                self.assertTrue(kvik.logits_text(narrow, tokens, all=True) == kvik.logits_text(wide, tokens, all=True))
+
+    def test_floats_of_8_bits_that_cannot_be_are_refused(self):
+        narrow, _ = self.as_block_floats("test-llama", "--kind=fp8", "--block=32")
+        name = "model.layers.1.mlp.up_proj.weight"
+
+        def spoil(config=None, tensors=None):
+            folder = narrow + "-spoilt"
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(narrow, folder)
+            for file, change in (("config.json", config), ("model.safetensors", tensors)):
+                path = os.path.join(folder, file)
+                with open(path, "rb") as f:
+                    raw = f.read()
+                if change and file == "config.json":
+                    raw = json.dumps(change(json.loads(raw))).encode()
+                elif change:
+                    n = struct.unpack("<Q", raw[:8])[0]
+                    header, data = json.loads(raw[8:8 + n]), bytearray(raw[8 + n:])
+                    change(header, data)
+                    text = json.dumps(header).encode()
+                    raw = struct.pack("<Q", len(text)) + text + data
+                with open(path, "wb") as f:
+                    f.write(raw)
+            return folder
+
+        block = lambda value: spoil(lambda c: {**c, "quantization_config": {**c["quantization_config"], **value}})
+        self.refused(block({"weight_block_size": [16, 16]}), name.replace("1.mlp.up", "0.self_attn.q"), "_scale_inv", "has the shape", "expected")
+        self.refused(block({"weight_block_size": [0, 16]}), "weight_block_size", "two numbers from 1 to 65536")
+        self.refused(block({"fmt": "e5m2"}), "fmt", "e5m2", "expected e4m3")
+        self.refused(block({"quant_method": "modelopt", "quant_algo": "FP8"}), "quant_algo", "FP8", "expected NVFP4")
+
+        def no_number(header, data):
+            data[header[name]["data_offsets"][0] + 5] = 0x7f
+
+        self.refused(spoil(tensors=no_number), name, "no number")
+
+        def no_scales(header, data):
+            header["other.weight_scale_inv"] = header.pop(name + "_scale_inv")
+
+        self.refused(spoil(tensors=no_scales), name, "i8")
+
     def test_scaling_may_be_said_as_transformers_5_does(self):
         for name in ("test-linear", "test-llama3", "test-yarn", "test-phi3", "test-gemma3"):
             def change(config):
@@ -120,6 +180,44 @@ class ModelFolder(unittest.TestCase):
         with open(whole, "wb") as f:
             f.write(struct.pack("<Q", len(text)) + text + raw[8 + n:] + bytes(12))
         self.assert_same_logits(path, folder)
+
+    def multimodal(self, preset, types, change=lambda tensors: None):
+        """The folder of a model that sees, of whose parts the text's is this preset."""
+        made = make_hf_model.Folder(kvik.preset(preset, "bf16"))
+        change(made.tensors)
+        tensors = {name.replace("model.", "model.language_model.", 1) if name.startswith("model.") else name: x for name, x in made.tensors.items()}
+        for name in ("model.visual.blocks.0.attn.qkv.weight", "model.vision_tower.encoder.weight"):
+            tensors[name] = (make_model.F32, np.ones((3, 2), np.float32))
+        folder = os.path.join(self.root.name, f"{self.id()}-{preset}")
+        os.mkdir(folder)
+        config = {"model_type": types[0], "text_config": {**made.config(), "model_type": types[1]}, "vision_config": {"depth": 2}}
+        make_hf_model.write_json(f"{folder}/config.json", config)
+        make_hf_model.write_vocabulary(folder, made.metadata)
+        make_hf_model.write_tensors(folder, tensors, 1)
+        return folder
+
+    def test_the_text_part_of_the_models_of_2026_that_see(self):
+        def transpose_experts(tensors):
+            make_hf_model.fuse_experts(tensors)
+            for name in [n for n in tensors if ".experts." in n]:
+                t, x = tensors[name]
+                tensors[name] = (t, np.ascontiguousarray(x.swapaxes(1, 2)))
+
+        for preset, types, *change in (("test-gemma4-e", ("gemma4", "gemma4_text")), ("test-gemma4", ("gemma4_unified", "gemma4_unified_text")),
+                                       ("test-qwen3", ("qwen3_vl", "qwen3_vl_text")),
+                                       ("test-qwen3moe", ("qwen3_vl_moe", "qwen3_vl_moe_text"), transpose_experts)):
+            with self.subTest(preset=preset, type=types[0]):
+                self.assert_same_logits(kvik.preset(preset, "bf16"), self.multimodal(preset, types, *change))
+
+    def test_a_gguf_file_of_a_model_that_sees_has_the_text_of_one_that_does_not(self):
+        path = kvik.preset("test-qwen3")
+        seeing = gguf.Gguf(path)
+        seeing.metadata = [(k.replace("qwen3.", "qwen3vl.", 1), t, b"qwen3vl" if k == "general.architecture" else v) for k, t, v in seeing.metadata]
+        seeing.set("qwen3vl.rope.dimension_sections", gguf.ARR, (gguf.I32, [6, 5, 5, 0])).set("qwen3vl.n_deepstack_layers", gguf.U32, 3)
+        model = os.path.join(self.root.name, "seeing.gguf")
+        with open(model, "wb") as f:
+            f.write(seeing.bytes())
+        self.assert_same_logits(path, model)
 
     def test_every_command_takes_a_folder(self):
         folder = folder_of(kvik.demo_as("f32"))

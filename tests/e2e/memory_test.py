@@ -49,18 +49,22 @@ class Plan(unittest.TestCase):
         for name, (_, layers, _, _, kv_heads, head_dim, _, ctx, _, extra) in make_model.PRESETS.items():
             for kv_type, element_bytes in ELEMENT_BYTES.items() if kvik.LONG or name.startswith("test-") else [("bf16", 2)]:
                 p = plan(name, kv_type=kv_type)
-                if "latent" in extra:
+                if "kinds" in extra:
+                    kinds = make_model.LayerKinds(name, layers)
+                    own = [kinds.heads(i) for i in range(layers) if not kinds.shares(i)]
+                    self.assertEqual(p["kv_bytes_per_token"], sum(2 * n * head for n, head in own) * element_bytes, name)
+                elif "latent" in extra:
                     self.assertEqual(p["kv_bytes_per_token"], layers * latent_bytes(kv_type, *extra["latent"]), name)
                 else:
                     self.assertEqual(p["kv_bytes_per_token"], 2 * layers * kv_heads * head_dim * element_bytes, name)
                 self.assertEqual(p["ctx"], ctx)
 
     def test_latent_and_windowed_caches_are_as_small_as_their_papers_say(self):
+        for name, n_bytes in (("gpt-oss-20b", 24576), ("gemma4-26b-a4b", 20480), ("gemma4-31b", 81920), ("gemma4-e2b", 6144), ("gemma4-e4b", 16384)):
+            self.assertEqual(plan(name, kv_type="bf16")["kv_bytes_per_token_beyond_windows"], n_bytes, name)
         for name, n_bytes in (("glm-4.7-flash", 54144), ("deepseek-v3", 70272), ("kimi-k2", 70272), ("deepseek-v2-lite", 31104)):
             self.assertEqual(plan(name, kv_type="bf16")["kv_bytes_per_token"], n_bytes, name)
-        p = plan("gpt-oss-20b:mxfp4", kv_type="bf16")
-        self.assertEqual(p["kv_bytes_per_token_beyond_windows"], 24576)
-        self.assertEqual(p["kv_bytes_per_token"], 2 * 24576)
+        self.assertEqual(plan("gpt-oss-20b:mxfp4", kv_type="bf16")["kv_bytes_per_token"], 2 * 24576)
 
     def test_a_70b_model_of_80_layers_needs_what_the_textbooks_say(self):
         """80 layers, 8 KV heads of 128 at 16 bits: 10.7 GB for 32 Ki tokens, 42.9 GB for 128 Ki."""
@@ -193,10 +197,11 @@ class ResidentFamilies(Resident):
     BUDGET_MIB = 16
     LONG = ("llama-3.1-8b:q4_0:2", "mistral-7b:q4_0:2", "mixtral-8x7b:q4_0:1", "qwen2.5-1.5b:q8_0:4", "qwen1.5-moe-a2.7b:q4_0:2",
             "qwen3-0.6b:bf16:4", "qwen3-30b-a3b:q4_0:2", "gemma2-2b:q4_0:4", "gemma3-1b:q4_0:6", "phi-3-mini:q4_0:2", "granite-3.3-2b:q4_0:4",
-            "olmo2-1b:f16:4")
+            "olmo2-1b:f16:4", "gpt-oss-20b:mxfp4:2", "gemma4-e2b:q4_0:20", "gemma4-26b-a4b:q4_0:6", "deepseek-v2-lite:q4_0:3",
+            "glm-4.5-air:q4_0:2", "minimax-m2:q4_0:1", "ministral-3-8b:q4_0:2")
 
     def test_a_server_holds_what_the_plan_says_whatever_is_asked_of_it(self):
-        names = self.LONG if kvik.LONG else ("test-gemma3:q8_0",)
+        names = self.LONG if kvik.LONG else ("test-gemma3:q8_0", "test-gemma4-e:q8_0")
         for name in names:
             with self.subTest(model=name):
                 self.assert_within_plan(f"synthetic:{name}", n_ctx=2048)

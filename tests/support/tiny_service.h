@@ -93,6 +93,7 @@ class ServiceRig {
                                       .tokenizer = std::move(*tokenizer),
                                       .model = std::move(tiny.model),
                                       .draft = nullptr,
+                                      .adapter = nullptr,
                                       .id = "tiny",
                                       .kv_type = options.kv_type,
                                       .n_ctx = options.n_ctx_max},

@@ -162,6 +162,8 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
                          .type = a_type == b_type ? a_type : ElementType::kF32};
   if (pair.target.tensor.role == TensorRole::kKvUp) return add_latent(pair, made);
   const TensorSpec* spec = table_.find(pair.target.tensor);
+  // Of what the model does not compute with, such as K where another layer's is read.
+  if (!spec && table_.may_leave_alone(name_of(pair.target.tensor))) return {};
   if (!spec) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} is no matrix of a model of architecture '{}' with {} layers: the "
@@ -169,6 +171,11 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
                             quoted(pair.name), model_.architecture, model_.n_layers));
   }
   if (pair.target.tensor.role == TensorRole::kEmbedding) return add_embedding(pair, *spec, made);
+  if (pair.target.tensor.role == TensorRole::kPerLayerEmbedding) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} is looked up, expected pairs of matrices that are multiplied with",
+                            quoted(pair.name)));
+  }
   switch (kind_of(pair.target.tensor.role)) {
     case TensorKind::kMatrix:
     case TensorKind::kRouting:

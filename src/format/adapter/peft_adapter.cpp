@@ -37,7 +37,16 @@ class Modules {
   Modules(const ModelConfig& model, const TensorTable& table)
       : family_(find_family(model.architecture)), by_layer_(model.n_layers) {
     for (const TensorSpec& spec : table.all()) {
-      if (is_of_layer(spec.id.role)) by_layer_[spec.id.layer].push_back(spec.id.role);
+      if (is_of_layer(spec.id.role)) {
+        by_layer_[spec.id.layer].push_back(spec.id.role);
+      } else {
+        of_model_.push_back(spec.id.role);
+      }
+    }
+    for (uint32_t layer = 0; layer < model.n_layers; ++layer) {
+      for (const TensorRole unused : {TensorRole::kK, TensorRole::kV}) {
+        if (table.may_leave_alone(name_of({unused, layer}))) by_layer_[layer].push_back(unused);
+      }
     }
   }
 
@@ -63,6 +72,12 @@ class Modules {
   std::optional<AdapterTarget> find_in_model(std::string_view module) const {
     if (module == "embed_tokens") {
       return AdapterTarget{.tensor = {TensorRole::kEmbedding}, .part = {}};
+    }
+    for (const TensorRole role : of_model_) {
+      if (role == TensorRole::kEmbedding || role == TensorRole::kHead) continue;
+      if (is_called(role, fmt::format("{}.weight", module))) {
+        return AdapterTarget{.tensor = {role}, .part = {}};
+      }
     }
     constexpr std::string_view kLayers = "layers.";
     if (!module.starts_with(kLayers)) return std::nullopt;
@@ -117,6 +132,7 @@ class Modules {
 
   const Family* family_;
   std::vector<std::vector<TensorRole>> by_layer_;
+  std::vector<TensorRole> of_model_;
 };
 
 struct ModuleTensors {

@@ -300,7 +300,10 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY_ASSIGN(const JsonObject config, JsonObject::of(whole, kFile));
   FolderConfig out;
   out.type = of.type;
-  TRY_ASSIGN(out.quantization, read_quantization(config, *of.type));
+  TRY_ASSIGN(out.block_floats, read_block_floats(config));
+  if (!out.block_floats) {
+    TRY_ASSIGN(out.quantization, read_quantization(config, *of.type));
+  }
   TRY(check_activation(config, *of.family));
 
   out.metadata.insert("general.architecture", std::string(of.family->name));

@@ -9,6 +9,7 @@
 #include "base/metadata.h"
 #include "base/result.h"
 #include "catalogue/family.h"
+#include "format/hf/block_floats.h"
 #include "format/hf/quantization.h"
 
 namespace kvik::hf {
@@ -25,6 +26,7 @@ struct FolderConfig {
   Metadata metadata;  // keys of a GGUF file of the same model, the vocabulary's aside
   uint32_t n_vocab = 0;
   std::optional<Quantization> quantization;
+  std::optional<BlockFloats> block_floats;
   std::optional<bool> ties_embedding;  // the embedding is the head, too
   std::vector<StatedVector> vectors;
   std::vector<uint64_t> end_ids;  // "eos_token_id"

@@ -90,7 +90,8 @@ Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
   }
   if (method == "mxfp4" && type.stacks == ExpertStacks::kInterleaved) return std::nullopt;
   return quantization->unexpected_value(
-      "quant_method", "gptq, awq, or no quantization_config: F32, F16 and BF16 are read",
+      "quant_method",
+      "gptq, awq, fp8, modelopt, or no quantization_config: F32, F16 and BF16 are read",
       ErrorCode::kUnsupported);
 }
 

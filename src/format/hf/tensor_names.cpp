@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "catalogue/lender.h"
 #include "catalogue/tensor_roles.h"
 #include "format/arranged_source.h"
 #include "format/hf/grouped_source.h"
@@ -265,7 +266,7 @@ class FolderTensors {
   // K and V of a layer that reads another's.
   bool is_unused(std::string_view name) const {
     for (uint32_t layer = 0; layer < model_.n_layers; ++layer) {
-      if (!model_.layers[layer].attention().shared_kv) continue;
+      if (!lender_of(model_.layers[layer])) continue;
       for (const TensorRole role : {TensorRole::kK, TensorRole::kV, TensorRole::kKNorm}) {
         if (name == prefix_of({role, layer}) + std::string(folder_name(*config_.type, role))) {
           return true;
@@ -319,6 +320,9 @@ std::set<std::string_view> bias_names(const FolderType& type, const ModelConfig&
 Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource> tensors,
                                                     std::string label, FolderConfig config) {
   TRY_ASSIGN(const ModelConfig model, read_config(config.metadata));
+  if (config.block_floats) {
+    TRY_ASSIGN(tensors, widen_block_floats(std::move(tensors), *config.block_floats));
+  }
   if (config.quantization) {
     TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization,
                                       bias_names(*config.type, model)));

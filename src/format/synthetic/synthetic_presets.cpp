@@ -63,6 +63,7 @@ constexpr ModelPreset kPresets[] = {
     {{"olmo2-13b", "olmo2", 40, 5120, 40, 40, 128, 13824, 4096, 5e5f, 0, 100352, false}},
     {{"olmo2-32b", "olmo2", 64, 5120, 40, 8, 128, 27648, 4096, 5e5f, 0, 100352, false}},
     {{"ministral-3-8b", "mistral3", 34, 4096, 32, 8, 128, 14336, 262144, 1e6f, 0, 131072, false}, {}, {.scaling = "yarn", .factor = 16.0f, .n_ctx_original = 16384, .log_multiplier = 1.0f}, {}, 0.1f},
+    {{"devstral-small-2", "mistral3", 40, 5120, 32, 8, 128, 32768, 393216, 1e8f, 0, 131072, false}, {}, {.scaling = "yarn", .factor = 48.0f, .n_ctx_original = 8192, .log_multiplier = 1.0f}, {}, 0.1f},
     {{"glm-4.5-air", "glm4moe", 46, 4096, 96, 8, 128, 10944, 131072, 1e6f, 0, 151552, false}, {128, 8, 1408, 1408, 1, 1.0f, true}, {.n_dims = 64}, {}, 0, false},
     {{"minimax-m2", "minimax-m2", 62, 3072, 48, 8, 128, 1536, 196608, 5e6f, 0, 200064, false}, {256, 8, 1536}, {.n_dims = 64}},
     {{"gpt-oss-20b", "gpt-oss", 24, 2880, 64, 8, 64, 2880, 131072, 1.5e5f, 128, 201088, false}, {32, 4, 2880}, {.scaling = "yarn", .factor = 32.0f, .n_ctx_original = 4096}},

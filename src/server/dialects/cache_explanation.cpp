@@ -90,10 +90,10 @@ json::array explanation_json(std::span<const Usage> usages, CacheReach reach,
                              const FindText& find_text) {
   json::array out;
   for (size_t i = 0; i < usages.size(); ++i) {
-    const auto position = usages[i].cache.position;
-    const bool is_told = find_text && position && usages[i].cache.miss != MissReason::kNone;
+    const CacheReport& report = usages[i].cache;
+    const bool is_told = find_text && report.position && report.miss == MissReason::kDiverged;
     out.emplace_back(
-        usage_explained(usages[i], reach, is_told ? find_text(i, *position) : std::nullopt));
+        usage_explained(usages[i], reach, is_told ? find_text(i, *report.position) : std::nullopt));
   }
   return out;
 }

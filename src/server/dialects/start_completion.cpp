@@ -39,7 +39,8 @@ FindText text_finder(const ServiceApi& service, const CompletionCall& call) {
   std::vector<std::vector<TokenId>> prompts;
   for (const CompletionRequest& request : call.requests) {
     const auto* ids = std::get_if<std::vector<TokenId>>(&request.prompt);
-    prompts.push_back(ids ? *ids : std::vector<TokenId>());
+    const bool is_chat = ids && request.answer_begin;
+    prompts.push_back(is_chat ? *ids : std::vector<TokenId>());
   }
   return [&service, prompts = std::move(prompts)](size_t prompt,
                                                   uint32_t position) -> std::optional<TextAround> {

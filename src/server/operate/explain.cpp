@@ -73,7 +73,7 @@ class ExplainReply final : public PendingReply {
       return State::kDone;
     }
     boost::json::object report = experiment_json(service_, *experiment_);
-    report["model"] = service_.card().id.text();
+    report["model"] = experiment_->options().model.value_or(service_.card().id.text());
     report["context"] = service_.card().n_ctx_max;
     out += event_of("report", boost::json::serialize(report));
     out += kEndEvent;
@@ -111,6 +111,7 @@ Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
       .cache_salt = random_id("explain-"),
       .tenant = "",
       .priority = std::numeric_limits<int32_t>::max()};  // whoever wants an answer comes first
+  TRY_ASSIGN(options.model, fields.string("model"));
   if (options.max_tokens < 4 || options.max_tokens > most) {
     return refuse("max_tokens",
                   fmt::format("max_tokens is {}, expected 4 to {}", options.max_tokens, most));

@@ -136,6 +136,7 @@ Result<void> CacheExperiment::begin(CacheWay way) {
   request.ignore_eos = true;  // all runs are equally long
   request.cache = way == CacheWay::kNaive ? Request::Cache::kOff : Request::Cache::kUse;
   request.cache_salt = options_.cache_salt;
+  request.model = options_.model;
   request.tenant = options_.tenant;
   request.priority = options_.priority;
   request.trace = Request::Trace::kOn;

@@ -55,6 +55,7 @@ class CacheExperiment {
     std::string cache_salt;  // never used before
     std::string tenant;
     int32_t priority = 0;
+    std::optional<std::string> model = {};  // as a completion names it
   };
   // The service is borrowed.
   CacheExperiment(ServiceApi& service, Options options);

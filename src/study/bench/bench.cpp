@@ -6,12 +6,14 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa/machine_limits.h"
 #include "base/quantity.h"
 #include "host/available_memory.h"
+#include "host/load_adapter.h"
 #include "host/load_model.h"
 #include "host/progress_bar.h"
 #include "study/bench/bench_report.h"
@@ -116,6 +118,10 @@ Result<std::string> bench(const BenchOptions& options) {
   const MachineLimits machine = measure_machine_limits(n_threads);
   TRY_ASSIGN(const LimitModel limits, LimitModel::of(options.model.model, loaded));
   BenchRunner runner(loaded, kv_type, cases);
+  for (const std::string& text : options.adapters) {
+    TRY_ASSIGN(auto adapter, load_adapter(text, *loaded.model, *loaded.backend));
+    runner.add_adapter(std::move(adapter));
+  }
   std::vector<BenchResult> results = measure_all(runner, cases, options.repeat);
   for (BenchResult& r : results) limits.hold_against(machine, r);
   if (roofline.is_open()) {

@@ -22,6 +22,8 @@ struct BenchOptions {
   bool fill = false;
   bool json = false;
   std::string roofline;  // a file to draw into; empty: none
+  // "PATH[:SCALE]" of adapters that the sequences of a batch take turns with.
+  std::vector<std::string> adapters;
   ReplayOptions replay;  // in the place of prefill and decode
 };
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -20,6 +21,11 @@ class BenchRunner {
 
   // `loaded` is borrowed. Room for the largest of `cases`.
   BenchRunner(const LoadedModel& loaded, KvType kv_type, std::span<const BenchCase> cases);
+
+  // The sequences of a batch take turns with those that were added.
+  void add_adapter(std::shared_ptr<const Adapter> adapter) {
+    adapters_.push_back(std::move(adapter));
+  }
 
   // Tokens per second of the whole batch. Each run has random tokens of its own; pages that the run
   // before filled to the same depth stay as they are.
@@ -56,6 +62,7 @@ class BenchRunner {
   SteadyClock clock_;
   KvCache kv_;
   std::vector<Lane> lanes_;
+  std::vector<std::shared_ptr<const Adapter>> adapters_;
 };
 
 }  // namespace kvik

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "catalogue/model_config.h"
+
+namespace kvik {
+
+// The layer whose K and V this one reads in place of its own, if any.
+inline std::optional<uint32_t> lender_of(const LayerConfig& layer) {
+  const auto* attention = std::get_if<AttentionConfig>(&layer.mixer);
+  return attention ? attention->shared_kv : std::nullopt;
+}
+
+}  // namespace kvik

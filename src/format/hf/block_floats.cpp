@@ -1,0 +1,312 @@
+#include "format/hf/block_floats.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "format/quoted.h"
+#include "tensor/blocks.h"
+#include "tensor/half.h"
+
+namespace kvik::hf {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::string_view kWeight = ".weight";
+constexpr uint64_t kMaxBlock = 65536;
+constexpr uint64_t kNvBlock = 16;  // columns
+constexpr std::string_view kNotOfWeights[] = {".input_scale", ".activation_scale", ".k_scale",
+                                              ".v_scale"};
+
+// E4M3 without infinities: a sign, four bits of exponent about 7, three of fraction; all ones are
+// no number.
+float e4m3(std::byte byte) {
+  const auto bits = std::to_integer<uint32_t>(byte);
+  const auto exponent = static_cast<int>(bits >> 3 & 15);
+  const auto fraction = static_cast<float>(bits & 7);
+  const float size =
+      exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8.0f + fraction, exponent - 10);
+  if ((bits & 127) == 127) return std::numeric_limits<float>::quiet_NaN();
+  return (bits & 128) != 0 ? -size : size;
+}
+
+// E2M1 (OCP's microscaling formats, 2023).
+float e2m1(uint32_t nibble) {
+  constexpr float kLevels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  return (nibble & 8) != 0 ? -kLevels[nibble & 7] : kLevels[nibble & 7];
+}
+
+struct Tensor {
+  size_t base;
+  std::optional<size_t> scales = {};  // none: stays as it is
+  std::optional<size_t> scale = {};   // of the whole matrix, kNvFp4
+};
+
+class BlockFloatSource final : public ModelSource {
+ public:
+  BlockFloatSource(std::unique_ptr<ModelSource> base, const BlockFloats& how,
+                   std::vector<Tensor> tensors, std::vector<TensorInfo> infos)
+      : base_(std::move(base)), how_(how), tensors_(std::move(tensors)), infos_(std::move(infos)) {
+    for (uint32_t i = 0; i < 256; ++i) numbers_.push_back(e4m3(static_cast<std::byte>(i)));
+  }
+
+  const std::string& label() const override { return base_->label(); }
+  const Metadata& metadata() const override { return base_->metadata(); }
+  std::span<const TensorInfo> tensors() const override { return infos_; }
+
+  Result<Bytes> read(size_t index) override {
+    CHECK(index < tensors_.size());
+    const Tensor& tensor = tensors_[index];
+    if (!tensor.scales) return base_->read(tensor.base);
+    if (const auto kept = copies_.find(index); kept != copies_.end()) return Bytes(kept->second);
+    TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
+    TRY_ASSIGN(const Bytes scales, base_->read(*tensor.scales));
+    std::vector<std::byte> bytes(infos_[index].n_bytes);
+    if (how_.kind == BlockFloats::Kind::kFp8) {
+      TRY(widen_fp8(index, from, scales, bytes));
+    } else {
+      TRY_ASSIGN(const std::vector<float> whole, floats(*tensor.scale));
+      TRY(widen_fp4(index, from, {scales, whole.front()}, bytes));
+    }
+    for (const size_t part : {tensor.base, *tensor.scales}) base_->release(part);
+    return Bytes(copies_[index] = std::move(bytes));
+  }
+
+  void release(size_t index) override {
+    CHECK(index < tensors_.size());
+    if (!tensors_[index].scales) return base_->release(tensors_[index].base);
+    copies_.erase(index);
+  }
+
+  std::string name_in_file(size_t index) const override {
+    return base_->name_in_file(tensors_[index].base);
+  }
+
+ private:
+  struct Fp4Scales {
+    Bytes of_blocks;
+    float of_all;
+  };
+
+  Result<std::vector<float>> floats(size_t in_base) {
+    const TensorInfo& info = base_->tensors()[in_base];
+    TRY_ASSIGN(const Bytes bytes, base_->read(in_base));
+    std::vector<float> values(info.n_elements());
+    dequantize_row(info.type, bytes.data(), values);
+    base_->release(in_base);
+    return values;
+  }
+
+  Result<void> widen_fp8(size_t index, Bytes from, Bytes scale_bytes, std::span<std::byte> out) {
+    const TensorInfo& info = infos_[index];
+    const uint64_t n_cols = info.shape[1];
+    const TensorInfo& scale_info = base_->tensors()[*tensors_[index].scales];
+    std::vector<float> scales(scale_info.n_elements());
+    dequantize_row(scale_info.type, scale_bytes.data(), scales);
+    const uint64_t block_rows = how_.block_rows ? how_.block_rows : info.shape[0];
+    const uint64_t block_cols = how_.block_cols ? how_.block_cols : n_cols;
+    const uint64_t n_blocks = (n_cols + block_cols - 1) / block_cols;
+    for (uint64_t row = 0; row < info.shape[0]; ++row) {
+      const float* of_row = scales.data() + row / block_rows * n_blocks;
+      for (uint64_t col = 0; col < n_cols; ++col) {
+        const size_t at = row * n_cols + col;
+        const float value = numbers_[std::to_integer<size_t>(from[at])] * of_row[col / block_cols];
+        TRY(put(index, value, out.data() + at * sizeof(uint16_t)));
+      }
+    }
+    return {};
+  }
+
+  // A byte holds neighbours, the first in its lower half.
+  Result<void> widen_fp4(size_t index, Bytes from, const Fp4Scales& scales,
+                         std::span<std::byte> out) {
+    const uint64_t n = infos_[index].n_elements();
+    for (uint64_t at = 0; at < n; ++at) {
+      const auto pair = std::to_integer<uint32_t>(from[at / 2]);
+      const float level = e2m1(at % 2 == 0 ? pair & 15 : pair >> 4);
+      const float of_block = numbers_[std::to_integer<size_t>(scales.of_blocks[at / kNvBlock])];
+      TRY(put(index, level * of_block * scales.of_all, out.data() + at * sizeof(uint16_t)));
+    }
+    return {};
+  }
+
+  Result<void> put(size_t index, float value, std::byte* to) const {
+    if (!std::isfinite(value)) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} holds what is no number, or has a scale that is none",
+                              quoted(name_in_file(index))));
+    }
+    const uint16_t bits = f32_to_bf16(value);
+    std::memcpy(to, &bits, sizeof(bits));
+    return {};
+  }
+
+  std::unique_ptr<ModelSource> base_;
+  BlockFloats how_;
+  std::vector<Tensor> tensors_;
+  std::vector<TensorInfo> infos_;
+  std::vector<float> numbers_;                       // [256] of E4M3
+  std::map<size_t, std::vector<std::byte>> copies_;  // what has been read and not released
+};
+
+// Finds what belongs to each matrix. Lives for one folder.
+class Pairing {
+ public:
+  Pairing(const ModelSource& base, const BlockFloats& how) : base_(base), how_(how) {}
+
+  Result<void> pair() {
+    for (size_t i = 0; i < base_.tensors().size(); ++i) TRY(add(i));
+    return {};
+  }
+
+  std::vector<Tensor> tensors;
+  std::vector<TensorInfo> infos;
+
+ private:
+  bool is_fp8() const { return how_.kind == BlockFloats::Kind::kFp8; }
+
+  Result<void> add(size_t i) {
+    const TensorInfo& info = base_.tensors()[i];
+    const std::string_view name = info.name;
+    if (is_scale(name)) return {};
+    const auto scales = name.ends_with(kWeight) ? base_.find(scales_name(name)) : std::nullopt;
+    Tensor tensor{.base = i, .scales = scales};
+    TensorInfo widened = info;
+    if (scales) {
+      TRY(check_shapes(info, base_.tensors()[*scales]));
+      if (!is_fp8()) {
+        TRY_ASSIGN(tensor.scale, scale_of_all(name));
+        widened.shape[1] *= 2;
+      }
+      widened.type = ElementType::kBF16;
+      widened.n_bytes = widened.n_elements() * sizeof(uint16_t);
+    }
+    tensors.push_back(tensor);
+    infos.push_back(std::move(widened));
+    return {};
+  }
+
+  std::string scales_name(std::string_view weight) const {
+    return fmt::format("{}{}", weight, is_fp8() ? "_scale_inv" : "_scale");
+  }
+
+  bool is_scale(std::string_view name) const {
+    const bool is_of_weight =
+        is_fp8() ? name.ends_with(".weight_scale_inv")
+                 : name.ends_with(".weight_scale") || name.ends_with(".weight_scale_2");
+    return is_of_weight || std::ranges::any_of(kNotOfWeights, [&](std::string_view ending) {
+             return name.ends_with(ending);
+           });
+  }
+
+  Result<size_t> scale_of_all(std::string_view weight) const {
+    const std::string name = fmt::format("{}_scale_2", weight);
+    const auto found = base_.find(name);
+    if (!found) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} is missing beside {}", quoted(name), quoted(weight)));
+    }
+    if (base_.tensors()[*found].n_elements() != 1) return wrong_shape(*found, {1});
+    TRY(check_floats(*found));
+    return *found;
+  }
+
+  Result<void> check_shapes(const TensorInfo& weight, const TensorInfo& scales) const {
+    const size_t index = *base_.find(scales.name);
+    if (weight.shape.size() != 2 || weight.n_bytes != weight.n_elements()) {
+      return fail(
+          ErrorCode::kCorrupt,
+          fmt::format("tensor {} has scales and the shape [{}] of {}, expected a matrix of "
+                      "bytes",
+                      quoted(weight.name), fmt::join(weight.shape, ", "), name_of(weight.type)));
+    }
+    if (!is_fp8()) {
+      const uint64_t n_cols = 2 * weight.shape[1];
+      const std::vector<uint64_t> expected = {weight.shape[0], n_cols / kNvBlock};
+      if (n_cols % kNvBlock != 0 || scales.shape != expected ||
+          scales.n_bytes != scales.n_elements()) {
+        return wrong_shape(index, expected);
+      }
+      return {};
+    }
+    const auto blocks = [](uint64_t n, uint64_t of) { return of == 0 ? 1 : (n + of - 1) / of; };
+    const std::vector<uint64_t> expected = {blocks(weight.shape[0], how_.block_rows),
+                                            blocks(weight.shape[1], how_.block_cols)};
+    const bool is_one = how_.block_rows == 0 && scales.n_elements() == 1;
+    if (scales.shape != expected && !is_one) return wrong_shape(index, expected);
+    return check_floats(index);
+  }
+
+  Result<void> check_floats(size_t index) const {
+    const TensorInfo& info = base_.tensors()[index];
+    if (traits(info.type).block_elements == 1 && can_dequantize(info.type)) return {};
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor {} is of type {}, expected f32, f16 or bf16", quoted(info.name),
+                            name_of(info.type)));
+  }
+
+  std::unexpected<Error> wrong_shape(size_t index, const std::vector<uint64_t>& expected) const {
+    const TensorInfo& info = base_.tensors()[index];
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tensor {} has the shape [{}], expected [{}]", quoted(info.name),
+                            fmt::join(info.shape, ", "), fmt::join(expected, ", ")));
+  }
+
+  const ModelSource& base_;
+  const BlockFloats& how_;
+};
+
+Result<BlockFloats> read_fp8(const JsonObject& config) {
+  BlockFloats how;
+  TRY_ASSIGN(const auto format, config.text("fmt"));
+  if (format && *format != "e4m3" && *format != "float8_e4m3fn") {
+    return config.unexpected_value("fmt", "e4m3", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const std::vector<uint64_t> block, config.numbers("weight_block_size"));
+  if (block.empty()) return how;
+  const auto fits = [](uint64_t n) { return n >= 1 && n <= kMaxBlock; };
+  if (block.size() != 2 || !std::ranges::all_of(block, fits)) {
+    return config.unexpected_value("weight_block_size",
+                                   fmt::format("two numbers from 1 to {}", kMaxBlock));
+  }
+  how.block_rows = block[0];
+  how.block_cols = block[1];
+  return how;
+}
+
+}  // namespace
+
+Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config) {
+  TRY_ASSIGN(const auto quantization, config.object("quantization_config"));
+  if (!quantization) return std::nullopt;
+  TRY_ASSIGN(const auto method, quantization->text("quant_method"));
+  if (method == "fp8") {
+    TRY_ASSIGN(const BlockFloats how, read_fp8(*quantization));
+    return how;
+  }
+  if (method != "modelopt") return std::nullopt;
+  TRY_ASSIGN(const auto algorithm, quantization->text("quant_algo"));
+  if (algorithm == "NVFP4") return BlockFloats{.kind = BlockFloats::Kind::kNvFp4};
+  return quantization->unexpected_value("quant_algo", "NVFP4", ErrorCode::kUnsupported);
+}
+
+Result<std::unique_ptr<ModelSource>> widen_block_floats(std::unique_ptr<ModelSource> base,
+                                                        const BlockFloats& how) {
+  Pairing pairing(*base, how);
+  TRY(pairing.pair());
+  return std::make_unique<BlockFloatSource>(std::move(base), how, std::move(pairing.tensors),
+                                            std::move(pairing.infos));
+}
+
+}  // namespace kvik::hf

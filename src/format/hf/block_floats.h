@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+#include "format/hf/json_object.h"
+#include "format/model_source.h"
+
+namespace kvik::hf {
+
+// How the matrices of a folder hold floats of a few bits beside scales.
+struct BlockFloats {
+  enum class Kind : uint8_t {
+    kFp8,    // E4M3 (Micikevicius et al. 2022), a scale for each block of rows and columns
+    kNvFp4,  // E2M1, an E4M3 scale for sixteen columns of a row, and one of the whole matrix
+  };
+  Kind kind = Kind::kFp8;
+  uint64_t block_rows = 0, block_cols = 0;  // kFp8; 0: one scale for the whole matrix
+};
+
+// "quantization_config" of config.json where it names such floats: DeepSeek's "fp8", Modelopt's
+// "NVFP4"; none where it does not. Errors: kUnsupported for another kind of them, naming the key.
+Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config);
+
+// `base` with each such matrix, "NAME.weight" with ".weight_scale_inv" (kFp8), or with
+// ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight" of bf16: every value
+// times its scale, rounded once, as DeepSeek's own conversion does. Made when it is read. What
+// scales activations and pages is left out; all others stay as they are. Errors: kCorrupt, naming a
+// tensor that is missing, or whose shape does not fit its neighbour, or that holds no number.
+Result<std::unique_ptr<ModelSource>> widen_block_floats(std::unique_ptr<ModelSource> base,
+                                                        const BlockFloats& how);
+
+}  // namespace kvik::hf

@@ -1,0 +1,170 @@
+// Adapters in the engine: what they add changes nobody else's answer, and no page is ever found
+// across them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/random_adapter.h"
+#include "support/tiny_engine.h"
+
+namespace kvik {
+namespace {
+
+// Two adapters and none, for a model that is loaded.
+struct Adapted {
+  explicit Adapted(const std::string& name)
+      : tiny(load_tiny(TinyModelOptions{.name = name, .n_threads = 2})) {
+    for (const uint32_t seed : {1u, 2u}) {
+      adapters.push_back(load_random(RandomAdapter(tiny.model->config(), seed, 2 + 3 * seed),
+                                     *tiny.model, *tiny.backend));
+    }
+  }
+  TinyModel tiny;
+  std::vector<std::shared_ptr<const Adapter>> adapters = {nullptr};
+};
+
+std::vector<std::vector<float>> rows_of(const RecordingSink& sink) {
+  std::vector<std::vector<float>> rows;
+  for (const auto& [position, row] : sink.logits()) rows.push_back(row);
+  return rows;
+}
+
+Request request_of(uint32_t i, const std::shared_ptr<const Adapter>& adapter) {
+  const auto prompt = some_tokens(40 + 7 * (i % 3), 1 + i % 2);
+  Request request = i % 2 == 0 ? greedy_request(prompt, 20) : seeded_request(prompt, 20, i);
+  request.logits = Request::Logits::kAll;
+  request.adapter = adapter;
+  return request;
+}
+
+class AdapterExactness : public testing::TestWithParam<const char*> {};
+
+TEST_P(AdapterExactness, company_of_other_adapters_changes_nothing) {
+  Adapted model(GetParam());
+  const auto adapters = model.adapters;
+  std::vector<Request> requests;
+  for (uint32_t i = 0; i < 6; ++i) requests.push_back(request_of(i, adapters[i % 3]));
+
+  EngineRig alone({.n_pages = 64, .max_step_tokens = 128}, std::move(model.tiny));
+  std::vector<std::shared_ptr<RecordingSink>> expected;
+  for (const Request& request : requests) expected.push_back(alone.run(request));
+
+  for (const auto& [step_tokens, chunk] : {std::pair{128u, UINT32_MAX}, {9u, 7u}, {33u, 1u}}) {
+    SCOPED_TRACE(step_tokens);
+    // Adapters know a model by its matrices, so the same one computes all.
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    for (Request request : requests) {
+      request.max_chunk = chunk;
+      request.cache = step_tokens == 9 ? Request::Cache::kOff : Request::Cache::kUse;
+      sinks.push_back(alone.submit(request));
+      alone.engine().step();
+    }
+    alone.run();
+    for (size_t i = 0; i < sinks.size(); ++i) {
+      SCOPED_TRACE("request " + std::to_string(i));
+      EXPECT_EQ(sinks[i]->tokens(), expected[i]->tokens());
+      const auto want = rows_of(*expected[i]);
+      const auto got = rows_of(*sinks[i]);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t row = 0; row < got.size(); ++row) EXPECT_TRUE(same_bits(got[row], want[row]));
+    }
+  }
+}
+
+TEST_P(AdapterExactness, an_adapter_changes_the_answer) {
+  Adapted model(GetParam());
+  const auto adapters = model.adapters;
+  EngineRig rig({}, std::move(model.tiny));
+  std::set<std::vector<float>> last_rows;
+  for (const auto& adapter : adapters) {
+    Request request = request_of(0, adapter);
+    request.max_tokens = 1;
+    last_rows.insert(rows_of(*rig.run(request)).back());
+  }
+  EXPECT_EQ(last_rows.size(), adapters.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(all, AdapterExactness,
+                         testing::Values("test-llama:f32", "test-qwen2:q8_0", "test-gemma2:q4_0",
+                                         "test-qwen2moe:q8_0", "test-gptoss:f32", "test-mla:f32"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           for (char& c : name) {
+                             if (c == '-' || c == ':') c = '_';
+                           }
+                           return name;
+                         });
+
+// A plain model of the cache: what each adapter's answers have left, as lists of tokens.
+TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
+  Adapted model("test-llama:f32");
+  std::vector<std::shared_ptr<const Adapter>> adapters = model.adapters;
+  // One that leaves K and V alone shares the model's pages.
+  const uint32_t last = model.tiny.model->config().n_layers - 1;
+  adapters.push_back(load_random(RandomAdapter(model.tiny.model->config(), 9, 2,
+                                               [&](TensorId id) {
+                                                 return id.role == TensorRole::kHead ||
+                                                        (id.role == TensorRole::kDown &&
+                                                         id.layer == last);
+                                               }),
+                                 *model.tiny.model, *model.tiny.backend));
+  const auto owner_of = [](size_t adapter) { return adapter == 3 ? 0 : adapter; };
+  EngineRig rig({.n_pages = 4096, .speculation = kGuessNothing}, std::move(model.tiny));
+  std::map<size_t, std::vector<std::vector<TokenId>>> left;  // by owner of the pages
+  std::mt19937 random(5);
+  uint32_t n_found = 0;
+  for (uint32_t i = 0; i < 120; ++i) {
+    const size_t adapter = random() % adapters.size();
+    auto prompt = some_tokens(40 + random() % 60, 1 + random() % 3);
+    if (random() % 2 == 0) prompt[20 + random() % 20] = 7;
+    Request request = greedy_request(prompt, 2);
+    request.adapter = adapters[adapter];
+    const auto sink = rig.run(request);
+    size_t known = 0;
+    for (const auto& tokens : left[owner_of(adapter)]) {
+      const auto differ = std::mismatch(tokens.begin(), tokens.end(), prompt.begin(), prompt.end());
+      known = std::max(known, static_cast<size_t>(differ.first - tokens.begin()));
+    }
+    known = std::min(known, prompt.size() - 1);  // the last one is always computed
+    EXPECT_EQ(sink->usage().cached_tokens, known) << "request " << i << ", adapter " << adapter;
+    n_found += sink->usage().cached_tokens > 0;
+    prompt.push_back(sink->tokens().front());
+    left[owner_of(adapter)].push_back(std::move(prompt));
+  }
+  EXPECT_GT(n_found, 60u);
+}
+
+TEST(AdapterCache, a_salt_parts_the_pages_of_one_adapter_too) {
+  Adapted model("test-llama:f32");
+  const auto adapter = model.adapters[1];
+  EngineRig rig({}, std::move(model.tiny));
+  Request request = greedy_request(some_tokens(70), 2);
+  request.adapter = adapter;
+  request.cache_salt = "one";
+  rig.run(request);
+  EXPECT_GT(rig.run(request)->usage().cached_tokens, 0u);
+  request.cache_salt = "other";
+  EXPECT_EQ(rig.run(request)->usage().cached_tokens, 0u);
+}
+
+TEST(AdapterCache, an_adapter_that_was_let_go_lives_as_long_as_its_request) {
+  Adapted model("test-llama:f32");
+  std::weak_ptr<const Adapter> watched = model.adapters[1];
+  EngineRig rig({}, std::move(model.tiny));
+  Request request = greedy_request(some_tokens(30), 5);
+  request.adapter = std::move(model.adapters[1]);
+  const auto sink = rig.submit(std::move(request));
+  EXPECT_FALSE(watched.expired());
+  rig.run();
+  EXPECT_EQ(sink->tokens().size(), 5u);
+  EXPECT_TRUE(watched.expired());
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,368 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "format/adapter/gguf_adapter.h"
+#include "format/adapter/merged_source.h"
+#include "format/adapter/peft_adapter.h"
+#include "format/gguf/gguf.h"
+#include "format/safetensors.h"
+#include "support/adapter_files.h"
+#include "support/memory_source.h"
+#include "support/temporary_folder.h"
+#include "tensor/blocks.h"
+
+namespace kvik {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Keeps the bytes that a source reads.
+struct Opened {
+  std::vector<std::byte> bytes;
+  Result<std::unique_ptr<AdapterSource>> source;
+};
+
+Opened open_file(const GgufWriter& file, const std::string& preset = "test-llama:f32",
+                 float factor = 1.0f) {
+  Opened opened{file.bytes(), fail(ErrorCode::kIo, "")};
+  auto tensors = open_gguf_bytes("adapter.gguf", opened.bytes);
+  EXPECT_TRUE(tensors.has_value()) << (tensors ? "" : tensors.error().message);
+  opened.source = read_gguf_adapter(std::move(*tensors), config_of(preset), factor);
+  return opened;
+}
+
+Opened open_peft(const std::string& json, const SafetensorsWriter& file,
+                 const std::string& preset = "test-llama:f32") {
+  Opened opened{file.bytes(), fail(ErrorCode::kIo, "")};
+  const auto config = read_peft_config(json);
+  if (!config) {
+    opened.source = fail(config.error().code, config.error().message);
+    return opened;
+  }
+  auto tensors = open_safetensors_bytes("adapter", opened.bytes);
+  EXPECT_TRUE(tensors.has_value()) << (tensors ? "" : tensors.error().message);
+  opened.source =
+      read_peft_adapter(*config, std::move(*tensors), "adapter", config_of(preset), 1.0f);
+  return opened;
+}
+
+std::string refusal(const Opened& opened) {
+  EXPECT_FALSE(opened.source.has_value());
+  return opened.source ? "" : opened.source.error().message;
+}
+
+constexpr const char* kDown = "blk.1.ffn_down.weight";
+constexpr const char* kDownModule = "model.layers.1.mlp.down_proj";
+
+TEST(Adapter, a_file_of_llama_cpp_gives_its_pairs) {
+  auto opened = open_file(gguf_adapter(kDown, 64, 160, 4), "test-llama:f32", 3.0f);
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  AdapterSource& source = **opened.source;
+  ASSERT_EQ(source.pairs().size(), 1u);
+  const AdapterPair& pair = source.pairs()[0];
+  EXPECT_EQ(pair.tensor, (TensorId{TensorRole::kDown, 1}));
+  EXPECT_EQ(pair.n_rows, 64u);
+  EXPECT_EQ(pair.n_cols, 160u);
+  EXPECT_EQ(pair.rank, 4u);
+  EXPECT_FLOAT_EQ(pair.scale, 3.0f * 8 / 4);
+  const auto factors = source.read(0);
+  ASSERT_TRUE(factors.has_value());
+  EXPECT_EQ(factors->a, counted(4 * 160, 1));
+  EXPECT_EQ(factors->b, counted(64 * 4, -1));
+}
+
+TEST(Adapter, an_alpha_of_0_scales_by_1) {
+  auto opened = open_file(gguf_adapter(kDown, 64, 160, 4, 0));
+  ASSERT_TRUE(opened.source.has_value());
+  EXPECT_EQ((*opened.source)->pairs()[0].scale, 1.0f);
+}
+
+TEST(Adapter, a_folder_of_peft_gives_the_same_pairs) {
+  auto opened = open_peft(peft_config(4), peft_tensors(kDownModule, 64, 160, 4));
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  AdapterSource& source = **opened.source;
+  ASSERT_EQ(source.pairs().size(), 1u);
+  EXPECT_EQ(source.pairs()[0].tensor, (TensorId{TensorRole::kDown, 1}));
+  EXPECT_FLOAT_EQ(source.pairs()[0].scale, 2.0f);
+  EXPECT_EQ(source.base_name(), "tiny");
+  EXPECT_EQ(source.read(0)->a, counted(4 * 160, 1));
+}
+
+// Llama's GGUF files have the rows of a head that turn together side by side.
+TEST(Adapter, rows_of_heads_that_turn_are_paired_as_in_the_model) {
+  auto opened =
+      open_peft(peft_config(1), peft_tensors("model.layers.0.self_attn.k_proj", 32, 64, 1));
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  const auto factors = (*opened.source)->read(0);
+  ASSERT_TRUE(factors.has_value());
+  const auto in_file = counted(32, -1);
+  for (size_t head = 0; head < 2; ++head) {
+    for (size_t i = 0; i < 8; ++i) {
+      EXPECT_EQ(factors->b[16 * head + 2 * i], in_file[16 * head + i]);
+      EXPECT_EQ(factors->b[16 * head + 2 * i + 1], in_file[16 * head + 8 + i]);
+    }
+  }
+  auto halves = open_peft(
+      peft_config(1), peft_tensors("model.layers.0.self_attn.k_proj", 32, 64, 1), "test-qwen2:f32");
+  EXPECT_EQ((*halves.source)->read(0)->b, in_file);
+}
+
+TEST(Adapter, ranks_and_alphas_may_differ_by_module) {
+  const std::string config =
+      peft_config(4, R"(, "rank_pattern": {"down_proj": 2, "layers.1.mlp.down_proj": 3},
+            "alpha_pattern": {"mlp.down_proj": 12})");
+  auto opened = open_peft(config, peft_tensors(kDownModule, 64, 160, 3));
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  EXPECT_FLOAT_EQ((*opened.source)->pairs()[0].scale, 4.0f);
+  auto other = open_peft(config, peft_tensors("model.layers.0.mlp.up_proj", 160, 64, 4));
+  EXPECT_FLOAT_EQ((*other.source)->pairs()[0].scale, 2.0f);
+}
+
+TEST(Adapter, rslora_scales_by_the_root_of_the_rank) {
+  auto opened =
+      open_peft(peft_config(4, R"(, "use_rslora": true)"), peft_tensors(kDownModule, 64, 160, 4));
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  EXPECT_FLOAT_EQ((*opened.source)->pairs()[0].scale, 4.0f);
+}
+
+TEST(Adapter, experts_are_parts_of_their_stack) {
+  auto opened = open_peft(peft_config(2),
+                          peft_tensors("model.layers.0.block_sparse_moe.experts.3.w2", 64, 160, 2),
+                          "test-mixtral:f32");
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  EXPECT_EQ((*opened.source)->pairs()[0].tensor, (TensorId{TensorRole::kExpertDown, 0}));
+  EXPECT_EQ((*opened.source)->pairs()[0].part, 3u);
+}
+
+TEST(Adapter, a_stack_of_a_gguf_file_has_a_pair_for_each_expert) {
+  GgufWriter file;
+  file.key("general.type", "adapter");
+  file.key("general.architecture", "llama");
+  file.key("adapter.type", "lora");
+  file.tensor("blk.0.ffn_down_exps.weight.lora_a", {4, 2, 160}, counted(4 * 2 * 160, 1));
+  file.tensor("blk.0.ffn_down_exps.weight.lora_b", {4, 64, 2}, counted(4 * 64 * 2, -1));
+  auto opened = open_file(file, "test-mixtral:f32");
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  ASSERT_EQ((*opened.source)->pairs().size(), 4u);
+  const auto factors = (*opened.source)->read(2);
+  EXPECT_EQ((*opened.source)->pairs()[2].part, 2u);
+  EXPECT_EQ(factors->a.front(), counted(4 * 2 * 160, 1)[2 * 2 * 160]);
+  EXPECT_EQ(factors->b.front(), counted(4 * 64 * 2, -1)[2 * 64 * 2]);
+}
+
+TEST(Adapter, an_embedding_is_the_same_in_both_kinds_of_files) {
+  constexpr uint64_t kVocab = 260;
+  SafetensorsWriter peft;
+  peft.floats("base_model.model.model.embed_tokens.lora_embedding_A", {2, kVocab},
+              counted(2 * kVocab, 1));
+  peft.floats("base_model.model.model.embed_tokens.lora_embedding_B", {64, 2}, counted(128, -1));
+  auto one = open_peft(peft_config(2), peft);
+  ASSERT_TRUE(one.source.has_value()) << refusal(one);
+  GgufWriter gguf;
+  gguf.key("general.type", "adapter");
+  gguf.key("general.architecture", "llama");
+  gguf.key("adapter.type", "lora");
+  gguf.key("adapter.lora.alpha", 8.0f);
+  std::vector<float> of_tokens(2 * kVocab);
+  for (size_t t = 0; t < kVocab; ++t) {
+    for (size_t r = 0; r < 2; ++r) of_tokens[2 * t + r] = counted(2 * kVocab, 1)[r * kVocab + t];
+  }
+  gguf.tensor("token_embd.weight.lora_a", {kVocab, 2}, of_tokens);
+  gguf.tensor("token_embd.weight.lora_b", {64, 2}, counted(128, -1));
+  auto other = open_file(gguf);
+  ASSERT_TRUE(other.source.has_value()) << refusal(other);
+  EXPECT_EQ((*one.source)->read(0)->a, (*other.source)->read(0)->a);
+  EXPECT_EQ((*one.source)->read(0)->b, (*other.source)->read(0)->b);
+  EXPECT_EQ((*one.source)->read(0)->b, of_tokens);
+}
+
+TEST(Adapter, what_is_no_plain_lora_is_refused_by_name) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"(, "use_dora": true)", "use_dora"},
+      {R"(, "bias": "all")", "bias"},
+      {R"(, "lora_bias": true)", "lora_bias"},
+      {R"(, "fan_in_fan_out": true)", "fan_in_fan_out"},
+      {R"(, "modules_to_save": ["lm_head"])", "modules_to_save"},
+      {R"(, "layer_replication": [[0, 2]])", "layer_replication"},
+      {R"(, "trainable_token_indices": {"embed_tokens": [1]})", "trainable_token_indices"},
+      {R"(, "target_parameters": ["mlp.experts.down_proj"])", "target_parameters"},
+      {R"(, "alora_invocation_tokens": [1, 2])", "alora_invocation_tokens"},
+      {R"(, "use_qalora": true)", "use_qalora"},
+      {R"(, "init_lora_weights": "pissa_niter_4")", "init_lora_weights"},
+      {R"(, "rank_pattern": {"^model.*": 4})", "rank_pattern"},
+      {R"(, "alpha_pattern": {"q_proj": "much"})", "alpha_pattern.q_proj"},
+      {R"(, "rank_pattern": {"q_proj": 257})", "rank_pattern.q_proj"},
+  };
+  for (const auto& [more, key] : cases) {
+    const auto config = read_peft_config(peft_config(4, more));
+    ASSERT_FALSE(config.has_value()) << more;
+    EXPECT_THAT(config.error().message, HasSubstr(key));
+  }
+  for (const char* text :
+       {"", "[]", "{}", R"({"peft_type": "LOHA", "r": 4, "lora_alpha": 1})",
+        R"({"peft_type": "LORA", "r": 0, "lora_alpha": 1})", R"({"peft_type": "LORA", "r": 4})",
+        R"({"peft_type": "LORA", "r": 4, "lora_alpha": 1e300})"}) {
+    EXPECT_FALSE(read_peft_config(text).has_value()) << text;
+  }
+  // What PEFT writes of an ordinary one.
+  EXPECT_TRUE(read_peft_config(peft_config(4, R"(, "use_dora": false, "bias": "none",
+      "modules_to_save": null, "rank_pattern": {}, "alpha_pattern": {}, "layer_replication": null,
+      "init_lora_weights": true, "trainable_token_indices": null, "target_modules": ["q_proj"])"))
+                  .has_value());
+}
+
+TEST(Adapter, tensors_of_dora_are_refused) {
+  auto file = peft_tensors(kDownModule, 64, 160, 4);
+  file.floats("base_model.model.model.layers.1.mlp.down_proj.lora_magnitude_vector", {64},
+              counted(64, 1));
+  EXPECT_THAT(refusal(open_peft(peft_config(4), file)), HasSubstr("DoRA"));
+}
+
+TEST(Adapter, another_models_adapter_is_refused) {
+  EXPECT_THAT(refusal(open_file(gguf_adapter(kDown, 64, 160, 4), "test-qwen2:f32")),
+              HasSubstr("general.architecture"));
+  EXPECT_THAT(refusal(open_file(gguf_adapter(kDown, 64, 161, 4))), HasSubstr("[64, 4]"));
+  EXPECT_THAT(refusal(open_file(gguf_adapter("blk.9.ffn_down.weight", 64, 160, 4))),
+              HasSubstr("blk.9.ffn_down.weight"));
+  EXPECT_THAT(refusal(open_file(gguf_adapter("blk.0.attn_norm.weight", 64, 160, 4))),
+              HasSubstr("blk.0.attn_norm.weight"));
+  EXPECT_THAT(refusal(open_file(gguf_adapter("encoder.weight", 64, 160, 4))),
+              HasSubstr("encoder.weight"));
+  for (const char* module :
+       {"model.layers.7.mlp.down_proj", "model.layers.1.mlp.c_proj", "encoder.down_proj",
+        "model.layers.1.mlp.experts.0.down_proj", "model.embed_tokens", "model.layers.x.mlp"}) {
+    EXPECT_THAT(refusal(open_peft(peft_config(4), peft_tensors(module, 64, 160, 4))),
+                HasSubstr(module));
+  }
+}
+
+TEST(Adapter, broken_pairs_are_refused) {
+  GgufWriter lone = gguf_adapter(kDown, 64, 160, 4);
+  lone.tensor("blk.0.ffn_down.weight.lora_a", {4, 160}, counted(640, 1));
+  EXPECT_THAT(refusal(open_file(lone)), HasSubstr("blk.0.ffn_down.weight.lora_b"));
+  GgufWriter other = gguf_adapter(kDown, 64, 160, 4);
+  other.tensor("blk.0.attn_norm.weight", {64}, counted(64, 1));
+  EXPECT_THAT(refusal(open_file(other)), HasSubstr("blk.0.attn_norm.weight"));
+  GgufWriter uneven;
+  uneven.key("general.type", "adapter");
+  uneven.key("general.architecture", "llama");
+  uneven.key("adapter.type", "lora");
+  EXPECT_THAT(refusal(open_file(uneven)), HasSubstr("no pair"));
+  uneven.tensor("blk.1.ffn_down.weight.lora_a", {4, 160}, counted(640, 1));
+  uneven.tensor("blk.1.ffn_down.weight.lora_b", {64, 5}, counted(320, 1));
+  EXPECT_THAT(refusal(open_file(uneven)), HasSubstr("ranks 4 and 5"));
+  EXPECT_THAT(refusal(open_file(gguf_adapter(kDown, 64, 160, 257))), HasSubstr("257"));
+  EXPECT_THAT(refusal(open_peft(peft_config(8), peft_tensors(kDownModule, 64, 160, 4))),
+              HasSubstr("says 8"));
+  EXPECT_THAT(refusal(open_peft(peft_config(4), SafetensorsWriter().floats(
+                                                    "model.layers.1.mlp.down_proj.lora_A.weight",
+                                                    {4, 160}, counted(640, 1)))),
+              HasSubstr("base_model.model."));
+}
+
+TEST(Adapter, a_value_that_is_no_number_is_refused_when_it_is_read) {
+  SafetensorsWriter file;
+  auto a = counted(640, 1);
+  a[17] = std::nanf("");
+  file.floats("base_model.model.model.layers.1.mlp.down_proj.lora_A.weight", {4, 160}, a);
+  file.floats("base_model.model.model.layers.1.mlp.down_proj.lora_B.weight", {64, 4},
+              counted(256, 1));
+  auto opened = open_peft(peft_config(4), file);
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  const auto factors = (*opened.source)->read(0);
+  ASSERT_FALSE(factors.has_value());
+  EXPECT_THAT(factors.error().message, HasSubstr("lora_A"));
+}
+
+TEST(Adapter, blocks_are_refused_by_their_type) {
+  GgufWriter file;
+  file.key("general.type", "adapter");
+  file.key("general.architecture", "llama");
+  file.key("adapter.type", "lora");
+  file.tensor("blk.1.ffn_down.weight.lora_a", {4, 160}, counted(640, 1), ElementType::kQ8_0);
+  file.tensor("blk.1.ffn_down.weight.lora_b", {64, 4}, counted(256, 1));
+  EXPECT_THAT(refusal(open_file(file)), HasSubstr("q8_0"));
+}
+
+TEST(Adapter, a_model_file_is_none) {
+  GgufWriter file;
+  file.key("general.architecture", "llama");
+  EXPECT_THAT(refusal(open_file(file)), HasSubstr("general.type"));
+}
+
+TEST(Adapter, a_path_may_end_in_a_scale) {
+  const auto spec = [](const char* text) { return parse_adapter_spec(text); };
+  EXPECT_EQ(spec("a/b.gguf")->path, "a/b.gguf");
+  EXPECT_EQ(spec("a/b.gguf")->scale, 1.0f);
+  EXPECT_EQ(spec("a/b.gguf:0.5")->path, "a/b.gguf");
+  EXPECT_EQ(spec("a/b.gguf:0.5")->scale, 0.5f);
+  EXPECT_EQ(spec("a:-2")->scale, -2.0f);
+  EXPECT_EQ(spec("c:/b.gguf")->path, "c:/b.gguf");
+  for (const char* wrong : {"", ":1", "a:1e9", "a:inf", "a:nan", "a:1e99"}) {
+    EXPECT_FALSE(spec(wrong).has_value()) << wrong;
+  }
+}
+
+TEST(Adapter, a_folder_says_what_it_lacks) {
+  const TemporaryFolder folder;
+  const ModelConfig config = config_of("test-llama:f32");
+  EXPECT_THAT(open_adapter(folder.path(), config).error().message,
+              HasSubstr("adapter_config.json"));
+  std::ofstream(folder.path() + "/adapter_config.json") << peft_config(4);
+  EXPECT_THAT(open_adapter(folder.path(), config).error().message,
+              HasSubstr("adapter_model.safetensors"));
+  const auto bytes = peft_tensors(kDownModule, 64, 160, 4).bytes();
+  std::ofstream(folder.path() + "/adapter_model.safetensors")
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  const auto opened = open_adapter(folder.path(), config, 0.5f);
+  ASSERT_TRUE(opened.has_value()) << opened.error().message;
+  EXPECT_FLOAT_EQ((*opened)->pairs()[0].scale, 1.0f);
+  EXPECT_EQ(open_adapter(folder.path() + "/none.gguf", config).error().code, ErrorCode::kNotFound);
+}
+
+TEST(MergedSource, adds_the_product_to_the_weights_and_leaves_others_alone) {
+  auto opened = open_file(gguf_adapter(kDown, 64, 160, 4));
+  const auto factors = *(*opened.source)->read(0);
+  auto original = make_synthetic("synthetic:test-llama:q8_0");
+  MemorySource copy(**original);
+  const size_t down = *copy.find(kDown);
+  std::vector<float> before(64 * 160);
+  const auto bytes = *copy.read(down);
+  for (size_t row = 0; row < 64; ++row) {
+    dequantize_row(ElementType::kQ8_0, bytes.data() + row * bytes.size() / 64,
+                   std::span(before).subspan(row * 160, 160));
+  }
+  const auto merged = merge_adapter(std::move(*original), std::move(*opened.source));
+  ASSERT_EQ(merged->tensors().size(), copy.tensors().size());
+  EXPECT_EQ(merged->tensors()[down].type, ElementType::kF32);
+  const auto after = *merged->read(down);
+  for (size_t row = 0; row < 64; ++row) {
+    for (size_t col = 0; col < 160; ++col) {
+      double sum = before[row * 160 + col];
+      for (size_t r = 0; r < 4; ++r) {
+        sum += 2.0 * factors.b[row * 4 + r] * factors.a[r * 160 + col];
+      }
+      float value = 0;
+      std::memcpy(&value, after.data() + (row * 160 + col) * 4, 4);
+      ASSERT_FLOAT_EQ(value, static_cast<float>(sum));
+    }
+  }
+  for (size_t i = 0; i < copy.tensors().size(); ++i) {
+    if (i == down) continue;
+    EXPECT_EQ(merged->tensors()[i].type, copy.tensors()[i].type);
+    const auto left = *merged->read(i);
+    const auto right = *copy.read(i);
+    EXPECT_TRUE(std::ranges::equal(left, right)) << copy.tensors()[i].name;
+  }
+}
+
+}  // namespace
+}  // namespace kvik

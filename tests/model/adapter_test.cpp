@@ -1,0 +1,86 @@
+#include "model/adapter.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "support/random_adapter.h"
+#include "support/tiny_model.h"
+
+namespace kvik {
+namespace {
+
+using enum TensorRole;
+
+ModelConfig config_of(const std::string& name) {
+  return load_tiny(TinyModelOptions{.name = name}).model->config();
+}
+
+TEST(Adapter, k_and_v_stay_where_only_what_comes_behind_them_is_changed) {
+  const ModelConfig config = config_of("test-llama:f32");
+  const uint32_t last = config.n_layers - 1;
+  for (const TensorRole role : {kQ, kAttentionOutput, kGate, kUp, kDown}) {
+    EXPECT_TRUE(leaves_kv_alone({role, last}, config)) << name_of(TensorId{role, last});
+    EXPECT_FALSE(leaves_kv_alone({role, 0}, config)) << name_of(TensorId{role, 0});
+  }
+  for (const TensorRole role : {kK, kV, kQkv, kKvDown}) {
+    EXPECT_FALSE(leaves_kv_alone({role, last}, config)) << name_of(TensorId{role, last});
+  }
+  EXPECT_TRUE(leaves_kv_alone({kHead}, config));
+  EXPECT_FALSE(leaves_kv_alone({kEmbedding}, config));
+}
+
+TEST(Adapter, has_a_mark_of_its_own_unless_it_leaves_k_and_v_alone) {
+  const TinyModel tiny = load_tiny();
+  const auto load = [&](uint32_t seed, const RandomAdapter::Wanted& wanted) {
+    return load_random(RandomAdapter(tiny.model->config(), seed, 3, wanted), *tiny.model,
+                       *tiny.backend);
+  };
+  const auto any = [](TensorId) { return true; };
+  const auto head = [](TensorId id) { return id.role == kHead; };
+  EXPECT_EQ(load(1, any)->cache_mark(), load(1, any)->cache_mark());
+  EXPECT_EQ(load(1, any)->cache_mark().size(), 64u);
+  EXPECT_NE(load(1, any)->cache_mark(), load(2, any)->cache_mark());
+  EXPECT_EQ(load(1, head)->cache_mark(), "");
+  EXPECT_NE(load(1, head)->digest(), load(2, head)->digest());
+}
+
+TEST(Adapter, another_scale_is_another_adapter) {
+  const TinyModel tiny = load_tiny();
+  RandomAdapter one(tiny.model->config(), 1);
+  RandomAdapter other = one;
+  other.mutable_pairs().front().scale *= 2;
+  EXPECT_NE(load_random(one, *tiny.model, *tiny.backend)->digest(),
+            load_random(other, *tiny.model, *tiny.backend)->digest());
+}
+
+TEST(Adapter, says_its_bytes_before_it_is_loaded) {
+  for (const char* name : {"test-llama:f32", "test-qwen2moe:q8_0", "test-mla:f32"}) {
+    const TinyModel tiny = load_tiny(TinyModelOptions{.name = name});
+    RandomAdapter source(tiny.model->config(), 1);
+    const uint64_t expected = Adapter::bytes_of(source, *tiny.backend);
+    EXPECT_EQ(load_random(std::move(source), *tiny.model, *tiny.backend)->bytes(), expected);
+  }
+}
+
+// Whoever adds a tensor to a model gets a place for adapters of it.
+TEST(Model, every_matrix_has_a_site) {
+  for (const char* name : {"test-llama:f32", "test-phi3:f32", "test-gptoss:f32", "test-mla:f32",
+                           "test-dense-first:f32", "test-gemma3:f32"}) {
+    const TinyModel tiny = load_tiny(TinyModelOptions{.name = name});
+    const TensorTable table(tiny.model->config());
+    for (const TensorSpec& spec : table.all()) {
+      const TensorKind kind = kind_of(spec.id.role);
+      if (kind == TensorKind::kNorm || kind == TensorKind::kBias || kind == TensorKind::kDivisors) {
+        continue;
+      }
+      const auto site = tiny.model->sites().find(spec.id);
+      ASSERT_NE(site, tiny.model->sites().end()) << name << " " << name_of(spec.id);
+      EXPECT_EQ(site->second.matrix->n_cols(), spec.shape.back()) << name_of(spec.id);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""A Hugging Face folder with its matrices as floats of 8 or 4 bits and scales, and the bf16 that they stand for.
+
+    make_hf_model.py m.gguf FOLDER && block_floats.py --kind fp8 --block 32 FOLDER OUT
+
+OUT holds E4M3 with a scale for each block of rows and columns, as DeepSeek-V3 is stored (`--block 0`: one for the matrix), or NVFP4 as
+Modelopt writes it; OUT-widened the same numbers as bf16. Kvik must compute the same bits from both. Needs numpy only.
+"""
+import argparse
+import json
+import os
+import shutil
+
+import numpy as np
+
+from make_hf_model import write_json, write_safetensors
+from make_model import BF16, F16, F32, to_bf16
+
+TYPES = {"F32": (F32, np.float32), "F16": (F16, np.float16), "BF16": (BF16, np.uint16)}
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+E4M3 = np.array([(8 + f) * 2.0 ** (e - 10) if e else f * 2.0**-9 for e in range(16) for f in range(8)][:127])
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        raw = f.read()
+    n = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:8 + n])
+    header.pop("__metadata__", None)
+    return {name: (TYPES[e["dtype"]][0], np.frombuffer(raw[8 + n + e["data_offsets"][0]:8 + n + e["data_offsets"][1]], TYPES[e["dtype"]][1]).reshape(e["shape"]))
+            for name, e in header.items()}
+
+
+def values(t, x):
+    return (x.astype(np.uint32) << 16).view(np.float32) if t == BF16 else x.astype(np.float32)
+
+
+def nearest(levels, x):
+    """Codes of the nearest levels to |x|, with the sign as the bit behind them, and their values."""
+    at = np.clip(np.searchsorted((levels[1:] + levels[:-1]) / 2, np.abs(x)), 0, len(levels) - 1)
+    bit = 1 << int(np.ceil(np.log2(len(levels))))
+    return (at + bit * (x < 0)).astype(np.uint8), np.copysign(levels[at], x)
+
+
+def fp8(w, block):
+    rows, cols = w.shape
+    edge = (block or rows, block or cols)
+    grid = tuple(-(-n // e) for n, e in zip(w.shape, edge))
+    of_row, of_col = np.arange(rows) // edge[0], np.arange(cols) // edge[1]
+    scales = np.zeros(grid, np.float32)
+    np.maximum.at(scales, (of_row[:, None], of_col[None]), np.abs(w))
+    scales = (scales / np.float32(448)).astype(np.float32)
+    each = scales[of_row[:, None], of_col[None]]
+    codes, levels = nearest(E4M3, w / each)
+    return {"": ("F8_E4M3", codes), "_scale_inv": (F32, scales if block else scales.reshape(-1))}, levels.astype(np.float32) * each
+
+
+def nvfp4(w):
+    of_all = np.float32(np.abs(w).max() / (6 * 448))
+    groups = w.reshape(w.shape[0], -1, 16)
+    scales, rounded = nearest(E4M3, np.abs(groups).max(2) / 6 / of_all)
+    each = rounded.astype(np.float32)
+    codes, levels = nearest(E2M1, groups / np.where(each == 0, 1, each * of_all)[..., None])
+    codes = codes.reshape(w.shape)
+    widened = (levels.astype(np.float32) * each[..., None] * of_all).reshape(w.shape)
+    return {"": ("U8", codes[:, 0::2] | codes[:, 1::2] << 4), "_scale": ("F8_E4M3", scales),
+            "_scale_2": (F32, of_all.reshape(1))}, widened
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("folder", help="of bf16, in one file")
+    ap.add_argument("out", help="will be made, and OUT-widened")
+    ap.add_argument("--kind", choices=["fp8", "nvfp4"], required=True)
+    ap.add_argument("--block", type=int, default=128, help="rows and columns that share a scale; 0: all")
+    a = ap.parse_args()
+    stored, widened = {}, {}
+    for name, (t, x) in read_safetensors(f"{a.folder}/model.safetensors").items():
+        if not name.endswith("_proj.weight") or x.ndim != 2:
+            stored[name] = widened[name] = (t, x)
+            continue
+        parts, w = fp8(values(t, x), a.block) if a.kind == "fp8" else nvfp4(values(t, x))
+        stored |= {name + ending: part for ending, part in parts.items()}
+        widened[name] = (BF16, to_bf16(w))
+    with open(f"{a.folder}/config.json") as f:
+        config = json.load(f)
+    how = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [a.block, a.block] if a.block else None}
+    if a.kind == "nvfp4":
+        how = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+    for folder, tensors, more in ((a.out, stored, {"quantization_config": how}), (f"{a.out}-widened", widened, {})):
+        shutil.copytree(a.folder, folder)
+        os.remove(f"{folder}/model.safetensors")
+        write_safetensors(f"{folder}/model.safetensors", tensors)
+        write_json(f"{folder}/config.json", {**config, **more})
+
+
+if __name__ == "__main__":
+    main()
