@@ -281,19 +281,24 @@ TEST_F(Forms, a_thought_ends_at_the_mark_that_the_template_writes) {
 TEST_F(Forms, in_channels_the_form_is_of_the_last_message) {
   AnswerConstraint pet =
       constraint(schema_form(kSchema), AnswerBegin::kText, {.has_channels = true});
-  say(pet, "<|channel|>analysis<|message|>");
+  const auto take_forced = [&] {
+    std::vector<TokenId> tokens;
+    pet.forced(100, tokens);
+    std::string text;
+    for (const TokenId token : tokens) {
+      EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(token));
+      EXPECT_EQ(pet.end(), Constraint::End::kNotYet);
+      pet.advance(token);
+      text += rig.tokenizer().piece(token, Tokenizer::Special::kHide);
+    }
+    return text;
+  };
+  EXPECT_THAT(take_forced(), HasSubstr("<|channel|>analysis<|message|>"));
   EXPECT_GT(allowed_by(pet, n_vocab()).size(), 200u);
   say(pet, "a cat? <|end");
   pet.roll_back(5);
   say(pet, "<|end|>");
-  std::vector<TokenId> tokens;
-  pet.forced(100, tokens);
-  std::string text;
-  for (const TokenId token : tokens)
-    text += rig.tokenizer().piece(token, Tokenizer::Special::kHide);
-  EXPECT_EQ(text, "<|start|>assistant<|channel|>final<|message|>");
-  say(pet, text);
-  EXPECT_EQ(pet.end(), Constraint::End::kNotYet);
+  EXPECT_THAT(take_forced(), HasSubstr("<|start|>assistant<|channel|>final<|message|>"));
   say(pet, R"({"tame":true,"kind":"dog"})");
   EXPECT_EQ(pet.end(), Constraint::End::kMust);
 }
