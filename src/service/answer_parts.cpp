@@ -269,7 +269,8 @@ void AnswerSplitter::begin_message() {
   const std::string header = taken(held_);
   const std::string_view recipient = word_behind(header, kRecipient);
   is_new_message_ = !is_beginning_ && !is_behind_call_;
-  if (recipient.starts_with(kFunctions) && !syntax_.calls.empty()) {
+  const bool has_name = recipient.starts_with(kFunctions) && recipient.size() > kFunctions.size();
+  if (has_name && !syntax_.calls.empty()) {
     calls_.emplace(*syntax_.calls.front(), syntax_.tools ? *syntax_.tools : kNoTools,
                    std::string(recipient.substr(kFunctions.size())));
     state_ = State::kCalls;

@@ -240,7 +240,8 @@ class Fairness(unittest.TestCase):
                     done = []
 
                     def call(who, seed, **fields):
-                        ask(server, who, prompt_of(60, seed), **fields)
+                        # Long enough that who ends first is seen first, however busy the machine is.
+                        ask(server, who, prompt_of(60, seed), **{"max_tokens": 200, **fields})
                         done.append((who, seed))
 
                     def wait_for(metric, value):
@@ -261,7 +262,8 @@ class Fairness(unittest.TestCase):
                     wait_for("kvik_requests_waiting", 4)
                     for thread in (first, last, *others):
                         thread.join()
-                    self.assertEqual(done.index((name, 2)), place + 1, done)
+                    done.remove((name, 1))
+                    self.assertEqual(done.index((name, 2)), place, done)
 
     def test_pins_of_one_key_leave_the_others_their_part(self):
         """Threat 42: 60 pins of a day took the whole cache."""

@@ -83,8 +83,17 @@ const std::vector<TokenId>& FormVocabulary::beyond_thoughts(std::string_view end
 
 // The tokens of a text in which special ones are meant.
 std::vector<TokenId> FormVocabulary::marks(std::string_view text) const {
-  const TextRange all{0, text.size()};
-  return tokenizer_.tokenize_chat(text, std::span(&all, 1));
+  const auto tokens_of_marks = [&](const std::string& whole) {
+    const TextRange all{0, whole.size()};
+    return tokenizer_.tokenize_chat(whole, std::span(&all, 1));
+  };
+  // Where a text's first word gets a blank, the line end before it takes that.
+  const std::string before = tokenizer_.strips_leading_blank() ? "\n" : "";
+  std::vector<TokenId> tokens = tokens_of_marks(before + std::string(text));
+  const size_t n_before = before.empty() ? 0 : tokens_of_marks(before).size();
+  tokens.erase(tokens.begin(),
+               tokens.begin() + static_cast<ptrdiff_t>(std::min(n_before, tokens.size())));
+  return tokens;
 }
 
 bool FormVocabulary::begins_longer_token(std::string_view text) const {
