@@ -297,7 +297,8 @@ class Finisher {
 
   std::unexpected<Error> left_recursion(uint32_t id) {
     const NodeParts& n = node(id);
-    std::string_view name = n.kind == NodeKind::kRule ? parts_.rules[n.a].name : "";
+    std::string_view name;
+    if (n.kind == NodeKind::kRule) name = parts_.rules[n.a].name;
     for (const Rule& rule : parts_.rules) {
       if (name.empty() && id_of(*rule.body) == id) name = rule.name;
     }
