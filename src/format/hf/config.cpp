@@ -79,7 +79,8 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   Counts counts;
   TRY_ASSIGN(counts.n_layers, config.count("num_hidden_layers", kMaxLayers));
   TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
-  const bool is_all_experts = family.has_experts && !config.find("intermediate_size");
+  const bool is_all_experts = family.has_experts && !config.find("intermediate_size") &&
+                              config.find("moe_intermediate_size");
   TRY_ASSIGN(const uint32_t ffn_dim,
              config.count(is_all_experts ? "moe_intermediate_size" : "intermediate_size", kMaxDim));
   TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
