@@ -101,7 +101,7 @@ class OwnTokens(ForcedCalls):
     format = "kimi"
 
     def test_the_marks_are_the_models_own_tokens(self):
-        ids = self.chat(tool_choice={"type": "function", "function": {"name": "stop"}}, return_token_ids=True)["token_ids"]
+        ids = self.chat(tool_choice={"type": "function", "function": {"name": "stop"}}, return_token_ids=True, temperature=0)["token_ids"]
         marks = scripted_model.Script(self.answers, scripted_model.MARKS["kimi"]).marks
         self.assertEqual([i for i in ids if i in marks.values()], [marks[mark] for mark in scripted_model.MARKS["kimi"]])
 
@@ -115,9 +115,10 @@ class Answers(Scripted):
 
     def test_json_that_was_asked_for_does_not_keep_a_model_from_calling(self):
         schema = {"type": "object", "properties": {"done": {"type": "boolean"}}, "required": ["done"], "additionalProperties": False}
-        choice = self.chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
-        # The marks come in the tokenizer's own tokens, which the script does not know: it is lost behind them.
-        self.assertEqual(choice["message"]["tool_calls"][0]["function"]["name"], "paint")
+        # The marks come in the tokenizer's own tokens, which the script does not know: it is lost behind them, and drawn.
+        form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+        calls = [self.chat(response_format=form, seed=seed)["message"].get("tool_calls") for seed in range(20)]
+        self.assertIn("paint", [call[0]["function"]["name"] for call in calls if call])
 
     def test_a_thread_that_is_not_kept_says_so_in_anthropics_words(self):
         answer = self.server.post("/v1/messages", {"messages": USER, "max_tokens": 9,
