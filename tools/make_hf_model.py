@@ -17,13 +17,14 @@ import sys
 import numpy as np
 
 import make_model
+import state_layers
 from make_model import BF16, F16, F32, MXFP4, nbytes, read_metadata
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
 PAIRED = ("llama", "granite", "granitemoe", "mistral3")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
-               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss"}
+               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES}
 SIGMOIDS = ("glm4moe", "minimax-m2", "deepseek2")  # whose routers score by them
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",
@@ -115,6 +116,10 @@ class Folder:
             self.add_to_layer(f"model.layers.{layer}.", part, t, x)
 
     def add_to_layer(self, prefix, part, t, x):
+        if self.arch in state_layers.FOLDER_TYPES and part in state_layers.FOLDER_NAMES:
+            found = state_layers.folder_tensors(self.arch, self.key, part, x, self.pending)
+            self.tensors |= {f"{prefix}linear_attn.{name}": (t, y) for name, y in found.items()}
+            return
         if part in EXPERTS and self.model_type == "granitemoe":
             stack = prefix + ("block_sparse_moe.output_linear.weight" if part == "ffn_down_exps.weight" else "block_sparse_moe.input_linear.weight")
             self.tensors[stack] = (t, np.concatenate([self.tensors[stack][1], x], 1) if part == "ffn_up_exps.weight" else x)
@@ -188,7 +193,7 @@ class Folder:
         """Gemma's norms are stored less one; nothing may be lost by that."""
         if name == "ffn_gate_inp_shexp.weight":
             return x.reshape(1, -1)
-        if self.arch not in GEMMAS or not name.endswith("norm.weight"):
+        if self.arch not in (*GEMMAS, *state_layers.FOLDER_TYPES) or not name.endswith("norm.weight"):
             return x
         assert t == F32 and np.array_equal((x - np.float32(1)) + np.float32(1), x), name
         return x - np.float32(1)
@@ -239,6 +244,8 @@ class Folder:
                        "num_experts_per_tok": self.key("expert_used_count"), "moe_intermediate_size": self.key("expert_feed_forward_length"),
                        "shared_expert_intermediate_size": self.key("expert_shared_feed_forward_length"),
                        "norm_topk_prob": {"qwen2_moe": False, "qwen3_moe": True, "glm4_moe": True, "deepseek_v3": True, "deepseek_v2": False}.get(self.model_type)}
+        if self.arch in state_layers.FOLDER_TYPES:
+            config |= state_layers.folder_config(self.key)
         if self.arch == "gemma4":
             config = self.with_layer_kinds(config)
         if "rope_factors_long.weight" in self.rope_vectors:

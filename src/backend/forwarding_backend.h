@@ -77,6 +77,29 @@ class ForwardingBackend : public Backend {
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override {
     next_.rope(x, head_dim, pairing, angles);
   }
+  void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
+                  Rows out) override {
+    next_.short_conv(shape, runs, x, out);
+  }
+  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale) override {
+    next_.l2_norm(x, head_dim, eps, scale);
+  }
+  void state_gates(Rows decay, Rows rate, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    next_.state_gates(decay, rate, factors, biases);
+  }
+  void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                  const RecurrenceRows& in, Rows out) override {
+    next_.delta_rule(shape, runs, in, out);
+  }
+  void state_steps(Rows steps, Rows decay, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    next_.state_steps(steps, decay, factors, biases);
+  }
+  void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                   const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
+    next_.state_space(shape, runs, in, skips, out);
+  }
   size_t page_bytes(const KvGeometry& geometry) const override {
     return next_.page_bytes(geometry);
   }

@@ -158,6 +158,45 @@ struct HeadRows {
   uint32_t n_cols = 0;
 };
 
+// Consecutive tokens of one sequence inside a batch, and the part of its state that one layer
+// keeps, in the backend's memory: what stands there is behind the tokens before them, and
+// afterwards behind these.
+struct StateRun {
+  float* state = nullptr;
+  uint32_t first_row = 0;
+  uint32_t n_rows = 0;
+};
+
+// A convolution of each channel over its newest n_taps inputs, those of the state before the first
+// row's: out[t] = bias + Σ taps[i] · x[t − n_taps + 1 + i], in ascending i, then SiLU where it is
+// activated.
+// State: [n_taps − 1, n_channels], the oldest first.
+struct ConvShape {
+  const float* taps = nullptr;  // [n_taps, n_channels], the oldest first
+  const float* bias = nullptr;  // [n_channels]; null: none
+  uint32_t n_taps = 0;
+  bool is_activated = false;
+};
+
+// The matrices of a recurrent layer: of each of n_heads heads [key_dim, value_dim], which decays by
+// a factor for each token, g. Before that the outer product of the key and β (v − Sᵀ k) is added to
+// it (DeltaConfig); q and k of head h are those of key_head(h).
+struct RecurrenceShape {
+  uint32_t n_heads = 0, n_key_heads = 0;
+  uint32_t key_dim = 0, value_dim = 0;  // multiples of 16
+  bool is_tiled = false;
+
+  uint32_t key_head(uint32_t head) const {
+    return is_tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
+  }
+};
+
+// What a recurrence meets: q, k [M, n_key_heads · key_dim], v [M, n_heads · value_dim], decay and
+// rate (g and β) [M, n_heads].
+struct RecurrenceRows {
+  Rows q, k, v, decay, rate;
+};
+
 // How the heads of some layers attend.
 struct HeadsUse {
   KvGeometry kv;
@@ -273,6 +312,33 @@ class Backend {
   // Turns each head of x by its row's angles, in place: heads begin head_dim columns apart, and the
   // last one may end early, behind what turns. x: [M, heads · head_dim] (Su et al. 2021)
   virtual void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) = 0;
+
+  // out[r] = the convolution of x at row r. out must not overlap x.
+  virtual void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
+                          Rows out) = 0;
+
+  // x = scale · x / sqrt(Σ x² + eps), each head of head_dim columns for itself.
+  virtual void l2_norm(Rows x, uint32_t head_dim, float eps, float scale) = 0;
+
+  // decay = e^(factors · softplus(decay + biases)), rate = 1 / (1 + e^-rate); factors, biases:
+  // [n_heads], on the host. Both: [M, n_heads].
+  virtual void state_gates(Rows decay, Rows rate, std::span<const float> factors,
+                           std::span<const float> biases) = 0;
+
+  // Advances the matrices of the runs' states token by token: S = g S, S += k (β (v − Sᵀ k))ᵀ,
+  // out = Sᵀ q, each sum in a fixed order (state.inl). out: [M, n_heads · value_dim]
+  virtual void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                          const RecurrenceRows& in, Rows out) = 0;
+
+  // steps = softplus(steps + biases), decay = e^(factors · steps); factors, biases: [n_heads], on
+  // the host. Both: [M, n_heads].
+  virtual void state_steps(Rows steps, Rows decay, std::span<const float> factors,
+                           std::span<const float> biases) = 0;
+
+  // Advances matrices that are corrected by nothing: S = g S + k (rate v)ᵀ, out = Sᵀ q + skip v,
+  // with a skip of each head, on the host (Dao and Gu 2024).
+  virtual void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                           const RecurrenceRows& in, std::span<const float> skips, Rows out) = 0;
 
   // Bytes of one page of this geometry.
   virtual size_t page_bytes(const KvGeometry& geometry) const = 0;

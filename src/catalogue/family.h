@@ -39,6 +39,9 @@ struct FolderType {
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
 };
 
+// How layers that do not attend remember.
+enum class Recurrence : uint8_t { kNone, kDelta, kShortConv, kStateSpace };
+
 // Windowed layers turn by a base of their own in some families, which no key of a file changes.
 inline constexpr float kLocalRopeBase = 10000.0f;
 
@@ -52,6 +55,12 @@ struct Family {
   bool has_output_bias = false;
   bool has_sinks = false;
   bool has_latent = false;  // LatentConfig
+  bool has_output_gate = false;
+  Recurrence recurrence = Recurrence::kNone;
+  ValueHeadOrder value_heads = ValueHeadOrder::kTiled;
+  bool is_delta_gate_fused = false;
+  bool may_lack_rope = false;            // unless a key says that it is there
+  bool is_last_norm_embeddings = false;  // as its tensor is called
   QkNorm qk_norm = QkNorm::kNone;
   bool is_qkv_bias_optional = false, is_qk_norm_optional = false;  // some members have none
   bool is_ffn_norm_post_attention = false;                         // as its tensors are called

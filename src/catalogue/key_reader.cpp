@@ -50,6 +50,22 @@ Result<std::vector<uint32_t>> KeyReader::counts(std::string_view key, size_t n, 
   return counts;
 }
 
+Result<std::vector<uint32_t>> KeyReader::counts_or_none(std::string_view key, size_t n,
+                                                        uint64_t max) const {
+  const Metadata::Value* value = metadata_.find(full(key));
+  if (!value || std::holds_alternative<uint64_t>(*value)) return counts(key, n, max);
+  TRY_ASSIGN(const std::vector<int64_t> numbers, list(key, n));
+  std::vector<uint32_t> counts;
+  for (const int64_t number : numbers) {
+    if (number < 0 || static_cast<uint64_t>(number) > max) {
+      return fail(ErrorCode::kCorrupt, fmt::format("metadata key '{}' holds {}, expected 0 to {}",
+                                                   full(key), number, max));
+    }
+    counts.push_back(static_cast<uint32_t>(number));
+  }
+  return counts;
+}
+
 Result<std::vector<bool>> KeyReader::flags(std::string_view key, size_t n) const {
   const Metadata::Value* value = metadata_.find(full(key));
   if (!value) return std::vector<bool>();

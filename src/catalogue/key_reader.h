@@ -30,6 +30,9 @@ class KeyReader {
   Result<std::vector<uint32_t>> counts(std::string_view key, size_t n, uint64_t max,
                                        uint64_t fallback = 0) const;
 
+  // The same where a list may hold 0, and the key must be there.
+  Result<std::vector<uint32_t>> counts_or_none(std::string_view key, size_t n, uint64_t max) const;
+
   // A list of n flags, true or false or numbers; empty where the key is absent.
   Result<std::vector<bool>> flags(std::string_view key, size_t n) const;
 

@@ -8,6 +8,7 @@
 
 #include "base/metadata.h"
 #include "base/result.h"
+#include "catalogue/recurrent_config.h"
 #include "tensor/op_kinds.h"
 
 namespace kvik {
@@ -81,6 +82,10 @@ struct AttentionConfig {
   bool has_output_bias = false;
   bool has_sinks = false;  // one more score of each head, that weighs nothing (Xiao et al. 2023)
   bool is_fused = false;   // one tensor in the file for Q, K and V
+  // What a head gives is multiplied by sigmoid(gate · x); Q's tensor holds, of each head in turn,
+  // the rows of Q and those of the gate.
+  bool has_output_gate = false;
+  bool is_turned = true;  // heads turn with their position; else order shows in the mask alone
   QkNorm qk_norm = QkNorm::kNone;
   // Of families some of whose members have none of them.
   bool is_qkv_bias_optional = false, is_qk_norm_optional = false;
@@ -98,6 +103,7 @@ struct AttentionConfig {
   uint32_t q_dim() const { return n_heads * head_dim; }
   uint32_t kv_dim() const { return n_kv_heads * head_dim; }
   uint32_t qkv_dim() const { return q_dim() + 2 * kv_dim(); }
+  uint32_t gate_dim() const { return has_output_gate ? q_dim() : 0; }
   // Columns of what the output projection meets.
   uint32_t output_dim() const { return n_heads * (latent.rank ? latent.value_dim : head_dim); }
   // Columns that one norm of q, and of k, goes over.
@@ -140,10 +146,12 @@ struct ExpertsConfig {
 
 // A layer mixes tokens, then feeds each forward by itself; both add to the residual stream.
 struct LayerConfig {
-  std::variant<AttentionConfig> mixer;
+  std::variant<AttentionConfig, DeltaConfig, ShortConvConfig, StateSpaceConfig> mixer;
   std::variant<MlpConfig, ExpertsConfig> feed_forward;
 
   const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
+  // Null where the layer remembers in another way.
+  const AttentionConfig* if_attention() const { return std::get_if<AttentionConfig>(&mixer); }
   // Null where the layer has no experts.
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
 };
@@ -166,8 +174,9 @@ struct ModelConfig {
   float residual_scale = 1.0f;  // of what each half of a layer adds to the residual stream
   float logit_scale = 1.0f;
   Activation activation = Activation::kSilu;
-  bool has_pre_norms = true;    // the inputs of both halves of a layer are normed
-  bool has_post_norms = false;  // their outputs are (both: sandwich)
+  bool has_pre_norms = true;             // the inputs of both halves of a layer are normed
+  bool has_post_norms = false;           // their outputs are (both: sandwich)
+  bool is_last_norm_embeddings = false;  // as the norm behind the last layer is called
   // The norm before a feed-forward is called that behind attention, which these models do not have.
   bool is_ffn_norm_post_attention = false;
 
@@ -187,8 +196,11 @@ struct ModelConfig {
   std::vector<LayerConfig> layers;  // n_layers of them
   std::vector<RopeConfig> ropes;
 
-  // Of the first layer, for whoever describes the whole model.
-  const AttentionConfig& attention() const { return layers.front().attention(); }
+  // Of the first layer that attends, for whoever describes the whole model.
+  const AttentionConfig& attention() const;
+  uint32_t n_attention_layers() const;
+  // Whether some layers remember in a state.
+  bool has_state() const { return n_attention_layers() < layers.size(); }
   // Of the first layer that has experts; null where none has.
   const ExpertsConfig* experts() const;
 };

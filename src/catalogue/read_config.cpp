@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "catalogue/family.h"
 #include "catalogue/key_reader.h"
 #include "catalogue/layer_kinds.h"
 #include "catalogue/limits.h"
 #include "catalogue/model_config.h"
+#include "catalogue/read_recurrent.h"
 #include "catalogue/rope_config.h"
 
 namespace kvik {
@@ -47,6 +49,27 @@ Result<void> read_latent(const KeyReader& keys, AttentionConfig& a) {
   return {};
 }
 
+// Of the layers that attend; files of some families list none for the others.
+Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, const ModelConfig& c,
+                                 uint32_t n_heads) {
+  const bool is_list =
+      family.recurrence == Recurrence::kShortConv || family.recurrence == Recurrence::kStateSpace;
+  if (!is_list) return keys.count("attention.head_count_kv", kMaxHeads, n_heads);
+  TRY_ASSIGN(const std::vector<uint32_t> by_layer,
+             keys.counts_or_none("attention.head_count_kv", c.n_layers, kMaxHeads));
+  const uint32_t most = std::ranges::max(by_layer);
+  for (const uint32_t n : by_layer) {
+    if (n == 0 || n == most) continue;
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' lists {} and {}, expected one number beside 0",
+                            keys.full("attention.head_count_kv"), n, most));
+  }
+  if (most > 0) return most;
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' lists no KV heads at all, expected a layer that attends",
+                          keys.full("attention.head_count_kv")));
+}
+
 // Of the first layer, and of the widest MLP.
 Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, ModelConfig& c,
                                   AttentionConfig& a) {
@@ -58,8 +81,12 @@ Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, M
     a.n_kv_heads = n_kv_heads.front();
     c.ffn_dim = std::ranges::max(ffn_dims);
   } else {
-    TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim));
-    TRY_ASSIGN(a.n_kv_heads, keys.count("attention.head_count_kv", kMaxHeads, a.n_heads));
+    // Files of some families that have nothing but experts leave it out.
+    TRY_ASSIGN(const uint32_t expert_dim,
+               keys.optional_count("expert_feed_forward_length", kMaxDim));
+    const bool may_lack = family.recurrence != Recurrence::kNone && family.has_experts;
+    TRY_ASSIGN(c.ffn_dim, keys.count("feed_forward_length", kMaxDim, may_lack ? expert_dim : 0));
+    TRY_ASSIGN(a.n_kv_heads, read_n_kv_heads(keys, family, c, a.n_heads));
     n_kv_heads = {a.n_kv_heads};
   }
   for (const uint32_t n_heads : n_kv_heads) {
@@ -238,6 +265,18 @@ Result<uint32_t> read_n_vocab(const Metadata& metadata, const KeyReader& keys) {
 
 }  // namespace
 
+const AttentionConfig& ModelConfig::attention() const {
+  const auto first =
+      std::ranges::find_if(layers, [](const LayerConfig& layer) { return layer.if_attention(); });
+  CHECK(first != layers.end());
+  return first->attention();
+}
+
+uint32_t ModelConfig::n_attention_layers() const {
+  return static_cast<uint32_t>(std::ranges::count_if(
+      layers, [](const LayerConfig& layer) { return layer.if_attention() != nullptr; }));
+}
+
 const ExpertsConfig* ModelConfig::experts() const {
   for (const LayerConfig& layer : layers) {
     if (const ExpertsConfig* experts = layer.experts()) return experts;
@@ -263,11 +302,13 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   c.has_pre_norms = family->has_pre_norms;
   c.has_post_norms = family->has_post_norms;
   c.is_ffn_norm_post_attention = family->is_ffn_norm_post_attention;
+  c.is_last_norm_embeddings = family->is_last_norm_embeddings;
   c.has_layer_scales = family->has_layer_kinds;
   AttentionConfig attention{.has_qkv_bias = family->has_qkv_bias,
                             .has_output_bias = family->has_output_bias,
                             .has_sinks = family->has_sinks,
                             .is_fused = family->is_fused,
+                            .has_output_gate = family->has_output_gate,
                             .qk_norm = family->qk_norm,
                             .is_qkv_bias_optional = family->is_qkv_bias_optional,
                             .is_qk_norm_optional = family->is_qk_norm_optional,
@@ -284,12 +325,16 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   const uint32_t turned = attention.latent.rank ? attention.latent.turning_dim : attention.head_dim;
   TRY(read_ropes(keys, *family, c, turned));
   TRY(read_scales(keys, *family, c, attention));
+  if (family->may_lack_rope) {
+    TRY_ASSIGN(attention.is_turned, keys.flag("rope.scaling.finetuned", false));
+  }
   TRY(read_temperature(keys, *family, attention));
   TRY(read_layers(keys, *family, attention, c));
   if (family->has_layer_kinds) {
     TRY_ASSIGN(c.per_layer_dim,
                keys.optional_count("embedding_length_per_layer_input", kMaxHeadDim));
   }
+  TRY(read_recurrent_layers(keys, *family, c));
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));
   return c;

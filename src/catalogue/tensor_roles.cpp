@@ -28,6 +28,7 @@ constexpr RoleEntry kRoles[] = {
     {kLongRopeDivisors, kDivisors, "rope_factors_long.weight"},
     {kShortRopeDivisors, kDivisors, "rope_factors_short.weight"},
     {kOutputNorm, kNorm, "output_norm.weight", "norm.weight"},
+    {kEmbeddingsNorm, kNorm, "token_embd_norm.weight"},
     {kHead, kMatrix, "output.weight", "lm_head.weight"},
     {kPerLayerEmbedding, kMatrix, "per_layer_token_embd.weight", "embed_tokens_per_layer.weight"},
     {kPerLayerProjection, kMatrix, "per_layer_model_proj.weight",
@@ -55,6 +56,21 @@ constexpr RoleEntry kRoles[] = {
     {kVBias, kBias, "attn_v.bias", "self_attn.v_proj.bias"},
     {kQNorm, kNorm, "attn_q_norm.weight", "self_attn.q_norm.weight"},
     {kKNorm, kNorm, "attn_k_norm.weight", "self_attn.k_norm.weight"},
+    {kStateGate, kMatrix, "attn_gate.weight", "linear_attn.in_proj_z.weight"},
+    {kStateBeta, kMatrix, "ssm_beta.weight", "linear_attn.in_proj_b.weight"},
+    {kStateAlpha, kMatrix, "ssm_alpha.weight", "linear_attn.in_proj_a.weight"},
+    {kStateGates, kMatrix, "ssm_ba.weight", "linear_attn.in_proj_ba.weight"},
+    {kStateTaps, kTaps, "ssm_conv1d.weight", "linear_attn.conv1d.weight"},
+    {kStateStepBias, kBias, "ssm_dt.bias", "linear_attn.dt_bias"},
+    {kStateDecay, kDecay, "ssm_a", "linear_attn.A_log"},
+    {kStateNorm, kNorm, "ssm_norm.weight", "linear_attn.norm.weight"},
+    {kStateOutput, kMatrix, "ssm_out.weight", "linear_attn.out_proj.weight"},
+    {kSpaceIn, kMatrix, "ssm_in.weight"},
+    {kSpaceTapsBias, kBias, "ssm_conv1d.bias"},
+    {kSpaceSkip, kTaps, "ssm_d"},
+    {kConvIn, kMatrix, "shortconv.in_proj.weight"},
+    {kConvTaps, kTaps, "shortconv.conv.weight"},
+    {kConvOutput, kMatrix, "shortconv.out_proj.weight"},
     {kPostAttentionNorm, kNorm, "post_attention_norm.weight", "post_attention_layernorm.weight"},
     {kPostFfnNorm, kNorm, "post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
     {kFfnNorm, kNorm, "ffn_norm.weight", "post_attention_layernorm.weight"},
@@ -155,7 +171,7 @@ class LayerTensors {
     } else if (a.is_fused) {
       add(kQkv, {a.qkv_dim(), c_.model_dim});
     } else {
-      add(kQ, {a.q_dim(), c_.model_dim});
+      add(kQ, {uint64_t{a.q_dim()} + a.gate_dim(), c_.model_dim});
       if (!a.shared_kv) add(kK, {a.kv_dim(), c_.model_dim});
       if (!a.shared_kv) add_optional(kV, {a.kv_dim(), c_.model_dim}, a.is_v_optional);
     }
@@ -170,6 +186,39 @@ class LayerTensors {
     if (a.qk_norm == QkNorm::kNone) return;
     add_optional(kQNorm, {a.q_norm_dim()}, a.is_qk_norm_optional);
     if (!a.shared_kv) add_optional(kKNorm, {a.k_norm_dim()}, a.is_qk_norm_optional);
+  }
+
+  void list(const DeltaConfig& d) {
+    add(kQkv, {d.conv_dim(), c_.model_dim});
+    add(kStateGate, {d.values_dim(), c_.model_dim});
+    if (d.is_gate_fused) {
+      add(kStateGates, {uint64_t{2} * d.n_value_heads, c_.model_dim});
+    } else {
+      add(kStateBeta, {d.n_value_heads, c_.model_dim});
+      add(kStateAlpha, {d.n_value_heads, c_.model_dim});
+    }
+    add(kStateTaps, {d.conv_dim(), d.n_taps});
+    add(kStateStepBias, {d.n_value_heads});
+    add(kStateDecay, {d.n_value_heads});
+    add(kStateNorm, {d.value_dim});
+    add(kStateOutput, {c_.model_dim, d.values_dim()});
+  }
+
+  void list(const ShortConvConfig& s) {
+    add(kConvIn, {uint64_t{3} * s.dim, c_.model_dim});
+    add(kConvTaps, {s.dim, s.n_taps});
+    add(kConvOutput, {c_.model_dim, s.dim});
+  }
+
+  void list(const StateSpaceConfig& s) {
+    add(kSpaceIn, {s.in_dim(), c_.model_dim});
+    add(kStateTaps, {s.conv_dim(), s.n_taps});
+    add(kSpaceTapsBias, {s.conv_dim()});
+    add(kStateStepBias, {s.n_heads});
+    add(kStateDecay, {s.n_heads, 1});
+    add(kSpaceSkip, {s.n_heads, 1});
+    add(kStateNorm, {s.n_groups, s.inner_dim() / s.n_groups});
+    add(kStateOutput, {c_.model_dim, s.inner_dim()});
   }
 
   void list(const MlpConfig& mlp) {
@@ -265,7 +314,7 @@ TensorTable::TensorTable(const ModelConfig& c)
     specs_.push_back({{kPerLayerProjectionNorm}, {c.per_layer_dim}});
   }
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) LayerTensors(c, layer, specs_).list();
-  specs_.push_back({{kOutputNorm}, {c.model_dim}});
+  specs_.push_back({{c.is_last_norm_embeddings ? kEmbeddingsNorm : kOutputNorm}, {c.model_dim}});
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
   for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].id, i);
   for (uint32_t layer = 0; layer < c.n_layers; ++layer) {

@@ -23,6 +23,7 @@ enum class TensorRole : uint8_t {
   kLongRopeDivisors,   // for contexts beyond what the model was first trained on
   kShortRopeDivisors,  // up to that
   kOutputNorm,
+  kEmbeddingsNorm,  // the same, as some families call it
   kHead,
   kPerLayerEmbedding,       // [n_vocab, n_layers · per_layer_dim]
   kPerLayerProjection,      // of what enters the first layer, to the same
@@ -49,6 +50,21 @@ enum class TensorRole : uint8_t {
   kVBias,
   kQNorm,
   kKNorm,
+  kStateGate,      // of recurrent layers: x to the gate of their output,
+  kStateBeta,      // to how far a value is corrected,
+  kStateAlpha,     // and to the decay
+  kStateGates,     // β over the decay's input, of each key head in turn, where they are one tensor
+  kStateTaps,      // of the convolution: [channels, taps], the oldest first
+  kStateStepBias,  // added to what makes the decay
+  kStateDecay,     // its factor, below 0
+  kStateNorm,
+  kStateOutput,
+  kSpaceIn,  // of a state space: x to gate, channels and steps
+  kSpaceTapsBias,
+  kSpaceSkip,  // of each head's input
+  kConvIn,     // of a short convolution
+  kConvTaps,
+  kConvOutput,
   kPostAttentionNorm,
   kPostFfnNorm,
   kFfnNorm,
@@ -87,6 +103,8 @@ enum class TensorKind : uint8_t {
   kNorm,      // a vector around 1
   kBias,      // a vector around 0, or one for each expert
   kDivisors,  // a vector that never reaches the backend's memory
+  kTaps,      // of convolutions: held as f32, whatever their shape
+  kDecay,     // a vector around −1
 };
 
 struct TensorId {
@@ -96,6 +114,11 @@ struct TensorId {
 };
 
 TensorKind kind_of(TensorRole role);
+// Whether tensors of that kind are lists of numbers, whatever their shape, and no matrices.
+inline bool is_list(TensorKind kind) {
+  return kind == TensorKind::kNorm || kind == TensorKind::kBias || kind == TensorKind::kDivisors ||
+         kind == TensorKind::kTaps || kind == TensorKind::kDecay;
+}
 inline bool is_of_layer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 
 // Whether it is one of those whose errors cost most for their size: what attention gathers, and

@@ -92,6 +92,7 @@ ChatSession::Outcome ChatSession::answer() {
   if (request.seed) *request.seed += state_.n_regenerated;
   request.answer_begin = prompt->answer_begin;
   request.answer_syntax = prompt->answer_syntax;
+  if (prompt->last_border) request.borders = {*prompt->last_border};
   const auto sink = std::make_shared<AnswerSink>(console_);
   auto completion = service_.complete(request, sink);
   if (!completion) {

@@ -5,9 +5,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/quantity.h"
 #include "engine/speculate/draft_model.h"
 #include "engine/work_limits.h"
+#include "model/state_layout.h"
 
 namespace kvik {
 namespace {
@@ -58,9 +60,25 @@ uint64_t draft_budget(const KvLayout& layout, uint64_t draft_page_bytes, uint64_
   return budget_bytes / (page_bytes + draft_page_bytes) * draft_page_bytes;
 }
 
-SpeculationOptions with_model(SpeculationOptions options, DraftModel* draft) {
+// Rows that do not stand cannot be taken out of a state again.
+SpeculationOptions speculation_of(SpeculationOptions options, const KvLayout& layout,
+                                  DraftModel* draft) {
   if (draft) options.drafter = draft;
+  if (!layout.has_state()) return options;
+  if (options.mode == SpeculationOptions::Mode::kAlways) {
+    log::warn("speculation is off: what a model remembers in a state cannot be taken back");
+  }
+  options.mode = SpeculationOptions::Mode::kOff;
   return options;
+}
+
+uint32_t most_running(const EngineOptions& options) {
+  return std::min(options.max_running, options.max_step_tokens);
+}
+
+KvLayout with_states(KvLayout layout, uint32_t n) {
+  layout.n_states = n;
+  return layout;
 }
 
 }  // namespace
@@ -75,8 +93,15 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
   const uint64_t draft_bytes =
       draft ? draft_budget(layout, page_bytes_of(*draft, backend, options), page_budget) : 0;
   page_budget -= draft_bytes;
+  const uint32_t n_running = n_states(layout, page_budget, most_running(options));
+  page_budget -= n_running * layout.state_bytes;
   const uint64_t n_pages = page_budget / layout.page_bytes;
   const uint64_t kv_tokens = tokens_held(layout, n_pages);
+  if (layout.has_state() && n_running == 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a KV budget of {} holds no state of {}, expected at least one",
+                            format_bytes(page_budget), format_bytes(layout.state_bytes)));
+  }
   if (kv_tokens == 0 || n_pages > UINT32_MAX / kPageTokens) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("a KV budget of {} holds {} pages of {}, expected {} to {}",
@@ -94,7 +119,14 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
       .n_vocab = config.n_vocab,
       .kv_tokens = kv_tokens,
       .max_queue = options.max_queue,
+      .n_states = n_running,
       .n_tenants = static_cast<uint32_t>(std::max<size_t>(options.tenants.size(), 1))};
+  if (draft && (draft->config().has_state() || config.has_state())) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("a draft model of architecture '{}' beside '{}', expected two whose "
+                            "layers all have K and V: a state cannot go back behind a wrong guess",
+                            draft->config().architecture, config.architecture));
+  }
   if (draft && draft->config().n_vocab != config.n_vocab) {
     return fail(
         ErrorCode::kInvalidArgument,
@@ -120,9 +152,11 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
       tier_reads_(std::move(*ledger_.reserve(
           MemoryKind::kTierReads, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
       draft_pages_(std::move(*ledger_.reserve(MemoryKind::kDraftPages, models.draft_bytes))),
+      states_(std::move(*ledger_.reserve(
+          MemoryKind::kStates, limits.n_states * state_layout(model_->config()).n_bytes()))),
       pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
-      kv_(backend.memory(), pages_.bytes(), kv_layout(decoder_.page_bytes(), model_->config()),
-          clock),
+      kv_(backend.memory(), pages_.bytes(),
+          with_states(kv_layout(decoder_.page_bytes(), model_->config()), limits.n_states), clock),
       tier_(!options.tiers.empty()
                 ? std::make_unique<TierLink>(kv_, options.tiers,
                                              tier_slots(options, decoder_.page_bytes()), clock)
@@ -136,10 +170,11 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
                                                     .sharing = options.sharing},
                                 clock)
                           : nullptr),
-      scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
-                       .max_running = std::min(options.max_running, options.max_step_tokens),
-                       .itl_target = options.itl_target,
-                       .speculation = with_model(options.speculation, draft_.get())}),
+      scheduler_(kv_,
+                 {.max_step_tokens = options.max_step_tokens,
+                  .max_running = kv_.layout().has_state() ? limits.n_states : most_running(options),
+                  .itl_target = options.itl_target,
+                  .speculation = speculation_of(options.speculation, kv_.layout(), draft_.get())}),
       tenants_(options.tenants),
       sampler_(limits.n_vocab),
       cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
@@ -287,7 +322,8 @@ void Engine::forward(const StepPlan& plan) {
     const auto& [sequence, n_new, n_wanted] = plan.entries[i];
     batch_.push_back({.tokens = tokens_of(plan.entries[i]),
                       .first_position = sequence->n_cached,
-                      .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups)},
+                      .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups),
+                             .state = sequence->table.state()},
                       .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()},
                       .adapter = sequence->request.adapter.get()});
   }
@@ -351,6 +387,8 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.cached_tokens = scheduler_.n_found_tokens();
   snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
+  snapshot.snapshots = kv_.n_snapshots();
+  if (kv_.layout().has_state()) snapshot.snapshot_pages = kv_.counts(kv_.layout().n_groups());
   snapshot.tiers = tier_counters();
   snapshot.page_bytes = kv_.page_bytes();
   snapshot.n_groups = kv_.layout().n_groups();

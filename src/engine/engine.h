@@ -145,6 +145,7 @@ class Engine {
   Ledger ledger_;
   Reservation tier_writes_, tier_reads_;
   Reservation draft_pages_;
+  Reservation states_;
   Reservation pages_;  // what is left of the budget for pages
   KvCache kv_;
   std::unique_ptr<TierLink> tier_;     // null where there is none

@@ -1,10 +1,17 @@
 #include "engine/work_limits.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "model/layer_groups.h"
+#include "model/state_layout.h"
 
 namespace kvik {
+namespace {
+
+constexpr uint64_t kStatesPart = 4;  // states take one of so many parts of the budget
+
+}  // namespace
 
 WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
                        const EngineOptions& options) {
@@ -12,6 +19,7 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
   const LayerGroups groups = group_layers(config);
   std::vector<HeadsUse> heads(groups.n_groups());
   for (uint32_t layer = 0; layer < config.n_layers; ++layer) {
+    if (!config.layers[layer].if_attention()) continue;
     const uint32_t group = groups.places[layer].group;
     heads[group] = {kv_geometry(groups, group, options.kv_type),
                     config.layers[layer].attention().n_heads};
@@ -26,7 +34,21 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
 }
 
 KvLayout kv_layout(size_t page_bytes, const ModelConfig& config) {
-  return KvLayout(page_bytes, rules_of(group_layers(config).windows));
+  KvLayout layout(page_bytes, rules_of(group_layers(config).windows));
+  layout.state_bytes = state_layout(config).n_bytes();
+  return layout;
+}
+
+uint32_t n_states(const KvLayout& layout, uint64_t budget_bytes, uint32_t n_running) {
+  if (!layout.has_state()) return 0;
+  const uint64_t of_share = budget_bytes / kStatesPart / layout.state_bytes;
+  const uint64_t one = std::min<uint64_t>(1, budget_bytes / layout.state_bytes);
+  return static_cast<uint32_t>(std::min<uint64_t>(n_running, std::max(of_share, one)));
+}
+
+uint64_t budget_with_states(const KvLayout& layout, uint64_t n_page_bytes, uint64_t n_sequences) {
+  const uint64_t n_bytes = layout.state_bytes * n_sequences;
+  return std::max(n_page_bytes + n_bytes, kStatesPart * n_bytes);
 }
 
 }  // namespace kvik

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -48,6 +49,18 @@ size_t transpose(ElementType type, Bytes from, uint32_t n_rows, std::byte* to) {
     }
   }
   return from.size();
+}
+
+// Of every row, blocks of columns of one size: block i is block order[i] of the source's.
+void move_columns(Bytes from, std::span<const uint32_t> order, uint64_t n_rows, std::byte* to) {
+  const size_t n_bytes = from.size() / n_rows / order.size();
+  for (uint64_t row = 0; row < n_rows; ++row) {
+    const std::byte* of_row = from.data() + row * order.size() * n_bytes;
+    for (const uint32_t block : order) {
+      std::memcpy(to, of_row + block * n_bytes, n_bytes);
+      to += n_bytes;
+    }
+  }
 }
 
 class ArrangedSource final : public ModelSource {
@@ -156,8 +169,15 @@ class ArrangedSource final : public ModelSource {
     if (tensor.arrangement == Arrangement::kTransposed) {
       return transpose(type, from, tensor.head_dim, to);
     }
+    if (tensor.arrangement == Arrangement::kMovedColumns) {
+      move_columns(from, tensor.order, tensor.info.shape.front(), to);
+      return from.size();
+    }
     std::vector<float> values(from.size() / traits(type).block_bytes);
     dequantize_row(type, from.data(), values);
+    if (tensor.arrangement == Arrangement::kNegativeExp) {
+      for (float& value : values) value = static_cast<float>(-std::exp(double{value}));
+    }
     if (tensor.arrangement == Arrangement::kFloatsPlusOne) {
       for (float& value : values) value += 1.0f;
     }

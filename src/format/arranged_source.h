@@ -17,6 +17,8 @@ enum class Arrangement : uint8_t {
   kPairedRows,     // of each head, row i of the first half and of the second become 2i and 2i + 1
   kFloats,         // as f32
   kFloatsPlusOne,  // as f32, and one added
+  kNegativeExp,    // as f32, −e^x of it
+  kMovedColumns,   // of each row, blocks of head_dim columns in another order
   kTransposed,     // each piece a matrix of its own; as f16 where its elements stand in blocks
 };
 
@@ -32,8 +34,9 @@ struct ArrangedTensor {
   TensorInfo info;
   std::vector<Piece> pieces;
   Arrangement arrangement = Arrangement::kAsIs;
-  uint32_t head_dim = 0;      // rows of a head, for kPairedRows; of a piece, for kTransposed
-  std::vector<float> values;  // where there are no pieces: all that the tensor is
+  uint32_t head_dim = 0;             // rows of a head, for kPairedRows; of a piece, for kTransposed
+  std::vector<uint32_t> order = {};  // for kMovedColumns: which block comes where
+  std::vector<float> values;         // where there are no pieces: all that the tensor is
 };
 
 // [n, n_rows, n_cols] of n matrices of one shape and type. Otherwise which of them is none, or not

@@ -19,12 +19,15 @@ constexpr MixTarget kTargets[] = {
 
 bool is_float(ElementType type) { return type == kF32 || type == kF16 || type == kBF16; }
 
-// Vectors are small, and a router's small errors send tokens to other experts.
+// Vectors are small, a router's small errors send tokens to other experts, and those of what a
+// state decays by grow with every token.
 bool stays_exact(const TensorInfo& tensor) {
   const auto id = tensor_named(tensor.name);
   if (tensor.shape.size() < 2) return true;
-  return id &&
-         (kind_of(id->role) == TensorKind::kRouting || kind_of(id->role) == TensorKind::kBias);
+  if (!id) return false;
+  const TensorKind kind = kind_of(id->role);
+  return kind == TensorKind::kRouting || is_list(kind) || id->role == TensorRole::kStateBeta ||
+         id->role == TensorRole::kStateAlpha || id->role == TensorRole::kStateGates;
 }
 
 // What stands in where rows are no multiple of 256, as in llama.cpp.

@@ -49,8 +49,8 @@ TypeSize size_as(const ModelSource& source, std::string name,
 KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
     : type(kv_type), layout(kv_layout(kvik::page_bytes(config, kv_type, backend), config)) {
   for (const LayerConfig& layer : config.layers) {
+    if (!layer.if_attention() || lender_of(layer)) continue;
     const AttentionConfig& a = layer.attention();
-    if (lender_of(layer)) continue;
     const uint64_t n_bytes = backend.page_bytes({.type = kv_type,
                                                  .n_layers = 1,
                                                  .n_kv_heads = a.n_kv_heads,
@@ -69,7 +69,8 @@ uint64_t KvFootprint::bytes_at_once(uint64_t n_tokens) const {
 uint64_t KvFootprint::budget(uint64_t n_tokens, uint64_t n_sequences,
                              std::span<const TierPlace> tiers) const {
   const uint64_t all = pages_for(n_tokens) * n_sequences * page_bytes();
-  return TierLink::budget_for(tiers, layout.page_bytes, all);
+  return TierLink::budget_for(tiers, layout.page_bytes,
+                              budget_with_states(layout, all, n_sequences));
 }
 
 uint64_t MemoryPlan::buffers_bytes() const {
@@ -85,11 +86,14 @@ Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backen
 }
 
 MemoryPlan Footprint::plan(const EngineOptions& options) const {
-  const uint64_t page_bytes = kv(options.kv_type).layout.page_bytes;
-  const uint64_t n_pages = options.kv_budget_bytes / page_bytes;
+  const KvLayout layout = kv(options.kv_type).layout;
+  const uint64_t states =
+      layout.state_bytes * n_states(layout, options.kv_budget_bytes, options.max_running);
+  const uint64_t page_bytes = layout.page_bytes;
+  const uint64_t n_pages = (options.kv_budget_bytes - states) / page_bytes;
   const WorkLimits work = work_limits(config_, weights_.kinds, options);
   return {.weights_bytes = weights_.n_bytes,
-          .kv_bytes = n_pages * page_bytes,
+          .kv_bytes = states + n_pages * page_bytes,
           .buffers = {{"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens)},
                       {"kernels", backend_.scratch_bytes(work)},
                       {"sampler", Sampler::buffer_bytes(config_.n_vocab)},
@@ -100,7 +104,9 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
 }
 
 MemoryPlan Footprint::plan(KvType type, uint64_t n_ctx, uint64_t n_users) const {
-  return plan({.kv_budget_bytes = kv(type).bytes_at_once(n_ctx) * n_users,
+  const KvFootprint footprint = kv(type);
+  const uint64_t n_page_bytes = footprint.bytes_at_once(n_ctx) * n_users;
+  return plan({.kv_budget_bytes = budget_with_states(footprint.layout, n_page_bytes, n_users),
                .kv_type = type,
                .n_ctx_max = static_cast<uint32_t>(n_ctx)});
 }

@@ -41,7 +41,7 @@ struct MemoryPlan {
   };
 
   uint64_t weights_bytes = 0;
-  uint64_t kv_bytes = 0;      // whole pages of the budget
+  uint64_t kv_bytes = 0;      // whole pages of the budget, and states
   std::vector<Part> buffers;  // all else
 
   uint64_t buffers_bytes() const;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -33,9 +34,17 @@ class FoundPrefix {
   FoundPrefix() = default;  // nothing was searched for yet
 
   uint32_t n_tokens() const { return match_.n_tokens(); }
+  // Tokens whose pages are there; more than n_tokens() where a state to go on from is missing.
+  uint32_t n_known() const { return std::max(match_.n_known, n_tokens()); }
   uint32_t n_whole_tokens() const { return match_.n_whole * kPageTokens; }
   // Of the whole pages; the root where there are none.
   const PageKey& last_key() const { return last_key_; }
+  // The snapshot that it goes on from, where there is one.
+  struct Snapshot {
+    PageKey key;
+    SnapshotKind kind{};
+  };
+  const std::optional<Snapshot>& snapshot() const { return snapshot_; }
   CacheReport report() const;
 
   // A tier is asked for what is not there now: what is found from here on came from it.
@@ -53,6 +62,7 @@ class FoundPrefix {
 
   PrefixIndex::Match match_;
   PageKey last_key_;
+  std::optional<Snapshot> snapshot_;
   std::optional<TokenId> got_;  // where the prompt left what was known
   // When it was searched, in changes of the index, and for how many tokens; absent: never.
   std::optional<std::pair<uint64_t, size_t>> searched_;

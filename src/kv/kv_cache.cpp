@@ -16,10 +16,14 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
     : memory_(memory),
       clock_(clock),
       layout_(std::move(layout)),
-      pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes), layout_.n_groups()),
-      index_(pool_.n_pages(), layout_.rules, key_of),
+      pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes),
+            layout_.n_groups() + (layout_.has_state() ? 1 : 0)),
+      index_(
+          pool_.n_pages(), layout_.rules, key_of,
+          layout_.has_state() ? PrefixIndex::Resume::kAtSnapshots : PrefixIndex::Resume::kAnywhere),
       stories_(pool_.n_pages()),
-      buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)) {
+      buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)),
+      states_(memory, layout_.state_bytes, layout_.n_states) {
   CHECK(budget_bytes / layout_.page_bytes <= UINT32_MAX);
 }
 
@@ -42,12 +46,14 @@ FoundPrefix KvCache::look_up(const PrefixQuery& query, FoundPrefix before) {
   if (const PrefixNode* head = found.match_.head) {
     for (const auto& page : head->pages) index_.note_awaited(*page);
   }
+  if (const PrefixNode* node = found.match_.snapshot) index_.note_awaited(node->snapshot.front());
   return found;
 }
 
 void KvCache::hold(FoundPrefix& found) {
   CHECK(found.searched_ && found.searched_->first == index_.n_changes());
   visit_needed(found.match_, [&](PageId page, uint32_t) { found.hold(lease(page)); });
+  if (const PrefixNode* node = found.match_.snapshot) found.hold(lease(node->snapshot.front()));
 }
 
 bool KvCache::open(PageTable& table, const PrefixQuery& query, FoundPrefix& found,
@@ -98,6 +104,12 @@ bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint6
   visit_needed(
       match, [&](PageId page, uint32_t group) { table.append(group, lease(page), address(page)); });
   for (const PrefixNode* node : path_) table.mark_sealed(node->key);
+  // Copied before room is made, which may take it.
+  if (match.snapshot && n_missing_for(table, n_tokens) + n_spare <= n_available() &&
+      take_state(table)) {
+    copy_state(table, *match.snapshot);
+    pin_snapshot(table, *match.snapshot, match.n_tokens());
+  }
   if (!grow(table, n_tokens, n_spare)) return false;
 
   const TimePoint now = clock_.now();
@@ -162,15 +174,20 @@ bool KvCache::copy_filling_page(PageTable& to, const PageTable& from) {
 // --- making room ---
 
 bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
-  wanted_.assign(layout_.n_groups(), pages_for(n_tokens));
-  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
-    wanted_[g] = std::min(wanted_[g], table.n_slid(g) + layout_.rules[g].pages_at_once(n_tokens));
-  }
-  const uint64_t n = n_missing(table) + n_spare;
+  const uint64_t n = n_missing_for(table, n_tokens) + n_spare;
   // Who must have them gets what is held for later.
   if (n > n_available() && n_spare == 0 && sink_) sink_->on_shortage();
-  if (n > n_available()) return false;
+  if (n > n_available() || !take_state(table)) return false;
   fill_up(table);
+  return true;
+}
+
+// False where it lacks one and none is free.
+bool KvCache::take_state(PageTable& table) {
+  if (!layout_.has_state() || table.state_) return true;
+  auto state = states_.take();
+  if (!state) return false;
+  table.state_ = std::move(*state);
   return true;
 }
 
@@ -184,6 +201,15 @@ uint32_t KvCache::make_room(PageTable& table, uint64_t n_cached, uint32_t n_new)
   }
   if (n_new > 0) fill_up(table);
   return n_new;
+}
+
+// How many pages growing to n_tokens takes; wanted_ says where to.
+uint64_t KvCache::n_missing_for(const PageTable& table, uint64_t n_tokens) {
+  wanted_.assign(layout_.n_groups(), pages_for(n_tokens));
+  for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
+    wanted_[g] = std::min(wanted_[g], table.n_slid(g) + layout_.rules[g].pages_at_once(n_tokens));
+  }
+  return n_missing(table);
 }
 
 uint64_t KvCache::n_missing(const PageTable& table) const {
@@ -229,9 +255,11 @@ void KvCache::evict_one() {
   if (const PrefixNode* node = index_.node_with(*page); is_logged(*node, pool_.group(*page))) {
     log_->on_removed(node->key);
   }
+  run_.assign(1, *page);
+  if (index_.is_of_snapshot(*page)) run_ = index_.node_with(*page)->snapshot;
   index_.erase(*page);
-  pool_.evict(*page);
-  ++n_evictions_;
+  for (const PageId id : run_) pool_.evict(id);
+  n_evictions_ += run_.size();
 }
 
 // Tells the index which pages nobody leases any more.
@@ -318,6 +346,10 @@ void KvCache::tell_of(const PrefixNode& node) {
     pool_.note_change(*page);
     const bool is_new = pool_.state(*page) == PageState::kLeased;  // publish() will tell
     if (sink_ && !is_new) sink_->on_sealed(*page);
+  }
+  for (const PageId page : node.snapshot) {
+    pool_.note_change(page);
+    if (sink_) sink_->on_sealed(page);
   }
 }
 

@@ -30,7 +30,8 @@ namespace kvik {
 // Physical memory is touched when a page is first taken. Engine thread only.
 class KvCache {
  public:
-  // As many pages as fit budget_bytes, in the backend's memory. The clock ends pins.
+  // As many pages as fit budget_bytes, in the backend's memory, and the layout's states beside
+  // them. The clock ends pins.
   KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
           KeyFunction key_of = child_key);
   KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes);
@@ -99,6 +100,15 @@ class KvCache {
   // findable, the partly filled last one too, and the table is empty.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
+  // Keeps the state behind the sequence's first tokens.size() tokens, all that it has, where others
+  // find it, in pages of its own: a snapshot. Its pages up to there must be sealed but for the last
+  // that is not full. False, and nothing kept, where there is no room, or nobody could find it.
+  bool keep_state(const PageTable& table, const PageKey& root, std::span<const TokenId> tokens,
+                  SnapshotKind kind);
+  // Whoever went on from a snapshot has kept a later one of its own.
+  void outdate_snapshot(const PageKey& key) { index_.outdate_snapshot(key); }
+  uint64_t n_snapshots() const { return n_snapshots_; }  // kept so far
+
   // Who finds what, from now on; kAll unless told otherwise. Before the first page is taken.
   void set_sharing(Sharing sharing) { sharing_ = sharing; }
   Sharing sharing() const { return sharing_; }
@@ -119,6 +129,11 @@ class KvCache {
   std::optional<PageLease> insert_fetched(const TierPage& page, std::span<const std::byte> bytes,
                                           uint64_t tenant);
 
+  // The same for the pages of a snapshot, which are taken one by one, piece by piece, and become
+  // findable together.
+  std::optional<PageLease> take_piece(std::span<const std::byte> bytes);
+  bool insert_snapshot(const TierPage& page, std::span<const PageLease> pieces, uint64_t tenant);
+
   // What a findable page holds; std::nullopt of any other.
   std::optional<TierPage> describe(PageId id) const;
   const std::byte* bytes_of(PageId id) const { return address(id); }
@@ -132,6 +147,7 @@ class KvCache {
   // Pages that can be had: the free ones and the cached ones.
   uint32_t n_available() const { return counts().free + counts().cached; }
   uint32_t n_pages() const { return pool_.n_pages(); }
+  const StateSlots& states() const { return states_; }
   // Tokens of the longest sequence that finds room alone.
   uint64_t n_tokens_max() const { return tokens_held(layout_, pool_.n_pages()); }
   const KvLayout& layout() const { return layout_; }
@@ -149,12 +165,20 @@ class KvCache {
   std::byte* address(PageId id) const {
     return buffer_.data() + static_cast<size_t>(id) * layout_.page_bytes;
   }
+  void copy_state(PageTable& table, const PrefixNode& snapshot);
+  PrefixIndex::Stretch stretch_behind(const PageTable& table, const PageKey& root,
+                                      std::span<const TokenId> tokens) const;
+  bool attach(const PrefixIndex::Stretch& stretch, std::span<const PageLease> pages,
+              SnapshotKind kind);
+  void pin_snapshot(const PageTable& table, const PrefixNode& node, uint64_t n_tokens);
   bool open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
                  uint64_t n_spare);
   void lay_path(const PrefixIndex::Match& match);
   template <class Visit>
   void visit_needed(const PrefixIndex::Match& match, const Visit& visit);
   uint64_t n_missing(const PageTable& table) const;
+  uint64_t n_missing_for(const PageTable& table, uint64_t n_tokens);
+  bool take_state(PageTable& table);
   void fill_up(PageTable& table);
   void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
   PageLease lease(PageId id);
@@ -180,16 +204,19 @@ class KvCache {
   PrefixIndex index_;
   std::vector<PageStory> stories_;  // by page
   Buffer buffer_;
+  StateSlots states_;
   PageSink* sink_ = nullptr;
   PageLog* log_ = nullptr;
   Sharing sharing_ = Sharing::kAll;
   uint64_t n_evictions_ = 0;
+  uint64_t n_snapshots_ = 0;
 
   // Kept so that a call allocates nothing.
   std::vector<PageId> unused_;
   std::vector<std::optional<PageId>> node_pages_;
   std::vector<const PrefixNode*> path_;  // to the end of a match
   std::vector<uint64_t> wanted_;         // how long each group of a table is to be
+  std::vector<PageId> run_;              // of a snapshot
 };
 
 }  // namespace kvik

@@ -41,10 +41,14 @@ std::optional<TierPage> KvCache::describe(PageId id) const {
   if (!node) return std::nullopt;
   const PrefixNode* root = node;
   while (root->parent) root = root->parent;
+  const auto piece = std::ranges::find(node->snapshot, id);
+  const bool is_piece = piece != node->snapshot.end();
   return TierPage{.root = root->key,
                   .parent = node->parent->key,
                   .key = node->key,
-                  .group = pool_.group(id),
+                  .group = is_piece
+                               ? kStateGroup + static_cast<uint32_t>(piece - node->snapshot.begin())
+                               : pool_.group(id),
                   .tokens = node->tokens,
                   // What everybody found was of nobody in particular: no key finds it later.
                   .known = sharing_ == Sharing::kAll ? KnownBy::kNobody : node->known};

@@ -19,8 +19,15 @@ struct KvLayout {
 
   size_t page_bytes;
   std::vector<GroupRule> rules;  // of each group
+  uint64_t state_bytes = 0;      // of a sequence, beside its pages; 0: all layers have K and V
+  uint32_t n_states = 0;         // sequences that can have one at once
 
   uint32_t n_groups() const { return static_cast<uint32_t>(rules.size()); }
+  bool has_state() const { return state_bytes > 0; }
+  // Of one snapshot of a state, which lies in pages of a group behind the layers' own.
+  uint32_t n_state_pages() const {
+    return static_cast<uint32_t>((state_bytes + page_bytes - 1) / page_bytes);
+  }
 };
 
 // Pages that a sequence of n_tokens needs at once, in all groups (GroupRule::pages_at_once).

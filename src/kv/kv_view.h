@@ -9,6 +9,7 @@ namespace kvik {
 // Token t lies in groups[g][t / kPageTokens]. Borrowed for one step.
 struct KvView {
   std::span<const std::span<std::byte* const>> groups;
+  std::byte* state = nullptr;  // of the layers that remember in one; null: no layer does
 };
 
 }  // namespace kvik

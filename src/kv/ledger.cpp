@@ -13,9 +13,11 @@ std::string_view name_of(MemoryKind kind) {
     case MemoryKind::kTierReads:
       return "tier_reads";
     case MemoryKind::kDraftPages:
+      return "draft_pages";
+    case MemoryKind::kStates:
       break;
   }
-  return "draft_pages";
+  return "states";
 }
 
 Reservation::~Reservation() {

@@ -7,8 +7,8 @@
 namespace kvik {
 
 // What memory of the budget is taken for.
-enum class MemoryKind : uint8_t { kPages, kTierWrites, kTierReads, kDraftPages };
-inline constexpr size_t kMemoryKinds = 4;
+enum class MemoryKind : uint8_t { kPages, kTierWrites, kTierReads, kDraftPages, kStates };
+inline constexpr size_t kMemoryKinds = 5;
 
 std::string_view name_of(MemoryKind kind);
 

@@ -34,7 +34,7 @@ PageCell PageMap::describe(PageId page) const {
     cell.tenant = tenants_[static_cast<uint32_t>(page)];
   } else if (const PrefixNode* node = kv_.index().node_with(page)) {
     cell.n_tokens = static_cast<uint32_t>(node->tokens.size());
-    cell.parent = node->parent->pages[cell.group];
+    cell.parent = kv_.index().is_of_snapshot(page) ? std::nullopt : node->parent->pages[cell.group];
     cell.tenant = node->tenant;
   }
   return cell;

@@ -10,6 +10,7 @@
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/pin.h"
+#include "kv/state_slots.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
@@ -56,8 +57,13 @@ class PageTable {
     return index < leases.size() && leases[index];
   }
 
+  // What layers without pages remember of the sequence; null where there are none, or it has no
+  // pages yet.
+  std::byte* state() const { return state_ ? state_.data() : nullptr; }
+
   // Gives all pages back. What was sealed stays findable.
   void clear() {
+    state_ = {};
     for (Group& group : groups_) {
       group.leases.clear();
       group.addresses.clear();
@@ -108,6 +114,7 @@ class PageTable {
     last_key_ = key;
   }
   std::vector<Group> groups_;
+  StateLease state_;
   uint32_t n_sealed_ = 0;
   std::optional<PageKey> last_key_;
 };

@@ -7,11 +7,6 @@
 namespace kvik {
 namespace {
 
-std::span<const TokenId> page_at(std::span<const TokenId> tokens, size_t index) {
-  const auto rest = tokens.subspan(index * kPageTokens);
-  return rest.first(std::min<size_t>(rest.size(), kPageTokens));
-}
-
 // Has every page that the other has.
 bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>> others) {
   for (size_t g = 0; g < others.size(); ++g) {
@@ -22,8 +17,13 @@ bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>>
 
 }  // namespace
 
-PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of)
-    : rules_(std::move(rules)), key_of_(key_of), places_(n_pages), pins_(n_pages) {}
+PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of,
+                         Resume resume)
+    : rules_(std::move(rules)),
+      key_of_(key_of),
+      resume_(resume),
+      places_(n_pages),
+      pins_(n_pages) {}
 
 // --- finding ---
 
@@ -115,10 +115,25 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
   static const PrefixNode kNothingKnown;
   const PrefixNode* top = node_of(root, root);
   if (!top) top = &kNothingKnown;
+  Match known = find_known(*top, root, tokens, reader);
+  known.n_known = known.n_tokens();
+  if (resume_ == Resume::kAnywhere) return known;
+  Match match = find_snapshot(*top, tokens, reader);
+  match.n_known = known.n_known;
+  match.miss = MissReason::kNoSnapshot;
+  if (match.n_tokens() < known.n_tokens()) return match;
+  match.miss = known.miss;
+  match.expected = known.expected;
+  return match;
+}
+
+PrefixIndex::Match PrefixIndex::find_known(const PrefixNode& top, const PageKey& root,
+                                           std::span<const TokenId> tokens,
+                                           const PageReader& reader) const {
   Match match;
-  const Path path = walk(*top, tokens, reader.as);
+  const Path path = walk(top, tokens, reader.as);
   for (size_t n_whole = path.size();; --n_whole) {
-    const PrefixNode& last = n_whole > 0 ? *path[n_whole - 1] : *top;
+    const PrefixNode& last = n_whole > 0 ? *path[n_whole - 1] : top;
     const auto rest = page_at(tokens, n_whole);
     // Behind the same pages the longest head needs the fewest of them.
     ChildrenByMatch children(last, reader.as, rest);
@@ -255,13 +270,14 @@ void PrefixIndex::learn(PrefixNode& node, KnownBy known) {
   siblings.insert(place_of_child(*node.parent, node.known, node.tokens), &node);
   ++n_changes_;
   ++n_revealed_;
+  const auto begin_anew = [&](Place& p) {
+    p.n_uses = 1;
+    p.last_use = ++n_ticks_;
+  };
   for (const auto& page : node.pages) {
-    if (!page) continue;
-    change(*page, [&](Place& p) {
-      p.n_uses = 1;
-      p.last_use = ++n_ticks_;
-    });
+    if (page) change(*page, begin_anew);
   }
+  for (const PageId page : node.snapshot) change(page, begin_anew);
 }
 
 void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
@@ -317,18 +333,9 @@ PrefixIndex::Rank PrefixIndex::rank(PageId page) const {
 
 bool PrefixIndex::is_candidate(PageId page) const {
   const Place& p = place(page);
-  return p.node && !p.is_in_use && (!rules_[p.group].needs_all() || p.node->n_below[p.group] == 0);
-}
-
-// Applies a change that may move a page in the order of candidates.
-template <class Change>
-void PrefixIndex::change(PageId page, const Change& apply) {
-  Place& p = place(page);
-  if (is_candidate(page)) candidates_.erase(rank(page));
-  if (p.n_uses > 1) --n_hot_;
-  apply(p);
-  if (p.n_uses > 1) ++n_hot_;
-  if (is_candidate(page)) candidates_.insert(rank(page));
+  if (!p.node || p.is_in_use) return false;
+  if (is_of_snapshot(page)) return p.node->snapshot.front() == page;
+  return !rules_[p.group].needs_all() || p.node->n_below[p.group] == 0;
 }
 
 void PrefixIndex::touch(PageId page) {
@@ -385,6 +392,7 @@ void PrefixIndex::erase(PageId page) {
   CHECK(is_candidate(page));
   ++n_changes_;
   PrefixNode& node = *place(page).node;
+  if (is_of_snapshot(page)) return erase_snapshot(node);
   const uint32_t group = place(page).group;
   pins_.forget(page);
   apply_pins();

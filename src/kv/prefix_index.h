@@ -33,8 +33,11 @@ namespace kvik {
 // A node goes when it has no page and no child. Knows no contents. Engine thread only.
 class PrefixIndex {
  public:
-  // For pages 0 … n_pages - 1 of groups with these rules.
-  PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key);
+  // For pages 0 … n_pages - 1 of groups with these rules. Where sequences have a state, a prefix is
+  // found up to where there is a snapshot of it.
+  enum class Resume : uint8_t { kAnywhere, kAtSnapshots };
+  PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key,
+              Resume resume = Resume::kAnywhere);
 
   // The longest known prefix of a list of tokens that pages of all groups hold as far as needed.
   // Its nodes stay until n_changes() moves on.
@@ -44,7 +47,9 @@ class PrefixIndex {
     uint32_t n_whole = 0;  // these nodes
     const PrefixNode* head = nullptr;  // a child of the last whose first n_head match too
     uint32_t n_head = 0;
-    MissReason miss = MissReason::kNone;  // why no more
+    const PrefixNode* snapshot = nullptr;  // the node that has it, where one is needed
+    uint32_t n_known = 0;                  // tokens whose pages are there, with or without one
+    MissReason miss = MissReason::kNone;   // why no more
     // kDiverged, where everybody finds everything: what this tenant's own tokens went on with.
     std::optional<TokenId> expected;
 
@@ -89,6 +94,21 @@ class PrefixIndex {
   // parent was given up meanwhile. New pages count as in use.
   const PrefixNode* insert(const Stretch& stretch);
 
+  // Makes a snapshot of the state behind a stretch findable, which may be none: then it is behind
+  // `parent`. Null where the stretch cannot be known, or has a snapshot already; else its pages,
+  // the first of which counts as in use, are the node's.
+  // One of a branch ranks as if it had been found already.
+  const PrefixNode* attach(const Stretch& stretch, std::span<const PageId> snapshot,
+                           SnapshotKind kind);
+  // A later one serves whoever went on from this: it is given up before all others. Those of a
+  // branch are not.
+  void outdate_snapshot(const PageKey& key);
+  // The node behind a stretch that has a snapshot already, which is known to who made the stretch
+  // from now on; null where there is none.
+  const PrefixNode* know_snapshot(const Stretch& stretch);
+  // Whether a page is one of a snapshot's, all of which go together.
+  bool is_of_snapshot(PageId page) const { return place(page).group == rules_.size(); }
+
   // Notes that a page was found once more.
   void touch(PageId page);
   // Notes that somebody waits for a page: as good as used now, but not found.
@@ -108,7 +128,7 @@ class PrefixIndex {
   // ago. std::nullopt where there is none.
   std::optional<PageId> victim(TimePoint now);
 
-  // Forgets a page that victim() named.
+  // Forgets a page that victim() named, and of a snapshot all.
   void erase(PageId page);
 
   // Nodes that became known to all so far.
@@ -140,12 +160,22 @@ class PrefixIndex {
   static Class class_of(const Place& place);
   Rank rank(PageId page) const;
   bool is_candidate(PageId page) const;
+  // Applies a change that may move a page in the order of candidates.
   template <class Change>
-  void change(PageId page, const Change& apply);
+  void change(PageId page, const Change& apply) {
+    Place& p = place(page);
+    if (is_candidate(page)) candidates_.erase(rank(page));
+    if (p.n_uses > 1) --n_hot_;
+    apply(p);
+    if (p.n_uses > 1) ++n_hot_;
+    if (is_candidate(page)) candidates_.insert(rank(page));
+  }
 
   PrefixNode* node_of(const PageKey& root, const PageKey& key) const;
   PrefixNode* parent_of(const Stretch& stretch);
   PrefixNode* node_for(PrefixNode& parent, const Stretch& stretch);
+  void count_snapshot(PrefixNode& node, int n);
+  void erase_snapshot(PrefixNode& node);
   void learn(PrefixNode& node, KnownBy known);
   void add_page(PrefixNode& node, uint32_t group, PageId page);
   void outdate_heads_of(const PrefixNode& node, KnownBy known);
@@ -155,11 +185,18 @@ class PrefixIndex {
   using Path = std::vector<const PrefixNode*>;
   Path walk(const PrefixNode& root, std::span<const TokenId> tokens, KnownBy reader) const;
   bool covers(const Path& path, size_t n_tokens) const;
+  Match find_known(const PrefixNode& top, const PageKey& root, std::span<const TokenId> tokens,
+                   const PageReader& reader) const;
+  Match find_snapshot(const PrefixNode& top, std::span<const TokenId> tokens,
+                      const PageReader& reader) const;
+  bool find_tail_snapshot(Match& match, const PrefixNode& above, std::span<const TokenId> rest,
+                          const PageReader& reader) const;
   void explain(Match& match, const PrefixNode& last, std::span<const TokenId> rest,
                const PageReader& reader) const;
 
   const std::vector<GroupRule> rules_;
   const KeyFunction key_of_;
+  const Resume resume_;
   std::vector<Place> places_;                                                    // by page
   std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // and roots
   size_t n_roots_ = 0;

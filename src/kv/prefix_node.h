@@ -10,6 +10,8 @@
 #include "kv/known_by.h"
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
+#include "kv/snapshot_kind.h"
+#include "tensor/kv_type.h"
 
 namespace kvik {
 
@@ -21,11 +23,16 @@ struct PrefixNode {
   PrefixNode* parent = nullptr;
   std::vector<TokenId> tokens;
   std::vector<std::optional<PageId>> pages;  // by layer group
-  std::vector<uint32_t> n_below;             // by layer group: children that have a page in it
-  std::vector<PrefixNode*> children;         // by who knows them, then in the order of their tokens
-  KnownBy known = KnownBy::kAll;             // and so who finds it
-  uint64_t tenant = 0;                       // who made it
-  uint32_t depth = 0;                        // nodes above it, but for the root
+  // Pages with the state behind these tokens (a snapshot); empty: there is none. They come and go
+  // together, the first of them speaks for all.
+  std::vector<PageId> snapshot;
+  SnapshotKind snapshot_kind = SnapshotKind::kGrid;
+  // By layer group: children that have a page in it, and snapshots that need the node's own.
+  std::vector<uint32_t> n_below;
+  std::vector<PrefixNode*> children;  // by who knows them, then in the order of their tokens
+  KnownBy known = KnownBy::kAll;      // and so who finds it
+  uint64_t tenant = 0;                // who made it
+  uint32_t depth = 0;                 // nodes above it, but for the root
 
   bool is_whole() const {
     for (const auto& page : pages) {
@@ -34,6 +41,7 @@ struct PrefixNode {
     return true;
   }
   bool has_pages() const {
+    if (!snapshot.empty()) return true;
     for (const auto& page : pages) {
       if (page) return true;
     }
@@ -47,6 +55,12 @@ inline uint32_t common_prefix(std::span<const TokenId> a, std::span<const TokenI
   uint32_t i = 0;
   while (i < n && a[i] == b[i]) ++i;
   return i;
+}
+
+// The tokens of page `index`, fewer where they end in it.
+inline std::span<const TokenId> page_at(std::span<const TokenId> tokens, size_t index) {
+  const auto rest = tokens.subspan(index * kPageTokens);
+  return rest.first(rest.size() < kPageTokens ? rest.size() : kPageTokens);
 }
 
 // Where a child of these tokens stands, or would stand, among those of its parent.

@@ -11,6 +11,7 @@
 #include "host/load_model.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "model/state_layout.h"
 
 namespace kvik {
 namespace {
@@ -34,7 +35,7 @@ void show_geometry(const ModelConfig& c) {
   uint32_t n_windowed = 0;
   uint32_t window = 0;
   for (const LayerConfig& layer : c.layers) {
-    if (layer.attention().window == 0) continue;
+    if (!layer.if_attention() || layer.attention().window == 0) continue;
     ++n_windowed;
     window = layer.attention().window;
   }
@@ -48,10 +49,10 @@ void show_kinds(const ModelConfig& c) {
   uint32_t n_sharing = 0;
   for (const LayerConfig& layer : c.layers) n_sharing += lender_of(layer).has_value();
   for (const LayerConfig& layer : c.layers) {
-    const AttentionConfig& a = layer.attention();
-    if (a.head_dim == first.head_dim && a.n_kv_heads == first.n_kv_heads) continue;
-    streams::print("  in layers that see everything: KV heads {}, head width {}\n", a.n_kv_heads,
-                   a.head_dim);
+    const AttentionConfig* a = layer.if_attention();
+    if (!a || (a->head_dim == first.head_dim && a->n_kv_heads == first.n_kv_heads)) continue;
+    streams::print("  in layers that see everything: KV heads {}, head width {}\n", a->n_kv_heads,
+                   a->head_dim);
     break;
   }
   if (n_sharing > 0) streams::print("  the last {} layers read the K and V of others\n", n_sharing);
@@ -66,6 +67,10 @@ void show_features(const ModelConfig& c) {
   if (rope.position_scale != 1) streams::print("  rope stretched by {}\n", 1 / rope.position_scale);
   if (rope.smooth_stretch.n_ctx_original > 0) {
     streams::print("  rope stretched by {} for long waves\n", rope.smooth_stretch.factor);
+  }
+  if (c.has_state()) {
+    streams::print("  layers with a state {}, {} of it for each sequence\n",
+                   c.n_layers - c.n_attention_layers(), format_bytes(state_layout(c).n_bytes()));
   }
   const ExpertsConfig* e = c.experts();
   if (!e) return;
@@ -102,6 +107,7 @@ void show_kv(const ModelConfig& c) {
   for (const KvType type : kAllKvTypes) {
     uint64_t per_token = 0;
     for (const LayerConfig& layer : c.layers) {
+      if (!layer.if_attention()) continue;
       const AttentionConfig& a = layer.attention();
       if (a.shared_kv) continue;
       per_token += a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)

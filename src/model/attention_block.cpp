@@ -16,10 +16,11 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
   uint32_t heads_dim = 0;
   uint32_t v_norm_dim = 0;
   for (const LayerConfig& layer : config.layers) {
+    if (!layer.if_attention()) continue;
     const AttentionConfig& a = layer.attention();
     uint32_t& own = a.latent.rank ? latent_q_dim : qkv_dim;
-    own = std::max(own, a.latent.rank ? a.q_dim() : a.qkv_dim());
-    q_dim = std::max(q_dim, a.q_dim());
+    own = std::max(own, a.latent.rank ? a.q_dim() : a.qkv_dim() + a.gate_dim());
+    q_dim = std::max(q_dim, a.q_dim() + a.gate_dim());
     heads_dim = std::max(heads_dim, a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim());
     if (a.has_v_norm) v_norm_dim = std::max(v_norm_dim, a.head_dim);
   }
@@ -65,7 +66,7 @@ void AttentionBlock::begin_step(std::span<const uint32_t> positions, const Group
 
 void AttentionBlock::find_temperatures(std::span<const uint32_t> positions) {
   temperatures_.clear();
-  const TemperatureConfig& temperature = config_of(0).temperature;
+  const TemperatureConfig& temperature = model_.config().attention().temperature;
   const auto is_far = [&](uint32_t position) { return position >= temperature.length; };
   if (temperature.scale == 0 || std::ranges::none_of(positions, is_far)) return;
   for (const uint32_t position : positions) {
@@ -85,6 +86,7 @@ void AttentionBlock::write_kv(uint32_t layer, ResidualStream& x) {
 }
 
 Rows AttentionBlock::write_latent(uint32_t layer, ResidualStream& x) {
+  gate_ = {};
   const Rows q = buffers_.latent_q.slice(0, x.n_rows()).columns(0, config_of(layer).q_dim());
   const Rows k = latent_.project(layer, x, ropes_, q);
   backend_.write_kv(target(layer), k, {});
@@ -95,19 +97,20 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
   const ModelConfig& c = model_.config();
   const AttentionConfig& a = config_of(layer);
   const AttentionWeights& w = model_.layers()[layer].attention;
-  const Rows all = buffers_.qkv.slice(0, x.n_rows()).columns(0, a.qkv_dim());
+  const Rows all = buffers_.qkv.slice(0, x.n_rows()).columns(0, a.qkv_dim() + a.gate_dim());
   const Rows qkv = all.columns(0, w.qkv->n_rows());
   const Rows q = qkv.columns(0, a.q_dim());
   const Rows k = all.columns(a.q_dim(), a.kv_dim());
   const Rows v = all.columns(a.q_dim() + a.kv_dim(), a.kv_dim());
+  gate_ = all.columns(a.qkv_dim(), a.gate_dim());
 
   backend_.matmul(x.normed(w.norm), *w.qkv, qkv);
-  if (w.qkv_bias.size() > 0) backend_.add_bias(qkv, w.qkv_bias.floats());
+  if (w.qkv_bias.size() > 0) backend_.add_bias(qkv.columns(0, a.qkv_dim()), w.qkv_bias.floats());
   if (w.q_norm.size() > 0) {
     backend_.rms_norm(q, w.q_norm.floats(), a.q_norm_dim(), c.norm_eps, q);
   }
   if (a.shared_kv) {
-    backend_.rope(q, a.head_dim, ropes_.pairing(a.rope), ropes_.angles(a.rope));
+    turn(a, q);
     return q;
   }
   if (qkv.n_cols < a.qkv_dim()) {
@@ -120,10 +123,14 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
     backend_.rms_norm(k, w.k_norm.floats(), a.k_norm_dim(), c.norm_eps, k);
   }
   if (a.has_v_norm) backend_.rms_norm(v, buffers_.ones.data, a.head_dim, c.norm_eps, v);
-  backend_.rope(all.columns(0, a.q_dim() + a.kv_dim()), a.head_dim, ropes_.pairing(a.rope),
-                ropes_.angles(a.rope));
+  turn(a, all.columns(0, a.q_dim() + a.kv_dim()));
   backend_.write_kv(target(layer), k, v);
   return q;
+}
+
+void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {
+  if (!a.is_turned) return;
+  backend_.rope(heads, a.head_dim, ropes_.pairing(a.rope), ropes_.angles(a.rope));
 }
 
 void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs) {
@@ -131,6 +138,11 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
   const Rows q = buffers_.wanted_q.slice(0, static_cast<uint32_t>(rows.size()));
   const Rows kept = q.columns(0, q_.n_cols);
   backend_.gather(q_, rows, kept);
+  if (gate_.n_cols > 0) {
+    const Rows kept_gate = q.columns(q_.n_cols, gate_.n_cols);
+    backend_.gather(gate_, rows, kept_gate);
+    gate_ = kept_gate;
+  }
   q_ = kept;
   runs_ = &runs;
   if (!follow) return;
@@ -138,6 +150,12 @@ void AttentionBlock::keep(std::span<const uint32_t> rows, const GroupRuns& runs)
   for (const uint32_t row : rows) kept_positions_.push_back(positions_[row]);
   ropes_.prepare(kept_positions_);
   find_temperatures(kept_positions_);
+}
+
+// heads *= sigmoid(gate), where there is one
+void AttentionBlock::gate_output(Rows heads) {
+  if (gate_.n_cols == 0) return;
+  backend_.gated_activation(Activation::kSigmoid, gate_, heads, heads);
 }
 
 void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
@@ -152,6 +170,7 @@ void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
                       .window = a.window,
                       .sinks = w.sinks.size() > 0 ? w.sinks.floats() : nullptr},
                      q_, heads);
+  gate_output(heads);
   x.add_projection(a.latent.rank ? latent_.values(layer, heads) : heads,
                    {.weights = *w.output, .bias = w.output_bias, .post_norm = w.post_norm});
 }

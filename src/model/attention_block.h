@@ -26,7 +26,7 @@ class AttentionBlock {
   // What all its layers work in.
   struct Buffers {
     Rows qkv;       // [n_rows_max, the widest layer's q_dim + 2 · kv_dim]
-    Rows wanted_q;  // [n_rows_max, q_dim] q of the rows that are kept
+    Rows wanted_q;  // [n_rows_max, q_dim + gate_dim] q and gate of the rows that are kept
     Rows heads;     // [n_rows_max, n_heads · width of V] what attention gives
     Rows latent_q;  // [n_rows_max, q_dim], where qkv has none
     Rows ones;      // [1, head_dim], by which V's norm multiplies
@@ -53,6 +53,8 @@ class AttentionBlock {
   void attend(uint32_t layer, ResidualStream& x);
 
  private:
+  void turn(const AttentionConfig& a, Rows heads);
+  void gate_output(Rows heads);
   const AttentionConfig& config_of(uint32_t layer) const {
     return model_.config().layers[layer].attention();
   }
@@ -74,7 +76,8 @@ class AttentionBlock {
   std::vector<uint32_t> kept_positions_;
 
   const GroupRuns* runs_ = nullptr;
-  Rows q_;  // of the rows that attend
+  Rows q_;     // of the rows that attend
+  Rows gate_;  // likewise, where the layer has one
 };
 
 }  // namespace kvik

@@ -18,6 +18,7 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   Buffers taken;
   taken.stream = ResidualStream::Buffers::take(c, n_rows_max, buffers);
   taken.attention = AttentionBlock::Buffers::take(c, n_rows_max, buffers);
+  if (c.has_state()) taken.recurrent = RecurrentBlock::Buffers::take(c, n_rows_max, buffers);
   taken.mlp = MlpBlock::take_buffer(c, n_rows_max, buffers);
   if (c.experts()) taken.experts = ExpertsBlock::Buffers::take(c, n_rows_max, buffers);
   taken.per_layer = PerLayerInputs::Buffers::take(c, n_rows_max, buffers);
@@ -49,6 +50,10 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   for (uint32_t i = 0; i < c.n_layers; ++i) {
     if (!lender_of(c.layers[i])) last_writer_ = i;
   }
+  if (c.has_state()) {
+    recurrent_.emplace(model, backend_, buffers_.recurrent);
+    states_.reserve(n_rows_max);
+  }
   host_logits_.resize(size_t{buffers_.logits.n_rows} * c.n_vocab);
   host_hidden_.resize(c.model_dim);
   tokens_.reserve(n_rows_max);
@@ -66,20 +71,40 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   if (c.embedding_scale != 1.0f) backend_.scale(x_.rows(), c.embedding_scale);
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
   attention_.begin_step(positions_, runs_);
-  for (uint32_t layer = 0; layer < c.n_layers; ++layer) {
-    attention_.write_kv(layer, x_);
-    // Behind the last K and V, rows without logits have nothing left to give.
-    if (layer == last_writer_) keep_wanted();
-    if (x_.n_rows() == 0) break;
-    attention_.attend(layer, x_);
-    feed_forward(layer);
-    if (per_layer_) per_layer_->add(layer, x_);
-    if (model_.layers()[layer].scale != 1.0f) {
-      backend_.scale(x_.rows(), model_.layers()[layer].scale);
-    }
-  }
+  if (recurrent_) recurrent_->begin_step(states_);
+  for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) mix(layer);
   first_projected_.reset();
   if (first_logits_) static_cast<void>(logits(*first_logits_));
+}
+
+// One layer: all rows leave what later ones will need of them, then they go on. Behind the last
+// layer that keeps anything, rows without logits have nothing left to give.
+void Decoder::mix(uint32_t layer) {
+  const bool attends = model_.config().layers[layer].if_attention() != nullptr;
+  if (attends) {
+    attention_.write_kv(layer, x_);
+  } else {
+    recurrent_->advance(layer, x_);
+  }
+  if (layer == last_writer_ && wanted_.size() < x_.n_rows()) {
+    x_.keep(wanted_);
+    if (per_layer_) per_layer_->keep(wanted_);
+    backend_.keep(wanted_);
+    if (attends) {
+      attention_.keep(wanted_, wanted_runs_);
+    } else {
+      recurrent_->keep(wanted_);
+    }
+  }
+  if (x_.n_rows() == 0) return;
+  if (attends) {
+    attention_.attend(layer, x_);
+  } else {
+    recurrent_->finish(layer, x_);
+  }
+  feed_forward(layer);
+  if (per_layer_) per_layer_->add(layer, x_);
+  if (model_.layers()[layer].scale != 1.0f) backend_.scale(x_.rows(), model_.layers()[layer].scale);
 }
 
 void Decoder::feed_forward(uint32_t layer) {
@@ -101,6 +126,7 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   for (auto& runs : runs_) runs.clear();
   for (auto& runs : wanted_runs_) runs.clear();
   wanted_.clear();
+  states_.clear();
   first_logits_.reset();
   backend_.begin_step();
   for (const BatchSequence& sequence : batch) {
@@ -113,6 +139,7 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     for (uint32_t g = 0; g < n_groups; ++g) {
       runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows});
     }
+    if (recurrent_) states_.push_back({sequence.kv.state, first_row, n_rows});
     const uint32_t n_wanted = std::min(sequence.want.n_last, n_rows);
     if (n_wanted == 0) continue;
     if (!sequence.want.is_hidden && !first_logits_)
@@ -124,15 +151,6 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     for (uint32_t i = n_rows - n_wanted; i < n_rows; ++i) wanted_.push_back(first_row + i);
   }
   CHECK(!tokens_.empty() && tokens_.size() <= n_rows_max_);
-}
-
-// The rows that get logits come to lie side by side.
-void Decoder::keep_wanted() {
-  if (wanted_.size() == x_.n_rows()) return;
-  x_.keep(wanted_);
-  if (per_layer_) per_layer_->keep(wanted_);
-  backend_.keep(wanted_);
-  attention_.keep(wanted_, wanted_runs_);
 }
 
 std::span<const float> Decoder::logits(size_t row) {

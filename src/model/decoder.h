@@ -15,6 +15,7 @@
 #include "model/mlp_block.h"
 #include "model/model.h"
 #include "model/per_layer_inputs.h"
+#include "model/recurrent/recurrent_block.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
 
@@ -74,6 +75,7 @@ class Decoder {
   struct Buffers {
     ResidualStream::Buffers stream;
     AttentionBlock::Buffers attention;
+    RecurrentBlock::Buffers recurrent;
     Rows mlp;
     ExpertsBlock::Buffers experts;
     PerLayerInputs::Buffers per_layer;
@@ -82,7 +84,7 @@ class Decoder {
   };
 
   void lay_out(std::span<const BatchSequence> batch);
-  void keep_wanted();
+  void mix(uint32_t layer);
   void feed_forward(uint32_t layer);
   void project(uint32_t first_row);
 
@@ -93,6 +95,7 @@ class Decoder {
   Buffers buffers_;
   ResidualStream x_;
   AttentionBlock attention_;
+  std::optional<RecurrentBlock> recurrent_;  // of a model that has such layers
   MlpBlock mlp_;
   std::optional<ExpertsBlock> experts_;
   std::optional<PerLayerInputs> per_layer_;
@@ -104,6 +107,7 @@ class Decoder {
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
   GroupRuns runs_;
+  std::vector<RecurrentBlock::Run> states_;
   std::vector<uint32_t> wanted_;             // rows, ascending
   std::optional<uint32_t> first_logits_;     // of them, the first whose logits are wanted
   GroupRuns wanted_runs_;                    // the same rows as runs, once they lie side by side

@@ -11,8 +11,8 @@ LatentProjection::Buffers LatentProjection::Buffers::take(const ModelConfig& con
   uint32_t q_dim = 0;
   uint32_t value_dim = 0;
   for (const LayerConfig& layer : config.layers) {
+    if (!layer.if_attention() || layer.attention().latent.rank == 0) continue;
     const AttentionConfig& a = layer.attention();
-    if (a.latent.rank == 0) continue;
     const uint32_t all_heads = a.n_heads * a.latent.q_dim();
     down_dim = std::max(down_dim, (a.latent.q_rank ? a.latent.q_rank : all_heads) + a.head_dim);
     if (a.latent.q_rank) q_dim = std::max(q_dim, all_heads);

@@ -69,8 +69,9 @@ LayerGroups group_layers(const ModelConfig& config) {
   CHECK(config.layers.size() == config.n_layers && config.n_layers > 0);
   Spans spans;
   for (uint32_t i = 0; i < config.n_layers; ++i) {
-    if (lender_of(config.layers[i])) continue;
-    const AttentionConfig& a = config.layers[i].attention();
+    const AttentionConfig* own = config.layers[i].if_attention();
+    if (!own || own->shared_kv) continue;
+    const AttentionConfig& a = *own;
     spans[{a.window, {a.n_kv_heads, a.head_dim, a.latent.rank}}].push_back(i);
   }
   const uint64_t page_width = best_page_width(spans);

@@ -28,7 +28,7 @@ struct LayerGroups {
   std::vector<uint32_t> n_layers;  // that a page of each group has room for
   std::vector<uint32_t> windows;   // of each group; 0: sees everything
   std::vector<Heads> heads;        // of each group
-  std::vector<Place> places;       // of each layer of the model
+  std::vector<Place> places;       // of each layer of the model; of no meaning for one with a state
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
 };

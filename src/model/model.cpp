@@ -25,7 +25,7 @@ class ModelLoader {
     using enum TensorRole;
     TRY(check_vocabulary());
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
-    TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm}));
+    TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm, kEmbeddingsNorm}));
     TRY_ASSIGN(model_->head_, tensors_.matrix({kHead}));
     TRY_ASSIGN(model_->per_layer_.table, tensors_.matrix({kPerLayerEmbedding}));
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
@@ -63,9 +63,20 @@ class ModelLoader {
   Result<LayerWeights> load_layer(uint32_t layer) {
     using enum TensorRole;
     LayerWeights weights;
-    AttentionWeights& a = weights.attention;
+    if (const auto* attention = config_.layers[layer].if_attention()) {
+      TRY(load_attention(*attention, layer, weights.attention));
+    } else {
+      TRY_ASSIGN(weights.recurrent, load_recurrent(tensors_, config_.layers[layer], layer));
+    }
+    TRY(load_feed_forward(layer, weights));
+    return weights;
+  }
+
+  Result<void> load_attention(const AttentionConfig& config, uint32_t layer, AttentionWeights& a) {
+    using enum TensorRole;
     TRY_ASSIGN(a.norm, tensors_.vectors({kAttentionNorm}, layer));
-    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kK, kV}, layer));
+    TRY_ASSIGN(a.qkv, tensors_.matrix({kQkv, kQDown, kQ, kKvDown, kK, kV}, layer,
+                                      {kQ, config.has_output_gate ? config.head_dim : 0}));
     TRY_ASSIGN(a.latent.q_norm, tensors_.vectors({kQDownNorm}, layer));
     TRY_ASSIGN(a.latent.q_up, tensors_.matrix({kQUp}, layer));
     TRY_ASSIGN(a.latent.kv_norm, tensors_.vectors({kKvDownNorm}, layer));
@@ -79,8 +90,15 @@ class ModelLoader {
     TRY_ASSIGN(a.sinks, tensors_.vectors({kSinks}, layer));
     TRY_ASSIGN(a.output, tensors_.matrix({kAttentionOutput}, layer));
     TRY_ASSIGN(a.output_bias, tensors_.vectors({kAttentionOutputBias}, layer));
+    return {};
+  }
+
+  Result<void> load_feed_forward(uint32_t layer, LayerWeights& weights) {
+    using enum TensorRole;
     FeedForwardWeights& f = weights.feed_forward;
-    Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : a.post_norm;
+    Buffer& behind_mixer = config_.layers[layer].if_attention() ? weights.attention.post_norm
+                                                                : weights.recurrent.post_norm;
+    Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : behind_mixer;
     TRY_ASSIGN(post_attention, tensors_.vectors({kPostAttentionNorm}, layer));
     if (!config_.is_ffn_norm_post_attention) {
       TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
@@ -97,8 +115,7 @@ class ModelLoader {
     TRY_ASSIGN(f.down, tensors_.matrix({kDown, kSharedDown}, layer));
     TRY_ASSIGN(f.post_norm, tensors_.vectors({kPostFfnNorm}, layer));
     TRY(load_beside_experts(f, layer));
-    TRY(load_per_layer(weights, layer));
-    return weights;
+    return load_per_layer(weights, layer);
   }
 
   Result<void> load_beside_experts(FeedForwardWeights& f, uint32_t layer) {

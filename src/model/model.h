@@ -15,6 +15,7 @@
 #include "format/model_source.h"
 #include "model/layer_groups.h"
 #include "model/projection_site.h"
+#include "model/recurrent/recurrent_weights.h"
 
 namespace kvik {
 
@@ -35,10 +36,11 @@ struct LatentWeights {
 
 // The weights of one layer. What its config does not name is empty.
 struct AttentionWeights {
-  Buffer norm;                        // [model_dim]
-  std::unique_ptr<PackedMatrix> qkv;  // [q_dim + 2 · kv_dim, model_dim], without what is not there
-  Buffer qkv_bias;                    // [q_dim + 2 · kv_dim]
-  Buffer q_norm, k_norm;              // [head_dim], or [q_dim] and [kv_dim]
+  Buffer norm;  // [model_dim]
+  // [q_dim + 2 · kv_dim + gate_dim, model_dim], without what is not there
+  std::unique_ptr<PackedMatrix> qkv;
+  Buffer qkv_bias;        // [q_dim + 2 · kv_dim]
+  Buffer q_norm, k_norm;  // [head_dim], or [q_dim] and [kv_dim]
   LatentWeights latent;
   Buffer sinks;                          // [n_heads]
   std::unique_ptr<PackedMatrix> output;  // [model_dim, q_dim]
@@ -78,7 +80,8 @@ struct FeedForwardWeights {
 };
 
 struct LayerWeights {
-  AttentionWeights attention;
+  AttentionWeights attention;  // of a layer that attends; else of one that does not:
+  RecurrentWeights recurrent;
   FeedForwardWeights feed_forward;
   PerLayerWeights per_layer;
   float scale = 1.0f;  // of the rows behind the layer

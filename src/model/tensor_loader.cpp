@@ -159,7 +159,8 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Tenso
                                                          const std::vector<size_t>& indices) {
   if (views.empty()) return nullptr;
   for (size_t i = 0; i < views.size(); ++i) {
-    TRY(check_scales(views[i], indices[i % indices.size()]));
+    TRY(check_scales(views[i],
+                     indices[i % indices.size()]));  // its tensor, but for blocks by turns
   }
   TRY_ASSIGN(auto packed, backend_.pack(views));
   fingerprint_.add_tensors(packed->source_digest());
@@ -168,31 +169,49 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Tenso
   return packed;
 }
 
-// Of stacks, each part has the columns of one matrix of each of them.
+// Of stacks, each part has the columns of one matrix of each of them. Rows that are packed by turns
+// have no place of their own.
 void TensorLoader::note_sites(const PackedMatrix& matrix,
-                              const std::vector<const TensorSpec*>& specs) {
+                              const std::vector<const TensorSpec*>& specs, Turns turns) {
   uint64_t column = 0;
   for (const TensorSpec* spec : specs) {
-    sites_[spec->id] = {.matrix = &matrix, .first_column = static_cast<uint32_t>(column)};
-    column += spec->shape.size() == 1 ? 1 : spec->shape[spec->shape.size() - 2];
+    const bool is_by_turns = turns.block_rows > 0 && spec->id.role == turns.role;
+    const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[spec->shape.size() - 2];
+    if (!is_by_turns) {
+      sites_[spec->id] = {.matrix = &matrix, .first_column = static_cast<uint32_t>(column)};
+    }
+    column += is_by_turns ? n_rows / 2 : n_rows;
   }
 }
 
-Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t layer) {
+Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t layer,
+                                                           Turns turns) {
   std::vector<size_t> indices;
-  std::vector<TensorView> views;
+  std::vector<TensorView> views, second_kind;
   const auto specs = specs_of(roles, layer);
   for (const TensorSpec* spec : specs) {
     TRY_ASSIGN(const size_t index, take(*spec));
     TRY(check_computable(index));
-    TRY_ASSIGN(const auto bytes, source_.read(index));
     indices.push_back(index);
     const ElementType type = source_.tensors()[index].type;
     const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[0];
+    if (turns.block_rows > 0 && spec->id.role == turns.role) {
+      const uint64_t n_blocks = n_rows / turns.block_rows;
+      CHECK(n_blocks % 2 == 0 && n_rows % turns.block_rows == 0);
+      TRY_ASSIGN(const auto blocks, source_.read_parts(index, n_blocks));
+      for (size_t i = 0; i < n_blocks; ++i) {
+        auto& kind = i % 2 == 0 ? views : second_kind;
+        kind.push_back(
+            {type, turns.block_rows, spec->shape.back(), blocks[i], source_.gather(index)});
+      }
+      continue;
+    }
+    TRY_ASSIGN(const auto bytes, source_.read(index));
     views.push_back({type, n_rows, spec->shape.back(), bytes, source_.gather(index)});
   }
+  views.insert(views.end(), second_kind.begin(), second_kind.end());
   TRY_ASSIGN(auto packed, pack(views, indices));
-  if (packed) note_sites(*packed, specs);
+  if (packed) note_sites(*packed, specs, turns);
   return packed;
 }
 
@@ -223,7 +242,7 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_
     }
   }
   TRY_ASSIGN(auto packed, pack(views, indices));
-  note_sites(*packed, specs);
+  note_sites(*packed, specs, {});
   return packed;
 }
 

@@ -46,7 +46,16 @@ class TensorLoader {
   // A vector for each expert, expert by expert as experts() has it.
   Result<Buffer> expert_vectors(Roles roles, uint32_t layer);
   // Matrices stacked along their rows, packed together. A vector is one row.
-  Result<std::unique_ptr<PackedMatrix>> matrix(Roles roles, uint32_t layer = 0);
+  Result<std::unique_ptr<PackedMatrix>> matrix(Roles roles, uint32_t layer = 0) {
+    return matrix(roles, layer, {});
+  }
+  // The same where the rows of one role come in blocks of two kinds by turns: blocks of the first
+  // kind stand where the role does, those of the second behind all.
+  struct Turns {
+    TensorRole role{};
+    uint32_t block_rows = 0;  // 0: no role's do
+  };
+  Result<std::unique_ptr<PackedMatrix>> matrix(Roles roles, uint32_t layer, Turns turns);
   // Stacks of matrices, packed expert by expert: the first one's of each role, then the second's.
   Result<std::unique_ptr<PackedMatrix>> experts(Roles roles, uint32_t layer);
 
@@ -58,6 +67,8 @@ class TensorLoader {
 
   uint64_t weight_bytes() const { return weight_bytes_; }
   void add_weight_bytes(uint64_t n_bytes) { weight_bytes_ += n_bytes; }
+  // Host values in the backend's memory; none: an empty buffer.
+  Buffer keep(const std::vector<float>& values);
   const std::set<std::string_view>& arithmetics() const { return arithmetics_; }
   std::string fingerprint() { return fingerprint_.finish(); }
 
@@ -70,10 +81,10 @@ class TensorLoader {
   Result<void> check_computable(size_t index);
   // Of a type some of whose scales are no numbers.
   Result<void> check_scales(const TensorView& view, size_t index) const;
-  Buffer keep(const std::vector<float>& values);
   Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<TensorView>& views,
                                              const std::vector<size_t>& indices);
-  void note_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs);
+  void note_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs,
+                  Turns turns);
   void done(size_t index);
 
   ModelSource& source_;

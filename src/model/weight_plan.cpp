@@ -15,7 +15,7 @@ TensorKind kind_of(const TensorInfo& tensor) {
 // Vectors are held as f32, but for those that are a row of a product.
 bool is_multiplied(const TensorInfo& tensor) {
   const TensorKind kind = kind_of(tensor);
-  return kind == TensorKind::kRouting || (tensor.shape.size() > 1 && kind != TensorKind::kBias);
+  return kind == TensorKind::kRouting || (tensor.shape.size() > 1 && !is_list(kind));
 }
 
 WeightUse use_of(const TensorInfo& tensor) {

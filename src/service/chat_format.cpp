@@ -284,6 +284,22 @@ std::vector<Pin> ChatFormat::pins_of(const ChatRequest& request, const jinja::Te
   return pins;
 }
 
+// Absent where the template begins no answer, or begins it with a token that could belong to what
+// stands before it.
+std::optional<uint32_t> ChatFormat::last_border(const ChatRequest& request, const jinja::Text& text,
+                                                size_t n_tokens) const {
+  if (!request.add_generation_prompt) return std::nullopt;
+  ChatRequest without = request;
+  without.add_generation_prompt = false;
+  const auto messages = render_adapted(without);
+  if (!messages || !text.view().starts_with(messages->view())) return std::nullopt;
+  const size_t n_bytes = messages->view().size();
+  const auto rest = tokenize(text.substr(n_bytes, text.size() - n_bytes));
+  if (rest.empty() || rest.size() >= n_tokens) return std::nullopt;
+  if (tokenizer_.kind(rest.front()) != TokenKind::kControl) return std::nullopt;
+  return static_cast<uint32_t>(n_tokens - rest.size());
+}
+
 std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
   return tokenizer_.tokenize_chat(text.view(), ranges_of_template(text));
 }
@@ -299,7 +315,7 @@ std::vector<TokenId> ChatFormat::tokenize_behind(const SpokenTokens& spoken,
   return rest;
 }
 
-Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request) const {
+Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request, Borders borders) const {
   TRY_ASSIGN(const ChatRequest request, adapted(given_request, needs_));
   TRY_ASSIGN(const jinja::Text text, render_adapted(request));
   const std::string_view end = text.view().substr(0, text.view().find_last_not_of("\n ") + 1);
@@ -319,6 +335,9 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request) const {
     prompt.ids = tokenize(text);
   } else {
     prompt.ids.insert(prompt.ids.begin(), request.spoken.ids.begin(), request.spoken.ids.end());
+  }
+  if (borders == Borders::kLast) {
+    prompt.last_border = last_border(request, text, prompt.ids.size());
   }
   return prompt;
 }

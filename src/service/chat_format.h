@@ -27,8 +27,10 @@ class ChatFormat {
   // Errors: kInvalidArgument with `param` "messages", the template's own words among them.
   Result<jinja::Text> render(const ChatRequest& request) const;
 
-  // Special tokens count where the template wrote them.
-  Result<ChatPrompt> prompt(const ChatRequest& request) const;
+  // Special tokens count where the template wrote them. The border is told where it is asked for:
+  // it costs rendering once more.
+  enum class Borders : uint8_t { kNone, kLast };
+  Result<ChatPrompt> prompt(const ChatRequest& request, Borders borders = Borders::kNone) const;
 
  private:
   // A conversation as its template sees it.
@@ -43,6 +45,8 @@ class ChatFormat {
   AnswerSyntax syntax_of(const ChatRequest& request) const;
   std::vector<TokenId> special_ids(std::string_view mark) const;
   std::vector<Pin> pins_of(const ChatRequest& request, const jinja::Text& text) const;
+  std::optional<uint32_t> last_border(const ChatRequest& request, const jinja::Text& text,
+                                      size_t n_tokens) const;
   std::vector<TokenId> tokenize(const jinja::Text& text) const;
   std::vector<TokenId> tokenize_behind(const SpokenTokens& spoken, const jinja::Text& text) const;
 

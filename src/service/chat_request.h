@@ -58,6 +58,9 @@ struct ChatPrompt {
   AnswerSyntax answer_syntax = {};
   std::string text = {};
   std::vector<Pin> pins = {};  // of the marks that the prompt shows
+  // Where the last message ends, in front of what the template begins the answer with: what comes
+  // there again later may be without the answer's thoughts.
+  std::optional<uint32_t> last_border = {};
 };
 
 }  // namespace kvik

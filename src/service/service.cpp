@@ -134,6 +134,7 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   out.priority = request.priority;
   out.ranks = request.ranks;
   out.pins = request.pins;
+  out.borders = request.borders;
   out.trace = request.trace;
   out.speculate = request.speculate;
   if (request.pin_ttl)

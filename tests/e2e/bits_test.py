@@ -22,7 +22,8 @@ DEMO_TYPES = SYNTHETIC_TYPES[:-2]
 FAMILIES = ("test-mqa", "test-mha", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2",
             "test-qwen2moe", "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-olmo2",
             "test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-mla-lite", "test-gemma4",
-            "test-gemma4-e", "test-gemma4-moe")
+            "test-gemma4-e", "test-gemma4-moe", "test-qwen35", "test-qwen35moe", "test-qwen3next",
+            "test-lfm2", "test-lfm2moe", "test-granitehybrid")
 FAMILY_TYPES = ("f32", "bf16", "q8_0", "q4_0")
 SYNTHETIC_TOKENS = kvik.random_tokens(77, 260, 5)  # past two pages, and past the windows of 32
 DEMO_TOKENS = kvik.random_tokens(33, 2045, 5)

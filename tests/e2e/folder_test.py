@@ -20,7 +20,8 @@ from server import Server
 FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2", "test-qwen2moe",
             "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-granitemoe",
             "test-olmo2", "test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss",
-            "test-mla", "test-mla-lite", "test-gemma4", "test-gemma4-e", "test-gemma4-moe")
+            "test-mla", "test-mla-lite", "test-gemma4", "test-gemma4-e", "test-gemma4-moe", "test-qwen35", "test-qwen35moe",
+            "test-qwen3next")
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe")
 N_VOCAB = 260
 

@@ -88,7 +88,7 @@ def isas():
 @functools.cache
 def model_folder():
     digest = hashlib.sha256()
-    for name in ("tools/make_model.py", "tools/k_quants.py", "tools/convert_gguf.py", "tools/reference_logits.py", "models/demo.gguf"):
+    for name in ("tools/make_model.py", "tools/k_quants.py", "tools/state_layers.py", "tools/convert_gguf.py", "tools/reference_logits.py", "models/demo.gguf"):
         with open(os.path.join(ROOT, name), "rb") as f:
             digest.update(f.read())
     folder = os.path.join(tempfile.gettempdir(), f"kvik-test-models-{os.getuid()}-{digest.hexdigest()[:16]}")

@@ -13,6 +13,7 @@ import kvik
 from server import Server
 
 import make_model
+import state_layers
 
 MIB = 1 << 20
 ELEMENT_BYTES = {"f32": 4, "bf16": 2}
@@ -56,7 +57,8 @@ class Plan(unittest.TestCase):
                 elif "latent" in extra:
                     self.assertEqual(p["kv_bytes_per_token"], layers * latent_bytes(kv_type, *extra["latent"]), name)
                 else:
-                    self.assertEqual(p["kv_bytes_per_token"], 2 * layers * kv_heads * head_dim * element_bytes, name)
+                    attending = sum(state_layers.attends(extra, i, layers) for i in range(layers))
+                    self.assertEqual(p["kv_bytes_per_token"], 2 * attending * kv_heads * head_dim * element_bytes, name)
                 self.assertEqual(p["ctx"], ctx)
 
     def test_latent_and_windowed_caches_are_as_small_as_their_papers_say(self):

@@ -43,6 +43,23 @@ class SlowTier final : public Tier {
   const std::chrono::milliseconds get_time_;
 };
 
+// A step hands a tier as many pages as it has slots for: nothing is left where one came and went
+// without a page being written or waiting.
+void wait_until_saved(Engine& engine) {
+  const auto is_waiting = [](const TierCounters& tier) {
+    return !tier.is_degraded && tier.queue_pages > 0;
+  };
+  AllTierCounters before, now = engine.tier_counters();
+  do {
+    before = now;
+    engine.step();
+    engine.wait_for_tier(std::chrono::milliseconds(5));
+    now = engine.tier_counters();
+  } while (std::ranges::any_of(now, is_waiting) ||
+           !std::ranges::equal(now, before, {}, &TierCounters::pages_written,
+                               &TierCounters::pages_written));
+}
+
 // An engine over a disk tier, as after a start of the process.
 class DiskRig {
  public:
@@ -64,12 +81,7 @@ class DiskRig {
     }
     return sink;
   }
-  void wait_until_saved() {
-    do {
-      rig_->engine().step();
-      rig_->engine().wait_for_tier(std::chrono::milliseconds(5));
-    } while (rig_->engine().snapshot().tiers[0].queue_pages > 0);
-  }
+  void wait_until_saved() { kvik::wait_until_saved(rig_->engine()); }
   Engine& engine() { return rig_->engine(); }
 
  private:
@@ -237,17 +249,7 @@ class StackRig {
     }
     return sink;
   }
-  void wait_until_saved() {
-    const auto is_waiting = [](const TierCounters& tier) {
-      return !tier.is_degraded && tier.queue_pages > 0;
-    };
-    AllTierCounters now;
-    do {
-      rig_->engine().step();
-      rig_->engine().wait_for_tier(std::chrono::milliseconds(5));
-      now = rig_->engine().snapshot().tiers;
-    } while (std::ranges::any_of(now, is_waiting));
-  }
+  void wait_until_saved() { kvik::wait_until_saved(rig_->engine()); }
   TierCounters tier(size_t i) { return rig_->engine().snapshot().tiers[i]; }
 
  private:

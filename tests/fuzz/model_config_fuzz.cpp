@@ -12,13 +12,16 @@
 #include "fuzz/read_everything.h"
 #include "model/layer_groups.h"
 #include "model/rope.h"
+#include "model/state_layout.h"
 
 namespace kvik {
 namespace {
 
 constexpr const char* kArchitectures[] = {
-    "llama",   "qwen2", "qwen2moe", "qwen3",   "qwen3moe",   "gemma2",  "gemma3",    "phi3",
-    "granite", "olmo2", "mistral3", "glm4moe", "minimax-m2", "gpt-oss", "deepseek2", "gemma4"};
+    "llama",      "qwen2",   "qwen2moe",  "qwen3",        "qwen3moe", "gemma2",
+    "gemma3",     "phi3",    "granite",   "olmo2",        "mistral3", "glm4moe",
+    "minimax-m2", "gpt-oss", "deepseek2", "gemma4",       "qwen35",   "qwen35moe",
+    "qwen3next",  "lfm2",    "lfm2moe",   "granitehybrid"};
 constexpr const char* kKeys[] = {"block_count",
                                  "embedding_length",
                                  "feed_forward_length",
@@ -71,7 +74,15 @@ constexpr const char* kKeys[] = {"block_count",
                                  "attention.shared_kv_layers",
                                  "rope.freq_base_swa",
                                  "rope.dimension_count_swa",
-                                 "embedding_length_per_layer_input"};
+                                 "embedding_length_per_layer_input",
+                                 "ssm.conv_kernel",
+                                 "ssm.state_size",
+                                 "ssm.group_count",
+                                 "ssm.time_step_rank",
+                                 "ssm.inner_size",
+                                 "full_attention_interval",
+                                 "shortconv.l_cache",
+                                 "rope.scaling.finetuned"};
 constexpr const char* kWords[] = {"linear", "yarn", "llama3", "longrope", "none", "dynamic"};
 constexpr size_t kRecordBytes = 10;
 
@@ -114,6 +125,14 @@ void add_defaults(const std::string& prefix, Metadata& metadata) {
   metadata.insert(prefix + "attention.head_count", uint64_t{4});
   metadata.insert(prefix + "context_length", uint64_t{2048});
   metadata.insert(prefix + "vocab_size", uint64_t{260});
+  metadata.insert(prefix + "ssm.conv_kernel", uint64_t{4});
+  metadata.insert(prefix + "ssm.state_size", uint64_t{16});
+  metadata.insert(prefix + "ssm.group_count", uint64_t{2});
+  metadata.insert(prefix + "ssm.time_step_rank", uint64_t{4});
+  metadata.insert(prefix + "ssm.inner_size", uint64_t{64});
+  metadata.insert(prefix + "shortconv.l_cache", uint64_t{3});
+  if (!prefix.starts_with("lfm2") && !prefix.starts_with("granitehybrid")) return;
+  metadata.insert(prefix + "attention.head_count_kv", std::vector<uint64_t>{0, 0, 2, 0, 0, 2});
 }
 
 void check_config(const ModelConfig& config) {
@@ -123,6 +142,7 @@ void check_config(const ModelConfig& config) {
   CHECK(groups.places.size() == config.n_layers);
   CHECK(groups.n_groups() <= kMaxLayerGroups);
   for (uint32_t i = 0; i < config.n_layers; ++i) {
+    if (!config.layers[i].if_attention()) continue;
     const AttentionConfig& a = config.layers[i].attention();
     CHECK(a.n_heads % a.n_kv_heads == 0 && a.rope < config.ropes.size());
     CHECK(config.ropes[a.rope].n_dims <= a.head_dim);
@@ -130,6 +150,9 @@ void check_config(const ModelConfig& config) {
     const auto& heads = groups.heads[groups.places[i].group];
     CHECK(heads.n_kv_heads == a.n_kv_heads && heads.head_dim == a.head_dim);
   }
+  const StateLayout state = state_layout(config);
+  CHECK((state.n_floats > 0) == config.has_state());
+  for (uint32_t i = 1; i < config.n_layers; ++i) CHECK(state.offsets[i - 1] <= state.offsets[i]);
   for (const RopeConfig& rope : config.ropes) {
     for (uint32_t pair = 0; pair < rope.n_dims / 2; ++pair) (void)rope_frequency(rope, pair, 1.0);
   }

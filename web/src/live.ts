@@ -177,6 +177,7 @@ async function stayConnected(): Promise<never> {
 function show(view: View): void {
   const live = liveStore.get();
   const at = performance.now();
+  live.pages.groups = view.windows.length;
   if (view.whole) {
     const n = view.free + view.leased + view.sealed + view.cached;
     const isFirst = live.view === null || view.step_count < live.view.step_count || live.pages.n !== n;

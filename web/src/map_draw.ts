@@ -10,6 +10,7 @@ export interface Selection {
 
 export interface Palette {
   states: [string, string, string, string];
+  snapshot: string;
   shared: string;
   line: string;
   disk: string;
@@ -22,6 +23,7 @@ const kFewLines = 24;
 export function palette(): Palette {
   return {
     states: [color("free"), color("leased"), color("sealed"), color("cached")],
+    snapshot: color("snapshot"),
     shared: color("shared"),
     line: color("text"),
     disk: color("disk"),
@@ -45,7 +47,7 @@ export function drawMap(
     const [x, y] = place(layout, page);
     const state = pages.state[page]!;
     context.globalAlpha = family && state !== State.Free && !family.has(page) ? 0.35 : 1;
-    context.fillStyle = colors.states[state]!;
+    context.fillStyle = pages.isSnapshot(page) ? colors.snapshot : colors.states[state]!;
     context.fillRect(x, y, size, size);
     if (state === State.Free) continue;
     drawMarks(context, pages, page, { x, y, size }, colors);

@@ -32,11 +32,18 @@ function Legend({ live }: { live: Live }) {
     }
     return n;
   }, [live.version]);
+  const snapshots = useMemo(() => {
+    let n = 0;
+    for (let i = 0; i < live.pages.used; ++i) n += live.pages.isSnapshot(i) ? 1 : 0;
+    return n;
+  }, [live.version]);
   const entries: [string, string, number, string][] = [
     ["leased", "being filled", view.leased, "leased: one owner writes into it"],
     ["sealed", "in use", view.sealed, "sealed: full and findable, leased by running sequences"],
     ["cached", "kept", view.cached, "cached: nobody leases it; found again, or evicted when room is short"],
     ["free", "free", view.free, "free"],
+    ...(view.reserved_bytes["states"]
+      ? [["snapshot", "snapshots", snapshots, "states of sequences, kept where others go on from"] as [string, string, number, string]] : []),
     ["shared", "shared", shared, "several sequences lease it, or several texts go on behind it"],
   ];
   for (const [name, tier] of Object.entries(view.tiers)) {

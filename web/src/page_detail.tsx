@@ -36,7 +36,9 @@ export function PageDetail({ live, selection }: { live: Live; selection: Selecti
     ["Last used", `${duration(view.now - pages.lastUsed[page]!)} ago`],
     ["Lives in", tierText(pages.tier[page]!)],
   ];
-  if (view.windows.length > 1) {
+  if (pages.isSnapshot(page)) {
+    facts.push(["Holds", "a part of a snapshot: the state behind its text"]);
+  } else if (view.windows.length > 1) {
     facts.push(["Layers", `group ${pages.group[page]}, ${window ? `window of ${window}` : "sees everything"}`]);
   }
   return (

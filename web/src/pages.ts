@@ -11,6 +11,7 @@ const kFields = 9; // numbers for each page, in the order of src/server/live_jso
 
 export class Pages {
   n = 0;
+  groups = 256; // of layers; pages of a group behind them hold snapshots of states
   used = 0; // pages beyond this one were never taken, as far as is known
   state = new Uint8Array(0);
   group = new Uint8Array(0);
@@ -58,6 +59,10 @@ export class Pages {
       if (page >= this.used) this.used = page + 1;
     }
     if (list.length > 0) this.count();
+  }
+
+  isSnapshot(page: number): boolean {
+    return this.state[page] !== State.Free && this.group[page]! >= this.groups;
   }
 
   // The page before this one in its text. One that was taken after its child is another's by now.

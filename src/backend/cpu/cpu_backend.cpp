@@ -11,6 +11,7 @@
 #include "backend/cpu/isa/isa.h"
 #include "backend/cpu/low_rank/low_rank.h"
 #include "backend/cpu/matmul/matmul.h"
+#include "backend/cpu/state/state.h"
 #include "base/check.h"
 
 namespace kvik {
@@ -49,7 +50,8 @@ class CpuBackend final : public Backend {
         pool_(n_threads),
         matmul_(isa.matmul, memory_, pool_),
         attention_(isa.attention, memory_, pool_),
-        low_rank_(isa.low_rank, pool_) {}
+        low_rank_(isa.low_rank, pool_),
+        state_(isa.state, pool_) {}
 
   std::string_view name() const override { return name_; }
   Memory& memory() override { return memory_; }
@@ -95,6 +97,29 @@ class CpuBackend final : public Backend {
   void soft_cap(Rows x, float cap) override;
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
+  void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
+                  Rows out) override {
+    state_.short_conv(shape, runs, x, out);
+  }
+  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale) override {
+    state_.l2_norm(x, head_dim, eps, scale);
+  }
+  void state_gates(Rows decay, Rows rate, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    state_.gates(decay, rate, factors, biases);
+  }
+  void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                  const RecurrenceRows& in, Rows out) override {
+    state_.delta_rule(shape, runs, in, out);
+  }
+  void state_steps(Rows steps, Rows decay, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    state_.steps(steps, decay, factors, biases);
+  }
+  void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                   const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
+    state_.state_space(shape, runs, in, skips, out);
+  }
   size_t page_bytes(const KvGeometry& geometry) const override;
   void write_kv(const KvTarget& kv, Rows k, Rows v) override;
   void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override;
@@ -112,6 +137,7 @@ class CpuBackend final : public Backend {
   Matmul matmul_;
   Attention attention_;
   LowRank low_rank_;
+  State state_;
 };
 
 // body(row) for each row of x, shared out where that pays.

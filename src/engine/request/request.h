@@ -55,8 +55,9 @@ struct Request {
   std::vector<TokenId> script;  // what the answer is made to be, whatever is sampled; for studies
   std::string cache_salt;       // pages are shared among requests of the same salt
   std::vector<Pin> pins;        // prefixes of the prompt that are worth keeping longer
-  std::string tenant;           // whom fairness counts it for
-  int32_t priority = 0;         // lower first
+  std::vector<uint32_t> borders = {};  // ends of messages, in tokens of the prompt
+  std::string tenant;                  // whom fairness counts it for
+  int32_t priority = 0;                // lower first
   // What the priority is compared with: everybody's, or that of the tenant's other requests.
   enum class Ranks : uint8_t { kAmongAll, kAmongOwn } ranks = Ranks::kAmongAll;
   // kHiddenStates: no answer; the whole prompt is computed, and handed to EventSink::on_hidden.

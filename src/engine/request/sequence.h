@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "engine/request/request.h"
 #include "engine/sample/sampler.h"
 #include "engine/schedule/queue_limit.h"
+#include "engine/schedule/snapshot_policy.h"
 #include "engine/schedule/tenants.h"
 #include "engine/speculate/draft_state.h"
 #include "kv/page_table.h"
@@ -43,6 +45,10 @@ struct Sequence {
   std::optional<SequenceConstraint> constraint;  // as far as its answer goes
   FoundPrefix found;                 // what the cache had of it when it was looked up last
   std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
+
+  std::vector<SnapshotMark> marks;               // where its prompt's state is kept, ascending
+  std::optional<FoundPrefix::Snapshot> resumed;  // what it goes on from
+  uint32_t n_kept = 0;                           // behind so many tokens its state is findable
 
   std::vector<TokenId> draft;          // guesses that this step computes behind `tokens`
   std::unique_ptr<DraftState> drafts;  // null before its first decoding step, and where none are
@@ -92,6 +98,11 @@ struct Sequence {
   }
   int32_t priority_among_own() const {
     return request.ranks == Request::Ranks::kAmongOwn ? request.priority : 0;
+  }
+  // Tokens behind those that it has, up to the next mark; all where there is none.
+  uint32_t n_to_mark() const {
+    const auto next = std::ranges::upper_bound(marks, n_cached, {}, &SnapshotMark::n_tokens);
+    return next == marks.end() ? UINT32_MAX : next->n_tokens - n_cached;
   }
   bool uses_cache() const { return request.cache == Request::Cache::kUse; }
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }

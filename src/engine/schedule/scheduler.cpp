@@ -28,6 +28,7 @@ auto admission_rank(const Sequence& sequence) {
 Scheduler::Scheduler(KvCache& kv, const SchedulerOptions& options)
     : kv_(kv),
       options_(options),
+      snapshots_(kv.layout()),
       speculator_(std::make_unique<Speculator>(options.speculation, kv)) {
   prompts_.reserve(options.max_running);
   running_.reserve(options.max_running);
@@ -140,7 +141,7 @@ Scheduler::Sequences::iterator Scheduler::next_waiting() {
   auto passed = waiting_.end();
   for (uint32_t i = 0; i < kFetchAhead; ++i) {
     const auto next = next_waiting_after(passed);
-    if (next == waiting_.end() || is_fetched(**next)) return next;
+    if (next == waiting_.end() || (!waits_for_state(**next) && is_fetched(**next))) return next;
     passed = next;
   }
   return waiting_.end();
@@ -215,6 +216,7 @@ bool Scheduler::open(Sequence& sequence) {
   sequence.fetch.reset();
   found.let_go();
   count_found(sequence, found.n_tokens());
+  plan_marks(sequence);
   return true;
 }
 
@@ -310,7 +312,10 @@ void Scheduler::preempt_last() {
 // Ends its leases. What was computed stays findable.
 void Scheduler::let_go(Sequence& sequence) {
   speculator_->let_go(sequence);
-  if (sequence.uses_cache()) kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
+  if (sequence.uses_cache()) {
+    keep_end(sequence);
+    kv_.close(sequence.table, sequence.root, sequence.cached_tokens());
+  }
   sequence.table.clear();
   sequence.n_cached = 0;
 }
@@ -325,6 +330,7 @@ void Scheduler::commit(const StepPlan& plan, std::span<const uint32_t> accepted)
     sequence->tenant->charge_generated(n_guessed);
   }
   n_prompt_tokens_ += commit_rows(kv_, plan, accepted);
+  for (const StepPlan::Entry& entry : plan.entries) keep_marked(*entry.sequence);
   for (const StepPlan::Entry& entry : plan.entries) entry.sequence->draft.clear();
 }
 

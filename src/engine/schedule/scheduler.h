@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "engine/request/sequence.h"
 #include "engine/schedule/cost_model.h"
+#include "engine/schedule/snapshot_policy.h"
 #include "engine/schedule/step_plan.h"
 #include "engine/schedule/tenants.h"
 #include "engine/speculate/speculation_options.h"
@@ -45,6 +46,9 @@ struct SchedulerOptions {
 // as long as that one advances, for kPageTokens steps at most; then, or where it ends early, the
 // next in line computes it. Where pages are private until two know them, a tenant waits for its own
 // prompts, and for others where two of them know the page by then.
+//
+// Where sequences have a state, nobody goes on from others' pages but behind a snapshot: the prompt
+// that computes what another shares keeps its state where they part, and the other waits for it.
 //
 // Admission is by priority, then those that were preempted, then by what the tenant was served,
 // then by due time, which here is arrival plus three times what the prompt would take: to compute
@@ -109,6 +113,10 @@ class Scheduler {
   void assign_turns();
   void take_turn(Sequence& sequence);
   bool is_fetched(Sequence& sequence);
+  bool waits_for_state(Sequence& sequence);
+  void plan_marks(Sequence& sequence);
+  void keep_marked(Sequence& sequence);
+  void keep_end(Sequence& sequence);
   void look_up(Sequence& sequence);
   bool is_blocked(const Sequence& sequence) const;
   bool must_let_pass(const Sequence& sequence) const;
@@ -151,6 +159,7 @@ class Scheduler {
   SchedulerOptions options_;
   TenantLedger tenants_;
   CostModel costs_;
+  SnapshotPolicy snapshots_;
   std::unique_ptr<Speculator> speculator_;
   Sequences waiting_;  // as they came
   Sequences running_;  // by priority, then as they came

@@ -137,8 +137,8 @@ void Scheduler::plan_prompt(Sequence& sequence, const Budget& budget) {
 
 // However little the target leaves, the favoured one goes on.
 void Scheduler::compute(Sequence& sequence, const Budget& budget) {
-  const uint32_t n_most =
-      std::min({sequence.n_pending(), budget.tokens, sequence.request.max_chunk});
+  const uint32_t n_most = std::min(
+      {sequence.n_pending(), budget.tokens, sequence.request.max_chunk, sequence.n_to_mark()});
   if (n_most == 0) return;
   uint32_t n = n_most;
   if (budget.ms < kNoLimit) n = costs_.tokens_within(budget.ms, sequence.n_cached, n_most);
@@ -159,7 +159,7 @@ void Scheduler::compute(Sequence& sequence, const Budget& budget) {
 // What others computed since the last step need not be computed here.
 void Scheduler::adopt(Sequence& sequence) {
   const auto tokens = sequence.findable_tokens();
-  if (tokens.size() < sequence.n_cached) return;
+  if (tokens.size() < sequence.n_cached || kv_.layout().has_state()) return;
   const uint32_t n_known = kv_.adopt(sequence.table, sequence.root, tokens);
   if (n_known > sequence.n_cached) {
     count_found(sequence, n_known);
@@ -201,6 +201,7 @@ bool Scheduler::will_compute_for(const Sequence& other, const Sequence& sequence
     return rest.first(std::min<size_t>(kPageTokens, rest.size()));
   };
   const auto own = page_of(sequence.findable_tokens());
+  if (kv_.layout().has_state()) return false;  // it would lack the state behind it
   if (own.size() < kPageTokens && mark_of(other) != mark_of(sequence)) return false;
   return !own.empty() && begin + own.size() > sequence.n_cached && !other.is_decoding() &&
          other.uses_cache() && other.root == sequence.root &&

@@ -20,6 +20,7 @@ struct EngineLimits {
   uint32_t n_vocab = 0;
   uint64_t kv_tokens = 0;  // what the budget holds
   uint32_t max_queue = 0;
+  uint32_t n_states = 0;   // sequences that run at once; 0: no limit, layers have K and V alone
   uint32_t n_tenants = 1;  // that the operator named
 };
 
@@ -71,7 +72,9 @@ struct EngineSnapshot {
   uint64_t generated_tokens = 0;
   SpeculationCounters speculation;
   uint64_t preemptions = 0;
-  uint64_t evictions = 0;  // pages
+  uint64_t evictions = 0;          // pages
+  uint64_t snapshots = 0;          // of states, kept so far
+  PageCounts snapshot_pages = {};  // of `pages`
   double last_step_ms = 0;
   StepRecord last_step;
   EngineHistograms histograms;

@@ -186,6 +186,8 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
     case TensorKind::kNorm:
     case TensorKind::kBias:
     case TensorKind::kDivisors:
+    case TensorKind::kTaps:
+    case TensorKind::kDecay:
       break;
   }
   return fail(ErrorCode::kUnsupported,

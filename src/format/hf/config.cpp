@@ -10,6 +10,7 @@
 #include "format/hf/gguf_keys.h"
 #include "format/hf/json_object.h"
 #include "format/hf/layer_kinds.h"
+#include "format/hf/recurrence.h"
 #include "format/hf/rope.h"
 #include "format/quoted.h"
 
@@ -78,7 +79,10 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
   Counts counts;
   TRY_ASSIGN(counts.n_layers, config.count("num_hidden_layers", kMaxLayers));
   TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
-  TRY_ASSIGN(const uint32_t ffn_dim, config.count("intermediate_size", kMaxDim));
+  const bool is_all_experts = family.has_experts && !config.find("intermediate_size") &&
+                              config.find("moe_intermediate_size");
+  TRY_ASSIGN(const uint32_t ffn_dim,
+             config.count(is_all_experts ? "moe_intermediate_size" : "intermediate_size", kMaxDim));
   TRY_ASSIGN(const uint32_t n_heads, config.count("num_attention_heads", kMaxHeads));
   counts.head_dim = model_dim / n_heads;
   if (!family.has_latent && (config.find("head_dim") || counts.head_dim == 0)) {
@@ -271,7 +275,8 @@ Result<json::value> text_config(json::value parsed) {
                     quoted(type.value_or("")), of.type->model_type, known_model_types()));
   }
   json::object merged = part->all();
-  for (const char* key : {"eos_token_id", "bos_token_id", "quantization_config"}) {
+  for (const char* key :
+       {"eos_token_id", "bos_token_id", "quantization_config", "tie_word_embeddings"}) {
     if (const json::value* value = whole.find(key); value && !part->find(key)) merged[key] = *value;
   }
   return json::value(std::move(merged));
@@ -313,6 +318,7 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
   TRY(read_scales(config, of, keys));
   TRY(read_window(config, of, counts.n_layers, keys));
   TRY(read_experts(config, *of.type, keys));
+  TRY(read_recurrence(config, *of.family, counts.n_layers, keys));
   TRY_ASSIGN(out.ties_embedding, config.flag("tie_word_embeddings"));
   TRY_ASSIGN(out.end_ids, config.numbers("eos_token_id"));
   return out;

@@ -18,6 +18,7 @@
 #include "format/arranged_source.h"
 #include "format/hf/grouped_source.h"
 #include "format/hf/interleaved_experts.h"
+#include "format/hf/state_tensors.h"
 #include "format/latent_up.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
@@ -79,6 +80,7 @@ class FolderTensors {
     if (kind == TensorKind::kDivisors) return {};  // config.json states them
     if (role == TensorRole::kHead) return take_head(spec);
     const std::string name = prefix_of(spec.id) + std::string(folder_name(*config_.type, role));
+    if (is_of_state(spec.id)) return take_state(spec, name);
     if (kind == TensorKind::kExperts) return take_experts(spec, name);
     if (kind == TensorKind::kHeads) return take_heads(spec);
     if (kind == TensorKind::kBias && spec.shape.size() == 2) return take_expert_biases(spec);
@@ -86,7 +88,8 @@ class FolderTensors {
     TRY(take_whole(spec, name));
     ArrangedTensor& tensor = arranged_.back();
     if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
-    const bool lacks_one = kind == TensorKind::kNorm && config_.type->norms_lack_one;
+    const bool lacks_one =
+        kind == TensorKind::kNorm && config_.type->norms_lack_one && role != TensorRole::kStateNorm;
     make_floats(tensor, lacks_one ? Arrangement::kFloatsPlusOne : Arrangement::kFloats);
     // A row may be a matrix of one there.
     std::vector<uint64_t>& shape = tensor.info.shape;
@@ -103,6 +106,30 @@ class FolderTensors {
     tensor.info = source_.tensors()[index];
     tensor.info.name = name_of(spec.id);
     tensor.pieces = {{index, 0, tensor.info.n_bytes}};
+    arranged_.push_back(std::move(tensor));
+    return {};
+  }
+
+  // Of a recurrent layer's, but for its norms.
+  bool is_of_state(TensorId tensor) const {
+    if (!is_of_layer(tensor.role) || model_.layers[tensor.layer].if_attention()) return false;
+    return tensor.role == TensorRole::kQkv ||
+           (tensor.role >= TensorRole::kStateGate && tensor.role <= TensorRole::kStateOutput &&
+            tensor.role != TensorRole::kStateNorm);
+  }
+
+  Result<void> take_state(const TensorSpec& spec, const std::string& name) {
+    const auto& delta = std::get<DeltaConfig>(model_.layers[spec.id.layer].mixer);
+    const std::string all = prefix_of(spec.id) + "linear_attn.in_proj_qkvz.weight";
+    const bool is_part = spec.id.role == TensorRole::kQkv || spec.id.role == TensorRole::kStateGate;
+    if (is_part && has(all)) {
+      TRY_ASSIGN(const size_t index, find(all));
+      TRY_ASSIGN(ArrangedTensor tensor, part_of_qkvz(source_, index, spec, delta));
+      arranged_.push_back(std::move(tensor));
+      return {};
+    }
+    TRY_ASSIGN(const size_t index, find(name));
+    TRY_ASSIGN(ArrangedTensor tensor, state_tensor(source_, index, spec, delta));
     arranged_.push_back(std::move(tensor));
     return {};
   }
@@ -278,8 +305,9 @@ class FolderTensors {
 
   bool is_harmless(std::string_view name) const {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
-    return name.ends_with(".rotary_emb.inv_freq") || is_of_guessing_layer(name) ||
-           is_unused(name) || (is_head && config_.ties_embedding.value_or(true)) ||
+    return name.ends_with(".rotary_emb.inv_freq") || name.starts_with("mtp.") ||
+           is_of_guessing_layer(name) || is_unused(name) ||
+           (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && sees_or_hears(name));
   }
 

@@ -66,6 +66,17 @@ struct ModelPreset : Geometry {
   bool has_qk_norm = true, has_choice_bias = true;  // in families some of whose members have none
   Latent latent = {};
   Kinds kinds = {};
+  struct Delta {  // DeltaConfig, and one layer in how many attends
+    uint32_t n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0, n_taps = 0;
+    uint32_t interval = 0;
+  };
+  Delta delta = {};
+  struct Mixers {                   // ShortConvConfig, or StateSpaceConfig where there are heads
+    uint64_t attention_layers = 0;  // a bit for each layer, the first the lowest
+    uint32_t n_taps = 0;
+    uint32_t n_space_heads = 0, space_head_dim = 0, n_groups = 0, state_dim = 0;
+  };
+  Mixers mixers = {};
 };
 
 std::span<const ModelPreset> model_presets();

@@ -82,15 +82,16 @@ class TensorMaker {
       : preset_(preset), type_(type), family_(family_of(preset)) {}
 
   SyntheticTensor make(const TensorSpec& spec) const {
-    const bool is_vector = spec.shape.size() == 1;
-    const bool is_bias = is_vector && kind_of(spec.id.role) != TensorKind::kNorm &&
-                         kind_of(spec.id.role) != TensorKind::kDivisors;
+    const TensorKind kind = kind_of(spec.id.role);
+    const bool is_norm = kind == TensorKind::kNorm || kind == TensorKind::kDivisors;
+    const bool is_vector = spec.shape.size() == 1 || is_norm || kind == TensorKind::kDecay;
+    const float middle = kind == TensorKind::kDecay ? -1.0f : is_norm ? 1.0f : 0.0f;
     const ElementType type = is_vector ? ElementType::kF32 : matrix_type(spec);
     const float columns = static_cast<float>(spec.shape.back());
     const auto n_bytes = bytes_of(type, spec.shape);
     CHECK(n_bytes.has_value());
     return {.info = {name_of(spec.id), type, spec.shape, *n_bytes},
-            .mean = is_vector && !is_bias ? vector_scale(spec) : 0.0f,
+            .mean = is_vector ? middle * vector_scale(spec) : 0.0f,
             .deviation = is_vector ? kVectorDeviation * vector_scale(spec)
                                    : gain(spec.id.role) / std::sqrt(columns)};
   }
@@ -129,7 +130,8 @@ class TensorMaker {
   // are no whole blocks f16.
   ElementType matrix_type(const TensorSpec& spec) const {
     const auto [role, layer] = spec.id;
-    if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias) {
+    if (kind_of(role) == TensorKind::kRouting || kind_of(role) == TensorKind::kBias ||
+        kind_of(role) == TensorKind::kTaps) {
       return ElementType::kF32;
     }
     if (type_.most == ElementType::kMXFP4 && !has_fp4(role)) return ElementType::kQ8_0;
@@ -186,6 +188,31 @@ void add_latent_keys(const ModelPreset& p, const AddKey& add) {
   add("rope.dimension_count", uint64_t{l.turning_dim});
 }
 
+void add_delta_keys(const ModelPreset& p, const AddKey& add) {
+  const ModelPreset::Delta& d = p.delta;
+  add("ssm.conv_kernel", uint64_t{d.n_taps});
+  add("ssm.state_size", uint64_t{d.key_dim});
+  add("ssm.group_count", uint64_t{d.n_key_heads});
+  add("ssm.time_step_rank", uint64_t{d.n_value_heads});
+  add("ssm.inner_size", uint64_t{d.n_value_heads} * d.value_dim);
+  add("full_attention_interval", uint64_t{d.interval});
+}
+
+void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
+  const ModelPreset::Mixers& m = p.mixers;
+  std::vector<uint64_t> n_kv_heads;
+  for (uint32_t i = 0; i < p.n_layers; ++i) {
+    n_kv_heads.push_back((m.attention_layers >> i & 1) != 0 ? p.n_kv_heads : 0);
+  }
+  add("attention.head_count_kv", std::move(n_kv_heads));
+  if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.n_taps});
+  add("ssm.conv_kernel", uint64_t{m.n_taps});
+  add("ssm.state_size", uint64_t{m.state_dim});
+  add("ssm.group_count", uint64_t{m.n_groups});
+  add("ssm.time_step_rank", uint64_t{m.n_space_heads});
+  add("ssm.inner_size", uint64_t{m.n_space_heads} * m.space_head_dim);
+}
+
 void add_kinds_keys(const ModelPreset& p, const AddKey& add) {
   const ModelPreset::Kinds& kinds = p.kinds;
   std::vector<bool> is_windowed;
@@ -233,6 +260,7 @@ void add_special_keys(const ModelPreset& p, const AddKey& add) {
     add("logit_scale", double{p.scales.logit});
   }
   if (p.experts.n > 0) add_expert_keys(p, add);
+  if (p.delta.n_taps > 0) add_delta_keys(p, add);
 }
 
 }  // namespace
@@ -249,6 +277,7 @@ Metadata synthetic_metadata(const ModelPreset& p, const SyntheticType& type) {
   metadata.insert("general.name", fmt::format("{} (random)", p.name));
   metadata.insert("general.file_type", type.file_type);
   // The first value of a key stays.
+  if (p.mixers.attention_layers != 0) add_mixer_keys(p, add);
   if (p.kinds.global_every > 0) add_kinds_keys(p, add);
   add("block_count", uint64_t{p.n_layers});
   add("context_length", uint64_t{p.n_ctx_train});

@@ -47,12 +47,14 @@ Result<bool> DiskTier::is_known(const TierPage& page) {
 }
 
 // Whether who looks for the page from the root on gets to it.
+// Before a snapshot there are the pages of the layers that have some.
 Result<bool> DiskTier::has_parent(const TierPage& page, std::span<const Placed> placed) {
+  const uint32_t group = page.group >= kStateGroup ? 0 : page.group;
   const auto is_parent = [&](const Placed& other) {
-    return other.put->page.key == page.parent && other.put->page.group == page.group;
+    return other.put->page.key == page.parent && other.put->page.group == group;
   };
   if (page.parent == page.root || std::ranges::any_of(placed, is_parent)) return true;
-  TRY_ASSIGN(const auto row, folder_->index->find(page.parent, page.group));
+  TRY_ASSIGN(const auto row, folder_->index->find(page.parent, group));
   return row.has_value();
 }
 

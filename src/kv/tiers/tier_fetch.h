@@ -22,6 +22,10 @@ struct TierFetch {
   std::vector<TokenId> tokens;   // behind it
   std::vector<GroupRule> rules;  // of the layer groups
   KnownBy reader = KnownBy::kAll;
+  // Where a sequence has a state: pages of a snapshot, one of which is needed behind the chain, and
+  // the tokens behind which memory has one.
+  uint32_t n_state_pages = 0;
+  uint32_t n_resumed = 0;
 };
 
 // How a fetch ended.

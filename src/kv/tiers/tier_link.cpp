@@ -175,7 +175,9 @@ void TierLink::ask_next(PageFetch& fetch) {
                                             .n_before = fetch.found_.n_whole_tokens(),
                                             .tokens = {rest.begin(), rest.end()},
                                             .rules = kv_.layout().rules,
-                                            .reader = kv_.mark_of(fetch.query_.tenant)})) {
+                                            .reader = kv_.mark_of(fetch.query_.tenant),
+                                            .n_state_pages = kv_.layout().n_state_pages(),
+                                            .n_resumed = fetch.found_.n_tokens()})) {
       return;
     }
     fetch.found_.note_tier_miss(MissReason::kTierTimedOut);  // it still hangs over another's
@@ -222,6 +224,7 @@ void TierLink::on_shortage() {
       fetch->is_done_ = true;
     }
     fetch->found_.let_go();
+    fetch->pieces_.clear();
   }
 }
 
@@ -236,13 +239,36 @@ void TierLink::take(size_t level, const TierArrival& arrival) {
   end(fetch);
 }
 
+// The pages of a snapshot come one behind the other, and serve when all are there.
+bool TierLink::take_piece(PageFetch& fetch, const TierArrival& arrival) {
+  const uint32_t index = arrival.page.group - kStateGroup;
+  if (index == 0) fetch.pieces_.clear();
+  if (index != fetch.pieces_.size()) return true;  // one before it did not come
+  auto piece = kv_.take_piece(arrival.bytes);
+  if (!piece) return false;
+  fetch.pieces_.push_back(std::move(*piece));
+  if (fetch.pieces_.size() < kv_.layout().n_state_pages()) return true;
+  if (kv_.insert_snapshot(arrival.page, fetch.pieces_, fetch.query_.tenant)) {
+    for (const PageLease& page : fetch.pieces_) promote(page.id(), fetch.level_);
+  }
+  return true;
+}
+
 void TierLink::take_page(PageFetch& fetch, const TierArrival& arrival) {
+  if (arrival.page.group >= kStateGroup) {
+    if (!take_piece(fetch, arrival)) end_without_room(fetch);
+    return;
+  }
   auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.query_.tenant);
   if (lease) {
     promote(lease->id(), fetch.level_);
     fetch.found_.hold(std::move(*lease));
     return;
   }
+  end_without_room(fetch);
+}
+
+void TierLink::end_without_room(PageFetch& fetch) {
   TierQueue& queue = *levels_[fetch.level_].queue;
   queue.cancel(fetch.id_);
   queue.count_no_room();

@@ -42,6 +42,7 @@ class PageFetch {
   size_t level_ = 0;            // that is asked now
   uint32_t n_before_ = 0;       // tokens that were found before it was asked
   std::array<uint32_t, kTierKinds> hits_{};  // tokens that came, by level
+  std::vector<PageLease> pieces_;            // of a snapshot, as far as they came
   FetchId id_{};
   Duration waited_{};
   Duration patience_{};
@@ -127,6 +128,8 @@ class TierLink final : public PageSink {
   void end(PageFetch& fetch);
   void take(size_t level, const TierArrival& arrival);
   void take_page(PageFetch& fetch, const TierArrival& arrival);
+  bool take_piece(PageFetch& fetch, const TierArrival& arrival);
+  void end_without_room(PageFetch& fetch);
   void promote(PageId page, size_t from);
   void save_pending(Level& level);
   void save_all_again(Level& level);

@@ -19,6 +19,8 @@
 
 namespace kvik {
 
+struct WantedSnapshot;
+
 struct TierQueueOptions {
   TierKind kind = TierKind::kDisk;  // for the log
   size_t page_bytes = 0;
@@ -100,6 +102,12 @@ class TierQueue {
 
   void read_all();
   void run_fetch(TierFetch fetch) REQUIRES(mutex_);
+  void run_state_fetch(const TierFetch& fetch) REQUIRES(mutex_);
+  Tier::Get read_chain(const TierFetch& fetch, std::vector<TierPage>& pages, size_t& n_read,
+                       size_t n) REQUIRES(mutex_);
+  Tier::Get read_behind_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
+                              WantedSnapshot& wanted) REQUIRES(mutex_);
+  void end_fetch(const TierFetch& fetch, FetchEnd end) REQUIRES(mutex_);
   Tier::Get read_page(const TierFetch& fetch, TierPage& page) REQUIRES(mutex_);
   void drop_fetch(FetchId id) REQUIRES(mutex_);
   bool is_cancelled(FetchId id) const REQUIRES(mutex_);

@@ -1,80 +1,11 @@
 #include <algorithm>
 
 #include "kv/tiers/tier_queue.h"
-#include "tensor/kv_type.h"
+#include "kv/tiers/wanted_pages.h"
 
 // How a TierQueue fetches: one prompt after the other, its pages in their order, as far ahead of
 // the engine as there are slots.
 namespace kvik {
-namespace {
-
-constexpr size_t kMaxChildren = 256;  // looked at for the best head of a page
-
-// The first page, counted from the fetch's parent, that a group needs behind n_tokens.
-size_t first_page_needed(const TierFetch& fetch, uint32_t group, size_t n_tokens) {
-  const uint64_t first = fetch.rules[group].first_page_needed(fetch.n_before + n_tokens);
-  return first - std::min<uint64_t>(first, fetch.n_before / kPageTokens);
-}
-
-// Pages of groups that need all of them say how far a chain goes; where there is no such group,
-// those of the first.
-bool leads(const TierFetch& fetch, uint32_t group) {
-  const bool has_leader = std::ranges::any_of(fetch.rules, &GroupRule::needs_all);
-  return has_leader ? fetch.rules[group].needs_all() : group == 0;
-}
-
-// The pages that the fetch's tokens fill.
-std::vector<TierPage> whole_pages(const TierFetch& fetch) {
-  std::vector<TierPage> pages;
-  PageKey parent = fetch.parent;
-  for (size_t at = 0; at + kPageTokens <= fetch.tokens.size(); at += kPageTokens) {
-    const auto tokens = std::span(fetch.tokens).subspan(at, kPageTokens);
-    TierPage page{.root = fetch.root,
-                  .parent = parent,
-                  .key = child_key(parent, tokens),
-                  .group = 0,
-                  .tokens = {tokens.begin(), tokens.end()}};
-    parent = page.key;
-    pages.push_back(std::move(page));
-  }
-  return pages;
-}
-
-FetchEnd end_of(Tier::Get get) {
-  switch (get) {
-    case Tier::Get::kFound:
-      return FetchEnd::kComplete;
-    case Tier::Get::kAbsent:
-      return FetchEnd::kAbsent;
-    case Tier::Get::kDamaged:
-      return FetchEnd::kDamaged;
-    case Tier::Get::kFailed:
-      break;
-  }
-  return FetchEnd::kFailed;
-}
-
-// Of the children that share tokens with the prompt, the one that shares most; as in the first
-// group.
-std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
-                                   KnownBy reader, std::span<const TokenId> tokens) {
-  std::optional<TierPage> best;
-  ptrdiff_t n_best = 0;
-  for (Tier::Child& child : tier.children(parent, 0, reader, kMaxChildren)) {
-    const ptrdiff_t n = std::ranges::mismatch(child.tokens, tokens).in1 - child.tokens.begin();
-    if (n <= n_best) continue;
-    n_best = n;
-    best = TierPage{.root = root,
-                    .parent = parent,
-                    .key = child.key,
-                    .group = 0,
-                    .tokens = std::move(child.tokens)};
-  }
-  return best;
-}
-
-}  // namespace
-
 bool TierQueue::fetch(TierFetch fetch) {
   {
     const MutexLock lock(mutex_);
@@ -154,7 +85,11 @@ void TierQueue::read_all() {
     TierFetch next = std::move(fetches_.front());
     fetches_.pop_front();
     reading_ = next.id;
-    run_fetch(std::move(next));
+    if (next.n_state_pages > 0) {
+      run_state_fetch(next);
+    } else {
+      run_fetch(std::move(next));
+    }
     reading_.reset();
     is_reading_for_nobody_ = is_hanging_ = false;
   }
@@ -193,6 +128,10 @@ void TierQueue::run_fetch(TierFetch fetch) {
       if (got == Tier::Get::kDamaged || got == Tier::Get::kFailed) end = end_of(got);
     }
   }
+  end_fetch(fetch, end);
+}
+
+void TierQueue::end_fetch(const TierFetch& fetch, FetchEnd end) {
   if (is_cancelled(fetch.id)) return;
   if (end == FetchEnd::kAbsent) ++counters_.misses_absent;
   if (end == FetchEnd::kDamaged) ++counters_.misses_damaged;

@@ -206,6 +206,7 @@ Result<CompletionCall> with_prompt(const ServiceApi& service, const ChatRequest&
   CompletionRequest& request = call.requests.front();
   request.prompt = std::move(prompt.ids);
   request.pins = std::move(prompt.pins);
+  if (prompt.last_border) request.borders = {*prompt.last_border};
   request.answer_begin = prompt.answer_begin;
   request.answer_syntax = std::move(prompt.answer_syntax);
   TRY(constrain_calls(chat, request));

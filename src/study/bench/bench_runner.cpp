@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "model/state_layout.h"
 #include "study/noise.h"
 
 namespace kvik {
@@ -23,9 +24,13 @@ uint64_t most_pages(std::span<const BenchCase> cases) {
   return n;
 }
 
-// Nothing slides away: a lane is rewound and goes on.
-std::vector<GroupRule> all_see_everything(const LayerGroups& groups) {
-  return std::vector<GroupRule>(groups.n_groups());
+// Nothing slides away: a lane is rewound and goes on. Its state, where it has one, goes on as well:
+// what it holds costs no time.
+KvLayout layout_of(const Decoder& decoder, const ModelConfig& config, uint32_t n_lanes) {
+  KvLayout layout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
+  layout.state_bytes = state_layout(config).n_bytes();
+  layout.n_states = n_lanes;
+  return layout;
 }
 
 }  // namespace
@@ -38,7 +43,7 @@ BenchRunner::BenchRunner(const LoadedModel& loaded, KvType kv_type,
                std::max(kMaxStepTokens, largest_batch(cases))),
       kv_(loaded.backend->memory(),
           most_pages(cases) * decoder_.groups().n_groups() * decoder_.page_bytes(),
-          KvLayout(decoder_.page_bytes(), all_see_everything(decoder_.groups())), clock_) {}
+          layout_of(decoder_, loaded.model->config(), largest_batch(cases)), clock_) {}
 
 uint64_t BenchRunner::n_pages(const BenchCase& bench) {
   return bench.batch * pages_for(uint64_t{bench.depth} + bench.n_tokens);
@@ -135,7 +140,8 @@ void BenchRunner::step(uint32_t n_new, WantLogits want) {
     batch.push_back(
         {.tokens = std::span(lanes_[i].tokens).subspan(lanes_[i].n_cached, n_new),
          .first_position = lanes_[i].n_cached,
-         .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups)},
+         .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups),
+                .state = lanes_[i].table.state()},
          .want = want,
          .adapter = adapters_.empty() ? nullptr : adapters_[i % adapters_.size()].get()});
   }

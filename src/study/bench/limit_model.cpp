@@ -40,7 +40,7 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
     work.bytes += static_cast<double>(tensor.n_bytes);
   }
   for (const LayerConfig& layer : config.layers) {
-    layers_.push_back(attention_of(layer.attention(), kv.type));
+    if (layer.if_attention()) layers_.push_back(attention_of(layer.attention(), kv.type));
   }
 }
 

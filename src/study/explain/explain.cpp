@@ -53,8 +53,9 @@ Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt,
 }
 
 boost::json::object model_json(const ExplainOptions& options, const ModelConfig& config) {
-  const auto n_windowed = std::ranges::count_if(
-      config.layers, [](const LayerConfig& layer) { return layer.attention().window > 0; });
+  const auto n_windowed = std::ranges::count_if(config.layers, [](const LayerConfig& layer) {
+    return layer.if_attention() && layer.attention().window > 0;
+  });
   return {{"name", model_id(options.model.model).text()},
           {"architecture", config.architecture},
           {"layers", config.n_layers},

@@ -21,14 +21,16 @@ BenchCase prefill_of(uint32_t n_tokens) {
 
 AttentionCase attention_of(const ModelConfig& config, KvType type, uint32_t depth) {
   AttentionCase probe{.kv = {.type = type,
-                             .n_layers = config.n_layers,
+                             .n_layers = config.n_attention_layers(),
                              .n_kv_heads = config.attention().n_kv_heads,
                              .head_dim = config.attention().head_dim},
                       .n_heads = config.attention().n_heads,
                       .scale = config.attention().scale,
                       .windows = {},
                       .depth = depth};
-  for (const LayerConfig& layer : config.layers) probe.windows.push_back(layer.attention().window);
+  for (const LayerConfig& layer : config.layers) {
+    if (layer.if_attention()) probe.windows.push_back(layer.attention().window);
+  }
   return probe;
 }
 

@@ -13,6 +13,7 @@
 #include "host/available_memory.h"
 #include "host/footprint.h"
 #include "host/load_model.h"
+#include "model/state_layout.h"
 #include "study/plan/fit_table.h"
 
 namespace kvik {
@@ -30,6 +31,8 @@ struct TypePlan {
 struct Plan {
   std::string model;
   uint64_t n_ctx, n_users, memory_bytes;
+  uint64_t state_bytes;
+  uint32_t n_layers, n_recurrent_layers;
   std::vector<TypePlan> by_type;
   std::vector<TypeSize> sizes;  // of the weights' file, by type
 };
@@ -49,7 +52,7 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
   return {.type = type,
           .kv_bytes_per_token = kv.bytes_per_token,
           .kv_bytes_beyond_windows = kv.lasting_bytes_per_token,
-          .kv_bytes_per_user = kv.bytes_at_once(plan.n_ctx),
+          .kv_bytes_per_user = kv.bytes_at_once(plan.n_ctx) + plan.state_bytes,
           .memory = memory,
           .fits = memory.total_bytes() <= plan.memory_bytes,
           .users_that_fit = footprint.users(type, plan.n_ctx).users_in(plan.memory_bytes)};
@@ -65,6 +68,9 @@ Result<Plan> make_plan(const PlanOptions& options) {
             .n_users = options.n_users,
             .memory_bytes =
                 options.memory_bytes ? options.memory_bytes : machine_memory_bytes().value_or(0),
+            .state_bytes = state_layout(config).n_bytes(),
+            .n_layers = config.n_layers,
+            .n_recurrent_layers = config.n_layers - config.n_attention_layers(),
             .by_type = {},
             .sizes = type_sizes(*source)};
   if (plan.n_ctx > UINT32_MAX || plan.n_users == 0 || plan.n_users > (1u << 20)) {
@@ -101,12 +107,13 @@ std::string as_json(const Plan& plan, const TypePlan& p) {
   std::string out = fmt::format(
       "{{\"ctx\":{},\"users\":{},\"kv_type\":\"{}\",\"weights_bytes\":{},"
       "\"kv_bytes_per_token\":{},\"kv_bytes_per_token_beyond_windows\":{},"
-      "\"kv_bytes_per_user\":{},\"kv_bytes_total\":{},"
+      "\"kv_bytes_per_user\":{},\"state_bytes\":{},\"kv_bytes_total\":{},"
       "\"buffers_bytes\":{},\"total_bytes\":{},\"memory_bytes\":{},\"fits\":{},"
       "\"users_that_fit\":{},\"buffers\":{{",
       plan.n_ctx, plan.n_users, name_of(p.type), p.memory.weights_bytes, p.kv_bytes_per_token,
-      p.kv_bytes_beyond_windows, p.kv_bytes_per_user, p.memory.kv_bytes, p.memory.buffers_bytes(),
-      p.memory.total_bytes(), plan.memory_bytes, p.fits, p.users_that_fit);
+      p.kv_bytes_beyond_windows, p.kv_bytes_per_user, plan.state_bytes, p.memory.kv_bytes,
+      p.memory.buffers_bytes(), p.memory.total_bytes(), plan.memory_bytes, p.fits,
+      p.users_that_fit);
   for (const MemoryPlan::Part& part : p.memory.buffers) {
     out += fmt::format("{}\"{}\":{}", &part == p.memory.buffers.data() ? "" : ",", part.name,
                        part.n_bytes);
@@ -143,6 +150,16 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
                          format_bytes(p.kv_bytes_beyond_windows), name_of(p.type));
     }
     out += "\n";
+  }
+  if (plan.state_bytes > 0) {
+    out += fmt::format(
+        "of these {} are a user's state, whatever the context, in {} of {} layers; where others "
+        "go\n"
+        "on from, a snapshot of it is kept, which takes as much as the K and V of {} tokens as "
+        "{};\n"
+        "a quarter of the budget is for states. Speculation is off: a state cannot be taken back\n",
+        format_bytes(plan.state_bytes), plan.n_recurrent_layers, plan.n_layers,
+        plan.state_bytes / chosen.kv_bytes_per_token, name_of(chosen.type));
   }
   out += fmt::format("\n{}", sizes_text(plan.sizes, plan.memory_bytes));
   return out;

@@ -1,5 +1,6 @@
 #include "study/quantize/input_recorder.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "base/check.h"
@@ -31,9 +32,12 @@ Result<std::unique_ptr<PackedMatrix>> InputRecorder::pack(std::span<const Tensor
   for (const TensorView& view : stacked) {
     const auto place = source_.place_of(view.bytes.data());
     CHECK(place.has_value());
-    parts.push_back({place->tensor, place->offset_bytes / view.bytes.size()});
     const TensorInfo& info = source_.tensors()[*source_.find(place->tensor)];
-    importance_.expect(place->tensor, info.shape.size() == 3 ? info.shape[0] : 1, view.n_cols);
+    const bool is_stack = info.shape.size() == 3;
+    // Rows of one matrix may be packed in another order, and see the same inputs.
+    if (!is_stack && std::ranges::count(parts, place->tensor, &Part::tensor) > 0) continue;
+    parts.push_back({place->tensor, is_stack ? place->offset_bytes / view.bytes.size() : 0});
+    importance_.expect(place->tensor, is_stack ? info.shape[0] : 1, view.n_cols);
   }
   auto packed = backend_->pack(stacked);
   if (packed) parts_[packed->get()] = std::move(parts);

@@ -53,22 +53,23 @@ MatmulKernels with_bf16_products() {
 std::span<const InstructionSet> instruction_sets() {
   static const InstructionSet sets[] = {
       {"scalar", always, always, scalar::kRowKernels, scalar::kAttentionKernels,
-       scalar::kLowRankKernels,
+       scalar::kStateKernels, scalar::kLowRankKernels,
        matmul_of(scalar::kActivations, {scalar::kMostUsedTypes, scalar::kSmallTypes,
                                         scalar::kLowBitTypes, scalar::kGroupTypes})},
-      {"avx2", has_avx2, always, avx2::kRowKernels, avx2::kAttentionKernels, avx2::kLowRankKernels,
+      {"avx2", has_avx2, always, avx2::kRowKernels, avx2::kAttentionKernels, avx2::kStateKernels,
+       avx2::kLowRankKernels,
        matmul_of(avx2::kActivations,
                  {avx2::kMostUsedTypes, avx2::kSmallTypes, avx2::kLowBitTypes, avx2::kGroupTypes})},
       {"avxvnni", has_avxvnni, always, avx2::kRowKernels, avx2::kAttentionKernels,
-       avx2::kLowRankKernels,
+       avx2::kStateKernels, avx2::kLowRankKernels,
        matmul_of(avxvnni::kActivations, {avxvnni::kMostUsedTypes, avxvnni::kSmallTypes,
                                          avxvnni::kLowBitTypes, avxvnni::kGroupTypes})},
       {"avx512", has_avx512, always, avx512::kRowKernels, avx512::kAttentionKernels,
-       avx512::kLowRankKernels,
+       avx512::kStateKernels, avx512::kLowRankKernels,
        matmul_of(avx512::kActivations, {avx512::kMostUsedTypes, avx512::kSmallTypes,
                                         avx512::kLowBitTypes, avx512::kGroupTypes})},
       {"avx512bf16", has_avx512bf16, is_amd, avx512::kRowKernels, avx512::kAttentionKernels,
-       avx512::kLowRankKernels, with_bf16_products()},
+       avx512::kStateKernels, avx512::kLowRankKernels, with_bf16_products()},
   };
   return sets;
 }

@@ -6,6 +6,7 @@
 #include "backend/cpu/isa/kernels.h"
 #include "backend/cpu/low_rank/low_rank_kernels.h"
 #include "backend/cpu/matmul/matmul_kernels.h"
+#include "backend/cpu/state/state_kernels.h"
 
 namespace kvik::cpu {
 
@@ -16,6 +17,7 @@ struct InstructionSet {
   bool (*is_preferred)();  // over all slower ones, where it runs
   const RowKernels& rows;
   const AttentionKernels& attention;
+  const StateKernels& state;
   const LowRankKernels& low_rank;
   const MatmulKernels matmul;
 };

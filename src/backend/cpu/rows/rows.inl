@@ -98,6 +98,15 @@ inline void gated_activation_row(Activation activation, const float* gate, const
       return each_16(n, [&](uint32_t i, auto lanes) {
         lanes.write(out + i, clamped_swish(lanes.read(gate + i), lanes.read(up + i)));
       });
+    case Activation::kNone:
+      return each_16(n, [&](uint32_t i, auto lanes) {
+        lanes.write(out + i, mul(lanes.read(gate + i), lanes.read(up + i)));
+      });
+    case Activation::kSigmoid:
+      return each_16(n, [&](uint32_t i, auto lanes) {
+        const F32x16 e = exp(sub(zero(), lanes.read(gate + i)));
+        lanes.write(out + i, div(lanes.read(up + i), add(set1(1.0f), e)));
+      });
   }
 }
 

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+
+#include "backend/cpu/state/state_kernels.h"
+#include "backend/ops.h"
+#include "base/thread_pool.h"
+
+namespace kvik::cpu {
+
+// The operations of recurrent layers over one instruction set's kernels. An item of work is some
+// channels, or a head, of one run: its tokens pass one after the other, so that no item depends on
+// another or on how many there are. One thread calls; the work spreads over the pool's.
+class State {
+ public:
+  State(const StateKernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
+
+  // As Backend has them.
+  void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
+  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale);
+  void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases);
+  void steps(Rows steps, Rows decay, std::span<const float> factors, std::span<const float> biases);
+  void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                  const RecurrenceRows& in, Rows out) {
+    recur(shape, runs, in, {}, kernels_.delta_rule, out);
+  }
+  void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                   const RecurrenceRows& in, std::span<const float> skips, Rows out) {
+    recur(shape, runs, in, skips, kernels_.state_space, out);
+  }
+
+ private:
+  using Kernel = void (*)(const RecurrenceTask& task);
+  void recur(const RecurrenceShape& shape, std::span<const StateRun> runs, const RecurrenceRows& in,
+             std::span<const float> skips, Kernel kernel, Rows out);
+  template <class Body>
+  void for_items(size_t n_items, size_t n_floats, const Body& body);
+
+  const StateKernels& kernels_;
+  ThreadPool& pool_;
+};
+
+}  // namespace kvik::cpu

@@ -1,0 +1,213 @@
+// The kernels of state_kernels.h. Included inside an instruction set's namespace, after its
+// vocabulary.
+
+#include "backend/cpu/isa/vec_math.inl"
+
+namespace {
+
+// Sums over a key's channels have two chains, of the even and of the odd ones, each in ascending
+// order: one alone would wait for itself where a block is narrow.
+template <uint32_t kVectors>
+struct Chains {
+  F32x16 even[kVectors], odd[kVectors];
+
+  Chains() {
+    for (uint32_t j = 0; j < kVectors; ++j) even[j] = odd[j] = zero();
+  }
+  F32x16 total(uint32_t vector) const { return add(even[vector], odd[vector]); }
+};
+
+struct Even {
+  template <uint32_t kVectors>
+  F32x16* of(Chains<kVectors>& chains) const {
+    return chains.even;
+  }
+};
+struct Odd {
+  template <uint32_t kVectors>
+  F32x16* of(Chains<kVectors>& chains) const {
+    return chains.odd;
+  }
+};
+
+// The numbers of one token that a block of 16 · kVectors columns meets.
+template <uint32_t kVectors>
+struct Token {
+  const float *q, *k;
+  F32x16 decay;
+  F32x16 delta[kVectors];  // what the key's row of the matrix is corrected by
+
+  Token(const RecurrenceTask& task, size_t t)
+      : q(task.q + t * task.qk_step),
+        k(task.k + t * task.qk_step),
+        decay(set1(task.decay[t * task.decay_step])) {}
+
+  void set_delta(const RecurrenceTask& task, size_t t, const Chains<kVectors>& said) {
+    const F32x16 rate = set1(task.rate[t * task.rate_step]);
+    for (uint32_t j = 0; j < kVectors; ++j) {
+      delta[j] = mul(sub(load(task.v + t * task.v_step + j * kLanes), said.total(j)), rate);
+    }
+  }
+};
+
+template <uint32_t kVectors>
+inline void store_out(const RecurrenceTask& task, size_t t, const Chains<kVectors>& out) {
+  for (uint32_t j = 0; j < kVectors; ++j) {
+    store(task.out + t * task.out_step + j * kLanes, out.total(j));
+  }
+}
+
+// The matrix decays, and says what it has of the token's key.
+template <uint32_t kVectors>
+inline void decay_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* said) {
+  const F32x16 key = set1(token.k[i]);
+  for (uint32_t j = 0; j < kVectors; ++j) {
+    row[j] = mul(row[j], token.decay);
+    said[j] = fma(row[j], key, said[j]);
+  }
+}
+
+// It is corrected, and asked for the token's query.
+template <uint32_t kVectors>
+inline void correct_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F32x16* out) {
+  const F32x16 key = set1(token.k[i]);
+  const F32x16 query = set1(token.q[i]);
+  for (uint32_t j = 0; j < kVectors; ++j) {
+    row[j] = fma(key, token.delta[j], row[j]);
+    out[j] = fma(row[j], query, out[j]);
+  }
+}
+
+// Applies a step to each row of the block in turn.
+template <uint32_t kVectors, class Step>
+inline void each_row(const RecurrenceTask& task, Step step) {
+  const auto apply = [&](uint32_t i, auto is_odd) {
+    float* at = task.matrix + size_t{i} * kVectors * kLanes;
+    F32x16 row[kVectors];
+    for (uint32_t j = 0; j < kVectors; ++j) row[j] = load(at + j * kLanes);
+    step(i, row, is_odd);
+    for (uint32_t j = 0; j < kVectors; ++j) store(at + j * kLanes, row[j]);
+  };
+  for (uint32_t i = 0; i < task.key_dim; i += 2) {
+    apply(i, Even{});
+    apply(i + 1, Odd{});
+  }
+}
+
+// The end of a token and the beginning of the next are one pass over the block.
+template <uint32_t kVectors>
+inline void pass_delta(const RecurrenceTask& task) {
+  Token<kVectors> token(task, 0);
+  Chains<kVectors> said;
+  each_row<kVectors>(
+      task, [&](uint32_t i, F32x16* row, auto chain) { decay_row(row, token, i, chain.of(said)); });
+  token.set_delta(task, 0, said);
+  for (size_t t = 1; t < task.n_tokens; ++t) {
+    Token<kVectors> next(task, t);
+    Chains<kVectors> out, next_said;
+    each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
+      correct_row(row, token, i, chain.of(out));
+      decay_row(row, next, i, chain.of(next_said));
+    });
+    store_out(task, t - 1, out);
+    next.set_delta(task, t, next_said);
+    token = next;
+  }
+  Chains<kVectors> out;
+  each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
+    correct_row(row, token, i, chain.of(out));
+  });
+  store_out(task, task.n_tokens - 1, out);
+}
+
+void delta_rule(const RecurrenceTask& task) {
+  if (task.n_columns == kStateColumns) {
+    pass_delta<2>(task);
+  } else {
+    pass_delta<1>(task);
+  }
+}
+
+template <uint32_t kVectors>
+inline void pass_space(const RecurrenceTask& task) {
+  for (size_t t = 0; t < task.n_tokens; ++t) {
+    Token<kVectors> token(task, t);
+    const float* v = task.v + t * task.v_step;
+    const F32x16 rate = set1(task.rate[t * task.rate_step]);
+    for (uint32_t j = 0; j < kVectors; ++j) token.delta[j] = mul(load(v + j * kLanes), rate);
+    Chains<kVectors> out;
+    each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
+      for (uint32_t j = 0; j < kVectors; ++j) row[j] = mul(row[j], token.decay);
+      correct_row(row, token, i, chain.of(out));
+    });
+    for (uint32_t j = 0; j < kVectors; ++j) {
+      const F32x16 skipped = fma(set1(task.skip), load(v + j * kLanes), out.total(j));
+      store(task.out + t * task.out_step + j * kLanes, skipped);
+    }
+  }
+}
+
+void state_space(const RecurrenceTask& task) {
+  if (task.n_columns == kStateColumns) {
+    pass_space<2>(task);
+  } else {
+    pass_space<1>(task);
+  }
+}
+
+// Channels [first, first + n) of all rows, n ≤ 16. The earlier inputs of a row are the rows before
+// it, or the state's where it has fewer.
+inline void convolve(const ConvTask& task, uint32_t first, uint32_t n) {
+  const uint32_t n_before = task.n_taps - 1;
+  const auto input = [&](int64_t row) {
+    const float* p = row < 0 ? task.state + static_cast<size_t>(row + n_before) * task.channel_step
+                             : task.x + static_cast<size_t>(row) * task.x_step;
+    return load_first(p + first, n);
+  };
+  for (uint32_t t = 0; t < task.n_tokens; ++t) {
+    F32x16 sum = task.bias ? load_first(task.bias + first, n) : zero();
+    for (uint32_t i = 0; i < task.n_taps; ++i) {
+      const F32x16 tap = load_first(task.taps + i * task.channel_step + first, n);
+      sum = fma(tap, input(int64_t{t} + i - n_before), sum);
+    }
+    if (task.is_activated) {
+      const F32x16 e = exp(sub(zero(), sum));
+      sum = div(sum, add(set1(1.0f), e));
+    }
+    store_first(task.out + size_t{t} * task.out_step + first, sum, n);
+  }
+  // From the oldest on: what a place gets lies behind it.
+  for (uint32_t i = 0; i < n_before; ++i) {
+    const F32x16 newer = input(int64_t{task.n_tokens} + i - n_before);
+    store_first(task.state + i * task.channel_step + first, newer, n);
+  }
+}
+
+void short_conv(const ConvTask& task) {
+  for (uint32_t first = 0; first < task.n_channels; first += kLanes) {
+    const uint32_t n = task.n_channels - first;
+    convolve(task, first, n < kLanes ? n : kLanes);
+  }
+}
+
+void l2_norm(float* x, uint32_t n, float eps, float scale) {
+  F32x16 squares = zero();
+  for (uint32_t i = 0; i < n; i += kLanes) {
+    const F32x16 v = load_first(x + i, n - i < kLanes ? n - i : kLanes);
+    squares = fma(v, v, squares);
+  }
+  const F32x16 factor = set1(scale / __builtin_sqrtf(sum_lanes(squares) + eps));
+  for (uint32_t i = 0; i < n; i += kLanes) {
+    const uint32_t n_left = n - i < kLanes ? n - i : kLanes;
+    store_first(x + i, mul(load_first(x + i, n_left), factor), n_left);
+  }
+}
+
+}  // namespace
+
+const StateKernels kStateKernels = {
+    .delta_rule = delta_rule,
+    .state_space = state_space,
+    .short_conv = short_conv,
+    .l2_norm = l2_norm,
+};

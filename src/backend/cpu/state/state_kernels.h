@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+// The leaf loops of recurrent layers, one table per instruction set, all with the same bits.
+namespace kvik::cpu {
+
+// Columns of a head's matrix that lie together: those of a block stay in the first cache while the
+// tokens of a chunk pass. A matrix is [blocks of columns][key_dim][columns of the block].
+inline constexpr uint32_t kStateColumns = 32;
+
+// One block of one head's matrix, and the tokens that pass it. Pointers are at the first token's;
+// those of the next lie so many floats further.
+struct RecurrenceTask {
+  float* matrix;
+  uint32_t key_dim;    // a multiple of 16
+  uint32_t n_columns;  // 16 or 32
+  uint32_t n_tokens;
+  const float *q, *k, *v, *decay, *rate;
+  float* out;
+  size_t qk_step, v_step, decay_step, rate_step, out_step;
+  float skip = 0;  // of v, for state_space
+};
+
+// Channels [0, n_channels) of the rows of one run.
+struct ConvTask {
+  const float* taps;  // at the first channel; the next tap's lie channel_step further
+  const float* bias;  // likewise; null: none
+  float* state;       // likewise, of n_taps − 1 earlier inputs
+  size_t channel_step;
+  const float* x;
+  float* out;
+  size_t x_step, out_step;  // to the next row
+  uint32_t n_channels, n_taps, n_tokens;
+  bool is_activated;
+};
+
+struct StateKernels {
+  void (*delta_rule)(const RecurrenceTask& task);
+  void (*state_space)(const RecurrenceTask& task);
+  void (*short_conv)(const ConvTask& task);
+  // One head: x = scale · x / sqrt(Σ x² + eps).
+  void (*l2_norm)(float* x, uint32_t n, float eps, float scale);
+};
+
+namespace scalar {
+extern const StateKernels kStateKernels;
+}
+namespace avx2 {
+extern const StateKernels kStateKernels;
+}
+namespace avx512 {
+extern const StateKernels kStateKernels;
+}
+
+}  // namespace kvik::cpu

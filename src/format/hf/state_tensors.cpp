@@ -1,0 +1,150 @@
+#include "format/hf/state_tensors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <numeric>
+#include <vector>
+
+#include "tensor/blocks.h"
+
+namespace kvik::hf {
+namespace {
+
+using enum TensorRole;
+
+uint64_t n_elements_of(const std::vector<uint64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies());
+}
+
+std::unexpected<Error> wrong_shape(const ModelSource& source, size_t index,
+                                   const std::vector<uint64_t>& expected) {
+  return fail(
+      ErrorCode::kCorrupt,
+      fmt::format("tensor '{}' has the shape [{}], expected [{}]", source.tensors()[index].name,
+                  fmt::join(source.tensors()[index].shape, ", "), fmt::join(expected, ", ")));
+}
+
+// Value heads in the order of a GGUF file, as the folder counts them.
+std::vector<uint32_t> head_order(const DeltaConfig& d) {
+  std::vector<uint32_t> order;
+  const uint32_t per_key_head = d.n_value_heads / d.n_key_heads;
+  for (uint32_t i = 0; i < d.n_value_heads; ++i) {
+    const bool is_tiled = d.order == ValueHeadOrder::kTiled;
+    order.push_back(is_tiled ? i % d.n_key_heads * per_key_head + i / d.n_key_heads : i);
+  }
+  return order;
+}
+
+// Puts rows together from pieces of a tensor whose rows have one size.
+class Rows {
+ public:
+  Rows(ArrangedTensor& tensor, size_t index, uint64_t row_bytes)
+      : tensor_(tensor), index_(index), row_bytes_(row_bytes) {}
+
+  void add(uint64_t first, uint64_t n) {
+    tensor_.pieces.push_back({index_, first * row_bytes_, n * row_bytes_});
+  }
+  // Behind `first`, heads of so many rows in that order.
+  void add_heads(uint64_t first, uint64_t n_rows, const std::vector<uint32_t>& order) {
+    for (const uint32_t head : order) add(first + head * n_rows, n_rows);
+  }
+
+ private:
+  ArrangedTensor& tensor_;
+  size_t index_;
+  uint64_t row_bytes_;
+};
+
+void add_rows(Rows& rows, TensorRole role, const DeltaConfig& d) {
+  const std::vector<uint32_t> order = head_order(d);
+  const uint64_t n_keys = uint64_t{2} * d.keys_dim();
+  switch (role) {
+    case kQkv:
+    case kStateTaps:
+      rows.add(0, n_keys);
+      return rows.add_heads(n_keys, d.value_dim, order);
+    case kStateGate:
+      return rows.add_heads(0, d.value_dim, order);
+    default:  // one row, or one number, of each head
+      return rows.add_heads(0, 1, order);
+  }
+}
+
+// Few numbers, as f32, and the decay's factor as what it stands for.
+void make_floats(ArrangedTensor& tensor, TensorRole role) {
+  const ElementType type = tensor.info.type;
+  if (traits(type).block_elements != 1) return;  // refused when it is loaded
+  const bool is_decay = role == kStateDecay;
+  if (is_decay || type != ElementType::kF32) {
+    tensor.arrangement = is_decay ? Arrangement::kNegativeExp : Arrangement::kFloats;
+  }
+  tensor.info.type = ElementType::kF32;
+  tensor.info.n_bytes = tensor.info.n_elements() * sizeof(float);
+}
+
+ArrangedTensor begin(const ModelSource& source, size_t index, const TensorSpec& spec) {
+  ArrangedTensor tensor;
+  tensor.info = source.tensors()[index];
+  tensor.info.name = name_of(spec.id);
+  tensor.info.shape = spec.shape;
+  return tensor;
+}
+
+}  // namespace
+
+Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, const TensorSpec& spec,
+                                    const DeltaConfig& d) {
+  const TensorRole role = spec.id.role;
+  const TensorInfo& info = source.tensors()[index];
+  // A convolution's taps have an axis of 1 between.
+  if (info.shape.empty() || info.shape.front() != spec.shape.front() ||
+      n_elements_of(info.shape) != n_elements_of(spec.shape)) {
+    return wrong_shape(source, index, spec.shape);
+  }
+  ArrangedTensor tensor = begin(source, index, spec);
+  if (role == kStateOutput || role == kStateGates) {
+    tensor.pieces = {{index, 0, info.n_bytes}};
+    if (role == kStateGates || d.order == ValueHeadOrder::kGrouped) return tensor;
+    if (d.value_dim % traits(info.type).block_elements != 0 || !source.gather(index).empty()) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("tensor '{}' is of type {}, whose columns cannot be put into the "
+                              "order of value heads of {}",
+                              info.name, name_of(info.type), d.value_dim));
+    }
+    tensor.arrangement = Arrangement::kMovedColumns;
+    tensor.head_dim = d.value_dim;
+    tensor.order = head_order(d);
+    return tensor;
+  }
+  Rows rows(tensor, index, info.n_bytes / spec.shape.front());
+  add_rows(rows, role, d);
+  if (kind_of(role) != TensorKind::kMatrix) make_floats(tensor, role);
+  return tensor;
+}
+
+Result<ArrangedTensor> part_of_qkvz(const ModelSource& source, size_t index, const TensorSpec& spec,
+                                    const DeltaConfig& d) {
+  const TensorInfo& info = source.tensors()[index];
+  const uint64_t values = uint64_t{d.n_value_heads / d.n_key_heads} * d.value_dim;
+  const uint64_t per_head = uint64_t{2} * d.key_dim + 2 * values;
+  const std::vector<uint64_t> expected = {d.n_key_heads * per_head, spec.shape[1]};
+  if (info.shape != expected) return wrong_shape(source, index, expected);
+  ArrangedTensor tensor = begin(source, index, spec);
+  const uint64_t row_bytes = info.n_bytes / info.shape[0];
+  tensor.info.n_bytes = row_bytes * spec.shape[0];
+  Rows rows(tensor, index, row_bytes);
+  const auto add_part = [&](uint64_t first, uint64_t n) {
+    for (uint64_t head = 0; head < d.n_key_heads; ++head) rows.add(head * per_head + first, n);
+  };
+  if (spec.id.role == kStateGate) {
+    add_part(uint64_t{2} * d.key_dim + values, values);
+    return tensor;
+  }
+  add_part(0, d.key_dim);
+  add_part(d.key_dim, d.key_dim);
+  add_part(uint64_t{2} * d.key_dim, values);
+  return tensor;
+}
+
+}  // namespace kvik::hf

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/result.h"
+#include "catalogue/model_config.h"
+#include "catalogue/tensor_roles.h"
+#include "format/arranged_source.h"
+
+namespace kvik::hf {
+
+// Tensors of recurrent layers, whose rows and values folders have in another order and another form
+// than GGUF files: value heads that share a key head are neighbours there and, in GGUF files of
+// some families, lie as far apart as there are key heads; the decay's factor is its logarithm; q,
+// k, v and gate may be one tensor.
+
+// A tensor of that role out of the folder's own. Errors: kCorrupt for a shape that it cannot have.
+Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, const TensorSpec& spec,
+                                    const DeltaConfig& config);
+
+// q, k and v, or the gate, out of one tensor that has all four of each key head in turn.
+Result<ArrangedTensor> part_of_qkvz(const ModelSource& source, size_t index, const TensorSpec& spec,
+                                    const DeltaConfig& config);
+
+}  // namespace kvik::hf

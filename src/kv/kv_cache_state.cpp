@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/kv_cache.h"
+
+// Snapshots: what a sequence remembers beside its pages, kept in pages of its own.
+namespace kvik {
+
+// What stands behind the table's sealed pages of all its sequence has.
+PrefixIndex::Stretch KvCache::stretch_behind(const PageTable& table, const PageKey& root,
+                                             std::span<const TokenId> tokens) const {
+  return {.root = root,
+          .parent = table.last_key().value_or(root),
+          .tokens = tokens.subspan(size_t{table.n_sealed()} * kPageTokens),
+          .pages = {},
+          .tenant = table.owner.tenant,
+          .known = mark_of(table.owner.tenant)};
+}
+
+bool KvCache::keep_state(const PageTable& table, const PageKey& root,
+                         std::span<const TokenId> tokens, SnapshotKind kind) {
+  CHECK(table.state_);
+  if (tokens.empty() || table.n_sealed() != tokens.size() / kPageTokens) return false;
+  const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens);
+  const uint64_t n_revealed = index_.n_revealed();
+  if (const PrefixNode* node = index_.know_snapshot(stretch)) {
+    index_.note_awaited(node->snapshot.front());
+    if (index_.n_revealed() > n_revealed) tell_of(*node);
+    return true;
+  }
+  const uint32_t n_pages = layout_.n_state_pages();
+  if (n_available() < n_pages) return false;
+  std::vector<PageLease> pages;
+  for (uint32_t i = 0; i < n_pages; ++i) {
+    pages.push_back(take(layout_.n_groups()));
+    const uint64_t at = uint64_t{i} * layout_.page_bytes;
+    const size_t n_bytes = std::min<uint64_t>(layout_.page_bytes, layout_.state_bytes - at);
+    memory_.copy(address(pages.back().id()), table.state() + at, n_bytes);
+  }
+  if (!attach(stretch, pages, kind)) return false;
+  ++n_snapshots_;
+  pin_snapshot(table, *index_.node_with(pages.front().id()), tokens.size());
+  return true;
+}
+
+// Makes filled pages a snapshot. False where they are not wanted.
+bool KvCache::attach(const PrefixIndex::Stretch& stretch, std::span<const PageLease> pages,
+                     SnapshotKind kind) {
+  run_.clear();
+  for (const PageLease& page : pages) run_.push_back(page.id());
+  if (!index_.attach(stretch, run_, kind)) return false;
+  for (const PageLease& page : pages) pool_.seal(page.id());
+  for (const PageLease& page : pages) {
+    if (sink_) sink_->on_sealed(page.id());
+  }
+  return true;
+}
+
+void KvCache::copy_state(PageTable& table, const PrefixNode& node) {
+  CHECK(node.snapshot.size() == layout_.n_state_pages());
+  for (size_t i = 0; i < node.snapshot.size(); ++i) {
+    const uint64_t at = i * layout_.page_bytes;
+    const size_t n_bytes = std::min<uint64_t>(layout_.page_bytes, layout_.state_bytes - at);
+    memory_.copy(table.state() + at, address(node.snapshot[i]), n_bytes);
+  }
+  for (const PageId page : node.snapshot) index_.touch(page);
+  stories_[static_cast<uint32_t>(node.snapshot.front())].last_used = clock_.now();
+}
+
+// Where a pin of the table's owner ends, the state is kept as long as the pages before it.
+void KvCache::pin_snapshot(const PageTable& table, const PrefixNode& node, uint64_t n_tokens) {
+  const TimePoint now = clock_.now();
+  for (const Pin& pin : table.owner.pins) {
+    if (pin.n_tokens != n_tokens) continue;
+    for (const PageId page : node.snapshot) index_.pin(page, now + pin.ttl, table.owner.tenant);
+  }
+}
+
+std::optional<PageLease> KvCache::take_piece(std::span<const std::byte> bytes) {
+  CHECK(bytes.size() == layout_.page_bytes);
+  if (n_available() == 0) return std::nullopt;
+  PageLease piece = take(layout_.n_groups());
+  memory_.copy_in(address(piece.id()), bytes);
+  return piece;
+}
+
+bool KvCache::insert_snapshot(const TierPage& page, std::span<const PageLease> pieces,
+                              uint64_t tenant) {
+  CHECK(pieces.size() == layout_.n_state_pages());
+  const bool is_whole = page.tokens.size() == kPageTokens;
+  PrefixIndex::Stretch stretch{.root = page.root,
+                               .parent = is_whole ? page.key : page.parent,
+                               .tokens = page.tokens,
+                               .pages = {},
+                               .tenant = tenant,
+                               .known = sharing_ == Sharing::kAll ? KnownBy::kAll : page.known};
+  if (is_whole) stretch.tokens = {};
+  if (index_.know_snapshot(stretch)) return true;
+  // Why it was kept is not stored: it may have served for anything.
+  if (!attach(stretch, pieces, SnapshotKind::kGrid)) return false;
+  for (const PageLease& piece : pieces) {
+    PageStory& story = stories_[static_cast<uint32_t>(piece.id())];
+    story.is_fetched = story.is_saved = true;
+  }
+  return true;
+}
+
+}  // namespace kvik

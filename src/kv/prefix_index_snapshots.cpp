@@ -1,0 +1,135 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "kv/prefix_index.h"
+
+// Snapshots in the index: states that are kept behind tokens, where sequences have one.
+namespace kvik {
+
+// The longest prefix behind which there is a snapshot, and the pages that it needs.
+PrefixIndex::Match PrefixIndex::find_snapshot(const PrefixNode& top,
+                                              std::span<const TokenId> tokens,
+                                              const PageReader& reader) const {
+  Match match;
+  const Path path = walk(top, tokens, reader.as);
+  for (size_t n_whole = path.size();; --n_whole) {
+    const PrefixNode* last = n_whole > 0 ? path[n_whole - 1] : nullptr;
+    match.last = last;
+    match.n_whole = static_cast<uint32_t>(n_whole);
+    const auto rest = page_at(tokens, n_whole);
+    if (find_tail_snapshot(match, last ? *last : top, rest, reader) &&
+        covers(path, n_whole * kPageTokens + match.n_head)) {
+      return match;
+    }
+    match.head = match.snapshot = nullptr;
+    match.n_head = 0;
+    if (n_whole == 0) return match;
+    if (last->snapshot.empty() || !covers(path, n_whole * kPageTokens)) continue;
+    match.snapshot = last;
+    return match;
+  }
+}
+
+// Of the tails that are a head of `rest` and have a snapshot, the longest whose own pages, or those
+// of another child that begins with it, are there.
+bool PrefixIndex::find_tail_snapshot(Match& match, const PrefixNode& above,
+                                     std::span<const TokenId> rest,
+                                     const PageReader& reader) const {
+  constexpr uint32_t kLookedAt = 64;
+  ChildrenByMatch children(above, reader.as, rest);
+  ChildrenByMatch::Child with_pages = children.next();  // that shares most
+  while (with_pages.n_shared > 0 && !with_pages.node->is_whole()) with_pages = children.next();
+  ChildrenByMatch tails(above, reader.as, rest);
+  auto tail = tails.next();
+  for (uint32_t n = 0; tail.n_shared > 0 && n < kLookedAt; tail = tails.next(), ++n) {
+    const bool is_all = tail.n_shared == tail.node->tokens.size();
+    if (!is_all || tail.node->snapshot.empty() || tail.n_shared > with_pages.n_shared) continue;
+    match.snapshot = tail.node;
+    match.head = with_pages.node;
+    match.n_head = tail.n_shared;
+    return true;
+  }
+  return false;
+}
+
+const PrefixNode* PrefixIndex::attach(const Stretch& stretch, std::span<const PageId> snapshot,
+                                      SnapshotKind kind) {
+  CHECK(!snapshot.empty() && stretch.tokens.size() < kPageTokens);
+  PrefixNode* parent = node_of(stretch.root, stretch.parent);
+  const bool is_behind_parent = stretch.tokens.empty();
+  if (!parent && !is_behind_parent) parent = parent_of(stretch);
+  if (!parent || (is_behind_parent && !parent->parent)) return nullptr;
+  PrefixNode* node = is_behind_parent ? parent : node_for(*parent, stretch);
+  if (!node || !node->snapshot.empty()) {
+    drop_if_empty(node ? node : parent);
+    return nullptr;
+  }
+  node->snapshot_kind = kind;
+  node->snapshot.assign(snapshot.begin(), snapshot.end());
+  for (const PageId page : snapshot) {
+    CHECK(!knows(page));
+    place(page) = {.node = node,
+                   .group = static_cast<uint32_t>(rules_.size()),
+                   .n_uses = kind == SnapshotKind::kBranch ? 2u : 1u,
+                   .last_use = ++n_ticks_,
+                   .n_pins = 0,
+                   .is_in_use = true};
+    if (kind == SnapshotKind::kBranch) ++n_hot_;
+  }
+  count_snapshot(*node, 1);
+  ++n_changes_;
+  learn(*node, stretch.known);
+  return node;
+}
+
+const PrefixNode* PrefixIndex::know_snapshot(const Stretch& stretch) {
+  const bool is_behind_parent = stretch.tokens.empty();
+  const auto it =
+      nodes_.find(is_behind_parent ? stretch.parent : key_of_(stretch.parent, stretch.tokens));
+  if (it == nodes_.end() || it->second->snapshot.empty()) return nullptr;
+  PrefixNode& node = *it->second;
+  if (!is_behind_parent && !std::ranges::equal(node.tokens, stretch.tokens)) return nullptr;
+  if (!node_of(stretch.root, node.key)) return nullptr;
+  learn(node, stretch.known);
+  return &node;
+}
+
+void PrefixIndex::outdate_snapshot(const PageKey& key) {
+  const auto it = nodes_.find(key);
+  if (it == nodes_.end() || it->second->snapshot.empty()) return;
+  const PrefixNode& node = *it->second;
+  if (node.snapshot_kind == SnapshotKind::kBranch || node.snapshot_kind == SnapshotKind::kGrid) {
+    return;
+  }
+  for (const PageId page : node.snapshot) {
+    change(page, [](Place& p) {
+      p.n_uses = 0;
+      p.last_use = 0;
+    });
+  }
+}
+
+// The pages that a snapshot needs stay as long as it does: those of its own node where it is whole,
+// else those above it; what it needs of its own page others have, too.
+void PrefixIndex::count_snapshot(PrefixNode& node, int n) {
+  PrefixNode& needed = node.tokens.size() == kPageTokens ? node : *node.parent;
+  for (size_t g = 0; g < rules_.size(); ++g) {
+    const auto count = [&](auto&&...) { needed.n_below[g] += static_cast<uint32_t>(n); };
+    if (needed.pages[g]) {
+      change(*needed.pages[g], count);
+    } else {
+      count();
+    }
+  }
+}
+
+void PrefixIndex::erase_snapshot(PrefixNode& node) {
+  for (const PageId page : node.snapshot) pins_.forget(page);
+  apply_pins();
+  for (const PageId page : node.snapshot) change(page, [](Place& p) { p = {}; });
+  node.snapshot.clear();
+  count_snapshot(node, -1);
+  drop_if_empty(&node);
+}
+
+}  // namespace kvik

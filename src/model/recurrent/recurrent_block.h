@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/ops.h"
+#include "model/model.h"
+#include "model/residual_stream.h"
+#include "model/row_buffers.h"
+#include "model/state_layout.h"
+
+namespace kvik {
+
+// The mixer of a layer that remembers in a state (recurrent_config.h). A layer's turn is advance(),
+// in which all rows of a step leave their trace in their sequences' states; keep(), in the last
+// layer, where only some rows have anything left to give; and finish(), which adds to the stream.
+// One thread.
+class RecurrentBlock {
+ public:
+  // What all its layers work in.
+  struct Buffers {
+    Rows in;     // [n_rows_max, the widest layer's in_dim]
+    Rows mixed;  // [n_rows_max, channels] behind the convolution
+    Rows heads;  // [n_rows_max, what the heads give]
+    Rows kept;   // likewise, of the rows that are kept
+    Rows decay;  // [n_rows_max, n_heads] of a state space
+    static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
+  };
+
+  // `model`, which has such layers, and `backend` are borrowed.
+  RecurrentBlock(const Model& model, Backend& backend, const Buffers& buffers);
+
+  // The whole state of one of the step's sequences, and its rows.
+  struct Run {
+    std::byte* state = nullptr;
+    uint32_t first_row = 0, n_rows = 0;
+  };
+  // `runs` is borrowed for the step.
+  void begin_step(std::span<const Run> runs) { runs_ = runs; }
+  void advance(uint32_t layer, ResidualStream& x);
+  // Only these rows go on, side by side.
+  void keep(std::span<const uint32_t> rows);
+  // x += output(what the heads gave)
+  void finish(uint32_t layer, ResidualStream& x);
+
+ private:
+  std::span<const StateRun> runs_at(uint64_t offset);
+  void advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x);
+  void advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x);
+  void advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x);
+
+  const Model& model_;
+  Backend& backend_;
+  const StateLayout layout_;
+  Buffers buffers_;
+  std::span<const Run> runs_;
+  std::vector<StateRun> state_runs_;  // of one part of a layer's state
+  Rows heads_;                        // of the rows that go on
+};
+
+}  // namespace kvik

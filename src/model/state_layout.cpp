@@ -1,0 +1,26 @@
+#include "model/state_layout.h"
+
+#include <variant>
+
+namespace kvik {
+namespace {
+
+constexpr uint64_t kLineFloats = 16;  // of a cache line: where a layer's own begins
+
+uint64_t state_floats(const AttentionConfig&) { return 0; }
+uint64_t state_floats(const auto& recurrent) { return recurrent.state_floats(); }
+
+}  // namespace
+
+StateLayout state_layout(const ModelConfig& config) {
+  StateLayout layout;
+  for (const LayerConfig& layer : config.layers) {
+    layout.offsets.push_back(layout.n_floats);
+    const uint64_t n =
+        std::visit([](const auto& mixer) { return state_floats(mixer); }, layer.mixer);
+    layout.n_floats += (n + kLineFloats - 1) / kLineFloats * kLineFloats;
+  }
+  return layout;
+}
+
+}  // namespace kvik

@@ -1,0 +1,98 @@
+"""Models that remember in a state: what a snapshot brings back is what would have been computed, whatever happened between."""
+import os
+import shutil
+import tempfile
+import time
+import unittest
+
+import kvik
+from server import Server
+
+PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-lfm2", "test-granitehybrid")
+N_VOCAB = 260
+
+
+def cached(answer):
+    return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+class State(unittest.TestCase):
+    def ask(self, server, tokens, n=12, **fields):
+        return server.complete(tokens, max_tokens=n, ignore_eos=True, temperature=0, return_token_ids=True, **fields)
+
+    def expect(self, model, answer, tokens, n=12):
+        """What a process of its own says, which has no cache."""
+        self.assertEqual(answer["choices"][0]["token_ids"], kvik.greedy(model, tokens, n, no_cache=True))
+
+    def test_a_conversation_computes_what_is_new(self):
+        for name in PRESETS:
+            model = kvik.preset(name)
+            with self.subTest(preset=name), Server(model, "--kv-memory", "64MiB") as server:
+                tokens = kvik.random_tokens(300, N_VOCAB, 1)
+                for turn in range(5):
+                    answer = self.ask(server, tokens)
+                    self.expect(model, answer, tokens)
+                    if turn > 0:
+                        self.assertGreaterEqual(cached(answer), n_before - 1)
+                    tokens = tokens + answer["choices"][0]["token_ids"]
+                    n_before = len(tokens)
+                    tokens = tokens + kvik.random_tokens(40, N_VOCAB, 10 + turn)
+
+    def test_branches_of_a_conversation_are_gone_on_from(self):
+        model = kvik.preset("test-qwen35")
+        with Server(model, "--kv-memory", "64MiB") as server:
+            shared = kvik.random_tokens(500, N_VOCAB, 1)
+            found = []
+            for branch in range(4):
+                tokens = shared + kvik.random_tokens(60, N_VOCAB, 20 + branch)
+                answer = self.ask(server, tokens)
+                self.expect(model, answer, tokens)
+                found.append(cached(answer))
+            self.assertEqual(found[2:], [500, 500])
+
+    def test_a_conversation_goes_on_after_every_kill(self):
+        model = kvik.preset("test-qwen35")
+        folder = tempfile.mkdtemp(prefix="kvik-state-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+        self.addCleanup(shutil.rmtree, folder, True)
+        tokens, n_before = kvik.random_tokens(200, N_VOCAB, 3), 0
+        for turn in range(4):
+            with Server(model, "--kv-memory", "64MiB", "--disk", folder, "--disk-size", "256MiB") as server:
+                answer = self.ask(server, tokens, 30)
+                self.assertGreaterEqual(cached(answer), n_before - 1, f"turn {turn}")
+                self.expect(model, answer, tokens, 30)
+                time.sleep(2)  # the promise
+                server.process.kill()
+                server.process.wait()
+            tokens = tokens + answer["choices"][0]["token_ids"]
+            n_before = len(tokens)
+            tokens = tokens + kvik.random_tokens(10, N_VOCAB, 30 + turn)
+
+    def test_many_conversations_through_a_small_budget_all_end_the_same(self):
+        model = kvik.preset("test-qwen35")
+        with Server(model, "--kv-memory", "6MiB", "--kv-type", "f32") as server:
+            texts = [kvik.random_tokens(100, N_VOCAB, 100 + i) for i in range(12)]
+            for turn in range(2):
+                for i, tokens in enumerate(texts):
+                    answer = self.ask(server, tokens)
+                    if i % 4 == turn:
+                        self.assertEqual(answer["choices"][0]["token_ids"], kvik.greedy(model, tokens, 12, kv_type="f32", no_cache=True))
+                    texts[i] = tokens + answer["choices"][0]["token_ids"] + kvik.random_tokens(20, N_VOCAB, 200 + i)
+
+    def test_metrics_and_plan_tell_of_states(self):
+        with Server(kvik.preset("test-qwen35"), "--kv-memory", "64MiB") as server:
+            self.ask(server, kvik.random_tokens(100, N_VOCAB, 1))
+            metrics = server.metrics()
+            self.assertGreater(metrics.value("kvik_snapshots_total"), 0)
+            self.assertGreater(metrics.value("kvik_snapshot_pages"), 0)
+            self.assertGreater(metrics.value("kvik_kv_reserved_bytes", kind="states"), 0)
+        plan = kvik.output("plan", "qwen3.6-35b-a3b:q4_k_m").decode()
+        self.assertIn("62.81 MiB are a user's state", plan)
+
+    def test_a_draft_model_is_refused(self):
+        done = kvik.run("run", kvik.preset("test-qwen35"), "--draft", kvik.preset("test-llama"), "-p", "x")
+        self.assertEqual(done.returncode, 2 if done.returncode == 2 else 1)
+        self.assertIn(b"state", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,81 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine/schedule/snapshot_policy.h"
+
+// Where states are kept.
+namespace kvik {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// A snapshot is as large as 1,024 tokens.
+KvLayout layout() {
+  KvLayout layout(1000);
+  layout.state_bytes = 32 * 1000;
+  layout.n_states = 4;
+  return layout;
+}
+
+std::vector<uint32_t> places(SnapshotPolicy& policy, const SnapshotPolicy::Prompt& prompt) {
+  std::vector<uint32_t> places;
+  for (const SnapshotMark& mark : policy.marks(prompt)) places.push_back(mark.n_tokens);
+  return places;
+}
+
+TEST(SnapshotPolicy, a_prompt_is_kept_before_its_last_token) {
+  SnapshotPolicy policy(layout());
+  EXPECT_THAT(places(policy, {.n_tokens = 100}), ElementsAre(99));
+  EXPECT_THAT(places(policy, {.n_tokens = 100, .n_found = 99}), IsEmpty());
+}
+
+TEST(SnapshotPolicy, or_where_its_last_message_ends) {
+  SnapshotPolicy policy(layout());
+  const std::vector<uint32_t> borders = {95};
+  EXPECT_THAT(places(policy, {.n_tokens = 100, .borders = borders}), ElementsAre(95));
+}
+
+TEST(SnapshotPolicy, where_it_leaves_what_is_known_if_that_is_worth_a_snapshot) {
+  SnapshotPolicy policy(layout());
+  EXPECT_THAT(places(policy, {.n_tokens = 500, .n_found = 10, .n_known = 300}),
+              ElementsAre(300, 499));
+  EXPECT_THAT(places(policy, {.n_tokens = 500, .n_found = 290, .n_known = 300}), ElementsAre(499));
+}
+
+TEST(SnapshotPolicy, long_ones_at_distances_that_double) {
+  SnapshotPolicy policy(layout());
+  EXPECT_THAT(places(policy, {.n_tokens = 5000}), ElementsAre(1024, 2048, 4096, 4999));
+  EXPECT_TRUE(policy.is_on_grid(8192));
+  EXPECT_FALSE(policy.is_on_grid(3072));
+}
+
+TEST(SnapshotPolicy, what_a_request_wants_kept_is) {
+  SnapshotPolicy policy(layout());
+  const std::vector<uint32_t> wanted = {40};
+  const auto marks = policy.marks({.n_tokens = 100, .wanted = wanted});
+  ASSERT_EQ(marks.size(), 2u);
+  EXPECT_EQ(marks[0].n_tokens, 40u);
+  EXPECT_EQ(marks[0].kind, SnapshotKind::kBranch);
+}
+
+TEST(SnapshotPolicy, ends_that_nobody_goes_on_from_are_kept_now_and_then_until_somebody_does) {
+  SnapshotPolicy policy(layout());
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < 100; ++i) n += policy.keeps_end(50, 10);
+  EXPECT_LT(n, 16u);
+  EXPECT_GE(n, 8u);
+  for (uint32_t i = 0; i < 4; ++i) policy.note_found(SnapshotKind::kEnd);
+  for (uint32_t i = 0; i < 10; ++i) EXPECT_TRUE(policy.keeps_end(50, 10));
+}
+
+TEST(SnapshotPolicy, models_without_a_state_keep_nothing) {
+  SnapshotPolicy policy{KvLayout(1000)};
+  EXPECT_THAT(places(policy, {.n_tokens = 5000}), IsEmpty());
+  EXPECT_FALSE(policy.keeps_end(50, 10));
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Tries where to keep the state of sequences, for models that have one: tokens found, and bytes of snapshots that took.
+
+    snapshot_policies.py                     # all workloads, all policies, at several budgets
+    snapshot_policies.py --json
+
+Workloads are trees of texts as servers see them: chats whose thoughts are dropped when they come back, an agent's loop of tool
+results with branches, a document with many questions, all over system prompts that users share. A request is found as far as a
+snapshot of its beginning is kept; K and V of all tokens count as there, so that the policy alone is measured. Snapshots are of
+one size; the cache holds so many and gives up the one that was used longest ago. The policies:
+
+    kvik      as src/engine/schedule/snapshot_policy.cpp has it: before what the template begins an answer with, where a second
+              prompt leaves a known one, on a sparse grid, at the end of an answer
+    every-N   behind every N tokens of a prompt, and at its end
+    last      at the end of each answer alone
+    slots     llama.cpp's: checkpoints of four slots, each with its own, near the end of a prompt and every 8,192 tokens of it; a
+              prompt goes to the slot that shares most with it
+"""
+import argparse
+import json
+import random
+
+GENERATION = 5  # tokens that the template begins an answer with
+GRID = 3200     # tokens whose K and V are as large as a snapshot
+
+
+class Text:
+    """A list of tokens, as pieces (id, length); equal pieces are equal tokens."""
+
+    def __init__(self, pieces=()):
+        self.pieces = tuple(pieces)
+
+    def __add__(self, piece):
+        return Text((*self.pieces, piece))
+
+    def __len__(self):
+        return sum(n for _, n in self.pieces)
+
+    def prefix(self, n):
+        out = []
+        for name, length in self.pieces:
+            if n <= 0:
+                break
+            out.append((name, min(n, length)))
+            n -= length
+        return tuple(out)
+
+
+def shared(a, b):
+    n = 0
+    for (x, m), (y, k) in zip(a.pieces, b.pieces):
+        if x != y:
+            return n
+        n += min(m, k)
+        if m != k:
+            return n
+    return n
+
+
+class Cache:
+    """Snapshots by the text before them. Those that were superseded go first, then those that nobody found, each the longest unused
+    first, then those that somebody found; these first where they are three quarters."""
+
+    def __init__(self, size):
+        self.size, self.kept, self.n_kept = size, {}, 0
+
+    def keep(self, text, n, kind="", rank=1):
+        key = text.prefix(n)
+        if n <= 0:
+            return
+        old = self.kept.pop(key, None)
+        self.n_kept += old is None
+        self.kept[key] = [n, old[1] if old else rank, old[2] if old else kind]
+        while len(self.kept) > self.size:
+            self.kept.pop(self.victim())
+
+    def victim(self):
+        hot = [k for k, v in self.kept.items() if v[1] == 2]
+        outdated = [k for k, v in self.kept.items() if v[1] == 0]
+        if outdated:
+            return outdated[0]
+        if len(hot) * 4 > len(self.kept) * 3 or len(hot) == len(self.kept):
+            return hot[0]
+        return next(k for k, v in self.kept.items() if v[1] == 1)
+
+    def find(self, text, limit):
+        """Tokens found, and the entry."""
+        best = None
+        for key, (n, _, _) in self.kept.items():
+            if n <= limit and (best is None or n > self.kept[best][0]) and text.prefix(n) == key:
+                best = key
+        if best is None:
+            return 0, None
+        entry = self.kept.pop(best)
+        self.kept[best] = entry
+        entry[1] = 2
+        return entry[0], entry
+
+
+class Policy:
+    def __init__(self, size):
+        self.cache, self.seen = Cache(size), []
+
+    def run(self, prompt, border, answer):
+        """Tokens found of a prompt; border: where its last message ends; answer: it with its answer."""
+        found, entry = self.cache.find(prompt, len(prompt) - 1)
+        self.keep(prompt, border, answer, found, entry)
+        self.seen.append(answer)
+        return found
+
+
+class Kvik(Policy):
+    def __init__(self, size):
+        super().__init__(size)
+        self.taken, self.found = {"border": 0, "end": 0}, {"border": 0, "end": 0}
+        self.wished = {"border": 0, "end": 0}
+
+    def pays(self, kind):
+        """Whether places of that kind are gone on from: those that are not are tried now and then."""
+        self.wished[kind] += 1
+        return self.taken[kind] < 8 or self.found[kind] * 16 >= self.taken[kind] or self.wished[kind] % 16 == 0
+
+    def keep(self, prompt, border, answer, found, entry):
+        if entry and entry[2] in self.found:
+            self.found[entry[2]] += 1
+        known = max((shared(prompt, text) for text in self.seen), default=0)
+        places = {}
+        at = GRID
+        while at < len(prompt):
+            if at > found:
+                places[at] = "grid"
+            at *= 2
+        if border > found and self.pays("border"):
+            places[border] = "border"
+            self.taken["border"] += 1
+        if known >= found + 64 and known < len(prompt):
+            places[known] = "branch"
+        for at in sorted(places):
+            self.cache.keep(prompt, at, places[at], 2 if places[at] == "branch" else 1)
+        if self.pays("end"):
+            self.cache.keep(answer, len(answer) - 1, "end")
+            self.taken["end"] += 1
+        if entry and entry[2] in ("border", "end") and len(prompt) - found > 1:
+            entry[1] = 0  # superseded by those of its own answer
+
+
+class Every(Policy):
+    step = 1024
+
+    def keep(self, prompt, border, answer, found, _):
+        for at in range(found // self.step * self.step + self.step, len(prompt), self.step):
+            self.cache.keep(prompt, at)
+        self.cache.keep(prompt, len(prompt) - 1)
+
+
+class Last(Policy):
+    def keep(self, prompt, border, answer, found, _):
+        self.cache.keep(answer, len(answer) - 1)
+
+
+class Slots(Policy):
+    n_slots = 4
+
+    def __init__(self, size):
+        super().__init__(size)
+        self.slots = [(Text(), Cache(max(1, size // self.n_slots))) for _ in range(self.n_slots)]
+
+    def run(self, prompt, border, answer):
+        i = max(range(self.n_slots), key=lambda i: shared(prompt, self.slots[i][0]))
+        if shared(prompt, self.slots[i][0]) < len(prompt) // 10:
+            i = 0  # the one that was used longest ago
+        _, cache = self.slots.pop(i)
+        found, _ = cache.find(prompt, len(prompt) - 1)
+        before = cache.n_kept
+        for at in range(found // 8192 * 8192 + 8192, len(prompt), 8192):
+            cache.keep(prompt, at)
+        cache.keep(prompt, max(1, len(prompt) - 64))
+        cache.keep(answer, len(answer) - 1)
+        self.cache.n_kept += cache.n_kept - before
+        self.slots.append((answer, cache))
+        return found
+
+
+def chats(rng):
+    """40 users of three system prompts, 8 turns each; what was thought before an answer does not come back."""
+    turns = []
+    for user in range(40):
+        text = Text([(f"system {user % 3}", 600 + 900 * (user % 3))])
+        for turn in range(8):
+            text = text + (f"u{user}.{turn}", rng.randint(20, 300))
+            prompt = text + ("assistant", GENERATION - 2) + ("think", 2)
+            answer = prompt + (f"t{user}.{turn}", rng.randint(100, 1500)) + (f"a{user}.{turn}", rng.randint(50, 600))
+            turns.append((turn + rng.random() * 3, prompt, len(text), answer))
+            text = text + ("assistant", GENERATION - 2) + (f"a{user}.{turn}", answer.pieces[-1][1])
+    return [request for _, *request in sorted(turns, key=lambda t: t[0])]
+
+
+def agents(rng):
+    """6 agents with 30,000 tokens of instructions and files, 20 turns of tool results each, and two branches."""
+    turns = []
+    for agent in range(6):
+        text = Text([("tools", 12000), (f"files {agent % 2}", 18000)])
+        middle = None
+        for turn in range(20):
+            if turn == 10:
+                middle = text
+            if turn == 15:
+                text = middle
+            prompt = text + ("assistant", GENERATION)
+            answer = prompt + (f"call {agent}.{turn}", rng.randint(30, 200))
+            turns.append((turn + rng.random() * 2, prompt, len(text), answer))
+            text = answer + (f"result {agent}.{turn}", rng.randint(100, 2500))
+    return [request for _, *request in sorted(turns, key=lambda t: t[0])]
+
+
+def documents(rng):
+    """5 documents of 20,000 tokens, 25 questions to each in turn."""
+    requests = []
+    for question in range(25):
+        for document in range(5):
+            text = Text([("system", 300), (f"document {document}", 20000), (f"q{document}.{question}", rng.randint(15, 60))])
+            prompt = text + ("assistant", GENERATION)
+            requests.append((prompt, len(text), prompt + (f"a{document}.{question}", rng.randint(50, 300))))
+    return requests
+
+
+def every(step):
+    return type(f"Every{step}", (Every,), {"step": step})
+
+
+POLICIES = {"kvik": Kvik, "every-512": every(512), "every-2048": every(2048), "every-8192": every(8192), "last": Last, "slots": Slots}
+WORKLOADS = {"chats": chats, "agents": agents, "documents": documents}
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--json", action="store_true")
+    ap.add_argument("--sizes", type=int, nargs="+", default=[16, 64, 256], help="snapshots that the budget holds")
+    a = ap.parse_args()
+    rows = []
+    for name, make in WORKLOADS.items():
+        requests = make(random.Random(1))
+        seen, most = [], 0  # what a cache without limits would find
+        for prompt, _, answer in requests:
+            most += max((min(shared(prompt, text), len(prompt) - 1) for text in seen), default=0)
+            seen.append(answer)
+        for size in a.sizes:
+            for policy, kind in POLICIES.items():
+                cache = kind(size)
+                found = sum(cache.run(*request) for request in requests)
+                rows.append({"workload": name, "snapshots": size, "policy": policy, "found": found, "findable": most, "share": found / most,
+                             "kept": cache.cache.n_kept, "found_per_kept": found / max(1, cache.cache.n_kept)})
+    if a.json:
+        print(json.dumps(rows))
+        return
+    print(f"{'workload':<11}{'budget':>7}  {'policy':<12}{'found':>8}{'snapshots taken':>17}{'tokens found per snapshot':>27}")
+    for row in rows:
+        print(f"{row['workload']:<11}{row['snapshots']:>7}  {row['policy']:<12}{row['share']:>8.1%}{row['kept']:>17}{row['found_per_kept']:>27.0f}")
+
+
+if __name__ == "__main__":
+    main()

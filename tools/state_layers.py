@@ -1,0 +1,231 @@
+"""Layers that remember in a state, for make_model.py and reference_logits.py: tensors, keys, and what they compute in float64.
+
+Formulas: Yang et al. 2024 (Gated Delta Networks), Dao and Gu 2024 (Mamba 2), Liquid AI 2025 (LFM2). Everything is computed token by token from an empty state.
+"""
+import numpy as np
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def convolution(x, taps):
+    """x [T, channels], taps [channels, n], the oldest first; zeros stand before the first token."""
+    n = taps.shape[1]
+    padded = np.concatenate([np.zeros((n - 1, x.shape[1])), x])
+    return sum(padded[i:i + len(x)] * taps[:, i] for i in range(n))
+
+
+def unit(x):
+    return x / np.sqrt((x * x).sum(-1, keepdims=True) + 1e-6)
+
+
+def delta_rule(q, k, v, decay, rate):
+    """q, k [T, heads, key], v [T, heads, value], decay, rate [T, heads] -> [T, heads, value]"""
+    state = np.zeros((v.shape[1], q.shape[2], v.shape[2]))
+    out = np.empty_like(v)
+    for t in range(len(q)):
+        state *= decay[t, :, None, None]
+        wrong = v[t] - np.einsum("hkv,hk->hv", state, k[t])
+        state += np.einsum("hk,hv->hkv", k[t], wrong * rate[t, :, None])
+        out[t] = np.einsum("hkv,hk->hv", state, q[t])
+    return out
+
+
+def delta_layer(g, L, h, eps):
+    """The mixer of qwen35, qwen35moe and qwen3next: h [T, dim] -> [T, dim]."""
+    T, n_k, n_v, key = len(h), g("ssm.group_count"), g("ssm.time_step_rank"), g("ssm.state_size")
+    value = g("ssm.inner_size") // n_v
+    mixed = silu(convolution(h @ L("attn_qkv.weight").T, L("ssm_conv1d.weight")))
+    q, k, v = np.split(mixed, [n_k * key, 2 * n_k * key], axis=1)
+    q, k, v = unit(q.reshape(T, n_k, key)) / np.sqrt(key), unit(k.reshape(T, n_k, key)), v.reshape(T, n_v, value)
+    if L("ssm_ba.weight") is not None:  # of each key head β, then the decay's; neighbours share a key head
+        both = (h @ L("ssm_ba.weight").T).reshape(T, n_k, 2, n_v // n_k)
+        b, a = both[:, :, 0].reshape(T, n_v), both[:, :, 1].reshape(T, n_v)
+        q, k = np.repeat(q, n_v // n_k, 1), np.repeat(k, n_v // n_k, 1)
+    else:
+        b, a = h @ L("ssm_beta.weight").T, h @ L("ssm_alpha.weight").T
+        q, k = np.tile(q, (1, n_v // n_k, 1)), np.tile(k, (1, n_v // n_k, 1))
+    decay = np.exp(L("ssm_a") * np.logaddexp(0, a + L("ssm_dt.bias")))
+    out = delta_rule(q, k, v, decay, sigmoid(b))
+    out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
+    return (out.reshape(T, -1) * silu(h @ L("attn_gate.weight").T)) @ L("ssm_out.weight").T
+
+
+def conv_layer(L, h):
+    """The mixer of lfm2 and lfm2moe."""
+    b, c, x = np.split(h @ L("shortconv.in_proj.weight").T, 3, axis=1)
+    return (c * convolution(b * x, L("shortconv.conv.weight"))) @ L("shortconv.out_proj.weight").T
+
+
+def space_layer(g, L, h, eps):
+    """The mixer of granitehybrid."""
+    T, heads, n, groups, inner = len(h), g("ssm.time_step_rank"), g("ssm.state_size"), g("ssm.group_count"), g("ssm.inner_size")
+    z, xbc, dt = np.split(h @ L("ssm_in.weight").T, [inner, 2 * inner + 2 * groups * n], axis=1)
+    mixed = silu(convolution(xbc, L("ssm_conv1d.weight")) + L("ssm_conv1d.bias"))
+    x, b, c = np.split(mixed, [inner, inner + groups * n], axis=1)
+    x = x.reshape(T, heads, -1)
+    b, c = (np.repeat(y.reshape(T, groups, n), heads // groups, 1) for y in (b, c))
+    step = np.logaddexp(0, dt + L("ssm_dt.bias"))
+    decay = np.exp(step * L("ssm_a")[:, 0])
+    state, out = np.zeros((heads, n, x.shape[2])), np.empty_like(x)
+    for t in range(T):
+        state = state * decay[t, :, None, None] + np.einsum("hn,hp->hnp", b[t], x[t] * step[t, :, None])
+        out[t] = np.einsum("hnp,hn->hp", state, c[t]) + L("ssm_d") * x[t]
+    out = (out.reshape(T, inner) * silu(z)).reshape(T, groups, -1)
+    out = out / np.sqrt((out * out).mean(-1, keepdims=True) + eps) * L("ssm_norm.weight")
+    return out.reshape(T, inner) @ L("ssm_out.weight").T
+
+
+LISTED = ("lfm2", "lfm2moe", "granitehybrid")  # which layers attend stands in a list of their KV heads
+
+
+def is_recurrent(arch, g, layer):
+    if arch in LISTED:
+        return g("attention.head_count_kv")[1][layer] == 0
+    return arch in ("qwen35", "qwen35moe", "qwen3next") and (layer + 1) % g("full_attention_interval", 4) != 0
+
+
+def ffn_norm(L):
+    return "ffn_norm.weight" if L("ffn_norm.weight") is not None else "post_attention_norm.weight"
+
+
+def layer(arch, g, L, h, eps):
+    if arch.startswith("lfm2"):
+        return conv_layer(L, h)
+    if arch == "granitehybrid":
+        return space_layer(g, L, h, eps)
+    return delta_layer(g, L, h, eps)
+
+
+# --- what make_hf_model.py writes ---
+
+FOLDER_TYPES = {"qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text", "qwen3next": "qwen3_next"}
+FOLDER_NAMES = {"attn_qkv.weight": "in_proj_qkv.weight", "attn_gate.weight": "in_proj_z.weight", "ssm_beta.weight": "in_proj_b.weight",
+                "ssm_alpha.weight": "in_proj_a.weight", "ssm_ba.weight": "in_proj_ba.weight", "ssm_conv1d.weight": "conv1d.weight",
+                "ssm_dt.bias": "dt_bias", "ssm_a": "A_log", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
+
+
+def decay_of(logarithm):
+    return np.float32(-np.exp(logarithm.astype(np.float64)))
+
+
+def logarithm_of(decay):
+    """Numbers of 32 bits that decay_of() makes these of."""
+    guess = np.log(-decay.astype(np.float64)).astype(np.float32)
+    for step in (0, 1, -1, 2, -2):
+        other = guess + np.float32(step) * np.spacing(guess)
+        guess = np.where(decay_of(guess) == decay, guess, other)
+    assert np.array_equal(decay_of(guess), decay)
+    return guess
+
+
+def grouped(x, axis, n_k, n_v):
+    """Value heads that share a key head become neighbours."""
+    width = x.shape[axis] // n_v
+    split = x.reshape(*x.shape[:axis], n_v // n_k, n_k, width, *x.shape[axis + 1:])
+    return np.ascontiguousarray(split.swapaxes(axis, axis + 1)).reshape(x.shape)
+
+
+def folder_tensors(arch, g, part, x, pending):
+    """name behind "linear_attn." -> array of what a GGUF file's tensor becomes; pending: kept for the next."""
+    n_k, n_v = g("ssm.group_count"), g("ssm.time_step_rank")
+    name = FOLDER_NAMES[part]
+    if part == "ssm_a":
+        x = logarithm_of(x)
+    if arch == "qwen3next":
+        if part == "attn_qkv.weight":
+            pending["qkv"] = x
+            return {}
+        if part == "attn_gate.weight":
+            keys = g("ssm.state_size") * n_k
+            q, k, v = np.split(pending.pop("qkv"), [keys, 2 * keys])
+            return {"in_proj_qkvz.weight": np.concatenate([y.reshape(n_k, -1, y.shape[1]) for y in (q, k, v, x)], 1).reshape(-1, x.shape[1])}
+    elif part in ("attn_qkv.weight", "ssm_conv1d.weight"):
+        keys = 2 * g("ssm.state_size") * n_k
+        x = np.concatenate([x[:keys], grouped(x[keys:], 0, n_k, n_v)])
+    elif part == "ssm_out.weight":
+        x = grouped(x, 1, n_k, n_v)
+    elif part != "ssm_norm.weight":
+        x = grouped(x, 0, n_k, n_v)
+    return {name: x[:, None] if part == "ssm_conv1d.weight" else x}
+
+
+def folder_config(g):
+    n_v = g("ssm.time_step_rank")
+    return {"linear_conv_kernel_dim": g("ssm.conv_kernel"), "linear_key_head_dim": g("ssm.state_size"), "linear_num_key_heads": g("ssm.group_count"),
+            "linear_num_value_heads": n_v, "linear_value_head_dim": g("ssm.inner_size") // n_v, "full_attention_interval": g("full_attention_interval")}
+
+
+# --- what make_model.py writes ---
+
+def keys(arch, extra, u32, u32s):
+    """u32, u32s: type a number, a list of them"""
+    if "convs" in extra:
+        return {"shortconv.l_cache": u32(extra["convs"][0])}
+    if "space" in extra:
+        heads, width, groups, n, taps, _ = extra["space"]
+        return {"ssm.conv_kernel": u32(taps), "ssm.state_size": u32(n), "ssm.group_count": u32(groups), "ssm.time_step_rank": u32(heads),
+                "ssm.inner_size": u32(heads * width)}
+    n_k, n_v, key, value, taps, interval = extra["delta"]
+    found = {"ssm.conv_kernel": u32(taps), "ssm.state_size": u32(key), "ssm.group_count": u32(n_k), "ssm.time_step_rank": u32(n_v),
+             "ssm.inner_size": u32(n_v * value), "full_attention_interval": u32(interval)}
+    if arch != "qwen3next":
+        turning = extra["rope_dims"] // 2
+        found["rope.dimension_sections"] = u32s([turning - 2 * (turning // 3), turning // 3, turning // 3, 0])
+    return found
+
+
+def tensors(out, p, arch, dim, extra):
+    """The tensors of a recurrent layer but for its feed-forward."""
+    if "convs" in extra:
+        out.vec(p + "attn_norm.weight", dim, 1)
+        out.mat(p + "shortconv.in_proj.weight", 3 * dim, dim)
+        out.mat(p + "shortconv.conv.weight", dim, extra["convs"][0], t=0)
+        return out.mat(p + "shortconv.out_proj.weight", dim, dim)
+    if "space" in extra:
+        return space_tensors(out, p, dim, *extra["space"][:5])
+    n_k, n_v, key, value, taps, _ = extra["delta"]
+    conv = 2 * n_k * key + n_v * value
+    out.vec(p + "attn_norm.weight", dim, 1)
+    out.mat(p + "attn_qkv.weight", conv, dim)
+    out.mat(p + "attn_gate.weight", n_v * value, dim)
+    if arch == "qwen3next":
+        out.mat(p + "ssm_ba.weight", 2 * n_v, dim)
+    else:
+        out.mat(p + "ssm_beta.weight", n_v, dim)
+        out.mat(p + "ssm_alpha.weight", n_v, dim)
+    out.mat(p + "ssm_conv1d.weight", conv, taps, t=0)
+    out.vec(p + "ssm_dt.bias", n_v, 0)
+    out.all.append((p + "ssm_a", (n_v,), 0, lambda: decay_of(0.1 * out.rng.standard_normal(n_v, np.float32)).tobytes()))
+    out.vec(p + "ssm_norm.weight", value, 1)
+    out.mat(p + "ssm_out.weight", dim, n_v * value)
+
+
+def space_tensors(out, p, dim, heads, width, groups, n, taps):
+    inner = heads * width
+    conv = inner + 2 * groups * n
+    out.vec(p + "attn_norm.weight", dim, 1)
+    out.mat(p + "ssm_in.weight", inner + conv + heads, dim)
+    out.mat(p + "ssm_conv1d.weight", conv, taps, t=0)
+    out.vec(p + "ssm_conv1d.bias", conv, 0)
+    out.vec(p + "ssm_dt.bias", heads, 0)
+    out.all.append((p + "ssm_a", (heads, 1), 0, lambda: decay_of(0.1 * out.rng.standard_normal(heads, np.float32)).tobytes()))
+    out.mat(p + "ssm_d", heads, 1, t=0)
+    out.all.append((p + "ssm_norm.weight", (groups, inner // groups), 0,
+                    lambda: np.float32(1 + 0.1 * out.rng.standard_normal((groups, inner // groups))).tobytes()))
+    out.mat(p + "ssm_out.weight", dim, inner)
+
+
+def attends(extra, layer, n_layers):
+    """Whether a layer of make_model.py's presets attends."""
+    if "delta" in extra:
+        return layer >= n_layers or (layer + 1) % extra["delta"][-1] == 0
+    for kind in ("convs", "space"):
+        if kind in extra:
+            return layer in extra[kind][-1]
+    return True
