@@ -160,11 +160,15 @@ struct HeadRows {
 
 // Consecutive tokens of one sequence inside a batch, and the part of its state that one layer
 // keeps, in the backend's memory: what stands there is behind the tokens before them, and
-// afterwards behind these.
+// afterwards behind these, but for the last n_guesses of them: they see what stands before them and
+// leave no trace.
 struct StateRun {
   float* state = nullptr;
   uint32_t first_row = 0;
   uint32_t n_rows = 0;
+  uint32_t n_guesses = 0;  // n_rows at most
+
+  uint32_t n_kept() const { return n_rows - n_guesses; }
 };
 
 // A convolution of each channel over its newest n_taps inputs, those of the state before the first

@@ -60,15 +60,10 @@ uint64_t draft_budget(const KvLayout& layout, uint64_t draft_page_bytes, uint64_
   return budget_bytes / (page_bytes + draft_page_bytes) * draft_page_bytes;
 }
 
-// Rows that do not stand cannot be taken out of a state again.
-SpeculationOptions speculation_of(SpeculationOptions options, const KvLayout& layout,
+SpeculationOptions speculation_of(SpeculationOptions options, const Decoder& decoder,
                                   DraftModel* draft) {
   if (draft) options.drafter = draft;
-  if (!layout.has_state()) return options;
-  if (options.mode == SpeculationOptions::Mode::kAlways) {
-    log::warn("speculation is off: what a model remembers in a state cannot be taken back");
-  }
-  options.mode = SpeculationOptions::Mode::kOff;
+  options.n_most_in_step = decoder.n_guesses_max();
   return options;
 }
 
@@ -121,11 +116,12 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
       .max_queue = options.max_queue,
       .n_states = n_running,
       .n_tenants = static_cast<uint32_t>(std::max<size_t>(options.tenants.size(), 1))};
-  if (draft && (draft->config().has_state() || config.has_state())) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("a draft model of architecture '{}' beside '{}', expected two whose "
-                            "layers all have K and V: a state cannot go back behind a wrong guess",
-                            draft->config().architecture, config.architecture));
+  if (draft && draft->config().has_state()) {
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("a draft model of architecture '{}', expected one whose layers all have "
+                    "K and V: it would have to take back what its state remembers",
+                    draft->config().architecture));
   }
   if (draft && draft->config().n_vocab != config.n_vocab) {
     return fail(
@@ -174,7 +170,7 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
                  {.max_step_tokens = options.max_step_tokens,
                   .max_running = kv_.layout().has_state() ? limits.n_states : most_running(options),
                   .itl_target = options.itl_target,
-                  .speculation = speculation_of(options.speculation, kv_.layout(), draft_.get())}),
+                  .speculation = speculation_of(options.speculation, decoder_, draft_.get())}),
       tenants_(options.tenants),
       sampler_(limits.n_vocab),
       cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
@@ -187,6 +183,7 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
   sampled_.reserve(options.max_step_tokens);
   outcomes_.reserve(options.max_running);
   accepted_.reserve(options.max_running);
+  n_true_.reserve(options.max_running);
   scheduler_.set_tier(tier_.get());
   kv_.set_log(options.page_log);
   kv_.set_sharing(options.sharing);
@@ -274,6 +271,7 @@ bool Engine::step() {
   sample(plan);
   publish(plan);
   count_drafts(plan);
+  accept(plan);
   scheduler_.commit(plan, accepted_);
   settle(plan);
   const Duration time = clock_.now() - begin;
@@ -325,9 +323,24 @@ void Engine::forward(const StepPlan& plan) {
                       .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups),
                              .state = sequence->table.state()},
                       .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()},
-                      .adapter = sequence->request.adapter.get()});
+                      .adapter = sequence->request.adapter.get(),
+                      .n_guesses = static_cast<uint32_t>(sequence->draft.size())});
   }
   decoder_.forward(batch_);
+}
+
+// The guesses that stand enter the states. What a sequence keeps of its state at the commit is
+// behind all of its rows that do.
+void Engine::accept(const StepPlan& plan) {
+  if (plan.work.n_rows == plan.plain_work.n_rows) return;
+  n_true_.clear();
+  for (size_t i = 0; i < plan.entries.size(); ++i) {
+    const auto& [sequence, n_new, n_wanted] = plan.entries[i];
+    const uint32_t n_own = n_new - static_cast<uint32_t>(sequence->draft.size());
+    CHECK(accepted_[i] >= n_own);
+    n_true_.push_back(accepted_[i] - n_own);
+  }
+  decoder_.accept(n_true_);
 }
 
 // Of the tokens that the step is to draw; while it is computed there is time for that. A greedy one

@@ -120,6 +120,7 @@ class Engine {
   std::string identity_for(const Adapter* adapter) const;
   void forward(const StepPlan& plan);
   void begin_masks(const StepPlan& plan);
+  void accept(const StepPlan& plan);
   std::span<const TokenId> tokens_of(const StepPlan::Entry& entry);
   void sample(const StepPlan& plan);
   Outcome sample_rows(const StepPlan::Entry& entry, size_t first_row);
@@ -168,6 +169,7 @@ class Engine {
   std::vector<TokenEvent> sampled_;
   std::vector<Outcome> outcomes_;   // of each entry
   std::vector<uint32_t> accepted_;  // rows of each entry that stand
+  std::vector<uint32_t> n_true_;    // of them, those that were guesses
 };
 
 }  // namespace kvik

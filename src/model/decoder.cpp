@@ -139,7 +139,9 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     for (uint32_t g = 0; g < n_groups; ++g) {
       runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows});
     }
-    if (recurrent_) states_.push_back({sequence.kv.state, first_row, n_rows});
+    if (recurrent_) {
+      states_.push_back({sequence.kv.state, first_row, n_rows, sequence.n_guesses});
+    }
     const uint32_t n_wanted = std::min(sequence.want.n_last, n_rows);
     if (n_wanted == 0) continue;
     if (!sequence.want.is_hidden && !first_logits_)
@@ -151,6 +153,10 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     for (uint32_t i = n_rows - n_wanted; i < n_rows; ++i) wanted_.push_back(first_row + i);
   }
   CHECK(!tokens_.empty() && tokens_.size() <= n_rows_max_);
+}
+
+void Decoder::accept(std::span<const uint32_t> n_true) {
+  if (recurrent_) recurrent_->replay(n_true);
 }
 
 std::span<const float> Decoder::logits(size_t row) {

@@ -41,6 +41,7 @@ struct BatchSequence {
   KvView kv;
   WantLogits want = WantLogits::kLast;
   const Adapter* adapter = nullptr;  // null: the model as it is
+  uint32_t n_guesses = 0;            // of the tokens, the last ones, which may turn out not to come
 };
 
 // The forward pass: one for all families. Walks the layers, each of which is a mixer and a
@@ -53,6 +54,12 @@ class Decoder {
   // Runs all new tokens of all sequences, n_rows_max at most, as one batch. The logits and hidden
   // states that they want can be had until the next step.
   void forward(std::span<const BatchSequence> batch);
+
+  // Of each sequence of the last step's batch, so many of its guesses came true, and enter the
+  // state; before the next step, where any was a guess.
+  void accept(std::span<const uint32_t> n_true);
+  // Guesses that a step may have, of all sequences: what states keep of them is kept for so many.
+  uint32_t n_guesses_max() const { return recurrent_ ? RecurrentBlock::kMostGuesses : UINT32_MAX; }
 
   // Rows that the last step's sequences want, in the order of the batch.
   size_t n_logits() const { return wanted_.size(); }

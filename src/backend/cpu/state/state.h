@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "backend/cpu/state/state_kernels.h"
 #include "backend/ops.h"
@@ -38,6 +39,7 @@ class State {
 
   const StateKernels& kernels_;
   ThreadPool& pool_;
+  std::vector<float> scratch_;  // of each thread, a block whose tokens leave no trace
 };
 
 }  // namespace kvik::cpu

@@ -178,7 +178,7 @@ inline void convolve(const ConvTask& task, uint32_t first, uint32_t n) {
   }
   // From the oldest on: what a place gets lies behind it.
   for (uint32_t i = 0; i < n_before; ++i) {
-    const F32x16 newer = input(int64_t{task.n_tokens} + i - n_before);
+    const F32x16 newer = input(int64_t{task.n_kept} + i - n_before);
     store_first(task.state + i * task.channel_step + first, newer, n);
   }
 }

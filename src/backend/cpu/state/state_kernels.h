@@ -33,6 +33,7 @@ struct ConvTask {
   float* out;
   size_t x_step, out_step;  // to the next row
   uint32_t n_channels, n_taps, n_tokens;
+  uint32_t n_kept;  // of the tokens: those behind them do not enter the state
   bool is_activated;
 };
 

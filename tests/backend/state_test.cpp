@@ -1,0 +1,208 @@
+#include "backend/cpu/state/state.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "backend/cpu/isa/isa.h"
+#include "backend/random_matrix.h"
+
+// Recurrences in f32 beside the formulas in double, and with the same bits however their tokens are
+// cut into steps.
+namespace kvik::cpu {
+namespace {
+
+using testing::random_floats;
+using testing::same_bytes;
+
+constexpr uint32_t kTokens = 9;
+
+struct Geometry {
+  RecurrenceShape shape;
+  size_t keys() const { return size_t{shape.n_key_heads} * shape.key_dim; }
+  size_t values() const { return size_t{shape.n_heads} * shape.value_dim; }
+  size_t floats() const { return values() * shape.key_dim; }
+};
+constexpr Geometry kGeometries[] = {
+    {{.n_heads = 4, .n_key_heads = 2, .key_dim = 48, .value_dim = 48}},
+    {{.n_heads = 4, .n_key_heads = 2, .key_dim = 32, .value_dim = 64, .is_tiled = true}},
+    {{.n_heads = 1, .n_key_heads = 1, .key_dim = 16, .value_dim = 16}},
+};
+
+// What kTokens tokens bring.
+struct Tokens {
+  explicit Tokens(const Geometry& g)
+      : q(random_floats(kTokens * g.keys(), 1)),
+        k(random_floats(kTokens * g.keys(), 2)),
+        v(random_floats(kTokens * g.values(), 3)),
+        decay(random_floats(kTokens * g.shape.n_heads, 4)),
+        rate(random_floats(kTokens * g.shape.n_heads, 5)) {
+    for (float& x : k) x *= 0.1f;
+    for (float& x : decay) x = 1 / (1 + std::exp(-x - 2));
+    for (float& x : rate) x = 1 / (1 + std::exp(-x));
+  }
+
+  std::vector<float> q, k, v, decay, rate;
+};
+
+Rows rows_over(std::vector<float>& values, uint32_t n_rows) {
+  const auto n_cols = static_cast<uint32_t>(values.size() / n_rows);
+  return {values.data(), n_rows, n_cols, n_cols};
+}
+
+struct Result {
+  std::vector<float> state, out;
+};
+
+// The recurrence from a random state on, in steps of so many tokens, of which so many are guesses.
+struct Cut {
+  uint32_t n_rows, n_guesses = 0;
+};
+Result recur(const StateKernels& kernels, const Geometry& g, bool is_delta,
+             const std::vector<Cut>& cuts) {
+  ThreadPool pool(2);
+  State state(kernels, pool);
+  Tokens tokens(g);
+  Result result{random_floats(g.floats(), 6), std::vector<float>(kTokens * g.values())};
+  const std::vector<float> skips = random_floats(g.shape.n_heads, 7);
+  const RecurrenceRows in{.q = rows_over(tokens.q, kTokens),
+                          .k = rows_over(tokens.k, kTokens),
+                          .v = rows_over(tokens.v, kTokens),
+                          .decay = rows_over(tokens.decay, kTokens),
+                          .rate = rows_over(tokens.rate, kTokens)};
+  const Rows out = rows_over(result.out, kTokens);
+  uint32_t first = 0;
+  for (const Cut& cut : cuts) {
+    const StateRun run{result.state.data(), first, cut.n_rows, cut.n_guesses};
+    if (is_delta) {
+      state.delta_rule(g.shape, {&run, 1}, in, out);
+    } else {
+      state.state_space(g.shape, {&run, 1}, in, skips, out);
+    }
+    first += run.n_kept();
+  }
+  return result;
+}
+
+// The same token by token in double.
+Result plainly(const Geometry& g, bool is_delta) {
+  const Tokens tokens(g);
+  const auto& s = g.shape;
+  const auto begin = random_floats(g.floats(), 6);
+  const auto skips = random_floats(s.n_heads, 7);
+  Result result{{}, std::vector<float>(kTokens * g.values())};
+  for (uint32_t head = 0; head < s.n_heads; ++head) {
+    for (uint32_t column = 0; column < s.value_dim; ++column) {
+      // Blocks of columns lie one behind the other.
+      const uint32_t block = column / kStateColumns * kStateColumns;
+      const uint32_t width = std::min(kStateColumns, s.value_dim - block);
+      std::vector<double> matrix(s.key_dim);
+      for (uint32_t i = 0; i < s.key_dim; ++i) {
+        matrix[i] =
+            begin[(size_t{head} * s.value_dim + block) * s.key_dim + i * width + column - block];
+      }
+      for (uint32_t t = 0; t < kTokens; ++t) {
+        const float* q = &tokens.q[t * g.keys() + size_t{s.key_head(head)} * s.key_dim];
+        const float* k = &tokens.k[t * g.keys() + size_t{s.key_head(head)} * s.key_dim];
+        const size_t at = t * g.values() + size_t{head} * s.value_dim + column;
+        const double decay = tokens.decay[t * s.n_heads + head];
+        const double rate = tokens.rate[t * s.n_heads + head];
+        double said = 0, out = 0;
+        for (uint32_t i = 0; i < s.key_dim; ++i) said += (matrix[i] *= decay) * k[i];
+        const double delta = rate * (tokens.v[at] - (is_delta ? said : 0));
+        for (uint32_t i = 0; i < s.key_dim; ++i) out += (matrix[i] += delta * k[i]) * q[i];
+        result.out[at] =
+            static_cast<float>(out + (is_delta ? 0.0 : double{skips[head]} * tokens.v[at]));
+      }
+    }
+  }
+  return result;
+}
+
+class Recurrence : public ::testing::TestWithParam<bool> {};
+
+TEST_P(Recurrence, is_the_formula_on_every_instruction_set) {
+  for (const Geometry& g : kGeometries) {
+    const Result want = plainly(g, GetParam());
+    std::vector<Result> got;
+    for (const InstructionSet& isa : instruction_sets()) {
+      if (isa.runs_here()) got.push_back(recur(isa.state, g, GetParam(), {{kTokens}}));
+    }
+    for (size_t i = 0; i < want.out.size(); ++i) {
+      EXPECT_NEAR(got[0].out[i], want.out[i], 1e-4 * (1 + std::abs(want.out[i]))) << i;
+    }
+    for (const Result& other : got) {
+      EXPECT_TRUE(same_bytes(other.out, got[0].out));
+      EXPECT_TRUE(same_bytes(other.state, got[0].state));
+    }
+  }
+}
+
+TEST_P(Recurrence, cuts_and_guesses_leave_the_bits_of_one_step) {
+  const StateKernels& kernels = find_instruction_set("")->state;
+  for (const Geometry& g : kGeometries) {
+    const Result whole = recur(kernels, g, GetParam(), {{kTokens}});
+    for (const std::vector<Cut>& cuts : std::vector<std::vector<Cut>>{{{1}, {8}},
+                                                                      {{4}, {1}, {4}},
+                                                                      {{3, 2}, {1}, {7}},
+                                                                      {{9, 8}, {8, 7}, {7, 0}},
+                                                                      {{5, 5}, {9, 1}, {1, 0}}}) {
+      const Result cut = recur(kernels, g, GetParam(), cuts);
+      EXPECT_TRUE(same_bytes(cut.out, whole.out));
+      EXPECT_TRUE(same_bytes(cut.state, whole.state));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Recurrence, ::testing::Bool(), [](const auto& info) {
+  return info.param ? "delta_rule" : "state_space";
+});
+
+TEST(ShortConv, cuts_and_guesses_leave_the_bits_of_one_step) {
+  constexpr uint32_t kChannels = 530, kTaps = 4;
+  const auto taps = random_floats(kTaps * kChannels, 1), bias = random_floats(kChannels, 2);
+  auto x = random_floats(kTokens * kChannels, 3);
+  const auto convolve = [&](const StateKernels& kernels, const std::vector<Cut>& cuts) {
+    ThreadPool pool(2);
+    State conv(kernels, pool);
+    Result result{random_floats((kTaps - 1) * kChannels, 4),
+                  std::vector<float>(kTokens * kChannels)};
+    uint32_t first = 0;
+    for (const Cut& cut : cuts) {
+      const StateRun run{result.state.data(), first, cut.n_rows, cut.n_guesses};
+      conv.short_conv(
+          {.taps = taps.data(), .bias = bias.data(), .n_taps = kTaps, .is_activated = true},
+          {&run, 1}, rows_over(x, kTokens), rows_over(result.out, kTokens));
+      first += run.n_kept();
+    }
+    return result;
+  };
+  const Result whole = convolve(find_instruction_set("")->state, {{kTokens}});
+  const auto begin = random_floats((kTaps - 1) * kChannels, 4);
+  for (uint32_t t = 0; t < kTokens; ++t) {
+    for (uint32_t c = 0; c < kChannels; ++c) {
+      double sum = bias[c];
+      for (uint32_t i = 0; i < kTaps; ++i) {
+        const uint32_t row = t + i;  // of the earlier inputs, then of x
+        sum +=
+            double{taps[i * kChannels + c]} *
+            (row < kTaps - 1 ? begin[row * kChannels + c] : x[(row - kTaps + 1) * kChannels + c]);
+      }
+      ASSERT_NEAR(whole.out[t * kChannels + c], sum / (1 + std::exp(-sum)), 1e-5) << t << " " << c;
+    }
+  }
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (!isa.runs_here()) continue;
+    for (const std::vector<Cut>& cuts : std::vector<std::vector<Cut>>{
+             {{kTokens}}, {{1}, {8}}, {{2, 2}, {3, 2}, {1}, {7}}, {{9, 8}, {8, 6}, {6}}}) {
+      const Result cut = convolve(isa.state, cuts);
+      EXPECT_TRUE(same_bytes(cut.out, whole.out)) << isa.name;
+      EXPECT_TRUE(same_bytes(cut.state, whole.state)) << isa.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik::cpu
