@@ -28,7 +28,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
-from attackers import KINDS, Target, behave, kind_named  # noqa: E402
+from attackers import KINDS, Target, kind_named  # noqa: E402
 from server import Server, events  # noqa: E402
 
 MIB = 1 << 20
@@ -210,6 +210,7 @@ class UserServer(Server):
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json", "x-api-key": USER})
         answer = connection.getresponse()
         if answer.status != 200:
+            connection.close()
             raise RuntimeError(f"status {answer.status}")
         return connection, answer
 
