@@ -14,7 +14,7 @@ import shutil
 import numpy as np
 
 from make_hf_model import write_json, write_safetensors
-from make_model import BF16, F16, F32, to_bf16
+from gguf_file import BF16, F16, F32, to_bf16
 
 TYPES = {"F32": (F32, np.float32), "F16": (F16, np.float16), "BF16": (BF16, np.uint16)}
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])

@@ -90,7 +90,9 @@ class Server:
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
                 writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-                if b" 200 " in await reader.readline():
+                is_ready = b" 200 " in await reader.readline()
+                writer.close()
+                if is_ready:
                     return
             except OSError:
                 pass

@@ -10,7 +10,8 @@ import struct
 
 import numpy as np
 
-from make_model import F32, FILE_TYPE, MIXES, TYPES, U32, encode, matrix_type, pack_str, pack_value, read_metadata
+from gguf_file import F32, FILE_TYPE, MIXES, TYPES, U32, encode, pack_str, pack_value, read_metadata
+from make_model import matrix_type
 from reference_logits import load
 
 ALIGNMENT = 32

@@ -49,6 +49,7 @@ class Client:
             event = json.loads(line[6:])
             usage = event.get("usage") or usage
             times += [time.perf_counter()] * sum(len(choice.get("token_ids") or []) for choice in event["choices"])
+        connection.close()
         return times, usage["completion_tokens"], time.perf_counter() - begin
 
 

@@ -13,9 +13,9 @@ import sys
 import numpy as np
 
 import make_hf_model
-import make_model
+import gguf_file
 from make_hf_model import DTYPES, write_json, write_safetensors
-from make_model import BF16, F, F16, F32, STR, to_bf16
+from gguf_file import BF16, F, F16, F32, STR, to_bf16
 
 TYPES = {"f32": F32, "f16": F16, "bf16": BF16}
 # Matrices, behind "blk.N."; of stacks each expert has a pair of its own.
@@ -33,7 +33,7 @@ class Names(make_hf_model.Folder):
         pass
 
     def __init__(self, path):
-        self.metadata = {k: v[1] for k, v in make_model.read_metadata(path).items()}
+        self.metadata = {k: v[1] for k, v in gguf_file.read_metadata(path).items()}
         super().__init__(path)
 
 
@@ -72,7 +72,7 @@ def random_pairs(path, rank=8, seed=1, kind="f32", only=(), gain=0.15):
     for name, shape in shapes(path).items():
         if name.startswith("blk."):
             layers.add(int(name.split(".")[1]))
-    metadata = {k: v[1] for k, v in make_model.read_metadata(path).items()}
+    metadata = {k: v[1] for k, v in gguf_file.read_metadata(path).items()}
     guessing = metadata.get(f"{metadata['general.architecture'].decode()}.nextn_predict_layers", 0)
     for name, shape in shapes(path).items():
         if not is_wanted(name, only) or (name.startswith("blk.") and int(name.split(".")[1]) > max(layers) - guessing):
@@ -113,7 +113,7 @@ def encode(x, kind):
 
 
 def write_gguf(path, model, pairs, alpha, kind, architecture=None):
-    arch = architecture or make_model.read_metadata(model)["general.architecture"][1]
+    arch = architecture or gguf_file.read_metadata(model)["general.architecture"][1]
     kv = {"general.type": (STR, "adapter"), "general.architecture": (STR, arch), "adapter.type": (STR, "lora"),
           "adapter.lora.alpha": (F, alpha)}
     tensors = []
@@ -123,7 +123,7 @@ def write_gguf(path, model, pairs, alpha, kind, architecture=None):
         for half, x in (("lora_a", a), ("lora_b", b)):
             x = np.ascontiguousarray(encode(x, kind))
             tensors.append((f"{name}.{half}", x.shape, TYPES[kind], x.tobytes))
-    make_model.write_gguf(path, kv, tensors)
+    gguf_file.write_gguf(path, kv, tensors)
 
 
 def module_tensors(names, name, a, b, kind):

@@ -16,9 +16,10 @@ import sys
 
 import numpy as np
 
+import gguf_file
 import make_model
 import state_layers
-from make_model import BF16, F16, F32, MXFP4, nbytes, read_metadata
+from gguf_file import BF16, F16, F32, MXFP4, nbytes, read_metadata
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
 PAIRED = ("llama", "granite", "granitemoe", "mistral3")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
@@ -62,7 +63,7 @@ def read_tensors(path):
         raw = f.read()
     metadata = read_metadata(path)
     at = len(b"GGUF" + struct.pack("<IQQ", 3, 0, 0) +
-             b"".join(make_model.pack_str(k) + struct.pack("<I", t) + make_model.pack_value(t, v) for k, (t, v) in metadata.items()))
+             b"".join(gguf_file.pack_str(k) + struct.pack("<I", t) + gguf_file.pack_value(t, v) for k, (t, v) in metadata.items()))
     infos = []
     for _ in range(struct.unpack_from("<Q", raw, 8)[0]):
         n = struct.unpack_from("<Q", raw, at)[0]

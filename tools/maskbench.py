@@ -7,6 +7,7 @@ Says how many schemas are wholly right, which keywords stand in those that are n
 --list writes a line for each schema that is wrong or not compiled: its name, what is wrong, the reason."""
 import argparse
 import collections
+import contextlib
 import glob
 import json
 import os
@@ -72,33 +73,33 @@ def main():
             lines.write(json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
             names.append(name)
         lines.seek(0)
-        process = subprocess.Popen([arguments.kvik, "constrain", arguments.vocabulary, "--batch", "-", "--formats", arguments.formats],
-                                   stdin=lines, stdout=subprocess.PIPE)
-        outcomes = [json.loads(line) for line in process.stdout]
-    if process.wait() != 0 or len(outcomes) != len(names):
+        with subprocess.Popen([arguments.kvik, "constrain", arguments.vocabulary, "--batch", "-", "--formats", arguments.formats],
+                              stdin=lines, stdout=subprocess.PIPE) as process:
+            outcomes = [json.loads(line) for line in process.stdout]
+    if process.returncode != 0 or len(outcomes) != len(names):
         sys.exit(f"kvik constrain ended with {process.returncode} behind {len(outcomes)} of {len(names)} schemas")
 
     kinds = collections.Counter()
     reasons = collections.defaultdict(collections.Counter)
-    listing = open(arguments.list, "w", encoding="utf-8") if arguments.list else None
     entries = read(arguments.folder, arguments.only)
     compile_us, p50, p99, most, n_tokens = [], [], [], [], 0
-    for outcome, (name, entry) in zip(outcomes, entries):
-        kind, why = verdict(entry, outcome)
-        kinds[kind or "right"] += 1
-        compile_us.append(outcome["compile_us"])
-        if outcome["tokens"]:
-            p50.append(outcome["mask_us"][0]), p99.append(outcome["mask_us"][1]), most.append(outcome["mask_us"][2])
-            n_tokens += outcome["tokens"]
-        if not kind:
-            continue
-        if kind in ("not compiled", "ran out"):
-            reasons[kind][reason(why)] += 1
-        else:
-            for feature in entry.get("meta", {}).get("features", []):
-                reasons[kind][feature] += 1
-        if listing:
-            print(name, kind, why, sep="\t", file=listing)
+    with open(arguments.list, "w", encoding="utf-8") if arguments.list else contextlib.nullcontext() as listing:
+        for outcome, (name, entry) in zip(outcomes, entries):
+            kind, why = verdict(entry, outcome)
+            kinds[kind or "right"] += 1
+            compile_us.append(outcome["compile_us"])
+            if outcome["tokens"]:
+                p50.append(outcome["mask_us"][0]), p99.append(outcome["mask_us"][1]), most.append(outcome["mask_us"][2])
+                n_tokens += outcome["tokens"]
+            if not kind:
+                continue
+            if kind in ("not compiled", "ran out"):
+                reasons[kind][reason(why)] += 1
+            else:
+                for feature in entry.get("meta", {}).get("features", []):
+                    reasons[kind][feature] += 1
+            if listing:
+                print(name, kind, why, sep="\t", file=listing)
 
     print(f"{kinds.pop('right')} of {len(outcomes)} schemas are wholly right; " +
           ", ".join(f"{n} {kind}" for kind, n in sorted(kinds.items())))

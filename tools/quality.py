@@ -23,7 +23,7 @@ import numpy as np
 
 import recall_model
 import reference_logits
-from make_model import TYPES, read_metadata
+from gguf_file import TYPES, read_metadata
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PAGES = ("f32", "bf16", "int8", "int4")

@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 
-from make_model import ARR, F, F32, I32, STR, U32, encode, nbytes, pack_str, pack_value
+from gguf_file import ARR, F, F32, I32, STR, U32, encode, nbytes, pack_str, pack_value
 
 N_KEYS, N_VALUES = 1000, 4
 CODE, HEAD, DIM, FFN, N_HEADS, N_KV = 48, 64, 192, 32, 4, 2

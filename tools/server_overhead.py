@@ -75,7 +75,8 @@ class Reader:
 
 
 def metrics(port):
-    page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        page = answer.read().decode()
     return {line.split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in page.splitlines()
             if line.startswith(("kvik_inter_token_latency_seconds_sum", "kvik_inter_token_latency_seconds_count",
                                 "kvik_generated_tokens_total"))}
@@ -138,7 +139,7 @@ def main():
     try:
         for _ in range(200):
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health")
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health").close()
                 break
             except OSError:
                 time.sleep(0.05)

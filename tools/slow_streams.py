@@ -43,7 +43,8 @@ def touch_all_pages(a):
     while metrics(a)['kvik_kv_pages{state="free"}'] > 0:
         body = {"prompt": [random.randrange(10, 1000) for _ in range(500)], "max_tokens": 1}
         head = {"Authorization": f"Bearer {a.key}"} if a.key else {}
-        urllib.request.urlopen(urllib.request.Request(a.url + "/v1/completions", json.dumps(body).encode(), head), timeout=60).read()
+        with urllib.request.urlopen(urllib.request.Request(a.url + "/v1/completions", json.dumps(body).encode(), head), timeout=60) as answer:
+            answer.read()
 
 
 def resident_bytes(a):

@@ -32,9 +32,12 @@ class Server:
 
     def wait_for_health(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
-        connection.request("GET", "/health")
-        if connection.getresponse().status != 200:
-            raise OSError("not ready")
+        try:
+            connection.request("GET", "/health")
+            if connection.getresponse().status != 200:
+                raise OSError("not ready")
+        finally:
+            connection.close()
 
     def ask(self, tokens, n=17):
         """TTFT and ITL in ms, cached tokens, and what was answered: ids and log probabilities."""
@@ -53,6 +56,7 @@ class Server:
                 said += [(c.get("token_ids"), c.get("logprobs")) for c in event["choices"]]
             if event.get("usage"):
                 cached = event["usage"]["prompt_tokens_details"]["cached_tokens"]
+        connection.close()
         return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached, said
 
     def stop(self):

@@ -162,7 +162,8 @@ def main():
     ap.add_argument("--check-gradients", action="store_true", help="compare the derivatives with differences instead")
     a = ap.parse_args()
     rng = np.random.default_rng(a.seed)
-    data = tokens_of(a.kvik, a.demo, open(a.text, encoding="utf-8").read())
+    with open(a.text, encoding="utf-8") as f:
+        data = tokens_of(a.kvik, a.demo, f.read())
     train, held = data[:-len(data) // 10], data[-len(data) // 10:]
     model, scale = Model(a.demo, a.rank, 2.0, a.length, a.seed), 2.0
     batch = lambda src, n: np.stack([src[i:i + a.length + 1] for i in rng.integers(0, len(src) - a.length - 1, n)])

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from make_model import F as FLOAT, FILE_TYPE, STR, TYPES, U32, encode, read_metadata, write_gguf
+from gguf_file import F as FLOAT, FILE_TYPE, STR, TYPES, U32, encode, read_metadata, write_gguf
 
 N_LAYERS, DIM, N_HEADS, HD, FFN, CTX, EPS = 2, 128, 2, 64, 320, 1024, 1e-5
 
@@ -199,7 +199,8 @@ def main():
     ap.add_argument("--seed", type=int, default=1)
     a = ap.parse_args()
     rng = np.random.default_rng(a.seed)
-    data = tokens_of(a.kvik, a.demo, open(a.text, encoding="utf-8").read())
+    with open(a.text, encoding="utf-8") as f:
+        data = tokens_of(a.kvik, a.demo, f.read())
     train, held = data[:-len(data) // 20], data[-len(data) // 20:]
     p = parameters(rng, len(read_metadata(a.demo)["tokenizer.ggml.tokens"][1][1]))
     print(f"{len(data)} tokens, {sum(x.size for x in p.values()) / 1e6:.2f}M parameters", flush=True)

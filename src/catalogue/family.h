@@ -46,7 +46,7 @@ enum class Recurrence : uint8_t { kNone, kDelta, kShortConv, kStateSpace };
 inline constexpr float kLocalRopeBase = 10000.0f;
 
 // A family of models: what its files do not say themselves. All that is known of a family stands in
-// its one entry in families.cpp.
+// its one entry in families.cpp, and of its folders in folder_types.h.
 struct Family {
   std::string_view name;                            // "general.architecture" of a GGUF file
   RopePairing pairing = RopePairing::kInterleaved;  // folders pair (i, i + n_pairs) always

@@ -75,7 +75,8 @@ TEST(Matmul, every_instruction_set_gives_the_bits_of_the_scalar_one) {
 
 TEST(Matmul, products_of_bf16_pairs_are_those_of_activations_rounded_to_bf16) {
   const auto names = cpu_isa_names();
-  if (std::find(names.begin(), names.end(), "avx512bf16") == names.end()) GTEST_SKIP();
+  if (std::find(names.begin(), names.end(), "avx512bf16") == names.end())
+    GTEST_SKIP() << "this machine has no avx512bf16";
   const auto backend = backend_of("avx512bf16");
   for (const auto [n, k] : odd_shapes(ElementType::kBF16)) {
     const FileMatrix w = random_matrix(ElementType::kBF16, n, k, n);

@@ -18,10 +18,10 @@ import kvik
 from server import Server, in_parallel
 
 import make_adapter
-import make_model
+import model_presets
 
 N_VOCAB = 260  # of the toy vocabulary
-PRESETS = [name for name in make_model.PRESETS if name.startswith("test-")]
+PRESETS = [name for name in model_presets.PRESETS if name.startswith("test-")]
 SCALE = 2.0
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import gguf
 import kvik
 import make_hf_model
-import make_model
+import gguf_file
 from server import Server
 
 FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2", "test-qwen2moe",
@@ -188,7 +188,7 @@ class ModelFolder(unittest.TestCase):
         change(made.tensors)
         tensors = {name.replace("model.", "model.language_model.", 1) if name.startswith("model.") else name: x for name, x in made.tensors.items()}
         for name in ("model.visual.blocks.0.attn.qkv.weight", "model.vision_tower.encoder.weight"):
-            tensors[name] = (make_model.F32, np.ones((3, 2), np.float32))
+            tensors[name] = (gguf_file.F32, np.ones((3, 2), np.float32))
         folder = os.path.join(self.root.name, f"{self.id()}-{preset}")
         os.mkdir(folder)
         config = {"model_type": types[0], "text_config": {**made.config(), "model_type": types[1]}, "vision_config": {"depth": 2}}

@@ -2,7 +2,7 @@
 import struct
 
 import kvik
-from make_model import ARR, BOOL, F, I32, STR, U32, U64, nbytes, pack_str, pack_value, read_metadata  # noqa: F401
+from gguf_file import ARR, BOOL, F, I32, STR, U32, U64, nbytes, pack_str, pack_value, read_metadata  # noqa: F401
 
 ALIGNMENT = 32
 

@@ -16,7 +16,7 @@ DEMO_BOS, DEMO_EOS = 2045, 2046
 LONG = bool(os.environ.get("KVIK_TEST_LONG"))
 
 sys.path.insert(0, os.path.join(ROOT, "tools"))
-import make_model  # noqa: E402
+import gguf_file  # noqa: E402
 import reference_logits  # noqa: E402
 
 ISAS = ("scalar", "avx2", "avxvnni", "avx512", "avx512bf16")  # what this processor lacks is found by trying
@@ -88,7 +88,8 @@ def isas():
 @functools.cache
 def model_folder():
     digest = hashlib.sha256()
-    for name in ("tools/make_model.py", "tools/k_quants.py", "tools/state_layers.py", "tools/convert_gguf.py", "tools/reference_logits.py", "models/demo.gguf"):
+    tools = ("make_model", "model_presets", "gguf_file", "k_quants", "small_quants", "state_layers", "convert_gguf", "reference_logits")
+    for name in (*(f"tools/{tool}.py" for tool in tools), "models/demo.gguf"):
         with open(os.path.join(ROOT, name), "rb") as f:
             digest.update(f.read())
     folder = os.path.join(tempfile.gettempdir(), f"kvik-test-models-{os.getuid()}-{digest.hexdigest()[:16]}")
@@ -144,7 +145,7 @@ def demo_vocabulary():
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in printable]
     byte_of = {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}
-    pieces = make_model.read_metadata(DEMO)["tokenizer.ggml.tokens"][1][1]
+    pieces = gguf_file.read_metadata(DEMO)["tokenizer.ggml.tokens"][1][1]
     return [bytes(byte_of[c] for c in piece.decode()) if i < DEMO_BOS else b"" for i, piece in enumerate(pieces)]
 
 

@@ -13,6 +13,7 @@ import kvik
 from server import Server
 
 import make_model
+import model_presets
 import state_layers
 
 MIB = 1 << 20
@@ -47,7 +48,7 @@ class Plan(unittest.TestCase):
 
     def test_every_preset_is_known_by_its_name(self):
         """KV bytes per token: 2 · layers · KV heads · head_dim · bytes per element."""
-        for name, (_, layers, _, _, kv_heads, head_dim, _, ctx, _, extra) in make_model.PRESETS.items():
+        for name, (_, layers, _, _, kv_heads, head_dim, _, ctx, _, extra) in model_presets.PRESETS.items():
             for kv_type, element_bytes in ELEMENT_BYTES.items() if kvik.LONG or name.startswith("test-") else [("bf16", 2)]:
                 p = plan(name, kv_type=kv_type)
                 if "kinds" in extra:

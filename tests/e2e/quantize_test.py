@@ -13,7 +13,7 @@ import unittest
 import numpy as np
 
 import kvik
-from make_model import read_metadata
+from gguf_file import read_metadata
 
 TYPES = ("q8_0", "q6_k", "q5_k", "q4_k", "q4_0", "q3_k", "q2_k", "bf16", "f16")
 TEXT = "ROMEO:\nWhat light through yonder window breaks?<|end|>\nJULIET:\nAy me, what is the matter with the morning?<|end|>\n" * 20

@@ -15,10 +15,10 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools"))
-import make_model  # noqa: E402
-from make_model import ARR, F, F32, I32, STR, U32  # noqa: E402
+import gguf_file  # noqa: E402
+from gguf_file import ARR, F, F32, I32, STR, U32  # noqa: E402
 
-VOCABULARY = os.path.join(os.path.dirname(make_model.__file__), "../models/demo.gguf")
+VOCABULARY = os.path.join(os.path.dirname(gguf_file.__file__), "../models/demo.gguf")
 DIM, FFN, HEAD, N_CTX = 192, 32, 32, 1 << 18
 CONFIDENCE = 0.5  # of the logits: the code that is meant has DIM times it, others some of sqrt(DIM)
 PIECE_BYTES = 6   # of a token of a script: calls come in many pieces, and characters are cut
@@ -91,7 +91,7 @@ class Script:
     """The vocabulary, and which token follows which."""
 
     def __init__(self, answers, marks=()):
-        self.keys = {k: v for k, v in make_model.read_metadata(VOCABULARY).items() if k.startswith("tokenizer.ggml.")}
+        self.keys = {k: v for k, v in gguf_file.read_metadata(VOCABULARY).items() if k.startswith("tokenizer.ggml.")}
         self.tokens = list(self.keys["tokenizer.ggml.tokens"][1][1])
         self.kinds = list(self.keys["tokenizer.ggml.token_type"][1][1])
         self.end = self.keys["tokenizer.ggml.eos_token_id"][1]
@@ -140,7 +140,7 @@ def write(path, answers, task, format="hermes"):
         "llama.rope.dimension_count": (U32, HEAD), "llama.vocab_size": (U32, len(script.tokens)), **script.vocabulary(),
         "tokenizer.chat_template": (STR, template),
     }
-    make_model.write_gguf(path, metadata, [(name, x.shape, F32, lambda x=x: make_model.encode(x, F32)) for name, x in weights(script).items()])
+    gguf_file.write_gguf(path, metadata, [(name, x.shape, F32, lambda x=x: gguf_file.encode(x, F32)) for name, x in weights(script).items()])
 
 
 if __name__ == "__main__":

@@ -147,7 +147,9 @@ class Server:
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         if answer.status != 200:
-            raise AssertionError(f"{answer.status}: {answer.read()[:500]!r}")
+            said = answer.read()[:500]
+            connection.close()
+            raise AssertionError(f"{answer.status}: {said!r}")
         return connection, answer
 
     def stream(self, prompt, **fields):

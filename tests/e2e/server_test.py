@@ -273,6 +273,8 @@ class Clients(unittest.TestCase):
                 got = waiting.recv(65536)
             except OSError:
                 got = b""
+            finally:
+                waiting.close()
             self.assertTrue(got == b"" or b" 503 " in got, got)
             list(reader)
             connection.close()

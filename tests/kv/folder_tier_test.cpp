@@ -72,40 +72,6 @@ TEST(FolderTier, gives_one_server_what_another_one_put) {
   EXPECT_EQ(files_of(folder).size(), 11u);
 }
 
-TEST(FolderTier, a_page_is_its_tenants_until_another_one_computed_it) {
-  const TemporaryFolder folder;
-  auto tier = tier_of(folder);
-  const KnownBy one = known_by(1), other = known_by(2), third = known_by(3);
-  auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
-  for (StoredPage& page : pages) page.page.known = one;
-  ASSERT_TRUE(store(tier, pages).has_value());
-  EXPECT_EQ(look_up(tier, pages[0], one), Tier::Get::kFound);
-  EXPECT_EQ(look_up(tier, pages[0], other), Tier::Get::kAbsent);
-  EXPECT_EQ(tier.children(kRoot, 0, one, 10).size(), 1u);
-  EXPECT_EQ(tier.children(kRoot, 0, other, 10).size(), 0u);
-  pages[0].page.known = other;
-  ASSERT_TRUE(store(tier, std::span(pages).first(1)).has_value());
-  EXPECT_EQ(look_up(tier, pages[0], third), Tier::Get::kFound);
-  EXPECT_EQ(look_up(tier, pages[1], third), Tier::Get::kAbsent);
-  EXPECT_EQ(tier.children(kRoot, 0, third, 10).size(), 1u);
-}
-
-TEST(FolderTier, names_the_children_of_a_page) {
-  const TemporaryFolder folder;
-  auto tier = tier_of(folder);
-  const auto a = chain_of_pages(kRoot, 40, 1, kPageBytes);
-  const auto b = chain_of_pages(kRoot, 40, 2, kPageBytes);
-  ASSERT_TRUE(store(tier, a).has_value());
-  ASSERT_TRUE(store(tier, b).has_value());
-  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 10).size(), 2u);
-  EXPECT_EQ(tier.children(kRoot, 0, KnownBy::kAll, 1).size(), 1u);
-  EXPECT_EQ(tier.children(kRoot, 1, KnownBy::kAll, 10).size(), 0u);
-  const auto below = tier.children(a[0].page.key, 0, KnownBy::kAll, 10);
-  ASSERT_EQ(below.size(), 1u);
-  EXPECT_EQ(below[0].key, a[1].page.key);
-  EXPECT_EQ(below[0].tokens, a[1].page.tokens);
-}
-
 TEST(FolderTier, keeps_its_files_from_others_on_the_machine) {
   const TemporaryFolder folder;
   auto tier = tier_of(folder);

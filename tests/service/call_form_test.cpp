@@ -170,6 +170,10 @@ class CallForms : public testing::TestWithParam<Template> {
   std::vector<const ToolFormat*> formats_;
 };
 
+class FormsOfSeveralCalls : public CallForms {};  // of formats whose answers may hold more than one
+class CallFormsAmongText : public CallForms {
+};  // of formats without channels: those are not constrained
+
 TEST_P(CallForms, whatever_a_model_says_is_a_call_that_keeps_to_the_schema) {
   const CallForm form =
       made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}, .may_be_several = false});
@@ -188,8 +192,7 @@ TEST_P(CallForms, whatever_a_model_says_is_a_call_that_keeps_to_the_schema) {
   EXPECT_GE(n_said, 30);
 }
 
-TEST_P(CallForms, several_calls_come_one_after_the_other) {
-  if (format().has_one_call) GTEST_SKIP() << "an answer of this format is one call";
+TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
   const CallForm form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
   Babbler model = babbler(form);
   size_t most = 0;
@@ -215,8 +218,7 @@ TEST_P(CallForms, a_tool_that_is_named_is_the_one_that_is_called) {
   EXPECT_EQ(parts[0].text, "{}");
 }
 
-TEST_P(CallForms, calls_of_strict_tools_keep_to_their_schemas_where_text_may_come) {
-  if (format().has_channels) GTEST_SKIP() << "channels are not constrained";
+TEST_P(CallFormsAmongText, calls_of_strict_tools_keep_to_their_schemas) {
   const Names strict = {"get_weather", "now"};
   const CallForm form = made({.tools = tools_, .strict = strict});
   EXPECT_EQ(form.form->strictness, AnswerForm::Strictness::kStrict);
@@ -237,19 +239,44 @@ TEST_P(CallForms, calls_of_strict_tools_keep_to_their_schemas_where_text_may_com
   EXPECT_GT(n_calls, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Formats, CallForms,
-    testing::Values(Template{"hermes"}, Template{"xml"}, Template{"seed"}, Template{"llama3"},
-                    Template{"mistral"}, Template{"mistral", "[ARGS]"}, Template{"deepseek-v3"},
-                    Template{"deepseek-v3", "```json"}, Template{"deepseek-v3.2"},
-                    Template{"deepseek-v4"}, Template{"kimi"}, Template{"glm"}, Template{"gemma4"},
-                    Template{"granite3"}, Template{"cohere"}, Template{"lfm2"}, Template{"minimax"},
-                    Template{"harmony"}),
-    [](const auto& info) {
-      std::string name = info.param.format + std::to_string(info.index);
-      std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
-      return name;
-    });
+const std::vector<Template>& templates() {
+  static const std::vector<Template> all = {{"hermes"},        {"xml"},
+                                            {"seed"},          {"llama3"},
+                                            {"mistral"},       {"mistral", "[ARGS]"},
+                                            {"deepseek-v3"},   {"deepseek-v3", "```json"},
+                                            {"deepseek-v3.2"}, {"deepseek-v4"},
+                                            {"kimi"},          {"glm"},
+                                            {"gemma4"},        {"granite3"},
+                                            {"cohere"},        {"lfm2"},
+                                            {"minimax"},       {"harmony"}};
+  return all;
+}
+
+std::vector<Template> templates_where(bool (*holds)(const ToolFormat&)) {
+  std::vector<Template> some;
+  for (const Template& of : templates()) {
+    if (holds(*find_tool_format(of.format))) some.push_back(of);
+  }
+  return some;
+}
+
+std::string test_name(const testing::TestParamInfo<Template>& info) {
+  std::string name = info.param.format + std::to_string(info.index);
+  std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, CallForms, testing::ValuesIn(templates()), test_name);
+INSTANTIATE_TEST_SUITE_P(Formats, FormsOfSeveralCalls,
+                         testing::ValuesIn(templates_where([](const ToolFormat& format) {
+                           return !format.has_one_call;
+                         })),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Formats, CallFormsAmongText,
+                         testing::ValuesIn(templates_where([](const ToolFormat& format) {
+                           return !format.has_channels;
+                         })),
+                         test_name);
 
 TEST(CallForm, every_format_has_a_spelling) {
   for (const ToolFormat& format : tool_formats()) {

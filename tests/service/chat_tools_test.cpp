@@ -67,10 +67,7 @@ void PrintTo(const Model& model, std::ostream* out) { *out << model.name; }
 class ChatTools : public testing::TestWithParam<Model> {
  protected:
   ChatTools() : tokenizer_(source_of(GetParam().name)), format_(tokenizer_) {}
-  void SetUp() override {
-    if (!std::filesystem::exists(kTemplates)) GTEST_SKIP() << "no templates at hand";
-    ASSERT_FALSE(tokenizer_.chat_template().empty()) << GetParam().name;
-  }
+  void SetUp() override { ASSERT_FALSE(tokenizer_.chat_template().empty()) << GetParam().name; }
 
   ChatPrompt prompt(const ChatRequest& request) {
     auto made = format_.prompt(request);
@@ -191,35 +188,49 @@ TEST_P(ChatTools, the_prompt_begins_with_the_one_before_in_a_loop_of_tools) {
   EXPECT_GT(n + 40, first.size()) << first.substr(n);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Templates, ChatTools,
-    testing::Values(Model{"Qwen-Qwen2.5-7B-Instruct", "hermes"}, Model{"Qwen-QwQ-32B", "hermes"},
-                    Model{"Qwen-Qwen3-0.6B", "hermes"}, Model{"Qwen3-Coder", "xml"},
-                    Model{"Qwen3.5-4B", "xml"}, Model{"NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "xml"},
-                    Model{"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", "hermes"},
-                    Model{"meta-llama-Llama-3.1-8B-Instruct", "llama3"},
-                    Model{"meta-llama-Llama-3.3-70B-Instruct", "llama3"},
-                    Model{"mistralai-Mistral-Nemo-Instruct-2407", "mistral"},
-                    Model{"Mistral-Small-3.2-24B-Instruct-2506", "mistral"},
-                    Model{"mistralai-Ministral-3-14B-Reasoning-2512", "mistral"},
-                    Model{"unsloth-mistral-Devstral-Small-2507", "mistral"},
-                    Model{"deepseek-ai-DeepSeek-V3.1", "deepseek-v3", false},
-                    Model{"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", "deepseek-v3", false},
-                    Model{"deepseek-ai-DeepSeek-V3.2", "deepseek-v3.2"},
-                    Model{"deepseek-ai-DeepSeek-V4", "deepseek-v4"},
-                    Model{"Kimi-K2-Instruct", "kimi"}, Model{"Kimi-K2-Thinking", "kimi"},
-                    Model{"GLM-4.6", "glm"}, Model{"GLM-4.7-Flash", "glm"}, Model{"GLM-5.2", "glm"},
-                    Model{"openai-gpt-oss-120b", "harmony"},
-                    Model{"google-gemma-4-31B-it", "gemma4"},
-                    Model{"ibm-granite-granite-3.3-2B-Instruct", "granite3"},
-                    Model{"LFM2-8B-A1B", "lfm2"}, Model{"LFM2.5-Instruct", "lfm2"},
-                    Model{"google-gemma-2-2b-it", "hermes", false},
-                    Model{"microsoft-Phi-3.5-mini-instruct", "hermes", false}),
-    [](const auto& info) {
-      std::string name = info.param.name;
-      std::erase_if(name, [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); });
-      return name;
-    });
+// None without the templates: they are not this project's to hand on.
+std::vector<Model> models_at_hand() {
+  if (!std::filesystem::exists(kTemplates)) return {};
+  return {{"Qwen-Qwen2.5-7B-Instruct", "hermes"},
+          {"Qwen-QwQ-32B", "hermes"},
+          {"Qwen-Qwen3-0.6B", "hermes"},
+          {"Qwen3-Coder", "xml"},
+          {"Qwen3.5-4B", "xml"},
+          {"NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "xml"},
+          {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", "hermes"},
+          {"meta-llama-Llama-3.1-8B-Instruct", "llama3"},
+          {"meta-llama-Llama-3.3-70B-Instruct", "llama3"},
+          {"mistralai-Mistral-Nemo-Instruct-2407", "mistral"},
+          {"Mistral-Small-3.2-24B-Instruct-2506", "mistral"},
+          {"mistralai-Ministral-3-14B-Reasoning-2512", "mistral"},
+          {"unsloth-mistral-Devstral-Small-2507", "mistral"},
+          {"deepseek-ai-DeepSeek-V3.1", "deepseek-v3", false},
+          {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", "deepseek-v3", false},
+          {"deepseek-ai-DeepSeek-V3.2", "deepseek-v3.2"},
+          {"deepseek-ai-DeepSeek-V4", "deepseek-v4"},
+          {"Kimi-K2-Instruct", "kimi"},
+          {"Kimi-K2-Thinking", "kimi"},
+          {"GLM-4.6", "glm"},
+          {"GLM-4.7-Flash", "glm"},
+          {"GLM-5.2", "glm"},
+          {"openai-gpt-oss-120b", "harmony"},
+          {"google-gemma-4-31B-it", "gemma4"},
+          {"ibm-granite-granite-3.3-2B-Instruct", "granite3"},
+          {"LFM2-8B-A1B", "lfm2"},
+          {"LFM2.5-Instruct", "lfm2"},
+          {"google-gemma-2-2b-it", "hermes", false},
+          {"microsoft-Phi-3.5-mini-instruct", "hermes", false}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Templates, ChatTools, testing::ValuesIn(models_at_hand()),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::erase_if(name, [](char c) {
+                             return !std::isalnum(static_cast<unsigned char>(c));
+                           });
+                           return name;
+                         });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ChatTools);
 
 TEST(ChatFormatTools, unknown_roles_are_refused) {
   const ToyTokenizer tokenizer("{% for m in messages %}{{ m.role }}{% endfor %}");

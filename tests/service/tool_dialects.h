@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,8 @@ struct ToolDialect {
   bool writes_several = true;
   std::string_view text_frame = "%";  // around what is said: harmony's message
 };
+
+inline void PrintTo(const ToolDialect& dialect, std::ostream* out) { *out << dialect.name; }
 
 const std::vector<ToolDialect>& tool_dialects();
 

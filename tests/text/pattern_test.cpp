@@ -1,4 +1,4 @@
-#include "text/grammar/pattern.h"
+#include "text/grammar/pattern/pattern.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -9,17 +9,7 @@ namespace {
 
 using Cursor = CharacterCursor;
 
-enum UniqueKind : uint32_t { kUniqueString, kUniqueOther };
-
 bool is_blank(uint8_t byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
-
-void set_byte(Machine::ByteSet& set, uint32_t byte) {
-  set[byte / 64] |= uint64_t{1} << (byte % 64);
-}
-
-void set_bytes(Machine::ByteSet& set, uint32_t first, uint32_t last) {
-  for (uint32_t byte = first; byte <= last; ++byte) set_byte(set, byte);
-}
 
 }  // namespace
 
@@ -113,8 +103,9 @@ void ThreadStepper::step(const Thread& thread) {
 void ThreadStepper::step_text(const Thread& thread) {
   const Regular expr{thread.expr};
   if (thread.partial == 0 && pool_.accepts_empty(expr)) {
-    const uint32_t stack =
-        thread.text == 0 ? thread.stack : taken_stack(thread.stack, kUniqueOther, thread.text);
+    const uint32_t stack = thread.text == 0
+                               ? thread.stack
+                               : taken_stack(thread.stack, UniqueKind::kOther, thread.text);
     const std::vector<Thread> behind = m_.closure_of_stack(stack).threads;
     for (const Thread& next : behind) step(next);
   }
@@ -158,7 +149,7 @@ void ThreadStepper::step_string(const Thread& thread) {
     case Cursor::Kind::kQuote:
       if (!pool_.accepts_empty(expr)) return;
       complete(thread.text == 0 ? thread.stack
-                                : taken_stack(thread.stack, kUniqueString, thread.text));
+                                : taken_stack(thread.stack, UniqueKind::kString, thread.text));
       return;
   }
   out_.push_back(next);
@@ -272,246 +263,6 @@ void ThreadStepper::open_object(const Thread& thread) {
   const std::vector<uint32_t> none(object.n_head());
   const uint32_t stack = m_.push({Frame::kObject, thread.expr, m_.lists_.put(none), thread.stack});
   out_.push_back({.kind = Thread::kFirstKey, .stack = stack, .left = max_run_});
-}
-
-void ThreadStepper::open_array(const Thread& thread) {
-  if (byte_ != '[') return;
-  const ArrayForm& array = m_.parts_->arrays[thread.expr];
-  const std::vector<uint32_t> none(1 + array.counts.size());
-  const Frame::Kind kind = array.unique ? Frame::kUnique : Frame::kArray;
-  const uint32_t stack = m_.push({kind, thread.expr, m_.lists_.put(none), thread.stack});
-  out_.push_back({.kind = Thread::kFirstItem, .stack = stack, .left = max_run_});
-}
-
-bool ThreadStepper::array_can_close(const Frame& frame) {
-  const ArrayForm& array = m_.parts_->arrays[frame.a];
-  const auto list = m_.lists_.get(frame.b);
-  if (list[0] < array.min) return false;
-  for (size_t c = 0; c < array.counts.size(); ++c) {
-    if (list[1 + c] < array.counts[c].min) return false;
-  }
-  return true;
-}
-
-void ThreadStepper::step_array(const Thread& thread) {
-  if (takes_blank(thread)) return;
-  const Frame top = m_.frame(thread.stack);
-  if (byte_ == ']' && array_can_close(top)) complete(top.parent);
-  const bool is_first = thread.kind == Thread::kFirstItem;
-  if (!is_first && byte_ != ',') return;
-  for (Thread item : items_of(thread.stack)) {
-    if (is_first) {
-      step(item);
-    } else {
-      out_.push_back(item);
-    }
-  }
-}
-
-bool ThreadStepper::may_count(const ArrayForm& array, size_t place, uint32_t count,
-                              uint32_t n_needed) {
-  for (; n_needed > 0; ++place) {
-    if (place >= array.max) return false;
-    const bool is_rest = place >= array.first.size();
-    const auto& items = is_rest ? array.rest : array.first[place];
-    const bool counts = std::ranges::any_of(items, [&](const ArrayForm::Item& item) {
-      return (item.counts >> count & 1) != 0 && m_.parts_->node(item.value).productive;
-    });
-    if (is_rest) return counts && n_needed <= array.max - place;
-    if (counts) --n_needed;
-  }
-  return true;
-}
-
-std::vector<Thread> ThreadStepper::items_of(uint32_t stack) {
-  const Frame top = m_.frame(stack);
-  if (top.kind == Frame::kUnique) return unique_items_of(stack);
-  const ArrayForm& array = m_.parts_->arrays[top.a];
-  const auto list = m_.lists_.get(top.b);
-  const std::vector<uint32_t> before(list.begin(), list.end());
-  std::vector<Thread> made;
-  if (before[0] >= array.max) return made;
-  const uint32_t place = before[0];
-  const auto& items = place < array.first.size() ? array.first[place] : array.rest;
-  for (const ArrayForm::Item& item : items) {
-    if (!m_.parts_->node(item.value).productive) continue;
-    std::vector<uint32_t> after = before;
-    const bool counts_on = array.max != RegularPool::kUnbounded ||
-                           place < std::max<size_t>(array.first.size(), array.min);
-    if (counts_on) ++after[0];
-    bool possible = true;
-    bool tells = item.counts == 0;  // of a count that still matters
-    for (size_t c = 0; c < array.counts.size(); ++c) {
-      const auto [min, max] = array.counts[c];
-      const bool adds = (item.counts >> c & 1) != 0;
-      if (adds && (max != RegularPool::kUnbounded || before[1 + c] < min)) {
-        ++after[1 + c];
-        tells = true;
-      }
-      const uint32_t n_needed = after[1 + c] < min ? min - after[1 + c] : 0;
-      possible &= after[1 + c] <= max &&
-                  may_count(array, size_t{place} + 1, static_cast<uint32_t>(c), n_needed);
-    }
-    if (!possible || !tells) continue;
-    const uint32_t around = m_.push({Frame::kArray, top.a, m_.lists_.put(after), top.parent});
-    made.push_back({.kind = Thread::kEnter,
-                    .stack = around,
-                    .expr = static_cast<uint32_t>(item.value),
-                    .left = max_run_});
-  }
-  return made;
-}
-
-// An item of the array is read: its frame with one more. Kind and text are kept for what follows.
-uint32_t ThreadStepper::taken_stack(uint32_t stack, uint32_t kind, uint32_t text) {
-  const Frame top = m_.frame(stack);
-  const auto before = m_.lists_.get(top.b);
-  std::vector<uint32_t> list(before.begin(), before.end());
-  const ArrayForm& array = m_.parts_->arrays[top.a];
-  if (array.max != RegularPool::kUnbounded || list[0] < array.min) ++list[0];
-  std::vector<std::array<uint32_t, 2>> taken = {{kind, text}};
-  for (size_t i = 1; i + 1 < list.size(); i += 2) taken.push_back({list[i], list[i + 1]});
-  std::ranges::sort(taken);
-  list.resize(1);
-  for (const auto& [its_kind, its_text] : taken) list.insert(list.end(), {its_kind, its_text});
-  return m_.push({Frame::kUnique, top.a, m_.lists_.put(list), top.parent});
-}
-
-std::vector<Thread> ThreadStepper::unique_items_of(uint32_t stack) {
-  const Frame top = m_.frame(stack);
-  const ArrayForm& array = m_.parts_->arrays[top.a];
-  const auto its = m_.lists_.get(top.b);
-  const std::vector<uint32_t> list(its.begin(), its.end());
-  std::vector<Thread> made;
-  if (list[0] >= array.max) return made;
-  std::vector<std::u32string> strings;
-  std::vector<Regular> numbers = {array.unique->numbers};
-  std::vector<std::string> words;
-  for (size_t i = 1; i + 1 < list.size(); i += 2) {
-    if (list[i + 1] == Machine::kForgotten) {
-      m_.asked_for_forgotten_ = true;
-      continue;
-    }
-    const std::u32string text = m_.text_of(list[i + 1]);
-    if (list[i] == kUniqueString) {
-      strings.push_back(text);
-      continue;
-    }
-    const std::string ascii(text.begin(), text.end());
-    words.push_back(ascii);
-    if (const auto number = Decimal::parse(ascii)) {
-      numbers.push_back(
-          pool_.compared(*number, DecimalComparison::kLess | DecimalComparison::kGreater));
-    }
-  }
-  const auto add = [&](Thread::Kind kind, Regular expr) {
-    if (!pool_.is_alive(expr)) return;
-    made.push_back({.kind = kind,
-                    .stack = stack,
-                    .expr = static_cast<uint32_t>(expr),
-                    .text = 1,
-                    .left = list[0] == 0 ? 0 : max_run_});
-  };
-  add(Thread::kStringOpen, pool_.difference(array.unique->strings, pool_.one_of(strings)));
-  add(Thread::kText, pool_.intersection(numbers));
-  const auto add_word = [&](bool is_possible, std::string_view word) {
-    if (!is_possible || std::ranges::find(words, word) != words.end()) return;
-    add(Thread::kText, pool_.literal(std::u32string(word.begin(), word.end())));
-  };
-  add_word(array.unique->null, "null");
-  add_word(array.unique->true_, "true");
-  add_word(array.unique->false_, "false");
-  return made;
-}
-
-void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
-  if (thread.left > 0) {
-    for (const char c : {' ', '\n', '\t', '\r'}) set_byte(first, static_cast<uint8_t>(c));
-  }
-  const auto add_expression = [&](Regular expr, uint32_t least) {
-    const RegularPool::Next next = pool_.next(expr);
-    for (uint32_t c = least; c < 0x80; ++c) {
-      if ((next.ascii[c / 64] >> (c % 64) & 1) != 0) set_byte(first, c);
-    }
-    if (next.beyond) set_bytes(first, 0xC2, 0xF4);
-  };
-  switch (thread.kind) {
-    case Thread::kEnter: {
-      const std::vector<Thread> ready = m_.closure_of(thread.expr, thread.stack).threads;
-      for (const Thread& next : ready) add_first(next, first);
-      return;
-    }
-    case Thread::kText: {
-      if (thread.partial != 0) return set_bytes(first, 0x80, 0xBF);
-      add_expression(Regular{thread.expr}, 0);
-      if (!pool_.accepts_empty(Regular{thread.expr})) return;
-      const uint32_t stack =
-          thread.text == 0 ? thread.stack : taken_stack(thread.stack, kUniqueOther, thread.text);
-      const std::vector<Thread> behind = m_.closure_of_stack(stack).threads;
-      for (const Thread& next : behind) add_first(next, first);
-      return;
-    }
-    case Thread::kStringOpen:
-      return set_byte(first, '"');
-    case Thread::kString:
-    case Thread::kKey: {
-      if (thread.partial != 0) {
-        if (!Cursor::is_escape(thread.partial)) return set_bytes(first, 0x80, 0xBF);
-        return set_bytes(first, 0x20, 0x7E);
-      }
-      add_expression(Regular{thread.expr}, 0x20);
-      set_byte(first, '\\');
-      set_byte(first, '"');
-      if (thread.kind == Thread::kString) return;
-      const std::vector<std::u32string>& names = object_of(thread.stack).names;
-      for (uint32_t i = thread.low; i < thread.high; ++i) {
-        if (names[i].size() <= thread.depth) continue;
-        const char32_t c = names[i][thread.depth];
-        if (c < 0x80) {
-          set_byte(first, c);
-        } else {
-          set_bytes(first, 0xC2, 0xF4);
-        }
-      }
-      return;
-    }
-    case Thread::kObjectOpen:
-      return set_byte(first, '{');
-    case Thread::kFirstKey:
-      set_byte(first, '}');
-      return set_byte(first, '"');
-    case Thread::kNextKey:
-      return set_byte(first, '"');
-    case Thread::kColon:
-      return set_byte(first, ':');
-    case Thread::kAfterValue:
-      set_byte(first, ',');
-      return set_byte(first, '}');
-    case Thread::kArrayOpen:
-      return set_byte(first, '[');
-    case Thread::kAfterItem:
-      set_byte(first, ',');
-      return set_byte(first, ']');
-    case Thread::kFirstItem: {
-      set_byte(first, ']');
-      for (const Thread& item : items_of(thread.stack)) add_first(item, first);
-      return;
-    }
-    default:
-      return;
-  }
-}
-
-bool ThreadStepper::needs_no_escape(const Thread& thread) {
-  if ((thread.kind != Thread::kString && thread.kind != Thread::kKey) || thread.partial != 0) {
-    return false;
-  }
-  const auto may_be = [&](char32_t first, char32_t last) {
-    if (pool_.any_step(Regular{thread.expr}, first, last)) return true;
-    Thread copy = thread;
-    return thread.kind == Thread::kKey && narrow(copy, first, last);
-  };
-  return !may_be(0, 0x1F) && !may_be('"', '"') && !may_be('\\', '\\');
 }
 
 }  // namespace kvik::grammar

@@ -40,7 +40,10 @@ class ThreadStepper {
   std::vector<Thread> items_of(uint32_t stack);
   std::vector<Thread> unique_items_of(uint32_t stack);
   bool may_count(const ArrayForm& array, size_t place, uint32_t count, uint32_t n_needed);
-  uint32_t taken_stack(uint32_t stack, uint32_t kind, uint32_t text);
+  // What an item was, of those that must differ: texts of strings are compared without their
+  // quotes.
+  enum class UniqueKind : uint32_t { kString, kOther };
+  uint32_t taken_stack(uint32_t stack, UniqueKind kind, uint32_t text);
   uint32_t longer_text(uint32_t text, char32_t c);
   bool may_continue(Regular expr, uint32_t partial);
 

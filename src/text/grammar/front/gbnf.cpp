@@ -154,19 +154,9 @@ class GbnfParser {
     if (!text_.take("\\")) return text_.character();
     const char c = text_.peek();
     text_.skip(1);
+    TRY_ASSIGN(const std::optional<char32_t> common, text_.common_escape(c));
+    if (common) return *common;
     switch (c) {
-      case 'x':
-        return text_.hex(2);
-      case 'u':
-        return text_.hex(4);
-      case 'U':
-        return text_.hex(8);
-      case 't':
-        return U'\t';
-      case 'r':
-        return U'\r';
-      case 'n':
-        return U'\n';
       case '\\':
       case '"':
       case '[':

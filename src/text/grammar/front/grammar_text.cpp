@@ -18,6 +18,25 @@ Result<char32_t> GrammarText::hex(size_t n_digits) {
   return static_cast<char32_t>(code);
 }
 
+Result<std::optional<char32_t>> GrammarText::common_escape(char letter) {
+  switch (letter) {
+    case 'x':
+      return hex(2);
+    case 'u':
+      return hex(4);
+    case 'U':
+      return hex(8);
+    case 't':
+      return U'\t';
+    case 'r':
+      return U'\r';
+    case 'n':
+      return U'\n';
+    default:
+      return std::optional<char32_t>();
+  }
+}
+
 Result<std::optional<uint32_t>> GrammarText::number() {
   constexpr uint32_t kMost = 1'000'000;
   const std::string_view digits = take_while([](char c) { return c >= '0' && c <= '9'; });

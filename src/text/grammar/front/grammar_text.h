@@ -49,6 +49,9 @@ class GrammarText {
 
   // That many hexadecimal digits, as a character.
   Result<char32_t> hex(size_t n_digits);
+  // Behind a backslash and `letter`: the character of an escape that all our languages have; none
+  // where the letter is another one's.
+  Result<std::optional<char32_t>> common_escape(char letter);
   // A whole number below a million; nothing where none stands here.
   Result<std::optional<uint32_t>> number();
 

@@ -12,7 +12,7 @@
 #include "text/grammar/front/lark_common.h"
 #include "text/grammar/front/rule_set.h"
 #include "text/grammar/json_schema.h"
-#include "text/grammar/pattern.h"
+#include "text/grammar/pattern/pattern.h"
 #include "text/grammar/unicode_class.h"
 #include "text/utf8.h"
 
@@ -293,19 +293,9 @@ class LarkParser {
     if (!text_.take("\\")) return text_.character();
     const char c = text_.peek();
     text_.skip(1);
+    TRY_ASSIGN(const std::optional<char32_t> common, text_.common_escape(c));
+    if (common) return *common;
     switch (c) {
-      case 'x':
-        return text_.hex(2);
-      case 'u':
-        return text_.hex(4);
-      case 'U':
-        return text_.hex(8);
-      case 't':
-        return U'\t';
-      case 'r':
-        return U'\r';
-      case 'n':
-        return U'\n';
       case 'f':
         return U'\f';
       case 'b':

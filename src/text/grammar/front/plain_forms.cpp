@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/grammar/pattern.h"
+#include "text/grammar/pattern/pattern.h"
 #include "text/grammar/schema/json.h"
 #include "text/utf8.h"
 

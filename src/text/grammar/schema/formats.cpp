@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "text/grammar/pattern.h"
+#include "text/grammar/pattern/pattern.h"
 
 namespace kvik::grammar {
 namespace {

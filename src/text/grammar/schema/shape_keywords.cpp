@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "text/grammar/number_syntax.h"
-#include "text/grammar/pattern.h"
+#include "text/grammar/pattern/pattern.h"
 #include "text/grammar/schema/formats.h"
 #include "text/grammar/schema/shape_maker.h"
 
