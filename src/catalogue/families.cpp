@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "catalogue/family.h"
@@ -275,6 +276,33 @@ constexpr FolderType kQwen3NextFolders[] = {
      .names = kQwen35Names},
 };
 
+// One matrix for gates and ups, the gates over the ups.
+constexpr FolderName kGraniteHybridModules[] = {
+    {kSpaceIn, "mamba.in_proj.weight"},
+    {kStateTaps, "mamba.conv1d.weight"},
+    {kStateOutput, "mamba.out_proj.weight"},
+    {kRouter, "block_sparse_moe.router.layer.weight"},
+    {kGate, "shared_mlp.input_linear.weight"},
+    {kUp, "shared_mlp.input_linear.weight"},
+    {kDown, "shared_mlp.output_linear.weight"},
+    {kSharedGate, "shared_mlp.input_linear.weight"},
+    {kSharedUp, "shared_mlp.input_linear.weight"},
+    {kSharedDown, "shared_mlp.output_linear.weight"},
+};
+constexpr FolderName kLfm2Modules[] = {
+    {kAttentionOutput, "self_attn.out_proj.weight"},
+    {kConvIn, "conv.in_proj.weight"},
+    {kConvTaps, "conv.conv.weight"},
+    {kConvOutput, "conv.out_proj.weight"},
+    {kGate, "feed_forward.w1.weight"},
+    {kUp, "feed_forward.w3.weight"},
+    {kDown, "feed_forward.w2.weight"},
+    {kRouter, "feed_forward.gate.weight"},
+    {kExpertGate, "feed_forward.experts.{}.w1.weight"},
+    {kExpertUp, "feed_forward.experts.{}.w3.weight"},
+    {kExpertDown, "feed_forward.experts.{}.w2.weight"},
+};
+
 // --- Families ---
 
 constexpr Family kFamilies[] = {
@@ -396,7 +424,8 @@ constexpr Family kFamilies[] = {
      .pairing = RopePairing::kHalves,
      .recurrence = Recurrence::kShortConv,
      .is_last_norm_embeddings = true,
-     .qk_norm = QkNorm::kHead},
+     .qk_norm = QkNorm::kHead,
+     .modules = kLfm2Modules},
     {.name = "lfm2moe",
      .pairing = RopePairing::kHalves,
      .recurrence = Recurrence::kShortConv,
@@ -404,12 +433,14 @@ constexpr Family kFamilies[] = {
      .qk_norm = QkNorm::kHead,
      .has_experts = true,
      .scoring = ExpertScoring::kSigmoid,
-     .has_choice_bias = true},
+     .has_choice_bias = true,
+     .modules = kLfm2Modules},
     {.name = "granitehybrid",
      .recurrence = Recurrence::kStateSpace,
      .may_lack_rope = true,
      .has_scales = true,
-     .has_experts = true},
+     .has_experts = true,
+     .modules = kGraniteHybridModules},
     {.name = "qwen35",
      .pairing = RopePairing::kHalves,
      .has_output_gate = true,
@@ -488,11 +519,25 @@ FamilyFolder find_folder_type(std::string_view model_type) {
   return {};
 }
 
-std::string_view folder_name(const FolderType& type, TensorRole role) {
-  for (const FolderName& name : type.names) {
+namespace {
+
+std::string_view name_among(std::span<const FolderName> names, TensorRole role) {
+  for (const FolderName& name : names) {
     if (name.role == role) return name.name;
   }
   return usual_folder_name(role);
+}
+
+}  // namespace
+
+std::string_view folder_name(const FolderType& type, TensorRole role) {
+  return name_among(type.names, role);
+}
+
+bool is_folder_name(const Family& family, TensorRole role, std::string_view name) {
+  if (family.folders.empty()) return name_among(family.modules, role) == name;
+  return std::ranges::any_of(
+      family.folders, [&](const FolderType& type) { return name_among(type.names, role) == name; });
 }
 
 std::string known_model_types() {
