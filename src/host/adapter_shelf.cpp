@@ -57,6 +57,10 @@ Result<void> AdapterShelf::add_named() {
               card.loaded ? card.loaded->n_pairs : 0, card.loaded ? card.loaded->rank : 0,
               format_bytes(card.loaded ? card.loaded->bytes : 0));
   }
+  if (!options_.named.empty() || !options_.folder.empty()) {
+    log::info("memory of adapters: {}, of at most {} beside the rest", format_bytes(held_bytes()),
+              format_bytes(options_.budget_bytes));
+  }
   return {};
 }
 
