@@ -14,6 +14,7 @@ import numpy as np
 
 import make_hf_model
 import gguf_file
+import state_layers
 from make_hf_model import DTYPES, write_json, write_safetensors
 from gguf_file import BF16, F, F16, F32, STR, to_bf16
 
@@ -22,8 +23,22 @@ TYPES = {"f32": F32, "f16": F16, "bf16": BF16}
 MATRICES = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight", "attn_output.weight", "attn_q_a.weight",
             "attn_q_b.weight", "attn_kv_a_mqa.weight", "ffn_gate.weight", "ffn_up.weight", "ffn_down.weight", "ffn_gate_inp.weight",
             "ffn_gate_inp_shexp.weight", "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_shexp.weight",
-            "ffn_up_shexp.weight", "ffn_down_shexp.weight", "inp_gate.weight", "proj.weight")
+            "ffn_up_shexp.weight", "ffn_down_shexp.weight", "inp_gate.weight", "proj.weight", "attn_gate.weight", "ssm_beta.weight",
+            "ssm_alpha.weight", "ssm_ba.weight", "ssm_in.weight", "ssm_out.weight", "shortconv.in_proj.weight", "shortconv.out_proj.weight")
 TOP = ("token_embd.weight", "output.weight", "per_layer_model_proj.weight")
+
+# Modules of transformers' lfm2, lfm2_moe and granitemoehybrid, of which no folders are written.
+LFM2 = {"attn_output.weight": "self_attn.out_proj.weight", "shortconv.in_proj.weight": "conv.in_proj.weight",
+        "shortconv.out_proj.weight": "conv.out_proj.weight", "ffn_gate.weight": "feed_forward.w1.weight", "ffn_up.weight": "feed_forward.w3.weight",
+        "ffn_down.weight": "feed_forward.w2.weight", "ffn_gate_inp.weight": "feed_forward.gate.weight"}
+MODULES = {"lfm2": LFM2, "lfm2moe": LFM2,
+           "granitehybrid": {"ssm_in.weight": "mamba.in_proj.weight", "ssm_out.weight": "mamba.out_proj.weight",
+                             "ffn_gate_inp.weight": "block_sparse_moe.router.layer.weight", "ffn_down.weight": "shared_mlp.output_linear.weight",
+                             "ffn_down_shexp.weight": "shared_mlp.output_linear.weight"}}
+# One module of a folder for two matrices of a GGUF file, which have one A then.
+FUSED = {"qwen3next": {("attn_qkv.weight", "attn_gate.weight"): "linear_attn.in_proj_qkvz.weight"},
+         "granitehybrid": {("ffn_gate_shexp.weight", "ffn_up_shexp.weight"): "shared_mlp.input_linear.weight",
+                           ("ffn_gate.weight", "ffn_up.weight"): "shared_mlp.input_linear.weight"}}
 
 
 class Names(make_hf_model.Folder):
@@ -35,6 +50,14 @@ class Names(make_hf_model.Folder):
     def __init__(self, path):
         self.metadata = {k: v[1] for k, v in gguf_file.read_metadata(path).items()}
         super().__init__(path)
+
+    def expert_name(self, part, i):
+        if self.arch == "lfm2moe":
+            return f"feed_forward.experts.{i}.{make_hf_model.EXPERTS[part][1]}.weight"
+        return super().expert_name(part, i)  # granitemoehybrid has its experts as parameters, of which PEFT's usual files have none
+
+    def layer_name(self, part):
+        return MODULES.get(self.arch, {}).get(part) or super().layer_name(part)
 
 
 def shapes(path):
@@ -73,7 +96,9 @@ def random_pairs(path, rank=8, seed=1, kind="f32", only=(), gain=0.15):
         if name.startswith("blk."):
             layers.add(int(name.split(".")[1]))
     metadata = {k: v[1] for k, v in gguf_file.read_metadata(path).items()}
-    guessing = metadata.get(f"{metadata['general.architecture'].decode()}.nextn_predict_layers", 0)
+    arch = metadata["general.architecture"].decode()
+    below = {lower: upper for upper, lower in FUSED.get(arch, {})}
+    guessing = metadata.get(f"{arch}.nextn_predict_layers", 0)
     for name, shape in shapes(path).items():
         if not is_wanted(name, only) or (name.startswith("blk.") and int(name.split(".")[1]) > max(layers) - guessing):
             continue
@@ -84,6 +109,9 @@ def random_pairs(path, rank=8, seed=1, kind="f32", only=(), gain=0.15):
         if name == "token_embd.weight":  # whose rows have deviation 1
             a *= np.sqrt(n)
         out[name] = rounded(a, kind), rounded(b, kind)
+        block, _, part = name.rpartition(".weight")[0].rpartition(".")
+        if f"{part}.weight" in below and (upper := f"{block}.{below[f'{part}.weight']}") in out:
+            out[name] = out[upper][0], out[name][1]
     return out
 
 
@@ -126,6 +154,44 @@ def write_gguf(path, model, pairs, alpha, kind, architecture=None):
     gguf_file.write_gguf(path, kv, tensors)
 
 
+def fused_modules(names, pairs, all_shapes):
+    """([(module, a, b)], the pairs that are in none of them): of parts that lie in one module, those without a pair are changed by nothing."""
+    modules, rest = [], dict(pairs)
+    for parts, module in FUSED.get(names.arch, {}).items():
+        for upper in [n for n in all_shapes if n.startswith("blk.") and n.endswith("." + parts[0])]:
+            both = [upper, upper.removesuffix(parts[0]) + parts[1]]
+            found = [n for n in both if n in rest]
+            if not found or both[1] not in all_shapes:
+                continue
+            a = rest[found[0]][0]
+            b = [rest[n][1] if n in rest else np.zeros((all_shapes[n][0], len(a)), np.float32) for n in both]
+            if names.arch == "qwen3next":
+                for part, x in zip(parts, b):
+                    found_in = state_layers.folder_tensors(names.arch, names.key, part, x, names.pending)
+                b = found_in["in_proj_qkvz.weight"]
+            else:
+                b = np.concatenate(b)
+            modules.append((f"model.layers.{upper.split('.')[1]}.{module}", a, b))
+            for n in found:
+                del rest[n]
+    return modules, rest
+
+
+def in_order_of_folder(names, part, a, b):
+    """The pair of a matrix of a recurrent layer: value heads lie elsewhere there."""
+    if part == "ssm_out.weight":
+        (name, a), = state_layers.folder_tensors(names.arch, names.key, part, a, names.pending).items()
+    else:
+        (name, b), = state_layers.folder_tensors(names.arch, names.key, part, b, names.pending).items()
+    return f"linear_attn.{name}", a, b
+
+
+def halves(modules, kind):
+    """PEFT's tensors of [(module, a, b)]."""
+    return {f"base_model.model.{m.removesuffix('.weight')}.lora_{half}.weight": (TYPES[kind], np.ascontiguousarray(encode(x, kind)))
+            for m, a, b in modules for half, x in (("A", a), ("B", b))}
+
+
 def module_tensors(names, name, a, b, kind):
     """PEFT's tensors of one matrix."""
     prefix, t = "base_model.model.", TYPES[kind]
@@ -140,18 +206,22 @@ def module_tensors(names, name, a, b, kind):
             modules = [(at + names.expert_name(part, i), a[i], b[i]) for i in range(len(a))]
         elif part == "attn_kv_b.weight":
             modules = [(at + "self_attn.kv_b_proj.weight", a, b)]
+        elif names.arch in state_layers.FOLDER_TYPES and part in state_layers.FOLDER_NAMES:
+            module, a, b = in_order_of_folder(names, part, a, b)
+            modules = [(at + module, a, b)]
         else:
             if part in ("attn_q.weight", "attn_k.weight") and names.arch in make_hf_model.PAIRED:
                 hd = names.head_dim()
                 b = b.reshape(-1, hd // 2, 2, b.shape[-1]).swapaxes(1, 2).reshape(b.shape)
             modules = [(at + names.layer_name(part), a, b)]
-    return {f"{prefix}{m.removesuffix('.weight')}.lora_{half}.weight": (t, np.ascontiguousarray(encode(x, kind)))
-            for m, a, b in modules for half, x in (("A", a), ("B", b))}
+    return halves(modules, kind)
 
 
 def write_peft(folder, model, pairs, rank, alpha, kind, **more):
-    names, tensors = Names(model), {}
-    for name, (a, b) in pairs.items():
+    names = Names(model)
+    modules, rest = fused_modules(names, pairs, shapes(model))
+    tensors = halves(modules, kind)
+    for name, (a, b) in rest.items():
         tensors |= module_tensors(names, name, a, b, kind)
     os.makedirs(folder, exist_ok=True)
     modules = sorted({n.split(".lora_")[0].rsplit(".", 1)[1] for n in tensors})

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "catalogue/family.h"
@@ -130,7 +131,8 @@ constexpr Family kFamilies[] = {
      .pairing = RopePairing::kHalves,
      .recurrence = Recurrence::kShortConv,
      .is_last_norm_embeddings = true,
-     .qk_norm = QkNorm::kHead},
+     .qk_norm = QkNorm::kHead,
+     .modules = kLfm2Modules},
     {.name = "lfm2moe",
      .pairing = RopePairing::kHalves,
      .recurrence = Recurrence::kShortConv,
@@ -138,12 +140,14 @@ constexpr Family kFamilies[] = {
      .qk_norm = QkNorm::kHead,
      .has_experts = true,
      .scoring = ExpertScoring::kSigmoid,
-     .has_choice_bias = true},
+     .has_choice_bias = true,
+     .modules = kLfm2Modules},
     {.name = "granitehybrid",
      .recurrence = Recurrence::kStateSpace,
      .may_lack_rope = true,
      .has_scales = true,
-     .has_experts = true},
+     .has_experts = true,
+     .modules = kGraniteHybridModules},
     {.name = "qwen35",
      .pairing = RopePairing::kHalves,
      .has_output_gate = true,
@@ -222,11 +226,25 @@ FamilyFolder find_folder_type(std::string_view model_type) {
   return {};
 }
 
-std::string_view folder_name(const FolderType& type, TensorRole role) {
-  for (const FolderName& name : type.names) {
+namespace {
+
+std::string_view name_among(std::span<const FolderName> names, TensorRole role) {
+  for (const FolderName& name : names) {
     if (name.role == role) return name.name;
   }
   return usual_folder_name(role);
+}
+
+}  // namespace
+
+std::string_view folder_name(const FolderType& type, TensorRole role) {
+  return name_among(type.names, role);
+}
+
+bool is_folder_name(const Family& family, TensorRole role, std::string_view name) {
+  if (family.folders.empty()) return name_among(family.modules, role) == name;
+  return std::ranges::any_of(
+      family.folders, [&](const FolderType& type) { return name_among(type.names, role) == name; });
 }
 
 std::string known_model_types() {

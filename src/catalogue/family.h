@@ -92,6 +92,8 @@ struct Family {
   double attention_soft_cap = 0;
   double logit_soft_cap = 0;
   std::span<const FolderType> folders = {};
+  // What folders call tensors, where none of the family is read: adapters are made for those.
+  std::span<const FolderName> modules = {};
 
   // Whether a layer has the window that the file states.
   bool is_windowed(uint32_t layer) const {
@@ -114,5 +116,7 @@ std::string known_model_types();  // "llama, mistral, …"
 
 // What such a folder calls the tensors of a role (tensor_roles.h).
 std::string_view folder_name(const FolderType& type, TensorRole role);
+// Whether some folder of the family calls the tensors of the role so.
+bool is_folder_name(const Family& family, TensorRole role, std::string_view name);
 
 }  // namespace kvik

@@ -266,4 +266,32 @@ inline constexpr FolderType kQwen3NextFolders[] = {
      .names = kQwen35Names},
 };
 
+// Of families whose folders are not read: what adapters call their modules. One matrix for gates
+// and ups, the gates over the ups.
+inline constexpr FolderName kGraniteHybridModules[] = {
+    {kSpaceIn, "mamba.in_proj.weight"},
+    {kStateTaps, "mamba.conv1d.weight"},
+    {kStateOutput, "mamba.out_proj.weight"},
+    {kRouter, "block_sparse_moe.router.layer.weight"},
+    {kGate, "shared_mlp.input_linear.weight"},
+    {kUp, "shared_mlp.input_linear.weight"},
+    {kDown, "shared_mlp.output_linear.weight"},
+    {kSharedGate, "shared_mlp.input_linear.weight"},
+    {kSharedUp, "shared_mlp.input_linear.weight"},
+    {kSharedDown, "shared_mlp.output_linear.weight"},
+};
+inline constexpr FolderName kLfm2Modules[] = {
+    {kAttentionOutput, "self_attn.out_proj.weight"},
+    {kConvIn, "conv.in_proj.weight"},
+    {kConvTaps, "conv.conv.weight"},
+    {kConvOutput, "conv.out_proj.weight"},
+    {kGate, "feed_forward.w1.weight"},
+    {kUp, "feed_forward.w3.weight"},
+    {kDown, "feed_forward.w2.weight"},
+    {kRouter, "feed_forward.gate.weight"},
+    {kExpertGate, "feed_forward.experts.{}.w1.weight"},
+    {kExpertUp, "feed_forward.experts.{}.w3.weight"},
+    {kExpertDown, "feed_forward.experts.{}.w2.weight"},
+};
+
 }  // namespace kvik::folder_types

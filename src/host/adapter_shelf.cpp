@@ -57,6 +57,10 @@ Result<void> AdapterShelf::add_named() {
               card.loaded ? card.loaded->n_pairs : 0, card.loaded ? card.loaded->rank : 0,
               format_bytes(card.loaded ? card.loaded->bytes : 0));
   }
+  if (!options_.named.empty() || !options_.folder.empty()) {
+    log::info("memory of adapters: {}, of at most {} beside the rest", format_bytes(held_bytes()),
+              format_bytes(options_.budget_bytes));
+  }
   return {};
 }
 
@@ -147,7 +151,7 @@ Result<void> AdapterShelf::make_room(const std::string& name, uint64_t n_bytes) 
 Result<std::shared_ptr<const Adapter>> AdapterShelf::load(const std::string& name,
                                                           const AdapterSpec& spec) {
   TRY_ASSIGN(const auto source, open_adapter(spec.path, model_.config(), spec.scale));
-  const uint64_t n_bytes = Adapter::bytes_of(*source, backend_);
+  const uint64_t n_bytes = Adapter::bytes_of(*source, model_.config(), backend_);
   TRY(make_room(name, n_bytes));
   TRY_ASSIGN(auto adapter, Adapter::load(*source, model_, backend_));
   held_bytes_->fetch_add(n_bytes);

@@ -44,6 +44,8 @@ void add_plan(CommandLine& line) {
       {"--users", as_count(options->plan.n_users), "conversations at a time (default: 1)"},
       {"--memory", not_zero(as_bytes(options->plan.memory_bytes)),
        "plan for so much (default: this machine's)"},
+      {"--adapter-memory", as_bytes(options->plan.adapter_bytes),
+       "count so much for adapters, as `kvik serve` does (default: none)"},
       {"--json", &options->plan.as_json, "one object, of the KV type that --kv-type names"},
       Flag("--svg", &options->svg, "draw what fits which memory into this file").called("FILE"),
   });

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
-#include <variant>
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -35,6 +34,27 @@ LowRankView lookup_view(const AdapterPair& pair) {
           .type = pair.type};
 }
 
+// Whether the tensor's rows come in blocks of two kinds by turns: query and gate of each head, or β
+// and the decay's input of each key head.
+bool is_by_turns(TensorId tensor, const ModelConfig& config) {
+  if (tensor.role == TensorRole::kStateGates) return true;
+  if (tensor.role != TensorRole::kQ) return false;
+  const auto* attention = config.layers[tensor.layer].if_attention();
+  return attention && attention->has_output_gate;
+}
+
+// b of the blocks of one kind: [n_rows / 2, rank]
+std::vector<float> every_other_block(const LowRankFactors& factors, uint64_t block_floats,
+                                     uint64_t first) {
+  std::vector<float> out;
+  out.reserve(factors.b.size() / 2);
+  for (uint64_t at = first * block_floats; at < factors.b.size(); at += 2 * block_floats) {
+    const auto block = factors.b.begin() + static_cast<ptrdiff_t>(at);
+    out.insert(out.end(), block, block + static_cast<ptrdiff_t>(block_floats));
+  }
+  return out;
+}
+
 void add_to_digest(Sha256& sha, const AdapterPair& pair, const LowRankFactors& factors) {
   sha.add_text(name_of(pair.tensor));
   sha.add_number(pair.part);
@@ -53,30 +73,53 @@ bool leaves_kv_alone(TensorId tensor, const ModelConfig& config) {
   using enum TensorRole;
   if (tensor.role == kHead) return true;
   if (!is_of_layer(tensor.role) || tensor.layer + 1 != config.n_layers) return false;
-  if (!std::holds_alternative<AttentionConfig>(config.layers[tensor.layer].mixer)) return false;
-  constexpr TensorRole kBehind[] = {kQ,          kQDown,
-                                    kQUp,        kKUp,
-                                    kVUp,        kAttentionOutput,
-                                    kGate,       kUp,
-                                    kDown,       kRouter,
-                                    kExpertGate, kExpertUp,
-                                    kExpertDown, kSharedExpertGate,
-                                    kSharedGate, kSharedUp,
-                                    kSharedDown};
+  // Behind K and V; what layers of either kind have stands behind both. The gate of a state's
+  // output is none of its inputs.
+  constexpr TensorRole kBehind[] = {
+      kQ,           kQDown,      kQUp,        kKUp,      kVUp,        kAttentionOutput, kStateGate,
+      kStateOutput, kConvOutput, kGate,       kUp,       kDown,       kRouter,          kExpertGate,
+      kExpertUp,    kExpertDown, kSharedGate, kSharedUp, kSharedDown, kSharedExpertGate};
   return std::ranges::find(kBehind, tensor.role) != std::end(kBehind);
 }
 
-uint64_t Adapter::bytes_of(const AdapterSource& source, const Backend& backend) {
+uint64_t Adapter::bytes_of(const AdapterSource& source, const ModelConfig& config,
+                           const Backend& backend) {
   uint64_t n_bytes = 0;
   for (const AdapterPair& pair : source.pairs()) {
     if (pair.tensor.role == TensorRole::kEmbedding) {
       n_bytes +=
           backend.low_rank_bytes(lookup_view(pair)) + pair.n_rows * pair.rank * sizeof(float);
+    } else if (is_by_turns(pair.tensor, config)) {
+      LowRankView half = view_of(pair, {});
+      half.n_rows /= 2;
+      n_bytes += 2 * backend.low_rank_bytes(half);
     } else {
       n_bytes += backend.low_rank_bytes(view_of(pair, {}));
     }
   }
   return n_bytes;
+}
+
+void Adapter::add(const AdapterPair& pair, const LowRankFactors& factors,
+                  const ProjectionSite& site, Backend& backend) {
+  std::vector<Part>& parts = parts_[site.matrix];
+  LowRankView view = view_of(pair, factors);
+  if (site.block_rows == 0) {
+    parts.push_back({.matrix = backend.pack_low_rank(view),
+                     .index = pair.part,
+                     .first_column = site.first_column});
+    return;
+  }
+  view.n_rows /= 2;
+  for (const uint32_t kind : {0u, 1u}) {
+    const std::vector<float> b =
+        every_other_block(factors, uint64_t{site.block_rows} * pair.rank, kind);
+    CHECK(b.size() == uint64_t{view.n_rows} * pair.rank);
+    view.b = b;
+    parts.push_back({.matrix = backend.pack_low_rank(view),
+                     .index = pair.part,
+                     .first_column = kind == 0 ? site.first_column : site.second_column});
+  }
 }
 
 void Adapter::add_embedding(const AdapterPair& pair, LowRankFactors factors,
@@ -113,19 +156,18 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
                               source.label(), name_of(pair.tensor)));
     }
     const ProjectionSite& site = found->second;
+    CHECK((site.block_rows > 0) == is_by_turns(pair.tensor, model.config()));
     if (pair.tensor.role == TensorRole::kEmbedding) {
       adapter->add_embedding(pair, std::move(factors), *site.matrix, backend);
       continue;
     }
-    adapter->parts_[site.matrix].push_back({.matrix = backend.pack_low_rank(view_of(pair, factors)),
-                                            .index = pair.part,
-                                            .first_column = site.first_column});
+    adapter->add(pair, factors, site, backend);
   }
   for (auto& [matrix, parts] : adapter->parts_) {
     std::ranges::stable_sort(parts, {}, &Part::index);
   }
   adapter->n_pairs_ = static_cast<uint32_t>(source.pairs().size());
-  adapter->bytes_ = bytes_of(source, backend);
+  adapter->bytes_ = bytes_of(source, model.config(), backend);
   adapter->digest_ = to_hex(sha.finish());
   if (!leaves_kv) adapter->cache_mark_ = adapter->digest_;
   return adapter;

@@ -22,7 +22,8 @@ struct LowRankFactors;
 // of its matrices (Hu et al. 2021), packed. Immutable after loading.
 class Adapter {
  public:
-  // A change of one tensor's columns of a packed matrix, or of one matrix of a stack.
+  // A change of one tensor's columns of a packed matrix, or of one matrix of a stack; two of them
+  // where the columns come by turns (ProjectionSite).
   struct Part {
     std::unique_ptr<LowRankMatrix> matrix;
     uint32_t index = 0;  // in a stack
@@ -40,8 +41,9 @@ class Adapter {
   // AdapterSource::read(), and kInvalidArgument for a tensor that the model does not have.
   static Result<std::unique_ptr<Adapter>> load(AdapterSource& source, const Model& model,
                                                Backend& backend);
-  // bytes() of what load() would give.
-  static uint64_t bytes_of(const AdapterSource& source, const Backend& backend);
+  // bytes() of what load() would give for a model of that config.
+  static uint64_t bytes_of(const AdapterSource& source, const ModelConfig& config,
+                           const Backend& backend);
 
   // Of all matrices that a product with w is changed by, in ascending order of the index.
   std::span<const Part> at(const PackedMatrix& w) const {
@@ -58,7 +60,7 @@ class Adapter {
   // whatever the kind of file.
   const std::string& digest() const { return digest_; }
   // What parts its pages from those of the model without it: the digest, or nothing where it leaves
-  // K and V of all layers as they are (leaves_kv_alone()).
+  // all that is remembered of tokens as it is (leaves_kv_alone()).
   const std::string& cache_mark() const { return cache_mark_; }
 
  private:
@@ -66,6 +68,8 @@ class Adapter {
 
   void add_embedding(const AdapterPair& pair, LowRankFactors factors, const PackedMatrix& table,
                      Backend& backend);
+  void add(const AdapterPair& pair, const LowRankFactors& factors, const ProjectionSite& site,
+           Backend& backend);
 
   std::map<const PackedMatrix*, std::vector<Part>> parts_;
   std::unique_ptr<Lookup> embedding_;
@@ -75,8 +79,8 @@ class Adapter {
   std::string digest_, cache_mark_;
 };
 
-// Whether a change of that tensor leaves K and V of every layer as they are: that of the head, and
-// in the last layer, where it mixes by attention, that of what comes behind K and V.
+// Whether a change of that tensor leaves K and V, and the states, of every layer as they are: that
+// of the head, and in the last layer that of what comes behind K and V, or behind the state.
 bool leaves_kv_alone(TensorId tensor, const ModelConfig& config);
 
 }  // namespace kvik

@@ -169,19 +169,24 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Tenso
   return packed;
 }
 
-// Of stacks, each part has the columns of one matrix of each of them. Rows that are packed by turns
-// have no place of their own.
+// Of stacks, each part has the columns of one matrix of each of them. Where rows come by turns,
+// blocks of the second kind stand behind the columns of all.
 void TensorLoader::note_sites(const PackedMatrix& matrix,
                               const std::vector<const TensorSpec*>& specs, Turns turns) {
   uint64_t column = 0;
+  ProjectionSite* by_turns = nullptr;
   for (const TensorSpec* spec : specs) {
-    const bool is_by_turns = turns.block_rows > 0 && spec->id.role == turns.role;
     const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[spec->shape.size() - 2];
-    if (!is_by_turns) {
-      sites_[spec->id] = {.matrix = &matrix, .first_column = static_cast<uint32_t>(column)};
+    ProjectionSite& site = sites_[spec->id];
+    site = {.matrix = &matrix, .first_column = static_cast<uint32_t>(column)};
+    const bool is_by_turns = turns.block_rows > 0 && spec->id.role == turns.role;
+    if (is_by_turns) {
+      site.block_rows = turns.block_rows;
+      by_turns = &site;
     }
     column += is_by_turns ? n_rows / 2 : n_rows;
   }
+  if (by_turns) by_turns->second_column = static_cast<uint32_t>(column);
 }
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t layer,

@@ -56,6 +56,11 @@ def error(got, want):
     return (np.abs(got - want).max(1) / np.abs(want).max(1)).max()
 
 
+def share_of(preset):
+    """As oracle_test.py has it without an adapter: the delta rule takes the difference of what is stored and what comes."""
+    return 4e-6 if preset.startswith(("test-qwen35", "test-qwen3next")) else 2e-6
+
+
 class Values(unittest.TestCase):
     def test_every_family_is_within_two_millionths_of_the_merged_model(self):
         for name in PRESETS:
@@ -66,12 +71,13 @@ class Values(unittest.TestCase):
                 self.assertEqual(text, kvik.logits_text(model, tokens, all=True, kv_type="f32", adapter=peft), "GGUF and PEFT differ")
                 got = np.array([line.split(b" ") for line in text.splitlines()], np.float64)
                 want = reference(model, tokens, pairs)
-                bound = 2e-6 if error(got, want) < 2e-6 else self.error_of_merged(model, gguf, tokens, want)
+                share = share_of(name)
+                bound = share if error(got, want) < share else self.error_of_merged(model, gguf, tokens, want)
                 self.assertLess(error(got, want), bound)
                 self.assertGreater(error(kvik.reference(model, tokens), want), 0.05, "the adapter does next to nothing")
 
     def error_of_merged(self, model, path, tokens, want):
-        """Of the same sums in a file: what f32 comes to behind 27 layers."""
+        """Of the same sums in a file: what f32 comes to behind 27 layers, or where keys of the delta rule are short."""
         merged = os.path.join(folder(), "deep.gguf")
         kvik.output("adapter", "merge", model, path, merged, "--type", "f32", "--force")
         return error(kvik.logits(merged, tokens, all=True, kv_type="f32"), want)
@@ -108,13 +114,14 @@ class Values(unittest.TestCase):
                 self.assertLess(error(kvik.logits(model, tokens, all=True, kv_type="f32", adapter=gguf), reference(model, tokens, pairs)), share)
 
     def test_a_merged_model_says_the_same(self):
-        for name in ("test-llama", "test-qwen2moe", "test-mla"):
+        for name in ("test-llama", "test-qwen2moe", "test-mla", "test-qwen35", "test-qwen3next", "test-granitehybrid"):
             model, tokens = kvik.preset(name, "f32", 1), tokens_for(name)
             gguf, _, pairs = adapter(model)
             merged = os.path.join(folder(), f"{name}-merged.gguf")
             kvik.output("adapter", "merge", model, gguf, merged, "--type", "f32")
             with self.subTest(preset=name):
-                self.assertLess(error(kvik.logits(merged, tokens, all=True, kv_type="f32"), reference(model, tokens, pairs)), 2e-6)
+                got, want = kvik.logits(merged, tokens, all=True, kv_type="f32"), reference(model, tokens, pairs)
+                self.assertLess(error(got, want), 1e-5 if name == "test-qwen3next" else share_of(name))
 
     def test_a_model_is_merged_into_other_types(self):
         model, tokens = kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for("types")
@@ -136,6 +143,22 @@ class Values(unittest.TestCase):
             self.assertIn(part, shown)
         head = kvik.output("adapter", "show", model, adapter(model, only=("output.weight",))[0]).decode()
         self.assertIn("its pages are the model's", head)
+
+    def test_show_knows_of_states(self):
+        model = kvik.preset("test-qwen35", "f32", 1)
+        shown = kvik.output("adapter", "show", model, adapter(model)[1]).decode()
+        for part in ("attn_q ", "attn_gate", "ssm_beta", "ssm_out", "it changes K or V or the states"):
+            self.assertIn(part, shown)
+        head = kvik.output("adapter", "show", model, adapter(model, only=("output.weight",))[0]).decode()
+        self.assertIn("it leaves K and V and the states as they are", head)
+        convolution = "model.layers.0.linear_attn.conv1d"
+        path = os.path.join(folder(), "convolution")
+        make_adapter.write_peft(path, model, {}, 4, 8.0, "f32")
+        make_adapter.write_safetensors(f"{path}/adapter_model.safetensors",
+                                       make_adapter.halves([(convolution, np.zeros((4, 4)), np.zeros((384, 4)))], "f32"))
+        done = kvik.run("adapter", "show", model, path)
+        self.assertEqual((done.returncode != 0, done.stderr.count(b"\n")), (True, 1), done.stderr)
+        self.assertIn(f"'{convolution}' is no matrix".encode(), done.stderr)
 
 
 class Exactness(unittest.TestCase):
@@ -164,6 +187,13 @@ class Exactness(unittest.TestCase):
         variants = [{"chunk": 7, "beside": 5, "threads": 1}, {"no_cache": True}]
         for name in ("test-qwen2moe", "test-gptoss", "test-mla", "test-gemma3", "test-phi3"):
             self.grid(kvik.preset(name, "f32", 1), tokens_for(name, 61), variants)
+
+    def test_models_with_a_state(self):
+        variants = [{"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}, {"chunk": 33, "beside": 3}, {"beside": 6}, {"no_cache": True},
+                    {"no_cache": True, "beside": 5}]
+        self.grid(kvik.preset("test-qwen35", "q8_0", 1), tokens_for("test-qwen35", 77), variants)
+        for name in ("test-qwen3next", "test-lfm2moe", "test-granitehybrid"):
+            self.grid(kvik.preset(name, "f32", 1), tokens_for(name, 61), variants[1:2] + variants[4:5])
 
     def test_every_instruction_set_gives_the_same_bits(self):
         model, tokens = kvik.demo_as("q8_0"), kvik.random_tokens(41, 2045, 5)
@@ -272,6 +302,18 @@ class Serving(unittest.TestCase):
             vectors = [server.post("/v1/embeddings", {"input": "To be", "model": m}).json["data"][0]["embedding"] for m in ("demo", "a0", "a1")]
             self.assertNotEqual(vectors[0], vectors[1])
             self.assertNotEqual(vectors[1], vectors[2])
+
+    def test_no_state_is_found_across_adapters(self):
+        model = kvik.preset("test-qwen35", "f32", 1)
+        paths = {f"a{i}": adapter(model, 10 + i, 4)[i % 2] for i in range(2)}
+        flags = [flag for name, path in paths.items() for flag in ("--adapter", f"{name}={path}")]
+        tokens = tokens_for("states", 150)
+        with Server(model, *flags, "--kv-memory", "64MiB") as server:
+            cold = {name: self.ask(server, tokens, name) for name in (None, "a0", "a1")}
+            self.assertEqual([cached for _, cached in cold.values()], [0, 0, 0])
+            self.assertEqual(len({text for text, _ in cold.values()}), 3)
+            for name, (text, _) in cold.items():
+                self.assertEqual(self.ask(server, tokens, name), (text, len(tokens) - 1), name)
 
     def test_adapters_come_and_go_while_the_server_runs(self):
         path = self.adapters(1)["a0"]

@@ -40,6 +40,10 @@ def plan(model, **options):
 class Plan(unittest.TestCase):
     def test_what_scripts_rely_on_is_there(self):
         p = plan("demo", ctx=1024, users=3)
+        more = plan("demo", ctx=1024, users=3, adapter_memory="64MiB", memory="512MiB")
+        self.assertEqual(more["buffers"]["adapters"], 64 << 20)
+        self.assertEqual(more["total_bytes"], p["total_bytes"] + (64 << 20))
+        self.assertLess(more["users_that_fit"], plan("demo", ctx=1024, memory="512MiB")["users_that_fit"])
         self.assertLessEqual(NEEDED, set(p))
         self.assertEqual(p["kv_bytes_per_user"], 1024 * p["kv_bytes_per_token"])
         self.assertEqual(p["kv_bytes_total"], 3 * p["kv_bytes_per_user"])

@@ -102,7 +102,8 @@ TEST_P(AdapterExactness, an_adapter_changes_the_answer) {
 
 INSTANTIATE_TEST_SUITE_P(all, AdapterExactness,
                          testing::Values("test-llama:f32", "test-qwen2:q8_0", "test-gemma2:q4_0",
-                                         "test-qwen2moe:q8_0", "test-gptoss:f32", "test-mla:f32"),
+                                         "test-qwen2moe:q8_0", "test-gptoss:f32", "test-mla:f32",
+                                         "test-qwen35:f32", "test-qwen3next:q8_0"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name) {
@@ -144,6 +145,41 @@ TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
     left[owner_of(adapter)].push_back(std::move(prompt));
   }
   EXPECT_GT(n_found, 60u);
+}
+
+// The same where a model remembers in a state: how much is found depends on where snapshots stand,
+// but never is more found than the owner of the pages has left, nor another's state.
+TEST(AdapterCache, no_snapshot_is_ever_found_across_adapters) {
+  Adapted model("test-qwen35:f32");
+  const std::vector<std::shared_ptr<const Adapter>> adapters = model.adapters;
+  EngineRig rig({.n_pages = 4096}, std::move(model.tiny));
+  std::map<size_t, std::vector<std::vector<TokenId>>> left;
+  std::mt19937 random(5);
+  uint32_t n_found = 0;
+  for (uint32_t i = 0; i < 60; ++i) {
+    SCOPED_TRACE("request " + std::to_string(i));
+    const size_t adapter = random() % adapters.size();
+    auto prompt = some_tokens(40 + random() % 60, 1 + random() % 2);
+    if (random() % 2 == 0) prompt[20 + random() % 20] = 7;
+    Request request = greedy_request(prompt, 4);
+    request.adapter = adapters[adapter];
+    request.logits = Request::Logits::kLast;
+    const auto sink = rig.run(request);
+    size_t known = 0;
+    for (const auto& tokens : left[adapter]) {
+      const auto differ = std::mismatch(tokens.begin(), tokens.end(), prompt.begin(), prompt.end());
+      known = std::max(known, static_cast<size_t>(differ.first - tokens.begin()));
+    }
+    EXPECT_LE(sink->usage().cached_tokens, known);
+    n_found += sink->usage().cached_tokens > 0;
+    request.cache = Request::Cache::kOff;
+    const auto cold = rig.run(request);
+    EXPECT_EQ(sink->tokens(), cold->tokens());
+    EXPECT_TRUE(same_bits(rows_of(*sink).back(), rows_of(*cold).back()));
+    prompt.push_back(sink->tokens().front());
+    left[adapter].push_back(std::move(prompt));
+  }
+  EXPECT_GT(n_found, 10u);
 }
 
 TEST(AdapterCache, a_salt_parts_the_pages_of_one_adapter_too) {

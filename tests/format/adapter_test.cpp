@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,7 @@
 namespace kvik {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Keeps the bytes that a source reads.
@@ -112,6 +114,107 @@ TEST(Adapter, rows_of_heads_that_turn_are_paired_as_in_the_model) {
   auto halves = open_peft(
       peft_config(1), peft_tensors("model.layers.0.self_attn.k_proj", 32, 64, 1), "test-qwen2:f32");
   EXPECT_EQ((*halves.source)->read(0)->b, in_file);
+}
+
+// Factors of the tensors that a module of PEFT with a pair of rank 1 changes.
+std::map<TensorId, LowRankFactors> factors_of(const std::string& preset, const std::string& module,
+                                              uint64_t n, uint64_t k) {
+  auto opened = open_peft(peft_config(1), peft_tensors(module, n, k, 1), preset);
+  EXPECT_TRUE(opened.source.has_value()) << refusal(opened);
+  std::map<TensorId, LowRankFactors> found;
+  for (size_t i = 0; opened.source && i < (*opened.source)->pairs().size(); ++i) {
+    found[(*opened.source)->pairs()[i].tensor] = *(*opened.source)->read(i);
+  }
+  return found;
+}
+
+std::vector<float> slice(const std::vector<float>& all, size_t first, size_t n) {
+  const auto begin = all.begin() + static_cast<ptrdiff_t>(first);
+  return {begin, begin + static_cast<ptrdiff_t>(n)};
+}
+
+// Qwen 3.5's GGUF files have value heads as far apart as there are key heads, folders side by side.
+TEST(Adapter, value_heads_are_in_the_order_of_the_model) {
+  constexpr size_t kOrder[] = {0, 2, 1, 3};
+  const std::string layer = "model.language_model.layers.1.linear_attn.";
+  const auto gate = factors_of("test-qwen35:f32", layer + "in_proj_z", 192, 64);
+  const auto qkv = factors_of("test-qwen35:f32", layer + "in_proj_qkv", 384, 64);
+  const auto beta = factors_of("test-qwen35:f32", layer + "in_proj_b", 4, 64);
+  const auto output = factors_of("test-qwen35:f32", layer + "out_proj", 64, 192);
+  const auto& b_of_qkv = qkv.at({TensorRole::kQkv, 1}).b;
+  EXPECT_EQ(slice(b_of_qkv, 0, 192), counted(192, -1));
+  for (size_t i = 0; i < 4; ++i) {
+    const size_t from = kOrder[i];
+    EXPECT_EQ(slice(gate.at({TensorRole::kStateGate, 1}).b, 48 * i, 48),
+              slice(counted(192, -1), 48 * from, 48));
+    EXPECT_EQ(slice(b_of_qkv, 192 + 48 * i, 48), slice(counted(384, -1), 192 + 48 * from, 48));
+    EXPECT_EQ(beta.at({TensorRole::kStateBeta, 1}).b[i], counted(4, -1)[from]);
+    EXPECT_EQ(slice(output.at({TensorRole::kStateOutput, 1}).a, 48 * i, 48),
+              slice(counted(192, 1), 48 * from, 48));
+  }
+  EXPECT_EQ(output.at({TensorRole::kStateOutput, 1}).b, counted(64, -1));
+}
+
+TEST(Adapter, a_module_of_several_tensors_changes_each_of_them) {
+  const auto qkvz =
+      factors_of("test-qwen3next:f32", "model.layers.0.linear_attn.in_proj_qkvz", 192, 64);
+  ASSERT_EQ(qkvz.size(), 2u);
+  const auto all = counted(192, -1);
+  for (const auto& [tensor, factors] : qkvz) EXPECT_EQ(factors.a, counted(64, 1));
+  for (size_t head = 0; head < 2; ++head) {  // of each: q, k, v, gate
+    const auto& qkv = qkvz.at({TensorRole::kQkv, 0}).b;
+    EXPECT_EQ(slice(qkv, 16 * head, 16), slice(all, 96 * head, 16));
+    EXPECT_EQ(slice(qkv, 32 + 16 * head, 16), slice(all, 96 * head + 16, 16));
+    EXPECT_EQ(slice(qkv, 64 + 32 * head, 32), slice(all, 96 * head + 32, 32));
+    EXPECT_EQ(slice(qkvz.at({TensorRole::kStateGate, 0}).b, 32 * head, 32),
+              slice(all, 96 * head + 64, 32));
+  }
+  const auto shared =
+      factors_of("test-granitehybrid:f32", "model.layers.0.shared_mlp.input_linear", 192, 64);
+  ASSERT_EQ(shared.size(), 2u);
+  EXPECT_EQ(shared.at({TensorRole::kSharedGate, 0}).b, slice(all, 0, 96));
+  EXPECT_EQ(shared.at({TensorRole::kSharedUp, 0}).b, slice(all, 96, 96));
+}
+
+// A module's rows are all of its tensors'.
+TEST(Adapter, a_part_of_a_module_is_refused) {
+  EXPECT_THAT(refusal(open_peft(peft_config(1),
+                                peft_tensors("model.layers.0.linear_attn.in_proj_qkvz", 128, 64, 1),
+                                "test-qwen3next:f32")),
+              HasSubstr("[192, 1]"));
+}
+
+TEST(Adapter, modules_of_families_whose_folders_are_not_read) {
+  using enum TensorRole;
+  EXPECT_TRUE(
+      factors_of("test-lfm2:f32", "model.layers.0.conv.in_proj", 192, 64).contains({kConvIn, 0}));
+  EXPECT_TRUE(factors_of("test-lfm2:f32", "model.layers.1.self_attn.out_proj", 64, 64)
+                  .contains({kAttentionOutput, 1}));
+  EXPECT_TRUE(factors_of("test-lfm2moe:f32", "model.layers.1.feed_forward.experts.5.w2", 64, 96)
+                  .contains({kExpertDown, 1}));
+  EXPECT_TRUE(factors_of("test-granitehybrid:f32", "model.layers.0.mamba.out_proj", 64, 128)
+                  .contains({kStateOutput, 0}));
+}
+
+// As the same parts of the model itself.
+TEST(Adapter, changes_of_what_sees_are_left_out) {
+  auto file = peft_tensors("model.visual.blocks.0.attn.qkv", 96, 32, 4);
+  EXPECT_THAT(refusal(open_peft(peft_config(4), file, "test-qwen35:f32")), HasSubstr("no pair"));
+  file.floats("base_model.model.lm_head.lora_A.weight", {4, 64}, counted(256, 1));
+  file.floats("base_model.model.lm_head.lora_B.weight", {260, 4}, counted(1040, 1));
+  const auto opened = open_peft(peft_config(4), file, "test-qwen35:f32");
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  EXPECT_EQ((*opened.source)->pairs().size(), 1u);
+}
+
+TEST(Adapter, a_convolutions_taps_are_no_matrix) {
+  for (const auto& [preset, module] :
+       {std::pair("test-qwen35:f32", "model.layers.0.linear_attn.conv1d"),
+        {"test-lfm2:f32", "model.layers.0.conv.conv"},
+        {"test-granitehybrid:f32", "model.layers.0.mamba.conv1d"}}) {
+    EXPECT_THAT(refusal(open_peft(peft_config(4), peft_tensors(module, 64, 4, 4), preset)),
+                AllOf(HasSubstr(module), HasSubstr("is no matrix")));
+  }
 }
 
 TEST(Adapter, ranks_and_alphas_may_differ_by_module) {

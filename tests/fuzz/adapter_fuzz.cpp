@@ -27,7 +27,9 @@ using Bytes = std::span<const std::byte>;
 const std::vector<ModelConfig>& models() {
   static const std::vector<ModelConfig> all = [] {
     std::vector<ModelConfig> configs;
-    for (const char* preset : {"test-llama", "test-mixtral", "test-mla", "test-qwen2moe"}) {
+    for (const char* preset :
+         {"test-llama", "test-mixtral", "test-mla", "test-qwen2moe", "test-qwen35",
+          "test-qwen3next", "test-lfm2", "test-granitehybrid"}) {
       const auto source = make_synthetic(std::string("synthetic:") + preset + ":f32");
       CHECK(source.has_value());
       configs.push_back(*read_config((*source)->metadata()));

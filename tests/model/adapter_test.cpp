@@ -31,6 +31,30 @@ TEST(Adapter, k_and_v_stay_where_only_what_comes_behind_them_is_changed) {
   EXPECT_FALSE(leaves_kv_alone({kEmbedding}, config));
 }
 
+TEST(Adapter, a_state_stays_where_only_what_comes_behind_it_is_changed) {
+  const ModelConfig conv = config_of("test-lfm2:f32");
+  const uint32_t last = conv.n_layers - 1;
+  ASSERT_FALSE(conv.layers[last].if_attention());
+  for (const TensorRole role : {kConvOutput, kGate, kUp, kDown}) {
+    EXPECT_TRUE(leaves_kv_alone({role, last}, conv)) << name_of(TensorId{role, last});
+    EXPECT_FALSE(leaves_kv_alone({role, 0}, conv)) << name_of(TensorId{role, 0});
+  }
+  EXPECT_FALSE(leaves_kv_alone({kConvIn, last}, conv));
+
+  ModelConfig delta = config_of("test-qwen35:f32");
+  while (delta.layers.back().if_attention()) {
+    delta.layers.pop_back();
+    --delta.n_layers;
+  }
+  const uint32_t end = delta.n_layers - 1;
+  for (const TensorRole role : {kStateGate, kStateOutput, kUp, kDown}) {
+    EXPECT_TRUE(leaves_kv_alone({role, end}, delta)) << name_of(TensorId{role, end});
+  }
+  for (const TensorRole role : {kQkv, kStateBeta, kStateAlpha, kStateGates, kSpaceIn}) {
+    EXPECT_FALSE(leaves_kv_alone({role, end}, delta)) << name_of(TensorId{role, end});
+  }
+}
+
 TEST(Adapter, has_a_mark_of_its_own_unless_it_leaves_k_and_v_alone) {
   const TinyModel tiny = load_tiny();
   const auto load = [&](uint32_t seed, const RandomAdapter::Wanted& wanted) {
@@ -56,10 +80,11 @@ TEST(Adapter, another_scale_is_another_adapter) {
 }
 
 TEST(Adapter, says_its_bytes_before_it_is_loaded) {
-  for (const char* name : {"test-llama:f32", "test-qwen2moe:q8_0", "test-mla:f32"}) {
+  for (const char* name : {"test-llama:f32", "test-qwen2moe:q8_0", "test-mla:f32",
+                           "test-qwen35:f32", "test-qwen3next:q8_0"}) {
     const TinyModel tiny = load_tiny(TinyModelOptions{.name = name});
     RandomAdapter source(tiny.model->config(), 1);
-    const uint64_t expected = Adapter::bytes_of(source, *tiny.backend);
+    const uint64_t expected = Adapter::bytes_of(source, tiny.model->config(), *tiny.backend);
     EXPECT_EQ(load_random(std::move(source), *tiny.model, *tiny.backend)->bytes(), expected);
   }
 }
@@ -67,14 +92,13 @@ TEST(Adapter, says_its_bytes_before_it_is_loaded) {
 // Whoever adds a tensor to a model gets a place for adapters of it.
 TEST(Model, every_matrix_has_a_site) {
   for (const char* name : {"test-llama:f32", "test-phi3:f32", "test-gptoss:f32", "test-mla:f32",
-                           "test-dense-first:f32", "test-gemma3:f32"}) {
+                           "test-dense-first:f32", "test-gemma3:f32", "test-qwen35:f32",
+                           "test-qwen3next:f32", "test-lfm2moe:f32", "test-granitehybrid:f32"}) {
     const TinyModel tiny = load_tiny(TinyModelOptions{.name = name});
     const TensorTable table(tiny.model->config());
     for (const TensorSpec& spec : table.all()) {
       const TensorKind kind = kind_of(spec.id.role);
-      if (kind == TensorKind::kNorm || kind == TensorKind::kBias || kind == TensorKind::kDivisors) {
-        continue;
-      }
+      if (is_list(kind)) continue;
       const auto site = tiny.model->sites().find(spec.id);
       ASSERT_NE(site, tiny.model->sites().end()) << name << " " << name_of(spec.id);
       EXPECT_EQ(site->second.matrix->n_cols(), spec.shape.back()) << name_of(spec.id);

@@ -22,12 +22,12 @@ bool is_float(ElementType type) {
 }
 
 // Rows [first_row, first_row + n_rows) of a tensor seen as rows of n_cols, and what becomes of
-// them.
+// them: some of them, then some of their columns, then all the other way round.
 struct FactorPart {
   size_t tensor = 0;
   uint64_t first_row = 0, n_rows = 0, n_cols = 0;
   bool is_transposed = false;
-  uint32_t head_rows = 0;  // not 0: rows of heads of so many are paired
+  std::vector<uint32_t> rows = {}, columns = {};  // which; empty: all of them
 };
 
 std::vector<float> transposed(const std::vector<float>& values, uint64_t n_cols) {
@@ -39,15 +39,24 @@ std::vector<float> transposed(const std::vector<float>& values, uint64_t n_cols)
   return out;
 }
 
-// Of each head, row i of the first half and of the second become 2i and 2i + 1.
-std::vector<float> paired(const std::vector<float>& values, uint64_t n_cols, uint32_t head_rows) {
+std::vector<float> with_rows(const std::vector<float>& values, uint64_t n_cols,
+                             const std::vector<uint32_t>& rows) {
+  std::vector<float> out;
+  out.reserve(rows.size() * n_cols);
+  for (const uint32_t row : rows) {
+    const auto first = values.begin() + static_cast<ptrdiff_t>(row * n_cols);
+    out.insert(out.end(), first, first + static_cast<ptrdiff_t>(n_cols));
+  }
+  return out;
+}
+
+// As many columns as before.
+std::vector<float> with_columns(const std::vector<float>& values,
+                                const std::vector<uint32_t>& columns) {
   std::vector<float> out(values.size());
-  const uint64_t n_rows = values.size() / n_cols;
-  for (uint64_t row = 0; row < n_rows; ++row) {
-    const uint64_t in_head = row % head_rows;
-    const uint64_t from = row - in_head + in_head % 2 * (head_rows / 2) + in_head / 2;
-    std::copy_n(values.begin() + static_cast<ptrdiff_t>(from * n_cols), n_cols,
-                out.begin() + static_cast<ptrdiff_t>(row * n_cols));
+  for (size_t i = 0; i < out.size(); ++i) {
+    const size_t column = i % columns.size();
+    out[i] = values[i - column + columns[column]];
   }
   return out;
 }
@@ -106,7 +115,8 @@ class PairPlan::Source final : public AdapterSource {
                   fmt::format("'{}': tensor {} holds {}, expected finite numbers", label_,
                               quoted(file_->name_in_file(part.tensor)), *wrong));
     }
-    if (part.head_rows > 0) values = paired(values, part.n_cols, part.head_rows);
+    if (!part.rows.empty()) values = with_rows(values, part.n_cols, part.rows);
+    if (!part.columns.empty()) values = with_columns(values, part.columns);
     return part.is_transposed ? transposed(values, part.n_cols) : std::move(values);
   }
 
@@ -123,6 +133,10 @@ PairPlan::PairPlan(const ModelSource& file, const ModelConfig& model)
 PairPlan::~PairPlan() = default;
 
 Result<uint32_t> PairPlan::rank_of(const StatedPair& pair) const {
+  if (is_list(kind_of(pair.target.tensor.role))) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} is no matrix, expected pairs of matrices", quoted(pair.name)));
+  }
   const TensorInfo& a = file_.tensors()[pair.a];
   const TensorInfo& b = file_.tensors()[pair.b];
   for (const TensorInfo* tensor : {&a, &b}) {
@@ -176,22 +190,9 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
                 fmt::format("{} is looked up, expected pairs of matrices that are multiplied with",
                             quoted(pair.name)));
   }
-  switch (kind_of(pair.target.tensor.role)) {
-    case TensorKind::kMatrix:
-    case TensorKind::kRouting:
-      return add_whole(pair, *spec, made);
-    case TensorKind::kExperts:
-    case TensorKind::kHeads:
-      return add_stack(pair, *spec, made);
-    case TensorKind::kNorm:
-    case TensorKind::kBias:
-    case TensorKind::kDivisors:
-    case TensorKind::kTaps:
-    case TensorKind::kDecay:
-      break;
-  }
-  return fail(ErrorCode::kUnsupported,
-              fmt::format("{} is no matrix, expected pairs of matrices", quoted(pair.name)));
+  const TensorKind kind = kind_of(pair.target.tensor.role);
+  const bool is_stack = kind == TensorKind::kExperts || kind == TensorKind::kHeads;
+  return is_stack ? add_stack(pair, *spec, made) : add_whole(pair, *spec, made);
 }
 
 Result<void> PairPlan::check_shapes(const StatedPair& pair, const Shape& a, const Shape& b) const {
@@ -205,29 +206,23 @@ Result<void> PairPlan::check_shapes(const StatedPair& pair, const Shape& a, cons
                           fmt::join(file_b.shape, ", "), fmt::join(a, ", "), fmt::join(b, ", ")));
 }
 
-// 0 where rows stay where they are.
-Result<uint32_t> PairPlan::rows_of_head(const StatedPair& pair) const {
-  const TensorRole role = pair.target.tensor.role;
-  const bool is_turned = role == TensorRole::kQ || role == TensorRole::kK;
-  if (!pair.pairs_rows || !is_turned) return 0;
-  const LayerConfig& layer = model_.layers[pair.target.tensor.layer];
-  const auto* attention = std::get_if<AttentionConfig>(&layer.mixer);
-  if (!attention || attention->latent.rank) return 0;
-  if (model_.ropes[attention->rope].pairing != RopePairing::kInterleaved) return 0;
-  if (attention->head_dim % 2 == 0) return attention->head_dim;
-  return fail(ErrorCode::kCorrupt, fmt::format("{} has heads of {} rows, expected an even number",
-                                               quoted(pair.name), attention->head_dim));
-}
-
 Result<void> PairPlan::add_whole(const StatedPair& pair, const TensorSpec& spec, AdapterPair made) {
   made.n_rows = spec.shape.size() == 1 ? 1 : spec.shape[0];
   made.n_cols = spec.shape.back();
-  TRY(check_shapes(pair, {made.rank, made.n_cols}, {made.n_rows, made.rank}));
-  TRY_ASSIGN(const uint32_t head_rows, rows_of_head(pair));
-  planned_.push_back(
-      {made,
-       {.tensor = pair.a, .n_rows = made.rank, .n_cols = made.n_cols},
-       {.tensor = pair.b, .n_rows = made.n_rows, .n_cols = made.rank, .head_rows = head_rows}});
+  ModuleOrder order{.n_rows = made.n_rows};
+  if (!pair.module.roles.empty()) {
+    TRY_ASSIGN(order, module_order(model_, table_, pair.module, spec.id));
+  }
+  TRY(check_shapes(pair, {made.rank, made.n_cols}, {order.n_rows, made.rank}));
+  planned_.push_back({made,
+                      {.tensor = pair.a,
+                       .n_rows = made.rank,
+                       .n_cols = made.n_cols,
+                       .columns = std::move(order.columns)},
+                      {.tensor = pair.b,
+                       .n_rows = order.n_rows,
+                       .n_cols = made.rank,
+                       .rows = std::move(order.rows)}});
   return {};
 }
 

@@ -9,14 +9,15 @@
 
 #include "base/result.h"
 #include "format/adapter/adapter_source.h"
+#include "format/adapter/module_order.h"
 #include "format/model_source.h"
 
 namespace kvik {
 
 // Which matrix a file's pair is for.
 struct AdapterTarget {
-  TensorId tensor;               // kKvUp: both of the stacks of heads that it is parted into
-  std::optional<uint32_t> part;  // of a stack, this one; else all, where it is a stack
+  TensorId tensor;                    // kKvUp: both of the stacks of heads that it is parted into
+  std::optional<uint32_t> part = {};  // of a stack, this one; else all, where it is a stack
 };
 
 // How a file holds the embedding's pair.
@@ -29,8 +30,8 @@ enum class EmbeddingPair : uint8_t {
 struct StatedPair {
   std::string name;  // of the matrix in the file, for messages
   AdapterTarget target;
-  size_t a = 0, b = 0;      // tensors of the file
-  bool pairs_rows = false;  // rows of heads lie as in folders (Arrangement::kPairedRows)
+  size_t a = 0, b = 0;  // tensors of the file
+  Module module = {};   // of a folder; without roles: the target as GGUF files have it
   EmbeddingPair embedding = EmbeddingPair::kPeft;
 };
 
@@ -41,7 +42,8 @@ class PairPlan {
   PairPlan(const ModelSource& file, const ModelConfig& model);
   ~PairPlan();
 
-  // The rank that the two tensors agree on. Errors: kCorrupt, kUnsupported.
+  // The rank that the two tensors agree on. Errors: kCorrupt, kUnsupported, also where the target
+  // is no matrix.
   Result<uint32_t> rank_of(const StatedPair& pair) const;
 
   // Error: kInvalidArgument where the model has no such matrix, or of another shape; kCorrupt where
@@ -64,7 +66,6 @@ class PairPlan {
   Result<void> add_latent(const StatedPair& pair, AdapterPair made);
   Result<void> check_shapes(const StatedPair& pair, const std::vector<uint64_t>& a,
                             const std::vector<uint64_t>& b) const;
-  Result<uint32_t> rows_of_head(const StatedPair& pair) const;
 
   const ModelSource& file_;
   const ModelConfig& model_;

@@ -11,6 +11,8 @@
 
 #include "catalogue/family.h"
 #include "format/adapter/pair_plan.h"
+#include "format/hf/state_tensors.h"
+#include "format/hf/tensor_names.h"
 #include "format/quoted.h"
 
 namespace kvik {
@@ -56,39 +58,34 @@ class Modules {
     return !family_ || family_->folders.empty() || !family_->folders.front().is_interleaved;
   }
 
-  std::optional<AdapterTarget> find(std::string_view module) const {
-    if (std::ranges::count(kHeads, module) > 0) {
-      return AdapterTarget{.tensor = {TensorRole::kHead}, .part = {}};
-    }
+  // All tensors that lie in the module; none where the model has no such module.
+  std::vector<AdapterTarget> find(std::string_view module) const {
+    if (std::ranges::count(kHeads, module) > 0) return {{.tensor = {TensorRole::kHead}}};
     for (const std::string_view prefix : kPrefixes) {
       if (!module.starts_with(prefix)) continue;
       const auto found = find_in_model(module.substr(prefix.size()));
-      if (found) return found;
+      if (!found.empty()) return found;
     }
-    return std::nullopt;
+    return {};
   }
 
  private:
-  std::optional<AdapterTarget> find_in_model(std::string_view module) const {
-    if (module == "embed_tokens") {
-      return AdapterTarget{.tensor = {TensorRole::kEmbedding}, .part = {}};
-    }
+  std::vector<AdapterTarget> find_in_model(std::string_view module) const {
+    if (module == "embed_tokens") return {{.tensor = {TensorRole::kEmbedding}}};
     for (const TensorRole role : of_model_) {
       if (role == TensorRole::kEmbedding || role == TensorRole::kHead) continue;
-      if (is_called(role, fmt::format("{}.weight", module))) {
-        return AdapterTarget{.tensor = {role}, .part = {}};
-      }
+      if (is_called(role, fmt::format("{}.weight", module))) return {{.tensor = {role}}};
     }
     constexpr std::string_view kLayers = "layers.";
-    if (!module.starts_with(kLayers)) return std::nullopt;
+    if (!module.starts_with(kLayers)) return {};
     module.remove_prefix(kLayers.size());
     const auto layer = take_number(module);
-    if (!layer || *layer >= by_layer_.size() || !module.starts_with('.')) return std::nullopt;
+    if (!layer || *layer >= by_layer_.size() || !module.starts_with('.')) return {};
     return find_in_layer(*layer, module.substr(1));
   }
 
   // "mlp.experts.3.up_proj" is part 3 of "mlp.experts.{}.up_proj.weight".
-  std::optional<AdapterTarget> find_in_layer(uint32_t layer, std::string_view module) const {
+  std::vector<AdapterTarget> find_in_layer(uint32_t layer, std::string_view module) const {
     std::string pattern;
     std::optional<uint32_t> part;
     for (std::string_view rest = module; !rest.empty();) {
@@ -104,22 +101,23 @@ class Modules {
       pattern += fmt::format("{}{}", pattern.empty() ? "" : ".", word);
     }
     pattern += ".weight";
+    std::vector<AdapterTarget> found;
     for (const TensorRole role : by_layer_[layer]) {
       // Folders hold the stacks of heads as one matrix.
       const TensorRole there = role == TensorRole::kKUp ? TensorRole::kKvUp : role;
       const bool is_stack = kind_of(there) == TensorKind::kExperts;
-      if (is_stack != part.has_value() || !is_called(there, pattern)) continue;
-      return AdapterTarget{.tensor = {there, layer}, .part = part};
+      const bool is_of_qkvz = pattern == hf::kQkvzName &&
+                              (there == TensorRole::kQkv || there == TensorRole::kStateGate);
+      if (is_stack != part.has_value() || (!is_of_qkvz && !is_called(there, pattern))) continue;
+      found.push_back({.tensor = {there, layer}, .part = part});
     }
-    return std::nullopt;
+    return found;
   }
 
   bool is_called(TensorRole role, std::string_view name) const {
     const auto kind = kind_of(role);
     if (kind == TensorKind::kNorm || kind == TensorKind::kBias) return false;
-    if (!family_ || family_->folders.empty()) return usual_folder_name(role) == name;
-    return std::ranges::any_of(
-        family_->folders, [&](const FolderType& type) { return folder_name(type, role) == name; });
+    return family_ ? is_folder_name(*family_, role, name) : usual_folder_name(role) == name;
   }
 
   static std::optional<uint32_t> take_number(std::string_view& text) {
@@ -172,27 +170,35 @@ Result<std::map<std::string_view, ModuleTensors>> find_pairs(const ModelSource& 
   return pairs;
 }
 
-Result<StatedPair> stated(std::string_view module, const ModuleTensors& tensors,
-                          const Modules& modules, const ModelConfig& model) {
+// Of each tensor that lies in the module.
+Result<std::vector<StatedPair>> stated(std::string_view module, const ModuleTensors& tensors,
+                                       const Modules& modules, const ModelConfig& model) {
   for (const int half : {0, 1}) {
     if (tensors.halves[half]) continue;
     return fail(ErrorCode::kCorrupt, fmt::format("module {} lacks its lora_{}, expected a pair",
                                                  quoted(module), half == 0 ? 'A' : 'B'));
   }
-  const auto target = modules.find(module);
-  const bool is_embedding = target && target->tensor.role == TensorRole::kEmbedding;
-  if (!target || is_embedding != tensors.is_embedding) {
+  const std::vector<AdapterTarget> targets = modules.find(module);
+  const bool is_embedding =
+      !targets.empty() && targets.front().tensor.role == TensorRole::kEmbedding;
+  if (targets.empty() || is_embedding != tensors.is_embedding) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("module {} is none of a model of architecture '{}' with {} layers: the "
                             "adapter was made for another one",
                             quoted(module), model.architecture, model.n_layers));
   }
-  return StatedPair{.name = std::string(module),
-                    .target = *target,
-                    .a = *tensors.halves[0],
-                    .b = *tensors.halves[1],
-                    .pairs_rows = modules.pairs_rows(),
-                    .embedding = EmbeddingPair::kPeft};
+  Module there{.roles = {}, .pairs_rows = modules.pairs_rows()};
+  for (const AdapterTarget& target : targets) there.roles.push_back(target.tensor.role);
+  std::vector<StatedPair> pairs;
+  for (const AdapterTarget& target : targets) {
+    pairs.push_back({.name = std::string(module),
+                     .target = target,
+                     .a = *tensors.halves[0],
+                     .b = *tensors.halves[1],
+                     .module = there,
+                     .embedding = EmbeddingPair::kPeft});
+  }
+  return pairs;
 }
 
 }  // namespace
@@ -205,14 +211,17 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
   const Modules modules(model, plan.table());
   TRY_ASSIGN(const auto pairs, find_pairs(*file));
   for (const auto& [module, tensors] : pairs) {
-    TRY_ASSIGN(const StatedPair pair, stated(module, tensors, modules, model));
-    TRY_ASSIGN(const uint32_t rank, plan.rank_of(pair));
+    if (hf::sees_or_hears(module)) continue;  // as a folder's tensors of those parts
+    TRY_ASSIGN(const auto of_module, stated(module, tensors, modules, model));
+    TRY_ASSIGN(const uint32_t rank, plan.rank_of(of_module.front()));
     if (rank != config.rank_of(module)) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("module {} has the rank {}, but adapter_config.json says {}",
                               quoted(module), rank, config.rank_of(module)));
     }
-    TRY(plan.add(pair, rank, config.scale_of(module) * factor));
+    for (const StatedPair& pair : of_module) {
+      TRY(plan.add(pair, rank, config.scale_of(module) * factor));
+    }
   }
   return plan.finish(std::move(file), std::move(label), config.base_name);
 }

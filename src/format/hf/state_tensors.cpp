@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <numeric>
-#include <vector>
 
 #include "tensor/blocks.h"
 
@@ -23,17 +22,6 @@ std::unexpected<Error> wrong_shape(const ModelSource& source, size_t index,
       ErrorCode::kCorrupt,
       fmt::format("tensor '{}' has the shape [{}], expected [{}]", source.tensors()[index].name,
                   fmt::join(source.tensors()[index].shape, ", "), fmt::join(expected, ", ")));
-}
-
-// Value heads in the order of a GGUF file, as the folder counts them.
-std::vector<uint32_t> head_order(const DeltaConfig& d) {
-  std::vector<uint32_t> order;
-  const uint32_t per_key_head = d.n_value_heads / d.n_key_heads;
-  for (uint32_t i = 0; i < d.n_value_heads; ++i) {
-    const bool is_tiled = d.order == ValueHeadOrder::kTiled;
-    order.push_back(is_tiled ? i % d.n_key_heads * per_key_head + i / d.n_key_heads : i);
-  }
-  return order;
 }
 
 // Puts rows together from pieces of a tensor whose rows have one size.
@@ -57,7 +45,7 @@ class Rows {
 };
 
 void add_rows(Rows& rows, TensorRole role, const DeltaConfig& d) {
-  const std::vector<uint32_t> order = head_order(d);
+  const std::vector<uint32_t> order = value_head_order(d);
   const uint64_t n_keys = uint64_t{2} * d.keys_dim();
   switch (role) {
     case kQkv:
@@ -93,6 +81,16 @@ ArrangedTensor begin(const ModelSource& source, size_t index, const TensorSpec& 
 
 }  // namespace
 
+std::vector<uint32_t> value_head_order(const DeltaConfig& d) {
+  std::vector<uint32_t> order;
+  const uint32_t per_key_head = d.n_value_heads / d.n_key_heads;
+  for (uint32_t i = 0; i < d.n_value_heads; ++i) {
+    const bool is_tiled = d.order == ValueHeadOrder::kTiled;
+    order.push_back(is_tiled ? i % d.n_key_heads * per_key_head + i / d.n_key_heads : i);
+  }
+  return order;
+}
+
 Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, const TensorSpec& spec,
                                     const DeltaConfig& d) {
   const TensorRole role = spec.id.role;
@@ -114,7 +112,7 @@ Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, con
     }
     tensor.arrangement = Arrangement::kMovedColumns;
     tensor.head_dim = d.value_dim;
-    tensor.order = head_order(d);
+    tensor.order = value_head_order(d);
     return tensor;
   }
   Rows rows(tensor, index, info.n_bytes / spec.shape.front());

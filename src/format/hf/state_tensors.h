@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "catalogue/model_config.h"
@@ -13,6 +16,12 @@ namespace kvik::hf {
 // than GGUF files: value heads that share a key head are neighbours there and, in GGUF files of
 // some families, lie as far apart as there are key heads; the decay's factor is its logarithm; q,
 // k, v and gate may be one tensor.
+
+// q, k, v and the gate in one tensor.
+inline constexpr std::string_view kQkvzName = "linear_attn.in_proj_qkvz.weight";
+
+// Value heads in the order of a GGUF file, as the folder counts them.
+std::vector<uint32_t> value_head_order(const DeltaConfig& config);
 
 // A tensor of that role out of the folder's own. Errors: kCorrupt for a shape that it cannot have.
 Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, const TensorSpec& spec,

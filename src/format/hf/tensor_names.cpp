@@ -34,11 +34,6 @@ constexpr std::string_view kOtherSenses[] = {
     "model.embed_vision.", "model.embed_audio.",           "model.visual."};
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
 
-bool sees_or_hears(std::string_view name) {
-  return std::ranges::any_of(kOtherSenses,
-                             [&](std::string_view sense) { return name.starts_with(sense); });
-}
-
 // The tensors of a folder on their way into a GGUF file's names. Lives for one arrangement.
 class FolderTensors {
  public:
@@ -120,7 +115,7 @@ class FolderTensors {
 
   Result<void> take_state(const TensorSpec& spec, const std::string& name) {
     const auto& delta = std::get<DeltaConfig>(model_.layers[spec.id.layer].mixer);
-    const std::string all = prefix_of(spec.id) + "linear_attn.in_proj_qkvz.weight";
+    const std::string all = prefix_of(spec.id) + std::string(kQkvzName);
     const bool is_part = spec.id.role == TensorRole::kQkv || spec.id.role == TensorRole::kStateGate;
     if (is_part && has(all)) {
       TRY_ASSIGN(const size_t index, find(all));
@@ -344,6 +339,11 @@ std::set<std::string_view> bias_names(const FolderType& type, const ModelConfig&
 }
 
 }  // namespace
+
+bool sees_or_hears(std::string_view name) {
+  return std::ranges::any_of(kOtherSenses,
+                             [&](std::string_view sense) { return name.starts_with(sense); });
+}
 
 Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource> tensors,
                                                     std::string label, FolderConfig config) {

@@ -2,12 +2,16 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "format/hf/config.h"
 #include "format/model_source.h"
 
 namespace kvik::hf {
+
+// Whether a folder's tensor, or module, of that name is of a part that sees or hears: no text.
+bool sees_or_hears(std::string_view name);
 
 // The tensors of a folder under the names, and with the elements, of a GGUF file of the model, and
 // the metadata of `config`. Experts that lie apart become one stack, quantised matrices integer

@@ -68,7 +68,7 @@ Result<std::string> adapter_report(const std::string& model, const std::string& 
       source->base_name().empty() ? "a model that it does not name"
                                   : printable(source->base_name()),
       all.n_pairs, range(all.least_rank, all.most_rank), all.n_values,
-      format_bytes(Adapter::bytes_of(*source, *backend)));
+      format_bytes(Adapter::bytes_of(*source, config, *backend)));
   out +=
       fmt::format("{:<16}{:>8}{:>8}{:>10}{:>12}\n", "tensor", "layers", "pairs", "rank", "scale");
   for (const auto& [role, changed] : by_role) {
@@ -77,8 +77,15 @@ Result<std::string> adapter_report(const std::string& model, const std::string& 
                        changed.n_pairs, range(changed.least_rank, changed.most_rank),
                        range(changed.least_scale, changed.most_scale));
   }
-  out += leaves_kv ? "it leaves K and V as they are: its pages are the model's\n"
-                   : "it changes K or V: its pages are its own\n";
+  const bool has_state = std::ranges::any_of(
+      config.layers, [](const LayerConfig& layer) { return !layer.if_attention(); });
+  if (leaves_kv) {
+    out += fmt::format("it leaves K and V{} as they are: its pages are the model's\n",
+                       has_state ? " and the states" : "");
+  } else {
+    out += fmt::format("it changes K or V{}: its pages are its own\n",
+                       has_state ? " or the states" : "");
+  }
   return out;
 }
 

@@ -23,7 +23,7 @@ std::string short_tokens(uint64_t n) {
 }  // namespace
 
 FitTable make_fit_table(std::string model, const std::vector<WeightVariant>& variants,
-                        uint64_t n_ctx) {
+                        uint64_t n_ctx, uint64_t adapter_bytes) {
   FitTable table{.model = std::move(model), .n_ctx = n_ctx, .memory_bytes = {}, .rows = {}};
   uint64_t least = std::numeric_limits<uint64_t>::max();
   for (const WeightVariant& v : variants) {
@@ -38,8 +38,10 @@ FitTable make_fit_table(std::string model, const std::vector<WeightVariant>& var
                  .kv_type = type,
                  .users = variant.footprint.users(type, n_ctx),
                  .cells = {}};
+      row.users.fixed_bytes += adapter_bytes;
       for (const uint64_t m : table.memory_bytes) {
-        row.cells.push_back({row.users.users_in(m), variant.footprint.longest_context(type, m)});
+        const uint64_t left = m - std::min(m, adapter_bytes);
+        row.cells.push_back({row.users.users_in(m), variant.footprint.longest_context(type, left)});
       }
       table.rows.push_back(std::move(row));
     }

@@ -36,7 +36,7 @@ struct WeightVariant {
 
 // The memories are doublings, the first of them the least that holds the smallest variant.
 FitTable make_fit_table(std::string model, const std::vector<WeightVariant>& variants,
-                        uint64_t n_ctx);
+                        uint64_t n_ctx, uint64_t adapter_bytes);
 
 // As text with a row for each pair of types.
 std::string fit_text(const FitTable& table);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/quantity.h"
@@ -31,7 +32,7 @@ struct TypePlan {
 struct Plan {
   std::string model;
   uint64_t n_ctx, n_users, memory_bytes;
-  uint64_t state_bytes;
+  uint64_t state_bytes, adapter_bytes;
   uint32_t n_layers, n_recurrent_layers;
   std::vector<TypePlan> by_type;
   std::vector<TypeSize> sizes;  // of the weights' file, by type
@@ -48,14 +49,18 @@ std::string spec_of(const std::string& model) {
 // The engine that `kvik serve` would make with a budget for these users.
 TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
   const KvFootprint kv = footprint.kv(type);
-  const MemoryPlan memory = footprint.plan(type, plan.n_ctx, plan.n_users);
+  MemoryPlan memory = footprint.plan(type, plan.n_ctx, plan.n_users);
+  if (plan.adapter_bytes > 0) memory.buffers.push_back({"adapters", plan.adapter_bytes});
+  const bool fits = memory.total_bytes() <= plan.memory_bytes;
+  UserFit users = footprint.users(type, plan.n_ctx);
+  users.fixed_bytes += plan.adapter_bytes;
   return {.type = type,
           .kv_bytes_per_token = kv.bytes_per_token,
           .kv_bytes_beyond_windows = kv.lasting_bytes_per_token,
           .kv_bytes_per_user = kv.bytes_at_once(plan.n_ctx) + plan.state_bytes,
-          .memory = memory,
-          .fits = memory.total_bytes() <= plan.memory_bytes,
-          .users_that_fit = footprint.users(type, plan.n_ctx).users_in(plan.memory_bytes)};
+          .memory = std::move(memory),
+          .fits = fits,
+          .users_that_fit = users.users_in(plan.memory_bytes)};
 }
 
 Result<Plan> make_plan(const PlanOptions& options) {
@@ -69,6 +74,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
             .memory_bytes =
                 options.memory_bytes ? options.memory_bytes : machine_memory_bytes().value_or(0),
             .state_bytes = state_layout(config).n_bytes(),
+            .adapter_bytes = options.adapter_bytes,
             .n_layers = config.n_layers,
             .n_recurrent_layers = config.n_layers - config.n_attention_layers(),
             .by_type = {},
@@ -182,7 +188,7 @@ Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Back
 Result<FitTable> fit_table(const PlanOptions& options, const Plan& plan) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
   TRY_ASSIGN(const auto variants, weight_variants(spec_of(options.model.model), *backend));
-  return make_fit_table(plan.model, variants, plan.n_ctx);
+  return make_fit_table(plan.model, variants, plan.n_ctx, plan.adapter_bytes);
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace kvik {
 struct PlanOptions {
   ModelOptions model;
   uint64_t n_users = 1;
-  uint64_t memory_bytes = 0;  // 0: this machine's
+  uint64_t memory_bytes = 0;   // 0: this machine's
+  uint64_t adapter_bytes = 0;  // of `kvik serve --adapter-memory`
   bool as_json = false;
   bool wants_svg = false;
 };

@@ -1,0 +1,121 @@
+#include "format/adapter/module_order.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+#include "format/hf/state_tensors.h"
+
+namespace kvik {
+namespace {
+
+using enum TensorRole;
+using Order = std::vector<uint32_t>;
+
+uint64_t rows_of(const TensorSpec& spec) { return spec.shape.size() == 1 ? 1 : spec.shape[0]; }
+
+void add(Order& order, uint64_t first, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) order.push_back(static_cast<uint32_t>(first + i));
+}
+
+// Behind `first`, value heads of so many rows, or columns.
+void add_heads(Order& order, uint64_t first, uint64_t n, const DeltaConfig& d) {
+  for (const uint32_t head : hf::value_head_order(d)) add(order, first + head * n, n);
+}
+
+// Of a layer with a gated delta rule: a folder has those value heads side by side that share a key
+// head (state_tensors.h).
+void put_heads_in_order(TensorRole role, const DeltaConfig& d, ModuleOrder& out) {
+  if (d.order == ValueHeadOrder::kGrouped) return;
+  const uint64_t n_keys = uint64_t{2} * d.keys_dim();
+  switch (role) {
+    case kQkv:
+      add(out.rows, 0, n_keys);
+      return add_heads(out.rows, n_keys, d.value_dim, d);
+    case kStateGate:
+      return add_heads(out.rows, 0, d.value_dim, d);
+    case kStateBeta:
+    case kStateAlpha:
+      return add_heads(out.rows, 0, 1, d);
+    case kStateOutput:
+      return add_heads(out.columns, 0, d.value_dim, d);
+    default:
+      return;
+  }
+}
+
+// Of hf::kQkvzName, whose families have their value heads as folders have them.
+Order rows_of_qkvz(TensorRole role, const DeltaConfig& d) {
+  const uint64_t values = uint64_t{d.n_value_heads / d.n_key_heads} * d.value_dim;
+  const uint64_t per_head = uint64_t{2} * d.key_dim + 2 * values;
+  Order order;
+  const auto add_part = [&](uint64_t first, uint64_t n) {
+    for (uint64_t head = 0; head < d.n_key_heads; ++head) add(order, head * per_head + first, n);
+  };
+  if (role == kStateGate) {
+    add_part(uint64_t{2} * d.key_dim + values, values);
+    return order;
+  }
+  add_part(0, d.key_dim);
+  add_part(d.key_dim, d.key_dim);
+  add_part(uint64_t{2} * d.key_dim, values);
+  return order;
+}
+
+// Of each head, row i of the first half and of the second become 2i and 2i + 1. Where the heads do
+// not turn at all, files have them so, too.
+Result<Order> paired_rows(const ModelConfig& model, TensorId tensor, uint64_t n_rows) {
+  const AttentionConfig* attention = model.layers[tensor.layer].if_attention();
+  if (!attention || attention->latent.rank) return Order();
+  if (model.ropes[attention->rope].pairing != RopePairing::kInterleaved) return Order();
+  const uint32_t head_dim = attention->head_dim;
+  if (head_dim % 2 != 0) {
+    return fail(ErrorCode::kCorrupt, fmt::format("'{}' has heads of {} rows, expected an even "
+                                                 "number",
+                                                 name_of(tensor), head_dim));
+  }
+  Order order;
+  for (uint64_t row = 0; row < n_rows; ++row) {
+    const uint64_t in_head = row % head_dim;
+    add(order, row - in_head + in_head % 2 * (head_dim / 2) + in_head / 2, 1);
+  }
+  return order;
+}
+
+}  // namespace
+
+Result<ModuleOrder> module_order(const ModelConfig& model, const TensorTable& table,
+                                 const Module& module, TensorId tensor) {
+  const TensorSpec* spec = table.find(tensor);
+  CHECK(spec);
+  ModuleOrder out{.n_rows = rows_of(*spec)};
+  const auto* delta = is_of_layer(tensor.role)
+                          ? std::get_if<DeltaConfig>(&model.layers[tensor.layer].mixer)
+                          : nullptr;
+  if (module.roles.size() <= 1) {
+    const bool is_turned = tensor.role == kQ || tensor.role == kK;
+    if (delta) put_heads_in_order(tensor.role, *delta, out);
+    if (module.pairs_rows && is_turned) {
+      TRY_ASSIGN(out.rows, paired_rows(model, tensor, out.n_rows));
+    }
+    return out;
+  }
+  uint64_t first = 0;
+  out.n_rows = 0;
+  for (const TensorRole role : module.roles) {
+    if (role == tensor.role) first = out.n_rows;
+    out.n_rows += rows_of(*table.find({role, tensor.layer}));
+  }
+  if (delta && (tensor.role == kQkv || tensor.role == kStateGate)) {
+    out.rows = rows_of_qkvz(tensor.role, *delta);
+  } else {
+    add(out.rows, first, rows_of(*spec));
+  }
+  return out;
+}
+
+}  // namespace kvik
