@@ -16,8 +16,8 @@
 namespace kvik {
 namespace {
 
-// Two adapters and none, for a model that is loaded. The backend lives as long as they do, for they
-// lie in its memory.
+// Two adapters and none, for a model that is loaded. They lie in the backend's memory: whoever runs
+// an engine with them takes them behind it, so that they are gone before it.
 struct Adapted {
   explicit Adapted(const std::string& name)
       : tiny(load_tiny(TinyModelOptions{.name = name, .n_threads = 2})) {
@@ -26,13 +26,7 @@ struct Adapted {
     }
   }
   void add(RandomAdapter source) {
-    struct Held {
-      std::shared_ptr<Backend> backend;
-      std::shared_ptr<const Adapter> adapter;  // gone first
-    };
-    const auto held = std::make_shared<Held>(
-        tiny.backend, load_random(std::move(source), *tiny.model, *tiny.backend));
-    adapters.push_back({held, held->adapter.get()});
+    adapters.push_back(load_random(std::move(source), *tiny.model, *tiny.backend));
   }
 
   TinyModel tiny;
@@ -57,11 +51,10 @@ class AdapterExactness : public testing::TestWithParam<const char*> {};
 
 TEST_P(AdapterExactness, company_of_other_adapters_changes_nothing) {
   Adapted model(GetParam());
-  const auto adapters = model.adapters;
+  EngineRig alone({.n_pages = 64, .max_step_tokens = 128}, std::move(model.tiny));
+  const auto adapters = std::move(model.adapters);
   std::vector<Request> requests;
   for (uint32_t i = 0; i < 6; ++i) requests.push_back(request_of(i, adapters[i % 3]));
-
-  EngineRig alone({.n_pages = 64, .max_step_tokens = 128}, std::move(model.tiny));
   std::vector<std::shared_ptr<RecordingSink>> expected;
   for (const Request& request : requests) expected.push_back(alone.run(request));
 
@@ -89,8 +82,8 @@ TEST_P(AdapterExactness, company_of_other_adapters_changes_nothing) {
 
 TEST_P(AdapterExactness, an_adapter_changes_the_answer) {
   Adapted model(GetParam());
-  const auto adapters = model.adapters;
   EngineRig rig({}, std::move(model.tiny));
+  const auto adapters = std::move(model.adapters);
   std::set<std::vector<float>> last_rows;
   for (const auto& adapter : adapters) {
     Request request = request_of(0, adapter);
@@ -120,9 +113,9 @@ TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
   model.add(RandomAdapter(model.tiny.model->config(), 9, 2, [&](TensorId id) {
     return id.role == TensorRole::kHead || (id.role == TensorRole::kDown && id.layer == last);
   }));
-  const auto adapters = model.adapters;
   const auto owner_of = [](size_t adapter) { return adapter == 3 ? 0 : adapter; };
   EngineRig rig({.n_pages = 4096, .speculation = kGuessNothing}, std::move(model.tiny));
+  const auto adapters = std::move(model.adapters);
   std::map<size_t, std::vector<std::vector<TokenId>>> left;  // by owner of the pages
   std::mt19937 random(5);
   uint32_t n_found = 0;
@@ -151,8 +144,8 @@ TEST(AdapterCache, no_prefix_is_ever_found_across_adapters) {
 // but never is more found than the owner of the pages has left, nor another's state.
 TEST(AdapterCache, no_snapshot_is_ever_found_across_adapters) {
   Adapted model("test-qwen35:f32");
-  const std::vector<std::shared_ptr<const Adapter>> adapters = model.adapters;
   EngineRig rig({.n_pages = 4096}, std::move(model.tiny));
+  const auto adapters = std::move(model.adapters);
   std::map<size_t, std::vector<std::vector<TokenId>>> left;
   std::mt19937 random(5);
   uint32_t n_found = 0;
@@ -184,10 +177,10 @@ TEST(AdapterCache, no_snapshot_is_ever_found_across_adapters) {
 
 TEST(AdapterCache, a_salt_parts_the_pages_of_one_adapter_too) {
   Adapted model("test-llama:f32");
-  const auto adapter = model.adapters[1];
   EngineRig rig({}, std::move(model.tiny));
+  const auto adapters = std::move(model.adapters);
   Request request = greedy_request(some_tokens(70), 2);
-  request.adapter = adapter;
+  request.adapter = adapters[1];
   request.cache_salt = "one";
   rig.run(request);
   EXPECT_GT(rig.run(request)->usage().cached_tokens, 0u);
@@ -197,10 +190,11 @@ TEST(AdapterCache, a_salt_parts_the_pages_of_one_adapter_too) {
 
 TEST(AdapterCache, an_adapter_that_was_let_go_lives_as_long_as_its_request) {
   Adapted model("test-llama:f32");
-  std::weak_ptr<const Adapter> watched = model.adapters[1];
   EngineRig rig({}, std::move(model.tiny));
+  auto adapters = std::move(model.adapters);
+  const std::weak_ptr<const Adapter> watched = adapters[1];
   Request request = greedy_request(some_tokens(30), 5);
-  request.adapter = std::move(model.adapters[1]);
+  request.adapter = std::move(adapters[1]);
   const auto sink = rig.submit(std::move(request));
   EXPECT_FALSE(watched.expired());
   rig.run();

@@ -42,7 +42,7 @@ struct TinyEngineOptions {
 
 // An engine over a tiny model, with a budget counted in pages. The backend outlives the engine.
 struct TinyEngine {
-  std::shared_ptr<Backend> backend;
+  std::unique_ptr<Backend> backend;
   std::unique_ptr<Clock> clock;
   std::unique_ptr<Engine> engine;
 };

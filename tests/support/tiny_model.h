@@ -17,7 +17,7 @@ namespace kvik {
 
 // A model of a few thousand random weights, and what computes it.
 struct TinyModel {
-  std::shared_ptr<Backend> backend;
+  std::unique_ptr<Backend> backend;
   std::unique_ptr<Model> model;
 };
 
