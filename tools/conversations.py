@@ -89,7 +89,7 @@ class Server:
         while True:
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-                writer.write(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 is_ready = b" 200 " in await reader.readline()
                 writer.close()
                 if is_ready:

@@ -23,7 +23,7 @@ async def ask(url, body, key):
     try:
         data = json.dumps(body).encode()
         key = f"Authorization: Bearer {key}\r\n" if key else ""
-        w.write(f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{key}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        w.write(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{key}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         status = int((await r.readline()).split()[1])
         took = time.perf_counter() - t0
         if status != 200:

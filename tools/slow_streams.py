@@ -70,12 +70,12 @@ def kernel_tcp_bytes():
 def post(a, body):
     data = json.dumps(body).encode()
     key = f"Authorization: Bearer {a.key}\r\n" if a.key else ""
-    return f"POST /v1/completions HTTP/1.1\r\nHost: x\r\n{key}Content-Length: {len(data)}\r\n\r\n".encode() + data
+    return f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n{key}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
 def crowd_request(a):
     if a.kind == "idle":
-        return b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        return b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     body = {"prompt": "Once upon a time", "max_tokens": a.crowd_out, "temperature": 0, "ignore_eos": True, "stream": True}
     return post(a, {**body, **json.loads(a.crowd_extra)})
 
