@@ -147,7 +147,7 @@ namespace {
 
 FormLead lead_of(const FormVocabulary& vocabulary, const CompletionRequest& request) {
   if (!request.answer_begin) return {};
-  return vocabulary.lead(*request.answer_begin, request.answer_syntax);
+  return vocabulary.lead(*request.answer_begin, request.answer_syntax, request.form->brings_header);
 }
 
 }  // namespace

@@ -147,7 +147,8 @@ class CallForms : public testing::TestWithParam<Template> {
   }
 
   Babbler babbler(const CallForm& form) const {
-    std::vector<std::string> marks = {"<|\"|>", "\"", "</parameter>", "{}", "0}"};
+    std::vector<std::string> marks = {"<|\"|>", "\"", "</parameter>",
+                                      "{}",     "0}", "<|channel|>final<|message|>"};
     const CallSpelling& s = spelling();
     for (const std::string_view mark :
          {s.begin, s.open, s.behind_name, s.close, s.between, s.end, s.key, s.behind_key,
@@ -272,11 +273,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, FormsOfSeveralCalls,
                            return !format.has_one_call;
                          })),
                          test_name);
-INSTANTIATE_TEST_SUITE_P(Formats, CallFormsAmongText,
-                         testing::ValuesIn(templates_where([](const ToolFormat& format) {
-                           return !format.has_channels;
-                         })),
-                         test_name);
+INSTANTIATE_TEST_SUITE_P(Formats, CallFormsAmongText, testing::ValuesIn(templates()), test_name);
 
 TEST(CallForm, every_format_has_a_spelling) {
   for (const ToolFormat& format : tool_formats()) {

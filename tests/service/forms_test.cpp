@@ -81,7 +81,8 @@ class Forms : public testing::Test {
                               const AnswerSyntax& syntax = {}) {
     auto compiled = compiler_.compile(form);
     CHECK(compiled.has_value());
-    return {compiled->vocabulary, compiled->grammar, compiled->vocabulary->lead(begin, syntax)};
+    return {compiled->vocabulary, compiled->grammar,
+            compiled->vocabulary->lead(begin, syntax, form.brings_header)};
   }
   uint32_t n_vocab() { return rig.tokenizer().n_vocab(); }
 
@@ -301,6 +302,23 @@ TEST_F(Forms, in_channels_the_form_is_of_the_last_message) {
   EXPECT_THAT(take_forced(), HasSubstr("<|start|>assistant<|channel|>final<|message|>"));
   say(pet, R"({"tame":true,"kind":"dog"})");
   EXPECT_EQ(pet.end(), Constraint::End::kMust);
+}
+
+TEST_F(Forms, in_channels_a_form_may_bring_the_header_of_its_message) {
+  AnswerForm form = schema_form(kSchema);
+  form.brings_header = true;
+  AnswerConstraint pet = constraint(form, AnswerBegin::kText, {.has_channels = true});
+  std::vector<TokenId> tokens;
+  pet.forced(100, tokens);
+  for (const TokenId token : tokens) pet.advance(token);
+  say(pet, "a cat?<|end|>");
+  tokens.clear();
+  pet.forced(100, tokens);
+  std::string text;
+  for (const TokenId token : tokens)
+    text += rig.tokenizer().piece(token, Tokenizer::Special::kHide);
+  EXPECT_THAT(text, HasSubstr("<|start|>assistant"));
+  EXPECT_EQ(text.find("final"), text.npos);
 }
 
 TEST_F(Forms, what_a_relaxed_form_leaves_out_is_told) {

@@ -174,7 +174,7 @@ bool is_json_form(const AnswerForm& form) {
 Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request) {
   AnswerSyntax& syntax = request.answer_syntax;
   const bool is_other = request.form && !is_json_form(*request.form);
-  const bool may_call = !chat.tools.empty() && !syntax.calls.empty() && !syntax.has_channels;
+  const bool may_call = !chat.tools.empty() && !syntax.calls.empty();
   const bool is_wanted = !chat.strict.empty() || request.form;
   if (!chat.forced && (is_other || !may_call || !is_wanted)) return {};
   CallWish wish{.tools = chat.tools,

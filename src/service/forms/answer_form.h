@@ -36,6 +36,9 @@ struct AnswerForm {
   // Special tokens that stand for their text in it, ascending; no others may come.
   std::vector<TokenId> marks = {};
   std::string param = "response_format";  // the field that errors name
+  // Of harmony: its text begins with the header of its message, behind "<|start|>assistant";
+  // otherwise the form is what the final message says.
+  bool brings_header = false;
 
   friend bool operator==(const AnswerForm&, const AnswerForm&) = default;
 };

@@ -54,7 +54,8 @@ FormVocabulary::FormVocabulary(const Tokenizer& tokenizer, const std::vector<Tok
 }
 
 // In harmony an answer is several messages: the first is thought, the form is the last one's.
-FormLead FormVocabulary::lead(AnswerBegin begin, const AnswerSyntax& syntax) const {
+FormLead FormVocabulary::lead(AnswerBegin begin, const AnswerSyntax& syntax,
+                              bool brings_header) const {
   FormLead lead{.shown = syntax.shown_tokens};
   if (!syntax.has_channels) {
     if (begin == AnswerBegin::kThought) lead.end_thought = syntax.thoughts->end_thought;
@@ -63,7 +64,8 @@ FormLead FormVocabulary::lead(AnswerBegin begin, const AnswerSyntax& syntax) con
   constexpr std::string_view kEnd = "<|end|>";
   lead.opening = marks("<|channel|>analysis<|message|>");
   lead.end_thought = kEnd;
-  lead.closing = marks("<|start|>assistant<|channel|>final<|message|>");
+  lead.closing =
+      marks(brings_header ? "<|start|>assistant" : "<|start|>assistant<|channel|>final<|message|>");
   for (const TokenId token : lead.shown) {
     if (piece(token, lead) != kEnd) lead.not_in_thought.push_back(token);
   }

@@ -27,8 +27,8 @@ class FormVocabulary {
   // which might become one with what follows, are left out.
   std::vector<TokenId> tokens_of(std::string_view text) const;
 
-  // What stands before the form of an answer that is written so.
-  FormLead lead(AnswerBegin begin, const AnswerSyntax& syntax) const;
+  // What stands before the form of an answer that is written so (AnswerForm::brings_header).
+  FormLead lead(AnswerBegin begin, const AnswerSyntax& syntax, bool brings_header = false) const;
   // What a token of a thought says.
   std::string piece(TokenId token, const FormLead& lead) const;
   // Tokens that may say more than the end of a thought that ends with that mark.

@@ -59,7 +59,11 @@ class FormWriter {
   bool is_kept(const std::string& name) const {
     return wish_.forced || wish_.strict.contains(name);
   }
+  bool has_channels() const {
+    return std::ranges::any_of(wish_.formats, &ToolFormat::has_channels);
+  }
   std::string before() const;
+  std::string start() const;
 
   const CallWish& wish_;
   const CallSpelling& spelling_;
@@ -76,6 +80,23 @@ std::string FormWriter::before() const {
     }
   }
   return text_without(marks, begins_answer ? R"([^\s{])" : "");
+}
+
+// In harmony words and calls are messages of their own, each with its header.
+std::string FormWriter::start() const {
+  if (wish_.forced) return "start: calls";
+  const std::string header =
+      has_channels() ? literal("<|channel|>final<|message|>") + " " : std::string();
+  if (wish_.other) {
+    const bool is_object = wish_.other->kind == AnswerForm::Kind::kJsonObject;
+    return fmt::format("start: calls | {}%json {}", header,
+                       is_object ? R"({"type": "object"})" : wish_.other->text);
+  }
+  if (!has_channels()) return "start: before | before calls\nbefore: " + before();
+  return fmt::format(
+      "start: calls | {}before\nbefore: {}", header,
+      text_without(
+          std::vector<std::string_view>{"<|start|>", "<|channel|>", "<|message|>", "<|end|>"}, ""));
 }
 
 std::optional<std::string> FormWriter::grammar() const {
@@ -107,14 +128,7 @@ std::optional<std::string> FormWriter::grammar() const {
   std::string calls = fmt::format("{} call", literal(spelling_.begin));
   if (wish_.may_be_several) calls += fmt::format(" ({} call)*", literal(spelling_.between));
   calls += " " + literal(spelling_.end);
-  std::string start = "start: calls";
-  if (!wish_.forced && wish_.other) {
-    const bool is_object = wish_.other->kind == AnswerForm::Kind::kJsonObject;
-    start += " | %json " + (is_object ? R"({"type": "object"})" : wish_.other->text);
-  } else if (!wish_.forced) {
-    start = "start: before | before calls\nbefore: " + before();
-  }
-  return fmt::format("{}\ncalls: {}\ncall: {}{}", start, calls, any, rules);
+  return fmt::format("{}\ncalls: {}\ncall: {}{}", start(), calls, any, rules);
 }
 
 }  // namespace
@@ -138,7 +152,8 @@ Result<CallForm> form_of_calls(const CallWish& wish) {
                          .text = std::move(*grammar),
                          .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
                          .whitespace = AnswerForm::Whitespace::kFlexible,
-                         .param = wish.forced ? "tool_choice" : "tools"},
+                         .param = wish.forced ? "tool_choice" : "tools",
+                         .brings_header = !is_hermes},
       .is_hermes = is_hermes};
 }
 
