@@ -63,7 +63,7 @@ def conv_layer(L, h):
 
 
 def space_layer(g, L, h, eps):
-    """The mixer of granitehybrid."""
+    """The mixer of granitehybrid, nemotron_h and nemotron_h_moe."""
     T, heads, n, groups, inner = len(h), g("ssm.time_step_rank"), g("ssm.state_size"), g("ssm.group_count"), g("ssm.inner_size")
     z, xbc, dt = np.split(h @ L("ssm_in.weight").T, [inner, 2 * inner + 2 * groups * n], axis=1)
     mixed = silu(convolution(xbc, L("ssm_conv1d.weight")) + L("ssm_conv1d.bias"))
@@ -81,7 +81,9 @@ def space_layer(g, L, h, eps):
     return out.reshape(T, inner) @ L("ssm_out.weight").T
 
 
-LISTED = ("lfm2", "lfm2moe", "granitehybrid")  # which layers attend stands in a list of their KV heads
+LISTED = ("lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe")  # which layers attend stands in a list of their KV heads
+HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
+SPACES = ("granitehybrid", *HALVED)
 
 
 def is_recurrent(arch, g, layer):
@@ -97,7 +99,7 @@ def ffn_norm(L):
 def layer(arch, g, L, h, eps):
     if arch.startswith("lfm2"):
         return conv_layer(L, h)
-    if arch == "granitehybrid":
+    if arch in SPACES:
         return space_layer(g, L, h, eps)
     return delta_layer(g, L, h, eps)
 
@@ -221,8 +223,16 @@ def space_tensors(out, p, dim, heads, width, groups, n, taps):
     out.mat(p + "ssm_out.weight", dim, inner)
 
 
+def feeds_alone(extra, layer):
+    """Whether a layer of make_model.py's presets is a feed-forward and nothing else."""
+    pattern = extra.get("space", [None])[-1]
+    return isinstance(pattern, str) and pattern[layer] in "-E"
+
+
 def attends(extra, layer, n_layers):
     """Whether a layer of make_model.py's presets attends."""
+    if "space" in extra and isinstance(extra["space"][-1], str):
+        return extra["space"][-1][layer] == "*"
     if "delta" in extra:
         return layer >= n_layers or (layer + 1) % extra["delta"][-1] == 0
     for kind in ("convs", "space"):

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kWrapper = "base_model.model.";
 // Where the modules of text stand.
 constexpr std::string_view kPrefixes[] = {"model.", "language_model.model.",
-                                          "model.language_model."};
+                                          "model.language_model.", "backbone."};
 constexpr std::string_view kHeads[] = {"lm_head", "language_model.lm_head", "model.lm_head"};
 
 struct Suffix {

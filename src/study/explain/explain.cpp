@@ -128,7 +128,8 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
   const auto n_shared =
       static_cast<uint32_t>(std::min<uint64_t>(kSharedTokens, n_ctx - kOwnTokens - 1));
   const uint64_t budget = loaded.kv().budget(n_ctx, kSequences);
-  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), {.kv_budget_bytes = budget}));
+  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded),
+                                                {.kv_budget_bytes = budget, .max_running = kSequences}));
   ServiceApi& service = instance->service();
   progress("two users with one beginning");
   TRY_ASSIGN(figures.sharing, measure_sharing(service, n_shared, kOwnTokens));
