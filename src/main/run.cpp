@@ -33,11 +33,11 @@ Result<int> run(RunOptions options) {
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   if (!options.speculation.draft.empty())
     TRY(load_draft(options.speculation.draft, loaded, kConversations));
-  const EngineOptions engine{.kv_budget_bytes =
-                                 loaded.kv().budget(loaded.n_ctx, kConversations, tiers.places()),
-                             .max_running = kConversations,
-                             .tiers = tiers.places(),
-                             .speculation = options.speculation.options};
+  const EngineOptions engine{
+      .kv_budget_bytes = loaded.kv().budget(loaded.n_ctx, kConversations, tiers.places()),
+      .max_running = kConversations,
+      .tiers = tiers.places(),
+      .speculation = options.speculation.options};
   TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), engine));
   Interrupts::catch_them();
   return task.kind == RunTask::Kind::kChat ? run_chat(instance->service(), options)

@@ -24,7 +24,7 @@ constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // where the user says
 constexpr uint32_t kFewestTokens = 4;                     // that can be told apart
 constexpr double kNaiveSeconds = 18;                      // that the run without a cache may take
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
-constexpr uint64_t kSequences = 8;  // whose pages all stay
+constexpr uint32_t kSequences = 8;  // whose pages all stay
 constexpr int kSteps = 26;          // of the progress bar, about
 
 // The most tokens whose run without a cache takes kNaiveSeconds: token i computes all before it.
@@ -128,8 +128,8 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
   const auto n_shared =
       static_cast<uint32_t>(std::min<uint64_t>(kSharedTokens, n_ctx - kOwnTokens - 1));
   const uint64_t budget = loaded.kv().budget(n_ctx, kSequences);
-  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded),
-                                                {.kv_budget_bytes = budget, .max_running = kSequences}));
+  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), {.kv_budget_bytes = budget,
+                                                                       .max_running = kSequences}));
   ServiceApi& service = instance->service();
   progress("two users with one beginning");
   TRY_ASSIGN(figures.sharing, measure_sharing(service, n_shared, kOwnTokens));
