@@ -34,7 +34,9 @@ TEST(CacheExplanation, where_a_state_was_resumed_is_said_in_words) {
   Usage usage;
   usage.prompt_tokens = 3107;
   usage.cached_tokens = 2944;
-  usage.cache = {.ram_tokens = 2944, .miss = MissReason::kNoSnapshot, .position = 2944};
+  usage.cache.ram_tokens = 2944;
+  usage.cache.miss = MissReason::kNoSnapshot;
+  usage.cache.position = 2944;
   EXPECT_NE(explained(usage, CacheReach::kStrangers)
                 .find(R"("miss":{"reason":"no_snapshot","position":2944,)"
                       R"("says":"resumed at 2,944 of 3,107: the nearest snapshot"})"),
