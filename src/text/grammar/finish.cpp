@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "text/grammar/comparer.h"
 #include "text/grammar/grammar_parts.h"
 #include "text/grammar/object_needs.h"
 
@@ -36,8 +37,7 @@ class Finisher {
     sort_objects();
     TRY(settle([this](NodeParts& node) { return find_nullable(node); }));
     TRY(refuse_left_recursion());
-    TRY(settle([this](NodeParts& node) { return find_productive(node); }));
-    for (ArrayForm& array : parts_.arrays) shorten(array);
+    TRY(find_all_productive());
     if (exhausted()) return too_large();
     if (!is_productive(parts_.start)) {
       return fail(ErrorCode::kInvalidArgument, "no text is left that would keep to the form");
@@ -65,6 +65,36 @@ class Finisher {
       if (!changed) return {};
     }
     return too_large();
+  }
+
+  // That items can differ shows once it is known which of them can be; what cannot be then, makes
+  // others impossible, until nothing changes.
+  Result<void> find_all_productive() {
+    for (;;) {
+      for (NodeParts& node : parts_.nodes) node.productive = false;
+      TRY(settle([this](NodeParts& node) { return find_productive(node); }));
+      for (ArrayForm& array : parts_.arrays) shorten(array);
+      std::vector<uint32_t> open;
+      for (uint32_t i = 0; i < parts_.arrays.size(); ++i) {
+        const ArrayForm& array = parts_.arrays[i];
+        const bool needs_others =
+            array.repeated || (array.unique && (array.min > 1 || !array.counts.empty()));
+        if (needs_others && array.min <= array.max) open.push_back(i);
+      }
+      if (open.empty() || exhausted()) return {};
+      // Looks at the parts as they are now, and ends before they change.
+      Machine machine(std::shared_ptr<const GrammarParts>(std::shared_ptr<void>(), &parts_));
+      bool changed = false;
+      for (const uint32_t i : open) {
+        machine.allow_work();
+        if (Comparer(machine).is_possible(i)) continue;
+        parts_.arrays[i].min = 1;
+        parts_.arrays[i].max = 0;
+        changed = true;
+      }
+      if (machine.exhausted()) return too_large();
+      if (!changed) return {};
+    }
   }
 
   bool find_nullable(NodeParts& n) {
@@ -214,7 +244,6 @@ class Finisher {
 
   bool is_productive_array(const ArrayForm& array) {
     if (array.min > array.max) return false;
-    if (array.unique) return true;
     uint64_t n_needed = array.min;
     for (const auto& [min, max] : array.counts) n_needed = std::max<uint64_t>(n_needed, min);
     if (n_needed > array.max) return false;
@@ -240,7 +269,6 @@ class Finisher {
 
   // An array ends before the first item that cannot be.
   void shorten(ArrayForm& array) {
-    if (array.unique) return;
     for (size_t i = 0; i <= array.first.size(); ++i) {
       if (any_productive(items_at(array, i), 0)) continue;
       array.max = std::min(array.max, static_cast<uint32_t>(i));

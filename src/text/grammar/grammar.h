@@ -71,16 +71,14 @@ struct ArrayForm {
     uint32_t min = 0;
     uint32_t max = RegularPool::kUnbounded;
   };
-  // Items of which no two are equal.
-  struct Unique {
-    Regular strings = Regular::kNothing;
-    Regular numbers = Regular::kNothing;  // plain decimals
-    bool null = false, true_ = false, false_ = false;
-  };
   std::vector<std::vector<Item>> first;  // by place
   std::vector<Item> rest;                // behind those; none: the array ends there
   std::vector<Count> counts;
-  std::optional<Unique> unique;  // in the place of `first`, `rest` and `counts`
+  bool unique = false;    // no two items are equal, as JSON values
+  bool repeated = false;  // some two are; without `counts`
+  // Of `repeated`: the values that may stand at both of two places, the earlier one first; the
+  // place behind `first` is that of all others.
+  std::vector<std::vector<Node>> both;
   uint32_t min = 0;
   uint32_t max = RegularPool::kUnbounded;
 };
