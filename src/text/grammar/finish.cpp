@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "text/grammar/comparer.h"
+#include "text/grammar/compare/comparer.h"
 #include "text/grammar/grammar_parts.h"
 #include "text/grammar/object_needs.h"
 
@@ -70,7 +70,8 @@ class Finisher {
   // That items can differ shows once it is known which of them can be; what cannot be then, makes
   // others impossible, until nothing changes.
   Result<void> find_all_productive() {
-    for (;;) {
+    constexpr int kMostRounds = 16;
+    for (int round = 0; round < kMostRounds; ++round) {
       for (NodeParts& node : parts_.nodes) node.productive = false;
       TRY(settle([this](NodeParts& node) { return find_productive(node); }));
       for (ArrayForm& array : parts_.arrays) shorten(array);
@@ -84,9 +85,9 @@ class Finisher {
       if (open.empty() || exhausted()) return {};
       // Looks at the parts as they are now, and ends before they change.
       Machine machine(std::shared_ptr<const GrammarParts>(std::shared_ptr<void>(), &parts_));
+      machine.allow_work(parts_.limits.max_work);
       bool changed = false;
       for (const uint32_t i : open) {
-        machine.allow_work();
         if (Comparer(machine).is_possible(i)) continue;
         parts_.arrays[i].min = 1;
         parts_.arrays[i].max = 0;
@@ -95,6 +96,7 @@ class Finisher {
       if (machine.exhausted()) return too_large();
       if (!changed) return {};
     }
+    return too_large();
   }
 
   bool find_nullable(NodeParts& n) {
@@ -262,7 +264,7 @@ class Finisher {
     for (size_t i = 0; i <= array.first.size() && n_found < n; ++i) {
       if (i >= array.max || !any_productive(items_at(array, i), 0)) break;
       if (!any_productive(items_at(array, i), counting)) continue;
-      n_found = i == array.first.size() ? n : n_found + 1;
+      n_found += i == array.first.size() ? array.max - i : 1;
     }
     return n_found >= n;
   }

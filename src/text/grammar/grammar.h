@@ -21,7 +21,7 @@ struct Limits {
   uint32_t max_expressions = 400'000;       // of a grammar, once compiled
   uint32_t max_nodes = 400'000;             //
   uint32_t max_live_expressions = 600'000;  // made while matching, before what is old is dropped
-  uint32_t max_threads = 512;               // readings of one text at a time
+  uint32_t max_threads = 2048;              // readings of one text at a time
   // Steps of some ten nanoseconds: for what a client sends, and for each token of an answer.
   uint64_t max_work = 4'000'000;
   uint64_t max_work_per_token = 10'000'000;

@@ -3,7 +3,7 @@
 #include <bit>
 #include <utility>
 
-#include "text/grammar/comparer.h"
+#include "text/grammar/compare/comparer.h"
 #include "text/grammar/object_needs.h"
 #include "text/grammar/thread_stepper.h"
 

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "text/grammar/compare/memory.h"
 #include "text/grammar/grammar_parts.h"
-#include "text/grammar/memory.h"
 #include "text/grammar/tables.h"
 
 namespace kvik::grammar {
@@ -118,9 +118,10 @@ class Machine {
   bool runs_free(State state, const CodePointSet& set, uint32_t n);
 
   // Before each thing that is asked for: how much work it may take.
-  void allow_work() {
-    pool_.allow_work(parts_->limits.max_work_per_token);
-    work_left_ = parts_->limits.max_work_per_token;
+  void allow_work() { allow_work(parts_->limits.max_work_per_token); }
+  void allow_work(uint64_t n_steps) {
+    pool_.allow_work(n_steps);
+    work_left_ = n_steps;
   }
   // Beyond the limits: what is there is right, what would be new is not made.
   bool exhausted() const { return exhausted_ || pool_.exhausted(); }

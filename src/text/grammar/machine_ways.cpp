@@ -24,8 +24,7 @@ std::vector<Machine::Way> Machine::property_ways(uint32_t form, uint32_t list,
     const auto names = after.begin() + static_cast<ptrdiff_t>(object.n_head());
     after.insert(std::upper_bound(names, after.end(), name.text), name.text);
   }
-  const Node value =
-      name.is_named ? object.values[name.place] : object.others[name.place].value;
+  const Node value = name.is_named ? object.values[name.place] : object.others[name.place].value;
   const auto& also = name.is_named ? object.also[name.place] : object.others[name.place].also;
   if (object.max != RegularPool::kUnbounded || after[0] < object.min) ++after[0];
   std::vector<Way> ways;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/grammar/comparer.h"
+#include "text/grammar/compare/comparer.h"
 #include "text/grammar/string_cursor.h"
 
 namespace kvik::grammar {

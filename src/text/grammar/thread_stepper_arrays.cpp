@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "text/grammar/comparer.h"
+#include "text/grammar/compare/comparer.h"
 #include "text/grammar/thread_stepper.h"
 
 // Arrays: what may stand at each place.

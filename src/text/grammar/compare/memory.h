@@ -29,7 +29,9 @@ struct Memory {
   uint32_t next_rule = 0;  // what the property or item that is being read may be
 
   static constexpr size_t kWords = 5;
-  std::array<uint32_t, kWords> words() const { return std::bit_cast<std::array<uint32_t, kWords>>(*this); }
+  std::array<uint32_t, kWords> words() const {
+    return std::bit_cast<std::array<uint32_t, kWords>>(*this);
+  }
 };
 
 // Some different values, ascending: all that there are, unless there are at least as many as were

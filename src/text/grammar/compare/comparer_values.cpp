@@ -2,7 +2,7 @@
 #include <array>
 #include <utility>
 
-#include "text/grammar/comparer.h"
+#include "text/grammar/compare/comparer.h"
 #include "text/grammar/number_syntax.h"
 
 // The different values that there are, up to a number of them.
@@ -16,10 +16,10 @@ constexpr uint64_t kWorkOfALook = 20;
 // Each number once.
 Regular number_keys(RegularPool& pool) {
   const auto one = [&](char32_t c) { return pool.characters({{c, c}}); };
-  const Regular fraction =
-      pool.sequence(one(U'.'), pool.sequence(pool.repeat(pool.characters({{U'0', U'9'}}), 0,
-                                                         RegularPool::kUnbounded),
-                                             pool.characters({{U'1', U'9'}})));
+  const Regular fraction = pool.sequence(
+      one(U'.'),
+      pool.sequence(pool.repeat(pool.characters({{U'0', U'9'}}), 0, RegularPool::kUnbounded),
+                    pool.characters({{U'1', U'9'}})));
   const Regular whole = pool.intersection(
       decimal_syntax(pool),
       pool.repeat(pool.characters({{U'-', U'-'}, {U'0', U'9'}}), 1, RegularPool::kUnbounded));
@@ -172,12 +172,11 @@ SomeValues Comparer::of_strings(Regular expr, size_t n) {
 
 SomeValues Comparer::of_object(const Begun& begun, size_t n) {
   SomeValues found;
-  Begun copy = begun;
-  add_objects(copy, {}, n, found);
+  add_objects(begun, {}, n, found);
   return found;
 }
 
-void Comparer::add_objects(Begun& begun, const NamePlace& from, size_t n, SomeValues& found) {
+void Comparer::add_objects(const Begun& begun, const NamePlace& from, size_t n, SomeValues& found) {
   if (!spend()) {
     found.are_many = true;
     return;
@@ -225,12 +224,11 @@ void Comparer::add_objects(Begun& begun, const NamePlace& from, size_t n, SomeVa
 
 SomeValues Comparer::of_array(const Begun& begun, size_t n) {
   SomeValues found;
-  Begun copy = begun;
-  add_arrays(copy, n, found);
+  add_arrays(begun, n, found);
   return found;
 }
 
-void Comparer::add_arrays(Begun& begun, size_t n, SomeValues& found) {
+void Comparer::add_arrays(const Begun& begun, size_t n, SomeValues& found) {
   if (!spend()) {
     found.are_many = true;
     return;
@@ -239,27 +237,47 @@ void Comparer::add_arrays(Begun& begun, size_t n, SomeValues& found) {
   if (can_close(begun)) {
     add_value(found, m_.container_value(ValueKind::kArray, begun.record), n);
   }
+  const bool lacks_repeated = array.repeated && !has_repeated(begun.record);
   for (const Machine::Way& way : m_.item_ways(begun.form, begun.list)) {
-    if (found.are_many) return;
-    ++depth_;
-    Begun longer{begun.form, way.list, begun.record};
-    longer.record.push_back(~uint32_t{0});
-    // Of values that must differ, as many more as may be taken or needed elsewhere.
-    const size_t n_later = n_needed(longer);
-    const size_t n_items = array.unique ? begun.record.size() + n + n_later : n;
-    const SomeValues values = of_node(way.value, n_items);
-    const bool goes_on = !array.unique || reaches_end(longer);
-    // An array without end has one value for each length.
-    const bool loops = !array.unique && way.list == begun.list && !values.all.empty();
-    found.are_many |= goes_on && (values.are_many || loops);
-    for (const uint32_t value : values.all) {
-      if (found.are_many || !goes_on || values.are_many) break;
-      const bool is_taken = array.unique && std::ranges::count(begun.record, value) > 0;
-      longer.record.back() = value;
-      if (is_taken || (array.unique && !reaches_end(longer))) continue;
-      add_arrays(longer, n, found);
+    std::vector<RuledWay> options = {{way, put_rule(ValueRule::kNone, {})}};
+    if (lacks_repeated) {
+      options.clear();
+      add_repeated_ways(begun, way, options);
     }
-    --depth_;
+    for (const RuledWay& option : options) {
+      if (found.are_many) return;
+      ++depth_;
+      add_longer(begun, option, n, found);
+      --depth_;
+    }
+  }
+}
+
+// Those with one more item, read in that way.
+void Comparer::add_longer(const Begun& begun, const RuledWay& option, size_t n, SomeValues& found) {
+  const bool is_unique = parts_.arrays[begun.form].unique;
+  Begun longer{begun.form, option.way.list, begun.record};
+  longer.record.push_back(~uint32_t{0});
+  // Of values that must differ, as many more as may be taken or needed elsewhere.
+  const size_t n_items = is_unique ? begun.record.size() + n + n_needed(longer) : n;
+  SomeValues values;
+  if (mode_of(option.rule) == ValueRule::kSome) {
+    const auto its = values_of(option.rule);
+    values.all.assign(its.begin(), its.end());
+  } else {
+    values = of_node(option.way.value, n_items);
+  }
+  if (is_unique && !reaches_end(longer)) return;
+  // An array without end has one value for each length.
+  const bool loops = !is_unique && option.way.list == begun.list && !values.all.empty() &&
+                     mode_of(option.rule) == ValueRule::kNone;
+  found.are_many |= values.are_many || loops;
+  for (const uint32_t value : values.all) {
+    if (found.are_many) return;
+    const bool is_taken = is_unique && std::ranges::count(begun.record, value) > 0;
+    longer.record.back() = value;
+    if (is_taken || (is_unique && !reaches_end(longer))) continue;
+    add_arrays(longer, n, found);
   }
 }
 

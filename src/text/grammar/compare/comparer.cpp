@@ -1,4 +1,4 @@
-#include "text/grammar/comparer.h"
+#include "text/grammar/compare/comparer.h"
 
 #include <algorithm>
 
@@ -141,9 +141,9 @@ Regular Comparer::text_rule(Regular expr, uint32_t rule) {
     if (mode == ValueRule::kNone) {
       if (number) numbers.push_back(pool_.compared(*number, compared));
     } else {
-      either.push_back(number ? pool_.intersection(decimal_syntax(pool_),
-                                                   pool_.compared(*number, compared))
-                              : pool_.literal(characters));
+      either.push_back(
+          number ? pool_.intersection(decimal_syntax(pool_), pool_.compared(*number, compared))
+                 : pool_.literal(characters));
     }
   }
   if (mode == ValueRule::kSome) {
@@ -166,10 +166,10 @@ Regular Comparer::number_rule(Regular expr, uint32_t rule) {
   if (!has_number || mode_of(rule) != ValueRule::kNone) return Regular::kNothing;
   const Regular words = pool_.one_of({U"null", U"true", U"false"});
   const Regular any = pool_.any_text();
-  const Regular zero = pool_.sequence(
-      pool_.repeat(pool_.characters({{U'-', U'-'}, {U'.', U'.'}, {U'0', U'0'}}), 1,
-                   RegularPool::kUnbounded),
-      pool_.sequence(pool_.characters({{U'E', U'E'}, {U'e', U'e'}}), any));
+  const Regular zero =
+      pool_.sequence(pool_.repeat(pool_.characters({{U'-', U'-'}, {U'.', U'.'}, {U'0', U'0'}}), 1,
+                                  RegularPool::kUnbounded),
+                     pool_.sequence(pool_.characters({{U'E', U'E'}, {U'e', U'e'}}), any));
   return pool_.intersection(std::vector<Regular>{expr, number_syntax(pool_),
                                                  pool_.complement(decimal_syntax(pool_)),
                                                  pool_.complement(words), pool_.complement(zero)});
@@ -279,8 +279,7 @@ bool Comparer::may_end(const Frame& frame) {
     ask();
   }
   const ValueRule mode = mode_of(memory.rule);
-  const Candidates same =
-      candidates(is_array ? ValueKind::kArray : ValueKind::kObject, memory);
+  const Candidates same = candidates(is_array ? ValueKind::kArray : ValueKind::kObject, memory);
   bool is_one = false;
   for (const uint32_t value : same.values) {
     is_one |= value == kForgotten || parts_of(value).size() == record.size();
@@ -295,8 +294,7 @@ std::optional<uint32_t> Comparer::property_rule(uint32_t form, const Memory& mem
   const bool is_unsure = all.are_unsure || name == kForgotten;
   Values its, values;
   for (const uint32_t value : all.values) {
-    const auto there =
-        value == kForgotten || name == kForgotten ? kForgotten : member(value, name);
+    const auto there = value == kForgotten || name == kForgotten ? kForgotten : member(value, name);
     if (!there) continue;
     its.push_back(value);
     values.push_back(*there);

@@ -90,8 +90,9 @@ class Comparer {
     std::u32string other = {};
     bool is_behind_other = false;
   };
-  void add_objects(Begun& begun, const NamePlace& from, size_t n, SomeValues& found);
-  void add_arrays(Begun& begun, size_t n, SomeValues& found);
+  void add_objects(const Begun& begun, const NamePlace& from, size_t n, SomeValues& found);
+  void add_arrays(const Begun& begun, size_t n, SomeValues& found);
+  void add_longer(const Begun& begun, const RuledWay& option, size_t n, SomeValues& found);
   void add_value(SomeValues& found, uint32_t value, size_t n);
   bool enumerate(Regular expr, size_t n, std::vector<std::u32string>& texts);
   bool spend();
@@ -104,8 +105,9 @@ class Comparer {
   bool finds_places(const Begun& begun);
   // Values that later places have no other for.
   Values scarce_values(const Begun& begun);
-  void add_item_rules(const Begun& begun, const Machine::Way& way, const Candidates& its,
-                      std::vector<RuledWay>& ways);
+  Values dead_items(const Begun& begun, uint32_t list, const Candidates& its);
+  std::optional<Values> taken_items(const Begun& begun, uint32_t list);
+  void add_less(const RuledWay& option, const Values& not_these, std::vector<RuledWay>& ways);
   bool has_repeated(std::span<const uint32_t> record) const;
   bool may_repeat(uint32_t form, size_t from) const;
   Node both_of(const ArrayForm& array, size_t a, size_t b) const;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/grammar/comparer.h"
+#include "text/grammar/compare/comparer.h"
 
 // Arrays whose items differ, or of which some do not: what may still stand at their places.
 namespace kvik::grammar {
@@ -86,6 +86,7 @@ bool Comparer::reaches_end(Begun begun) {
   const size_t n_values = begun.record.size() + n_needed(begun);
   for (const Machine::Way& way : m_.item_ways(begun.form, begun.list)) {
     if (reached) break;
+    if (way.list == begun.list) continue;  // brings it no further
     SomeValues values = of_node(way.value, n_values);
     if (values.are_many) values.all = {kUnknown};
     for (const uint32_t value : values.all) {
@@ -111,9 +112,8 @@ bool Comparer::finds_places(const Begun& begun) {
       if (i >= array.first.size()) break;  // and so are all behind it
       continue;
     }
-    std::erase_if(values.all, [&](uint32_t value) {
-      return std::ranges::count(begun.record, value) > 0;
-    });
+    std::erase_if(values.all,
+                  [&](uint32_t value) { return std::ranges::count(begun.record, value) > 0; });
     // All that follow have the same values.
     if (i >= array.first.size() && array.min - i > values.all.size()) return false;
     if (values.all.empty()) return false;
@@ -140,44 +140,47 @@ Comparer::Values Comparer::scarce_values(const Begun& begun) {
   return found;
 }
 
-void Comparer::add_item_rules(const Begun& begun, const Machine::Way& way, const Candidates& its,
-                              std::vector<RuledWay>& ways) {
+// Items with which all that could still come is one of those that it must not be.
+Comparer::Values Comparer::dead_items(const Begun& begun, uint32_t list, const Candidates& its) {
   const ArrayForm& array = parts_.arrays[begun.form];
   const size_t place = begun.record.size();
-  Begun next{begun.form, way.list, begun.record};
-  next.record.push_back(kUnknown);
   const auto part = [&](uint32_t value) {
     return value == kUnknown ? kUnknown : parts_of(value)[place];
   };
-  Values longer, not_these;
+  Values longer, dead;
   for (const uint32_t value : its.values) {
     if (value == kUnknown || parts_of(value).size() > place) longer.push_back(value);
   }
-  const bool looks = !longer.empty() &&
-                     (array.unique || !of_array(next, longer.size() + 1).are_many);
-  if (looks && its.are_unsure) ask();
+  if (longer.empty()) return dead;
+  Begun next{begun.form, list, begun.record};
+  next.record.push_back(kUnknown);
+  const bool hangs_on_items = array.unique || array.repeated;
+  if (!hangs_on_items && of_array(next, longer.size() + 1).are_many) return dead;
+  if (its.are_unsure) ask();
   for (const uint32_t one : longer) {
-    if (!looks || one == kUnknown || std::ranges::count(not_these, part(one)) > 0) continue;
+    if (one == kUnknown || std::ranges::count(dead, part(one)) > 0) continue;
     Values alike;
     for (const uint32_t other : longer) {
       if (part(other) == part(one)) alike.push_back(other);
     }
     next.record.back() = part(one);
-    if (!exceeds(of_array(next, alike.size() + 1), alike)) not_these.push_back(part(one));
+    if (!exceeds(of_array(next, alike.size() + 1), alike)) dead.push_back(part(one));
   }
-  if (array.unique) {
-    not_these.insert(not_these.end(), begun.record.begin(), begun.record.end());
-    next.record.back() = kUnknown;
-    if (!reaches_end(next)) return;
-    if (!m_.can_close_array(next.form, next.list)) {
-      for (const uint32_t value : scarce_values(next)) {
-        next.record.back() = value;
-        if (!reaches_end(next)) not_these.push_back(value);
-      }
-    }
+  return dead;
+}
+
+// Items that would leave too few for those behind them; nothing where all would.
+std::optional<Comparer::Values> Comparer::taken_items(const Begun& begun, uint32_t list) {
+  Values taken = begun.record;
+  Begun next{begun.form, list, begun.record};
+  next.record.push_back(kUnknown);
+  if (!reaches_end(next)) return {};
+  if (m_.can_close_array(next.form, next.list)) return taken;
+  for (const uint32_t value : scarce_values(next)) {
+    next.record.back() = value;
+    if (!reaches_end(next)) taken.push_back(value);
   }
-  if (!not_these.empty() && !exceeds(of_node(way.value, not_these.size() + 1), not_these)) return;
-  ways.push_back({way, put_rule(ValueRule::kNone, std::move(not_these))});
+  return taken;
 }
 
 Node Comparer::both_of(const ArrayForm& array, size_t a, size_t b) const {
@@ -238,30 +241,56 @@ std::vector<Comparer::RuledWay> Comparer::ruled_ways(uint32_t form, const Memory
   const auto record = m_.lists_.get(memory.record);
   const Begun begun{form, memory.list, Values(record.begin(), record.end())};
   const Candidates its = candidates(ValueKind::kArray, memory);
+  const bool is_some = mode_of(memory.rule) == ValueRule::kSome;
+  if (is_some && its.are_unsure) ask();
   std::vector<RuledWay> ways;
   for (const Machine::Way& way : m_.item_ways(form, memory.list)) {
-    if (mode_of(memory.rule) == ValueRule::kSome) {
-      if (its.are_unsure) ask();
+    if (is_some) {
       Values here;
       for (const uint32_t value : its.values) {
         const bool is_longer = value != kUnknown && parts_of(value).size() > begun.record.size();
         if (is_longer) here.push_back(parts_of(value)[begun.record.size()]);
       }
       if (!here.empty()) ways.push_back({way, put_rule(ValueRule::kSome, std::move(here))});
-    } else if (array.repeated && !has_repeated(begun.record)) {
-      add_repeated_ways(begun, way, ways);
-    } else {
-      add_item_rules(begun, way, its, ways);
+      continue;
     }
+    Values not_these;
+    if (array.unique) {
+      auto taken = taken_items(begun, way.list);
+      if (!taken) continue;
+      not_these = std::move(*taken);
+    }
+    const Values dead = dead_items(begun, way.list, its);
+    not_these.insert(not_these.end(), dead.begin(), dead.end());
+    std::vector<RuledWay> options = {{way, put_rule(ValueRule::kNone, {})}};
+    if (array.repeated && !has_repeated(begun.record)) {
+      options.clear();
+      add_repeated_ways(begun, way, options);
+    }
+    for (const RuledWay& option : options) add_less(option, not_these, ways);
   }
   return ways;
+}
+
+// A way, if something is left for it without those.
+void Comparer::add_less(const RuledWay& option, const Values& not_these,
+                        std::vector<RuledWay>& ways) {
+  if (mode_of(option.rule) == ValueRule::kSome) {
+    const auto its = values_of(option.rule);
+    Values left(its.begin(), its.end());
+    std::erase_if(left, [&](uint32_t value) { return std::ranges::count(not_these, value) > 0; });
+    if (!left.empty()) ways.push_back({option.way, put_rule(ValueRule::kSome, std::move(left))});
+    return;
+  }
+  const bool is_left =
+      not_these.empty() || exceeds(of_node(option.way.value, not_these.size() + 1), not_these);
+  if (is_left) ways.push_back({option.way, put_rule(ValueRule::kNone, not_these)});
 }
 
 bool Comparer::is_possible(uint32_t form) {
   const ArrayForm& array = parts_.arrays[form];
   if (array.repeated) return may_repeat(form, 0);
-  return reaches_end(
-      {form, m_.lists_.put(std::vector<uint32_t>(1 + array.counts.size())), {}});
+  return reaches_end({form, m_.lists_.put(std::vector<uint32_t>(1 + array.counts.size())), {}});
 }
 
 }  // namespace kvik::grammar
