@@ -52,7 +52,7 @@ class Fixture {
     for (uint32_t i = 0; i < shape.n_rows; ++i) {
       rows_.push_back({&q_[i * width], &out_[i * width], shape.depth + i});
     }
-    scratch_ = memory_.allocate(isa.attention.scratch_floats(shape.head_dim, shape.group) * 4);
+    scratch_ = memory_.allocate(isa.attention.scratch_floats(layout_, shape.group) * 4);
   }
 
   void run() {
@@ -62,6 +62,7 @@ class Fixture {
                            .rows = rows_.data(),
                            .n_rows = shape_.n_rows,
                            .first_column = 0,
+                           .first_out_column = 0,
                            .group = shape_.group,
                            .scale = 0.125f,
                            .soft_cap = 0,

@@ -1,5 +1,6 @@
 // A conversation of an agent into the text of its prompt: 500 definitions of tools and 2 MB of what
-// tools answered, through the chat template of a real model.
+// tools answered, through the chat template of a real model. And what a streamed token costs that
+// is looked at for thoughts and calls, by format.
 //   bench_chat TEMPLATE.jinja… [--benchmark_…]
 #include <benchmark/benchmark.h>
 
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "service/answer_parts.h"
 #include "service/chat_format.h"
 #include "support/toy_tokenizer.h"
 
@@ -69,6 +71,17 @@ void render(benchmark::State& state, const ChatFormat& format) {
   state.counters["bytes"] = static_cast<double>(n_bytes);
 }
 
+// One token a round, each a word of an answer that calls nothing.
+void split(benchmark::State& state, const ToolFormat& format) {
+  constexpr std::string_view kWords[] = {"The",   " king",  ",",    " my", " lord", "\n",
+                                         " said", " `a<b`", " {1}", ".",   "\n\n",  " So"};
+  AnswerSplitter splitter(AnswerBegin::kText,
+                          {.calls = {&format}, .has_channels = format.has_channels});
+  if (format.has_channels) splitter.push("<|channel|>final<|message|>");
+  size_t i = 0;
+  for (auto _ : state) benchmark::DoNotOptimize(splitter.push(kWords[i++ % std::size(kWords)]));
+}
+
 }  // namespace
 }  // namespace kvik
 
@@ -84,6 +97,11 @@ int main(int argc, char** argv) {
     benchmark::RegisterBenchmark(argv[i], [format = formats.back().get()](benchmark::State& state) {
       kvik::render(state, *format);
     })->Unit(benchmark::kMillisecond);
+  }
+  for (const kvik::ToolFormat& format : kvik::tool_formats()) {
+    benchmark::RegisterBenchmark(
+        ("split/" + std::string(format.name)).c_str(),
+        [&format](benchmark::State& state) { kvik::split(state, format); });
   }
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -56,6 +56,10 @@ class Names(make_hf_model.Folder):
             return f"feed_forward.experts.{i}.{make_hf_model.EXPERTS[part][1]}.weight"
         return super().expert_name(part, i)  # granitemoehybrid has its experts as parameters, of which PEFT's usual files have none
 
+    def stacks(self, prefix):
+        """The module whose parameters are all experts of the layer."""
+        return prefix + {"lfm2moe": "feed_forward.experts", "gemma4": "experts"}.get(self.arch, "mlp.experts")
+
     def layer_name(self, part):
         return MODULES.get(self.arch, {}).get(part) or super().layer_name(part)
 
@@ -217,10 +221,43 @@ def module_tensors(names, name, a, b, kind):
     return halves(modules, kind)
 
 
-def write_peft(folder, model, pairs, rank, alpha, kind, **more):
+def flat_stack(a, b):
+    """PEFT's (lora_A, lora_B) of a parameter of all experts, of a [experts, rank, in] and b [experts, out, rank] (ParamWrapper.get_delta_weight)."""
+    return a.reshape(-1, a.shape[-1]), np.ascontiguousarray(b.transpose(1, 2, 0)).reshape(b.shape[1], -1)
+
+
+def stacked_modules(names, pairs):
+    """([(module, lora_A, lora_B)] of experts as parameters, [parameters], the other pairs). Gates and ups, which have an A each, become one pair of
+    twice the rank, as PEFT makes it of old adapters of single experts."""
+    modules, parameters, rest = [], [], dict(pairs)
+    granite = names.arch in ("granitemoe", "granitehybrid")
+    for gate in [n for n in pairs if n.endswith("ffn_gate_exps.weight")]:
+        at = f"model.layers.{gate.split('.')[1]}."
+        (gate_a, gate_b), (up_a, up_b), down = [rest.pop(gate.replace("ffn_gate", part)) for part in ("ffn_gate", "ffn_up", "ffn_down")]
+        nothing = np.zeros_like(gate_b)
+        parts = [np.concatenate([gate_b, nothing], 2), np.concatenate([nothing, up_b], 2)]
+        both = np.stack(parts, 2).reshape(len(gate_b), -1, parts[0].shape[2]) if names.arch == "gpt-oss" else np.concatenate(parts, 1)
+        gate_up = flat_stack(np.concatenate([gate_a, up_a], 1), both)
+        if granite:
+            paths = [f"{at}block_sparse_moe.{half}_linear" for half in ("input", "output")]
+            parameters += [f"{path}.weight" for path in paths]
+        else:
+            path = names.stacks(at)
+            paths, parameters = [f"{path}.base_layer", path], parameters + [f"{path}.gate_up_proj", f"{path}.down_proj"]
+        modules += [(paths[0], *gate_up), (paths[1], *flat_stack(*down))]
+    return modules, parameters, rest
+
+
+def write_peft(folder, model, pairs, rank, alpha, kind, stacked=False, **more):
     names = Names(model)
+    tensors = {}
+    if stacked:
+        modules, parameters, pairs = stacked_modules(names, pairs)
+        tensors = halves(modules, kind)
+        wide = r".*\.(gate_up_proj|input_linear\.weight)"
+        more |= {"target_parameters": parameters, "rank_pattern": {wide: 2 * rank}, "alpha_pattern": {wide: 2 * alpha}, "peft_version": "0.19.1"}
     modules, rest = fused_modules(names, pairs, shapes(model))
-    tensors = halves(modules, kind)
+    tensors |= halves(modules, kind)
     for name, (a, b) in rest.items():
         tensors |= module_tensors(names, name, a, b, kind)
     os.makedirs(folder, exist_ok=True)

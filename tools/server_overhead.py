@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the server costs beside the model: HTTP, JSON, scheduling, detokenizing, per token.
 
-  tools/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages] [--tools]
+  tools/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages] [--tools | --system CHARS]
 
 Streams run side by side against `kvik serve demo --threads 1`. Afterwards /proc tells the processor time of each thread
 of the server between the first token of the last stream and the last token of the first. The network thread does HTTP
@@ -42,11 +42,17 @@ def tool(api):
     return {"type": "function", "function": {"name": "read_file", "parameters": schema}}
 
 
-def request(api, i, n_tokens, has_tools):
+def request(api, i, n_tokens, has_tools, n_system):
     words = f"Speak of the {i}th crown, my lord."
     # Guessed tokens that came true leave together, as one event.
     common = {"max_tokens": n_tokens, "ignore_eos": True, "stream": True, "temperature": 0, "speculate": False}
     chat = {"messages": [{"role": "user", "content": words}], **common}
+    if n_system:  # as long a prompt as tools make
+        text = ("The king is dead, long live the king. " * (n_system // 38 + 1))[:n_system]
+        if api == "messages":
+            chat["system"] = text
+        else:
+            chat["messages"].insert(0, {"role": "system", "content": text})
     if has_tools:  # calls are looked for in the answer
         chat["tools"] = [tool(api)]
     path, body = {"completions": ("/v1/completions", {"prompt": words, **common}),
@@ -59,10 +65,10 @@ class Reader:
     """Counts the events of one stream by their marks and notes when each came."""
     MARKS = {"completions": b'"text":"', "chat": b'"delta":{', "messages": b'_delta","text"'}
 
-    def __init__(self, port, api, i, n_tokens, has_tools):
+    def __init__(self, port, i, options):
         self.socket = socket.create_connection(("127.0.0.1", port))
-        self.mark, self.times, self.tail, self.is_done = self.MARKS[api], [], b"", False
-        self.socket.sendall(request(api, i, n_tokens, has_tools))
+        self.mark, self.times, self.tail, self.is_done = self.MARKS[options.api], [], b"", False
+        self.socket.sendall(request(options.api, i, options.tokens, options.tools, options.system))
         self.socket.setblocking(False)
 
     def read(self, now):
@@ -92,7 +98,7 @@ def forward_us(kvik, n_streams, depth):
 
 
 def measure(server, port, options):
-    readers = [Reader(port, options.api, i, options.tokens, options.tools) for i in range(options.streams)]
+    readers = [Reader(port, i, options) for i in range(options.streams)]
     selector = selectors.DefaultSelector()
     for reader in readers:
         selector.register(reader.socket, selectors.EVENT_READ, reader)
@@ -130,7 +136,11 @@ def main():
     parser.add_argument("--tokens", type=int, default=400)
     parser.add_argument("--api", default="completions", choices=Reader.MARKS)
     parser.add_argument("--tools", action="store_true", help="requests of chats have a tool")
+    parser.add_argument("--system", type=int, default=0, metavar="CHARS",
+                        help="requests of chats have a system prompt as long")
     options = parser.parse_args()
+    if options.api == "completions" and (options.tools or options.system):
+        parser.error("completions have no tools and no system prompt")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

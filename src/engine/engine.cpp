@@ -5,11 +5,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/quantity.h"
 #include "engine/speculate/draft_model.h"
 #include "engine/work_limits.h"
-#include "model/state_layout.h"
 
 namespace kvik {
 namespace {
@@ -149,7 +147,8 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
           MemoryKind::kTierReads, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
       draft_pages_(std::move(*ledger_.reserve(MemoryKind::kDraftPages, models.draft_bytes))),
       states_(std::move(*ledger_.reserve(
-          MemoryKind::kStates, limits.n_states * state_layout(model_->config()).n_bytes()))),
+          MemoryKind::kStates,
+          limits.n_states * kv_layout(decoder_.page_bytes(), model_->config()).state_bytes))),
       pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
       kv_(backend.memory(), pages_.bytes(),
           with_states(kv_layout(decoder_.page_bytes(), model_->config()), limits.n_states), clock),
@@ -324,7 +323,7 @@ void Engine::forward(const StepPlan& plan) {
                              .state = sequence->table.state()},
                       .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()},
                       .adapter = sequence->request.adapter.get(),
-                      .n_guesses = static_cast<uint32_t>(sequence->draft.size())});
+                      .n_guesses = plan.entries[i].n_guesses()});
   }
   decoder_.forward(batch_);
 }
@@ -335,10 +334,8 @@ void Engine::accept(const StepPlan& plan) {
   if (plan.work.n_rows == plan.plain_work.n_rows) return;
   n_true_.clear();
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    const auto& [sequence, n_new, n_wanted] = plan.entries[i];
-    const uint32_t n_own = n_new - static_cast<uint32_t>(sequence->draft.size());
-    CHECK(accepted_[i] >= n_own);
-    n_true_.push_back(accepted_[i] - n_own);
+    CHECK(accepted_[i] >= plan.entries[i].n_own());
+    n_true_.push_back(plan.entries[i].n_true(accepted_[i]));
   }
   decoder_.accept(n_true_);
 }

@@ -20,11 +20,11 @@ void Engine::sample(const StepPlan& plan) {
       accepted_.push_back(entry.n_new);
       continue;
     }
-    const auto n_sampled = 1 + entry.sequence->draft.size();
+    const uint32_t n_sampled = 1 + entry.n_guesses();
     outcomes_[i] = sample_rows(entry, n_rows - n_sampled);
     // A row that ended the answer stands as well.
     const uint32_t n_stand = outcomes_[i].n_tokens + (outcomes_[i].last ? 0 : 1);
-    accepted_.push_back(entry.n_new - static_cast<uint32_t>(n_sampled) + n_stand);
+    accepted_.push_back(entry.n_new - n_sampled + n_stand);
   }
 }
 
@@ -110,7 +110,7 @@ void Engine::publish_progress(const StepPlan::Entry& entry, uint32_t n_accepted)
 uint32_t Engine::publish_rows(size_t index, const StepPlan::Entry& entry, size_t first_row) {
   Outcome& outcome = outcomes_[index];
   const uint32_t first_wanted = entry.n_new - entry.n_wanted;
-  const auto first_sampled = entry.n_new - static_cast<uint32_t>(1 + entry.sequence->draft.size());
+  const uint32_t first_sampled = entry.n_own() - 1;
   for (uint32_t row = first_wanted; row < accepted_[index]; ++row) {
     const PublishedRow published{.decoder_row = first_row + row - first_wanted,
                                  .position = entry.sequence->n_cached + row};
@@ -184,9 +184,9 @@ void Engine::record_token_time(Sequence& sequence) {
 void Engine::count_drafts(const StepPlan& plan) {
   SpeculationCounters& all = counters_.speculation;
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    const auto n_drafted = static_cast<uint32_t>(plan.entries[i].sequence->draft.size());
+    const uint32_t n_drafted = plan.entries[i].n_guesses();
     if (n_drafted == 0) continue;
-    const uint32_t n_accepted = accepted_[i] - (plan.entries[i].n_new - n_drafted);
+    const uint32_t n_accepted = plan.entries[i].n_true(accepted_[i]);
     ++all.drafts;
     all.drafted_tokens += n_drafted;
     all.accepted_tokens += n_accepted;

@@ -18,7 +18,7 @@ enum class Arrangement : uint8_t {
   kFloats,         // as f32
   kFloatsPlusOne,  // as f32, and one added
   kNegativeExp,    // as f32, −e^x of it
-  kMovedColumns,   // of each row, blocks of head_dim columns in another order
+  kMovedColumns,   // of each row, blocks of columns of one size in another order
   kTransposed,     // each piece a matrix of its own; as f16 where its elements stand in blocks
 };
 

@@ -59,7 +59,9 @@ class Decoder {
   // state; before the next step, where any was a guess.
   void accept(std::span<const uint32_t> n_true);
   // Guesses that a step may have, of all sequences: what states keep of them is kept for so many.
-  uint32_t n_guesses_max() const { return recurrent_ ? RecurrentBlock::kMostGuesses : UINT32_MAX; }
+  uint32_t n_guesses_max() const {
+    return recurrent_ ? RecurrentBlock::kMostGuessedRows : UINT32_MAX;
+  }
 
   // Rows that the last step's sequences want, in the order of the batch.
   size_t n_logits() const { return wanted_.size(); }
@@ -92,6 +94,7 @@ class Decoder {
 
   void lay_out(std::span<const BatchSequence> batch);
   void mix(uint32_t layer);
+  void finish(uint32_t layer);
   void feed_forward(uint32_t layer);
   void project(uint32_t first_row);
 

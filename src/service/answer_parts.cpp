@@ -55,22 +55,36 @@ bool has_call(const std::vector<AnswerPart>& parts) {
 AnswerSplitter::AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax)
     : syntax_(std::move(syntax)), state_(State::kBefore) {
   if (syntax_.has_channels) {
+    for (const std::string_view end : kMessageEnds) watched_ += end.front();
     state_ = State::kHeader;
   } else if (begin == AnswerBegin::kThought) {
     begin_thought();
   }
+  if (!syntax_.has_channels && !syntax_.calls.empty()) watched_ += kBlanks;
+  for (const ToolFormat* format : syntax_.calls) {
+    for (const ToolFormat::Begin& begin : format->begins) watched_ += begin.mark.substr(0, 1);
+  }
 }
 
 std::vector<AnswerPart> AnswerSplitter::push(std::string_view text) {
-  const bool is_plain = !syntax_.has_channels && syntax_.calls.empty();
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (is_plain && state_ == State::kText) {
-      put(AnswerPart::Kind::kText, text.substr(i));
-      break;
+  while (!text.empty()) {
+    const std::string_view words = words_at_front(text);
+    if (words.empty()) {
+      take(text.front());
+      text.remove_prefix(1);
+    } else {
+      say(words);
+      text.remove_prefix(words.size());
     }
-    take(text[i]);
   }
   return std::exchange(parts_, {});
+}
+
+// Bytes of what is said that cannot belong to a mark.
+std::string_view AnswerSplitter::words_at_front(std::string_view text) const {
+  if (state_ != State::kText || !held_.empty()) return {};
+  if (is_behind_call_ && is_blank(text.front())) return {};
+  return text.substr(0, text.find_first_of(watched_));
 }
 
 std::vector<AnswerPart> AnswerSplitter::push_last(std::string_view text) {
@@ -220,13 +234,17 @@ void AnswerSplitter::put_text(char byte) {
     blanks_ += byte;
     return;
   }
+  say(std::string_view(&byte, 1));
+}
+
+void AnswerSplitter::say(std::string_view words) {
   if (!blanks_.empty()) {
     if (!is_behind_call_) put(AnswerPart::Kind::kText, blanks_);
     blanks_.clear();
   }
   is_beginning_ = is_behind_call_ = false;
   if (std::exchange(is_new_message_, false)) put(AnswerPart::Kind::kText, "\n\n");
-  put(AnswerPart::Kind::kText, std::string_view(&byte, 1));
+  put(AnswerPart::Kind::kText, words);
 }
 
 void AnswerSplitter::take_call(char byte) {

@@ -55,16 +55,18 @@ class AnswerSplitter {
   bool may_end_message(std::string_view held) const;
   bool find_opening();
   void leave_calls(std::string_view text, std::string_view again);
+  std::string_view words_at_front(std::string_view text) const;
   void put_text(char byte);
+  void say(std::string_view words);
   void put(AnswerPart::Kind kind, std::string_view text);
   void finish();
 
   AnswerSyntax syntax_;
   State state_;
-  State body_ = State::kText;  // of a message in a channel
   uint32_t n_thoughts_ = 0;
-  std::string held_;    // what may become a mark; a header
-  std::string blanks_;  // that may stand before a mark
+  std::string watched_;  // bytes of what is said that are looked at one by one
+  std::string held_;     // what may become a mark; a header
+  std::string blanks_;   // that may stand before a mark
   std::optional<CallReader> calls_;
   bool is_beginning_ = true;  // nothing has been said yet
   bool is_behind_call_ = false;

@@ -1,16 +1,19 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/token_id.h"
-
 #include "service/answer_format.h"
 #include "service/tools/call_spelling.h"
 #include "service/tools/tool_format.h"
 #include "service/tools/tool_schemas.h"
 
 namespace kvik {
+
+// What harmony's last message, the answer itself, begins with.
+inline constexpr std::string_view kFinalHeader = "<|channel|>final<|message|>";
 
 // How the answer to a request is written. What it points to is a table's and lives for ever.
 struct AnswerSyntax {

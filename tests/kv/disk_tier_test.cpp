@@ -56,22 +56,6 @@ TEST(DiskTier, gives_back_what_was_put_also_after_it_was_closed) {
   EXPECT_EQ(tier->size().n_pages, 11u);
 }
 
-TEST(DiskTier, names_the_children_of_a_page) {
-  const TemporaryFolder folder;
-  const auto tier = open_tier(folder);
-  const auto a = chain_of_pages(kRoot, 40, 1, kPageBytes);
-  const auto b = chain_of_pages(kRoot, 40, 2, kPageBytes);
-  ASSERT_TRUE(store(*tier, a).has_value());
-  ASSERT_TRUE(store(*tier, b).has_value());
-  EXPECT_EQ(tier->children(kRoot, 0, KnownBy::kAll, 10).size(), 2u);
-  EXPECT_EQ(tier->children(kRoot, 0, KnownBy::kAll, 1).size(), 1u);
-  EXPECT_EQ(tier->children(kRoot, 1, KnownBy::kAll, 10).size(), 0u);
-  const auto below = tier->children(a[0].page.key, 0, KnownBy::kAll, 10);
-  ASSERT_EQ(below.size(), 1u);
-  EXPECT_EQ(below[0].key, a[1].page.key);
-  EXPECT_EQ(below[0].tokens, a[1].page.tokens);
-}
-
 TEST(DiskTier, pages_of_layer_groups_lie_side_by_side) {
   const TemporaryFolder folder;
   const auto tier = open_tier(folder);

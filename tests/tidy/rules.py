@@ -50,7 +50,7 @@ MAY_REACH = {
 LIBRARIES = {
     "boost/": ("server", "main"),
     "boost/json": ("format", "text", "study", "server", "cli", "main"),
-    "pcre2.h": ("text",),
+    "pcre2.h": ("format", "text"),
     "CLI/": ("main",),
     "prometheus/": ("server",),
     "unicode/": ("text",),

@@ -322,12 +322,11 @@ void Scheduler::let_go(Sequence& sequence) {
 
 void Scheduler::commit(const StepPlan& plan, std::span<const uint32_t> accepted) {
   for (size_t i = 0; i < accepted.size(); ++i) {
-    const auto& [sequence, n_new, n_wanted] = plan.entries[i];
-    const auto n_drafted = static_cast<uint32_t>(sequence->draft.size());
-    const uint32_t n_guessed = accepted[i] - std::min(accepted[i], n_new - n_drafted);
-    sequence->usage.drafted_tokens += n_drafted;
-    sequence->usage.accepted_tokens += n_guessed;
-    sequence->tenant->charge_generated(n_guessed);
+    const StepPlan::Entry& entry = plan.entries[i];
+    const uint32_t n_guessed = entry.n_true(accepted[i]);
+    entry.sequence->usage.drafted_tokens += entry.n_guesses();
+    entry.sequence->usage.accepted_tokens += n_guessed;
+    entry.sequence->tenant->charge_generated(n_guessed);
   }
   n_prompt_tokens_ += commit_rows(kv_, plan, accepted);
   for (const StepPlan::Entry& entry : plan.entries) keep_marked(*entry.sequence);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,6 +17,13 @@ struct StepPlan {
     Sequence* sequence;
     uint32_t n_new;     // rows: the sequence's next tokens, then those of its draft
     uint32_t n_wanted;  // of them, the last ones: their logits, or hidden states, are wanted
+
+    uint32_t n_guesses() const { return static_cast<uint32_t>(sequence->draft.size()); }
+    uint32_t n_own() const { return n_new - n_guesses(); }
+    // The guesses among the first n_accepted rows.
+    uint32_t n_true(uint32_t n_accepted) const {
+      return n_accepted - std::min(n_accepted, n_own());
+    }
   };
   std::vector<Entry> entries;
   StepWork work;        // of all entries

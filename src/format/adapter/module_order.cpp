@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
-#include <utility>
 #include <variant>
 
 #include "base/check.h"
@@ -22,47 +19,9 @@ void add(Order& order, uint64_t first, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) order.push_back(static_cast<uint32_t>(first + i));
 }
 
-// Behind `first`, value heads of so many rows, or columns.
-void add_heads(Order& order, uint64_t first, uint64_t n, const DeltaConfig& d) {
-  for (const uint32_t head : hf::value_head_order(d)) add(order, first + head * n, n);
-}
-
-// Of a layer with a gated delta rule: a folder has those value heads side by side that share a key
-// head (state_tensors.h).
-void put_heads_in_order(TensorRole role, const DeltaConfig& d, ModuleOrder& out) {
-  if (d.order == ValueHeadOrder::kGrouped) return;
-  const uint64_t n_keys = uint64_t{2} * d.keys_dim();
-  switch (role) {
-    case kQkv:
-      add(out.rows, 0, n_keys);
-      return add_heads(out.rows, n_keys, d.value_dim, d);
-    case kStateGate:
-      return add_heads(out.rows, 0, d.value_dim, d);
-    case kStateBeta:
-    case kStateAlpha:
-      return add_heads(out.rows, 0, 1, d);
-    case kStateOutput:
-      return add_heads(out.columns, 0, d.value_dim, d);
-    default:
-      return;
-  }
-}
-
-// Of hf::kQkvzName, whose families have their value heads as folders have them.
-Order rows_of_qkvz(TensorRole role, const DeltaConfig& d) {
-  const uint64_t values = uint64_t{d.n_value_heads / d.n_key_heads} * d.value_dim;
-  const uint64_t per_head = uint64_t{2} * d.key_dim + 2 * values;
+Order in_order(const std::vector<hf::RowStretch>& stretches) {
   Order order;
-  const auto add_part = [&](uint64_t first, uint64_t n) {
-    for (uint64_t head = 0; head < d.n_key_heads; ++head) add(order, head * per_head + first, n);
-  };
-  if (role == kStateGate) {
-    add_part(uint64_t{2} * d.key_dim + values, values);
-    return order;
-  }
-  add_part(0, d.key_dim);
-  add_part(d.key_dim, d.key_dim);
-  add_part(uint64_t{2} * d.key_dim, values);
+  for (const hf::RowStretch& stretch : stretches) add(order, stretch.first, stretch.n);
   return order;
 }
 
@@ -98,7 +57,10 @@ Result<ModuleOrder> module_order(const ModelConfig& model, const TensorTable& ta
                           : nullptr;
   if (module.roles.size() <= 1) {
     const bool is_turned = tensor.role == kQ || tensor.role == kK;
-    if (delta) put_heads_in_order(tensor.role, *delta, out);
+    if (delta) {
+      Order& moved = tensor.role == kStateOutput ? out.columns : out.rows;
+      moved = in_order(hf::rows_of_state(tensor.role, *delta));
+    }
     if (module.pairs_rows && is_turned) {
       TRY_ASSIGN(out.rows, paired_rows(model, tensor, out.n_rows));
     }
@@ -111,7 +73,7 @@ Result<ModuleOrder> module_order(const ModelConfig& model, const TensorTable& ta
     out.n_rows += rows_of(*table.find({role, tensor.layer}));
   }
   if (delta && (tensor.role == kQkv || tensor.role == kStateGate)) {
-    out.rows = rows_of_qkvz(tensor.role, *delta);
+    out.rows = in_order(hf::rows_in_qkvz(tensor.role, *delta));
   } else {
     add(out.rows, first, rows_of(*spec));
   }

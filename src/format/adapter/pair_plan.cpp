@@ -21,42 +21,59 @@ bool is_float(ElementType type) {
   return type == ElementType::kF32 || type == ElementType::kF16 || type == ElementType::kBF16;
 }
 
-// Rows [first_row, first_row + n_rows) of a tensor seen as rows of n_cols, and what becomes of
-// them: some of them, then some of their columns, then all the other way round.
+// Which rows, or columns, of a matrix.
+struct Choice {
+  uint64_t first = 0, n = 0, step = 1;
+  std::vector<uint32_t> list = {};  // these, in place of that; empty: none
+
+  uint64_t size() const { return list.empty() ? n : list.size(); }
+  uint64_t operator[](uint64_t i) const { return list.empty() ? first + i * step : list[i]; }
+  bool is_stretch() const { return list.empty() && step == 1; }
+};
+
+// Of n things: those of the order, or all as they are.
+Choice all_of(uint64_t n, std::vector<uint32_t> order = {}) {
+  return {.n = n, .list = std::move(order)};
+}
+
+// What of a tensor becomes a factor.
 struct FactorPart {
   size_t tensor = 0;
-  uint64_t first_row = 0, n_rows = 0, n_cols = 0;
+  uint64_t n_cols = 0;  // of the tensor seen as rows of so many
+  Choice rows, columns;
   bool is_transposed = false;
-  std::vector<uint32_t> rows = {}, columns = {};  // which; empty: all of them
 };
+
+// Rows of a tensor from there on.
+FactorPart rows_of(size_t tensor, uint64_t first, uint64_t n_rows, uint64_t n_cols) {
+  return {.tensor = tensor,
+          .n_cols = n_cols,
+          .rows = {.first = first, .n = n_rows},
+          .columns = all_of(n_cols)};
+}
+
+std::vector<std::byte> chosen_bytes(std::span<const std::byte> all, const FactorPart& part,
+                                    size_t element_bytes) {
+  std::vector<std::byte> out(part.rows.size() * part.columns.size() * element_bytes);
+  std::byte* to = out.data();
+  for (uint64_t r = 0; r < part.rows.size(); ++r) {
+    const uint64_t row = part.rows[r] * part.n_cols;
+    const uint64_t n_stretch = part.columns.is_stretch() ? part.columns.size() : 1;
+    for (uint64_t c = 0; c < part.columns.size(); c += n_stretch) {
+      const uint64_t at = (row + part.columns[c]) * element_bytes;
+      CHECK(at + n_stretch * element_bytes <= all.size());
+      std::memcpy(to, all.data() + at, n_stretch * element_bytes);
+      to += n_stretch * element_bytes;
+    }
+  }
+  return out;
+}
 
 std::vector<float> transposed(const std::vector<float>& values, uint64_t n_cols) {
   const uint64_t n_rows = values.size() / n_cols;
   std::vector<float> out(values.size());
   for (uint64_t r = 0; r < n_rows; ++r) {
     for (uint64_t c = 0; c < n_cols; ++c) out[c * n_rows + r] = values[r * n_cols + c];
-  }
-  return out;
-}
-
-std::vector<float> with_rows(const std::vector<float>& values, uint64_t n_cols,
-                             const std::vector<uint32_t>& rows) {
-  std::vector<float> out;
-  out.reserve(rows.size() * n_cols);
-  for (const uint32_t row : rows) {
-    const auto first = values.begin() + static_cast<ptrdiff_t>(row * n_cols);
-    out.insert(out.end(), first, first + static_cast<ptrdiff_t>(n_cols));
-  }
-  return out;
-}
-
-// As many columns as before.
-std::vector<float> with_columns(const std::vector<float>& values,
-                                const std::vector<uint32_t>& columns) {
-  std::vector<float> out(values.size());
-  for (size_t i = 0; i < out.size(); ++i) {
-    const size_t column = i % columns.size();
-    out[i] = values[i - column + columns[column]];
   }
   return out;
 }
@@ -104,10 +121,9 @@ class PairPlan::Source final : public AdapterSource {
     if (!bytes) {
       return fail(bytes.error().code, fmt::format("'{}': {}", label_, bytes.error().message));
     }
-    const size_t row_bytes = part.n_cols * traits(type).block_bytes;
-    CHECK((part.first_row + part.n_rows) * row_bytes <= bytes->size());
-    std::vector<float> values(part.n_rows * part.n_cols);
-    dequantize_row(type, bytes->data() + part.first_row * row_bytes, values);
+    const auto chosen = chosen_bytes(*bytes, part, traits(type).block_bytes);
+    std::vector<float> values(part.rows.size() * part.columns.size());
+    dequantize_row(type, chosen.data(), values);
     const auto is_finite = [](float value) { return std::isfinite(value); };
     const auto wrong = std::ranges::find_if_not(values, is_finite);
     if (wrong != values.end()) {
@@ -115,9 +131,7 @@ class PairPlan::Source final : public AdapterSource {
                   fmt::format("'{}': tensor {} holds {}, expected finite numbers", label_,
                               quoted(file_->name_in_file(part.tensor)), *wrong));
     }
-    if (!part.rows.empty()) values = with_rows(values, part.n_cols, part.rows);
-    if (!part.columns.empty()) values = with_columns(values, part.columns);
-    return part.is_transposed ? transposed(values, part.n_cols) : std::move(values);
+    return part.is_transposed ? transposed(values, part.columns.size()) : std::move(values);
   }
 
   std::unique_ptr<ModelSource> file_;
@@ -152,15 +166,30 @@ Result<uint32_t> PairPlan::rank_of(const StatedPair& pair) const {
   }
   const bool is_flipped =
       pair.target.tensor.role == TensorRole::kEmbedding && pair.embedding == EmbeddingPair::kGguf;
-  const uint64_t rank = is_flipped ? a.shape.back() : a.shape[a.shape.size() - 2];
+  uint64_t rank = is_flipped ? a.shape.back() : a.shape[a.shape.size() - 2];
   if (rank != b.shape.back()) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("tensors {} and {} have the ranks {} and {}, expected one rank",
                             quoted(a.name), quoted(b.name), rank, b.shape.back()));
   }
-  if (rank <= kMaxAdapterRank) return static_cast<uint32_t>(rank);
+  if (pair.flat) {
+    TRY_ASSIGN(rank, flat_rank_of(pair));
+  }
+  if (rank >= 1 && rank <= kMaxAdapterRank) return static_cast<uint32_t>(rank);
   return fail(ErrorCode::kUnsupported, fmt::format("tensor {} has the rank {}, expected 1 to {}",
                                                    quoted(a.name), rank, kMaxAdapterRank));
+}
+
+Result<uint64_t> PairPlan::flat_rank_of(const StatedPair& pair) const {
+  const TensorSpec* spec = table_.find(pair.target.tensor);
+  CHECK(spec);
+  const std::vector<uint64_t>& a = file_.tensors()[pair.a].shape;
+  if (a.size() == 2 && a[0] % spec->shape[0] == 0) return a[0] / spec->shape[0];
+  return fail(
+      ErrorCode::kCorrupt,
+      fmt::format("tensor {} has the shape [{}], expected two axes and as many rows for "
+                  "each of {} experts",
+                  quoted(file_.tensors()[pair.a].name), fmt::join(a, ", "), spec->shape[0]));
 }
 
 Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
@@ -192,6 +221,7 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
   }
   const TensorKind kind = kind_of(pair.target.tensor.role);
   const bool is_stack = kind == TensorKind::kExperts || kind == TensorKind::kHeads;
+  if (pair.flat) return add_flat_stack(pair, *spec, made);
   return is_stack ? add_stack(pair, *spec, made) : add_whole(pair, *spec, made);
 }
 
@@ -216,13 +246,13 @@ Result<void> PairPlan::add_whole(const StatedPair& pair, const TensorSpec& spec,
   TRY(check_shapes(pair, {made.rank, made.n_cols}, {order.n_rows, made.rank}));
   planned_.push_back({made,
                       {.tensor = pair.a,
-                       .n_rows = made.rank,
                        .n_cols = made.n_cols,
-                       .columns = std::move(order.columns)},
+                       .rows = all_of(made.rank),
+                       .columns = all_of(made.n_cols, std::move(order.columns))},
                       {.tensor = pair.b,
-                       .n_rows = order.n_rows,
                        .n_cols = made.rank,
-                       .rows = std::move(order.rows)}});
+                       .rows = all_of(order.n_rows, std::move(order.rows)),
+                       .columns = all_of(made.rank)}});
   return {};
 }
 
@@ -234,13 +264,17 @@ Result<void> PairPlan::add_embedding(const StatedPair& pair, const TensorSpec& s
   const Shape of_tokens =
       is_peft ? Shape{made.rank, made.n_rows} : Shape{made.n_rows, uint64_t{made.rank}};
   TRY(check_shapes(pair, of_tokens, {made.n_cols, made.rank}));
-  planned_.push_back(
-      {made,
-       {.tensor = pair.b, .n_rows = made.n_cols, .n_cols = made.rank, .is_transposed = true},
-       {.tensor = pair.a,
-        .n_rows = of_tokens[0],
-        .n_cols = of_tokens[1],
-        .is_transposed = is_peft}});
+  planned_.push_back({made,
+                      {.tensor = pair.b,
+                       .n_cols = made.rank,
+                       .rows = all_of(made.n_cols),
+                       .columns = all_of(made.rank),
+                       .is_transposed = true},
+                      {.tensor = pair.a,
+                       .n_cols = of_tokens[1],
+                       .rows = all_of(of_tokens[0]),
+                       .columns = all_of(of_tokens[1]),
+                       .is_transposed = is_peft}});
   return {};
 }
 
@@ -258,20 +292,44 @@ Result<void> PairPlan::add_stack(const StatedPair& pair, const TensorSpec& spec,
     }
     made.part = *pair.target.part;
     TRY(check_shapes(pair, {rank, made.n_cols}, {made.n_rows, rank}));
-    planned_.push_back({made,
-                        {.tensor = pair.a, .n_rows = rank, .n_cols = made.n_cols},
-                        {.tensor = pair.b, .n_rows = made.n_rows, .n_cols = rank}});
+    planned_.push_back(
+        {made, rows_of(pair.a, 0, rank, made.n_cols), rows_of(pair.b, 0, made.n_rows, rank)});
     return {};
   }
   TRY(check_shapes(pair, {n_parts, rank, made.n_cols}, {n_parts, made.n_rows, rank}));
   for (made.part = 0; made.part < n_parts; ++made.part) {
-    planned_.push_back(
-        {made,
-         {.tensor = pair.a, .first_row = made.part * rank, .n_rows = rank, .n_cols = made.n_cols},
-         {.tensor = pair.b,
-          .first_row = made.part * made.n_rows,
-          .n_rows = made.n_rows,
-          .n_cols = rank}});
+    planned_.push_back({made, rows_of(pair.a, made.part * rank, rank, made.n_cols),
+                        rows_of(pair.b, made.part * made.n_rows, made.n_rows, rank)});
+  }
+  return {};
+}
+
+Result<void> PairPlan::add_flat_stack(const StatedPair& pair, const TensorSpec& spec,
+                                      AdapterPair made) {
+  const FlatStack& flat = *pair.flat;
+  const uint64_t n_experts = spec.shape[0];
+  const uint64_t n_all = n_experts * made.rank;
+  made.n_rows = spec.shape[1];
+  made.n_cols = spec.shape[2];
+  const uint64_t n_outputs = flat.n_parts * made.n_rows;
+  const bool fits_flipped = file_.tensors()[pair.a].shape == Shape{n_all, n_outputs} &&
+                            file_.tensors()[pair.b].shape == Shape{made.n_cols, n_all};
+  const bool is_flipped = fits_flipped && (n_outputs != made.n_cols || flat.is_flipped);
+  if (!is_flipped) TRY(check_shapes(pair, {n_all, made.n_cols}, {n_outputs, n_all}));
+  Choice outputs{.first = flat.part * made.n_rows, .n = made.n_rows};
+  if (flat.takes_turns) outputs = {.first = flat.part, .n = made.n_rows, .step = flat.n_parts};
+  const Choice inputs = all_of(made.n_cols);
+  for (made.part = 0; made.part < n_experts; ++made.part) {
+    const Choice of_a{.first = uint64_t{made.part} * made.rank, .n = made.rank};
+    const Choice of_b{.first = made.part, .n = made.rank, .step = n_experts};
+    if (is_flipped) {
+      planned_.push_back(
+          {made, {pair.b, n_all, inputs, of_b, true}, {pair.a, n_outputs, of_a, outputs, true}});
+    } else {
+      planned_.push_back({made,
+                          {pair.a, made.n_cols, of_a, inputs, false},
+                          {pair.b, n_all, outputs, of_b, false}});
+    }
   }
   return {};
 }
@@ -291,30 +349,21 @@ Result<void> PairPlan::add_latent(const StatedPair& pair, AdapterPair made) {
   const uint64_t rank = made.rank;
   const uint64_t head_rows = latent.still_dim + latent.value_dim;
   TRY(check_shapes(pair, {rank, latent.rank}, {attention.n_heads * head_rows, rank}));
-  const FactorPart whole_a = {.tensor = pair.a, .n_rows = rank, .n_cols = latent.rank};
+  const FactorPart whole_a = rows_of(pair.a, 0, rank, latent.rank);
   for (uint32_t head = 0; head < attention.n_heads; ++head) {
     made.part = head;
     made.tensor.role = TensorRole::kKUp;
     made.n_rows = latent.rank;
     made.n_cols = latent.still_dim;
     FactorPart as_b = whole_a;
-    as_b.is_transposed = true;
-    planned_.push_back({made,
-                        {.tensor = pair.b,
-                         .first_row = head * head_rows,
-                         .n_rows = latent.still_dim,
-                         .n_cols = rank,
-                         .is_transposed = true},
-                        as_b});
+    FactorPart as_a = rows_of(pair.b, head * head_rows, latent.still_dim, rank);
+    as_a.is_transposed = as_b.is_transposed = true;
+    planned_.push_back({made, as_a, as_b});
     made.tensor.role = TensorRole::kVUp;
     made.n_rows = latent.value_dim;
     made.n_cols = latent.rank;
-    planned_.push_back({made,
-                        whole_a,
-                        {.tensor = pair.b,
-                         .first_row = head * head_rows + latent.still_dim,
-                         .n_rows = latent.value_dim,
-                         .n_cols = rank}});
+    const uint64_t first = head * head_rows + latent.still_dim;
+    planned_.push_back({made, whole_a, rows_of(pair.b, first, latent.value_dim, rank)});
   }
   return {};
 }

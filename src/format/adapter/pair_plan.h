@@ -26,6 +26,15 @@ enum class EmbeddingPair : uint8_t {
   kGguf,  // a: [n_vocab, rank], b: [model_dim, rank]
 };
 
+// A folder's one tensor of the matrices of all experts: its pair lies flat, a: [n_experts · rank,
+// inputs] and b: [outputs, rank · n_experts], the expert fastest; or a has the outputs and b the
+// inputs.
+struct FlatStack {
+  uint32_t part = 0, n_parts = 1;  // which of the model's tensors that lie in it
+  bool takes_turns = false;        // row 0 of each part, then row 1; else a part above the next
+  bool is_flipped = false;         // a has the outputs, where shapes do not tell
+};
+
 // What a file says of the change of one matrix, before it is compared with the model.
 struct StatedPair {
   std::string name;  // of the matrix in the file, for messages
@@ -33,6 +42,7 @@ struct StatedPair {
   size_t a = 0, b = 0;  // tensors of the file
   Module module = {};   // of a folder; without roles: the target as GGUF files have it
   EmbeddingPair embedding = EmbeddingPair::kPeft;
+  std::optional<FlatStack> flat = {};
 };
 
 // Puts together what a file changes, checked against the shapes of a model. Lives for one opening.
@@ -63,7 +73,9 @@ class PairPlan {
   Result<void> add_whole(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_embedding(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
+  Result<void> add_flat_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_latent(const StatedPair& pair, AdapterPair made);
+  Result<uint64_t> flat_rank_of(const StatedPair& pair) const;
   Result<void> check_shapes(const StatedPair& pair, const std::vector<uint64_t>& a,
                             const std::vector<uint64_t>& b) const;
 

@@ -6,6 +6,8 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -19,9 +21,10 @@ namespace kvik {
 namespace {
 
 constexpr std::string_view kWrapper = "base_model.model.";
+constexpr std::string_view kWrapped = ".base_layer";  // by the pair of a parameter
 // Where the modules of text stand.
 constexpr std::string_view kPrefixes[] = {"model.", "language_model.model.",
-                                          "model.language_model."};
+                                          "model.language_model.", "backbone."};
 constexpr std::string_view kHeads[] = {"lm_head", "language_model.lm_head", "model.lm_head"};
 
 struct Suffix {
@@ -32,6 +35,20 @@ constexpr Suffix kSuffixes[] = {{".lora_A.weight", 0},
                                 {".lora_B.weight", 1},
                                 {".lora_embedding_A", 0},
                                 {".lora_embedding_B", 1}};
+
+// One parameter of a module for the matrices of all experts of a layer.
+struct StackParameter {
+  std::string name;  // "gate_up_proj"
+  std::vector<TensorId> tensors;
+  ExpertStacks stacks = ExpertStacks::kUsual;
+};
+
+// "mlp.experts.gate_up_proj" → "mlp.experts", "gate_up_proj"
+std::pair<std::string_view, std::string_view> split_at_last_dot(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return {{}, name};
+  return {name.substr(0, dot), name.substr(dot + 1)};
+}
 
 // Knows what folders call the modules of a model.
 class Modules {
@@ -69,19 +86,64 @@ class Modules {
     return {};
   }
 
+  // Those of the module, in the order in which it defines them; none where it has no such
+  // parameters.
+  std::vector<StackParameter> find_stacks(std::string_view module) const {
+    for (const std::string_view prefix : kPrefixes) {
+      if (!module.starts_with(prefix)) continue;
+      const auto place = place_of(module.substr(prefix.size()));
+      if (!place || !family_) continue;
+      for (const FolderType& type : family_->folders) {
+        auto found = stacks_in(*place, type);
+        for (StackParameter& parameter : found) parameter.stacks = type.stacks;
+        if (!found.empty()) return found;
+      }
+      return stacks_in(*place, FolderType{});  // transformers 5 calls most of them so
+    }
+    return {};
+  }
+
  private:
+  struct Place {
+    uint32_t layer;
+    std::string_view module;  // behind the layer's number and a dot
+  };
+
+  std::optional<Place> place_of(std::string_view module) const {
+    constexpr std::string_view kLayers = "layers.";
+    if (!module.starts_with(kLayers)) return std::nullopt;
+    module.remove_prefix(kLayers.size());
+    const auto layer = take_number(module);
+    if (!layer || *layer >= by_layer_.size() || !module.starts_with('.')) return std::nullopt;
+    return Place{*layer, module.substr(1)};
+  }
+
+  std::vector<StackParameter> stacks_in(const Place& place, const FolderType& type) const {
+    using enum TensorRole;
+    std::vector<StackParameter> found;
+    for (const std::string_view stack : {type.gate_up_stack, type.down_stack}) {
+      const auto [module, name] = split_at_last_dot(stack);
+      if (module != place.module) continue;
+      StackParameter parameter{.name = std::string(name), .tensors = {}};
+      for (const TensorRole role : {kExpertGate, kExpertUp, kExpertDown}) {
+        const bool is_down = stack == type.down_stack;
+        if (is_down != (role == kExpertDown)) continue;
+        if (std::ranges::count(by_layer_[place.layer], role) == 0) continue;
+        parameter.tensors.push_back({role, place.layer});
+      }
+      if (!parameter.tensors.empty()) found.push_back(std::move(parameter));
+    }
+    return found;
+  }
+
   std::vector<AdapterTarget> find_in_model(std::string_view module) const {
     if (module == "embed_tokens") return {{.tensor = {TensorRole::kEmbedding}}};
     for (const TensorRole role : of_model_) {
       if (role == TensorRole::kEmbedding || role == TensorRole::kHead) continue;
       if (is_called(role, fmt::format("{}.weight", module))) return {{.tensor = {role}}};
     }
-    constexpr std::string_view kLayers = "layers.";
-    if (!module.starts_with(kLayers)) return {};
-    module.remove_prefix(kLayers.size());
-    const auto layer = take_number(module);
-    if (!layer || *layer >= by_layer_.size() || !module.starts_with('.')) return {};
-    return find_in_layer(*layer, module.substr(1));
+    const auto place = place_of(module);
+    return place ? find_in_layer(place->layer, place->module) : std::vector<AdapterTarget>();
   }
 
   // "mlp.experts.3.up_proj" is part 3 of "mlp.experts.{}.up_proj.weight".
@@ -170,35 +232,89 @@ Result<std::map<std::string_view, ModuleTensors>> find_pairs(const ModelSource& 
   return pairs;
 }
 
+struct StatedModule {
+  std::string name;  // by which patterns mean it
+  std::vector<StatedPair> pairs;
+};
+
+std::unexpected<Error> is_none(std::string_view module, const ModelConfig& model) {
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("module {} is none of a model of architecture '{}' with {} layers: the "
+                          "adapter was made for another one",
+                          quoted(module), model.architecture, model.n_layers));
+}
+
+// Of each tensor that lies in the parameter of a module that is wrapped so many times: the first of
+// those that are targeted by all wrappers but one.
+Result<StatedModule> stated_stack(std::string_view module, size_t n_wrapped,
+                                  std::vector<StackParameter> parameters,
+                                  const PeftConfig& config) {
+  const auto path_of = [&](const StackParameter& parameter) {
+    return fmt::format("{}.{}", module, parameter.name);
+  };
+  std::erase_if(parameters, [&](const StackParameter& parameter) {
+    return !config.has_parameter(path_of(parameter));
+  });
+  if (n_wrapped >= parameters.size()) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("module {} has pairs of {} parameters or more, but the "
+                            "'target_parameters' of adapter_config.json name {} of them",
+                            quoted(module), n_wrapped + 1, parameters.size()));
+  }
+  const StackParameter& parameter = parameters[parameters.size() - 1 - n_wrapped];
+  StatedModule out{.name = path_of(parameter), .pairs = {}};
+  for (uint32_t part = 0; part < parameter.tensors.size(); ++part) {
+    out.pairs.push_back(
+        {.name = out.name,
+         .target = {.tensor = parameter.tensors[part]},
+         .flat = FlatStack{.part = part,
+                           .n_parts = static_cast<uint32_t>(parameter.tensors.size()),
+                           .takes_turns = parameter.stacks == ExpertStacks::kInterleaved,
+                           .is_flipped = config.flips_stacks(parameter.stacks)}});
+  }
+  return out;
+}
+
 // Of each tensor that lies in the module.
-Result<std::vector<StatedPair>> stated(std::string_view module, const ModuleTensors& tensors,
-                                       const Modules& modules, const ModelConfig& model) {
+Result<StatedModule> stated_matrix(std::string_view module, const ModuleTensors& tensors,
+                                   const Modules& modules, const ModelConfig& model) {
+  const std::vector<AdapterTarget> targets = modules.find(module);
+  const bool is_embedding =
+      !targets.empty() && targets.front().tensor.role == TensorRole::kEmbedding;
+  if (targets.empty() || is_embedding != tensors.is_embedding) return is_none(module, model);
+  Module there{.roles = {}, .pairs_rows = modules.pairs_rows()};
+  for (const AdapterTarget& target : targets) there.roles.push_back(target.tensor.role);
+  StatedModule out{.name = std::string(module), .pairs = {}};
+  for (const AdapterTarget& target : targets) {
+    out.pairs.push_back({.name = out.name, .target = target, .module = there});
+  }
+  return out;
+}
+
+Result<StatedModule> stated(std::string_view module, const ModuleTensors& tensors,
+                            const Modules& modules, const PeftConfig& config,
+                            const ModelConfig& model) {
   for (const int half : {0, 1}) {
     if (tensors.halves[half]) continue;
     return fail(ErrorCode::kCorrupt, fmt::format("module {} lacks its lora_{}, expected a pair",
                                                  quoted(module), half == 0 ? 'A' : 'B'));
   }
-  const std::vector<AdapterTarget> targets = modules.find(module);
-  const bool is_embedding =
-      !targets.empty() && targets.front().tensor.role == TensorRole::kEmbedding;
-  if (targets.empty() || is_embedding != tensors.is_embedding) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("module {} is none of a model of architecture '{}' with {} layers: the "
-                            "adapter was made for another one",
-                            quoted(module), model.architecture, model.n_layers));
+  std::string_view unwrapped = module;
+  size_t n_wrapped = 0;
+  for (; unwrapped.ends_with(kWrapped); ++n_wrapped) unwrapped.remove_suffix(kWrapped.size());
+  auto stacks = modules.find_stacks(unwrapped);
+  const bool is_stack = !stacks.empty();
+  if (is_stack && tensors.is_embedding) return is_none(module, model);
+  auto found = is_stack ? stated_stack(unwrapped, n_wrapped, std::move(stacks), config)
+                        : stated_matrix(module, tensors, modules, model);
+  if (!found) return found;
+  for (StatedPair& pair : found->pairs) {
+    pair.a = *tensors.halves[0];
+    pair.b = *tensors.halves[1];
   }
-  Module there{.roles = {}, .pairs_rows = modules.pairs_rows()};
-  for (const AdapterTarget& target : targets) there.roles.push_back(target.tensor.role);
-  std::vector<StatedPair> pairs;
-  for (const AdapterTarget& target : targets) {
-    pairs.push_back({.name = std::string(module),
-                     .target = target,
-                     .a = *tensors.halves[0],
-                     .b = *tensors.halves[1],
-                     .module = there,
-                     .embedding = EmbeddingPair::kPeft});
-  }
-  return pairs;
+  const std::string parameter = fmt::format("{}.weight", module);
+  if (!is_stack && config.has_parameter(parameter)) found->name = parameter;
+  return found;
 }
 
 }  // namespace
@@ -212,16 +328,16 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
   TRY_ASSIGN(const auto pairs, find_pairs(*file));
   for (const auto& [module, tensors] : pairs) {
     if (hf::sees_or_hears(module)) continue;  // as a folder's tensors of those parts
-    TRY_ASSIGN(const auto of_module, stated(module, tensors, modules, model));
-    TRY_ASSIGN(const uint32_t rank, plan.rank_of(of_module.front()));
-    if (rank != config.rank_of(module)) {
+    TRY_ASSIGN(const auto changed, stated(module, tensors, modules, config, model));
+    TRY_ASSIGN(const uint32_t rank, plan.rank_of(changed.pairs.front()));
+    TRY_ASSIGN(const uint32_t said, config.rank_of(changed.name));
+    if (rank != said) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("module {} has the rank {}, but adapter_config.json says {}",
-                              quoted(module), rank, config.rank_of(module)));
+                              quoted(module), rank, said));
     }
-    for (const StatedPair& pair : of_module) {
-      TRY(plan.add(pair, rank, config.scale_of(module) * factor));
-    }
+    TRY_ASSIGN(const float scale, config.scale_of(changed.name));
+    for (const StatedPair& pair : changed.pairs) TRY(plan.add(pair, rank, scale * factor));
   }
   return plan.finish(std::move(file), std::move(label), config.base_name);
 }

@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/string.hpp>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -32,7 +33,6 @@ constexpr Refused kRefused[] = {
     {"modules_to_save", "none: whole modules are no adapters"},
     {"layer_replication", "none: layers are not repeated here"},
     {"trainable_token_indices", "none: single tokens are not trained here"},
-    {"target_parameters", "none: adapters of stacked parameters are not known here"},
     {"alora_invocation_tokens", "none: adapters that begin at a token are not known here"},
     {"arrow_config", "none: adapters that choose each other are not known here"},
 };
@@ -74,14 +74,6 @@ Result<void> refuse(const hf::JsonObject& config) {
   return {};
 }
 
-// Names are taken as they stand: an expression could match other modules than it was meant to.
-Result<void> check_pattern(std::string_view key, std::string_view name) {
-  if (!name.empty() && name.find_first_of("\\^$*+?()[]{}|") == std::string_view::npos) return {};
-  return fail(
-      ErrorCode::kUnsupported,
-      fmt::format("{}: '{}' names {}, expected plain names of modules", kFile, key, quoted(name)));
-}
-
 Result<double> checked_alpha(const hf::JsonObject& object, std::string_view key) {
   TRY_ASSIGN(const auto alpha, object.real(key));
   constexpr double kMostAlpha = 1e6;
@@ -89,31 +81,82 @@ Result<double> checked_alpha(const hf::JsonObject& object, std::string_view key)
   return object.unexpected_value(key, "a number from -1e6 to 1e6");
 }
 
-// The value of the longest name that the module's ends in; null: none does.
-template <class T>
-const T* find_pattern(const std::map<std::string, T>& patterns, std::string_view module) {
-  const std::pair<const std::string, T>* found = nullptr;
-  for (const auto& pattern : patterns) {
-    const std::string_view name = pattern.first;
-    if (!module.ends_with(name)) continue;
-    const bool is_whole =
-        module.size() == name.size() || module[module.size() - name.size() - 1] == '.';
-    if (is_whole && (!found || name.size() > found->first.size())) found = &pattern;
+constexpr size_t kMaxPatterns = 16384;
+
+// "rank_pattern" and "alpha_pattern"; read(object, name) gives a value.
+template <class T, class Read>
+Result<std::vector<PeftConfig::OfModules<T>>> read_patterns(const hf::JsonObject& config,
+                                                            std::string_view key, Read read) {
+  std::vector<PeftConfig::OfModules<T>> out;
+  TRY_ASSIGN(const auto patterns, config.object(key));
+  if (!patterns) return out;
+  if (patterns->all().size() > kMaxPatterns) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{}: '{}' has {} names, expected at most {}", kFile, key,
+                            patterns->all().size(), kMaxPatterns));
   }
-  return found ? &found->second : nullptr;
+  for (const auto& member : patterns->all()) {
+    const std::string name(member.key());
+    auto names = NamePattern::compile(name);
+    if (!names) {
+      return fail(names.error().code,
+                  fmt::format("{}: '{}' has the key {}", kFile, key, names.error().message));
+    }
+    TRY_ASSIGN(const T value, read(*patterns, name));
+    out.push_back({*std::move(names), value});
+  }
+  return out;
+}
+
+template <class T>
+Result<T> value_for(const std::vector<PeftConfig::OfModules<T>>& patterns, std::string_view name,
+                    T otherwise) {
+  for (const auto& pattern : patterns) {
+    TRY_ASSIGN(const bool is_meant, pattern.names.matches(name));
+    if (is_meant) return pattern.value;
+  }
+  return otherwise;
+}
+
+// "0.19.1.dev0" → {0, 19, 1}
+std::array<uint32_t, 3> read_version(std::string_view text) {
+  std::array<uint32_t, 3> version{};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (uint32_t& number : version) {
+    const auto [rest, error] = std::from_chars(at, end, number);
+    if (error != std::errc()) return {};
+    at = rest;
+    if (at == end || *at != '.') break;
+    ++at;
+  }
+  return version;
 }
 
 }  // namespace
 
-uint32_t PeftConfig::rank_of(std::string_view module) const {
-  const uint32_t* own = find_pattern(ranks, module);
-  return own ? *own : rank;
+Result<uint32_t> PeftConfig::rank_of(std::string_view name) const {
+  return value_for(ranks, name, rank);
 }
 
-float PeftConfig::scale_of(std::string_view module) const {
-  const double* own = find_pattern(alphas, module);
-  const double of_rank = rank_of(module);
-  return static_cast<float>((own ? *own : alpha) / (has_root_scale ? std::sqrt(of_rank) : of_rank));
+Result<float> PeftConfig::scale_of(std::string_view name) const {
+  TRY_ASSIGN(const double own, value_for(alphas, name, alpha));
+  TRY_ASSIGN(const uint32_t of_module, rank_of(name));
+  const double divisor = has_root_scale ? std::sqrt(static_cast<double>(of_module)) : of_module;
+  return static_cast<float>(own / divisor);
+}
+
+bool PeftConfig::has_parameter(std::string_view name) const {
+  return std::ranges::any_of(parameters, [&](std::string_view target) {
+    if (!name.ends_with(target) || target.empty()) return false;
+    return name.size() == target.size() || name[name.size() - target.size() - 1] == '.';
+  });
+}
+
+bool PeftConfig::flips_stacks(ExpertStacks stacks) const {
+  using Version = std::array<uint32_t, 3>;
+  if (written_by >= Version{0, 19, 1}) return false;
+  return stacks == ExpertStacks::kUsual || written_by >= Version{0, 19, 0};
 }
 
 Result<PeftConfig> read_peft_config(std::string_view text) {
@@ -127,22 +170,17 @@ Result<PeftConfig> read_peft_config(std::string_view text) {
   out.has_root_scale = has_root_scale.value_or(false);
   TRY_ASSIGN(const auto base_name, config.text("base_model_name_or_path"));
   out.base_name = base_name.value_or("");
-  TRY_ASSIGN(const auto ranks, config.object("rank_pattern"));
-  if (ranks) {
-    for (const auto& member : ranks->all()) {
-      const std::string name(member.key());
-      TRY(check_pattern("rank_pattern", name));
-      TRY_ASSIGN(out.ranks[name], ranks->count(name, kMaxAdapterRank));
-    }
-  }
-  TRY_ASSIGN(const auto alphas, config.object("alpha_pattern"));
-  if (alphas) {
-    for (const auto& member : alphas->all()) {
-      const std::string name(member.key());
-      TRY(check_pattern("alpha_pattern", name));
-      TRY_ASSIGN(out.alphas[name], checked_alpha(*alphas, name));
-    }
-  }
+  TRY_ASSIGN(out.parameters, config.texts("target_parameters"));
+  TRY_ASSIGN(const auto version, config.text("peft_version"));
+  out.written_by = read_version(version.value_or(""));
+  TRY_ASSIGN(out.ranks,
+             read_patterns<uint32_t>(config, "rank_pattern", [](const auto& object, auto& name) {
+               return object.count(name, kMaxAdapterRank);
+             }));
+  TRY_ASSIGN(out.alphas,
+             read_patterns<double>(config, "alpha_pattern", [](const auto& object, auto& name) {
+               return checked_alpha(object, name);
+             }));
   return out;
 }
 

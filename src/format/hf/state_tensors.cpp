@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <functional>
 #include <numeric>
 
 #include "tensor/blocks.h"
@@ -24,38 +25,20 @@ std::unexpected<Error> wrong_shape(const ModelSource& source, size_t index,
                   fmt::join(source.tensors()[index].shape, ", "), fmt::join(expected, ", ")));
 }
 
-// Puts rows together from pieces of a tensor whose rows have one size.
-class Rows {
- public:
-  Rows(ArrangedTensor& tensor, size_t index, uint64_t row_bytes)
-      : tensor_(tensor), index_(index), row_bytes_(row_bytes) {}
-
-  void add(uint64_t first, uint64_t n) {
-    tensor_.pieces.push_back({index_, first * row_bytes_, n * row_bytes_});
+// Value heads in the order of a GGUF file, as the folder counts them.
+std::vector<uint32_t> value_head_order(const DeltaConfig& d) {
+  std::vector<uint32_t> order;
+  const uint32_t per_key_head = d.n_value_heads / d.n_key_heads;
+  for (uint32_t i = 0; i < d.n_value_heads; ++i) {
+    order.push_back(i % d.n_key_heads * per_key_head + i / d.n_key_heads);
   }
-  // Behind `first`, heads of so many rows in that order.
-  void add_heads(uint64_t first, uint64_t n_rows, const std::vector<uint32_t>& order) {
-    for (const uint32_t head : order) add(first + head * n_rows, n_rows);
-  }
+  return order;
+}
 
- private:
-  ArrangedTensor& tensor_;
-  size_t index_;
-  uint64_t row_bytes_;
-};
-
-void add_rows(Rows& rows, TensorRole role, const DeltaConfig& d) {
-  const std::vector<uint32_t> order = value_head_order(d);
-  const uint64_t n_keys = uint64_t{2} * d.keys_dim();
-  switch (role) {
-    case kQkv:
-    case kStateTaps:
-      rows.add(0, n_keys);
-      return rows.add_heads(n_keys, d.value_dim, order);
-    case kStateGate:
-      return rows.add_heads(0, d.value_dim, order);
-    default:  // one row, or one number, of each head
-      return rows.add_heads(0, 1, order);
+void add_rows(ArrangedTensor& tensor, size_t index, uint64_t row_bytes,
+              const std::vector<RowStretch>& rows) {
+  for (const RowStretch& stretch : rows) {
+    tensor.pieces.push_back({index, stretch.first * row_bytes, stretch.n * row_bytes});
   }
 }
 
@@ -81,14 +64,52 @@ ArrangedTensor begin(const ModelSource& source, size_t index, const TensorSpec& 
 
 }  // namespace
 
-std::vector<uint32_t> value_head_order(const DeltaConfig& d) {
-  std::vector<uint32_t> order;
-  const uint32_t per_key_head = d.n_value_heads / d.n_key_heads;
-  for (uint32_t i = 0; i < d.n_value_heads; ++i) {
-    const bool is_tiled = d.order == ValueHeadOrder::kTiled;
-    order.push_back(is_tiled ? i % d.n_key_heads * per_key_head + i / d.n_key_heads : i);
+std::vector<RowStretch> rows_of_state(TensorRole role, const DeltaConfig& d) {
+  if (d.order == ValueHeadOrder::kGrouped) return {};
+  std::vector<RowStretch> rows;
+  const auto add_heads = [&](uint64_t first, uint64_t n_rows) {
+    for (const uint32_t head : value_head_order(d)) rows.push_back({first + head * n_rows, n_rows});
+  };
+  const uint64_t n_keys = uint64_t{2} * d.keys_dim();
+  switch (role) {
+    case kQkv:
+    case kStateTaps:
+      rows.push_back({0, n_keys});
+      add_heads(n_keys, d.value_dim);
+      break;
+    case kStateGate:
+    case kStateOutput:
+      add_heads(0, d.value_dim);
+      break;
+    case kStateBeta:
+    case kStateAlpha:
+    case kStateStepBias:
+    case kStateDecay:
+      add_heads(0, 1);
+      break;
+    default:
+      break;
   }
-  return order;
+  return rows;
+}
+
+std::vector<RowStretch> rows_in_qkvz(TensorRole role, const DeltaConfig& d) {
+  const uint64_t values = uint64_t{d.n_value_heads / d.n_key_heads} * d.value_dim;
+  const uint64_t per_head = uint64_t{2} * d.key_dim + 2 * values;
+  std::vector<RowStretch> rows;
+  const auto add_part = [&](uint64_t first, uint64_t n) {
+    for (uint64_t head = 0; head < d.n_key_heads; ++head) {
+      rows.push_back({head * per_head + first, n});
+    }
+  };
+  if (role == kStateGate) {
+    add_part(uint64_t{2} * d.key_dim + values, values);
+  } else {
+    add_part(0, d.key_dim);
+    add_part(d.key_dim, d.key_dim);
+    add_part(uint64_t{2} * d.key_dim, values);
+  }
+  return rows;
 }
 
 Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, const TensorSpec& spec,
@@ -101,22 +122,22 @@ Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, con
     return wrong_shape(source, index, spec.shape);
   }
   ArrangedTensor tensor = begin(source, index, spec);
-  if (role == kStateOutput || role == kStateGates) {
+  const std::vector<RowStretch> stretches = rows_of_state(role, d);
+  if (stretches.empty()) {
     tensor.pieces = {{index, 0, info.n_bytes}};
-    if (role == kStateGates || d.order == ValueHeadOrder::kGrouped) return tensor;
+  } else if (role == kStateOutput) {
     if (d.value_dim % traits(info.type).block_elements != 0 || !source.gather(index).empty()) {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tensor '{}' is of type {}, whose columns cannot be put into the "
                               "order of value heads of {}",
                               info.name, name_of(info.type), d.value_dim));
     }
+    tensor.pieces = {{index, 0, info.n_bytes}};
     tensor.arrangement = Arrangement::kMovedColumns;
-    tensor.head_dim = d.value_dim;
     tensor.order = value_head_order(d);
-    return tensor;
+  } else {
+    add_rows(tensor, index, info.n_bytes / spec.shape.front(), stretches);
   }
-  Rows rows(tensor, index, info.n_bytes / spec.shape.front());
-  add_rows(rows, role, d);
   if (kind_of(role) != TensorKind::kMatrix) make_floats(tensor, role);
   return tensor;
 }
@@ -131,17 +152,7 @@ Result<ArrangedTensor> part_of_qkvz(const ModelSource& source, size_t index, con
   ArrangedTensor tensor = begin(source, index, spec);
   const uint64_t row_bytes = info.n_bytes / info.shape[0];
   tensor.info.n_bytes = row_bytes * spec.shape[0];
-  Rows rows(tensor, index, row_bytes);
-  const auto add_part = [&](uint64_t first, uint64_t n) {
-    for (uint64_t head = 0; head < d.n_key_heads; ++head) rows.add(head * per_head + first, n);
-  };
-  if (spec.id.role == kStateGate) {
-    add_part(uint64_t{2} * d.key_dim + values, values);
-    return tensor;
-  }
-  add_part(0, d.key_dim);
-  add_part(d.key_dim, d.key_dim);
-  add_part(uint64_t{2} * d.key_dim, values);
+  add_rows(tensor, index, row_bytes, rows_in_qkvz(spec.id.role, d));
   return tensor;
 }
 

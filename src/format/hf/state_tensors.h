@@ -20,8 +20,17 @@ namespace kvik::hf {
 // q, k, v and the gate in one tensor.
 inline constexpr std::string_view kQkvzName = "linear_attn.in_proj_qkvz.weight";
 
-// Value heads in the order of a GGUF file, as the folder counts them.
-std::vector<uint32_t> value_head_order(const DeltaConfig& config);
+// Rows of a folder's tensor that follow each other.
+struct RowStretch {
+  uint64_t first, n;
+};
+
+// The rows, or of kStateOutput the columns, of the folder's own tensor of that role in the order of
+// a GGUF file; empty where both have one order.
+std::vector<RowStretch> rows_of_state(TensorRole role, const DeltaConfig& config);
+
+// The rows of q, k and v (kQkv), or of the gate (kStateGate), in a folder's tensor of all four.
+std::vector<RowStretch> rows_in_qkvz(TensorRole role, const DeltaConfig& config);
 
 // A tensor of that role out of the folder's own. Errors: kCorrupt for a shape that it cannot have.
 Result<ArrangedTensor> state_tensor(const ModelSource& source, size_t index, const TensorSpec& spec,

@@ -16,6 +16,7 @@ struct Widths {
   uint32_t in = 0, mixed = 0, heads = 0, decay = 0;
 };
 Widths widths_of(const AttentionConfig&) { return {}; }
+Widths widths_of(const NoMixer&) { return {}; }
 Widths widths_of(const DeltaConfig& d) { return {d.in_dim(), d.conv_dim(), d.values_dim(), 0}; }
 Widths widths_of(const ShortConvConfig& s) { return {3 * s.dim, s.dim, s.dim, 0}; }
 Widths widths_of(const StateSpaceConfig& s) {
@@ -30,11 +31,22 @@ struct Met {
   uint32_t n_cols() const { return n + n_second; }
 };
 Met met_by(const AttentionConfig&) { return {}; }
+Met met_by(const NoMixer&) { return {}; }
 Met met_by(const DeltaConfig& d) {  // all but the gate
   return {0, d.conv_dim(), d.conv_dim() + d.values_dim(), 2 * d.n_value_heads};
 }
 Met met_by(const ShortConvConfig& s) { return {0, s.dim, 0, 0}; }
 Met met_by(const StateSpaceConfig& s) { return {s.inner_dim(), s.conv_dim() + s.n_heads, 0, 0}; }
+
+// Calls use(the layer's mixer as what it is), if it remembers in a state.
+template <class Use>
+void visit_recurrent(const LayerConfig& layer, Use&& use) {
+  std::visit(
+      [&](const auto& mixer) {
+        if constexpr (requires { mixer.state_floats(); }) use(mixer);
+      },
+      layer.mixer);
+}
 
 }  // namespace
 
@@ -52,7 +64,7 @@ RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
                 .kept = buffers.take(n_rows_max, most.heads),
                 .decay = buffers.take(n_rows_max, most.decay),
                 .guesses = {}};
-  const uint32_t n_guesses = std::min(kMostGuesses, n_rows_max);
+  const uint32_t n_guesses = std::min(kMostGuessedRows, n_rows_max);
   for (const LayerConfig& layer : config.layers) {
     const Met met = std::visit([](const auto& mixer) { return met_by(mixer); }, layer.mixer);
     taken.guesses.push_back(buffers.take(n_guesses, met.n_cols()));
@@ -63,9 +75,9 @@ RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
 RecurrentBlock::RecurrentBlock(const Model& model, Backend& backend, const Buffers& buffers)
     : model_(model), backend_(backend), layout_(state_layout(model.config())), buffers_(buffers) {
   state_runs_.reserve(buffers.in.n_rows);
-  true_runs_.reserve(kMostGuesses);
-  guessed_rows_.reserve(kMostGuesses);
-  true_rows_.reserve(kMostGuesses);
+  true_runs_.reserve(kMostGuessedRows);
+  guessed_rows_.reserve(kMostGuessedRows);
+  true_rows_.reserve(kMostGuessedRows);
 }
 
 void RecurrentBlock::begin_step(std::span<const Run> runs) {
@@ -76,7 +88,7 @@ void RecurrentBlock::begin_step(std::span<const Run> runs) {
       guessed_rows_.push_back(run.first_row + i);
     }
   }
-  CHECK(guessed_rows_.size() <= kMostGuesses);
+  CHECK(guessed_rows_.size() <= kMostGuessedRows);
 }
 
 // The part of the states that begins `offset` floats behind their begin.
@@ -91,10 +103,8 @@ std::span<const StateRun> RecurrentBlock::runs_at(uint64_t offset) {
 }
 
 void RecurrentBlock::advance(uint32_t layer, ResidualStream& x) {
-  const auto& mixer = model_.config().layers[layer].mixer;
-  if (const auto* delta = std::get_if<DeltaConfig>(&mixer)) return advance(*delta, layer, x);
-  if (const auto* conv = std::get_if<ShortConvConfig>(&mixer)) return advance(*conv, layer, x);
-  advance(std::get<StateSpaceConfig>(mixer), layer, x);
+  visit_recurrent(model_.config().layers[layer],
+                  [&](const auto& mixer) { advance(mixer, layer, x); });
 }
 
 template <class Mixer>
@@ -137,14 +147,10 @@ void RecurrentBlock::replay(std::span<const uint32_t> n_true) {
   runs_ = true_runs_;
   const auto n_rows = static_cast<uint32_t>(true_rows_.size());
   for (uint32_t layer = 0; layer < model_.config().n_layers; ++layer) {
-    std::visit(
-        [&](const auto& mixer) {
-          if constexpr (!std::is_same_v<std::decay_t<decltype(mixer)>, AttentionConfig>) {
-            bring_back(mixer, layer);
-            recur(mixer, layer, n_rows);
-          }
-        },
-        model_.config().layers[layer].mixer);
+    visit_recurrent(model_.config().layers[layer], [&](const auto& mixer) {
+      bring_back(mixer, layer);
+      recur(mixer, layer, n_rows);
+    });
   }
 }
 

@@ -20,16 +20,17 @@ namespace kvik {
 // One thread.
 class RecurrentBlock {
  public:
-  static constexpr uint32_t kMostGuesses = 32;  // of all sequences in one step
+  static constexpr uint32_t kMostGuessedRows = 32;  // of all sequences of a step
 
   // What all its layers work in.
   struct Buffers {
-    Rows in;                    // [n_rows_max, the widest layer's in_dim]
-    Rows mixed;                 // [n_rows_max, channels] behind the convolution
-    Rows heads;                 // [n_rows_max, what the heads give]
-    Rows kept;                  // likewise, of the rows that are kept
-    Rows decay;                 // [n_rows_max, n_heads] of a state space
-    std::vector<Rows> guesses;  // of each layer, [kMostGuesses, what its recurrence meets of a row]
+    Rows in;     // [n_rows_max, the widest layer's in_dim]
+    Rows mixed;  // [n_rows_max, channels] behind the convolution
+    Rows heads;  // [n_rows_max, what the heads give]
+    Rows kept;   // likewise, of the rows that are kept
+    Rows decay;  // [n_rows_max, n_heads] of a state space
+    std::vector<Rows>
+        guesses;  // of each layer, [kMostGuessedRows, what its recurrence meets of a row]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 
@@ -42,7 +43,7 @@ class RecurrentBlock {
     uint32_t first_row = 0, n_rows = 0;
     uint32_t n_guesses = 0;  // the last ones
   };
-  // `runs` is borrowed for the step; kMostGuesses of its rows at most are guesses.
+  // `runs` is borrowed for the step; kMostGuessedRows of its rows at most are guesses.
   void begin_step(std::span<const Run> runs);
   void advance(uint32_t layer, ResidualStream& x);
   // Only these rows go on, side by side.

@@ -1,5 +1,7 @@
 #include "service/forms/form_vocabulary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 
@@ -68,8 +70,9 @@ FormLead FormVocabulary::lead(AnswerBegin begin, const AnswerSyntax& syntax,
   constexpr std::string_view kEnd = "<|end|>";
   lead.opening = marks("<|channel|>analysis<|message|>");
   lead.end_thought = kEnd;
-  lead.closing =
-      marks(brings_header ? "<|start|>assistant" : "<|start|>assistant<|channel|>final<|message|>");
+  constexpr std::string_view kNextMessage = "<|start|>assistant";
+  lead.closing = marks(brings_header ? std::string(kNextMessage)
+                                     : fmt::format("{}{}", kNextMessage, kFinalHeader));
   for (const TokenId token : lead.shown) {
     if (piece(token, lead) != kEnd) lead.not_in_thought.push_back(token);
   }

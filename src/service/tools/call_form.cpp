@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "service/answer_syntax.h"
 #include "service/tools/argument_rules.h"
 #include "service/tools/call_writer.h"
 #include "service/tools/tool_schemas.h"
@@ -85,8 +86,7 @@ std::string FormWriter::before() const {
 // In harmony words and calls are messages of their own, each with its header.
 std::string FormWriter::start() const {
   if (wish_.forced) return "start: calls";
-  const std::string header =
-      has_channels() ? literal("<|channel|>final<|message|>") + " " : std::string();
+  const std::string header = has_channels() ? literal(kFinalHeader) + " " : std::string();
   if (wish_.other) {
     const bool is_object = wish_.other->kind == AnswerForm::Kind::kJsonObject;
     return fmt::format("start: calls | {}%json {}", header,

@@ -1,4 +1,4 @@
-// What every tier gives that several servers share, wherever its pages lie.
+// What every tier gives, wherever its pages lie.
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,11 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <type_traits>
+#include <utility>
 
+#include "base/check.h"
 #include "kv/stored_pages.h"
+#include "kv/tiers/disk_tier.h"
 #include "kv/tiers/folder_tier.h"
 #include "kv/tiers/redis_tier.h"
 #include "support/redis_process.h"
@@ -20,7 +22,18 @@ namespace {
 constexpr size_t kPageBytes = 5000;
 const PageKey kRoot = root_key("a model", "");
 
+struct OnDisk {
+  static constexpr const char* kName = "disk";
+  TemporaryFolder folder;
+  std::unique_ptr<Tier> tier() const {
+    auto tier = DiskTier::open({.folder = folder.path(), .max_bytes = 8 << 20}, posix_file_calls());
+    CHECK(tier.has_value());
+    return std::move(*tier);
+  }
+};
+
 struct InFolder {
+  static constexpr const char* kName = "folder";
   TemporaryFolder folder;
   std::unique_ptr<Tier> tier() const {
     return std::make_unique<FolderTier>(FolderTierOptions{.folder = folder.path()});
@@ -28,6 +41,7 @@ struct InFolder {
 };
 
 struct InRedis {
+  static constexpr const char* kName = "redis";
   RedisProcess redis;
   std::unique_ptr<Tier> tier() const {
     return std::make_unique<RedisTier>(
@@ -36,18 +50,18 @@ struct InRedis {
 };
 
 template <class Place>
-class SharedTier : public testing::Test {};
+class AnyTier : public testing::Test {};
 
 struct PlaceNames {
   template <class Place>
   static std::string GetName(int) {
-    return std::is_same_v<Place, InFolder> ? "folder" : "redis";
+    return Place::kName;
   }
 };
-using Places = testing::Types<InFolder, InRedis>;
-TYPED_TEST_SUITE(SharedTier, Places, PlaceNames);
+using Places = testing::Types<OnDisk, InFolder, InRedis>;
+TYPED_TEST_SUITE(AnyTier, Places, PlaceNames);
 
-TYPED_TEST(SharedTier, a_page_is_its_tenants_until_another_one_computed_it) {
+TYPED_TEST(AnyTier, a_page_is_its_tenants_until_another_one_computed_it) {
   const TypeParam place;
   const std::unique_ptr<Tier> tier = place.tier();
   const KnownBy one = known_by(1), other = known_by(2), third = known_by(3);
@@ -65,7 +79,7 @@ TYPED_TEST(SharedTier, a_page_is_its_tenants_until_another_one_computed_it) {
   EXPECT_EQ(tier->children(kRoot, 0, third, 10).size(), 1u);
 }
 
-TYPED_TEST(SharedTier, names_the_children_of_a_page) {
+TYPED_TEST(AnyTier, names_the_children_of_a_page) {
   const TypeParam place;
   const std::unique_ptr<Tier> tier = place.tier();
   const auto a = chain_of_pages(kRoot, 40, 1, kPageBytes);
