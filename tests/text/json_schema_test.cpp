@@ -194,7 +194,10 @@ TEST(JsonSchema, items_that_must_not_all_differ_repeat_before_the_array_ends) {
   EXPECT_EQ(two.forced_behind(R"(["ab",)"), R"("ab"])");
   const Schema places(R"({"type": "array", "not": {"uniqueItems": true}, "items": false,
                           "prefixItems": [{"enum": [1, 2]}, {"enum": ["a", 2]}]})");
-  EXPECT_EQ(places.forced(), "[2,2]");
+  EXPECT_EQ(places.forced(), "[2");
+  EXPECT_EQ(places.forced_behind("[2.0,"), "2");
+  EXPECT_TRUE(places.takes("[2.0,2]"));
+  EXPECT_FALSE(places.takes(R"([2,"a"])"));
 }
 
 TEST(JsonSchema, a_schema_may_refer_to_itself_further_in) {
