@@ -90,8 +90,11 @@ TEST(Thoughts, are_the_models_to_open_where_its_template_neither_opens_nor_close
       "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n"
       "{% endif %}";
   EXPECT_TRUE(may_think(qwen.c_str()));
-  EXPECT_FALSE(may_think(qwen.c_str(), {.thinks = false}));
-  EXPECT_FALSE(may_think(qwen.c_str(), {.effort = "none"}));
+  ThinkingWish not_at_all, no_effort;
+  not_at_all.thinks = false;
+  no_effort.effort = "none";
+  EXPECT_FALSE(may_think(qwen.c_str(), not_at_all));
+  EXPECT_FALSE(may_think(qwen.c_str(), no_effort));
   EXPECT_FALSE(may_think((qwen + "<think>\n").c_str()));
   EXPECT_FALSE(may_think("{% for m in messages %}{{ m.content }}{% endfor %}"));
   // What a client says is not the template's.
