@@ -56,6 +56,11 @@ def error(got, want):
     return (np.abs(got - want).max(1) / np.abs(want).max(1)).max()
 
 
+def usual_error(got, want):
+    """Of half of the rows."""
+    return np.median(np.abs(got - want).max(1) / np.abs(want).max(1))
+
+
 def share_of(preset):
     """As oracle_test.py has it without an adapter: the delta rule takes the difference of what is stored and what comes."""
     return 4e-6 if preset.startswith(("test-qwen35", "test-qwen3next")) else 2e-6
@@ -140,6 +145,29 @@ class Values(unittest.TestCase):
                 model, tokens = kvik.preset("test-llama", element_type, 1), tokens_for("quantised")
                 gguf, _, pairs = adapter(model, kind="bf16")
                 self.assertLess(error(kvik.logits(model, tokens, all=True, kv_type="f32", adapter=gguf), reference(model, tokens, pairs)), share)
+
+    def test_every_familys_quantised_base_is_as_near_as_without_an_adapter(self):
+        """Half of the positions: where weights of 4 and 8 bits move a router's choice, or a key of the delta rule is short, the others are another
+        model's, with an adapter and without. They are as far from what they would be without it as the adapter takes them."""
+        types = ("q8_0", "q4_0")
+        cases = [(name, t) for i, name in enumerate(PRESETS) for t in (types if kvik.LONG else types[i % 2:i % 2 + 1])]
+        for name, element_type in [*cases, ("test-gptoss", "mxfp4")]:
+            with self.subTest(preset=name, type=element_type):
+                model = kvik.preset(name, element_type, 1)
+                self.assert_as_near_as_its_base(model, tokens_for(name), {"q8_0": 0.03, "q4_0": 0.08}.get(element_type, 0.08))
+
+    def test_quantised_bases_of_all_blocks(self):
+        for element_type in ("q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "q4_k_m", "q4_1", "q5_0", "q5_1", "iq4_nl"):
+            with self.subTest(type=element_type):
+                self.assert_as_near_as_its_base(kvik.demo_as(element_type), kvik.random_tokens(60, 2045, 5), 0.03)
+
+    def assert_as_near_as_its_base(self, model, tokens, share):
+        path, _, pairs = adapter(model, kind="bf16")
+        without, want = kvik.reference(model, tokens), reference(model, tokens, pairs)
+        got = kvik.logits(model, tokens, all=True, kv_type="f32", adapter=path)
+        base = usual_error(kvik.logits(model, tokens, all=True, kv_type="f32"), without)
+        self.assertLess(usual_error(got, want), max(1.5 * base, share))
+        self.assertGreater(usual_error(got, without), 4 * usual_error(got, want), "the adapter does next to nothing")
 
     def test_a_merged_model_says_the_same(self):
         for name in ("test-llama", "test-qwen2moe", "test-mla", "test-qwen35", "test-qwen3next", "test-granitehybrid"):
