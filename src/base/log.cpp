@@ -1,13 +1,31 @@
 #include "base/log.h"
 
+#include <poll.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <climits>
 #include <string>
 
 #include "base/printable.h"
 
 namespace kvik::log {
+namespace {
+
+// A pipe that says it takes something takes this much.
+constexpr size_t kMostBytes = PIPE_BUF - 128;  // of one message; the rest is its time and level
+
+std::atomic<uint64_t> n_lost = 0;  // since the last one that was written
+
+// A reader of stderr who has stopped reading must not hold up who logs.
+bool takes_a_line() {
+  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&out, 1, 0) != 0;  // whoever is broken says so at once
+}
+
+}  // namespace
 
 void init(std::string_view level) {
   static const auto logger = spdlog::stderr_color_mt("kvik");
@@ -21,8 +39,20 @@ void write(Level level, fmt::string_view format, fmt::format_args values) {
                                                    spdlog::level::warn, spdlog::level::err};
   const auto its_level = kLevels[static_cast<size_t>(level)];
   if (!spdlog::should_log(its_level)) return;
-  spdlog::log(its_level,
-              spdlog::string_view_t(printable(fmt::vformat(format, values), Breaks::kShown)));
+  if (!takes_a_line()) {
+    ++n_lost;
+    return;
+  }
+  if (const uint64_t n = n_lost.exchange(0); n > 0) {
+    spdlog::warn("{} lines are missing here: nobody read them", n);
+  }
+  std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
+  if (line.size() > kMostBytes) {
+    size_t n = kMostBytes - 4;
+    while ((line[n] & 0xC0) == 0x80) --n;  // inside a character
+    line.replace(n, line.npos, " ...");
+  }
+  spdlog::log(its_level, spdlog::string_view_t(line));
 }
 
 }  // namespace kvik::log

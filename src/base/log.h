@@ -6,7 +6,8 @@
 #include <string_view>
 
 // Everything is logged to stderr: stdout belongs to the model's text. A message is one line, and
-// what it quotes from outside is made printable.
+// what it quotes from outside is made printable. A line is at most a page long, and where stderr is
+// a pipe that takes no more it is left out and counted.
 namespace kvik::log {
 
 // `level` is one of trace, debug, info, warn, error, off.

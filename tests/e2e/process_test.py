@@ -61,6 +61,33 @@ class Streams(unittest.TestCase):
                 self.assertEqual((process.wait(60), process.stderr.read()), (1, b""))
 
 
+class UnreadLog(unittest.TestCase):
+    """stderr is a pipe that is full, and nobody reads it."""
+
+    def setUp(self):
+        self.reader, self.writer = os.pipe()
+        self.addCleanup(os.close, self.reader)
+        os.set_blocking(self.writer, False)
+        with self.assertRaises(BlockingIOError):
+            while True:
+                os.write(self.writer, b"x" * 4096)
+        os.set_blocking(self.writer, True)
+
+    def test_the_server_serves_and_stops(self):
+        with Server("demo", log=os.fdopen(self.writer, "wb")) as server:
+            self.assertTrue(server.text("ROMEO:", max_tokens=3))
+            self.assertEqual(server.stop(), 0)
+
+    def test_a_reader_who_comes_back_is_told_what_is_missing(self):
+        os.set_blocking(self.reader, False)
+        with Server("demo", log=os.fdopen(self.writer, "wb")) as server:
+            self.assertEqual(os.read(self.reader, 1 << 20).strip(b"x"), b"")
+            self.assertEqual(server.stop(), 0)
+        lines = os.read(self.reader, 1 << 20).decode().splitlines()
+        self.assertRegex(lines[0], r"\d+ lines are missing here: nobody read them")
+        self.assertIn("stopped", lines[-1])
+
+
 class Signals(unittest.TestCase):
     def test_a_hangup_drains_the_server_as_an_end_does(self):
         for number in (signal.SIGHUP, signal.SIGTERM):

@@ -49,9 +49,9 @@ class Stream:
 class Server:
     """with Server("demo", "--threads", 2) as server: …"""
 
-    def __init__(self, model="demo", *flags, env=None, port=None):
+    def __init__(self, model="demo", *flags, env=None, port=None, log=None):
         self.port = port or free_port()
-        self.log = tempfile.TemporaryFile()
+        self.log = log or tempfile.TemporaryFile()
         self.process = subprocess.Popen(kvik.command("serve", model, "--port", self.port, *flags), stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log, env=kvik.environment(**(env or {})))
         try:

@@ -29,6 +29,7 @@ class Rig {
     int32_t priority = 0;
     double submitted_ms = 0;
     Request::Ranks ranks = Request::Ranks::kAmongAll;
+    Request::Speculate speculate = Request::Speculate::kOn;
     std::vector<TokenId> prompt = {};  // not empty: in the place of n_prompt tokens
   };
   Sequence* add(const Wanted& wanted) {
@@ -36,6 +37,7 @@ class Rig {
     request.prompt.assign(wanted.n_prompt, wanted.token.value_or(100 + TokenId(last_id_)));
     if (!wanted.prompt.empty()) request.prompt = wanted.prompt;
     request.ranks = wanted.ranks;
+    request.speculate = wanted.speculate;
     request.max_tokens = wanted.max_tokens;
     request.max_chunk = wanted.max_chunk;
     request.cache = wanted.cache;

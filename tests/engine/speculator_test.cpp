@@ -39,6 +39,7 @@ struct Simulation {
   SpeculationOptions::Mode mode = SpeculationOptions::Mode::kAuto;
   double share = 0;  // of guesses that come true
   uint32_t n_users = 1;
+  uint32_t n_without = 0;  // users more, for whom nothing is guessed
   uint32_t n_steps = 400;
   uint32_t seed = 1;
 };
@@ -68,6 +69,9 @@ Outcome simulate(const Simulation& s) {
     for (const auto& entry : plan.entries) n_drafted += entry.sequence->draft.size();
   };
   for (uint32_t i = 0; i < s.n_users; ++i) rig.add({.n_prompt = 1, .max_tokens = 100'000});
+  for (uint32_t i = 0; i < s.n_without; ++i) {
+    rig.add({.n_prompt = 1, .max_tokens = 100'000, .speculate = Request::Speculate::kOff});
+  }
   rig.step();
   ms = longest_ms = 0;
   for (const Sequence* sequence : rig.alive()) n_tokens -= sequence->n_generated();
@@ -115,6 +119,14 @@ TEST(Speculator, no_step_takes_much_more_than_twice_its_time) {
   for (const double share : {0.95, 1.0}) {
     EXPECT_LT(simulate({.share = share}).longest_ms, 2.15 * true_ms(1));
     EXPECT_LT(simulate({.share = share, .n_users = 3}).longest_ms, 2.15 * true_ms(3));
+  }
+}
+
+TEST(Speculator, who_guesses_nothing_is_slowed_by_a_quarter_at_most) {
+  for (const uint32_t n_without : {1u, 2u}) {
+    const Outcome outcome = simulate({.share = 1, .n_users = 2, .n_without = n_without});
+    EXPECT_LT(outcome.longest_ms, 1.3 * true_ms(2 + n_without));
+    EXPECT_GT(outcome.drafted_per_step, 0.5);
   }
 }
 

@@ -9,6 +9,7 @@ namespace {
 constexpr double kLeastChance = 0.02;  // below which a guess is not worth a thought
 constexpr double kLeastGain = 0.01;    // of the logarithm of speed: less is noise
 constexpr double kMostLonger = 1;      // of a step's time, by its guesses: nobody sees a halt
+constexpr double kMostSlower = 1.25;   // of anybody's tokens, for what others guess
 constexpr uint32_t kReserveTokens = 4096;
 constexpr double kWorthNoModel = 1.5;  // tokens that others expect, so that no model is asked
 constexpr uint32_t kMostDrafted = 8;   // tokens by a draft model
@@ -187,6 +188,12 @@ Speculator::Candidate* Speculator::best_candidate() {
   return best;
 }
 
+// The least of what anybody in the step may expect of it: who guesses nothing gets one token.
+double Speculator::least_expected(const StepPlan& plan, const Room& room) const {
+  if (candidates_.size() < plan.entries.size() || room.n_prompts > 0) return 1;
+  return std::ranges::min_element(candidates_, {}, &Candidate::expected)->expected;
+}
+
 // How many of order_, which is filled here.
 uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const CostModel& costs) {
   order_.clear();
@@ -217,6 +224,7 @@ uint32_t Speculator::n_that_pay(const StepPlan& plan, const Room& room, const Co
     if (room.n_prompts > 0) added_ms = std::max(added_ms, row_ms * n);  // rows are not free then
     added_ms += attention_ms * n;
     if (added_ms > kMostLonger * base_ms) break;
+    if (1 + added_ms / base_ms > kMostSlower * least_expected(plan, room)) continue;
     const double net = gain - n_in_step * std::log(1 + added_ms / base_ms);
     if (net <= most) continue;
     most = net;

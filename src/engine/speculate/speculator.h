@@ -23,9 +23,10 @@ namespace kvik {
 // are, so that a guess that was right saves a step and one that was wrong costs a row.
 //
 // kAuto computes what makes the product of all sequences' speeds largest (proportional fairness,
-// Kelly et al. 1998): a step that takes longer slows everybody in it, prompts too. What a sequence
-// may expect is the product of the chances of its guesses, one after the other; these are measured
-// for each request, also where nothing is computed. Engine thread only.
+// Kelly et al. 1998): a step that takes longer slows everybody in it, prompts too, and nobody by
+// more than a quarter for the sake of others. What a sequence may expect is the product of the
+// chances of its guesses, one after the other; these are measured for each request, also where
+// nothing is computed. Engine thread only.
 class Speculator {
  public:
   // The cache is borrowed.
@@ -70,6 +71,7 @@ class Speculator {
   void learn(Sequence& sequence);
   double expected(const Sequence& sequence, const Draft& draft) const;
   Candidate* best_candidate();
+  double least_expected(const StepPlan& plan, const Room& room) const;
   uint32_t n_that_pay(const StepPlan& plan, const Room& room, const CostModel& costs);
 
   SpeculationOptions options_;
