@@ -231,6 +231,11 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
   sequence->table.owner = {
       .tenant = named != tenants_.end() ? named->second : tenant_hash(sequence->request.tenant),
       .pins = sequence->request.pins};
+  const Adapter* adapter = sequence->request.adapter.get();
+  if (adapter && !adapter->cache_mark().empty()) {
+    sequence->table.owner.adapter =
+        std::make_shared<const std::string>(sequence->request.adapter_name);
+  }
   if (sequence->request.constraint) {
     sequence->constraint.emplace(*sequence->request.constraint, sequence->request.stop_tokens,
                                  limits_.n_vocab);

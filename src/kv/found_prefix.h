@@ -19,7 +19,8 @@ namespace kvik {
 struct PrefixQuery {
   PageKey root;
   std::span<const TokenId> tokens;
-  uint64_t tenant = 0;  // a hash
+  uint64_t tenant = 0;                                   // a hash
+  std::shared_ptr<const std::string> adapter = nullptr;  // PageOwner::adapter
 };
 
 // What the cache has of one prompt: how many of its first tokens, from which tier, and why no more.

@@ -342,7 +342,8 @@ const PrefixNode* KvCache::insert(const PageTable& table, const PageKey& root,
                                           .tokens = tokens,
                                           .pages = pages,
                                           .tenant = table.owner.tenant,
-                                          .known = mark_of(table.owner.tenant)});
+                                          .known = mark_of(table.owner.tenant),
+                                          .adapter = table.owner.adapter});
   if (node && index_.n_revealed() > n_revealed) tell_of(*node);
   return node;
 }
@@ -372,7 +373,8 @@ void KvCache::log_stored(PageId page) const {
   const PrefixNode* node = index_.node_with(page);
   if (!is_logged(*node, pool_.group(page))) return;
   const PageKey* parent = node->depth > 0 ? &node->parent->key : nullptr;
-  log_->on_stored({.key = node->key, .parent = parent, .tokens = node->tokens});
+  log_->on_stored(
+      {.key = node->key, .parent = parent, .tokens = node->tokens, .adapter = node->adapter});
 }
 
 void KvCache::publish(PageId page) {

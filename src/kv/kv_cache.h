@@ -124,15 +124,16 @@ class KvCache {
   // Who hears of prefixes that come and go; null: nobody.
   void set_log(PageLog* log) { log_ = log; }
 
-  // Makes a page that a slower tier held findable again. std::nullopt where no page can be had, or
-  // what stands before it is not known.
+  // Makes a page that a slower tier held for that query findable again. std::nullopt where no page
+  // can be had, or what stands before it is not known.
   std::optional<PageLease> insert_fetched(const TierPage& page, std::span<const std::byte> bytes,
-                                          uint64_t tenant);
+                                          const PrefixQuery& query);
 
   // The same for the pages of a snapshot, which are taken one by one, piece by piece, and become
   // findable together.
   std::optional<PageLease> take_piece(std::span<const std::byte> bytes);
-  bool insert_snapshot(const TierPage& page, std::span<const PageLease> pieces, uint64_t tenant);
+  bool insert_snapshot(const TierPage& page, std::span<const PageLease> pieces,
+                       const PrefixQuery& query);
 
   // What a findable page holds; std::nullopt of any other.
   std::optional<TierPage> describe(PageId id) const;

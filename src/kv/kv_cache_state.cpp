@@ -14,7 +14,8 @@ PrefixIndex::Stretch KvCache::stretch_behind(const PageTable& table, const PageK
           .tokens = tokens.subspan(size_t{table.n_sealed()} * kPageTokens),
           .pages = {},
           .tenant = table.owner.tenant,
-          .known = mark_of(table.owner.tenant)};
+          .known = mark_of(table.owner.tenant),
+          .adapter = table.owner.adapter};
 }
 
 bool KvCache::keep_state(const PageTable& table, const PageKey& root,
@@ -85,15 +86,16 @@ std::optional<PageLease> KvCache::take_piece(std::span<const std::byte> bytes) {
 }
 
 bool KvCache::insert_snapshot(const TierPage& page, std::span<const PageLease> pieces,
-                              uint64_t tenant) {
+                              const PrefixQuery& query) {
   CHECK(pieces.size() == layout_.n_state_pages());
   const bool is_whole = page.tokens.size() == kPageTokens;
   PrefixIndex::Stretch stretch{.root = page.root,
                                .parent = is_whole ? page.key : page.parent,
                                .tokens = page.tokens,
                                .pages = {},
-                               .tenant = tenant,
-                               .known = sharing_ == Sharing::kAll ? KnownBy::kAll : page.known};
+                               .tenant = query.tenant,
+                               .known = sharing_ == Sharing::kAll ? KnownBy::kAll : page.known,
+                               .adapter = query.adapter};
   if (is_whole) stretch.tokens = {};
   if (index_.know_snapshot(stretch)) return true;
   // Why it was kept is not stored: it may have served for anything.

@@ -8,7 +8,7 @@ namespace kvik {
 
 std::optional<PageLease> KvCache::insert_fetched(const TierPage& page,
                                                  std::span<const std::byte> bytes,
-                                                 uint64_t tenant) {
+                                                 const PrefixQuery& query) {
   CHECK(page.group < layout_.n_groups() && bytes.size() == layout_.page_bytes);
   if (n_available() == 0) return std::nullopt;
   const KnownBy known = sharing_ == Sharing::kAll ? KnownBy::kAll : page.known;
@@ -20,8 +20,9 @@ std::optional<PageLease> KvCache::insert_fetched(const TierPage& page,
                                           .parent = page.parent,
                                           .tokens = page.tokens,
                                           .pages = node_pages_,
-                                          .tenant = tenant,
-                                          .known = known});
+                                          .tenant = query.tenant,
+                                          .known = known,
+                                          .adapter = query.adapter});
   if (!node || !node->pages[page.group]) return std::nullopt;
   if (node->pages[page.group] != own.id()) return lease(*node->pages[page.group]);
   pool_.seal(own.id());

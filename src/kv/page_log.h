@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <span>
+#include <string>
 
 #include "base/token_id.h"
 #include "kv/page_key.h"
@@ -17,6 +19,8 @@ class PageLog {
     const PageKey& key;
     const PageKey* parent;  // null: nothing stands before it
     std::span<const TokenId> tokens;
+    // The name of the adapter that K and V are of; null: the model's own.
+    std::shared_ptr<const std::string> adapter = nullptr;
   };
   virtual void on_stored(const Stored& page) = 0;
   virtual void on_removed(const PageKey& key) = 0;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kv/page_key.h"
@@ -19,6 +21,8 @@ namespace kvik {
 struct PageOwner {
   uint64_t tenant = 0;    // a hash: what others may be told of the contents depends on it
   std::vector<Pin> pins;  // of the sequence's first tokens
+  // The name of the adapter that makes K and V what they are, for a PageLog; null: none.
+  std::shared_ptr<const std::string> adapter = nullptr;
 };
 
 // The pages of one sequence, for each layer group in the order of its tokens, with their addresses

@@ -255,6 +255,7 @@ PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   node.pages.resize(rules_.size());
   node.n_below.resize(rules_.size());
   node.tenant = stretch.tenant;
+  node.adapter = stretch.adapter;
   node.known = stretch.known;
   node.depth = parent.parent ? parent.depth + 1 : 0;
   parent.children.insert(place_of_child(parent, node.known, node.tokens), &node);

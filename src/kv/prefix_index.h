@@ -85,6 +85,7 @@ class PrefixIndex {
     std::span<const std::optional<PageId>> pages;
     uint64_t tenant = 0;
     KnownBy known = KnownBy::kAll;
+    std::shared_ptr<const std::string> adapter = nullptr;  // PageOwner::adapter
   };
   // Makes pages findable where the tokens are not known yet in their group, alone or as the head of
   // others that the same reader finds, and returns the node that holds the tokens from now on:

@@ -32,7 +32,8 @@ struct PrefixNode {
   std::vector<PrefixNode*> children;  // by who knows them, then in the order of their tokens
   KnownBy known = KnownBy::kAll;      // and so who finds it
   uint64_t tenant = 0;                // who made it
-  uint32_t depth = 0;                 // nodes above it, but for the root
+  std::shared_ptr<const std::string> adapter;  // PageOwner::adapter
+  uint32_t depth = 0;                          // nodes above it, but for the root
 
   bool is_whole() const {
     for (const auto& page : pages) {

@@ -63,14 +63,17 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       adapters_(std::move(adapters)) {}
 
 // Which model a request names: the served one, or one of its adapters.
-Result<std::shared_ptr<const Adapter>> Service::adapter_for(
-    const std::optional<std::string>& model) const {
-  if (!model) return adapters_.by_default;
-  if (const auto name = adapter_name(adapters_.book, card_, *model)) {
-    return adapters_.book->take(*name);
+Result<void> Service::choose_adapter(const std::optional<std::string>& model,
+                                     Request& to_run) const {
+  if (!model) {
+    to_run.adapter = adapters_.by_default;
+  } else if (const auto name = adapter_name(adapters_.book, card_, *model)) {
+    TRY_ASSIGN(to_run.adapter, adapters_.book->take(*name));
+    to_run.adapter_name = *name;
+  } else {
+    TRY(check_model(model, card_));
   }
-  TRY(check_model(model, card_));
-  return nullptr;
+  return {};
 }
 
 Result<std::string> Service::apply_template(const ChatRequest& request) const {
@@ -156,9 +159,8 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
                                                       std::shared_ptr<CompletionSink> sink) {
   TRY(check_request(request, card_, adapters_.book));
   TRY(engine_.check_room());  // before the tokenizer works for nothing
-  TRY_ASSIGN(auto adapter, adapter_for(request.model));
   TRY_ASSIGN(Request to_run, engine_request(request));
-  to_run.adapter = std::move(adapter);
+  TRY(choose_adapter(request.model, to_run));
   std::vector<std::string> relaxed;
   if (request.form) {
     TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form));
@@ -207,13 +209,13 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
 
 Result<std::unique_ptr<Completion>> Service::embed(const EmbeddingRequest& request,
                                                    std::shared_ptr<EmbeddingSink> sink) {
-  TRY_ASSIGN(auto adapter, adapter_for(request.model));
+  Request to_run;
+  TRY(choose_adapter(request.model, to_run));
   if (request.n_dims && (*request.n_dims < 1 || *request.n_dims > card_.model_dim)) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("dimensions is {}, expected 1 to {}", *request.n_dims, card_.model_dim),
                 "dimensions");
   }
-  Request to_run;
   to_run.prompt = request.prompt;
   to_run.max_tokens = 0;
   to_run.wants = Request::Wants::kHiddenStates;
@@ -221,7 +223,6 @@ Result<std::unique_ptr<Completion>> Service::embed(const EmbeddingRequest& reque
   to_run.priority = request.priority;
   to_run.ranks = request.ranks;
   to_run.cache_salt = request.cache_salt;
-  to_run.adapter = std::move(adapter);
   auto stream = std::make_shared<PoolingStream>(request.pooling, request.n_dims, std::move(sink));
   auto running = std::make_unique<Running>(engine_, to_run.prompt.size());
   TRY_ASSIGN(const RequestId id, engine_.submit(std::move(to_run), std::move(stream)));

@@ -52,7 +52,8 @@ class Service final : public ServiceApi {
   Result<void> watch(const std::shared_ptr<LiveSink>& sink) override { return engine_.watch(sink); }
 
  private:
-  Result<std::shared_ptr<const Adapter>> adapter_for(const std::optional<std::string>& model) const;
+  // Puts the adapter that the model's name means, where it means one, into the request.
+  Result<void> choose_adapter(const std::optional<std::string>& model, Request& to_run) const;
   std::vector<TokenId> prompt_ids(const CompletionRequest& request) const;
   Result<Request> engine_request(const CompletionRequest& request) const;
 

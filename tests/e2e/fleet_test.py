@@ -14,6 +14,8 @@ import unittest
 import kvik
 from server import Server, free_port
 
+import make_adapter
+
 TOKENS = kvik.random_tokens(700, kvik.DEMO_BOS, 29)
 FLAGS = ("--threads", 1, "--kv-memory", "64MiB")
 
@@ -240,13 +242,18 @@ class Events(unittest.TestCase):
         port, replay = free_port(), free_port()
         flags = ("--kv-events", f"tcp://127.0.0.1:{port}", "--kv-events-replay", f"tcp://127.0.0.1:{replay}",
                  "--kv-events-topic", "kv", "--kv-events-encoding", encoding, "--kv-memory", "3MiB")
-        with Server("demo", "--threads", 1, *flags) as server:
+        poet = os.path.join(tempfile.mkdtemp(prefix="kvik-events-"), "poet.gguf")
+        self.addCleanup(shutil.rmtree, os.path.dirname(poet))
+        make_adapter.write_gguf(poet, kvik.DEMO, make_adapter.random_pairs(kvik.DEMO, 4), 8.0, "f32")
+        with Server("demo", "--threads", 1, "--adapter", f"poet={poet}", *flags) as server:
             context = zmq.Context()
             question = context.socket(zmq.DEALER)
             question.RCVTIMEO = 10_000
             question.connect(f"tcp://127.0.0.1:{replay}")
+            prompts = {}
             for i in range(20):
-                server.complete(kvik.random_tokens(100 + 20 * i, kvik.DEMO_BOS, i % 3)[:900], max_tokens=2)
+                prompts[i] = kvik.random_tokens(100 + 20 * i, kvik.DEMO_BOS, i % 4)[:900]
+                server.complete(prompts[i], max_tokens=2, model="poet" if i % 2 else "demo")
             deadline = time.monotonic() + 20
             while True:
                 held = self.replayed(question, msgpack, encoding)
@@ -257,6 +264,13 @@ class Events(unittest.TestCase):
             context.destroy(0)
             self.assertEqual(len(held), shown)
             self.assertGreater(shown, 10)
+            beginnings = {name: {tuple(prompts[i][:32]) for i in prompts if i % 2 == odd} for odd, name in enumerate((None, "poet"))}
+            for tokens, parent, name in held.values():
+                if parent is None:
+                    self.assertIn(tuple(tokens), beginnings[name])
+                else:
+                    self.assertEqual(held[parent][2], name)
+            self.assertEqual({name for _, _, name in held.values()}, {None, "poet"})
             self.assertGreater(server.metrics().value("kvik_evicted_pages_total"), 0)
 
     def replayed(self, question, msgpack, encoding):
@@ -274,7 +288,7 @@ class Events(unittest.TestCase):
                 if encoding == "map":
                     kind = event["type"]
                     event = [kind, event.get("block_hashes"), event.get("parent_block_hash"), event.get("token_ids"),
-                             event.get("block_size")]
+                             event.get("block_size"), event.get("lora_id"), event.get("medium"), event.get("lora_name")]
                 if event[0] == "AllBlocksCleared":
                     held.clear()
                 elif event[0] == "BlockRemoved":
@@ -285,7 +299,8 @@ class Events(unittest.TestCase):
                     self.assertEqual((len(event[3]), event[4]), (32, 32))
                     if event[2] is not None:
                         self.assertIn(event[2], held)
-                    held[event[1][0]] = event[3]
+                    self.assertEqual((event[5] is None, event[6]), (event[7] is None, "CPU"))
+                    held[event[1][0]] = event[3], event[2], event[7]
 
     @staticmethod
     def whole_pages(server):

@@ -50,6 +50,7 @@ struct Request {
   std::shared_ptr<const Constraint> constraint;
   // Null: the model as it is. Shared, because it may be unloaded while the request goes on.
   std::shared_ptr<const Adapter> adapter;
+  std::string adapter_name = {};                        // what it is called, for a PageLog
   enum class Cache { kUse, kOff } cache = Cache::kUse;  // kOff recomputes all at each step
   enum class Speculate { kOn, kOff } speculate = Speculate::kOn;  // kOff: no tokens are guessed
   std::vector<TokenId> script;  // what the answer is made to be, whatever is sampled; for studies

@@ -107,7 +107,9 @@ struct Sequence {
   bool uses_cache() const { return request.cache == Request::Cache::kUse; }
   std::span<const TokenId> cached_tokens() const { return std::span(tokens).first(n_cached); }
   // What it asks the cache for.
-  PrefixQuery query() const { return {root, findable_tokens(), table.owner.tenant}; }
+  PrefixQuery query() const {
+    return {root, findable_tokens(), table.owner.tenant, table.owner.adapter};
+  }
   bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
   // The logits, or hidden states, of all of its tokens, not of the last one alone.
   bool wants_all_rows() const { return request.logits == Request::Logits::kAll || wants_hidden(); }

@@ -1,5 +1,6 @@
 #include "host/kv_events/kv_event_codec.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tensor/kv_type.h"
@@ -15,17 +16,20 @@ json or_null(const std::optional<uint64_t>& value) { return value ? json(*value)
 
 json stored(const KvEvent& event, KvEventEncoding encoding) {
   const json hashes = json::array({event.hash});
+  const json number = event.adapter ? json(lora_id(*event.adapter)) : json(nullptr);
+  const json name = event.adapter ? json(*event.adapter) : json(nullptr);
   if (encoding == KvEventEncoding::kArray) {
     return json::array({"BlockStored", hashes, or_null(event.parent), event.tokens, kPageTokens,
-                        nullptr, kMedium});
+                        number, kMedium, name});
   }
   return {{"type", "BlockStored"},
           {"block_hashes", hashes},
           {"parent_block_hash", or_null(event.parent)},
           {"token_ids", event.tokens},
           {"block_size", kPageTokens},
-          {"lora_id", nullptr},
-          {"medium", kMedium}};
+          {"lora_id", number},
+          {"medium", kMedium},
+          {"lora_name", name}};
 }
 
 json removed(const KvEvent& event, KvEventEncoding encoding) {
@@ -52,6 +56,12 @@ json to_json(const KvEvent& event, KvEventEncoding encoding) {
 }
 
 }  // namespace
+
+uint32_t lora_id(std::string_view adapter_name) {
+  uint32_t hash = 2166136261u;  // FNV-1a
+  for (const char c : adapter_name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+  return std::max(hash >> 1, 1u);
+}
 
 uint64_t block_hash(const PageKey& key) {
   uint64_t hash = 0;

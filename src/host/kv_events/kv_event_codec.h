@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +24,13 @@ struct KvEvent {
   Kind kind = Kind::kStored;
   uint64_t hash = 0;
   std::optional<uint64_t> parent = {};
-  std::vector<TokenId> tokens = {};  // kStored
+  std::vector<TokenId> tokens = {};                      // kStored
+  std::shared_ptr<const std::string> adapter = nullptr;  // kStored: its name; null: none
 };
+
+// "lora_id", which stands beside "lora_name" for older readers: made of the name, and so the same
+// on every server. In [1, 2^31).
+uint32_t lora_id(std::string_view adapter_name);
 
 // Structures of msgspec as arrays that begin with their name, as vLLM has it, or as maps.
 enum class KvEventEncoding : uint8_t { kArray, kMap };

@@ -116,7 +116,8 @@ void KvEventPublisher::on_stored(const Stored& page) {
   if (++held.n > 1) return;
   if (page.parent != nullptr) held.parent = block_hash(*page.parent);
   held.tokens.assign(page.tokens.begin(), page.tokens.end());
-  add({.kind = KvEvent::Kind::kStored, .hash = hash, .parent = held.parent, .tokens = held.tokens});
+  held.adapter = page.adapter;
+  add(held.stored(hash));
 }
 
 void KvEventPublisher::on_removed(const PageKey& key) {
@@ -151,7 +152,7 @@ void KvEventPublisher::tell_all_again() {
     }
     for (; !above.empty(); above.pop_back()) {
       const auto& [own, page] = above.back();
-      waiting_.push_back({.hash = own, .parent = page->parent, .tokens = page->tokens});
+      waiting_.push_back(page->stored(own));
     }
   }
   wake_.notify_one();

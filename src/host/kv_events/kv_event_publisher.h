@@ -74,6 +74,10 @@ class KvEventPublisher final : public PageLog {
     uint32_t n = 0;
     std::optional<uint64_t> parent;
     std::vector<TokenId> tokens;
+    std::shared_ptr<const std::string> adapter;
+    KvEvent stored(uint64_t hash) const {
+      return {.hash = hash, .parent = parent, .tokens = tokens, .adapter = adapter};
+    }
   };
   std::unordered_map<uint64_t, Held> held_ GUARDED_BY(mutex_);
 

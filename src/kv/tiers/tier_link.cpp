@@ -248,7 +248,7 @@ bool TierLink::take_piece(PageFetch& fetch, const TierArrival& arrival) {
   if (!piece) return false;
   fetch.pieces_.push_back(std::move(*piece));
   if (fetch.pieces_.size() < kv_.layout().n_state_pages()) return true;
-  if (kv_.insert_snapshot(arrival.page, fetch.pieces_, fetch.query_.tenant)) {
+  if (kv_.insert_snapshot(arrival.page, fetch.pieces_, fetch.query_)) {
     for (const PageLease& page : fetch.pieces_) promote(page.id(), fetch.level_);
   }
   return true;
@@ -259,7 +259,7 @@ void TierLink::take_page(PageFetch& fetch, const TierArrival& arrival) {
     if (!take_piece(fetch, arrival)) end_without_room(fetch);
     return;
   }
-  auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.query_.tenant);
+  auto lease = kv_.insert_fetched(arrival.page, arrival.bytes, fetch.query_);
   if (lease) {
     promote(lease->id(), fetch.level_);
     fetch.found_.hold(std::move(*lease));

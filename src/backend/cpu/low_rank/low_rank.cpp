@@ -13,6 +13,8 @@ namespace {
 // Columns of out of one item: enough to make up for adding up the chunks, few enough for all
 // threads to have some.
 constexpr uint32_t kStripColumns = 512;
+// Pieces of one item: as many as a row's chains stand side by side.
+constexpr uint32_t kMostPieces = 4;
 // Items per thread that absorb a noisy neighbour.
 constexpr size_t kItemsPerThread = 4;
 
@@ -83,16 +85,19 @@ void LowRank::cut(std::span<const LowRankTerm> terms) {
     const auto n_rows = static_cast<uint32_t>(term.x_rows.size());
     CHECK(term.out_rows.size() == n_rows);
     for (uint32_t first = 0; first < n_rows; first += kLowRankRows) {
+      const uint32_t n_chunks = has_chunks ? ceil_div(matrix.n_cols(), kLowRankPiece) : 1;
+      const uint32_t n_together = std::clamp(n_chunks / pool_.n_threads(), 1u, kMostPieces);
       const Block block{.term = &term,
                         .matrix = &matrix,
                         .first = first,
                         .n_rows = std::min(kLowRankRows, n_rows - first),
-                        .n_chunks = has_chunks ? ceil_div(matrix.n_cols(), kLowRankPiece) : 1,
+                        .n_chunks = n_chunks,
+                        .n_together = n_together,
                         .n_strips = ceil_div(matrix.n_rows(), kStripColumns),
                         .first_down = n_down_,
                         .first_up = n_up_,
                         .first_float = n_floats};
-      n_down_ += block.n_chunks;
+      n_down_ += ceil_div(n_chunks, n_together);
       n_up_ += block.n_strips;
       n_floats += size_t{block.n_chunks} * block.n_rows * matrix.padded_rank();
       blocks_.push_back(block);
@@ -101,7 +106,7 @@ void LowRank::cut(std::span<const LowRankTerm> terms) {
   if (sums_.size() < n_floats) sums_.resize(n_floats);
 }
 
-void LowRank::down(const Block& block, uint32_t chunk, Rows x) {
+void LowRank::down(const Block& block, uint32_t item, Rows x) {
   const CpuLowRankMatrix& matrix = *block.matrix;
   const float* rows[kLowRankRows];
   for (uint32_t r = 0; r < block.n_rows; ++r) {
@@ -110,9 +115,12 @@ void LowRank::down(const Block& block, uint32_t chunk, Rows x) {
     rows[r] = x.data + row * x.stride + block.term->x_column;
   }
   const bool is_whole = block.n_chunks == 1;
-  const uint32_t begin = is_whole ? 0 : chunk * kLowRankPiece;
-  const uint32_t end =
-      is_whole ? matrix.n_cols() : std::min(begin + kLowRankPiece, matrix.n_cols());
+  const uint32_t chunk = item * block.n_together;
+  const uint32_t begin = chunk * kLowRankPiece;
+  const uint32_t end = is_whole
+                           ? matrix.n_cols()
+                           : std::min(begin + block.n_together * kLowRankPiece, matrix.n_cols());
+  const size_t n_sums = size_t{block.n_rows} * matrix.padded_rank();
   kernels_.down({.a = matrix.a(begin),
                  .type = matrix.type(),
                  .n_ranks = matrix.padded_rank(),
@@ -120,8 +128,8 @@ void LowRank::down(const Block& block, uint32_t chunk, Rows x) {
                  .n_rows = block.n_rows,
                  .begin = begin,
                  .end = end,
-                 .out = sums_.data() + block.first_float +
-                        size_t{chunk} * block.n_rows * matrix.padded_rank()});
+                 .out = sums_.data() + block.first_float + chunk * n_sums,
+                 .piece_stride = is_whole ? 0 : n_sums});
 }
 
 void LowRank::up(const Block& block, uint32_t strip, Rows out, uint32_t thread) {

@@ -56,15 +56,16 @@ class LowRank {
     const CpuLowRankMatrix* matrix;
     uint32_t first;  // of the term's rows
     uint32_t n_rows;
-    uint32_t n_chunks;  // of k, that are summed apart
-    uint32_t n_strips;  // of out's columns
-    size_t first_down;  // items, counted over all blocks
+    uint32_t n_chunks;    // of k, that are summed apart: its pieces, or all of it
+    uint32_t n_together;  // of them in one item
+    uint32_t n_strips;    // of out's columns
+    size_t first_down;    // items, counted over all blocks
     size_t first_up;
     size_t first_float;  // of its sums: [n_chunks][n_rows][padded rank]
   };
 
   void cut(std::span<const LowRankTerm> terms);
-  void down(const Block& block, uint32_t chunk, Rows x);
+  void down(const Block& block, uint32_t item, Rows x);
   void up(const Block& block, uint32_t strip, Rows out, uint32_t thread);
 
   const LowRankKernels& kernels_;

@@ -16,34 +16,56 @@ struct Bf16Elements {
   static F32x16 read(const std::byte* p) { return load_bf16(reinterpret_cast<const uint16_t*>(p)); }
 };
 
-// R rows and one vector of ranks over one piece: R chains side by side.
-template <class Elements, uint32_t R>
-inline void down_piece(const LowRankDownTask& t, uint32_t lane, uint32_t begin, uint32_t end) {
+// How many pieces, or panels, few rows take side by side: a row's one chain would wait for itself.
+template <uint32_t R>
+inline constexpr uint32_t kSideBySide = R == 1   ? 4
+                                        : R <= 4 ? 2
+                                                 : 1;
+
+// R rows and one vector of ranks over n columns of each of P pieces: R · P chains side by side.
+template <class Elements, uint32_t R, uint32_t P>
+inline void down_pieces(const LowRankDownTask& t, uint32_t lane, uint32_t begin, uint32_t n) {
   const size_t step = size_t{t.n_ranks} * Elements::kBytes;
   const std::byte* a = t.a + (size_t{begin} - t.begin) * step + size_t{lane} * Elements::kBytes;
-  F32x16 sums[R];
+  F32x16 sums[P * R];
 #pragma GCC unroll 8
-  for (uint32_t r = 0; r < R; ++r) sums[r] = zero();
-  for (uint32_t k = begin; k < end; ++k, a += step) {
-    const F32x16 weights = Elements::read(a);
+  for (uint32_t i = 0; i < P * R; ++i) sums[i] = zero();
+  for (uint32_t k = begin; k < begin + n; ++k, a += step) {
+#pragma GCC unroll 4
+    for (uint32_t p = 0; p < P; ++p) {
+      const F32x16 weights = Elements::read(a + p * kLowRankPiece * step);
 #pragma GCC unroll 8
-    for (uint32_t r = 0; r < R; ++r) sums[r] = fma(set1(t.x[r][k]), weights, sums[r]);
+      for (uint32_t r = 0; r < R; ++r) {
+        sums[p * R + r] = fma(set1(t.x[r][k + p * kLowRankPiece]), weights, sums[p * R + r]);
+      }
+    }
   }
+  const uint32_t first = (begin - t.begin) / kLowRankPiece;
+#pragma GCC unroll 4
+  for (uint32_t p = 0; p < P; ++p) {
 #pragma GCC unroll 8
-  for (uint32_t r = 0; r < R; ++r) {
-    float* out = t.out + size_t{r} * t.n_ranks + lane;
-    store(out, begin == t.begin ? sums[r] : add(load(out), sums[r]));
+    for (uint32_t r = 0; r < R; ++r) {
+      const bool is_alone = t.piece_stride != 0 || first + p == 0;
+      float* out = t.out + (first + p) * t.piece_stride + size_t{r} * t.n_ranks + lane;
+      store(out, is_alone ? sums[p * R + r] : add(load(out), sums[p * R + r]));
+    }
   }
 }
 
 template <class Elements, uint32_t R>
 inline void down_rows(const LowRankDownTask& t) {
   if (t.n_rows == R) {
-    for (uint32_t begin = t.begin; begin < t.end; begin += kLowRankPiece) {
-      const uint32_t left = t.end - begin;
-      const uint32_t end = begin + (left < kLowRankPiece ? left : kLowRankPiece);
+    constexpr uint32_t kPieces = kSideBySide<R>;
+    uint32_t begin = t.begin;
+    for (; begin + kPieces * kLowRankPiece <= t.end; begin += kPieces * kLowRankPiece) {
       for (uint32_t lane = 0; lane < t.n_ranks; lane += kLanes) {
-        down_piece<Elements, R>(t, lane, begin, end);
+        down_pieces<Elements, R, kPieces>(t, lane, begin, kLowRankPiece);
+      }
+    }
+    for (; begin < t.end; begin += kLowRankPiece) {
+      const uint32_t left = t.end - begin;
+      for (uint32_t lane = 0; lane < t.n_ranks; lane += kLanes) {
+        down_pieces<Elements, R, 1>(t, lane, begin, left < kLowRankPiece ? left : kLowRankPiece);
       }
     }
   } else if constexpr (R > 1) {
@@ -62,27 +84,35 @@ void down(const LowRankDownTask& t) {
   }
 }
 
-// One panel of columns.
-template <class Elements, uint32_t R>
-inline void up_panel(const LowRankUpTask& t, const std::byte* b, uint32_t column) {
-  F32x16 sums[R];
+// P panels of columns side by side; the only one may have fewer columns than lanes.
+template <class Elements, uint32_t R, uint32_t P>
+inline void up_panels(const LowRankUpTask& t, const std::byte* b, uint32_t column) {
+  const size_t panel_bytes = size_t{t.n_ranks} * kLanes * Elements::kBytes;
+  F32x16 sums[P * R];
 #pragma GCC unroll 8
-  for (uint32_t r = 0; r < R; ++r) sums[r] = zero();
+  for (uint32_t i = 0; i < P * R; ++i) sums[i] = zero();
   for (uint32_t rank = 0; rank < t.n_ranks; ++rank, b += kLanes * Elements::kBytes) {
-    const F32x16 weights = Elements::read(b);
+#pragma GCC unroll 4
+    for (uint32_t p = 0; p < P; ++p) {
+      const F32x16 weights = Elements::read(b + p * panel_bytes);
 #pragma GCC unroll 8
-    for (uint32_t r = 0; r < R; ++r) {
-      sums[r] = fma(set1(t.scratch[size_t{r} * t.sum_stride + rank]), weights, sums[r]);
+      for (uint32_t r = 0; r < R; ++r) {
+        const F32x16 h = set1(t.scratch[size_t{r} * t.sum_stride + rank]);
+        sums[p * R + r] = fma(h, weights, sums[p * R + r]);
+      }
     }
   }
-  const uint32_t left = t.n_columns - column;
+#pragma GCC unroll 4
+  for (uint32_t p = 0; p < P; ++p) {
+    const uint32_t left = t.n_columns - column - p * kLanes;
 #pragma GCC unroll 8
-  for (uint32_t r = 0; r < R; ++r) {
-    float* out = t.out[r] + column;
-    if (left >= kLanes) {
-      store(out, add(load(out), sums[r]));
-    } else {
-      store_first(out, add(load_first(out, left), sums[r]), left);
+    for (uint32_t r = 0; r < R; ++r) {
+      float* out = t.out[r] + column + p * kLanes;
+      if (left >= kLanes) {
+        store(out, add(load(out), sums[p * R + r]));
+      } else {
+        store_first(out, add(load_first(out, left), sums[p * R + r]), left);
+      }
     }
   }
 }
@@ -90,10 +120,16 @@ inline void up_panel(const LowRankUpTask& t, const std::byte* b, uint32_t column
 template <class Elements, uint32_t R>
 inline void up_rows(const LowRankUpTask& t) {
   if (t.n_rows == R) {
+    constexpr uint32_t kPanels = kSideBySide<R>;
+    const size_t panel_bytes = size_t{t.n_ranks} * kLanes * Elements::kBytes;
     const std::byte* b = t.b;
-    for (uint32_t column = 0; column < t.n_columns; column += kLanes) {
-      up_panel<Elements, R>(t, b, column);
-      b += size_t{t.n_ranks} * kLanes * Elements::kBytes;
+    uint32_t column = 0;
+    for (; column + kPanels * kLanes <= t.n_columns; column += kPanels * kLanes) {
+      up_panels<Elements, R, kPanels>(t, b, column);
+      b += kPanels * panel_bytes;
+    }
+    for (; column < t.n_columns; column += kLanes, b += panel_bytes) {
+      up_panels<Elements, R, 1>(t, b, column);
     }
   } else if constexpr (R > 1) {
     up_rows<Elements, R - 1>(t);

@@ -19,7 +19,7 @@ inline constexpr uint32_t kLowRankPiece = 256;
 inline constexpr uint32_t kLowRankRows = 8;  // of one task
 inline constexpr uint32_t kLowRankLanes = 16;
 
-// Sums of some rows over whole pieces of k.
+// Sums of some rows over whole pieces of k, each by itself or all of them.
 struct LowRankDownTask {
   const std::byte* a;     // [n_cols][padded rank] of the type, from `begin` on
   ElementType type;       // f32, f16 or bf16
@@ -27,7 +27,8 @@ struct LowRankDownTask {
   const float* const* x;  // rows, at column 0
   uint32_t n_rows;        // ≤ kLowRankRows
   uint32_t begin, end;    // columns; `begin` is a multiple of kLowRankPiece
-  float* out;             // [n_rows][n_ranks]
+  float* out;             // [n_rows][n_ranks] of the first piece
+  size_t piece_stride;    // from one piece's sums to the next one's; 0: they are added up
 };
 
 // Some columns of out, from the sums of down tasks.
