@@ -22,10 +22,10 @@ import state_layers
 from gguf_file import BF16, F16, F32, MXFP4, nbytes, read_metadata
 
 DTYPES = {F32: ("F32", np.float32), F16: ("F16", np.float16), BF16: ("BF16", np.uint16)}
-PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3")  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
+PAIRED = ("llama", "granite", "granitemoe", "granitehybrid", "mistral3", *state_layers.HALVED)  # GGUF files pair neighbours: (2i, 2i + 1) of a head; folders pair (i, i + half)
 GEMMAS = ("gemma2", "gemma3")
 MODEL_TYPES = {"qwen2moe": "qwen2_moe", "qwen3moe": "qwen3_moe", "gemma3": "gemma3_text", "gemma4": "gemma4_text", "mistral3": "ministral3",
-               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES}
+               "glm4moe": "glm4_moe", "minimax-m2": "minimax_m2", "gpt-oss": "gpt_oss", **state_layers.FOLDER_TYPES, **state_layers.OTHER_TYPES}
 SIGMOIDS = ("glm4moe", "minimax-m2", "deepseek2")  # whose routers score by them
 
 TOP = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight",
@@ -92,6 +92,8 @@ class Folder:
         elif self.arch == "llama" and self.key("attention.sliding_window"):
             self.model_type = "mistral"
         self.tensors, self.rope_vectors, self.pending = {}, {}, {}
+        self.prefix = "backbone." if self.arch in state_layers.HALVED else "model."
+        self.top = TOP | state_layers.TOP_NAMES.get(self.arch.removesuffix("_moe").removesuffix("moe"), {})
         for tensor in read_tensors(path):
             self.add(*tensor)
 
@@ -110,18 +112,22 @@ class Folder:
             sys.exit(f"{name} has the element type {t}; folders have F32, F16 or BF16")
         if name.startswith("rope_"):
             self.rope_vectors[name] = x
-        elif name in TOP:
-            self.tensors[TOP[name]] = (t, self.less_one(name, t, x))
+        elif name in self.top:
+            self.tensors[self.top[name]] = (t, self.less_one(name, t, x))
         else:
             _, layer, part = name.split(".", 2)
-            self.add_to_layer(f"model.layers.{layer}.", part, t, x)
+            self.add_to_layer(f"{self.prefix}layers.{layer}.", part, t, x)
 
     def add_to_layer(self, prefix, part, t, x):
         if self.arch in state_layers.FOLDER_TYPES and part in state_layers.FOLDER_NAMES:
             found = state_layers.folder_tensors(self.arch, self.key, part, x, self.pending)
             self.tensors |= {f"{prefix}linear_attn.{name}": (t, y) for name, y in found.items()}
             return
-        if part in EXPERTS and self.model_type == "granitemoe":
+        if part in ("ffn_gate_shexp.weight", "ffn_up_shexp.weight") and self.arch == "granitehybrid":
+            both = prefix + "shared_mlp.input_linear.weight"
+            self.tensors[both] = (t, np.concatenate([self.tensors[both][1], x]) if part == "ffn_up_shexp.weight" else x)
+            return
+        if part in EXPERTS and self.model_type in ("granitemoe", "granitemoehybrid"):
             stack = prefix + ("block_sparse_moe.output_linear.weight" if part == "ffn_down_exps.weight" else "block_sparse_moe.input_linear.weight")
             self.tensors[stack] = (t, np.concatenate([self.tensors[stack][1], x], 1) if part == "ffn_up_exps.weight" else x)
             return
@@ -139,6 +145,10 @@ class Folder:
         if part in ("attn_q.weight", "attn_k.weight") and self.arch in PAIRED:
             hd = self.head_dim()
             x = x.reshape(-1, hd // 2, 2, x.shape[-1]).swapaxes(1, 2).reshape(x.shape)
+        plain = state_layers.plain_tensor(self.arch, part, x)
+        if plain:
+            self.tensors[prefix + plain[0]] = (t, plain[1])
+            return
         self.tensors[prefix + self.layer_name(part)] = (t, self.less_one(part, t, x))
 
     def add_latent_up(self, prefix, part, t, x):
@@ -169,6 +179,8 @@ class Folder:
 
     def expert_name(self, part, i):
         plain, mixtral = EXPERTS[part]
+        if self.arch in ("lfm2moe", "nemotron_h_moe"):
+            return f"feed_forward.experts.{i}.{mixtral}.weight" if self.arch == "lfm2moe" else f"mixer.experts.{i}.{plain}.weight"
         return f"block_sparse_moe.experts.{i}.{mixtral}.weight" if self.model_type in ("mixtral", "minimax_m2") else f"mlp.experts.{i}.{plain}.weight"
 
     def layer_name(self, part):
@@ -212,7 +224,7 @@ class Folder:
             "head_dim": self.head_dim(),
             "max_position_embeddings": self.key("context_length"),
             "rms_norm_eps": self.key("attention.layer_norm_rms_epsilon"),
-            "vocab_size": self.key("vocab_size", len(self.tensors["model.embed_tokens.weight"][1])),
+            "vocab_size": self.key("vocab_size", len(self.tensors[self.top["token_embd.weight"]][1])),
             "rope_theta": self.key("rope.freq_base", 1e4),
             "tie_word_embeddings": "lm_head.weight" not in self.tensors,
             "sliding_window": self.key("attention.sliding_window"),
@@ -247,6 +259,8 @@ class Folder:
                        "norm_topk_prob": {"qwen2_moe": False, "qwen3_moe": True, "glm4_moe": True, "deepseek_v3": True, "deepseek_v2": False}.get(self.model_type)}
         if self.arch in state_layers.FOLDER_TYPES:
             config |= state_layers.folder_config(self.key)
+        if self.arch in state_layers.OTHER_TYPES:
+            config = state_layers.other_config(self.arch, self.key, config)
         if self.arch == "gemma4":
             config = self.with_layer_kinds(config)
         if "rope_factors_long.weight" in self.rope_vectors:
@@ -302,13 +316,17 @@ class Folder:
 def fuse_experts(tensors):
     """One tensor for all experts of a layer, gate and up together, as transformers 5 holds them."""
     stacks = {}
-    for name in [n for n in tensors if ".experts." in n]:
+    for name in [n for n in tensors if ".experts." in n and ".shared_experts." not in n]:
         prefix, rest = name.split(".experts.")
         index, part = rest.removesuffix(".weight").split(".")
         stacks.setdefault(prefix, {})[int(index), part] = tensors.pop(name)
     for prefix, parts in stacks.items():
         gate, up, down = ("w1", "w3", "w2") if (0, "w1") in parts else ("gate_proj", "up_proj", "down_proj")
         n = 1 + max(i for i, _ in parts)
+        if (0, gate) not in parts:  # no gates
+            for part in (up, down):
+                tensors[f"{prefix}.experts.{part}"] = (parts[0, up][0], np.stack([parts[i, part][1] for i in range(n)]))
+            continue
         t = parts[0, gate][0]
         tensors[f"{prefix}.experts.gate_up_proj"] = (t, np.stack([np.concatenate([parts[i, gate][1], parts[i, up][1]]) for i in range(n)]))
         tensors[f"{prefix}.experts.down_proj"] = (t, np.stack([parts[i, down][1] for i in range(n)]))

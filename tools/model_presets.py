@@ -112,6 +112,9 @@ PRESETS = {
     "granite-4-h-tiny": ("granitehybrid", 40, 1536, 12, 4, 128, 512, 131072, 1e4,
                          {"space": (48, 64, 1, 128, 4, (5, 15, 25, 35)), "experts": (64, 6, 512, 1024),
                           "scales": {**GRANITE, "attention": 0.0078125, "logit": 6.0}}),
+    "nemotron-3-nano-30b-a3b": ("nemotron_h_moe", 52, 2688, 32, 2, 128, 1856, 262144, 1e4,
+                                {"space": (64, 64, 8, 128, 4, "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"), "experts": (128, 6, 1856, 3712),
+                                 "keys": {"expert_weights_scale": 2.5, "expert_weights_norm": True}}),
     "test-llama":     ("llama", 2, 64, 4, 2, 16, 160, 2048, 1e4, {}),
     "test-mqa":       ("llama", 3, 96, 6, 1, 16, 224, 2048, 1e4, {}),
     "test-mha":       ("llama", 2, 128, 4, 4, 32, 352, 2048, 1e4, {}),
@@ -166,6 +169,11 @@ PRESETS = {
                        {"convs": (3, (2,)), "experts": (8, 3, 96), "dense_layers": 1, "keys": {"expert_gating_func": 2}}),
     "test-granitehybrid": ("granitehybrid", 4, 64, 4, 2, 16, 96, 2048, 1e4,
                            {"space": (4, 32, 2, 16, 4, (2,)), "experts": (6, 2, 96, 96), "scales": {**GRANITE, "attention": 0.2}}),
+    # a letter for each layer: Mamba, attention, MLP, experts
+    "test-nemotronh": ("nemotron_h", 6, 64, 4, 2, 16, 160, 2048, 1e4, {"space": (4, 32, 2, 16, 4, "M-M*-M")}),
+    "test-nemotronhmoe": ("nemotron_h_moe", 7, 64, 4, 2, 16, 96, 2048, 1e4,
+                          {"space": (4, 32, 2, 16, 4, "MEM*EME"), "experts": (8, 3, 96, 160),
+                           "keys": {"expert_weights_scale": 2.5, "expert_weights_norm": True}}),
     "test-gptoss":    ("gpt-oss", 4, 64, 4, 2, 16, 96, 2048, 1.5e5,
                        {"window": 32, "experts": (8, 3, 96), "rope": {"type": "yarn", "factor": 4.0, "original_context_length": 124}}),
 }
@@ -194,5 +202,7 @@ FAMILIES = {
     "lfm2":     {"qk_norm": "head"},
     "lfm2moe":  {"qk_norm": "head", "choice_bias": True},
     "granitehybrid": {"plain_shared": True},
+    "nemotron_h": {"has_no_gate": True},
+    "nemotron_h_moe": {"has_no_gate": True, "choice_bias": True},
     "gpt-oss":  {"bias": True, "output_bias": True, "sinks": True, "ffn_norm": "post_attention_norm", "score_bias": True, "expert_bias": True},
 }

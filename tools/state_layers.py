@@ -63,7 +63,7 @@ def conv_layer(L, h):
 
 
 def space_layer(g, L, h, eps):
-    """The mixer of granitehybrid."""
+    """The mixer of granitehybrid, nemotron_h and nemotron_h_moe."""
     T, heads, n, groups, inner = len(h), g("ssm.time_step_rank"), g("ssm.state_size"), g("ssm.group_count"), g("ssm.inner_size")
     z, xbc, dt = np.split(h @ L("ssm_in.weight").T, [inner, 2 * inner + 2 * groups * n], axis=1)
     mixed = silu(convolution(xbc, L("ssm_conv1d.weight")) + L("ssm_conv1d.bias"))
@@ -81,7 +81,9 @@ def space_layer(g, L, h, eps):
     return out.reshape(T, inner) @ L("ssm_out.weight").T
 
 
-LISTED = ("lfm2", "lfm2moe", "granitehybrid")  # which layers attend stands in a list of their KV heads
+LISTED = ("lfm2", "lfm2moe", "granitehybrid", "nemotron_h", "nemotron_h_moe")  # which layers attend stands in a list of their KV heads
+HALVED = ("nemotron_h", "nemotron_h_moe")  # a layer is a mixer or a feed-forward
+SPACES = ("granitehybrid", *HALVED)
 
 
 def is_recurrent(arch, g, layer):
@@ -97,7 +99,7 @@ def ffn_norm(L):
 def layer(arch, g, L, h, eps):
     if arch.startswith("lfm2"):
         return conv_layer(L, h)
-    if arch == "granitehybrid":
+    if arch in SPACES:
         return space_layer(g, L, h, eps)
     return delta_layer(g, L, h, eps)
 
@@ -108,6 +110,68 @@ FOLDER_TYPES = {"qwen35": "qwen3_5_text", "qwen35moe": "qwen3_5_moe_text", "qwen
 FOLDER_NAMES = {"attn_qkv.weight": "in_proj_qkv.weight", "attn_gate.weight": "in_proj_z.weight", "ssm_beta.weight": "in_proj_b.weight",
                 "ssm_alpha.weight": "in_proj_a.weight", "ssm_ba.weight": "in_proj_ba.weight", "ssm_conv1d.weight": "conv1d.weight",
                 "ssm_dt.bias": "dt_bias", "ssm_a": "A_log", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
+
+
+OTHER_TYPES = {"lfm2": "lfm2", "lfm2moe": "lfm2_moe", "granitehybrid": "granitemoehybrid", "nemotron_h": "nemotron_h", "nemotron_h_moe": "nemotron_h"}
+SPACE_NAMES = {"ssm_in.weight": "in_proj.weight", "ssm_conv1d.weight": "conv1d.weight", "ssm_conv1d.bias": "conv1d.bias", "ssm_dt.bias": "dt_bias",
+               "ssm_a": "A_log", "ssm_d": "D", "ssm_norm.weight": "norm.weight", "ssm_out.weight": "out_proj.weight"}
+LFM2_NAMES = {"attn_norm.weight": "operator_norm.weight", "ffn_norm.weight": "ffn_norm.weight", "attn_q_norm.weight": "self_attn.q_layernorm.weight",
+              "attn_k_norm.weight": "self_attn.k_layernorm.weight", "attn_output.weight": "self_attn.out_proj.weight",
+              "shortconv.in_proj.weight": "conv.in_proj.weight", "shortconv.conv.weight": "conv.conv.weight", "shortconv.out_proj.weight": "conv.out_proj.weight",
+              "ffn_gate.weight": "feed_forward.w1.weight", "ffn_up.weight": "feed_forward.w3.weight", "ffn_down.weight": "feed_forward.w2.weight",
+              "ffn_gate_inp.weight": "feed_forward.gate.weight", "exp_probs_b.bias": "feed_forward.expert_bias"}
+NEMOTRON_NAMES = {"attn_norm.weight": "norm.weight", "attn_q.weight": "mixer.q_proj.weight", "attn_k.weight": "mixer.k_proj.weight",
+                  "attn_v.weight": "mixer.v_proj.weight", "attn_output.weight": "mixer.o_proj.weight", "ffn_up.weight": "mixer.up_proj.weight",
+                  "ffn_down.weight": "mixer.down_proj.weight", "ffn_gate_inp.weight": "mixer.gate.weight",
+                  "exp_probs_b.bias": "mixer.gate.e_score_correction_bias", "ffn_up_shexp.weight": "mixer.shared_experts.up_proj.weight",
+                  "ffn_down_shexp.weight": "mixer.shared_experts.down_proj.weight"}
+GRANITE_NAMES = {"ffn_gate_inp.weight": "block_sparse_moe.router.layer.weight", "ffn_down_shexp.weight": "shared_mlp.output_linear.weight"}
+LAYER_NAMES = {"lfm2": LFM2_NAMES, "lfm2moe": LFM2_NAMES, "granitehybrid": GRANITE_NAMES, "nemotron_h": NEMOTRON_NAMES, "nemotron_h_moe": NEMOTRON_NAMES}
+TOP_NAMES = {"lfm2": {"token_embd_norm.weight": "model.embedding_norm.weight"},
+             "nemotron_h": {"token_embd.weight": "backbone.embeddings.weight", "output_norm.weight": "backbone.norm_f.weight"}}
+
+
+def plain_tensor(arch, part, x):
+    """(name behind "layers.N.", array) of what a GGUF file's tensor becomes where it is one; None where usual names do."""
+    if part in SPACE_NAMES and arch in SPACES:
+        name = ("mamba." if arch == "granitehybrid" else "mixer.") + SPACE_NAMES[part]
+        if part == "ssm_a":
+            return name, logarithm_of(x[:, 0])
+        return name, x[:, None] if part == "ssm_conv1d.weight" else x.reshape(-1) if part in ("ssm_d", "ssm_norm.weight") else x
+    if part == "shortconv.conv.weight":
+        x = x[:, None]
+    name = LAYER_NAMES.get(arch, {}).get(part)
+    return name and (name, x)
+
+
+def other_config(arch, g, config):
+    """The keys of families whose layers are listed."""
+    heads = g("attention.head_count_kv")[1]
+    config = {**config, "num_key_value_heads": max(heads)}
+    if arch.startswith("lfm2"):
+        config |= {"layer_types": ["full_attention" if n else "conv" for n in heads], "conv_L_cache": g("shortconv.l_cache"), "conv_bias": False,
+                   "norm_eps": config.pop("rms_norm_eps"), "tie_embedding": config.pop("tie_word_embeddings")}
+        if arch == "lfm2":
+            return {**config, "block_auto_adjust_ff_dim": False}
+        return {**config, "num_dense_layers": g("leading_dense_block_count"), "use_expert_bias": True, "norm_topk_prob": True}
+    inner, n_heads = g("ssm.inner_size"), g("ssm.time_step_rank")
+    names = ("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv")
+    if arch != "granitehybrid":
+        names = ("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel")
+    config |= dict(zip(names, (n_heads, inner // n_heads, g("ssm.group_count"), g("ssm.state_size"), g("ssm.conv_kernel"))))
+    if arch == "granitehybrid":
+        del config["head_dim"]
+        return {**config, "layer_types": ["attention" if n else "mamba" for n in heads], "position_embedding_type": "nope",
+                "shared_intermediate_size": g("expert_shared_feed_forward_length"), "mamba_expand": 2, "num_local_experts": g("expert_count")}
+    widths = g("feed_forward_length")[1]
+    feed = "E" if g("expert_count") else "-"
+    config |= {"hybrid_override_pattern": "".join("*" if n else feed if w else "M" for n, w in zip(heads, widths)), "mlp_hidden_act": "relu2",
+               "intermediate_size": max(widths), "layer_norm_epsilon": config.pop("rms_norm_eps"), "moe_latent_size": None}
+    if feed == "E":
+        config |= {"n_routed_experts": g("expert_count"), "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
+                   "moe_shared_expert_intermediate_size": g("expert_shared_feed_forward_length"), "routed_scaling_factor": g("expert_weights_scale")}
+    config.pop("hidden_act")
+    return {k: v for k, v in config.items() if v is not None}
 
 
 def decay_of(logarithm):
@@ -221,8 +285,16 @@ def space_tensors(out, p, dim, heads, width, groups, n, taps):
     out.mat(p + "ssm_out.weight", dim, inner)
 
 
+def feeds_alone(extra, layer):
+    """Whether a layer of make_model.py's presets is a feed-forward and nothing else."""
+    pattern = extra.get("space", [None])[-1]
+    return isinstance(pattern, str) and pattern[layer] in "-E"
+
+
 def attends(extra, layer, n_layers):
     """Whether a layer of make_model.py's presets attends."""
+    if "space" in extra and isinstance(extra["space"][-1], str):
+        return extra["space"][-1][layer] == "*"
     if "delta" in extra:
         return layer >= n_layers or (layer + 1) % extra["delta"][-1] == 0
     for kind in ("convs", "space"):

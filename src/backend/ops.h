@@ -310,7 +310,7 @@ class Backend {
   virtual void scale_rows(Rows x, std::span<const float> factors) = 0;
   virtual void soft_cap(Rows x, float cap) = 0;
 
-  // out = activation(gate) · up. out may be gate.
+  // out = activation(gate) · up; of an activation without a gate up is not read. out may be gate.
   virtual void gated_activation(Activation activation, Rows gate, Rows up, Rows out) = 0;
 
   // Turns each head of x by its row's angles, in place: heads begin head_dim columns apart, and the

@@ -37,6 +37,7 @@ struct FolderType {
   std::string_view down_stack = "mlp.experts.down_proj";
   std::string_view gate_up_bias_stack = "mlp.experts.gate_up_proj_bias";
   std::string_view down_bias_stack = "mlp.experts.down_proj_bias";
+  bool has_gates_over_ups = false;  // in one tensor, of what GGUF files have in two
 };
 
 // How layers that do not attend remember.
@@ -59,6 +60,8 @@ struct Family {
   Recurrence recurrence = Recurrence::kNone;
   ValueHeadOrder value_heads = ValueHeadOrder::kTiled;
   bool is_delta_gate_fused = false;
+  // A layer is a mixer or a feed-forward, as lists of the file say (Nemotron-H).
+  bool has_half_layers = false;
   bool may_lack_rope = false;            // unless a key says that it is there
   bool is_last_norm_embeddings = false;  // as its tensor is called
   QkNorm qk_norm = QkNorm::kNone;
@@ -92,7 +95,8 @@ struct Family {
   double attention_soft_cap = 0;
   double logit_soft_cap = 0;
   std::span<const FolderType> folders = {};
-  // What folders call tensors, where none of the family is read: adapters are made for those.
+  // What folders call tensors, where they are read as those of another family: adapters are made
+  // for those.
   std::span<const FolderName> modules = {};
 
   // Whether a layer has the window that the file states.

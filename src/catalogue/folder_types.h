@@ -266,11 +266,15 @@ inline constexpr FolderType kQwen3NextFolders[] = {
      .names = kQwen35Names},
 };
 
-// Of families whose folders are not read: what adapters call their modules. One matrix for gates
-// and ups, the gates over the ups.
-inline constexpr FolderName kGraniteHybridModules[] = {
+// One matrix for gates and ups, the gates over the ups.
+inline constexpr FolderName kGraniteHybridNames[] = {
     {kSpaceIn, "mamba.in_proj.weight"},
     {kStateTaps, "mamba.conv1d.weight"},
+    {kSpaceTapsBias, "mamba.conv1d.bias"},
+    {kStateStepBias, "mamba.dt_bias"},
+    {kStateDecay, "mamba.A_log"},
+    {kSpaceSkip, "mamba.D"},
+    {kStateNorm, "mamba.norm.weight"},
     {kStateOutput, "mamba.out_proj.weight"},
     {kRouter, "block_sparse_moe.router.layer.weight"},
     {kGate, "shared_mlp.input_linear.weight"},
@@ -280,7 +284,25 @@ inline constexpr FolderName kGraniteHybridModules[] = {
     {kSharedUp, "shared_mlp.input_linear.weight"},
     {kSharedDown, "shared_mlp.output_linear.weight"},
 };
-inline constexpr FolderName kLfm2Modules[] = {
+inline constexpr FolderType kGraniteHybridFolders[] = {
+    {.model_type = "granitemoehybrid",
+     .defaults = R"({"rms_norm_eps": 1e-6, "tie_word_embeddings": false,
+                     "attention_multiplier": 1.0, "num_local_experts": 8,
+                     "num_experts_per_tok": 2, "position_embedding_type": "nope",
+                     "shared_intermediate_size": 1024, "mamba_n_heads": 128, "mamba_n_groups": 1,
+                     "mamba_d_state": 256, "mamba_d_conv": 4, "mamba_expand": 2})",
+     .has_experts = true,
+     .names = kGraniteHybridNames,
+     .gate_up_stack = "block_sparse_moe.input_linear.weight",
+     .down_stack = "block_sparse_moe.output_linear.weight",
+     .has_gates_over_ups = true},
+};
+inline constexpr FolderName kLfm2Names[] = {
+    {kEmbeddingsNorm, "embedding_norm.weight"},
+    {kAttentionNorm, "operator_norm.weight"},
+    {kFfnNorm, "ffn_norm.weight"},
+    {kQNorm, "self_attn.q_layernorm.weight"},
+    {kKNorm, "self_attn.k_layernorm.weight"},
     {kAttentionOutput, "self_attn.out_proj.weight"},
     {kConvIn, "conv.in_proj.weight"},
     {kConvTaps, "conv.conv.weight"},
@@ -289,9 +311,64 @@ inline constexpr FolderName kLfm2Modules[] = {
     {kUp, "feed_forward.w3.weight"},
     {kDown, "feed_forward.w2.weight"},
     {kRouter, "feed_forward.gate.weight"},
+    {kChoiceBias, "feed_forward.expert_bias"},
     {kExpertGate, "feed_forward.experts.{}.w1.weight"},
     {kExpertUp, "feed_forward.experts.{}.w3.weight"},
     {kExpertDown, "feed_forward.experts.{}.w2.weight"},
+};
+inline constexpr FolderType kLfm2Folders[] = {
+    {.model_type = "lfm2",
+     .whole_type = "lfm2_vl",
+     .defaults = R"({"norm_eps": 1e-5, "rope_theta": 1e6, "conv_L_cache": 3,
+                     "block_multiple_of": 256, "block_ffn_dim_multiplier": 1.0,
+                     "block_auto_adjust_ff_dim": true})",
+     .names = kLfm2Names},
+};
+inline constexpr FolderType kLfm2MoeFolders[] = {
+    {.model_type = "lfm2_moe",
+     .defaults = R"({"norm_eps": 1e-5, "rope_theta": 1e6, "conv_L_cache": 3,
+                     "norm_topk_prob": true, "num_dense_layers": 2})",
+     .has_experts = true,
+     .names = kLfm2Names,
+     .gate_up_stack = "feed_forward.experts.gate_up_proj",
+     .down_stack = "feed_forward.experts.down_proj"},
+};
+// Every layer has one norm and one mixer, which may be a feed-forward.
+inline constexpr FolderName kNemotronHNames[] = {
+    {kEmbedding, "embeddings.weight"},
+    {kOutputNorm, "norm_f.weight"},
+    {kAttentionNorm, "norm.weight"},
+    {kQ, "mixer.q_proj.weight"},
+    {kK, "mixer.k_proj.weight"},
+    {kV, "mixer.v_proj.weight"},
+    {kAttentionOutput, "mixer.o_proj.weight"},
+    {kSpaceIn, "mixer.in_proj.weight"},
+    {kStateTaps, "mixer.conv1d.weight"},
+    {kSpaceTapsBias, "mixer.conv1d.bias"},
+    {kStateStepBias, "mixer.dt_bias"},
+    {kStateDecay, "mixer.A_log"},
+    {kSpaceSkip, "mixer.D"},
+    {kStateNorm, "mixer.norm.weight"},
+    {kStateOutput, "mixer.out_proj.weight"},
+    {kUp, "mixer.up_proj.weight"},
+    {kDown, "mixer.down_proj.weight"},
+    {kRouter, "mixer.gate.weight"},
+    {kChoiceBias, "mixer.gate.e_score_correction_bias"},
+    {kExpertUp, "mixer.experts.{}.up_proj.weight"},
+    {kExpertDown, "mixer.experts.{}.down_proj.weight"},
+    {kSharedUp, "mixer.shared_experts.up_proj.weight"},
+    {kSharedDown, "mixer.shared_experts.down_proj.weight"},
+};
+// Of those with experts and those without.
+inline constexpr FolderType kNemotronHFolders[] = {
+    {.model_type = "nemotron_h",
+     .defaults = R"({"norm_eps": 1e-5, "tie_word_embeddings": false, "num_key_value_heads": 8,
+                     "head_dim": 128, "norm_topk_prob": true, "n_groups": 8, "conv_kernel": 4,
+                     "ssm_state_size": 128, "mamba_num_heads": 128, "mamba_head_dim": 64})",
+     .has_experts = true,
+     .names = kNemotronHNames,
+     .gate_up_stack = "mixer.experts.up_proj",
+     .down_stack = "mixer.experts.down_proj"},
 };
 
 }  // namespace kvik::folder_types

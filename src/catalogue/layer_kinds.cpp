@@ -8,12 +8,6 @@
 #include "catalogue/limits.h"
 
 namespace kvik {
-namespace {
-
-// Lists have an entry for each layer of the file.
-size_t n_entries(const ModelConfig& c) { return size_t{c.n_layers} + c.n_guessing_layers; }
-
-}  // namespace
 
 Result<LayerKinds> LayerKinds::read(const KeyReader& keys, const Family& family, ModelConfig& c) {
   LayerKinds kinds;
@@ -29,7 +23,7 @@ Result<LayerKinds> LayerKinds::read(const KeyReader& keys, const Family& family,
   }
   TRY(kinds.read_heads(keys, c));
   TRY(kinds.check_kinds(keys));
-  TRY_ASSIGN(kinds.ffn_dims_, keys.counts("feed_forward_length", n_entries(c), kMaxDim));
+  TRY_ASSIGN(kinds.ffn_dims_, keys.counts("feed_forward_length", c.n_listed_layers(), kMaxDim));
   TRY_ASSIGN(const uint32_t n_sharing,
              keys.optional_count("attention.shared_kv_layers", c.n_layers - 1));
   TRY(kinds.find_lenders(keys, n_sharing));
@@ -37,11 +31,12 @@ Result<LayerKinds> LayerKinds::read(const KeyReader& keys, const Family& family,
 }
 
 Result<void> LayerKinds::read_heads(const KeyReader& keys, ModelConfig& c) {
-  TRY_ASSIGN(const auto pattern, keys.flags("attention.sliding_window_pattern", n_entries(c)));
+  TRY_ASSIGN(const auto pattern,
+             keys.flags("attention.sliding_window_pattern", c.n_listed_layers()));
   for (uint32_t i = 0; i < c.n_layers && !pattern.empty(); ++i) {
     is_windowed_[i] = window_ > 0 && pattern[i];
   }
-  TRY_ASSIGN(n_kv_heads_, keys.counts("attention.head_count_kv", n_entries(c), kMaxHeads));
+  TRY_ASSIGN(n_kv_heads_, keys.counts("attention.head_count_kv", c.n_listed_layers(), kMaxHeads));
   TRY_ASSIGN(const uint32_t head_dim, keys.count("attention.key_length", kMaxHeadDim));
   TRY_ASSIGN(window_head_dim_, keys.count("attention.key_length_swa", kMaxHeadDim, head_dim));
   TRY_ASSIGN(const uint32_t value_dim,

@@ -111,7 +111,8 @@ struct AttentionConfig {
   uint32_t k_norm_dim() const { return qk_norm == QkNorm::kRow ? kv_dim() : head_dim; }
 };
 
-// down(activation(gate(x)) · up(x))  (Shazeer 2020)
+// down(activation(gate(x)) · up(x))  (Shazeer 2020), or down(activation(up(x))) where the model's
+// activation has no gate.
 struct MlpConfig {
   uint32_t ffn_dim = 0;
   bool is_fused = false;  // one tensor in the file for gate and up
@@ -144,14 +145,22 @@ struct ExpertsConfig {
   uint32_t beside_ffn_dim = 0;
 };
 
-// A layer mixes tokens, then feeds each forward by itself; both add to the residual stream.
+// What stands in the place of the half that a layer lacks.
+struct NoMixer {};
+struct NoFeedForward {};
+
+// A layer mixes tokens, then feeds each forward by itself; both add to the residual stream. In some
+// models it does one of the two.
 struct LayerConfig {
-  std::variant<AttentionConfig, DeltaConfig, ShortConvConfig, StateSpaceConfig> mixer;
-  std::variant<MlpConfig, ExpertsConfig> feed_forward;
+  std::variant<AttentionConfig, DeltaConfig, ShortConvConfig, StateSpaceConfig, NoMixer> mixer;
+  std::variant<MlpConfig, ExpertsConfig, NoFeedForward> feed_forward;
 
   const AttentionConfig& attention() const { return std::get<AttentionConfig>(mixer); }
-  // Null where the layer remembers in another way.
+  // Null where the layer remembers in another way, or nothing.
   const AttentionConfig* if_attention() const { return std::get_if<AttentionConfig>(&mixer); }
+  bool mixes() const { return !std::holds_alternative<NoMixer>(mixer); }
+  bool has_state() const { return mixes() && !if_attention(); }
+  bool feeds_forward() const { return !std::holds_alternative<NoFeedForward>(feed_forward); }
   // Null where the layer has no experts.
   const ExpertsConfig* experts() const { return std::get_if<ExpertsConfig>(&feed_forward); }
 };
@@ -192,6 +201,8 @@ struct ModelConfig {
 
   // Layers behind the others that guess further tokens; their tensors are left alone.
   uint32_t n_guessing_layers = 0;
+  // Lists of the file have an entry for each layer of it.
+  size_t n_listed_layers() const { return size_t{n_layers} + n_guessing_layers; }
 
   std::vector<LayerConfig> layers;  // n_layers of them
   std::vector<RopeConfig> ropes;
@@ -199,8 +210,9 @@ struct ModelConfig {
   // Of the first layer that attends, for whoever describes the whole model.
   const AttentionConfig& attention() const;
   uint32_t n_attention_layers() const;
-  // Whether some layers remember in a state.
-  bool has_state() const { return n_attention_layers() < layers.size(); }
+  // Of those that remember in a state.
+  uint32_t n_state_layers() const;
+  bool has_state() const { return n_state_layers() > 0; }
   // Of the first layer that has experts; null where none has.
   const ExpertsConfig* experts() const;
 };

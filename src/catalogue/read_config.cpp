@@ -56,7 +56,7 @@ Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, co
       family.recurrence == Recurrence::kShortConv || family.recurrence == Recurrence::kStateSpace;
   if (!is_list) return keys.count("attention.head_count_kv", kMaxHeads, n_heads);
   TRY_ASSIGN(const std::vector<uint32_t> by_layer,
-             keys.counts_or_none("attention.head_count_kv", c.n_layers, kMaxHeads));
+             keys.counts_or_none("attention.head_count_kv", c.n_listed_layers(), kMaxHeads));
   const uint32_t most = std::ranges::max(by_layer);
   for (const uint32_t n : by_layer) {
     if (n == 0 || n == most) continue;
@@ -73,12 +73,16 @@ Result<uint32_t> read_n_kv_heads(const KeyReader& keys, const Family& family, co
 // Of the first layer, and of the widest MLP.
 Result<void> read_sizes_of_layers(const KeyReader& keys, const Family& family, ModelConfig& c,
                                   AttentionConfig& a) {
-  const size_t n = family.has_layer_kinds ? size_t{c.n_layers} + c.n_guessing_layers : 0;
   std::vector<uint32_t> n_kv_heads, ffn_dims;
-  if (n > 0) {
-    TRY_ASSIGN(n_kv_heads, keys.counts("attention.head_count_kv", n, kMaxHeads));
-    TRY_ASSIGN(ffn_dims, keys.counts("feed_forward_length", n, kMaxDim));
+  if (family.has_layer_kinds) {
+    TRY_ASSIGN(n_kv_heads, keys.counts("attention.head_count_kv", c.n_listed_layers(), kMaxHeads));
+    TRY_ASSIGN(ffn_dims, keys.counts("feed_forward_length", c.n_listed_layers(), kMaxDim));
     a.n_kv_heads = n_kv_heads.front();
+    c.ffn_dim = std::ranges::max(ffn_dims);
+  } else if (family.has_half_layers) {
+    TRY_ASSIGN(ffn_dims, keys.counts_or_none("feed_forward_length", c.n_listed_layers(), kMaxDim));
+    TRY_ASSIGN(a.n_kv_heads, read_n_kv_heads(keys, family, c, a.n_heads));
+    n_kv_heads = {a.n_kv_heads};
     c.ffn_dim = std::ranges::max(ffn_dims);
   } else {
     // Files of some families that have nothing but experts leave it out.
@@ -183,6 +187,12 @@ Result<std::optional<ExpertsConfig>> read_experts(const KeyReader& keys, const F
                   .has_choice_bias = family.has_choice_bias,
                   .is_choice_bias_optional = family.is_choice_bias_optional,
                   .has_biases = family.has_expert_biases};
+  TRY_ASSIGN(const uint32_t latent_dim, keys.optional_count("moe_latent_size", kMaxDim));
+  if (latent_dim > 0) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}' is {}: experts behind a projection are not computed, expected 0",
+                            keys.full("moe_latent_size"), latent_dim));
+  }
   TRY_ASSIGN(e.n_used, keys.count("expert_used_count", n_experts));
   TRY_ASSIGN(e.ffn_dim, keys.count("expert_feed_forward_length", kMaxDim, c.ffn_dim));
   TRY_ASSIGN(e.shared_ffn_dim, keys.optional_count("expert_shared_feed_forward_length", kMaxDim));
@@ -277,6 +287,10 @@ uint32_t ModelConfig::n_attention_layers() const {
       layers, [](const LayerConfig& layer) { return layer.if_attention() != nullptr; }));
 }
 
+uint32_t ModelConfig::n_state_layers() const {
+  return static_cast<uint32_t>(std::ranges::count_if(layers, &LayerConfig::has_state));
+}
+
 const ExpertsConfig* ModelConfig::experts() const {
   for (const LayerConfig& layer : layers) {
     if (const ExpertsConfig* experts = layer.experts()) return experts;
@@ -319,7 +333,10 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
   c.name = name.value_or(*architecture);
   TRY(read_geometry(keys, *family, c, attention));
   TRY_ASSIGN(c.n_vocab, read_n_vocab(metadata, keys));
-  TRY_ASSIGN(c.norm_eps, keys.real("attention.layer_norm_rms_epsilon", 1e-5));
+  TRY_ASSIGN(const float layer_eps, keys.real("attention.layer_norm_epsilon", 1e-5));
+  TRY_ASSIGN(c.norm_eps,
+             keys.real("attention.layer_norm_rms_epsilon",
+                       family->has_half_layers ? static_cast<double>(layer_eps) : 1e-5));
   TRY_ASSIGN(attention.soft_cap, keys.real("attn_logit_softcapping", 0));
   TRY_ASSIGN(c.logit_soft_cap, keys.real("final_logit_softcapping", 0));
   const uint32_t turned = attention.latent.rank ? attention.latent.turning_dim : attention.head_dim;

@@ -21,27 +21,53 @@ Result<void> check_lanes(const KeyReader& keys, std::string_view key, uint32_t d
                                                    keys.full(key), dim, kLanes));
 }
 
-Result<DeltaConfig> read_delta(const KeyReader& keys, const Family& family) {
-  DeltaConfig d{.order = family.value_heads, .is_gate_fused = family.is_delta_gate_fused};
-  TRY_ASSIGN(d.n_key_heads, keys.count("ssm.group_count", kMaxHeads));
-  TRY_ASSIGN(d.n_value_heads, keys.count("ssm.time_step_rank", kMaxHeads));
-  TRY_ASSIGN(d.key_dim, keys.count("ssm.state_size", kMaxHeadDim));
-  TRY_ASSIGN(d.n_taps, keys.count("ssm.conv_kernel", kMaxTaps));
+// What keys say of layers whose state has a matrix for each head: heads share their keys in groups.
+struct Matrices {
+  uint32_t n_heads = 0, n_groups = 0;
+  uint32_t key_dim = 0, value_dim = 0;  // of a head
+  uint32_t n_taps = 0;
+};
+
+Result<Matrices> read_matrices(const KeyReader& keys) {
+  Matrices m;
+  TRY_ASSIGN(m.n_heads, keys.count("ssm.time_step_rank", kMaxHeads));
+  TRY_ASSIGN(m.n_groups, keys.count("ssm.group_count", kMaxHeads));
+  TRY_ASSIGN(m.key_dim, keys.count("ssm.state_size", kMaxHeadDim));
+  TRY_ASSIGN(m.n_taps, keys.count("ssm.conv_kernel", kMaxTaps));
   TRY_ASSIGN(const uint32_t inner, keys.count("ssm.inner_size", kMaxDim));
-  if (d.n_value_heads % d.n_key_heads != 0 || inner % d.n_value_heads != 0 || d.n_taps < 2) {
-    return fail(
-        ErrorCode::kCorrupt,
-        fmt::format("'{}' is {} with {} value heads over {} key heads and {} taps: expected "
-                    "whole heads, a whole number of them to a key head, and 2 taps or more",
-                    keys.full("ssm.inner_size"), inner, d.n_value_heads, d.n_key_heads, d.n_taps));
+  if (m.n_heads % m.n_groups != 0 || inner % m.n_heads != 0 || m.n_taps < 2) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'{}' is {} with {} heads in {} groups and {} taps: expected whole "
+                            "heads, a whole number of them in a group, and 2 taps or more",
+                            keys.full("ssm.inner_size"), inner, m.n_heads, m.n_groups, m.n_taps));
   }
-  d.value_dim = inner / d.n_value_heads;
-  TRY(check_lanes(keys, "ssm.state_size", d.key_dim));
-  TRY(check_lanes(keys, "ssm.inner_size", d.value_dim));
-  if (uint64_t{d.keys_dim()} * 2 + uint64_t{2} * inner <= kMaxDim) return d;
+  m.value_dim = inner / m.n_heads;
+  TRY(check_lanes(keys, "ssm.state_size", m.key_dim));
+  TRY(check_lanes(keys, "ssm.inner_size", m.value_dim));
+  if (uint64_t{2} * inner + uint64_t{2} * m.n_groups * m.key_dim <= kMaxDim) return m;
   return fail(ErrorCode::kCorrupt,
-              fmt::format("'{}' is {} beside {} channels of keys, expected at most {} together",
-                          keys.full("ssm.inner_size"), inner, d.keys_dim(), kMaxDim));
+              fmt::format("'{}' is {} with {} groups of {} channels, expected at most {} together",
+                          keys.full("ssm.inner_size"), inner, m.n_groups, m.key_dim, kMaxDim));
+}
+
+Result<DeltaConfig> read_delta(const KeyReader& keys, const Family& family) {
+  TRY_ASSIGN(const Matrices m, read_matrices(keys));
+  return DeltaConfig{.n_key_heads = m.n_groups,
+                     .n_value_heads = m.n_heads,
+                     .key_dim = m.key_dim,
+                     .value_dim = m.value_dim,
+                     .n_taps = m.n_taps,
+                     .order = family.value_heads,
+                     .is_gate_fused = family.is_delta_gate_fused};
+}
+
+Result<StateSpaceConfig> read_state_space(const KeyReader& keys) {
+  TRY_ASSIGN(const Matrices m, read_matrices(keys));
+  return StateSpaceConfig{.n_heads = m.n_heads,
+                          .head_dim = m.value_dim,
+                          .n_groups = m.n_groups,
+                          .state_dim = m.key_dim,
+                          .n_taps = m.n_taps};
 }
 
 Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig& config) {
@@ -52,64 +78,83 @@ Result<ShortConvConfig> read_short_conv(const KeyReader& keys, const ModelConfig
                                                keys.full("shortconv.l_cache"), s.n_taps));
 }
 
-Result<StateSpaceConfig> read_state_space(const KeyReader& keys) {
-  StateSpaceConfig s;
-  TRY_ASSIGN(s.n_heads, keys.count("ssm.time_step_rank", kMaxHeads));
-  TRY_ASSIGN(s.n_groups, keys.count("ssm.group_count", kMaxHeads));
-  TRY_ASSIGN(s.state_dim, keys.count("ssm.state_size", kMaxHeadDim));
-  TRY_ASSIGN(s.n_taps, keys.count("ssm.conv_kernel", kMaxTaps));
-  TRY_ASSIGN(const uint32_t inner, keys.count("ssm.inner_size", kMaxDim));
-  if (s.n_heads % s.n_groups != 0 || inner % s.n_heads != 0 || s.n_taps < 2) {
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("'{}' is {} with {} heads in {} groups and {} taps: expected whole "
-                            "heads, a whole number of them in a group, and 2 taps or more",
-                            keys.full("ssm.inner_size"), inner, s.n_heads, s.n_groups, s.n_taps));
-  }
-  s.head_dim = inner / s.n_heads;
-  TRY(check_lanes(keys, "ssm.state_size", s.state_dim));
-  TRY(check_lanes(keys, "ssm.inner_size", s.head_dim));
-  if (uint64_t{2} * inner + uint64_t{2} * s.n_groups * s.state_dim <= kMaxDim) return s;
-  return fail(ErrorCode::kCorrupt,
-              fmt::format("'{}' is {} with {} groups of {} channels, expected at most {} together",
-                          keys.full("ssm.inner_size"), inner, s.n_groups, s.state_dim, kMaxDim));
-}
-
 // Layers of which the file lists no KV heads remember in another way.
 template <class Mixer>
 Result<void> replace_listed(const KeyReader& keys, const Mixer& mixer, ModelConfig& config) {
   TRY_ASSIGN(const std::vector<uint32_t> n_kv_heads,
-             keys.counts_or_none("attention.head_count_kv", config.n_layers, kMaxHeads));
+             keys.counts_or_none("attention.head_count_kv", config.n_listed_layers(), kMaxHeads));
   for (uint32_t i = 0; i < config.n_layers; ++i) {
     if (n_kv_heads[i] == 0) config.layers[i].mixer = mixer;
   }
   return {};
 }
 
+// Layers with an MLP in the file's list have nothing else, and the others no MLP.
+Result<void> halve_layers(const KeyReader& keys, ModelConfig& config) {
+  TRY_ASSIGN(const std::vector<uint32_t> ffn_dims,
+             keys.counts_or_none("feed_forward_length", config.n_listed_layers(), kMaxDim));
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    LayerConfig& layer = config.layers[i];
+    if (ffn_dims[i] == 0) {
+      layer.feed_forward = NoFeedForward{};
+      continue;
+    }
+    if (layer.if_attention()) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("'{}' is {} for layer {}, which has KV heads, expected 0",
+                              keys.full("feed_forward_length"), ffn_dims[i], i));
+    }
+    layer.mixer = NoMixer{};
+    if (auto* mlp = std::get_if<MlpConfig>(&layer.feed_forward)) mlp->ffn_dim = ffn_dims[i];
+  }
+  return {};
+}
+
+// Layers of the gated delta rule: those that a list names, or all but one in so many.
+Result<void> replace_delta(const KeyReader& keys, const DeltaConfig& delta, ModelConfig& config) {
+  constexpr std::string_view kList = "attention.recurrent_layers";
+  TRY_ASSIGN(const std::vector<bool> listed, keys.flags(kList, config.n_listed_layers()));
+  TRY_ASSIGN(const uint32_t interval,
+             keys.count("full_attention_interval", kMaxLayers, kUsualInterval));
+  uint32_t n_attending = 0;
+  for (uint32_t i = 0; i < config.n_layers; ++i) {
+    const bool remembers = listed.empty() ? (i + 1) % interval != 0 : listed[i];
+    if (remembers) config.layers[i].mixer = delta;
+    n_attending += remembers ? 0 : 1;
+  }
+  if (n_attending > 0) return {};
+  if (!listed.empty()) {
+    return fail(ErrorCode::kUnsupported, fmt::format("'{}' lists all {} layers, expected one that "
+                                                     "attends",
+                                                     keys.full(kList), config.n_layers));
+  }
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("'{}' is {} in a model of {} layers: expected a layer that attends",
+                          keys.full("full_attention_interval"), interval, config.n_layers));
+}
+
 }  // namespace
 
 Result<void> read_recurrent_layers(const KeyReader& keys, const Family& family,
                                    ModelConfig& config) {
-  if (family.recurrence == Recurrence::kNone) return {};
-  if (family.recurrence == Recurrence::kShortConv) {
-    TRY_ASSIGN(const ShortConvConfig conv, read_short_conv(keys, config));
-    return replace_listed(keys, conv, config);
-  }
-  if (family.recurrence == Recurrence::kStateSpace) {
-    TRY_ASSIGN(const StateSpaceConfig space, read_state_space(keys));
-    return replace_listed(keys, space, config);
+  switch (family.recurrence) {
+    case Recurrence::kNone:
+      return {};
+    case Recurrence::kShortConv: {
+      TRY_ASSIGN(const ShortConvConfig conv, read_short_conv(keys, config));
+      return replace_listed(keys, conv, config);
+    }
+    case Recurrence::kStateSpace: {
+      TRY_ASSIGN(const StateSpaceConfig space, read_state_space(keys));
+      TRY(replace_listed(keys, space, config));
+      if (family.has_half_layers) return halve_layers(keys, config);
+      return {};
+    }
+    case Recurrence::kDelta:
+      break;
   }
   TRY_ASSIGN(const DeltaConfig delta, read_delta(keys, family));
-  TRY_ASSIGN(const uint32_t interval,
-             keys.count("full_attention_interval", kMaxLayers, kUsualInterval));
-  if (interval > config.n_layers) {
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("'{}' is {} in a model of {} layers: expected a layer that attends",
-                            keys.full("full_attention_interval"), interval, config.n_layers));
-  }
-  for (uint32_t i = 0; i < config.n_layers; ++i) {
-    if ((i + 1) % interval != 0) config.layers[i].mixer = delta;
-  }
-  return {};
+  return replace_delta(keys, delta, config);
 }
 
 }  // namespace kvik

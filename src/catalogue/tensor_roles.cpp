@@ -134,7 +134,7 @@ class LayerTensors {
     std::visit([this](const auto& mixer) { list(mixer); }, layer.mixer);
     if (c_.has_post_norms) add(kPostAttentionNorm, {c_.model_dim});
     if (c_.has_post_norms) add(kPostFfnNorm, {c_.model_dim});
-    if (c_.has_pre_norms) {
+    if (c_.has_pre_norms && layer.mixes() && layer.feeds_forward()) {
       add(c_.is_ffn_norm_post_attention ? kPostAttentionNorm : kFfnNorm, {c_.model_dim});
     }
     std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
@@ -142,6 +142,7 @@ class LayerTensors {
   }
 
  private:
+  bool has_gate() const { return kvik::has_gate(c_.activation); }
   void add(TensorRole role, std::vector<uint64_t> shape) {
     specs_.push_back({{role, layer_}, std::move(shape)});
   }
@@ -221,8 +222,11 @@ class LayerTensors {
     add(kStateOutput, {c_.model_dim, s.inner_dim()});
   }
 
+  void list(const NoMixer&) {}
+  void list(const NoFeedForward&) {}
+
   void list(const MlpConfig& mlp) {
-    if (!mlp.is_fused) add(kGate, {mlp.ffn_dim, c_.model_dim});
+    if (has_gate() && !mlp.is_fused) add(kGate, {mlp.ffn_dim, c_.model_dim});
     add(kUp, {uint64_t{mlp.is_fused ? 2u : 1u} * mlp.ffn_dim, c_.model_dim});
     add(kDown, {c_.model_dim, mlp.ffn_dim});
   }
@@ -231,7 +235,7 @@ class LayerTensors {
     add(kRouter, {e.n_experts, c_.model_dim});
     if (e.has_score_bias) add(kScoreBias, {e.n_experts});
     if (e.has_choice_bias) add_optional(kChoiceBias, {e.n_experts}, e.is_choice_bias_optional);
-    add(kExpertGate, {e.n_experts, e.ffn_dim, c_.model_dim});
+    if (has_gate()) add(kExpertGate, {e.n_experts, e.ffn_dim, c_.model_dim});
     add(kExpertUp, {e.n_experts, e.ffn_dim, c_.model_dim});
     add(kExpertDown, {e.n_experts, c_.model_dim, e.ffn_dim});
     if (e.has_biases) {
@@ -249,7 +253,7 @@ class LayerTensors {
     }
     if (e.has_shared_gate) add(kSharedExpertGate, {c_.model_dim});
     if (e.shared_ffn_dim == 0) return;
-    add(kSharedGate, {e.shared_ffn_dim, c_.model_dim});
+    if (has_gate()) add(kSharedGate, {e.shared_ffn_dim, c_.model_dim});
     add(kSharedUp, {e.shared_ffn_dim, c_.model_dim});
     add(kSharedDown, {c_.model_dim, e.shared_ffn_dim});
   }

@@ -29,8 +29,8 @@ enum class TensorRole : uint8_t {
   kPerLayerProjection,      // of what enters the first layer, to the same
   kPerLayerProjectionNorm,  // of each layer's part
   // Of a layer.
-  kAttentionNorm,
-  kQkv,  // Q over K over V
+  kAttentionNorm,  // of a layer's input; of one that has a feed-forward alone, too
+  kQkv,            // Q over K over V
   kQ,
   kK,
   kV,

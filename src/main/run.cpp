@@ -23,16 +23,21 @@ constexpr char kRunFooter[] = R"(In a terminal, /help lists what a chat understa
   kvik run MODEL "What is this?" < notes.txt    a message about a text
   kvik run MODEL -p "Once upon a time"          a text goes on)";
 
+// States of more would take from the pages of the one.
+constexpr uint32_t kConversations = 1;
+
 Result<int> run(RunOptions options) {
   TRY_ASSIGN(const RunTask task, read_task(options));
   TRY_ASSIGN(options.form, read_form(options));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   if (!options.speculation.draft.empty())
-    TRY(load_draft(options.speculation.draft, loaded, EngineOptions{}.max_running));
-  const EngineOptions engine{.kv_budget_bytes = loaded.kv().budget(loaded.n_ctx, 1, tiers.places()),
-                             .tiers = tiers.places(),
-                             .speculation = options.speculation.options};
+    TRY(load_draft(options.speculation.draft, loaded, kConversations));
+  const EngineOptions engine{
+      .kv_budget_bytes = loaded.kv().budget(loaded.n_ctx, kConversations, tiers.places()),
+      .max_running = kConversations,
+      .tiers = tiers.places(),
+      .speculation = options.speculation.options};
   TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), engine));
   Interrupts::catch_them();
   return task.kind == RunTask::Kind::kChat ? run_chat(instance->service(), options)

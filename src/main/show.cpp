@@ -69,8 +69,8 @@ void show_features(const ModelConfig& c) {
     streams::print("  rope stretched by {} for long waves\n", rope.smooth_stretch.factor);
   }
   if (c.has_state()) {
-    streams::print("  layers with a state {}, {} of it for each sequence\n",
-                   c.n_layers - c.n_attention_layers(), format_bytes(state_layout(c).n_bytes()));
+    streams::print("  layers with a state {}, {} of it for each sequence\n", c.n_state_layers(),
+                   format_bytes(state_layout(c).n_bytes()));
   }
   const ExpertsConfig* e = c.experts();
   if (!e) return;

@@ -48,7 +48,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
   if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);
   for (uint32_t i = 0; i < c.n_layers; ++i) {
-    if (!lender_of(c.layers[i])) last_writer_ = i;
+    if (c.layers[i].mixes() && !lender_of(c.layers[i])) last_writer_ = i;
   }
   if (c.has_state()) {
     recurrent_.emplace(model, backend_, buffers_.recurrent);
@@ -72,13 +72,16 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
   attention_.begin_step(positions_, runs_);
   if (recurrent_) recurrent_->begin_step(states_);
-  for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) mix(layer);
+  for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
+    if (c.layers[layer].mixes()) mix(layer);
+    if (x_.n_rows() > 0) finish(layer);
+  }
   first_projected_.reset();
   if (first_logits_) static_cast<void>(logits(*first_logits_));
 }
 
-// One layer: all rows leave what later ones will need of them, then they go on. Behind the last
-// layer that keeps anything, rows without logits have nothing left to give.
+// A layer's first half: all rows leave what later ones will need of them, then they go on. Behind
+// the last layer that keeps anything, rows without logits have nothing left to give.
 void Decoder::mix(uint32_t layer) {
   const bool attends = model_.config().layers[layer].if_attention() != nullptr;
   if (attends) {
@@ -102,7 +105,11 @@ void Decoder::mix(uint32_t layer) {
   } else {
     recurrent_->finish(layer, x_);
   }
-  feed_forward(layer);
+}
+
+// Its second half, and what comes behind it.
+void Decoder::finish(uint32_t layer) {
+  if (model_.config().layers[layer].feeds_forward()) feed_forward(layer);
   if (per_layer_) per_layer_->add(layer, x_);
   if (model_.layers()[layer].scale != 1.0f) backend_.scale(x_.rows(), model_.layers()[layer].scale);
 }

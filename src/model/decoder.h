@@ -94,6 +94,7 @@ class Decoder {
 
   void lay_out(std::span<const BatchSequence> batch);
   void mix(uint32_t layer);
+  void finish(uint32_t layer);
   void feed_forward(uint32_t layer);
   void project(uint32_t first_row);
 

@@ -12,12 +12,14 @@ ExpertsBlock::Buffers ExpertsBlock::Buffers::take(const ModelConfig& config, uin
   for (const LayerConfig& layer : config.layers) {
     if (layer.experts()) beside_dim = std::max(beside_dim, layer.experts()->beside_ffn_dim);
   }
+  const uint32_t n_parts = GatedProduct::n_parts(config.activation);
   buffers.count(ExpertRouter::buffer_bytes(e, n_rows_max));
-  return {.scores = buffers.take(n_rows_max, ExpertRouter::n_columns(e)),
-          .shared_gate_up = buffers.take(n_rows_max, 2 * std::max(e.shared_ffn_dim, beside_dim)),
-          .beside = buffers.take(n_rows_max, beside_dim ? config.model_dim : 0),
-          .gate_up = buffers.take(n_rows_max * e.n_used, 2 * e.ffn_dim),
-          .out = buffers.take(n_rows_max * e.n_used, config.model_dim)};
+  return {
+      .scores = buffers.take(n_rows_max, ExpertRouter::n_columns(e)),
+      .shared_gate_up = buffers.take(n_rows_max, n_parts * std::max(e.shared_ffn_dim, beside_dim)),
+      .beside = buffers.take(n_rows_max, beside_dim ? config.model_dim : 0),
+      .gate_up = buffers.take(n_rows_max * e.n_used, n_parts * e.ffn_dim),
+      .out = buffers.take(n_rows_max * e.n_used, config.model_dim)};
 }
 
 ExpertsBlock::ExpertsBlock(Backend& backend, const ModelConfig& config, const Buffers& buffers)

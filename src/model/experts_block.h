@@ -17,11 +17,12 @@ namespace kvik {
 class ExpertsBlock {
  public:
   struct Buffers {
-    Rows scores;          // [n_rows_max, columns of the router]
-    Rows shared_gate_up;  // [n_rows_max, 2 · shared_ffn_dim], or of the MLP beside the experts
-    Rows beside;          // [n_rows_max, model_dim] what that MLP gives
-    Rows gate_up;         // [n_rows_max · n_used, 2 · ffn_dim]
-    Rows out;             // [n_rows_max · n_used, model_dim]
+    Rows scores;  // [n_rows_max, columns of the router]
+    // [n_rows_max, GatedProduct::n_parts · shared_ffn_dim], or of the MLP beside the experts
+    Rows shared_gate_up;
+    Rows beside;   // [n_rows_max, model_dim] what that MLP gives
+    Rows gate_up;  // [n_rows_max · n_used, GatedProduct::n_parts · ffn_dim]
+    Rows out;      // [n_rows_max · n_used, model_dim]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
 

@@ -9,38 +9,44 @@
 
 namespace kvik {
 
-// activation(gate(x)) · up(x) of rows, in a buffer of its own. One thread.
+// activation(gate(x)) · up(x) of rows, or activation(up(x)) where it has no gate, in a buffer of
+// its own. One thread.
 class GatedProduct {
  public:
-  // gate_up: [n_rows_max, 2 · ffn_dim], its buffer. `backend` is borrowed.
+  // Products that are computed before the activation.
+  static uint32_t n_parts(Activation activation) { return has_gate(activation) ? 2 : 1; }
+
+  // gate_up: [n_rows_max, n_parts · ffn_dim], its buffer. `backend` is borrowed.
   GatedProduct(Backend& backend, Activation activation, Rows gate_up)
       : backend_(backend), activation_(activation), gate_up_(gate_up) {}
 
-  // gate_up: [2 · ffn_dim, model_dim]. → [n_rows, ffn_dim], valid until the next product.
+  // gate_up: [n_parts · ffn_dim, model_dim]. → [n_rows, ffn_dim], valid until the next product.
   Rows product(Rows x, const PackedMatrix& gate_up) {
-    return activated(x.n_rows, gate_up.n_rows() / 2,
+    return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_),
                      [&](Rows out) { backend_.matmul(x, gate_up, out); });
   }
   // The same of the rows of several matrices of one size: [rows, ffn_dim]
-  // Each matrix has a bias of `biases`, [n_matrices, 2 · ffn_dim], unless there are none.
+  // Each matrix has a bias of `biases`, [n_matrices, n_parts · ffn_dim], unless there are none.
   Rows grouped_product(Rows x, const PackedMatrix& gate_up, const Buffer& biases,
                        const GroupedRows& groups) {
     const RowGroup& last = groups.groups.back();
-    return activated(last.first + last.n_rows, gate_up.n_rows() / groups.n_matrices / 2,
-                     [&](Rows out) {
-                       backend_.grouped_matmul(x, gate_up, groups, out);
-                       if (biases.size() > 0) {
-                         backend_.add_grouped_bias(out, biases.floats(), groups);
-                       }
-                     });
+    const uint32_t ffn_dim = gate_up.n_rows() / groups.n_matrices / n_parts(activation_);
+    return activated(last.first + last.n_rows, ffn_dim, [&](Rows out) {
+      backend_.grouped_matmul(x, gate_up, groups, out);
+      if (biases.size() > 0) {
+        backend_.add_grouped_bias(out, biases.floats(), groups);
+      }
+    });
   }
 
  private:
   Rows activated(uint32_t n_rows, uint32_t ffn_dim, const auto& multiply) {
-    const Rows gate_up = gate_up_.slice(0, n_rows).columns(0, 2 * ffn_dim);
+    const uint32_t n_cols = n_parts(activation_) * ffn_dim;
+    const Rows gate_up = gate_up_.slice(0, n_rows).columns(0, n_cols);
     const Rows gate = gate_up.columns(0, ffn_dim);
     multiply(gate_up);
-    backend_.gated_activation(activation_, gate, gate_up.columns(ffn_dim, ffn_dim), gate);
+    const Rows up = gate_up.columns(n_cols - ffn_dim, ffn_dim);
+    backend_.gated_activation(activation_, gate, up, gate);
     return gate;
   }
 
@@ -53,7 +59,7 @@ class GatedProduct {
 // (Shazeer 2020). One thread.
 class MlpBlock {
  public:
-  // Room for the widest MLP of the model's layers: [n_rows_max, 2 · ffn_dim]
+  // Room for the widest MLP of the model's layers.
   static Rows take_buffer(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
 
   MlpBlock(Backend& backend, const ModelConfig& config, Rows buffer)

@@ -65,8 +65,10 @@ class ModelLoader {
     LayerWeights weights;
     if (const auto* attention = config_.layers[layer].if_attention()) {
       TRY(load_attention(*attention, layer, weights.attention));
-    } else {
+    } else if (config_.layers[layer].has_state()) {
       TRY_ASSIGN(weights.recurrent, load_recurrent(tensors_, config_.layers[layer], layer));
+    } else {
+      TRY_ASSIGN(weights.feed_forward.norm, tensors_.vectors({kAttentionNorm}, layer));
     }
     TRY(load_feed_forward(layer, weights));
     return weights;
@@ -99,9 +101,11 @@ class ModelLoader {
     Buffer& behind_mixer = config_.layers[layer].if_attention() ? weights.attention.post_norm
                                                                 : weights.recurrent.post_norm;
     Buffer& post_attention = config_.is_ffn_norm_post_attention ? f.norm : behind_mixer;
-    TRY_ASSIGN(post_attention, tensors_.vectors({kPostAttentionNorm}, layer));
-    if (!config_.is_ffn_norm_post_attention) {
-      TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
+    if (config_.layers[layer].mixes()) {
+      TRY_ASSIGN(post_attention, tensors_.vectors({kPostAttentionNorm}, layer));
+      if (!config_.is_ffn_norm_post_attention) {
+        TRY_ASSIGN(f.norm, tensors_.vectors({kFfnNorm}, layer));
+      }
     }
     TRY_ASSIGN(f.router, tensors_.matrix({kRouter, kSharedExpertGate}, layer));
     TRY_ASSIGN(f.score_bias, tensors_.vectors({kScoreBias}, layer));

@@ -63,7 +63,8 @@ struct PerLayerEmbedding {
 };
 
 struct FeedForwardWeights {
-  Buffer norm;                                   // [model_dim]
+  Buffer norm;  // [model_dim]
+  // Of an activation without a gate, these are the ups alone: [ffn_dim, model_dim].
   std::unique_ptr<PackedMatrix> gate_up;         // [2 · ffn_dim, model_dim], of an MLP or of what
   std::unique_ptr<PackedMatrix> down;            // [model_dim, ffn_dim]      all experts share
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]

@@ -8,6 +8,7 @@ namespace {
 constexpr uint64_t kLineFloats = 16;  // of a cache line: where a layer's own begins
 
 uint64_t state_floats(const AttentionConfig&) { return 0; }
+uint64_t state_floats(const NoMixer&) { return 0; }
 uint64_t state_floats(const auto& recurrent) { return recurrent.state_floats(); }
 
 }  // namespace

@@ -275,6 +275,88 @@ TEST(FamilyConfig, queries_of_mistral3_grow_with_their_position) {
   EXPECT_EQ(error_of(keys.erase("rope.scaling.original_context_length")).code, ErrorCode::kCorrupt);
 }
 
+Keys delta_keys() {
+  Keys keys("qwen35");
+  keys.set("ssm.conv_kernel", uint64_t{4}).set("ssm.state_size", uint64_t{16});
+  keys.set("ssm.group_count", uint64_t{2}).set("ssm.time_step_rank", uint64_t{4});
+  return keys.set("ssm.inner_size", uint64_t{64});
+}
+
+std::string kinds_of(const ModelConfig& c) {
+  std::string kinds;
+  for (const LayerConfig& layer : c.layers) {
+    kinds += layer.if_attention() ? '*' : layer.has_state() ? 'M' : '-';
+    if (layer.mixes() && layer.feeds_forward()) kinds += '-';
+  }
+  return kinds;
+}
+
+TEST(FamilyConfig, layers_that_remember_are_listed_or_stand_at_equal_distances) {
+  EXPECT_EQ(kinds_of(read(delta_keys())), "M-M-M-*-M-M-M-*-M-M-M-*-");
+  EXPECT_EQ(kinds_of(read(delta_keys().set("full_attention_interval", uint64_t{6}))),
+            "M-M-M-M-M-*-M-M-M-M-M-*-");
+  std::vector<bool> listed(12, true);
+  listed[1] = listed[6] = false;
+  EXPECT_EQ(kinds_of(read(delta_keys().set("attention.recurrent_layers", listed))),
+            "M-*-M-M-M-M-*-M-M-M-M-M-");
+  listed[1] = listed[6] = true;
+  EXPECT_THAT(error_of(delta_keys().set("attention.recurrent_layers", listed)).message,
+              HasSubstr("lists all 12 layers, expected one that attends"));
+  listed.pop_back();
+  EXPECT_THAT(error_of(delta_keys().set("attention.recurrent_layers", listed)).message,
+              HasSubstr("has 11 entries, expected 12"));
+}
+
+TEST(FamilyConfig, heads_of_states_are_whole_and_share_their_keys_evenly) {
+  const std::string expected = "expected whole heads, a whole number of them in a group";
+  for (const char* family : {"qwen35", "granitehybrid"}) {
+    const auto with = [&](const char* key, uint64_t n) {
+      Keys keys(family);
+      for (const auto& [name, value] : {std::pair("ssm.conv_kernel", 4),
+                                        {"ssm.state_size", 16},
+                                        {"ssm.group_count", 2},
+                                        {"ssm.time_step_rank", 4},
+                                        {"ssm.inner_size", 64}}) {
+        keys.set(name, static_cast<uint64_t>(value));
+      }
+      keys.set("attention.head_count_kv",
+               std::vector<uint64_t>{0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+      if (std::string_view(family) == "qwen35") keys.erase("attention.head_count_kv");
+      return error_of(keys.set(key, n)).message;
+    };
+    EXPECT_THAT(with("ssm.group_count", 3), HasSubstr(expected)) << family;
+    EXPECT_THAT(with("ssm.inner_size", 66), HasSubstr(expected)) << family;
+    EXPECT_THAT(with("ssm.conv_kernel", 1), HasSubstr(expected)) << family;
+    EXPECT_THAT(with("ssm.state_size", 24), HasSubstr("a multiple of 16")) << family;
+  }
+}
+
+TEST(FamilyConfig, layers_of_nemotron_do_one_thing_each) {
+  Keys keys("nemotron_h_moe");
+  keys.set("block_count", uint64_t{6});
+  keys.set("ssm.conv_kernel", uint64_t{4}).set("ssm.state_size", uint64_t{16});
+  keys.set("ssm.group_count", uint64_t{2}).set("ssm.time_step_rank", uint64_t{4});
+  keys.set("ssm.inner_size", uint64_t{64});
+  keys.set("attention.head_count_kv", std::vector<uint64_t>{0, 0, 2, 0, 0, 0});
+  keys.set("feed_forward_length", std::vector<uint64_t>{0, 96, 0, 0, 128, 0});
+  const ModelConfig dense = read(keys);
+  EXPECT_EQ(kinds_of(dense), "M-*M-M");
+  EXPECT_EQ(dense.activation, Activation::kReluSquared);
+  EXPECT_FALSE(dense.attention().is_turned);
+  EXPECT_EQ(dense.ffn_dim, 128u);
+  EXPECT_EQ(std::get<MlpConfig>(dense.layers[1].feed_forward).ffn_dim, 96u);
+  EXPECT_EQ(dense.n_state_layers(), 3u);
+  EXPECT_EQ(dense.n_attention_layers(), 1u);
+  Keys experts = keys;
+  experts.set("expert_count", uint64_t{8}).set("expert_used_count", uint64_t{2});
+  EXPECT_EQ(read(experts).experts()->scoring, ExpertScoring::kSigmoid);
+  EXPECT_EQ(read(experts).layers[0].experts(), nullptr);
+  EXPECT_THAT(error_of(experts.set("moe_latent_size", uint64_t{64})).message,
+              HasSubstr("moe_latent_size' is 64"));
+  keys.set("feed_forward_length", std::vector<uint64_t>{0, 96, 7, 0, 128, 0});
+  EXPECT_THAT(error_of(keys).message, HasSubstr("is 7 for layer 2, which has KV heads"));
+}
+
 TEST(FamilyConfig, no_experts_are_no_trouble) {
   EXPECT_EQ(read(Keys("llama").set("expert_count", uint64_t{0})).n_layers, 12u);
 }

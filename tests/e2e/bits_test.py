@@ -23,8 +23,10 @@ FAMILIES = ("test-mqa", "test-mha", "test-linear", "test-llama3", "test-yarn", "
             "test-qwen2moe", "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-olmo2",
             "test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-mla-lite", "test-gemma4",
             "test-gemma4-e", "test-gemma4-moe", "test-qwen35", "test-qwen35moe", "test-qwen3next",
-            "test-lfm2", "test-lfm2moe", "test-granitehybrid")
+            "test-lfm2", "test-lfm2moe", "test-granitehybrid", "test-nemotronh", "test-nemotronhmoe")
 FAMILY_TYPES = ("f32", "bf16", "q8_0", "q4_0")
+# Their rows were written where no processor multiplies bf16, whose bits are its own.
+WITHOUT_BF16 = ("test-nemotronh", "test-nemotronhmoe")
 SYNTHETIC_TOKENS = kvik.random_tokens(77, 260, 5)  # past two pages, and past the windows of 32
 DEMO_TOKENS = kvik.random_tokens(33, 2045, 5)
 
@@ -32,7 +34,8 @@ DEMO_TOKENS = kvik.random_tokens(33, 2045, 5)
 def cases():
     """(model, page type): each weight type with each page type on one family, the rest in turn."""
     yield from ((f"synthetic:test-llama:{t}", kv) for t in SYNTHETIC_TYPES for kv in KV_TYPES)
-    yield from ((f"synthetic:{name}:{t}", KV_TYPES[(i + j) % 4]) for i, name in enumerate(FAMILIES) for j, t in enumerate(FAMILY_TYPES))
+    yield from ((f"synthetic:{name}:{t}", KV_TYPES[(i + j) % 4]) for i, name in enumerate(FAMILIES) for j, t in enumerate(FAMILY_TYPES)
+                if t != "bf16" or name not in WITHOUT_BF16)
     yield from ((f"demo:{t}", KV_TYPES[i % 4]) for i, t in enumerate(DEMO_TYPES))
 
 

@@ -77,8 +77,9 @@ class Exactness(unittest.TestCase):
     def test_every_family(self):
         """Experts with every page type: which tokens share an expert changes with chunks and company, what a token gets does not."""
         experts = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-dense-first", "test-granitemoe")
-        experts += ("test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-gemma4-moe", "test-qwen35moe", "test-qwen3next", "test-lfm2moe", "test-granitehybrid")
-        others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn", "test-ministral3", "test-gemma4", "test-gemma4-e", "test-qwen35", "test-lfm2")
+        experts += ("test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-gemma4-moe", "test-qwen35moe", "test-qwen3next", "test-lfm2moe", "test-granitehybrid",
+                    "test-nemotronhmoe")
+        others = ("test-phi3", "test-granite", "test-olmo2", "test-yarn", "test-ministral3", "test-gemma4", "test-gemma4-e", "test-qwen35", "test-lfm2", "test-nemotronh")
         cases = [(name, kv_type) for i, name in enumerate(experts + others)
                  for kv_type in (KV_TYPES if kvik.LONG or name in ("test-qwen3moe", "test-gptoss", "test-mla") else KV_TYPES[i % 4:][:1])]
         tokens = kvik.random_tokens(77, 260, 3)

@@ -114,6 +114,14 @@ class Explain(unittest.TestCase):
         self.assertEqual(elements.links, [], "it asks for nothing")
         self.assertNotIn("window.harmed=1</script>", self.page)
 
+    def test_a_model_with_a_state_says_why_its_cache_is_small_and_its_snapshots_are_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = kvik.run("explain", kvik.preset("test-qwen35"), "--max-tokens", 16, "--out", os.path.join(folder, "page.html"))
+        said = (done.stdout + done.stderr).decode()
+        self.assertEqual(done.returncode, 0, said)
+        self.assertIn("its cache is small: K and V lie in 1 of 5 layers", said)
+        self.assertIn("its snapshots are not: each is a copy of that state, as much as K and V of", said)
+
     def test_agrees_with_bench(self):
         """Within a factor of three: other programs share the machine."""
         report, _ = explained("demo", "--max-tokens", 48, "--threads", 1)

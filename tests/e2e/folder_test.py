@@ -21,8 +21,8 @@ FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn",
             "test-qwen3", "test-qwen3moe", "test-gemma2", "test-gemma3", "test-phi3", "test-granite", "test-granitemoe",
             "test-olmo2", "test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss",
             "test-mla", "test-mla-lite", "test-gemma4", "test-gemma4-e", "test-gemma4-moe", "test-qwen35", "test-qwen35moe",
-            "test-qwen3next")
-EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe")
+            "test-qwen3next", "test-lfm2", "test-lfm2moe", "test-granitehybrid", "test-nemotronh", "test-nemotronhmoe")
+EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-qwen35moe", "test-qwen3next", "test-lfm2moe", "test-nemotronhmoe")
 N_VOCAB = 260
 
 

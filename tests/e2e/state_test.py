@@ -8,7 +8,7 @@ import unittest
 import kvik
 from server import Server
 
-PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-lfm2", "test-granitehybrid")
+PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-lfm2", "test-granitehybrid", "test-nemotronhmoe")
 N_VOCAB = 260
 
 
@@ -78,6 +78,12 @@ class State(unittest.TestCase):
                         self.assertEqual(answer["choices"][0]["token_ids"], kvik.greedy(model, tokens, 12, kv_type="f32", no_cache=True))
                     texts[i] = tokens + answer["choices"][0]["token_ids"] + kvik.random_tokens(20, N_VOCAB, 200 + i)
 
+    def test_a_small_context_is_there_to_its_end(self):
+        """What states take of a budget that is made for one conversation is that of one."""
+        model, tokens = kvik.preset("test-lfm2moe"), kvik.random_tokens(151, N_VOCAB, 1)
+        for n_ctx in (192, 199, 224):
+            self.assertEqual(len(kvik.greedy(model, tokens, 40, kv_type="f32", ctx=n_ctx)), 40, n_ctx)
+
     def test_metrics_and_plan_tell_of_states(self):
         with Server(kvik.preset("test-qwen35"), "--kv-memory", "64MiB") as server:
             self.ask(server, kvik.random_tokens(100, N_VOCAB, 1))
@@ -90,7 +96,7 @@ class State(unittest.TestCase):
 
     def test_guesses_change_nothing(self):
         """Random models seldom repeat themselves, but what came behind a prompt the last time is guessed when it comes again."""
-        for name in ("test-qwen35", "test-qwen3next", "test-lfm2", "test-granitehybrid"):
+        for name in ("test-qwen35", "test-qwen3next", "test-lfm2", "test-granitehybrid", "test-nemotronhmoe"):
             model, tokens = kvik.preset(name), kvik.random_tokens(70, N_VOCAB, 5)
             with Server(model, "--kv-type", "f32", "--kv-memory", "64MiB", "--speculate", "7") as server:
                 first, again = self.ask(server, tokens, 90), self.ask(server, tokens, 90)

@@ -161,7 +161,8 @@ TEST_P(State, a_snapshot_comes_back_from_a_disk) {
 
 INSTANTIATE_TEST_SUITE_P(Families, State,
                          testing::Values("test-qwen35", "test-qwen35moe", "test-qwen3next",
-                                         "test-lfm2", "test-lfm2moe", "test-granitehybrid"),
+                                         "test-lfm2", "test-lfm2moe", "test-granitehybrid",
+                                         "test-nemotronh", "test-nemotronhmoe"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::ranges::replace(name, '-', '_');

@@ -18,10 +18,10 @@ namespace kvik {
 namespace {
 
 constexpr const char* kArchitectures[] = {
-    "llama",      "qwen2",   "qwen2moe",  "qwen3",        "qwen3moe", "gemma2",
-    "gemma3",     "phi3",    "granite",   "olmo2",        "mistral3", "glm4moe",
-    "minimax-m2", "gpt-oss", "deepseek2", "gemma4",       "qwen35",   "qwen35moe",
-    "qwen3next",  "lfm2",    "lfm2moe",   "granitehybrid"};
+    "llama",      "qwen2",   "qwen2moe",  "qwen3",         "qwen3moe",   "gemma2",
+    "gemma3",     "phi3",    "granite",   "olmo2",         "mistral3",   "glm4moe",
+    "minimax-m2", "gpt-oss", "deepseek2", "gemma4",        "qwen35",     "qwen35moe",
+    "qwen3next",  "lfm2",    "lfm2moe",   "granitehybrid", "nemotron_h", "nemotron_h_moe"};
 constexpr const char* kKeys[] = {"block_count",
                                  "embedding_length",
                                  "feed_forward_length",
@@ -82,7 +82,9 @@ constexpr const char* kKeys[] = {"block_count",
                                  "ssm.inner_size",
                                  "full_attention_interval",
                                  "shortconv.l_cache",
-                                 "rope.scaling.finetuned"};
+                                 "rope.scaling.finetuned",
+                                 "attention.recurrent_layers",
+                                 "moe_latent_size"};
 constexpr const char* kWords[] = {"linear", "yarn", "llama3", "longrope", "none", "dynamic"};
 constexpr size_t kRecordBytes = 10;
 
@@ -121,6 +123,9 @@ Metadata::Value value_of(uint8_t type, const uint8_t* bytes) {
 void add_defaults(const std::string& prefix, Metadata& metadata) {
   metadata.insert(prefix + "block_count", uint64_t{6});
   metadata.insert(prefix + "embedding_length", uint64_t{64});
+  if (prefix.starts_with("nemotron_h")) {
+    metadata.insert(prefix + "feed_forward_length", std::vector<uint64_t>{0, 160, 0, 0, 160, 0});
+  }
   metadata.insert(prefix + "feed_forward_length", uint64_t{160});
   metadata.insert(prefix + "attention.head_count", uint64_t{4});
   metadata.insert(prefix + "context_length", uint64_t{2048});
@@ -131,7 +136,8 @@ void add_defaults(const std::string& prefix, Metadata& metadata) {
   metadata.insert(prefix + "ssm.time_step_rank", uint64_t{4});
   metadata.insert(prefix + "ssm.inner_size", uint64_t{64});
   metadata.insert(prefix + "shortconv.l_cache", uint64_t{3});
-  if (!prefix.starts_with("lfm2") && !prefix.starts_with("granitehybrid")) return;
+  const bool has_halves = prefix.starts_with("nemotron_h");
+  if (!prefix.starts_with("lfm2") && !prefix.starts_with("granitehybrid") && !has_halves) return;
   metadata.insert(prefix + "attention.head_count_kv", std::vector<uint64_t>{0, 0, 2, 0, 0, 2});
 }
 

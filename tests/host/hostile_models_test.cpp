@@ -12,10 +12,10 @@
 namespace kvik {
 namespace {
 
-constexpr const char* kFamilies[] = {"test-llama3",   "test-yarn",     "test-mixtral",
-                                     "test-qwen2moe", "test-qwen3moe", "test-phi3",
-                                     "test-granite",  "test-olmo2",    "test-dense-first",
-                                     "test-qwen35",   "test-lfm2",     "test-granitehybrid"};
+constexpr const char* kFamilies[] = {
+    "test-llama3", "test-yarn",          "test-mixtral",     "test-qwen2moe",    "test-qwen3moe",
+    "test-phi3",   "test-granite",       "test-olmo2",       "test-dense-first", "test-qwen35",
+    "test-lfm2",   "test-granitehybrid", "test-nemotronhmoe"};
 
 const std::vector<Metadata::Value> kHostileValues = {
     uint64_t{0},

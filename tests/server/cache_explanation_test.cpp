@@ -30,6 +30,19 @@ TEST(CacheExplanation, the_parts_of_a_prompt_add_up_and_the_miss_has_its_reason)
             R"("miss":{"reason":"diverged","position":70,"expected_token":17,"got_token":99}}])");
 }
 
+TEST(CacheExplanation, where_a_state_was_resumed_is_said_in_words) {
+  Usage usage;
+  usage.prompt_tokens = 3107;
+  usage.cached_tokens = 2944;
+  usage.cache.ram_tokens = 2944;
+  usage.cache.miss = MissReason::kNoSnapshot;
+  usage.cache.position = 2944;
+  EXPECT_NE(explained(usage, CacheReach::kStrangers)
+                .find(R"("miss":{"reason":"no_snapshot","position":2944,)"
+                      R"("says":"resumed at 2,944 of 3,107: the nearest snapshot"})"),
+            std::string::npos);
+}
+
 TEST(CacheExplanation, a_prompt_that_missed_nothing_has_no_miss) {
   Usage usage;
   usage.prompt_tokens = 8;

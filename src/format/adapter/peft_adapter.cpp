@@ -24,7 +24,7 @@ constexpr std::string_view kWrapper = "base_model.model.";
 constexpr std::string_view kWrapped = ".base_layer";  // by the pair of a parameter
 // Where the modules of text stand.
 constexpr std::string_view kPrefixes[] = {"model.", "language_model.model.",
-                                          "model.language_model."};
+                                          "model.language_model.", "backbone."};
 constexpr std::string_view kHeads[] = {"lm_head", "language_model.lm_head", "model.lm_head"};
 
 struct Suffix {

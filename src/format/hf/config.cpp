@@ -30,6 +30,11 @@ Result<FamilyFolder> type_of(const JsonObject& config) {
 }
 
 Result<void> check_activation(const JsonObject& config, const Family& family) {
+  if (family.activation == Activation::kReluSquared) {
+    TRY_ASSIGN(const auto activation, config.text("mlp_hidden_act"));
+    if (activation.value_or("relu2") == "relu2") return {};
+    return config.unexpected_value("mlp_hidden_act", "relu2", ErrorCode::kUnsupported);
+  }
   for (const char* key : {"hidden_activation", "hidden_act"}) {
     TRY_ASSIGN(const auto activation, config.text(key));
     if (!activation) continue;
@@ -92,7 +97,8 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     TRY_ASSIGN(counts.head_dim, read_layer_kinds(config, keys));
   }
   TRY_ASSIGN(out.n_vocab, config.count("vocab_size", kMaxVocabulary));
-  TRY_ASSIGN(const auto n_guessing, config.number("num_nextn_predict_layers"));
+  TRY_ASSIGN(auto n_guessing, config.number("num_nextn_predict_layers"));
+  if (family.has_half_layers) n_guessing.reset();  // they stand apart, as "mtp."
   if (n_guessing.value_or(0) > kMaxLayers) {
     return config.unexpected_value("num_nextn_predict_layers",
                                    fmt::format("at most {}", kMaxLayers));
@@ -113,8 +119,11 @@ Result<Counts> read_geometry(const JsonObject& config, const Family& family, Ggu
     keys.number("attention.value_length", counts.head_dim);
   }
   keys.number("vocab_size", out.n_vocab);
-  TRY_ASSIGN(const auto eps, config.real("rms_norm_eps"));
-  keys.real("attention.layer_norm_rms_epsilon", eps.value_or(0));
+  for (const char* key : {"rms_norm_eps", "layer_norm_epsilon", "norm_eps"}) {
+    TRY_ASSIGN(const auto eps, config.real(key));
+    if (eps) keys.real("attention.layer_norm_rms_epsilon", *eps);
+  }
+  keys.real("attention.layer_norm_rms_epsilon", 0);
   TRY_ASSIGN(counts.n_ctx, config.count("max_position_embeddings", kMaxContext));
   keys.number("context_length", counts.n_ctx);
   return counts;
@@ -238,7 +247,8 @@ Result<void> read_routing(const JsonObject& config, GgufKeys& keys) {
 Result<void> read_experts(const JsonObject& config, const FolderType& type, GgufKeys& keys) {
   if (!type.has_experts) return {};
   TRY_ASSIGN(const auto has_experts, config.flag("enable_moe_block"));
-  if (!has_experts.value_or(true)) return {};
+  TRY_ASSIGN(const auto n_local, config.number("num_local_experts"));
+  if (!has_experts.value_or(true) || n_local == 0) return {};
   TRY(check_sparse_layers(config));
   const char* key = config.find("n_routed_experts")    ? "n_routed_experts"
                     : config.find("num_local_experts") ? "num_local_experts"
@@ -288,6 +298,10 @@ json::value with_defaults(json::value config, const FolderType& type) {
   auto defaults = parse_json(type.defaults, kFile);
   CHECK(defaults.has_value());
   for (auto& member : defaults->get_object()) all.insert(member);
+  const json::value* blocks = all.if_contains("layers_block_type");
+  if (blocks && blocks->is_array() && !all.contains("num_hidden_layers")) {
+    all["num_hidden_layers"] = blocks->get_array().size();
+  }
   return config;
 }
 
@@ -313,13 +327,19 @@ Result<FolderConfig> read_folder_config(std::string_view text) {
 
   out.metadata.insert("general.architecture", std::string(of.family->name));
   GgufKeys keys(out.metadata, of.family->name);
+  TRY(read_recurrence(config, *of.family, keys));
   TRY_ASSIGN(const Counts counts, read_geometry(config, *of.family, keys, out));
   TRY(read_rope(config, *of.family, {counts.head_dim, counts.n_ctx}, keys, out.vectors));
   TRY(read_scales(config, of, keys));
   TRY(read_window(config, of, counts.n_layers, keys));
-  TRY(read_experts(config, *of.type, keys));
-  TRY(read_recurrence(config, *of.family, counts.n_layers, keys));
-  TRY_ASSIGN(out.ties_embedding, config.flag("tie_word_embeddings"));
+  // Unless layers said that there are none.
+  if (!out.metadata.find(fmt::format("{}.expert_count", of.family->name))) {
+    TRY(read_experts(config, *of.type, keys));
+  }
+  for (const char* key : {"tie_word_embeddings", "tie_embedding"}) {
+    if (out.ties_embedding) break;
+    TRY_ASSIGN(out.ties_embedding, config.flag(key));
+  }
   TRY_ASSIGN(out.end_ids, config.numbers("eos_token_id"));
   return out;
 }

@@ -1,8 +1,12 @@
 #include "format/hf/recurrence.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catalogue/limits.h"
@@ -32,11 +36,7 @@ Result<uint32_t> interval_of(const JsonObject& config, uint32_t n_layers) {
       ErrorCode::kUnsupported);
 }
 
-}  // namespace
-
-Result<void> read_recurrence(const JsonObject& config, const Family& family, uint32_t n_layers,
-                             GgufKeys& keys) {
-  if (family.recurrence != Recurrence::kDelta) return {};
+Result<void> read_delta(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
   TRY_ASSIGN(const auto has_gate, config.flag("attn_output_gate"));
   if (!has_gate.value_or(true)) {
     return config.unexpected_value("attn_output_gate", "true", ErrorCode::kUnsupported);
@@ -54,6 +54,226 @@ Result<void> read_recurrence(const JsonObject& config, const Family& family, uin
   keys.number("ssm.inner_size", uint64_t{n_value_heads} * value_dim);
   keys.number("full_attention_interval", interval);
   return {};
+}
+
+// What would be added to a product, or left out of one, where the flag has another value.
+Result<void> expect_flag(const JsonObject& config, std::string_view key, bool expected) {
+  TRY_ASSIGN(const auto flag, config.flag(key));
+  if (flag.value_or(expected) == expected) return {};
+  return config.unexpected_value(key, expected ? "true" : "false", ErrorCode::kUnsupported);
+}
+
+// One word for each layer, of those that are known.
+Result<std::vector<std::string>> layer_words(const JsonObject& config, std::string_view key,
+                                             uint32_t n_layers,
+                                             const std::vector<std::string_view>& known) {
+  TRY_ASSIGN(const std::vector<std::string> words, config.texts(key));
+  const bool are_known = std::ranges::all_of(
+      words, [&](const std::string& word) { return std::ranges::count(known, word) > 0; });
+  if (words.size() == n_layers && are_known) return words;
+  return config.unexpected_value(
+      key, fmt::format("one of {} for each of {} layers", fmt::join(known, ", "), n_layers),
+      ErrorCode::kUnsupported);
+}
+
+// The KV heads of the layers that attend, 0 of the others.
+Result<void> list_kv_heads(const JsonObject& config, const std::vector<bool>& attends,
+                           GgufKeys& keys) {
+  const char* key =
+      config.find("num_key_value_heads") ? "num_key_value_heads" : "num_attention_heads";
+  TRY_ASSIGN(const uint32_t n_kv_heads, config.count(key, kMaxHeads));
+  std::vector<uint64_t> listed;
+  for (const bool own : attends) listed.push_back(own ? n_kv_heads : 0);
+  keys.numbers("attention.head_count_kv", std::move(listed));
+  return {};
+}
+
+// The width of LFM2's MLPs is stated before it is cut to two thirds, multiplied, and rounded up to
+// whole blocks (Lfm2MLP of transformers).
+Result<void> read_adjusted_width(const JsonObject& config, GgufKeys& keys) {
+  const char* key = config.find("block_ff_dim") ? "block_ff_dim" : "intermediate_size";
+  TRY_ASSIGN(const uint32_t stated, config.count(key, kMaxDim));
+  TRY_ASSIGN(const auto adjusts, config.flag("block_auto_adjust_ff_dim"));
+  if (!adjusts.value_or(true)) {
+    keys.number("feed_forward_length", stated);
+    return {};
+  }
+  TRY_ASSIGN(const uint32_t multiple, config.count("block_multiple_of", kMaxDim));
+  TRY_ASSIGN(const auto factor, config.real("block_ffn_dim_multiplier"));
+  const double width = std::floor(factor.value_or(1) * std::floor(2.0 * stated / 3));
+  if (!(width >= 1 && width <= kMaxDim)) {
+    return config.unexpected_value("block_ffn_dim_multiplier",
+                                   fmt::format("what makes an MLP of 1 to {} columns", kMaxDim));
+  }
+  const auto n = static_cast<uint64_t>(width);
+  keys.number("feed_forward_length", (n + multiple - 1) / multiple * multiple);
+  return {};
+}
+
+Result<void> read_short_conv(const JsonObject& config, const Family& family, uint32_t n_layers,
+                             GgufKeys& keys) {
+  TRY(expect_flag(config, "conv_bias", false));
+  TRY(expect_flag(config, "use_expert_bias", true));
+  TRY_ASSIGN(const uint32_t n_taps, config.count("conv_L_cache", kMaxDim));
+  keys.number("shortconv.l_cache", n_taps);
+  std::vector<bool> attends(n_layers, false);
+  if (config.find("full_attn_idxs")) {
+    TRY_ASSIGN(const auto indices, config.numbers("full_attn_idxs"));
+    for (const uint64_t index : indices) {
+      if (index >= n_layers) {
+        return config.unexpected_value("full_attn_idxs", fmt::format("numbers below {}", n_layers));
+      }
+      attends[index] = true;
+    }
+  } else {
+    TRY_ASSIGN(const auto words, layer_words(config, "layer_types", n_layers, {"conv", kFull}));
+    for (uint32_t i = 0; i < n_layers; ++i) attends[i] = words[i] == kFull;
+  }
+  TRY(list_kv_heads(config, attends, keys));
+  if (!family.has_experts) return read_adjusted_width(config, keys);
+  TRY_ASSIGN(const auto n_dense, config.number("num_dense_layers"));
+  keys.number("leading_dense_block_count", n_dense.value_or(0));
+  return {};
+}
+
+// Mamba 2's geometry, by the names that a family has for it.
+struct SpaceKeys {
+  const char *n_heads, *head_dim, *n_groups, *state_dim, *n_taps;
+};
+
+Result<void> read_space(const JsonObject& config, const SpaceKeys& names, uint32_t head_dim,
+                        GgufKeys& keys) {
+  TRY_ASSIGN(const uint32_t n_heads, config.count(names.n_heads, kMaxHeads));
+  if (head_dim == 0) {
+    TRY_ASSIGN(head_dim, config.count(names.head_dim, kMaxHeadDim));
+  }
+  TRY_ASSIGN(const uint32_t n_groups, config.count(names.n_groups, kMaxHeads));
+  TRY_ASSIGN(const uint32_t state_dim, config.count(names.state_dim, kMaxHeadDim));
+  TRY_ASSIGN(const uint32_t n_taps, config.count(names.n_taps, kMaxDim));
+  keys.number("ssm.conv_kernel", n_taps);
+  keys.number("ssm.state_size", state_dim);
+  keys.number("ssm.group_count", n_groups);
+  keys.number("ssm.time_step_rank", n_heads);
+  keys.number("ssm.inner_size", uint64_t{n_heads} * head_dim);
+  return {};
+}
+
+// Granite 4-H. Heads share the widened model evenly where their width is not stated; what all
+// experts share is the MLP of those without experts.
+Result<void> read_granite(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  TRY(expect_flag(config, "mamba_proj_bias", false));
+  TRY(expect_flag(config, "mamba_conv_bias", true));
+  TRY(expect_flag(config, "attention_bias", false));
+  const boost::json::value* width = config.find("mamba_d_head");
+  uint32_t head_dim = 0;
+  if (!width || *width == "auto") {
+    TRY_ASSIGN(const uint32_t model_dim, config.count("hidden_size", kMaxDim));
+    TRY_ASSIGN(const uint32_t expand, config.count("mamba_expand", kMaxDim));
+    TRY_ASSIGN(const uint32_t n_heads, config.count("mamba_n_heads", kMaxHeads));
+    head_dim = static_cast<uint32_t>(
+        std::min(uint64_t{model_dim} * expand / n_heads, uint64_t{kMaxHeadDim}));
+    if (head_dim == 0) {
+      return config.unexpected_value("mamba_n_heads",
+                                     fmt::format("at most {}", uint64_t{model_dim} * expand));
+    }
+  }
+  TRY(read_space(
+      config, {"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv"},
+      head_dim, keys));
+  TRY_ASSIGN(const auto words,
+             layer_words(config, "layer_types", n_layers, {"mamba", "attention"}));
+  std::vector<bool> attends;
+  for (const std::string& word : words) attends.push_back(word == "attention");
+  TRY(list_kv_heads(config, attends, keys));
+  TRY_ASSIGN(const auto positions, config.text("position_embedding_type"));
+  if (positions && *positions != "nope" && *positions != "rope") {
+    return config.unexpected_value("position_embedding_type", "rope or nope",
+                                   ErrorCode::kUnsupported);
+  }
+  keys.flag("rope.scaling.finetuned", positions == "rope");
+  TRY_ASSIGN(const uint32_t shared_dim, config.count("shared_intermediate_size", kMaxDim));
+  TRY_ASSIGN(const auto n_experts, config.number("num_local_experts"));
+  keys.number(
+      n_experts.value_or(0) > 0 ? "expert_shared_feed_forward_length" : "feed_forward_length",
+      shared_dim);
+  return {};
+}
+
+// A letter for each layer: Mamba, attention, experts, MLP.
+Result<std::string> nemotron_pattern(const JsonObject& config, uint32_t n_layers) {
+  TRY_ASSIGN(const auto stated, config.text("hybrid_override_pattern"));
+  if (stated) {
+    const bool is_known = stated->find_first_not_of("M*E-") == std::string::npos;
+    if (stated->size() == n_layers && is_known) return *stated;
+    return config.unexpected_value("hybrid_override_pattern",
+                                   fmt::format("M, *, E or - for each of {} layers", n_layers),
+                                   ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto words, layer_words(config, "layers_block_type", n_layers,
+                                           {"mamba", "attention", "moe", "mlp"}));
+  std::string pattern;
+  for (const std::string& word : words) {
+    pattern += word == "mamba" ? 'M' : word == "attention" ? '*' : word == "moe" ? 'E' : '-';
+  }
+  return pattern;
+}
+
+Result<void> read_nemotron(const JsonObject& config, uint32_t n_layers, GgufKeys& keys) {
+  for (const char* bias : {"attention_bias", "mlp_bias", "use_bias", "mamba_proj_bias"}) {
+    TRY(expect_flag(config, bias, false));
+  }
+  TRY(expect_flag(config, "use_conv_bias", true));
+  TRY(read_space(config,
+                 {"mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size", "conv_kernel"},
+                 0, keys));
+  TRY_ASSIGN(const std::string pattern, nemotron_pattern(config, n_layers));
+  const bool has_experts = pattern.contains('E');
+  if (has_experts && pattern.contains('-')) {
+    return config.unexpected_value("hybrid_override_pattern", "either experts or MLPs",
+                                   ErrorCode::kUnsupported);
+  }
+  const char* width = has_experts ? "moe_intermediate_size" : "intermediate_size";
+  TRY_ASSIGN(const uint32_t ffn_dim, config.count(width, kMaxDim));
+  std::vector<bool> attends;
+  std::vector<uint64_t> ffn_dims;
+  for (const char layer : pattern) {
+    attends.push_back(layer == '*');
+    ffn_dims.push_back(layer == 'E' || layer == '-' ? ffn_dim : 0);
+  }
+  TRY(list_kv_heads(config, attends, keys));
+  keys.numbers("feed_forward_length", std::move(ffn_dims));
+  if (!has_experts) {
+    keys.number("expert_count", 0);
+    return {};
+  }
+  if (config.find("moe_latent_size")) {
+    return config.unexpected_value("moe_latent_size", "none", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto n_shared, config.number("n_shared_experts"));
+  if (n_shared.value_or(0) == 0) return {};
+  TRY_ASSIGN(const uint32_t shared_dim,
+             config.count("moe_shared_expert_intermediate_size", kMaxDim));
+  keys.number("expert_shared_feed_forward_length", shared_dim);
+  return {};
+}
+
+}  // namespace
+
+Result<void> read_recurrence(const JsonObject& config, const Family& family, GgufKeys& keys) {
+  if (family.recurrence == Recurrence::kNone) return {};
+  TRY_ASSIGN(const uint32_t n_layers, config.count("num_hidden_layers", kMaxLayers));
+  switch (family.recurrence) {
+    case Recurrence::kNone:
+      return {};
+    case Recurrence::kDelta:
+      return read_delta(config, n_layers, keys);
+    case Recurrence::kShortConv:
+      return read_short_conv(config, family, n_layers, keys);
+    case Recurrence::kStateSpace:
+      break;
+  }
+  return family.has_half_layers ? read_nemotron(config, n_layers, keys)
+                                : read_granite(config, n_layers, keys);
 }
 
 }  // namespace kvik::hf

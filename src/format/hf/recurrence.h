@@ -7,8 +7,9 @@
 
 namespace kvik::hf {
 
-// What config.json says of layers that remember in a state. Errors: kCorrupt, kUnsupported.
-Result<void> read_recurrence(const JsonObject& config, const Family& family, uint32_t n_layers,
-                             GgufKeys& keys);
+// What config.json says of layers that remember in a state, and of layers that lack a half; before
+// the geometry is read, whose one number for all layers gives way to a list. Errors: kCorrupt,
+// kUnsupported.
+Result<void> read_recurrence(const JsonObject& config, const Family& family, GgufKeys& keys);
 
 }  // namespace kvik::hf

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/check.h"
@@ -27,12 +30,17 @@ namespace kvik::hf {
 namespace {
 
 // Where the tensors of text stand in models that do more.
-constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model."};
+constexpr std::string_view kPrefixes[] = {"language_model.model.", "model.language_model.",
+                                          "backbone."};
 constexpr std::string_view kOtherSenses[] = {
     "vision_tower.",       "multi_modal_projector.",       "audio_tower.",
     "model.vision_tower.", "model.multi_modal_projector.", "model.audio_tower.",
     "model.embed_vision.", "model.embed_audio.",           "model.visual."};
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
+
+uint64_t n_elements_of(const std::vector<uint64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies());
+}
 
 // The tensors of a folder on their way into a GGUF file's names. Lives for one arrangement.
 class FolderTensors {
@@ -40,8 +48,9 @@ class FolderTensors {
   FolderTensors(const ModelSource& source, const FolderConfig& config, const ModelConfig& model)
       : source_(source), config_(config), model_(model), taken_(source.tensors().size()) {
     for (size_t i = 0; i < taken_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
+    const std::string_view embedding = folder_name(*config.type, TensorRole::kEmbedding);
     for (const std::string_view prefix : kPrefixes) {
-      if (by_name_.contains(std::string(prefix) + "embed_tokens.weight")) prefix_ = prefix;
+      if (by_name_.contains(fmt::format("{}{}", prefix, embedding))) prefix_ = prefix;
     }
   }
 
@@ -80,19 +89,37 @@ class FolderTensors {
     if (kind == TensorKind::kHeads) return take_heads(spec);
     if (kind == TensorKind::kBias && spec.shape.size() == 2) return take_expert_biases(spec);
     if (spec.is_optional && !has(name)) return {};
+    if (config_.type->has_gates_over_ups && is_gate_or_up(role)) return take_half(spec, name);
     TRY(take_whole(spec, name));
     ArrangedTensor& tensor = arranged_.back();
     if (kind == TensorKind::kMatrix) return pair_rows(spec, tensor);
     const bool lacks_one =
         kind == TensorKind::kNorm && config_.type->norms_lack_one && role != TensorRole::kStateNorm;
-    make_floats(tensor, lacks_one ? Arrangement::kFloatsPlusOne : Arrangement::kFloats);
-    // A row may be a matrix of one there.
-    std::vector<uint64_t>& shape = tensor.info.shape;
-    if (kind == TensorKind::kRouting && spec.shape.size() == 1 && shape.size() == 2 &&
-        shape[0] == 1) {
-      shape.erase(shape.begin());
-    }
+    make_floats(tensor, kind == TensorKind::kDecay ? Arrangement::kNegativeExp
+                        : lacks_one                ? Arrangement::kFloatsPlusOne
+                                                   : Arrangement::kFloats);
+    give_shape(spec, tensor.info);
     return {};
+  }
+
+  // A row may be a matrix of one there, taps have an axis of 1 between, and what GGUF files have as
+  // a column or as rows of groups may be a vector.
+  static void give_shape(const TensorSpec& spec, TensorInfo& info) {
+    const TensorKind kind = kind_of(spec.id.role);
+    const bool is_row = kind == TensorKind::kRouting && spec.shape.size() == 1 &&
+                        info.shape.size() == 2 && info.shape[0] == 1;
+    const bool is_taps = kind == TensorKind::kTaps && !info.shape.empty() &&
+                         info.shape.front() == spec.shape.front();
+    const bool is_vector =
+        info.shape.size() == 1 &&
+        (kind == TensorKind::kTaps || kind == TensorKind::kDecay || kind == TensorKind::kNorm);
+    if (!is_row && !is_taps && !is_vector) return;
+    if (n_elements_of(spec.shape) == info.n_elements()) info.shape = spec.shape;
+  }
+
+  static bool is_gate_or_up(TensorRole role) {
+    using enum TensorRole;
+    return role == kGate || role == kUp || role == kSharedGate || role == kSharedUp;
   }
 
   Result<void> take_whole(const TensorSpec& spec, const std::string& name) {
@@ -105,9 +132,12 @@ class FolderTensors {
     return {};
   }
 
-  // Of a recurrent layer's, but for its norms.
+  // Of a layer's with the gated delta rule, but for its norms.
   bool is_of_state(TensorId tensor) const {
-    if (!is_of_layer(tensor.role) || model_.layers[tensor.layer].if_attention()) return false;
+    if (!is_of_layer(tensor.role) ||
+        !std::holds_alternative<DeltaConfig>(model_.layers[tensor.layer].mixer)) {
+      return false;
+    }
     return tensor.role == TensorRole::kQkv ||
            (tensor.role >= TensorRole::kStateGate && tensor.role <= TensorRole::kStateOutput &&
             tensor.role != TensorRole::kStateNorm);
@@ -191,6 +221,7 @@ class FolderTensors {
     if (spec.id.role == TensorRole::kExpertDown) {
       return take_whole(spec, layer + std::string(config_.type->down_stack));
     }
+    if (!has_gate(model_.activation)) return take_whole(spec, gates_and_ups);
     return take_half(spec, gates_and_ups);
   }
 
@@ -250,23 +281,28 @@ class FolderTensors {
     return {};
   }
 
-  // Of [n_experts, 2 · n_rows, n_cols] the gates or the ups.
+  // Of [n_experts, 2 · n_rows, n_cols], or of one such matrix, the gates or the ups.
   Result<void> take_half(const TensorSpec& spec, const std::string& name) {
+    using enum TensorRole;
     TRY_ASSIGN(const size_t index, find(name));
-    const uint64_t n_experts = spec.shape.front();
+    const bool is_stack = spec.shape.size() == 3;
+    const uint64_t n_experts = is_stack ? spec.shape.front() : 1;
     const TensorInfo& info = source_.tensors()[index];
-    if (info.shape.size() != 3 || info.shape[0] != n_experts || info.shape[1] % 2 != 0) {
-      return fail(
-          ErrorCode::kCorrupt,
-          fmt::format("tensor '{}' has no shape of {} experts with gate and up", name, n_experts));
+    std::vector<uint64_t> expected = spec.shape;
+    expected[is_stack ? 1 : 0] *= 2;
+    if (info.shape != expected) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' has the shape [{}], expected [{}]: gates over ups", name,
+                              fmt::join(info.shape, ", "), fmt::join(expected, ", ")));
     }
     ArrangedTensor tensor;
     tensor.info = info;
     tensor.info.name = name_of(spec.id);
-    tensor.info.shape[1] /= 2;
+    tensor.info.shape = spec.shape;
     tensor.info.n_bytes /= 2;
     const uint64_t half_bytes = info.n_bytes / n_experts / 2;
-    const uint64_t half = spec.id.role == TensorRole::kExpertGate ? 0 : 1;
+    const TensorRole role = spec.id.role;
+    const uint64_t half = role == kExpertGate || role == kGate || role == kSharedGate ? 0 : 1;
     for (uint64_t expert = 0; expert < n_experts; ++expert) {
       tensor.pieces.push_back({index, (2 * expert + half) * half_bytes, half_bytes});
     }

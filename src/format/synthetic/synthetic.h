@@ -75,6 +75,7 @@ struct ModelPreset : Geometry {
     uint64_t attention_layers = 0;  // a bit for each layer, the first the lowest
     uint32_t n_taps = 0;
     uint32_t n_space_heads = 0, space_head_dim = 0, n_groups = 0, state_dim = 0;
+    uint64_t feed_forward_layers = 0;  // likewise: what has nothing else; 0: all have both halves
   };
   Mixers mixers = {};
 };

@@ -205,6 +205,13 @@ void add_mixer_keys(const ModelPreset& p, const AddKey& add) {
     n_kv_heads.push_back((m.attention_layers >> i & 1) != 0 ? p.n_kv_heads : 0);
   }
   add("attention.head_count_kv", std::move(n_kv_heads));
+  if (m.feed_forward_layers != 0) {
+    std::vector<uint64_t> ffn_dims;
+    for (uint32_t i = 0; i < p.n_layers; ++i) {
+      ffn_dims.push_back((m.feed_forward_layers >> i & 1) != 0 ? p.ffn_dim : 0);
+    }
+    add("feed_forward_length", std::move(ffn_dims));
+  }
   if (m.n_space_heads == 0) return add("shortconv.l_cache", uint64_t{m.n_taps});
   add("ssm.conv_kernel", uint64_t{m.n_taps});
   add("ssm.state_size", uint64_t{m.state_dim});

@@ -79,6 +79,7 @@ constexpr ModelPreset kPresets[] = {
     {{"qwen3-next-80b-a3b", "qwen3next", 48, 2048, 16, 2, 256, 5120, 262144, 1e7f, 0, 151936, false}, {512, 10, 512, 512}, {.n_dims = 64}, {}, 0, true, true, {}, {}, {16, 32, 128, 128, 4, 4}},
     {{"lfm2-8b-a1b", "lfm2moe", 24, 2048, 32, 8, 64, 7168, 128000, 1e6f, 0, 65536, true}, {32, 4, 1792, 0, 2, 0, false, true}, {}, {}, 0, true, true, {}, {}, {}, {0x244444, 3}},
     {{"granite-4-h-tiny", "granitehybrid", 40, 1536, 12, 4, 128, 512, 131072, 1e4f, 0, 100352, true}, {64, 6, 512, 1024}, {}, {12.0f, 0.22f, 0.0078125f, 6.0f}, 0, true, true, {}, {}, {}, {0x802008020, 4, 48, 64, 1, 128}},
+    {{"nemotron-3-nano-30b-a3b", "nemotron_h_moe", 52, 2688, 32, 2, 128, 1856, 262144, 1e4f, 0, 131072, false}, {128, 6, 1856, 3712, 0, 2.5f, true}, {}, {}, 0, true, true, {}, {}, {}, {0x40204081020, 4, 64, 64, 8, 128, 0xaa954a952a54a}},
     {{"test-llama", "llama", 2, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}},
     {{"test-mqa", "llama", 3, 96, 6, 1, 16, 224, 2048, 1e4f, 0, 260, false}},
     {{"test-mha", "llama", 2, 128, 4, 4, 32, 352, 2048, 1e4f, 0, 260, false}},
@@ -112,6 +113,8 @@ constexpr ModelPreset kPresets[] = {
     {{"test-lfm2", "lfm2", 5, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}, {}, {}, {}, 0, true, true, {}, {}, {}, {0b01010, 3}},
     {{"test-lfm2moe", "lfm2moe", 4, 64, 4, 2, 16, 160, 2048, 1e6f, 0, 260, false}, {8, 3, 96, 0, 1, 0, false, true}, {}, {}, 0, true, true, {}, {}, {}, {0b0100, 3}},
     {{"test-granitehybrid", "granitehybrid", 4, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {6, 2, 96, 96}, {}, {12.0f, 0.22f, 0.2f, 8.0f}, 0, true, true, {}, {}, {}, {0b0100, 4, 4, 32, 2, 16}},
+    {{"test-nemotronh", "nemotron_h", 6, 64, 4, 2, 16, 160, 2048, 1e4f, 0, 260, false}, {}, {}, {}, 0, true, true, {}, {}, {}, {0b1000, 4, 4, 32, 2, 16, 0b10010}},
+    {{"test-nemotronhmoe", "nemotron_h_moe", 7, 64, 4, 2, 16, 96, 2048, 1e4f, 0, 260, false}, {8, 3, 96, 160, 0, 2.5f, true}, {}, {}, 0, true, true, {}, {}, {}, {0b1000, 4, 4, 32, 2, 16, 0b1010010}},
     {{"test-gptoss", "gpt-oss", 4, 64, 4, 2, 16, 96, 2048, 1.5e5f, 32, 260, false}, {8, 3, 96}, {.scaling = "yarn", .factor = 4.0f, .n_ctx_original = 124}},
 };
 // clang-format on

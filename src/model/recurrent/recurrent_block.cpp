@@ -16,6 +16,7 @@ struct Widths {
   uint32_t in = 0, mixed = 0, heads = 0, decay = 0;
 };
 Widths widths_of(const AttentionConfig&) { return {}; }
+Widths widths_of(const NoMixer&) { return {}; }
 Widths widths_of(const DeltaConfig& d) { return {d.in_dim(), d.conv_dim(), d.values_dim(), 0}; }
 Widths widths_of(const ShortConvConfig& s) { return {3 * s.dim, s.dim, s.dim, 0}; }
 Widths widths_of(const StateSpaceConfig& s) {
@@ -30,6 +31,7 @@ struct Met {
   uint32_t n_cols() const { return n + n_second; }
 };
 Met met_by(const AttentionConfig&) { return {}; }
+Met met_by(const NoMixer&) { return {}; }
 Met met_by(const DeltaConfig& d) {  // all but the gate
   return {0, d.conv_dim(), d.conv_dim() + d.values_dim(), 2 * d.n_value_heads};
 }
@@ -41,7 +43,7 @@ template <class Use>
 void visit_recurrent(const LayerConfig& layer, Use&& use) {
   std::visit(
       [&](const auto& mixer) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(mixer)>, AttentionConfig>) use(mixer);
+        if constexpr (requires { mixer.state_floats(); }) use(mixer);
       },
       layer.mixer);
 }

@@ -73,7 +73,8 @@ Result<void> load(TensorLoader& tensors, const ShortConvConfig& config, uint32_t
   return {};
 }
 
-Result<void> load(TensorLoader&, const AttentionConfig&, uint32_t, RecurrentWeights&) {
+// What has no state.
+Result<void> load(TensorLoader&, const auto&, uint32_t, RecurrentWeights&) {
   CHECK(false);
   return {};
 }

@@ -1,5 +1,7 @@
 #include "server/dialects/cache_explanation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <boost/json/object.hpp>
@@ -14,7 +16,8 @@ CacheReport what_may_be_told(CacheReport report, CacheReach reach) {
   return report;
 }
 
-json::value miss_json(const CacheReport& report, const std::optional<TextAround>& text) {
+json::value miss_json(const Usage& usage, const CacheReport& report,
+                      const std::optional<TextAround>& text) {
   if (report.miss == MissReason::kNone) return nullptr;
   const std::string_view reason = name_of(report.miss);
   json::object out;
@@ -22,6 +25,11 @@ json::value miss_json(const CacheReport& report, const std::optional<TextAround>
   if (report.position) out["position"] = *report.position;
   if (report.expected) out["expected_token"] = *report.expected;
   if (report.got) out["got_token"] = *report.got;
+  if (report.miss == MissReason::kNoSnapshot) {
+    out["says"] =
+        fmt::format("resumed at {} of {}: the nearest snapshot",
+                    fmt::group_digits(usage.cached_tokens), fmt::group_digits(usage.prompt_tokens));
+  }
   if (!text) return out;
   out["text"] = {{"before", text->before}, {"behind", text->behind}};
   if (is_in_date(*text)) out["looks_like"] = "date";
@@ -34,7 +42,7 @@ json::object usage_explained(const Usage& usage, CacheReach reach,
   return {{"prompt_tokens", usage.prompt_tokens},
           {"cached_tokens", {{"ram", report.ram_tokens}, {"tiers", report.tier_tokens}}},
           {"computed_tokens", usage.prompt_tokens - usage.cached_tokens},
-          {"miss", miss_json(report, text)}};
+          {"miss", miss_json(usage, report, text)}};
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

@@ -77,8 +77,7 @@ Result<std::string> adapter_report(const std::string& model, const std::string& 
                        changed.n_pairs, range(changed.least_rank, changed.most_rank),
                        range(changed.least_scale, changed.most_scale));
   }
-  const bool has_state = std::ranges::any_of(
-      config.layers, [](const LayerConfig& layer) { return !layer.if_attention(); });
+  const bool has_state = config.has_state();
   if (leaves_kv) {
     out += fmt::format("it leaves K and V{} as they are: its pages are the model's\n",
                        has_state ? " and the states" : "");

@@ -11,9 +11,11 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/quantity.h"
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/progress_bar.h"
+#include "model/state_layout.h"
 #include "service/experiment/cache_experiment.h"
 #include "study/explain/explain_report.h"
 
@@ -24,7 +26,7 @@ constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // where the user says
 constexpr uint32_t kFewestTokens = 4;                     // that can be told apart
 constexpr double kNaiveSeconds = 18;                      // that the run without a cache may take
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
-constexpr uint64_t kSequences = 8;  // whose pages all stay
+constexpr uint32_t kSequences = 8;  // whose pages all stay
 constexpr int kSteps = 26;          // of the progress bar, about
 
 // The most tokens whose run without a cache takes kNaiveSeconds: token i computes all before it.
@@ -50,6 +52,17 @@ Result<uint32_t> max_tokens_of(const ExplainOptions& options, uint32_t n_prompt,
   const uint64_t wanted =
       options.max_tokens ? *options.max_tokens : tokens_in_time(n_prompt, prefill_tok_s);
   return static_cast<uint32_t>(std::min(wanted, n_ctx - n_prompt));
+}
+
+// Of layers that remember in a state: why the cache of such a model is small, and its snapshots are
+// not.
+boost::json::object state_json(const ModelConfig& config, const KvFootprint& kv) {
+  const uint64_t n_bytes = state_layout(config).n_bytes();
+  return {{"layers", config.n_state_layers()},
+          {"attention_layers", config.n_attention_layers()},
+          {"bytes", n_bytes},
+          {"kv_bytes_per_token", kv.bytes_per_token},
+          {"as_tokens", n_bytes / std::max<uint64_t>(kv.bytes_per_token, 1)}};
 }
 
 boost::json::object model_json(const ExplainOptions& options, const ModelConfig& config) {
@@ -127,8 +140,10 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
 
   const auto n_shared =
       static_cast<uint32_t>(std::min<uint64_t>(kSharedTokens, n_ctx - kOwnTokens - 1));
+  boost::json::object state = state_json(config, loaded.kv());
   const uint64_t budget = loaded.kv().budget(n_ctx, kSequences);
-  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), {.kv_budget_bytes = budget}));
+  TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), {.kv_budget_bytes = budget,
+                                                                       .max_running = kSequences}));
   ServiceApi& service = instance->service();
   progress("two users with one beginning");
   TRY_ASSIGN(figures.sharing, measure_sharing(service, n_shared, kOwnTokens));
@@ -142,6 +157,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
   report["model"] = model_id(options.model.model).text();
   report["context"] = service.card().n_ctx_max;
   report["geometry"] = model_json(options, config);
+  if (config.has_state()) report["state"] = std::move(state);
   for (const auto& [name, value] : figures_json(figures)) report[name] = value;
   return report;
 }
@@ -151,6 +167,17 @@ double itl_ms(const boost::json::value& run) {
   std::vector<double> ms;
   for (const auto& value : run.at("ms").as_array()) ms.push_back(value.to_number<double>());
   return spread_of({ms.begin() + 1, ms.end()}).median;
+}
+
+std::string state_summary(const boost::json::object& state, uint64_t n_layers) {
+  const auto number = [&](const char* key) { return state.at(key).to_number<uint64_t>(); };
+  return fmt::format(
+      "its cache is small: K and V lie in {} of {} layers, {} a token, and {} fold all tokens into "
+      "a state of {}\nits snapshots are not: each is a copy of that state, as much as K and V of "
+      "{} "
+      "tokens, so few are kept, and a prompt goes on from the last one in it\n",
+      number("attention_layers"), n_layers, format_bytes(number("kv_bytes_per_token")),
+      number("layers"), format_bytes(number("bytes")), fmt::group_digits(number("as_tokens")));
 }
 
 std::string summary_of(const boost::json::object& report) {
@@ -164,6 +191,10 @@ std::string summary_of(const boost::json::object& report) {
   for (size_t i = 0; i < 2; ++i) {
     out += fmt::format("{:<15}{:>9.2f} ms a token, {:>8} rows of K and V computed\n",
                        i == 0 ? "with the cache" : "without", itl_ms(runs[i]), rows(runs[i]));
+  }
+  if (const auto* state = report.if_contains("state")) {
+    out +=
+        state_summary(state->as_object(), report.at("geometry").at("layers").to_number<uint64_t>());
   }
   return out + fmt::format("{} logits compared byte for byte, {} different\n",
                            report.at("bits").at("compared").to_number<uint64_t>(),

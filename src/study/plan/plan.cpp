@@ -76,7 +76,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
             .state_bytes = state_layout(config).n_bytes(),
             .adapter_bytes = options.adapter_bytes,
             .n_layers = config.n_layers,
-            .n_recurrent_layers = config.n_layers - config.n_attention_layers(),
+            .n_recurrent_layers = config.n_state_layers(),
             .by_type = {},
             .sizes = type_sizes(*source)};
   if (plan.n_ctx > UINT32_MAX || plan.n_users == 0 || plan.n_users > (1u << 20)) {

@@ -107,6 +107,11 @@ inline void gated_activation_row(Activation activation, const float* gate, const
         const F32x16 e = exp(sub(zero(), lanes.read(gate + i)));
         lanes.write(out + i, div(lanes.read(up + i), add(set1(1.0f), e)));
       });
+    case Activation::kReluSquared:
+      return each_16(n, [&](uint32_t i, auto lanes) {
+        const F32x16 x = max(lanes.read(gate + i), zero());
+        lanes.write(out + i, mul(x, x));
+      });
   }
 }
 
