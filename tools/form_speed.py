@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What forms cost a server, and what text that must come saves: requests with a form and without turn about, in one run.
 
-    tools/form_speed.py MODEL [--kvik build/kvik] [--threads 2] [--turns 4]
+    tools/form_speed.py MODEL [--kvik build/kvik] [--threads 2] [--turns 4] [--key-turns 4]
 
-16 users: the time between tokens with a schema and without, speculation off. One user: tokens a second of a schema with long keys,
+16 users: the time between tokens without a form, with a schema of one long string and with one of a list of objects that differ, speculation
+off. One user: tokens a second of a schema with long keys,
 whose text mostly must come, and of as many tokens without a form."""
 import argparse
 import concurrent.futures
@@ -16,6 +17,11 @@ import time
 
 FREE_TEXT = {"type": "object", "properties": {"title": {"type": "string", "minLength": 4000}, "body": {"type": "string"}},
              "required": ["title", "body"], "additionalProperties": False}
+# States that are met for the first time again and again.
+RECORDS = {"type": "array", "minItems": 1000, "uniqueItems": True, "items": {
+    "type": "object", "required": ["id", "kind", "tags"], "additionalProperties": False,
+    "properties": {"id": {"type": "integer", "minimum": 0}, "kind": {"enum": ["cat", "dog", "bird"]}, "note": {"type": "string", "maxLength": 40},
+                   "tags": {"type": "array", "items": {"type": "string", "pattern": "^[a-z]{3,12}$"}, "maxItems": 3}}}}
 NAMES = ["identifier of the customer's account", "date at which the order was received", "whether the goods have been dispatched",
          "number of parcels in this delivery", "kind of the address that was given", "reason why the delivery was late",
          "language in which letters are written", "postal code of the receiving office"]
@@ -69,12 +75,15 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--kvik", default="build/kvik")
     parser.add_argument("--threads", default="2")
+    parser.add_argument("--flags", default="", help="more flags of kvik serve")
     parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--key-turns", type=int, default=4, help="turns of the schema with long keys")
     parser.add_argument("--users", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=48)
     arguments = parser.parse_args()
     port = free_port()
-    server = subprocess.Popen([arguments.kvik, "serve", arguments.model, "--port", str(port), "--threads", arguments.threads],
+    server = subprocess.Popen([arguments.kvik, "serve", arguments.model, "--port", str(port), "--threads", arguments.threads] +
+                              arguments.flags.split(),
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         client = Client(port)
@@ -85,22 +94,28 @@ def main():
             except OSError:
                 time.sleep(0.1)
         client.stream(max_tokens=4, guided_json=FREE_TEXT)
-        rows = {"without": [], "with": []}
-        for _ in range(arguments.turns):
-            rows["without"].append(between(client, arguments.users, arguments.tokens))
-            rows["with"].append(between(client, arguments.users, arguments.tokens, guided_json=FREE_TEXT))
+        client.stream(max_tokens=4, guided_json=RECORDS)
+        kinds = {"without a form": {}, "one long string": {"guided_json": FREE_TEXT}, "a list of objects": {"guided_json": RECORDS}}
+        rows = {name: [] for name in kinds}
+        for turn in range(arguments.turns):
+            # Whoever comes first is another one in each turn.
+            order = list(kinds)[turn % len(kinds):] + list(kinds)[:turn % len(kinds)]
+            for name in order:
+                rows[name].append(between(client, arguments.users, arguments.tokens, **kinds[name]))
         for name, values in rows.items():
-            print(f"{arguments.users} users {name} a schema: ms between tokens, median " + ", ".join(f"{m:.2f}" for m, _ in values) +
+            print(f"{arguments.users} users, {name}: ms between tokens, median " + ", ".join(f"{m:.2f}" for m, _ in values) +
                   "; mean " + ", ".join(f"{m:.2f}" for _, m in values))
-        ratios = [b[0] / a[0] for a, b in zip(rows["without"], rows["with"])]
-        print(f"with / without: median {statistics.median(ratios):.3f}")
+            for what in (0, 1):
+                ratios = [b[what] / a[what] for a, b in zip(rows["without a form"], values)]
+                print(f"  to without, by {('median', 'mean')[what]}: {statistics.median(ratios):.4f}")
         speeds = []
-        for seed in range(arguments.turns):
+        for seed in range(arguments.key_turns):
             _, n, seconds = client.stream(max_tokens=600, guided_json=LONG_KEYS, seed=seed)
             _, n_free, seconds_free = client.stream(max_tokens=n, ignore_eos=True, seed=seed, speculate=False)
             speeds.append((n / seconds, n_free / seconds_free))
-        print("long keys: tok/s with a schema " + ", ".join(f"{a:.1f}" for a, _ in speeds) + "; without a form " +
-              ", ".join(f"{b:.1f}" for _, b in speeds) + f"; ratio {statistics.median(a / b for a, b in speeds):.2f}")
+        if speeds:
+            print("long keys: tok/s with a schema " + ", ".join(f"{a:.1f}" for a, _ in speeds) + "; without a form " +
+                  ", ".join(f"{b:.1f}" for _, b in speeds) + f"; ratio {statistics.median(a / b for a, b in speeds):.2f}")
     finally:
         server.terminate()
         server.wait()

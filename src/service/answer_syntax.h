@@ -18,6 +18,8 @@ inline constexpr std::string_view kFinalHeader = "<|channel|>final<|message|>";
 // How the answer to a request is written. What it points to is a table's and lives for ever.
 struct AnswerSyntax {
   const AnswerFormat* thoughts = &kThinkTags;
+  // The template knows thoughts and leaves it to the model to open one.
+  bool may_think = false;
   // In which calls of tools may come; where there are none, no call is looked for.
   std::vector<const ToolFormat*> calls = {};
   const CallSpelling* spelling = nullptr;         // of calls that are made to come; null: none

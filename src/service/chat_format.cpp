@@ -326,6 +326,12 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request, Borders 
   std::string_view opening = syntax.thoughts->begin_thought;
   opening = opening.substr(0, opening.find_last_not_of("\n ") + 1);
   const bool is_open = end.ends_with(opening) && (is_templates || request.continue_final_message);
+  std::string_view closing = syntax.thoughts->end_thought;
+  const bool is_closed = end.ends_with(closing) && is_templates;
+  const bool is_unwanted =
+      given_request.thinking.thinks == false || given_request.thinking.effort == "none";
+  syntax.may_think = source_.contains(closing) && !is_open && !is_closed && !is_unwanted &&
+                     request.add_generation_prompt && !request.continue_final_message;
   ChatPrompt prompt{.ids = tokenize_behind(request.spoken, text),
                     .answer_begin = is_open ? AnswerBegin::kThought : AnswerBegin::kText,
                     .answer_syntax = std::move(syntax),

@@ -133,7 +133,7 @@ class RandomSchemas(unittest.TestCase):
             values = [schema_generator.value(r) for _ in range(14)]
             lines.append({"id": seed, "schema": schema, "tests": [{"valid": True, "data": value} for value in values]})
             verdicts.append([validator.is_valid(value) for value in values])
-        n_compiled = n_valid = n_beyond = 0
+        n_compiled = n_valid = 0
         for line, verdict, answer in zip(lines, verdicts, judged(lines)):
             if not answer["compiled"]:
                 # What allows nothing at all is refused as a form.
@@ -143,14 +143,10 @@ class RandomSchemas(unittest.TestCase):
                 continue
             n_compiled += 1
             n_valid += sum(verdict)
-            if answer["error"]:  # told, and no verdict
-                self.assertIn("more memory", answer["error"])
-                n_beyond += 1
-                continue
+            self.assertIsNone(answer["error"], line)
             for test, valid, accepted in zip(line["tests"], verdict, answer["tests"]):
                 self.assertEqual(accepted, valid, json.dumps({"schema": line["schema"], "data": test["data"]}))
-        self.assertGreater(n_compiled, 0.7 * N_RANDOM)
-        self.assertLessEqual(n_beyond, 0.01 * N_RANDOM)
+        self.assertGreater(n_compiled, 0.98 * N_RANDOM)
         self.assertGreater(n_valid, N_RANDOM)
 
 

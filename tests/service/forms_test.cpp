@@ -279,6 +279,36 @@ TEST_F(Forms, a_thought_ends_at_the_mark_that_the_template_writes) {
   }
 }
 
+TEST_F(Forms, a_model_may_open_a_thought_itself_where_its_template_knows_thoughts) {
+  AnswerSyntax syntax{.may_think = true};
+  AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kText, syntax);
+  EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('<'), byte_token('{')));
+  std::vector<TokenId> tokens;
+  pet.forced(100, tokens);
+  EXPECT_TRUE(tokens.empty());
+  const auto straight = pet.fork();
+  say(*straight, R"({"tame":true,"kind":"dog"})");
+  EXPECT_EQ(straight->end(), Constraint::End::kMust);
+  say(pet, "<");
+  EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('t')));
+  pet.forced(100, tokens);
+  EXPECT_EQ(tokens.size(), 6u);  // think>
+  say(pet, "think>{ a cat </think>");
+  EXPECT_EQ(pet.end(), Constraint::End::kNotYet);
+  EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('{')));
+  pet.roll_back(static_cast<uint32_t>(std::string_view("<think>{ a cat </think>").size()));
+  EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('<'), byte_token('{')));
+  say(pet, R"({"tame":true,"kind":"dog"})");
+  EXPECT_EQ(pet.end(), Constraint::End::kMust);
+}
+
+TEST_F(Forms, what_a_form_can_begin_with_opens_no_thought) {
+  AnswerConstraint tag = constraint({.kind = Kind::kRegex, .text = "<[a-z]+>"}, AnswerBegin::kText,
+                                    {.may_think = true});
+  say(tag, "<tag>");
+  EXPECT_EQ(tag.end(), Constraint::End::kMust);
+}
+
 TEST_F(Forms, in_channels_the_form_is_of_the_last_message) {
   AnswerConstraint pet =
       constraint(schema_form(kSchema), AnswerBegin::kText, {.has_channels = true});

@@ -3,9 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "service/chat_format.h"
 #include "service/choice_stream.h"
 #include "service/thought_counter.h"
 #include "support/tiny_service.h"
+#include "support/toy_tokenizer.h"
 
 namespace kvik {
 namespace {
@@ -70,6 +72,33 @@ TEST(Thoughts, are_counted_in_tokens_whatever_becomes_of_the_chunks) {
   const Usage usage = usage_of(rig, "\n" + thought + "\nyes", options);
   EXPECT_EQ(usage.reasoning_tokens, thought.size());
   EXPECT_EQ(usage.completion_tokens, thought.size() + 5);
+}
+
+// What a prompt by that template tells of thoughts that the model may open itself.
+bool may_think(const char* source, const ThinkingWish& wish = {}) {
+  ChatRequest request;
+  request.messages = {text_message("user", "a")};
+  request.thinking = wish;
+  const auto prompt = ChatFormat(ToyTokenizer(source)).prompt(request);
+  EXPECT_TRUE(prompt.has_value());
+  return prompt && prompt->answer_syntax.may_think;
+}
+
+TEST(Thoughts, are_the_models_to_open_where_its_template_neither_opens_nor_closes_one) {
+  const std::string qwen =
+      "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}"
+      "{% if enable_thinking is defined and enable_thinking is false %}<think>\n\n</think>\n\n"
+      "{% endif %}";
+  EXPECT_TRUE(may_think(qwen.c_str()));
+  ThinkingWish not_at_all, no_effort;
+  not_at_all.thinks = false;
+  no_effort.effort = "none";
+  EXPECT_FALSE(may_think(qwen.c_str(), not_at_all));
+  EXPECT_FALSE(may_think(qwen.c_str(), no_effort));
+  EXPECT_FALSE(may_think((qwen + "<think>\n").c_str()));
+  EXPECT_FALSE(may_think("{% for m in messages %}{{ m.content }}{% endfor %}"));
+  // What a client says is not the template's.
+  EXPECT_TRUE(may_think("{{ messages[0].content }}{% if false %}</think>{% endif %}"));
 }
 
 TEST(Thoughts, are_not_counted_where_nobody_asks) {

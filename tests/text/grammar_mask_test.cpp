@@ -81,6 +81,9 @@ const std::vector<std::string>& schemas() {
       R"({"type":"array","items":{"type":"string"},"uniqueItems":true})",
       R"({"type":"array","items":{"enum":["a","ab","日",1,null]},"uniqueItems":true,"minItems":2})",
       R"({"type":"array","items":{"type":["string","number"],"maxLength":2},"uniqueItems":true})",
+      R"({"type":"array","uniqueItems":true,"minItems":3})",
+      R"({"type":"array","items":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"enum":["x",1]}},"additionalProperties":false},"uniqueItems":true,"minItems":2})",
+      R"({"type":"array","maxItems":4,"not":{"uniqueItems":true}})",
       R"({"type":"array","items":{"type":"object","properties":{"a":{"type":"string"}}}})",
   };
   return kSchemas;

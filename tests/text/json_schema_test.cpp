@@ -35,7 +35,12 @@ class Schema {
     Matcher matcher = constraint_->start();
     return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
   }
-  std::string forced() const { return *constraint_->start().forced_bytes(1000); }
+  std::string forced() const { return forced_behind(""); }
+  std::string forced_behind(std::string_view text) const {
+    Matcher matcher = constraint_->start();
+    EXPECT_EQ(*matcher.accept_bytes(text), text.size());
+    return *matcher.forced_bytes(1000);
+  }
   const std::string& error() const { return error_; }
 
  private:
@@ -137,6 +142,64 @@ TEST(JsonSchema, arrays_count_what_they_contain_and_what_repeats) {
   EXPECT_FALSE(unique.takes("[null,null]"));
 }
 
+TEST(JsonSchema, items_that_differ_are_compared_as_json_whatever_they_are) {
+  const Schema any(R"({"type": "array", "uniqueItems": true})");
+  EXPECT_TRUE(any.takes(R"([{"a":1,"b":[2]},{"a":1,"b":[2,2]},{"a":1},{},[],[1,[2]],[1,2],"a"])"));
+  EXPECT_FALSE(any.takes(R"([{"a":1,"b":[2]},{"b":[2.0],"\u0061":1.0}])"));
+  EXPECT_FALSE(any.takes(R"([[null,"x"],1,[null,"\u0078"]])"));
+  EXPECT_FALSE(any.takes(R"([100,1e2])"));
+  EXPECT_FALSE(any.takes(R"([1e2,1E+02])"));
+  EXPECT_FALSE(any.takes(R"([0,-0.0])"));
+  EXPECT_TRUE(any.takes(R"([1,true,"1",[1],[true],{"a":1},{"a":true},1e2,1e3])"));
+  const Schema places(R"({"type": "array", "uniqueItems": true, "minItems": 2,
+                          "prefixItems": [{}, {"const": {"a": 1}}], "items": {"type": "null"}})");
+  EXPECT_TRUE(places.takes(R"([{"a":2},{"a":1},null])"));
+  EXPECT_FALSE(places.takes(R"([{"a":1},{"a":1}])"));
+  EXPECT_FALSE(places.takes(R"([{"a":2},{"a":1},null,null])"));
+  const Schema contains(R"({"type": "array", "uniqueItems": true, "contains": {"type": "object"},
+                            "minContains": 2, "maxContains": 2})");
+  EXPECT_TRUE(contains.takes(R"([{},1,{"a":{}}])"));
+  EXPECT_FALSE(contains.takes(R"([{},1,{}])"));
+  EXPECT_FALSE(contains.takes(R"([{},{"a":1},{"a":2}])"));
+}
+
+TEST(JsonSchema, what_could_only_become_what_is_there_already_is_not_begun) {
+  const Schema pair(R"({"type": "array", "uniqueItems": true, "minItems": 2, "maxItems": 2,
+    "items": {"type": "object", "additionalProperties": false, "required": ["id", "on"],
+              "properties": {"id": {"enum": [1, 2]}, "on": {"const": true}}}})");
+  EXPECT_EQ(pair.forced(), "[{\"");
+  EXPECT_EQ(pair.forced_behind(R"([{"on":true,"id":1})"), R"(,{")");
+  EXPECT_EQ(pair.forced_behind(R"([{"on":true,"id":1},{"i)"), R"(d":2)");
+  EXPECT_TRUE(pair.takes(R"([{"on":true,"id":1},{"on":true,"id":2}])"));
+  const Schema flags(R"({"type": "array", "uniqueItems": true, "items": {"type": "boolean"}})");
+  EXPECT_EQ(flags.forced_behind("[true,false"), "]");
+  EXPECT_EQ(Schema(R"({"type": "array", "uniqueItems": true, "minItems": 3,
+                       "items": {"type": "boolean"}})")
+                .error(),
+            "no text is left that would keep to the form");
+  // An array of itself that needs two that differ, of which there is one.
+  EXPECT_EQ(Schema(R"({"$defs": {"n": {"anyOf": [{"const": 1}, {"type": "array",
+    "uniqueItems": true, "minItems": 2, "maxItems": 2, "items": {"$ref": "#/$defs/n"}}]}},
+    "type": "array", "uniqueItems": true, "minItems": 2, "items": {"$ref": "#/$defs/n"}})")
+                .error(),
+            "no text is left that would keep to the form");
+}
+
+TEST(JsonSchema, items_that_must_not_all_differ_repeat_before_the_array_ends) {
+  const Schema any(R"({"type": "array", "not": {"uniqueItems": true}})");
+  EXPECT_TRUE(any.takes(R"([{"a":1},2,{"a":1.0}])"));
+  EXPECT_FALSE(any.takes(R"([{"a":1},2,{"a":2}])"));
+  EXPECT_FALSE(any.takes("[]"));
+  const Schema two(R"({"type": "array", "maxItems": 2, "not": {"uniqueItems": true}})");
+  EXPECT_EQ(two.forced_behind(R"(["ab",)"), R"("ab"])");
+  const Schema places(R"({"type": "array", "not": {"uniqueItems": true}, "items": false,
+                          "prefixItems": [{"enum": [1, 2]}, {"enum": ["a", 2]}]})");
+  EXPECT_EQ(places.forced(), "[2");
+  EXPECT_EQ(places.forced_behind("[2.0,"), "2");
+  EXPECT_TRUE(places.takes("[2.0,2]"));
+  EXPECT_FALSE(places.takes(R"([2,"a"])"));
+}
+
 TEST(JsonSchema, a_schema_may_refer_to_itself_further_in) {
   const Schema schema(R"({"$defs": {"tree": {"type": "object", "required": ["v"],
     "additionalProperties": false, "properties": {"v": {"type": "integer"},
@@ -213,8 +276,9 @@ TEST(JsonSchema, what_cannot_be_kept_is_refused_with_its_path) {
             "no automaton can keep to");
   EXPECT_EQ(error(R"({"$ref": "http://example.com/x"})"),
             "#/$ref: http://example.com/x is not in this schema; expected a part of it");
-  EXPECT_EQ(error(R"({"not": {"uniqueItems": true}})"),
-            "#/not/uniqueItems: it stands where it must not hold");
+  EXPECT_EQ(error(R"({"not": {"uniqueItems": true}, "contains": {"type": "null"}})"),
+            "#: uniqueItems that must not hold is only kept without contains, and beside "
+            "prefixItems of up to 16 schemas");
   EXPECT_EQ(error(R"({"$schema": "https://example.com/of-our-own"})"),
             "#/$schema: https://example.com/of-our-own is not known; expected draft 4, 6, 7, "
             "2019-09 or 2020-12");

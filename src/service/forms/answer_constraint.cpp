@@ -42,6 +42,10 @@ void AnswerConstraint::enter(Place place) {
   };
   state.place = place;
   if (place == Place::kOpening && must_come(lead_->opening)) return;
+  if (place == Place::kOpening && !lead_->offered.empty()) {
+    state.place = Place::kOffer;
+    return;
+  }
   if (place == Place::kOpening) state.place = Place::kThought;
   if (state.place == Place::kThought && !lead_->end_thought.empty()) return;
   if (place == Place::kClosing && must_come(lead_->closing)) return;
@@ -78,6 +82,15 @@ std::optional<TokenId> AnswerConstraint::must_come() {
 
 void AnswerConstraint::fill_mask(std::span<uint64_t> mask) {
   if (now().place == Place::kThought) return fill_thought_mask(mask);
+  fill_form_mask(mask);
+  if (now().place != Place::kOffer || now().has_failed) return;
+  const TokenId opening = lead_->offered.front();
+  if (opening / kMaskBits < mask.size()) {
+    mask[opening / kMaskBits] |= uint64_t{1} << opening % kMaskBits;
+  }
+}
+
+void AnswerConstraint::fill_form_mask(std::span<uint64_t> mask) {
   if (const auto token = must_come()) return set_only(*token, mask);
   std::ranges::fill(mask, 0);
   if (now().has_failed) return;
@@ -100,6 +113,14 @@ bool AnswerConstraint::allows(TokenId token) {
     const auto behind = behind_thought(piece);
     return !behind || (lead_->closing.empty() ? is_readable(*behind) : behind->empty());
   }
+  return is_offered(token) || form_allows(token);
+}
+
+bool AnswerConstraint::is_offered(TokenId token) const {
+  return states_.back().place == Place::kOffer && token == lead_->offered.front();
+}
+
+bool AnswerConstraint::form_allows(TokenId token) {
   if (const auto forced = must_come()) return token == *forced;
   if (now().has_failed) return false;
   const auto allowed = matcher_.allows(token);
@@ -111,10 +132,18 @@ void AnswerConstraint::advance(TokenId token) {
   if (states_.size() > 4 * size_t{kMaxRollBack}) {
     states_.erase(states_.begin(), states_.end() - static_cast<ptrdiff_t>(kMaxRollBack));
   }
-  const auto forced = must_come();
+  auto forced = must_come();
+  const bool is_opening = is_offered(token) && !form_allows(token);
   State next = now();
   next.has_looked = false;
+  if (next.place == Place::kOffer) next.place = Place::kForm;
   states_.push_back(std::move(next));
+  if (is_opening) {
+    now().place = Place::kOpening;
+    now().forced = std::make_shared<const std::vector<TokenId>>(lead_->offered);
+    now().next_forced = 0;
+    forced = token;
+  }
   if (now().place == Place::kThought) return think(token);
   if (forced && ++now().next_forced == now().forced->size()) {
     now().forced = nullptr;
@@ -136,17 +165,18 @@ void AnswerConstraint::roll_back(uint32_t n) {
 }
 
 Constraint::End AnswerConstraint::end() {
-  if (now().place != Place::kForm || now().has_failed) return End::kNotYet;
+  const bool is_in_form = now().place == Place::kForm || now().place == Place::kOffer;
+  if (!is_in_form || now().has_failed) return End::kNotYet;
   const auto is_complete = matcher_.is_complete();
   if (!is_complete) fail();
   if (!is_complete || !*is_complete) return End::kNotYet;
   const auto next = matcher_.next_bytes();
   if (!next) fail();
-  return next && next->empty() ? End::kMust : End::kMay;
+  return next && next->empty() && now().place == Place::kForm ? End::kMust : End::kMay;
 }
 
 void AnswerConstraint::forced(uint32_t n_max, std::vector<TokenId>& tokens) {
-  if (!must_come()) return;
+  if (now().place == Place::kOffer || !must_come()) return;
   const std::vector<TokenId>& all = *now().forced;
   const size_t n = std::min<size_t>(n_max, all.size() - now().next_forced);
   const auto first = all.begin() + static_cast<ptrdiff_t>(now().next_forced);

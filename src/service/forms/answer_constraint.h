@@ -13,7 +13,8 @@
 namespace kvik {
 
 // An answer that keeps to a grammar. Where it begins with a thought, that may be any text up to its
-// end, and what follows keeps to the grammar.
+// end, and what follows keeps to the grammar. Whether it does, the template says or leaves to the
+// model.
 //
 // Text that must come comes in the tokens that the tokenizer would cut it into: no other one is
 // allowed in their place. Where the grammar takes more memory for an answer than there is, nothing
@@ -34,7 +35,8 @@ class AnswerConstraint final : public Constraint {
  private:
   using Tokens = std::shared_ptr<const std::vector<TokenId>>;  // shared by states and forks
 
-  enum class Place : uint8_t { kOpening, kThought, kClosing, kForm };
+  // kOffer: the form begins, unless the model opens a thought.
+  enum class Place : uint8_t { kOpening, kOffer, kThought, kClosing, kForm };
 
   // What changes with each token, besides the matcher.
   struct State {
@@ -53,6 +55,9 @@ class AnswerConstraint final : public Constraint {
   // The part of a token behind the thought's end; nothing where the thought goes on.
   std::optional<std::string_view> behind_thought(std::string_view piece) const;
   bool is_readable(std::string_view text);
+  bool form_allows(TokenId token);
+  bool is_offered(TokenId token) const;
+  void fill_form_mask(std::span<uint64_t> mask);
   void fill_thought_mask(std::span<uint64_t> mask);
   void think(TokenId token);
   void enter(Place place);

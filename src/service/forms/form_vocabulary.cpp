@@ -60,7 +60,11 @@ FormLead FormVocabulary::lead(AnswerBegin begin, const AnswerSyntax& syntax,
                               bool brings_header) const {
   FormLead lead{.shown = syntax.shown_tokens};
   if (!syntax.has_channels) {
-    if (begin == AnswerBegin::kThought) lead.end_thought = syntax.thoughts->end_thought;
+    const bool is_offered = begin == AnswerBegin::kText && syntax.may_think;
+    if (is_offered) lead.offered = marks(syntax.thoughts->begin_thought);
+    if (begin == AnswerBegin::kThought || !lead.offered.empty()) {
+      lead.end_thought = syntax.thoughts->end_thought;
+    }
     return lead;
   }
   constexpr std::string_view kEnd = "<|end|>";

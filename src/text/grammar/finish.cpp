@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "text/grammar/compare/comparer.h"
 #include "text/grammar/grammar_parts.h"
 #include "text/grammar/object_needs.h"
 
@@ -36,8 +37,7 @@ class Finisher {
     sort_objects();
     TRY(settle([this](NodeParts& node) { return find_nullable(node); }));
     TRY(refuse_left_recursion());
-    TRY(settle([this](NodeParts& node) { return find_productive(node); }));
-    for (ArrayForm& array : parts_.arrays) shorten(array);
+    TRY(find_all_productive());
     if (exhausted()) return too_large();
     if (!is_productive(parts_.start)) {
       return fail(ErrorCode::kInvalidArgument, "no text is left that would keep to the form");
@@ -62,6 +62,38 @@ class Finisher {
     for (size_t pass = 0; pass < n_passes; ++pass) {
       bool changed = false;
       for (NodeParts& node : parts_.nodes) changed |= find(node);
+      if (!changed) return {};
+    }
+    return too_large();
+  }
+
+  // That items can differ shows once it is known which of them can be; what cannot be then, makes
+  // others impossible, until nothing changes.
+  Result<void> find_all_productive() {
+    constexpr int kMostRounds = 16;
+    for (int round = 0; round < kMostRounds; ++round) {
+      for (NodeParts& node : parts_.nodes) node.productive = false;
+      TRY(settle([this](NodeParts& node) { return find_productive(node); }));
+      for (ArrayForm& array : parts_.arrays) shorten(array);
+      std::vector<uint32_t> open;
+      for (uint32_t i = 0; i < parts_.arrays.size(); ++i) {
+        const ArrayForm& array = parts_.arrays[i];
+        const bool needs_others =
+            array.repeated || (array.unique && (array.min > 1 || !array.counts.empty()));
+        if (needs_others && array.min <= array.max) open.push_back(i);
+      }
+      if (open.empty() || exhausted()) return {};
+      // Looks at the parts as they are now, and ends before they change.
+      Machine machine(std::shared_ptr<const GrammarParts>(std::shared_ptr<void>(), &parts_));
+      machine.allow_work(parts_.limits.max_work);
+      bool changed = false;
+      for (const uint32_t i : open) {
+        if (Comparer(machine).is_possible(i)) continue;
+        parts_.arrays[i].min = 1;
+        parts_.arrays[i].max = 0;
+        changed = true;
+      }
+      if (machine.exhausted()) return too_large();
       if (!changed) return {};
     }
     return too_large();
@@ -214,7 +246,6 @@ class Finisher {
 
   bool is_productive_array(const ArrayForm& array) {
     if (array.min > array.max) return false;
-    if (array.unique) return true;
     uint64_t n_needed = array.min;
     for (const auto& [min, max] : array.counts) n_needed = std::max<uint64_t>(n_needed, min);
     if (n_needed > array.max) return false;
@@ -233,14 +264,13 @@ class Finisher {
     for (size_t i = 0; i <= array.first.size() && n_found < n; ++i) {
       if (i >= array.max || !any_productive(items_at(array, i), 0)) break;
       if (!any_productive(items_at(array, i), counting)) continue;
-      n_found = i == array.first.size() ? n : n_found + 1;
+      n_found += i == array.first.size() ? array.max - i : 1;
     }
     return n_found >= n;
   }
 
   // An array ends before the first item that cannot be.
   void shorten(ArrayForm& array) {
-    if (array.unique) return;
     for (size_t i = 0; i <= array.first.size(); ++i) {
       if (any_productive(items_at(array, i), 0)) continue;
       array.max = std::min(array.max, static_cast<uint32_t>(i));

@@ -21,7 +21,7 @@ struct Limits {
   uint32_t max_expressions = 400'000;       // of a grammar, once compiled
   uint32_t max_nodes = 400'000;             //
   uint32_t max_live_expressions = 600'000;  // made while matching, before what is old is dropped
-  uint32_t max_threads = 512;               // readings of one text at a time
+  uint32_t max_threads = 2048;              // readings of one text at a time
   // Steps of some ten nanoseconds: for what a client sends, and for each token of an answer.
   uint64_t max_work = 4'000'000;
   uint64_t max_work_per_token = 10'000'000;
@@ -71,16 +71,14 @@ struct ArrayForm {
     uint32_t min = 0;
     uint32_t max = RegularPool::kUnbounded;
   };
-  // Items of which no two are equal.
-  struct Unique {
-    Regular strings = Regular::kNothing;
-    Regular numbers = Regular::kNothing;  // plain decimals
-    bool null = false, true_ = false, false_ = false;
-  };
   std::vector<std::vector<Item>> first;  // by place
   std::vector<Item> rest;                // behind those; none: the array ends there
   std::vector<Count> counts;
-  std::optional<Unique> unique;  // in the place of `first`, `rest` and `counts`
+  bool unique = false;    // no two items are equal, as JSON values
+  bool repeated = false;  // some two are; without `counts`
+  // Of `repeated`: the values that may stand at both of two places, the earlier one first; the
+  // place behind `first` is that of all others.
+  std::vector<std::vector<Node>> both;
   uint32_t min = 0;
   uint32_t max = RegularPool::kUnbounded;
 };

@@ -213,12 +213,8 @@ class Emitter {
       }
       return all;
     };
-    if (shape.unique && form.max > 1) {
-      TRY_ASSIGN(form.unique, unique_items(shape, rules_at(0), n_first));
-      limit(form);
-      either.push_back(builder_.array(std::move(form)));
-      return {};
-    }
+    form.unique = shape.unique && form.max > 1;
+    form.repeated = shape.repeated;
     std::vector<ContainsRule> contains;
     for (const ContainsRule& rule : shape.contains) {
       if (rule.min > 0 || rule.max != RegularPool::kUnbounded) contains.push_back(rule);
@@ -237,6 +233,22 @@ class Emitter {
     for (const ContainsRule& rule : contains) n_first = std::max<size_t>(n_first, rule.from);
     for (size_t i = 0; i < n_first; ++i) form.first.push_back(items_of(rules_at(i), contains, i));
     form.rest = items_of(rules_at(n_first), contains, n_first);
+    if (form.repeated) {
+      constexpr size_t kMostRepeated = 16;
+      if (!contains.empty() || n_first > kMostRepeated) {
+        return fail(ErrorCode::kUnsupported,
+                    "#: uniqueItems that must not hold is only kept without contains, and beside "
+                    "prefixItems of up to 16 schemas");
+      }
+      for (size_t a = 0; a <= n_first; ++a) {
+        auto& its = form.both.emplace_back();
+        for (size_t b = a; b <= n_first; ++b) {
+          Conjunction both = rules_at(a);
+          add_rules(both, rules_at(b));
+          its.push_back(node_of(std::move(both)));
+        }
+      }
+    }
     either.push_back(builder_.array(std::move(form)));
     return {};
   }
@@ -260,44 +272,6 @@ class Emitter {
       if (possible) items.push_back({node_of(std::move(its)), counts});
     }
     return items;
-  }
-
-  Result<ArrayForm::Unique> unique_items(const Shape& shape, const Conjunction& rules,
-                                         size_t n_first) {
-    const auto refuse = [](std::string_view why) {
-      return fail(ErrorCode::kUnsupported, fmt::format("#: uniqueItems is only kept {}", why));
-    };
-    if (n_first > 0) return refuse("without prefixItems");
-    if (!shape.contains.empty()) return refuse("without contains");
-    TRY_ASSIGN(const Shapes shapes, maker_.shapes_of(rules));
-    ArrayForm::Unique unique;
-    for (const Shape& item : shapes) {
-      if ((item.types & (Shape::kArray | Shape::kObject)) != 0) {
-        return refuse("for items that are strings, numbers, booleans or null");
-      }
-      unique.null |= (item.types & Shape::kNull) != 0;
-      unique.true_ |= (item.types & Shape::kTrue) != 0;
-      unique.false_ |= (item.types & Shape::kFalse) != 0;
-      if ((item.types & Shape::kString) != 0) {
-        unique.strings = pool().choice(unique.strings, item.string);
-      }
-      if ((item.types & Shape::kNumber) != 0) {
-        const Regular plain = pool().intersection(decimal_syntax(pool()), item.number);
-        unique.numbers = pool().choice(unique.numbers, plain);
-      }
-    }
-    return unique;
-  }
-
-  // No more items than there are values.
-  void limit(ArrayForm& form) {
-    if (form.unique->numbers != Regular::kNothing) return;
-    constexpr uint32_t kMost = 500;
-    const auto n = pool().count_texts(form.unique->strings, kMost);
-    if (!n) return;
-    const uint32_t n_words =
-        uint32_t{form.unique->null} + uint32_t{form.unique->true_} + uint32_t{form.unique->false_};
-    form.max = std::min(form.max, *n + n_words);
   }
 
   ShapeMaker& maker_;

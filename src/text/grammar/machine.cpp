@@ -1,7 +1,9 @@
 #include "text/grammar/machine.h"
 
 #include <bit>
+#include <utility>
 
+#include "text/grammar/compare/comparer.h"
 #include "text/grammar/object_needs.h"
 #include "text/grammar/thread_stepper.h"
 
@@ -32,7 +34,8 @@ size_t Machine::bytes() const {
   return pool_.bytes() + states_.capacity() * sizeof(StateParts) +
          threads_.capacity() * sizeof(Thread) + next_.capacity() * sizeof(next_[0]) +
          state_index_.bytes() + frames_.bytes() + texts_.bytes() + lists_.bytes() +
-         (closures_.size() + key_choices_.size()) * 160 + within_.size() * 48;
+         (closures_.size() + key_choices_.size() + compared_choices_.size()) * 160 +
+         within_.size() * 48;
 }
 
 std::span<const Thread> Machine::threads(State state) const {
@@ -99,10 +102,16 @@ const Machine::Closure& Machine::closure_of_stack(uint32_t stack) {
 
 const Machine::Closure& Machine::closure_of(uint32_t node, uint32_t stack) {
   const uint64_t key = pair_key(node, stack);
-  if (const auto found = closures_.find(key); found != closures_.end()) return found->second;
-  Closure made;
-  close({{node, stack}}, made);
-  return closures_.emplace(key, std::move(made)).first->second;
+  auto found = closures_.find(key);
+  if (found == closures_.end()) {
+    const bool had_asked = std::exchange(asked_for_forgotten_, false);
+    Closure made;
+    close({{node, stack}}, made);
+    made.has_forgotten = std::exchange(asked_for_forgotten_, had_asked);
+    found = closures_.emplace(key, std::move(made)).first;
+  }
+  asked_for_forgotten_ |= found->second.has_forgotten;
+  return found->second;
 }
 
 void Machine::close(std::vector<std::array<uint32_t, 2>> left, Closure& closure) {
@@ -139,6 +148,7 @@ void Machine::close(std::vector<std::array<uint32_t, 2>> left, Closure& closure)
           if (top.b < parts_->nodes[top.a].c) again(top.a, top.b, top.parent);
           break;
         case Frame::kObject:
+        case Frame::kComparedObject:
           closure.threads.push_back(
               {.kind = Thread::kAfterValue, .stack = stack, .left = parts_->whitespace.max_run});
           break;
@@ -150,6 +160,10 @@ void Machine::close(std::vector<std::array<uint32_t, 2>> left, Closure& closure)
     }
     const NodeParts& n = parts_->nodes[node];
     if (!n.productive) continue;
+    if (is_compared(stack) && n.kind != NodeKind::kChoice && n.kind != NodeKind::kRule) {
+      Comparer(*this).begin(node, stack, closure.threads);
+      continue;
+    }
     switch (n.kind) {
       case NodeKind::kNothing:
         break;
@@ -276,6 +290,22 @@ std::u32string Machine::text_of(uint32_t text) const {
   return characters;
 }
 
+const Machine::KeyChoice& Machine::key_choice_of(const Frame& frame) {
+  if (frame.kind == Frame::kObject) return key_choice(frame.a, frame.b);
+  const uint64_t key = pair_key(frame.a, frame.b);
+  auto found = compared_choices_.find(key);
+  if (found == compared_choices_.end()) {
+    const bool had_asked = std::exchange(asked_for_forgotten_, false);
+    auto made = Comparer(*this).key_choice(frame.a, memory_of(frame));
+    const bool has_asked = std::exchange(asked_for_forgotten_, had_asked);
+    if (made) made->has_forgotten = has_asked;
+    found = compared_choices_.emplace(key, std::move(made)).first;
+  }
+  if (!found->second) return key_choice(frame.a, memory_of(frame).list);
+  asked_for_forgotten_ |= found->second->has_forgotten;
+  return *found->second;
+}
+
 const Machine::KeyChoice& Machine::key_choice(uint32_t form, uint32_t list) {
   const uint64_t key = pair_key(form, list);
   auto found = key_choices_.find(key);
@@ -355,14 +385,12 @@ Machine::KeyChoice Machine::make_key_choice(const ObjectParts& object,
     }
   }
   const Regular known = pool_.one_of(taken);
-  std::vector<Regular> others;
   for (size_t i = 0; i < object.others.size(); ++i) {
     if (!some_fits(object.others[i].value, object.others[i].also)) continue;
     const Regular left = pool_.difference(object.others[i].names, known);
-    if (!pool_.is_alive(left)) continue;
-    others.push_back(pool_.sequence(left, pool_.mark(static_cast<uint32_t>(i))));
+    if (pool_.is_alive(left)) made.kinds.emplace_back(static_cast<uint32_t>(i), left);
   }
-  made.others = pool_.choice(others);
+  made.others = join_kinds(made.kinds);
   made.can_open |= made.others != Regular::kNothing;
   return made;
 }

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "text/grammar/compare/memory.h"
 #include "text/grammar/grammar_parts.h"
 #include "text/grammar/tables.h"
 
@@ -32,13 +33,13 @@ struct Thread {
     kArrayOpen,   // expects [
     kFirstItem,   // behind [
     kAfterItem,   // expects , or ]
-    kUniqueOpen,  // expects an item unlike those before
   };
   uint32_t kind = kDone;
   uint32_t stack = 0;
   uint32_t expr = 0;
   uint32_t partial = 0;  // of a character or an escape: see StringCursor
   uint32_t text = 0;     // what the string or number has been, where that is asked for
+  // Of a text, `low` is one where only its end shows whether it may be that number.
   uint32_t low = 0, high = 0, depth = 0;
   uint32_t left = 0;  // blanks that may stand here
 
@@ -53,8 +54,9 @@ struct Frame {
     kRepeat,  // a: the node, b: how often its part was begun
     kObject,  // a: the form, b: its list: values so far, bits of properties seen, other names
     kArray,   // a: the form, b: its list: items so far, by count how many counted
-    kUnique,  // a: the form, b: its list: items so far, bits of words seen, then kind and text of
-              // each
+    // The same, of what is compared with other values as a whole; b: its Memory.
+    kComparedObject,
+    kComparedArray,
   };
   uint32_t kind = kBottom;
   uint32_t a = 0, b = 0;
@@ -116,9 +118,10 @@ class Machine {
   bool runs_free(State state, const CodePointSet& set, uint32_t n);
 
   // Before each thing that is asked for: how much work it may take.
-  void allow_work() {
-    pool_.allow_work(parts_->limits.max_work_per_token);
-    work_left_ = parts_->limits.max_work_per_token;
+  void allow_work() { allow_work(parts_->limits.max_work_per_token); }
+  void allow_work(uint64_t n_steps) {
+    pool_.allow_work(n_steps);
+    work_left_ = n_steps;
   }
   // Beyond the limits: what is there is right, what would be new is not made.
   bool exhausted() const { return exhausted_ || pool_.exhausted(); }
@@ -132,6 +135,7 @@ class Machine {
 
  private:
   friend class ThreadStepper;
+  friend class Comparer;
   static constexpr uint32_t kUnknownState = ~uint32_t{0};
   static constexpr uint32_t kForgotten = ~uint32_t{0};  // a text that within() dropped
 
@@ -148,6 +152,7 @@ class Machine {
   struct Closure {
     std::vector<Thread> threads;
     bool done = false;
+    bool has_forgotten = false;  // values that it would hang on
   };
   // What an object allows next.
   struct KeyChoice {
@@ -156,6 +161,18 @@ class Machine {
     bool can_open;
     Regular others;              // names beyond, with the mark of their kind
     bool has_forgotten = false;  // names that it would hang on
+    std::vector<std::pair<uint32_t, Regular>> kinds = {};  // the same one by one
+  };
+  // A property's name: one of `names`, or one of `others` with its text.
+  struct PropertyName {
+    bool is_named;
+    uint32_t place;
+    uint32_t text;
+  };
+  // One way to read a property or an item: its value, and the list of what it stands in then.
+  struct Way {
+    Node value;
+    uint32_t list;
   };
 
   State intern(std::vector<Thread>& threads);
@@ -167,9 +184,31 @@ class Machine {
   void close(std::vector<std::array<uint32_t, 2>> left, Closure& closure);
   const KeyChoice& key_choice(uint32_t form, uint32_t list);
   KeyChoice make_key_choice(const ObjectParts& object, std::span<const uint32_t> list);
-  uint32_t copy_list(const Machine& from, uint32_t list);
+  const KeyChoice& key_choice_of(const Frame& frame);
+  // machine_ways.cpp
+  std::vector<Way> property_ways(uint32_t form, uint32_t list, const PropertyName& name);
+  std::vector<Way> item_ways(uint32_t form, uint32_t list);
+  bool can_close_array(uint32_t form, uint32_t list) const;
+  bool may_count(const ArrayForm& array, size_t place, uint32_t count, uint32_t n_needed) const;
+  Regular join_kinds(std::span<const std::pair<uint32_t, Regular>> kinds);
+  // machine_values.cpp: values that are compared, as numbers of lists.
+  bool is_compared(uint32_t stack) const { return frame(stack).kind >= Frame::kComparedObject; }
+  Memory memory_of(const Frame& frame) const;
+  uint32_t put_memory(const Memory& memory);
+  uint32_t text_number(std::u32string_view text);
+  uint32_t string_value(uint32_t text);
+  uint32_t plain_value(uint32_t text);
+  uint32_t container_value(ValueKind kind, std::span<const uint32_t> record);
+  std::string json_of(uint32_t value) const;
+  // machine_copy.cpp
+  uint32_t copy_list(const Machine& from, const Frame& frame, uint32_t number);
   uint32_t copy_text(const Machine& from, uint32_t text);
   uint32_t copy_stack(const Machine& from, uint32_t stack);
+  std::vector<uint32_t> copy_members(const Machine& from, std::span<const uint32_t> its);
+  std::vector<uint32_t> copy_values(const Machine& from, std::span<const uint32_t> its);
+  uint32_t copy_value(const Machine& from, uint32_t value);
+  uint32_t copy_rule(const Machine& from, uint32_t rule);
+  uint32_t copy_memory(const Machine& from, const Frame& frame);
   std::u32string text_of(uint32_t text) const;
 
   std::shared_ptr<const GrammarParts> parts_;
@@ -194,6 +233,14 @@ class Machine {
   std::unordered_map<uint64_t, Closure> closures_;
   std::unordered_map<uint64_t, KeyChoice> key_choices_;
   std::unordered_map<uint64_t, State> within_;
+  // Of what is compared: nothing where comparing changes nothing.
+  std::unordered_map<uint64_t, std::optional<KeyChoice>> compared_choices_;
+  // How many values a node has, where that was asked.
+  struct KnownValues {
+    size_t n_asked;
+    SomeValues values;
+  };
+  std::unordered_map<uint32_t, KnownValues> known_values_;
 };
 
 }  // namespace kvik::grammar

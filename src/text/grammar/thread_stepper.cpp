@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/grammar/compare/comparer.h"
 #include "text/grammar/string_cursor.h"
 
 namespace kvik::grammar {
@@ -18,8 +19,7 @@ const ObjectParts& ThreadStepper::object_of(uint32_t stack) const {
 }
 
 const Machine::KeyChoice& ThreadStepper::keys_of(uint32_t stack) {
-  const Frame frame = m_.frame(stack);
-  return m_.key_choice(frame.a, frame.b);
+  return m_.key_choice_of(m_.frame(stack));
 }
 
 bool ThreadStepper::takes_blank(const Thread& thread) {
@@ -34,6 +34,27 @@ void ThreadStepper::complete(uint32_t stack) {
   const Machine::Closure& closure = m_.closure_of_stack(stack);
   out_.insert(out_.end(), closure.threads.begin(), closure.threads.end());
   if (closure.done) out_.push_back({});
+}
+
+void ThreadStepper::close_container(uint32_t stack) {
+  const Frame top = m_.frame(stack);
+  if (!m_.is_compared(top.parent)) return complete(top.parent);
+  const bool is_object = top.kind == Frame::kComparedObject;
+  const auto its = m_.lists_.get(m_.memory_of(top).record);
+  const std::vector<uint32_t> record(its.begin(), its.end());
+  const uint32_t value =
+      m_.container_value(is_object ? ValueKind::kObject : ValueKind::kArray, record);
+  if (const auto behind = Comparer(m_).with_value(top.parent, value)) complete(*behind);
+}
+
+std::optional<uint32_t> ThreadStepper::stack_behind(const Thread& thread) {
+  if (thread.text == 0) return thread.stack;
+  if (thread.kind == Thread::kString) {
+    return Comparer(m_).with_value(thread.stack, m_.string_value(thread.text));
+  }
+  // Only its value would show whether this number may be.
+  if (thread.low != 0 && thread.text == Machine::kForgotten) m_.asked_for_forgotten_ = true;
+  return Comparer(m_).with_value(thread.stack, m_.plain_value(thread.text));
 }
 
 bool ThreadStepper::may_continue(Regular expr, uint32_t partial) {
@@ -75,7 +96,7 @@ void ThreadStepper::step(const Thread& thread) {
       if (takes_blank(thread)) return;
       if (byte_ == '"' && keys_of(thread.stack).can_open) open_key(thread.stack);
       if (byte_ == '}' && thread.kind == Thread::kFirstKey && keys_of(thread.stack).can_close) {
-        complete(m_.frame(thread.stack).parent);
+        close_container(thread.stack);
       }
       return;
     case Thread::kColon:
@@ -88,7 +109,7 @@ void ThreadStepper::step(const Thread& thread) {
       if (byte_ == ',' && keys_of(thread.stack).can_open) {
         out_.push_back({.kind = Thread::kNextKey, .stack = thread.stack, .left = max_run_});
       }
-      if (byte_ == '}' && keys_of(thread.stack).can_close) complete(m_.frame(thread.stack).parent);
+      if (byte_ == '}' && keys_of(thread.stack).can_close) close_container(thread.stack);
       return;
     case Thread::kArrayOpen:
       return open_array(thread);
@@ -103,11 +124,10 @@ void ThreadStepper::step(const Thread& thread) {
 void ThreadStepper::step_text(const Thread& thread) {
   const Regular expr{thread.expr};
   if (thread.partial == 0 && pool_.accepts_empty(expr)) {
-    const uint32_t stack = thread.text == 0
-                               ? thread.stack
-                               : taken_stack(thread.stack, UniqueKind::kOther, thread.text);
-    const std::vector<Thread> behind = m_.closure_of_stack(stack).threads;
-    for (const Thread& next : behind) step(next);
+    if (const auto stack = stack_behind(thread)) {
+      const std::vector<Thread> behind = m_.closure_of_stack(*stack).threads;
+      for (const Thread& next : behind) step(next);
+    }
   }
   if (takes_blank(thread)) return;
   const Cursor::Step read = Cursor::step_plain(thread.partial, byte_);
@@ -148,8 +168,7 @@ void ThreadStepper::step_string(const Thread& thread) {
     }
     case Cursor::Kind::kQuote:
       if (!pool_.accepts_empty(expr)) return;
-      complete(thread.text == 0 ? thread.stack
-                                : taken_stack(thread.stack, UniqueKind::kString, thread.text));
+      if (const auto stack = stack_behind(thread)) complete(*stack);
       return;
   }
   out_.push_back(next);
@@ -214,46 +233,33 @@ void ThreadStepper::step_key(const Thread& thread) {
 void ThreadStepper::end_key(const Thread& key) {
   const Frame top = m_.frame(key.stack);
   const ObjectParts& object = m_.parts_->objects[top.a];
-  const Machine::KeyChoice& choice = m_.key_choice(top.a, top.b);
-  const auto before = m_.lists_.get(top.b);
-  std::vector<uint32_t> list(before.begin(), before.end());
-  Node value = Node::kNothing;
-  const std::vector<ObjectForm::Witness>* also = nullptr;
-  if (key.low < key.high && object.names[key.low].size() == key.depth &&
-      has_bit(choice.allowed, key.low)) {
-    set_bit(std::span(list).subspan(1), key.low);
-    value = object.values[key.low];
-    also = &object.also[key.low];
-  } else {
+  Machine::PropertyName name{true, key.low, key.text};
+  const bool is_named = key.low < key.high && object.names[key.low].size() == key.depth &&
+                        has_bit(keys_of(key.stack).allowed, key.low);
+  if (!is_named) {
     const std::vector<uint32_t> marks = pool_.marks(Regular{key.expr});
     if (marks.empty()) return;
-    const ObjectForm::Others& others = object.others[marks.front()];
-    value = others.value;
-    also = &others.also;
-    const auto names = list.begin() + static_cast<ptrdiff_t>(object.n_head());
-    list.insert(std::upper_bound(names, list.end(), key.text), key.text);
+    name = {false, marks.front(), key.text};
   }
-  if (object.max != RegularPool::kUnbounded || list[0] < object.min) ++list[0];
-  const auto read = [&](Node its) {
-    const uint32_t number = m_.lists_.put(list);
-    if (object.n_witnesses > 0) {
-      const Machine::KeyChoice& next = m_.key_choice(top.a, number);
-      if ((!next.can_close && !next.can_open) || !m_.parts_->node(its).productive) return;
-    }
-    const uint32_t stack = m_.push({Frame::kObject, top.a, number, top.parent});
+  const auto read = [&](Node value, uint32_t b) {
     out_.push_back({.kind = Thread::kColon,
-                    .stack = stack,
-                    .expr = static_cast<uint32_t>(its),
+                    .stack = m_.push({top.kind, top.a, b, top.parent}),
+                    .expr = static_cast<uint32_t>(value),
                     .left = max_run_});
   };
-  read(value);
-  for (const auto& [its, is] : *also) {
-    uint32_t& witnesses = list[1 + object.n_words()];
-    const uint32_t had = witnesses;
-    if ((had | is) == had) continue;  // as any other value
-    witnesses |= is;
-    read(its);
-    list[1 + object.n_words()] = had;
+  if (top.kind == Frame::kObject) {
+    for (const auto& [value, list] : m_.property_ways(top.a, top.b, name)) read(value, list);
+    return;
+  }
+  const Memory memory = m_.memory_of(top);
+  Memory next = memory;
+  next.name = is_named ? m_.text_number(object.names[key.low]) : key.text;
+  for (const Machine::Way& way : m_.property_ways(top.a, memory.list, name)) {
+    const auto rule = Comparer(m_).property_rule(top.a, memory, way, next.name);
+    if (!rule) continue;
+    next.list = way.list;
+    next.next_rule = *rule;
+    read(way.value, m_.put_memory(next));
   }
 }
 
@@ -261,8 +267,16 @@ void ThreadStepper::open_object(const Thread& thread) {
   if (byte_ != '{') return;
   const ObjectParts& object = m_.parts_->objects[thread.expr];
   const std::vector<uint32_t> none(object.n_head());
-  const uint32_t stack = m_.push({Frame::kObject, thread.expr, m_.lists_.put(none), thread.stack});
-  out_.push_back({.kind = Thread::kFirstKey, .stack = stack, .left = max_run_});
+  Frame frame{Frame::kObject, thread.expr, 0, thread.stack};
+  if (m_.is_compared(thread.stack)) {
+    Comparer comparer(m_);
+    frame.kind = Frame::kComparedObject;
+    const uint32_t rule = comparer.rule_for(thread.stack, ValueKind::kObject);
+    frame.b = m_.put_memory(comparer.empty_memory(none, rule));
+  } else {
+    frame.b = m_.lists_.put(none);
+  }
+  out_.push_back({.kind = Thread::kFirstKey, .stack = m_.push(frame), .left = max_run_});
 }
 
 }  // namespace kvik::grammar

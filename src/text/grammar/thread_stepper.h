@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "text/grammar/machine.h"
@@ -24,8 +25,12 @@ class ThreadStepper {
   const ObjectParts& object_of(uint32_t stack) const;
   const Machine::KeyChoice& keys_of(uint32_t stack);
   bool takes_blank(const Thread& thread);
-  // The top of the stack is read to its end.
+  // A value is read, in the frame on top of the stack.
   void complete(uint32_t stack);
+  // The object or the array on top of the stack is read to its end.
+  void close_container(uint32_t stack);
+  // The stack behind the text or string of a thread, once that ends; nothing where it may not.
+  std::optional<uint32_t> stack_behind(const Thread& thread);
   void step_text(const Thread& thread);
   void step_string(const Thread& thread);
   void step_key(const Thread& thread);
@@ -38,12 +43,6 @@ class ThreadStepper {
   bool array_can_close(const Frame& frame);
   // The threads that may read the next item; stepped by the byte where they follow the bracket.
   std::vector<Thread> items_of(uint32_t stack);
-  std::vector<Thread> unique_items_of(uint32_t stack);
-  bool may_count(const ArrayForm& array, size_t place, uint32_t count, uint32_t n_needed);
-  // What an item was, of those that must differ: texts of strings are compared without their
-  // quotes.
-  enum class UniqueKind : uint32_t { kString, kOther };
-  uint32_t taken_stack(uint32_t stack, UniqueKind kind, uint32_t text);
   uint32_t longer_text(uint32_t text, char32_t c);
   bool may_continue(Regular expr, uint32_t partial);
 

@@ -38,10 +38,9 @@ void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
       if (thread.partial != 0) return set_bytes(first, 0x80, 0xBF);
       add_expression(Regular{thread.expr}, 0);
       if (!pool_.accepts_empty(Regular{thread.expr})) return;
-      const uint32_t stack = thread.text == 0
-                                 ? thread.stack
-                                 : taken_stack(thread.stack, UniqueKind::kOther, thread.text);
-      const std::vector<Thread> behind = m_.closure_of_stack(stack).threads;
+      const auto stack = stack_behind(thread);
+      if (!stack) return;
+      const std::vector<Thread> behind = m_.closure_of_stack(*stack).threads;
       for (const Thread& next : behind) add_first(next, first);
       return;
     }

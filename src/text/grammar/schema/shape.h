@@ -80,7 +80,8 @@ struct Shape {
   std::vector<ItemRules> items;
   std::vector<ContainsRule> contains;
   uint32_t min_items = 0, max_items = RegularPool::kUnbounded;
-  bool unique = false;
+  bool unique = false;    // no two items are equal
+  bool repeated = false;  // some two are
   Evaluated evaluated;
 };
 

@@ -65,6 +65,7 @@ std::optional<Shape> ShapeMaker::join(const Shape& a, const Shape& b) {
   made.min_items = std::max(a.min_items, b.min_items);
   made.max_items = std::min(a.max_items, b.max_items);
   made.unique |= b.unique;
+  made.repeated |= b.repeated;
   Evaluated& seen = made.evaluated;
   seen.all_names |= b.evaluated.all_names;
   seen.names.insert(b.evaluated.names.begin(), b.evaluated.names.end());
@@ -88,7 +89,7 @@ bool ShapeMaker::clean(Shape& shape) {
         shape.min_properties > shape.max_properties || shape.required.size() > shape.max_properties;
     if (too_many) drop(Shape::kObject);
   }
-  if (shape.min_items > shape.max_items) drop(Shape::kArray);
+  if (shape.min_items > shape.max_items || (shape.unique && shape.repeated)) drop(Shape::kArray);
   return shape.types != 0;
 }
 

@@ -229,7 +229,11 @@ Result<void> ShapeMaker::negate_arrays(const Json& schema, Shapes& shapes) {
       add().contains.push_back({literal, most + 1});
     }
   }
-  if (its.unique) return unsupported(schema, "uniqueItems", "it stands where it must not hold");
+  if (its.unique) {
+    Shape& shape = add();
+    shape.repeated = true;
+    shape.min_items = 2;
+  }
   if (const Json* rest = schema.find("unevaluatedItems");
       rest && document_.draft() >= Draft::k2019 && !rest->is(Json::Kind::kTrue)) {
     return unsupported(schema, "unevaluatedItems", "it stands where it must not hold");
