@@ -109,7 +109,7 @@ class Values(unittest.TestCase):
 
     def test_experts_may_be_parameters(self):
         """PEFT's target_parameters, with ranks and alphas by expression: the formula of its ParamWrapper, and the bits of the other files."""
-        for name in ("test-mixtral", "test-qwen2moe", "test-qwen35moe", "test-gptoss", "test-granitemoe", "test-mla"):
+        for name in ("test-mixtral", "test-qwen2moe", "test-qwen35moe", "test-gptoss", "test-granitemoe", "test-mla", "test-lfm2moe", "test-granitehybrid"):
             with self.subTest(preset=name):
                 model, tokens = kvik.preset(name, "f32", 1), tokens_for(name)
                 gguf, _, pairs = adapter(model)
