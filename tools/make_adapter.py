@@ -27,14 +27,6 @@ MATRICES = ("attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_qkv.weight"
             "ssm_alpha.weight", "ssm_ba.weight", "ssm_in.weight", "ssm_out.weight", "shortconv.in_proj.weight", "shortconv.out_proj.weight")
 TOP = ("token_embd.weight", "output.weight", "per_layer_model_proj.weight")
 
-# Modules of transformers' lfm2, lfm2_moe and granitemoehybrid, of which no folders are written.
-LFM2 = {"attn_output.weight": "self_attn.out_proj.weight", "shortconv.in_proj.weight": "conv.in_proj.weight",
-        "shortconv.out_proj.weight": "conv.out_proj.weight", "ffn_gate.weight": "feed_forward.w1.weight", "ffn_up.weight": "feed_forward.w3.weight",
-        "ffn_down.weight": "feed_forward.w2.weight", "ffn_gate_inp.weight": "feed_forward.gate.weight"}
-MODULES = {"lfm2": LFM2, "lfm2moe": LFM2,
-           "granitehybrid": {"ssm_in.weight": "mamba.in_proj.weight", "ssm_out.weight": "mamba.out_proj.weight",
-                             "ffn_gate_inp.weight": "block_sparse_moe.router.layer.weight", "ffn_down.weight": "shared_mlp.output_linear.weight",
-                             "ffn_down_shexp.weight": "shared_mlp.output_linear.weight"}}
 # One module of a folder for two matrices of a GGUF file, which have one A then.
 FUSED = {"qwen3next": {("attn_qkv.weight", "attn_gate.weight"): "linear_attn.in_proj_qkvz.weight"},
          "granitehybrid": {("ffn_gate_shexp.weight", "ffn_up_shexp.weight"): "shared_mlp.input_linear.weight",
@@ -51,17 +43,16 @@ class Names(make_hf_model.Folder):
         self.metadata = {k: v[1] for k, v in gguf_file.read_metadata(path).items()}
         super().__init__(path)
 
-    def expert_name(self, part, i):
-        if self.arch == "lfm2moe":
-            return f"feed_forward.experts.{i}.{make_hf_model.EXPERTS[part][1]}.weight"
-        return super().expert_name(part, i)  # granitemoehybrid has its experts as parameters, of which PEFT's usual files have none
-
     def stacks(self, prefix):
         """The module whose parameters are all experts of the layer."""
         return prefix + {"lfm2moe": "feed_forward.experts", "gemma4": "experts"}.get(self.arch, "mlp.experts")
 
     def layer_name(self, part):
-        return MODULES.get(self.arch, {}).get(part) or super().layer_name(part)
+        if self.arch in state_layers.SPACES and part in state_layers.SPACE_NAMES:
+            return ("mamba." if self.arch == "granitehybrid" else "mixer.") + state_layers.SPACE_NAMES[part]
+        if self.arch == "granitehybrid" and part == "ffn_down.weight":
+            return "shared_mlp.output_linear.weight"
+        return state_layers.LAYER_NAMES.get(self.arch, {}).get(part) or super().layer_name(part)
 
 
 def shapes(path):

@@ -109,7 +109,7 @@ class Values(unittest.TestCase):
 
     def test_experts_may_be_parameters(self):
         """PEFT's target_parameters, with ranks and alphas by expression: the formula of its ParamWrapper, and the bits of the other files."""
-        for name in ("test-mixtral", "test-qwen2moe", "test-qwen35moe", "test-gptoss", "test-granitemoe", "test-mla"):
+        for name in ("test-mixtral", "test-qwen2moe", "test-qwen35moe", "test-gptoss", "test-granitemoe", "test-mla", "test-lfm2moe", "test-granitehybrid"):
             with self.subTest(preset=name):
                 model, tokens = kvik.preset(name, "f32", 1), tokens_for(name)
                 gguf, _, pairs = adapter(model)
@@ -439,12 +439,12 @@ class Serving(unittest.TestCase):
         paths = list(self.adapters(4).values())
         tokens = kvik.random_tokens(40, kvik.DEMO_BOS, 9)
         n = 10_000 if kvik.LONG else 400
-        with Server(self.MODEL, "--adapter-folder", folder(), "--kv-memory", "16MiB") as server:
+        with Server(self.MODEL, "--adapter-folder", folder(), "--kv-memory", "3MiB") as server:
             def descriptors():
                 return len(os.listdir(f"/proc/{server.process.pid}/fd"))
 
             for i in range(n):
-                if i == n // 8:  # what is reused is there by then
+                if i == n // 8:  # what is reused is there by then, and so are the pages
                     before = server.rss_bytes(), descriptors()
                 self.assertEqual(server.post("/v1/adapters", {"name": f"n{i}", "path": paths[i % 4]}).status, 200)
                 if i % 10 == 0:
@@ -452,8 +452,7 @@ class Serving(unittest.TestCase):
                 self.assertEqual(server.request("DELETE", f"/v1/adapters/n{i}").status, 200)
             after = server.rss_bytes(), descriptors()
             self.assertEqual([m["id"] for m in server.get("/v1/models").json["data"]], ["demo"])
-            print(f"\n{n} adapters came and went: {(after[0] - before[0]) >> 10} KiB more, {after[1]} descriptors, {before[1]} before") if kvik.LONG else None
-            self.assertLess(after[0] - before[0], 8 << 20)
+            self.assertLess(after[0] - before[0], 6 << 20, (before, after))
             self.assertLessEqual(after[1], before[1] + 2)
 
     def first_card(self, path):
