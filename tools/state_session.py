@@ -5,7 +5,8 @@
     state_session.py --port 8080 --prefix 30000 --turns 20
 
 Prompts are token ids, so that a random model will do. "reusable" are the tokens that this prompt shares with what was computed before;
-found over reusable is what a cache makes of them. Needs Python alone.
+found over reusable is what a cache makes of them. A random model's words may come late: with --answer 1 the time to the first token is right.
+Needs Python alone.
 """
 import argparse
 import http.client

@@ -106,7 +106,7 @@ bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint6
   for (const PrefixNode* node : path_) table.mark_sealed(node->key);
   // Copied before room is made, which may take it.
   if (match.snapshot && n_missing_for(table, n_tokens) + n_spare <= n_available() &&
-      take_state(table)) {
+      lease_state(table)) {
     copy_state(table, *match.snapshot);
     pin_snapshot(table, *match.snapshot, match.n_tokens());
   }
@@ -182,12 +182,20 @@ bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
   return true;
 }
 
-// False where it lacks one and none is free.
-bool KvCache::take_state(PageTable& table) {
+// One with anything in it. False where it lacks one and none is free.
+bool KvCache::lease_state(PageTable& table) {
   if (!layout_.has_state() || table.state_) return true;
   auto state = states_.take();
   if (!state) return false;
   table.state_ = std::move(*state);
+  return true;
+}
+
+// The same, cleared where it is new, as before the first token.
+bool KvCache::take_state(PageTable& table) {
+  const bool is_new = layout_.has_state() && !table.state_;
+  if (!lease_state(table)) return false;
+  if (is_new) memory_.clear(table.state(), layout_.state_bytes);
   return true;
 }
 

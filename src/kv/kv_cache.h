@@ -179,6 +179,7 @@ class KvCache {
   void visit_needed(const PrefixIndex::Match& match, const Visit& visit);
   uint64_t n_missing(const PageTable& table) const;
   uint64_t n_missing_for(const PageTable& table, uint64_t n_tokens);
+  bool lease_state(PageTable& table);
   bool take_state(PageTable& table);
   void fill_up(PageTable& table);
   void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);

@@ -5,7 +5,7 @@
 namespace kvik {
 
 StateSlots::StateSlots(Memory& memory, uint64_t n_bytes, uint32_t n_slots)
-    : memory_(memory), n_bytes_(n_bytes), n_slots_(n_bytes > 0 ? n_slots : 0) {
+    : n_bytes_(n_bytes), n_slots_(n_bytes > 0 ? n_slots : 0) {
   if (n_slots_ == 0) return;
   buffer_ = memory.allocate(n_bytes_ * n_slots_);
   for (uint32_t i = n_slots_; i > 0; --i) free_.push_back(i - 1);
@@ -15,7 +15,6 @@ std::optional<StateLease> StateSlots::take() {
   if (free_.empty()) return std::nullopt;
   StateLease lease(*this, free_.back());
   free_.pop_back();
-  memory_.clear(lease.data(), n_bytes_);
   return lease;
 }
 

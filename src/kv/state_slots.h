@@ -47,13 +47,12 @@ class StateSlots {
   uint32_t n_slots() const { return n_slots_; }
   uint32_t n_free() const { return static_cast<uint32_t>(free_.size()); }
 
-  // A cleared one, as before the first token; std::nullopt where none is free.
+  // As its last owner left it; std::nullopt where none is free.
   std::optional<StateLease> take();
 
  private:
   friend class StateLease;
 
-  Memory& memory_;
   const uint64_t n_bytes_;
   const uint32_t n_slots_;
   Buffer buffer_;

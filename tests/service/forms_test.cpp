@@ -84,6 +84,15 @@ class Forms : public testing::Test {
     return {compiled->vocabulary, compiled->grammar,
             compiled->vocabulary->lead(begin, syntax, form.brings_header)};
   }
+  // In which the model may open a thought, with a mark that it has as tokens of its own.
+  AnswerConstraint offering(const AnswerForm& form) {
+    auto compiled = compiler_.compile(form);
+    CHECK(compiled.has_value());
+    FormLead lead;
+    for (const char byte : kThinkTags.begin_thought) lead.offered.push_back(byte_token(byte));
+    lead.end_thought = kThinkTags.end_thought;
+    return {compiled->vocabulary, compiled->grammar, lead};
+  }
   uint32_t n_vocab() { return rig.tokenizer().n_vocab(); }
 
   ServiceRig rig;
@@ -280,8 +289,7 @@ TEST_F(Forms, a_thought_ends_at_the_mark_that_the_template_writes) {
 }
 
 TEST_F(Forms, a_model_may_open_a_thought_itself_where_its_template_knows_thoughts) {
-  AnswerSyntax syntax{.may_think = true};
-  AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kText, syntax);
+  AnswerConstraint pet = offering(schema_form(kSchema));
   EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('<'), byte_token('{')));
   std::vector<TokenId> tokens;
   pet.forced(100, tokens);
@@ -302,9 +310,13 @@ TEST_F(Forms, a_model_may_open_a_thought_itself_where_its_template_knows_thought
   EXPECT_EQ(pet.end(), Constraint::End::kMust);
 }
 
+TEST_F(Forms, a_mark_that_is_no_token_of_the_models_own_opens_no_thought) {
+  AnswerConstraint pet = constraint(schema_form(kSchema), AnswerBegin::kText, {.may_think = true});
+  EXPECT_THAT(allowed_by(pet, n_vocab()), ElementsAre(byte_token('{')));
+}
+
 TEST_F(Forms, what_a_form_can_begin_with_opens_no_thought) {
-  AnswerConstraint tag = constraint({.kind = Kind::kRegex, .text = "<[a-z]+>"}, AnswerBegin::kText,
-                                    {.may_think = true});
+  AnswerConstraint tag = offering({.kind = Kind::kRegex, .text = "<[a-z]+>"});
   say(tag, "<tag>");
   EXPECT_EQ(tag.end(), Constraint::End::kMust);
 }

@@ -62,6 +62,11 @@ FormLead FormVocabulary::lead(AnswerBegin begin, const AnswerSyntax& syntax,
   if (!syntax.has_channels) {
     const bool is_offered = begin == AnswerBegin::kText && syntax.may_think;
     if (is_offered) lead.offered = marks(syntax.thoughts->begin_thought);
+    // Where the mark is no token of the model's own, its first letter would do to open a thought.
+    const bool is_own =
+        !lead.offered.empty() && (tokenizer_.kind(lead.offered.front()) == TokenKind::kControl ||
+                                  tokenizer_.kind(lead.offered.front()) == TokenKind::kUserDefined);
+    if (!is_own) lead.offered.clear();
     if (begin == AnswerBegin::kThought || !lead.offered.empty()) {
       lead.end_thought = syntax.thoughts->end_thought;
     }
