@@ -25,7 +25,7 @@ NEWER = ("test-ministral3", "test-glm4moe", "test-minimaxm2", "test-gptoss", "te
          "test-nemotronh", "test-nemotronhmoe")
 FAMILIES = ("test-mistral", "test-granite", "test-olmo2", *ROPES, *EXPERTS, *NEWER)
 CASES = [*itertools.product(LLAMAS + FEATURES, SEEDS), *itertools.product(FAMILIES, SEEDS if kvik.LONG else [1])]
-DELTA_RULE = ("test-qwen35", "test-qwen35moe", "test-qwen3next")
+ILL_CONDITIONED = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronh", "test-nemotronhmoe")
 
 
 def tokens_for(seed, n=None):
@@ -154,12 +154,14 @@ class Oracle(unittest.TestCase):
         self.assertLess(error[len(error) * 3 // 4], 0.03)
 
     def test_every_newer_family_is_within_two_millionths(self):
-        """But for the delta rule, which takes the difference of what is stored and what comes: up to 2.9e-6 were seen."""
+        """But for the delta rule, which takes the difference of what is stored and what comes (up to 2.9e-6 were seen), and Nemotron-H, whose
+        MLPs square (3.5e-6): there 4e-6, and no more than the conditioning of the model explains."""
         for name in NEWER:
             with self.subTest(preset=name):
                 path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)
-                share = 4e-6 if name in DELTA_RULE else 2e-6
-                self.assert_close(kvik.logits(path, tokens, all=True, kv_type="f32"), kvik.reference(path, tokens), share)
+                want = kvik.reference(path, tokens)
+                share = min(4e-6, kvik.f32_bound(*kvik.weights(path), tokens, want)) if name in ILL_CONDITIONED else 2e-6
+                self.assert_close(kvik.logits(path, tokens, all=True, kv_type="f32"), want, share)
 
     def test_a_tied_head_is_the_embedding(self):
         self.assert_agrees(kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for(1), 1e-3, kv_type="f32")

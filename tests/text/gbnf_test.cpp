@@ -53,6 +53,18 @@ TEST(Gbnf, parts_repeat) {
   EXPECT_TRUE(texts_of("root ::= \"ab\"+").has("abab")) << "a text repeats as a whole";
 }
 
+// What repeats may be empty, and more of it may follow.
+TEST(Gbnf, empty_texts_repeat_without_end) {
+  for (const char* text : {"root ::= part+\npart ::= \"(\" part \")\" | [a-z]*\n",
+                           "root ::= (part \"\")+\npart ::= [a-z]* [0-9]{0,3}\n"}) {
+    const GrammarTexts all = texts_of(text);
+    EXPECT_TRUE(all.has(""));
+    EXPECT_TRUE(all.has("ab"));
+    EXPECT_FALSE(all.has("?"));
+    EXPECT_EQ(all.n_read("ab?"), 2u);
+  }
+}
+
 TEST(Gbnf, texts_and_classes_have_escapes) {
   EXPECT_TRUE(texts_of(R"(root ::= "\x41\u00e9\U0001F389\n\t\r\"\\")")
                   .has("A\xC3\xA9\xF0\x9F\x8E\x89\n\t\r\"\\"));

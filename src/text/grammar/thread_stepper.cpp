@@ -73,7 +73,7 @@ void ThreadStepper::step(const Thread& thread) {
     case Thread::kEnter: {
       if (takes_blank(thread)) return;
       const std::vector<Thread> ready = m_.closure_of(thread.expr, thread.stack).threads;
-      for (const Thread& next : ready) step(next);
+      for (const Thread& next : ready) step_closed(next);
       return;
     }
     case Thread::kText:
@@ -122,13 +122,22 @@ void ThreadStepper::step(const Thread& thread) {
 }
 
 void ThreadStepper::step_text(const Thread& thread) {
-  const Regular expr{thread.expr};
-  if (thread.partial == 0 && pool_.accepts_empty(expr)) {
+  if (thread.partial == 0 && pool_.accepts_empty(Regular{thread.expr})) {
     if (const auto stack = stack_behind(thread)) {
       const std::vector<Thread> behind = m_.closure_of_stack(*stack).threads;
-      for (const Thread& next : behind) step(next);
+      for (const Thread& next : behind) step_closed(next);
     }
   }
+  read_text(thread);
+}
+
+void ThreadStepper::step_closed(const Thread& thread) {
+  if (thread.kind == Thread::kText) return read_text(thread);
+  step(thread);
+}
+
+void ThreadStepper::read_text(const Thread& thread) {
+  const Regular expr{thread.expr};
   if (takes_blank(thread)) return;
   const Cursor::Step read = Cursor::step_plain(thread.partial, byte_);
   Thread next = thread;

@@ -32,6 +32,14 @@ class ThreadStepper {
   // The stack behind the text or string of a thread, once that ends; nothing where it may not.
   std::optional<uint32_t> stack_behind(const Thread& thread);
   void step_text(const Thread& thread);
+  // Of a closure, which has what stands behind an empty text, too: a repeat of such texts would
+  // lead there without end.
+  void step_closed(const Thread& thread);
+  void add_first_closed(const Thread& thread, Machine::ByteSet& first);
+  // The text itself, and not what stands behind it.
+  void read_text(const Thread& thread);
+  void add_first_of_text(const Thread& thread, Machine::ByteSet& first);
+  void add_expression(Regular expr, uint32_t least, Machine::ByteSet& first);
   void step_string(const Thread& thread);
   void step_key(const Thread& thread);
   bool narrow(Thread& key, char32_t first, char32_t last);

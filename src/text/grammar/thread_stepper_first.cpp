@@ -15,33 +15,46 @@ void set_bytes(Machine::ByteSet& set, uint32_t first, uint32_t last) {
   for (uint32_t byte = first; byte <= last; ++byte) set_byte(set, byte);
 }
 
+void set_blanks(Machine::ByteSet& set) {
+  for (const char c : {' ', '\n', '\t', '\r'}) set_byte(set, static_cast<uint8_t>(c));
+}
+
 }  // namespace
 
-void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
-  if (thread.left > 0) {
-    for (const char c : {' ', '\n', '\t', '\r'}) set_byte(first, static_cast<uint8_t>(c));
+void ThreadStepper::add_expression(Regular expr, uint32_t least, Machine::ByteSet& first) {
+  const RegularPool::Next next = pool_.next(expr);
+  for (uint32_t c = least; c < 0x80; ++c) {
+    if ((next.ascii[c / 64] >> (c % 64) & 1) != 0) set_byte(first, c);
   }
-  const auto add_expression = [&](Regular expr, uint32_t least) {
-    const RegularPool::Next next = pool_.next(expr);
-    for (uint32_t c = least; c < 0x80; ++c) {
-      if ((next.ascii[c / 64] >> (c % 64) & 1) != 0) set_byte(first, c);
-    }
-    if (next.beyond) set_bytes(first, 0xC2, 0xF4);
-  };
+  if (next.beyond) set_bytes(first, 0xC2, 0xF4);
+}
+
+void ThreadStepper::add_first_of_text(const Thread& thread, Machine::ByteSet& first) {
+  if (thread.left > 0) set_blanks(first);
+  if (thread.partial != 0) return set_bytes(first, 0x80, 0xBF);
+  add_expression(Regular{thread.expr}, 0, first);
+}
+
+void ThreadStepper::add_first_closed(const Thread& thread, Machine::ByteSet& first) {
+  if (thread.kind == Thread::kText) return add_first_of_text(thread, first);
+  add_first(thread, first);
+}
+
+void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
+  if (thread.left > 0) set_blanks(first);
   switch (thread.kind) {
     case Thread::kEnter: {
       const std::vector<Thread> ready = m_.closure_of(thread.expr, thread.stack).threads;
-      for (const Thread& next : ready) add_first(next, first);
+      for (const Thread& next : ready) add_first_closed(next, first);
       return;
     }
     case Thread::kText: {
-      if (thread.partial != 0) return set_bytes(first, 0x80, 0xBF);
-      add_expression(Regular{thread.expr}, 0);
-      if (!pool_.accepts_empty(Regular{thread.expr})) return;
+      add_first_of_text(thread, first);
+      if (thread.partial != 0 || !pool_.accepts_empty(Regular{thread.expr})) return;
       const auto stack = stack_behind(thread);
       if (!stack) return;
       const std::vector<Thread> behind = m_.closure_of_stack(*stack).threads;
-      for (const Thread& next : behind) add_first(next, first);
+      for (const Thread& next : behind) add_first_closed(next, first);
       return;
     }
     case Thread::kStringOpen:
@@ -52,7 +65,7 @@ void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
         if (!CharacterCursor::is_escape(thread.partial)) return set_bytes(first, 0x80, 0xBF);
         return set_bytes(first, 0x20, 0x7E);
       }
-      add_expression(Regular{thread.expr}, 0x20);
+      add_expression(Regular{thread.expr}, 0x20, first);
       set_byte(first, '\\');
       set_byte(first, '"');
       if (thread.kind == Thread::kString) return;
