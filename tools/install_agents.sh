@@ -4,4 +4,5 @@ set -euo pipefail
 cd "$(dirname "$0")/../tests/agents"
 
 if [[ -d node_modules && ! package-lock.json -nt node_modules/.package-lock.json ]]; then exit; fi
-npm ci --no-audit --no-fund --loglevel=error
+# The lock has the versions; `npm ci` of npm 11 misses the optional packages of other systems in it.
+npm install --no-save --no-audit --no-fund --loglevel=error
