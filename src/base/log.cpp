@@ -44,7 +44,7 @@ void write(Level level, fmt::string_view format, fmt::format_args values) {
     return;
   }
   if (const uint64_t n = n_lost.exchange(0); n > 0) {
-    spdlog::warn("{} lines are missing here: nobody read them", n);
+    spdlog::log(its_level, "{} lines are missing here: nobody read them", n);
   }
   std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
   if (line.size() > kMostBytes) {

@@ -61,9 +61,9 @@ def usual_error(got, want):
     return np.median(np.abs(got - want).max(1) / np.abs(want).max(1))
 
 
-def bound_of(model, tokens, pairs, want):
-    meta, weights = kvik.weights(model)
-    return kvik.f32_bound(meta, make_adapter.merge(weights, pairs, SCALE), tokens, want)
+def share_of(preset):
+    """As oracle_test.py has it without an adapter."""
+    return 4e-6 if preset.startswith(("test-qwen35", "test-qwen3next", "test-nemotronh")) else 2e-6
 
 
 class Values(unittest.TestCase):
@@ -76,8 +76,17 @@ class Values(unittest.TestCase):
                 self.assertEqual(text, kvik.logits_text(model, tokens, all=True, kv_type="f32", adapter=peft), "GGUF and PEFT differ")
                 got = np.array([line.split(b" ") for line in text.splitlines()], np.float64)
                 want = reference(model, tokens, pairs)
-                self.assertLess(error(got, want), 2e-6 if error(got, want) < 2e-6 else bound_of(model, tokens, pairs, want))
+                self.assert_close(name, got, gguf, tokens, want)
                 self.assertGreater(error(kvik.reference(model, tokens), want), 0.05, "the adapter does next to nothing")
+
+    def assert_close(self, preset, got, path, tokens, want):
+        """Or no further off than the same sums in a file: what f32 comes to behind 27 layers, or where keys of the delta rule are short."""
+        share = share_of(preset)
+        if error(got, want) >= share:
+            merged = os.path.join(folder(), "deep.gguf")
+            kvik.output("adapter", "merge", kvik.preset(preset, "f32", 1), path, merged, "--type", "f32", "--force")
+            share = error(kvik.logits(merged, tokens, all=True, kv_type="f32"), want)
+        self.assertLess(error(got, want), share)
 
     def test_a_tied_head_is_not_the_embedding_any_more(self):
         model, tokens = kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for("tied")
@@ -115,8 +124,7 @@ class Values(unittest.TestCase):
                 text = kvik.logits_text(model, tokens, all=True, kv_type="f32", adapter=stacked)
                 self.assertEqual(text, kvik.logits_text(model, tokens, all=True, kv_type="f32", adapter=gguf))
                 got = np.array([line.split(b" ") for line in text.splitlines()], np.float64)
-                want = reference(model, tokens, pairs)
-                self.assertLess(error(got, want), bound_of(model, tokens, pairs, want))
+                self.assert_close(name, got, gguf, tokens, reference(model, tokens, pairs))
 
     def assert_formula(self, modules, pairs, takes_turns):
         """einsum("o r e, e r i -> e o i") of what is written is b · a of each expert: gates over ups, and downs."""
@@ -170,7 +178,7 @@ class Values(unittest.TestCase):
             kvik.output("adapter", "merge", model, gguf, merged, "--type", "f32")
             with self.subTest(preset=name):
                 got, want = kvik.logits(merged, tokens, all=True, kv_type="f32"), reference(model, tokens, pairs)
-                self.assertLess(error(got, want), bound_of(model, tokens, pairs, want))
+                self.assertLess(error(got, want), 1e-5 if name == "test-qwen3next" else share_of(name))
 
     def test_a_model_is_merged_into_other_types(self):
         model, tokens = kvik.preset("test-llama", "f32", 1, "--tied"), tokens_for("types")

@@ -154,8 +154,8 @@ class Oracle(unittest.TestCase):
         self.assertLess(error[len(error) * 3 // 4], 0.03)
 
     def test_every_newer_family_is_within_two_millionths(self):
-        """But for the delta rule, which takes the difference of what is stored and what comes (up to 2.9e-6 were seen), and Nemotron-H, whose
-        MLPs square (3.5e-6): there 4e-6, and no more than the conditioning of the model explains."""
+        """But for the delta rule, which takes the difference of what is stored and what comes (up to 2.9e-6 were seen), and Nemotron-H
+        (3.5e-6): there 4e-6, and no more than the conditioning of the model explains."""
         for name in NEWER:
             with self.subTest(preset=name):
                 path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)

@@ -13,6 +13,7 @@
 #include "format/adapter/merged_source.h"
 #include "format/adapter/peft_adapter.h"
 #include "format/gguf/gguf.h"
+#include "format/opened_adapter.h"
 #include "format/safetensors.h"
 #include "support/adapter_files.h"
 #include "support/memory_source.h"
@@ -25,33 +26,12 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Keeps the bytes that a source reads.
-struct Opened {
-  std::vector<std::byte> bytes;
-  Result<std::unique_ptr<AdapterSource>> source;
-};
-
 Opened open_file(const GgufWriter& file, const std::string& preset = "test-llama:f32",
                  float factor = 1.0f) {
   Opened opened{file.bytes(), fail(ErrorCode::kIo, "")};
   auto tensors = open_gguf_bytes("adapter.gguf", opened.bytes);
   EXPECT_TRUE(tensors.has_value()) << (tensors ? "" : tensors.error().message);
   opened.source = read_gguf_adapter(std::move(*tensors), config_of(preset), factor);
-  return opened;
-}
-
-Opened open_peft(const std::string& json, const SafetensorsWriter& file,
-                 const std::string& preset = "test-llama:f32") {
-  Opened opened{file.bytes(), fail(ErrorCode::kIo, "")};
-  const auto config = read_peft_config(json);
-  if (!config) {
-    opened.source = fail(config.error().code, config.error().message);
-    return opened;
-  }
-  auto tensors = open_safetensors_bytes("adapter", opened.bytes);
-  EXPECT_TRUE(tensors.has_value()) << (tensors ? "" : tensors.error().message);
-  opened.source =
-      read_peft_adapter(*config, std::move(*tensors), "adapter", config_of(preset), 1.0f);
   return opened;
 }
 

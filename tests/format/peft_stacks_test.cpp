@@ -8,7 +8,7 @@
 
 #include "format/adapter/name_pattern.h"
 #include "format/adapter/peft_adapter.h"
-#include "format/safetensors.h"
+#include "format/opened_adapter.h"
 #include "support/adapter_files.h"
 #include "support/temporary_folder.h"
 
@@ -20,28 +20,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using enum TensorRole;
-
-// Keeps the bytes that a source reads.
-struct Opened {
-  std::vector<std::byte> bytes;
-  Result<std::unique_ptr<AdapterSource>> source;
-
-  std::string refusal() const { return source ? "" : source.error().message; }
-};
-
-Opened open(const std::string& json, const SafetensorsWriter& file, const std::string& preset) {
-  Opened opened{file.bytes(), fail(ErrorCode::kIo, "")};
-  const auto config = read_peft_config(json);
-  if (!config) {
-    opened.source = fail(config.error().code, config.error().message);
-    return opened;
-  }
-  auto tensors = open_safetensors_bytes("adapter", opened.bytes);
-  EXPECT_TRUE(tensors.has_value()) << (tensors ? "" : tensors.error().message);
-  opened.source =
-      read_peft_adapter(*config, std::move(*tensors), "adapter", config_of(preset), 1.0f);
-  return opened;
-}
 
 // What Python's re.match(rf"(.*\.)?({key})$", name) says.
 TEST(NamePattern, means_what_peft_means_by_it) {
@@ -101,17 +79,17 @@ TEST(PeftPatterns, the_first_that_means_a_module_counts) {
       {R"({"q_proj": 12})", 2.0f},
   };
   for (const auto& [alphas, scale] : cases) {
-    auto opened = open(peft_config(4, fmt::format(R"(, "alpha_pattern": {})", alphas)),
-                       peft_tensors(kDownModule, 64, 160, 4), "test-llama:f32");
+    auto opened = open_peft(peft_config(4, fmt::format(R"(, "alpha_pattern": {})", alphas)),
+                            peft_tensors(kDownModule, 64, 160, 4), "test-llama:f32");
     ASSERT_TRUE(opened.source.has_value()) << opened.refusal();
     EXPECT_FLOAT_EQ((*opened.source)->pairs()[0].scale, scale) << alphas;
   }
-  auto ranked = open(peft_config(4, R"(, "rank_pattern": {"layers\\.\\d+\\.mlp\\..*": 3})"),
-                     peft_tensors(kDownModule, 64, 160, 3), "test-llama:f32");
+  auto ranked = open_peft(peft_config(4, R"(, "rank_pattern": {"layers\\.\\d+\\.mlp\\..*": 3})"),
+                          peft_tensors(kDownModule, 64, 160, 3), "test-llama:f32");
   ASSERT_TRUE(ranked.source.has_value()) << ranked.refusal();
   EXPECT_FLOAT_EQ((*ranked.source)->pairs()[0].scale, 8.0f / 3);
-  auto slow = open(peft_config(4, R"(, "rank_pattern": {"(\\w+\\.?)+[#!]": 3})"),
-                   peft_tensors(kDownModule, 64, 160, 3), "test-llama:f32");
+  auto slow = open_peft(peft_config(4, R"(, "rank_pattern": {"(\\w+\\.?)+[#!]": 3})"),
+                        peft_tensors(kDownModule, 64, 160, 3), "test-llama:f32");
   EXPECT_THAT(slow.refusal(), AllOf(HasSubstr("steps"), HasSubstr(kDownModule)));
 }
 
@@ -119,8 +97,8 @@ TEST(PeftPatterns, the_first_that_means_a_module_counts) {
 TEST(PeftPatterns, target_modules_may_be_a_list_an_expression_or_all) {
   for (const char* modules : {R"(["down_proj"])", R"("down_proj")", R"("all-linear")", "null",
                               R"("model\\.layers\\.\\d+\\.mlp\\.(up|down)_proj")"}) {
-    auto opened = open(peft_config(4, fmt::format(R"(, "target_modules": {})", modules)),
-                       peft_tensors(kDownModule, 64, 160, 4), "test-llama:f32");
+    auto opened = open_peft(peft_config(4, fmt::format(R"(, "target_modules": {})", modules)),
+                            peft_tensors(kDownModule, 64, 160, 4), "test-llama:f32");
     ASSERT_TRUE(opened.source.has_value()) << opened.refusal();
     EXPECT_EQ((*opened.source)->read(0)->a, counted(4 * 160, 1));
   }
@@ -195,7 +173,7 @@ TEST(PeftStacks, every_expert_has_its_part_of_the_pair) {
   SafetensorsWriter file;
   gate_up.write(file, std::string(kExperts) + ".base_layer");
   down.write(file, kExperts);
-  auto opened = open(peft_config(2, kBoth), file, "test-qwen35moe:f32");
+  auto opened = open_peft(peft_config(2, kBoth), file, "test-qwen35moe:f32");
   ASSERT_TRUE(opened.source.has_value()) << opened.refusal();
   auto found = products(**opened.source);
   ASSERT_EQ(found.size(), 24u);
@@ -216,8 +194,8 @@ TEST(PeftStacks, a_pair_may_be_that_of_the_transposed_matrices) {
   const Stack gate_up{8, 2, 192, 64};
   SafetensorsWriter file;
   gate_up.write(file, kExperts);
-  auto opened = open(peft_config(2, R"(, "target_parameters": ["experts.gate_up_proj"])"), file,
-                     "test-qwen35moe:f32");
+  auto opened = open_peft(peft_config(2, R"(, "target_parameters": ["experts.gate_up_proj"])"),
+                          file, "test-qwen35moe:f32");
   ASSERT_TRUE(opened.source.has_value()) << opened.refusal();
   auto found = products(**opened.source);
   const auto want = changes(gate_up.a(), gate_up.b(), 8, 2);  // [inputs, outputs] of each
@@ -248,8 +226,8 @@ TEST(PeftStacks, gates_and_ups_may_take_turns) {
   const Stack gate_up{8, 1, 64, 192};
   SafetensorsWriter file;
   gate_up.write(file, "model.layers.0.mlp.experts");
-  auto opened = open(peft_config(1, R"(, "target_parameters": ["mlp.experts.gate_up_proj"])"), file,
-                     "test-gptoss:f32");
+  auto opened = open_peft(peft_config(1, R"(, "target_parameters": ["mlp.experts.gate_up_proj"])"),
+                          file, "test-gptoss:f32");
   ASSERT_TRUE(opened.source.has_value()) << opened.refusal();
   auto found = products(**opened.source);
   const auto want = changes(gate_up.a(), gate_up.b(), 8, 1);
@@ -269,9 +247,9 @@ TEST(PeftStacks, a_module_may_be_one_stack) {
   const Stack down{6, 3, 96, 64};
   SafetensorsWriter file;
   down.write(file, "model.layers.0.block_sparse_moe.output_linear");
-  auto opened = open(peft_config(2, R"(, "rank_pattern": {".*output_linear\\.weight": 3},
+  auto opened = open_peft(peft_config(2, R"(, "rank_pattern": {".*output_linear\\.weight": 3},
                      "target_parameters": ["block_sparse_moe.output_linear.weight"])"),
-                     file, "test-granitemoe:f32");
+                          file, "test-granitemoe:f32");
   ASSERT_TRUE(opened.source.has_value()) << opened.refusal();
   auto found = products(**opened.source);
   const auto want = changes(down.a(), down.b(), 6, 3);
@@ -280,9 +258,9 @@ TEST(PeftStacks, a_module_may_be_one_stack) {
 
 // The same numbers as a module's pair.
 TEST(PeftStacks, a_parameter_may_be_one_matrix) {
-  auto opened = open(peft_config(2, R"(, "target_parameters": ["down_proj.weight"],
+  auto opened = open_peft(peft_config(2, R"(, "target_parameters": ["down_proj.weight"],
                                        "alpha_pattern": {"down_proj.weight": 6, "down_proj": 1})"),
-                     peft_tensors(kDownModule, 64, 160, 2), "test-llama:f32");
+                          peft_tensors(kDownModule, 64, 160, 2), "test-llama:f32");
   ASSERT_TRUE(opened.source.has_value()) << opened.refusal();
   EXPECT_EQ((*opened.source)->read(0)->b, counted(64 * 2, -1));
   EXPECT_FLOAT_EQ((*opened.source)->pairs()[0].scale, 3.0f);
@@ -292,7 +270,7 @@ TEST(PeftStacks, what_does_not_fit_is_refused) {
   const auto refusal = [](const Stack& stack, const std::string& module, const std::string& more) {
     SafetensorsWriter file;
     stack.write(file, module);
-    return open(peft_config(2, more), file, "test-qwen35moe:f32").refusal();
+    return open_peft(peft_config(2, more), file, "test-qwen35moe:f32").refusal();
   };
   const Stack good{8, 2, 96, 64};
   EXPECT_THAT(refusal(good, kExperts, ""), AllOf(HasSubstr(kExperts), HasSubstr("name 0")));

@@ -437,35 +437,38 @@ size_t walk(const Both<Node>& both, Builder& builder, uint32_t seed) {
   return n_pairs;
 }
 
-// KVIK_ORACLE_PAIRS=10000000 for a longer run.
-TEST(GrammarOracle, masks_are_those_of_a_matcher_that_has_all_texts_written_down) {
+// Walks forms until enough pairs of a state and a token are compared: one(seed) says how many it
+// gave, 0 where its form has too many texts. KVIK_ORACLE_PAIRS=10000000 for a longer run.
+template <class One>
+void walk_enough(One&& one) {
   const char* wanted = std::getenv("KVIK_ORACLE_PAIRS");
   const size_t n_wanted = wanted ? std::strtoull(wanted, nullptr, 10) : 1'000'000;
   size_t n_pairs = 0;
-  for (uint32_t seed = 0; n_pairs < n_wanted && !HasFailure(); ++seed) {
-    RandomGrammar random(seed);
+  for (uint32_t seed = 0; n_pairs < n_wanted && !::testing::Test::HasFailure(); ++seed) {
     too_many = false;
-    const auto both = random.node(3);
-    if (too_many || both.texts.size() > kMaxTexts) continue;
-    n_pairs += walk(both, random.builder(), seed);
+    n_pairs += one(seed);
   }
   EXPECT_GE(n_pairs, n_wanted);
 }
 
+TEST(GrammarOracle, masks_are_those_of_a_matcher_that_has_all_texts_written_down) {
+  walk_enough([](uint32_t seed) -> size_t {
+    RandomGrammar random(seed);
+    const auto both = random.node(3);
+    if (too_many || both.texts.size() > kMaxTexts) return 0;
+    return walk(both, random.builder(), seed);
+  });
+}
+
 TEST(GrammarOracle, masks_know_which_values_are_still_unlike_all_others) {
-  const char* wanted = std::getenv("KVIK_ORACLE_PAIRS");
-  const size_t n_wanted = wanted ? std::strtoull(wanted, nullptr, 10) : 1'000'000;
-  size_t n_pairs = 0;
-  for (uint32_t seed = 0; n_pairs < n_wanted && !HasFailure(); ++seed) {
+  walk_enough([](uint32_t seed) -> size_t {
     RandomValues random(seed);
-    too_many = false;
     const auto both = random.array(1 + static_cast<int>(seed % 2));
-    if (too_many) continue;
+    if (too_many) return 0;
     Texts texts;
     for (const auto& [text, key] : both.texts) texts.insert(text);
-    n_pairs += walk({both.form, texts}, random.builder(), seed);
-  }
-  EXPECT_GE(n_pairs, n_wanted);
+    return walk({both.form, texts}, random.builder(), seed);
+  });
 }
 
 }  // namespace

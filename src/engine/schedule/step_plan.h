@@ -48,7 +48,7 @@ struct StepPlan {
   }
   // The sequence's draft as rows behind its newest token: each wants logits.
   void add_draft(Entry& entry) {
-    const auto n_draft = static_cast<uint32_t>(entry.sequence->draft.size());
+    const uint32_t n_draft = entry.n_guesses();
     const uint32_t n_cached = entry.sequence->n_cached;
     entry.n_new += n_draft;
     entry.n_wanted += n_draft;

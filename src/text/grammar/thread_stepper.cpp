@@ -272,20 +272,26 @@ void ThreadStepper::end_key(const Thread& key) {
   }
 }
 
+uint32_t ThreadStepper::begin_container(ValueKind kind, const Thread& thread, size_t n_head,
+                                        bool is_compared) {
+  const bool is_object = kind == ValueKind::kObject;
+  const std::vector<uint32_t> none(n_head);
+  if (!is_compared) {
+    return m_.push({is_object ? Frame::kObject : Frame::kArray, thread.expr, m_.lists_.put(none),
+                    thread.stack});
+  }
+  Comparer comparer(m_);
+  const uint32_t rule = comparer.rule_for(thread.stack, kind);
+  return m_.push({is_object ? Frame::kComparedObject : Frame::kComparedArray, thread.expr,
+                  m_.put_memory(comparer.empty_memory(none, rule)), thread.stack});
+}
+
 void ThreadStepper::open_object(const Thread& thread) {
   if (byte_ != '{') return;
-  const ObjectParts& object = m_.parts_->objects[thread.expr];
-  const std::vector<uint32_t> none(object.n_head());
-  Frame frame{Frame::kObject, thread.expr, 0, thread.stack};
-  if (m_.is_compared(thread.stack)) {
-    Comparer comparer(m_);
-    frame.kind = Frame::kComparedObject;
-    const uint32_t rule = comparer.rule_for(thread.stack, ValueKind::kObject);
-    frame.b = m_.put_memory(comparer.empty_memory(none, rule));
-  } else {
-    frame.b = m_.lists_.put(none);
-  }
-  out_.push_back({.kind = Thread::kFirstKey, .stack = m_.push(frame), .left = max_run_});
+  const uint32_t stack =
+      begin_container(ValueKind::kObject, thread, m_.parts_->objects[thread.expr].n_head(),
+                      m_.is_compared(thread.stack));
+  out_.push_back({.kind = Thread::kFirstKey, .stack = stack, .left = max_run_});
 }
 
 }  // namespace kvik::grammar

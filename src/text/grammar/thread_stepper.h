@@ -45,6 +45,9 @@ class ThreadStepper {
   bool narrow(Thread& key, char32_t first, char32_t last);
   void end_key(const Thread& key);
   void open_key(uint32_t stack);
+  // The stack with a container on top of which nothing is read yet. n_head: the words that its list
+  // begins with.
+  uint32_t begin_container(ValueKind kind, const Thread& thread, size_t n_head, bool is_compared);
   void open_object(const Thread& thread);
   void open_array(const Thread& thread);
   void step_array(const Thread& thread);

@@ -9,17 +9,9 @@ namespace kvik::grammar {
 void ThreadStepper::open_array(const Thread& thread) {
   if (byte_ != '[') return;
   const ArrayForm& array = m_.parts_->arrays[thread.expr];
-  const std::vector<uint32_t> none(1 + array.counts.size());
-  Frame frame{Frame::kArray, thread.expr, 0, thread.stack};
-  if (array.unique || array.repeated || m_.is_compared(thread.stack)) {
-    Comparer comparer(m_);
-    frame.kind = Frame::kComparedArray;
-    const uint32_t rule = comparer.rule_for(thread.stack, ValueKind::kArray);
-    frame.b = m_.put_memory(comparer.empty_memory(none, rule));
-  } else {
-    frame.b = m_.lists_.put(none);
-  }
-  const uint32_t stack = m_.push(frame);
+  const uint32_t stack =
+      begin_container(ValueKind::kArray, thread, 1 + array.counts.size(),
+                      array.unique || array.repeated || m_.is_compared(thread.stack));
   out_.push_back({.kind = Thread::kFirstItem, .stack = stack, .left = max_run_});
 }
 
