@@ -1,6 +1,7 @@
 // Times the llama.cpp that npm's node-llama-cpp carries, and speaks as llama-bench does:
 //
-//   node llama_cpp_npm.mjs -m model.gguf -p 512 -n 64 -d 0 -t 2 -r 3 [-npl 16] [-ctk q8_0 -ctv q8_0] -o json
+//   node llama_cpp_npm.mjs -m model.gguf -p 512 -n 64 -d 0 -t 2 -r 3 [-npl 16] [-ctk q8_0 -ctv q8_0]
+//                         [--lora adapter.gguf] -o json
 //
 // Prints a JSON array with an object for each test: n_prompt or n_gen of each of n_seq sequences behind
 // n_depth tokens, samples_ts and avg_ts in tokens per second of all sequences together. The first,
@@ -9,7 +10,7 @@ import { parseArgs } from "node:util";
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
 if (process.argv.includes("--help")) {
-  console.log("-m -p -n -d, --n-depth -t -r -npl -ctk -ctv -o json");
+  console.log("-m -p -n -d, --n-depth -t -r -npl -ctk -ctv --lora -o json");
   process.exit(0);
 }
 const { values: flags } = parseArgs({
@@ -24,6 +25,7 @@ const { values: flags } = parseArgs({
     npl: { type: "string", default: "1" },
     ctk: { type: "string", default: "f16" },
     ctv: { type: "string", default: "f16" },
+    lora: { type: "string" },
   },
   args: process.argv.slice(2).map((a) => (/^-(npl|ctk|ctv)$/.test(a) ? "-" + a : a)),
 });
@@ -39,6 +41,7 @@ const context = await model.createContext({
   flashAttention: true,
   experimentalKvCacheKeyType: flags.ctk.toUpperCase(),
   experimentalKvCacheValueType: flags.ctv.toUpperCase(),
+  lora: flags.lora,
   ignoreMemorySafetyChecks: true,
 });
 const sequences = Array.from({ length: nSequences }, () => context.getSequence());

@@ -43,8 +43,9 @@ class ForwardingBackend : public Backend {
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override {
     next_.head_matmul(x, w, out);
   }
-  std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change) override {
-    return next_.pack_low_rank(change);
+  std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
+                                               std::byte* place) override {
+    return next_.pack_low_rank(change, place);
   }
   uint64_t low_rank_bytes(const LowRankView& shape) const override {
     return next_.low_rank_bytes(shape);

@@ -131,7 +131,6 @@ class LowRankMatrix {
   virtual uint32_t n_rows() const = 0;  // output columns of a product with it
   virtual uint32_t n_cols() const = 0;  // the dimension summed over
   virtual uint32_t rank() const = 0;
-  virtual size_t bytes() const = 0;
 };
 
 // Some rows that one such matrix is for: row x_rows[i] of x, from x_column on, is multiplied, and
@@ -276,9 +275,11 @@ class Backend {
   // the bits of a row are those that matmul() gives it. x and out have the same rows and heads.
   virtual void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) = 0;
 
-  // Packs a change of low rank. Any thread, beside any other operation.
-  virtual std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change) = 0;
-  // LowRankMatrix::bytes() of one of that shape and type.
+  // Packs a change of low rank into `place`, low_rank_bytes() of memory() that outlive the matrix:
+  // all changes of an adapter may lie in one piece. Any thread, beside any other operation.
+  virtual std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
+                                                       std::byte* place) = 0;
+  // Of one of that shape and type, in whole vectors: another one may lie behind it.
   virtual uint64_t low_rank_bytes(const LowRankView& shape) const = 0;
 
   // out += scale · b · (a · x) for the rows of each term; no element of out is in two of them. The

@@ -82,13 +82,12 @@ bool leaves_kv_alone(TensorId tensor, const ModelConfig& config) {
   return std::ranges::find(kBehind, tensor.role) != std::end(kBehind);
 }
 
-uint64_t Adapter::bytes_of(const AdapterSource& source, const ModelConfig& config,
-                           const Backend& backend) {
+uint64_t Adapter::packed_bytes_of(const AdapterSource& source, const ModelConfig& config,
+                                  const Backend& backend) {
   uint64_t n_bytes = 0;
   for (const AdapterPair& pair : source.pairs()) {
     if (pair.tensor.role == TensorRole::kEmbedding) {
-      n_bytes +=
-          backend.low_rank_bytes(lookup_view(pair)) + pair.n_rows * pair.rank * sizeof(float);
+      n_bytes += backend.low_rank_bytes(lookup_view(pair));
     } else if (is_by_turns(pair.tensor, config)) {
       LowRankView half = view_of(pair, {});
       half.n_rows /= 2;
@@ -100,14 +99,31 @@ uint64_t Adapter::bytes_of(const AdapterSource& source, const ModelConfig& confi
   return n_bytes;
 }
 
+uint64_t Adapter::bytes_of(const AdapterSource& source, const ModelConfig& config,
+                           const Backend& backend) {
+  uint64_t n_bytes = packed_bytes_of(source, config, backend);
+  for (const AdapterPair& pair : source.pairs()) {
+    if (pair.tensor.role == TensorRole::kEmbedding) {
+      n_bytes += pair.n_rows * pair.rank * sizeof(float);
+    }
+  }
+  return n_bytes;
+}
+
+std::unique_ptr<LowRankMatrix> Adapter::pack(const LowRankView& change, Backend& backend) {
+  std::byte* place = packed_.data() + n_packed_;
+  n_packed_ += backend.low_rank_bytes(change);
+  CHECK(n_packed_ <= packed_.size());
+  return backend.pack_low_rank(change, place);
+}
+
 void Adapter::add(const AdapterPair& pair, const LowRankFactors& factors,
                   const ProjectionSite& site, Backend& backend) {
   std::vector<Part>& parts = parts_[site.matrix];
   LowRankView view = view_of(pair, factors);
   if (site.block_rows == 0) {
-    parts.push_back({.matrix = backend.pack_low_rank(view),
-                     .index = pair.part,
-                     .first_column = site.first_column});
+    parts.push_back(
+        {.matrix = pack(view, backend), .index = pair.part, .first_column = site.first_column});
     return;
   }
   view.n_rows /= 2;
@@ -116,7 +132,7 @@ void Adapter::add(const AdapterPair& pair, const LowRankFactors& factors,
         every_other_block(factors, uint64_t{site.block_rows} * pair.rank, kind);
     CHECK(b.size() == uint64_t{view.n_rows} * pair.rank);
     view.b = b;
-    parts.push_back({.matrix = backend.pack_low_rank(view),
+    parts.push_back({.matrix = pack(view, backend),
                      .index = pair.part,
                      .first_column = kind == 0 ? site.first_column : site.second_column});
   }
@@ -135,12 +151,13 @@ void Adapter::add_embedding(const AdapterPair& pair, LowRankFactors factors,
   LowRankView view = lookup_view(pair);
   view.a = identity;
   view.b = up;
-  embedding_ = std::make_unique<Lookup>(&table, std::move(factors.b), backend.pack_low_rank(view));
+  embedding_ = std::make_unique<Lookup>(&table, std::move(factors.b), pack(view, backend));
 }
 
 Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Model& model,
                                                Backend& backend) {
   std::unique_ptr<Adapter> adapter(new Adapter);
+  adapter->packed_ = backend.memory().allocate(packed_bytes_of(source, model.config(), backend));
   Sha256 sha;
   bool leaves_kv = true;
   for (size_t i = 0; i < source.pairs().size(); ++i) {

@@ -66,6 +66,9 @@ class Adapter {
  private:
   Adapter() = default;
 
+  static uint64_t packed_bytes_of(const AdapterSource& source, const ModelConfig& config,
+                                  const Backend& backend);
+  std::unique_ptr<LowRankMatrix> pack(const LowRankView& change, Backend& backend);
   void add_embedding(const AdapterPair& pair, LowRankFactors factors, const PackedMatrix& table,
                      Backend& backend);
   void add(const AdapterPair& pair, const LowRankFactors& factors, const ProjectionSite& site,
@@ -74,6 +77,8 @@ class Adapter {
   std::map<const PackedMatrix*, std::vector<Part>> parts_;
   std::unique_ptr<Lookup> embedding_;
   uint64_t bytes_ = 0;
+  Buffer packed_;  // all matrices, one behind the other
+  uint64_t n_packed_ = 0;
   uint32_t rank_ = 0;
   uint32_t n_pairs_ = 0;
   std::string digest_, cache_mark_;

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -40,14 +42,24 @@ struct Change {
     return values;
   }
 
-  std::unique_ptr<LowRankMatrix> pack(Backend& backend) const {
-    return backend.pack_low_rank({.a = a,
-                                  .b = b,
-                                  .n_rows = n_rows,
-                                  .n_cols = n_cols,
-                                  .rank = rank,
-                                  .scale = scale,
-                                  .type = type});
+  LowRankView view() const {
+    return {.a = a,
+            .b = b,
+            .n_rows = n_rows,
+            .n_cols = n_cols,
+            .rank = rank,
+            .scale = scale,
+            .type = type};
+  }
+  std::shared_ptr<const LowRankMatrix> pack(Backend& backend) const {
+    struct Packed {
+      Buffer place;
+      std::unique_ptr<LowRankMatrix> matrix;
+    };
+    const auto packed =
+        std::make_shared<Packed>(backend.memory().allocate(backend.low_rank_bytes(view())));
+    packed->matrix = backend.pack_low_rank(view(), packed->place.data());
+    return {packed, packed->matrix.get()};
   }
 
   // What is added to a row.
@@ -190,17 +202,27 @@ TEST(LowRank, terms_find_their_own_rows_and_columns) {
       << "rows of no term";
 }
 
-TEST(LowRank, says_its_bytes_before_it_is_packed) {
+TEST(LowRank, writes_all_of_its_place_and_nothing_else) {
   const auto backend = backend_for("", 1);
   for (const ElementType type : kTypes) {
     const Change change(37, 90, 5, 3, type);
-    const LowRankView shape{.a = {},
-                            .b = {},
-                            .n_rows = change.n_rows,
-                            .n_cols = change.n_cols,
-                            .rank = change.rank,
-                            .type = type};
-    EXPECT_EQ(backend->low_rank_bytes(shape), change.pack(*backend)->bytes());
+    const size_t n_bytes = backend->low_rank_bytes(change.view());
+    EXPECT_EQ(n_bytes % 64, 0u);
+    std::vector<std::byte> bytes[2];
+    for (const std::byte before : {std::byte{0}, std::byte{0xa5}}) {
+      alignas(64) std::byte place[1 << 14];
+      ASSERT_LE(n_bytes + 64, sizeof place);
+      std::ranges::fill(place, before);
+      backend->pack_low_rank(change.view(), place);
+      bytes[before != std::byte{0}].assign(place, place + n_bytes);
+      EXPECT_TRUE(std::all_of(place + n_bytes, std::end(place),
+                              [&](std::byte byte) { return byte == before; }));
+    }
+    const size_t n_packed = (90 * 16 + 48 * 5) * traits(type).block_bytes;
+    EXPECT_LT(n_bytes - n_packed, 64u);
+    bytes[0].resize(n_packed);
+    bytes[1].resize(n_packed);
+    EXPECT_EQ(bytes[0], bytes[1]);
   }
 }
 

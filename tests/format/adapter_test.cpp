@@ -240,6 +240,20 @@ TEST(Adapter, a_stack_of_a_gguf_file_has_a_pair_for_each_expert) {
   EXPECT_EQ(factors->b.front(), counted(4 * 64 * 2, -1)[2 * 64 * 2]);
 }
 
+TEST(Adapter, an_embedding_is_called_as_the_family_does) {
+  const auto config = config_of("test-nemotronh:f32");
+  for (const char* module : {"backbone.embeddings", "model.embed_tokens"}) {
+    SafetensorsWriter file;
+    const std::string name = std::string("base_model.model.") + module;
+    file.floats(name + ".lora_embedding_A", {2, config.n_vocab}, counted(2 * config.n_vocab, 1));
+    file.floats(name + ".lora_embedding_B", {config.model_dim, 2},
+                counted(2 * config.model_dim, -1));
+    const auto opened = open_peft(peft_config(2), file, "test-nemotronh:f32");
+    ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+    EXPECT_EQ((*opened.source)->pairs()[0].tensor.role, TensorRole::kEmbedding) << module;
+  }
+}
+
 TEST(Adapter, an_embedding_is_the_same_in_both_kinds_of_files) {
   constexpr uint64_t kVocab = 260;
   SafetensorsWriter peft;

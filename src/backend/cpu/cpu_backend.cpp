@@ -76,8 +76,9 @@ class CpuBackend final : public Backend {
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
-  std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change) override {
-    return std::make_unique<CpuLowRankMatrix>(change, memory_);
+  std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
+                                               std::byte* place) override {
+    return std::make_unique<CpuLowRankMatrix>(change, place);
   }
   uint64_t low_rank_bytes(const LowRankView& shape) const override {
     return CpuLowRankMatrix::bytes_of(shape.type, shape.n_rows, shape.n_cols, shape.rank);

@@ -139,7 +139,7 @@ class Modules {
   std::vector<AdapterTarget> find_in_model(std::string_view module) const {
     if (module == "embed_tokens") return {{.tensor = {TensorRole::kEmbedding}}};
     for (const TensorRole role : of_model_) {
-      if (role == TensorRole::kEmbedding || role == TensorRole::kHead) continue;
+      if (role == TensorRole::kHead) continue;
       if (is_called(role, fmt::format("{}.weight", module))) return {{.tensor = {role}}};
     }
     const auto place = place_of(module);

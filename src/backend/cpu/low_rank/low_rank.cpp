@@ -17,6 +17,7 @@ constexpr uint32_t kStripColumns = 512;
 constexpr uint32_t kMostPieces = 4;
 // Items per thread that absorb a noisy neighbour.
 constexpr size_t kItemsPerThread = 4;
+constexpr uint64_t kVectorBytes = 64;
 
 uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
@@ -30,10 +31,12 @@ size_t element_bytes(ElementType type) { return traits(type).block_bytes; }
 
 uint64_t CpuLowRankMatrix::bytes_of(ElementType type, uint64_t n_rows, uint64_t n_cols,
                                     uint32_t rank) {
-  return (n_cols * padded(rank) + uint64_t{padded(n_rows)} * rank) * element_bytes(type);
+  const uint64_t bytes =
+      (n_cols * padded(rank) + uint64_t{padded(n_rows)} * rank) * element_bytes(type);
+  return (bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
 }
 
-CpuLowRankMatrix::CpuLowRankMatrix(const LowRankView& view, Memory& memory)
+CpuLowRankMatrix::CpuLowRankMatrix(const LowRankView& view, std::byte* place)
     : type_(view.type),
       scale_(view.scale),
       n_rows_(view.n_rows),
@@ -41,17 +44,17 @@ CpuLowRankMatrix::CpuLowRankMatrix(const LowRankView& view, Memory& memory)
       rank_(view.rank),
       padded_rank_(padded(view.rank)),
       a_bytes_(size_t{view.n_cols} * padded_rank_ * element_bytes(view.type)),
-      bytes_(memory.allocate(bytes_of(view.type, view.n_rows, view.n_cols, view.rank))) {
+      bytes_(place) {
   CHECK(type_ == ElementType::kF32 || type_ == ElementType::kF16 || type_ == ElementType::kBF16);
   CHECK(rank_ > 0 && n_rows_ > 0 && n_cols_ > 0);
   CHECK(view.a.size() == size_t{rank_} * n_cols_ && view.b.size() == size_t{n_rows_} * rank_);
   std::vector<float> row(padded_rank_);
   for (uint32_t k = 0; k < n_cols_; ++k) {
     for (uint32_t r = 0; r < rank_; ++r) row[r] = view.a[size_t{r} * n_cols_ + k];
-    quantize_row(type_, row, bytes_.data() + size_t{k} * padded_rank_ * element_bytes(type_));
+    quantize_row(type_, row, bytes_ + size_t{k} * padded_rank_ * element_bytes(type_));
   }
   row.assign(kLowRankLanes, 0.0f);
-  std::byte* to = bytes_.data() + a_bytes_;
+  std::byte* to = bytes_ + a_bytes_;
   for (uint32_t first = 0; first < n_rows_; first += kLowRankLanes) {
     const uint32_t n = std::min(kLowRankLanes, n_rows_ - first);
     for (uint32_t r = 0; r < rank_; ++r, to += kLowRankLanes * element_bytes(type_)) {
@@ -64,12 +67,12 @@ CpuLowRankMatrix::CpuLowRankMatrix(const LowRankView& view, Memory& memory)
 }
 
 const std::byte* CpuLowRankMatrix::a(uint32_t k) const {
-  return bytes_.data() + size_t{k} * padded_rank_ * element_bytes(type_);
+  return bytes_ + size_t{k} * padded_rank_ * element_bytes(type_);
 }
 
 const std::byte* CpuLowRankMatrix::b(uint32_t n) const {
   DCHECK(n % kLowRankLanes == 0);
-  return bytes_.data() + a_bytes_ + size_t{n} * rank_ * element_bytes(type_);
+  return bytes_ + a_bytes_ + size_t{n} * rank_ * element_bytes(type_);
 }
 
 // Few rows share out their k, many rows themselves. The sums are the same.
@@ -106,7 +109,27 @@ void LowRank::cut(std::span<const LowRankTerm> terms) {
   if (sums_.size() < n_floats) sums_.resize(n_floats);
 }
 
-void LowRank::down(const Block& block, uint32_t item, Rows x) {
+const LowRank::Block& LowRank::down_block(size_t item) const {
+  return *std::prev(std::ranges::upper_bound(blocks_, item, {}, &Block::first_down));
+}
+
+const LowRank::Block& LowRank::up_block(size_t item) const {
+  return *std::prev(std::ranges::upper_bound(blocks_, item, {}, &Block::first_up));
+}
+
+const std::byte* LowRank::weights_of(size_t item) const {
+  if (item < n_down_) {
+    const Block& block = down_block(item);
+    return block.matrix->a(static_cast<uint32_t>(item - block.first_down) * block.n_together *
+                           kLowRankPiece);
+  }
+  item = std::min(item, n_down_ + n_up_ - 1) - n_down_;
+  const Block& block = up_block(item);
+  return block.matrix->b(static_cast<uint32_t>(item - block.first_up) * kStripColumns);
+}
+
+void LowRank::down(size_t item, Rows x) {
+  const Block& block = down_block(item);
   const CpuLowRankMatrix& matrix = *block.matrix;
   const float* rows[kLowRankRows];
   for (uint32_t r = 0; r < block.n_rows; ++r) {
@@ -115,7 +138,7 @@ void LowRank::down(const Block& block, uint32_t item, Rows x) {
     rows[r] = x.data + row * x.stride + block.term->x_column;
   }
   const bool is_whole = block.n_chunks == 1;
-  const uint32_t chunk = item * block.n_together;
+  const uint32_t chunk = static_cast<uint32_t>(item - block.first_down) * block.n_together;
   const uint32_t begin = chunk * kLowRankPiece;
   const uint32_t end = is_whole
                            ? matrix.n_cols()
@@ -129,12 +152,14 @@ void LowRank::down(const Block& block, uint32_t item, Rows x) {
                  .begin = begin,
                  .end = end,
                  .out = sums_.data() + block.first_float + chunk * n_sums,
-                 .piece_stride = is_whole ? 0 : n_sums});
+                 .piece_stride = is_whole ? 0 : n_sums,
+                 .ahead = weights_of(item + pool_.n_threads())});
 }
 
-void LowRank::up(const Block& block, uint32_t strip, Rows out, uint32_t thread) {
+void LowRank::up(size_t item, Rows out, uint32_t thread) {
+  const Block& block = up_block(item);
   const CpuLowRankMatrix& matrix = *block.matrix;
-  const uint32_t first = strip * kStripColumns;
+  const uint32_t first = static_cast<uint32_t>(item - block.first_up) * kStripColumns;
   float* rows[kLowRankRows];
   for (uint32_t r = 0; r < block.n_rows; ++r) {
     const size_t row = block.term->out_rows[block.first + r];
@@ -155,7 +180,8 @@ void LowRank::up(const Block& block, uint32_t strip, Rows out, uint32_t thread) 
                .n_rows = block.n_rows,
                .out = rows,
                .n_columns = std::min(kStripColumns, matrix.n_rows() - first),
-               .scratch = scratch.data()});
+               .scratch = scratch.data(),
+               .ahead = weights_of(n_down_ + item + pool_.n_threads())});
 }
 
 void LowRank::add(Rows x, std::span<const LowRankTerm> terms, Rows out) {
@@ -165,17 +191,8 @@ void LowRank::add(Rows x, std::span<const LowRankTerm> terms, Rows out) {
   }
   cut(terms);
   if (blocks_.empty()) return;
-  const auto block_of = [&](size_t item, size_t Block::*first) -> const Block& {
-    return *std::prev(std::ranges::upper_bound(blocks_, item, {}, first));
-  };
-  pool_.run(n_down_, [&](size_t item, uint32_t) {
-    const Block& block = block_of(item, &Block::first_down);
-    down(block, static_cast<uint32_t>(item - block.first_down), x);
-  });
-  pool_.run(n_up_, [&](size_t item, uint32_t thread) {
-    const Block& block = block_of(item, &Block::first_up);
-    up(block, static_cast<uint32_t>(item - block.first_up), out, thread);
-  });
+  pool_.run(n_down_, [&](size_t item, uint32_t) { down(item, x); });
+  pool_.run(n_up_, [&](size_t item, uint32_t thread) { up(item, out, thread); });
 }
 
 }  // namespace kvik::cpu

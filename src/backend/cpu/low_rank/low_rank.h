@@ -15,12 +15,12 @@ namespace kvik::cpu {
 // rows, [rank][16] each, the last one padded; both of one type.
 class CpuLowRankMatrix final : public LowRankMatrix {
  public:
-  CpuLowRankMatrix(const LowRankView& view, Memory& memory);
+  // place: bytes_of() the view, borrowed.
+  CpuLowRankMatrix(const LowRankView& view, std::byte* place);
 
   uint32_t n_rows() const override { return n_rows_; }
   uint32_t n_cols() const override { return n_cols_; }
   uint32_t rank() const override { return rank_; }
-  size_t bytes() const override { return bytes_.size(); }
 
   static uint64_t bytes_of(ElementType type, uint64_t n_rows, uint64_t n_cols, uint32_t rank);
 
@@ -36,7 +36,7 @@ class CpuLowRankMatrix final : public LowRankMatrix {
   float scale_;
   uint32_t n_rows_, n_cols_, rank_, padded_rank_;
   size_t a_bytes_;
-  Buffer bytes_;
+  std::byte* bytes_;
 };
 
 // Spreads products of low rank over the threads. Owns the sums in between, which grow to the most
@@ -65,8 +65,13 @@ class LowRank {
   };
 
   void cut(std::span<const LowRankTerm> terms);
-  void down(const Block& block, uint32_t item, Rows x);
-  void up(const Block& block, uint32_t strip, Rows out, uint32_t thread);
+  // Items are counted over all blocks, first those of a, then those of b.
+  const Block& down_block(size_t item) const;
+  const Block& up_block(size_t item) const;
+  // What an item reads of a or b; of none, what the last one reads.
+  const std::byte* weights_of(size_t item) const;
+  void down(size_t item, Rows x);
+  void up(size_t item, Rows out, uint32_t thread);
 
   const LowRankKernels& kernels_;
   ThreadPool& pool_;

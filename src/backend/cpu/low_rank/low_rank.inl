@@ -26,14 +26,17 @@ inline constexpr uint32_t kSideBySide = R == 1   ? 4
 template <class Elements, uint32_t R, uint32_t P>
 inline void down_pieces(const LowRankDownTask& t, uint32_t lane, uint32_t begin, uint32_t n) {
   const size_t step = size_t{t.n_ranks} * Elements::kBytes;
-  const std::byte* a = t.a + (size_t{begin} - t.begin) * step + size_t{lane} * Elements::kBytes;
+  const size_t first_byte = (size_t{begin} - t.begin) * step + size_t{lane} * Elements::kBytes;
+  const std::byte* a = t.a + first_byte;
+  const std::byte* ahead = t.ahead + first_byte;
   F32x16 sums[P * R];
 #pragma GCC unroll 8
   for (uint32_t i = 0; i < P * R; ++i) sums[i] = zero();
-  for (uint32_t k = begin; k < begin + n; ++k, a += step) {
+  for (uint32_t k = begin; k < begin + n; ++k, a += step, ahead += step) {
 #pragma GCC unroll 4
     for (uint32_t p = 0; p < P; ++p) {
       const F32x16 weights = Elements::read(a + p * kLowRankPiece * step);
+      __builtin_prefetch(ahead + p * kLowRankPiece * step, 0, 2);
 #pragma GCC unroll 8
       for (uint32_t r = 0; r < R; ++r) {
         sums[p * R + r] = fma(set1(t.x[r][k + p * kLowRankPiece]), weights, sums[p * R + r]);
@@ -88,13 +91,16 @@ void down(const LowRankDownTask& t) {
 template <class Elements, uint32_t R, uint32_t P>
 inline void up_panels(const LowRankUpTask& t, const std::byte* b, uint32_t column) {
   const size_t panel_bytes = size_t{t.n_ranks} * kLanes * Elements::kBytes;
+  const std::byte* ahead = t.ahead + (b - t.b);
   F32x16 sums[P * R];
 #pragma GCC unroll 8
   for (uint32_t i = 0; i < P * R; ++i) sums[i] = zero();
-  for (uint32_t rank = 0; rank < t.n_ranks; ++rank, b += kLanes * Elements::kBytes) {
+  constexpr size_t kStep = kLanes * Elements::kBytes;
+  for (uint32_t rank = 0; rank < t.n_ranks; ++rank, b += kStep, ahead += kStep) {
 #pragma GCC unroll 4
     for (uint32_t p = 0; p < P; ++p) {
       const F32x16 weights = Elements::read(b + p * panel_bytes);
+      __builtin_prefetch(ahead + p * panel_bytes, 0, 2);
 #pragma GCC unroll 8
       for (uint32_t r = 0; r < R; ++r) {
         const F32x16 h = set1(t.scratch[size_t{r} * t.sum_stride + rank]);

@@ -21,14 +21,15 @@ inline constexpr uint32_t kLowRankLanes = 16;
 
 // Sums of some rows over whole pieces of k, each by itself or all of them.
 struct LowRankDownTask {
-  const std::byte* a;     // [n_cols][padded rank] of the type, from `begin` on
-  ElementType type;       // f32, f16 or bf16
-  uint32_t n_ranks;       // padded: a multiple of the lanes
-  const float* const* x;  // rows, at column 0
-  uint32_t n_rows;        // ≤ kLowRankRows
-  uint32_t begin, end;    // columns; `begin` is a multiple of kLowRankPiece
-  float* out;             // [n_rows][n_ranks] of the first piece
-  size_t piece_stride;    // from one piece's sums to the next one's; 0: they are added up
+  const std::byte* a;      // [n_cols][padded rank] of the type, from `begin` on
+  ElementType type;        // f32, f16 or bf16
+  uint32_t n_ranks;        // padded: a multiple of the lanes
+  const float* const* x;   // rows, at column 0
+  uint32_t n_rows;         // ≤ kLowRankRows
+  uint32_t begin, end;     // columns; `begin` is a multiple of kLowRankPiece
+  float* out;              // [n_rows][n_ranks] of the first piece
+  size_t piece_stride;     // from one piece's sums to the next one's; 0: they are added up
+  const std::byte* ahead;  // what this thread reads next, as much as of a; to be prefetched
 };
 
 // Some columns of out, from the sums of down tasks.
@@ -40,10 +41,11 @@ struct LowRankUpTask {
   const float* sums;  // row r of chunk c: sums + (c · sum_rows + r) · sum_stride
   uint32_t n_chunks;  // that are added in ascending order
   uint32_t sum_rows, sum_stride;
-  uint32_t n_rows;     // ≤ kLowRankRows
-  float* const* out;   // rows, at the first column
-  uint32_t n_columns;  // behind the first
-  float* scratch;      // [kLowRankRows][sum_stride] of this thread's own
+  uint32_t n_rows;         // ≤ kLowRankRows
+  float* const* out;       // rows, at the first column
+  uint32_t n_columns;      // behind the first
+  float* scratch;          // [kLowRankRows][sum_stride] of this thread's own
+  const std::byte* ahead;  // as of LowRankDownTask
 };
 
 struct LowRankKernels {
