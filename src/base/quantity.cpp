@@ -75,6 +75,10 @@ Result<Duration> parse_duration(std::string_view text) {
   return std::chrono::duration_cast<Duration>(std::chrono::nanoseconds(ns));
 }
 
+std::string counted(uint64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string format_bytes(uint64_t bytes) {
   for (size_t u = kByteUnits.size() - 1; u > 0; --u) {
     if (bytes >= kByteUnits[u].factor) {

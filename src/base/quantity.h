@@ -23,6 +23,9 @@ Result<std::vector<uint64_t>> parse_counts(std::string_view text);
 // "50ms", "0.5s", "200us", "2min" → a length of time; a number alone but 0 needs its unit.
 Result<Duration> parse_duration(std::string_view text);
 
+// 1, "token" → "1 token"; 2 → "2 tokens".
+std::string counted(uint64_t n, std::string_view what);
+
 // 1610612736 → "1.50 GiB".
 std::string format_bytes(uint64_t bytes);
 

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/blanks.h"
+
 namespace kvik {
-namespace {
-
-constexpr std::string_view kBlanks = " \t\r\n";
-
-}  // namespace
+namespace {}  // namespace
 
 void AnswerSink::on_prompt(const PromptProgress& progress) {
   const MutexLock lock(mutex_);

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/blanks.h"
+#include "base/quantity.h"
 #include "cli/conversation_file.h"
 
 namespace kvik {
 namespace {
-
-constexpr std::string_view kBlanks = " \t\r\n";
 
 constexpr std::string_view kKeys = R"(
   """                   begins a message of several lines, """ at a line's end closes it
@@ -20,19 +20,10 @@ constexpr std::string_view kKeys = R"(
   Ctrl-D                leaves
 )";
 
-std::string_view trimmed(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
-
 // The first word, and what stands behind the blanks after it.
 std::pair<std::string_view, std::string_view> split_word(std::string_view text) {
   const size_t end = std::min(text.find_first_of(kBlanks), text.size());
   return {text.substr(0, end), trimmed(text.substr(end))};
-}
-
-std::string counted(size_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
 }  // namespace

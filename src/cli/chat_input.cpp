@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/blanks.h"
+
 namespace kvik {
 namespace {
 
 constexpr std::string_view kMark = "\"\"\"";
-constexpr std::string_view kBlanks = " \t\r\n";
 
 std::string_view without_blanks_behind(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);

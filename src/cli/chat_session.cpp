@@ -5,15 +5,9 @@
 #include <memory>
 #include <utility>
 
+#include "base/blanks.h"
+
 namespace kvik {
-namespace {
-
-constexpr std::string_view kBlanks = " \t\r\n";
-
-bool is_blank(std::string_view text) { return text.find_first_not_of(kBlanks) == text.npos; }
-
-}  // namespace
-
 ChatSession::ChatSession(ServiceApi& service, Console& console, Options options)
     : service_(service),
       console_(console),
@@ -49,7 +43,7 @@ void ChatSession::run() {
       continue;
     }
     const auto input = input_.push(line.text);
-    if (!input || is_blank(*input)) continue;
+    if (!input || trimmed(*input).empty()) continue;
     console_.remember(input_.typed());
     if (handle(*input) == Next::kLeave) return;
   }
@@ -122,14 +116,14 @@ ChatSession::Outcome ChatSession::keep(const Answer& answer) {
                    TextStyle::kError);
     return Outcome::kNothing;
   }
-  if (!answer.finish && is_blank(answer.content)) {
+  if (!answer.finish && trimmed(answer.content).empty()) {
     note("(stopped before an answer; your message was taken back)\n");
     return Outcome::kNothing;
   }
   state_.conversation.add("assistant", answer.content);
   if (!answer.finish) {
     note("(stopped)\n");
-  } else if (is_blank(answer.content)) {
+  } else if (trimmed(answer.content).empty()) {
     note("(an empty answer)\n");
   }
   if (answer.finish == FinishReason::kLength && answer.usage) {

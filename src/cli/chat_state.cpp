@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/quantity.h"
+
 namespace kvik {
 namespace {
 
 uint32_t decoded_tokens(const Usage& usage) {
   return usage.completion_tokens > 1 ? usage.completion_tokens - 1 : 0;
-}
-
-std::string counted(uint64_t n, std::string_view what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
 // "56 tokens, 210.4 tok/s"

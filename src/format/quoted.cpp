@@ -4,7 +4,7 @@
 
 namespace kvik {
 
-std::string quoted(std::string_view name) {
+std::string Quoted::operator()(std::string_view name) const {
   constexpr size_t kMaxShownBytes = 64;
   std::string out = "'";
   for (const char c : name.substr(0, kMaxShownBytes)) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -11,7 +10,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -24,6 +22,7 @@
 #include "base/process/heap.h"
 #include "base/process/thread.h"
 #include "base/rare_warning.h"
+#include "server/http/await.h"
 #include "server/http/connection.h"
 #include "server/http/listen_address.h"
 #include "server/http/plain_stream.h"
@@ -175,7 +174,6 @@ class Server::Impl {
   }
 
   asio::awaitable<void> accept_all() {
-    constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
     while (acceptor_.is_open()) {
       auto [error, socket] = co_await acceptor_.async_accept(kAwait);
       if (!error && try_admit(std::move(socket))) continue;
@@ -244,7 +242,6 @@ class Server::Impl {
   // Once a second: what was freed goes back to the system, and readers who take for ever go where
   // others want the memory.
   asio::awaitable<void> tidy() {
-    constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
     while (acceptor_.is_open()) {
       tidy_timer_.expires_after(kTidyEvery);
       co_await tidy_timer_.async_wait(kAwait);

@@ -5,10 +5,11 @@
 #include <iterator>
 #include <utility>
 
+#include "base/blanks.h"
+
 namespace kvik {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n";
 constexpr size_t kMaxHeader = 320;
 constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kChannel = "<|channel|>";
@@ -17,8 +18,6 @@ constexpr std::array<std::string_view, 5> kMessageEnds = {"<|end|>", "<|start|>"
                                                           "<|call|>", "<|return|>"};
 
 const ToolSchemas kNoTools;
-
-bool is_blank(char byte) { return kBlanks.find(byte) != kBlanks.npos; }
 
 // The word behind a mark of a header; empty where it is not there.
 std::string_view word_behind(std::string_view header, std::string_view mark) {

@@ -1,5 +1,8 @@
 #include "tensor/tensor_view.h"
 
+#include <functional>
+#include <numeric>
+
 namespace kvik {
 
 std::optional<uint64_t> bytes_of(ElementType type, std::span<const uint64_t> shape) {
@@ -13,11 +16,11 @@ std::optional<uint64_t> bytes_of(ElementType type, std::span<const uint64_t> sha
   return bytes;
 }
 
-uint64_t TensorInfo::n_elements() const {
-  uint64_t n = 1;
-  for (const uint64_t extent : shape) n *= extent;
-  return n;
+uint64_t n_elements_of(std::span<const uint64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies());
 }
+
+uint64_t TensorInfo::n_elements() const { return n_elements_of(shape); }
 
 uint64_t TensorView::row_bytes() const {
   const ElementTraits& t = traits(type);

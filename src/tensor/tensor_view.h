@@ -15,6 +15,8 @@ namespace kvik {
 // std::nullopt where the last axis is no multiple of the block, or the product overflows.
 std::optional<uint64_t> bytes_of(ElementType type, std::span<const uint64_t> shape);
 
+uint64_t n_elements_of(std::span<const uint64_t> shape);
+
 // What a model file says of one tensor.
 struct TensorInfo {
   std::string name;

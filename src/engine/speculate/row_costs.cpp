@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint32_t kTrusted = 3;       // observations of a number whose least is taken
 constexpr double kMostChange = 0.03;   // by one observation after that
-constexpr double kRate = 0.25;         // of a difference, up to that
+constexpr double kLearned = 0.25;      // of a difference, up to that
 constexpr double kHaste = 0.1;         // of a difference that all numbers share
 constexpr double kSurprise = 1.3;      // times the expected, at most
 constexpr uint64_t kForget = 512;      // observations of others after which one is forgotten,
@@ -29,7 +29,7 @@ void RowCosts::observe(uint32_t n_rows, double ms) {
     const double ratio = std::max(ms / known.ms, 1 / kSurprise);
     const double common = std::pow(ratio, kHaste);
     for (Known& other : known_) other.ms *= common;
-    known.ms *= std::exp(std::clamp(kRate * std::log(ratio), -kMostChange, kMostChange));
+    known.ms *= std::exp(std::clamp(kLearned * std::log(ratio), -kMostChange, kMostChange));
   } else {
     known.ms = known.n_observed == 0 ? ms : std::min(known.ms, ms);
   }

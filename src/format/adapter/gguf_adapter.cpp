@@ -14,7 +14,7 @@
 namespace kvik {
 namespace {
 
-constexpr std::string_view kSuffixes[] = {".lora_a", ".lora_b"};
+constexpr std::string_view kHalves[] = {".lora_a", ".lora_b"};
 
 // The two tensors of each matrix's name.
 using Pairs = std::map<std::string_view, std::optional<size_t>[2]>;
@@ -50,20 +50,20 @@ Result<Pairs> find_pairs(const ModelSource& file) {
   Pairs pairs;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
     const std::string_view name = file.tensors()[i].name;
-    const bool is_a = name.ends_with(kSuffixes[0]);
-    if (!is_a && !name.ends_with(kSuffixes[1])) {
+    const bool is_a = name.ends_with(kHalves[0]);
+    if (!is_a && !name.ends_with(kHalves[1])) {
       return fail(ErrorCode::kUnsupported,
                   fmt::format("tensor {} is not of a pair, expected names that end in '{}' or '{}'",
-                              quoted(name), kSuffixes[0], kSuffixes[1]));
+                              quoted(name), kHalves[0], kHalves[1]));
     }
-    pairs[name.substr(0, name.size() - kSuffixes[0].size())][is_a ? 0 : 1] = i;
+    pairs[name.substr(0, name.size() - kHalves[0].size())][is_a ? 0 : 1] = i;
   }
   for (const auto& [name, tensors] : pairs) {
     for (const int half : {0, 1}) {
       if (tensors[half]) continue;
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor {} is missing beside its other half",
-                              quoted(fmt::format("{}{}", name, kSuffixes[half]))));
+                              quoted(fmt::format("{}{}", name, kHalves[half]))));
     }
   }
   return pairs;

@@ -200,7 +200,7 @@ struct ModuleTensors {
   bool is_embedding = false;
 };
 
-Result<std::map<std::string_view, ModuleTensors>> find_pairs(const ModelSource& file) {
+Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource& file) {
   std::map<std::string_view, ModuleTensors> pairs;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
     const std::string_view name = file.tensors()[i].name;
@@ -325,7 +325,7 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
                                                          const ModelConfig& model, float factor) {
   PairPlan plan(*file, model);
   const Modules modules(model, plan.table());
-  TRY_ASSIGN(const auto pairs, find_pairs(*file));
+  TRY_ASSIGN(const auto pairs, find_modules(*file));
   for (const auto& [module, tensors] : pairs) {
     if (hf::sees_or_hears(module)) continue;  // as a folder's tensors of those parts
     TRY_ASSIGN(const auto changed, stated(module, tensors, modules, config, model));

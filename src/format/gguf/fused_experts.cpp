@@ -14,11 +14,11 @@
 namespace kvik {
 namespace {
 
-constexpr std::string_view kLayer = "blk.";
+constexpr std::string_view kLayers = "blk.";
 constexpr std::string_view kBoth = ".ffn_gate_up_exps.weight";
 
 bool is_fused(const TensorInfo& info) {
-  return info.name.starts_with(kLayer) && info.name.ends_with(kBoth);
+  return info.name.starts_with(kLayers) && info.name.ends_with(kBoth);
 }
 
 // The first half of each expert's rows, or the second.

@@ -27,7 +27,6 @@ namespace {
 constexpr std::string_view kMagic = "GGUF";
 constexpr uint32_t kFirstVersion = 2;  // version 1 counts with 32 bits; nobody writes it any more
 constexpr uint32_t kLastVersion = 3;
-constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kMinAlignment = 8;  // the specification's
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 20;
 
@@ -56,7 +55,7 @@ Result<void> check_magic_and_version(GgufCursor& in) {
                                                    kFirstVersion, kLastVersion));
 }
 
-Result<uint64_t> alignment_of(const Metadata& metadata) {
+Result<uint64_t> read_alignment(const Metadata& metadata) {
   TRY_ASSIGN(const auto stated, metadata.get_uint("general.alignment"));
   const uint64_t alignment = stated.value_or(kDefaultAlignment);
   if (std::has_single_bit(alignment) && alignment >= kMinAlignment && alignment <= kMaxAlignment) {
@@ -74,7 +73,7 @@ Result<GgufContents> read_contents(ModelBytes& file) {
   TRY_ASSIGN(const auto n_keys, in.number<uint64_t>({"the number of keys"}));
   GgufContents contents;
   TRY_ASSIGN(contents.metadata, read_gguf_metadata(in, n_keys));
-  TRY_ASSIGN(const auto alignment, alignment_of(contents.metadata));
+  TRY_ASSIGN(const auto alignment, read_alignment(contents.metadata));
   TRY_ASSIGN(contents.tensors, read_gguf_tensor_table(in, n_tensors));
   // A file without tensors may end with its header, unpadded.
   contents.data_begin = (in.position() + alignment - 1) / alignment * alignment;

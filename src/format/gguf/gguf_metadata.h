@@ -8,6 +8,9 @@
 
 namespace kvik {
 
+// Of the tensors' bytes, where the file does not state another one.
+inline constexpr uint64_t kDefaultAlignment = 32;
+
 // Reads `n_keys` typed key → value pairs. Errors name the key: a count that cannot be, an empty or
 // repeated key, an unknown value type, a bool other than 0 and 1 (kCorrupt), and an array of
 // arrays, which no key of any known model uses (kUnsupported).

@@ -10,12 +10,12 @@
 #include <variant>
 
 #include "base/check.h"
+#include "format/gguf/gguf_metadata.h"
 
 namespace kvik {
 namespace {
 
 constexpr unsigned kFileMode = 0666;  // less the umask
-constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint32_t kVersion = 3;
 
 // GGUF's numbers of its value types.

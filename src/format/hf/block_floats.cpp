@@ -47,7 +47,7 @@ float e2m1(uint32_t nibble) {
   return (nibble & 8) != 0 ? -kLevels[nibble & 7] : kLevels[nibble & 7];
 }
 
-struct Tensor {
+struct BlockTensor {
   size_t base;
   std::optional<size_t> scales = {};  // none: stays as it is
   std::optional<size_t> scale = {};   // of the whole matrix, kNvFp4
@@ -56,7 +56,7 @@ struct Tensor {
 class BlockFloatSource final : public ModelSource {
  public:
   BlockFloatSource(std::unique_ptr<ModelSource> base, const BlockFloats& how,
-                   std::vector<Tensor> tensors, std::vector<TensorInfo> infos)
+                   std::vector<BlockTensor> tensors, std::vector<TensorInfo> infos)
       : base_(std::move(base)), how_(how), tensors_(std::move(tensors)), infos_(std::move(infos)) {
     for (uint32_t i = 0; i < 256; ++i) numbers_.push_back(e4m3(static_cast<std::byte>(i)));
   }
@@ -67,7 +67,7 @@ class BlockFloatSource final : public ModelSource {
 
   Result<Bytes> read(size_t index) override {
     CHECK(index < tensors_.size());
-    const Tensor& tensor = tensors_[index];
+    const BlockTensor& tensor = tensors_[index];
     if (!tensor.scales) return base_->read(tensor.base);
     if (const auto kept = copies_.find(index); kept != copies_.end()) return Bytes(kept->second);
     TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
@@ -154,7 +154,7 @@ class BlockFloatSource final : public ModelSource {
 
   std::unique_ptr<ModelSource> base_;
   BlockFloats how_;
-  std::vector<Tensor> tensors_;
+  std::vector<BlockTensor> tensors_;
   std::vector<TensorInfo> infos_;
   std::vector<float> numbers_;                       // [256] of E4M3
   std::map<size_t, std::vector<std::byte>> copies_;  // what has been read and not released
@@ -170,7 +170,7 @@ class Pairing {
     return {};
   }
 
-  std::vector<Tensor> tensors;
+  std::vector<BlockTensor> tensors;
   std::vector<TensorInfo> infos;
 
  private:
@@ -181,7 +181,7 @@ class Pairing {
     const std::string_view name = info.name;
     if (is_scale(name)) return {};
     const auto scales = name.ends_with(kWeight) ? base_.find(scales_name(name)) : std::nullopt;
-    Tensor tensor{.base = i, .scales = scales};
+    BlockTensor tensor{.base = i, .scales = scales};
     TensorInfo widened = info;
     if (scales) {
       TRY(check_shapes(info, base_.tensors()[*scales]));

@@ -14,7 +14,7 @@ namespace {
 // Rows that are unpacked together: their quants of a block stay in the first-level cache, and each
 // line of words is read as a whole cache line or more.
 constexpr uint64_t kTileRows = 64;
-constexpr uint32_t kMaxBlock = 128;
+constexpr uint32_t kMostGroupInputs = 128;
 
 // Which nibble of a word AWQ puts a row's into, by the row's place among eight.
 constexpr uint32_t kAwqNibble[] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -52,7 +52,7 @@ void put_head(uint16_t scale, uint32_t zero, std::byte* out) {
   std::memcpy(out, head, sizeof(head));
 }
 
-using Tile = uint8_t[kMaxBlock][kTileRows];
+using Tile = uint8_t[kMostGroupInputs][kTileRows];
 
 void put_quants(const Tile& tile, uint64_t row, uint32_t block, uint32_t bits, std::byte* out) {
   if (bits == 8) {

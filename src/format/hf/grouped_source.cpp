@@ -33,7 +33,7 @@ struct Matrix {
   uint64_t group = 0;
 };
 
-struct Tensor {
+struct GroupedTensor {
   size_t base;  // what it is, or its quants
   std::optional<Matrix> matrix;
 };
@@ -52,7 +52,7 @@ class Grouping {
   }
 
   struct Outcome {
-    std::vector<Tensor> tensors;
+    std::vector<GroupedTensor> tensors;
     std::vector<TensorInfo> infos;
   };
 
@@ -170,7 +170,7 @@ class GroupedSource final : public ModelSource {
 
   Result<Bytes> read(size_t index) override {
     CHECK(index < grouped_.tensors.size());
-    const Tensor& tensor = grouped_.tensors[index];
+    const GroupedTensor& tensor = grouped_.tensors[index];
     if (!tensor.matrix) return base_->read(tensor.base);
     if (const auto kept = copies_.find(index); kept != copies_.end()) {
       return Bytes(kept->second.bytes);

@@ -26,7 +26,7 @@ constexpr uint64_t kBlockNibbles = 16;  // bytes
 
 enum class Change : uint8_t { kNone, kFp4, kTranspose, kPartBias };
 
-struct Tensor {
+struct ExpertTensor {
   size_t base;        // of it, or of its blocks
   size_t scales = 0;  // kFp4 alone
   Change change = Change::kNone;
@@ -54,7 +54,7 @@ void pack_block(const std::byte* nibbles, std::byte exponent, std::byte* out) {
 
 class InterleavedExperts final : public ModelSource {
  public:
-  InterleavedExperts(std::unique_ptr<ModelSource> base, std::vector<Tensor> tensors,
+  InterleavedExperts(std::unique_ptr<ModelSource> base, std::vector<ExpertTensor> tensors,
                      std::vector<TensorInfo> infos)
       : base_(std::move(base)), tensors_(std::move(tensors)), infos_(std::move(infos)) {}
 
@@ -64,7 +64,7 @@ class InterleavedExperts final : public ModelSource {
 
   Result<Bytes> read(size_t index) override {
     CHECK(index < tensors_.size());
-    const Tensor& tensor = tensors_[index];
+    const ExpertTensor& tensor = tensors_[index];
     if (tensor.change == Change::kNone) return base_->read(tensor.base);
     if (const auto kept = copies_.find(index); kept != copies_.end()) return Bytes(kept->second);
     std::vector<std::byte> bytes(infos_[index].n_bytes);
@@ -148,7 +148,7 @@ class InterleavedExperts final : public ModelSource {
   }
 
   std::unique_ptr<ModelSource> base_;
-  std::vector<Tensor> tensors_;
+  std::vector<ExpertTensor> tensors_;
   std::vector<TensorInfo> infos_;
   std::map<size_t, std::vector<std::byte>> copies_;  // what has been read and not released
 };
@@ -160,7 +160,7 @@ bool is_expert(std::string_view name) {
   return is_gate_up(name) || name.find(".experts.down_proj") != std::string_view::npos;
 }
 
-Result<void> add_fp4(const ModelSource& base, size_t index, std::vector<Tensor>& tensors,
+Result<void> add_fp4(const ModelSource& base, size_t index, std::vector<ExpertTensor>& tensors,
                      std::vector<TensorInfo>& infos) {
   const TensorInfo& blocks = base.tensors()[index];
   const std::string name = blocks.name.substr(0, blocks.name.size() - kBlocks.size());
@@ -201,7 +201,7 @@ Result<void> add_fp4(const ModelSource& base, size_t index, std::vector<Tensor>&
 Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base,
                                                   ExpertStacks stacks) {
   const bool take_turns = stacks == ExpertStacks::kInterleaved;
-  std::vector<Tensor> tensors;
+  std::vector<ExpertTensor> tensors;
   std::vector<TensorInfo> infos;
   for (size_t i = 0; i < base->tensors().size(); ++i) {
     const TensorInfo& info = base->tensors()[i];

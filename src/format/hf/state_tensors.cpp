@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <functional>
-#include <numeric>
 
 #include "tensor/blocks.h"
 
@@ -12,10 +11,6 @@ namespace kvik::hf {
 namespace {
 
 using enum TensorRole;
-
-uint64_t n_elements_of(const std::vector<uint64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies());
-}
 
 std::unexpected<Error> wrong_shape(const ModelSource& source, size_t index,
                                    const std::vector<uint64_t>& expected) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <functional>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -37,10 +36,6 @@ constexpr std::string_view kOtherSenses[] = {
     "model.vision_tower.", "model.multi_modal_projector.", "model.audio_tower.",
     "model.embed_vision.", "model.embed_audio.",           "model.visual."};
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
-
-uint64_t n_elements_of(const std::vector<uint64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), uint64_t{1}, std::multiplies());
-}
 
 // The tensors of a folder on their way into a GGUF file's names. Lives for one arrangement.
 class FolderTensors {

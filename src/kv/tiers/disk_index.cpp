@@ -10,7 +10,7 @@
 namespace kvik {
 namespace {
 
-constexpr int64_t kVersion = 2;
+constexpr int64_t kIndexVersion = 2;
 
 // WAL: a commit is one append, kept by the system when the process dies; a power cut may lose the
 // last commits, never one in the middle. Checkpoints are frequent so that the log stays small.
@@ -133,9 +133,9 @@ Result<DiskIndex> DiskIndex::open(const std::string& path, Sqlite::Mode mode) {
   TRY_ASSIGN(const bool has_row, version.step());
   const int64_t number = has_row ? version.number(0) : 0;
   version.reset();
-  if (number != 0 && number != kVersion) {
+  if (number != 0 && number != kIndexVersion) {
     return fail(ErrorCode::kCorrupt, fmt::format("the index '{}' is of version {}, expected {}",
-                                                 path, number, kVersion));
+                                                 path, number, kIndexVersion));
   }
   TRY_ASSIGN(const Schema found, schema_of(*index.database_));
   TRY_ASSIGN(const Schema ours, own_schema());

@@ -11,7 +11,7 @@ namespace kvik {
 namespace {
 
 constexpr uint64_t kMagic = 0x454741504b49564b;  // "KVIKPAGE"
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kRecordVersion = 2;
 constexpr size_t kTokensAt = 120;
 constexpr size_t kLengthAt = kTokensAt + kPageTokens * sizeof(TokenId);
 constexpr size_t kBytesHashAt = kLengthAt + sizeof(uint64_t);
@@ -57,7 +57,7 @@ void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte
   CHECK(slot.size() >= kRecordHeadBytes + n_bytes);
   std::ranges::fill(slot.first(kRecordHeadBytes), std::byte{0});
   put(slot, 0, kMagic);
-  put(slot, 8, kVersion);
+  put(slot, 8, kRecordVersion);
   put(slot, 12, page.group);
   put_key(slot, 16, page.root);
   put_key(slot, 48, page.parent);
@@ -74,7 +74,7 @@ void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte
 
 std::optional<RecordHead> read_record_head(std::span<const std::byte> head) {
   if (head.size() < kRecordHeadBytes || get<uint64_t>(head, 0) != kMagic ||
-      get<uint32_t>(head, 8) != kVersion ||
+      get<uint32_t>(head, 8) != kRecordVersion ||
       get_hash(head, kHeadHashAt) != xxh3_128(head.first(kHeadHashAt))) {
     return std::nullopt;
   }

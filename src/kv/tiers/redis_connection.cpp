@@ -28,7 +28,6 @@ namespace {
 constexpr size_t kReadAtOnce = 256 * 1024;
 constexpr size_t kMaxHead = 256;    // of a reply, in front of its bytes
 constexpr int kMaxElements = 4096;  // of an array that is believed
-constexpr size_t kMaxShortReply = 4096;
 
 TimePoint in(Duration timeout) { return std::chrono::steady_clock::now() + timeout; }
 

@@ -20,6 +20,9 @@ struct FreeRedisReply {
 };
 using RedisReply = std::unique_ptr<redisReply, FreeRedisReply>;
 
+// Where a number, a status or an error is expected.
+inline constexpr size_t kMaxShortReply = 4096;
+
 // Commands out, replies in, each before a deadline and none longer than what was expected: hiredis
 // speaks the protocol, the bytes travel over a socket of ours. After an error it is of no use any
 // more. Not for several threads.

@@ -14,7 +14,6 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kMaxShortReply = 4096;
 constexpr size_t kMaxInfoReply = 64 * 1024;
 constexpr size_t kMaxMember = sizeof(PageKey) + kPageTokens * sizeof(TokenId);
 constexpr std::chrono::seconds kSizeEvery{10};

@@ -53,6 +53,9 @@ std::string openai_error_event(const Error& error);
 void add_explanation(const AnswerEnvelope& envelope, std::span<const Usage> usages,
                      boost::json::object& out);
 
+// Of streams of our own, where nothing follows.
+inline constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
+
 // "data: …\n\n", and "event: NAME\ndata: …\n\n".
 std::string event_of(std::string_view data);
 std::string event_of(std::string_view name, std::string_view data);

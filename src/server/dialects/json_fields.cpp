@@ -34,6 +34,12 @@ Result<json::object> parse_json_object(std::string_view text) {
   return std::move(value.get_object());
 }
 
+const json::value& at(const json::object& object, std::string_view name) {
+  static const json::value null;
+  const json::value* value = object.if_contains(name);
+  return value ? *value : null;
+}
+
 const json::value* JsonFields::find(std::string_view name) const {
   const json::value* value = object_.if_contains(name);
   return value && value->is_null() ? nullptr : value;

@@ -24,6 +24,9 @@ inline constexpr size_t kMaxJsonDepth = 64;
 // kMaxJsonDepth, or something else than an object.
 Result<boost::json::object> parse_json_object(std::string_view text);
 
+// The object's field; null where there is none.
+const boost::json::value& at(const boost::json::object& object, std::string_view name);
+
 // Reads typed fields of a request. Absent and null are nullopt; another type is kInvalidArgument
 // with the field as `param`. Borrows the object.
 class JsonFields {

@@ -1,11 +1,11 @@
 #include "server/http/peer.h"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <new>
 #include <utility>
+
+#include "server/http/await.h"
 
 namespace kvik {
 
@@ -13,7 +13,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr size_t kWriteBytes = size_t{64} << 10;
 
 }  // namespace

@@ -1,21 +1,15 @@
 #include "server/http/plain_stream.h"
 
 #include <array>
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
+
+#include "server/http/await.h"
 
 namespace kvik {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
-
-namespace {
-
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-
-}  // namespace
 
 asio::awaitable<bool> PlainStream::open(std::chrono::milliseconds) {
   boost::system::error_code error;

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 #include <openssl/ssl.h>
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <utility>
 
 #include "base/log.h"
+#include "server/http/await.h"
 
 namespace kvik {
 
@@ -18,8 +17,6 @@ namespace asio = boost::asio;
 namespace ssl = boost::asio::ssl;
 
 namespace {
-
-constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
 std::unexpected<Error> refuse(std::string_view what, const std::string& path,
                               const boost::system::error_code& error) {

@@ -21,7 +21,6 @@ constexpr uint32_t kMaxPrompt = 512;  // tokens; the naive run computes all of t
 constexpr size_t kMaxPromptBytes = 64 * size_t{kMaxPrompt};  // longer ones need no tokenizer
 constexpr uint32_t kMaxTokens = 64;
 constexpr uint64_t kMaxLogitsBytes = uint64_t{64} << 20;  // kept to be compared
-constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
 
 // One experiment at a time: each keeps up to kMaxLogitsBytes, and works for seconds.
 class Turn {

@@ -12,8 +12,6 @@
 namespace kvik {
 namespace {
 
-constexpr std::string_view kEndEvent = "event: end\ndata: {}\n\n";
-
 // Server-sent events, one for each view; `event: end` where the server stops. Network thread.
 class LiveReply final : public PendingReply {
  public:

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 
+#include "base/blanks.h"
+
 namespace kvik {
 namespace {
 
 using Kind = CallStep::Kind;
 
 constexpr size_t kMaxWord = 256;
-constexpr std::string_view kBlanks = " \t\r\n";
 constexpr std::string_view kNameKeys[] = {"name", "tool_name"};
 constexpr std::string_view kArgumentKeys[] = {"arguments", "parameters"};
 constexpr std::string_view kIdKeys[] = {"id", "tool_call_id"};
-
-bool is_blank(char byte) { return kBlanks.find(byte) != kBlanks.npos; }
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
   return std::ranges::find(keys, key) != keys.end();
@@ -28,11 +27,6 @@ std::string without_number(std::string_view name) {
     name = name.substr(0, colon);
   }
   return std::string(name);
-}
-
-std::string_view trimmed(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
 }
 
 }  // namespace

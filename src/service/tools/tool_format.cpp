@@ -6,7 +6,7 @@ namespace kvik {
 namespace {
 
 using Kind = CallStep::Kind;
-using Style = CallStep::Style;
+using StepStyle = CallStep::Style;
 using Way = CallStep::Way;
 using Ways = std::array<Way, 3>;
 using Begin = ValueReader::Begin;
@@ -22,7 +22,7 @@ constexpr CallStep one_of(Ways ways, uint8_t otherwise = CallStep::kNowhere) {
 constexpr CallStep name(Ways ways) { return {.kind = Kind::kName, .ways = ways}; }
 constexpr CallStep id(Ways ways) { return {.kind = Kind::kId, .ways = ways}; }
 constexpr CallStep key(Ways ways) { return {.kind = Kind::kKey, .ways = ways}; }
-constexpr CallStep text(std::string_view end, uint8_t to, Style style = Style::kBySchema) {
+constexpr CallStep text(std::string_view end, uint8_t to, StepStyle style = StepStyle::kBySchema) {
   return {.kind = Kind::kText, .mark = end, .to = to, .style = style};
 }
 constexpr CallStep lines(std::string_view end, uint8_t to) {
@@ -143,11 +143,11 @@ constexpr auto dsml_steps(std::string_view close) {
       /*3*/ blanks(),
       /*4*/ one_of({{{"<｜DSML｜parameter name=\"", 5}, {"</｜DSML｜invoke>", 11}}}),
       /*5*/ key({{{"\" string=\"true\">", 6}, {"\" string=\"false\">", 7}}}),
-      /*6*/ text("</｜DSML｜parameter>", 8, Style::kString),
-      /*7*/ text("</｜DSML｜parameter>", 8, Style::kJson),
+      /*6*/ text("</｜DSML｜parameter>", 8, StepStyle::kString),
+      /*7*/ text("</｜DSML｜parameter>", 8, StepStyle::kJson),
       /*8*/ blanks(),
       /*9*/ one_of({{{"<｜DSML｜parameter name=\"", 5}, {"</｜DSML｜invoke>", 11}}}, 10),
-      /*10*/ text("</｜DSML｜parameter>", 8, Style::kString),
+      /*10*/ text("</｜DSML｜parameter>", 8, StepStyle::kString),
       /*11*/ call(),
       /*12*/ blanks(),
       /*13*/ one_of({{{"<｜DSML｜invoke name=\"", 2}, {close, 14}}}),

@@ -6,18 +6,13 @@
 #include <set>
 #include <utility>
 
+#include "base/blanks.h"
 #include "service/tools/value_reader.h"
 
 namespace kvik {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n";
-constexpr int kMaxDepth = 16;  // of references and choices within each other
-
-std::string_view trimmed(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
+constexpr int kMaxSchemaDepth = 16;  // of references and choices within each other
 
 const std::string* string_at(const Data& object, std::string_view name) {
   const Data* field = find_field(object, name);
@@ -52,7 +47,7 @@ std::string_view kind_of(const Data& value) {
 
 void gather_kinds(const Data& root, const Data& schema, int depth,
                   std::set<std::string, std::less<>>& kinds) {
-  if (depth > kMaxDepth) return;
+  if (depth > kMaxSchemaDepth) return;
   if (const Data* type = find_field(schema, "type")) {
     if (const auto* one = std::get_if<std::string>(&type->value)) kinds.insert(*one);
     if (const auto* several = std::get_if<Data::List>(&type->value)) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/blanks.h"
+
 namespace kvik {
 
 const ValueDialect kJson = {.quotes = {"\"", ""},
@@ -25,10 +27,8 @@ namespace {
 constexpr size_t kMaxDepth = 60;  // bodies that come back are read to 64
 constexpr size_t kMaxScalar = 512;
 constexpr size_t kMaxKey = 256;
-constexpr std::string_view kBlanks = " \t\r\n";
 constexpr std::string_view kMarks = "{}[](),:=\"'<>";  // what ends a word
 
-bool is_blank(char byte) { return kBlanks.find(byte) != kBlanks.npos; }
 bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
 bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20; }
 

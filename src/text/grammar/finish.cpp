@@ -15,8 +15,6 @@ namespace {
 // Passes over all nodes until nothing changes: parts mostly come before what holds them.
 constexpr size_t kMinPasses = 8, kMaxVisits = 4'000'000;
 
-uint32_t id_of(Node n) { return static_cast<uint32_t>(n); }
-
 size_t count_bits(std::span<const uint32_t> words) {
   size_t n = 0;
   for (const uint32_t word : words) n += static_cast<size_t>(std::popcount(word));

@@ -15,6 +15,7 @@ namespace kvik::grammar {
 
 // A set of texts that may nest, as a number of a Builder.
 enum class Node : uint32_t { kNothing = 0, kEmptyText = 1 };
+inline uint32_t id_of(Node n) { return static_cast<uint32_t>(n); }
 
 // What compiling and matching may take. Beyond it there is an error, never a wrong answer.
 struct Limits {

@@ -12,8 +12,6 @@ namespace {
 
 uint64_t pair_key(uint32_t a, uint32_t b) { return uint64_t{a} << 32 | b; }
 
-uint32_t id_of(Node n) { return static_cast<uint32_t>(n); }
-
 constexpr uint32_t kNoNode = ~uint32_t{0};
 
 }  // namespace

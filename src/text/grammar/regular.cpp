@@ -12,8 +12,6 @@ uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-uint32_t id_of(Regular r) { return static_cast<uint32_t>(r); }
-
 // Sums of a repeat's bounds stay below "unbounded".
 uint32_t add_bounds(uint32_t a, uint32_t b) {
   constexpr uint32_t kMost = RegularPool::kUnbounded;

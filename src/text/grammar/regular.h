@@ -17,6 +17,7 @@ namespace kvik::grammar {
 // A set of texts (a regular language over Unicode characters), as the number of an expression in a
 // RegularPool.
 enum class Regular : uint32_t { kNothing = 0, kEmptyText = 1 };
+inline uint32_t id_of(Regular r) { return static_cast<uint32_t>(r); }
 
 // Expressions for regular languages, each kept once, with their derivatives: the derivative of L by
 // c is what may follow c in L (Brzozowski 1964). That makes an automaton of any expression, state

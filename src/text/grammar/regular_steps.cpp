@@ -6,8 +6,6 @@
 namespace kvik::grammar {
 namespace {
 
-uint32_t id_of(Regular r) { return static_cast<uint32_t>(r); }
-
 // What a walk over states may look at before it gives up.
 constexpr size_t kMaxExplored = 30'000;
 

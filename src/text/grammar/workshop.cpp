@@ -7,8 +7,8 @@
 namespace kvik::grammar {
 namespace {
 
-void set_bit(std::span<uint64_t> words, TokenId id) { words[id / 64] |= uint64_t{1} << (id % 64); }
-void clear_bit(std::span<uint64_t> words, TokenId id) {
+void allow(std::span<uint64_t> words, TokenId id) { words[id / 64] |= uint64_t{1} << (id % 64); }
+void forbid(std::span<uint64_t> words, TokenId id) {
   words[id / 64] &= ~(uint64_t{1} << (id % 64));
 }
 
@@ -47,9 +47,9 @@ void Workshop::settle(State state, std::span<uint64_t> allowed) {
       if (to == State::kDead) break;
     }
     if (to == State::kDead) {
-      clear_bit(allowed, id);
+      forbid(allowed, id);
     } else {
-      set_bit(allowed, id);
+      allow(allowed, id);
     }
   }
 }
@@ -68,7 +68,7 @@ bool Workshop::copy_kept(State state, std::span<uint64_t> allowed) {
   } else {
     std::ranges::fill(allowed, 0);
   }
-  for (const TokenId id : mask.tokens) set_bit(allowed, id);
+  for (const TokenId id : mask.tokens) allow(allowed, id);
   return true;
 }
 
@@ -117,7 +117,7 @@ void Workshop::fill_any_string(const Machine::AnyString& place, std::span<uint64
   const auto fits = [&](uint32_t n) { return n >= place.min && n <= place.max; };
   for (const StringTokens::Tail tail : tails.sure) {
     for (const auto& [token, n_characters] : tokens.with_tail(tail)) {
-      if (fits(n_characters)) set_bit(allowed, token);
+      if (fits(n_characters)) allow(allowed, token);
     }
   }
   for (const StringTokens::Tail tail : tails.unsure) {
@@ -189,10 +189,10 @@ void Workshop::mend(State state, State mostly, uint32_t begin, uint32_t end,
     }
     if (to == mostly) continue;
     if (to == State::kDead || is_end) {
-      for (const TokenId id : below) clear_bit(allowed, id);
+      for (const TokenId id : below) forbid(allowed, id);
     }
     if (to == State::kDead) continue;
-    for (const TokenId id : below.first(node.n_tokens)) set_bit(allowed, id);
+    for (const TokenId id : below.first(node.n_tokens)) allow(allowed, id);
     if (is_end) {
       walk_below(tree, at + 1, node.end, to, allowed);
     } else {
@@ -246,7 +246,7 @@ void Workshop::walk_plain(State state, std::span<uint64_t> allowed) {
     const bool whole = to != State::kDead && is_free(to);
     if (whole && most) continue;
     if (most) {
-      for (const TokenId id : plain.tokens_below(at)) clear_bit(allowed, id);
+      for (const TokenId id : plain.tokens_below(at)) forbid(allowed, id);
     }
     if (to != State::kDead) walk_below(plain, at, plain.nodes[at].end, state, allowed);
   }
@@ -284,11 +284,11 @@ void Workshop::walk_below(const TokenTree& tree, uint32_t begin, uint32_t end, S
     }
     const auto below = tree.tokens_below(at);
     if (is_plain && below.size() > kFewTokens && is_free(to)) {
-      for (const TokenId id : below) set_bit(allowed, id);
+      for (const TokenId id : below) allow(allowed, id);
       at = node.end;
       continue;
     }
-    for (const TokenId id : below.first(node.n_tokens)) set_bit(allowed, id);
+    for (const TokenId id : below.first(node.n_tokens)) allow(allowed, id);
     levels.push_back({to, node.end});
     ++at;
   }

@@ -13,14 +13,14 @@
 namespace kvik::hf {
 namespace {
 
-using Made = Result<PreTokenizerStep>;
+using MadeStep = Result<PreTokenizerStep>;
 constexpr auto kDelimiter = Parts::Kind::kDelimiter;
 constexpr auto kBetween = Parts::Kind::kBetween;
 
 // At matches of a regex; inverted, at what lies between them.
 enum class Delimiters { kMatches, kRest };
 
-Made at_regex(const Pattern& pattern, Behavior behavior, Delimiters delimiters) {
+MadeStep at_regex(const Pattern& pattern, Behavior behavior, Delimiters delimiters) {
   if (pattern.text.empty()) return nullptr;  // no delimiter: nothing is split
   TRY_ASSIGN(const Regex regex, Regex::compile(pattern));
   const bool inverts = delimiters == Delimiters::kRest;
@@ -56,7 +56,7 @@ void split_at_characters(Words& words, bool (*picks)(const Char&), Behavior beha
   });
 }
 
-Made at_characters(bool (*picks)(const Char&), Behavior behavior) {
+MadeStep at_characters(bool (*picks)(const Char&), Behavior behavior) {
   return [=](Words& words) { split_at_characters(words, picks, behavior); };
 }
 
@@ -81,7 +81,7 @@ void split_as_gpt2(Words& words) {
   });
 }
 
-Made byte_level(const Fields& fields) {
+MadeStep byte_level(const Fields& fields) {
   TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));
   TRY_ASSIGN(const bool splits, fields.flag("use_regex", true));
   std::vector<std::string> letters;
@@ -102,7 +102,7 @@ Made byte_level(const Fields& fields) {
   };
 }
 
-Made metaspace(const Fields& fields) {
+MadeStep metaspace(const Fields& fields) {
   TRY_ASSIGN(const auto replacement, fields.text("replacement"));
   TRY_ASSIGN(const auto scheme, fields.text("prepend_scheme"));
   TRY_ASSIGN(const bool adds_blank, fields.flag("add_prefix_space", true));  // older files
@@ -135,7 +135,7 @@ Made metaspace(const Fields& fields) {
   };
 }
 
-Made sequence(const Fields& fields) {
+MadeStep sequence_of_steps(const Fields& fields) {
   std::vector<PreTokenizerStep> steps;
   TRY(fields.each_of("pretokenizers", [&](const auto& value, const auto& path) -> Result<void> {
     TRY_ASSIGN(auto step, read_pre_tokenizer(&value, path));
@@ -160,11 +160,11 @@ Result<Behavior> read_behavior(const Fields& fields) {
 
 }  // namespace
 
-Made read_pre_tokenizer(const boost::json::value* value, const std::string& path) {
+MadeStep read_pre_tokenizer(const boost::json::value* value, const std::string& path) {
   if (!value || value->is_null()) return nullptr;
   TRY_ASSIGN(const Fields fields, Fields::of(*value, path));
   TRY_ASSIGN(const std::string type, fields.required_text("type"));
-  if (type == "Sequence") return sequence(fields);
+  if (type == "Sequence") return sequence_of_steps(fields);
   if (type == "Metaspace") return metaspace(fields);
   if (type == "ByteLevel") return byte_level(fields);
   if (type == "WhitespaceSplit") return at_characters(is_blank, Behavior::kRemoved);

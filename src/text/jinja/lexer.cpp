@@ -8,7 +8,7 @@
 namespace kvik::jinja {
 namespace {
 
-using Kind = Token::Kind;
+using TokenKind = Token::Kind;
 
 constexpr std::string_view kBlanks = " \t\n\r\f\v";
 
@@ -63,7 +63,9 @@ class Lexer {
     for (; counted_ < at_; ++counted_) line_ += source_[counted_] == '\n' ? 1 : 0;
     return line_;
   }
-  void push(Kind kind, std::string text) { tokens_.push_back({kind, std::move(text), line()}); }
+  void push(TokenKind kind, std::string text) {
+    tokens_.push_back({kind, std::move(text), line()});
+  }
   template <class... Values>
   std::unexpected<Error> wrong(fmt::format_string<const Values&...> what, const Values&... values) {
     return fail(ErrorCode::kCorrupt,
@@ -107,7 +109,7 @@ void Lexer::push_text(const Tag& tag) {
       text = text.substr(0, line_begin);
     }
   }
-  if (!text.empty()) push(Kind::kText, std::string(text));
+  if (!text.empty()) push(TokenKind::kText, std::string(text));
 }
 
 // trim_blocks: the newline right after a block goes, unless its end has a sign.
@@ -158,7 +160,7 @@ bool Lexer::at_close(std::string_view close) {
   const bool has_sign = char_at(at_) == '-' || (char_at(at_) == '+' && !is_output);
   const char sign = has_sign && rest().substr(1, 2) == close ? char_at(at_) : ' ';
   if (!brackets_.empty() || (sign == ' ' && !rest().starts_with(close))) return false;
-  push(is_output ? Kind::kOutputEnd : Kind::kBlockEnd, "");
+  push(is_output ? TokenKind::kOutputEnd : TokenKind::kBlockEnd, "");
   at_ += sign == ' ' ? 2 : 3;
   if (is_output) {
     strips_left_ = sign == '-';
@@ -169,7 +171,7 @@ bool Lexer::at_close(std::string_view close) {
 }
 
 Result<void> Lexer::tag(std::string_view close) {
-  push(close == "}}" ? Kind::kOutputBegin : Kind::kBlockBegin, "");
+  push(close == "}}" ? TokenKind::kOutputBegin : TokenKind::kBlockBegin, "");
   at_ += 2;
   if (is_sign(char_at(at_))) ++at_;
   brackets_.clear();
@@ -186,7 +188,7 @@ Result<void> Lexer::token_in_tag() {
   if (begins_name(c)) {
     const size_t begin = at_;
     while (continues_name(char_at(at_))) ++at_;
-    push(Kind::kName, source_.substr(begin, at_ - begin));
+    push(TokenKind::kName, source_.substr(begin, at_ - begin));
     return {};
   }
   if (is_digit(c)) {
@@ -217,7 +219,7 @@ void Lexer::number() {
   }
   std::string text = source_.substr(begin, at_ - begin);
   std::erase(text, '_');
-  push(at_ > whole_end ? Kind::kFloat : Kind::kInteger, std::move(text));
+  push(at_ > whole_end ? TokenKind::kFloat : TokenKind::kInteger, std::move(text));
 }
 
 Result<void> Lexer::string() {
@@ -227,7 +229,7 @@ Result<void> Lexer::string() {
   if (end >= source_.size()) return wrong("a string has no end");
   auto text = unescape(std::string_view(source_).substr(at_ + 1, end - at_ - 1));
   if (!text) return wrong("a string has an escape that is none");
-  push(Kind::kString, std::move(*text));
+  push(TokenKind::kString, std::move(*text));
   at_ = end + 1;
   return {};
 }
@@ -246,7 +248,7 @@ Result<void> Lexer::operator_() {
       }
       brackets_.pop_back();
     }
-    push(Kind::kOperator, std::string(op));
+    push(TokenKind::kOperator, std::string(op));
     at_ += op.size();
     return {};
   }
@@ -268,7 +270,7 @@ Result<std::vector<Token>> Lexer::run() {
   }
   push_text({source_.size(), "{{"});
   at_ = source_.size();
-  push(Kind::kEnd, "");
+  push(TokenKind::kEnd, "");
   return std::move(tokens_);
 }
 

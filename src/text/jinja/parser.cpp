@@ -5,7 +5,7 @@
 namespace kvik::jinja {
 namespace {
 
-using Kind = Statement::Kind;
+using StatementKind = Statement::Kind;
 using StatementPtr = std::unique_ptr<const Statement>;
 
 class Parser {
@@ -32,7 +32,7 @@ class Parser {
   Result<std::vector<std::string>> targets();
   Result<std::vector<Parameter>> parameters();
   Result<void> end_of_block() { return s_.expect(Token::Kind::kBlockEnd, "%}"); }
-  Statement node(Kind kind) const { return {.kind = kind, .line = s_.token().line}; }
+  Statement node(StatementKind kind) const { return {.kind = kind, .line = s_.token().line}; }
   static StatementPtr finish(Statement statement) {
     return std::make_unique<const Statement>(std::move(statement));
   }
@@ -50,13 +50,13 @@ Result<Body> Parser::body(std::initializer_list<std::string_view> ends, std::str
   ++depth_;
   Body statements;
   while (!s_.is(Token::Kind::kEnd)) {
-    Statement statement = node(Kind::kText);
+    Statement statement = node(StatementKind::kText);
     const Token token = s_.next();
     if (token.kind == Token::Kind::kText) {
       statement.text = token.text;
       statements.push_back(finish(std::move(statement)));
     } else if (token.kind == Token::Kind::kOutputBegin) {
-      statement.kind = Kind::kOutput;
+      statement.kind = StatementKind::kOutput;
       TRY_ASSIGN(statement.expr, expressions_.tuple());
       TRY(s_.expect(Token::Kind::kOutputEnd, "}}"));
       statements.push_back(finish(std::move(statement)));
@@ -84,10 +84,10 @@ Result<StatementPtr> Parser::block() {
   if (name == "call") return call();
   if (name == "filter") return filter();
   if (name == "with") return with();
-  if (name == "generation") return with_body(node(Kind::kGroup), "endgeneration");
+  if (name == "generation") return with_body(node(StatementKind::kGroup), "endgeneration");
   if (name == "break" || name == "continue") {
     if (n_loops_ == 0) return s_.wrong("expected '{}' in a loop alone", name);
-    Statement statement = node(name == "break" ? Kind::kBreak : Kind::kContinue);
+    Statement statement = node(name == "break" ? StatementKind::kBreak : StatementKind::kContinue);
     TRY(end_of_block());
     return finish(std::move(statement));
   }
@@ -124,7 +124,7 @@ Result<StatementPtr> Parser::with_macro_body(Statement statement, std::string_vi
 }
 
 Result<StatementPtr> Parser::if_() {
-  Statement statement = node(Kind::kIf);
+  Statement statement = node(StatementKind::kIf);
   std::string end = "elif";
   while (end == "elif") {
     TRY_ASSIGN(ExprPtr condition, expressions_.tuple(ExpressionParser::Conditional::kNot));
@@ -155,7 +155,7 @@ Result<std::vector<std::string>> Parser::targets() {
 }
 
 Result<StatementPtr> Parser::for_() {
-  Statement statement = node(Kind::kFor);
+  Statement statement = node(StatementKind::kFor);
   TRY_ASSIGN(statement.targets, targets());
   if (!s_.skip_name("in")) return s_.wrong("expected 'in'");
   TRY_ASSIGN(statement.expr, expressions_.tuple(ExpressionParser::Conditional::kNot));
@@ -173,14 +173,14 @@ Result<StatementPtr> Parser::for_() {
 }
 
 Result<StatementPtr> Parser::set() {
-  Statement statement = node(Kind::kSet);
+  Statement statement = node(StatementKind::kSet);
   TRY_ASSIGN(statement.targets, targets());
   if (s_.skip_op("=")) {
     TRY_ASSIGN(statement.expr, expressions_.tuple());
     TRY(end_of_block());
     return finish(std::move(statement));
   }
-  statement.kind = Kind::kSetBlock;
+  statement.kind = StatementKind::kSetBlock;
   if (s_.skip_op("|")) {
     TRY_ASSIGN(statement.expr, expressions_.filters(nullptr));
   }
@@ -200,14 +200,14 @@ Result<std::vector<Parameter>> Parser::parameters() {
 }
 
 Result<StatementPtr> Parser::macro() {
-  Statement statement = node(Kind::kMacro);
+  Statement statement = node(StatementKind::kMacro);
   TRY_ASSIGN(statement.name, s_.expect_name());
   TRY_ASSIGN(statement.parameters, parameters());
   return with_macro_body(std::move(statement), "endmacro");
 }
 
 Result<StatementPtr> Parser::call() {
-  Statement statement = node(Kind::kCallBlock);
+  Statement statement = node(StatementKind::kCallBlock);
   if (s_.is_op("(")) {
     TRY_ASSIGN(statement.parameters, parameters());
   }
@@ -217,13 +217,13 @@ Result<StatementPtr> Parser::call() {
 }
 
 Result<StatementPtr> Parser::filter() {
-  Statement statement = node(Kind::kFilter);
+  Statement statement = node(StatementKind::kFilter);
   TRY_ASSIGN(statement.expr, expressions_.filters(nullptr));
   return with_body(std::move(statement), "endfilter");
 }
 
 Result<StatementPtr> Parser::with() {
-  Statement statement = node(Kind::kWith);
+  Statement statement = node(StatementKind::kWith);
   while (s_.is(Token::Kind::kName)) {
     statement.targets.push_back(s_.next().text);
     TRY(s_.expect_op("="));

@@ -4,7 +4,7 @@
 
 namespace kvik::jinja {
 
-using Kind = Statement::Kind;
+using StatementKind = Statement::Kind;
 
 namespace {
 
@@ -100,15 +100,15 @@ Result<Interpreter::Flow> Interpreter::run(const Body& body) {
 Result<Interpreter::Flow> Interpreter::run(const Statement& statement) {
   TRY(runtime_.charge(1));
   switch (statement.kind) {
-    case Kind::kIf:
+    case StatementKind::kIf:
       return run_if(statement);
-    case Kind::kFor:
+    case StatementKind::kFor:
       return run_for(statement);
-    case Kind::kWith:
+    case StatementKind::kWith:
       return run_with(statement);
-    case Kind::kBreak:
+    case StatementKind::kBreak:
       return Flow::kBreak;
-    case Kind::kContinue:
+    case StatementKind::kContinue:
       return Flow::kContinue;
     default:
       TRY(act(statement));
@@ -118,27 +118,27 @@ Result<Interpreter::Flow> Interpreter::run(const Statement& statement) {
 
 Result<void> Interpreter::act(const Statement& statement) {
   switch (statement.kind) {
-    case Kind::kText:
+    case StatementKind::kText:
       TRY(runtime_.charge_bytes(statement.text.size()));
       out_->append(statement.text, Origin::kTemplate);
       return {};
-    case Kind::kOutput: {
+    case StatementKind::kOutput: {
       TRY_ASSIGN(const Value value, eval(*statement.expr));
       return put(value);
     }
-    case Kind::kSet: {
+    case StatementKind::kSet: {
       TRY_ASSIGN(const Value value, eval(*statement.expr));
       return assign(statement.targets, value);
     }
-    case Kind::kSetBlock: {
+    case StatementKind::kSetBlock: {
       TRY_ASSIGN(const Value value, captured(statement.bodies[0], statement.expr.get()));
       return assign(statement.targets, value);
     }
-    case Kind::kMacro:
+    case StatementKind::kMacro:
       scope_->has_macros = true;
       scope_->set(statement.name, std::make_shared<const Macro>(&statement, scope_));
       return {};
-    case Kind::kCallBlock:
+    case StatementKind::kCallBlock:
       return run_call_block(statement);
     default: {  // kFilter, and kGroup, which has no filters
       TRY_ASSIGN(const Value value, captured(statement.bodies[0], statement.expr.get()));

@@ -213,7 +213,8 @@ Result<Value> attr(Runtime&, const Value& value, const BoundArguments& arguments
   return get_attribute(value, name);
 }
 
-Result<Value> format(Runtime& runtime, const Text& pattern, const BoundArguments& arguments) {
+Result<Value> format_pattern(Runtime& runtime, const Text& pattern,
+                             const BoundArguments& arguments) {
   return format_percent(runtime, pattern, make_tuple(arguments.given().positional));
 }
 
@@ -278,7 +279,7 @@ constexpr auto kFilters = std::to_array<Filter>({
     {"escape", of_text<escape>},
     {"float", float_, "default?"},
     {"forceescape", of_text<force_escape>},
-    {"format", of_text<format>, "*"},
+    {"format", of_text<format_pattern>, "*"},
     {"indent", of_text<indent>, "width? first? blank?"},
     {"int", int_, "default? base?"},
     {"lower", of_text<change_case<Case::kLower>>},

@@ -42,6 +42,7 @@ inline bool is_letter(const Char& c) { return c.char_class == CharClass::kLetter
 inline bool is_number(const Char& c) { return c.char_class == CharClass::kNumber; }
 inline bool is_blank(const Char& c) { return c.char_class == CharClass::kBlank; }
 inline bool is_mark(const Char& c) { return c.has(kMarkTrait); }
+inline bool is_letter_or_mark(const Char& c) { return is_letter(c) || is_mark(c); }
 inline bool is_digit(const Char& c) { return c.has(kDigitTrait); }
 // \w
 inline bool is_word(const Char& c) {

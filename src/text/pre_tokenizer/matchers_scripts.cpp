@@ -8,7 +8,6 @@ namespace {
 
 using namespace matcher;
 
-bool is_letter_or_mark(const Char& c) { return is_letter(c) || is_mark(c); }
 bool is_sign(const Char& c) { return c.has(kPunctuationTrait | kSymbolTrait); }
 bool is_unicode_punctuation(const Char& c) { return c.has(kPunctuationTrait); }
 

@@ -21,8 +21,6 @@ struct WordRules {
   Blanks blanks = Blanks::kRuns;
 };
 
-bool is_letter_or_mark(const Char& c) { return is_letter(c) || is_mark(c); }
-
 // (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+
 size_t spaced_letters(Piece piece, size_t at) {
   while (at < piece.size() && is_letter(piece[at])) {
@@ -35,7 +33,7 @@ size_t spaced_letters(Piece piece, size_t at) {
 
 // [^\r\n\p{L}\p{N}]?letters
 template <auto kLetters>
-size_t word(Piece piece, size_t at) {
+size_t letters_behind_a_sign(Piece piece, size_t at) {
   const Char& c = piece[at];
   if (is_letter(c)) return kLetters(piece, at);
   if (is_number(c) || is_newline(c)) return at;
@@ -73,9 +71,10 @@ size_t blanks_in_powers_of_two(Piece piece, size_t at) {
 
 template <WordRules kRules>
 size_t match(Piece piece, size_t at) {
-  constexpr auto kWord = kRules.letters == Letters::kSpaced      ? word<spaced_letters>
-                         : kRules.letters == Letters::kWithMarks ? word<run<is_letter_or_mark>>
-                                                                 : word<run<is_letter>>;
+  constexpr auto kWord = kRules.letters == Letters::kSpaced ? letters_behind_a_sign<spaced_letters>
+                         : kRules.letters == Letters::kWithMarks
+                             ? letters_behind_a_sign<run<is_letter_or_mark>>
+                             : letters_behind_a_sign<run<is_letter>>;
   constexpr auto kBlanks = kRules.blanks == Blanks::kPowersOfTwo ? blanks_in_powers_of_two : blanks;
   return any_of<contraction<Case::kIgnore>, kWord, some<is_number, kRules.max_digits>,
                 symbols<kRules>, blanks_to_newline, kBlanks>(piece, at);

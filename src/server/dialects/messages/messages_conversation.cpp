@@ -15,13 +15,6 @@ namespace {
 
 namespace json = boost::json;
 
-// Null where there is none.
-const json::value& at(const json::object& object, std::string_view name) {
-  static const json::value null;
-  const json::value* value = object.if_contains(name);
-  return value ? *value : null;
-}
-
 std::optional<std::string> string_at(const json::object& object, std::string_view name) {
   const json::string* text = at(object, name).if_string();
   return text ? std::optional<std::string>(view(*text)) : std::nullopt;

@@ -18,13 +18,6 @@ namespace {
 
 namespace json = boost::json;
 
-// Null where there is none.
-const json::value& at(const json::object& object, std::string_view name) {
-  static const json::value null;
-  const json::value* value = object.if_contains(name);
-  return value ? *value : null;
-}
-
 bool is_absent(const json::object& object, std::string_view name) {
   return at(object, name).is_null();
 }

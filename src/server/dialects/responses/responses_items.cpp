@@ -16,13 +16,6 @@ namespace {
 
 namespace json = boost::json;
 
-// Null where there is none.
-const json::value& at(const json::object& object, std::string_view name) {
-  static const json::value null;
-  const json::value* value = object.if_contains(name);
-  return value ? *value : null;
-}
-
 // What a vendor's tools did stands in the answers that followed.
 bool is_vendors_item(std::string_view type) {
   constexpr std::array<std::string_view, 9> kTypes = {

@@ -11,10 +11,7 @@
 namespace kvik::grammar {
 namespace {
 
-constexpr int kMaxDepth = 200;
-constexpr size_t kMaxParts = 100'000;  // of 200 bytes, all in all
-
-bool is_name(char c) {
+bool is_in_rule_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '_';
 }
@@ -42,7 +39,7 @@ class GbnfParser {
 
   Result<uint32_t> name() {
     const size_t line = text_.line();
-    const std::string_view name = text_.take_while(is_name);
+    const std::string_view name = text_.take_while(is_in_rule_name);
     if (name.empty())
       return text_.wrong(text_.at_end() ? "it ends where a name was expected"
                                         : "a name was expected");
@@ -63,7 +60,7 @@ class GbnfParser {
   // A rule's end is where the next one's name and '::=' begin.
   bool at_next_rule() const {
     size_t n = 0;
-    while (is_name(text_.peek(n))) ++n;
+    while (is_in_rule_name(text_.peek(n))) ++n;
     if (n == 0) return false;
     while (text_.peek(n) == ' ' || text_.peek(n) == '\t' || text_.peek(n) == '\r' ||
            text_.peek(n) == '\n')
@@ -72,8 +69,8 @@ class GbnfParser {
   }
 
   Result<Production> alternatives() {
-    if (++depth_ > kMaxDepth)
-      return text_.wrong(fmt::format("groups lie deeper than {}", kMaxDepth));
+    if (++depth_ > kMaxGroupDepth)
+      return text_.wrong(fmt::format("groups lie deeper than {}", kMaxGroupDepth));
     std::vector<Production> all;
     do {
       skip_blanks();
@@ -90,7 +87,7 @@ class GbnfParser {
       skip_blanks();
       const char c = text_.peek();
       if (text_.at_end() || c == '|' || c == ')') break;
-      if (is_name(c) && at_next_rule()) break;
+      if (is_in_rule_name(c) && at_next_rule()) break;
       TRY_ASSIGN(Production one, part());
       skip_blanks();
       TRY_ASSIGN(one, repeated(std::move(one)));
@@ -102,7 +99,7 @@ class GbnfParser {
 
   Result<Production> part() {
     const char c = text_.peek();
-    if (is_name(c)) {
+    if (is_in_rule_name(c)) {
       TRY_ASSIGN(const uint32_t rule, name());
       return Production::of_rule(rule);
     }

@@ -11,6 +11,10 @@
 
 namespace kvik::grammar {
 
+// What a grammar that is written as text may have.
+inline constexpr int kMaxGroupDepth = 200;
+inline constexpr size_t kMaxParts = 100'000;  // of 200 bytes, all in all
+
 // Walks through a grammar that is written as text. Errors name the line.
 class GrammarText {
  public:

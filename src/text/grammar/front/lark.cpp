@@ -19,8 +19,6 @@
 namespace kvik::grammar {
 namespace {
 
-constexpr int kMaxDepth = 200;
-constexpr size_t kMaxParts = 100'000;             // of 200 bytes, all in all
 constexpr std::string_view kIgnored = "%ignore";  // the rule of what may follow a terminal
 
 bool is_name(char c) {
@@ -179,8 +177,8 @@ class LarkParser {
   }
 
   Result<Production> alternatives() {
-    if (++depth_ > kMaxDepth)
-      return text_.wrong(fmt::format("groups lie deeper than {}", kMaxDepth));
+    if (++depth_ > kMaxGroupDepth)
+      return text_.wrong(fmt::format("groups lie deeper than {}", kMaxGroupDepth));
     std::vector<Production> all;
     take_bar();  // before the first one too
     do {

@@ -1,0 +1,23 @@
+# kvik_unite(TARGET sources…): the files of a folder are compiled some at a time, so that what they include is parsed once: that
+# is most of what compiling takes. So what a file keeps to itself has a name of its own in its folder. Files with flags of their
+# own are compiled alone, and so are tests, where names are short. -DKVIK_UNITE=OFF compiles each file alone, which works as well.
+option(KVIK_UNITE "Compile the files of a folder together" ON)
+set(kvik_files_together 8)
+
+function(kvik_unite target)
+  if(NOT KVIK_UNITE)
+    return()
+  endif()
+  foreach(source ${ARGN})
+    cmake_path(GET source PARENT_PATH folder)
+    string(MAKE_C_IDENTIFIER "${target} ${folder}" id)
+    math(EXPR group "${n_files_${id}} + 0")
+    math(EXPR n_files_${id} "${group} + 1")
+    math(EXPR group "${group} / ${kvik_files_together}")
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE short)
+    string(REPLACE "/" "_" short "${short}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${short}_${group}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # meant for headers; a file that is included is none
+endfunction()
