@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""What guessed tokens bring, Kvik beside llama.cpp, on the prompts of replays:
+"""What guessed tokens bring, Kvik beside llama.cpp and its forks, on the prompts of replays:
 
     speculation.py model.gguf replay.jsonl… [--kvik build/kvik] [--node-modules FOLDER] [--threads 2] [--tokens 128]
-                   [--temperature 0] [--serve=--draft=FILE] [--no-peer]
+                   [--temperature 0] [--serve=--draft=FILE] [--no-npm]
+                   [--peer-server 'fork=llama-server -rtr' --peer-guesses '--spec-type ngram-simple']
 
 Each engine gives answers of its own, of the same length, with guesses and without; so the ratios compare what each
 makes of its own answers, not of one text. The time runs from the first token of an answer to its last.
 """
 import argparse
+import contextlib
+import functools
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -27,8 +31,8 @@ def answer(port, prompt, n_tokens, temperature, speculate):
     body = {"prompt": prompt, "max_tokens": n_tokens + 1, "temperature": temperature, "seed": 1, "ignore_eos": True, "stream": True,
             "stream_options": {"include_usage": True}, "speculate": speculate,
             "cache_salt": f"speculation {speculate}"}  # or one way would guess what the other one answered
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", json.dumps(body).encode())
-    first = usage = None
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    first, usage = None, {}
     with urllib.request.urlopen(request) as events:
         for line in events:
             if not line.startswith(b"data: {"):
@@ -39,36 +43,58 @@ def answer(port, prompt, n_tokens, temperature, speculate):
                 last = time.monotonic()
                 first = first or last
     details = usage.get("completion_tokens_details") or {}
-    return (usage["completion_tokens"] - 1, last - first, details.get("accepted_prediction_tokens", 0),
+    return (usage.get("completion_tokens", n_tokens + 1) - 1, last - first, details.get("accepted_prediction_tokens", 0),
             details.get("rejected_prediction_tokens", 0))
 
 
-def of_kvik(options, model, replay):
+@contextlib.contextmanager
+def serving(command, ready):
+    """The port of a server that answers there."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = subprocess.Popen([options.kvik, "serve", model, "--threads", str(options.threads), "--port", str(port),
-                               "--ctx", "4096", *options.serve], stderr=subprocess.DEVNULL)
+    server = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while True:
+            if server.poll() is not None:
+                raise SystemExit(f"{shlex.join(command)} ended: {server.returncode}")
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz").close()
+                urllib.request.urlopen(f"http://127.0.0.1:{port}{ready}").close()
                 break
             except OSError:
                 time.sleep(0.1)
-        prompts = [json.loads(line)["prompt"] for line in open(replay, encoding="utf-8")]
-        answer(port, prompts[0], 8, 0, False)  # warms up
-        sums = {False: [0, 0, 0, 0], True: [0, 0, 0, 0]}
-        for prompt in prompts:
-            for speculate in sums:
-                one = answer(port, prompt, options.tokens, options.temperature, speculate)
-                sums[speculate] = [a + b for a, b in zip(sums[speculate], one)]
+        yield port
     finally:
         server.terminate()
         server.wait()
+
+
+def compare(options, replay, ports):
+    """Each prompt without guesses and with them; ports: of the servers that do so."""
+    prompts = [json.loads(line)["prompt"] for line in open(replay, encoding="utf-8")]
+    for port in set(ports.values()):
+        answer(port, prompts[0], 8, 0, False)  # warms up
+    sums = {way: [0, 0, 0, 0] for way in ports}
+    for prompt in prompts:
+        for way, port in ports.items():
+            one = answer(port, prompt, options.tokens, options.temperature, way)
+            sums[way] = [a + b for a, b in zip(sums[way], one)]
     speeds = {way: n / seconds for way, (n, seconds, _, _) in sums.items()}
     return {"tok_s": speeds[True], "tok_s_off": speeds[False], "ratio": speeds[True] / speeds[False],
             "validated": sums[True][2], "refuted": sums[True][3]}
+
+
+def of_kvik(options, model, replay):
+    command = [options.kvik, "serve", model, "--threads", str(options.threads), "--ctx", "4096", *options.serve]
+    with serving(command, "/readyz") as port:
+        return compare(options, replay, {False: port, True: port})
+
+
+def of_peer_server(options, model, replay, command):
+    """Two servers of the same program, one with the flags that make it guess."""
+    command = [*shlex.split(command), "-m", model, "-t", str(options.threads), "-c", "4096", "-np", "1"]
+    with serving(command, "/health") as off, serving([*command, *shlex.split(options.peer_guesses)], "/health") as on:
+        return compare(options, replay, {False: off, True: on})
 
 
 def of_llama_cpp(options, model, replay):
@@ -90,10 +116,18 @@ def main():
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--temperature", type=float, default=0)
     parser.add_argument("--serve", action="append", default=[], help="a further flag of kvik serve")
-    parser.add_argument("--no-peer", action="store_true")
+    parser.add_argument("--no-npm", action="store_true", help="without the llama.cpp that npm carries")
+    parser.add_argument("--peer-server", action="append", default=[], help="NAME=COMMAND of a server with llama.cpp's flags")
+    parser.add_argument("--peer-guesses", default="", help="the flags that make those guess")
     options = parser.parse_args()
+    engines = {"kvik": of_kvik}
+    if not options.no_npm:
+        engines["llama.cpp"] = of_llama_cpp
+    for peer in options.peer_server:
+        name, _, command = peer.partition("=")
+        engines[name] = functools.partial(of_peer_server, command=command)
     for replay in options.replays:
-        for name, measure in (("kvik", of_kvik), ("llama.cpp", of_llama_cpp))[:1 if options.no_peer else 2]:
+        for name, measure in engines.items():
             result = measure(options, options.model, replay)
             json.dump({"replay": Path(replay).stem, "engine": name, **{k: round(v, 2) for k, v in result.items()}}, sys.stdout)
             print(flush=True)
