@@ -1,16 +1,27 @@
 #!/usr/bin/env python3
-"""TTFT of one prompt: computed, found in memory, and found on disk after a restart, in one run.
+"""TTFT of prompts: computed, found in memory, and found in each tier by a server that did not compute them; what the tier costs for it.
 
-    tools/tier_ttft.py KVIK MODEL [--tokens 1024] [--kv-type int8] [--vocabulary 32000]
+    tools/tier_ttft.py KVIK MODEL [--tokens 1024] [--kv-type int8] [--vocabulary 32000] [--tiers disk,shared,redis] [--samples 3]
+
+Of each tier: a server computes --samples prompts, another one, just started, is asked for them: its first request is one of them. Then
+Redis is stopped (SIGSTOP), and prompts that nobody knows are asked: the first one waits for it, the others should not. Bytes and processor
+time, of the tier's own threads, are for a thousand tokens.
 """
 import argparse
 import http.client
 import json
+import os
 import random
+import signal
 import socket
+import statistics
 import subprocess
+import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
+from fleet import Redis  # noqa: E402
 
 
 def free_port():
@@ -20,10 +31,10 @@ def free_port():
 
 
 class Server:
-    def __init__(self, args, folder):
+    def __init__(self, args, flags=()):
         self.port = free_port()
         self.process = subprocess.Popen([args.kvik, "serve", args.model, "--port", str(self.port), "--kv-memory", "1GiB", "--kv-type",
-                                         args.kv_type, *(("--disk", folder) if folder else ())], stderr=subprocess.DEVNULL)
+                                         args.kv_type, *flags], stderr=subprocess.DEVNULL)
         while True:
             try:
                 return self.wait_for_health()
@@ -59,9 +70,78 @@ class Server:
         connection.close()
         return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached, said
 
+    def metric(self, name):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", "/metrics")
+        lines = connection.getresponse().read().decode().splitlines()
+        connection.close()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+
+    def wait_until_written(self):
+        """Until nothing waits to be written, twice in a row: the engine hands pages on as there is room."""
+        n, before = 0, None
+        while n < 5:
+            now = (self.metric("kvik_tier_queue_pages"), self.metric('kvik_tier_bytes_total{direction="written"'))
+            n = n + 1 if now == before and now[0] == 0 else 0
+            before = now
+            time.sleep(0.1)
+
+    def seconds_of(self, ending):
+        """Processor time of the threads whose names end so."""
+        ticks = 0
+        for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{task}/stat") as f:
+                name, _, rest = f.read().partition("(")[2].rpartition(")")
+            if name.startswith("kvik-") and name.endswith(ending):
+                ticks += sum(int(field) for field in rest.split()[11:13])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def stop(self):
         self.process.terminate()
         self.process.wait()
+
+
+class Run:
+    def __init__(self, args):
+        self.args = args
+        self.rng = random.Random(1)
+        self.cold = None
+
+    def prompts(self, n):
+        return [[self.rng.randrange(10, self.args.vocabulary) for _ in range(self.args.tokens)] for _ in range(n)]
+
+    def show(self, name, samples, more=""):
+        ttfts = [ttft for ttft, _, _, _ in samples]
+        middle = statistics.median(ttfts)
+        self.cold = self.cold or middle
+        itl = statistics.median(itl for _, itl, _, _ in samples)
+        print(f"{name:24} TTFT {' '.join(f'{ttft:8.1f}' for ttft in ttfts)} ms, median {100 * middle / self.cold:5.1f}% of cold, {middle / itl:5.1f} decode steps, "
+              f"{[cached for _, _, cached, _ in samples]} cached{more}", flush=True)
+
+    def tier(self, name, flags, redis=None):
+        args, prompts = self.args, self.prompts(self.args.samples)
+        a_thousand = args.samples * args.tokens / 1000
+        server = Server(args, flags)
+        computed = [server.ask(tokens) for tokens in prompts]
+        server.wait_until_written()
+        n_bytes, seconds = server.metric('kvik_tier_bytes_total{direction="written"'), server.seconds_of("-w")
+        self.show(f"computed, {name}", computed, f"; written for 1,000 tokens: {n_bytes / a_thousand / 1e6:.2f} MB in {1e3 * seconds / a_thousand:.1f} ms of processor time")
+        if name == "disk":
+            server.stop()  # a folder has one server
+        other = Server(args, flags)
+        found = [other.ask(tokens) for tokens in prompts]
+        n_bytes, seconds = other.metric('kvik_tier_bytes_total{direction="read"'), other.seconds_of("-r")
+        same = [one[3] for one in computed] == [one[3] for one in found]
+        self.show(f"another server, {name}", found, f"; read for 1,000 tokens: {n_bytes / a_thousand / 1e6:.2f} MB in {1e3 * seconds / a_thousand:.1f} ms of "
+                  f"processor time; {'the same answers' if same else 'OTHER ANSWERS'}")
+        if redis:
+            redis.process.send_signal(signal.SIGSTOP)
+            self.show("stopped Redis, the first", [other.ask(self.prompts(1)[0])])
+            self.show("stopped Redis, then", [other.ask(tokens) for tokens in self.prompts(args.samples)])
+            redis.process.send_signal(signal.SIGCONT)
+        other.stop()
+        if name != "disk":
+            server.stop()
 
 
 def main():
@@ -71,29 +151,24 @@ def main():
     parser.add_argument("--tokens", type=int, default=1024)
     parser.add_argument("--kv-type", default="int8")
     parser.add_argument("--vocabulary", type=int, default=32000)
+    parser.add_argument("--tiers", default="disk,shared,redis")
+    parser.add_argument("--samples", type=int, default=3)
     args = parser.parse_args()
-    rng = random.Random(1)
-    warm_up, tokens = ([rng.randrange(10, args.vocabulary) for _ in range(args.tokens)] for _ in range(2))
-    with tempfile.TemporaryDirectory() as folder:
-        rows = []
-        server = Server(args, None)
-        server.ask(warm_up)
-        rows.append(("cold, no disk", server.ask(tokens)))
-        server.stop()
-        server = Server(args, folder)
-        server.ask(warm_up)
-        rows.append(("cold, --disk", server.ask(tokens)))
-        rows += [("in memory", server.ask(tokens)) for _ in range(3)]
-        server.stop()
-        for _ in range(3):
-            server = Server(args, folder)
-            server.ask(warm_up[:40])
-            rows.append(("from disk", server.ask(tokens)))
-            server.stop()
-    cold = rows[0][1][0]
-    for name, (ttft, itl, cached, said) in rows:
-        print(f"{name:14} TTFT {ttft:8.1f} ms = {100 * ttft / cold:5.1f}% of cold, {ttft / itl:6.1f} decode steps of {itl:.1f} ms, {cached} cached, "
-              f"{'the same' if said == rows[0][1][3] else 'ANOTHER'} answer")
+    run = Run(args)
+    server = Server(args)
+    prompts = run.prompts(args.samples)
+    server.ask(run.prompts(1)[0])
+    run.show("computed, no tier", [server.ask(tokens) for tokens in prompts])
+    run.show("in memory", [server.ask(tokens) for tokens in prompts])
+    server.stop()
+    for name in args.tiers.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            if name == "redis":
+                redis = Redis(folder)
+                run.tier(name, ("--redis", redis.url), redis)
+                redis.stop()
+            else:
+                run.tier(name, (f"--{name}", folder))
 
 
 if __name__ == "__main__":

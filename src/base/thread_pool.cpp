@@ -39,7 +39,7 @@ bool spin_until(const Done& done) {
 ThreadPool::ThreadPool(uint32_t n_threads) {
   CHECK(n_threads >= 1);
   for (; n_threads_ < n_threads; ++n_threads_) {
-    auto worker = start_thread([this, t = n_threads_] { worker_main(t); });
+    auto worker = start_thread("kvik-compute", [this, t = n_threads_] { worker_main(t); });
     if (!worker) {
       started_ =
           fail(worker.error().code, fmt::format("{}; {} of {} threads that compute run",

@@ -18,7 +18,7 @@ EngineThread::EngineThread(std::unique_ptr<Engine> engine)
     : queue_(engine->limits().max_queue, engine->limits().n_tenants), engine_(std::move(engine)) {
   snapshot_ = engine_->snapshot();
   engine_->set_wake([this] { wake(); });
-  auto thread = start_thread([this] { main(); });
+  auto thread = start_thread("kvik-engine", [this] { main(); });
   if (thread) {
     thread_ = std::move(*thread);
   } else {

@@ -29,6 +29,9 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
                 .n_ctx_train = config.n_ctx_train,
                 .n_vocab = config.n_vocab,
                 .model_dim = config.model_dim,
+                .kv_tokens = limits.kv_tokens,
+                .page_tokens = kPageTokens,
+                .kv_type = name_of(options.kv_type),
                 .chat_template = serving.chat.chat_template.empty()
                                      ? valid_utf8(instance->tokenizer_->chat_template())
                                      : serving.chat.chat_template,

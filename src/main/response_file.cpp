@@ -169,7 +169,7 @@ void ResponseFile::load(const std::function<void(std::string id, ResponseStore::
   if (const auto done = read(take); !done) {
     log::warn("not all responses of before are there: {}", done.error().message);
   }
-  auto writer = start_thread([this] { write_changes(); });
+  auto writer = start_thread("kvik-responses", [this] { write_changes(); });
   if (writer) writer_ = std::move(*writer);
 }
 

@@ -88,7 +88,7 @@ void drain(Server& server, EngineThread& engine) {
   log::info("draining: no new requests, up to {} s for those that run; a second signal stops now",
             kDrainTime.count());
   server.stop_accepting();
-  auto waiter = start_thread([&] {
+  auto waiter = start_thread("kvik-drain", [&] {
     engine.drain(kDrainTime);
     Interrupts::notify();
   });

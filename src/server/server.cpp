@@ -138,7 +138,7 @@ class Server::Impl {
     TRY(state_.offload.start(ServerState::kOffloadThreads));
     asio::co_spawn(io_, accept_all(), asio::detached);
     asio::co_spawn(io_, tidy(), asio::detached);
-    TRY_ASSIGN(thread_, start_thread([this] { run(); }));
+    TRY_ASSIGN(thread_, start_thread("kvik-http", [this] { run(); }));
     return {};
   }
 

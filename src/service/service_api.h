@@ -124,6 +124,9 @@ struct ModelCard {
   uint32_t n_ctx_train = 0;
   uint32_t n_vocab = 0;
   uint32_t model_dim = 0;                 // dimensions of a hidden state
+  uint64_t kv_tokens = 0;                 // whose K and V fit in memory
+  uint32_t page_tokens = 0;               // that lie in one page
+  std::string kv_type = {};               // as which they are stored
   std::string chat_template = {};         // the model's own, or another, UTF-8; empty: it has none
   std::vector<std::string> aliases = {};  // that it answers to as well; "*": any
 };

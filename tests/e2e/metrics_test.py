@@ -12,7 +12,7 @@ PROMPT = "ROMEO:\nO, speak again"
 
 VLLM = {"time_to_first_token_seconds": "histogram", "inter_token_latency_seconds": "histogram", "e2e_request_latency_seconds": "histogram",
         "request_queue_time_seconds": "histogram", "request_prefill_time_seconds": "histogram", "request_decode_time_seconds": "histogram",
-        "num_requests_running": "gauge", "num_requests_waiting": "gauge", "kv_cache_usage_perc": "gauge", "prefix_cache_queries_total": "counter",
+        "num_requests_running": "gauge", "num_requests_waiting": "gauge", "kv_cache_usage_perc": "gauge", "cache_config_info": "gauge", "prefix_cache_queries_total": "counter",
         "prefix_cache_hits_total": "counter", "prompt_tokens_total": "counter", "generation_tokens_total": "counter"}
 
 

@@ -305,7 +305,10 @@ class FakeService final : public ServiceApi {
                         .created_s = 1700000000,
                         .n_ctx_max = 256,
                         .n_ctx_train = 256,
-                        .n_vocab = 128};
+                        .n_vocab = 128,
+                        .kv_tokens = 4096,
+                        .page_tokens = 32,
+                        .kv_type = "int8"};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   EngineSnapshot snapshot_;

@@ -68,6 +68,9 @@ TEST_F(ServerMetrics, the_snapshots_values_have_our_names_and_vllms) {
   EXPECT_EQ(got.at("kvik_evicted_pages_total"), 6);
   EXPECT_EQ(got.at("kvik_requests_finished_total{reason=\"stop\"}"), 7);
   EXPECT_EQ(got.at("kvik_requests_finished_total{reason=\"failed\"}"), 10);
+  EXPECT_EQ(got.at("vllm:cache_config_info{block_size=\"32\",cache_dtype=\"int8\","
+                   "enable_prefix_caching=\"True\",num_cpu_blocks=\"0\",num_gpu_blocks=\"128\"}"),
+            1);
 }
 
 TEST_F(ServerMetrics, a_tier_is_shown_where_there_is_one) {

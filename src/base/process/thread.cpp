@@ -1,15 +1,22 @@
 #include "base/process/thread.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <exception>
+#include <string>
 #include <utility>
+
+#include "base/check.h"
 
 namespace kvik {
 
-Result<std::thread> start_thread(std::function<void()> body) {
+Result<std::thread> start_thread(std::string_view name, std::function<void()> body) {
+  CHECK(name.size() <= 15);
   try {
-    return std::thread(std::move(body));
+    std::thread thread(std::move(body));
+    pthread_setname_np(thread.native_handle(), std::string(name).c_str());
+    return thread;
   } catch (const std::exception& refused) {  // std::system_error, std::bad_alloc
     return fail(ErrorCode::kIo, fmt::format("cannot start a thread: {}", refused.what()));
   }

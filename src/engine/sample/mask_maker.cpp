@@ -21,7 +21,7 @@ void MaskMaker::begin(std::span<const Job> jobs) {
   next_job_.store(0, std::memory_order_relaxed);
   if (jobs_.empty()) return;
   if (!thread_.joinable()) {
-    auto thread = start_thread([this] { main(); });
+    auto thread = start_thread("kvik-masks", [this] { main(); });
     if (!thread) return;  // there are no more: finish() makes all masks
     thread_ = std::move(*thread);
   }

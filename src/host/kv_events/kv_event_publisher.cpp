@@ -94,7 +94,8 @@ Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::start(const KvEventO
     const MutexLock lock(publisher->mutex_);
     publisher->add({.kind = KvEvent::Kind::kAllCleared});
   }
-  TRY_ASSIGN(publisher->thread_, start_thread([&self = *publisher] { self.send_all(); }));
+  TRY_ASSIGN(publisher->thread_,
+             start_thread("kvik-events", [&self = *publisher] { self.send_all(); }));
   return publisher;
 }
 

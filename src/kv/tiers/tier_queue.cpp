@@ -1,5 +1,7 @@
 #include "kv/tiers/tier_queue.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/log.h"
@@ -24,8 +26,11 @@ TierQueue::TierQueue(Tier& tier, const TierQueueOptions& options, std::function<
 }
 
 Result<void> TierQueue::start() {
-  TRY_ASSIGN(writer_, start_thread([this] { write_all(); }));
-  TRY_ASSIGN(reader_, start_thread([this] { read_all(); }));
+  const auto name = [&](std::string_view does) {
+    return fmt::format("kvik-{}-{}", to_string(options_.kind), does);
+  };
+  TRY_ASSIGN(writer_, start_thread(name("w"), [this] { write_all(); }));
+  TRY_ASSIGN(reader_, start_thread(name("r"), [this] { read_all(); }));
   return {};
 }
 

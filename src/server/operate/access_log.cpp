@@ -78,7 +78,7 @@ Result<std::unique_ptr<AccessLog>> AccessLog::open(const std::string& path) {
     return fail(ErrorCode::kIo, fmt::format("cannot write the access log '{}': {}", path, why));
   }
   std::unique_ptr<AccessLog> log(new AccessLog(fd));
-  TRY_ASSIGN(log->writer_, start_thread([raw = log.get()] { raw->write_lines(); }));
+  TRY_ASSIGN(log->writer_, start_thread("kvik-log", [raw = log.get()] { raw->write_lines(); }));
   return log;
 }
 

@@ -104,6 +104,16 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
   page.counter({"kvik_evicted_pages_total"}, "Pages that made room for others.", now.evictions);
 }
 
+// What routers ask of a server before they send it anything.
+void add_cache_config(const ModelCard& card, MetricsPage& page) {
+  page.info("vllm:cache_config_info", "How the cache is laid out; a block is a page of all layers.",
+            {{"block_size", std::to_string(card.page_tokens)},
+             {"cache_dtype", card.kv_type},
+             {"enable_prefix_caching", "True"},
+             {"num_cpu_blocks", "0"},
+             {"num_gpu_blocks", std::to_string(card.kv_tokens / card.page_tokens)}});
+}
+
 // Of each tier that there is, told apart by the label `tier`.
 void add_tier(std::string_view name, const TierCounters& tier, MetricsPage& page) {
   const MetricsPage::Of of{"tier", name};
@@ -208,6 +218,7 @@ void add_all(const HandlerContext& context, MetricsPage& page) {
   add_tokens(now, page);
   add_speculation(now.speculation, page);
   add_pages(now, page);
+  add_cache_config(context.service.card(), page);
   add_tiers(now.tiers, page);
   add_http(context.counts, page);
   add_memory(context.memory, page);

@@ -64,6 +64,13 @@ void MetricsPage::add(Names names, std::string_view help, MetricType type, const
   }
 }
 
+void MetricsPage::info(std::string_view name, std::string_view help,
+                       std::initializer_list<ClientMetric::Label> labels) {
+  ClientMetric metric = sampled(1);
+  metric.label.insert(metric.label.end(), labels);
+  add({name}, help, MetricType::Gauge, {metric});
+}
+
 void MetricsPage::gauge(Names names, std::string_view help, Sample sample) {
   add(names, help, MetricType::Gauge, {sampled(sample)});
 }

@@ -43,6 +43,9 @@ class MetricsPage {
 
   explicit MetricsPage(std::string_view model);
 
+  // What does not change while the server runs: labels of a sample that is 1.
+  void info(std::string_view name, std::string_view help,
+            std::initializer_list<prometheus::ClientMetric::Label> labels);
   void gauge(Names names, std::string_view help, Sample sample);
   void gauge(Names names, std::string_view help, const Parts& parts);
   void counter(Names names, std::string_view help, Sample sample);
