@@ -87,8 +87,9 @@ class Fleet(unittest.TestCase):
     def cached(answer):
         return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
-    def check_two_servers(self, tier, *flags):
-        with Server("demo", *FLAGS, *flags) as one, Server("demo", *FLAGS, *flags) as other:
+    def check_two_servers(self, tier, *flags, isas=(None, None)):
+        one, other = (Server("demo", *FLAGS, *flags, env={"KVIK_ISA": isa} if isa else {}) for isa in isas)
+        with one, other:
             first = one.complete(TOKENS, max_tokens=24, ignore_eos=True)
             self.assertEqual(self.cached(first), 0)
             self.wait_until_saved(one, tier)
@@ -117,6 +118,20 @@ class Fleet(unittest.TestCase):
 
     def test_the_logits_behind_pages_from_a_shared_folder_are_the_same_bytes(self):
         self.check_bits(shared=self.folder)
+
+    def test_servers_on_other_processors_find_each_others_pages(self):
+        sets = [isa for isa in kvik.isas() if isa != "scalar"]
+        for n, isas in enumerate(zip(sets, sets[1:] + sets[:1])):
+            with self.subTest(isas=isas):
+                self.check_two_servers("shared", "--shared", os.path.join(self.folder, str(n)), isas=isas)
+
+    @unittest.skipUnless("avx512bf16" in kvik.isas(), "this processor has no bf16 dot products")
+    def test_weights_that_bf16_dot_products_round_otherwise_find_nothing_of_others(self):
+        model = kvik.demo_as("bf16")
+        for isa, found in (("avx512bf16", 0), ("avx512", 0), ("avx2", len(TOKENS) - 1)):
+            with self.subTest(isa=isa), Server(model, *FLAGS, "--shared", self.folder, env={"KVIK_ISA": isa}) as server:
+                self.assertEqual(self.cached(server.complete(TOKENS)), found)
+                self.wait_until_saved(server, "shared")
 
     def test_another_salt_type_or_model_finds_nothing_in_redis(self):
         url = self.redis().url
