@@ -24,7 +24,7 @@ class Offload {
   // kIo where the system refuses one.
   Result<void> start(unsigned n_threads) {
     for (unsigned i = 0; i < n_threads; ++i) {
-      TRY_ASSIGN(std::thread thread, start_thread([this] { run(); }));
+      TRY_ASSIGN(std::thread thread, start_thread("kvik-work", [this] { run(); }));
       threads_.push_back(std::move(thread));
     }
     return {};
