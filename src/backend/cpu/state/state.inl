@@ -50,6 +50,21 @@ struct Token {
   }
 };
 
+// A token's numbers lie a whole row of the model behind those before them, where no processor looks
+// for itself. Some tokens early: one takes less time than memory does.
+constexpr size_t kTokensAhead = 3;
+
+template <uint32_t kVectors>
+inline void prefetch_token(const RecurrenceTask& task, size_t t) {
+  for (uint32_t i = 0; i < task.key_dim; i += kLanes) {
+    __builtin_prefetch(task.q + t * task.qk_step + i);
+    __builtin_prefetch(task.k + t * task.qk_step + i);
+  }
+  for (uint32_t j = 0; j < kVectors; ++j) {
+    __builtin_prefetch(task.v + t * task.v_step + j * kLanes);
+  }
+}
+
 template <uint32_t kVectors>
 inline void store_out(const RecurrenceTask& task, size_t t, const Chains<kVectors>& out) {
   for (uint32_t j = 0; j < kVectors; ++j) {
@@ -104,6 +119,7 @@ inline void pass_delta(const RecurrenceTask& task) {
   token.set_delta(task, 0, said);
   for (size_t t = 1; t < task.n_tokens; ++t) {
     Token<kVectors> next(task, t);
+    prefetch_token<kVectors>(task, t + kTokensAhead);
     Chains<kVectors> out, next_said;
     each_row<kVectors>(task, [&](uint32_t i, F32x16* row, auto chain) {
       correct_row(row, token, i, chain.of(out));
@@ -132,6 +148,7 @@ template <uint32_t kVectors>
 inline void pass_space(const RecurrenceTask& task) {
   for (size_t t = 0; t < task.n_tokens; ++t) {
     Token<kVectors> token(task, t);
+    prefetch_token<kVectors>(task, t + kTokensAhead);
     const float* v = task.v + t * task.v_step;
     const F32x16 rate = set1(task.rate[t * task.rate_step]);
     for (uint32_t j = 0; j < kVectors; ++j) token.delta[j] = mul(load(v + j * kLanes), rate);
@@ -155,39 +172,48 @@ void state_space(const RecurrenceTask& task) {
   }
 }
 
-// Channels [first, first + n) of all rows, n ≤ 16. The earlier inputs of a row are the rows before
-// it, or the state's where it has fewer.
-inline void convolve(const ConvTask& task, uint32_t first, uint32_t n) {
-  const uint32_t n_before = task.n_taps - 1;
-  const auto input = [&](int64_t row) {
-    const float* p = row < 0 ? task.state + static_cast<size_t>(row + n_before) * task.channel_step
-                             : task.x + static_cast<size_t>(row) * task.x_step;
-    return load_first(p + first, n);
-  };
-  for (uint32_t t = 0; t < task.n_tokens; ++t) {
-    F32x16 sum = task.bias ? load_first(task.bias + first, n) : zero();
-    for (uint32_t i = 0; i < task.n_taps; ++i) {
-      const F32x16 tap = load_first(task.taps + i * task.channel_step + first, n);
-      sum = fma(tap, input(int64_t{t} + i - n_before), sum);
-    }
-    if (task.is_activated) {
-      const F32x16 e = exp(sub(zero(), sum));
-      sum = div(sum, add(set1(1.0f), e));
-    }
-    store_first(task.out + size_t{t} * task.out_step + first, sum, n);
+// Channels [first, first + n) of an input, n ≤ 16: of a row, or of the state's where it is before
+// the first.
+inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32_t n) {
+  const float* p = row < 0
+                       ? task.state + static_cast<size_t>(row + task.n_taps - 1) * task.channel_step
+                       : task.x + static_cast<size_t>(row) * task.x_step;
+  return load_first(p + first, n);
+}
+
+inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t n) {
+  F32x16 sum = task.bias ? load_first(task.bias + first, n) : zero();
+  for (uint32_t i = 0; i < task.n_taps; ++i) {
+    const F32x16 tap = load_first(task.taps + i * task.channel_step + first, n);
+    sum = fma(tap, input_of(task, int64_t{t} + i - (task.n_taps - 1), first, n), sum);
   }
-  // From the oldest on: what a place gets lies behind it.
-  for (uint32_t i = 0; i < n_before; ++i) {
-    const F32x16 newer = input(int64_t{task.n_kept} + i - n_before);
+  if (task.is_activated) {
+    const F32x16 e = exp(sub(zero(), sum));
+    sum = div(sum, add(set1(1.0f), e));
+  }
+  store_first(task.out + size_t{t} * task.out_step + first, sum, n);
+}
+
+// From the oldest input on: what a place gets lies behind it.
+inline void keep_inputs(const ConvTask& task, uint32_t first, uint32_t n) {
+  for (uint32_t i = 0; i + 1 < task.n_taps; ++i) {
+    const F32x16 newer = input_of(task, int64_t{task.n_kept} + i - (task.n_taps - 1), first, n);
     store_first(task.state + i * task.channel_step + first, newer, n);
   }
 }
 
+// Row by row, as rows lie in memory.
 void short_conv(const ConvTask& task) {
-  for (uint32_t first = 0; first < task.n_channels; first += kLanes) {
-    const uint32_t n = task.n_channels - first;
-    convolve(task, first, n < kLanes ? n : kLanes);
+  const auto each_vector = [&](auto&& body) {
+    for (uint32_t first = 0; first < task.n_channels; first += kLanes) {
+      const uint32_t n = task.n_channels - first;
+      body(first, n < kLanes ? n : kLanes);
+    }
+  };
+  for (uint32_t t = 0; t < task.n_tokens; ++t) {
+    each_vector([&](uint32_t first, uint32_t n) { convolve(task, t, first, n); });
   }
+  each_vector([&](uint32_t first, uint32_t n) { keep_inputs(task, first, n); });
 }
 
 void l2_norm(float* x, uint32_t n, float eps, float scale) {
