@@ -70,31 +70,32 @@ class Server:
         connection.close()
         return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached, said
 
-    def metric(self, name):
+    def metric(self, name, label=""):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
         connection.close()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name) and label in line)
 
     def wait_until_written(self):
         """Until nothing waits to be written, twice in a row: the engine hands pages on as there is room."""
         n, before = 0, None
         while n < 5:
-            now = (self.metric("kvik_tier_queue_pages"), self.metric('kvik_tier_bytes_total{direction="written"'))
+            now = (self.metric("kvik_tier_queue_pages"), self.metric("kvik_tier_bytes_total", '"written"'))
             n = n + 1 if now == before and now[0] == 0 else 0
             before = now
             time.sleep(0.1)
 
     def seconds_of(self, ending):
         """Processor time of the threads whose names end so."""
-        ticks = 0
+        nanoseconds = 0
         for task in os.listdir(f"/proc/{self.process.pid}/task"):
-            with open(f"/proc/{self.process.pid}/task/{task}/stat") as f:
-                name, _, rest = f.read().partition("(")[2].rpartition(")")
+            with open(f"/proc/{self.process.pid}/task/{task}/comm") as f:
+                name = f.read().strip()
             if name.startswith("kvik-") and name.endswith(ending):
-                ticks += sum(int(field) for field in rest.split()[11:13])
-        return ticks / os.sysconf("SC_CLK_TCK")
+                with open(f"/proc/{self.process.pid}/task/{task}/schedstat") as f:
+                    nanoseconds += int(f.read().split()[0])
+        return nanoseconds / 1e9
 
     def stop(self):
         self.process.terminate()
@@ -124,13 +125,13 @@ class Run:
         server = Server(args, flags)
         computed = [server.ask(tokens) for tokens in prompts]
         server.wait_until_written()
-        n_bytes, seconds = server.metric('kvik_tier_bytes_total{direction="written"'), server.seconds_of("-w")
+        n_bytes, seconds = server.metric("kvik_tier_bytes_total", '"written"'), server.seconds_of("-w")
         self.show(f"computed, {name}", computed, f"; written for 1,000 tokens: {n_bytes / a_thousand / 1e6:.2f} MB in {1e3 * seconds / a_thousand:.1f} ms of processor time")
         if name == "disk":
             server.stop()  # a folder has one server
         other = Server(args, flags)
         found = [other.ask(tokens) for tokens in prompts]
-        n_bytes, seconds = other.metric('kvik_tier_bytes_total{direction="read"'), other.seconds_of("-r")
+        n_bytes, seconds = other.metric("kvik_tier_bytes_total", '"read"'), other.seconds_of("-r")
         same = [one[3] for one in computed] == [one[3] for one in found]
         self.show(f"another server, {name}", found, f"; read for 1,000 tokens: {n_bytes / a_thousand / 1e6:.2f} MB in {1e3 * seconds / a_thousand:.1f} ms of "
                   f"processor time; {'the same answers' if same else 'OTHER ANSWERS'}")

@@ -25,6 +25,7 @@ class FakeTier final : public Tier {
     ++n_gets_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return !hangs_; });
+    if (is_dead_) return Get::kFailed;
     const auto it = pages_.find(name_of(wanted.key, wanted.group));
     if (it == pages_.end() || !may_find(reader, it->second.page.known)) return Get::kAbsent;
     wanted.known = it->second.page.known;
@@ -75,6 +76,14 @@ class FakeTier final : public Tier {
     hangs_ = hangs;
     changed_.notify_all();
   }
+  void set_dead(bool is_dead) {
+    const std::lock_guard lock(mutex_);
+    is_dead_ = is_dead;
+  }
+  size_t n_gets() {
+    const std::lock_guard lock(mutex_);
+    return n_gets_;
+  }
   void wait_for_gets(size_t n) {
     std::unique_lock lock(mutex_);
     CHECK(changed_.wait_for(lock, kPatience, [&] { return n_gets_ >= n; }));
@@ -97,6 +106,7 @@ class FakeTier final : public Tier {
   std::map<Name, StoredPage> pages_;
   bool is_broken_ = false;
   bool hangs_ = false;
+  bool is_dead_ = false;  // reads fail
   size_t n_gets_ = 0;
 };
 
@@ -288,6 +298,31 @@ TEST(TierQueue, a_tier_that_hangs_is_given_up_and_asked_again_when_it_is_back) {
   rig.fetch(tokens_of(pages));
   EXPECT_FALSE(rig.is_begun()) << "nobody else waits for it";
   rig.tier().set_hanging(false);
+  FetchId id{};
+  do {
+    rig.wait();
+    id = rig.fetch(tokens_of(pages));
+  } while (!rig.is_begun());
+  EXPECT_EQ(rig.take_all(id).size(), 4u);
+}
+
+TEST(TierQueue, a_tier_that_does_not_answer_after_a_hang_is_asked_by_no_prompt) {
+  Rig rig;
+  const auto pages = chain_of_pages(kRoot, 32 * 4, 1, kPageBytes);
+  rig.save(pages);
+  rig.tier().set_hanging(true);
+  const FetchId first = rig.fetch(tokens_of(pages));
+  rig.tier().wait_for_gets(1);
+  rig.queue().give_up(first);
+  rig.tier().set_dead(true);
+  rig.tier().set_hanging(false);
+  for (size_t n = 2; n < 5; ++n) {
+    rig.tier().wait_for_gets(rig.tier().n_gets() + 1);  // the queue's own
+    rig.fetch(tokens_of(pages));
+    EXPECT_FALSE(rig.is_begun());
+  }
+  EXPECT_EQ(rig.queue().counters().misses_timed_out, 4u);
+  rig.tier().set_dead(false);
   FetchId id{};
   do {
     rig.wait();

@@ -192,6 +192,10 @@ TEST(JsonSchema, items_that_must_not_all_differ_repeat_before_the_array_ends) {
   EXPECT_FALSE(any.takes("[]"));
   const Schema two(R"({"type": "array", "maxItems": 2, "not": {"uniqueItems": true}})");
   EXPECT_EQ(two.forced_behind(R"(["ab",)"), R"("ab"])");
+  // Exponents that fit no number of ours: the second item is the first, however it is written.
+  EXPECT_TRUE(two.takes("[19.62e333333333333333333333,19.620E+0333333333333333333333]"));
+  EXPECT_TRUE(two.takes("[-0.05e-333333333333333333333,-0.05e-333333333333333333333]"));
+  EXPECT_FALSE(two.takes("[1962e333333333333333333333,1962e333333333333333333334]"));
   const Schema places(R"({"type": "array", "not": {"uniqueItems": true}, "items": false,
                           "prefixItems": [{"enum": [1, 2]}, {"enum": ["a", 2]}]})");
   EXPECT_EQ(places.forced(), "[2");

@@ -64,7 +64,7 @@ class TierQueue {
   void flush(Duration at_most);
 
   // Begins to read what a prompt asks for, behind all that was asked before. False, and nothing
-  // begun, where the tier still hangs over what somebody gave up.
+  // begun, where the tier has not answered again since somebody gave up.
   bool fetch(TierFetch fetch);
   // Nobody waits for it any more; give_up() because it takes too long.
   void cancel(FetchId id);
@@ -101,6 +101,8 @@ class TierQueue {
   void degrade(const Error& error) REQUIRES(mutex_);
 
   void read_all();
+  void wait_until_it_answers() REQUIRES(mutex_);
+  bool answers() REQUIRES(mutex_);
   void run_fetch(TierFetch fetch) REQUIRES(mutex_);
   void run_state_fetch(const TierFetch& fetch) REQUIRES(mutex_);
   Tier::Get read_chain(const TierFetch& fetch, std::vector<TierPage>& pages, size_t& n_read,

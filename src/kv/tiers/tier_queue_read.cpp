@@ -31,7 +31,7 @@ void TierQueue::give_up(FetchId id) {
   {
     const MutexLock lock(mutex_);
     ++counters_.misses_timed_out;
-    is_hanging_ = reading_.has_value();
+    is_hanging_ = is_hanging_ || reading_.has_value();
     drop_fetch(id);
   }
   read_wake_.notify_all();
@@ -91,8 +91,35 @@ void TierQueue::read_all() {
       run_fetch(std::move(next));
     }
     reading_.reset();
-    is_reading_for_nobody_ = is_hanging_ = false;
+    is_reading_for_nobody_ = false;
+    wait_until_it_answers();
   }
+}
+
+// Where a fetch was given up, for a page that nobody has: prompts would each wait as long.
+void TierQueue::wait_until_it_answers() {
+  Duration pause = options_.retry_after;
+  while (is_hanging_ && !is_stopping_) {
+    is_hanging_ = !answers();
+    if (!is_hanging_) return;
+    read_wake_.wait_for(mutex_, pause, [this]() REQUIRES(mutex_) { return is_stopping_; });
+    pause = std::min(2 * pause, options_.retry_at_most);
+  }
+}
+
+bool TierQueue::answers() {
+  read_wake_.wait(mutex_,
+                  [this]() REQUIRES(mutex_) { return is_stopping_ || !free_read_slots_.empty(); });
+  if (is_stopping_) return true;
+  const uint32_t slot = free_read_slots_.back();
+  free_read_slots_.pop_back();
+  const auto bytes = read_slots_[slot].span();
+  mutex_.unlock();
+  TierPage nobodys;
+  const Tier::Get got = tier_.get(nobodys, KnownBy::kAll, bytes, options_.page_bytes);
+  mutex_.lock();
+  free_read_slots_.push_back(slot);
+  return got != Tier::Get::kFailed;
 }
 
 // Pages of the groups that say how far the chain goes first; then, of the others, those that its

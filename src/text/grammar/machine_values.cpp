@@ -10,8 +10,18 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kWords = {"null", "true", "false"};
 
-// One text for all that JSON writes for a number: whole digits without zeros around them, and the
-// power of ten. An exponent of over 17 digits stays as it is written.
+// digits · 10^power without an exponent; the digits have no zeros around them.
+std::string in_decimals(const std::string& digits, int64_t power) {
+  if (power >= 0) return digits + std::string(static_cast<size_t>(power), '0');
+  const auto n_behind = static_cast<size_t>(-power);
+  if (n_behind >= digits.size()) {
+    return "0." + std::string(n_behind - digits.size(), '0') + digits;
+  }
+  return std::string(digits).insert(digits.size() - n_behind, 1, '.');
+}
+
+// One text, of JSON as well, for all that JSON writes for a number: whole digits without zeros
+// around them, and the power of ten. An exponent of over 17 digits stays as it is written.
 std::string number_key(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative) text.remove_prefix(1);
@@ -35,14 +45,11 @@ std::string number_key(std::string_view text) {
   }
   exponent.remove_prefix(std::min(exponent.find_first_not_of('0'), exponent.size()));
   constexpr size_t kMostDigits = 17;
-  std::string key = (negative ? "-" : "") + digits;
-  key += 'e';
   if (exponent.size() > kMostDigits) {
-    key += is_below_zero ? '-' : '+';
-    key += exponent;
-    key += '+';
-    return key + std::to_string(power);
+    return (negative ? "-" : "") + in_decimals(digits, power) + (is_below_zero ? "e-" : "e+") +
+           std::string(exponent);
   }
+  const std::string key = (negative ? "-" : "") + digits + 'e';
   int64_t more = 0;
   std::from_chars(exponent.data(), exponent.data() + exponent.size(), more);
   return key + std::to_string(power + (is_below_zero ? -more : more));

@@ -115,6 +115,26 @@ uint32_t Comparer::rule_for(uint32_t stack, ValueKind kind) {
   return put_rule(mode_of(rule), std::move(kept));
 }
 
+// A number that is beyond Decimal, in that mantissa's size; of one that is as long, as it stands.
+Regular Comparer::with_exponent(std::string_view text) {
+  const size_t e = text.find('e');
+  const std::string_view written = text.substr(0, e);
+  std::string_view exponent = text.substr(e + 1);
+  const bool is_below_zero = exponent.starts_with('-');
+  if (is_below_zero || exponent.starts_with('+')) exponent.remove_prefix(1);
+  const auto number = Decimal::parse(written);
+  const auto equal = static_cast<uint32_t>(DecimalComparison::kEqual);
+  const Regular mantissa =
+      number ? pool_.intersection(decimal_syntax(pool_), pool_.compared(*number, equal))
+             : pool_.literal(std::u32string(written.begin(), written.end()));
+  const Regular minus = pool_.characters({{U'-', U'-'}});
+  const Regular plus = pool_.optional(pool_.characters({{U'+', U'+'}}));
+  const Regular zeros = pool_.repeat(pool_.characters({{U'0', U'0'}}), 0, RegularPool::kUnbounded);
+  return pool_.sequence(std::vector<Regular>{
+      mantissa, pool_.characters({{U'E', U'E'}, {U'e', U'e'}}), is_below_zero ? minus : plus, zeros,
+      pool_.literal(std::u32string(exponent.begin(), exponent.end()))});
+}
+
 // `expr` is of words and numbers in their plain form.
 Regular Comparer::text_rule(Regular expr, uint32_t rule) {
   const ValueRule mode = mode_of(rule);
@@ -143,7 +163,7 @@ Regular Comparer::text_rule(Regular expr, uint32_t rule) {
     } else {
       either.push_back(
           number ? pool_.intersection(decimal_syntax(pool_), pool_.compared(*number, compared))
-                 : pool_.literal(characters));
+                 : with_exponent(text));
     }
   }
   if (mode == ValueRule::kSome) {

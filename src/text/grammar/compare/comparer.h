@@ -72,6 +72,7 @@ class Comparer {
   // There is a value beyond those.
   bool exceeds(const SomeValues& some, const Values& values);
 
+  Regular with_exponent(std::string_view text);
   Regular text_rule(Regular expr, uint32_t rule);
   Regular number_rule(Regular expr, uint32_t rule);
   bool has_one(const NodeParts& n, ValueKind kind, uint32_t rule);
