@@ -19,5 +19,6 @@ function(kvik_unite target)
     set_source_files_properties(${source} PROPERTIES UNITY_GROUP "${short}_${group}")
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # meant for headers; a file that is included is none
+  # Meant for headers: here sources are included.
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
