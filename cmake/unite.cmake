@@ -1,6 +1,6 @@
 # kvik_unite(TARGET sources…): the files of a folder are compiled some at a time, so that what they include is parsed once: that
 # is most of what compiling takes. So what a file keeps to itself has a name of its own in its folder. Files with flags of their
-# own are compiled alone, and so are tests, where names are short. -DKVIK_UNITE=OFF compiles each file alone, which works as well.
+# own are compiled alone, and so are tests, where names are short. -DKVIK_UNITE=OFF compiles each file alone.
 option(KVIK_UNITE "Compile the files of a folder together" ON)
 set(kvik_files_together 8)
 

@@ -13,21 +13,13 @@ import json
 import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools"))
-from fleet import Redis  # noqa: E402
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+from fleet import Redis, free_port  # which knows tests/e2e
+from prometheus import Page
 
 
 class Server:
@@ -70,18 +62,19 @@ class Server:
         connection.close()
         return (times[0] - begin) * 1e3, (times[-1] - times[0]) * 1e3 / (n - 1), cached, said
 
-    def metric(self, name, label=""):
+    def metric(self, name, **labels):
+        """Of all that have these labels, together."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request("GET", "/metrics")
-        lines = connection.getresponse().read().decode().splitlines()
+        page = Page(connection.getresponse().read().decode())
         connection.close()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name) and label in line)
+        return sum(value for (its, pairs), value in page.samples.items() if its == name and labels.items() <= dict(pairs).items())
 
     def wait_until_written(self):
-        """Until nothing waits to be written, twice in a row: the engine hands pages on as there is room."""
+        """Until nothing waits to be written, five times in a row: the engine hands pages on as there is room."""
         n, before = 0, None
         while n < 5:
-            now = (self.metric("kvik_tier_queue_pages"), self.metric("kvik_tier_bytes_total", '"written"'))
+            now = (self.metric("kvik_tier_queue_pages"), self.metric("kvik_tier_bytes_total", direction="written"))
             n = n + 1 if now == before and now[0] == 0 else 0
             before = now
             time.sleep(0.1)
@@ -125,13 +118,13 @@ class Run:
         server = Server(args, flags)
         computed = [server.ask(tokens) for tokens in prompts]
         server.wait_until_written()
-        n_bytes, seconds = server.metric("kvik_tier_bytes_total", '"written"'), server.seconds_of("-w")
+        n_bytes, seconds = server.metric("kvik_tier_bytes_total", direction="written"), server.seconds_of("-w")
         self.show(f"computed, {name}", computed, f"; written for 1,000 tokens: {n_bytes / a_thousand / 1e6:.2f} MB in {1e3 * seconds / a_thousand:.1f} ms of processor time")
         if name == "disk":
             server.stop()  # a folder has one server
         other = Server(args, flags)
         found = [other.ask(tokens) for tokens in prompts]
-        n_bytes, seconds = other.metric("kvik_tier_bytes_total", '"read"'), other.seconds_of("-r")
+        n_bytes, seconds = other.metric("kvik_tier_bytes_total", direction="read"), other.seconds_of("-r")
         same = [one[3] for one in computed] == [one[3] for one in found]
         self.show(f"another server, {name}", found, f"; read for 1,000 tokens: {n_bytes / a_thousand / 1e6:.2f} MB in {1e3 * seconds / a_thousand:.1f} ms of "
                   f"processor time; {'the same answers' if same else 'OTHER ANSWERS'}")

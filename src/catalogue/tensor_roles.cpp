@@ -110,8 +110,6 @@ constexpr bool is_in_order() {
 }
 static_assert(is_in_order());
 
-constexpr std::string_view kLayerPrefix = "blk.";
-
 // Of files that hold the parts which see and hear beside the text's.
 constexpr std::string_view kOtherSenses[] = {"v.", "a.", "mm."};
 

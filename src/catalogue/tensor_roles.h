@@ -128,6 +128,7 @@ inline bool is_sensitive(TensorRole role) {
   return role == TensorRole::kV || is_down_projection(role);
 }
 
+inline constexpr std::string_view kLayerPrefix = "blk.";
 // In a GGUF file: "blk.3.attn_q.weight".
 std::string name_of(TensorId tensor);
 // Empty for a name that no role has.

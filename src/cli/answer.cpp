@@ -6,7 +6,6 @@
 #include "base/blanks.h"
 
 namespace kvik {
-namespace {}  // namespace
 
 void AnswerSink::on_prompt(const PromptProgress& progress) {
   const MutexLock lock(mutex_);

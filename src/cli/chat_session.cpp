@@ -8,6 +8,7 @@
 #include "base/blanks.h"
 
 namespace kvik {
+
 ChatSession::ChatSession(ServiceApi& service, Console& console, Options options)
     : service_(service),
       console_(console),

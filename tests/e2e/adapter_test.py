@@ -63,7 +63,7 @@ def usual_error(got, want):
 
 def share_of(preset):
     """As oracle_test.py has it without an adapter."""
-    return 4e-6 if preset.startswith(("test-qwen35", "test-qwen3next", "test-nemotronh")) else 2e-6
+    return 4e-6 if preset in kvik.ILL_CONDITIONED else 2e-6
 
 
 class Values(unittest.TestCase):

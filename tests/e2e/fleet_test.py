@@ -120,7 +120,7 @@ class Fleet(unittest.TestCase):
         self.check_bits(shared=self.folder)
 
     def test_servers_on_other_processors_find_each_others_pages(self):
-        sets = [isa for isa in kvik.isas() if isa != "scalar"]
+        sets = kvik.isas()
         for n, isas in enumerate(zip(sets, sets[1:] + sets[:1])):
             with self.subTest(isas=isas):
                 self.check_two_servers("shared", "--shared", os.path.join(self.folder, str(n)), isas=isas)

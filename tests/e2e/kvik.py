@@ -76,6 +76,11 @@ def greedy(model, tokens, n, env=None, **options):
     return [int(t) for t in text.split()]
 
 
+# Test presets whose logits half a unit in the last place of the weights moves by 0.6 to 2.1e-6: the delta rule takes the difference of
+# what is stored and what comes, and Nemotron-H.
+ILL_CONDITIONED = ("test-qwen35", "test-qwen35moe", "test-qwen3next", "test-nemotronh", "test-nemotronhmoe")
+
+
 @functools.cache
 def isas():
     """The instruction sets that can be forced here; the last is the best. Scalar always works."""

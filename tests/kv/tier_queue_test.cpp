@@ -141,6 +141,24 @@ class Rig {
     return id;
   }
 
+  // A fetch of a tier that hangs, given up.
+  void hang(const std::vector<TokenId>& tokens) {
+    tier_.set_hanging(true);
+    const size_t n_before = tier_.n_gets();
+    const FetchId id = fetch(tokens);
+    tier_.wait_for_gets(n_before + 1);
+    queue_.give_up(id);
+  }
+  // Fetched when the tier is asked again.
+  std::vector<TierPage> take_all_when_back(const std::vector<TokenId>& tokens) {
+    FetchId id{};
+    do {
+      wait();
+      id = fetch(tokens);
+    } while (!is_begun_);
+    return take_all(id);
+  }
+
   // Pages that come until the fetch ends, each with the bytes that it must have.
   std::vector<TierPage> take_all(FetchId id) {
     std::vector<TierPage> pages;
@@ -290,30 +308,19 @@ TEST(TierQueue, a_tier_that_hangs_is_given_up_and_asked_again_when_it_is_back) {
   Rig rig;
   const auto pages = chain_of_pages(kRoot, 32 * 4, 1, kPageBytes);
   rig.save(pages);
-  rig.tier().set_hanging(true);
-  const FetchId first = rig.fetch(tokens_of(pages));
-  rig.tier().wait_for_gets(1);
-  rig.queue().give_up(first);
+  rig.hang(tokens_of(pages));
   EXPECT_EQ(rig.queue().counters().misses_timed_out, 1u);
   rig.fetch(tokens_of(pages));
   EXPECT_FALSE(rig.is_begun()) << "nobody else waits for it";
   rig.tier().set_hanging(false);
-  FetchId id{};
-  do {
-    rig.wait();
-    id = rig.fetch(tokens_of(pages));
-  } while (!rig.is_begun());
-  EXPECT_EQ(rig.take_all(id).size(), 4u);
+  EXPECT_EQ(rig.take_all_when_back(tokens_of(pages)).size(), 4u);
 }
 
 TEST(TierQueue, a_tier_that_does_not_answer_after_a_hang_is_asked_by_no_prompt) {
   Rig rig;
   const auto pages = chain_of_pages(kRoot, 32 * 4, 1, kPageBytes);
   rig.save(pages);
-  rig.tier().set_hanging(true);
-  const FetchId first = rig.fetch(tokens_of(pages));
-  rig.tier().wait_for_gets(1);
-  rig.queue().give_up(first);
+  rig.hang(tokens_of(pages));
   rig.tier().set_dead(true);
   rig.tier().set_hanging(false);
   for (size_t n = 2; n < 5; ++n) {
@@ -323,12 +330,7 @@ TEST(TierQueue, a_tier_that_does_not_answer_after_a_hang_is_asked_by_no_prompt) 
   }
   EXPECT_EQ(rig.queue().counters().misses_timed_out, 4u);
   rig.tier().set_dead(false);
-  FetchId id{};
-  do {
-    rig.wait();
-    id = rig.fetch(tokens_of(pages));
-  } while (!rig.is_begun());
-  EXPECT_EQ(rig.take_all(id).size(), 4u);
+  EXPECT_EQ(rig.take_all_when_back(tokens_of(pages)).size(), 4u);
 }
 
 TEST(TierQueue, a_cancelled_fetch_makes_way_for_the_next) {

@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
+#include "catalogue/tensor_roles.h"
 #include "format/arranged_source.h"
 #include "format/quoted.h"
 
 namespace kvik {
 namespace {
 
-constexpr std::string_view kLayers = "blk.";
 constexpr std::string_view kBoth = ".ffn_gate_up_exps.weight";
 
 bool is_fused(const TensorInfo& info) {
-  return info.name.starts_with(kLayers) && info.name.ends_with(kBoth);
+  return info.name.starts_with(kLayerPrefix) && info.name.ends_with(kBoth);
 }
 
 // The first half of each expert's rows, or the second.

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "catalogue/tensor_roles.h"
 #include "format/arranged_source.h"
 #include "format/quoted.h"
 
 namespace kvik {
 namespace {
 
-constexpr std::string_view kLayer = "blk.";
 constexpr std::string_view kEnding = ".weight";
 constexpr std::string_view kParts[] = {".ffn_gate.", ".ffn_up.", ".ffn_down."};
 
@@ -28,7 +28,7 @@ struct ExpertTensor {
 
 // What "blk.0.ffn_gate.3.weight" says; empty for any other name.
 std::optional<ExpertTensor> parse(std::string_view name) {
-  if (!name.starts_with(kLayer) || !name.ends_with(kEnding)) return std::nullopt;
+  if (!name.starts_with(kLayerPrefix) || !name.ends_with(kEnding)) return std::nullopt;
   name.remove_suffix(kEnding.size());
   for (const std::string_view part : kParts) {
     const size_t at = name.find(part);

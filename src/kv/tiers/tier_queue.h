@@ -103,6 +103,8 @@ class TierQueue {
   void read_all();
   void wait_until_it_answers() REQUIRES(mutex_);
   bool answers() REQUIRES(mutex_);
+  uint32_t take_read_slot() REQUIRES(mutex_);
+  Tier::Get get_into(uint32_t slot, TierPage& page, KnownBy reader) REQUIRES(mutex_);
   void run_fetch(TierFetch fetch) REQUIRES(mutex_);
   void run_state_fetch(const TierFetch& fetch) REQUIRES(mutex_);
   Tier::Get read_chain(const TierFetch& fetch, std::vector<TierPage>& pages, size_t& n_read,

@@ -96,7 +96,8 @@ void TierQueue::read_all() {
   }
 }
 
-// Where a fetch was given up, for a page that nobody has: prompts would each wait as long.
+// Where a fetch was given up: by asking for a page that nobody has, so that no prompt waits only to
+// learn that there still is no answer.
 void TierQueue::wait_until_it_answers() {
   Duration pause = options_.retry_after;
   while (is_hanging_ && !is_stopping_) {
@@ -111,13 +112,9 @@ bool TierQueue::answers() {
   read_wake_.wait(mutex_,
                   [this]() REQUIRES(mutex_) { return is_stopping_ || !free_read_slots_.empty(); });
   if (is_stopping_) return true;
-  const uint32_t slot = free_read_slots_.back();
-  free_read_slots_.pop_back();
-  const auto bytes = read_slots_[slot].span();
-  mutex_.unlock();
+  const uint32_t slot = take_read_slot();
   TierPage nobodys;
-  const Tier::Get got = tier_.get(nobodys, KnownBy::kAll, bytes, options_.page_bytes);
-  mutex_.lock();
+  const Tier::Get got = get_into(slot, nobodys, KnownBy::kAll);
   free_read_slots_.push_back(slot);
   return got != Tier::Get::kFailed;
 }
@@ -167,32 +164,43 @@ void TierQueue::end_fetch(const TierFetch& fetch, FetchEnd end) {
   wake_();
 }
 
+uint32_t TierQueue::take_read_slot() {
+  const uint32_t slot = free_read_slots_.back();
+  free_read_slots_.pop_back();
+  return slot;
+}
+
+// The mutex is not held while the tier is asked.
+Tier::Get TierQueue::get_into(uint32_t slot, TierPage& page, KnownBy reader) {
+  mutex_.unlock();
+  const auto begin = std::chrono::steady_clock::now();
+  const Tier::Get got = tier_.get(page, reader, read_slots_[slot].span(), options_.page_bytes);
+  const double ms = to_ms(std::chrono::steady_clock::now() - begin);
+  mutex_.lock();
+  if (got == Tier::Get::kFound) read_estimate_.observe(ms);
+  return got;
+}
+
 // Reads a page into a slot and lets it arrive. A fetch that nobody waits for finds nothing more.
 Tier::Get TierQueue::read_page(const TierFetch& fetch, TierPage& page) {
   const FetchId id = fetch.id;
   read_wake_.wait(mutex_,
                   [&]() REQUIRES(mutex_) { return is_cancelled(id) || !free_read_slots_.empty(); });
   if (is_cancelled(id)) return Tier::Get::kAbsent;
-  const uint32_t slot = free_read_slots_.back();
-  free_read_slots_.pop_back();
-  const auto bytes = read_slots_[slot].span();
-  mutex_.unlock();
-  const auto begin = std::chrono::steady_clock::now();
-  const Tier::Get got = tier_.get(page, fetch.reader, bytes, options_.page_bytes);
-  const double ms = to_ms(std::chrono::steady_clock::now() - begin);
-  mutex_.lock();
-  if (got == Tier::Get::kFound) read_estimate_.observe(ms);
+  const uint32_t slot = take_read_slot();
+  const Tier::Get got = get_into(slot, page, fetch.reader);
   if (got != Tier::Get::kFound || is_cancelled(id)) {
     free_read_slots_.push_back(slot);
     return is_cancelled(id) ? Tier::Get::kAbsent : got;
   }
   ++counters_.pages_read;
   counters_.bytes_read += options_.page_bytes;
-  arrivals_.push_back({{.id = id,
-                        .page = page,
-                        .bytes = bytes.subspan(tier_.head_bytes(), options_.page_bytes),
-                        .end = std::nullopt},
-                       slot});
+  arrivals_.push_back(
+      {{.id = id,
+        .page = page,
+        .bytes = read_slots_[slot].span().subspan(tier_.head_bytes(), options_.page_bytes),
+        .end = std::nullopt},
+       slot});
   wake_();
   return got;
 }

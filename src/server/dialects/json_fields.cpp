@@ -143,8 +143,8 @@ Result<std::vector<TokenId>> read_token_ids(std::string_view name, const json::a
 }
 
 std::string_view text_at(const json::object& object, std::string_view name) {
-  const json::value* value = object.if_contains(name);
-  return value && value->is_string() ? view(value->get_string()) : std::string_view();
+  const json::string* text = at(object, name).if_string();
+  return text ? view(*text) : std::string_view();
 }
 
 std::string_view view(const json::string& text) { return {text.data(), text.size()}; }

@@ -10,6 +10,8 @@
 #include <iterator>
 #include <optional>
 
+#include "base/blanks.h"
+
 namespace kvik {
 namespace {
 
@@ -30,7 +32,7 @@ Result<std::vector<ReplayTurn>> parse_replay(std::string_view lines, const Token
   for (size_t number = 1; !lines.empty(); ++number) {
     const std::string_view line = lines.substr(0, lines.find('\n'));
     lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (trimmed(line).empty()) continue;
     boost::system::error_code failed;
     const json::value value = json::parse(json::string_view(line.data(), line.size()), failed);
     const auto prompt = failed ? std::nullopt : text_in(value, "prompt");

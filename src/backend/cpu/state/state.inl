@@ -148,7 +148,6 @@ template <uint32_t kVectors>
 inline void pass_space(const RecurrenceTask& task) {
   for (size_t t = 0; t < task.n_tokens; ++t) {
     Token<kVectors> token(task, t);
-    prefetch_token<kVectors>(task, t + kTokensAhead);
     const float* v = task.v + t * task.v_step;
     const F32x16 rate = set1(task.rate[t * task.rate_step]);
     for (uint32_t j = 0; j < kVectors; ++j) token.delta[j] = mul(load(v + j * kLanes), rate);
