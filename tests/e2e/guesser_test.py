@@ -1,0 +1,115 @@
+"""The layer that guesses the token behind the next one: its values against the oracle, and that answers with it are those without."""
+import itertools
+import os
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+import gguf
+import kvik
+from server import Server
+
+TOOL = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests", "guess_logits")
+PRESETS = ("test-qwen35",)
+DIM, FIRST = 64, 4  # of test-qwen35; the first of the tokens that follow each other in a circle, one for each dimension
+
+
+def guesses(path, tokens, chunk):
+    done = subprocess.run([TOOL, path, kvik.joined(tokens), str(chunk)], capture_output=True, check=True)
+    return done.stdout
+
+
+def rows(text):
+    return np.array([np.array(line.split(), np.float64) for line in text.splitlines()])
+
+
+class Guesser(unittest.TestCase):
+    def test_guesses_are_those_of_the_oracle(self):
+        for name, seed in itertools.product(PRESETS, (1, 2)):
+            with self.subTest(preset=name, seed=seed):
+                path, tokens = kvik.preset(name, "f32", seed), kvik.random_tokens(70, 260, seed)
+                want = kvik.reference_logits.forward(*kvik.weights(path), tokens, guesses=True)
+                got = rows(guesses(path, tokens, 1))
+                self.assertEqual(got.shape, want.shape)
+                error = (np.abs(got - want).max(1) / np.abs(want).max(1)).max()
+                self.assertLess(error, 4e-6)
+
+    def test_chunks_change_no_byte(self):
+        path, tokens = kvik.preset("test-qwen35", "q8_0"), kvik.random_tokens(70, 260, 3)
+        one_by_one = guesses(path, tokens, 1).splitlines()
+        for chunk in (7, 32, 33):
+            ends = [min(n, len(tokens) - 1) for n in range(chunk, len(tokens) - 1 + chunk, chunk)]
+            self.assertEqual(guesses(path, tokens, chunk).splitlines(), [one_by_one[n - 1] for n in ends])
+
+
+def circle(folder, half):
+    """A model that says of each of DIM tokens the next in the circle, and whose guesser knows it: by the token (half 0) or by the hidden state
+    before it (half 1), whose dimensions it moves on by one more."""
+    file = gguf.Gguf(kvik.preset("test-qwen35"))
+    data = bytearray(file.data)
+
+    def put(name, values):
+        _, dims, _, offset = file.tensor(name)
+        values = np.ascontiguousarray(np.broadcast_to(values, dims[::-1]), np.float32)
+        data[offset:offset + values.nbytes] = values.tobytes()
+
+    n_vocab = file.tensor("token_embd.weight")[1][1]
+    embedding = np.zeros((n_vocab, DIM))
+    embedding[FIRST:FIRST + DIM] = np.eye(DIM)
+    put("token_embd.weight", embedding)
+    put("output.weight", next_rows(embedding))
+    for name, *_ in file.tensors:
+        if name.endswith(("attn_output.weight", "ssm_out.weight", "ffn_down.weight")):
+            put(name, 0)
+        elif name.endswith(("output_norm.weight", "enorm.weight", "hnorm.weight", "shared_head_norm.weight")):
+            put(name, 1)
+    moved = np.roll(np.eye(DIM), 1, 0)  # dimension i to i + 1
+    put(next(t[0] for t in file.tensors if t[0].endswith("eh_proj.weight")),
+        np.concatenate([np.eye(DIM), np.zeros((DIM, DIM))] if half == 0 else [np.zeros((DIM, DIM)), moved], 1))
+    file.data = bytes(data)
+    path = os.path.join(folder, f"circle-{half}.gguf")
+    with open(path, "wb") as f:
+        f.write(file.bytes())
+    return path
+
+
+def next_rows(embedding):
+    """Rows of the head: that of a token meets the token before it in the circle."""
+    head = np.zeros_like(embedding)
+    head[FIRST:FIRST + DIM] = np.roll(np.eye(DIM), 1, 0)
+    return head
+
+
+class Circle(unittest.TestCase):
+    """A guesser that is right: all that it says must come true, whatever became of pages and states in between."""
+
+    def complete(self, server, prompt, n, **body):
+        reply = server.complete(prompt, max_tokens=n, return_token_ids=True, ignore_eos=True, **body)
+        choice, usage = reply["choices"][0], reply["usage"]
+        details = usage["completion_tokens_details"]
+        return choice["token_ids"], details["accepted_prediction_tokens"], details["rejected_prediction_tokens"], usage
+
+    def test_what_a_right_guesser_says_comes_true(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for half in (0, 1):
+                for kv_type in ("f32", "int8"):
+                    with self.subTest(half=half, kv_type=kv_type), \
+                            Server(circle(folder, half), "--threads", 1, "--kv-type", kv_type, "--speculate", 4) as server:
+                        prompt = [FIRST + 7]
+                        want = [FIRST + (8 + i) % DIM for i in range(50)]
+                        ids, accepted, rejected, _ = self.complete(server, prompt, 50)
+                        self.assertEqual(ids, want)
+                        self.assertEqual(rejected, 0)
+                        self.assertGreater(accepted, 35)
+                        # The conversation goes on behind what is kept of it.
+                        ids, accepted, rejected, usage = self.complete(server, prompt + want[:40], 12)
+                        self.assertEqual(ids, want[40:] + [FIRST + 58, FIRST + 59])
+                        self.assertEqual(rejected, 0)
+                        self.assertGreater(accepted, 6)
+                        self.assertEqual(self.complete(server, prompt, 50, speculate=False)[:3], (want, 0, 0))
+
+
+if __name__ == "__main__":
+    unittest.main()
