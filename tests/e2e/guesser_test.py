@@ -11,7 +11,7 @@ import numpy as np
 
 import gguf
 import kvik
-from server import Server
+from server import Server, in_parallel
 
 TOOL = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests", "guess_logits")
 PRESETS = ("test-qwen35", "test-qwen35moe-mtp", "test-qwen3next-mtp")
@@ -144,6 +144,30 @@ class Circle(unittest.TestCase):
                         self.assertEqual(rejected, 0)
                         self.assertGreater(accepted, 6)
                         self.assertEqual(self.complete(server, prompt, 50, speculate=False)[:3], (want, 0, 0))
+
+
+    def test_pages_of_a_disk_have_what_the_guesser_needs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, flags = circle(folder, 1), ("--threads", 1, "--speculate", 4, "--disk", os.path.join(folder, "pages"))
+            want = [FIRST + (8 + i) % DIM for i in range(55)]
+            with Server(model, *flags) as server:
+                self.assertEqual(self.complete(server, [FIRST + 7], 40)[0], want[:40])
+                server.stop()
+            with Server(model, *flags) as server:
+                ids, accepted, rejected, usage = self.complete(server, [FIRST + 7] + want[:40], 15)
+                self.assertEqual(ids, want[40:])
+                self.assertGreaterEqual(usage["prompt_tokens_details"]["cached_tokens"], 32)
+                self.assertEqual(rejected, 0)
+                self.assertGreater(accepted, 8)
+
+    def test_company_leaves_it_right(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                Server(circle(folder, 1), "--threads", 1, "--speculate", 4, "--kv-memory", "8MiB", "--ctx", 64) as server:
+            answers = in_parallel(*[lambda i=i: self.complete(server, [FIRST + i], 50) for i in range(12)])
+            for i, (ids, accepted, rejected, _) in enumerate(answers):
+                self.assertEqual(ids, [FIRST + (i + 1 + k) % DIM for k in range(50)])
+                self.assertEqual(rejected, 0)
+                self.assertGreater(accepted, 10)
 
 
 if __name__ == "__main__":
