@@ -199,12 +199,16 @@ struct ModelConfig {
   bool has_layer_scales =
       false;  // rows are multiplied by a number of each layer's, where it has one
 
-  // Layers behind the others that guess further tokens; their tensors are left alone.
+  // Layers behind the others that guess further tokens; their tensors are left alone but for those
+  // of the guesser.
   uint32_t n_guessing_layers = 0;
+  // The first of them is used: from the token behind a position and the hidden state there, behind
+  // the last norm, it guesses the token after that (Gloeckle et al. 2024; Qwen3-Next).
+  bool has_guesser = false;
   // Lists of the file have an entry for each layer of it.
   size_t n_listed_layers() const { return size_t{n_layers} + n_guessing_layers; }
 
-  std::vector<LayerConfig> layers;  // n_layers of them
+  std::vector<LayerConfig> layers;  // n_layers of them, and behind those the guesser
   std::vector<RopeConfig> ropes;
 
   // Of the first layer that attends, for whoever describes the whole model.
@@ -221,5 +225,8 @@ struct ModelConfig {
 // an architecture or feature that is not known (the message lists those that are), kCorrupt for a
 // missing key or a value that cannot be.
 Result<ModelConfig> read_config(const Metadata& metadata);
+
+// The same model without its guesser, for files that name one and do not have it.
+ModelConfig without_guesser(ModelConfig config);
 
 }  // namespace kvik

@@ -352,9 +352,19 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
                keys.optional_count("embedding_length_per_layer_input", kMaxHeadDim));
   }
   TRY(read_recurrent_layers(keys, *family, c));
+  if (family->recurrence == Recurrence::kDelta && c.n_guessing_layers > 0) {
+    c.layers.push_back({.mixer = c.attention(), .feed_forward = c.layers.back().feed_forward});
+    c.has_guesser = true;
+  }
   TRY_ASSIGN(c.n_ctx_short_rope,
              keys.optional_count("rope.scaling.original_context_length", kMaxContext));
   return c;
+}
+
+ModelConfig without_guesser(ModelConfig config) {
+  config.layers.resize(config.n_layers);
+  config.has_guesser = false;
+  return config;
 }
 
 }  // namespace kvik

@@ -99,6 +99,10 @@ constexpr RoleEntry kRoles[] = {
     {kPerLayerOutput, kMatrix, "proj.weight", "per_layer_projection.weight"},
     {kPerLayerPostNorm, kNorm, "post_norm.weight", "post_per_layer_input_norm.weight"},
     {kLayerScale, kNorm, "layer_output_scale.weight", "layer_scalar"},
+    {kGuessEmbeddingNorm, kNorm, "nextn.enorm.weight", "pre_fc_norm_embedding.weight"},
+    {kGuessHiddenNorm, kNorm, "nextn.hnorm.weight", "pre_fc_norm_hidden.weight"},
+    {kGuessInput, kMatrix, "nextn.eh_proj.weight", "fc.weight"},
+    {kGuessOutputNorm, kNorm, "nextn.shared_head_norm.weight", "norm.weight"},
 };
 
 // The table is in the order of the roles.
@@ -137,6 +141,7 @@ class LayerTensors {
     }
     std::visit([this](const auto& kind) { list(kind); }, layer.feed_forward);
     list_per_layer();
+    if (layer_ == c_.n_layers) list_guesser();
   }
 
  private:
@@ -256,6 +261,13 @@ class LayerTensors {
     add(kSharedDown, {c_.model_dim, e.shared_ffn_dim});
   }
 
+  void list_guesser() {
+    for (const TensorRole norm : {kGuessEmbeddingNorm, kGuessHiddenNorm, kGuessOutputNorm}) {
+      add(norm, {c_.model_dim});
+    }
+    add(kGuessInput, {c_.model_dim, uint64_t{2} * c_.model_dim});
+  }
+
   void list_per_layer() {
     if (c_.per_layer_dim) {
       add(kPerLayerGate, {c_.per_layer_dim, c_.model_dim});
@@ -303,7 +315,7 @@ std::string_view usual_folder_name(TensorRole role) { return entry(role).folder_
 
 TensorTable::TensorTable(const ModelConfig& c)
     : n_layers_(c.n_layers), n_guessing_layers_(c.n_guessing_layers) {
-  CHECK(c.layers.size() == c.n_layers && !c.ropes.empty());
+  CHECK(c.layers.size() == c.n_layers + c.has_guesser && !c.ropes.empty());
   const uint64_t n_pairs = c.ropes.front().n_dims / 2;
   specs_ = {{{kEmbedding}, {c.n_vocab, c.model_dim}},
             {{kRopeDivisors}, {n_pairs}, true},
@@ -315,7 +327,7 @@ TensorTable::TensorTable(const ModelConfig& c)
     specs_.push_back({{kPerLayerProjection}, {n_cols, c.model_dim}});
     specs_.push_back({{kPerLayerProjectionNorm}, {c.per_layer_dim}});
   }
-  for (uint32_t layer = 0; layer < c.n_layers; ++layer) LayerTensors(c, layer, specs_).list();
+  for (uint32_t layer = 0; layer < c.layers.size(); ++layer) LayerTensors(c, layer, specs_).list();
   specs_.push_back({{c.is_last_norm_embeddings ? kEmbeddingsNorm : kOutputNorm}, {c.model_dim}});
   specs_.push_back({{kHead}, {c.n_vocab, c.model_dim}, true});
   for (size_t i = 0; i < specs_.size(); ++i) places_.emplace(specs_[i].id, i);
@@ -332,7 +344,10 @@ const TensorSpec* TensorTable::find(TensorId tensor) const {
 
 bool TensorTable::may_leave_alone(std::string_view name) const {
   if (sees_or_hears(name)) return true;
-  if (const auto id = tensor_named(name); id && unused_.contains(*id)) return true;
+  if (const auto id = tensor_named(name)) {
+    if (find(*id)) return false;
+    if (unused_.contains(*id)) return true;
+  }
   if (!name.starts_with(kLayerPrefix)) return false;
   name.remove_prefix(kLayerPrefix.size());
   uint32_t layer = 0;

@@ -93,6 +93,10 @@ enum class TensorRole : uint8_t {
   kPerLayerOutput,
   kPerLayerPostNorm,
   kLayerScale,
+  kGuessEmbeddingNorm,  // of the guesser: of the next token's embedding,
+  kGuessHiddenNorm,     // of the hidden state before it,
+  kGuessInput,          // the first over the second to its input
+  kGuessOutputNorm,     // before the head
 };
 
 enum class TensorKind : uint8_t {
@@ -134,8 +138,8 @@ std::string name_of(TensorId tensor);
 // Empty for a name that no role has.
 std::optional<TensorId> tensor_named(std::string_view name);
 
-// What a folder calls the tensors of a role, behind "model." or "model.layers.N."; "{}" stands for
-// the number of an expert. Empty where folders have no such tensors.
+// What a folder calls the tensors of a role, behind "model." or "model.layers.N.", or "mtp." of the
+// guesser's own; "{}" stands for the number of an expert. Empty where folders have no such tensors.
 struct FolderName {
   TensorRole role;
   std::string_view name;

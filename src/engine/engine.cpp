@@ -59,10 +59,21 @@ uint64_t draft_budget(const KvLayout& layout, uint64_t draft_page_bytes, uint64_
 }
 
 SpeculationOptions speculation_of(SpeculationOptions options, const Decoder& decoder,
-                                  DraftModel* draft) {
-  if (draft) options.drafter = draft;
+                                  DraftModel* draft, HeadDrafter* head) {
+  if (draft) {
+    options.drafter = draft;
+  } else if (head) {
+    options.drafter = head;
+    options.drafts_in_pages = true;
+  }
   options.n_most_in_step = decoder.n_guesses_max();
   return options;
+}
+
+std::optional<HeadDrafter> head_of(Decoder& decoder, const EngineLimits& limits,
+                                   const Clock& clock) {
+  if (!decoder.has_guesser()) return std::nullopt;
+  return std::optional<HeadDrafter>(std::in_place, decoder, limits.n_vocab, clock);
 }
 
 uint32_t most_running(const EngineOptions& options) {
@@ -165,11 +176,13 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
                                                     .sharing = options.sharing},
                                 clock)
                           : nullptr),
+      head_(head_of(decoder_, limits, clock)),
       scheduler_(kv_,
                  {.max_step_tokens = options.max_step_tokens,
                   .max_running = kv_.layout().has_state() ? limits.n_states : most_running(options),
                   .itl_target = options.itl_target,
-                  .speculation = speculation_of(options.speculation, decoder_, draft_.get())}),
+                  .speculation = speculation_of(options.speculation, decoder_, draft_.get(),
+                                                head_ ? &*head_ : nullptr)}),
       tenants_(options.tenants),
       sampler_(limits.n_vocab),
       cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),

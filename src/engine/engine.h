@@ -16,6 +16,7 @@
 #include "engine/schedule/queue_estimate.h"
 #include "engine/schedule/queue_limit.h"
 #include "engine/schedule/scheduler.h"
+#include "engine/speculate/head_drafter.h"
 #include "engine/watch/live_recorder.h"
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
@@ -151,6 +152,7 @@ class Engine {
   KvCache kv_;
   std::unique_ptr<TierLink> tier_;     // null where there is none
   std::unique_ptr<DraftModel> draft_;  // null where there is none; outlives the sequences
+  std::optional<HeadDrafter> head_;    // of a model with a guesser
   Scheduler scheduler_;
   const TenantMarks tenants_;
   Sampler sampler_;

@@ -18,7 +18,7 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
   const ExpertsConfig experts = config.experts() ? *config.experts() : ExpertsConfig();
   const LayerGroups groups = group_layers(config);
   std::vector<HeadsUse> heads(groups.n_groups());
-  for (uint32_t layer = 0; layer < config.n_layers; ++layer) {
+  for (uint32_t layer = 0; layer < config.layers.size(); ++layer) {
     if (!config.layers[layer].if_attention()) continue;
     const uint32_t group = groups.places[layer].group;
     heads[group] = {kv_geometry(groups, group, options.kv_type),

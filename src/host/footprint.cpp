@@ -7,6 +7,7 @@
 #include "engine/speculate/chain_index.h"
 #include "engine/speculate/suffix_index.h"
 #include "engine/work_limits.h"
+#include "format/source_config.h"
 #include "format/weight_mix.h"
 #include "service/request_bounds.h"
 
@@ -80,7 +81,7 @@ uint64_t MemoryPlan::buffers_bytes() const {
 }
 
 Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backend) {
-  TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
+  TRY_ASSIGN(ModelConfig config, config_of(source));
   TRY_ASSIGN(WeightPlan weights, plan_weights(source, TensorTable(config), backend));
   return Footprint(std::move(config), std::move(weights), backend);
 }
@@ -94,13 +95,15 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
   const WorkLimits work = work_limits(config_, weights_.kinds, options);
   return {.weights_bytes = weights_.n_bytes,
           .kv_bytes = states + n_pages * page_bytes,
-          .buffers = {{"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens)},
-                      {"kernels", backend_.scratch_bytes(work)},
-                      {"sampler", Sampler::buffer_bytes(config_.n_vocab)},
-                      {"page index", n_pages * kIndexBytes},
-                      {"guesses", guessing_bytes(options, n_pages)},
-                      {"requests", RequestBounds::memory_bytes(work.n_ctx)},
-                      {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
+          .buffers = {
+              {"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens)},
+              {"kernels", backend_.scratch_bytes(work)},
+              // That which draws, and that which guesses.
+              {"sampler", (config_.has_guesser ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
+              {"page index", n_pages * kIndexBytes},
+              {"guesses", guessing_bytes(options, n_pages)},
+              {"requests", RequestBounds::memory_bytes(work.n_ctx)},
+              {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
 }
 
 MemoryPlan Footprint::plan(KvType type, uint64_t n_ctx, uint64_t n_users) const {

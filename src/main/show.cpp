@@ -8,6 +8,7 @@
 #include "base/quantity.h"
 #include "catalogue/lender.h"
 #include "catalogue/model_config.h"
+#include "format/source_config.h"
 #include "host/load_model.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
@@ -72,6 +73,7 @@ void show_features(const ModelConfig& c) {
     streams::print("  layers with a state {}, {} of it for each sequence\n", c.n_state_layers(),
                    format_bytes(state_layout(c).n_bytes()));
   }
+  if (c.has_guesser) streams::print("  a layer that guesses the token behind the next one\n");
   const ExpertsConfig* e = c.experts();
   if (!e) return;
   streams::print("  experts {}, {} of them for each token, width {}{}\n", e->n_experts, e->n_used,
@@ -126,7 +128,7 @@ Result<int> show(const std::string& spec) {
   streams::print("model {}: {}, architecture {}\n", spec, name.value_or("no name"),
                  architecture.value_or("not stated"));
   // Whatever can be read is shown; what cannot is named.
-  const auto config = read_config(metadata);
+  const auto config = config_of(*source);
   if (config) {
     show_geometry(*config);
     show_features(*config);

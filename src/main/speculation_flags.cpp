@@ -32,7 +32,7 @@ void SpeculationFlags::add_to(Flags& flags) {
        "many as pay; N: so many wherever there is a guess (default: auto)"},
       Flag("--draft", &draft,
            "a small model with the same vocabulary that guesses next tokens (default: what was "
-           "said before is looked at alone)")
+           "said before, and the model's own guesser where its file has one)")
           .called("MODEL"),
   });
 }

@@ -72,6 +72,7 @@ void add_to_digest(Sha256& sha, const AdapterPair& pair, const LowRankFactors& f
 bool leaves_kv_alone(TensorId tensor, const ModelConfig& config) {
   using enum TensorRole;
   if (tensor.role == kHead) return true;
+  if (config.has_guesser) return false;  // it has K and V behind the last layer
   if (!is_of_layer(tensor.role) || tensor.layer + 1 != config.n_layers) return false;
   // Behind K and V; what layers of either kind have stands behind both. The gate of a state's
   // output is none of its inputs.

@@ -158,21 +158,47 @@ void AttentionBlock::gate_output(Rows heads) {
   backend_.gated_activation(Activation::kSigmoid, gate_, heads, heads);
 }
 
-void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
+Rows AttentionBlock::heads_of(const AttentionConfig& a, uint32_t n_rows) const {
+  const uint32_t heads_dim = a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim();
+  return buffers_.heads.slice(0, n_rows).columns(0, heads_dim);
+}
+
+void AttentionBlock::gather(const KvTarget& kv, uint32_t layer, uint32_t window, Rows heads) {
   const AttentionConfig& a = config_of(layer);
   const AttentionWeights& w = model_.layers()[layer].attention;
-  const uint32_t heads_dim = a.latent.rank ? a.n_heads * a.latent.rank : a.q_dim();
-  const Rows heads = buffers_.heads.slice(0, x.n_rows()).columns(0, heads_dim);
-  backend_.attention(target(layer),
+  backend_.attention(kv,
                      {.n_heads = a.n_heads,
                       .scale = a.scale,
                       .soft_cap = a.soft_cap,
-                      .window = a.window,
+                      .window = window,
                       .sinks = w.sinks.size() > 0 ? w.sinks.floats() : nullptr},
                      q_, heads);
+}
+
+void AttentionBlock::project(uint32_t layer, Rows heads, ResidualStream& x) {
+  const AttentionWeights& w = model_.layers()[layer].attention;
   gate_output(heads);
-  x.add_projection(a.latent.rank ? latent_.values(layer, heads) : heads,
+  x.add_projection(config_of(layer).latent.rank ? latent_.values(layer, heads) : heads,
                    {.weights = *w.output, .bias = w.output_bias, .post_norm = w.post_norm});
+}
+
+void AttentionBlock::attend(uint32_t layer, ResidualStream& x) {
+  const AttentionConfig& a = config_of(layer);
+  const Rows heads = heads_of(a, x.n_rows());
+  gather(target(layer), layer, a.window, heads);
+  project(layer, heads, x);
+}
+
+// A window as long as the row's position ends before the first token.
+void AttentionBlock::attend_behind_first(uint32_t layer, ResidualStream& x) {
+  const Rows heads = heads_of(config_of(layer), x.n_rows());
+  const KvTarget all = target(layer);
+  for (const KvRun& run : all.runs) {
+    CHECK(run.n_rows == 1 && run.first_position > 0);
+    const KvTarget one{.geometry = all.geometry, .layer = all.layer, .runs = {&run, 1}};
+    gather(one, layer, run.first_position, heads);
+  }
+  project(layer, heads, x);
 }
 
 }  // namespace kvik

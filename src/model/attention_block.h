@@ -51,6 +51,8 @@ class AttentionBlock {
   void keep(std::span<const uint32_t> rows, const GroupRuns& runs);
   // x += output(attention(q, pages))
   void attend(uint32_t layer, ResidualStream& x);
+  // The same where each run is one row, that sees its sequence's tokens but for the first.
+  void attend_behind_first(uint32_t layer, ResidualStream& x);
 
  private:
   void turn(const AttentionConfig& a, Rows heads);
@@ -59,6 +61,10 @@ class AttentionBlock {
     return model_.config().layers[layer].attention();
   }
   KvTarget target(uint32_t layer) const;
+  // What the heads give of the target's rows.
+  void gather(const KvTarget& kv, uint32_t layer, uint32_t window, Rows heads);
+  Rows heads_of(const AttentionConfig& a, uint32_t n_rows) const;
+  void project(uint32_t layer, Rows heads, ResidualStream& x);
   void find_temperatures(std::span<const uint32_t> positions);
   Rows write_latent(uint32_t layer, ResidualStream& x);
   Rows write_heads(uint32_t layer, ResidualStream& x);

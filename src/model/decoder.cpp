@@ -10,6 +10,7 @@ namespace {
 
 // Rows of logits computed at once: more would only take memory.
 constexpr uint32_t kLogitRows = 32;
+static_assert(kLogitRows >= Decoder::kMostGuessRows);
 
 }  // namespace
 
@@ -22,6 +23,7 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   taken.mlp = MlpBlock::take_buffer(c, n_rows_max, buffers);
   if (c.experts()) taken.experts = ExpertsBlock::Buffers::take(c, n_rows_max, buffers);
   taken.per_layer = PerLayerInputs::Buffers::take(c, n_rows_max, buffers);
+  if (c.has_guesser) taken.guesser = GuesserBlock::Buffers::take(c, n_rows_max, buffers);
   const uint32_t n_logit_rows = std::min(kLogitRows, n_rows_max);
   taken.logits = buffers.take(n_logit_rows, c.n_vocab);
   // On the host, and a hidden state there.
@@ -47,9 +49,10 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
   const ModelConfig& c = model.config();
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
   if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);
-  for (uint32_t i = 0; i < c.n_layers; ++i) {
+  for (uint32_t i = 0; i < c.layers.size(); ++i) {
     if (c.layers[i].mixes() && !lender_of(c.layers[i])) last_writer_ = i;
   }
+  if (c.has_guesser) guesser_.emplace(model, backend_, buffers_.guesser);
   if (c.has_state()) {
     recurrent_.emplace(model, backend_, buffers_.recurrent);
     states_.reserve(n_rows_max);
@@ -76,6 +79,7 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
     if (c.layers[layer].mixes()) mix(layer);
     if (x_.n_rows() > 0) finish(layer);
   }
+  if (guesser_) follow();
   first_projected_.reset();
   if (first_logits_) static_cast<void>(logits(*first_logits_));
 }
@@ -109,18 +113,26 @@ void Decoder::mix(uint32_t layer) {
 
 // Its second half, and what comes behind it.
 void Decoder::finish(uint32_t layer) {
-  if (model_.config().layers[layer].feeds_forward()) feed_forward(layer);
+  if (model_.config().layers[layer].feeds_forward()) feed_forward(layer, x_);
   if (per_layer_) per_layer_->add(layer, x_);
   if (model_.layers()[layer].scale != 1.0f) backend_.scale(x_.rows(), model_.layers()[layer].scale);
 }
 
-void Decoder::feed_forward(uint32_t layer) {
+void Decoder::feed_forward(uint32_t layer, ResidualStream& x) {
   const FeedForwardWeights& w = model_.layers()[layer].feed_forward;
   if (model_.config().layers[layer].experts()) {
-    experts_->forward(w, x_);
+    experts_->forward(w, x);
   } else {
-    mlp_.forward(w, x_);
+    mlp_.forward(w, x);
   }
+}
+
+// The guesser looks at all rows; then those without logits have nothing left to give.
+void Decoder::follow() {
+  guesser_->follow(tokens_, states_, x_.rows(), attention_);
+  if (wanted_.size() == x_.n_rows()) return;
+  x_.keep(wanted_);
+  backend_.keep(wanted_);
 }
 
 // Puts the sequences' tokens one behind the other as rows.
@@ -164,6 +176,39 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
 
 void Decoder::accept(std::span<const uint32_t> n_true) {
   if (recurrent_) recurrent_->replay(n_true);
+  if (guesser_) guesser_->accept(n_true);
+}
+
+void Decoder::guess(std::span<const GuessRow> rows) {
+  CHECK(guesser_ && rows.size() <= kMostGuessRows);
+  const uint32_t n_groups = groups().n_groups();
+  positions_.clear();
+  guess_rows_.clear();
+  runs_.resize(n_groups);
+  for (auto& runs : runs_) runs.clear();
+  backend_.begin_step();
+  for (const GuessRow& row : rows) {
+    const auto at = static_cast<uint32_t>(positions_.size());
+    for (uint32_t g = 0; g < n_groups; ++g) {
+      runs_[g].push_back({row.kv.groups[g], row.position, at, 1});
+    }
+    positions_.push_back(row.position);
+    guess_rows_.push_back({row.token, row.kv.state, row.behind});
+    backend_.add_rows(nullptr, 1);
+  }
+  attention_.begin_step(positions_, runs_);
+  ResidualStream& x = guesser_->begin(guess_rows_);
+  attention_.write_kv(guesser_->layer(), x);
+  attention_.attend_behind_first(guesser_->layer(), x);
+  feed_forward(guesser_->layer(), x);
+  meet_head(guesser_->end());
+  first_projected_.reset();
+}
+
+std::span<const float> Decoder::guess_logits(size_t row) const {
+  CHECK(row < guess_rows_.size());
+  const size_t n_vocab = model_.config().n_vocab;
+  return std::span(host_logits_).subspan(row * n_vocab, n_vocab);
 }
 
 std::span<const float> Decoder::logits(size_t row) {
@@ -185,18 +230,22 @@ std::span<const float> Decoder::hidden(size_t row) {
 // Logits of the wanted rows from first_row on, as many as the buffer holds: all of them at once
 // would take as much memory as a small model where every token of a prompt wants its own.
 void Decoder::project(uint32_t first_row) {
-  const ModelConfig& c = model_.config();
   const auto n =
       std::min(static_cast<uint32_t>(wanted_.size()) - first_row, buffers_.logits.n_rows);
-  const Rows out = buffers_.logits.slice(0, n);
   backend_.look_at(first_row, n);
-  backend_.matmul(x_.normed(model_.output_norm(), first_row, n), model_.head(), out);
+  meet_head(x_.normed(model_.output_norm(), first_row, n));
+  first_projected_ = first_row;
+}
+
+void Decoder::meet_head(Rows hidden) {
+  const ModelConfig& c = model_.config();
+  const Rows out = buffers_.logits.slice(0, hidden.n_rows);
+  backend_.matmul(hidden, model_.head(), out);
   if (c.logit_scale != 1.0f) backend_.scale(out, c.logit_scale);
   if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);
-  const auto host = std::span(host_logits_).first(size_t{n} * c.n_vocab);
+  const auto host = std::span(host_logits_).first(size_t{hidden.n_rows} * c.n_vocab);
   backend_.memory().copy_out(std::as_writable_bytes(host),
                              reinterpret_cast<const std::byte*>(out.data));
-  first_projected_ = first_row;
 }
 
 }  // namespace kvik

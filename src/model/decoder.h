@@ -11,6 +11,7 @@
 #include "model/adapted_backend.h"
 #include "model/attention_block.h"
 #include "model/experts_block.h"
+#include "model/guesser_block.h"
 #include "model/layer_groups.h"
 #include "model/mlp_block.h"
 #include "model/model.h"
@@ -44,6 +45,16 @@ struct BatchSequence {
   uint32_t n_guesses = 0;            // of the tokens, the last ones, which may turn out not to come
 };
 
+// A token behind which the guesser is asked (guesser_block.h).
+struct GuessRow {
+  TokenId token = 0;
+  uint32_t position = 0;  // not 0
+  KvView kv;              // with room for the token
+  // The row of the last guess() that gave the token; none: it is the one behind the newest whose
+  // state is kept.
+  std::optional<uint32_t> behind = {};
+};
+
 // The forward pass: one for all families. Walks the layers, each of which is a mixer and a
 // feed-forward; what these do, their blocks know. One thread.
 class Decoder {
@@ -72,6 +83,16 @@ class Decoder {
   // for.
   std::span<const float> hidden(size_t row);
 
+  // Whether guess() can be asked.
+  bool has_guesser() const { return guesser_.has_value(); }
+  static constexpr uint32_t kMostGuessRows = GuesserBlock::kMostRows;
+  // What the guesser makes of kMostGuessRows tokens at most, one of each sequence, between two
+  // steps. Their K and V lie behind those of their sequences, for the next guess; a step overwrites
+  // them. The logits of the last step are gone.
+  void guess(std::span<const GuessRow> rows);
+  // Logits of one of them, of the token behind it, [n_vocab], valid until the next step or guess.
+  std::span<const float> guess_logits(size_t row) const;
+
   size_t page_bytes() const { return attention_.page_bytes(); }
   // How the layers share out the pages; KvView::groups has a table for each of these groups.
   const LayerGroups& groups() const { return attention_.groups(); }
@@ -88,6 +109,7 @@ class Decoder {
     Rows mlp;
     ExpertsBlock::Buffers experts;
     PerLayerInputs::Buffers per_layer;
+    GuesserBlock::Buffers guesser;
     Rows logits;  // [a few, n_vocab]
     static Buffers take(const ModelConfig& config, uint32_t n_rows_max, RowBuffers& buffers);
   };
@@ -95,8 +117,11 @@ class Decoder {
   void lay_out(std::span<const BatchSequence> batch);
   void mix(uint32_t layer);
   void finish(uint32_t layer);
-  void feed_forward(uint32_t layer);
+  void feed_forward(uint32_t layer, ResidualStream& x);
+  void follow();
   void project(uint32_t first_row);
+  // head(hidden), to host_logits_
+  void meet_head(Rows hidden);
 
   const Model& model_;
   AdaptedBackend backend_;
@@ -109,7 +134,8 @@ class Decoder {
   MlpBlock mlp_;
   std::optional<ExpertsBlock> experts_;
   std::optional<PerLayerInputs> per_layer_;
-  uint32_t last_writer_ = 0;        // the last layer that has K and V of its own
+  std::optional<GuesserBlock> guesser_;
+  uint32_t last_writer_ = 0;        // the last layer that has K and V of its own, or the guesser
   std::vector<float> host_logits_;  // of as many rows as buffers_.logits
   std::vector<float> host_hidden_;  // [model_dim]
 
@@ -122,6 +148,7 @@ class Decoder {
   std::optional<uint32_t> first_logits_;     // of them, the first whose logits are wanted
   GroupRuns wanted_runs_;                    // the same rows as runs, once they lie side by side
   std::optional<uint32_t> first_projected_;  // of the rows whose logits are at hand
+  std::vector<GuesserBlock::Row> guess_rows_;
 };
 
 }  // namespace kvik

@@ -66,9 +66,10 @@ uint64_t best_page_width(const Spans& spans) {
 }  // namespace
 
 LayerGroups group_layers(const ModelConfig& config) {
-  CHECK(config.layers.size() == config.n_layers && config.n_layers > 0);
+  const auto n_layers = static_cast<uint32_t>(config.layers.size());
+  CHECK(n_layers > 0);
   Spans spans;
-  for (uint32_t i = 0; i < config.n_layers; ++i) {
+  for (uint32_t i = 0; i < n_layers; ++i) {
     const AttentionConfig* own = config.layers[i].if_attention();
     if (!own || own->shared_kv) continue;
     const AttentionConfig& a = *own;
@@ -78,7 +79,7 @@ LayerGroups group_layers(const ModelConfig& config) {
   static_assert(kMaxLayerKinds <= kMaxLayerGroups);
   CHECK(page_width > 0);  // pages for all layers of the widest kind are one group for each
   LayerGroups groups;
-  groups.places.resize(config.n_layers);
+  groups.places.resize(n_layers);
   for (const auto& [kind, layers] : spans) {
     const auto n_per_page = static_cast<uint32_t>(page_width / kind.width());
     for (uint32_t i = 0; i < layers.size(); ++i) {
@@ -90,7 +91,7 @@ LayerGroups group_layers(const ModelConfig& config) {
       groups.places[layers[i]] = {groups.n_groups() - 1, i % n_per_page};
     }
   }
-  for (uint32_t i = 0; i < config.n_layers; ++i) {
+  for (uint32_t i = 0; i < n_layers; ++i) {
     const auto lender = lender_of(config.layers[i]);
     if (lender) groups.places[i] = groups.places[*lender];
   }

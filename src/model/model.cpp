@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "format/source_config.h"
 #include "model/fingerprint.h"
 #include "model/tensor_loader.h"
 #include "model/weight_plan.h"
@@ -31,10 +32,11 @@ class ModelLoader {
     TRY_ASSIGN(model_->per_layer_.projection, tensors_.matrix({kPerLayerProjection}));
     TRY_ASSIGN(model_->per_layer_.norm, tensors_.vectors({kPerLayerProjectionNorm}));
     TRY(load_rope_divisors(n_ctx_max ? n_ctx_max : config_.n_ctx_train));
-    for (uint32_t i = 0; i < config_.n_layers; ++i) {
+    for (uint32_t i = 0; i < config_.layers.size(); ++i) {
       TRY_ASSIGN(LayerWeights layer, load_layer(i));
       model_->layers_.push_back(std::move(layer));
     }
+    if (config_.has_guesser) TRY(load_guesser(model_->guesser_));
     TRY(tensors_.check_all_taken(config_.architecture));
     model_->config_ = config_;
     model_->fingerprint_ = tensors_.fingerprint();
@@ -142,6 +144,17 @@ class ModelLoader {
     return {};
   }
 
+  // Its K and V lie in the pages of the other layers.
+  Result<void> load_guesser(GuesserWeights& g) {
+    using enum TensorRole;
+    TRY_ASSIGN(g.embedding_norm, tensors_.vectors({kGuessEmbeddingNorm}, config_.n_layers));
+    TRY_ASSIGN(g.hidden_norm, tensors_.vectors({kGuessHiddenNorm}, config_.n_layers));
+    TRY_ASSIGN(g.output_norm, tensors_.vectors({kGuessOutputNorm}, config_.n_layers));
+    TRY_ASSIGN(g.input, tensors_.matrix({kGuessInput}, config_.n_layers));
+    arithmetics_.insert("guesser");
+    return {};
+  }
+
   Result<void> load_rope_divisors(uint32_t n_ctx) {
     using enum TensorRole;
     if (tensors_.has(kRopeDivisors)) {
@@ -186,7 +199,7 @@ class ModelLoader {
 Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend,
                                            const Progress& progress, uint32_t n_ctx_max) {
   const auto load = [&]() -> Result<std::unique_ptr<Model>> {
-    TRY_ASSIGN(const ModelConfig config, read_config(source.metadata()));
+    TRY_ASSIGN(const ModelConfig config, config_of(source));
     return ModelLoader(source, backend, progress, config).load(n_ctx_max);
   };
   auto model = load();

@@ -80,6 +80,12 @@ struct FeedForwardWeights {
   std::vector<float> expert_factors;                                   // [n_experts], on the host
 };
 
+// What the guesser has beside a layer's weights (guesser_block.h).
+struct GuesserWeights {
+  Buffer embedding_norm, hidden_norm, output_norm;  // [model_dim]
+  std::unique_ptr<PackedMatrix> input;              // [model_dim, 2 · model_dim]
+};
+
 struct LayerWeights {
   AttentionWeights attention;  // of a layer that attends; else of one that does not:
   RecurrentWeights recurrent;
@@ -104,7 +110,9 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const PackedMatrix& embedding() const { return *embedding_; }
+  // Those of ModelConfig::layers.
   const std::vector<LayerWeights>& layers() const { return layers_; }
+  const GuesserWeights& guesser() const { return guesser_; }
   const PerLayerEmbedding& per_layer() const { return per_layer_; }
   const Buffer& output_norm() const { return output_norm_; }
   // The embedding again where the model ties them.
@@ -131,6 +139,7 @@ class Model {
   std::unique_ptr<PackedMatrix> embedding_;
   std::unique_ptr<PackedMatrix> head_;
   std::vector<LayerWeights> layers_;
+  GuesserWeights guesser_;
   PerLayerEmbedding per_layer_;
   Buffer output_norm_;
   std::vector<float> rope_divisors_;

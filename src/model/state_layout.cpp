@@ -15,10 +15,13 @@ uint64_t state_floats(const auto& recurrent) { return recurrent.state_floats(); 
 
 StateLayout state_layout(const ModelConfig& config) {
   StateLayout layout;
-  for (const LayerConfig& layer : config.layers) {
+  for (size_t i = 0; i < config.layers.size(); ++i) {
     layout.offsets.push_back(layout.n_floats);
-    const uint64_t n =
-        std::visit([](const auto& mixer) { return state_floats(mixer); }, layer.mixer);
+    const bool is_guesser = i == config.n_layers;
+    const uint64_t n = is_guesser
+                           ? config.model_dim
+                           : std::visit([](const auto& mixer) { return state_floats(mixer); },
+                                        config.layers[i].mixer);
     layout.n_floats += (n + kLineFloats - 1) / kLineFloats * kLineFloats;
   }
   return layout;

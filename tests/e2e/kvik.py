@@ -132,13 +132,13 @@ def reference(path, tokens):
     return reference_logits.forward(*weights(path), list(map(int, tokens)))
 
 
-def f32_bound(meta, weights, tokens, want):
+def f32_bound(meta, weights, tokens, want, **ways):
     """Two millionths of a row's largest magnitude; or, where the model is worse conditioned than that, a few times of how far half a unit in
     the last place of its weights as f32 moves what the oracle says in f64: keys of the delta rule may be short before they are made units, and
     27 layers are deep."""
     rng = np.random.default_rng(1)
     nudged = {name: w * (1 + 2.0**-24 * rng.uniform(-1, 1, w.shape)) if w.ndim > 1 else w for name, w in weights.items()}
-    got = reference_logits.forward(meta, nudged, list(map(int, tokens)))
+    got = reference_logits.forward(meta, nudged, list(map(int, tokens)), **ways)
     return max(2e-6, 8 * (np.abs(got - want).max(1) / np.abs(want).max(1)).max())
 
 

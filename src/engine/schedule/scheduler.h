@@ -135,6 +135,11 @@ class Scheduler {
   void plan_decodes();
   void plan_drafts();
   uint32_t draft_room(const Sequence& sequence) const;
+  bool drafts_in_pages() const {
+    return options_.speculation.drafts_in_pages &&
+           options_.speculation.mode != SpeculationOptions::Mode::kOff;
+  }
+  void make_draft_room(const StepPlan::Entry& entry, uint32_t& n_most);
   void plan_prompts();
   double prompt_budget_ms() const;
   Sequence& choose_favoured();

@@ -44,12 +44,16 @@ void Scheduler::plan_drafts() {
   draft_rooms_.clear();
   for (const StepPlan::Entry& entry : plan_.entries) {
     draft_rooms_.push_back(draft_room(*entry.sequence));
+    if (drafts_in_pages()) make_draft_room(entry, draft_rooms_.back());
   }
   const auto n_prompts = static_cast<uint32_t>(running_.size() - plan_.entries.size());
   speculator_->choose(plan_, draft_rooms_, {.n_rows = left_.tokens, .n_prompts = n_prompts},
                       costs_);
   for (StepPlan::Entry& entry : plan_.entries) {
     Sequence& sequence = *entry.sequence;
+    if (drafts_in_pages()) {
+      kv_.shrink(sequence.table, sequence.n_tokens() + sequence.draft.size());
+    }
     if (sequence.draft.empty()) continue;
     const auto n_rows = static_cast<uint32_t>(1 + sequence.draft.size());
     sequence.draft.resize(kv_.make_room(sequence.table, sequence.n_cached, n_rows) - 1);
@@ -67,6 +71,12 @@ uint32_t Scheduler::draft_room(const Sequence& sequence) const {
   const uint64_t n_spared = kWatermark + running_.size() * kv_.layout().n_groups() * 2;
   const uint32_t n_most = kv_.n_available() > n_spared ? kMostGuesses : n_in_page;
   return std::min(n_to_come - 1, n_most);
+}
+
+// What is guessed has K and V before it is known how much of it is computed.
+void Scheduler::make_draft_room(const StepPlan::Entry& entry, uint32_t& n_most) {
+  Sequence& sequence = *entry.sequence;
+  n_most = kv_.make_room(sequence.table, sequence.n_cached, 1 + n_most) - 1;
 }
 
 void Scheduler::plan_prompts() {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 #include "engine/request/sequence.h"
@@ -11,9 +10,7 @@
 namespace kvik {
 namespace {
 
-constexpr uint32_t kStepRows = 256;     // of prompts and what was said meanwhile, in one step
-constexpr double kRate = 0.1;           // of what is new about the time of a token
-constexpr float kLeastSure = 1.0f / 8;  // of a token that others are guessed behind
+constexpr uint32_t kStepRows = 256;  // of prompts and what was said meanwhile, in one step
 
 // Nothing slides away: what follows a wrong guess looks back as far as the guess did.
 KvLayout layout_of(const Decoder& decoder) {
@@ -68,8 +65,7 @@ void DraftModel::begin_step(std::span<Sequence* const> sequences, uint32_t n_mos
     forward();
     row = 0;
     std::erase_if(drafting_, [&](Sequence* sequence) { return !sample(*sequence, row++); });
-    const double ms = to_ms(clock_.now() - begin);
-    token_ms_ += (token_ms_ > 0 ? kRate : 1) * (ms - token_ms_);
+    time_.observe(to_ms(clock_.now() - begin));
   }
 }
 
@@ -138,19 +134,11 @@ void DraftModel::forward() { decoder_.forward(batch_); }
 // The next guess of a sequence; false where none stands behind it.
 bool DraftModel::sample(Sequence& sequence, size_t row) {
   DraftLane& lane = sequence.drafts->model;
-  const std::span<const float> logits = decoder_.logits(row);
-  const auto token = sampler_.sample({.logits = logits,
-                                      .params = sequence.request.sampling,
-                                      .counts = sequence.counts,
-                                      .masked = {},
-                                      .position = lane.n_then + lane.draft.size()});
-  if (!token) return false;
-  const float sure = std::exp(logprob_of(logits, *token).logprob);
-  const auto level = static_cast<uint8_t>(sure * GuessKind::kLevels);
-  lane.draft.push_back(
-      {*token, {GuessSource::kModel, std::min<uint8_t>(level, GuessKind::kLevels - 1)}});
-  lane.guessed.push_back(*token);
-  return sure >= kLeastSure;
+  const auto drawn = draw_guess(sampler_, sequence, lane.draft, decoder_.logits(row));
+  if (!drawn) return false;
+  lane.draft.push_back(drawn->guess);
+  lane.guessed.push_back(drawn->guess.token);
+  return drawn->is_sure;
 }
 
 void DraftModel::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "engine/sample/sampler.h"
 #include "engine/speculate/drafter.h"
+#include "engine/speculate/drawn_guess.h"
 #include "kv/kv_cache.h"
 #include "model/decoder.h"
 
@@ -39,7 +40,7 @@ class DraftModel final : public Drafter {
   void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) override;
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;
   void let_go(Sequence& sequence) override;
-  double token_ms() const override { return token_ms_; }
+  double token_ms() const override { return time_.ms(); }
 
   const PageCounts& pages() const { return kv_.counts(); }
   uint64_t n_rows() const { return n_rows_; }  // computed so far
@@ -58,7 +59,7 @@ class DraftModel final : public Drafter {
   KvCache kv_;
   Sampler sampler_;
   std::string identity_;
-  double token_ms_ = 0;
+  GuessTime time_;
   uint64_t n_rows_ = 0;
 
   // Of the current step; kept so that a step allocates nothing.

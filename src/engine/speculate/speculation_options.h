@@ -16,6 +16,8 @@ struct SpeculationOptions {
   uint32_t n_most_in_step = UINT32_MAX;  // of all sequences
   // Of GuessSource::kModel, asked where the others have little to say; borrowed.
   Drafter* drafter = nullptr;
+  bool drafts_in_pages =
+      false;  // its K and V lie in the sequences' own pages, which have room then
 };
 
 }  // namespace kvik

@@ -35,6 +35,8 @@ constexpr std::string_view kOtherSenses[] = {
     "vision_tower.",       "multi_modal_projector.",       "audio_tower.",
     "model.vision_tower.", "model.multi_modal_projector.", "model.audio_tower.",
     "model.embed_vision.", "model.embed_audio.",           "model.visual."};
+constexpr std::string_view kGuesserPrefix = "mtp.";
+constexpr std::string_view kGuesserInput = "mtp.fc.weight";
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
 
 // The tensors of a folder on their way into a GGUF file's names. Lives for one arrangement.
@@ -70,6 +72,10 @@ class FolderTensors {
 
   // "model.layers.3." of a tensor of that layer.
   std::string prefix_of(TensorId tensor) const {
+    if (tensor.role >= TensorRole::kGuessEmbeddingNorm) return std::string(kGuesserPrefix);
+    if (is_of_layer(tensor.role) && tensor.layer == model_.n_layers) {
+      return fmt::format("{}layers.0.", kGuesserPrefix);
+    }
     return is_of_layer(tensor.role) ? fmt::format("{}layers.{}.", prefix_, tensor.layer) : prefix_;
   }
 
@@ -331,7 +337,7 @@ class FolderTensors {
 
   bool is_harmless(std::string_view name) const {
     const bool is_head = std::ranges::count(kHeadNames, name) > 0;
-    return name.ends_with(".rotary_emb.inv_freq") || name.starts_with("mtp.") ||
+    return name.ends_with(".rotary_emb.inv_freq") || name.starts_with(kGuesserPrefix) ||
            is_of_guessing_layer(name) || is_unused(name) ||
            (is_head && config_.ties_embedding.value_or(true)) ||
            (prefix_ != "model." && sees_or_hears(name));
@@ -358,6 +364,19 @@ class FolderTensors {
   std::vector<ArrangedTensor> arranged_;
 };
 
+// The model that the folder holds. Qwen's guesser stands apart from the layers, and no key of
+// config.json tells whether it is there: its tensors do.
+Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
+  TRY_ASSIGN(const ModelConfig model, read_config(metadata));
+  const bool is_there = tensors.find(kGuesserInput).has_value();
+  if (find_family(model.architecture)->recurrence != Recurrence::kDelta || !is_there) {
+    return without_guesser(model);
+  }
+  metadata.replace(model.architecture + ".nextn_predict_layers", uint64_t{1});
+  metadata.replace(model.architecture + ".block_count", uint64_t{model.n_layers} + 1);
+  return read_config(metadata);
+}
+
 // What the biases of the model's tensors are called at the end.
 std::set<std::string_view> bias_names(const FolderType& type, const ModelConfig& model) {
   std::set<std::string_view> names;
@@ -378,7 +397,7 @@ bool sees_or_hears(std::string_view name) {
 
 Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource> tensors,
                                                     std::string label, FolderConfig config) {
-  TRY_ASSIGN(const ModelConfig model, read_config(config.metadata));
+  TRY_ASSIGN(const ModelConfig model, read_model(*tensors, config.metadata));
   if (config.block_floats) {
     TRY_ASSIGN(tensors, widen_block_floats(std::move(tensors), *config.block_floats));
   }

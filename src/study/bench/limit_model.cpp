@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "catalogue/tensor_roles.h"
 
@@ -30,6 +31,7 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
     const bool is_embedding = id && id->role == TensorRole::kEmbedding;
     if (tensor.shape.size() < 2 || (is_embedding && !is_tied)) continue;
     if (id && id->role == TensorRole::kPerLayerEmbedding) continue;
+    if (id && id->layer >= config.n_layers) continue;  // guesses: no token needs it
     if (tensor.shape.size() == 3) {
       add_experts(*config.experts(), tensor);
       continue;
@@ -39,7 +41,7 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
     add(work, arithmetic_of(tensor.type), 2.0 * static_cast<double>(tensor.n_elements()));
     work.bytes += static_cast<double>(tensor.n_bytes);
   }
-  for (const LayerConfig& layer : config.layers) {
+  for (const LayerConfig& layer : std::span(config.layers).first(config.n_layers)) {
     if (layer.if_attention()) layers_.push_back(attention_of(layer.attention(), kv.type));
   }
 }

@@ -16,6 +16,7 @@
 #include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
 #include "format/adapter/merged_source.h"
+#include "format/source_config.h"
 #include "host/load_model.h"
 #include "host/progress_bar.h"
 #include "study/quantize/calibrate.h"
@@ -117,7 +118,7 @@ Result<std::optional<Importance>> find_importance(const QuantizeOptions& options
 Result<void> add_adapter(const std::string& adapter, std::unique_ptr<ModelSource>& source) {
   if (adapter.empty()) return {};
   TRY_ASSIGN(const AdapterSpec spec, parse_adapter_spec(adapter));
-  TRY_ASSIGN(const ModelConfig config, read_config(source->metadata()));
+  TRY_ASSIGN(const ModelConfig config, config_of(*source));
   TRY_ASSIGN(auto opened, open_adapter(spec.path, config, spec.scale));
   source = merge_adapter(std::move(source), std::move(opened));
   return {};

@@ -1,0 +1,30 @@
+#include "engine/speculate/drawn_guess.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/request/sequence.h"
+
+namespace kvik {
+namespace {
+
+constexpr float kLeastSure = 1.0f / 8;
+
+}  // namespace
+
+std::optional<DrawnGuess> draw_guess(Sampler& sampler, const Sequence& sequence, const Draft& draft,
+                                     std::span<const float> logits) {
+  const auto token = sampler.sample({.logits = logits,
+                                     .params = sequence.request.sampling,
+                                     .counts = sequence.counts,
+                                     .masked = {},
+                                     .position = sequence.n_tokens() + draft.size()});
+  if (!token) return std::nullopt;
+  const float sure = std::exp(logprob_of(logits, *token).logprob);
+  const auto level = static_cast<uint8_t>(sure * GuessKind::kLevels);
+  return DrawnGuess{
+      {*token, {GuessSource::kModel, std::min<uint8_t>(level, GuessKind::kLevels - 1)}},
+      sure >= kLeastSure};
+}
+
+}  // namespace kvik

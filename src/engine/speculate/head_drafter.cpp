@@ -1,0 +1,77 @@
+#include "engine/speculate/head_drafter.h"
+
+#include <algorithm>
+
+#include "engine/request/sequence.h"
+
+namespace kvik {
+
+HeadDrafter::HeadDrafter(Decoder& decoder, uint32_t n_vocab, const Clock& clock)
+    : decoder_(decoder), clock_(clock), sampler_(n_vocab) {
+  lanes_.reserve(Decoder::kMostGuessRows);
+  rows_.reserve(Decoder::kMostGuessRows);
+  page_tables_.reserve(size_t{Decoder::kMostGuessRows} * decoder.groups().n_groups());
+}
+
+void HeadDrafter::begin_step(std::span<Sequence* const> sequences, uint32_t n_most) {
+  lanes_.clear();
+  for (Sequence* sequence : sequences) {
+    sequence->drafts->model.draft.clear();
+    const bool is_ready = sequence->n_cached > 0 && sequence->n_cached + 1 == sequence->n_tokens();
+    if (is_ready && lanes_.size() < Decoder::kMostGuessRows) lanes_.push_back({sequence});
+  }
+  for (uint32_t n = 0; n < n_most; ++n) {
+    std::erase_if(lanes_, [&](const Lane& lane) {
+      return lane.sequence->n_cached + uint64_t{n} >= lane.sequence->table.n_tokens_max();
+    });
+    if (lanes_.empty()) return;
+    const TimePoint begin = clock_.now();
+    pass(n);
+    uint32_t row = 0;
+    std::erase_if(lanes_, [&](Lane& lane) { return !sample(lane, row++); });
+    time_.observe(to_ms(clock_.now() - begin));
+  }
+}
+
+// Behind the newest token of each lane, or behind the n_guessed that were guessed.
+void HeadDrafter::pass(uint32_t n_guessed) {
+  rows_.clear();
+  page_tables_.clear();
+  const uint32_t n_groups = decoder_.groups().n_groups();
+  for (const Lane& lane : lanes_) {
+    const Sequence& sequence = *lane.sequence;
+    const size_t begin = page_tables_.size();
+    for (uint32_t g = 0; g < n_groups; ++g) {
+      page_tables_.push_back(sequence.table.addresses(g));
+    }
+    GuessRow row{.token = sequence.tokens.back(),
+                 .position = sequence.n_cached + n_guessed,
+                 .kv = {.groups = std::span(page_tables_).subspan(begin, n_groups),
+                        .state = sequence.table.state()}};
+    if (n_guessed > 0) {
+      row.token = sequence.drafts->model.draft.back().token;
+      row.behind = lane.row;
+    }
+    rows_.push_back(row);
+  }
+  decoder_.guess(rows_);
+}
+
+// The next guess of a lane; false where none stands behind it.
+bool HeadDrafter::sample(Lane& lane, uint32_t row) {
+  Sequence& sequence = *lane.sequence;
+  Draft& draft = sequence.drafts->model.draft;
+  const auto drawn = draw_guess(sampler_, sequence, draft, decoder_.guess_logits(row));
+  if (!drawn) return false;
+  draft.push_back(drawn->guess);
+  lane.row = row;
+  return drawn->is_sure;
+}
+
+void HeadDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
+  const Draft& guessed = sequence.drafts->model.draft;
+  draft.insert(draft.end(), guessed.begin(),
+               guessed.begin() + std::min<ptrdiff_t>(n_most, std::ssize(guessed)));
+}
+
+}  // namespace kvik

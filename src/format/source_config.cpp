@@ -1,0 +1,37 @@
+#include "format/source_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "catalogue/tensor_roles.h"
+
+namespace kvik {
+namespace {
+
+// Of a guesser that shares less with the model.
+constexpr std::string_view kOwnTensors[] = {"nextn.embed_tokens.weight",
+                                            "nextn.shared_head_head.weight"};
+
+bool has_whole_guesser(const ModelSource& source, const ModelConfig& config) {
+  const TensorTable table(config);
+  const bool is_there = std::ranges::all_of(table.all(), [&](const TensorSpec& spec) {
+    return spec.id.layer != config.n_layers || spec.is_optional || source.find(name_of(spec.id));
+  });
+  return is_there && std::ranges::none_of(kOwnTensors, [&](std::string_view name) {
+           return source.find(fmt::format("{}{}.{}", kLayerPrefix, config.n_layers, name))
+               .has_value();
+         });
+}
+
+}  // namespace
+
+Result<ModelConfig> config_of(const ModelSource& source) {
+  TRY_ASSIGN(ModelConfig config, read_config(source.metadata()));
+  if (!config.has_guesser || has_whole_guesser(source, config)) return config;
+  return without_guesser(std::move(config));
+}
+
+}  // namespace kvik
