@@ -1,0 +1,110 @@
+#include "backend/cuda/state/state.h"
+
+#include "base/check.h"
+
+namespace kvik::cuda {
+namespace {
+
+RowsView view_of(Rows x) { return {x.data, x.stride}; }
+
+}  // namespace
+
+const PlacedState* State::place(std::span<const StateRun> runs, uint32_t n_rows) {
+  CHECK(runs.size() <= kMostGridRows);
+  placed_.clear();
+  for (const StateRun& run : runs) {
+    CHECK(run.state && run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
+    CHECK(run.n_guesses <= run.n_rows);
+    placed_.push_back({run.state, run.first_row, run.n_rows, run.n_kept()});
+  }
+  return tables_.put<PlacedState>(placed_);
+}
+
+void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out) {
+  CHECK(x.n_rows == out.n_rows && x.n_cols == out.n_cols && shape.n_taps > 1);
+  const Grid grid = {.x = ceil_div(x.n_cols, kStateThreads),
+                     .y = static_cast<uint32_t>(runs.size()),
+                     .z = 1,
+                     .n_threads = kStateThreads};
+  require(device_.launch(kernels_.short_conv, grid,
+                         {.taps = shape.taps,
+                          .bias = shape.bias,
+                          .runs = place(runs, x.n_rows),
+                          .x = view_of(x),
+                          .out = view_of(out),
+                          .n_channels = x.n_cols,
+                          .n_taps = shape.n_taps,
+                          .is_activated = shape.is_activated}));
+}
+
+void State::l2_norm(Rows x, uint32_t head_dim, float eps, float scale) {
+  CHECK(head_dim > 0 && x.n_cols % head_dim == 0);
+  const Grid grid = {.x = x.n_cols / head_dim, .y = grid_rows(x.n_rows), .z = 1, .n_threads = 32};
+  require(device_.launch(
+      kernels_.l2_norm, grid,
+      {.x = view_of(x), .n_rows = x.n_rows, .n = head_dim, .eps = eps, .scale = scale}));
+}
+
+void State::launch_gates(const Kernel<GatesTask>& kernel, Rows a, Rows b,
+                         std::span<const float> factors, std::span<const float> biases) {
+  CHECK(a.n_rows == b.n_rows && a.n_cols == b.n_cols);
+  CHECK(factors.size() == a.n_cols && biases.size() == a.n_cols);
+  const Grid grid = {.x = ceil_div(a.n_rows * a.n_cols, kStateThreads),
+                     .y = 1,
+                     .z = 1,
+                     .n_threads = kStateThreads};
+  require(device_.launch(kernel, grid,
+                         {.a = view_of(a),
+                          .b = view_of(b),
+                          .n_rows = a.n_rows,
+                          .n_heads = a.n_cols,
+                          .factors = tables_.put(factors),
+                          .biases = tables_.put(biases)}));
+}
+
+void State::gates(Rows decay, Rows rate, std::span<const float> factors,
+                  std::span<const float> biases) {
+  launch_gates(kernels_.gates, decay, rate, factors, biases);
+}
+
+void State::steps(Rows steps, Rows decay, std::span<const float> factors,
+                  std::span<const float> biases) {
+  launch_gates(kernels_.steps, steps, decay, factors, biases);
+}
+
+void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& shape,
+                  std::span<const StateRun> runs, const RecurrenceRows& in,
+                  std::span<const float> skips, Rows out) {
+  CHECK(shape.key_dim % 16 == 0 && shape.value_dim % 16 == 0);
+  CHECK(shape.n_heads % shape.n_key_heads == 0);
+  CHECK(in.q.n_cols == shape.n_key_heads * shape.key_dim && in.k.n_cols == in.q.n_cols);
+  CHECK(in.v.n_cols == shape.n_heads * shape.value_dim && out.n_cols == in.v.n_cols);
+  const Grid grid = {.x = ceil_div(shape.value_dim, kStateColumns),
+                     .y = shape.n_heads,
+                     .z = static_cast<uint32_t>(runs.size()),
+                     .n_threads = 32};
+  bool has_guesses = false;
+  for (const StateRun& run : runs) has_guesses |= run.n_guesses > 0;
+  const size_t n_bytes = size_t{grid.x} * grid.y * grid.z * shape.key_dim * kStateColumns * 4;
+  if (has_guesses && scratch_.size() < n_bytes) {
+    scratch_ = Buffer();
+    scratch_ = memory_.allocate(n_bytes);
+  }
+  require(device_.launch(kernel, grid,
+                         {.runs = place(runs, out.n_rows),
+                          .q = view_of(in.q),
+                          .k = view_of(in.k),
+                          .v = view_of(in.v),
+                          .decay = view_of(in.decay),
+                          .rate = view_of(in.rate),
+                          .out = view_of(out),
+                          .n_heads = shape.n_heads,
+                          .n_key_heads = shape.n_key_heads,
+                          .key_dim = shape.key_dim,
+                          .value_dim = shape.value_dim,
+                          .is_tiled = shape.is_tiled,
+                          .skips = tables_.put(skips),
+                          .scratch = scratch_.floats()}));
+}
+
+}  // namespace kvik::cuda

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/device/tables.h"
+#include "backend/cuda/state/state_kernels.h"
+#include "backend/ops.h"
+
+namespace kvik::cuda {
+
+// The operations of recurrent layers on a device. Owns room for the matrices of tokens that leave
+// no trace, which grows to the most that was needed and is never given back. One thread.
+class State {
+ public:
+  State(Device& device, CudaMemory& memory, Tables& tables, const StateKernels& kernels)
+      : device_(device), memory_(memory), tables_(tables), kernels_(kernels) {}
+
+  // As Backend has them.
+  void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
+  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale);
+  void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases);
+  void steps(Rows steps, Rows decay, std::span<const float> factors, std::span<const float> biases);
+  void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                  const RecurrenceRows& in, Rows out) {
+    recur(kernels_.delta_rule, shape, runs, in, {}, out);
+  }
+  void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                   const RecurrenceRows& in, std::span<const float> skips, Rows out) {
+    recur(kernels_.state_space, shape, runs, in, skips, out);
+  }
+
+ private:
+  const PlacedState* place(std::span<const StateRun> runs, uint32_t n_rows);
+  void launch_gates(const Kernel<GatesTask>& kernel, Rows a, Rows b, std::span<const float> factors,
+                    std::span<const float> biases);
+  void recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& shape,
+             std::span<const StateRun> runs, const RecurrenceRows& in, std::span<const float> skips,
+             Rows out);
+
+  Device& device_;
+  CudaMemory& memory_;
+  Tables& tables_;
+  const StateKernels& kernels_;
+  Buffer scratch_;
+  std::vector<PlacedState> placed_;
+};
+
+}  // namespace kvik::cuda
