@@ -2,6 +2,7 @@
 function(kvik_floor name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "/backend/cuda/runtime/")  # one of which cuda.cmake chooses
   if(sources)
     add_library(kvik_${name} STATIC ${sources})
     kvik_precompile(kvik_${name})

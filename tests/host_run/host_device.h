@@ -1,10 +1,10 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
 
 #include "backend/cuda/device/device.h"
+#include "host_run/guarded_memory.h"
 
 namespace kvik::host_run {
 
@@ -14,13 +14,12 @@ struct HostDeviceOptions {
   bool multiplies_fragments = true;
 };
 
-// A device whose kernels run on the host, thread by thread. Its memory is the host's, each buffer
-// for itself and full of something before it is cleared. What a GPU would leave undefined is a
-// failure of the test that runs. Trouble can be asked for.
+// A device whose kernels run on the host, thread by thread. Its memory is closed to the host but
+// for copies and kernels (GuardedMemory). What a GPU would leave undefined is a failure of the test
+// that runs. Trouble can be asked for.
 class HostDevice final : public cuda::Device {
  public:
   explicit HostDevice(const HostDeviceOptions& options = {});
-  ~HostDevice() override;
 
   const cuda::DeviceInfo& info() const override { return info_; }
   const cuda::KernelTables& kernels() const override;
@@ -34,7 +33,7 @@ class HostDevice final : public cuda::Device {
   void disappear() { is_gone_ = true; }
   // No more than that from now on.
   void limit_memory(uint64_t bytes) { info_.memory_bytes = bytes; }
-  uint64_t held_bytes() const { return held_bytes_; }
+  uint64_t held_bytes() const { return memory_.held_bytes(); }
 
  private:
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override;
@@ -46,9 +45,8 @@ class HostDevice final : public cuda::Device {
 
   cuda::DeviceInfo info_;
   bool is_gone_ = false;
-  mutable std::mutex mutex_;  // tiers copy on threads of their own
-  std::map<const std::byte*, size_t> buffers_;
-  uint64_t held_bytes_ = 0;
+  std::mutex mutex_;  // tiers copy on threads of their own
+  GuardedMemory memory_;
 };
 
 }  // namespace kvik::host_run

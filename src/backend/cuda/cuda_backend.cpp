@@ -44,7 +44,7 @@ class CudaBackend final : public Backend {
         matmul_(*device_, memory_, tables_, device_->kernels().matmul),
         attention_(*device_, memory_, tables_, device_->kernels().attention),
         low_rank_(*device_, memory_, tables_, device_->kernels().low_rank),
-        state_(*device_, memory_, tables_, device_->kernels().state) {}
+        state_(*device_, memory_, tables_, pool_) {}
 
   const Result<void>& started() const { return pool_.started(); }
 
@@ -156,7 +156,7 @@ class CudaBackend final : public Backend {
   const std::string name_;
   CudaMemory memory_;
   Tables tables_;
-  ThreadPool pool_;  // packs weights
+  ThreadPool pool_;  // packs weights, computes gates
   RowOperations rows_;
   Matmul matmul_;
   Attention attention_;

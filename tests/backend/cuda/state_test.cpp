@@ -61,7 +61,7 @@ TEST(CudaState, norms_of_heads_have_the_cpus_bits) {
   }
 }
 
-// Here both take the exponentials of the host's library.
+// On the host: a device's exponentials have other bits.
 TEST(CudaState, gates_and_steps_are_those_of_the_cpu) {
   BothBackends both;
   const std::vector<float> factors = random_floats(5, 1), biases = random_floats(5, 2);

@@ -30,6 +30,11 @@ void CudaMemory::clear(std::byte* destination, size_t bytes) {
   if (bytes > 0) require(device_.clear(destination, bytes));
 }
 
+std::optional<uint64_t> CudaMemory::free_bytes() {
+  const Result<uint64_t> left = device_.free_bytes();
+  return left ? std::optional(*left) : std::nullopt;
+}
+
 void CudaMemory::free(std::byte* data, size_t) { device_.free(data); }
 
 }  // namespace kvik::cuda

@@ -20,6 +20,7 @@ class CudaMemory final : public Memory {
   void copy_out(std::span<std::byte> host, const std::byte* source) override;
   void copy(std::byte* destination, const std::byte* source, size_t bytes) override;
   void clear(std::byte* destination, size_t bytes) override;
+  std::optional<uint64_t> free_bytes() override;
 
  private:
   void free(std::byte* data, size_t bytes) override;

@@ -1,5 +1,6 @@
 #include "backend/cuda/state/state.h"
 
+#include "backend/cuda/device/kernel_tables.h"
 #include "base/check.h"
 
 namespace kvik::cuda {
@@ -8,6 +9,13 @@ namespace {
 RowsView view_of(Rows x) { return {x.data, x.stride}; }
 
 }  // namespace
+
+State::State(Device& device, CudaMemory& memory, Tables& tables, ThreadPool& pool)
+    : device_(device),
+      memory_(memory),
+      tables_(tables),
+      kernels_(device.kernels().state),
+      on_host_(cpu::scalar::kStateKernels, pool) {}
 
 const PlacedState* State::place(std::span<const StateRun> runs, uint32_t n_rows) {
   CHECK(runs.size() <= kMostGridRows);
@@ -45,31 +53,54 @@ void State::l2_norm(Rows x, uint32_t head_dim, float eps, float scale) {
       {.x = view_of(x), .n_rows = x.n_rows, .n = head_dim, .eps = eps, .scale = scale}));
 }
 
-void State::launch_gates(const Kernel<GatesTask>& kernel, Rows a, Rows b,
-                         std::span<const float> factors, std::span<const float> biases) {
-  CHECK(a.n_rows == b.n_rows && a.n_cols == b.n_cols);
-  CHECK(factors.size() == a.n_cols && biases.size() == a.n_cols);
-  const Grid grid = {.x = ceil_div(a.n_rows * a.n_cols, kStateThreads),
-                     .y = 1,
+void State::copy(Rows from, Rows to) {
+  const Grid grid = {.x = ceil_div(from.n_cols, kRowThreads),
+                     .y = grid_rows(from.n_rows),
                      .z = 1,
-                     .n_threads = kStateThreads};
-  require(device_.launch(kernel, grid,
-                         {.a = view_of(a),
-                          .b = view_of(b),
-                          .n_rows = a.n_rows,
-                          .n_heads = a.n_cols,
-                          .factors = tables_.put(factors),
-                          .biases = tables_.put(biases)}));
+                     .n_threads = kRowThreads};
+  require(device_.launch(device_.kernels().rows.copy, grid,
+                         {.from = from.data,
+                          .from_stride = from.stride,
+                          .from_step = 0,
+                          .to = to.data,
+                          .to_stride = to.stride,
+                          .to_step = 0,
+                          .numbers = nullptr,
+                          .n_rows = from.n_rows,
+                          .n_heads = 1,
+                          .n_cols = from.n_cols}));
+}
+
+// function(a, b) with copies of both in host memory, that then take their places.
+template <class Function>
+void State::on_host(Rows a, Rows b, const Function& function) {
+  CHECK(a.n_rows == b.n_rows && a.n_cols == b.n_cols);
+  const size_t n = size_t{a.n_rows} * a.n_cols;
+  if (gates_.size() < 2 * n * sizeof(float)) {
+    gates_ = Buffer();
+    gates_ = memory_.allocate(2 * n * sizeof(float));
+  }
+  host_gates_.resize(2 * n);
+  const auto part = [&](float* first, size_t i) {
+    return Rows{first + i * n, a.n_rows, a.n_cols, a.n_cols};
+  };
+  copy(a, part(gates_.floats(), 0));
+  copy(b, part(gates_.floats(), 1));
+  memory_.copy_out(std::as_writable_bytes(std::span(host_gates_)), gates_.data());
+  function(part(host_gates_.data(), 0), part(host_gates_.data(), 1));
+  memory_.copy_in(gates_.data(), std::as_bytes(std::span(host_gates_)));
+  copy(part(gates_.floats(), 0), a);
+  copy(part(gates_.floats(), 1), b);
 }
 
 void State::gates(Rows decay, Rows rate, std::span<const float> factors,
                   std::span<const float> biases) {
-  launch_gates(kernels_.gates, decay, rate, factors, biases);
+  on_host(decay, rate, [&](Rows a, Rows b) { on_host_.gates(a, b, factors, biases); });
 }
 
 void State::steps(Rows steps, Rows decay, std::span<const float> factors,
                   std::span<const float> biases) {
-  launch_gates(kernels_.steps, steps, decay, factors, biases);
+  on_host(steps, decay, [&](Rows a, Rows b) { on_host_.steps(a, b, factors, biases); });
 }
 
 void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& shape,

@@ -52,40 +52,6 @@ __global__ void l2_norm(L2NormTask t) {
   }
 }
 
-// ln(1 + e^x) without overflow.
-__device__ __forceinline__ double softplus(double x) {
-  return (x > 0.0 ? x : 0.0) + log1p(exp(-fabs(x)));
-}
-
-struct HeadOfRow {
-  uint32_t row, head;
-  __device__ explicit HeadOfRow(const GatesTask& t) {
-    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    row = i / t.n_heads;
-    head = i % t.n_heads;
-  }
-};
-
-__global__ void gates(GatesTask t) {
-  const HeadOfRow at(t);
-  if (at.row >= t.n_rows) return;
-  float& decay = row_of(t.a, at.row)[at.head];
-  float& rate = row_of(t.b, at.row)[at.head];
-  const double step = softplus(static_cast<double>(decay) + static_cast<double>(t.biases[at.head]));
-  decay = static_cast<float>(exp(static_cast<double>(t.factors[at.head]) * step));
-  rate = static_cast<float>(1 / (1 + exp(-static_cast<double>(rate))));
-}
-
-__global__ void steps(GatesTask t) {
-  const HeadOfRow at(t);
-  if (at.row >= t.n_rows) return;
-  float& dt = row_of(t.a, at.row)[at.head];
-  const double step = softplus(static_cast<double>(dt) + static_cast<double>(t.biases[at.head]));
-  dt = static_cast<float>(step);
-  row_of(t.b, at.row)[at.head] =
-      static_cast<float>(exp(static_cast<double>(t.factors[at.head]) * step));
-}
-
 // Sums over a key's channels have two chains, of the even and of the odd ones.
 struct Chains {
   float even = 0.0f, odd = 0.0f;
@@ -181,8 +147,6 @@ __global__ void recur(RecurrenceTask t) {
 const StateKernels kStateKernels = {
     .short_conv = kernel_of<ConvTask, short_conv>("short_conv"),
     .l2_norm = kernel_of<L2NormTask, l2_norm>("l2_norm"),
-    .gates = kernel_of<GatesTask, gates>("state_gates"),
-    .steps = kernel_of<GatesTask, steps>("state_steps"),
     .delta_rule = kernel_of<RecurrenceTask, recur<true>>("delta_rule"),
     .state_space = kernel_of<RecurrenceTask, recur<false>>("state_space"),
 };

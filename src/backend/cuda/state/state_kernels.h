@@ -6,8 +6,7 @@
 #include "backend/cuda/kernel/grid.h"
 
 // The kernels of recurrent layers: the arithmetic and the layouts of backend/cpu/state/state.inl
-// and state_kernels.h, to the bit, but for state_gates and state_steps, whose logarithms and
-// exponentials of doubles are the device's own (docs/CUDA.md). All pointers are the device's.
+// and state_kernels.h, to the bit. All pointers are the device's.
 namespace kvik::cuda {
 
 inline constexpr uint32_t kStateThreads = 128;
@@ -40,13 +39,6 @@ struct L2NormTask {
   float eps, scale;
 };
 
-// state_gates(): a = decay, b = rate; state_steps(): a = steps, b = decay. A thread for each.
-struct GatesTask {
-  RowsView a, b;
-  uint32_t n_rows, n_heads;
-  const float *factors, *biases;
-};
-
 // A block of columns of a head's matrix, of one run: a warp. Blocks: [blocks of columns, heads,
 // runs], 32. skips: of each head, null where there are none.
 struct RecurrenceTask {
@@ -61,7 +53,6 @@ struct RecurrenceTask {
 struct StateKernels {
   Kernel<ConvTask> short_conv;
   Kernel<L2NormTask> l2_norm;
-  Kernel<GatesTask> gates, steps;
   Kernel<RecurrenceTask> delta_rule, state_space;
 };
 
