@@ -4,7 +4,7 @@
 # as a script (cmake -P), at build time, it writes the file.
 if(CMAKE_SCRIPT_MODE_FILE)
   file(GLOB_RECURSE sources RELATIVE ${SOURCE_DIR}
-    ${SOURCE_DIR}/src/tensor/* ${SOURCE_DIR}/src/catalogue/* ${SOURCE_DIR}/src/backend/* ${SOURCE_DIR}/src/model/* ${SOURCE_DIR}/cmake/instruction_sets.cmake)
+    ${SOURCE_DIR}/src/tensor/* ${SOURCE_DIR}/src/catalogue/* ${SOURCE_DIR}/src/backend/* ${SOURCE_DIR}/src/model/* ${SOURCE_DIR}/cmake/instruction_sets.cmake ${SOURCE_DIR}/cmake/cuda.cmake)
   list(SORT sources)
   set(all "${FLAGS}")
   foreach(source ${sources})
@@ -20,7 +20,7 @@ endif()
 function(kvik_numerics target)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/src/tensor/* ${PROJECT_SOURCE_DIR}/src/catalogue/* ${PROJECT_SOURCE_DIR}/src/backend/* ${PROJECT_SOURCE_DIR}/src/model/*
-    ${PROJECT_SOURCE_DIR}/cmake/instruction_sets.cmake)
+    ${PROJECT_SOURCE_DIR}/cmake/instruction_sets.cmake ${PROJECT_SOURCE_DIR}/cmake/cuda.cmake)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   get_directory_property(options COMPILE_OPTIONS)
   set(flags "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_SYSTEM_PROCESSOR} ${CMAKE_CXX_STANDARD}")

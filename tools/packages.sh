@@ -21,6 +21,7 @@ if ! command -v npm >/dev/null; then build_packages+=(nodejs npm); fi
 
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
+  libboost-context1.81-dev                # fibers: CUDA kernels on the host, thread by thread
   python3-jinja2                          # the oracle of chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle
   tmux                                    # the terminal that e2e/terminal_test.py types into

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -52,6 +54,10 @@ class Memory {
   // From one place to another in this memory; the two do not overlap.
   virtual void copy(std::byte* destination, const std::byte* source, size_t bytes) = 0;
   virtual void clear(std::byte* destination, size_t bytes) = 0;
+
+  // Bytes that are left to allocate where this memory is a device's own; none where it is the
+  // host's, or the device does not say.
+  virtual std::optional<uint64_t> free_bytes() { return std::nullopt; }
 
  private:
   friend class Buffer;

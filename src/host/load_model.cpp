@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 #include <span>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/runtime/open_device.h"
 #include "base/log.h"
 #include "base/quantity.h"
 #include "format/gguf/gguf.h"
@@ -22,10 +25,11 @@ extern "C" const std::byte kvik_demo_model_end[];
 namespace kvik {
 namespace {
 
-void log_memory(const MemoryPlan& plan) {
+void log_memory(const MemoryPlan& plan, Backend& backend) {
   log::info("memory: {} = weights {} + KV cache {} + buffers {}", format_bytes(plan.total_bytes()),
             format_bytes(plan.weights_bytes), format_bytes(plan.kv_bytes),
             format_bytes(plan.buffers_bytes()));
+  if (backend.memory().free_bytes()) return;  // not the machine's
   const auto available = available_memory_bytes();
   if (!available || plan.total_bytes() <= *available) return;
   log::warn(
@@ -46,7 +50,36 @@ Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
   return open_gguf(spec);
 }
 
+Result<std::optional<uint32_t>> gpu_from_name(std::string_view name) {
+  if (name == "cpu") return std::nullopt;
+  if (name == "cuda") return 0;
+  uint32_t number = 0;
+  if (name.starts_with("cuda:")) {
+    const char* const end = name.data() + name.size();
+    const auto [rest, error] = std::from_chars(name.data() + 5, end, number);
+    if (error == std::errc() && rest == end) return number;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("'{}' is no device; expected cpu, cuda or cuda:N", name));
+}
+
+Result<void> check_device_memory(const MemoryPlan& plan, Backend& backend) {
+  const auto left = backend.memory().free_bytes();
+  if (!left || plan.total_bytes() <= *left) return {};
+  return fail(ErrorCode::kExhausted,
+              fmt::format("the model, its pages and buffers take {} of the memory of {}, of which "
+                          "{} are free: less --kv-memory or --ctx, or --device cpu",
+                          format_bytes(plan.total_bytes()), backend.name(), format_bytes(*left)));
+}
+
 Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {
+  if (options.gpu) {
+    TRY_ASSIGN(auto device, cuda::open_device(*options.gpu));
+    log::warn("{} computes: that is experimental, for it has not been measured on a GPU",
+              device->info().name);
+    const uint32_t n_threads = options.n_threads > 0 ? options.n_threads : usable_processors();
+    return cuda::make_backend(std::move(device), n_threads);
+  }
   return make_cpu_backend(
       {.n_threads = options.n_threads, .isa = options.isa, .huge_pages = options.huge_pages});
 }
@@ -93,7 +126,11 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
   TRY_ASSIGN(auto backend, make_backend(options));
   TRY_ASSIGN(const auto source, open_model(options.model));
   // What is wrong with a file is said in full by loading it.
-  if (const auto footprint = Footprint::of(*source, *backend)) log_memory(footprint->plan(engine));
+  if (const auto footprint = Footprint::of(*source, *backend)) {
+    const MemoryPlan plan = footprint->plan(engine);
+    log_memory(plan, *backend);
+    TRY(check_device_memory(plan, *backend));
+  }
   return load_model(options, *source, std::move(backend));
 }
 

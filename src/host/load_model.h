@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/cpu/cpu_memory.h"
@@ -29,14 +30,24 @@ struct ModelOptions {
   cpu::HugePages huge_pages = cpu::HugePages::kOn;
   std::string isa = {};      // instruction set; empty: the best here
   std::string adapter = {};  // "PATH[:SCALE]"; empty: none
+  // The number of the GPU that computes, as CUDA counts them; none: the processor.
+  std::optional<uint32_t> gpu = std::nullopt;
 };
+
+// "cpu", "cuda" or "cuda:N" → ModelOptions::gpu. Errors: kInvalidArgument.
+Result<std::optional<uint32_t>> gpu_from_name(std::string_view name);
 
 // Opens a .gguf file, a Hugging Face folder, `demo` (the embedded model) or
 // `synthetic:PRESET[:TYPE]`.
 Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec);
 
-// With the instruction set, the threads and the pages asked for.
+// With the instruction set, the threads and the pages asked for, or the GPU. Errors: those of
+// make_cpu_backend() and cuda::open_device().
 Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options);
+
+// Whether the plan fits what a device has left, where the backend's memory is one's own. Errors:
+// kExhausted.
+Result<void> check_device_memory(const MemoryPlan& plan, Backend& backend);
 
 // A model ready to compute, with its vocabulary; the source is closed.
 struct LoadedModel {

@@ -41,6 +41,16 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                      }},
            "ask the system for pages of 2 MiB (default: on)")
           .one_of({"on", "off"}),
+      {"--device",
+       Words{.type = "cpu|cuda[:N]",
+             .read =
+                 [&options](const std::string& name) {
+                   const auto gpu = gpu_from_name(name);
+                   options.gpu = gpu.value_or(std::nullopt);
+                   return gpu ? std::string() : gpu.error().message;
+                 }},
+       "what computes: the processor, or the GPU of that number (default: cpu; GPUs are "
+       "experimental: not yet measured on one)"},
       {"--ctx", not_zero(as_count(options.n_ctx)), "tokens of context (default: as trained)"},
   });
 }

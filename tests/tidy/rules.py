@@ -67,7 +67,7 @@ KERNEL_FILE = re.compile(r"_avx\w+\.(cpp|h)$|\.inl$|\.cpp\.in$")
 KERNEL_HEADERS = {"immintrin.h", "cstdint", "cstddef"}
 MAX_LINES, MANY_LINES = 800, 500
 MAX_FILES = 40  # of a folder itself
-SOURCE = (".cpp", ".h", ".inl")
+SOURCE = (".cpp", ".h", ".inl", ".cu", ".cuh")
 
 
 class Tree:

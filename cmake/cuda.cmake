@@ -1,0 +1,47 @@
+# The kernels of src/backend/cuda/ for GPUs, where there is nvcc: -DKVIK_CUDA=ON asks for it, OFF does without, AUTO takes it where
+# it is found. Without it the program says so when it is asked for a GPU. Each file of kernels is compiled once, for all GPUs from
+# sm_75 to sm_90 and, as PTX, for later ones. nvcc must neither fuse what is written apart nor round in its own way (-fmad=false;
+# its other defaults are IEEE's). CUDA's runtime is linked statically and finds the driver itself, if there is one.
+set(KVIK_CUDA AUTO CACHE STRING "Build the CUDA backend: ON, OFF, or AUTO where nvcc is found")
+set(kvik_cuda_architectures 75 80 86 89 90)
+
+function(kvik_cuda target)
+  set(runtime ${PROJECT_SOURCE_DIR}/src/backend/cuda/runtime)
+  if(KVIK_CUDA)
+    find_program(KVIK_NVCC nvcc HINTS /usr/local/cuda/bin)
+    if(KVIK_NVCC)
+      cmake_path(GET KVIK_NVCC PARENT_PATH folder)
+      cmake_path(GET folder PARENT_PATH toolkit)
+      find_library(KVIK_CUDART cudart_static HINTS ${toolkit}/lib64 ${toolkit}/targets/x86_64-linux/lib)
+      find_path(KVIK_CUDA_INCLUDE cuda_runtime_api.h HINTS ${toolkit}/include)
+    endif()
+  endif()
+  if(NOT KVIK_CUDA OR NOT KVIK_NVCC OR NOT KVIK_CUDART OR NOT KVIK_CUDA_INCLUDE)
+    if(KVIK_CUDA AND NOT KVIK_CUDA STREQUAL "AUTO")
+      message(FATAL_ERROR "KVIK_CUDA is ${KVIK_CUDA}: expected nvcc, libcudart_static and cuda_runtime_api.h")
+    endif()
+    target_sources(${target} PRIVATE ${runtime}/no_device.cpp)
+    return()
+  endif()
+  set(flags -std=c++20 -O2 -fmad=false -Xcompiler -Wall,-Wextra,-Werror -Werror all-warnings)
+  foreach(architecture ${kvik_cuda_architectures})
+    list(APPEND flags -gencode arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  list(GET kvik_cuda_architectures -1 newest)
+  list(APPEND flags -gencode arch=compute_${newest},code=compute_${newest})
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu)
+  foreach(kernel ${kernels})
+    cmake_path(GET kernel STEM name)
+    set(object ${PROJECT_BINARY_DIR}/cuda/${name}.o)
+    add_custom_command(OUTPUT ${object}
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${KVIK_NVCC} ${flags} -I${PROJECT_SOURCE_DIR}/src -MD -MF ${object}.d -c ${kernel} -o ${object}
+      DEPENDS ${kernel} DEPFILE ${object}.d VERBATIM COMMENT "Compiling ${name}.cu for GPUs")
+    target_sources(${target} PRIVATE ${object})
+    set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  endforeach()
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/cuda)
+  target_sources(${target} PRIVATE ${runtime}/runtime_device.cpp)
+  set_source_files_properties(${runtime}/runtime_device.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+    COMPILE_OPTIONS "-isystem;${KVIK_CUDA_INCLUDE}")
+  target_link_libraries(${target} PRIVATE ${KVIK_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)
+endfunction()

@@ -1,0 +1,307 @@
+#include "backend/cuda/attention/attention.h"
+
+#include <algorithm>
+
+#include "backend/cpu/attention/attention.h"
+#include "base/check.h"
+
+namespace kvik::cuda {
+namespace {
+
+// Query rows of one slice.
+constexpr uint32_t kSliceRows = 16;
+// Rows that attend shared pages together.
+constexpr uint32_t kUnitRows = 64;
+// Blocks of threads for each processor of the device below which slices are split.
+constexpr uint32_t kBlocksPerProcessor = 4;
+// Partial results of slices that are split: beyond that they are attended whole.
+constexpr uint64_t kMostPartialBytes = uint64_t{128} << 20;
+
+uint32_t round_up(uint32_t n, uint32_t unit) { return ceil_div(n, unit) * unit; }
+
+PageType page_type(KvType type) {
+  switch (type) {
+    case KvType::kF32:
+      return PageType::kF32;
+    case KvType::kBF16:
+      return PageType::kBF16;
+    case KvType::kInt8:
+      return PageType::kInt8;
+    case KvType::kInt4:
+      break;
+  }
+  return PageType::kInt4;
+}
+
+PageLayout layout_of(const KvGeometry& geometry) {
+  const cpu::KvBlockLayout layout = cpu::layout_of(geometry);
+  const bool is_int4 = geometry.type == KvType::kInt4;
+  CHECK(geometry.head_dim <= kMostHeadDim);
+  CHECK(layout.n_key_groups() <= kMostKeyGroups);
+  return {.type = page_type(geometry.type),
+          .head_dim = geometry.head_dim,
+          .latent_dim = geometry.latent_dim,
+          .value_dim = geometry.value_dim(),
+          .key_dims = round_up(geometry.head_dim, is_int4 ? 8 : 4),
+          .value_dims = round_up(geometry.value_dim(), is_int4 ? 32 : 16),
+          .group_dims = layout.group_dims(),
+          .n_key_groups = layout.n_key_groups(),
+          .n_value_groups = layout.n_value_groups(),
+          .k_bytes = layout.k_bytes(),
+          .head_bytes = layout.head_bytes()};
+}
+
+bool holds_levels(KvType type) { return type == KvType::kInt8 || type == KvType::kInt4; }
+
+cpu::SplitRange splits_seen_by(const cpu::QueryRow& row, uint32_t window) {
+  return cpu::splits_seen_by({&row, 1}, window);
+}
+
+uint64_t partial_bytes(uint64_t n_rows, uint32_t n_heads, uint32_t value_dim) {
+  return n_rows * n_heads * (value_dim + 2) * sizeof(float);
+}
+
+uint64_t query_bytes(uint64_t n_queries, uint32_t head_dim) {
+  return n_queries * (round_up(head_dim, 8) + (1 + kMostKeyGroups) * sizeof(float));
+}
+
+void grow(Buffer& buffer, CudaMemory& memory, uint64_t bytes) {
+  if (buffer.size() >= bytes) return;
+  buffer = Buffer();
+  buffer = memory.allocate(bytes);
+}
+
+}  // namespace
+
+uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
+  uint64_t partials = 0, queries = 0;
+  for (const HeadsUse& use : limits.heads) {
+    const uint64_t n_splits = limits.n_ctx / kSplitTokens + 1;
+    const uint64_t of_rows = partial_bytes(limits.n_rows, use.n_heads, use.kv.value_dim());
+    partials = std::max({partials, of_rows, std::min(n_splits * of_rows, kMostPartialBytes)});
+    if (!holds_levels(use.kv.type)) continue;
+    queries =
+        std::max(queries, query_bytes(uint64_t{limits.n_rows} * use.n_heads, use.kv.head_dim));
+  }
+  return partials + queries;
+}
+
+void Attention::reserve(const WorkLimits& limits) {
+  WorkLimits without_levels = limits;
+  for (HeadsUse& use : without_levels.heads) {
+    if (holds_levels(use.kv.type)) use.kv.type = KvType::kF32;
+  }
+  const uint64_t partials = scratch_bytes(without_levels);
+  grow(partials_, memory_, partials);
+  grow(queries_, memory_, scratch_bytes(limits) - partials);
+}
+
+void Attention::list_pages(const KvTarget& kv) {
+  pages_.clear();
+  for (const KvRun& run : kv.runs) pages_.insert(pages_.end(), run.pages.begin(), run.pages.end());
+}
+
+void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
+  list_pages(kv);
+  placed_.clear();
+  uint32_t first_page = 0;
+  for (const KvRun& run : kv.runs) {
+    for (uint32_t i = 0; i < run.n_rows; ++i) {
+      placed_.push_back({run.first_row + i, run.first_position + i, first_page});
+    }
+    first_page += static_cast<uint32_t>(run.pages.size());
+  }
+  if (placed_.empty()) return;
+  const bool has_values = kv.geometry.latent_dim == 0;
+  const auto n_rows = static_cast<uint32_t>(placed_.size());
+  const Grid grid = {
+      .x = kv.geometry.n_kv_heads, .y = grid_rows(n_rows), .z = 1, .n_threads = kAttendThreads};
+  require(device_.launch(
+      kernels_.write, grid,
+      {.layout = layout_of(kv.geometry),
+       .rows = tables_.put<PlacedRow>(placed_),
+       .n_rows = n_rows,
+       .pages = reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(pages_)),
+       .first_block = cpu::block_offset(kv, 0),
+       .k = k.data,
+       .v = has_values ? v.data : nullptr,
+       .k_stride = k.stride,
+       .v_stride = v.stride}));
+}
+
+// Rows of q are known by where they begin; nothing here reads them.
+uint32_t Attention::row_of(const cpu::QueryRow& row, Rows q) const {
+  return static_cast<uint32_t>((row.q - q.data) / q.stride);
+}
+
+void Attention::list_slices(const KvTarget& kv, Rows q) {
+  size_t n_rows = 0;
+  for (const KvRun& run : kv.runs) n_rows += run.n_rows;
+  rows_.clear();
+  rows_.reserve(n_rows);  // slices point to them
+  whole_.clear();
+  to_split_.clear();
+  size_t first_page = 0;
+  for (const KvRun& run : kv.runs) {
+    const size_t begin = rows_.size();
+    for (uint32_t i = 0; i < run.n_rows; ++i) {
+      rows_.push_back(
+          {q.data + size_t{run.first_row + i} * q.stride, nullptr, run.first_position + i});
+    }
+    for (uint32_t first = 0; first < run.n_rows; first += kSliceRows) {
+      const cpu::RowSlice slice = {
+          .pages = pages_.data() + first_page,
+          .rows = {rows_.data() + begin + first, std::min(kSliceRows, run.n_rows - first)},
+          .is_whole_run = run.n_rows <= kSliceRows};
+      (slice.is_whole_run ? to_split_ : whole_).push_back(slice);
+    }
+    first_page += run.pages.size();
+  }
+}
+
+void Attention::choose_slices_to_split(const KvTarget& kv, const AttentionShape& shape) {
+  const uint32_t window = shape.window;
+  const uint64_t n_blocks = uint64_t{whole_.size() + to_split_.size()} * kv.geometry.n_kv_heads;
+  const bool are_few = n_blocks < kBlocksPerProcessor * device_.info().n_processors;
+  if (are_few) {
+    to_split_.insert(to_split_.end(), whole_.begin(), whole_.end());
+    whole_.clear();
+  }
+  uint64_t n_parts = 0;
+  for (const cpu::RowSlice& slice : to_split_) {
+    const cpu::SplitRange seen = cpu::splits_seen_by(slice.rows, window);
+    n_parts += uint64_t{slice.rows.size()} * (seen.end - seen.begin);
+  }
+  const bool fits =
+      partial_bytes(n_parts, shape.n_heads, kv.geometry.value_dim()) <= kMostPartialBytes;
+  if (fits) {
+    plan_.group(to_split_, window, kUnitRows);
+    if (plan_.shares() || (are_few && plan_.splits().end - plan_.splits().begin > 1)) return;
+  }
+  whole_.insert(whole_.end(), to_split_.begin(), to_split_.end());
+  to_split_.clear();
+}
+
+// The rows of the plan's units, then those of whole slices, each the partial result of its number.
+void Attention::list_items(const AttentionShape& shape, Rows q) {
+  placed_.clear();
+  items_.clear();
+  const auto add = [&](std::span<const cpu::QueryRow> rows, const std::byte* const* pages,
+                       cpu::SplitRange splits) {
+    const auto first_page = static_cast<uint32_t>(pages - pages_.data());
+    items_.push_back({.first_row = static_cast<uint32_t>(placed_.size()),
+                      .n_rows = static_cast<uint32_t>(rows.size()),
+                      .first_page = first_page,
+                      .first_split = splits.begin,
+                      .n_splits = splits.end - splits.begin});
+    for (const cpu::QueryRow& row : rows) {
+      placed_.push_back({row_of(row, q), row.position, first_page});
+    }
+  };
+  if (!to_split_.empty()) {
+    for (const cpu::SplitUnit& unit : plan_.units()) {
+      add(plan_.rows().subspan(unit.first_row, unit.n_rows), unit.pages,
+          {unit.split, unit.split + 1});
+    }
+  }
+  for (const cpu::RowSlice& slice : whole_) {
+    add(slice.rows, slice.pages, cpu::splits_seen_by(slice.rows, shape.window));
+  }
+}
+
+void Attention::list_merges(const AttentionShape& shape, Rows q) {
+  merges_.clear();
+  parts_.clear();
+  for (size_t s = 0; s < to_split_.size(); ++s) {
+    for (size_t i = 0; i < to_split_[s].rows.size(); ++i) {
+      const cpu::QueryRow& row = to_split_[s].rows[i];
+      const cpu::SplitRange seen = splits_seen_by(row, shape.window);
+      merges_.push_back({.row = row_of(row, q),
+                         .first_part = static_cast<uint32_t>(parts_.size()),
+                         .n_parts = seen.end - seen.begin});
+      for (uint32_t split = seen.begin; split < seen.end; ++split) {
+        const cpu::UnitPart part = plan_.part(s, split);
+        parts_.push_back(plan_.units()[part.unit].first_row + part.first_row +
+                         static_cast<uint32_t>(i));
+      }
+    }
+  }
+  auto next = static_cast<uint32_t>(to_split_.empty() ? 0 : plan_.rows().size());
+  for (const cpu::RowSlice& slice : whole_) {
+    for (const cpu::QueryRow& row : slice.rows) {
+      merges_.push_back({.row = row_of(row, q),
+                         .first_part = static_cast<uint32_t>(parts_.size()),
+                         .n_parts = 1});
+      parts_.push_back(next++);
+    }
+  }
+}
+
+Queries Attention::queries_of(const PageLayout& layout, const AttentionShape& shape, Rows q) {
+  const uint64_t n_queries = uint64_t{q.n_rows} * shape.n_heads;
+  grow(queries_, memory_, query_bytes(n_queries, layout.head_dim));
+  float* scales = queries_.floats();
+  float* group_scales = scales + n_queries;
+  const Queries out = {
+      .levels = reinterpret_cast<int8_t*>(group_scales + n_queries * kMostKeyGroups),
+      .scales = scales,
+      .group_scales = group_scales};
+  const Grid grid = {
+      .x = shape.n_heads, .y = grid_rows(q.n_rows), .z = 1, .n_threads = kAttendThreads};
+  require(device_.launch(kernels_.prepare_queries, grid,
+                         {.layout = layout,
+                          .q = q.data,
+                          .stride = q.stride,
+                          .n_rows = q.n_rows,
+                          .n_heads = shape.n_heads,
+                          .scale = shape.scale,
+                          .out = out}));
+  return out;
+}
+
+void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
+  const PageLayout layout = layout_of(kv.geometry);
+  list_pages(kv);
+  list_slices(kv, q);
+  if (rows_.empty()) return;
+  choose_slices_to_split(kv, shape);
+  list_items(shape, q);
+  list_merges(shape, q);
+  grow(partials_, memory_, partial_bytes(placed_.size(), shape.n_heads, layout.value_dim));
+  const Queries queries = holds_levels(kv.geometry.type) ? queries_of(layout, shape, q) : Queries{};
+  const Grid blocks = {.x = static_cast<uint32_t>(items_.size()),
+                       .y = kv.geometry.n_kv_heads,
+                       .z = 1,
+                       .n_threads = kAttendThreads};
+  require(device_.launch(
+      kernels_.attend[static_cast<size_t>(layout.type)], blocks,
+      {.layout = layout,
+       .items = tables_.put<AttendItem>(items_),
+       .rows = tables_.put<PlacedRow>(placed_),
+       .pages = reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(pages_)),
+       .first_block = cpu::block_offset(kv, 0),
+       .q = q.data,
+       .q_stride = q.stride,
+       .queries = queries,
+       .n_heads = shape.n_heads,
+       .group = shape.n_heads / kv.geometry.n_kv_heads,
+       .scale = shape.scale,
+       .soft_cap = shape.soft_cap,
+       .window = shape.window,
+       .partials = partials_.floats()}));
+  const auto n_rows = static_cast<uint32_t>(merges_.size());
+  const Grid merging = {
+      .x = shape.n_heads, .y = grid_rows(n_rows), .z = 1, .n_threads = kAttendThreads};
+  require(device_.launch(kernels_.merge, merging,
+                         {.layout = layout,
+                          .rows = tables_.put<MergeRow>(merges_),
+                          .parts = tables_.put<uint32_t>(parts_),
+                          .partials = partials_.floats(),
+                          .n_rows = n_rows,
+                          .n_heads = shape.n_heads,
+                          .sinks = shape.sinks,
+                          .out = out.data,
+                          .out_stride = out.stride}));
+}
+
+}  // namespace kvik::cuda

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/kernel/grid.h"
+
+// Attention over pages in a device's memory. Pages lie as the CPU's (KvBlockLayout), and the
+// arithmetic of a pair of a row and a query head is that of backend/cpu/attention/attention.inl and
+// attention_int8.inl, to the bit. All pointers are the device's.
+namespace kvik::cuda {
+
+inline constexpr uint32_t kPageTokens = 32;
+inline constexpr uint32_t kSplitTokens = 512;
+inline constexpr uint32_t kMostHeadDim = 1024;
+inline constexpr uint32_t kMostKeyGroups = 8;
+
+enum class PageType : uint8_t { kF32, kBF16, kInt8, kInt4 };
+inline constexpr uint32_t kNumPageTypes = 4;
+
+// Where a head's K and V lie in its block of a page, in numbers.
+struct PageLayout {
+  PageType type;
+  uint32_t head_dim;
+  uint32_t latent_dim;            // 0: K and V are heads of their own
+  uint32_t value_dim;             // of V
+  uint32_t key_dims, value_dims;  // as a page holds them, padded
+  uint32_t group_dims;            // that share a scale
+  uint32_t n_key_groups, n_value_groups;
+  size_t k_bytes, head_bytes;  // of one head: K, and K and V
+};
+
+// Row `row` of the batch stands at that position of its sequence.
+struct PlacedRow {
+  uint32_t row, position;
+  uint32_t first_page;  // in the list of pages: where its sequence's table begins
+};
+
+// Writes K and V of all rows. Blocks: [KV heads, rows], kAttendThreads.
+struct WriteTask {
+  PageLayout layout;
+  const PlacedRow* rows;
+  uint32_t n_rows;
+  const uint8_t* const* pages;  // which it writes to
+  size_t first_block;           // bytes of a page before head 0 of the layer
+  const float *k, *v;           // v is null where K is latent
+  size_t k_stride, v_stride;
+};
+
+// A query in levels: [key_dims] of each row and head, what a level stands for times the scale of
+// the scores, and what the groups of dimensions have beside that.
+struct Queries {
+  int8_t* levels;
+  float* scales;
+  float* group_scales;  // [kMostKeyGroups]
+};
+
+// Over int8 and int4 pages. Blocks: [query heads, rows], kAttendThreads.
+struct QueryTask {
+  PageLayout layout;
+  const float* q;
+  size_t stride;
+  uint32_t n_rows, n_heads;
+  float scale;
+  Queries out;
+};
+
+// Rows that see the same pages, and the splits in which they attend them: all that they see, or a
+// single one.
+struct AttendItem {
+  uint32_t first_row, n_rows;  // of AttendTask::rows
+  uint32_t first_page;
+  uint32_t first_split, n_splits;
+};
+
+// What each pair has of an item's splits, into partials: [rows][query heads][value_dim + 2], sums,
+// then top and total. Blocks: [items, KV heads], kAttendThreads.
+struct AttendTask {
+  PageLayout layout;
+  const AttendItem* items;
+  const PlacedRow* rows;
+  const uint8_t* const* pages;
+  size_t first_block;
+  const float* q;  // of f32 and bf16 pages
+  size_t q_stride;
+  Queries queries;  // of the others: [row of the batch][query head]
+  uint32_t n_heads, group;
+  float scale, soft_cap;
+  uint32_t window;
+  float* partials;
+};
+
+// Merges a row's parts in ascending order and writes its out. Blocks: [query heads, rows],
+// kAttendThreads.
+struct MergeRow {
+  uint32_t row;                  // of out
+  uint32_t first_part, n_parts;  // in the list of parts: rows of partials
+};
+struct MergeTask {
+  PageLayout layout;
+  const MergeRow* rows;
+  const uint32_t* parts;
+  const float* partials;
+  uint32_t n_rows, n_heads;
+  const float* sinks;  // [n_heads]; null: none
+  float* out;
+  size_t out_stride;
+};
+
+inline constexpr uint32_t kAttendThreads = 128;
+// Pairs that a block attends with at once: one for sixteen threads, which are the CPU's lanes.
+inline constexpr uint32_t kPairs = kAttendThreads / 16;
+
+struct AttentionKernels {
+  Kernel<WriteTask> write;
+  Kernel<QueryTask> prepare_queries;
+  Kernel<AttendTask> attend[kNumPageTypes];
+  Kernel<MergeTask> merge;
+};
+
+extern const AttentionKernels kAttentionKernels;
+
+}  // namespace kvik::cuda

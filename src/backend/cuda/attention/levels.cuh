@@ -1,0 +1,95 @@
+#pragma once
+
+// Heads in levels: quantisation, the rotation of int4, and where a page has what.
+
+#include "backend/cuda/attention/attention_kernels.h"
+#include "backend/cuda/kernel/math.cuh"
+
+namespace kvik::cuda {
+namespace {
+
+constexpr uint32_t kValueBlockBytes = kPageTokens * kLanes;
+
+struct Quantum {
+  float scale;    // of one step
+  float inverse;  // steps to 1
+};
+
+__device__ __forceinline__ Quantum quantum_for(float peak, float n) {
+  if (!(peak >= 0x1p-110f)) return {0.0f, 0.0f};
+  const float limited = peak < 0x1p127f ? peak : 0x1p127f;
+  return {limited / n, n / limited};
+}
+
+__device__ __forceinline__ int level_of(float x, float inverse) {
+  return round_to_int(min_of(max_of(x * inverse, -127.0f), 127.0f));
+}
+
+// A head that a block of threads works on.
+using SharedHead = Shared<float, kMostHeadDim>;
+
+// The first warp finds the peak of [begin, end) and leaves it at `at`. A NaN is not counted. The
+// whole block calls; other words of `peaks` may be read meanwhile.
+template <class Peaks>
+__device__ void find_peak(SharedHead& x, uint32_t begin, uint32_t end, Peaks& peaks, uint32_t at) {
+  if (threadIdx.x >= 32) return;
+  float peak = 0.0f;
+  for (uint32_t d = begin + threadIdx.x; d < end; d += 32) {
+    peak = max_of(fabsf(x.get(d)), peak);
+  }
+  for (uint32_t half = 16; half > 0; half /= 2) {
+    peak = max_of(peak, __shfl_xor_sync(kAllLanes, peak, half));
+  }
+  if (threadIdx.x == 0) peaks.set(at, peak);
+}
+
+// The largest power of two that divides head_dim, up to 512.
+__device__ __forceinline__ uint32_t rotated_dims(uint32_t head_dim) {
+  return lesser(head_dim & (0u - head_dim), 512u);
+}
+__device__ __forceinline__ float rotation_factor(uint32_t head_dim) {
+  float factor = 1.0f;
+  for (uint32_t n = rotated_dims(head_dim); n >= 4; n /= 4) factor *= 0.5f;
+  return factor;
+}
+__device__ __forceinline__ float turned_twice(uint32_t head_dim) {
+  const float factor = rotation_factor(head_dim);
+  return factor * factor * static_cast<float>(rotated_dims(head_dim));
+}
+
+// Turns [first, first + n_dims) of x in place, by butterflies of growing stride. The block calls,
+// with a barrier behind what wrote x; another one stands at the end.
+__device__ void rotate(SharedHead& x, uint32_t first, uint32_t n_dims) {
+  const uint32_t n = rotated_dims(n_dims);
+  const float factor = rotation_factor(n_dims);
+  for (uint32_t d = threadIdx.x; d < n_dims; d += blockDim.x) {
+    x.set(first + d, x.get(first + d) * factor);
+  }
+  __syncthreads();
+  for (uint32_t stride = 1; stride < n; stride *= 2) {
+    for (uint32_t pair = threadIdx.x; pair < n_dims / 2; pair += blockDim.x) {
+      const uint32_t i = first + pair / stride * 2 * stride + pair % stride;
+      const float a = x.get(i);
+      const float b = x.get(i + stride);
+      x.set(i, a + b);
+      x.set(i + stride, a - b);
+    }
+    __syncthreads();
+  }
+}
+
+// K of one token: its latent part and the rest each for itself.
+__device__ void turn_key(const PageLayout& layout, SharedHead& x) {
+  rotate(x, 0, layout.value_dim);
+  if (layout.value_dim < layout.head_dim) {
+    rotate(x, layout.value_dim, layout.head_dim - layout.value_dim);
+  }
+}
+
+// Four nibbles in bytes to the odd numbers −15 … 15 that they stand for, signed bytes.
+__device__ __forceinline__ uint32_t odd_levels(uint32_t nibbles) {
+  return ((nibbles << 1 | 0x80808080u) - 0x0f0f0f0fu) ^ 0x80808080u;
+}
+
+}  // namespace
+}  // namespace kvik::cuda

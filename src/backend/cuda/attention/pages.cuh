@@ -1,0 +1,111 @@
+#pragma once
+
+// How each type of page is read: K of one token against some queries, V of four tokens in one
+// dimension.
+
+#include "backend/cuda/attention/levels.cuh"
+
+namespace kvik::cuda {
+namespace {
+
+// Pages of floats.
+template <bool kIsBf16>
+struct FloatPages {
+  static constexpr bool kHasLevels = false;
+  __device__ static float at(const uint8_t* p, size_t i) {
+    return kIsBf16 ? bf16_value(reinterpret_cast<const uint16_t*>(p)[i])
+                   : reinterpret_cast<const float*>(p)[i];
+  }
+  __device__ static float key(const PageLayout& layout, const uint8_t* block, uint32_t token,
+                              uint32_t d) {
+    const size_t tile = static_cast<size_t>(token / kLanes) * layout.head_dim;
+    return at(block, (tile + d) * kLanes + token % kLanes);
+  }
+  __device__ static float value(const PageLayout& layout, const uint8_t* block, uint32_t token,
+                                uint32_t d) {
+    if (layout.latent_dim != 0) return key(layout, block, token, d);
+    const size_t first = (static_cast<size_t>(d / kLanes) * kPageTokens + token) * kLanes;
+    return at(block + layout.k_bytes, first + d % kLanes);
+  }
+};
+
+// Byte d % 4 of each of four words, in one.
+__device__ __forceinline__ uint32_t byte_of_each(const Words4& words, uint32_t d) {
+  const uint32_t shift = d % 4 * 8;
+  uint32_t out = 0;
+  for (uint32_t i = 0; i < 4; ++i) out |= (words.word[i] >> shift & 255u) << (8 * i);
+  return out;
+}
+
+struct Int8Pages {
+  static constexpr bool kHasLevels = true;
+  // Four dimensions from 4 · word on.
+  __device__ static uint32_t keys(const PageLayout& layout, const uint8_t* block, uint32_t token,
+                                  uint32_t word) {
+    const size_t tile = static_cast<size_t>(token / kLanes) * layout.key_dims * kLanes;
+    return read_as<uint32_t>(block + tile + static_cast<size_t>(word) * 64 + token % kLanes * 4) ^
+           0x80808080u;
+  }
+  // Tokens 4 · four … of dimension d.
+  __device__ static uint32_t values(const PageLayout& layout, const uint8_t* block, uint32_t four,
+                                    uint32_t d) {
+    if (layout.latent_dim != 0) {
+      const size_t tile = static_cast<size_t>(four / 4) * layout.key_dims * kLanes;
+      const uint8_t* at = block + tile + static_cast<size_t>(d / 4) * 64 + four % 4 * 16;
+      return byte_of_each(read_as<Words4>(at), d) ^ 0x80808080u;
+    }
+    return read_as<uint32_t>(block + layout.k_bytes +
+                             static_cast<size_t>(d / kLanes) * kValueBlockBytes + four * 64 +
+                             d % kLanes * 4);
+  }
+  __device__ static float key_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
+                                    uint32_t token) {
+    const size_t at = static_cast<size_t>(layout.key_dims) * kPageTokens;
+    return reinterpret_cast<const float*>(block + at)[g * kPageTokens + token];
+  }
+  __device__ static float value_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
+                                      uint32_t token) {
+    if (layout.latent_dim != 0) return key_scale(layout, block, g, token);
+    return reinterpret_cast<const float*>(block + layout.head_bytes -
+                                          kPageTokens * sizeof(float))[token];
+  }
+};
+
+struct Int4Pages {
+  static constexpr bool kHasLevels = true;
+  __device__ static uint32_t keys(const PageLayout& layout, const uint8_t* block, uint32_t token,
+                                  uint32_t word) {
+    const size_t tile = static_cast<size_t>(token / kLanes) * (layout.key_dims / 8) * 64;
+    const uint32_t both =
+        read_as<uint32_t>(block + tile + static_cast<size_t>(word / 2) * 64 + token % kLanes * 4);
+    return odd_levels(both >> (word % 2 * 4) & 0x0f0f0f0fu);
+  }
+  __device__ static uint32_t values(const PageLayout& layout, const uint8_t* block, uint32_t four,
+                                    uint32_t d) {
+    if (layout.latent_dim != 0) {
+      const size_t tile = static_cast<size_t>(four / 4) * (layout.key_dims / 8) * 64;
+      const uint8_t* at = block + tile + static_cast<size_t>(d / 8) * 64 + four % 4 * 16;
+      return odd_levels(byte_of_each(read_as<Words4>(at), d) >> (d / 4 % 2 * 4) & 0x0f0f0f0fu);
+    }
+    const uint32_t both =
+        read_as<uint32_t>(block + layout.k_bytes + static_cast<size_t>(d / 32) * kValueBlockBytes +
+                          four * 64 + d % kLanes * 4);
+    return odd_levels(both >> (d / kLanes % 2 * 4) & 0x0f0f0f0fu);
+  }
+  __device__ static float scale_at(const uint8_t* p, uint32_t g, uint32_t token) {
+    return bf16_value(reinterpret_cast<const uint16_t*>(p)[g * kPageTokens + token]);
+  }
+  __device__ static float key_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
+                                    uint32_t token) {
+    return scale_at(block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2, g, token);
+  }
+  __device__ static float value_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
+                                      uint32_t token) {
+    if (layout.latent_dim != 0) return key_scale(layout, block, g, token);
+    const size_t at = layout.k_bytes + static_cast<size_t>(layout.value_dims) * kPageTokens / 2;
+    return scale_at(block + at, g, token);
+  }
+};
+
+}  // namespace
+}  // namespace kvik::cuda

@@ -1,0 +1,213 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include "backend/cpu/attention/attention.h"
+#include "backend/cpu/low_rank/low_rank.h"
+#include "backend/cpu/matmul/packed_matrix.h"
+#include "backend/cuda/attention/attention.h"
+#include "backend/cuda/device/kernel_tables.h"
+#include "backend/cuda/low_rank/low_rank.h"
+#include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/rows/rows.h"
+#include "backend/cuda/state/state.h"
+#include "base/check.h"
+
+namespace kvik::cuda {
+namespace {
+
+void check_runs(const KvTarget& kv, uint32_t n_rows) {
+  CHECK(kv.layer < kv.geometry.n_layers);
+  for (const KvRun& run : kv.runs) {
+    CHECK(run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
+    CHECK(run.pages.size() * kPageTokens >= size_t{run.first_position} + run.n_rows);
+  }
+}
+
+const CudaPackedMatrix& own(const PackedMatrix& w) {
+  return static_cast<const CudaPackedMatrix&>(w);
+}
+
+}  // namespace
+
+// Each operation is one or a few kernels, handed to the device in order; what comes back to the
+// host is what Memory::copy_out() is asked for.
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::unique_ptr<Device> device, uint32_t n_threads)
+      : device_(std::move(device)),
+        name_(fmt::format("cuda/{}", device_->info().name)),
+        memory_(*device_),
+        tables_(memory_),
+        pool_(n_threads),
+        rows_(*device_, tables_, device_->kernels().rows),
+        matmul_(*device_, memory_, tables_, device_->kernels().matmul),
+        attention_(*device_, memory_, tables_, device_->kernels().attention),
+        low_rank_(*device_, memory_, tables_, device_->kernels().low_rank),
+        state_(*device_, memory_, tables_, pool_) {}
+
+  const Result<void>& started() const { return pool_.started(); }
+
+  std::string_view name() const override { return name_; }
+  Memory& memory() override { return memory_; }
+  uint32_t n_threads() const override { return pool_.n_threads(); }
+  bool can_compute(ElementType type) const override {
+    return can_multiply(device_->kernels().matmul, type);
+  }
+  // Of all types the bits are the scalar instruction set's.
+  std::string_view arithmetic(ElementType) const override { return {}; }
+
+  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
+  uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
+    return cpu::packed_bytes(type, n_rows, n_cols);
+  }
+  uint64_t scratch_bytes(const WorkLimits& limits) const override {
+    return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits);
+  }
+  void reserve(const WorkLimits& limits) override {
+    matmul_.reserve(limits);
+    attention_.reserve(limits);
+  }
+
+  void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {
+    matmul_.embed(own(table), tokens, out);
+  }
+  void matmul(Rows x, const PackedMatrix& w, Rows out) override {
+    matmul_.run(x, own(w), out, MatmulInto::kOverwrite);
+  }
+  void matmul_add(Rows x, const PackedMatrix& w, Rows out) override {
+    matmul_.run(x, own(w), out, MatmulInto::kAdd);
+  }
+  void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override {
+    matmul_.run_grouped(x, own(w), groups, out);
+  }
+  void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override {
+    matmul_.run_heads(x, own(w), out);
+  }
+
+  std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
+                                               std::byte* place) override {
+    return std::make_unique<CudaLowRankMatrix>(change, memory_, place);
+  }
+  uint64_t low_rank_bytes(const LowRankView& shape) const override {
+    return cpu::CpuLowRankMatrix::bytes_of(shape.type, shape.n_rows, shape.n_cols, shape.rank);
+  }
+  void add_low_rank(Rows x, std::span<const LowRankTerm> terms, Rows out) override {
+    low_rank_.add(x, terms, out);
+  }
+
+  void copy_heads(const HeadRows& x, const HeadRows& out) override { rows_.copy_heads(x, out); }
+  void add_weighted(Rows x, Rows y, const WeightedRows& terms) override {
+    rows_.add_weighted(x, y, terms);
+  }
+  void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override {
+    rows_.rms_norm(x, weight, weight_size, eps, out);
+  }
+  void gather(Rows x, std::span<const uint32_t> rows, Rows out) override {
+    rows_.gather(x, rows, out);
+  }
+  void add(Rows x, Rows y) override { rows_.add(x, y); }
+  void add_bias(Rows x, const float* bias) override { rows_.add_bias(x, bias); }
+  void scale(Rows x, float factor) override { rows_.scale(x, factor); }
+  void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override {
+    rows_.add_grouped_bias(x, biases, groups);
+  }
+  void scale_rows(Rows x, std::span<const float> factors) override { rows_.scale_rows(x, factors); }
+  void soft_cap(Rows x, float cap) override { rows_.soft_cap(x, cap); }
+  void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
+    rows_.gated_activation(activation, gate, up, out);
+  }
+  void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override {
+    rows_.rope(x, head_dim, pairing, angles);
+  }
+
+  void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
+                  Rows out) override {
+    state_.short_conv(shape, runs, x, out);
+  }
+  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale) override {
+    state_.l2_norm(x, head_dim, eps, scale);
+  }
+  void state_gates(Rows decay, Rows rate, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    state_.gates(decay, rate, factors, biases);
+  }
+  void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                  const RecurrenceRows& in, Rows out) override {
+    state_.delta_rule(shape, runs, in, out);
+  }
+  void state_steps(Rows steps, Rows decay, std::span<const float> factors,
+                   std::span<const float> biases) override {
+    state_.steps(steps, decay, factors, biases);
+  }
+  void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
+                   const RecurrenceRows& in, std::span<const float> skips, Rows out) override {
+    state_.state_space(shape, runs, in, skips, out);
+  }
+
+  size_t page_bytes(const KvGeometry& geometry) const override {
+    return size_t{geometry.n_layers} * geometry.n_kv_heads * cpu::layout_of(geometry).head_bytes();
+  }
+  void write_kv(const KvTarget& kv, Rows k, Rows v) override;
+  void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override;
+
+ private:
+  const std::unique_ptr<Device> device_;
+  const std::string name_;
+  CudaMemory memory_;
+  Tables tables_;
+  ThreadPool pool_;  // packs weights, computes gates
+  RowOperations rows_;
+  Matmul matmul_;
+  Attention attention_;
+  LowRank low_rank_;
+  State state_;
+};
+
+Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorView> stacked) {
+  CHECK(!stacked.empty());
+  for (const TensorView& source : stacked) {
+    const ElementTraits& t = traits(source.type);
+    if (!can_compute(source.type)) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("{} weights cannot be computed with on a GPU: expected f32, f16, "
+                              "bf16, q8_0, q4_0, q4_k, q5_k, q6_k or mxfp4",
+                              t.name));
+    }
+    if (source.n_cols == 0 || source.n_cols % t.block_elements != 0 || source.n_cols >> 31 != 0) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("a {} matrix of {} columns: expected whole blocks of {}", t.name,
+                              source.n_cols, t.block_elements));
+    }
+    if (source.n_rows >> 31 != 0) {
+      return fail(ErrorCode::kInvalidArgument,
+                  fmt::format("a matrix of {} rows: expected fewer than 2^31", source.n_rows));
+    }
+  }
+  TRY_ASSIGN(std::unique_ptr<PackedMatrix> packed, CudaPackedMatrix::pack(stacked, memory_, pool_));
+  return packed;
+}
+
+void CudaBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
+  const bool has_values = kv.geometry.latent_dim == 0;
+  CHECK(k.n_cols == kv.geometry.n_kv_heads * kv.geometry.head_dim);
+  CHECK(!has_values || (v.n_rows == k.n_rows && v.n_cols == k.n_cols));
+  check_runs(kv, k.n_rows);
+  attention_.write_kv(kv, k, v);
+}
+
+void CudaBackend::attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
+  CHECK(q.n_rows == out.n_rows && q.n_cols == shape.n_heads * kv.geometry.head_dim);
+  CHECK(out.n_cols == shape.n_heads * kv.geometry.value_dim());
+  CHECK(kv.geometry.n_kv_heads > 0 && shape.n_heads % kv.geometry.n_kv_heads == 0);
+  check_runs(kv, q.n_rows);
+  attention_.run(kv, shape, q, out);
+}
+
+Result<std::unique_ptr<Backend>> make_backend(std::unique_ptr<Device> device, uint32_t n_threads) {
+  auto backend = std::make_unique<CudaBackend>(std::move(device), n_threads);
+  TRY(backend->started());
+  return backend;
+}
+
+}  // namespace kvik::cuda

@@ -1,0 +1,40 @@
+#include "backend/cuda/device/cuda_memory.h"
+
+namespace kvik::cuda {
+
+Result<Buffer> CudaMemory::try_allocate(size_t bytes) {
+  if (bytes == 0) return Buffer();
+  TRY_ASSIGN(std::byte * data, device_.allocate(bytes));
+  return Buffer(*this, data, bytes);
+}
+
+Buffer CudaMemory::allocate(size_t bytes) {
+  Result<Buffer> buffer = try_allocate(bytes);
+  if (!buffer) end_without_device(buffer.error());
+  return std::move(*buffer);
+}
+
+void CudaMemory::copy_in(std::byte* destination, std::span<const std::byte> host) {
+  require(device_.copy_in(destination, host));
+}
+
+void CudaMemory::copy_out(std::span<std::byte> host, const std::byte* source) {
+  require(device_.copy_out(host, source));
+}
+
+void CudaMemory::copy(std::byte* destination, const std::byte* source, size_t bytes) {
+  if (bytes > 0) require(device_.copy(destination, source, bytes));
+}
+
+void CudaMemory::clear(std::byte* destination, size_t bytes) {
+  if (bytes > 0) require(device_.clear(destination, bytes));
+}
+
+std::optional<uint64_t> CudaMemory::free_bytes() {
+  const Result<uint64_t> left = device_.free_bytes();
+  return left ? std::optional(*left) : std::nullopt;
+}
+
+void CudaMemory::free(std::byte* data, size_t) { device_.free(data); }
+
+}  // namespace kvik::cuda

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "backend/cuda/device/device.h"
+#include "backend/memory.h"
+
+namespace kvik::cuda {
+
+// A device's memory as the floors above see it. What fails here ends the process
+// (end_without_device()): weights ask for memory in a way that may fail, and all else was planned
+// before.
+class CudaMemory final : public Memory {
+ public:
+  explicit CudaMemory(Device& device) : device_(device) {}
+
+  Buffer allocate(size_t bytes) override;
+  // As allocate(), where there may be none. Errors: those of Device::allocate().
+  Result<Buffer> try_allocate(size_t bytes);
+
+  void copy_in(std::byte* destination, std::span<const std::byte> host) override;
+  void copy_out(std::span<std::byte> host, const std::byte* source) override;
+  void copy(std::byte* destination, const std::byte* source, size_t bytes) override;
+  void clear(std::byte* destination, size_t bytes) override;
+  std::optional<uint64_t> free_bytes() override;
+
+ private:
+  void free(std::byte* data, size_t bytes) override;
+
+  Device& device_;
+};
+
+}  // namespace kvik::cuda

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "backend/cuda/kernel/grid.h"
+#include "base/result.h"
+
+namespace kvik::cuda {
+
+struct KernelTables;
+
+struct DeviceInfo {
+  std::string name;
+  uint64_t memory_bytes = 0;
+  uint32_t n_processors = 1;
+  bool multiplies_fragments = false;  // mma.m16n8k32 of bytes: sm_80 and later
+};
+
+// What went to and from a device since it was opened.
+struct DeviceCounters {
+  uint64_t n_launches = 0;
+  uint64_t n_copies_in = 0, n_copies_out = 0;
+  uint64_t bytes_in = 0, bytes_out = 0;
+};
+
+// One device: its memory and its kernels. Work is done in the order in which it is handed in, and
+// copy_out() waits for all of it; the rest may return before it is done, and then says later what
+// went wrong. Launches from one thread, memory from any. Errors: kExhausted where there is no
+// memory, kIo where the device failed; after that one, nothing succeeds any more.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual const DeviceInfo& info() const = 0;
+  virtual const KernelTables& kernels() const = 0;
+  virtual Result<uint64_t> free_bytes() = 0;
+
+  // Cleared, aligned to 256 bytes; more than 0.
+  virtual Result<std::byte*> allocate(size_t bytes) = 0;
+  virtual void free(std::byte* data) = 0;
+
+  Result<void> copy_in(std::byte* to, std::span<const std::byte> host) {
+    if (host.empty()) return {};
+    n_copies_in_.fetch_add(1, std::memory_order_relaxed);
+    bytes_in_.fetch_add(host.size(), std::memory_order_relaxed);
+    return do_copy_in(to, host);
+  }
+  Result<void> copy_out(std::span<std::byte> host, const std::byte* from) {
+    if (host.empty()) return {};
+    n_copies_out_.fetch_add(1, std::memory_order_relaxed);
+    bytes_out_.fetch_add(host.size(), std::memory_order_relaxed);
+    return do_copy_out(host, from);
+  }
+  // Within the device's memory; the two do not overlap.
+  virtual Result<void> copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
+  virtual Result<void> clear(std::byte* data, size_t bytes) = 0;
+
+  // An empty grid is none.
+  template <class Task>
+  Result<void> launch(const Kernel<Task>& kernel, const Grid& grid, const Task& task) {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
+    n_launches_.fetch_add(1, std::memory_order_relaxed);
+    return do_launch(kernel.name, kernel.start, grid, &task);
+  }
+
+  DeviceCounters counters() const {
+    return {n_launches_.load(), n_copies_in_.load(), n_copies_out_.load(), bytes_in_.load(),
+            bytes_out_.load()};
+  }
+
+ protected:
+  using Start = int (*)(const Grid& grid, const void* task, void* stream);
+
+ private:
+  virtual Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) = 0;
+  virtual Result<void> do_copy_out(std::span<std::byte> host, const std::byte* from) = 0;
+  virtual Result<void> do_launch(const char* name, Start start, const Grid& grid,
+                                 const void* task) = 0;
+
+  std::atomic<uint64_t> n_launches_ = 0, n_copies_in_ = 0, n_copies_out_ = 0;
+  std::atomic<uint64_t> bytes_in_ = 0, bytes_out_ = 0;
+};
+
+// For what cannot go on without the device, in operations that return nothing: says what happened
+// and ends the process at once, as the device's memory is lost and no request could be answered.
+// What tiers have written stays.
+void require(const Result<void>& done);
+[[noreturn]] void end_without_device(const Error& error);
+
+}  // namespace kvik::cuda

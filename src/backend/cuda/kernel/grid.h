@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+namespace kvik::cuda {
+
+// Blocks of a kernel, and the threads of each: whole warps.
+struct Grid {
+  uint32_t x = 1, y = 1, z = 1;
+  uint32_t n_threads = 32;
+};
+
+// Rows of a grid's second axis: kernels take every n-th row from their own on.
+inline constexpr uint32_t kMostGridRows = 65535;
+
+constexpr uint32_t grid_rows(uint32_t n_rows) {
+  return n_rows < kMostGridRows ? n_rows : kMostGridRows;
+}
+
+constexpr uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
+
+// A kernel takes one argument, its task, by value. start() hands it to the device and returns 0, or
+// the device's number of what is wrong.
+template <class Task>
+struct Kernel {
+  const char* name = nullptr;
+  int (*start)(const Grid& grid, const void* task, void* stream) = nullptr;
+};
+
+}  // namespace kvik::cuda

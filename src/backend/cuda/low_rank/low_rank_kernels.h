@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/kernel/grid.h"
+
+// Products of low rank, out += scale · b · (a · x): the arithmetic and the layouts of
+// backend/cpu/low_rank/low_rank_kernels.h, to the bit. All pointers are the device's.
+namespace kvik::cuda {
+
+inline constexpr uint32_t kLowRankPiece = 256;  // of k, summed by itself
+inline constexpr uint32_t kLowRankThreads = 128;
+
+enum class LowRankType : uint8_t { kF32, kF16, kBF16 };
+
+struct LowRankWeights {
+  const uint8_t *a, *b;  // [n_cols][padded rank], and panels of 16 rows, [rank][16] each
+  LowRankType type;
+  uint32_t n_rows, n_cols, rank, padded_rank;
+  float scale;
+};
+
+// One row that a matrix is for.
+struct LowRankRow {
+  LowRankWeights weights;
+  const float* x;  // at the first column
+  float* out;
+};
+
+// sums[row][r] = scale · a · x. Blocks: [1, rows], kLowRankThreads.
+struct DownTask {
+  const LowRankRow* rows;
+  uint32_t n_rows;
+  float* sums;  // [n_rows, sum_stride]
+  size_t sum_stride;
+};
+
+// out += b · sums. Blocks: [pieces of kLowRankThreads columns of the widest, rows].
+struct UpTask {
+  const LowRankRow* rows;
+  uint32_t n_rows;
+  const float* sums;
+  size_t sum_stride;
+};
+
+struct LowRankKernels {
+  Kernel<DownTask> down;
+  Kernel<UpTask> up;
+};
+
+extern const LowRankKernels kLowRankKernels;
+
+}  // namespace kvik::cuda

@@ -1,0 +1,259 @@
+#include "backend/cuda/matmul/matmul.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace kvik::cuda {
+namespace {
+
+// Rows from which on products of fragments take less than the same rows eight by eight would.
+constexpr uint32_t kRowsWorthFragments = 17;
+
+uint32_t round_up(uint32_t n, uint32_t unit) { return ceil_div(n, unit) * unit; }
+size_t round_up_bytes(size_t n) { return (n + 255) / 256 * 256; }
+
+bool is_float(const WeightKernels& kernels) { return !kernels.many.start; }
+
+uint32_t most_heads(const WorkLimits& limits) {
+  uint32_t most = 1;
+  for (const HeadsUse& use : limits.heads) most = std::max(most, use.n_heads);
+  return most;
+}
+
+// A kernel, and the rows of its tiles.
+struct Choice {
+  const Kernel<MultiplyTask>& kernel;
+  uint32_t tile_rows;
+  uint32_t n_threads;
+};
+
+Choice choose(const WeightKernels& kernels, uint32_t most_rows, bool multiplies_fragments) {
+  if (is_float(kernels)) {
+    const uint32_t i = most_rows > kFloatRows[0];
+    return {kernels.few[i], kFloatRows[i], kFloatThreads};
+  }
+  if (multiplies_fragments && most_rows >= kRowsWorthFragments) {
+    return {kernels.many, kManyRows, kManyThreads};
+  }
+  const uint32_t i = most_rows > kFewRows[1] ? 2 : most_rows > kFewRows[0] ? 1 : 0;
+  return {kernels.few[i], kFewRows[i], kFewThreads};
+}
+
+// Parts that lie like one: of one type, each but the last of whole panels.
+size_t parts_as_one(std::span<const CudaPackedMatrix::Part> parts) {
+  size_t n = 1;
+  while (n < parts.size() && parts[n].type == parts[0].type && parts[n].gather == parts[0].gather &&
+         parts[n - 1].n_rows % kPanelColumns == 0) {
+    ++n;
+  }
+  return n;
+}
+
+}  // namespace
+
+bool can_multiply(const MatmulKernels& kernels, ElementType type) {
+  return kernels.by_type[static_cast<size_t>(type)].few[0].start != nullptr;
+}
+
+size_t Matmul::activation_bytes(uint32_t n_rows, uint32_t k) {
+  const size_t n_blocks = round_up(k / kBlock, 16);
+  return round_up_bytes(size_t{n_rows} * k) + 2 * round_up_bytes(n_rows * n_blocks * 4) +
+         round_up_bytes(size_t{n_rows} * 4);
+}
+
+Activations Matmul::place(uint32_t n_rows, uint32_t k) const {
+  const uint32_t n_blocks = round_up(k / kBlock, 16);
+  std::byte* levels = activations_.data();
+  std::byte* shifts = levels + round_up_bytes(size_t{n_rows} * k);
+  std::byte* sums = shifts + round_up_bytes(size_t{n_rows} * n_blocks * 4);
+  std::byte* scales = sums + round_up_bytes(size_t{n_rows} * n_blocks * 4);
+  return {.levels = reinterpret_cast<int8_t*>(levels),
+          .shifts = reinterpret_cast<float*>(shifts),
+          .sums = reinterpret_cast<uint32_t*>(sums),
+          .scales = reinterpret_cast<float*>(scales),
+          .n_blocks = n_blocks};
+}
+
+uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
+  uint64_t bytes = 0;
+  for (const WeightKind& weights : limits.weights) {
+    if (is_float(kernels_.by_type[static_cast<size_t>(weights.type)])) continue;
+    // Experts' rows are quantised once for all of them, or are those of another product.
+    const uint32_t n_rows = weights.use == WeightUse::kHeads ? limits.n_rows * most_heads(limits)
+                            : weights.use == WeightUse::kExperts
+                                ? std::max(limits.n_rows, limits.n_expert_rows)
+                                : limits.n_rows;
+    bytes = std::max<uint64_t>(bytes, activation_bytes(n_rows, weights.n_cols));
+  }
+  return bytes;
+}
+
+void Matmul::reserve(const WorkLimits& limits) {
+  const uint64_t bytes = scratch_bytes(limits);
+  if (activations_.size() < bytes) {
+    activations_ = Buffer();
+    activations_ = memory_.allocate(bytes);
+  }
+}
+
+void Matmul::quantise(const Input& in, const uint32_t* gather) {
+  const size_t bytes = activation_bytes(in.n_rows, in.k);
+  if (activations_.size() < bytes) {
+    activations_ = Buffer();
+    activations_ = memory_.allocate(bytes);
+  }
+  const Grid grid = {.x = 1, .y = grid_rows(in.n_rows), .z = 1, .n_threads = kQuantThreads};
+  require(device_.launch(kernels_.quantise, grid,
+                         {.x = in.x,
+                          .stride = in.stride,
+                          .step = in.step,
+                          .n_heads = in.n_heads,
+                          .n_rows = in.n_rows,
+                          .k = in.k,
+                          .gather = gather,
+                          .out = place(in.n_rows, in.k)}));
+}
+
+// parts: of the first matrix. Those of the others lie behind, in the same order.
+void Matmul::multiply(const Input& in, std::span<const Part> parts, const Product& product) {
+  bool is_quantised = false;
+  const uint32_t* order = nullptr;
+  for (size_t i = 0; i < parts.size();) {
+    const Part& part = parts[i];
+    const size_t n = product.n_matrices == 1 ? parts_as_one(parts.subspan(i)) : 1;
+    if (!is_float(kernels_.by_type[static_cast<size_t>(part.type)]) &&
+        (!is_quantised || order != part.gather)) {
+      quantise(in, part.gather);
+      is_quantised = true;
+      order = part.gather;
+    }
+    const Part& last = parts[i + n - 1];
+    Product with_out = product;
+    with_out.task.out += part.first_row - parts[0].first_row;
+    with_out.task.x = place(in.n_rows, in.k);
+    with_out.task.weights = part.panels;
+    launch(part, with_out, last.first_row + last.n_rows - part.first_row);
+    i += n;
+  }
+}
+
+void Matmul::launch(const Part& part, const Product& product, uint32_t n_columns) {
+  uint32_t most_rows = product.groups.empty() ? product.task.n_rows : 0;
+  for (const RowGroup& group : product.groups) most_rows = std::max(most_rows, group.n_rows);
+  const WeightKernels& kernels = kernels_.by_type[static_cast<size_t>(part.type)];
+  const Choice choice = choose(kernels, most_rows, device_.info().multiplies_fragments);
+  MultiplyTask task = product.task;
+  task.panel_bytes = part.panel_bytes;
+  task.n_columns = n_columns;
+  task.tile_rows = choice.tile_rows;
+  uint32_t n_tiles = ceil_div(task.n_rows, choice.tile_rows);
+  if (!product.groups.empty()) {
+    tiles_.clear();
+    for (const RowGroup& group : product.groups) {
+      for (uint32_t first = 0; first < group.n_rows; first += choice.tile_rows) {
+        tiles_.push_back(
+            {group.matrix, group.first + first, std::min(choice.tile_rows, group.n_rows - first)});
+      }
+    }
+    n_tiles = static_cast<uint32_t>(tiles_.size());
+    task.tiles = tables_.put<RowTile>(tiles_);
+  }
+  CHECK(n_tiles <= kMostGridRows);
+  const Grid grid = {
+      .x = ceil_div(n_columns, kPanelColumns), .y = n_tiles, .z = 1, .n_threads = choice.n_threads};
+  require(device_.launch(choice.kernel, grid, task));
+}
+
+void Matmul::run(Rows x, const CudaPackedMatrix& w, Rows out, MatmulInto into) {
+  CHECK(x.n_cols == w.n_cols() && out.n_cols == w.n_rows() && x.n_rows == out.n_rows);
+  if (x.n_rows == 0) return;
+  const Input in = {x.data, x.stride, 0, 1, x.n_rows, x.n_cols};
+  multiply(in, w.parts(),
+           {.task = {.k = x.n_cols,
+                     .floats = x.data,
+                     .float_stride = x.stride,
+                     .x_row_step = 1,
+                     .out = out.data,
+                     .out_stride = out.stride,
+                     .adds = into == MatmulInto::kAdd,
+                     .n_rows = x.n_rows},
+            .n_matrices = 1,
+            .groups = {}});
+}
+
+void Matmul::run_grouped(Rows x, const CudaPackedMatrix& w, const GroupedRows& groups, Rows out) {
+  CHECK(groups.n_matrices > 0 && w.parts().size() % groups.n_matrices == 0);
+  CHECK(x.n_cols == w.n_cols() && size_t{out.n_cols} * groups.n_matrices == w.n_rows());
+  if (groups.groups.empty()) return;
+  const RowGroup& last = groups.groups.back();
+  CHECK(out.n_rows == last.first + last.n_rows);
+  CHECK(groups.rows.empty() ? x.n_rows == out.n_rows : groups.rows.size() == out.n_rows);
+  for (const uint32_t row : groups.rows) CHECK(row < x.n_rows);
+  for (const RowGroup& group : groups.groups) CHECK(group.matrix < groups.n_matrices);
+  const size_t n_parts = w.parts().size() / groups.n_matrices;
+  const Input in = {x.data, x.stride, 0, 1, x.n_rows, x.n_cols};
+  multiply(in, w.parts().first(n_parts),
+           {.task = {.matrix_bytes = w.bytes() / groups.n_matrices,
+                     .k = x.n_cols,
+                     .floats = x.data,
+                     .float_stride = x.stride,
+                     .x_rows = tables_.put(groups.rows),
+                     .x_row_step = 1,
+                     .out = out.data,
+                     .out_stride = out.stride,
+                     .n_rows = out.n_rows},
+            .n_matrices = groups.n_matrices,
+            .groups = groups.groups});
+}
+
+// Each head of a row is a row of its own of the activations; the tiles of a head are of its matrix.
+void Matmul::run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadRows& out) {
+  const uint32_t n_rows = x.rows.n_rows;
+  CHECK(x.n_heads > 0 && x.n_heads == out.n_heads && n_rows == out.rows.n_rows);
+  CHECK(w.parts().size() == x.n_heads && x.n_cols == w.n_cols());
+  CHECK(size_t{out.n_cols} * x.n_heads == w.n_rows());
+  if (n_rows == 0) return;
+  heads_.clear();
+  for (uint32_t head = 0; head < x.n_heads; ++head) heads_.push_back({head, 0, n_rows});
+  const float* first = x.rows.data + x.first;
+  const Input in = {first, x.rows.stride, x.step, x.n_heads, n_rows * x.n_heads, x.n_cols};
+  // Floats are read where they lie: a row of them is `step` behind the head before it.
+  const bool are_floats = is_float(kernels_.by_type[static_cast<size_t>(w.parts()[0].type)]);
+  MultiplyTask task = {.matrix_bytes = w.bytes() / x.n_heads,
+                       .k = x.n_cols,
+                       .floats = first,
+                       .float_stride = 1,
+                       .x_row_step = are_floats ? x.rows.stride : x.n_heads,
+                       .x_matrix_step = are_floats ? x.step : 1,
+                       .out = out.rows.data + out.first,
+                       .out_stride = out.rows.stride,
+                       .out_matrix_step = out.step,
+                       .n_rows = n_rows};
+  multiply(in, w.parts().first(1), {.task = task, .n_matrices = x.n_heads, .groups = heads_});
+}
+
+void Matmul::embed(const CudaPackedMatrix& table, std::span<const TokenId> tokens, Rows out) {
+  CHECK(out.n_rows == tokens.size() && out.n_cols == table.n_cols());
+  CHECK(tokens.size() <= kMostGridRows);
+  for (const TokenId token : tokens) CHECK(token < table.n_rows());
+  for (const Part& part : table.parts()) {
+    CHECK(part.gather == nullptr);
+    const Grid grid = {.x = ceil_div(table.n_cols(), kEmbedThreads),
+                       .y = out.n_rows,
+                       .z = 1,
+                       .n_threads = kEmbedThreads};
+    require(device_.launch(kernels_.by_type[static_cast<size_t>(part.type)].embed, grid,
+                           {.panels = part.panels,
+                            .panel_bytes = part.panel_bytes,
+                            .k = table.n_cols(),
+                            .first_row = part.first_row,
+                            .n_rows = part.n_rows,
+                            .tokens = tables_.put(tokens),
+                            .n_tokens = out.n_rows,
+                            .out = out.data,
+                            .out_stride = out.stride}));
+  }
+}
+
+}  // namespace kvik::cuda

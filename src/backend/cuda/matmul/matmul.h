@@ -1,0 +1,66 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backend/cuda/device/tables.h"
+#include "backend/cuda/matmul/matmul_kernels.h"
+#include "backend/cuda/matmul/packed_matrix.h"
+
+namespace kvik::cuda {
+
+enum class MatmulInto { kOverwrite, kAdd };
+
+// Whether there are kernels for weights of this type.
+bool can_multiply(const MatmulKernels& kernels, ElementType type);
+
+// Matrix products on a device. Owns the activations in levels, which grow to the most that was
+// needed and are never given back. One thread.
+class Matmul {
+ public:
+  Matmul(Device& device, CudaMemory& memory, Tables& tables, const MatmulKernels& kernels)
+      : device_(device), memory_(memory), tables_(tables), kernels_(kernels) {}
+
+  // As Backend has them.
+  void run(Rows x, const CudaPackedMatrix& w, Rows out, MatmulInto into);
+  void run_grouped(Rows x, const CudaPackedMatrix& w, const GroupedRows& groups, Rows out);
+  void run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadRows& out);
+  void embed(const CudaPackedMatrix& table, std::span<const TokenId> tokens, Rows out);
+
+  // Bytes that products within the limits need, and taking them now.
+  uint64_t scratch_bytes(const WorkLimits& limits) const;
+  void reserve(const WorkLimits& limits);
+
+ private:
+  using Part = CudaPackedMatrix::Part;
+
+  // Rows that meet weights: those of x, each with n_heads pieces of k columns.
+  struct Input {
+    const float* x;
+    size_t stride, step;
+    uint32_t n_heads;
+    uint32_t n_rows, k;
+  };
+  // A product but for its weights. groups: the rows of each matrix; empty: all rows and matrix 0.
+  struct Product {
+    MultiplyTask task;
+    uint32_t n_matrices;
+    std::span<const RowGroup> groups;
+  };
+
+  Activations place(uint32_t n_rows, uint32_t k) const;
+  static size_t activation_bytes(uint32_t n_rows, uint32_t k);
+  void quantise(const Input& in, const uint32_t* gather);
+  void multiply(const Input& in, std::span<const Part> parts, const Product& product);
+  void launch(const Part& part, const Product& product, uint32_t n_columns);
+
+  Device& device_;
+  CudaMemory& memory_;
+  Tables& tables_;
+  const MatmulKernels& kernels_;
+  Buffer activations_;
+  std::vector<RowTile> tiles_;
+  std::vector<RowGroup> heads_;  // of a product of heads
+};
+
+}  // namespace kvik::cuda

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/device/cuda_memory.h"
+#include "backend/ops.h"
+#include "base/thread_pool.h"
+
+namespace kvik::cuda {
+
+// Weights in a device's memory, in the CPU's panels (backend/cpu/matmul/packed_matrix.h): a warp
+// reads four bytes of each of a panel's 32 columns at once.
+class CudaPackedMatrix final : public PackedMatrix {
+ public:
+  struct Part {
+    ElementType type;
+    uint32_t first_row, n_rows;
+    uint32_t n_panels;
+    size_t panel_bytes;
+    const uint8_t* panels;
+    const uint32_t* gather;  // null, or [n_cols]; one pointer for equal ones
+  };
+
+  // Packs on the host, by the pool's threads. Every type is one that the kernels are for, all of
+  // the same n_cols, whole blocks of each type. Errors: those of Device::allocate().
+  static Result<std::unique_ptr<CudaPackedMatrix>> pack(std::span<const TensorView> stacked,
+                                                        CudaMemory& memory, ThreadPool& pool);
+
+  uint32_t n_rows() const override { return n_rows_; }
+  uint32_t n_cols() const override { return n_cols_; }
+  size_t bytes() const override { return bytes_.size(); }
+  Hash128 source_digest() const override { return source_digest_; }
+
+  std::span<const Part> parts() const { return parts_; }
+
+ private:
+  std::vector<Part> parts_;
+  std::vector<Buffer> orders_;
+  uint32_t n_rows_ = 0;
+  uint32_t n_cols_ = 0;
+  Buffer bytes_;
+  Hash128 source_digest_;
+};
+
+}  // namespace kvik::cuda

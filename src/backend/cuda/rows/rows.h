@@ -1,0 +1,41 @@
+#pragma once
+
+#include "backend/cuda/device/device.h"
+#include "backend/cuda/device/tables.h"
+#include "backend/cuda/rows/rows_kernels.h"
+#include "backend/ops.h"
+
+namespace kvik::cuda {
+
+inline DeviceRows on_device(Rows x) { return {x.data, x.stride, x.n_rows, x.n_cols}; }
+
+// The operations over rows of activations, as Backend has them.
+class RowOperations {
+ public:
+  RowOperations(Device& device, Tables& tables, const RowKernels& kernels)
+      : device_(device), tables_(tables), kernels_(kernels) {}
+
+  void copy_heads(const HeadRows& x, const HeadRows& out);
+  void add_weighted(Rows x, Rows y, const WeightedRows& terms);
+  void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out);
+  void gather(Rows x, std::span<const uint32_t> rows, Rows out);
+  void add(Rows x, Rows y);
+  void add_bias(Rows x, const float* bias);
+  void scale(Rows x, float factor);
+  void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups);
+  void scale_rows(Rows x, std::span<const float> factors);
+  void soft_cap(Rows x, float cap);
+  void gated_activation(Activation activation, Rows gate, Rows up, Rows out);
+  void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles);
+
+ private:
+  template <class Task>
+  void launch(const Kernel<Task>& kernel, uint32_t n_rows, uint32_t n_cols, const Task& task);
+
+  Device& device_;
+  Tables& tables_;
+  const RowKernels& kernels_;
+  std::vector<uint32_t> matrix_of_row_;
+};
+
+}  // namespace kvik::cuda

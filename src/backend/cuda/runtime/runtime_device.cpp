@@ -1,0 +1,150 @@
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "backend/cuda/device/kernel_tables.h"
+#include "backend/cuda/runtime/open_device.h"
+#include "base/quantity.h"
+
+namespace kvik::cuda {
+namespace {
+
+constexpr int kLeastCapability = 75;      // what the kernels are compiled for, from here on
+constexpr int kFragmentsCapability = 80;  // mma.m16n8k32 of bytes
+
+Result<void> checked(cudaError_t error, std::string_view what) {
+  if (error == cudaSuccess) return {};
+  return fail(ErrorCode::kIo,
+              fmt::format("the GPU failed ({}): {}", what, cudaGetErrorString(error)));
+}
+
+}  // namespace
+
+// A GPU by the CUDA runtime, which is linked statically and looks for the driver itself. All work
+// goes through one stream, in the order in which it is handed in.
+class RuntimeDevice final : public Device {
+ public:
+  RuntimeDevice(int number, DeviceInfo info) : number_(number), info_(std::move(info)) {}
+  ~RuntimeDevice() override {
+    if (stream_) cudaStreamDestroy(stream_);
+  }
+
+  Result<void> open() {
+    TRY(select());
+    return checked(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+  const KernelTables& kernels() const override {
+    static const KernelTables kTables = {kRowKernels, kMatmulKernels, kAttentionKernels,
+                                         kStateKernels, kLowRankKernels};
+    return kTables;
+  }
+
+  Result<uint64_t> free_bytes() override {
+    TRY(select());
+    size_t n_free = 0, n_all = 0;
+    TRY(checked(cudaMemGetInfo(&n_free, &n_all), "its memory"));
+    return n_free;
+  }
+
+  Result<std::byte*> allocate(size_t bytes) override {
+    TRY(select());
+    void* data = nullptr;
+    const cudaError_t error = cudaMalloc(&data, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // it is no failure of the device
+      const Result<uint64_t> left = free_bytes();
+      return fail(ErrorCode::kExhausted,
+                  fmt::format("the GPU has no {} of memory more: {} are free", format_bytes(bytes),
+                              format_bytes(left.value_or(0))));
+    }
+    TRY(checked(error, "memory"));
+    auto* bytes_of_it = static_cast<std::byte*>(data);
+    TRY(clear(bytes_of_it, bytes));
+    return bytes_of_it;
+  }
+  // A device that failed has nothing to give back to.
+  void free(std::byte* data) override {
+    cudaSetDevice(number_);
+    cudaFree(data);
+  }
+
+  Result<void> copy(std::byte* to, const std::byte* from, size_t bytes) override {
+    TRY(select());
+    return checked(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "a copy");
+  }
+  Result<void> clear(std::byte* data, size_t bytes) override {
+    TRY(select());
+    return checked(cudaMemsetAsync(data, 0, bytes, stream_), "clearing");
+  }
+
+ private:
+  // CUDA's choice of a device is each thread's own.
+  Result<void> select() const { return checked(cudaSetDevice(number_), "selecting it"); }
+
+  // From pageable memory: the bytes were taken when this returns.
+  Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override {
+    TRY(select());
+    return checked(cudaMemcpyAsync(to, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
+                   "a copy in");
+  }
+  Result<void> do_copy_out(std::span<std::byte> host, const std::byte* from) override {
+    TRY(select());
+    TRY(checked(cudaMemcpyAsync(host.data(), from, host.size(), cudaMemcpyDeviceToHost, stream_),
+                "a copy out"));
+    return checked(cudaStreamSynchronize(stream_), "work that was handed in before");
+  }
+  Result<void> do_launch(const char* name, Start start, const Grid& grid,
+                         const void* task) override {
+    TRY(select());
+    return checked(static_cast<cudaError_t>(start(grid, task, stream_)), name);
+  }
+
+  const int number_;
+  const DeviceInfo info_;
+  cudaStream_t stream_ = nullptr;
+};
+
+Result<std::unique_ptr<Device>> open_device(uint32_t number) {
+  int n_devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&n_devices);
+  int known = 0;
+  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&known) == cudaSuccess) {
+    const int needed = CUDART_VERSION / 1000;
+    return fail(ErrorCode::kUnsupported,
+                known == 0 ? "no GPU can be used: there is no NVIDIA driver here"
+                           : fmt::format("no GPU can be used: the driver knows CUDA {}, expected "
+                                         "{} or later",
+                                         known / 1000, needed));
+  }
+  if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice ||
+      error == cudaErrorStubLibrary || (error == cudaSuccess && n_devices == 0)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("no GPU can be used: {}",
+                            cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error)));
+  }
+  TRY(checked(error, "counting them"));
+  if (number >= static_cast<uint32_t>(n_devices)) {
+    return fail(
+        ErrorCode::kNotFound,
+        fmt::format("there is no GPU {}: the machine has {}, counted from 0", number, n_devices));
+  }
+  cudaDeviceProp properties;
+  TRY(checked(cudaGetDeviceProperties(&properties, static_cast<int>(number)), "its properties"));
+  const int capability = 10 * properties.major + properties.minor;
+  if (capability < kLeastCapability) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("the GPU {} has compute capability {}.{}: expected 7.5 or later",
+                            properties.name, properties.major, properties.minor));
+  }
+  auto device = std::make_unique<RuntimeDevice>(
+      static_cast<int>(number),
+      DeviceInfo{.name = properties.name,
+                 .memory_bytes = properties.totalGlobalMem,
+                 .n_processors = static_cast<uint32_t>(properties.multiProcessorCount),
+                 .multiplies_fragments = capability >= kFragmentsCapability});
+  TRY(device->open());
+  return device;
+}
+
+}  // namespace kvik::cuda

@@ -1,0 +1,154 @@
+#include "backend/cuda/state/state_kernels.h"
+
+#include "backend/cuda/kernel/launch.cuh"
+#include "backend/cuda/kernel/math.cuh"
+#include "backend/cuda/kernel/words.cuh"
+
+namespace kvik::cuda {
+namespace {
+
+__device__ __forceinline__ float* row_of(const RowsView& x, uint32_t row) {
+  return x.data + row * x.stride;
+}
+
+// The input of a channel at a row of the run, or of the state's where it is before the first.
+__device__ __forceinline__ float input_of(const ConvTask& t, const PlacedState& run, int row,
+                                          uint32_t channel) {
+  return row < 0 ? run.state[(row + static_cast<int>(t.n_taps) - 1) *
+                                 static_cast<size_t>(t.n_channels) +
+                             channel]
+                 : row_of(t.x, run.first_row + row)[channel];
+}
+
+__global__ void short_conv(ConvTask t) {
+  const uint32_t channel = blockIdx.x * blockDim.x + threadIdx.x;
+  if (channel >= t.n_channels) return;
+  const PlacedState run = t.runs[blockIdx.y];
+  const int before = static_cast<int>(t.n_taps) - 1;
+  for (uint32_t token = 0; token < run.n_rows; ++token) {
+    float sum = t.bias ? t.bias[channel] : 0.0f;
+    for (uint32_t i = 0; i < t.n_taps; ++i) {
+      const float tap = t.taps[static_cast<size_t>(i) * t.n_channels + channel];
+      sum = fmaf(tap, input_of(t, run, static_cast<int>(token + i) - before, channel), sum);
+    }
+    if (t.is_activated) sum = silu(sum);
+    row_of(t.out, run.first_row + token)[channel] = sum;
+  }
+  // From the oldest on: what a place gets lies behind it.
+  for (int i = 0; i < before; ++i) {
+    run.state[i * static_cast<size_t>(t.n_channels) + channel] =
+        input_of(t, run, static_cast<int>(run.n_kept) + i - before, channel);
+  }
+}
+
+__global__ void l2_norm(L2NormTask t) {
+  const uint32_t lane = threadIdx.x % kLanes;
+  for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
+    float* x = row_of(t.x, row) + static_cast<size_t>(blockIdx.x) * t.n;
+    float squares = 0.0f;
+    for (uint32_t i = lane; i < t.n; i += kLanes) squares = fmaf(x[i], x[i], squares);
+    const float factor = t.scale / sqrtf(sum_of_16(squares) + t.eps);
+    for (uint32_t i = threadIdx.x; i < t.n; i += 32) x[i] = x[i] * factor;
+  }
+}
+
+// Sums over a key's channels have two chains, of the even and of the odd ones.
+struct Chains {
+  float even = 0.0f, odd = 0.0f;
+  __device__ void add(float factor, float value, uint32_t i) {
+    if (i % 2 == 0) {
+      even = fmaf(factor, value, even);
+    } else {
+      odd = fmaf(factor, value, odd);
+    }
+  }
+  __device__ float total() const { return even + odd; }
+};
+
+// One column of a head's matrix: a lane's.
+struct Column {
+  float* matrix;  // its element of key channel 0
+  uint32_t step;  // to the next channel
+  uint32_t key_dim;
+  size_t of_keys, of_values;  // where the head's numbers begin in a row
+
+  // The tokens of the delta rule: the matrix decays and says what it has of the key, is corrected,
+  // and is asked for the query.
+  __device__ void pass_delta(const RecurrenceTask& t, uint32_t head, uint32_t row) const {
+    const float* k = row_of(t.k, row) + of_keys;
+    const float* q = row_of(t.q, row) + of_keys;
+    const float decay = row_of(t.decay, row)[head];
+    Chains said;
+    for (uint32_t i = 0; i < key_dim; ++i) {
+      const float value = matrix[i * step] * decay;
+      matrix[i * step] = value;
+      said.add(value, k[i], i);
+    }
+    const float rate = row_of(t.rate, row)[head];
+    const float delta = (row_of(t.v, row)[of_values] - said.total()) * rate;
+    Chains out;
+    for (uint32_t i = 0; i < key_dim; ++i) {
+      const float value = fmaf(k[i], delta, matrix[i * step]);
+      matrix[i * step] = value;
+      out.add(value, q[i], i);
+    }
+    row_of(t.out, row)[of_values] = out.total();
+  }
+
+  __device__ void pass_space(const RecurrenceTask& t, uint32_t head, uint32_t row) const {
+    const float* k = row_of(t.k, row) + of_keys;
+    const float* q = row_of(t.q, row) + of_keys;
+    const float decay = row_of(t.decay, row)[head];
+    const float v = row_of(t.v, row)[of_values];
+    const float delta = v * row_of(t.rate, row)[head];
+    Chains out;
+    for (uint32_t i = 0; i < key_dim; ++i) {
+      const float value = fmaf(k[i], delta, matrix[i * step] * decay);
+      matrix[i * step] = value;
+      out.add(value, q[i], i);
+    }
+    row_of(t.out, row)[of_values] = fmaf(t.skips[head], v, out.total());
+  }
+};
+
+template <bool kIsDelta>
+__global__ void recur(RecurrenceTask t) {
+  const PlacedState run = t.runs[blockIdx.z];
+  const uint32_t head = blockIdx.y;
+  const uint32_t first = blockIdx.x * kStateColumns;
+  const uint32_t n_columns = lesser(kStateColumns, t.value_dim - first);
+  if (threadIdx.x >= n_columns) return;
+  const uint32_t key_head = t.is_tiled ? head % t.n_key_heads : head / (t.n_heads / t.n_key_heads);
+  const size_t of_head = static_cast<size_t>(t.key_dim) * t.value_dim * head;
+  Column column = {
+      .matrix = run.state + of_head + static_cast<size_t>(first) * t.key_dim + threadIdx.x,
+      .step = n_columns,
+      .key_dim = t.key_dim,
+      .of_keys = static_cast<size_t>(key_head) * t.key_dim,
+      .of_values = static_cast<size_t>(head) * t.value_dim + first + threadIdx.x};
+  for (uint32_t token = 0; token < run.n_rows; ++token) {
+    if (token == run.n_kept) {  // those from here on work on a copy
+      const size_t block =
+          (static_cast<size_t>(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+      float* copy = t.scratch + block * t.key_dim * kStateColumns + threadIdx.x;
+      for (uint32_t i = 0; i < t.key_dim; ++i) copy[i * n_columns] = column.matrix[i * n_columns];
+      column.matrix = copy;
+    }
+    if constexpr (kIsDelta) {
+      column.pass_delta(t, head, run.first_row + token);
+    } else {
+      column.pass_space(t, head, run.first_row + token);
+    }
+  }
+}
+
+}  // namespace
+
+const StateKernels kStateKernels = {
+    .short_conv = kernel_of<ConvTask, short_conv>("short_conv"),
+    .l2_norm = kernel_of<L2NormTask, l2_norm>("l2_norm"),
+    .delta_rule = kernel_of<RecurrenceTask, recur<true>>("delta_rule"),
+    .state_space = kernel_of<RecurrenceTask, recur<false>>("state_space"),
+};
+
+}  // namespace kvik::cuda

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cuda/kernel/grid.h"
+
+// The kernels of recurrent layers: the arithmetic and the layouts of backend/cpu/state/state.inl
+// and state_kernels.h, to the bit. All pointers are the device's.
+namespace kvik::cuda {
+
+inline constexpr uint32_t kStateThreads = 128;
+inline constexpr uint32_t kStateColumns = 32;  // of a block of a head's matrix
+
+// Consecutive tokens of one sequence, and the state of one layer before them.
+struct PlacedState {
+  float* state;
+  uint32_t first_row, n_rows, n_kept;
+};
+
+struct RowsView {
+  float* data;
+  size_t stride;
+};
+
+// Blocks: [pieces of kStateThreads channels, runs].
+struct ConvTask {
+  const float *taps, *bias;
+  const PlacedState* runs;
+  RowsView x, out;
+  uint32_t n_channels, n_taps;
+  bool is_activated;
+};
+
+// x = scale · x / sqrt(Σ x² + eps), each head of n columns for itself. Blocks: [heads, rows], 32.
+struct L2NormTask {
+  RowsView x;
+  uint32_t n_rows, n;
+  float eps, scale;
+};
+
+// A block of columns of a head's matrix, of one run: a warp. Blocks: [blocks of columns, heads,
+// runs], 32. skips: of each head, null where there are none.
+struct RecurrenceTask {
+  const PlacedState* runs;
+  RowsView q, k, v, decay, rate, out;
+  uint32_t n_heads, n_key_heads, key_dim, value_dim;
+  bool is_tiled;
+  const float* skips;
+  float* scratch;  // of a block: [key_dim, kStateColumns], for tokens that leave no trace
+};
+
+struct StateKernels {
+  Kernel<ConvTask> short_conv;
+  Kernel<L2NormTask> l2_norm;
+  Kernel<RecurrenceTask> delta_rule, state_space;
+};
+
+extern const StateKernels kStateKernels;
+
+}  // namespace kvik::cuda

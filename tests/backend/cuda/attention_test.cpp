@@ -1,0 +1,233 @@
+#include <fmt/format.h>
+
+#include "backend/cuda/both_backends.h"
+
+namespace kvik {
+namespace {
+
+using testing::BothBackends;
+using testing::placed;
+using testing::PlacedRows;
+using testing::random_floats;
+
+// A sequence with tokens in pages and new ones; its first pages may be another one's.
+struct Sequence {
+  uint32_t n_cached = 0, n_new = 1;
+  uint32_t n_shared_pages = 0;  // with the sequence before
+};
+
+struct Scene {
+  KvGeometry kv;
+  AttentionShape shape;
+  std::vector<Sequence> sequences;
+  bool has_sinks = false;
+};
+
+// Pages and their tables, in a backend's memory. What no token was written to is garbage.
+class Pages {
+ public:
+  Pages(Backend& backend, const Scene& scene)
+      : backend_(backend), page_bytes_(backend.page_bytes(scene.kv)) {
+    uint32_t n_pages = 0;
+    for (const Sequence& s : scene.sequences) {
+      std::vector<uint32_t>& table = numbers_.emplace_back();
+      const uint32_t n = (s.n_cached + s.n_new + kPageTokens - 1) / kPageTokens;
+      for (uint32_t i = 0; i < n; ++i) {
+        const bool is_shared = i < s.n_shared_pages;
+        table.push_back(is_shared ? numbers_[numbers_.size() - 2][i] : n_pages++);
+      }
+    }
+    host_.assign(n_pages * page_bytes_, std::byte{0xff});  // a NaN
+    memory_ = backend.memory().allocate(host_.size());
+    backend.memory().copy_in(memory_.data(), host_);
+    for (const std::vector<uint32_t>& table : numbers_) {
+      std::vector<std::byte*>& pages = tables_.emplace_back();
+      for (const uint32_t number : table) pages.push_back(memory_.data() + number * page_bytes_);
+    }
+  }
+
+  const std::vector<std::byte*>& table(size_t sequence) const { return tables_[sequence]; }
+  std::span<const std::byte> bytes() {
+    backend_.memory().copy_out(host_, memory_.data());
+    return host_;
+  }
+
+ private:
+  Backend& backend_;
+  size_t page_bytes_;
+  std::vector<std::vector<uint32_t>> numbers_;
+  std::vector<std::vector<std::byte*>> tables_;
+  std::vector<std::byte> host_;
+  Buffer memory_;
+};
+
+// What attention gives, and behind it the bytes of all pages.
+std::vector<float> attended(Backend& backend, const Scene& scene) {
+  const KvGeometry& kv = scene.kv;
+  Pages pages(backend, scene);
+  const uint32_t width = kv.n_kv_heads * kv.head_dim;
+  std::vector<KvRun> cached, runs;
+  uint32_t n_cached = 0, n_new = 0;
+  for (size_t i = 0; i < scene.sequences.size(); ++i) {
+    const Sequence& s = scene.sequences[i];
+    const uint32_t first = s.n_shared_pages * kPageTokens;
+    cached.push_back({pages.table(i), first, n_cached, s.n_cached - first});
+    n_cached += s.n_cached - first;
+    runs.push_back({pages.table(i), s.n_cached, n_new, s.n_new});
+    n_new += s.n_new;
+  }
+  const auto write = [&](std::span<const KvRun> list, uint32_t n_rows, uint32_t seed) {
+    if (n_rows == 0) return;
+    PlacedRows k(backend, n_rows, width, random_floats(size_t{n_rows} * width, seed));
+    PlacedRows v(backend, n_rows, width, random_floats(size_t{n_rows} * width, seed + 1));
+    for (uint32_t layer = 0; layer < kv.n_layers; ++layer) {
+      backend.write_kv({kv, layer, list}, k.rows, kv.latent_dim == 0 ? v.rows : Rows{});
+    }
+  };
+  write(cached, n_cached, 10);
+  write(runs, n_new, 20);
+  const uint32_t q_dim = scene.shape.n_heads * kv.head_dim;
+  PlacedRows q(backend, n_new, q_dim, random_floats(size_t{n_new} * q_dim, 30));
+  PlacedRows out(backend, n_new, scene.shape.n_heads * kv.value_dim());
+  const Buffer sinks = placed(backend, random_floats(scene.shape.n_heads, 40));
+  AttentionShape shape = scene.shape;
+  if (scene.has_sinks) shape.sinks = sinks.floats();
+  backend.attention({kv, kv.n_layers - 1, runs}, shape, q.rows, out.rows);
+  std::vector<float> all = out.values();
+  for (const std::byte b : pages.bytes()) all.push_back(static_cast<float>(b));
+  return all;
+}
+
+Scene scene_of(KvType type, uint32_t n_kv_heads, uint32_t group, uint32_t head_dim) {
+  return {.kv = {.type = type, .n_layers = 2, .n_kv_heads = n_kv_heads, .head_dim = head_dim},
+          .shape = {.n_heads = n_kv_heads * group, .scale = 0.3f},
+          .sequences = {{5, 3}}};
+}
+
+std::string name_of(const Scene& s) {
+  return fmt::format("{} head_dim {} latent {} heads {}/{}", name_of(s.kv.type), s.kv.head_dim,
+                     s.kv.latent_dim, s.shape.n_heads, s.kv.n_kv_heads);
+}
+
+TEST(CudaAttention, pages_and_outputs_have_the_cpus_bytes_for_every_type_and_head) {
+  BothBackends both;
+  for (const KvType type : kAllKvTypes) {
+    for (const uint32_t head_dim : {4u, 20u, 33u, 64u, 80u, 128u, 160u, 256u}) {
+      const Scene scene = scene_of(type, 2, 3, head_dim);
+      EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
+    }
+  }
+}
+
+// Decoding and chunks whose rows see different splits; few processors attend whole slices, many
+// split them.
+TEST(CudaAttention, splits_are_merged_in_their_order_however_rows_are_attended) {
+  for (const uint32_t n_processors : {1u, 100u}) {
+    BothBackends both({.n_processors = n_processors});
+    for (const KvType type : kAllKvTypes) {
+      for (const Sequence& s :
+           {Sequence{511, 1}, Sequence{512, 1}, Sequence{500, 30}, Sequence{1030, 2}}) {
+        Scene scene = scene_of(type, 1, 2, 32);
+        scene.sequences = {s};
+        EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); }))
+            << name_of(scene) << " after " << s.n_cached;
+      }
+    }
+  }
+}
+
+TEST(CudaAttention, windows_caps_and_sinks_have_the_cpus_bits) {
+  BothBackends both;
+  for (const KvType type : kAllKvTypes) {
+    for (const uint32_t window : {0u, 1u, 33u, 600u}) {
+      for (const float soft_cap : {0.0f, 2.0f}) {
+        Scene scene = scene_of(type, 1, 2, 32);
+        scene.sequences = {{40, 5}, {620, 2}};
+        scene.shape.window = window;
+        scene.shape.soft_cap = soft_cap;
+        scene.has_sinks = soft_cap != 0.0f;
+        EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); }))
+            << name_of(scene) << " window " << window << " cap " << soft_cap;
+      }
+    }
+  }
+}
+
+TEST(CudaAttention, latent_keys_are_values_as_well) {
+  BothBackends both;
+  for (const KvType type : kAllKvTypes) {
+    for (const auto& [latent_dim, head_dim] : {std::pair{32u, 48u}, {512u, 576u}, {64u, 80u}}) {
+      Scene scene = scene_of(type, 1, 5, head_dim);
+      scene.kv.latent_dim = latent_dim;
+      scene.sequences = {{70, 3}, {10, 1}};
+      EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
+    }
+  }
+}
+
+TEST(CudaAttention, sequences_that_share_pages_attend_them_together) {
+  BothBackends both({.n_processors = 1});
+  for (const KvType type : {KvType::kBF16, KvType::kInt8}) {
+    Scene scene = scene_of(type, 1, 2, 32);
+    scene.sequences = {{600, 1}, {590, 2, 18}, {576, 1, 18}, {30, 1}};
+    EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
+  }
+}
+
+// Where weights are alike and many, 255 steps are enough for them: from 128 tokens on.
+TEST(CudaAttention, weights_that_are_alike_have_the_cpus_few_steps) {
+  BothBackends both;
+  for (const KvType type : {KvType::kInt8, KvType::kInt4}) {
+    for (const uint32_t head_dim : {32u, 128u}) {  // one group of V, and two
+      Scene scene = scene_of(type, 1, 1, head_dim);
+      scene.shape.scale = 1e-4f;
+      scene.sequences = {{125, 6}};
+      EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
+    }
+  }
+}
+
+// A window's pages that slid out may be gone.
+TEST(CudaAttention, pages_that_nobody_sees_are_not_touched) {
+  BothBackends both;
+  for (const KvType type : kAllKvTypes) {
+    Scene scene = scene_of(type, 1, 1, 32);
+    scene.shape.window = 40;
+    scene.sequences = {{199, 1}};
+    EXPECT_TRUE(both.agree([&](Backend& backend) {
+      Pages pages(backend, scene);
+      PlacedRows k(backend, 200, 32, random_floats(200 * 32, 1));
+      const KvRun all = {pages.table(0), 0, 0, 200};
+      backend.write_kv({scene.kv, 0, {&all, 1}}, k.rows, k.rows);
+      std::vector<std::byte*> table = pages.table(0);
+      for (size_t i = 0; i < 5; ++i) table[i] = nullptr;
+      const KvRun last = {table, 199, 0, 1};
+      PlacedRows out(backend, 1, 32);
+      backend.attention({scene.kv, 0, {&last, 1}}, scene.shape, k.rows.slice(0, 1), out.rows);
+      return out.values();
+    })) << name_of(scene);
+  }
+}
+
+// Scores that a row of zeros and a huge row make.
+TEST(CudaAttention, unusual_queries_have_the_cpus_bits) {
+  BothBackends both;
+  for (const KvType type : kAllKvTypes) {
+    const Scene scene = scene_of(type, 1, 1, 32);
+    EXPECT_TRUE(both.agree([&](Backend& backend) {
+      Pages pages(backend, {scene.kv, scene.shape, {{0, 40}}});
+      std::vector<float> values = random_floats(40 * 32, 1);
+      std::fill_n(values.begin() + 32, 64, 0.0f);
+      for (uint32_t i = 0; i < 32; ++i) values[5 * 32 + i] *= 1e18f;
+      PlacedRows k(backend, 40, 32, values);
+      const KvRun run = {pages.table(0), 0, 0, 40};
+      backend.write_kv({scene.kv, 0, {&run, 1}}, k.rows, k.rows);
+      PlacedRows out(backend, 40, 32);
+      backend.attention({scene.kv, 0, {&run, 1}}, scene.shape, k.rows, out.rows);
+      return out.values();
+    })) << name_of(scene);
+  }
+}
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include "backend/cuda/both_backends.h"
+#include "base/clock.h"
+#include "host/load_model.h"
+
+namespace kvik {
+namespace {
+
+using cuda::DeviceCounters;
+using host_run::HostDevice;
+
+class CountingSink final : public EventSink {
+ public:
+  Verdict on_token(const TokenEvent&) override {
+    ++n_tokens;
+    return Verdict::kContinue;
+  }
+  void on_finish(FinishReason, const Usage&) override {}
+  uint32_t n_tokens = 0;
+};
+
+DeviceCounters difference(const DeviceCounters& a, const DeviceCounters& b) {
+  return {b.n_launches - a.n_launches, b.n_copies_in - a.n_copies_in,
+          b.n_copies_out - a.n_copies_out, b.bytes_in - a.bytes_in, b.bytes_out - a.bytes_out};
+}
+
+// Of one step that decodes a token of one sequence, a few tokens into its first page.
+DeviceCounters of_a_decode_step(const std::string& model) {
+  auto own = std::make_unique<HostDevice>();
+  HostDevice& device = *own;
+  const auto source = open_model(model);
+  auto loaded =
+      load_model({.model = model}, **source, std::move(*cuda::make_backend(std::move(own), 2)));
+  EXPECT_TRUE(loaded);
+  SteadyClock clock;
+  const EngineOptions options = {.kv_budget_bytes = loaded->kv().budget(64, 1),
+                                 .kv_type = KvType::kInt8,
+                                 .n_ctx_max = 32,
+                                 .max_step_tokens = 8,
+                                 .max_running = 1,
+                                 .speculation = {.mode = SpeculationOptions::Mode::kOff}};
+  auto engine = Engine::create(std::move(loaded->model), *loaded->backend, options, clock);
+  EXPECT_TRUE(engine);
+  Request request;
+  request.prompt = {5, 6};
+  request.max_tokens = 4;
+  request.sampling.temperature = 0;
+  const auto sink = std::make_shared<CountingSink>();
+  (*engine)->submit(RequestId{0}, std::move(request), sink);
+  while (sink->n_tokens < 2) (*engine)->step();
+  const DeviceCounters before = device.counters();
+  (*engine)->step();
+  EXPECT_EQ(sink->n_tokens, 3u);
+  return difference(before, device.counters());
+}
+
+// What docs/CUDA.md says of TinyLlama's 22 layers: each layer is as many launches as the one before
+// it, and what travels is the same for any number of layers.
+TEST(CudaCounters, a_decode_step_of_tinyllama_is_356_launches_and_brings_back_one_row_of_logits) {
+  const DeviceCounters one = of_a_decode_step("synthetic:tinyllama-1.1b:q4_0:1");
+  const DeviceCounters two = of_a_decode_step("synthetic:tinyllama-1.1b:q4_0:2");
+  const uint64_t per_layer = two.n_launches - one.n_launches;
+  RecordProperty("launches", fmt::format("{} + {} a layer", one.n_launches - per_layer, per_layer));
+  EXPECT_EQ(one.n_launches + 21 * per_layer, 356u);
+  EXPECT_EQ(one.n_copies_out, 1u);
+  EXPECT_EQ(one.bytes_out, 32000u * sizeof(float));
+  EXPECT_EQ(two.bytes_out, one.bytes_out);
+  EXPECT_EQ(two.bytes_in, one.bytes_in);
+  EXPECT_EQ(two.n_copies_in, one.n_copies_in);
+  EXPECT_EQ(one.n_copies_in, 4u);
+  EXPECT_EQ(one.bytes_in, 272u);  // the angles, the token, and where it stands
+}
+
+}  // namespace
+}  // namespace kvik

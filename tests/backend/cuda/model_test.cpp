@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include "backend/cuda/both_backends.h"
+#include "base/clock.h"
+#include "format/synthetic/synthetic.h"
+#include "host/load_model.h"
+
+namespace kvik {
+namespace {
+
+using host_run::HostDevice;
+
+// What an engine says to some requests.
+struct Said {
+  std::vector<TokenId> ids;
+  std::vector<float> logits;  // of all positions of the prompts and of what was generated
+};
+
+class SayingSink final : public EventSink {
+ public:
+  explicit SayingSink(Said& said) : said_(said) {}
+  Verdict on_token(const TokenEvent& event) override {
+    said_.ids.push_back(event.id);
+    return Verdict::kContinue;
+  }
+  void on_finish(FinishReason, const Usage&) override {}
+  void on_logits(uint32_t, std::span<const float> logits) override {
+    said_.logits.insert(said_.logits.end(), logits.begin(), logits.end());
+  }
+
+ private:
+  Said& said_;
+};
+
+struct ModelCase {
+  std::string model;
+  KvType kv_type;
+};
+
+// Three requests side by side: a long prompt in chunks, a short one that is soon decoding, and one
+// that shares the first's beginning.
+std::vector<Said> all_said(const ModelCase& c, std::unique_ptr<Backend> backend) {
+  const auto source = open_model(c.model);
+  EXPECT_TRUE(source);
+  auto loaded = load_model({.model = c.model, .kv_type = c.kv_type}, **source, std::move(backend));
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  SteadyClock clock;
+  const EngineOptions options = {.kv_budget_bytes = loaded->kv().budget(300, 3),
+                                 .kv_type = c.kv_type,
+                                 .n_ctx_max = 120,
+                                 .max_step_tokens = 48,
+                                 .max_running = 3};
+  const uint32_t n_vocab = std::min(250u, loaded->model->config().n_vocab - 5);
+  auto engine = Engine::create(std::move(loaded->model), *loaded->backend, options, clock);
+  EXPECT_TRUE(engine);
+  std::vector<Said> said(3);
+  const uint32_t n_tokens[] = {45, 3, 36};
+  for (uint32_t i = 0; i < 3; ++i) {
+    Request request;
+    for (uint32_t t = 0; t < n_tokens[i]; ++t) {
+      request.prompt.push_back(4 + ((i == 1 ? 7 : 0) + t * 7919 + t * t * 31) % n_vocab);
+    }
+    request.max_tokens = 5;
+    request.max_chunk = i == 0 ? 33 : UINT32_MAX;
+    request.sampling.temperature = i == 1 ? 1.0f : 0.0f;
+    request.sampling.seed = i;
+    request.logits = Request::Logits::kAll;
+    (*engine)->submit(RequestId{i}, std::move(request), std::make_shared<SayingSink>(said[i]));
+  }
+  while ((*engine)->step()) {
+  }
+  return said;
+}
+
+void expect_the_cpus(const ModelCase& c) {
+  SCOPED_TRACE(fmt::format("{} over {}", c.model, name_of(c.kv_type)));
+  const auto expected =
+      all_said(c, std::move(*make_cpu_backend({.n_threads = 1, .isa = "scalar"})));
+  const auto got = all_said(c, std::move(*cuda::make_backend(std::make_unique<HostDevice>(), 1)));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_FALSE(expected[i].ids.empty());
+    EXPECT_EQ(expected[i].ids, got[i].ids);
+    EXPECT_FALSE(expected[i].logits.empty());
+    EXPECT_TRUE(testing::same_bytes(expected[i].logits, got[i].logits)) << "request " << i;
+  }
+}
+
+std::vector<std::string> test_presets() {
+  std::vector<std::string> names;
+  for (const ModelPreset& preset : model_presets()) {
+    if (std::string_view(preset.name).starts_with("test-")) names.push_back(preset.name);
+  }
+  return names;
+}
+
+class CudaPreset : public ::testing::TestWithParam<std::string> {};
+
+// Types of weights and pages in turn.
+TEST_P(CudaPreset, says_what_the_cpu_says_to_the_byte) {
+  constexpr const char* kTypes[] = {"f32", "q8_0", "q4_0", "bf16", "f16"};
+  const std::vector<std::string> names = test_presets();
+  const size_t i = std::ranges::find(names, GetParam()) - names.begin();
+  expect_the_cpus({fmt::format("synthetic:{}:{}", GetParam(), kTypes[i % std::size(kTypes)]),
+                   kAllKvTypes[i % std::size(kAllKvTypes)]});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CudaPreset, ::testing::ValuesIn(test_presets()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(CudaModels, every_type_of_weights_and_pages_says_what_the_cpu_says) {
+  size_t i = 0;
+  for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0", "mxfp4"}) {
+    for (size_t j = 0; j < 2; ++j, ++i) {
+      expect_the_cpus({fmt::format("synthetic:test-llama:{}", type),
+                       kAllKvTypes[(i + i / 4) % std::size(kAllKvTypes)]});
+    }
+  }
+}
+
+TEST(CudaModels, the_demo_says_what_the_cpu_says) { expect_the_cpus({"demo", KvType::kInt8}); }
+
+}  // namespace
+}  // namespace kvik

@@ -1,0 +1,147 @@
+#include "backend/cuda/both_backends.h"
+
+namespace kvik {
+namespace {
+
+using testing::BothBackends;
+using testing::placed;
+using testing::PlacedRows;
+using testing::random_floats;
+
+std::vector<float> random_rows(uint32_t n_rows, uint32_t n_cols, uint32_t seed) {
+  return random_floats(size_t{n_rows} * n_cols, seed);
+}
+
+std::vector<float> floats_of(Backend& backend, const Buffer& buffer) {
+  std::vector<float> values(buffer.size() / sizeof(float));
+  backend.memory().copy_out(std::as_writable_bytes(std::span(values)), buffer.data());
+  return values;
+}
+
+void append(std::vector<float>& to, const std::vector<float>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
+TEST(CudaState, convolutions_have_the_cpus_bits_and_keep_what_guesses_do_not_touch) {
+  BothBackends both;
+  for (const uint32_t n_channels : {1u, 40u, 300u}) {
+    for (const uint32_t n_taps : {2u, 4u}) {
+      for (const bool is_activated : {false, true}) {
+        EXPECT_TRUE(both.agree([&](Backend& backend) {
+          const Buffer taps = placed(backend, random_rows(n_taps, n_channels, 1));
+          const Buffer bias = placed(backend, random_floats(n_channels, 2));
+          const size_t per_run = size_t{n_taps - 1} * n_channels;
+          const Buffer states = placed(backend, random_floats(3 * per_run, 3));
+          PlacedRows x(backend, 9, n_channels, random_rows(9, n_channels, 4));
+          PlacedRows out(backend, 9, n_channels);
+          const StateRun runs[] = {{states.floats(), 0, 1, 0},
+                                   {states.floats() + per_run, 1, 5, 2},
+                                   {states.floats() + 2 * per_run, 6, 3, 3}};
+          backend.short_conv(
+              {taps.floats(), is_activated ? bias.floats() : nullptr, n_taps, is_activated}, runs,
+              x.rows, out.rows);
+          std::vector<float> all = out.values();
+          append(all, floats_of(backend, states));
+          return all;
+        })) << n_channels
+            << " channels, " << n_taps << " taps";
+      }
+    }
+  }
+}
+
+TEST(CudaState, norms_of_heads_have_the_cpus_bits) {
+  BothBackends both;
+  for (const uint32_t head_dim : {1u, 16u, 33u, 128u}) {
+    EXPECT_TRUE(both.agree([&](Backend& backend) {
+      PlacedRows x(backend, 3, 2 * head_dim, random_rows(3, 2 * head_dim, 1));
+      backend.l2_norm(x.rows, head_dim, 1e-6f, 0.125f);
+      return x.values();
+    })) << head_dim;
+  }
+}
+
+// On the host: a device's exponentials have other bits.
+TEST(CudaState, gates_and_steps_are_those_of_the_cpu) {
+  BothBackends both;
+  const std::vector<float> factors = random_floats(5, 1), biases = random_floats(5, 2);
+  EXPECT_TRUE(both.agree([&](Backend& backend) {
+    PlacedRows decay(backend, 7, 5, random_rows(7, 5, 3));
+    PlacedRows rate(backend, 7, 5, random_rows(7, 5, 4));
+    backend.state_gates(decay.rows, rate.rows, factors, biases);
+    std::vector<float> all = decay.values();
+    append(all, rate.values());
+    backend.state_steps(rate.rows, decay.rows, factors, biases);
+    append(all, decay.values());
+    append(all, rate.values());
+    return all;
+  }));
+}
+
+TEST(CudaState, recurrences_have_the_cpus_bits_and_keep_what_guesses_do_not_touch) {
+  BothBackends both;
+  const std::vector<float> skips = random_floats(4, 9);
+  for (const uint32_t value_dim : {16u, 32u, 48u, 80u}) {
+    for (const bool is_tiled : {false, true}) {
+      for (const bool is_delta : {false, true}) {
+        EXPECT_TRUE(both.agree([&](Backend& backend) {
+          const RecurrenceShape shape = {.n_heads = 4,
+                                         .n_key_heads = 2,
+                                         .key_dim = 32,
+                                         .value_dim = value_dim,
+                                         .is_tiled = is_tiled};
+          const uint32_t keys = 2 * 32, values = 4 * value_dim;
+          const size_t per_run = size_t{4} * 32 * value_dim;
+          const Buffer states = placed(backend, random_floats(3 * per_run, 1));
+          PlacedRows q(backend, 9, keys, random_rows(9, keys, 2));
+          PlacedRows k(backend, 9, keys, random_rows(9, keys, 3));
+          PlacedRows v(backend, 9, values, random_rows(9, values, 4));
+          PlacedRows decay(backend, 9, 4, random_rows(9, 4, 5));
+          PlacedRows rate(backend, 9, 4, random_rows(9, 4, 6));
+          PlacedRows out(backend, 9, values);
+          const StateRun runs[] = {{states.floats(), 0, 1, 0},
+                                   {states.floats() + per_run, 1, 5, 2},
+                                   {states.floats() + 2 * per_run, 6, 3, 3}};
+          const RecurrenceRows in = {q.rows, k.rows, v.rows, decay.rows, rate.rows};
+          if (is_delta) {
+            backend.delta_rule(shape, runs, in, out.rows);
+          } else {
+            backend.state_space(shape, runs, in, skips, out.rows);
+          }
+          std::vector<float> all = out.values();
+          append(all, floats_of(backend, states));
+          return all;
+        })) << value_dim;
+      }
+    }
+  }
+}
+
+TEST(CudaLowRank, changes_of_low_rank_have_the_cpus_bits) {
+  BothBackends both;
+  for (const ElementType type : {ElementType::kF32, ElementType::kF16, ElementType::kBF16}) {
+    for (const uint32_t rank : {1u, 8u, 17u, 160u}) {
+      for (const uint32_t n_cols : {5u, 256u, 600u}) {
+        EXPECT_TRUE(both.agree([&](Backend& backend) {
+          const std::vector<float> a = random_rows(rank, n_cols, 1), b = random_rows(37, rank, 2);
+          const LowRankView view = {a, b, 37, n_cols, rank, 0.7f, type};
+          const Buffer place = backend.memory().allocate(2 * backend.low_rank_bytes(view));
+          const auto matrix = backend.pack_low_rank(view, place.data());
+          const auto other =
+              backend.pack_low_rank(view, place.data() + backend.low_rank_bytes(view));
+          PlacedRows x(backend, 6, n_cols + 3, random_rows(6, n_cols + 3, 3));
+          PlacedRows out(backend, 6, 80, random_rows(6, 80, 4));
+          const std::vector<uint32_t> x_rows = {0, 5, 2}, out_rows = {1, 0, 3}, last = {4};
+          const LowRankTerm terms[] = {{matrix.get(), x_rows, out_rows, 2, 41},
+                                       {other.get(), last, last, 0, 3}};
+          backend.add_low_rank(x.rows, terms, out.rows);
+          return out.values();
+        })) << traits(type).name
+            << " rank " << rank << " of " << n_cols;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvik

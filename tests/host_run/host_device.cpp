@@ -1,0 +1,113 @@
+#include "host_run/host_device.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cuda/device/kernel_tables.h"
+#include "host_run/cuda_words.h"
+
+namespace kvik::host_run {
+HostDevice::HostDevice(const HostDeviceOptions& options)
+    : info_{.name = "host run",
+            .memory_bytes = options.memory_bytes,
+            .n_processors = options.n_processors,
+            .multiplies_fragments = options.multiplies_fragments},
+      memory_(options.memory_bytes) {}
+
+const cuda::KernelTables& HostDevice::kernels() const {
+  static const cuda::KernelTables kTables = {cuda::kRowKernels, cuda::kMatmulKernels,
+                                             cuda::kAttentionKernels, cuda::kStateKernels,
+                                             cuda::kLowRankKernels};
+  return kTables;
+}
+
+Result<void> HostDevice::check_there() const {
+  if (is_gone_) return fail(ErrorCode::kIo, "the GPU is gone: asked to be, in a test");
+  return {};
+}
+
+Result<void> HostDevice::check_inside(const std::byte* data, size_t bytes) const {
+  if (memory_.has(data, bytes)) return {};
+  ADD_FAILURE() << bytes << " bytes that are not the device's";
+  return fail(ErrorCode::kIo, "bytes that are not the device's");
+}
+
+Result<uint64_t> HostDevice::free_bytes() {
+  const std::scoped_lock lock(mutex_);
+  TRY(check_there());
+  return info_.memory_bytes - std::min(info_.memory_bytes, memory_.held_bytes());
+}
+
+Result<std::byte*> HostDevice::allocate(size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  TRY(check_there());
+  const bool fits = memory_.held_bytes() + bytes <= info_.memory_bytes;
+  std::byte* data = fits ? memory_.allocate(bytes) : nullptr;
+  if (!data) {
+    return fail(ErrorCode::kExhausted,
+                fmt::format("{} more bytes of the GPU's memory, of which {} have {}", bytes,
+                            memory_.held_bytes(), info_.memory_bytes));
+  }
+  const GuardedMemory::Opened opened(memory_);
+  std::memset(data, 0, bytes);
+  return data;
+}
+
+void HostDevice::free(std::byte* data) {
+  const std::scoped_lock lock(mutex_);
+  if (!memory_.free(data)) ADD_FAILURE() << "memory given back twice";
+}
+
+Result<void> HostDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  TRY(check_there());
+  TRY(check_inside(to, bytes));
+  TRY(check_inside(from, bytes));
+  const GuardedMemory::Opened opened(memory_);
+  std::memcpy(to, from, bytes);
+  return {};
+}
+
+Result<void> HostDevice::clear(std::byte* data, size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  TRY(check_there());
+  TRY(check_inside(data, bytes));
+  const GuardedMemory::Opened opened(memory_);
+  std::memset(data, 0, bytes);
+  return {};
+}
+
+Result<void> HostDevice::do_copy_in(std::byte* to, std::span<const std::byte> host) {
+  const std::scoped_lock lock(mutex_);
+  TRY(check_there());
+  TRY(check_inside(to, host.size()));
+  const GuardedMemory::Opened opened(memory_);
+  std::memcpy(to, host.data(), host.size());
+  return {};
+}
+
+Result<void> HostDevice::do_copy_out(std::span<std::byte> host, const std::byte* from) {
+  const std::scoped_lock lock(mutex_);
+  TRY(check_there());
+  TRY(check_inside(from, host.size()));
+  const GuardedMemory::Opened opened(memory_);
+  std::memcpy(host.data(), from, host.size());
+  return {};
+}
+
+Result<void> HostDevice::do_launch(const char* name, Start start, const cuda::Grid& grid,
+                                   const void* task) {
+  const std::scoped_lock lock(mutex_);
+  TRY(check_there());
+  const GuardedMemory::Opened opened(memory_);
+  if (start(grid, task, nullptr) != 0) {
+    ADD_FAILURE() << name << ": " << last_fault();
+    return fail(ErrorCode::kIo, fmt::format("{}: {}", name, last_fault()));
+  }
+  return {};
+}
+
+}  // namespace kvik::host_run

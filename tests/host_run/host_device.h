@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "backend/cuda/device/device.h"
+#include "host_run/guarded_memory.h"
+
+namespace kvik::host_run {
+
+struct HostDeviceOptions {
+  uint64_t memory_bytes = uint64_t{4} << 30;
+  uint32_t n_processors = 4;
+  bool multiplies_fragments = true;
+};
+
+// A device whose kernels run on the host, thread by thread. Its memory is closed to the host but
+// for copies and kernels (GuardedMemory). What a GPU would leave undefined is a failure of the test
+// that runs. Trouble can be asked for.
+class HostDevice final : public cuda::Device {
+ public:
+  explicit HostDevice(const HostDeviceOptions& options = {});
+
+  const cuda::DeviceInfo& info() const override { return info_; }
+  const cuda::KernelTables& kernels() const override;
+  Result<uint64_t> free_bytes() override;
+  Result<std::byte*> allocate(size_t bytes) override;
+  void free(std::byte* data) override;
+  Result<void> copy(std::byte* to, const std::byte* from, size_t bytes) override;
+  Result<void> clear(std::byte* data, size_t bytes) override;
+
+  // From now on every launch and every copy fails, as of a device that is gone.
+  void disappear() { is_gone_ = true; }
+  // No more than that from now on.
+  void limit_memory(uint64_t bytes) { info_.memory_bytes = bytes; }
+  uint64_t held_bytes() const { return memory_.held_bytes(); }
+
+ private:
+  Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override;
+  Result<void> do_copy_out(std::span<std::byte> host, const std::byte* from) override;
+  Result<void> do_launch(const char* name, Start start, const cuda::Grid& grid,
+                         const void* task) override;
+  Result<void> check_there() const;
+  Result<void> check_inside(const std::byte* data, size_t bytes) const;
+
+  cuda::DeviceInfo info_;
+  bool is_gone_ = false;
+  std::mutex mutex_;  // tiers copy on threads of their own
+  GuardedMemory memory_;
+};
+
+}  // namespace kvik::host_run
