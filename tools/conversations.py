@@ -7,8 +7,8 @@ Starts `kvik serve` with a KV budget for `--held` conversations at their full le
 `--system` ids that all share, then `--own` new ones a turn and the answers of `--out`. `--users` requests are under way at a
 time, of whoever is next at random among the conversations that wait for nothing. `found` is what the server says of its cache,
 `lru` what an LRU over whole conversations (as llama.cpp keeps them in host memory) would have found in the same trace with
-memory for as many tokens, simulated in its favour: found by longest common prefix, no page rounding; `lru_beside` that those that
-run have memory beside it. `--verify` sends so many requests again afterwards, one at a time under salts of their own, so that nothing is found;
+memory for as many tokens (and as many states, where the model has one), simulated in its favour: found by longest common prefix, no page
+rounding; `lru_beside` that those that run have memory beside it. `--verify` sends so many requests again afterwards, one at a time under salts of their own, so that nothing is found;
 `differ` counts the answers that changed. Where `--held` is all of them, `new` are the prompt tokens that nobody had computed before: the
 least that can be computed. `rss` is the most that the server's anonymous memory was, `planned` what `kvik plan`
 states for weights, buffers and this budget.
@@ -30,34 +30,48 @@ from tier_ttft import free_port  # noqa: E402
 PAGE_TOKENS = 32
 
 
-class WholeConversations:
-    """An LRU whose entries are all the tokens of a conversation."""
+class Sizes:
+    """Bytes of tokens, and of the state behind them where the model has one (else 0)."""
 
-    def __init__(self, n_tokens):
-        self.n_tokens, self.held = n_tokens, []  # the one used longest ago first
-        self.running = 0  # tokens of those that run, where they take of the same memory
+    def __init__(self, token, state):
+        self.token, self.state = token, state
+
+    def of(self, n_tokens):
+        return n_tokens * self.token + self.state
+
+
+class WholeConversations:
+    """An LRU whose entries are all the tokens of a conversation, with the last state, which serves those alone who say all that is before it."""
+
+    def __init__(self, n_bytes, sizes):
+        self.n_bytes, self.sizes, self.held = n_bytes, sizes, []  # the one used longest ago first
+        self.running = 0  # bytes of those that run, where they take of the same memory
+
+    def found(self, prompt, held):
+        n = min(common_prefix(prompt, held), len(prompt) - 1)
+        return n if self.sizes.state == 0 or n == len(held) else 0
 
     def find(self, prompt):
-        return max((min(common_prefix(prompt, held), len(prompt) - 1) for held in self.held), default=0)
+        return max((self.found(prompt, held) for held in self.held), default=0)
 
     def make_room(self):
-        n_held = sum(map(len, self.held))
-        while self.held and n_held + self.running > self.n_tokens:
-            n_held -= len(self.held.pop(0))
+        n_held = sum(self.sizes.of(len(held)) for held in self.held)
+        while self.held and n_held + self.running > self.n_bytes:
+            n_held -= self.sizes.of(len(self.held.pop(0)))
 
     def keep(self, tokens):
         # What it was before goes on in it; one that only begins alike is kept beside it.
         self.held = [held for held in self.held if common_prefix(held, tokens) < len(held)] + [tokens]
 
 
-def found_by_lru(runs, n_tokens, running_share):
+def found_by_lru(runs, n_bytes, sizes, running_share):
     """Prompt tokens found in a trace of (t_first, t_end, prompt, answer): looked up when its turn has come, not when it was sent.
-    Those that run take this share of their tokens from the same memory: 1 or 0."""
-    lru = WholeConversations(n_tokens)
+    Those that run take this share of what they need from the same memory: 1 or 0."""
+    lru = WholeConversations(n_bytes, sizes)
     events = [(run[0], 1, run) for run in runs] + [(run[1], 0, run) for run in runs]
     found = 0
     for _, is_begin, (_, _, prompt, answer) in sorted(events, key=lambda event: event[:2]):
-        n_own = running_share * (len(prompt) + len(answer))
+        n_own = running_share * sizes.of(len(prompt) + len(answer))
         if is_begin:
             found += lru.find(prompt)
             lru.running += n_own
@@ -162,7 +176,8 @@ async def play(args):
     plan = json.loads(subprocess.check_output([args.kvik, "plan", args.model, "--kv-type", args.kv_type, "--json"]))
     n_final = args.system + args.turns * (args.own + args.out)
     n_tokens = args.held * -(-n_final // PAGE_TOKENS) * PAGE_TOKENS
-    kv_bytes = n_tokens * plan["kv_bytes_per_token"]
+    sizes = Sizes(plan["kv_bytes_per_token"], plan.get("state_bytes", 0))
+    kv_bytes = n_tokens * sizes.token + args.held * sizes.state
     server = Server(args, kv_bytes)
     try:
         await server.wait_until_ready()
@@ -182,8 +197,8 @@ async def play(args):
             "wall_s": wall, "output_tok_s": sum(len(run[3]) for run in runs) / wall, "prompt_tok_s": n_prompt / wall,
             "ttft_ms_p50": 1e3 * pct(ttft, 50), "ttft_ms_p99": 1e3 * pct(ttft, 99), "itl_ms_p50": 1e3 * pct(itl, 50),
             "itl_ms_p99": 1e3 * pct(itl, 99), "prompt_tokens": n_prompt, "found_percent": 100 * cached / n_prompt,
-            "lru_percent": 100 * found_by_lru(runs, n_tokens, 1) / n_prompt,
-            "lru_beside_percent": 100 * found_by_lru(runs, n_tokens, 0) / n_prompt, "error_messages": sorted(set(errors))[:3]}
+            "lru_percent": 100 * found_by_lru(runs, kv_bytes, sizes, 1) / n_prompt,
+            "lru_beside_percent": 100 * found_by_lru(runs, kv_bytes, sizes, 0) / n_prompt, "error_messages": sorted(set(errors))[:3]}
 
 
 def main():

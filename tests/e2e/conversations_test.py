@@ -50,19 +50,29 @@ class Computed(unittest.TestCase):
                 self.assertEqual(got["computed"], got["new"])
 
 
+KV = conversations.Sizes(1, 0)
+
+
 class Lru(unittest.TestCase):
     """What the cache is held against is counted right."""
+
+    def test_a_state_serves_those_alone_who_say_all_that_is_before_it(self):
+        a = [1] * 10
+        runs = [(0, 1, a, [7, 8]), (2, 3, a + [7, 9], [1]), (4, 5, a + [7, 8, 9], [1])]
+        self.assertEqual(conversations.found_by_lru(runs, 100, conversations.Sizes(1, 5), 0), 11)  # the second went on in its place
+        self.assertEqual(conversations.found_by_lru(runs, 15, conversations.Sizes(1, 5), 0), 0)
+        self.assertEqual(conversations.found_by_lru([runs[0], (2, 3, a + [9], [1])], 100, conversations.Sizes(1, 5), 0), 0)
 
     def test_finds_what_a_conversation_said_before_while_there_is_room(self):
         a, b = [1] * 10, [2] * 10
         runs = [(0, 1, a, [7, 8]), (2, 3, b, [7, 8]), (4, 5, a + [7, 8, 9], [1])]
-        self.assertEqual(conversations.found_by_lru(runs, 100, 0), 11)
-        self.assertEqual(conversations.found_by_lru(runs, 20, 0), 0)
+        self.assertEqual(conversations.found_by_lru(runs, 100, KV, 0), 11)
+        self.assertEqual(conversations.found_by_lru(runs, 20, KV, 0), 0)
 
     def test_those_that_run_may_take_of_its_memory(self):
         runs = [(0, 1, [1] * 10, [7]), (2, 5, [2] * 10, [7]), (3, 4, [1] * 10, [7])]
-        self.assertEqual(conversations.found_by_lru(runs, 20, 0), 9)
-        self.assertEqual(conversations.found_by_lru(runs, 20, 1), 0)
+        self.assertEqual(conversations.found_by_lru(runs, 20, KV, 0), 9)
+        self.assertEqual(conversations.found_by_lru(runs, 20, KV, 1), 0)
 
 
 if __name__ == "__main__":
