@@ -232,8 +232,8 @@ std::optional<std::string> Block::run(uint32_t n_threads, const std::function<vo
 
 }  // namespace
 
-thread_local Thread* current = nullptr;
-thread_local Index block_index, block_size, grid_size;
+constinit thread_local Thread* current = nullptr;
+constinit thread_local Index block_index, block_size, grid_size;
 
 uint64_t block_serial() { return block.serial(); }
 uint32_t block_barriers() { return block.n_barriers(); }

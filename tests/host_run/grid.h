@@ -47,8 +47,8 @@ struct Thread {
 };
 
 // Of the grid that runs on this host thread.
-extern thread_local Thread* current;
-extern thread_local Index block_index, block_size, grid_size;
+extern constinit thread_local Thread* current;
+extern constinit thread_local Index block_index, block_size, grid_size;
 
 // Blocks begun so far on this host thread, of all grids, and barriers that the block has passed.
 uint64_t block_serial();

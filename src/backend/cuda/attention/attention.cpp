@@ -53,8 +53,10 @@ PageLayout layout_of(const KvGeometry& geometry) {
 
 bool holds_levels(KvType type) { return type == KvType::kInt8 || type == KvType::kInt4; }
 
-cpu::SplitRange splits_seen_by(const cpu::QueryRow& row, uint32_t window) {
-  return cpu::splits_seen_by({&row, 1}, window);
+// The CPU's plan knows rows by pointers that it does not follow: here these are numbers.
+const float* row_as_pointer(uint32_t row) { return reinterpret_cast<const float*>(uintptr_t{row}); }
+uint32_t row_of(const cpu::QueryRow& row) {
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(row.q));
 }
 
 uint64_t partial_bytes(uint64_t n_rows, uint32_t n_heads, uint32_t value_dim) {
@@ -96,32 +98,37 @@ void Attention::reserve(const WorkLimits& limits) {
   grow(queries_, memory_, scratch_bytes(limits) - partials);
 }
 
-void Attention::list_pages(const KvTarget& kv) {
-  pages_.clear();
-  for (const KvRun& run : kv.runs) pages_.insert(pages_.end(), run.pages.begin(), run.pages.end());
+void Attention::list_runs(const KvTarget& kv) {
+  key_.pages.clear();
+  key_.runs.clear();
+  for (const KvRun& run : kv.runs) {
+    key_.pages.insert(key_.pages.end(), run.pages.begin(), run.pages.end());
+    key_.runs.push_back(
+        {run.first_position, run.first_row, run.n_rows, static_cast<uint32_t>(run.pages.size())});
+  }
 }
 
 void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
-  list_pages(kv);
-  placed_.clear();
+  list_runs(kv);
+  written_.clear();
   uint32_t first_page = 0;
-  for (const KvRun& run : kv.runs) {
+  for (const RunPlace& run : key_.runs) {
     for (uint32_t i = 0; i < run.n_rows; ++i) {
-      placed_.push_back({run.first_row + i, run.first_position + i, first_page});
+      written_.push_back({run.first_row + i, run.first_position + i, first_page});
     }
-    first_page += static_cast<uint32_t>(run.pages.size());
+    first_page += run.n_pages;
   }
-  if (placed_.empty()) return;
+  if (written_.empty()) return;
   const bool has_values = kv.geometry.latent_dim == 0;
-  const auto n_rows = static_cast<uint32_t>(placed_.size());
+  const auto n_rows = static_cast<uint32_t>(written_.size());
   const Grid grid = {
       .x = kv.geometry.n_kv_heads, .y = grid_rows(n_rows), .z = 1, .n_threads = kAttendThreads};
   require(device_.launch(
       kernels_.write, grid,
       {.layout = layout_of(kv.geometry),
-       .rows = tables_.put<PlacedRow>(placed_),
+       .rows = tables_.put<PlacedRow>(written_),
        .n_rows = n_rows,
-       .pages = reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(pages_)),
+       .pages = reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(key_.pages)),
        .first_block = cpu::block_offset(kv, 0),
        .k = k.data,
        .v = has_values ? v.data : nullptr,
@@ -129,39 +136,32 @@ void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
        .v_stride = v.stride}));
 }
 
-// Rows of q are known by where they begin; nothing here reads them.
-uint32_t Attention::row_of(const cpu::QueryRow& row, Rows q) const {
-  return static_cast<uint32_t>((row.q - q.data) / q.stride);
-}
-
-void Attention::list_slices(const KvTarget& kv, Rows q) {
+void Attention::list_slices() {
   size_t n_rows = 0;
-  for (const KvRun& run : kv.runs) n_rows += run.n_rows;
+  for (const RunPlace& run : key_.runs) n_rows += run.n_rows;
   rows_.clear();
   rows_.reserve(n_rows);  // slices point to them
   whole_.clear();
   to_split_.clear();
   size_t first_page = 0;
-  for (const KvRun& run : kv.runs) {
+  for (const RunPlace& run : key_.runs) {
     const size_t begin = rows_.size();
     for (uint32_t i = 0; i < run.n_rows; ++i) {
-      rows_.push_back(
-          {q.data + size_t{run.first_row + i} * q.stride, nullptr, run.first_position + i});
+      rows_.push_back({row_as_pointer(run.first_row + i), nullptr, run.first_position + i});
     }
     for (uint32_t first = 0; first < run.n_rows; first += kSliceRows) {
       const cpu::RowSlice slice = {
-          .pages = pages_.data() + first_page,
+          .pages = key_.pages.data() + first_page,
           .rows = {rows_.data() + begin + first, std::min(kSliceRows, run.n_rows - first)},
           .is_whole_run = run.n_rows <= kSliceRows};
       (slice.is_whole_run ? to_split_ : whole_).push_back(slice);
     }
-    first_page += run.pages.size();
+    first_page += run.n_pages;
   }
 }
 
-void Attention::choose_slices_to_split(const KvTarget& kv, const AttentionShape& shape) {
-  const uint32_t window = shape.window;
-  const uint64_t n_blocks = uint64_t{whole_.size() + to_split_.size()} * kv.geometry.n_kv_heads;
+void Attention::choose_slices_to_split() {
+  const uint64_t n_blocks = uint64_t{whole_.size() + to_split_.size()} * key_.n_kv_heads;
   const bool are_few = n_blocks < kBlocksPerProcessor * device_.info().n_processors;
   if (are_few) {
     to_split_.insert(to_split_.end(), whole_.begin(), whole_.end());
@@ -169,13 +169,11 @@ void Attention::choose_slices_to_split(const KvTarget& kv, const AttentionShape&
   }
   uint64_t n_parts = 0;
   for (const cpu::RowSlice& slice : to_split_) {
-    const cpu::SplitRange seen = cpu::splits_seen_by(slice.rows, window);
+    const cpu::SplitRange seen = cpu::splits_seen_by(slice.rows, key_.window);
     n_parts += uint64_t{slice.rows.size()} * (seen.end - seen.begin);
   }
-  const bool fits =
-      partial_bytes(n_parts, shape.n_heads, kv.geometry.value_dim()) <= kMostPartialBytes;
-  if (fits) {
-    plan_.group(to_split_, window, kUnitRows);
+  if (partial_bytes(n_parts, key_.n_heads, key_.value_dim) <= kMostPartialBytes) {
+    plan_.group(to_split_, key_.window, kUnitRows);
     if (plan_.shares() || (are_few && plan_.splits().end - plan_.splits().begin > 1)) return;
   }
   whole_.insert(whole_.end(), to_split_.begin(), to_split_.end());
@@ -183,19 +181,19 @@ void Attention::choose_slices_to_split(const KvTarget& kv, const AttentionShape&
 }
 
 // The rows of the plan's units, then those of whole slices, each the partial result of its number.
-void Attention::list_items(const AttentionShape& shape, Rows q) {
-  placed_.clear();
-  items_.clear();
+void Attention::list_items(Plan& plan) {
+  plan.rows.clear();
+  plan.items.clear();
   const auto add = [&](std::span<const cpu::QueryRow> rows, const std::byte* const* pages,
                        cpu::SplitRange splits) {
-    const auto first_page = static_cast<uint32_t>(pages - pages_.data());
-    items_.push_back({.first_row = static_cast<uint32_t>(placed_.size()),
-                      .n_rows = static_cast<uint32_t>(rows.size()),
-                      .first_page = first_page,
-                      .first_split = splits.begin,
-                      .n_splits = splits.end - splits.begin});
+    const auto first_page = static_cast<uint32_t>(pages - key_.pages.data());
+    plan.items.push_back({.first_row = static_cast<uint32_t>(plan.rows.size()),
+                          .n_rows = static_cast<uint32_t>(rows.size()),
+                          .first_page = first_page,
+                          .first_split = splits.begin,
+                          .n_splits = splits.end - splits.begin});
     for (const cpu::QueryRow& row : rows) {
-      placed_.push_back({row_of(row, q), row.position, first_page});
+      plan.rows.push_back({row_of(row), row.position, first_page});
     }
   };
   if (!to_split_.empty()) {
@@ -205,36 +203,57 @@ void Attention::list_items(const AttentionShape& shape, Rows q) {
     }
   }
   for (const cpu::RowSlice& slice : whole_) {
-    add(slice.rows, slice.pages, cpu::splits_seen_by(slice.rows, shape.window));
+    add(slice.rows, slice.pages, cpu::splits_seen_by(slice.rows, key_.window));
   }
 }
 
-void Attention::list_merges(const AttentionShape& shape, Rows q) {
-  merges_.clear();
-  parts_.clear();
+void Attention::list_merges(Plan& plan) {
+  plan.merges.clear();
+  plan.parts.clear();
+  const auto begin = [&](const cpu::QueryRow& row, uint32_t n_parts) {
+    plan.merges.push_back({row_of(row), static_cast<uint32_t>(plan.parts.size()), n_parts});
+  };
   for (size_t s = 0; s < to_split_.size(); ++s) {
-    for (size_t i = 0; i < to_split_[s].rows.size(); ++i) {
+    for (uint32_t i = 0; i < to_split_[s].rows.size(); ++i) {
       const cpu::QueryRow& row = to_split_[s].rows[i];
-      const cpu::SplitRange seen = splits_seen_by(row, shape.window);
-      merges_.push_back({.row = row_of(row, q),
-                         .first_part = static_cast<uint32_t>(parts_.size()),
-                         .n_parts = seen.end - seen.begin});
+      const cpu::SplitRange seen = cpu::splits_seen_by({&row, 1}, key_.window);
+      begin(row, seen.end - seen.begin);
       for (uint32_t split = seen.begin; split < seen.end; ++split) {
         const cpu::UnitPart part = plan_.part(s, split);
-        parts_.push_back(plan_.units()[part.unit].first_row + part.first_row +
-                         static_cast<uint32_t>(i));
+        plan.parts.push_back(plan_.units()[part.unit].first_row + part.first_row + i);
       }
     }
   }
   auto next = static_cast<uint32_t>(to_split_.empty() ? 0 : plan_.rows().size());
   for (const cpu::RowSlice& slice : whole_) {
     for (const cpu::QueryRow& row : slice.rows) {
-      merges_.push_back({.row = row_of(row, q),
-                         .first_part = static_cast<uint32_t>(parts_.size()),
-                         .n_parts = 1});
-      parts_.push_back(next++);
+      begin(row, 1);
+      plan.parts.push_back(next++);
     }
   }
+}
+
+const Attention::Plan& Attention::plan_for(const KvTarget& kv, const AttentionShape& shape) {
+  list_runs(kv);
+  key_.window = shape.window;
+  key_.n_heads = shape.n_heads;
+  key_.n_kv_heads = kv.geometry.n_kv_heads;
+  key_.value_dim = kv.geometry.value_dim();
+  ++now_;
+  for (Plan& plan : plans_) {
+    if (plan.key != key_) continue;
+    plan.used_at = now_;
+    return plan;
+  }
+  if (plans_.size() < kMostPlans) plans_.emplace_back();
+  Plan& plan = *std::ranges::min_element(plans_, {}, &Plan::used_at);
+  list_slices();
+  choose_slices_to_split();
+  list_items(plan);
+  list_merges(plan);
+  plan.key = key_;
+  plan.used_at = now_;
+  return plan;
 }
 
 Queries Attention::queries_of(const PageLayout& layout, const AttentionShape& shape, Rows q) {
@@ -261,24 +280,20 @@ Queries Attention::queries_of(const PageLayout& layout, const AttentionShape& sh
 
 void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {
   const PageLayout layout = layout_of(kv.geometry);
-  list_pages(kv);
-  list_slices(kv, q);
-  if (rows_.empty()) return;
-  choose_slices_to_split(kv, shape);
-  list_items(shape, q);
-  list_merges(shape, q);
-  grow(partials_, memory_, partial_bytes(placed_.size(), shape.n_heads, layout.value_dim));
+  const Plan& plan = plan_for(kv, shape);
+  if (plan.rows.empty()) return;
+  grow(partials_, memory_, partial_bytes(plan.rows.size(), shape.n_heads, layout.value_dim));
   const Queries queries = holds_levels(kv.geometry.type) ? queries_of(layout, shape, q) : Queries{};
-  const Grid blocks = {.x = static_cast<uint32_t>(items_.size()),
+  const Grid blocks = {.x = static_cast<uint32_t>(plan.items.size()),
                        .y = kv.geometry.n_kv_heads,
                        .z = 1,
                        .n_threads = kAttendThreads};
   require(device_.launch(
       kernels_.attend[static_cast<size_t>(layout.type)], blocks,
       {.layout = layout,
-       .items = tables_.put<AttendItem>(items_),
-       .rows = tables_.put<PlacedRow>(placed_),
-       .pages = reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(pages_)),
+       .items = tables_.put<AttendItem>(plan.items),
+       .rows = tables_.put<PlacedRow>(plan.rows),
+       .pages = reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(key_.pages)),
        .first_block = cpu::block_offset(kv, 0),
        .q = q.data,
        .q_stride = q.stride,
@@ -289,13 +304,13 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
        .soft_cap = shape.soft_cap,
        .window = shape.window,
        .partials = partials_.floats()}));
-  const auto n_rows = static_cast<uint32_t>(merges_.size());
+  const auto n_rows = static_cast<uint32_t>(plan.merges.size());
   const Grid merging = {
       .x = shape.n_heads, .y = grid_rows(n_rows), .z = 1, .n_threads = kAttendThreads};
   require(device_.launch(kernels_.merge, merging,
                          {.layout = layout,
-                          .rows = tables_.put<MergeRow>(merges_),
-                          .parts = tables_.put<uint32_t>(parts_),
+                          .rows = tables_.put<MergeRow>(plan.merges),
+                          .parts = tables_.put<uint32_t>(plan.parts),
                           .partials = partials_.floats(),
                           .n_rows = n_rows,
                           .n_heads = shape.n_heads,

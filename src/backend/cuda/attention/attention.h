@@ -11,9 +11,10 @@ namespace kvik::cuda {
 
 // Attention on a device. As on the CPU rows are cut into slices of one run; slices that share pages
 // (cpu::AttentionPlan), and all of them if they are too few to keep the device busy, are attended
-// split by split and merged in ascending order, the others whole: the bits are the same. Owns the
-// partial results and the queries in levels, which grow to the most that was needed and are never
-// given back. One thread.
+// split by split and merged in ascending order, the others whole: the bits are the same. That is
+// planned once for all layers that see the same pages in the same way. Owns the partial results and
+// the queries in levels, which grow to the most that was needed and are never given back. One
+// thread.
 class Attention {
  public:
   Attention(Device& device, CudaMemory& memory, Tables& tables, const AttentionKernels& kernels)
@@ -28,12 +29,35 @@ class Attention {
   void reserve(const WorkLimits& limits);
 
  private:
-  void list_pages(const KvTarget& kv);
-  void list_slices(const KvTarget& kv, Rows q);
-  void choose_slices_to_split(const KvTarget& kv, const AttentionShape& shape);
-  void list_items(const AttentionShape& shape, Rows q);
-  void list_merges(const AttentionShape& shape, Rows q);
-  uint32_t row_of(const cpu::QueryRow& row, Rows q) const;
+  // Where a run's rows and pages begin among those of all.
+  struct RunPlace {
+    uint32_t first_position, first_row, n_rows, n_pages;
+    friend bool operator==(const RunPlace&, const RunPlace&) = default;
+  };
+  // What rows attend together, and in what parts.
+  struct PlanKey {
+    std::vector<const std::byte*> pages;  // of all runs
+    std::vector<RunPlace> runs;
+    uint32_t window = 0, n_heads = 0, n_kv_heads = 0, value_dim = 0;
+    friend bool operator==(const PlanKey&, const PlanKey&) = default;
+  };
+  struct Plan {
+    PlanKey key;
+    std::vector<PlacedRow> rows;
+    std::vector<AttendItem> items;
+    std::vector<MergeRow> merges;
+    std::vector<uint32_t> parts;
+    uint64_t used_at = 0;
+  };
+  // Groups of layers that attend in turn, in one step.
+  static constexpr size_t kMostPlans = 4;
+
+  void list_runs(const KvTarget& kv);
+  const Plan& plan_for(const KvTarget& kv, const AttentionShape& shape);
+  void list_slices();
+  void choose_slices_to_split();
+  void list_items(Plan& plan);
+  void list_merges(Plan& plan);
   Queries queries_of(const PageLayout& layout, const AttentionShape& shape, Rows q);
 
   Device& device_;
@@ -41,15 +65,14 @@ class Attention {
   Tables& tables_;
   const AttentionKernels& kernels_;
   Buffer partials_, queries_;
-  // Of the call at hand.
-  std::vector<const std::byte*> pages_;  // of all runs
+  PlanKey key_;  // of the call at hand
+  std::vector<PlacedRow> written_;
+  std::vector<Plan> plans_;
+  uint64_t now_ = 0;
+  // While a plan is made.
   std::vector<cpu::QueryRow> rows_;
   std::vector<cpu::RowSlice> whole_, to_split_;
   cpu::AttentionPlan plan_;
-  std::vector<PlacedRow> placed_;
-  std::vector<AttendItem> items_;
-  std::vector<MergeRow> merges_;
-  std::vector<uint32_t> parts_;
 };
 
 }  // namespace kvik::cuda

@@ -25,19 +25,20 @@ uint32_t most_heads(const WorkLimits& limits) {
 struct Choice {
   const Kernel<MultiplyTask>& kernel;
   uint32_t tile_rows;
+  uint32_t n_panels;  // of a block of threads
   uint32_t n_threads;
 };
 
 Choice choose(const WeightKernels& kernels, uint32_t most_rows, bool multiplies_fragments) {
   if (is_float(kernels)) {
     const uint32_t i = most_rows > kFloatRows[0];
-    return {kernels.few[i], kFloatRows[i], kFloatThreads};
+    return {kernels.few[i], kFloatRows[i], 1, kFloatThreads};
   }
   if (multiplies_fragments && most_rows >= kRowsWorthFragments) {
-    return {kernels.many, kManyRows, kManyThreads};
+    return {kernels.many, kManyRows, kManyPanels, kManyThreads};
   }
   const uint32_t i = most_rows > kFewRows[1] ? 2 : most_rows > kFewRows[0] ? 1 : 0;
-  return {kernels.few[i], kFewRows[i], kFewThreads};
+  return {kernels.few[i], kFewRows[i], 1, kFewThreads};
 }
 
 // Parts that lie like one: of one type, each but the last of whole panels.
@@ -160,8 +161,10 @@ void Matmul::launch(const Part& part, const Product& product, uint32_t n_columns
     task.tiles = tables_.put<RowTile>(tiles_);
   }
   CHECK(n_tiles <= kMostGridRows);
-  const Grid grid = {
-      .x = ceil_div(n_columns, kPanelColumns), .y = n_tiles, .z = 1, .n_threads = choice.n_threads};
+  const Grid grid = {.x = ceil_div(n_columns, choice.n_panels * kPanelColumns),
+                     .y = n_tiles,
+                     .z = 1,
+                     .n_threads = choice.n_threads};
   require(device_.launch(choice.kernel, grid, task));
 }
 

@@ -44,7 +44,7 @@ struct RowTile {
 };
 
 // out[i] = Σ x[x_row(i)] · w, or out[i] += that, for the rows of each tile and the columns of one
-// part of each matrix. Blocks: [panels, tiles].
+// part of each matrix. Blocks: [panels, tiles]; of `many` kManyPanels of them.
 struct MultiplyTask {
   const uint8_t* weights = nullptr;  // panel p of matrix m: + m · matrix_bytes + p · panel_bytes
   size_t panel_bytes = 0, matrix_bytes = 0;
@@ -64,7 +64,7 @@ struct MultiplyTask {
 
 // Rows of a tile in each of the kernels.
 inline constexpr uint32_t kFewRows[] = {1, 4, 8};
-inline constexpr uint32_t kManyRows = 64;
+inline constexpr uint32_t kManyRows = 64, kManyPanels = 2;
 inline constexpr uint32_t kFloatRows[] = {8, 32};
 inline constexpr uint32_t kFewThreads = 256, kManyThreads = 128, kFloatThreads = 256;
 

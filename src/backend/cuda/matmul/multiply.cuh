@@ -8,21 +8,21 @@
 namespace kvik::cuda {
 namespace {
 
-// What a block of threads works on.
+// The panel of that number, and the rows that a block of threads multiplies with it.
 struct Place {
   const uint8_t* panel;
   RowTile rows;
   uint32_t first_column;
 
-  __device__ explicit Place(const MultiplyTask& t) {
+  __device__ Place(const MultiplyTask& t, uint32_t number) {
     if (t.tiles) {
       rows = t.tiles[blockIdx.y];
     } else {
       const uint32_t first = blockIdx.y * t.tile_rows;
       rows = {0, first, lesser(t.tile_rows, t.n_rows - first)};
     }
-    panel = t.weights + rows.matrix * t.matrix_bytes + blockIdx.x * t.panel_bytes;
-    first_column = blockIdx.x * kPanelColumns;
+    panel = t.weights + rows.matrix * t.matrix_bytes + number * t.panel_bytes;
+    first_column = number * kPanelColumns;
   }
 };
 
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kFewThreads) multiply_few(MultiplyTask t) {
   static_assert(kRows <= kWarps);
   __shared__ Shared<float, 2 * kTogether * kParts * kRows * 32> products;
   __shared__ Shared<float, 2 * kTogether * kFactors * 32> factors;
-  const Place place(t);
+  const Place place(t, blockIdx.x);
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t warp = threadIdx.x / 32;
   const uint32_t n_blocks = t.k / kBlock;
@@ -143,6 +143,7 @@ __global__ void __launch_bounds__(kFewThreads) multiply_few(MultiplyTask t) {
     __syncthreads();
     if (!has_chain) continue;
     const uint32_t n = lesser(kTogether, n_blocks - begin);
+#pragma unroll 8
     for (uint32_t i = 0; i < n; ++i) {
       const uint32_t in_buffer = buffer * kTogether + i;
       for (uint32_t part = 0; part < kParts; ++part) {
@@ -177,70 +178,84 @@ struct RowWords {
   }
 };
 
-// Four warps of sixteen rows each, and a panel: of each block of k four matrix products of 16 rows,
-// 8 columns and 32 k, whose sums begin with the rows' shifts; the chains stay in the registers of
-// the lanes that the products' sums fall to.
+// Four warps, each of 32 rows and a panel: of each block of k eight matrix products of 16 rows, 8
+// columns and 32 k, whose sums begin with the rows' shifts; the chains stay in the registers of the
+// lanes that the products' sums fall to.
 template <class Weights>
 __global__ void __launch_bounds__(kManyThreads) multiply_many(MultiplyTask t) {
-  const Place place(t);
+  constexpr uint32_t kFragments = 2;  // of sixteen rows
+  constexpr uint32_t kRowsOfLane = 2 * kFragments;
+  const uint32_t warp = threadIdx.x / 32;
+  const Place place(t, blockIdx.x * kManyPanels + warp / 2);
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t in_eight = lane / 4;  // the row of a and c, the column of b
   const uint32_t in_four = lane % 4;
-  const uint32_t first_row = threadIdx.x / 32 * 16;
+  const uint32_t first_row = warp % 2 * 32;
   const uint32_t n_rows = place.rows.n_rows;
-  if (first_row >= n_rows) return;  // a whole warp
-  uint32_t x_rows[2];
-  for (uint32_t i = 0; i < 2; ++i) {
+  if (first_row >= n_rows || place.first_column >= t.n_columns) return;  // a whole warp
+  uint32_t x_rows[kRowsOfLane];
+  for (uint32_t i = 0; i < kRowsOfLane; ++i) {
     const uint32_t row = first_row + in_eight + 8 * i;
     x_rows[i] = row_of_x(t, place.rows, row < n_rows ? row : n_rows - 1);
   }
-  float sums[4][4] = {};
+  float sums[kFragments][4][4] = {};
   const uint32_t n_blocks = t.k / kBlock;
   for (uint32_t b = 0; b < n_blocks; ++b) {
     const auto [header, block] = place_of_block<Weights>(place.panel, b);
-    const RowWords rows[2] = {{t, x_rows[0], b, in_four}, {t, x_rows[1], b, in_four}};
+    const RowWords rows[kRowsOfLane] = {{t, x_rows[0], b, in_four},
+                                        {t, x_rows[1], b, in_four},
+                                        {t, x_rows[2], b, in_four},
+                                        {t, x_rows[3], b, in_four}};
 #pragma unroll
     for (uint32_t n = 0; n < 4; ++n) {
+      const uint32_t column = 8 * n + 2 * in_four;  // of the lane's sums, and the next
       const uint32_t b_words[2] = {Weights::word(block, in_four, 8 * n + in_eight),
                                    Weights::word(block, in_four + 4, 8 * n + in_eight)};
 #pragma unroll
       for (uint32_t part = 0; part < Weights::kParts; ++part) {
+        const float scales[2] = {Weights::scale(header, block, part, column),
+                                 Weights::scale(header, block, part, column + 1)};
         // A part's products are of its own sixteen k; zeros stand for the others.
         const bool has_first = Weights::kParts == 1 || part == 0;
         const bool has_second = Weights::kParts == 1 || part == 1;
-        const uint32_t a_words[4] = {has_first ? rows[0].first : 0u, has_first ? rows[1].first : 0u,
-                                     has_second ? rows[0].second : 0u,
-                                     has_second ? rows[1].second : 0u};
-        const int upper = start_of<Weights>(rows[0].shift, rows[0].sums, part);
-        const int lower = start_of<Weights>(rows[1].shift, rows[1].sums, part);
-        const int starts[4] = {upper, upper, lower, lower};
-        int dots[4];
-        multiply_fragments(dots, a_words, b_words, starts);
 #pragma unroll
-        for (uint32_t i = 0; i < 4; ++i) {
-          const uint32_t column = 8 * n + 2 * in_four + i % 2;
-          sums[n][i] = fmaf(__int_as_float(dots[i]) - rows[i / 2].shift,
-                            Weights::scale(header, block, part, column), sums[n][i]);
+        for (uint32_t f = 0; f < kFragments; ++f) {
+          const RowWords& upper = rows[2 * f];
+          const RowWords& lower = rows[2 * f + 1];
+          const uint32_t a_words[4] = {has_first ? upper.first : 0u, has_first ? lower.first : 0u,
+                                       has_second ? upper.second : 0u,
+                                       has_second ? lower.second : 0u};
+          const int upper_start = start_of<Weights>(upper.shift, upper.sums, part);
+          const int lower_start = start_of<Weights>(lower.shift, lower.sums, part);
+          const int starts[4] = {upper_start, upper_start, lower_start, lower_start};
+          int dots[4];
+          multiply_fragments(dots, a_words, b_words, starts);
+#pragma unroll
+          for (uint32_t i = 0; i < 4; ++i) {
+            sums[f][n][i] = fmaf(__int_as_float(dots[i]) - rows[2 * f + i / 2].shift, scales[i % 2],
+                                 sums[f][n][i]);
+          }
         }
       }
       if constexpr (Weights::kMinima > 0) {
+        const float minus_minima[2] = {Weights::minus_minimum(header, block, column),
+                                       Weights::minus_minimum(header, block, column + 1)};
 #pragma unroll
-        for (uint32_t i = 0; i < 4; ++i) {
-          const uint32_t column = 8 * n + 2 * in_four + i % 2;
-          sums[n][i] = fmaf(rows[i / 2].level_sum, Weights::minus_minimum(header, block, column),
-                            sums[n][i]);
+        for (uint32_t i = 0; i < 4 * kFragments; ++i) {
+          sums[i / 4][n][i % 4] =
+              fmaf(rows[i / 2].level_sum, minus_minima[i % 2], sums[i / 4][n][i % 4]);
         }
       }
     }
   }
 #pragma unroll
-  for (uint32_t n = 0; n < 4; ++n) {
+  for (uint32_t i = 0; i < 4 * kFragments; ++i) {
+    const uint32_t row = first_row + in_eight + 8 * (i / 2);
+    if (row >= n_rows) continue;
+    const float scale = t.x.scales[x_rows[i / 2]];
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
-      const uint32_t row = first_row + in_eight + 8 * (i / 2);
-      if (row < n_rows) {
-        put_out(t, place, row, 8 * n + 2 * in_four + i % 2, sums[n][i] * t.x.scales[x_rows[i / 2]]);
-      }
+    for (uint32_t n = 0; n < 4; ++n) {
+      put_out(t, place, row, 8 * n + 2 * in_four + i % 2, sums[i / 4][n][i % 4] * scale);
     }
   }
 }
@@ -255,7 +270,7 @@ __global__ void __launch_bounds__(kFloatThreads) multiply_floats(MultiplyTask t)
   constexpr uint32_t kOfWarp = kRows / kWarps;          // rows
   constexpr uint32_t kOfThread = kFloatPiece / kWarps;  // weights
   __shared__ Shared<float, kFloatPiece * 32> piece;
-  const Place place(t);
+  const Place place(t, blockIdx.x);
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t warp = threadIdx.x / 32;
   const uint32_t n_rows = place.rows.n_rows;
