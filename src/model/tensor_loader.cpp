@@ -17,7 +17,7 @@ namespace {
 std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index) {
   return fail(ErrorCode::kUnsupported,
               fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, one of q2_k to q6_k "
-                          "or q4_0 to q8_0, iq4_nl, iq4_xs or mxfp4",
+                          "or q4_0 to q8_0, iq4_nl, iq4_xs, mxfp4 or fp8",
                           source.name_in_file(index), name_of(source.tensors()[index].type)));
 }
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import gguf
 import kvik
+import block_floats
 import make_hf_model
 import gguf_file
 from server import Server
@@ -99,16 +100,42 @@ class ModelFolder(unittest.TestCase):
         """A folder with floats of a few bits, and one with what they stand for."""
         out = os.path.join(self.root.name, "-".join([self.id(), model, *options]))
         tool = os.path.join(kvik.ROOT, "tools/block_floats.py")
-        subprocess.run([sys.executable, tool, *options, folder_of(kvik.preset(model, "bf16")), out], check=True)
+        subprocess.run([sys.executable, tool, *options, folder_of(kvik.demo_as("bf16") if model == "demo" else kvik.preset(model, "bf16")), out], check=True)
         return out, out + "-widened"
 
-    def test_floats_of_8_and_4_bits_are_the_bf16_that_they_stand_for(self):
-        for model, *options in (("test-llama", "--kind=fp8", "--block=24"), ("test-mla", "--kind=fp8", "--block=32"),
-                                ("test-mixtral", "--kind=fp8", "--block=0"), ("test-qwen3moe", "--kind=nvfp4")):
+    def test_floats_of_8_and_4_bits_are_what_they_stand_for(self):
+        for model, *options in (("test-llama", "--kind=fp8", "--block=32"), ("test-llama", "--kind=fp8", "--block=24"), ("demo", "--kind=fp8"),
+                                ("test-mixtral", "--kind=fp8", "--block=0"), ("test-qwen3moe", "--kind=fp8", "--block=64"),
+                                ("test-qwen35moe", "--kind=fp8", "--block=32"), ("test-phi3", "--kind=fp8", "--block=32"),
+                                ("test-qwen3moe", "--kind=nvfp4")):
             with self.subTest(preset=model, how=options):
                 narrow, wide = self.as_block_floats(model, *options)
                 tokens = kvik.random_tokens(71, N_VOCAB, 3)
-                self.assertTrue(kvik.logits_text(narrow, tokens, all=True) == kvik.logits_text(wide, tokens, all=True))
+                for isa in kvik.isas():
+                    want = kvik.logits_text(wide, tokens, all=True, env={"KVIK_ISA": isa})
+                    for how in ({}, {"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
+                        self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
+
+    def test_floats_of_8_bits_under_latent_attention(self):
+        """The heads of K's matrix are turned over, as f16: eleven bits of what f32 holds."""
+        narrow, wide = self.as_block_floats("test-mla", "--kind=fp8", "--block=32")
+        tokens = kvik.random_tokens(71, N_VOCAB, 3)
+        got, want = (kvik.logits(folder, tokens, all=True, kv_type="f32") for folder in (narrow, wide))
+        self.assertLess((np.abs(got - want).max(1) / np.abs(want).max(1)).max(), 1e-2)  # 2.7e-3 was seen
+
+    def test_floats_of_8_bits_against_the_oracle(self):
+        """In f64, scale times number without any rounding."""
+        for model in ("test-qwen3", "test-qwen3moe"):  # whose rows have one order in both
+            narrow, _ = self.as_block_floats(model, "--kind=fp8", "--block=32")
+            meta, weights = kvik.weights(kvik.preset(model, "bf16"))
+            exact = {}
+            for name, w in weights.items():
+                is_matrix = w.ndim > 1 and name.startswith("blk.") and "ffn_gate_inp" not in name
+                exact[name] = np.stack([block_floats.exact_fp8(m, 32) for m in w.reshape(-1, *w.shape[-2:])]).reshape(w.shape) if is_matrix else w
+            tokens = kvik.random_tokens(71, N_VOCAB, 3)
+            want = kvik.reference_logits.forward(meta, exact, list(map(int, tokens)))
+            got = kvik.logits(narrow, tokens, all=True, kv_type="f32", env={"KVIK_ISA": "scalar"})
+            self.assertLess((np.abs(got - want).max(1) / np.abs(want).max(1)).max(), 1e-3)
 
     def test_floats_of_8_bits_that_cannot_be_are_refused(self):
         narrow, _ = self.as_block_floats("test-llama", "--kind=fp8", "--block=32")
@@ -144,6 +171,13 @@ class ModelFolder(unittest.TestCase):
             data[header[name]["data_offsets"][0] + 5] = 0x7f
 
         self.refused(spoil(tensors=no_number), name, "no number")
+
+        for scale in (float("nan"), float("inf"), -1e38):
+            def spoilt_scale(header, data):
+                at = header[name + "_scale_inv"]["data_offsets"][0] + 4
+                data[at:at + 4] = struct.pack("<f", scale)
+
+            self.refused(spoil(tensors=spoilt_scale), name + "_scale_inv", "holds", "expected scales")
 
         def no_scales(header, data):
             header["other.weight_scale_inv"] = header.pop(name + "_scale_inv")

@@ -14,7 +14,7 @@
 // would fall into the same few sets of the first-level cache.
 //
 // The arithmetic of one output element, the same bits for any number of rows and all tables:
-//   f32, f16, bf16: sum = fma(x[k], w[k], sum), from sum = 0
+//   f32, f16, bf16, fp8: sum = fma(x[k], w[k], sum), from sum = 0
 //   quantised:      x ≈ row_scale · power · level, power for each block of 32 k; then
 //                   out = row_scale · sum, where for each block of 32 (q6_k: of 16)
 //                   sum = fma(power · Σ quant · level, w_scale, sum), and where there are minima
@@ -127,19 +127,19 @@ struct MatmulKernels {
 
 namespace scalar {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace scalar
 namespace avx2 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace avx2
 namespace avxvnni {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace avxvnni
 namespace avx512 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace avx512
 namespace avx512bf16 {  // the rest is that of avx512
 extern const ActivationKernels kBf16Activations;

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/matmul/packed_format.h"
 #include "base/check.h"
+#include "tensor/block_format.h"
 #include "tensor/tensor_digest.h"
 
 namespace kvik::cpu {
@@ -40,7 +41,7 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
     CHECK(source.n_cols == n_cols_ && source.n_rows <= UINT32_MAX - n_rows_);
     CHECK(n_cols_ % traits(source.type).block_elements == 0);
     CHECK(source.bytes.size() == source.n_rows * source.row_bytes());
-    CHECK(source.gather.empty() || traits(source.type).block_elements > 1);
+    CHECK(source.gather.empty() || block_format(source.type));
     const auto rows = static_cast<uint32_t>(source.n_rows);
     const uint32_t panels = rows / kPanelColumns + (rows % kPanelColumns != 0);
     parts_.push_back({source.type, n_rows_, rows, n_panels, panels,

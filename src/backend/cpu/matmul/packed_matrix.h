@@ -46,6 +46,7 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 //              group's zero, and nibbles as in q4_0
 //   int8 groups  for each group: f16 scales [32] and f16 numbers [32], 128 less the zero; then for
 //              each 32 k quants as [8][32][4] bytes
+//   fp8, fp8g32  for each block: f32 scales [32], times 256, then bytes [k][32]
 // Every part begins a panel of its own; columns past its end are zero.
 class CpuPackedMatrix final : public PackedMatrix {
  public:
