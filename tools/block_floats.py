@@ -4,8 +4,8 @@
     make_hf_model.py m.gguf FOLDER && block_floats.py --kind fp8 --block 32 FOLDER OUT
 
 OUT holds E4M3 with a scale for each block of rows and columns, as DeepSeek-V3 is stored (`--block 0`: one for the matrix), or NVFP4 as
-Modelopt writes it; OUT-widened the same numbers as f32, or as bf16 where Kvik widens them itself: NVFP4, and E4M3 whose scales are not of
-multiples of 32 columns. Kvik must compute the same bits from both. Needs numpy only.
+Modelopt writes it; OUT-widened the same numbers as f32, or as bf16 where Kvik widens them itself: E4M3 whose scales are not of multiples
+of 32 columns, NVFP4 whose rows are no multiple of 64. Kvik must compute the same bits from both, but for NVFP4, whose activations have 8 bits. Needs numpy only.
 """
 import argparse
 import json
@@ -66,12 +66,22 @@ def exact_fp8(w, block):
     return levels.astype(np.float64) * each
 
 
-def nvfp4(w):
+def nvfp4_codes(w):
+    """Codes and levels in groups of sixteen, the groups' scales as bits and numbers, and that of all."""
     of_all = np.float32(np.abs(w).max() / (6 * 448))
     groups = w.reshape(w.shape[0], -1, 16)
     scales, rounded = nearest(E4M3, np.abs(groups).max(2) / 6 / of_all)
     each = rounded.astype(np.float32)
-    codes, levels = nearest(E2M1, groups / np.where(each == 0, 1, each * of_all)[..., None])
+    return *nearest(E2M1, groups / np.where(each == 0, 1, each * of_all)[..., None]), scales, each, of_all
+
+
+def exact_nvfp4(w):
+    _, levels, _, each, of_all = nvfp4_codes(w.astype(np.float32))
+    return (levels * each[..., None].astype(np.float64) * of_all.astype(np.float64)).reshape(w.shape)
+
+
+def nvfp4(w):
+    codes, levels, scales, each, of_all = nvfp4_codes(w)
     codes = codes.reshape(w.shape)
     widened = (levels.astype(np.float32) * each[..., None] * of_all).reshape(w.shape)
     return {"": ("U8", codes[:, 0::2] | codes[:, 1::2] << 4), "_scale": ("F8_E4M3", scales),
@@ -92,7 +102,7 @@ def main():
             continue
         parts, w = fp8(values(t, x), a.block) if a.kind == "fp8" else nvfp4(values(t, x))
         stored |= {name + ending: part for ending, part in parts.items()}
-        is_exact = a.kind == "fp8" and x.shape[1] % 32 == 0 and a.block % 32 == 0
+        is_exact = x.shape[1] % 32 == 0 and a.block % 32 == 0 if a.kind == "fp8" else x.shape[1] % 64 == 0
         widened[name] = (F32, w) if is_exact else (BF16, to_bf16(w))
     with open(f"{a.folder}/config.json") as f:
         config = json.load(f)

@@ -87,6 +87,7 @@ const FloatFormat* float_format(ElementType type) {
 
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers) {
   numbers.zero = format.zero;
+  numbers.scale = format.scale;
   format.block.read(in_file, numbers);
 }
 
@@ -99,7 +100,8 @@ void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::s
     float minimum = format.has_minimum ? format.to_f32(numbers.minimum) : 0;
     if (format.sub_block != 0) {
       const size_t s = begin / format.sub_block;
-      step *= static_cast<float>(numbers.factor(s, format.least_factor));
+      step *= format.factor_to_f32 ? format.factor_to_f32(numbers.factors[s])
+                                   : static_cast<float>(numbers.factor(s, format.least_factor));
       minimum *= -static_cast<float>(numbers.factors[16 + s]);
     }
     float* to = out.data() + begin;

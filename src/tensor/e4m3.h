@@ -10,6 +10,7 @@
 namespace kvik {
 
 inline constexpr float kLargestE4m3 = 448;
+inline constexpr float kLargestE2m1 = 6;  // of four bits beside it
 
 inline bool is_e4m3_number(uint8_t bits) { return (bits & 0x7f) != 0x7f; }
 

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
+#include "tensor/blocks_32.h"
 #include "tensor/e4m3.h"
 #include "tensor/half.h"
 
@@ -47,6 +48,11 @@ ElementType fp8_type(const BlockFloats& how, uint64_t n_cols) {
   return ElementType::kBF16;
 }
 
+ElementType fp4_type(uint64_t n_cols) {
+  const bool fits = n_cols % traits(ElementType::kNvFp4).block_elements == 0;
+  return fits ? ElementType::kNvFp4 : ElementType::kBF16;
+}
+
 struct BlockTensor {
   size_t base;
   std::optional<size_t> scales = {};  // none: stays as it is
@@ -69,19 +75,18 @@ class BlockFloatSource final : public ModelSource {
     CHECK(index < tensors_.size());
     const BlockTensor& tensor = tensors_[index];
     if (!tensor.scales) return base_->read(tensor.base);
-    if (const auto kept = copies_.find(index); kept != copies_.end()) return Bytes(kept->second);
+    if (const auto kept = copies_.find(index); kept != copies_.end()) {
+      return Bytes(kept->second.bytes);
+    }
     TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
-    std::vector<std::byte> bytes(infos_[index].n_bytes);
+    Copy copy = {.bytes = std::vector<std::byte>(infos_[index].n_bytes), .scale = {}};
     if (how_.kind == BlockFloats::Kind::kFp8) {
-      TRY(read_fp8(index, from, bytes.data()));
+      TRY(read_fp8(index, from, copy.bytes.data()));
     } else {
-      TRY_ASSIGN(const Bytes scales, base_->read(*tensor.scales));
-      TRY_ASSIGN(const std::vector<float> whole, floats(*tensor.scale));
-      TRY(widen_fp4(index, from, {scales, whole.front()}, bytes));
-      base_->release(*tensor.scales);
+      TRY(read_fp4(index, from, copy));
     }
     base_->release(tensor.base);
-    return Bytes(copies_[index] = std::move(bytes));
+    return Bytes((copies_[index] = std::move(copy)).bytes);
   }
 
   void release(size_t index) override {
@@ -90,11 +95,20 @@ class BlockFloatSource final : public ModelSource {
     copies_.erase(index);
   }
 
+  std::span<const float> scales(size_t index) const override {
+    const auto found = copies_.find(index);
+    return found == copies_.end() ? std::span<const float>() : found->second.scale;
+  }
+
   std::string name_in_file(size_t index) const override {
     return base_->name_in_file(tensors_[index].base);
   }
 
  private:
+  struct Copy {
+    std::vector<std::byte> bytes;
+    std::vector<float> scale;  // none, or of the whole matrix
+  };
   struct Fp4Scales {
     Bytes of_blocks;
     float of_all;
@@ -175,7 +189,40 @@ class BlockFloatSource final : public ModelSource {
     return {};
   }
 
-  // A byte holds neighbours, the first in its lower half.
+  Result<void> read_fp4(size_t index, Bytes from, Copy& copy) {
+    const BlockTensor& tensor = tensors_[index];
+    TRY_ASSIGN(const Bytes of_blocks, base_->read(*tensor.scales));
+    TRY_ASSIGN(copy.scale, floats(*tensor.scale));
+    const float of_all = copy.scale.front();
+    if (!std::isfinite(of_all * kLargestE4m3 * kLargestE2m1)) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} holds {}, expected a scale by which {} stays finite",
+                              quoted(base_->name_in_file(*tensor.scale)), of_all,
+                              kLargestE4m3 * kLargestE2m1));
+    }
+    if (infos_[index].type == ElementType::kNvFp4) {
+      block_fp4(from, of_blocks, copy.bytes.data());
+    } else {
+      copy.scale.clear();
+      TRY(widen_fp4(index, from, {of_blocks, of_all}, copy.bytes));
+    }
+    base_->release(*tensor.scales);
+    return {};
+  }
+
+  // A byte holds neighbours, the first in its lower half; in a block, those that are eight apart.
+  static void block_fp4(Bytes from, Bytes scales, std::byte* to) {
+    constexpr size_t kScales = sizeof(BlockNVFP4::scales);
+    const auto at = [&](size_t i) { return from[i / 2] >> (i % 2 * 4) & std::byte{15}; };
+    for (; !scales.empty(); scales = scales.subspan(kScales), to += sizeof(BlockNVFP4)) {
+      std::memcpy(to, scales.data(), kScales);
+      std::byte* byte = to + kScales;
+      for (size_t s = 0; s < kScales; ++s, from = from.subspan(kNvBlock / 2)) {
+        for (size_t i = 0; i < kNvBlock / 2; ++i) *byte++ = at(i) | at(i + kNvBlock / 2) << 4;
+      }
+    }
+  }
+
   Result<void> widen_fp4(size_t index, Bytes from, const Fp4Scales& scales,
                          std::span<std::byte> out) {
     const uint64_t n = infos_[index].n_elements();
@@ -183,19 +230,14 @@ class BlockFloatSource final : public ModelSource {
       const auto pair = std::to_integer<uint32_t>(from[at / 2]);
       const float level = e2m1(at % 2 == 0 ? pair & 15 : pair >> 4);
       const float of_block = numbers_[std::to_integer<size_t>(scales.of_blocks[at / kNvBlock])];
-      TRY(put(index, level * of_block * scales.of_all, out.data() + at * sizeof(uint16_t)));
+      const float value = level * of_block * scales.of_all;
+      if (!std::isfinite(value)) {
+        return fail(ErrorCode::kCorrupt, fmt::format("tensor {} has a scale that is no number",
+                                                     quoted(name_in_file(index))));
+      }
+      const uint16_t bits = f32_to_bf16(value);
+      std::memcpy(out.data() + at * sizeof(bits), &bits, sizeof(bits));
     }
-    return {};
-  }
-
-  Result<void> put(size_t index, float value, std::byte* to) const {
-    if (!std::isfinite(value)) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor {} holds what is no number, or has a scale that is none",
-                              quoted(name_in_file(index))));
-    }
-    const uint16_t bits = f32_to_bf16(value);
-    std::memcpy(to, &bits, sizeof(bits));
     return {};
   }
 
@@ -203,8 +245,8 @@ class BlockFloatSource final : public ModelSource {
   BlockFloats how_;
   std::vector<BlockTensor> tensors_;
   std::vector<TensorInfo> infos_;
-  std::vector<float> numbers_;                       // [256] of E4M3
-  std::map<size_t, std::vector<std::byte>> copies_;  // what has been read and not released
+  std::vector<float> numbers_;     // [256] of E4M3
+  std::map<size_t, Copy> copies_;  // what has been read and not released
 };
 
 // Finds what belongs to each matrix. Lives for one folder.
@@ -236,7 +278,7 @@ class Pairing {
         TRY_ASSIGN(tensor.scale, scale_of_all(name));
         widened.shape[1] *= 2;
       }
-      widened.type = is_fp8() ? fp8_type(how_, widened.shape[1]) : ElementType::kBF16;
+      widened.type = is_fp8() ? fp8_type(how_, widened.shape[1]) : fp4_type(widened.shape[1]);
       widened.n_bytes = *bytes_of(widened.type, widened.shape);
     }
     tensors.push_back(tensor);

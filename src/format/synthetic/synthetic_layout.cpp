@@ -46,6 +46,7 @@ constexpr SyntheticType kTypes[] = {
     {"iq4_xs", ElementType::kIQ4_XS, ElementType::kIQ4_XS, 30},
     {"bf16", ElementType::kBF16, ElementType::kBF16, 32},
     {"mxfp4", ElementType::kMXFP4, ElementType::kMXFP4, 38},
+    {"nvfp4", ElementType::kNvFp4, ElementType::kNvFp4, 39},
     {"int4g128", ElementType::kInt4G128, ElementType::kInt4G128, kNoFileType},
     {"int8g128", ElementType::kInt8G128, ElementType::kInt8G128, kNoFileType},
     {"fp8", ElementType::kFp8, ElementType::kFp8, kNoFileType},
@@ -136,7 +137,8 @@ class TensorMaker {
         kind_of(role) == TensorKind::kTaps) {
       return ElementType::kF32;
     }
-    if (type_.most == ElementType::kMXFP4 && !has_fp4(role)) return ElementType::kQ8_0;
+    const bool is_fp4 = type_.most == ElementType::kMXFP4 || type_.most == ElementType::kNvFp4;
+    if (is_fp4 && !has_fp4(role)) return ElementType::kQ8_0;
     // As folders have it.
     if (type_.most == ElementType::kFp8 && !is_of_layer(role)) return ElementType::kBF16;
     const bool is_head = role == (preset_.tied_head ? TensorRole::kEmbedding : TensorRole::kHead);

@@ -110,7 +110,7 @@ inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile row
     const uint32_t n = t.n_columns - column < kLanes ? t.n_columns - column : kLanes;
     for (uint32_t r = 0; r < n_rows; ++r) {
       F32x16 sum = load(sums + (size_t{r} * n_halves + h) * kLanes);
-      if (rows.scales) sum = mul(sum, set1(load_as<float>(rows.scales + 4 * r)));
+      if (rows.scales) sum = mul(sum, set1(load_as<float>(rows.scales + 4 * r) * t.scale));
       float* out = t.out + (first_row + r) * t.out_stride + column;
       if (n == kLanes) {
         store(out, t.accumulate ? add(load(out), sum) : sum);

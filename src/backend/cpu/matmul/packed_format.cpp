@@ -152,6 +152,11 @@ constexpr PackedFormat kRows[] = {
      .n_halves = 0,
      .bytes = kExponent,
      .parts = {kPart<4>}},
+    {.type = kNvFp4,
+     .layout = Layout::kBlocks,
+     .n_halves = 0,
+     .bytes = kScalesOfHalves,
+     .parts = {kPart<4>}},
     {.type = kIQ4_XS, .layout = Layout::kBlocks, .bytes = kSignedScale, .parts = {kPart<4>}},
     {.type = kQ2_K,
      .layout = Layout::kBlocks,
@@ -208,6 +213,7 @@ static_assert([] {
   for (int i = 0; i < 16; ++i) {
     if (kIq4Operands[i] != kIq4Levels[i] + 128) return false;
     if (kFp4Operands[i] != kFp4Levels[i] + 128) return false;
+    if (kNvFp4Operands[i] != kFp4Levels[i] + 32) return false;
   }
   return true;
 }());
@@ -294,6 +300,7 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
   const uint32_t n = traits(format.type).block_elements;
   BlockNumbers numbers{};
   numbers.zero = in_file.zero;
+  numbers.scale = in_file.scale;
   for (size_t begin = 0; begin < out.size(); begin += n) {
     if (format.n_halves > 0) numbers.scale = half_at(unit, column);
     if (format.n_halves == 2) numbers.minimum = half_at(unit + kHalvesBytes, column);

@@ -34,6 +34,7 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 //   q5_0, q5_1 as q4_0 and q4_1; behind the nibbles the fifth bits as in q5_k
 //   iq4_nl     as q4_0
 //   mxfp4      for each block of 32 k: bytes [32], exponents of scales, and nibbles as in q4_0
+//   nvfp4      for each block of 32 k: bytes [2][32], scales of 16 k each, and nibbles as in q4_0
 //   iq4_xs     for each super-block: f16 scales [32]; then for each 32 k: signed bytes [32],
 //              scales, and nibbles as in q4_0
 //   q2_k       for each super-block: f16 scales [32] and minima [32]; then for each 32 k: bytes
@@ -57,10 +58,11 @@ class CpuPackedMatrix final : public PackedMatrix {
     size_t panel_bytes;
     const std::byte* panels;
     const uint32_t* gather;  // TensorView::gather, null where empty; one pointer for equal ones
+    float scale;             // TensorView::scale
   };
 
   // Every type is one that can_pack, all of the same n_cols, whole blocks of each type. Only
-  // quantised tensors may have a `gather`.
+  // quantised tensors may have a `gather` or a `scale`.
   CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory, ThreadPool& pool);
 
   uint32_t n_rows() const override { return n_rows_; }
