@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A Hugging Face folder with its matrices as floats of 8 or 4 bits and scales, and the bf16 that they stand for.
+"""A Hugging Face folder with its matrices as floats of 8 or 4 bits and scales, and what they stand for.
 
     make_hf_model.py m.gguf FOLDER && block_floats.py --kind fp8 --block 32 FOLDER OUT
 
 OUT holds E4M3 with a scale for each block of rows and columns, as DeepSeek-V3 is stored (`--block 0`: one for the matrix), or NVFP4 as
-Modelopt writes it; OUT-widened the same numbers as bf16. Kvik must compute the same bits from both. Needs numpy only.
+Modelopt writes it; OUT-widened the same numbers as f32, or as bf16 where Kvik widens them itself: E4M3 whose scales are not of multiples
+of 32 columns, NVFP4 whose rows are no multiple of 64. Kvik must compute the same bits from both, but for NVFP4, whose activations have 8 bits. Needs numpy only.
 """
 import argparse
 import json
@@ -42,7 +43,8 @@ def nearest(levels, x):
     return (at + bit * (x < 0)).astype(np.uint8), np.copysign(levels[at], x)
 
 
-def fp8(w, block):
+def fp8_codes(w, block):
+    """Codes, their levels, the scales, and each element's."""
     rows, cols = w.shape
     edge = (block or rows, block or cols)
     grid = tuple(-(-n // e) for n, e in zip(w.shape, edge))
@@ -51,16 +53,35 @@ def fp8(w, block):
     np.maximum.at(scales, (of_row[:, None], of_col[None]), np.abs(w))
     scales = (scales / np.float32(448)).astype(np.float32)
     each = scales[of_row[:, None], of_col[None]]
-    codes, levels = nearest(E4M3, w / each)
+    return *nearest(E4M3, w / each), scales, each
+
+
+def fp8(w, block):
+    codes, levels, scales, each = fp8_codes(w, block)
     return {"": ("F8_E4M3", codes), "_scale_inv": (F32, scales if block else scales.reshape(-1))}, levels.astype(np.float32) * each
 
 
-def nvfp4(w):
+def exact_fp8(w, block):
+    _, levels, _, each = fp8_codes(w.astype(np.float32), block)
+    return levels.astype(np.float64) * each
+
+
+def nvfp4_codes(w):
+    """Codes and levels in groups of sixteen, the groups' scales as bits and numbers, and that of all."""
     of_all = np.float32(np.abs(w).max() / (6 * 448))
     groups = w.reshape(w.shape[0], -1, 16)
     scales, rounded = nearest(E4M3, np.abs(groups).max(2) / 6 / of_all)
     each = rounded.astype(np.float32)
-    codes, levels = nearest(E2M1, groups / np.where(each == 0, 1, each * of_all)[..., None])
+    return *nearest(E2M1, groups / np.where(each == 0, 1, each * of_all)[..., None]), scales, each, of_all
+
+
+def exact_nvfp4(w):
+    _, levels, _, each, of_all = nvfp4_codes(w.astype(np.float32))
+    return (levels * each[..., None].astype(np.float64) * of_all.astype(np.float64)).reshape(w.shape)
+
+
+def nvfp4(w):
+    codes, levels, scales, each, of_all = nvfp4_codes(w)
     codes = codes.reshape(w.shape)
     widened = (levels.astype(np.float32) * each[..., None] * of_all).reshape(w.shape)
     return {"": ("U8", codes[:, 0::2] | codes[:, 1::2] << 4), "_scale": ("F8_E4M3", scales),
@@ -81,7 +102,8 @@ def main():
             continue
         parts, w = fp8(values(t, x), a.block) if a.kind == "fp8" else nvfp4(values(t, x))
         stored |= {name + ending: part for ending, part in parts.items()}
-        widened[name] = (BF16, to_bf16(w))
+        is_exact = x.shape[1] % 32 == 0 and a.block % 32 == 0 if a.kind == "fp8" else x.shape[1] % 64 == 0
+        widened[name] = (F32, w) if is_exact else (BF16, to_bf16(w))
     with open(f"{a.folder}/config.json") as f:
         config = json.load(f)
     how = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [a.block, a.block] if a.block else None}

@@ -11,15 +11,15 @@ import small_quants
 
 # --- element types ---
 
-F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16, MXFP4 = \
-    0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39
+F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16, MXFP4, NVFP4 = \
+    0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39, 40
 TYPES = {"f32": F32, "f16": F16, "q4_0": Q4_0, "q4_1": Q4_1, "q5_0": Q5_0, "q5_1": Q5_1, "q8_0": Q8_0, "q2_k": Q2_K, "q3_k": Q3_K,
-         "q4_k": Q4_K, "q5_k": Q5_K, "q6_k": Q6_K, "iq4_nl": IQ4_NL, "iq4_xs": IQ4_XS, "bf16": BF16, "mxfp4": MXFP4}
+         "q4_k": Q4_K, "q5_k": Q5_K, "q6_k": Q6_K, "iq4_nl": IQ4_NL, "iq4_xs": IQ4_XS, "bf16": BF16, "mxfp4": MXFP4, "nvfp4": NVFP4}
 MIXES = {"q4_k_m": (Q4_K, Q6_K), "q5_k_m": (Q5_K, Q6_K)}  # most matrices, and those that matter more
 FILE_TYPE = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q8_0": 7, "q5_0": 8, "q5_1": 9, "q2_k": 10, "q3_k": 11, "q4_k": 14, "q4_k_m": 15,
-             "q5_k": 16, "q5_k_m": 17, "q6_k": 18, "iq4_nl": 25, "iq4_xs": 30, "bf16": 32, "mxfp4": 38}
+             "q5_k": 16, "q5_k_m": 17, "q6_k": 18, "iq4_nl": 25, "iq4_xs": 30, "bf16": 32, "mxfp4": 38, "nvfp4": 39}
 BLOCK = {F32: (1, 4), F16: (1, 2), BF16: (1, 2), Q4_0: (32, 18), Q4_1: (32, 20), Q5_0: (32, 22), Q5_1: (32, 24), Q8_0: (32, 34),
-         IQ4_NL: (32, 18), Q2_K: (256, 84), Q3_K: (256, 110), Q4_K: (256, 144), Q5_K: (256, 176), Q6_K: (256, 210), IQ4_XS: (256, 136), MXFP4: (32, 17)}
+         IQ4_NL: (32, 18), Q2_K: (256, 84), Q3_K: (256, 110), Q4_K: (256, 144), Q5_K: (256, 176), Q6_K: (256, 210), IQ4_XS: (256, 136), MXFP4: (32, 17), NVFP4: (64, 36)}
 
 
 def to_bf16(x):
@@ -61,7 +61,7 @@ def encode(x, t):
     quantize = {Q8_0: quantize_q8_0, Q4_0: quantize_q4_0, Q4_K: k_quants.quantize_q4_k, Q5_K: k_quants.quantize_q5_k,
                 Q6_K: k_quants.quantize_q6_k, Q4_1: small_quants.quantize_q4_1, Q5_0: small_quants.quantize_q5_0,
                 Q5_1: small_quants.quantize_q5_1, IQ4_NL: small_quants.quantize_iq4_nl, Q2_K: small_quants.quantize_q2_k,
-                Q3_K: small_quants.quantize_q3_k, IQ4_XS: small_quants.quantize_iq4_xs, MXFP4: small_quants.quantize_mxfp4}[t]
+                Q3_K: small_quants.quantize_q3_k, IQ4_XS: small_quants.quantize_iq4_xs, MXFP4: small_quants.quantize_mxfp4, NVFP4: small_quants.quantize_nvfp4}[t]
     return quantize(np.ascontiguousarray(x, np.float32).reshape(-1)).tobytes()
 
 

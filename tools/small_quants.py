@@ -1,4 +1,4 @@
-"""More block formats of GGUF in numpy, written and read: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS, MXFP4.
+"""More block formats of GGUF in numpy, written and read: Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, IQ4_XS, MXFP4, NVFP4.
 
 Written by rounding to the nearest level of scales that reach each block's peak: every operation is one of float32, and
 src/tensor/round.cpp gives the same bytes. Read in float64.
@@ -202,7 +202,8 @@ def quantize_mxfp4(x):
     x = x.reshape(-1, 32)
     peak = np.abs(x).max(1)
     e = np.where(peak > 0, np.clip(np.frexp(peak)[1] + 124, 0, 254), 0).astype(np.int64)
-    size = np.abs(x) * np.ldexp(F(1), (128 - e).astype(np.int32))[:, None].astype(F)
+    with np.errstate(over="ignore", invalid="ignore"):  # zeros by the inverse of the least scale
+        size = np.where(x == 0, F(0), np.abs(x) * np.ldexp(F(1), (128 - e).astype(np.int32))[:, None].astype(F))
     q = np.searchsorted(FP4_MIDDLES, size).astype(np.uint8)
     q |= ((q > 0) & (x < 0)).astype(np.uint8) << 3
     return np.concatenate([e.astype(np.uint8)[:, None], _nibbles(q)], 1)
@@ -211,3 +212,32 @@ def quantize_mxfp4(x):
 def dequantize_mxfp4(raw):
     b = raw.reshape(-1, 17)
     return np.ldexp(1.0, b[:, :1].astype(np.int64) - 128) * FP4_LEVELS[_levels(b[:, 1:])]
+
+
+# The numbers of E4M3, by their bits.
+E4M3 = np.array([(8 + f) * 2.0 ** (e - 10) if e else f * 2.0**-9 for e in range(16) for f in range(8)][:127], F)
+
+
+def _nearest_e4m3(x):
+    """The bits of the nearest numbers, of two the even one."""
+    at = np.clip(np.searchsorted(E4M3, x), 1, 126)
+    low, high = E4M3[at - 1], E4M3[at]
+    is_low = (x - low < high - x) | ((x - low == high - x) & (at % 2 == 1))
+    return (at - is_low).astype(np.uint8)
+
+
+def quantize_nvfp4(x):
+    """Four scales in E4M3 by which the peaks of sixteen become 12 half steps."""
+    x = x.reshape(-1, 4, 16)
+    s = _nearest_e4m3(np.minimum(np.abs(x).max(2) / F(6), F(448)))
+    size = np.abs(x) * _divide(np.full(s.shape, 2, F), E4M3[s])[..., None]
+    q = np.searchsorted(FP4_MIDDLES, size).astype(np.uint8)
+    q |= ((q > 0) & (x < 0)).astype(np.uint8) << 3
+    return np.concatenate([s, (q[..., :8] | q[..., 8:] << 4).reshape(-1, 32)], 1)
+
+
+def dequantize_nvfp4(raw):
+    b = raw.reshape(-1, 36)
+    nibbles = b[:, 4:].reshape(-1, 4, 8)
+    levels = FP4_LEVELS[np.concatenate([nibbles & 15, nibbles >> 4], 2)]
+    return (E4M3[b[:, :4]].astype(np.float64) / 2)[..., None] * levels

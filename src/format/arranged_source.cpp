@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -28,8 +29,15 @@ void pair_rows(Bytes from, uint32_t head_dim, size_t row_bytes, std::byte* to) {
   }
 }
 
-// A matrix of n_rows rows of that type. How many bytes it became.
-size_t transpose(ElementType type, Bytes from, uint32_t n_rows, std::byte* to) {
+// What a piece's elements are.
+struct PieceValues {
+  ElementType type;
+  float scale;
+};
+
+// A matrix of n_rows rows. How many bytes it became.
+size_t transpose(PieceValues of, Bytes from, uint32_t n_rows, std::byte* to) {
+  const ElementType type = of.type;
   const size_t row_bytes = from.size() / n_rows;
   const size_t n_cols = row_bytes / traits(type).block_bytes * traits(type).block_elements;
   std::vector<std::byte> plain;
@@ -38,6 +46,7 @@ size_t transpose(ElementType type, Bytes from, uint32_t n_rows, std::byte* to) {
     std::vector<float> row(n_cols);
     for (size_t r = 0; r < n_rows; ++r) {
       dequantize_row(type, from.data() + r * row_bytes, row);
+      for (float& value : row) value *= of.scale;
       quantize_row(ElementType::kF16, row, plain.data() + r * n_cols * sizeof(uint16_t));
     }
     from = plain;
@@ -82,10 +91,10 @@ class ArrangedSource final : public ModelSource {
     CHECK(index < tensors_.size());
     const ArrangedTensor& tensor = tensors_[index];
     if (tensor.pieces.empty()) return std::as_bytes(std::span(tensor.values));
-    if (tensor.pieces.size() == 1 && tensor.arrangement == Arrangement::kAsIs) {
-      return piece(tensor.pieces.front());
-    }
-    return arranged(index);
+    const bool is_one = tensor.pieces.size() == 1 && tensor.arrangement == Arrangement::kAsIs;
+    TRY_ASSIGN(const Bytes bytes, is_one ? piece(tensor.pieces.front()) : arranged(index));
+    TRY(note_scales(index));
+    return bytes;
   }
 
   Result<std::vector<Bytes>> read_parts(size_t index, size_t n_parts) override {
@@ -100,12 +109,14 @@ class ArrangedSource final : public ModelSource {
       parts.push_back(part);
     }
     TRY(check_order(tensor));
+    TRY(note_scales(index));
     return parts;
   }
 
   void release(size_t index) override {
     CHECK(index < tensors_.size());
     copies_.erase(index);
+    scales_.erase(index);
     for (const ArrangedTensor::Piece& p : tensors_[index].pieces) base_->release(p.tensor);
   }
 
@@ -121,7 +132,56 @@ class ArrangedSource final : public ModelSource {
     return base_->gather(tensor.pieces.front().tensor);
   }
 
+  std::span<const float> scales(size_t index) const override {
+    const auto found = scales_.find(index);
+    return found == scales_.end() ? std::span<const float>() : found->second;
+  }
+
  private:
+  // Of the slices along the first axis that a piece of the base covers, or one for all of it.
+  std::vector<float> scales_of(const ArrangedTensor::Piece& p) const {
+    const auto all = base_->scales(p.tensor);
+    if (all.size() <= 1) return {all.empty() ? 1.0f : all.front()};
+    const uint64_t slice_bytes = base_->tensors()[p.tensor].n_bytes / all.size();
+    const auto some =
+        all.subspan(p.begin_byte / slice_bytes, std::max<uint64_t>(1, p.n_bytes / slice_bytes));
+    return {some.begin(), some.end()};
+  }
+
+  // Once its pieces have been read.
+  Result<void> note_scales(size_t index) {
+    const ArrangedTensor& tensor = tensors_[index];
+    std::vector<float> scales;
+    if (tensor.scales) {
+      TRY_ASSIGN(scales, stated_scales(*tensor.scales));
+    } else if (tensor.info.type == base_->tensors()[tensor.pieces.front().tensor].type) {
+      for (const ArrangedTensor::Piece& p : tensor.pieces) {
+        const std::vector<float> of_piece = scales_of(p);
+        scales.insert(scales.end(), of_piece.begin(), of_piece.end());
+      }
+    }
+    if (std::ranges::adjacent_find(scales, std::not_equal_to()) == scales.end()) {
+      scales.resize(std::min<size_t>(1, scales.size()));
+    }
+    if (scales == std::vector<float>{1}) scales.clear();
+    CHECK(scales.size() <= 1 || scales.size() == tensor.info.shape.front());
+    if (!scales.empty()) scales_[index] = std::move(scales);
+    return {};
+  }
+
+  Result<std::vector<float>> stated_scales(size_t in_base) {
+    TRY_ASSIGN(const Bytes bytes, base_->read(in_base));
+    std::vector<float> scales(bytes.size() / sizeof(float));
+    std::memcpy(scales.data(), bytes.data(), bytes.size());
+    base_->release(in_base);
+    for (const float scale : scales) {
+      if (std::isfinite(scale)) continue;
+      return fail(ErrorCode::kCorrupt, fmt::format("tensor {} holds {}, expected finite numbers",
+                                                   quoted(base_->name_in_file(in_base)), scale));
+    }
+    return scales;
+  }
+
   // A tensor has its columns in one order, so its pieces must; they have been read.
   Result<void> check_order(const ArrangedTensor& tensor) const {
     const size_t first = tensor.pieces.front().tensor;
@@ -147,7 +207,7 @@ class ArrangedSource final : public ModelSource {
     std::byte* to = bytes.data();
     for (const ArrangedTensor::Piece& p : tensor.pieces) {
       TRY_ASSIGN(const Bytes from, piece(p));
-      to += add_piece(tensor, base_->tensors()[p.tensor].type, from, to);
+      to += add_piece(tensor, {base_->tensors()[p.tensor].type, scales_of(p).front()}, from, to);
     }
     CHECK(to == bytes.data() + bytes.size());
     TRY(check_order(tensor));
@@ -155,8 +215,7 @@ class ArrangedSource final : public ModelSource {
   }
 
   // How many bytes it became.
-  static size_t add_piece(const ArrangedTensor& tensor, ElementType type, Bytes from,
-                          std::byte* to) {
+  static size_t add_piece(const ArrangedTensor& tensor, PieceValues of, Bytes from, std::byte* to) {
     if (tensor.arrangement == Arrangement::kAsIs) {
       std::memcpy(to, from.data(), from.size());
       return from.size();
@@ -167,14 +226,14 @@ class ArrangedSource final : public ModelSource {
       return from.size();
     }
     if (tensor.arrangement == Arrangement::kTransposed) {
-      return transpose(type, from, tensor.head_dim, to);
+      return transpose(of, from, tensor.head_dim, to);
     }
     if (tensor.arrangement == Arrangement::kMovedColumns) {
       move_columns(from, tensor.order, tensor.info.shape.front(), to);
       return from.size();
     }
-    std::vector<float> values(from.size() / traits(type).block_bytes);
-    dequantize_row(type, from.data(), values);
+    std::vector<float> values(from.size() / traits(of.type).block_bytes);
+    dequantize_row(of.type, from.data(), values);
     if (tensor.arrangement == Arrangement::kNegativeExp) {
       for (float& value : values) value = static_cast<float>(-std::exp(double{value}));
     }
@@ -191,6 +250,7 @@ class ArrangedSource final : public ModelSource {
   std::vector<ArrangedTensor> tensors_;
   std::vector<TensorInfo> infos_;
   std::map<size_t, std::vector<std::byte>> copies_;
+  std::map<size_t, std::vector<float>> scales_;  // of what has been read
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ struct ArrangedTensor {
   uint32_t head_dim = 0;             // rows of a head, for kPairedRows; of a piece, for kTransposed
   std::vector<uint32_t> order = {};  // for kMovedColumns: which block comes where
   std::vector<float> values;         // where there are no pieces: all that the tensor is
+  // A tensor of f32 of the other source that becomes ModelSource::scales() of this one. Otherwise
+  // each piece has those that are its own.
+  std::optional<size_t> scales = {};
 };
 
 // [n, n_rows, n_cols] of n matrices of one shape and type. Otherwise which of them is none, or not

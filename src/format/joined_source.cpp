@@ -42,6 +42,9 @@ class JoinedSource final : public ModelSource {
   std::span<const uint32_t> gather(size_t index) const override {
     return places_[index].piece->gather(places_[index].index);
   }
+  std::span<const float> scales(size_t index) const override {
+    return places_[index].piece->scales(places_[index].index);
+  }
 
  private:
   struct Place {

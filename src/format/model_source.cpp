@@ -2,6 +2,11 @@
 
 namespace kvik {
 
+float ModelSource::scale(size_t index, uint64_t slice) const {
+  const auto all = scales(index);
+  return all.empty() ? 1.0f : all[all.size() == 1 ? 0 : slice];
+}
+
 std::optional<size_t> ModelSource::find(std::string_view name) const {
   const auto all = tensors();
   for (size_t i = 0; i < all.size(); ++i) {

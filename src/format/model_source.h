@@ -41,6 +41,11 @@ class ModelSource {
   // TensorView::gather of the tensor, valid as its bytes are; empty for what is in its order.
   virtual std::span<const uint32_t> gather(size_t) const { return {}; }
 
+  // What a tensor's values are times, beside what its blocks say: all of them, or those of each
+  // slice along the first axis; empty: 1. Valid as its bytes are.
+  virtual std::span<const float> scales(size_t) const { return {}; }
+  float scale(size_t index, uint64_t slice) const;
+
   // Index into tensors() of the tensor of that name.
   std::optional<size_t> find(std::string_view name) const;
 };

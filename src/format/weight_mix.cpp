@@ -13,8 +13,8 @@ using enum ElementType;
 
 // llama.cpp's llama_ftype; of the K types those that it calls _M.
 constexpr MixTarget kTargets[] = {
-    {kQ8_0, 7},   {kQ6_K, 18}, {kQ5_K, 17}, {kQ4_K, 15}, {kQ4_0, 2},
-    {kMXFP4, 38}, {kQ3_K, 12}, {kQ2_K, 10}, {kBF16, 32}, {kF16, 1},
+    {kQ8_0, 7},   {kQ6_K, 18}, {kQ5_K, 17}, {kQ4_K, 15}, {kQ4_0, 2}, {kMXFP4, 38},
+    {kNvFp4, 39}, {kQ3_K, 12}, {kQ2_K, 10}, {kBF16, 32}, {kF16, 1},
 };
 
 bool is_float(ElementType type) { return type == kF32 || type == kF16 || type == kBF16; }
@@ -30,11 +30,12 @@ bool stays_exact(const TensorInfo& tensor) {
          id->role == TensorRole::kStateAlpha || id->role == TensorRole::kStateGates;
 }
 
-// What stands in where rows are no multiple of 256, as in llama.cpp.
+// What stands in where rows are no multiple of 256, as in llama.cpp, or of 64.
 ElementType stand_in(ElementType type) {
   switch (type) {
     case kQ2_K:
     case kQ3_K:
+    case kNvFp4:
       return kIQ4_NL;
     case kQ4_K:
       return kQ5_0;
@@ -110,7 +111,7 @@ ElementType WeightMix::wanted_type(const TensorInfo& tensor) const {
   if (kind_ == Kind::kPure || is_float(base) || base == kQ8_0) return base;
   const auto id = tensor_named(tensor.name);
   if (!id) return base;
-  if (base == kMXFP4) return fp4_or_bytes(*id);
+  if (base == kMXFP4 || base == kNvFp4) return fp4_or_bytes(*id);
   const bool is_embedding = id->role == TensorRole::kEmbedding;
   // The head's errors are in every logit.
   if (id->role == TensorRole::kHead || (is_embedding && !has_head_)) return kQ6_K;
@@ -121,7 +122,7 @@ ElementType WeightMix::wanted_type(const TensorInfo& tensor) const {
 ElementType WeightMix::fp4_or_bytes(TensorId tensor) const {
   const bool is_wanted =
       has_experts_ ? kind_of(tensor.role) == TensorKind::kExperts : is_of_layer(tensor.role);
-  return is_wanted ? kMXFP4 : kQ8_0;
+  return is_wanted ? target_.type : kQ8_0;
 }
 
 ElementType WeightMix::type_in_layer(TensorId tensor) const {

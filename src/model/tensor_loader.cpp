@@ -17,7 +17,7 @@ namespace {
 std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index) {
   return fail(ErrorCode::kUnsupported,
               fmt::format("tensor '{}' is of type {}, expected f32, f16, bf16, one of q2_k to q6_k "
-                          "or q4_0 to q8_0, iq4_nl, iq4_xs or mxfp4",
+                          "or q4_0 to q8_0, iq4_nl, iq4_xs, mxfp4, nvfp4 or fp8",
                           source.name_in_file(index), name_of(source.tensors()[index].type)));
 }
 
@@ -76,7 +76,9 @@ Result<std::vector<float>> TensorLoader::floats(TensorId tensor) {
     dequantize_row(info.type, bytes.data() + row * row_bytes,
                    std::span(values).subspan(row * n_cols, n_cols));
   }
-  fingerprint_.add_tensors(digest_of({info.type, n_rows, n_cols, bytes}));
+  for (float& value : values) value *= source_.scale(index, 0);
+  fingerprint_.add_tensors(
+      digest_of({info.type, n_rows, n_cols, bytes, {}, source_.scale(index, 0)}));
   done(index);
   return values;
 }
@@ -143,14 +145,20 @@ Result<void> TensorLoader::check_computable(size_t index) {
 }
 
 Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) const {
-  if (view.type != ElementType::kMXFP4) return {};
+  const bool is_mxfp4 = view.type == ElementType::kMXFP4;
+  if (!is_mxfp4 && view.type != ElementType::kNvFp4) return {};
+  const uint32_t n_scales = is_mxfp4 ? 1 : 4;  // a block begins with them
+  const uint8_t most = is_mxfp4 ? 254 : 126;
   const uint32_t block_bytes = traits(view.type).block_bytes;
   for (size_t at = 0; at < view.bytes.size(); at += block_bytes) {
-    if (view.bytes[at] != std::byte{0xff}) continue;
-    return fail(ErrorCode::kCorrupt,
-                fmt::format("tensor '{}' has a scale of 255, which is no number in mxfp4, expected "
-                            "0 to 254",
-                            source_.name_in_file(index)));
+    for (const std::byte scale : view.bytes.subspan(at, n_scales)) {
+      if (std::to_integer<uint8_t>(scale) <= most) continue;
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor '{}' has a scale of {}, which is no number in {}, expected "
+                              "0 to {}",
+                              source_.name_in_file(index), std::to_integer<uint32_t>(scale),
+                              name_of(view.type), most));
+    }
   }
   return {};
 }
@@ -206,13 +214,14 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t
       TRY_ASSIGN(const auto blocks, source_.read_parts(index, n_blocks));
       for (size_t i = 0; i < n_blocks; ++i) {
         auto& kind = i % 2 == 0 ? views : second_kind;
-        kind.push_back(
-            {type, turns.block_rows, spec->shape.back(), blocks[i], source_.gather(index)});
+        kind.push_back({type, turns.block_rows, spec->shape.back(), blocks[i],
+                        source_.gather(index), source_.scale(index, 0)});
       }
       continue;
     }
     TRY_ASSIGN(const auto bytes, source_.read(index));
-    views.push_back({type, n_rows, spec->shape.back(), bytes, source_.gather(index)});
+    views.push_back(
+        {type, n_rows, spec->shape.back(), bytes, source_.gather(index), source_.scale(index, 0)});
   }
   views.insert(views.end(), second_kind.begin(), second_kind.end());
   TRY_ASSIGN(auto packed, pack(views, indices));
@@ -243,7 +252,8 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_
     for (size_t i = 0; i < specs.size(); ++i) {
       const ElementType type = source_.tensors()[indices[i]].type;
       const auto& shape = specs[i]->shape;
-      views.push_back({type, shape[1], shape[2], stacks[i][expert], source_.gather(indices[i])});
+      views.push_back({type, shape[1], shape[2], stacks[i][expert], source_.gather(indices[i]),
+                       source_.scale(indices[i], expert)});
     }
   }
   TRY_ASSIGN(auto packed, pack(views, indices));

@@ -128,10 +128,12 @@ struct BlockFormat {
   BlockAccess block;
   uint32_t sub_block = 0;  // elements that share factors, 16 or 32; 0: there are none
   int least_factor = 0;
-  uint16_t zero = 0;  // unless a block has its own
-  float top = 0;      // the highest level
+  uint16_t zero = 0;   // unless a block has its own
+  uint16_t scale = 0;  // likewise
+  float top = 0;       // the highest level
   bool has_minimum = false;
-  float (*to_f32)(uint16_t) = f16_to_f32;  // of scale and minimum
+  float (*to_f32)(uint16_t) = f16_to_f32;     // of scale and minimum
+  float (*factor_to_f32)(uint8_t) = nullptr;  // where factors are floats
   const int8_t* table = nullptr;
   // To the nearest levels (round.h). numbers: all but `zero` are filled.
   void (*round)(const BlockFormat& format, std::span<const float> values, BlockNumbers& numbers);

@@ -1,16 +1,19 @@
 #include "tensor/blocks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
 #include "tensor/block_format.h"
+#include "tensor/e4m3.h"
+#include "tensor/float_blocks.h"
 #include "tensor/half.h"
 
 namespace kvik {
 namespace {
 
-// Elements for themselves.
+// Elements for themselves, or under a float.
 struct FloatFormat {
   ElementType type;
   void (*to_f32)(const std::byte* bytes, std::span<float> out);
@@ -34,6 +37,33 @@ void narrow(std::span<const float> values, std::byte* out) {
   }
 }
 
+template <uint32_t kColumns>
+void widen_fp8(const std::byte* bytes, std::span<float> out) {
+  BlockFp8<kColumns> block;
+  for (size_t begin = 0; begin < out.size(); begin += kColumns, bytes += sizeof(block)) {
+    std::memcpy(&block, bytes, sizeof(block));
+    for (size_t i = 0; i < kColumns; ++i) {
+      out[begin + i] = block.scale * e4m3_to_f32(block.numbers[i]);
+    }
+  }
+}
+
+// A scale that makes the block's peak the largest number.
+template <uint32_t kColumns>
+void narrow_fp8(std::span<const float> values, std::byte* out) {
+  BlockFp8<kColumns> block;
+  for (size_t begin = 0; begin < values.size(); begin += kColumns, out += sizeof(block)) {
+    float peak = 0;
+    for (size_t i = 0; i < kColumns; ++i) peak = std::max(peak, std::fabs(values[begin + i]));
+    block.scale = peak / kLargestE4m3;
+    const float divisor = block.scale != 0 ? block.scale : 1.0f;
+    for (size_t i = 0; i < kColumns; ++i) {
+      block.numbers[i] = f32_to_e4m3(values[begin + i] / divisor);
+    }
+    std::memcpy(out, &block, sizeof(block));
+  }
+}
+
 constexpr FloatFormat kFloats[] = {
     {ElementType::kF32,
      [](const std::byte* bytes, std::span<float> out) {
@@ -44,6 +74,8 @@ constexpr FloatFormat kFloats[] = {
      }},
     {ElementType::kF16, widen<f16_to_f32>, narrow<f32_to_f16>},
     {ElementType::kBF16, widen<bf16_to_f32>, narrow<f32_to_bf16>},
+    {ElementType::kFp8, widen_fp8<128>, narrow_fp8<128>},
+    {ElementType::kFp8G32, widen_fp8<32>, narrow_fp8<32>},
 };
 
 const FloatFormat* float_format(ElementType type) {
@@ -55,6 +87,7 @@ const FloatFormat* float_format(ElementType type) {
 
 void read_block(const BlockFormat& format, const std::byte* in_file, BlockNumbers& numbers) {
   numbers.zero = format.zero;
+  numbers.scale = format.scale;
   format.block.read(in_file, numbers);
 }
 
@@ -67,7 +100,8 @@ void decode_block(const BlockFormat& format, const BlockNumbers& numbers, std::s
     float minimum = format.has_minimum ? format.to_f32(numbers.minimum) : 0;
     if (format.sub_block != 0) {
       const size_t s = begin / format.sub_block;
-      step *= static_cast<float>(numbers.factor(s, format.least_factor));
+      step *= format.factor_to_f32 ? format.factor_to_f32(numbers.factors[s])
+                                   : static_cast<float>(numbers.factor(s, format.least_factor));
       minimum *= -static_cast<float>(numbers.factors[16 + s]);
     }
     float* to = out.data() + begin;

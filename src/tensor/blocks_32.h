@@ -1,10 +1,11 @@
 #pragma once
 
 #include "tensor/block_format.h"
+#include "tensor/e4m3.h"
 #include "tensor/encode/search.h"
 #include "tensor/round.h"
 
-// The block formats of 32 values as they lie in files (ggml's layouts).
+// The block formats of 32 values, and one of 64, as they lie in files (ggml's layouts).
 namespace kvik {
 
 struct BlockQ8_0 {  // value = scale · quants[i]
@@ -84,6 +85,19 @@ struct BlockMXFP4 {  // value = 2^(exponent − 128) · kFp4Levels[nibble]  (OCP
 };
 static_assert(sizeof(BlockMXFP4) == 17);
 
+// Four sub-blocks of 16: value = scale / 2 · kFp4Levels[nibble], scale in E4M3 without a sign. A
+// matrix has a factor beside its blocks (TensorView::scale).
+struct BlockNVFP4 {
+  uint8_t scales[4];
+  uint8_t nibbles[32];  // of each sub-block as in BlockQ4_0: i low, i + 8 high
+
+  static void parts(auto io, auto& block, auto& numbers) {
+    io.bytes(block.scales, numbers.factors);
+    io.bits(block.nibbles, numbers.levels, {.bits = 4, .span = 8});
+  }
+};
+static_assert(sizeof(BlockNVFP4) == 36);
+
 inline constexpr BlockFormat kBlocksOf32[] = {
     {.type = ElementType::kQ8_0,
      .block = access_to<BlockQ8_0>,
@@ -125,6 +139,14 @@ inline constexpr BlockFormat kBlocksOf32[] = {
      .table = kFp4Levels,
      .round = round_to_fp4,
      .encoding = {&kFp4Search}},
+    {.type = ElementType::kNvFp4,
+     .block = access_to<BlockNVFP4>,
+     .sub_block = 16,
+     .scale = 0x3800,  // a half
+     .factor_to_f32 = e4m3_to_f32,
+     .table = kFp4Levels,
+     .round = round_to_nvfp4,
+     .encoding = {&kNvFp4Search}},
 };
 
 }  // namespace kvik

@@ -6,8 +6,8 @@
 namespace kvik {
 
 // What a tensor's elements are stored as. The list is GGUF's, so that `kvik show` can name what a
-// file holds, and integer groups, which are made while GPTQ and AWQ files are read
-// (group_blocks.h); which of them can be computed with is the backend's to say
+// file holds, and integer groups and floats of 8 bits, which are made while folders are read
+// (group_blocks.h, float_blocks.h); which of them can be computed with is the backend's to say
 // (Backend::can_compute).
 enum class ElementType : uint8_t {
   kF32,
@@ -47,9 +47,12 @@ enum class ElementType : uint8_t {
   kInt4G128,
   kInt8G32,
   kInt8G128,
+  kFp8,
+  kFp8G32,
+  kNvFp4,
 };
 
 inline constexpr uint32_t kNoGgufId = UINT32_MAX;
-inline constexpr size_t kNumElementTypes = static_cast<size_t>(ElementType::kInt8G128) + 1;
+inline constexpr size_t kNumElementTypes = static_cast<size_t>(ElementType::kNvFp4) + 1;
 
 }  // namespace kvik

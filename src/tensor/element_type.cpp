@@ -52,6 +52,9 @@ constexpr std::array<ElementTraits, kNumElementTypes> kTraits = {{
     {kInt4G128, "int4g128", kNoGgufId, 128, 68},
     {kInt8G32, "int8g32", kNoGgufId, 32, 36},
     {kInt8G128, "int8g128", kNoGgufId, 128, 132},
+    {kFp8, "fp8", kNoGgufId, 128, 132},
+    {kFp8G32, "fp8g32", kNoGgufId, 32, 36},
+    {kNvFp4, "nvfp4", 40, 64, 36},
 }};
 
 constexpr bool table_is_in_enum_order() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/e4m3.h"
 #include "tensor/half.h"
 
 namespace kvik {
@@ -29,6 +30,17 @@ uint8_t number_in(const int8_t* table, float value) {
     if (value > middle) ++number;
   }
   return number;
+}
+
+// The number of the level of kFp4Levels that is nearest to value · inverse, the lower of two.
+uint8_t number_of_fp4(float value, float inverse) {
+  const float size = std::fabs(value) * inverse;
+  uint8_t number = 0;
+  for (size_t level = 0; level + 1 < 8; ++level) {
+    const float middle = 0.5f * static_cast<float>(kFp4Levels[level] + kFp4Levels[level + 1]);
+    if (size > middle) ++number;
+  }
+  return number > 0 && value < 0 ? number | 8 : number;
 }
 
 // What the small integers of sub-blocks may be.
@@ -179,6 +191,18 @@ void round_to_table(const BlockFormat& format, Values x, BlockNumbers& numbers) 
   }
 }
 
+void round_to_nvfp4(const BlockFormat& format, Values x, BlockNumbers& numbers) {
+  for (size_t begin = 0; begin < x.size(); begin += format.sub_block) {
+    const Values part = x.subspan(begin, format.sub_block);
+    const uint8_t scale = f32_to_e4m3(std::fabs(peak_of(part)) / 6.0f);
+    numbers.factors[begin / format.sub_block] = scale;
+    const float inverse = divide(2.0f, e4m3_to_f32(scale));
+    for (size_t i = 0; i < part.size(); ++i) {
+      numbers.levels[begin + i] = number_of_fp4(part[i], inverse);
+    }
+  }
+}
+
 void round_to_fp4(const BlockFormat& format, Values x, BlockNumbers& numbers) {
   const float peak = std::fabs(peak_of(x));
   int exponent = 0;
@@ -187,14 +211,7 @@ void round_to_fp4(const BlockFormat& format, Values x, BlockNumbers& numbers) {
   numbers.scale = static_cast<uint16_t>(is_some ? std::clamp(exponent + 124, 0, 254) : 0);
   const float inverse = 1.0f / format.to_f32(numbers.scale);
   for (size_t i = 0; i < x.size(); ++i) {
-    const float size = std::fabs(x[i]) * inverse;
-    uint8_t number = 0;
-    for (size_t level = 0; level + 1 < 8; ++level) {
-      const float middle = 0.5f * static_cast<float>(kFp4Levels[level] + kFp4Levels[level + 1]);
-      if (size > middle) ++number;
-    }
-    if (number > 0 && x[i] < 0) number |= 8;
-    numbers.levels[i] = number;
+    numbers.levels[i] = number_of_fp4(x[i], inverse);
   }
 }
 

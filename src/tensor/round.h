@@ -20,6 +20,9 @@ void round_to_table(const BlockFormat& format, Values x, BlockNumbers& numbers);
 // A power of two by which the peak becomes a level from 8 to 12, of kFp4Levels (OCP's
 // microscaling).
 void round_to_fp4(const BlockFormat& format, Values x, BlockNumbers& numbers);
+// Scales in E4M3 by which the peaks of sixteen values become level 12 of kFp4Levels, as nearly as
+// they can.
+void round_to_nvfp4(const BlockFormat& format, Values x, BlockNumbers& numbers);
 // From the least value, level 0, to the greatest, the top.
 void round_above_minimum(const BlockFormat& format, Values x, BlockNumbers& numbers);
 // Likewise with zero between the two, and an integer.

@@ -37,6 +37,8 @@ struct TensorView {
   // takes x[gather[j]]. A permutation of n_cols numbers, or empty. Weights that GPTQ has sorted by
   // activation ("act-order") have one.
   std::span<const uint32_t> gather = {};
+  // What every value is times, beside what its block says (nvfp4).
+  float scale = 1;
 
   // Bytes of one row; rows are whole blocks.
   uint64_t row_bytes() const;

@@ -26,7 +26,7 @@ std::vector<Shape> odd_shapes(ElementType type) {
   const uint32_t block = traits(type).block_elements;
   if (block == 256) return {{1, 256}, {17, 512}, {67, 1280}, {33, 4608}};
   if (block > 32) return {{1, block}, {17, 3 * block}, {67, 9 * block}, {33, 1152}};
-  if (is_quantised(type)) return {{1, 32}, {15, 64}, {17, 96}, {100, 544}, {67, 1056}};
+  if (block == 32) return {{1, 32}, {15, 64}, {17, 96}, {100, 544}, {67, 1056}};
   return {{1, 1}, {15, 7}, {17, 33}, {100, 301}, {67, 1057}};
 }
 

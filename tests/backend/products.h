@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/random_matrix.h"
+#include "tensor/block_format.h"
 
 // Matrix products by a backend, and what they should be.
 namespace kvik::testing {
@@ -35,7 +36,8 @@ inline std::vector<float> product(Backend& backend, const std::vector<float>& x,
   return out.values();
 }
 
-inline bool is_quantised(ElementType type) { return traits(type).block_elements > 1; }
+// Whether activations are rounded to levels, too.
+inline bool is_quantised(ElementType type) { return block_format(type) != nullptr; }
 
 // The activations of one row as quantised weights see them: levels · scale of the row · power of
 // two of the block. Of four row scales the one with the least noise counts.

@@ -2,6 +2,7 @@
 
 #include "backend/products.h"
 #include "backend/random_matrix.h"
+#include "tensor/e4m3.h"
 
 namespace kvik {
 namespace {
@@ -27,6 +28,15 @@ std::vector<size_t> places_of_halves(ElementType type) {
   }
 }
 
+// A scale that is one, and bytes that are all numbers.
+void make_numbers(std::byte* block, size_t block_bytes, std::mt19937& generator) {
+  const float scale = std::ldexp(1.0f + static_cast<float>(generator() % 1000) / 1000, -9);
+  std::memcpy(block, &scale, sizeof(scale));
+  for (std::byte& b : std::span(block, block_bytes).subspan(sizeof(scale))) {
+    if (!is_e4m3_number(std::to_integer<uint8_t>(b))) b ^= std::byte{1};
+  }
+}
+
 // Bytes that take scales, minima, zeros and levels to all the values they can have.
 FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
   FileMatrix m{type, n_rows, n_cols, {}, std::vector<float>(size_t{n_rows} * n_cols)};
@@ -37,6 +47,14 @@ FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
   for (std::byte& b : m.bytes) b = static_cast<std::byte>(generator());
   for (size_t at = 0; at < m.bytes.size(); at += block_bytes) {
     std::byte* block = m.bytes.data() + at;
+    if (type == ElementType::kFp8 || type == ElementType::kFp8G32) {
+      make_numbers(block, block_bytes, generator);
+      continue;
+    }
+    if (type == ElementType::kNvFp4) {  // four scales without a sign, that are numbers
+      for (std::byte& b : std::span(block, 4)) b &= std::byte{0x77};
+      continue;
+    }
     for (const size_t half : places_of_halves(type)) {
       block[half + 1] &= std::byte{0xbf};  // no infinities: f16 below 2
     }
@@ -57,7 +75,7 @@ FileMatrix of_random_bytes(ElementType type, uint32_t n_rows, uint32_t n_cols) {
 TEST(QuantisedMatmul, any_bytes_of_quantised_types_are_multiplied_as_the_file_states) {
   const auto scalar = backend_of("scalar");
   for (const ElementType type : kAllTypes) {
-    if (!is_quantised(type)) continue;
+    if (traits(type).block_elements == 1) continue;
     const FileMatrix w = of_random_bytes(type, 40, 512);
     const std::vector<float> x = random_floats(size_t{20} * 512, 3);
     const std::vector<float> got = product(*scalar, x, 20, *pack(*scalar, {w}));
@@ -82,7 +100,7 @@ TEST(QuantisedMatmul, any_bytes_of_quantised_types_are_multiplied_as_the_file_st
 TEST(QuantisedMatmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_states) {
   const auto backend = backend_of("");
   for (const ElementType type : kAllTypes) {
-    if (!is_quantised(type)) continue;
+    if (traits(type).block_elements == 1) continue;
     const FileMatrix w = of_random_bytes(type, 37, 512);
     const auto table = pack(*backend, {w});
     const std::vector<TokenId> tokens = {36, 0, 17};
@@ -91,6 +109,42 @@ TEST(QuantisedMatmul, an_embedded_row_of_any_bytes_has_the_bits_that_the_file_st
     for (size_t i = 0; i < tokens.size(); ++i) {
       EXPECT_EQ(std::memcmp(out.rows.data + i * 512, w.values.data() + tokens[i] * 512, 2048), 0)
           << name_of(type) << " token " << tokens[i];
+    }
+  }
+}
+
+TEST(QuantisedMatmul, a_matrix_of_nvfp4_is_times_its_own_scale) {
+  const uint32_t k = 192, n = 40;
+  for (const std::string_view isa : cpu_isa_names()) {
+    const auto backend = backend_of(isa);
+    const FileMatrix a = random_matrix(ElementType::kNvFp4, n, k, 1);
+    const FileMatrix b = random_matrix(ElementType::kQ4_0, n, k, 2);
+    TensorView views[] = {a.view(), a.view(), b.view()};
+    views[0].scale = 0.375f;  // times a float, few bits: exact
+    const auto packed = backend->pack(views);
+    ASSERT_TRUE(packed);
+    EXPECT_NE((*packed)->source_digest(), pack(*backend, {a, a, b})->source_digest());
+    for (const uint32_t m : {1u, 9u, 40u}) {
+      const std::vector<float> x = random_floats(size_t{m} * k, m);
+      const std::vector<float> got = product(*backend, x, m, **packed);
+      const std::vector<float> alone = product(*backend, x, m, *pack(*backend, {a}));
+      const std::vector<float> beside = product(*backend, x, m, *pack(*backend, {b}));
+      for (uint32_t row = 0; row < m; ++row) {
+        for (uint32_t i = 0; i < n; ++i) {
+          const float* of_row = got.data() + row * 3 * n;
+          const float want = 0.375f * alone[row * n + i];
+          ASSERT_NEAR(of_row[i], want, 1e-6f * (1 + std::fabs(want))) << isa << " " << m;
+          ASSERT_EQ(of_row[n + i], alone[row * n + i]) << isa << " " << m;
+          ASSERT_EQ(of_row[2 * n + i], beside[row * n + i]) << isa << " " << m;
+        }
+      }
+    }
+    const std::vector<TokenId> tokens = {17, n + 17};
+    OwnedRows out(backend->memory(), 2, k);
+    backend->embed(**packed, tokens, out.rows);
+    for (uint32_t i = 0; i < k; ++i) {
+      EXPECT_EQ(out.rows.data[i], 0.375f * a.values[17 * k + i]);
+      EXPECT_EQ(out.rows.data[k + i], a.values[17 * k + i]);
     }
   }
 }

@@ -222,6 +222,16 @@ class ResidentFamilies(Resident):
             subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), kvik.demo_as("f32"), folder], check=True)
             self.assert_within_plan(folder)
 
+    def test_and_of_one_of_floats_of_8_bits(self):
+        """A matrix is made while it loads, of its numbers and their scales."""
+        with tempfile.TemporaryDirectory() as root:
+            folder = os.path.join(root, "folder")
+            for tool, *arguments in (("make_hf_model.py", kvik.demo_as("bf16"), folder), ("block_floats.py", "--kind=fp8", folder, f"{folder}-fp8")):
+                subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools", tool), *arguments], check=True)
+            wide, narrow = (json.loads(kvik.output("plan", m, "--json", "--ctx", 512))["weights_bytes"] for m in (folder, f"{folder}-fp8"))
+            self.assertLess(narrow, 0.7 * wide)  # embeddings stay
+            self.assert_within_plan(f"{folder}-fp8")
+
 
 class Serve(unittest.TestCase):
     def test_a_budget_past_the_machine_is_warned_of(self):

@@ -126,7 +126,7 @@ class Oracle(unittest.TestCase):
 
     def test_small_blocks_on_the_trained_model(self):
         tokens = kvik.random_tokens(100, 2048, 1)
-        for element_type in ("q4_1", "q5_0", "q5_1", "iq4_nl"):
+        for element_type in ("q4_1", "q5_0", "q5_1", "iq4_nl", "nvfp4"):
             with self.subTest(type=element_type):
                 self.assert_agrees(kvik.demo_as(element_type), tokens, 0.03, kv_type="f32")
 

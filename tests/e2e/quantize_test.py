@@ -137,7 +137,7 @@ class Quantize(unittest.TestCase):
             self.assertEqual(sizes[name], sum(t["bytes"] for t in report["tensors"]), name)
         large = {s["type"]: s["bits_per_weight"] for s in
                  json.loads(kvik.output("plan", "llama-3.1-70b", "--json"))["weights_by_type"]}
-        self.assertEqual(set(large), {"f32", "mxfp4", *TYPES})
+        self.assertEqual(set(large), {"f32", "mxfp4", "nvfp4", *TYPES})
         self.assertTrue(2 < large["q2_k"] < 3.5 and 4.5 < large["q4_k"] < 5.1 and large["f32"] == 32, large)
 
     # --- importance ---

@@ -219,7 +219,7 @@ TEST(Synthetic, no_two_rows_of_a_matrix_are_equal) {
 TEST(Synthetic, values_have_the_mean_and_deviation_of_their_tensor) {
   for (const char* type :
        {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k", "q4_1", "q5_0", "q5_1",
-        "iq4_nl", "iq4_xs", "q2_k", "q3_k", "int4g128", "int8g128"}) {
+        "iq4_nl", "iq4_xs", "q2_k", "q3_k", "int4g128", "int8g128", "fp8"}) {
     const auto source = made(fmt::format("synthetic:tinyllama-1.1b:{}", type));
     const auto expect = [&](const char* name, double mean, double deviation, double tolerance) {
       const Moments m = moments_of(values_of(*source, name));

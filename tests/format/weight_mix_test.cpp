@@ -118,7 +118,8 @@ TEST(WeightMix, pure_is_one_type_for_all_matrices) {
 
 TEST(WeightMix, names_of_targets_are_those_of_types) {
   EXPECT_FALSE(mix_target_from_name("q4_k_m").has_value());
-  EXPECT_EQ(mix_target_names(), "q8_0, q6_k, q5_k, q4_k, q4_0, mxfp4, q3_k, q2_k, bf16, f16");
+  EXPECT_EQ(mix_target_names(),
+            "q8_0, q6_k, q5_k, q4_k, q4_0, mxfp4, nvfp4, q3_k, q2_k, bf16, f16");
 }
 
 }  // namespace

@@ -140,6 +140,19 @@ TEST_F(ModelTest, a_scale_that_is_no_number_is_refused_by_name) {
                         "mxfp4, expected 0 to 254"));
 }
 
+TEST_F(ModelTest, so_is_one_of_nvfp4) {
+  for (const int scale : {0x7f, 0x80, 0xff}) {
+    MemorySource source = source_of("test-llama:nvfp4");
+    auto [info, bytes] = source.take("blk.1.attn_output.weight");
+    bytes[bytes.size() - 33] = static_cast<std::byte>(scale);
+    source.add(std::move(info), std::move(bytes));
+    EXPECT_THAT(error_of(source).message,
+                HasSubstr(fmt::format("'blk.1.attn_output.weight' has a scale of {}, which is no "
+                                      "number in nvfp4, expected 0 to 126",
+                                      scale)));
+  }
+}
+
 TEST_F(ModelTest, a_matrix_where_a_vector_belongs_is_a_wrong_shape) {
   MemorySource source = source_of("test-llama:f32");
   source.info("output_norm.weight").shape = {64, 1};

@@ -31,6 +31,7 @@ constexpr ElementType kBlocksOf32[] = {ElementType::kQ8_0, ElementType::kQ4_0,
 constexpr ElementType kBlocksOf256[] = {ElementType::kQ2_K, ElementType::kQ3_K,
                                         ElementType::kQ4_K, ElementType::kQ5_K,
                                         ElementType::kQ6_K, ElementType::kIQ4_XS};
+constexpr ElementType kFloatsOf4Bits[] = {ElementType::kMXFP4, ElementType::kNvFp4};
 constexpr ElementType kFloats[] = {ElementType::kF32, ElementType::kF16, ElementType::kBF16};
 constexpr ElementType kIntGroups[] = {ElementType::kInt4G32, ElementType::kInt4G64,
                                       ElementType::kInt4G128, ElementType::kInt8G32,
@@ -402,6 +403,10 @@ TEST(Blocks, quantized_bytes_are_those_of_make_model_py) {
   std::memcpy(values.data(), raw.data(), raw.size());
   ASSERT_EQ(values.size(), 64u * 160);
   for (const ElementType type : types_of_files()) {
+    EXPECT_TRUE(quantized(type, values) == read_file(folder + "/" + name_of(type)))
+        << name_of(type);
+  }
+  for (const ElementType type : kFloatsOf4Bits) {
     EXPECT_TRUE(quantized(type, values) == read_file(folder + "/" + name_of(type)))
         << name_of(type);
   }

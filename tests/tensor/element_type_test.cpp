@@ -20,11 +20,12 @@ TEST(ElementType, every_type_is_found_by_its_gguf_id_and_by_its_name) {
     EXPECT_EQ(traits(*type).gguf_id, id);
     EXPECT_EQ(element_type_from_name(name_of(*type)), type);
   }
-  EXPECT_EQ(n_types, 32u);
+  EXPECT_EQ(n_types, 33u);
 }
 
-TEST(ElementType, groups_of_integers_have_names_and_are_in_no_gguf_file) {
-  for (const char* name : {"int4g32", "int4g64", "int4g128", "int8g32", "int8g128"}) {
+TEST(ElementType, what_folders_alone_hold_has_names_and_is_in_no_gguf_file) {
+  for (const char* name :
+       {"int4g32", "int4g64", "int4g128", "int8g32", "int8g128", "fp8", "fp8g32"}) {
     const auto type = element_type_from_name(name);
     ASSERT_TRUE(type) << name;
     EXPECT_EQ(traits(*type).gguf_id, kNoGgufId);

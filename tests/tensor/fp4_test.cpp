@@ -95,5 +95,50 @@ TEST(Fp4, a_search_loses_no_more_than_rounding_to_the_peak) {
   EXPECT_LT(searching, 0.99 * rounding);
 }
 
+// Four scales in E4M3: 1, 2, the least and the greatest.
+constexpr BlockNVFP4 kNvBlock = {.scales = {0x38, 0x40, 1, 126}, .nibbles = {}};
+
+std::vector<float> read(const BlockNVFP4& block) {
+  std::vector<float> out(64);
+  dequantize_row(ElementType::kNvFp4, reinterpret_cast<const std::byte*>(&block), out);
+  return out;
+}
+
+TEST(NvFp4, sixteen_neighbours_share_a_scale_and_a_byte_holds_two_that_are_eight_apart) {
+  BlockNVFP4 block = kNvBlock;
+  for (int i = 0; i < 32; ++i) {
+    block.nibbles[i] = static_cast<uint8_t>(i % 8 | (8 + i % 8) << 4);
+  }
+  constexpr float kScales[] = {1, 2, 0x1p-9f, 448};
+  const std::vector<float> values = read(block);
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(values[i], kScales[i / 16] * kE2M1[i % 16]) << i;
+}
+
+TEST(NvFp4, what_can_be_held_is_held_exactly) {
+  std::vector<float> values(64);
+  for (int i = 0; i < 64; ++i) values[i] = std::ldexp(kE2M1[i % 16], i / 16) * 0.875f;
+  BlockNVFP4 plain, searched;
+  quantize_row(ElementType::kNvFp4, values, reinterpret_cast<std::byte*>(&plain));
+  encode_row(ElementType::kNvFp4, values, {}, reinterpret_cast<std::byte*>(&searched));
+  EXPECT_EQ(read(plain), values);
+  EXPECT_EQ(read(searched), values);
+}
+
+TEST(NvFp4, values_of_any_size_become_numbers) {
+  for (const float value : {0.0f, 1e-42f, -1e-20f, 1e-3f, 2688.0f, -3e37f}) {
+    const std::vector<float> values(64, value);
+    for (const bool is_searched : {false, true}) {
+      BlockNVFP4 block;
+      auto* const bytes = reinterpret_cast<std::byte*>(&block);
+      is_searched ? encode_row(ElementType::kNvFp4, values, {}, bytes)
+                  : quantize_row(ElementType::kNvFp4, values, bytes);
+      for (const uint8_t scale : block.scales) EXPECT_LE(scale, 126) << value;
+      for (const float out : read(block)) {
+        EXPECT_LE(std::fabs(out), std::max(1e-3f, 1.3f * std::fabs(value))) << value;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvik

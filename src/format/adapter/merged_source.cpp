@@ -38,6 +38,9 @@ class MergedSource final : public ModelSource {
   std::span<const uint32_t> gather(size_t index) const override {
     return is_changed(index) ? std::span<const uint32_t>() : base_->gather(places_[index]);
   }
+  std::span<const float> scales(size_t index) const override {
+    return is_changed(index) ? std::span<const float>() : base_->scales(places_[index]);
+  }
 
   Result<Bytes> read(size_t index) override {
     if (!is_changed(index)) return base_->read(places_[index]);
@@ -94,7 +97,8 @@ class MergedSource final : public ModelSource {
     for (uint64_t r = 0; r < n_rows; ++r) {
       dequantize_row(info.type, bytes.data() + r * row_bytes, row);
       float* const out = values.data() + r * n_cols;
-      for (uint64_t c = 0; c < n_cols; ++c) out[order.empty() ? c : order[c]] = row[c];
+      const float scale = base_->scale(places_[index], r * info.shape[0] / n_rows);
+      for (uint64_t c = 0; c < n_cols; ++c) out[order.empty() ? c : order[c]] = row[c] * scale;
     }
     return values;
   }

@@ -16,6 +16,7 @@
 #include "format/gguf/gguf_cursor.h"
 #include "format/gguf/gguf_experts.h"
 #include "format/gguf/gguf_metadata.h"
+#include "format/gguf/gguf_scales.h"
 #include "format/gguf/gguf_split.h"
 #include "format/gguf/gguf_tensors.h"
 #include "format/latent_up.h"
@@ -124,8 +125,9 @@ Result<std::unique_ptr<ModelSource>> open_file(const std::string& path) {
   return source;
 }
 
-// Tensors that older files cut in another way.
+// Tensors that are one with their scales, and those that older files cut in another way.
 Result<std::unique_ptr<ModelSource>> as_of_today(std::unique_ptr<ModelSource> source) {
+  TRY_ASSIGN(source, take_gguf_scales(std::move(source)));
   TRY_ASSIGN(source, stack_gguf_experts(std::move(source)));
   TRY_ASSIGN(source, part_gguf_experts(std::move(source)));
   return part_gguf_latents(std::move(source));

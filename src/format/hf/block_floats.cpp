@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -16,6 +15,8 @@
 #include "base/check.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
+#include "tensor/blocks_32.h"
+#include "tensor/e4m3.h"
 #include "tensor/half.h"
 
 namespace kvik::hf {
@@ -23,28 +24,33 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
+uint64_t ceil_div(uint64_t n, uint64_t of) { return n / of + (n % of != 0); }
+
 constexpr std::string_view kWeight = ".weight";
 constexpr uint64_t kMaxBlock = 65536;
 constexpr uint64_t kNvBlock = 16;  // columns
 constexpr std::string_view kNotOfWeights[] = {".input_scale", ".activation_scale", ".k_scale",
                                               ".v_scale"};
 
-// E4M3 without infinities: a sign, four bits of exponent about 7, three of fraction; all ones are
-// no number.
-float e4m3(std::byte byte) {
-  const auto bits = std::to_integer<uint32_t>(byte);
-  const auto exponent = static_cast<int>(bits >> 3 & 15);
-  const auto fraction = static_cast<float>(bits & 7);
-  const float size =
-      exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(8.0f + fraction, exponent - 10);
-  if ((bits & 127) == 127) return std::numeric_limits<float>::quiet_NaN();
-  return (bits & 128) != 0 ? -size : size;
-}
-
 // E2M1 (OCP's microscaling formats, 2023).
 float e2m1(uint32_t nibble) {
   constexpr float kLevels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   return (nibble & 8) != 0 ? -kLevels[nibble & 7] : kLevels[nibble & 7];
+}
+
+// Whole blocks of it have one scale in each row; bf16 where none has.
+ElementType fp8_type(const BlockFloats& how, uint64_t n_cols) {
+  const uint64_t of_scale = how.block_cols ? how.block_cols : n_cols;
+  for (const ElementType type : {ElementType::kFp8, ElementType::kFp8G32}) {
+    const uint64_t n = traits(type).block_elements;
+    if (n_cols % n == 0 && of_scale % n == 0) return type;
+  }
+  return ElementType::kBF16;
+}
+
+ElementType fp4_type(uint64_t n_cols) {
+  const bool fits = n_cols % traits(ElementType::kNvFp4).block_elements == 0;
+  return fits ? ElementType::kNvFp4 : ElementType::kBF16;
 }
 
 struct BlockTensor {
@@ -58,7 +64,7 @@ class BlockFloatSource final : public ModelSource {
   BlockFloatSource(std::unique_ptr<ModelSource> base, const BlockFloats& how,
                    std::vector<BlockTensor> tensors, std::vector<TensorInfo> infos)
       : base_(std::move(base)), how_(how), tensors_(std::move(tensors)), infos_(std::move(infos)) {
-    for (uint32_t i = 0; i < 256; ++i) numbers_.push_back(e4m3(static_cast<std::byte>(i)));
+    for (uint32_t i = 0; i < 256; ++i) numbers_.push_back(e4m3_to_f32(static_cast<uint8_t>(i)));
   }
 
   const std::string& label() const override { return base_->label(); }
@@ -69,18 +75,18 @@ class BlockFloatSource final : public ModelSource {
     CHECK(index < tensors_.size());
     const BlockTensor& tensor = tensors_[index];
     if (!tensor.scales) return base_->read(tensor.base);
-    if (const auto kept = copies_.find(index); kept != copies_.end()) return Bytes(kept->second);
-    TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
-    TRY_ASSIGN(const Bytes scales, base_->read(*tensor.scales));
-    std::vector<std::byte> bytes(infos_[index].n_bytes);
-    if (how_.kind == BlockFloats::Kind::kFp8) {
-      TRY(widen_fp8(index, from, scales, bytes));
-    } else {
-      TRY_ASSIGN(const std::vector<float> whole, floats(*tensor.scale));
-      TRY(widen_fp4(index, from, {scales, whole.front()}, bytes));
+    if (const auto kept = copies_.find(index); kept != copies_.end()) {
+      return Bytes(kept->second.bytes);
     }
-    for (const size_t part : {tensor.base, *tensor.scales}) base_->release(part);
-    return Bytes(copies_[index] = std::move(bytes));
+    TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
+    Copy copy = {.bytes = std::vector<std::byte>(infos_[index].n_bytes), .scale = {}};
+    if (how_.kind == BlockFloats::Kind::kFp8) {
+      TRY(read_fp8(index, from, copy.bytes.data()));
+    } else {
+      TRY(read_fp4(index, from, copy));
+    }
+    base_->release(tensor.base);
+    return Bytes((copies_[index] = std::move(copy)).bytes);
   }
 
   void release(size_t index) override {
@@ -89,11 +95,20 @@ class BlockFloatSource final : public ModelSource {
     copies_.erase(index);
   }
 
+  std::span<const float> scales(size_t index) const override {
+    const auto found = copies_.find(index);
+    return found == copies_.end() ? std::span<const float>() : found->second.scale;
+  }
+
   std::string name_in_file(size_t index) const override {
     return base_->name_in_file(tensors_[index].base);
   }
 
  private:
+  struct Copy {
+    std::vector<std::byte> bytes;
+    std::vector<float> scale;  // none, or of the whole matrix
+  };
   struct Fp4Scales {
     Bytes of_blocks;
     float of_all;
@@ -108,27 +123,106 @@ class BlockFloatSource final : public ModelSource {
     return values;
   }
 
-  Result<void> widen_fp8(size_t index, Bytes from, Bytes scale_bytes, std::span<std::byte> out) {
-    const TensorInfo& info = infos_[index];
-    const uint64_t n_cols = info.shape[1];
-    const TensorInfo& scale_info = base_->tensors()[*tensors_[index].scales];
-    std::vector<float> scales(scale_info.n_elements());
-    dequantize_row(scale_info.type, scale_bytes.data(), scales);
-    const uint64_t block_rows = how_.block_rows ? how_.block_rows : info.shape[0];
-    const uint64_t block_cols = how_.block_cols ? how_.block_cols : n_cols;
-    const uint64_t n_blocks = (n_cols + block_cols - 1) / block_cols;
+  // Scales of a matrix, and where an element's lies among them.
+  struct Grid {
+    std::vector<float> scales;
+    uint64_t block_rows, block_cols, n_blocks;  // n_blocks: of a row
+    std::span<const float> of_row(uint64_t row) const {
+      return std::span(scales).subspan(row / block_rows * n_blocks, n_blocks);
+    }
+  };
+
+  Result<Grid> grid_of(size_t index) {
+    const auto& shape = infos_[index].shape;
+    Grid grid = {.scales = {},
+                 .block_rows = how_.block_rows ? how_.block_rows : shape[0],
+                 .block_cols = how_.block_cols ? how_.block_cols : shape[1],
+                 .n_blocks = 0};
+    grid.n_blocks = ceil_div(shape[1], grid.block_cols);
+    const size_t in_base = *tensors_[index].scales;
+    TRY_ASSIGN(grid.scales, floats(in_base));
+    for (const float scale : grid.scales) {
+      if (std::isfinite(scale * kLargestE4m3)) continue;
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} holds {}, expected scales by which {} stays finite",
+                              quoted(base_->name_in_file(in_base)), scale, kLargestE4m3));
+    }
+    return grid;
+  }
+
+  // Each row with the scales that are its own.
+  static void block_fp8(const TensorInfo& info, Bytes from, const Grid& grid, std::byte* to) {
+    const uint64_t n = traits(info.type).block_elements;
     for (uint64_t row = 0; row < info.shape[0]; ++row) {
-      const float* of_row = scales.data() + row / block_rows * n_blocks;
-      for (uint64_t col = 0; col < n_cols; ++col) {
-        const size_t at = row * n_cols + col;
-        const float value = numbers_[std::to_integer<size_t>(from[at])] * of_row[col / block_cols];
-        TRY(put(index, value, out.data() + at * sizeof(uint16_t)));
+      const auto scales = grid.of_row(row);
+      for (uint64_t col = 0; col < info.shape[1]; col += n, from = from.subspan(n)) {
+        std::memcpy(to, &scales[col / grid.block_cols], sizeof(float));
+        std::memcpy(to + sizeof(float), from.data(), n);
+        to += sizeof(float) + n;
       }
     }
+  }
+
+  // Where scales do not stand for whole blocks.
+  void widen_fp8(const TensorInfo& info, Bytes from, const Grid& grid, std::byte* to) const {
+    for (uint64_t row = 0; row < info.shape[0]; ++row) {
+      const auto scales = grid.of_row(row);
+      for (uint64_t col = 0; col < info.shape[1]; ++col, to += sizeof(uint16_t)) {
+        const size_t number = std::to_integer<size_t>(from[row * info.shape[1] + col]);
+        const uint16_t bits = f32_to_bf16(numbers_[number] * scales[col / grid.block_cols]);
+        std::memcpy(to, &bits, sizeof(bits));
+      }
+    }
+  }
+
+  Result<void> read_fp8(size_t index, Bytes from, std::byte* to) {
+    const TensorInfo& info = infos_[index];
+    TRY_ASSIGN(const Grid grid, grid_of(index));
+    const auto is_none = [](std::byte b) { return !is_e4m3_number(std::to_integer<uint8_t>(b)); };
+    if (std::ranges::count_if(from, is_none) != 0) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} holds a byte that is no number in E4M3",
+                              quoted(name_in_file(index))));
+    }
+    info.type == ElementType::kBF16 ? widen_fp8(info, from, grid, to)
+                                    : block_fp8(info, from, grid, to);
     return {};
   }
 
-  // A byte holds neighbours, the first in its lower half.
+  Result<void> read_fp4(size_t index, Bytes from, Copy& copy) {
+    const BlockTensor& tensor = tensors_[index];
+    TRY_ASSIGN(const Bytes of_blocks, base_->read(*tensor.scales));
+    TRY_ASSIGN(copy.scale, floats(*tensor.scale));
+    const float of_all = copy.scale.front();
+    if (!std::isfinite(of_all * kLargestE4m3 * kLargestE2m1)) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} holds {}, expected a scale by which {} stays finite",
+                              quoted(base_->name_in_file(*tensor.scale)), of_all,
+                              kLargestE4m3 * kLargestE2m1));
+    }
+    if (infos_[index].type == ElementType::kNvFp4) {
+      block_fp4(from, of_blocks, copy.bytes.data());
+    } else {
+      copy.scale.clear();
+      TRY(widen_fp4(index, from, {of_blocks, of_all}, copy.bytes));
+    }
+    base_->release(*tensor.scales);
+    return {};
+  }
+
+  // A byte holds neighbours, the first in its lower half; in a block, those that are eight apart.
+  static void block_fp4(Bytes from, Bytes scales, std::byte* to) {
+    constexpr size_t kScales = sizeof(BlockNVFP4::scales);
+    const auto at = [&](size_t i) { return from[i / 2] >> (i % 2 * 4) & std::byte{15}; };
+    for (; !scales.empty(); scales = scales.subspan(kScales), to += sizeof(BlockNVFP4)) {
+      std::memcpy(to, scales.data(), kScales);
+      std::byte* byte = to + kScales;
+      for (size_t s = 0; s < kScales; ++s, from = from.subspan(kNvBlock / 2)) {
+        for (size_t i = 0; i < kNvBlock / 2; ++i) *byte++ = at(i) | at(i + kNvBlock / 2) << 4;
+      }
+    }
+  }
+
   Result<void> widen_fp4(size_t index, Bytes from, const Fp4Scales& scales,
                          std::span<std::byte> out) {
     const uint64_t n = infos_[index].n_elements();
@@ -136,19 +230,14 @@ class BlockFloatSource final : public ModelSource {
       const auto pair = std::to_integer<uint32_t>(from[at / 2]);
       const float level = e2m1(at % 2 == 0 ? pair & 15 : pair >> 4);
       const float of_block = numbers_[std::to_integer<size_t>(scales.of_blocks[at / kNvBlock])];
-      TRY(put(index, level * of_block * scales.of_all, out.data() + at * sizeof(uint16_t)));
+      const float value = level * of_block * scales.of_all;
+      if (!std::isfinite(value)) {
+        return fail(ErrorCode::kCorrupt, fmt::format("tensor {} has a scale that is no number",
+                                                     quoted(name_in_file(index))));
+      }
+      const uint16_t bits = f32_to_bf16(value);
+      std::memcpy(out.data() + at * sizeof(bits), &bits, sizeof(bits));
     }
-    return {};
-  }
-
-  Result<void> put(size_t index, float value, std::byte* to) const {
-    if (!std::isfinite(value)) {
-      return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor {} holds what is no number, or has a scale that is none",
-                              quoted(name_in_file(index))));
-    }
-    const uint16_t bits = f32_to_bf16(value);
-    std::memcpy(to, &bits, sizeof(bits));
     return {};
   }
 
@@ -156,8 +245,8 @@ class BlockFloatSource final : public ModelSource {
   BlockFloats how_;
   std::vector<BlockTensor> tensors_;
   std::vector<TensorInfo> infos_;
-  std::vector<float> numbers_;                       // [256] of E4M3
-  std::map<size_t, std::vector<std::byte>> copies_;  // what has been read and not released
+  std::vector<float> numbers_;     // [256] of E4M3
+  std::map<size_t, Copy> copies_;  // what has been read and not released
 };
 
 // Finds what belongs to each matrix. Lives for one folder.
@@ -189,8 +278,8 @@ class Pairing {
         TRY_ASSIGN(tensor.scale, scale_of_all(name));
         widened.shape[1] *= 2;
       }
-      widened.type = ElementType::kBF16;
-      widened.n_bytes = widened.n_elements() * sizeof(uint16_t);
+      widened.type = is_fp8() ? fp8_type(how_, widened.shape[1]) : fp4_type(widened.shape[1]);
+      widened.n_bytes = *bytes_of(widened.type, widened.shape);
     }
     tensors.push_back(tensor);
     infos.push_back(std::move(widened));
@@ -240,7 +329,7 @@ class Pairing {
       }
       return {};
     }
-    const auto blocks = [](uint64_t n, uint64_t of) { return of == 0 ? 1 : (n + of - 1) / of; };
+    const auto blocks = [](uint64_t n, uint64_t of) { return of == 0 ? 1 : ceil_div(n, of); };
     const std::vector<uint64_t> expected = {blocks(weight.shape[0], how_.block_rows),
                                             blocks(weight.shape[1], how_.block_cols)};
     const bool is_one = how_.block_rows == 0 && scales.n_elements() == 1;
@@ -301,8 +390,8 @@ Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config) {
   return quantization->unexpected_value("quant_algo", "NVFP4", ErrorCode::kUnsupported);
 }
 
-Result<std::unique_ptr<ModelSource>> widen_block_floats(std::unique_ptr<ModelSource> base,
-                                                        const BlockFloats& how) {
+Result<std::unique_ptr<ModelSource>> join_block_floats(std::unique_ptr<ModelSource> base,
+                                                       const BlockFloats& how) {
   Pairing pairing(*base, how);
   TRY(pairing.pair());
   return std::make_unique<BlockFloatSource>(std::move(base), how, std::move(pairing.tensors),

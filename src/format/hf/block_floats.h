@@ -25,11 +25,14 @@ struct BlockFloats {
 Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config);
 
 // `base` with each such matrix, "NAME.weight" with ".weight_scale_inv" (kFp8), or with
-// ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight" of bf16: every value
-// times its scale, rounded once, as DeepSeek's own conversion does. Made when it is read. What
-// scales activations and pages is left out; all others stay as they are. Errors: kCorrupt, naming a
-// tensor that is missing, or whose shape does not fit its neighbour, or that holds no number.
-Result<std::unique_ptr<ModelSource>> widen_block_floats(std::unique_ptr<ModelSource> base,
-                                                        const BlockFloats& how);
+// ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight", made when it is
+// read. With a scale for every 128 or 32 columns, or for multiples of them, it is blocks of fp8 or
+// fp8g32 (tensor/float_blocks.h), and kNvFp4 of whole blocks of 64 columns is nvfp4, exactly what
+// the folder holds; else it is bf16, every value times its scale, rounded once, as DeepSeek's own
+// conversion does. What scales activations and pages is left
+// out; all others stay as they are. Errors: kCorrupt, naming a tensor that is missing, or whose
+// shape does not fit its neighbour, or that holds no number.
+Result<std::unique_ptr<ModelSource>> join_block_floats(std::unique_ptr<ModelSource> base,
+                                                       const BlockFloats& how);
 
 }  // namespace kvik::hf

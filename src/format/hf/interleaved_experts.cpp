@@ -62,6 +62,10 @@ class InterleavedExperts final : public ModelSource {
   const Metadata& metadata() const override { return base_->metadata(); }
   std::span<const TensorInfo> tensors() const override { return infos_; }
 
+  std::span<const float> scales(size_t index) const override {
+    return base_->scales(tensors_[index].base);
+  }
+
   Result<Bytes> read(size_t index) override {
     CHECK(index < tensors_.size());
     const ExpertTensor& tensor = tensors_[index];

@@ -399,7 +399,7 @@ Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource>
                                                     std::string label, FolderConfig config) {
   TRY_ASSIGN(const ModelConfig model, read_model(*tensors, config.metadata));
   if (config.block_floats) {
-    TRY_ASSIGN(tensors, widen_block_floats(std::move(tensors), *config.block_floats));
+    TRY_ASSIGN(tensors, join_block_floats(std::move(tensors), *config.block_floats));
   }
   if (config.quantization) {
     TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization,

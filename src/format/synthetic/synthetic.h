@@ -83,10 +83,11 @@ struct ModelPreset : Geometry {
 std::span<const ModelPreset> model_presets();
 
 // "synthetic:PRESET[:TYPE[:LAYERS]]" (TYPE: of synthetic_types(), f32 to q2_k, llama.cpp's mixes
-// q4_k_m and q5_k_m, gpt-oss's mxfp4, GPTQ's int4g128; q8_0 where it is left out; LAYERS: only the
-// first so many): random weights of a real geometry, made tensor by tensor when they are read, and
-// a byte-level toy vocabulary padded to the real size. The same name gives the same weights.
-// Errors: kNotFound for an unknown preset (the message lists them), kInvalidArgument for a type.
+// q4_k_m and q5_k_m, gpt-oss's mxfp4, GPTQ's int4g128, DeepSeek's fp8; q8_0 where it is left out;
+// LAYERS: only the first so many): random weights of a real geometry, made tensor by tensor when
+// they are read, and a byte-level toy vocabulary padded to the real size. The same name gives the
+// same weights. Errors: kNotFound for an unknown preset (the message lists them), kInvalidArgument
+// for a type.
 Result<std::unique_ptr<ModelSource>> make_synthetic(std::string_view spec);
 
 }  // namespace kvik

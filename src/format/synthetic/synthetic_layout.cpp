@@ -23,7 +23,8 @@ constexpr float kHeadGain = 4.0f;  // spreads the logits: sampling from a flat r
 // token_type numbers of GGUF vocabularies.
 enum TokenKind : int64_t { kUnknown = 2, kControl = 3, kUnused = 5, kByte = 6 };
 
-// Groups of integers are in no GGUF file; llama.cpp's number of what it has to guess.
+// Groups of integers and floats of 8 bits are in no GGUF file; llama.cpp's number of what it has to
+// guess.
 constexpr uint64_t kNoFileType = 1024;
 
 constexpr SyntheticType kTypes[] = {
@@ -45,8 +46,10 @@ constexpr SyntheticType kTypes[] = {
     {"iq4_xs", ElementType::kIQ4_XS, ElementType::kIQ4_XS, 30},
     {"bf16", ElementType::kBF16, ElementType::kBF16, 32},
     {"mxfp4", ElementType::kMXFP4, ElementType::kMXFP4, 38},
+    {"nvfp4", ElementType::kNvFp4, ElementType::kNvFp4, 39},
     {"int4g128", ElementType::kInt4G128, ElementType::kInt4G128, kNoFileType},
     {"int8g128", ElementType::kInt8G128, ElementType::kInt8G128, kNoFileType},
+    {"fp8", ElementType::kFp8, ElementType::kFp8, kNoFileType},
 };
 
 const Family& family_of(const ModelPreset& preset) {
@@ -134,13 +137,17 @@ class TensorMaker {
         kind_of(role) == TensorKind::kTaps) {
       return ElementType::kF32;
     }
-    if (type_.most == ElementType::kMXFP4 && !has_fp4(role)) return ElementType::kQ8_0;
+    const bool is_fp4 = type_.most == ElementType::kMXFP4 || type_.most == ElementType::kNvFp4;
+    if (is_fp4 && !has_fp4(role)) return ElementType::kQ8_0;
+    // As folders have it.
+    if (type_.most == ElementType::kFp8 && !is_of_layer(role)) return ElementType::kBF16;
     const bool is_head = role == (preset_.tied_head ? TensorRole::kEmbedding : TensorRole::kHead);
     const bool more_bits =
         is_head || (is_sensitive(role) && has_more_bits(layer, preset_.n_layers));
     const uint64_t n_cols = spec.shape.back();
     ElementType type = more_bits ? type_.more : type_.most;
     if (traits(type).block_elements == 256 && n_cols % 256 != 0) type = ElementType::kQ8_0;
+    if (type == ElementType::kFp8 && n_cols % 128 != 0) type = ElementType::kFp8G32;
     return n_cols % traits(type).block_elements == 0 ? type : ElementType::kF16;
   }
 

@@ -116,6 +116,8 @@ LimitModel::Arithmetic LimitModel::arithmetic_of(ElementType type) {
   switch (type) {
     case ElementType::kF32:
     case ElementType::kF16:
+    case ElementType::kFp8:
+    case ElementType::kFp8G32:
       return Arithmetic::kF32;
     case ElementType::kBF16:
       return Arithmetic::kBF16;

@@ -32,6 +32,7 @@ class TracedSource final : public ModelSource {
   void release(size_t index) override;
   std::string name_in_file(size_t index) const override { return source_.name_in_file(index); }
   std::span<const uint32_t> gather(size_t index) const override { return source_.gather(index); }
+  std::span<const float> scales(size_t index) const override { return source_.scales(index); }
 
  private:
   ModelSource& source_;

@@ -140,7 +140,10 @@ Result<std::string> write_model(const QuantizeOptions& options, const Importance
 
   std::vector<TensorInfo> tensors;
   uint64_t all_bytes = 0;
-  for (const QuantizedTensor& tensor : plan) tensors.push_back(tensor.info);
+  for (const QuantizedTensor& tensor : plan) {
+    tensors.push_back(tensor.info);
+    if (tensor.scales) tensors.push_back(*tensor.scales);
+  }
   for (const TensorInfo& tensor : source->tensors()) all_bytes += tensor.n_bytes;
   progress.on_begin();
   TRY_ASSIGN(auto output, GgufOutput::create(options.out, metadata, std::move(tensors)));

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
+#include "format/gguf/gguf_scales.h"
 #include "tensor/blocks.h"
+#include "tensor/e4m3.h"
 #include "tensor/encode/encode.h"
 
 namespace kvik {
@@ -56,6 +59,10 @@ ErrorSums compare(std::span<const float> read, std::span<const float> written) {
   return sums;
 }
 
+uint64_t matrices_of(const TensorInfo& tensor) {
+  return tensor.shape.size() == 3 ? tensor.shape[0] : 1;
+}
+
 }  // namespace
 
 double ErrorSums::relative_rmse() const { return all > 0 ? std::sqrt(lost / all) : 0; }
@@ -65,12 +72,23 @@ struct Quantizer::Slab {
   const QuantizedTensor& tensor;
   std::span<const std::byte> in;  // of the whole tensor
   std::span<const uint32_t> gather;
+  std::span<const float> in_scales;  // ModelSource::scales()
   uint64_t n_cols;
   uint64_t in_row_bytes, out_row_bytes;
-  uint64_t first_row, n_rows;
   uint64_t rows_per_matrix;
   std::span<const std::vector<float>> weights;  // by matrix; empty: none
-  std::span<std::byte> out;
+  std::span<const float> out_scales = {};       // likewise
+  uint64_t first_row = 0, n_rows = 0;
+  std::span<std::byte> out = {};
+
+  const std::byte* row(uint64_t tensor_row) const { return in.data() + tensor_row * in_row_bytes; }
+  float in_scale(uint64_t matrix) const {
+    return in_scales.empty() ? 1.0f : in_scales[in_scales.size() == 1 ? 0 : matrix];
+  }
+  // Bytes that are handed on as they are, with their scales, if they have some.
+  bool is_copied() const {
+    return tensor.from == tensor.info.type && (in_scales.empty() || tensor.scales);
+  }
 };
 
 Result<std::vector<QuantizedTensor>> Quantizer::plan() const {
@@ -89,6 +107,7 @@ Result<std::vector<QuantizedTensor>> Quantizer::plan() const {
                            .has_importance = !weights.empty()};
     tensor.info.type = choice.type;
     tensor.info.n_bytes = *bytes_of(choice.type, info.shape);
+    tensor.scales = gguf_scales_of(tensor.info, source_.metadata());
     plan.push_back(std::move(tensor));
   }
   return plan;
@@ -99,8 +118,7 @@ Result<std::vector<QuantizedTensor>> Quantizer::plan() const {
 Result<std::vector<std::vector<float>>> Quantizer::weights_of(const TensorInfo& tensor) const {
   std::vector<std::vector<float>> weights;
   if (!importance_ || tensor.shape.size() < 2) return weights;
-  const uint64_t n_matrices = tensor.shape.size() == 3 ? tensor.shape[0] : 1;
-  for (uint64_t matrix = 0; matrix < n_matrices; ++matrix) {
+  for (uint64_t matrix = 0; matrix < matrices_of(tensor); ++matrix) {
     TRY_ASSIGN(auto of_matrix, importance_->weights(tensor, matrix));
     weights.push_back(std::move(of_matrix));
   }
@@ -135,21 +153,24 @@ Result<void> Quantizer::convert(size_t index, QuantizedTensor& tensor, GgufOutpu
   const uint64_t slab_rows = rows_of(kSlabValues, n_cols);
   std::vector<std::byte> out;
   std::vector<ErrorSums> sums;
+  Slab slab{.tensor = tensor,
+            .in = in,
+            .gather = source_.gather(index),
+            .in_scales = source_.scales(index),
+            .n_cols = n_cols,
+            .in_row_bytes = from.n_bytes / n_rows,
+            .out_row_bytes = tensor.info.n_bytes / n_rows,
+            .rows_per_matrix = n_rows / matrices_of(from),
+            .weights = weights};
+  const std::vector<float> scales = choose_scales(slab, n_rows);
+  slab.out_scales = scales;
   for (uint64_t first = 0; first < n_rows; first += slab_rows) {
     const uint64_t n = std::min(slab_rows, n_rows - first);
     sums.assign(n, {});
-    out.resize(n * (tensor.info.n_bytes / n_rows));
-    const Slab slab{.tensor = tensor,
-                    .in = in,
-                    .gather = source_.gather(index),
-                    .n_cols = n_cols,
-                    .in_row_bytes = from.n_bytes / n_rows,
-                    .out_row_bytes = tensor.info.n_bytes / n_rows,
-                    .first_row = first,
-                    .n_rows = n,
-                    .rows_per_matrix = weights.empty() ? n_rows : n_rows / weights.size(),
-                    .weights = weights,
-                    .out = out};
+    out.resize(n * slab.out_row_bytes);
+    slab.first_row = first;
+    slab.n_rows = n;
+    slab.out = out;
     const uint64_t item_rows = rows_of(kItemValues, n_cols);
     threads_.run((n + item_rows - 1) / item_rows, [&](size_t item, uint32_t thread) {
       const uint64_t end = std::min(n, (item + 1) * item_rows);
@@ -159,7 +180,7 @@ Result<void> Quantizer::convert(size_t index, QuantizedTensor& tensor, GgufOutpu
       tensor.error.add(sums[r]);
       if (std::isfinite(sums[r].lost)) continue;
       std::vector<float> values(n_cols);
-      dequantize_row(from.type, in.data() + (first + r) * slab.in_row_bytes, values);
+      dequantize_row(from.type, slab.row(first + r), values);
       if (auto trouble = trouble_in_row(from, tensor.info.type, first + r, values)) {
         return std::unexpected(std::move(*trouble));
       }
@@ -167,7 +188,35 @@ Result<void> Quantizer::convert(size_t index, QuantizedTensor& tensor, GgufOutpu
     TRY(output.write(out));
     TRY(advance(n * slab.in_row_bytes));
   }
-  return {};
+  if (!tensor.scales) return {};
+  return output.write(std::as_bytes(std::span(scales)));
+}
+
+// By which the peak of each matrix is the largest that its blocks can hold.
+std::vector<float> Quantizer::choose_scales(const Slab& slab, uint64_t n_rows) {
+  if (!slab.tensor.scales) return {};
+  std::vector<float> scales(n_rows / slab.rows_per_matrix);
+  if (slab.is_copied()) {
+    for (size_t i = 0; i < scales.size(); ++i) scales[i] = slab.in_scale(i);
+    return scales;
+  }
+  std::vector<float> peaks(n_rows);
+  const uint64_t item_rows = rows_of(kItemValues, slab.n_cols);
+  threads_.run((n_rows + item_rows - 1) / item_rows, [&](size_t item, uint32_t thread) {
+    std::vector<float>& values = scratch_[thread].values;
+    values.resize(slab.n_cols);
+    for (uint64_t r = item * item_rows; r < std::min(n_rows, (item + 1) * item_rows); ++r) {
+      dequantize_row(slab.tensor.from, slab.row(r), values);
+      for (const float value : values) peaks[r] = std::max(peaks[r], std::fabs(value));
+    }
+  });
+  for (size_t i = 0; i < scales.size(); ++i) {
+    const auto rows = std::span(peaks).subspan(i * slab.rows_per_matrix, slab.rows_per_matrix);
+    const float scale =
+        *std::ranges::max_element(rows) * slab.in_scale(i) / (kLargestE2m1 * kLargestE4m3);
+    scales[i] = scale >= std::numeric_limits<float>::min() && std::isfinite(scale) ? scale : 1.0f;
+  }
+  return scales;
 }
 
 // Row `row` of the slab. A row that cannot be stored loses infinitely much.
@@ -176,7 +225,8 @@ ErrorSums Quantizer::convert_row(const Slab& slab, uint64_t row, uint32_t thread
   scratch.values.resize(slab.n_cols);
   scratch.decoded.resize(slab.n_cols);
   const uint64_t tensor_row = slab.first_row + row;
-  const std::byte* in = slab.in.data() + tensor_row * slab.in_row_bytes;
+  const uint64_t matrix = tensor_row / slab.rows_per_matrix;
+  const std::byte* in = slab.row(tensor_row);
   std::byte* out = slab.out.data() + row * slab.out_row_bytes;
   const ElementType to = slab.tensor.info.type;
   const auto infinite = std::numeric_limits<double>::infinity();
@@ -185,6 +235,9 @@ ErrorSums Quantizer::convert_row(const Slab& slab, uint64_t row, uint32_t thread
     return {};
   }
   dequantize_row(slab.tensor.from, in, scratch.values);
+  if (!slab.in_scales.empty()) {
+    for (float& value : scratch.values) value *= slab.in_scale(matrix);
+  }
   if (!slab.gather.empty()) {  // back into the columns' own order
     scratch.decoded = scratch.values;
     for (size_t j = 0; j < slab.n_cols; ++j) scratch.values[slab.gather[j]] = scratch.decoded[j];
@@ -196,16 +249,21 @@ ErrorSums Quantizer::convert_row(const Slab& slab, uint64_t row, uint32_t thread
     peak = std::max(peak, std::fabs(value));
   }
   if (!is_finite || (has_f16_range(to) && peak > kLargestF16)) return {infinite, 0};
-  if (slab.tensor.from == to) {
+  if (slab.is_copied()) {
     std::copy_n(in, slab.in_row_bytes, out);
     return compare(scratch.values, scratch.values);
   }
-  const std::span<const float> weights = slab.weights.empty()
-                                             ? std::span<const float>()
-                                             : slab.weights[tensor_row / slab.rows_per_matrix];
+  const std::span<const float> weights =
+      slab.weights.empty() ? std::span<const float>() : slab.weights[matrix];
+  const float scale = slab.out_scales.empty() ? 1.0f : slab.out_scales[matrix];
+  if (scale != 1) {
+    for (float& value : scratch.values) value /= scale;
+  }
   encode_row(to, scratch.values, weights, out);
   dequantize_row(to, out, scratch.decoded);
-  return compare(scratch.values, scratch.decoded);
+  const ErrorSums sums = compare(scratch.values, scratch.decoded);
+  const double square = double{scale} * double{scale};
+  return {sums.lost * square, sums.all * square};
 }
 
 }  // namespace kvik

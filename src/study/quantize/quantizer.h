@@ -34,6 +34,7 @@ struct QuantizedTensor {
   ElementType from = ElementType::kF32;
   std::optional<ElementType> wanted = {};  // where rows did not fit the type that the mix wanted
   bool has_importance = false;
+  std::optional<TensorInfo> scales = {};  // a tensor behind it: what its values are times
   ErrorSums error = {};
 };
 
@@ -60,9 +61,13 @@ class Quantizer {
 
  private:
   struct Slab;
+  struct Scratch {
+    std::vector<float> values, decoded;
+  };
 
   Result<void> convert(size_t index, QuantizedTensor& tensor, GgufOutput& output);
   Result<std::vector<std::vector<float>>> weights_of(const TensorInfo& tensor) const;
+  std::vector<float> choose_scales(const Slab& slab, uint64_t n_rows);
   ErrorSums convert_row(const Slab& slab, uint64_t row, uint32_t thread);
   Result<void> advance(uint64_t n_bytes);
 
@@ -73,9 +78,6 @@ class Quantizer {
 
   Progress progress_;
   uint64_t done_bytes_ = 0;
-  struct Scratch {
-    std::vector<float> values, decoded;
-  };
   std::vector<Scratch> scratch_;  // by thread
 };
 

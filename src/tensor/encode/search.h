@@ -27,6 +27,7 @@ extern const Search kScaleSearch;  // of 32 values: a scale,
 extern const Search kLineSearch;   // a scale and a minimum,
 extern const Search kTableSearch;  // or a scale of kIq4Levels
 extern const Search kFp4Search;    // or a power of two, of kFp4Levels
+extern const Search kNvFp4Search;  // of 64: four scales in E4M3, of kFp4Levels
 // Of super-blocks: factors of scales and minima, or of scales.
 extern const Search kLinesOf16Search, kLinesOf32Search, kScalesOf16Search;
 

@@ -46,6 +46,12 @@ inline F32x16 load_i8(const int8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_64(p))),
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_64(p + 8)))};
 }
+inline F32x16 load_e4m3(const uint8_t* p) {
+  const __m256i words = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i f16 = _mm256_and_si256(_mm256_slli_epi16(words, 7), _mm256_set1_epi16(-0x4001));
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(f16)),
+          _mm256_cvtph_ps(_mm256_extracti128_si256(f16, 1))};
+}
 inline F32x16 load_bf16_even(const uint16_t* p) {
   return {_mm256_castsi256_ps(_mm256_slli_epi32(load_256(p), 16)),
           _mm256_castsi256_ps(_mm256_slli_epi32(load_256(p + 16), 16))};

@@ -44,6 +44,11 @@ inline F32x16 load_u8(const uint8_t* p) {
 inline F32x16 load_i8(const int8_t* p) {
   return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_128(p)))};
 }
+inline F32x16 load_e4m3(const uint8_t* p) {
+  const __m256i words = _mm256_cvtepi8_epi16(load_128(p));
+  return {
+      _mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(words, 7), _mm256_set1_epi16(-0x4001)))};
+}
 inline F32x16 load_bf16_even(const uint16_t* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16))};
 }

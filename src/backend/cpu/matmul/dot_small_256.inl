@@ -76,6 +76,17 @@ struct TableLevels : Q4Levels {
   }
 };
 
+struct NvFp4Levels {
+  static constexpr uint32_t kBlockBytes = 512;
+  static constexpr uint32_t group_of(uint32_t step) { return step; }
+  static Weights4 load(const uint8_t* block, uint32_t half, uint32_t step) {
+    const __m256i table = _mm256_broadcastsi128_si256(load_16_bytes(kNvFp4Operands));
+    const Weights4 both = load_weights(block + kGroupBytes * (step % 4) + 64 * half);
+    return {_mm256_shuffle_epi8(table, Q4Levels::half_of(both.lo, step / 4)),
+            _mm256_shuffle_epi8(table, Q4Levels::half_of(both.hi, step / 4))};
+  }
+};
+
 struct Int4Levels {
   static constexpr uint32_t kBlockBytes = 32 + 512;
   static constexpr uint32_t kPreparations = 1;

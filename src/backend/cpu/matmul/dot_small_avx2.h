@@ -45,6 +45,7 @@ struct DotQ2 : PairSums<Q2Levels, 0> {
 using DotQ5Signed = SignedSums<Q5SignedLevels>;
 template <const uint8_t (&kOperands)[16]>
 using DotTable = SignedSums<TableLevels<kOperands>>;
+using DotNvFp4 = PairSums<NvFp4Levels, 2>;
 using DotInt4 = PreparedSignedSums<Int4Levels>;
 using DotQ3 = PreparedSignedSums<Q3Levels>;
 

@@ -76,6 +76,19 @@ struct DotTable : DotQ4<2> {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotTable>(block, out); }
 };
 
+struct DotNvFp4 : UnsignedSums {
+  static constexpr uint32_t kStartWord = 2;
+  static constexpr uint32_t kBlockBytes = 512;
+  static constexpr uint32_t group_of(uint32_t step) { return step; }
+  static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
+    const __m512i table = _mm512_broadcast_i32x4(load_128(kNvFp4Operands));
+    const __m512i both = _mm512_loadu_si512(block + kGroupBytes * (step % 4) + 64 * half);
+    const __m512i nibbles = step < 4 ? both : _mm512_srli_epi16(both, 4);
+    return _mm512_shuffle_epi8(table, _mm512_and_si512(nibbles, _mm512_set1_epi8(15)));
+  }
+  static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotNvFp4>(block, out); }
+};
+
 struct DotInt4 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;
   static constexpr uint32_t kBlockBytes = 32 + 512;

@@ -16,6 +16,7 @@ struct PreparedSums : UnsignedSums<Levels, kStart> {
 using DotQ5Signed = UnsignedSums<Q5SignedLevels, 2>;
 template <const uint8_t (&kOperands)[16]>
 using DotTable = UnsignedSums<TableLevels<kOperands>, 2>;
+using DotNvFp4 = UnsignedSums<NvFp4Levels, 2>;
 using DotInt4 = PreparedSums<Int4Levels, 2>;
 using DotInt8 = DotBytes<3>;
 using DotQ2 = PreparedSums<Q2Levels, 0>;

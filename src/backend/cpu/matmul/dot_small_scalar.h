@@ -50,6 +50,22 @@ struct DotTable : DotQ4<2> {
   static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotTable>(block, out); }
 };
 
+// Nibbles as the low ones of DotQ6: numbers of kNvFp4Operands.
+struct DotNvFp4 : UnsignedSums {
+  static constexpr uint32_t kStartWord = 2;
+  static constexpr uint32_t kBlockBytes = 512;
+  static constexpr uint32_t group_of(uint32_t step) { return step; }
+  static Weights load(const uint8_t* block, uint32_t half, uint32_t step) {
+    Weights w;
+    const uint8_t* p = block + kGroupBytes * (step % 4) + 4 * kLanes * half;
+    for (uint32_t i = 0; i < 64; ++i) {
+      w.weight[i / 4][i % 4] = kNvFp4Operands[p[i] >> (step / 4 * 4) & 15];
+    }
+    return w;
+  }
+  static void widen(const uint8_t* block, uint8_t* out) { widen_levels<DotNvFp4>(block, out); }
+};
+
 // Bytes [32 columns], 128 less the column's zero, then levels as in DotQ4.
 struct DotInt4 : UnsignedSums {
   static constexpr uint32_t kStartWord = 2;

@@ -14,9 +14,10 @@
 // would fall into the same few sets of the first-level cache.
 //
 // The arithmetic of one output element, the same bits for any number of rows and all tables:
-//   f32, f16, bf16: sum = fma(x[k], w[k], sum), from sum = 0
+//   f32, f16, bf16, fp8: sum = fma(x[k], w[k], sum), from sum = 0
 //   quantised:      x ≈ row_scale · power · level, power for each block of 32 k; then
-//                   out = row_scale · sum, where for each block of 32 (q6_k: of 16)
+//                   out = row_scale · sum (nvfp4: row_scale · scale of the matrix, rounded, · sum),
+//                   where for each block of 32 (q6_k, nvfp4: of 16)
 //                   sum = fma(power · Σ quant · level, w_scale, sum), and where there are minima
 //                   sum = fma(power · Σ level, −minimum, sum) for the block, or (q2_k, 8-bit
 //                   groups) for its first and then its second 16. All Σ are exact, and so are their
@@ -81,6 +82,7 @@ struct MultiplyTask {
   size_t out_stride;
   uint32_t n_columns;  // ≤ kPanelColumns · n_panels
   bool accumulate;
+  float scale;     // of all weights, where activations have row scales
   float* scratch;  // n_rows · kScratchFloatsPerRow + kWideBytes / 4 of this thread's own, aligned
                    // to 64 bytes
 };
@@ -96,6 +98,10 @@ inline constexpr uint8_t kIq4Operands[16] = {1,   24,  45,  63,  79,  93,  106, 
 // The levels of mxfp4, likewise.
 inline constexpr uint8_t kFp4Operands[16] = {128, 129, 130, 131, 132, 134, 136, 140,
                                              128, 127, 126, 125, 124, 122, 120, 116};
+
+// The same levels, 32 more than they stand for.
+inline constexpr uint8_t kNvFp4Operands[16] = {32, 33, 34, 35, 36, 38, 40, 44,
+                                               32, 31, 30, 29, 28, 26, 24, 20};
 
 // How weights of one type are multiplied.
 struct WeightKernels {
@@ -127,19 +133,19 @@ struct MatmulKernels {
 
 namespace scalar {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace scalar
 namespace avx2 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace avx2
 namespace avxvnni {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace avxvnni
 namespace avx512 {
 extern const ActivationKernels kActivations[kNumActivationFormats];
-extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes;
+extern const WeightRows kMostUsedTypes, kSmallTypes, kLowBitTypes, kGroupTypes, kFp8Types;
 }  // namespace avx512
 namespace avx512bf16 {  // the rest is that of avx512
 extern const ActivationKernels kBf16Activations;

@@ -58,6 +58,23 @@ inline void prefetch_ahead(const Tile& t, const uint8_t* weights, const uint8_t*
   }
 }
 
+// A tile's chains, from where the part of k before has left them.
+template <uint32_t H, uint32_t R>
+inline void load_sums(const Tile& t, F32x16 (&sums)[R][H]) {
+  for (uint32_t r = 0; r < R; ++r) {
+    for (uint32_t h = 0; h < H; ++h) {
+      sums[r][h] = t.is_first ? set1(0.0f) : load(t.sums + (r * H + h) * kLanes);
+    }
+  }
+}
+
+template <uint32_t H, uint32_t R>
+inline void store_sums(const Tile& t, const F32x16 (&sums)[R][H]) {
+  for (uint32_t r = 0; r < R; ++r) {
+    for (uint32_t h = 0; h < H; ++h) store(t.sums + (r * H + h) * kLanes, sums[r][h]);
+  }
+}
+
 template <class Kernel, uint32_t H, uint32_t R>
 inline void run_rows(const Tile& tile, uint32_t n_rows) {
   if (n_rows == R) {
@@ -93,7 +110,7 @@ inline void write_sums(const MultiplyTask& t, uint32_t first_column, RowTile row
     const uint32_t n = t.n_columns - column < kLanes ? t.n_columns - column : kLanes;
     for (uint32_t r = 0; r < n_rows; ++r) {
       F32x16 sum = load(sums + (size_t{r} * n_halves + h) * kLanes);
-      if (rows.scales) sum = mul(sum, set1(load_as<float>(rows.scales + 4 * r)));
+      if (rows.scales) sum = mul(sum, set1(load_as<float>(rows.scales + 4 * r) * t.scale));
       float* out = t.out + (first_row + r) * t.out_stride + column;
       if (n == kLanes) {
         store(out, t.accumulate ? add(load(out), sum) : sum);

@@ -1,22 +1,6 @@
 // Register tiles and kernels of quantised weights: included by matmul.inl and by the units of more
 // types, after matmul_loops.inl.
 
-template <uint32_t H, uint32_t R>
-inline void load_sums(const Tile& t, F32x16 (&sums)[R][H]) {
-  for (uint32_t r = 0; r < R; ++r) {
-    for (uint32_t h = 0; h < H; ++h) {
-      sums[r][h] = t.is_first ? zero() : load(t.sums + (r * H + h) * kLanes);
-    }
-  }
-}
-
-template <uint32_t H, uint32_t R>
-inline void store_sums(const Tile& t, const F32x16 (&sums)[R][H]) {
-  for (uint32_t r = 0; r < R; ++r) {
-    for (uint32_t h = 0; h < H; ++h) store(t.sums + (r * H + h) * kLanes, sums[r][h]);
-  }
-}
-
 // Scales of a block of 32 k. A policy states how blocks share units (kBlocks of them behind
 // kHeaderBytes; 0 where the tile is told how many), the bytes of a block's own scales, how many
 // sub-blocks a block has (kParts), each with a scale, and how many minima are subtracted (kMinima:

@@ -1,5 +1,5 @@
-// Kernels of q4_1, q5_0, q5_1, iq4_nl, iq4_xs and mxfp4: included inside an instruction set's
-// namespace, as matmul.inl is, after dot_small_<isa>.h.
+// Kernels of q4_1, q5_0, q5_1, iq4_nl, iq4_xs, mxfp4 and nvfp4: included inside an instruction
+// set's namespace, as matmul.inl is, after dot_small_<isa>.h.
 
 #include "backend/cpu/matmul/matmul_loops.inl"
 
@@ -56,12 +56,27 @@ struct ExponentScales {
   };
 };
 
+// nvfp4: halves of E4M3, bytes [2][32] for 16 k each.
+struct E4m3ScalesOfHalves {
+  static constexpr uint32_t kBlocks = 1, kHeaderBytes = 0, kBytes = 4 * kLanes;
+  static constexpr uint32_t kParts = 2, kMinima = 0;
+  template <uint32_t H>
+  struct Of {
+    uint32_t half;
+    Of(const uint8_t*, uint32_t first_half) : half(first_half) {}
+    F32x16 scale(const uint8_t* p, uint32_t part, uint32_t h) const {
+      return mul(load_e4m3(p + (2 * part + half + h) * kLanes), set1(128.0f));
+    }
+  };
+};
+
 using KernelQ4_1 = QuantKernel<DotQ4<0>, F16ScalesAndMinima, DotBytes4<0>, 4>;
 using KernelQ5_0 = QuantKernel<DotQ5Signed, F16Scales, DotQ8, 3>;
 using KernelQ5_1 = QuantKernel<DotQ5, F16ScalesAndMinima, DotBytes<0>, 4>;
 using KernelIQ4NL = QuantKernel<DotTable<kIq4Operands>, F16Scales, DotQ8, 3>;
 using KernelIQ4XS = QuantKernel<DotTable<kIq4Operands>, ByteScales, DotQ8, 3>;
 using KernelMXFP4 = QuantKernel<DotTable<kFp4Operands>, ExponentScales, DotQ8, 3>;
+using KernelNVFP4 = QuantKernel<DotNvFp4, E4m3ScalesOfHalves, DotBytes<2>, 4>;
 
 constexpr WeightKernels kKernels[] = {
     {ElementType::kQ4_1, ActivationFormat::kInt8Sums, multiply<KernelQ4_1>},
@@ -70,5 +85,6 @@ constexpr WeightKernels kKernels[] = {
     {ElementType::kIQ4_NL, ActivationFormat::kInt8, multiply<KernelIQ4NL>},
     {ElementType::kIQ4_XS, ActivationFormat::kInt8, multiply<KernelIQ4XS>},
     {ElementType::kMXFP4, ActivationFormat::kInt8, multiply<KernelMXFP4>},
+    {ElementType::kNvFp4, ActivationFormat::kInt8Sums, multiply<KernelNVFP4>},
 };
 const WeightRows kSmallTypes = rows_of(kKernels);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "tensor/blocks.h"
+#include "tensor/e4m3.h"
 #include "tensor/half.h"
 #include "tensor/round.h"
 
@@ -151,6 +152,11 @@ constexpr PackedFormat kRows[] = {
      .n_halves = 0,
      .bytes = kExponent,
      .parts = {kPart<4>}},
+    {.type = kNvFp4,
+     .layout = Layout::kBlocks,
+     .n_halves = 0,
+     .bytes = kScalesOfHalves,
+     .parts = {kPart<4>}},
     {.type = kIQ4_XS, .layout = Layout::kBlocks, .bytes = kSignedScale, .parts = {kPart<4>}},
     {.type = kQ2_K,
      .layout = Layout::kBlocks,
@@ -192,6 +198,8 @@ constexpr PackedFormat kRows[] = {
      .parts = {kPart<8>},
      .to_panel = zero_to_offset,
      .from_panel = offset_to_zero},
+    {.type = kFp8, .layout = Layout::kFp8},
+    {.type = kFp8G32, .layout = Layout::kFp8},
 };
 
 constexpr auto kByType = [] {
@@ -205,6 +213,7 @@ static_assert([] {
   for (int i = 0; i < 16; ++i) {
     if (kIq4Operands[i] != kIq4Levels[i] + 128) return false;
     if (kFp4Operands[i] != kFp4Levels[i] + 128) return false;
+    if (kNvFp4Operands[i] != kFp4Levels[i] + 32) return false;
   }
   return true;
 }());
@@ -291,6 +300,7 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
   const uint32_t n = traits(format.type).block_elements;
   BlockNumbers numbers{};
   numbers.zero = in_file.zero;
+  numbers.scale = in_file.scale;
   for (size_t begin = 0; begin < out.size(); begin += n) {
     if (format.n_halves > 0) numbers.scale = half_at(unit, column);
     if (format.n_halves == 2) numbers.minimum = half_at(unit + kHalvesBytes, column);
@@ -311,6 +321,46 @@ void unpack_blocks(const PackedFormat& format, const std::byte* unit, uint32_t c
   }
 }
 
+// 256 times the scales, for the kernels read E4M3 as f16: that is as many times too small.
+void pack_fp8(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
+              std::byte* unit) {
+  const size_t block_bytes = traits(format.type).block_bytes;
+  for (; !row.empty(); row = row.subspan(block_bytes), unit += format.unit_bytes()) {
+    float scale;
+    std::memcpy(&scale, row.data(), sizeof(scale));
+    scale *= 256.0f;
+    std::memcpy(unit + column * sizeof(scale), &scale, sizeof(scale));
+    std::byte* number = unit + kPanelColumns * sizeof(scale) + column;
+    for (const std::byte b : row.subspan(sizeof(scale), block_bytes - sizeof(scale))) {
+      *number = b;
+      number += kPanelColumns;
+    }
+  }
+}
+
+void unpack_fp8(const PackedFormat& format, const std::byte* unit, uint32_t column,
+                std::span<float> out) {
+  const size_t n = traits(format.type).block_elements;
+  for (; !out.empty(); out = out.subspan(n), unit += format.unit_bytes()) {
+    float scale;
+    std::memcpy(&scale, unit + column * sizeof(scale), sizeof(scale));
+    const std::byte* number = unit + kPanelColumns * sizeof(scale) + column;
+    for (size_t i = 0; i < n; ++i, number += kPanelColumns) {
+      out[i] = scale * (e4m3_to_f32(std::to_integer<uint8_t>(*number)) * 0x1p-8f);
+    }
+  }
+}
+
+struct Packing {
+  void (*pack)(const PackedFormat&, std::span<const std::byte>, uint32_t, std::byte*);
+  void (*unpack)(const PackedFormat&, const std::byte*, uint32_t, std::span<float>);
+};
+Packing packing_of(const PackedFormat& format) {
+  if (format.layout == Layout::kBlocks) return {pack_blocks, unpack_blocks};
+  if (format.layout == Layout::kFp8) return {pack_fp8, unpack_fp8};
+  return {pack_elements, unpack_elements};
+}
+
 }  // namespace
 
 const PackedFormat& packed_format(ElementType type) { return kByType[static_cast<size_t>(type)]; }
@@ -318,20 +368,18 @@ const PackedFormat& packed_format(ElementType type) { return kByType[static_cast
 size_t panel_bytes(const PackedFormat& format, uint32_t k) {
   CHECK(format.layout != Layout::kNone);
   const ElementTraits& t = traits(format.type);
-  if (format.layout == Layout::kBlocks) return k / t.block_elements * format.unit_bytes();
+  if (t.block_elements > 1) return k / t.block_elements * format.unit_bytes();
   return (size_t{k} + k % 2) * kPanelColumns * t.block_bytes;
 }
 
 void pack_column(const PackedFormat& format, std::span<const std::byte> row, uint32_t column,
                  std::byte* panel) {
-  const auto pack = format.layout == Layout::kBlocks ? pack_blocks : pack_elements;
-  pack(format, row, column, panel);
+  packing_of(format).pack(format, row, column, panel);
 }
 
 void unpack_column(const PackedFormat& format, const std::byte* panel, uint32_t column,
                    std::span<float> out) {
-  const auto unpack = format.layout == Layout::kBlocks ? unpack_blocks : unpack_elements;
-  unpack(format, panel, column, out);
+  packing_of(format).unpack(format, panel, column, out);
 }
 
 }  // namespace kvik::cpu

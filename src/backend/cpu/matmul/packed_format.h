@@ -29,8 +29,9 @@ struct PanelBytes {
 
 struct PackedFormat {
   // Elements one by one, in pairs of neighbouring k, or blocks: a block of the file is a header of
-  // f16, [n_halves][32], then for each 32 k bytes, [n][32], and the parts of levels.
-  enum class Layout : uint8_t { kNone, kElements, kPairs, kBlocks };
+  // f16, [n_halves][32], then for each 32 k bytes, [n][32], and the parts of levels. Of floats of 8
+  // bits it is 256 times its scales, [32] f32, then the numbers, [k][32].
+  enum class Layout : uint8_t { kNone, kElements, kPairs, kBlocks, kFp8 };
 
   ElementType type = {};
   Layout layout = Layout::kNone;
@@ -45,6 +46,7 @@ struct PackedFormat {
   size_t block_bytes() const { return bytes.n * kPanelColumns + parts[0].bytes + parts[1].bytes; }
   // Of a block of the file.
   size_t unit_bytes() const {
+    if (layout == Layout::kFp8) return traits(type).block_bytes * size_t{kPanelColumns};
     return header_bytes() + traits(type).block_elements / kBlock32 * block_bytes();
   }
 };

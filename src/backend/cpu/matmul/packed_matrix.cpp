@@ -4,6 +4,7 @@
 
 #include "backend/cpu/matmul/packed_format.h"
 #include "base/check.h"
+#include "tensor/block_format.h"
 #include "tensor/tensor_digest.h"
 
 namespace kvik::cpu {
@@ -40,12 +41,12 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
     CHECK(source.n_cols == n_cols_ && source.n_rows <= UINT32_MAX - n_rows_);
     CHECK(n_cols_ % traits(source.type).block_elements == 0);
     CHECK(source.bytes.size() == source.n_rows * source.row_bytes());
-    CHECK(source.gather.empty() || traits(source.type).block_elements > 1);
+    CHECK((source.gather.empty() && source.scale == 1) || block_format(source.type));
     const auto rows = static_cast<uint32_t>(source.n_rows);
     const uint32_t panels = rows / kPanelColumns + (rows % kPanelColumns != 0);
     parts_.push_back({source.type, n_rows_, rows, n_panels, panels,
                       panel_bytes(packed_format(source.type), n_cols_), nullptr,
-                      keep_order(source.gather)});
+                      keep_order(source.gather), source.scale});
     n_bytes += packed_bytes(source.type, source.n_rows, source.n_cols);
     n_panels += panels;
     n_rows_ += rows;
@@ -89,6 +90,8 @@ void CpuPackedMatrix::unpack_row(uint32_t row, float* out) const {
   const uint32_t in_part = row - part->first_row;
   const std::byte* panel = part->panels + in_part / kPanelColumns * part->panel_bytes;
   unpack_column(packed_format(part->type), panel, in_part % kPanelColumns, {out, n_cols_});
+  if (part->scale == 1) return;
+  for (uint32_t i = 0; i < n_cols_; ++i) out[i] *= part->scale;
 }
 
 }  // namespace kvik::cpu

@@ -34,6 +34,7 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 //   q5_0, q5_1 as q4_0 and q4_1; behind the nibbles the fifth bits as in q5_k
 //   iq4_nl     as q4_0
 //   mxfp4      for each block of 32 k: bytes [32], exponents of scales, and nibbles as in q4_0
+//   nvfp4      for each block of 32 k: bytes [2][32], scales of 16 k each, and nibbles as in q4_0
 //   iq4_xs     for each super-block: f16 scales [32]; then for each 32 k: signed bytes [32],
 //              scales, and nibbles as in q4_0
 //   q2_k       for each super-block: f16 scales [32] and minima [32]; then for each 32 k: bytes
@@ -46,6 +47,7 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols);
 //              group's zero, and nibbles as in q4_0
 //   int8 groups  for each group: f16 scales [32] and f16 numbers [32], 128 less the zero; then for
 //              each 32 k quants as [8][32][4] bytes
+//   fp8, fp8g32  for each block: f32 scales [32], times 256, then bytes [k][32]
 // Every part begins a panel of its own; columns past its end are zero.
 class CpuPackedMatrix final : public PackedMatrix {
  public:
@@ -56,10 +58,11 @@ class CpuPackedMatrix final : public PackedMatrix {
     size_t panel_bytes;
     const std::byte* panels;
     const uint32_t* gather;  // TensorView::gather, null where empty; one pointer for equal ones
+    float scale;             // TensorView::scale
   };
 
   // Every type is one that can_pack, all of the same n_cols, whole blocks of each type. Only
-  // quantised tensors may have a `gather`.
+  // quantised tensors may have a `gather` or a `scale`.
   CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory, ThreadPool& pool);
 
   uint32_t n_rows() const override { return n_rows_; }
