@@ -33,10 +33,12 @@ WAYS = {"round robin": (False, False), "affinity": (True, False), "redis": (Fals
 
 
 class Redis:
-    def __init__(self, folder):
-        path = os.path.join(folder, "redis.sock")
-        self.url = f"unix://{path}"
-        self.process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"],
+    """At a socket in the folder, or on loopback, where `tc` can make it as slow as a network."""
+
+    def __init__(self, folder, is_tcp=False):
+        path, port = os.path.join(folder, "redis.sock"), free_port() if is_tcp else 0
+        self.url = f"redis://127.0.0.1:{port}" if is_tcp else f"unix://{path}"
+        self.process = subprocess.Popen(["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--unixsocket", path, "--save", "", "--appendonly", "no"],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + 20
         while not os.path.exists(path):

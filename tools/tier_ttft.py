@@ -146,6 +146,7 @@ def main():
     parser.add_argument("--kv-type", default="int8")
     parser.add_argument("--vocabulary", type=int, default=32000)
     parser.add_argument("--tiers", default="disk,shared,redis")
+    parser.add_argument("--tcp", action="store_true", help="Redis over loopback, whose rate `tc qdisc add dev lo root tbf …` limits")
     parser.add_argument("--samples", type=int, default=3)
     args = parser.parse_args()
     run = Run(args)
@@ -158,7 +159,7 @@ def main():
     for name in args.tiers.split(","):
         with tempfile.TemporaryDirectory() as folder:
             if name == "redis":
-                redis = Redis(folder)
+                redis = Redis(folder, args.tcp)
                 run.tier(name, ("--redis", redis.url), redis)
                 redis.stop()
             else:
