@@ -97,7 +97,7 @@ def main():
     a = ap.parse_args()
     stored, widened = {}, {}
     for name, (t, x) in read_safetensors(f"{a.folder}/model.safetensors").items():
-        if not name.endswith("_proj.weight") or x.ndim != 2:
+        if not name.endswith("_proj.weight") or x.ndim != 2 or (a.kind == "nvfp4" and x.shape[1] % 16 != 0):
             stored[name] = widened[name] = (t, x)
             continue
         parts, w = fp8(values(t, x), a.block) if a.kind == "fp8" else nvfp4(values(t, x))

@@ -12,6 +12,7 @@ import unittest
 
 import numpy as np
 
+import gguf
 import kvik
 from gguf_file import read_metadata
 
@@ -115,6 +116,19 @@ class Quantize(unittest.TestCase):
         once, _ = self.quantize("demo", "once.gguf", "--type", "q4_0")
         twice, _ = self.quantize(once, "twice.gguf", "--type", "q4_0")
         self.assertEqual(self.bytes_of(once), self.bytes_of(twice))
+
+    def test_matrices_of_nvfp4_have_their_scales_beside_them(self):
+        for model, n_scales in (("demo", 1), ("test-qwen3moe", 8)):
+            once, _ = self.quantize(kvik.demo_as("f32") if model == "demo" else kvik.preset(model), f"{model}.gguf", "--type", "nvfp4")
+            shapes = {t[0]: t[1] for t in gguf.Gguf(once).tensors}
+            name = "blk.0.attn_q.scale" if model == "demo" else "blk.0.ffn_up_exps.scale"
+            self.assertEqual(shapes[name], [n_scales])
+            tokens = kvik.random_tokens(40, 250, 3)
+            got, want = kvik.logits(once, tokens, all=True, kv_type="f32"), kvik.reference(once, tokens)
+            error = np.sort(np.abs(got - want).max(1) / np.abs(want).max(1))
+            self.assertLess(error[len(error) * 3 // 4], 0.03)  # of experts, near ties may choose others
+            twice, _ = self.quantize(once, f"{model}-twice.gguf", "--type", "nvfp4")
+            self.assertEqual(self.bytes_of(once), self.bytes_of(twice))
 
     def test_a_folder_becomes_the_weights_and_words_of_its_gguf_file(self):
         model = kvik.preset("test-llama")

@@ -230,8 +230,8 @@ KVIK_LANES_INLINE Lanes number_of_e4m3(LaneMask bits) {
   return is_normal ? (Lanes)((bits + (120 << 3)) << 20) : small;
 }
 
-// From 4.7 to 9.6 half steps for the peak where E4M3 is not too coarse: some blocks are served
-// better by a level below the greatest, or by cutting their peak.
+// The numbers of E4M3 around the one by which the peak is the greatest level: six above, for some
+// blocks are served better where it is the next one, and three below, which cut it.
 KVIK_LANES_INLINE void search_nvfp4(const SearchTask& task) {
   const SubBlocks<16> s = sub_blocks<16>(task);
   const Lanes at_peak = magnitude(peak_of(s)) * (1.0f / 6.0f);
