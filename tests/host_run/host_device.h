@@ -28,12 +28,17 @@ class HostDevice final : public cuda::Device {
   void free(std::byte* data) override;
   Result<void> copy(std::byte* to, const std::byte* from, size_t bytes) override;
   Result<void> clear(std::byte* data, size_t bytes) override;
+  Result<void> wait() override {
+    ++n_waits_;
+    return check_there();
+  }
 
   // From now on every launch and every copy fails, as of a device that is gone.
   void disappear() { is_gone_ = true; }
   // No more than that from now on.
   void limit_memory(uint64_t bytes) { info_.memory_bytes = bytes; }
   uint64_t held_bytes() const { return memory_.held_bytes(); }
+  uint64_t n_waits() const { return n_waits_; }
 
  private:
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override;
@@ -45,6 +50,7 @@ class HostDevice final : public cuda::Device {
 
   cuda::DeviceInfo info_;
   bool is_gone_ = false;
+  uint64_t n_waits_ = 0;
   std::mutex mutex_;  // tiers copy on threads of their own
   GuardedMemory memory_;
 };
