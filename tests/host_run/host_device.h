@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backend/cuda/device/device.h"
+#include "host_run/grid.h"
 #include "host_run/guarded_memory.h"
 
 namespace kvik::host_run {
@@ -12,6 +13,7 @@ struct HostDeviceOptions {
   uint64_t memory_bytes = uint64_t{4} << 30;
   uint32_t n_processors = 4;
   bool multiplies_fragments = true;
+  Order order = Order::kAscending;
 };
 
 // A device whose kernels run on the host, thread by thread. Its memory is closed to the host but
@@ -49,6 +51,7 @@ class HostDevice final : public cuda::Device {
   Result<void> check_inside(const std::byte* data, size_t bytes) const;
 
   cuda::DeviceInfo info_;
+  const Order order_;
   bool is_gone_ = false;
   uint64_t n_waits_ = 0;
   std::mutex mutex_;  // tiers copy on threads of their own
