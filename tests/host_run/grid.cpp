@@ -23,6 +23,7 @@ struct Warp {
   std::array<LaneWords, kWarpLanes> words[2];
   uint32_t turn = 0;
   uint32_t n_arrived = 0;
+  Thread* first = nullptr;  // of those that arrived
 };
 
 // A stack with a loop on it that runs one thread after the other, as long as none of them waits.
@@ -67,6 +68,7 @@ class Block {
   std::vector<Worker*> idle_;
   const std::function<void()>* kernel_ = nullptr;
   Order order_ = Order::kAscending;
+  Thread* first_at_barrier_ = nullptr;
   context::fiber scheduler_;
   uint32_t n_started_ = 0, n_ended_ = 0, n_at_barrier_ = 0;
   uint32_t n_barriers_ = 0;
@@ -143,12 +145,10 @@ void Block::stop(std::string sentence) {
 void Block::wait_for_block(int line) {
   Thread& self = *current;
   const Place place = {"__syncthreads", line};
-  for (const Thread& other : threads_) {
-    if (other.state == Thread::State::kAtBarrier && other.place != place) {
-      stop(fmt::format("{} is at {} and thread {} at {}", name_of(self), name_of(place),
-                       other.number, name_of(other.place)));
-    }
-    if (other.state == Thread::State::kAtBarrier) break;
+  if (n_at_barrier_ == 0) first_at_barrier_ = &self;
+  if (first_at_barrier_->place != place && first_at_barrier_ != &self) {
+    stop(fmt::format("{} is at {} and thread {} at {}", name_of(self), name_of(place),
+                     first_at_barrier_->number, name_of(first_at_barrier_->place)));
   }
   self.place = place;
   if (++n_at_barrier_ < threads_.size()) return wait(self, Thread::State::kAtBarrier);
@@ -162,13 +162,10 @@ const std::array<LaneWords, kWarpLanes>& Block::exchange(Place place, const Lane
   Warp& warp = warps_[self.warp()];
   Thread* lanes = &threads_[self.warp() * kWarpLanes];
   const uint32_t turn = warp.turn;
-  for (uint32_t i = 0; i < kWarpLanes && warp.n_arrived > 0; ++i) {
-    if (lanes[i].state != Thread::State::kInWarp) continue;
-    if (lanes[i].place != place) {
-      stop(fmt::format("{} is in {} and thread {} in {}", name_of(self), name_of(place),
-                       lanes[i].number, name_of(lanes[i].place)));
-    }
-    break;
+  if (warp.n_arrived == 0) warp.first = &self;
+  if (warp.first != &self && warp.first->place != place) {
+    stop(fmt::format("{} is in {} and thread {} in {}", name_of(self), name_of(place),
+                     warp.first->number, name_of(warp.first->place)));
   }
   warp.words[turn][self.lane()] = words;
   self.place = place;
