@@ -30,6 +30,7 @@ class ForwardingBackend : public Backend {
     return next_.scratch_bytes(limits);
   }
   void reserve(const WorkLimits& limits) override { next_.reserve(limits); }
+  void wait() override { next_.wait(); }
 
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {
     next_.embed(table, tokens, out);

@@ -256,6 +256,10 @@ class Backend {
   virtual uint64_t scratch_bytes(const WorkLimits& limits) const = 0;
   virtual void reserve(const WorkLimits& limits) = 0;
 
+  // Returns when all operations so far are done. A device may return from them sooner; what is
+  // copied out of its memory is what they leave there all the same.
+  virtual void wait() {}
+
   // out[r] = row tokens[r] of the table, dequantised. out: [tokens, n_cols]
   virtual void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) = 0;
 

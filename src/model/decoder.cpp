@@ -82,6 +82,7 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   if (guesser_) follow();
   first_projected_.reset();
   if (first_logits_) static_cast<void>(logits(*first_logits_));
+  backend_.wait();  // how long steps take is learnt from
 }
 
 // A layer's first half: all rows leave what later ones will need of them, then they go on. Behind

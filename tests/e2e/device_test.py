@@ -29,6 +29,13 @@ class Devices(unittest.TestCase):
                 self.assertEqual(done.stdout, b"")
                 self.assertRegex(done.stderr, rb"\Akvik: (no GPU can be used: .+|there is no GPU 99: .+|this build cannot compute on a GPU: .+)\n\Z")
 
+    def test_what_measures_the_processor_takes_no_gpu(self):
+        for args in (("explain", "demo", "--device", "cuda"), ("bench", "demo", "--roofline", "/dev/null", "--device", "cuda")):
+            with self.subTest(args=args):
+                done = kvik.run(*args)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(b"expected --device cpu", done.stderr)
+
     def test_a_driver_that_is_none_is_one_sentence(self):
         """CUDA's toolkit brings one to link against, whose functions all fail."""
         stub = "/usr/local/cuda/lib64/stubs/libcuda.so"

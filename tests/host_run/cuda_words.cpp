@@ -4,6 +4,7 @@ namespace kvik::host_run {
 namespace {
 
 thread_local std::string fault;
+thread_local Order order_of_grids = Order::kAscending;
 
 }  // namespace
 
@@ -31,11 +32,13 @@ void multiply_fragments(int (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)
 }
 
 int start_grid(const Index& blocks, uint32_t n_threads, const std::function<void()>& kernel) {
-  const auto found = run_grid(blocks, n_threads, kernel);
+  const auto found = run_grid(blocks, n_threads, kernel, order_of_grids);
   if (!found) return 0;
   fault = *found;
   return kFault;
 }
+
+void set_order(Order order) { order_of_grids = order; }
 
 std::string last_fault() { return fault; }
 

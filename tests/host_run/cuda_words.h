@@ -92,7 +92,8 @@ V read_as(const void* p) {
 // Runs a grid, and keeps what a GPU would have left undefined: 0, or kFault.
 inline constexpr int kFault = 999;
 int start_grid(const Index& blocks, uint32_t n_threads, const std::function<void()>& kernel);
-std::string last_fault();  // of this host thread
+void set_order(Order order);  // of grids that this host thread starts
+std::string last_fault();     // of this host thread
 
 }  // namespace kvik::host_run
 

@@ -23,6 +23,7 @@ struct Warp {
   std::array<LaneWords, kWarpLanes> words[2];
   uint32_t turn = 0;
   uint32_t n_arrived = 0;
+  Thread* first = nullptr;  // of those that arrived
 };
 
 // A stack with a loop on it that runs one thread after the other, as long as none of them waits.
@@ -34,7 +35,8 @@ struct Worker {
 // The block that runs.
 class Block {
  public:
-  std::optional<std::string> run(uint32_t n_threads, const std::function<void()>& kernel);
+  std::optional<std::string> run(uint32_t n_threads, const std::function<void()>& kernel,
+                                 Order order);
 
   void wait(Thread& thread, Thread::State state);
   [[noreturn]] void stop(std::string sentence);
@@ -65,6 +67,8 @@ class Block {
   std::vector<Worker*> worker_of_;  // by thread
   std::vector<Worker*> idle_;
   const std::function<void()>* kernel_ = nullptr;
+  Order order_ = Order::kAscending;
+  Thread* first_at_barrier_ = nullptr;
   context::fiber scheduler_;
   uint32_t n_started_ = 0, n_ended_ = 0, n_at_barrier_ = 0;
   uint32_t n_barriers_ = 0;
@@ -105,7 +109,9 @@ Worker& Block::free_worker() {
 void Block::work(Worker& self) {
   while (true) {
     while (n_started_ < threads_.size() && !fault_) {
-      Thread& thread = threads_[n_started_++];
+      const size_t i = n_started_++;
+      Thread& thread = threads_[order_ == Order::kAscending ? i : threads_.size() - 1 - i];
+      thread.state = Thread::State::kRuns;
       worker_of_[thread.number] = &self;
       current = &thread;
       (*kernel_)();
@@ -139,12 +145,10 @@ void Block::stop(std::string sentence) {
 void Block::wait_for_block(int line) {
   Thread& self = *current;
   const Place place = {"__syncthreads", line};
-  for (const Thread& other : threads_) {
-    if (other.state == Thread::State::kAtBarrier && other.place != place) {
-      stop(fmt::format("{} is at {} and thread {} at {}", name_of(self), name_of(place),
-                       other.number, name_of(other.place)));
-    }
-    if (other.state == Thread::State::kAtBarrier) break;
+  if (n_at_barrier_ == 0) first_at_barrier_ = &self;
+  if (first_at_barrier_->place != place && first_at_barrier_ != &self) {
+    stop(fmt::format("{} is at {} and thread {} at {}", name_of(self), name_of(place),
+                     first_at_barrier_->number, name_of(first_at_barrier_->place)));
   }
   self.place = place;
   if (++n_at_barrier_ < threads_.size()) return wait(self, Thread::State::kAtBarrier);
@@ -158,13 +162,10 @@ const std::array<LaneWords, kWarpLanes>& Block::exchange(Place place, const Lane
   Warp& warp = warps_[self.warp()];
   Thread* lanes = &threads_[self.warp() * kWarpLanes];
   const uint32_t turn = warp.turn;
-  for (uint32_t i = 0; i < kWarpLanes && warp.n_arrived > 0; ++i) {
-    if (lanes[i].state != Thread::State::kInWarp) continue;
-    if (lanes[i].place != place) {
-      stop(fmt::format("{} is in {} and thread {} in {}", name_of(self), name_of(place),
-                       lanes[i].number, name_of(lanes[i].place)));
-    }
-    break;
+  if (warp.n_arrived == 0) warp.first = &self;
+  if (warp.first != &self && warp.first->place != place) {
+    stop(fmt::format("{} is in {} and thread {} in {}", name_of(self), name_of(place),
+                     warp.first->number, name_of(warp.first->place)));
   }
   warp.words[turn][self.lane()] = words;
   self.place = place;
@@ -190,7 +191,7 @@ bool Block::resume_some() {
   bool any = false;
   for (Thread& thread : threads_) {
     if (fault_) return true;
-    if (thread.state != Thread::State::kRuns || thread.number >= n_started_) continue;
+    if (thread.state != Thread::State::kRuns) continue;
     resume(*worker_of_[thread.number]);
     any = true;
   }
@@ -207,7 +208,9 @@ std::string Block::why_all_wait() const {
   return "no thread runs";
 }
 
-std::optional<std::string> Block::run(uint32_t n_threads, const std::function<void()>& kernel) {
+std::optional<std::string> Block::run(uint32_t n_threads, const std::function<void()>& kernel,
+                                      Order order) {
+  order_ = order;
   threads_.assign(n_threads, {});
   for (uint32_t i = 0; i < n_threads; ++i) {
     threads_[i].number = i;
@@ -246,7 +249,7 @@ const std::array<LaneWords, kWarpLanes>& exchange(Place place, const LaneWords& 
 }
 
 std::optional<std::string> run_grid(const Index& blocks, uint32_t n_threads,
-                                    const std::function<void()>& kernel) {
+                                    const std::function<void()>& kernel, Order order) {
   CHECK(current == nullptr);
   constexpr uint32_t kMostBlocks = 65535;  // in y and z; x may have more
   if (n_threads == 0 || n_threads > kMostThreads || n_threads % kWarpLanes != 0) {
@@ -259,13 +262,13 @@ std::optional<std::string> run_grid(const Index& blocks, uint32_t n_threads,
   }
   grid_size = blocks;
   block_size = {n_threads, 1, 1};
-  for (uint32_t z = 0; z < blocks.z; ++z) {
-    for (uint32_t y = 0; y < blocks.y; ++y) {
-      for (uint32_t x = 0; x < blocks.x; ++x) {
-        block_index = {x, y, z};
-        if (auto fault = block.run(n_threads, kernel)) return fault;
-      }
-    }
+  const uint64_t n_blocks = uint64_t{blocks.x} * blocks.y * blocks.z;
+  for (uint64_t i = 0; i < n_blocks; ++i) {
+    const uint64_t n = order == Order::kAscending ? i : n_blocks - 1 - i;
+    block_index = {static_cast<uint32_t>(n % blocks.x),
+                   static_cast<uint32_t>(n / blocks.x % blocks.y),
+                   static_cast<uint32_t>(n / blocks.x / blocks.y)};
+    if (auto fault = block.run(n_threads, kernel, order)) return fault;
   }
   return std::nullopt;
 }

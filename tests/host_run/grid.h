@@ -9,11 +9,11 @@
 // Runs CUDA kernels on the host, thread by thread, so that what they compute can be compared with
 // other code on a machine without a GPU.
 //
-// Blocks run one after the other. Each thread of a block is a fiber that runs until it waits for
-// others: at a barrier, or in an operation of its warp. What a GPU leaves undefined ends the grid
-// with a sentence: a barrier that not all threads reach, or not in the same line; lanes of a warp
-// in different operations; shared memory out of bounds, read before it was written, or used by two
-// threads without a barrier between them (shared_memory.h).
+// Blocks run one after the other, from the first or from the last on. Each thread of a block is a
+// fiber that runs until it waits for others: at a barrier, or in an operation of its warp. What a
+// GPU leaves undefined ends the grid with a sentence: a barrier that not all threads reach, or not
+// in the same line; lanes of a warp in different operations; shared memory out of bounds, read
+// before it was written, or used by two threads without a barrier between them (shared_memory.h).
 namespace kvik::host_run {
 
 inline constexpr uint32_t kWarpLanes = 32;
@@ -39,7 +39,7 @@ struct Thread {
   Index thread;
   uint32_t number = 0;        // in the block
   uint32_t n_warp_syncs = 0;  // __syncwarp() of its warp
-  enum class State : uint8_t { kRuns, kAtBarrier, kInWarp, kEnded } state = State::kRuns;
+  enum class State : uint8_t { kNew, kRuns, kAtBarrier, kInWarp, kEnded } state = State::kNew;
   Place place;
 
   uint32_t lane() const { return number % kWarpLanes; }
@@ -66,9 +66,13 @@ const std::array<LaneWords, kWarpLanes>& exchange(Place place, const LaneWords& 
 // Registers shared memory of the block: `bytes` more of it.
 void use_shared(uint32_t bytes);
 
+// In which order blocks and their threads begin: what a kernel gives must not depend on it.
+enum class Order : uint8_t { kAscending, kDescending };
+
 // Runs kernel() for each thread of each block. n_threads: of a block, whole warps. Returns what a
 // GPU would have left undefined, if anything was.
 std::optional<std::string> run_grid(const Index& blocks, uint32_t n_threads,
-                                    const std::function<void()>& kernel);
+                                    const std::function<void()>& kernel,
+                                    Order order = Order::kAscending);
 
 }  // namespace kvik::host_run

@@ -15,6 +15,7 @@ HostDevice::HostDevice(const HostDeviceOptions& options)
             .memory_bytes = options.memory_bytes,
             .n_processors = options.n_processors,
             .multiplies_fragments = options.multiplies_fragments},
+      order_(options.order),
       memory_(options.memory_bytes) {}
 
 const cuda::KernelTables& HostDevice::kernels() const {
@@ -103,6 +104,7 @@ Result<void> HostDevice::do_launch(const char* name, Start start, const cuda::Gr
   const std::scoped_lock lock(mutex_);
   TRY(check_there());
   const GuardedMemory::Opened opened(memory_);
+  set_order(order_);
   if (start(grid, task, nullptr) != 0) {
     ADD_FAILURE() << name << ": " << last_fault();
     return fail(ErrorCode::kIo, fmt::format("{}: {}", name, last_fault()));

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "backend/cuda/device/device.h"
+#include "host_run/grid.h"
 #include "host_run/guarded_memory.h"
 
 namespace kvik::host_run {
@@ -12,6 +13,7 @@ struct HostDeviceOptions {
   uint64_t memory_bytes = uint64_t{4} << 30;
   uint32_t n_processors = 4;
   bool multiplies_fragments = true;
+  Order order = Order::kAscending;
 };
 
 // A device whose kernels run on the host, thread by thread. Its memory is closed to the host but
@@ -28,12 +30,17 @@ class HostDevice final : public cuda::Device {
   void free(std::byte* data) override;
   Result<void> copy(std::byte* to, const std::byte* from, size_t bytes) override;
   Result<void> clear(std::byte* data, size_t bytes) override;
+  Result<void> wait() override {
+    ++n_waits_;
+    return check_there();
+  }
 
   // From now on every launch and every copy fails, as of a device that is gone.
   void disappear() { is_gone_ = true; }
   // No more than that from now on.
   void limit_memory(uint64_t bytes) { info_.memory_bytes = bytes; }
   uint64_t held_bytes() const { return memory_.held_bytes(); }
+  uint64_t n_waits() const { return n_waits_; }
 
  private:
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override;
@@ -44,7 +51,9 @@ class HostDevice final : public cuda::Device {
   Result<void> check_inside(const std::byte* data, size_t bytes) const;
 
   cuda::DeviceInfo info_;
+  const Order order_;
   bool is_gone_ = false;
+  uint64_t n_waits_ = 0;
   std::mutex mutex_;  // tiers copy on threads of their own
   GuardedMemory memory_;
 };

@@ -69,6 +69,8 @@ class CudaBackend final : public Backend {
     attention_.reserve(limits);
   }
 
+  void wait() override { require(device_->wait()); }
+
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {
     matmul_.embed(own(table), tokens, out);
   }

@@ -65,8 +65,10 @@ std::vector<BenchCase> cases_of(const BenchOptions& options) {
 }
 
 // Pages are mapped without being reserved: what does not fit would end the process in the middle.
-Result<void> check_memory(std::span<const BenchCase> cases, const KvFootprint& kv) {
-  const auto available = available_memory_bytes();
+Result<void> check_memory(std::span<const BenchCase> cases, const LoadedModel& loaded) {
+  const KvFootprint kv = loaded.kv();
+  auto available = loaded.backend->memory().free_bytes();
+  if (!available) available = available_memory_bytes();
   if (!available) return {};
   for (const BenchCase& bench : cases) {
     const uint64_t needed = BenchRunner::n_pages(bench) * kv.page_bytes();
@@ -103,6 +105,10 @@ Result<std::string> bench(const BenchOptions& options) {
     return options.json ? replay_json(results) : replay_table(results);
   }
   std::ofstream roofline;
+  if (!options.roofline.empty() && options.model.gpu) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--roofline draws the limits of the processor: expected --device cpu");
+  }
   if (!options.roofline.empty()) {
     roofline.open(options.roofline);
     if (!roofline) {
@@ -112,10 +118,12 @@ Result<std::string> bench(const BenchOptions& options) {
   TRY_ASSIGN(const LoadedModel loaded, load_model(options.model));
   const KvType kv_type = options.model.kv_type;
   const std::vector<BenchCase> cases = cases_of(options);
-  TRY(check_memory(cases, loaded.kv()));
+  TRY(check_memory(cases, loaded));
 
   const uint32_t n_threads = loaded.backend->n_threads();
-  const MachineLimits machine = measure_machine_limits(n_threads);
+  // Those of the processor: what a GPU could do is not known here.
+  const bool has_limits = !options.model.gpu;
+  const MachineLimits machine = has_limits ? measure_machine_limits(n_threads) : MachineLimits{};
   TRY_ASSIGN(const LimitModel limits, LimitModel::of(options.model.model, loaded));
   BenchRunner runner(loaded, kv_type, cases);
   for (const std::string& text : options.adapters) {
@@ -123,7 +131,9 @@ Result<std::string> bench(const BenchOptions& options) {
     runner.add_adapter(std::move(adapter));
   }
   std::vector<BenchResult> results = measure_all(runner, cases, options.repeat);
-  for (BenchResult& r : results) limits.hold_against(machine, r);
+  for (BenchResult& r : results) {
+    if (has_limits) limits.hold_against(machine, r);
+  }
   if (roofline.is_open()) {
     roofline << roofline_svg(results, machine,
                              fmt::format("{}, {} pages, {} threads", model_id(options.model.model),

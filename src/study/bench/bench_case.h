@@ -32,10 +32,10 @@ struct BenchResult {
   BenchCase bench;
   double median = 0, min = 0, max = 0;  // tok/s of the whole batch
   Work work;                            // of all its tokens
-  double limit = 0;                     // tok/s that the machine's ceilings allow
+  double limit = 0;                     // tok/s that the machine's ceilings allow; 0: not known
   uint64_t context_bytes = 0;           // pages of all sequences, at the end
 
-  double limit_share() const { return median / limit; }
+  double limit_share() const { return limit > 0 ? median / limit : 0; }
   double seconds() const { return double{1} * bench.n_tokens * bench.batch / median; }
 };
 

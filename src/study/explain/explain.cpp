@@ -204,6 +204,10 @@ std::string summary_of(const boost::json::object& report) {
 }  // namespace
 
 Result<Explained> explain(const ExplainOptions& options, const DescribeExperiment& describe) {
+  if (options.model.gpu) {
+    return fail(ErrorCode::kInvalidArgument,
+                "kvik explain measures the processor: expected --device cpu");
+  }
   const TimePoint begin = SteadyClock().now();
   boost::json::object report;
   {

@@ -17,34 +17,39 @@ namespace kvik::testing {
 
 class BothBackends {
  public:
-  explicit BothBackends(const host_run::HostDeviceOptions& options = {})
+  explicit BothBackends(host_run::HostDeviceOptions options = {})
       : cpu_(std::move(*make_cpu_backend({.n_threads = 1, .isa = "scalar"}))) {
     auto device = std::make_unique<host_run::HostDevice>(options);
     device_ = device.get();
     cuda_ = std::move(*cuda::make_backend(std::move(device), 1));
+    options.order = host_run::Order::kDescending;
+    backwards_ = std::move(*cuda::make_backend(std::make_unique<host_run::HostDevice>(options), 1));
   }
 
   Backend& cpu() { return *cpu_; }
   Backend& cuda() { return *cuda_; }
   host_run::HostDevice& device() { return *device_; }
 
-  // function(backend) → what it computed.
+  // function(backend) → what it computed, whatever the order of blocks and threads.
   template <class Function>
   ::testing::AssertionResult agree(const Function& function) {
     const auto expected = function(*cpu_);
-    const auto got = function(*cuda_);
-    if (expected.size() != got.size()) return ::testing::AssertionFailure() << "sizes differ";
-    for (size_t i = 0; i < got.size(); ++i) {
-      if (std::memcmp(&expected[i], &got[i], sizeof(got[i])) == 0) continue;
-      return ::testing::AssertionFailure()
-             << "at " << i << " of " << got.size() << ": " << ::testing::PrintToString(got[i])
-             << " against " << ::testing::PrintToString(expected[i]);
+    for (Backend* backend : {cuda_.get(), backwards_.get()}) {
+      const auto got = function(*backend);
+      if (expected.size() != got.size()) return ::testing::AssertionFailure() << "sizes differ";
+      for (size_t i = 0; i < got.size(); ++i) {
+        if (std::memcmp(&expected[i], &got[i], sizeof(got[i])) == 0) continue;
+        return ::testing::AssertionFailure()
+               << "at " << i << " of " << got.size() << ": " << ::testing::PrintToString(got[i])
+               << " against " << ::testing::PrintToString(expected[i])
+               << (backend == cuda_.get() ? "" : ", from the last block on");
+      }
     }
     return ::testing::AssertionSuccess();
   }
 
  private:
-  std::unique_ptr<Backend> cpu_, cuda_;
+  std::unique_ptr<Backend> cpu_, cuda_, backwards_;
   host_run::HostDevice* device_;
 };
 

@@ -50,7 +50,9 @@ DeviceCounters of_a_decode_step(const std::string& model) {
   (*engine)->submit(RequestId{0}, std::move(request), sink);
   while (sink->n_tokens < 2) (*engine)->step();
   const DeviceCounters before = device.counters();
+  const uint64_t n_waits = device.n_waits();
   (*engine)->step();
+  EXPECT_EQ(device.n_waits() - n_waits, 1u);  // or the engine would learn from half a step
   EXPECT_EQ(sink->n_tokens, 3u);
   return difference(before, device.counters());
 }

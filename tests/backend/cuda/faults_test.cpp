@@ -1,6 +1,7 @@
 #include <csignal>
 
 #include "backend/cuda/both_backends.h"
+#include "backend/cuda/device/cuda_memory.h"
 #include "base/log.h"
 #include "host/load_model.h"
 
@@ -37,7 +38,7 @@ TEST(CudaFaults, a_model_that_does_not_fit_is_refused_with_what_is_there) {
 }
 
 TEST(CudaFaults, a_plan_is_held_against_what_the_device_has_left) {
-  OnDevice on({.memory_bytes = uint64_t{8} << 20});
+  OnDevice on({.memory_bytes = cuda::kSpareBytes + (uint64_t{8} << 20)});
   const MemoryPlan fits = {uint64_t{8} << 20, 0, {}};
   EXPECT_TRUE(check_device_memory(fits, *on.backend));
   const Buffer some = on.backend->memory().allocate(1);

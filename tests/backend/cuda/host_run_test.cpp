@@ -22,6 +22,14 @@ TEST(HostRun, every_thread_of_every_block_runs_once) {
   EXPECT_THAT(runs, ::testing::Each(1));
 }
 
+TEST(HostRun, blocks_and_threads_begin_in_the_order_that_is_asked_for) {
+  std::vector<uint32_t> order;
+  EXPECT_FALSE(run_grid(
+      {2, 1, 2}, 32, [&] { order.push_back((blockIdx.z * 2 + blockIdx.x) * 32 + threadIdx.x); },
+      Order::kDescending));
+  for (uint32_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], 127 - i);
+}
+
 TEST(HostRun, a_block_is_whole_warps) {
   EXPECT_THAT(fault_of(33, [] {}), HasSubstr("a block of 33 threads"));
   EXPECT_THAT(fault_of(2048, [] {}), HasSubstr("1024 at most"));

@@ -17,132 +17,133 @@ __device__ void load_head(const float* from, uint32_t n, SharedHead& x) {
   __syncthreads();
 }
 
-__device__ __forceinline__ void put_float(uint8_t* at, size_t i, float value, bool is_bf16) {
-  if (is_bf16) {
-    reinterpret_cast<uint16_t*>(at)[i] = bf16_of(value);
-  } else {
-    reinterpret_cast<float*>(at)[i] = value;
-  }
-}
-
-__device__ void write_floats(const PageLayout& layout, uint8_t* block, uint32_t token,
-                             const float* k, const float* v) {
-  const bool is_bf16 = layout.type == PageType::kBF16;
-  for (uint32_t d = threadIdx.x; d < layout.head_dim; d += blockDim.x) {
-    const size_t k_at =
-        (static_cast<size_t>(token / kLanes) * layout.head_dim + d) * kLanes + token % kLanes;
-    put_float(block, k_at, k[d], is_bf16);
-  }
-  // Zeros behind the last dimension.
-  for (uint32_t d = threadIdx.x; v && d < layout.value_dims; d += blockDim.x) {
-    const size_t v_at = (static_cast<size_t>(d / kLanes) * kPageTokens + token) * kLanes;
-    const float value = d < layout.value_dim ? v[d] : 0.0f;
-    put_float(block + layout.k_bytes, v_at + d % kLanes, value, is_bf16);
-  }
-}
-
-__device__ void write_int8(const PageLayout& layout, uint8_t* block, uint32_t token, const float* k,
-                           const float* v, SharedHead& x, SharedScales& peaks) {
-  load_head(k, layout.head_dim, x);
-  for (uint32_t g = 0; g < layout.n_key_groups; ++g) {
-    const uint32_t end = lesser((g + 1) * layout.group_dims, layout.head_dim);
-    find_peak(x, g * layout.group_dims, end, peaks, g);
-  }
-  __syncthreads();
-  auto* scales =
-      reinterpret_cast<float*>(block + static_cast<size_t>(layout.key_dims) * kPageTokens);
-  for (uint32_t d = threadIdx.x; d < layout.key_dims; d += blockDim.x) {
-    const uint32_t g = lesser(d / layout.group_dims, layout.n_key_groups - 1);
-    const Quantum quantum = quantum_for(peaks.get(g), 127.0f);
-    const int level = d < layout.head_dim ? level_of(x.get(d), quantum.inverse) : 0;
-    block[static_cast<size_t>(token / kLanes) * layout.key_dims * kLanes + token % kLanes * 4 +
-          static_cast<size_t>(d / 4) * 64 + d % 4] = static_cast<uint8_t>(level + 128);
-    if (d == g * layout.group_dims) scales[g * kPageTokens + token] = quantum.scale;
-  }
-  if (!v) return;
-  load_head(v, layout.value_dim, x);
-  find_peak(x, 0, layout.value_dim, peaks, kMostKeyGroups);
-  __syncthreads();
-  const Quantum quantum = quantum_for(peaks.get(kMostKeyGroups), 127.0f);
-  uint8_t* values = block + layout.k_bytes;
-  for (uint32_t d = threadIdx.x; d < layout.value_dims; d += blockDim.x) {
-    const int level = d < layout.value_dim ? level_of(x.get(d), quantum.inverse) : 0;
-    values[static_cast<size_t>(d / kLanes) * kValueBlockBytes + token / 4 * 64 + d % kLanes * 4 +
-           token % 4] = static_cast<uint8_t>(level);
-  }
-  if (threadIdx.x == 0) {
-    auto* end = reinterpret_cast<float*>(block + layout.head_bytes);
-    end[static_cast<int>(token) - static_cast<int>(kPageTokens)] = quantum.scale;
-  }
-}
-
-// A group's scale as the page has it.
+// A group's scale of int4 as the page has it.
 __device__ __forceinline__ uint16_t int4_scale(float peak) {
   const float step = quantum_for(peak, 127.0f).scale * (127.0f / 8.0f);
   return bf16_of(0.5f * step);
 }
 
-// The nibble of dimension d of a head that was turned, n_dims long. Behind the last one, up to
-// whole sixteens, that of zero.
-__device__ __forceinline__ uint32_t nibble_of(const PageLayout& layout, SharedHead& x,
-                                              SharedScales& peaks, uint32_t first_peak,
-                                              uint32_t d) {
-  const uint32_t n_dims = layout.head_dim;
-  if (d >= (n_dims + kLanes - 1) / kLanes * kLanes) return 0;
-  const uint32_t g = lesser(d, n_dims - 1) / layout.group_dims;
-  const float half_step = bf16_value(int4_scale(peaks.get(first_peak + g)));
-  const float inverse = half_step > 0.0f ? 0.5f / half_step : 0.0f;
-  const float steps = fmaf(d < n_dims ? x.get(d) : 0.0f, inverse, 7.5f);
-  return static_cast<uint32_t>(round_to_int(min_of(max_of(steps, 0.0f), 15.0f)));
-}
+// K and V of one token and one head, which a block of threads writes into their block of a page.
+struct Writing {
+  const PageLayout& layout;
+  uint8_t* block;
+  uint32_t token;      // of the page
+  const float *k, *v;  // v is null where K is latent
+  SharedHead& x;
+  SharedScales& peaks;  // of K's groups, then from kMostKeyGroups on of V's
 
-__device__ void find_peaks(const PageLayout& layout, SharedHead& x, SharedScales& peaks,
-                           uint32_t first_peak) {
-  for (uint32_t g = 0; g * layout.group_dims < layout.head_dim; ++g) {
-    const uint32_t end = lesser((g + 1) * layout.group_dims, layout.head_dim);
-    find_peak(x, g * layout.group_dims, end, peaks, first_peak + g);
-  }
-  __syncthreads();
-}
+  __device__ uint8_t* values() const { return block + layout.k_bytes; }
 
-__device__ void put_int4_scales(const PageLayout& layout, SharedScales& peaks, uint32_t first_peak,
-                                uint8_t* at, uint32_t token) {
-  for (uint32_t g = threadIdx.x; g * layout.group_dims < layout.head_dim; g += blockDim.x) {
-    reinterpret_cast<uint16_t*>(at)[g * kPageTokens + token] =
-        int4_scale(peaks.get(first_peak + g));
+  __device__ void put_float(uint8_t* at, size_t i, float value) const {
+    if (layout.type == PageType::kBF16) {
+      reinterpret_cast<uint16_t*>(at)[i] = bf16_of(value);
+    } else {
+      reinterpret_cast<float*>(at)[i] = value;
+    }
   }
-}
 
-__device__ void write_int4(const PageLayout& layout, uint8_t* block, uint32_t token, const float* k,
-                           const float* v, SharedHead& x, SharedScales& peaks) {
-  load_head(k, layout.head_dim, x);
-  turn_key(layout, x);
-  find_peaks(layout, x, peaks, 0);
-  uint8_t* keys = block + static_cast<size_t>(token / kLanes) * (layout.key_dims / 8) * 64;
-  for (uint32_t i = threadIdx.x; i < layout.key_dims / 2; i += blockDim.x) {
-    const uint32_t d = i / 4 * 8 + i % 4;
-    const uint32_t low = nibble_of(layout, x, peaks, 0, d);
-    const uint32_t high = nibble_of(layout, x, peaks, 0, d + 4);
-    keys[static_cast<size_t>(d / 8) * 64 + token % kLanes * 4 + d % 4] =
-        static_cast<uint8_t>(low | high << 4);
+  __device__ void write_floats() const {
+    for (uint32_t d = threadIdx.x; d < layout.head_dim; d += blockDim.x) {
+      const size_t tile = static_cast<size_t>(token / kLanes) * layout.head_dim;
+      put_float(block, (tile + d) * kLanes + token % kLanes, k[d]);
+    }
+    // Zeros behind the last dimension.
+    for (uint32_t d = threadIdx.x; v && d < layout.value_dims; d += blockDim.x) {
+      const size_t at = (static_cast<size_t>(d / kLanes) * kPageTokens + token) * kLanes;
+      put_float(values(), at + d % kLanes, d < layout.value_dim ? v[d] : 0.0f);
+    }
   }
-  put_int4_scales(layout, peaks, 0, block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2,
-                  token);
-  if (!v) return;
-  load_head(v, layout.head_dim, x);
-  rotate(x, 0, layout.head_dim);
-  find_peaks(layout, x, peaks, kMostKeyGroups);
-  uint8_t* values = block + layout.k_bytes;
-  for (uint32_t i = threadIdx.x; i < layout.value_dims / 2; i += blockDim.x) {
-    const uint32_t d = i / 16 * 32 + i % 16;
-    const uint32_t low = nibble_of(layout, x, peaks, kMostKeyGroups, d);
-    const uint32_t high = nibble_of(layout, x, peaks, kMostKeyGroups, d + 16);
-    values[static_cast<size_t>(d / 32) * kValueBlockBytes + token / 4 * 64 + d % 16 * 4 +
-           token % 4] = static_cast<uint8_t>(low | high << 4);
+
+  __device__ void write_int8() const {
+    load_head(k, layout.head_dim, x);
+    for (uint32_t g = 0; g < layout.n_key_groups; ++g) {
+      const uint32_t end = lesser((g + 1) * layout.group_dims, layout.head_dim);
+      find_peak(x, g * layout.group_dims, end, peaks, g);
+    }
+    __syncthreads();
+    uint8_t* keys = block + static_cast<size_t>(token / kLanes) * layout.key_dims * kLanes;
+    auto* scales =
+        reinterpret_cast<float*>(block + static_cast<size_t>(layout.key_dims) * kPageTokens);
+    for (uint32_t d = threadIdx.x; d < layout.key_dims; d += blockDim.x) {
+      const uint32_t g = lesser(d / layout.group_dims, layout.n_key_groups - 1);
+      const Quantum quantum = quantum_for(peaks.get(g), 127.0f);
+      const int level = d < layout.head_dim ? level_of(x.get(d), quantum.inverse) : 0;
+      keys[static_cast<size_t>(d / 4) * 64 + token % kLanes * 4 + d % 4] =
+          static_cast<uint8_t>(level + 128);
+      if (d == g * layout.group_dims) scales[g * kPageTokens + token] = quantum.scale;
+    }
+    if (v) write_int8_values();
   }
-  put_int4_scales(layout, peaks, kMostKeyGroups,
-                  values + static_cast<size_t>(layout.value_dims) * kPageTokens / 2, token);
-}
+
+  __device__ void write_int8_values() const {
+    load_head(v, layout.value_dim, x);
+    find_peak(x, 0, layout.value_dim, peaks, kMostKeyGroups);
+    __syncthreads();
+    const Quantum quantum = quantum_for(peaks.get(kMostKeyGroups), 127.0f);
+    for (uint32_t d = threadIdx.x; d < layout.value_dims; d += blockDim.x) {
+      const int level = d < layout.value_dim ? level_of(x.get(d), quantum.inverse) : 0;
+      values()[value_byte(d / kLanes, d % kLanes)] = static_cast<uint8_t>(level);
+    }
+    auto* scales = reinterpret_cast<float*>(block + layout.head_bytes) - kPageTokens;
+    if (threadIdx.x == 0) scales[token] = quantum.scale;
+  }
+  // Of this token, in the number of a block of V.
+  __device__ size_t value_byte(uint32_t value_block, uint32_t d) const {
+    return static_cast<size_t>(value_block) * kValueBlockBytes + token / 4 * 64 + d * 4 + token % 4;
+  }
+
+  __device__ void write_int4() const {
+    load_head(k, layout.head_dim, x);
+    turn_key(layout, x);
+    find_peaks(0);
+    uint8_t* keys = block + static_cast<size_t>(token / kLanes) * (layout.key_dims / 8) * 64;
+    for (uint32_t i = threadIdx.x; i < layout.key_dims / 2; i += blockDim.x) {
+      const uint32_t d = i / 4 * 8 + i % 4;
+      keys[static_cast<size_t>(d / 8) * 64 + token % kLanes * 4 + d % 4] = nibbles_of(0, d, d + 4);
+    }
+    put_int4_scales(0, block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2);
+    if (!v) return;
+    load_head(v, layout.head_dim, x);
+    rotate(x, 0, layout.head_dim);
+    find_peaks(kMostKeyGroups);
+    for (uint32_t i = threadIdx.x; i < layout.value_dims / 2; i += blockDim.x) {
+      const uint32_t d = i / 16 * 32 + i % 16;
+      values()[value_byte(d / 32, d % 16)] = nibbles_of(kMostKeyGroups, d, d + 16);
+    }
+    put_int4_scales(kMostKeyGroups,
+                    values() + static_cast<size_t>(layout.value_dims) * kPageTokens / 2);
+  }
+
+  __device__ void find_peaks(uint32_t first_peak) const {
+    for (uint32_t g = 0; g * layout.group_dims < layout.head_dim; ++g) {
+      const uint32_t end = lesser((g + 1) * layout.group_dims, layout.head_dim);
+      find_peak(x, g * layout.group_dims, end, peaks, first_peak + g);
+    }
+    __syncthreads();
+  }
+
+  // The nibble of dimension d of the head, which was turned. Behind the last one, up to whole
+  // sixteens, that of zero.
+  __device__ uint32_t nibble_of(uint32_t first_peak, uint32_t d) const {
+    const uint32_t n_dims = layout.head_dim;
+    if (d >= (n_dims + kLanes - 1) / kLanes * kLanes) return 0;
+    const uint32_t g = lesser(d, n_dims - 1) / layout.group_dims;
+    const float half_step = bf16_value(int4_scale(peaks.get(first_peak + g)));
+    const float inverse = half_step > 0.0f ? 0.5f / half_step : 0.0f;
+    const float steps = fmaf(d < n_dims ? x.get(d) : 0.0f, inverse, 7.5f);
+    return static_cast<uint32_t>(round_to_int(min_of(max_of(steps, 0.0f), 15.0f)));
+  }
+  __device__ uint8_t nibbles_of(uint32_t first_peak, uint32_t low, uint32_t high) const {
+    return static_cast<uint8_t>(nibble_of(first_peak, low) | nibble_of(first_peak, high) << 4);
+  }
+
+  __device__ void put_int4_scales(uint32_t first_peak, uint8_t* at) const {
+    for (uint32_t g = threadIdx.x; g * layout.group_dims < layout.head_dim; g += blockDim.x) {
+      reinterpret_cast<uint16_t*>(at)[g * kPageTokens + token] =
+          int4_scale(peaks.get(first_peak + g));
+    }
+  }
+};
 
 __global__ void __launch_bounds__(kAttendThreads) write_kv(WriteTask t) {
   __shared__ SharedHead x;
@@ -155,12 +156,13 @@ __global__ void __launch_bounds__(kAttendThreads) write_kv(WriteTask t) {
     uint8_t* block = const_cast<uint8_t*>(page) + t.first_block + blockIdx.x * layout.head_bytes;
     const float* k = t.k + row.row * t.k_stride + blockIdx.x * layout.head_dim;
     const float* v = t.v ? t.v + row.row * t.v_stride + blockIdx.x * layout.head_dim : nullptr;
+    const Writing head = {layout, block, token, k, v, x, peaks};
     if (layout.type == PageType::kInt8) {
-      write_int8(layout, block, token, k, v, x, peaks);
+      head.write_int8();
     } else if (layout.type == PageType::kInt4) {
-      write_int4(layout, block, token, k, v, x, peaks);
+      head.write_int4();
     } else {
-      write_floats(layout, block, token, k, v);
+      head.write_floats();
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "backend/cuda/device/cuda_memory.h"
 
+#include <algorithm>
+
 namespace kvik::cuda {
 
 Result<Buffer> CudaMemory::try_allocate(size_t bytes) {
@@ -32,7 +34,8 @@ void CudaMemory::clear(std::byte* destination, size_t bytes) {
 
 std::optional<uint64_t> CudaMemory::free_bytes() {
   const Result<uint64_t> left = device_.free_bytes();
-  return left ? std::optional(*left) : std::nullopt;
+  if (!left) return std::nullopt;
+  return *left - std::min(*left, kSpareBytes);
 }
 
 void CudaMemory::free(std::byte* data, size_t) { device_.free(data); }

@@ -58,6 +58,8 @@ class Device {
   // Within the device's memory; the two do not overlap.
   virtual Result<void> copy(std::byte* to, const std::byte* from, size_t bytes) = 0;
   virtual Result<void> clear(std::byte* data, size_t bytes) = 0;
+  // For all that was handed in.
+  virtual Result<void> wait() = 0;
 
   // An empty grid is none.
   template <class Task>

@@ -77,6 +77,10 @@ class RuntimeDevice final : public Device {
     TRY(select());
     return checked(cudaMemsetAsync(data, 0, bytes, stream_), "clearing");
   }
+  Result<void> wait() override {
+    TRY(select());
+    return checked(cudaStreamSynchronize(stream_), "work that was handed in before");
+  }
 
  private:
   // CUDA's choice of a device is each thread's own.
@@ -92,7 +96,7 @@ class RuntimeDevice final : public Device {
     TRY(select());
     TRY(checked(cudaMemcpyAsync(host.data(), from, host.size(), cudaMemcpyDeviceToHost, stream_),
                 "a copy out"));
-    return checked(cudaStreamSynchronize(stream_), "work that was handed in before");
+    return wait();
   }
   Result<void> do_launch(const char* name, Start start, const Grid& grid,
                          const void* task) override {
