@@ -1,7 +1,8 @@
 # The kernels of src/backend/cuda/ for GPUs, where there is nvcc: -DKVIK_CUDA=ON asks for it, OFF does without, AUTO takes it where
 # it is found. Without it the program says so when it is asked for a GPU. Each file of kernels is compiled once, for all GPUs from
 # sm_75 to sm_90 and, as PTX, for later ones. nvcc must neither fuse what is written apart nor round in its own way (-fmad=false;
-# its other defaults are IEEE's). CUDA's runtime is linked statically and finds the driver itself, if there is one.
+# its other defaults are IEEE's). CUDA's runtime is linked statically and finds the driver itself, if there is one. A build under a
+# sanitizer has no use for it.
 set(KVIK_CUDA AUTO CACHE STRING "Build the CUDA backend: ON, OFF, or AUTO where nvcc is found")
 set(kvik_cuda_architectures 75 80 86 89 90)
 set(kvik_cuda_least 13)
@@ -9,7 +10,7 @@ set(kvik_cuda_least 13)
 function(kvik_cuda target)
   set(runtime ${PROJECT_SOURCE_DIR}/src/backend/cuda/runtime)
   set(version 0)
-  if(KVIK_CUDA)
+  if(KVIK_CUDA AND NOT (KVIK_SANITIZER AND KVIK_CUDA STREQUAL "AUTO"))
     find_program(KVIK_NVCC nvcc HINTS /usr/local/cuda/bin)
     if(KVIK_NVCC)
       execute_process(COMMAND ${KVIK_NVCC} --version OUTPUT_VARIABLE version)
