@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -284,7 +285,8 @@ const AttentionConfig& ModelConfig::attention() const {
 
 uint32_t ModelConfig::n_attention_layers() const {
   return static_cast<uint32_t>(std::ranges::count_if(
-      layers, [](const LayerConfig& layer) { return layer.if_attention() != nullptr; }));
+      std::span(layers).first(n_layers),
+      [](const LayerConfig& layer) { return layer.if_attention() != nullptr; }));
 }
 
 uint32_t ModelConfig::n_state_layers() const {
@@ -352,7 +354,8 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
                keys.optional_count("embedding_length_per_layer_input", kMaxHeadDim));
   }
   TRY(read_recurrent_layers(keys, *family, c));
-  if (family->recurrence == Recurrence::kDelta && c.n_guessing_layers > 0) {
+  // What it needs of the newest token is kept with the state of the other layers.
+  if (family->recurrence == Recurrence::kDelta && c.n_guessing_layers > 0 && c.has_state()) {
     c.layers.push_back({.mixer = c.attention(), .feed_forward = c.layers.back().feed_forward});
     c.has_guesser = true;
   }

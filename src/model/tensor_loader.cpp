@@ -70,6 +70,7 @@ Result<std::vector<float>> TensorLoader::floats(TensorId tensor) {
   TRY_ASSIGN(const auto bytes, source_.read(index));
   const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[0];
   const uint64_t n_cols = spec->shape.back();
+  TRY(check_scales({info.type, n_rows, n_cols, bytes, {}, source_.scale(index, 0)}, index));
   std::vector<float> values(n_rows * n_cols);
   const size_t row_bytes = bytes.size() / n_rows;
   for (uint64_t row = 0; row < n_rows; ++row) {

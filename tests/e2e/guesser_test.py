@@ -11,11 +11,16 @@ import numpy as np
 
 import gguf
 import kvik
+import make_hf_model
 from server import Server, in_parallel
 
 TOOL = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests", "guess_logits")
-PRESETS = ("test-qwen35", "test-qwen35moe-mtp", "test-qwen3next-mtp")
+PRESETS = ("test-qwen35", "test-qwen35moe", "test-qwen3next")
 DIM, FIRST = 64, 4  # of test-qwen35; the first of the tokens that follow each other in a circle, one for each dimension
+
+
+def model(name, element_type="f32", seed=0):
+    return kvik.preset(name, element_type, seed, "--guessing-layers", 1)
 
 
 def guesses(path, tokens, chunk):
@@ -31,7 +36,7 @@ class Guesser(unittest.TestCase):
     def test_guesses_are_those_of_the_oracle(self):
         for name, seed in itertools.product(PRESETS, (1, 2)):
             with self.subTest(preset=name, seed=seed):
-                path, tokens = kvik.preset(name, "f32", seed), kvik.random_tokens(70, 260, seed)
+                path, tokens = model(name, "f32", seed), kvik.random_tokens(70, 260, seed)
                 meta, weights = kvik.weights(path)
                 want = kvik.reference_logits.forward(meta, weights, tokens, guesses=True)
                 got = rows(guesses(path, tokens, 1))
@@ -52,7 +57,7 @@ class Guesser(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             for name in PRESETS:
                 with self.subTest(preset=name):
-                    path, tokens, folder = kvik.preset(name, "bf16"), kvik.random_tokens(40, 260, 4), os.path.join(root, name)
+                    path, tokens, folder = model(name, "bf16"), kvik.random_tokens(40, 260, 4), os.path.join(root, name)
                     subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), path, folder], check=True)
                     self.assertIn("mtp.fc.weight", folder_tensors(folder))
                     self.assertEqual(guesses(folder, tokens, 1), guesses(path, tokens, 1))
@@ -72,6 +77,31 @@ class Guesser(unittest.TestCase):
                 self.assertNotIn(b"guesses", kvik.output("show", model))
                 tokens = kvik.random_tokens(40, 260, 4)
                 self.assertEqual(kvik.logits_text(model, tokens, all=True), kvik.logits_text(path, tokens, all=True))
+
+
+    def test_a_folder_with_a_part_of_it_or_a_head_of_its_own_is_served_without(self):
+        path, tokens = kvik.preset("test-qwen35", "bf16"), kvik.random_tokens(40, 260, 4)
+        want = kvik.logits_text(path, tokens, all=True)
+        for change in (lambda t: t.pop("mtp.norm.weight"), lambda t: t.pop("mtp.layers.0.mlp.up_proj.weight"),
+                       lambda t: t.update({"mtp.lm_head.weight": t["mtp.fc.weight"]})):
+            with tempfile.TemporaryDirectory() as folder:
+                made = make_hf_model.Folder(path)
+                change(made.tensors)
+                make_hf_model.write_json(f"{folder}/config.json", made.config())
+                make_hf_model.write_vocabulary(folder, made.metadata)
+                make_hf_model.write_tensors(folder, made.tensors, 1)
+                self.assertNotIn(b"guesses", kvik.output("show", folder))
+                self.assertEqual(kvik.logits_text(folder, tokens, all=True), want)
+
+    def test_without_layers_that_have_a_state_there_is_none(self):
+        """Nothing would keep what it needs of the newest token."""
+        file = gguf.Gguf(kvik.preset("test-qwen35"))
+        file.set("qwen35.full_attention_interval", gguf.U32, 1)
+        with tempfile.TemporaryDirectory() as root:
+            path = os.path.join(root, "all.gguf")
+            with open(path, "wb") as f:
+                f.write(file.bytes())
+            self.assertNotIn(b"guesses", kvik.output("show", path))
 
 
 def folder_tensors(folder):

@@ -139,7 +139,7 @@ class Scheduler {
     return options_.speculation.drafts_in_pages &&
            options_.speculation.mode != SpeculationOptions::Mode::kOff;
   }
-  void make_draft_room(const StepPlan::Entry& entry, uint32_t& n_most);
+  void make_draft_room(Sequence& sequence, uint32_t n_most);
   void plan_prompts();
   double prompt_budget_ms() const;
   Sequence& choose_favoured();

@@ -11,9 +11,10 @@ namespace kvik {
 namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-constexpr uint32_t kFavouredPart = 4;  // one of so many parts of what prompts get
-constexpr double kBacklogSteps = 5;    // within which a backlog is done, where steps may stretch
-constexpr double kStretch = 1.7;       // of the ITL target, at most
+constexpr uint32_t kFavouredPart = 4;   // one of so many parts of what prompts get
+constexpr double kBacklogSteps = 5;     // within which a backlog is done, where steps may stretch
+constexpr double kStretch = 1.7;        // of the ITL target, at most
+constexpr uint32_t kRoomForDrafts = 8;  // tokens that a drafter leaves in a sequence's own pages
 
 auto group(const Sequence& sequence) {
   return std::tuple(sequence.priority_among_all(), sequence.tenant->level());
@@ -44,7 +45,7 @@ void Scheduler::plan_drafts() {
   draft_rooms_.clear();
   for (const StepPlan::Entry& entry : plan_.entries) {
     draft_rooms_.push_back(draft_room(*entry.sequence));
-    if (drafts_in_pages()) make_draft_room(entry, draft_rooms_.back());
+    if (drafts_in_pages()) make_draft_room(*entry.sequence, draft_rooms_.back());
   }
   const auto n_prompts = static_cast<uint32_t>(running_.size() - plan_.entries.size());
   speculator_->choose(plan_, draft_rooms_, {.n_rows = left_.tokens, .n_prompts = n_prompts},
@@ -74,9 +75,9 @@ uint32_t Scheduler::draft_room(const Sequence& sequence) const {
 }
 
 // What is guessed has K and V before it is known how much of it is computed.
-void Scheduler::make_draft_room(const StepPlan::Entry& entry, uint32_t& n_most) {
-  Sequence& sequence = *entry.sequence;
-  n_most = kv_.make_room(sequence.table, sequence.n_cached, 1 + n_most) - 1;
+void Scheduler::make_draft_room(Sequence& sequence, uint32_t n_most) {
+  if (sequence.request.speculate != Request::Speculate::kOn) return;
+  kv_.make_room(sequence.table, sequence.n_cached, 1 + std::min(n_most, kRoomForDrafts));
 }
 
 void Scheduler::plan_prompts() {

@@ -113,7 +113,8 @@ void Speculator::ask_model(const StepPlan& plan, const CostModel& costs) {
   if (n_most == 0) return;
   model->begin_step(asked_, n_most);
   for (Candidate& candidate : candidates_) {
-    if (candidate.worth < kWorthNoModel) propose(candidate, GuessSource::kModel);
+    if (candidate.worth < kWorthNoModel && candidate.n_most > 0)
+      propose(candidate, GuessSource::kModel);
   }
 }
 

@@ -205,6 +205,8 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
                          .type = a_type == b_type ? a_type : ElementType::kF32};
   if (pair.target.tensor.role == TensorRole::kKvUp) return add_latent(pair, made);
   const TensorSpec* spec = table_.find(pair.target.tensor);
+  // Of the guesser, which stays as it is.
+  if (spec && is_of_layer(spec->id.role) && spec->id.layer >= model_.n_layers) return {};
   // Of what the model does not compute with, such as K where another layer's is read.
   if (!spec && table_.may_leave_alone(name_of(pair.target.tensor))) return {};
   if (!spec) {

@@ -56,10 +56,10 @@ class Modules {
   Modules(const ModelConfig& model, const TensorTable& table)
       : family_(find_family(model.architecture)), by_layer_(model.n_layers) {
     for (const TensorSpec& spec : table.all()) {
-      if (is_of_layer(spec.id.role)) {
-        by_layer_[spec.id.layer].push_back(spec.id.role);
-      } else {
+      if (!is_of_layer(spec.id.role)) {
         of_model_.push_back(spec.id.role);
+      } else if (spec.id.layer < model.n_layers) {  // the guesser stays as it is
+        by_layer_[spec.id.layer].push_back(spec.id.role);
       }
     }
     for (uint32_t layer = 0; layer < model.n_layers; ++layer) {

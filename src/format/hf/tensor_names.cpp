@@ -37,6 +37,8 @@ constexpr std::string_view kOtherSenses[] = {
     "model.embed_vision.", "model.embed_audio.",           "model.visual."};
 constexpr std::string_view kGuesserPrefix = "mtp.";
 constexpr std::string_view kGuesserInput = "mtp.fc.weight";
+// Of one that does not share the model's.
+constexpr std::string_view kGuesserOwn[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
 
 // The tensors of a folder on their way into a GGUF file's names. Lives for one arrangement.
@@ -368,13 +370,26 @@ class FolderTensors {
 // config.json tells whether it is there: its tensors do.
 Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
   TRY_ASSIGN(const ModelConfig model, read_config(metadata));
-  const bool is_there = tensors.find(kGuesserInput).has_value();
+  const bool is_there =
+      tensors.find(kGuesserInput) && std::ranges::none_of(kGuesserOwn, [&](std::string_view name) {
+        return tensors.find(name).has_value();
+      });
   if (find_family(model.architecture)->recurrence != Recurrence::kDelta || !is_there) {
     return without_guesser(model);
   }
   metadata.replace(model.architecture + ".nextn_predict_layers", uint64_t{1});
   metadata.replace(model.architecture + ".block_count", uint64_t{model.n_layers} + 1);
   return read_config(metadata);
+}
+
+// A guesser that is not whole is left out.
+Result<std::vector<ArrangedTensor>> arrange_tensors(const ModelSource& tensors,
+                                                    const FolderConfig& config,
+                                                    const ModelConfig& model) {
+  auto arranged = FolderTensors(tensors, config, model).arrange();
+  if (arranged || !model.has_guesser) return arranged;
+  const ModelConfig alone = without_guesser(model);
+  return FolderTensors(tensors, config, alone).arrange();
 }
 
 // What the biases of the model's tensors are called at the end.
@@ -408,7 +423,7 @@ Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource>
   if (config.type->stacks != ExpertStacks::kUsual) {
     TRY_ASSIGN(tensors, part_experts(std::move(tensors), config.type->stacks));
   }
-  TRY_ASSIGN(auto arranged, FolderTensors(*tensors, config, model).arrange());
+  TRY_ASSIGN(auto arranged, arrange_tensors(*tensors, config, model));
   return kvik::arrange(std::move(tensors), std::move(label), std::move(config.metadata),
                        std::move(arranged));
 }

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
+#include "format/source_config.h"
 #include "host/load_model.h"
 #include "model/adapter.h"
 
@@ -50,7 +51,7 @@ std::string range(T least, T most) {
 
 Result<std::string> adapter_report(const std::string& model, const std::string& adapter) {
   TRY_ASSIGN(const auto base, open_model(model));
-  TRY_ASSIGN(const ModelConfig config, read_config(base->metadata()));
+  TRY_ASSIGN(const ModelConfig config, config_of(*base));
   TRY_ASSIGN(const AdapterSpec spec, parse_adapter_spec(adapter));
   TRY_ASSIGN(const auto source, open_adapter(spec.path, config, spec.scale));
   TRY_ASSIGN(const auto backend, make_backend({.model = model}));

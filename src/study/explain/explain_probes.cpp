@@ -28,7 +28,7 @@ AttentionCase attention_of(const ModelConfig& config, KvType type, uint32_t dept
                       .scale = config.attention().scale,
                       .windows = {},
                       .depth = depth};
-  for (const LayerConfig& layer : config.layers) {
+  for (const LayerConfig& layer : std::span(config.layers).first(config.n_layers)) {
     if (layer.if_attention()) probe.windows.push_back(layer.attention().window);
   }
   return probe;

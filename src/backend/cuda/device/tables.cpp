@@ -18,8 +18,9 @@ const std::byte* Tables::put_bytes(std::span<const std::byte> bytes) {
   oldest.bytes.assign(bytes.begin(), bytes.end());
   oldest.used_at = now_;
   if (oldest.on_device.size() < bytes.size()) {
+    const size_t wanted = std::max(bytes.size(), 2 * oldest.on_device.size());
     oldest.on_device = Buffer();
-    oldest.on_device = memory_.allocate(std::max(bytes.size(), 2 * oldest.on_device.size()));
+    oldest.on_device = memory_.allocate(wanted);
   }
   memory_.copy_in(oldest.on_device.data(), bytes);
   return oldest.on_device.data();

@@ -86,11 +86,12 @@ class RuntimeDevice final : public Device {
   // CUDA's choice of a device is each thread's own.
   Result<void> select() const { return checked(cudaSetDevice(number_), "selecting it"); }
 
-  // From pageable memory: the bytes were taken when this returns.
+  // Of pageable memory CUDA does not say when an asynchronous copy has taken the bytes.
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override {
     TRY(select());
-    return checked(cudaMemcpyAsync(to, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
-                   "a copy in");
+    TRY(checked(cudaMemcpyAsync(to, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
+                "a copy in"));
+    return wait();
   }
   Result<void> do_copy_out(std::span<std::byte> host, const std::byte* from) override {
     TRY(select());
