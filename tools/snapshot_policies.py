@@ -112,8 +112,8 @@ class Policy:
 class Kvik(Policy):
     def __init__(self, size):
         super().__init__(size)
-        self.taken, self.found = {"border": 0, "end": 0}, {"border": 0, "end": 0}
-        self.wished = {"border": 0, "end": 0}
+        kinds = ("border", "end", "grid")
+        self.taken, self.found, self.wished = dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0), dict.fromkeys(kinds, 0)
 
     def pays(self, kind):
         """Whether places of that kind are gone on from: those that are not are tried now and then."""
@@ -130,15 +130,20 @@ class Kvik(Policy):
             if at > found:
                 places[at] = "grid"
             at *= 2
+        if places and self.pays("grid"):
+            self.taken["grid"] += 1
+        else:
+            places = {}
         if border > found and self.pays("border"):
             places[border] = "border"
             self.taken["border"] += 1
         if known >= found + 64 and known < len(prompt):
             places[known] = "branch"
+        goes_on = bool(entry) and entry[2] in ("border", "end")  # a text that went on will go on again
         for at in sorted(places):
-            self.cache.keep(prompt, at, places[at], 2 if places[at] == "branch" else 1)
+            self.cache.keep(prompt, at, places[at], 2 if places[at] == "branch" or (goes_on and places[at] == "border") else 1)
         if self.pays("end"):
-            self.cache.keep(answer, len(answer) - 1, "end")
+            self.cache.keep(answer, len(answer) - 1, "end", 2 if goes_on else 1)
             self.taken["end"] += 1
         if entry and entry[2] in ("border", "end") and len(prompt) - found > 1:
             entry[1] = 0  # superseded by those of its own answer

@@ -98,7 +98,7 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
       draft ? draft_budget(layout, page_bytes_of(*draft, backend, options), page_budget) : 0;
   page_budget -= draft_bytes;
   const uint32_t n_running = n_states(layout, page_budget, most_running(options));
-  page_budget -= n_running * layout.state_bytes;
+  page_budget -= n_running * layout.state_slot_bytes();
   const uint64_t n_pages = page_budget / layout.page_bytes;
   const uint64_t kv_tokens = tokens_held(layout, n_pages);
   if (layout.has_state() && n_running == 0) {
@@ -159,7 +159,8 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
       draft_pages_(std::move(*ledger_.reserve(MemoryKind::kDraftPages, models.draft_bytes))),
       states_(std::move(*ledger_.reserve(
           MemoryKind::kStates,
-          limits.n_states * kv_layout(decoder_.page_bytes(), model_->config()).state_bytes))),
+          limits.n_states *
+              kv_layout(decoder_.page_bytes(), model_->config()).state_slot_bytes()))),
       pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
       kv_(backend.memory(), pages_.bytes(),
           with_states(kv_layout(decoder_.page_bytes(), model_->config()), limits.n_states), clock),

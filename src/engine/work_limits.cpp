@@ -41,13 +41,13 @@ KvLayout kv_layout(size_t page_bytes, const ModelConfig& config) {
 
 uint32_t n_states(const KvLayout& layout, uint64_t budget_bytes, uint32_t n_running) {
   if (!layout.has_state()) return 0;
-  const uint64_t of_share = budget_bytes / kStatesPart / layout.state_bytes;
-  const uint64_t one = std::min<uint64_t>(1, budget_bytes / layout.state_bytes);
+  const uint64_t of_share = budget_bytes / kStatesPart / layout.state_slot_bytes();
+  const uint64_t one = std::min<uint64_t>(1, budget_bytes / layout.state_slot_bytes());
   return static_cast<uint32_t>(std::min<uint64_t>(n_running, std::max(of_share, one)));
 }
 
 uint64_t budget_with_states(const KvLayout& layout, uint64_t n_page_bytes, uint64_t n_sequences) {
-  const uint64_t n_bytes = layout.state_bytes * n_sequences;
+  const uint64_t n_bytes = layout.state_slot_bytes() * n_sequences;
   return std::max(n_page_bytes + n_bytes, kStatesPart * n_bytes);
 }
 

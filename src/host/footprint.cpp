@@ -89,7 +89,7 @@ Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backen
 MemoryPlan Footprint::plan(const EngineOptions& options) const {
   const KvLayout layout = kv(options.kv_type).layout;
   const uint64_t states =
-      layout.state_bytes * n_states(layout, options.kv_budget_bytes, options.max_running);
+      layout.state_slot_bytes() * n_states(layout, options.kv_budget_bytes, options.max_running);
   const uint64_t page_bytes = layout.page_bytes;
   const uint64_t n_pages = (options.kv_budget_bytes - states) / page_bytes;
   const WorkLimits work = work_limits(config_, weights_.kinds, options);

@@ -9,6 +9,10 @@ namespace {
 
 const SteadyClock kSteadyClock;
 
+uint32_t n_pages_of_states(const KvLayout& layout) {
+  return layout.has_state() ? layout.n_states * layout.n_state_pages() : 0;
+}
+
 }  // namespace
 
 KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
@@ -16,15 +20,16 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
     : memory_(memory),
       clock_(clock),
       layout_(std::move(layout)),
-      pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes),
-            layout_.n_groups() + (layout_.has_state() ? 1 : 0)),
+      pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes) + n_pages_of_states(layout_),
+            layout_.n_groups() + (layout_.has_state() ? 1 : 0), n_pages_of_states(layout_)),
       index_(
           pool_.n_pages(), layout_.rules, key_of,
-          layout_.has_state() ? PrefixIndex::Resume::kAtSnapshots : PrefixIndex::Resume::kAnywhere),
+          layout_.has_state() ? PrefixIndex::Resume::kAtSnapshots : PrefixIndex::Resume::kAnywhere,
+          n_pages_of_states(layout_)),
       stories_(pool_.n_pages()),
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)),
-      states_(memory, layout_.state_bytes, layout_.n_states) {
-  CHECK(budget_bytes / layout_.page_bytes <= UINT32_MAX);
+      states_(pool_, layout_, buffer_.data()) {
+  CHECK(budget_bytes / layout_.page_bytes + n_pages_of_states(layout_) <= UINT32_MAX);
 }
 
 KvCache::KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes)
@@ -53,7 +58,11 @@ FoundPrefix KvCache::look_up(const PrefixQuery& query, FoundPrefix before) {
 void KvCache::hold(FoundPrefix& found) {
   CHECK(found.searched_ && found.searched_->first == index_.n_changes());
   visit_needed(found.match_, [&](PageId page, uint32_t) { found.hold(lease(page)); });
-  if (const PrefixNode* node = found.match_.snapshot) found.hold(lease(node->snapshot.front()));
+  const PrefixNode* node = found.match_.snapshot;
+  // A state's slot is whoever's who runs next.
+  if (node && !pool_.is_apart(node->snapshot.front())) {
+    found.hold(lease(node->snapshot.front()));
+  }
 }
 
 bool KvCache::open(PageTable& table, const PrefixQuery& query, FoundPrefix& found,
@@ -105,10 +114,8 @@ bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint6
       match, [&](PageId page, uint32_t group) { table.append(group, lease(page), address(page)); });
   for (const PrefixNode* node : path_) table.mark_sealed(node->key);
   // Copied before room is made, which may take it.
-  if (match.snapshot && n_missing_for(table, n_tokens) + n_spare <= n_available() &&
-      lease_state(table)) {
-    copy_state(table, *match.snapshot);
-    pin_snapshot(table, *match.snapshot, match.n_tokens());
+  if (match.snapshot && n_missing_for(table, n_tokens) + n_spare <= n_available()) {
+    resume_state(table, match);
   }
   if (!grow(table, n_tokens, n_spare)) return false;
 
@@ -182,23 +189,6 @@ bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
   return true;
 }
 
-// One with anything in it. False where it lacks one and none is free.
-bool KvCache::lease_state(PageTable& table) {
-  if (!layout_.has_state() || table.state_) return true;
-  auto state = states_.take();
-  if (!state) return false;
-  table.state_ = std::move(*state);
-  return true;
-}
-
-// The same, cleared where it is new, as before the first token.
-bool KvCache::take_state(PageTable& table) {
-  const bool is_new = layout_.has_state() && !table.state_;
-  if (!lease_state(table)) return false;
-  if (is_new) memory_.clear(table.state(), layout_.state_bytes);
-  return true;
-}
-
 uint32_t KvCache::make_room(PageTable& table, uint64_t n_cached, uint32_t n_new) {
   while (n_new > 0) {
     const uint64_t n_pages = pages_for(n_cached + n_new);
@@ -247,7 +237,7 @@ PageLease KvCache::lease(PageId id) {
 }
 
 PageLease KvCache::take(uint32_t group) {
-  if (pool_.counts().free == 0) evict_one();
+  while (pool_.n_free() == 0) evict_one();
   auto lease = pool_.take(group);
   CHECK(lease.has_value());
   const TimePoint now = clock_.now();
@@ -260,12 +250,17 @@ void KvCache::evict_one() {
   settle();
   const auto page = index_.victim(clock_.now());
   CHECK(page.has_value());
-  if (const PrefixNode* node = index_.node_with(*page); is_logged(*node, pool_.group(*page))) {
+  evict(*page);
+}
+
+// With all of its snapshot, where it is of one.
+void KvCache::evict(PageId page) {
+  if (const PrefixNode* node = index_.node_with(page); is_logged(*node, pool_.group(page))) {
     log_->on_removed(node->key);
   }
-  run_.assign(1, *page);
-  if (index_.is_of_snapshot(*page)) run_ = index_.node_with(*page)->snapshot;
-  index_.erase(*page);
+  run_.assign(1, page);
+  if (index_.is_of_snapshot(page)) run_ = index_.node_with(page)->snapshot;
+  index_.erase(page);
   for (const PageId id : run_) pool_.evict(id);
   n_evictions_ += run_.size();
 }

@@ -30,8 +30,8 @@ namespace kvik {
 // Physical memory is touched when a page is first taken. Engine thread only.
 class KvCache {
  public:
-  // As many pages as fit budget_bytes, in the backend's memory, and the layout's states beside
-  // them. The clock ends pins.
+  // As many pages as fit budget_bytes, in the backend's memory, and those of the layout's states
+  // beside them. The clock ends pins.
   KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
           KeyFunction key_of = child_key);
   KvCache(Memory& memory, uint64_t budget_bytes, size_t page_bytes);
@@ -104,7 +104,7 @@ class KvCache {
   // find it, in pages of its own: a snapshot. Its pages up to there must be sealed but for the last
   // that is not full. False, and nothing kept, where there is no room, or nobody could find it.
   bool keep_state(const PageTable& table, const PageKey& root, std::span<const TokenId> tokens,
-                  SnapshotKind kind);
+                  SnapshotKind kind, Regard regard = Regard::kNew);
   // Whoever went on from a snapshot has kept a later one of its own.
   void outdate_snapshot(const PageKey& key) { index_.outdate_snapshot(key); }
   uint64_t n_snapshots() const { return n_snapshots_; }  // kept so far
@@ -146,11 +146,15 @@ class KvCache {
   PageTable make_table() const { return PageTable(layout_.n_groups()); }
 
   // Pages that can be had: the free ones and the cached ones.
-  uint32_t n_available() const { return counts().free + counts().cached; }
+  uint32_t n_available() const {
+    return pool_.n_free() + counts().cached - pool_.counts_apart().cached;
+  }
   uint32_t n_pages() const { return pool_.n_pages(); }
+  // Those without the slots of states.
+  uint32_t n_token_pages() const { return n_pages() - pool_.counts_apart().total(); }
   const StateSlots& states() const { return states_; }
   // Tokens of the longest sequence that finds room alone.
-  uint64_t n_tokens_max() const { return tokens_held(layout_, pool_.n_pages()); }
+  uint64_t n_tokens_max() const { return tokens_held(layout_, n_token_pages()); }
   const KvLayout& layout() const { return layout_; }
   size_t page_bytes() const { return layout_.page_bytes; }
   const PageCounts& counts() const { return pool_.counts(); }
@@ -170,7 +174,8 @@ class KvCache {
   PrefixIndex::Stretch stretch_behind(const PageTable& table, const PageKey& root,
                                       std::span<const TokenId> tokens) const;
   bool attach(const PrefixIndex::Stretch& stretch, std::span<const PageLease> pages,
-              SnapshotKind kind);
+              SnapshotKind kind, Regard regard);
+  std::vector<PageLease> take_for_snapshot();
   void pin_snapshot(const PageTable& table, const PrefixNode& node, uint64_t n_tokens);
   bool open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
                  uint64_t n_spare);
@@ -181,6 +186,7 @@ class KvCache {
   uint64_t n_missing_for(const PageTable& table, uint64_t n_tokens);
   bool lease_state(PageTable& table);
   bool take_state(PageTable& table);
+  void resume_state(PageTable& table, const PrefixIndex::Match& match);
   void fill_up(PageTable& table);
   void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
   PageLease lease(PageId id);
@@ -189,6 +195,7 @@ class KvCache {
   void log_stored(PageId page) const;
   bool is_logged(const PrefixNode& node, uint32_t group) const;
   void evict_one();
+  void evict(PageId page);
   bool seal_next(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
   std::span<const std::optional<PageId>> pages_at(const PageTable& table, uint32_t index);
   const PrefixNode* insert(const PageTable& table, const PageKey& root,

@@ -3,8 +3,67 @@
 #include "base/check.h"
 #include "kv/kv_cache.h"
 
-// Snapshots: what a sequence remembers beside its pages, kept in pages of its own.
+// States: what a sequence remembers beside its pages, and snapshots of them.
 namespace kvik {
+
+// One with anything in it. False where it lacks one and all are in use.
+bool KvCache::lease_state(PageTable& table) {
+  if (!layout_.has_state() || table.state_) return true;
+  auto state = states_.take();
+  if (!state) {
+    settle();
+    const auto page = index_.victim_apart(clock_.now());
+    if (!page) return false;
+    evict(*page);
+    state = states_.take();
+  }
+  CHECK(state.has_value());
+  table.state_ = std::move(*state);
+  return true;
+}
+
+// The same, cleared where it is new, as before the first token.
+bool KvCache::take_state(PageTable& table) {
+  const bool is_new = layout_.has_state() && !table.state_;
+  if (!lease_state(table)) return false;
+  if (is_new) memory_.clear(table.state(), layout_.state_bytes);
+  return true;
+}
+
+// One that goes on from the snapshot of a match; none where all are in use. A snapshot that lies in
+// the only slot left becomes the state itself.
+void KvCache::resume_state(PageTable& table, const PrefixIndex::Match& match) {
+  const PageId front = match.snapshot->snapshot.front();
+  PageLease held = lease(front);
+  if (lease_state(table)) {
+    copy_state(table, *match.snapshot);
+    pin_snapshot(table, *match.snapshot, match.n_tokens());
+    return;
+  }
+  held = PageLease();
+  if (!pool_.is_apart(front)) return;
+  CHECK(lease_state(table) && table.state() == address(front));
+}
+
+// Pages for a snapshot; none where there is no room for it.
+std::vector<PageLease> KvCache::take_for_snapshot() {
+  const uint32_t n_pages = layout_.n_state_pages();
+  std::vector<PageLease> pages = states_.take_spare();
+  if (pages.empty() && n_available() < n_pages) return {};
+  while (pages.empty() && pool_.n_free() < n_pages) {
+    settle();
+    const auto page = index_.victim(clock_.now());
+    CHECK(page.has_value());
+    evict(*page);
+    if (pool_.is_apart(*page)) pages = states_.take_empty();
+  }
+  while (pages.size() < n_pages) pages.push_back(take(layout_.n_groups()));
+  const TimePoint now = clock_.now();
+  for (const PageLease& page : pages) {
+    stories_[static_cast<uint32_t>(page.id())] = {.taken = now, .last_used = now};
+  }
+  return pages;
+}
 
 // What stands behind the table's sealed pages of all its sequence has.
 PrefixIndex::Stretch KvCache::stretch_behind(const PageTable& table, const PageKey& root,
@@ -19,7 +78,7 @@ PrefixIndex::Stretch KvCache::stretch_behind(const PageTable& table, const PageK
 }
 
 bool KvCache::keep_state(const PageTable& table, const PageKey& root,
-                         std::span<const TokenId> tokens, SnapshotKind kind) {
+                         std::span<const TokenId> tokens, SnapshotKind kind, Regard regard) {
   CHECK(table.state_);
   if (tokens.empty() || table.n_sealed() != tokens.size() / kPageTokens) return false;
   const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens);
@@ -29,16 +88,14 @@ bool KvCache::keep_state(const PageTable& table, const PageKey& root,
     if (index_.n_revealed() > n_revealed) tell_of(*node);
     return true;
   }
-  const uint32_t n_pages = layout_.n_state_pages();
-  if (n_available() < n_pages) return false;
-  std::vector<PageLease> pages;
-  for (uint32_t i = 0; i < n_pages; ++i) {
-    pages.push_back(take(layout_.n_groups()));
-    const uint64_t at = uint64_t{i} * layout_.page_bytes;
+  const std::vector<PageLease> pages = take_for_snapshot();
+  if (pages.empty()) return false;
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const uint64_t at = i * layout_.page_bytes;
     const size_t n_bytes = std::min<uint64_t>(layout_.page_bytes, layout_.state_bytes - at);
-    memory_.copy(address(pages.back().id()), table.state() + at, n_bytes);
+    memory_.copy(address(pages[i].id()), table.state() + at, n_bytes);
   }
-  if (!attach(stretch, pages, kind)) return false;
+  if (!attach(stretch, pages, kind, regard)) return false;
   ++n_snapshots_;
   pin_snapshot(table, *index_.node_with(pages.front().id()), tokens.size());
   return true;
@@ -46,10 +103,10 @@ bool KvCache::keep_state(const PageTable& table, const PageKey& root,
 
 // Makes filled pages a snapshot. False where they are not wanted.
 bool KvCache::attach(const PrefixIndex::Stretch& stretch, std::span<const PageLease> pages,
-                     SnapshotKind kind) {
+                     SnapshotKind kind, Regard regard) {
   run_.clear();
   for (const PageLease& page : pages) run_.push_back(page.id());
-  if (!index_.attach(stretch, run_, kind)) return false;
+  if (!index_.attach(stretch, run_, kind, regard)) return false;
   for (const PageLease& page : pages) pool_.seal(page.id());
   for (const PageLease& page : pages) {
     if (sink_) sink_->on_sealed(page.id());
@@ -99,7 +156,7 @@ bool KvCache::insert_snapshot(const TierPage& page, std::span<const PageLease> p
   if (is_whole) stretch.tokens = {};
   if (index_.know_snapshot(stretch)) return true;
   // Why it was kept is not stored: it may have served for anything.
-  if (!attach(stretch, pieces, SnapshotKind::kGrid)) return false;
+  if (!attach(stretch, pieces, SnapshotKind::kGrid, Regard::kNew)) return false;
   for (const PageLease& piece : pieces) {
     PageStory& story = stories_[static_cast<uint32_t>(piece.id())];
     story.is_fetched = story.is_saved = true;

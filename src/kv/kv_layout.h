@@ -28,6 +28,8 @@ struct KvLayout {
   uint32_t n_state_pages() const {
     return static_cast<uint32_t>((state_bytes + page_bytes - 1) / page_bytes);
   }
+  // What a state takes, in whole pages.
+  uint64_t state_slot_bytes() const { return uint64_t{n_state_pages()} * page_bytes; }
 };
 
 // Pages that a sequence of n_tokens needs at once, in all groups (GroupRule::pages_at_once).

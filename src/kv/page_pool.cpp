@@ -8,11 +8,13 @@ PageLease::~PageLease() {
   if (pool_) pool_->end_lease(id_);
 }
 
-PagePool::PagePool(uint32_t n_pages, uint32_t n_groups) : pages_(n_pages), by_group_(n_groups) {
-  CHECK(n_groups > 0);
-  free_.reserve(n_pages);
-  for (uint32_t i = n_pages; i > 0; --i) free_.push_back(PageId{i - 1});
+PagePool::PagePool(uint32_t n_pages, uint32_t n_groups, uint32_t n_apart)
+    : pages_(n_pages), n_apart_(n_apart), by_group_(n_groups) {
+  CHECK(n_groups > 0 && n_apart <= n_pages);
+  free_.reserve(n_pages - n_apart);
+  for (uint32_t i = n_pages - n_apart; i > 0; --i) free_.push_back(PageId{i - 1});
   counts_.free = n_pages;
+  counts_apart_.free = n_apart;
 }
 
 PagePool::~PagePool() { CHECK(counts_.leased == 0 && counts_.sealed == 0); }
@@ -37,36 +39,55 @@ uint32_t& PagePool::count(PageCounts& counts, State state) {
   return counts.cached;
 }
 
-void PagePool::move_to(Page& page, State state) {
-  PageCounts& group = by_group_[page.group];
-  --count(counts_, page.state);
-  if (page.state != State::kFree) --count(group, page.state);
-  page.state = state;
-  page.last_change = ++n_changes_;
-  ++count(counts_, state);
+void PagePool::move_to(PageId id, State state) {
+  Page& p = page(id);
+  const auto move = [&](PageCounts& counts) {
+    --count(counts, p.state);
+    ++count(counts, state);
+  };
+  move(counts_);
+  if (is_apart(id)) move(counts_apart_);
+  PageCounts& group = by_group_[p.group];
+  if (p.state != State::kFree) --count(group, p.state);
   if (state != State::kFree) ++count(group, state);
+  p.state = state;
+  p.last_change = ++n_changes_;
 }
 
-std::optional<PageLease> PagePool::take(uint32_t group) {
-  CHECK(group < by_group_.size());
-  if (free_.empty()) return std::nullopt;
-  const PageId id = free_.back();
-  free_.pop_back();
+PageLease PagePool::take_free(PageId id, uint32_t group) {
+  CHECK(group < by_group_.size() && page(id).state == State::kFree);
   page(id).group = group;
-  move_to(page(id), State::kLeased);
+  move_to(id, State::kLeased);
   page(id).n_owners = 1;
   return PageLease(*this, id);
 }
 
+std::optional<PageLease> PagePool::take(uint32_t group) {
+  if (free_.empty()) return std::nullopt;
+  const PageId id = free_.back();
+  free_.pop_back();
+  return take_free(id, group);
+}
+
+PageLease PagePool::take_at(PageId id, uint32_t group) {
+  CHECK(is_apart(id));
+  return take_free(id, group);
+}
+
+void PagePool::give_back(PageId id) {
+  move_to(id, State::kFree);
+  if (!is_apart(id)) free_.push_back(id);
+}
+
 void PagePool::seal(PageId id) {
   CHECK(page(id).state == State::kLeased);
-  move_to(page(id), State::kSealed);
+  move_to(id, State::kSealed);
 }
 
 PageLease PagePool::lease(PageId id) {
   Page& p = page(id);
   CHECK(p.state == State::kSealed || p.state == State::kCached);
-  if (p.state == State::kCached) move_to(p, State::kSealed);
+  if (p.state == State::kCached) move_to(id, State::kSealed);
   ++p.n_owners;
   note_change(id);
   return PageLease(*this, id);
@@ -74,8 +95,7 @@ PageLease PagePool::lease(PageId id) {
 
 void PagePool::evict(PageId id) {
   CHECK(page(id).state == State::kCached);
-  move_to(page(id), State::kFree);
-  free_.push_back(id);
+  give_back(id);
 }
 
 void PagePool::end_lease(PageId id) {
@@ -84,12 +104,11 @@ void PagePool::end_lease(PageId id) {
   note_change(id);
   if (--p.n_owners > 0) return;
   if (p.state == State::kSealed) {
-    move_to(p, State::kCached);
+    move_to(id, State::kCached);
     unused_.push_back(id);
     return;
   }
-  move_to(p, State::kFree);
-  free_.push_back(id);
+  give_back(id);
 }
 
 }  // namespace kvik

@@ -42,23 +42,32 @@ class PageLease {
 //    ▲                 │                   ▲──────── lease(id) ────────┘
 //    └─ last lease ends┘
 //
-// A leased page is being filled and has one owner; a sealed one is full and may have many.
-// Engine thread only. The pool outlives its leases. free + leased + sealed + cached == n_pages,
-// always.
+// A leased page is being filled and has one owner; a sealed one is full and may have many. The last
+// n_apart pages are for what needs certain ones: take() hands out the others. Engine thread only.
+// The pool outlives its leases. free + leased + sealed + cached == n_pages, always.
 class PagePool {
  public:
-  explicit PagePool(uint32_t n_pages, uint32_t n_groups = 1);
+  explicit PagePool(uint32_t n_pages, uint32_t n_groups = 1, uint32_t n_apart = 0);
   ~PagePool();
   PagePool(const PagePool&) = delete;
   PagePool& operator=(const PagePool&) = delete;
 
   uint32_t n_pages() const { return static_cast<uint32_t>(pages_.size()); }
   const PageCounts& counts() const { return counts_; }
+  // Of those that are apart; the counts of all have them too.
+  const PageCounts& counts_apart() const { return counts_apart_; }
+  uint32_t n_groups() const { return static_cast<uint32_t>(by_group_.size()); }
+  bool is_apart(PageId id) const { return static_cast<uint32_t>(id) >= n_pages() - n_apart_; }
   // Of the pages that a layer group has; free pages belong to none.
   const PageCounts& counts(uint32_t group) const { return by_group_[group]; }
 
-  // A page to fill for a layer group; std::nullopt where none is free.
+  // A page to fill for a layer group; std::nullopt where none is free that is not apart.
   std::optional<PageLease> take(uint32_t group = 0);
+  // Pages that take() can hand out.
+  uint32_t n_free() const { return static_cast<uint32_t>(free_.size()); }
+
+  // This free page, which is apart.
+  PageLease take_at(PageId id, uint32_t group);
 
   // Declares a leased page full: from now on others may lease it.
   void seal(PageId id);
@@ -101,13 +110,16 @@ class PagePool {
   const Page& page(PageId id) const;
   Page& page(PageId id) { return const_cast<Page&>(std::as_const(*this).page(id)); }
   static uint32_t& count(PageCounts& counts, State state);
-  void move_to(Page& page, State state);
+  void move_to(PageId id, State state);
+  PageLease take_free(PageId id, uint32_t group);
+  void give_back(PageId id);
   void end_lease(PageId id);
 
   std::vector<Page> pages_;
+  const uint32_t n_apart_;
   std::vector<PageId> free_;  // used as a stack: the page freed last is warm in the cache
   std::vector<PageId> unused_;
-  PageCounts counts_;
+  PageCounts counts_, counts_apart_;
   std::vector<PageCounts> by_group_;
   uint64_t n_changes_ = 0;
 };

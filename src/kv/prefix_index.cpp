@@ -18,10 +18,11 @@ bool has_pages_of(const PrefixNode& node, std::span<const std::optional<PageId>>
 }  // namespace
 
 PrefixIndex::PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of,
-                         Resume resume)
+                         Resume resume, uint32_t n_apart)
     : rules_(std::move(rules)),
       key_of_(key_of),
       resume_(resume),
+      first_apart_(n_pages - n_apart),
       places_(n_pages),
       pins_(n_pages) {}
 
@@ -323,13 +324,18 @@ void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
 
 // --- keeping and giving up ---
 
-PrefixIndex::Class PrefixIndex::class_of(const Place& place) {
-  if (place.n_pins > 0) return Class::kPinned;
-  return place.n_uses > 1 ? Class::kHot : Class::kCold;
+PrefixIndex::Class PrefixIndex::class_of(PageId page) const {
+  const Place& p = place(page);
+  if (p.n_pins > 0) return Class::kPinned;
+  // A page that may go has no snapshot on it, where its group sees everything.
+  const bool is_bare = resume_ == Resume::kAtSnapshots && !is_of_snapshot(page) &&
+                       rules_[p.group].needs_all() && p.node->parent->n_tail_snapshots == 0;
+  if (p.n_uses == 0 || is_bare) return Class::kSpent;
+  return p.n_uses > 1 ? Class::kHot : Class::kCold;
 }
 
 PrefixIndex::Rank PrefixIndex::rank(PageId page) const {
-  return {class_of(place(page)), place(page).last_use, page};
+  return {class_of(page), place(page).last_use, page};
 }
 
 bool PrefixIndex::is_candidate(PageId page) const {
@@ -337,6 +343,16 @@ bool PrefixIndex::is_candidate(PageId page) const {
   if (!p.node || p.is_in_use) return false;
   if (is_of_snapshot(page)) return p.node->snapshot.front() == page;
   return !rules_[p.group].needs_all() || p.node->n_below[p.group] == 0;
+}
+
+void PrefixIndex::add_candidate(PageId page) {
+  candidates_.insert(rank(page));
+  if (is_apart(page)) apart_candidates_.insert(rank(page));
+}
+
+void PrefixIndex::drop_candidate(PageId page) {
+  candidates_.erase(rank(page));
+  if (is_apart(page)) apart_candidates_.erase(rank(page));
 }
 
 void PrefixIndex::touch(PageId page) {
@@ -381,12 +397,19 @@ std::optional<PageId> PrefixIndex::victim(TimePoint now) {
   auto chosen = candidates_.begin();
   if (uint64_t{n_hot_} * 100 > uint64_t{places_.size()} * kHotPercent) {
     const auto hot = candidates_.lower_bound({Class::kHot, 0, PageId{}});
-    const bool is_outdated = std::get<uint64_t>(*chosen) == 0;
-    if (!is_outdated && hot != candidates_.end() && std::get<Class>(*hot) == Class::kHot) {
+    const bool is_spent = std::get<Class>(*chosen) == Class::kSpent;
+    if (!is_spent && hot != candidates_.end() && std::get<Class>(*hot) == Class::kHot) {
       chosen = hot;
     }
   }
   return std::get<PageId>(*chosen);
+}
+
+std::optional<PageId> PrefixIndex::victim_apart(TimePoint now) {
+  pins_.expire(now);
+  apply_pins();
+  if (apart_candidates_.empty()) return std::nullopt;
+  return std::get<PageId>(*apart_candidates_.begin());
 }
 
 void PrefixIndex::erase(PageId page) {

@@ -34,10 +34,10 @@ namespace kvik {
 class PrefixIndex {
  public:
   // For pages 0 … n_pages - 1 of groups with these rules. Where sequences have a state, a prefix is
-  // found up to where there is a snapshot of it.
+  // found up to where there is a snapshot of it. The last n_apart pages serve for snapshots alone.
   enum class Resume : uint8_t { kAnywhere, kAtSnapshots };
   PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key,
-              Resume resume = Resume::kAnywhere);
+              Resume resume = Resume::kAnywhere, uint32_t n_apart = 0);
 
   // The longest known prefix of a list of tokens that pages of all groups hold as far as needed.
   // Its nodes stay until n_changes() moves on.
@@ -98,9 +98,8 @@ class PrefixIndex {
   // Makes a snapshot of the state behind a stretch findable, which may be none: then it is behind
   // `parent`. Null where the stretch cannot be known, or has a snapshot already; else its pages,
   // the first of which counts as in use, are the node's.
-  // One of a branch ranks as if it had been found already.
   const PrefixNode* attach(const Stretch& stretch, std::span<const PageId> snapshot,
-                           SnapshotKind kind);
+                           SnapshotKind kind, Regard regard);
   // A later one serves whoever went on from this: it is given up before all others. Those of a
   // branch are not.
   void outdate_snapshot(const PageKey& key);
@@ -124,10 +123,13 @@ class PrefixIndex {
   void set_tenants(uint32_t n) { pins_.set_tenants(n); }
 
   // The page to give up next: pinned ones last; leaves before what stands above them, in groups
-  // that see everything; a page found twice after one found once (so that one long scan does not
-  // empty the cache), until those found twice fill kHotShare; then the one that was used longest
-  // ago. std::nullopt where there is none.
+  // that see everything; first what nobody will go on from: what a later one serves for, and pages
+  // on which no snapshot stands where one is needed; a page found twice after one found once (so
+  // that one long scan does not empty the cache), until those found twice fill kHotShare; then the
+  // one that was used longest ago. std::nullopt where there is none.
   std::optional<PageId> victim(TimePoint now);
+  // Of those that are apart.
+  std::optional<PageId> victim_apart(TimePoint now);
 
   // Forgets a page that victim() named, and of a snapshot all.
   void erase(PageId page);
@@ -150,32 +152,36 @@ class PrefixIndex {
     int n_pins = 0;  // that count
     bool is_in_use = false;
   };
-  enum class Class : uint8_t { kCold, kHot, kPinned };  // kHot: found twice or more
-  using Rank = std::tuple<Class, uint64_t, PageId>;     // class, last use, page
+  enum class Class : uint8_t { kSpent, kCold, kHot, kPinned };  // kHot: found twice or more
+  using Rank = std::tuple<Class, uint64_t, PageId>;             // class, last use, page
 
   static constexpr uint32_t kHotPercent = 75;
   static constexpr size_t kEvictedRemembered = 4096;
 
   const Place& place(PageId page) const { return places_[static_cast<uint32_t>(page)]; }
   Place& place(PageId page) { return places_[static_cast<uint32_t>(page)]; }
-  static Class class_of(const Place& place);
+  Class class_of(PageId page) const;
   Rank rank(PageId page) const;
   bool is_candidate(PageId page) const;
+  bool is_apart(PageId page) const { return static_cast<uint32_t>(page) >= first_apart_; }
+  void add_candidate(PageId page);
+  void drop_candidate(PageId page);
   // Applies a change that may move a page in the order of candidates.
   template <class Change>
   void change(PageId page, const Change& apply) {
     Place& p = place(page);
-    if (is_candidate(page)) candidates_.erase(rank(page));
+    if (is_candidate(page)) drop_candidate(page);
     if (p.n_uses > 1) --n_hot_;
     apply(p);
     if (p.n_uses > 1) ++n_hot_;
-    if (is_candidate(page)) candidates_.insert(rank(page));
+    if (is_candidate(page)) add_candidate(page);
   }
 
   PrefixNode* node_of(const PageKey& root, const PageKey& key) const;
   PrefixNode* parent_of(const Stretch& stretch);
   PrefixNode* node_for(PrefixNode& parent, const Stretch& stretch);
   void count_snapshot(PrefixNode& node, int n);
+  void count_tail_snapshot(PrefixNode& parent, int n);
   void erase_snapshot(PrefixNode& node);
   void learn(PrefixNode& node, KnownBy known);
   void add_page(PrefixNode& node, uint32_t group, PageId page);
@@ -198,10 +204,12 @@ class PrefixIndex {
   const std::vector<GroupRule> rules_;
   const KeyFunction key_of_;
   const Resume resume_;
+  const uint32_t first_apart_;
   std::vector<Place> places_;                                                    // by page
   std::unordered_map<PageKey, std::unique_ptr<PrefixNode>, PageKeyHash> nodes_;  // and roots
   size_t n_roots_ = 0;
-  std::set<Rank> candidates_;
+  std::set<Rank> candidates_;        // all
+  std::set<Rank> apart_candidates_;  // those that are apart
   PinBook pins_;
   uint64_t n_ticks_ = 0;
   uint64_t n_changes_ = 0;

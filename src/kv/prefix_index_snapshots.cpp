@@ -53,7 +53,7 @@ bool PrefixIndex::find_tail_snapshot(Match& match, const PrefixNode& above,
 }
 
 const PrefixNode* PrefixIndex::attach(const Stretch& stretch, std::span<const PageId> snapshot,
-                                      SnapshotKind kind) {
+                                      SnapshotKind kind, Regard regard) {
   CHECK(!snapshot.empty() && stretch.tokens.size() < kPageTokens);
   PrefixNode* parent = node_of(stretch.root, stretch.parent);
   const bool is_behind_parent = stretch.tokens.empty();
@@ -70,11 +70,11 @@ const PrefixNode* PrefixIndex::attach(const Stretch& stretch, std::span<const Pa
     CHECK(!knows(page));
     place(page) = {.node = node,
                    .group = static_cast<uint32_t>(rules_.size()),
-                   .n_uses = kind == SnapshotKind::kBranch ? 2u : 1u,
+                   .n_uses = regard == Regard::kFound ? 2u : 1u,
                    .last_use = ++n_ticks_,
                    .n_pins = 0,
                    .is_in_use = true};
-    if (kind == SnapshotKind::kBranch) ++n_hot_;
+    if (regard == Regard::kFound) ++n_hot_;
   }
   count_snapshot(*node, 1);
   ++n_changes_;
@@ -109,18 +109,39 @@ void PrefixIndex::outdate_snapshot(const PageKey& key) {
   }
 }
 
-// The pages that a snapshot needs stay as long as it does: those of its own node where it is whole,
-// else those above it; what it needs of its own page others have, too.
+// The pages that a snapshot needs stay as long as it does: those of its own node and, where that is
+// a tail, those above it. A tail may have no pages of its own: then a sibling has them.
 void PrefixIndex::count_snapshot(PrefixNode& node, int n) {
-  PrefixNode& needed = node.tokens.size() == kPageTokens ? node : *node.parent;
-  for (size_t g = 0; g < rules_.size(); ++g) {
-    const auto count = [&](auto&&...) { needed.n_below[g] += static_cast<uint32_t>(n); };
-    if (needed.pages[g]) {
-      change(*needed.pages[g], count);
-    } else {
-      count();
+  const auto count_in = [&](PrefixNode& needed) {
+    for (size_t g = 0; g < rules_.size(); ++g) {
+      const auto count = [&](auto&&...) { needed.n_below[g] += static_cast<uint32_t>(n); };
+      if (needed.pages[g]) {
+        change(*needed.pages[g], count);
+      } else {
+        count();
+      }
     }
-  }
+  };
+  count_in(node);
+  if (node.tokens.size() == kPageTokens) return;
+  count_in(*node.parent);
+  count_tail_snapshot(*node.parent, n);
+}
+
+// The first one and the last one change the class of all that stands beside them.
+void PrefixIndex::count_tail_snapshot(PrefixNode& parent, int n) {
+  const uint32_t n_now = parent.n_tail_snapshots + static_cast<uint32_t>(n);
+  const auto for_candidates = [&](auto&& apply) {
+    for (const PrefixNode* child : parent.children) {
+      for (const auto& page : child->pages) {
+        if (page && is_candidate(*page)) apply(*page);
+      }
+    }
+  };
+  const bool is_other_class = (n_now == 0) != (parent.n_tail_snapshots == 0);
+  if (is_other_class) for_candidates([&](PageId page) { drop_candidate(page); });
+  parent.n_tail_snapshots = n_now;
+  if (is_other_class) for_candidates([&](PageId page) { add_candidate(page); });
 }
 
 void PrefixIndex::erase_snapshot(PrefixNode& node) {

@@ -29,6 +29,8 @@ struct PrefixNode {
   SnapshotKind snapshot_kind = SnapshotKind::kGrid;
   // By layer group: children that have a page in it, and snapshots that need the node's own.
   std::vector<uint32_t> n_below;
+  // Children that end inside a page and have a snapshot: any child's page may be what it needs.
+  uint32_t n_tail_snapshots = 0;
   std::vector<PrefixNode*> children;  // by who knows them, then in the order of their tokens
   KnownBy known = KnownBy::kAll;      // and so who finds it
   uint64_t tenant = 0;                // who made it

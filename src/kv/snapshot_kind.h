@@ -14,4 +14,7 @@ enum class SnapshotKind : uint8_t {
 };
 inline constexpr size_t kSnapshotKinds = 4;
 
+// Whether it ranks among others as new, or as if it had been found already.
+enum class Regard : uint8_t { kNew, kFound };
+
 }  // namespace kvik

@@ -6,7 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "backend/memory.h"
+#include "kv/kv_layout.h"
+#include "kv/page_pool.h"
 
 namespace kvik {
 
@@ -37,26 +38,42 @@ class StateLease {
 };
 
 // The states of running sequences: what layers without K and V remember of them, each in one piece
-// of the same size. Knows no contents. Engine thread only; outlives its leases.
+// of the same size, in pages of the pool that are apart. A slot that no sequence is likely to need
+// holds a snapshot. Knows no contents. Engine thread only; outlives its leases.
 class StateSlots {
  public:
-  // n_bytes 0: sequences have none.
-  StateSlots(Memory& memory, uint64_t n_bytes, uint32_t n_slots);
+  // In the pages that are apart of this pool, whose first page is at `base`.
+  StateSlots(PagePool& pool, const KvLayout& layout, std::byte* base);
 
-  uint64_t n_bytes() const { return n_bytes_; }
-  uint32_t n_slots() const { return n_slots_; }
-  uint32_t n_free() const { return static_cast<uint32_t>(free_.size()); }
+  uint32_t n_slots() const { return static_cast<uint32_t>(slots_.size()); }
+  // That no sequence has; in some of them snapshots may lie.
+  uint32_t n_free() const { return n_slots() - n_in_use_; }
 
-  // As its last owner left it; std::nullopt where none is free.
+  // As whoever had it last left it; std::nullopt where all are in use or hold snapshots.
   std::optional<StateLease> take();
+
+  // The pages of one to keep a snapshot in; none where sequences will need what is empty. As many
+  // are theirs as had one at once lately.
+  std::vector<PageLease> take_spare();
+  // The pages of one that is empty, whoever needs it.
+  std::vector<PageLease> take_empty();
 
  private:
   friend class StateLease;
 
-  const uint64_t n_bytes_;
-  const uint32_t n_slots_;
-  Buffer buffer_;
-  std::vector<uint32_t> free_;  // used as a stack
+  std::optional<uint32_t> empty_slot() const;
+  std::vector<PageLease> pages_of(uint32_t slot);
+  void give_back(uint32_t slot);
+
+  PagePool& pool_;
+  const uint32_t n_slot_pages_;
+  const uint32_t first_page_;
+  const uint64_t page_bytes_;
+  std::byte* const base_;
+  std::vector<std::vector<PageLease>> slots_;  // empty where no sequence has it
+  uint32_t n_in_use_ = 0;
+  uint32_t n_lately_ = 1;  // in use at once, at most
+  uint32_t n_idle_ = 0;    // taken since while fewer were in use
 };
 
 }  // namespace kvik

@@ -52,6 +52,15 @@ TEST(SnapshotPolicy, long_ones_at_distances_that_double) {
   EXPECT_FALSE(policy.is_on_grid(3072));
 }
 
+TEST(SnapshotPolicy, no_more_where_nobody_goes_on_from_them) {
+  SnapshotPolicy policy(layout());
+  for (uint32_t i = 0; i < 20; ++i) places(policy, {.n_tokens = 5000});
+  EXPECT_FALSE(policy.keeps_within(8192));
+  policy.note_found(SnapshotKind::kGrid);
+  EXPECT_TRUE(policy.keeps_within(8192));
+  EXPECT_FALSE(policy.keeps_within(8191));
+}
+
 TEST(SnapshotPolicy, what_a_request_wants_kept_is) {
   SnapshotPolicy policy(layout());
   const std::vector<uint32_t> wanted = {40};

@@ -256,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"test-qwen3moe:q4_0", KvType::kInt8},
                     Case{"test-qwen35:q4_0", KvType::kInt8, 60},
                     Case{"test-qwen3next:f32", KvType::kF32, 40},
-                    Case{"test-lfm2:bf16", KvType::kBF16, 12},
+                    Case{"test-lfm2:bf16", KvType::kBF16, 40},
                     Case{"test-granitehybrid:q8_0", KvType::kInt8, 60},
                     Case{"test-nemotronhmoe:f32", KvType::kF32, 60}),
     [](const auto& info) {

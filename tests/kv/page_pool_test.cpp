@@ -30,6 +30,25 @@ TEST(PagePool, an_empty_pool_says_so_and_recovers) {
   EXPECT_TRUE(pool.take().has_value());
 }
 
+TEST(PagePool, pages_that_are_apart_are_taken_by_their_number_alone) {
+  PagePool pool(4, 2, 3);
+  const auto only = pool.take();
+  ASSERT_TRUE(only.has_value());
+  EXPECT_FALSE(pool.take().has_value());
+  EXPECT_EQ(pool.n_free(), 0u);
+  {
+    const PageLease lease = pool.take_at(PageId{2}, 1);
+    EXPECT_EQ(pool.counts_apart().leased, 1u);
+    EXPECT_EQ(pool.counts(1).leased, 1u);
+    EXPECT_EQ(pool.counts().leased, 2u);
+    pool.seal(PageId{2});
+  }
+  EXPECT_EQ(pool.counts_apart().cached, 1u);
+  pool.evict(PageId{2});
+  EXPECT_EQ(pool.counts_apart().free, 3u);
+  EXPECT_FALSE(pool.take().has_value()) << "it did not come among the others";
+}
+
 TEST(PagePool, a_page_shared_by_two_sequences_survives_the_end_of_one) {
   PagePool pool(1);
   auto first = pool.take();

@@ -73,7 +73,9 @@ class Runner {
     std::ranges::copy(state_behind(std::span(tokens_).first(n_)), table_.state());
     cache_.seal(table_, kRoot, done());
   }
-  bool keep() { return cache_.keep_state(table_, kRoot, done(), SnapshotKind::kEnd); }
+  bool keep(Regard regard = Regard::kNew) {
+    return cache_.keep_state(table_, kRoot, done(), SnapshotKind::kEnd, regard);
+  }
   void close() { cache_.close(table_, kRoot, done()); }
   uint32_t n() const { return n_; }
   uint32_t n_tokens() const { return static_cast<uint32_t>(tokens_.size()); }
@@ -104,22 +106,28 @@ class SnapshotTest : public testing::Test {
   }
   // Computes tokens and keeps their state behind each of these numbers of them.
   static void keep_at(KvCache& cache, std::vector<TokenId> tokens,
-                      const std::vector<uint32_t>& places) {
+                      const std::vector<uint32_t>& places, Regard regard = Regard::kNew) {
     Runner runner(cache, std::move(tokens));
     ASSERT_TRUE(runner.open().has_value());
     for (const uint32_t n : places) {
       runner.compute(n);
-      ASSERT_TRUE(runner.keep());
+      ASSERT_TRUE(runner.keep(regard));
     }
     runner.compute(runner.n_tokens());
     runner.close();
+  }
+
+  // Of a sequence of n tokens that goes on.
+  static uint32_t n_found(KvCache& cache, uint32_t n, TokenId first = 0) {
+    const auto tokens = counting(n + 1, first);
+    return cache.find({kRoot, tokens}).n_tokens();
   }
 
   PlainMemory memory_;
 };
 
 TEST_F(SnapshotTest, a_prefix_is_found_up_to_the_last_snapshot_of_it) {
-  KvCache cache = make(40);
+  KvCache cache = make(40, 8);  // four run at once, three snapshots lie beside them
   keep_at(cache, counting(100), {32, 50, 90});
   Runner again(cache, counting(100));
   EXPECT_EQ(again.open(), 90u);
@@ -159,7 +167,7 @@ TEST_F(SnapshotTest, a_snapshot_inside_a_page_serves_those_who_leave_the_page_la
 }
 
 TEST_F(SnapshotTest, it_takes_pages_of_the_budget_and_gives_them_back_all_together) {
-  KvCache cache = make(10);
+  KvCache cache = make(10, 1);
   keep_at(cache, counting(64), {64});
   EXPECT_EQ(cache.counts().cached, 2u + 3u);
   EXPECT_EQ(cache.counts(1).cached, 3u) << "a group of their own";
@@ -167,11 +175,11 @@ TEST_F(SnapshotTest, it_takes_pages_of_the_budget_and_gives_them_back_all_togeth
   Runner large(cache, counting(32 * 8, 1000));
   ASSERT_EQ(large.open(), 0u);
   EXPECT_EQ(cache.counts(1).cached, 0u);
-  EXPECT_EQ(cache.counts().cached + cache.counts().free, 2u);
+  EXPECT_EQ(cache.n_available(), 2u);
 }
 
 TEST_F(SnapshotTest, pages_that_a_snapshot_needs_outlive_it) {
-  KvCache cache = make(12);
+  KvCache cache = make(12, 1);
   keep_at(cache, counting(64), {64});           // 2 + 3
   keep_at(cache, counting(32, 500), {});        // 1
   Runner third(cache, counting(32 * 7, 1000));  // one page is short
@@ -228,7 +236,7 @@ TEST_F(SnapshotTest, a_tenant_finds_the_snapshots_of_its_own_and_those_that_two_
 }
 
 TEST_F(SnapshotTest, one_that_a_later_one_serves_for_goes_before_others) {
-  KvCache cache = make(16, 2);
+  KvCache cache = make(16, 1);
   keep_at(cache, counting(40), {32});       // 2 + 3 pages
   keep_at(cache, counting(40, 500), {32});  // 2 + 3
   const auto first = counting(40), second = counting(40, 500);
@@ -237,6 +245,72 @@ TEST_F(SnapshotTest, one_that_a_later_one_serves_for_goes_before_others) {
   ASSERT_TRUE(third.open().has_value());
   EXPECT_EQ(cache.find({kRoot, first}).n_tokens(), 32u) << "used longer ago, but not outdated";
   EXPECT_EQ(cache.find({kRoot, second}).n_tokens(), 0u);
+}
+
+TEST_F(SnapshotTest, pages_on_which_none_stands_go_before_those_that_one_needs) {
+  KvCache cache = make(12, 1);
+  keep_at(cache, counting(64), {64});           // 2 + 3
+  keep_at(cache, counting(64, 500), {});        // 2, used later
+  Runner third(cache, counting(32 * 7, 1000));  // two pages are short
+  ASSERT_TRUE(third.open().has_value());
+  EXPECT_EQ(n_found(cache, 64), 64u);
+}
+
+TEST_F(SnapshotTest, the_page_of_a_tail_stays_as_long_as_its_snapshot) {
+  KvCache cache = make(10, 1);
+  keep_at(cache, counting(40), {40}, Regard::kFound);  // 2 + 3; the second page is found once less
+  Runner other(cache, counting(32 * 6, 1000));         // one page is short
+  ASSERT_TRUE(other.open().has_value());
+  EXPECT_TRUE(n_found(cache, 40) == 40 || cache.counts(1).cached == 0);
+}
+
+TEST_F(SnapshotTest, a_text_that_went_on_outlives_one_that_did_not) {
+  KvCache cache = make(13, 1);
+  keep_at(cache, counting(64), {64}, Regard::kFound);  // 2 + 3
+  keep_at(cache, counting(64, 500), {64});             // 2 + 3, used later
+  Runner third(cache, counting(32 * 4, 1000));         // one page is short
+  ASSERT_TRUE(third.open().has_value());
+  EXPECT_EQ(n_found(cache, 64), 64u);
+  EXPECT_EQ(n_found(cache, 64, 500), 0u);
+}
+
+TEST_F(SnapshotTest, a_slot_that_no_sequence_is_likely_to_need_holds_one) {
+  KvCache cache = make(8, 3);
+  keep_at(cache, counting(64), {64});
+  keep_at(cache, counting(64, 500), {64});
+  EXPECT_EQ(cache.n_available(), 8u) << "no page of tokens was taken for one";
+  EXPECT_EQ(n_found(cache, 64), 64u);
+  EXPECT_EQ(n_found(cache, 64, 500), 64u);
+  // Sequences take them back, the one used longest ago first.
+  Runner a(cache, counting(10, 1000)), b(cache, counting(10, 2000)), c(cache, counting(10, 3000));
+  ASSERT_TRUE(a.open().has_value());
+  EXPECT_EQ(n_found(cache, 64), 64u) << "one was empty";
+  ASSERT_TRUE(b.open().has_value());
+  EXPECT_EQ(n_found(cache, 64), 0u);
+  EXPECT_EQ(n_found(cache, 64, 500), 64u);
+  ASSERT_TRUE(c.open().has_value());
+  EXPECT_EQ(n_found(cache, 64, 500), 0u);
+  for (Runner* runner : {&a, &b, &c}) runner->close();
+  // Three were in use at once: they may be again.
+  keep_at(cache, counting(32, 4000), {32});
+  EXPECT_EQ(cache.states().n_free(), 3u);
+  EXPECT_EQ(n_found(cache, 32, 4000), 32u);
+  EXPECT_EQ(cache.pool().counts_apart().cached, 0u);
+}
+
+TEST_F(SnapshotTest, one_in_the_last_slot_becomes_the_state_of_who_goes_on_from_it) {
+  KvCache cache = make(20, 2);
+  keep_at(cache, counting(64), {64});
+  ASSERT_EQ(cache.pool().counts_apart().cached, 3u);
+  Runner a(cache, counting(10, 1000)), b(cache, counting(70));
+  ASSERT_TRUE(a.open().has_value());
+  EXPECT_EQ(b.open(), 64u);  // which looks at the state's bytes
+  EXPECT_EQ(cache.states().n_free(), 0u);
+  EXPECT_EQ(n_found(cache, 64), 0u);
+  b.compute(70);
+  EXPECT_TRUE(b.keep());
+  b.close();
+  EXPECT_EQ(n_found(cache, 70), 70u);
 }
 
 // Whatever comes and goes: what is found is what would have been computed, and the counts agree.

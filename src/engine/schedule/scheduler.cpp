@@ -203,7 +203,7 @@ bool Scheduler::may_run(const Sequence& sequence) const {
     n_all += n;
     if (other->tenant == sequence.tenant) n_own += n;
   }
-  return n_own <= 3 * (kv_.n_pages() - std::min<uint64_t>(kv_.n_pages(), n_all));
+  return n_own <= 3 * (kv_.n_token_pages() - std::min<uint64_t>(kv_.n_token_pages(), n_all));
 }
 
 bool Scheduler::open(Sequence& sequence) {

@@ -6,10 +6,22 @@
 namespace kvik {
 namespace {
 
+bool is_of_one_text(SnapshotKind kind) {
+  return kind == SnapshotKind::kBorder || kind == SnapshotKind::kEnd;
+}
+
+// Others will go on from where two did, and a text that went on will go on again.
+Regard regard_of(const Sequence& sequence, SnapshotKind kind) {
+  const bool goes_on = sequence.resumed && is_of_one_text(sequence.resumed->kind);
+  const bool is_likely = kind == SnapshotKind::kBranch || (goes_on && is_of_one_text(kind));
+  return is_likely ? Regard::kFound : Regard::kNew;
+}
+
 // Keeps the state behind all that the sequence has.
 void keep_state(KvCache& kv, Sequence& sequence, SnapshotKind kind) {
   kv.seal(sequence.table, sequence.root, sequence.cached_tokens());
-  if (kv.keep_state(sequence.table, sequence.root, sequence.cached_tokens(), kind)) {
+  if (kv.keep_state(sequence.table, sequence.root, sequence.cached_tokens(), kind,
+                    regard_of(sequence, kind))) {
     sequence.n_kept = sequence.n_cached;
   }
 }
@@ -22,7 +34,7 @@ void Scheduler::keep_marked(Sequence& sequence) {
   const auto mark = std::ranges::find(sequence.marks, sequence.n_cached, &SnapshotMark::n_tokens);
   if (mark != sequence.marks.end()) {
     keep_state(kv_, sequence, mark->kind);
-  } else if (snapshots_.is_on_grid(sequence.n_cached)) {
+  } else if (sequence.is_decoding() && snapshots_.keeps_within(sequence.n_cached)) {
     keep_state(kv_, sequence, SnapshotKind::kGrid);
   }
 }

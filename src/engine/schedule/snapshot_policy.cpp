@@ -40,6 +40,10 @@ bool SnapshotPolicy::is_on_grid(uint32_t n_tokens) const {
          std::has_single_bit(n_tokens / first_);
 }
 
+bool SnapshotPolicy::keeps_within(uint32_t n_tokens) {
+  return is_on_grid(n_tokens) && pays(SnapshotKind::kGrid);
+}
+
 std::vector<SnapshotMark> SnapshotPolicy::marks(const Prompt& prompt) {
   std::vector<SnapshotMark> marks;
   if (!is_on() || prompt.n_tokens < 2) return marks;
@@ -62,9 +66,13 @@ std::vector<SnapshotMark> SnapshotPolicy::marks(const Prompt& prompt) {
   if (!ends.empty() && pays(SnapshotKind::kBorder)) {
     for (const uint32_t at : ends) add(at, SnapshotKind::kBorder);
   }
+  std::vector<uint32_t> grid;
   for (uint64_t at = first_; at < prompt.n_tokens; at *= 2) {
     const auto place = static_cast<uint32_t>(at);
-    if (!is_near(place)) add(place, SnapshotKind::kGrid);
+    if (at > prompt.n_found && !is_near(place)) grid.push_back(place);
+  }
+  if (!grid.empty() && pays(SnapshotKind::kGrid)) {
+    for (const uint32_t at : grid) add(at, SnapshotKind::kGrid);
   }
   std::ranges::sort(marks, {}, &SnapshotMark::n_tokens);
   return marks;

@@ -24,10 +24,10 @@ struct SnapshotMark {
 //   - at the end of an answer,
 //   - at 1, 2, 4, 8 … times as many tokens as have the bytes of a snapshot, so that a long text is
 //     not computed again from its beginning.
-// Whether the ends of messages and those of answers are gone on from depends on the model's
-// template and on its clients; what is not is kept now and then only, to see whether that is still
-// so. What lies so close behind another that computing it again is nothing is left out. tools/
-// snapshot_policies.py tries it on conversations, agents and documents. Engine thread only.
+// Which of them are gone on from depends on the model's template and on its clients; a kind that is
+// not is kept now and then only, to see whether that is still so. What lies so close behind another
+// that computing it again is nothing is left out. tools/snapshot_policies.py tries it on
+// conversations, agents and documents. Engine thread only.
 class SnapshotPolicy {
  public:
   SnapshotPolicy() = default;  // of models without a state: keeps nothing
@@ -49,6 +49,8 @@ class SnapshotPolicy {
   // Whether a state that was last kept behind n_kept tokens is worth keeping behind n_tokens, where
   // an answer ends.
   bool keeps_end(uint32_t n_tokens, uint32_t n_kept);
+  // The same within an answer.
+  bool keeps_within(uint32_t n_tokens);
   bool is_on_grid(uint32_t n_tokens) const;
 
   // A prompt went on from one of that kind.
