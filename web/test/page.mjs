@@ -180,7 +180,10 @@ const scenarios = {
     const page = await open(browser);
     await makeTalkative(page);
     await setSystem(page, kSystem, 700);
-    await page.evaluate(() => {  // as soon as there are words: the demo is fast
+    // The demo is fast, and a browser on a busy machine may see its answer when it has ended.
+    const network = await page.context().newCDPSession(page);
+    await network.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: 30_000, uploadThroughput: -1 });
+    await page.evaluate(() => {  // as soon as there are words
       const stop = () => {
         if ((document.querySelector(".message.assistant .markdown")?.textContent ?? "").length < 5) return;
         [...document.querySelectorAll("button")].find((b) => b.textContent === "Stop")?.click();
@@ -354,6 +357,7 @@ const scenarios = {
     await page.locator(".explain-form input").blur();
     await page.locator(".explain-form").getByRole("button", { name: "Explain" }).click();
     await page.locator(".story").waitFor();
+    await page.waitForFunction(() => document.querySelectorAll(".story svg[role=img]").length >= 6);  // drawn once their width is known
     const seen = await page.evaluate(() => ({
       steps: [...document.querySelectorAll(".story .step h2")].map((e) => e.textContent),
       tiles: [...document.querySelectorAll(".story .tiles > div")].map((e) => e.innerText),
