@@ -45,10 +45,12 @@ void KvCache::resume_state(PageTable& table, const PrefixIndex::Match& match) {
   CHECK(lease_state(table) && table.state() == address(front));
 }
 
-// Pages for a snapshot; none where there is no room for it.
+// Pages for a snapshot: free ones, else a slot that is spare, else those of what ranks lowest. None
+// where there is no room for it.
 std::vector<PageLease> KvCache::take_for_snapshot() {
   const uint32_t n_pages = layout_.n_state_pages();
-  std::vector<PageLease> pages = states_.take_spare();
+  std::vector<PageLease> pages;
+  if (pool_.n_free() < n_pages) pages = states_.take_spare();
   if (pages.empty() && n_available() < n_pages) return {};
   while (pages.empty() && pool_.n_free() < n_pages) {
     settle();

@@ -49,7 +49,7 @@ class SnapshotPolicy {
   // Whether a state that was last kept behind n_kept tokens is worth keeping behind n_tokens, where
   // an answer ends.
   bool keeps_end(uint32_t n_tokens, uint32_t n_kept);
-  // The same within an answer.
+  // Whether it is within an answer, on the grid; counts as having kept it.
   bool keeps_within(uint32_t n_tokens);
   bool is_on_grid(uint32_t n_tokens) const;
 
