@@ -99,8 +99,9 @@ TEST(AttentionPlan, one_page_that_differs_keeps_them_apart) {
 TEST(AttentionPlan, units_are_not_larger_than_asked_for) {
   Batch batch;
   for (int i = 0; i < 10; ++i) batch.add(32, {1});
-  for (const SplitUnit& unit : batch.plan(0, 4).units()) EXPECT_LE(unit.n_rows, 4u);
-  EXPECT_EQ(batch.plan(0, 4).units().size(), 3u);
+  const AttentionPlan plan = batch.plan(0, 4);
+  for (const SplitUnit& unit : plan.units()) EXPECT_LE(unit.n_rows, 4u);
+  EXPECT_EQ(plan.units().size(), 3u);
 }
 
 TEST(AttentionPlan, pages_behind_the_window_need_not_agree) {
