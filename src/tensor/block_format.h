@@ -87,11 +87,17 @@ struct BlockWriter {  // onto zeros
 // A block's struct as functions.
 struct BlockAccess {
   uint32_t bytes;
-  void (*read)(const std::byte* in_file, BlockNumbers& numbers);  // in_file: aligned as the struct
+  void (*read)(const std::byte* in_file, BlockNumbers& numbers);
   void (*write)(const BlockNumbers& numbers, std::byte* in_file);
 };
 template <class Block>
 void read_struct(const std::byte* in_file, BlockNumbers& numbers) {
+  if (reinterpret_cast<uintptr_t>(in_file) % alignof(Block) != 0) {
+    Block block;
+    std::memcpy(&block, in_file, sizeof(block));
+    Block::parts(BlockReader(), block, numbers);
+    return;
+  }
   // Where it lies: in a copy, nibbles are not loaded as they were stored, and wait for the stores.
   Block::parts(BlockReader(), *reinterpret_cast<const Block*>(in_file), numbers);
 }

@@ -25,7 +25,8 @@ class Budget(unittest.TestCase):
     def check(self, got, n):
         self.assertEqual((got["requests"], got["errors"], got["exit_code"]), (n, 0, 0), got["error_messages"])
         self.assertEqual((got["verified"], got["differ"]), (n, 0))
-        self.assertLessEqual(got["rss_mib"], 1.05 * got["planned_mib"] + 64)
+        if not kvik.SANITIZED:
+            self.assertLessEqual(got["rss_mib"], 1.05 * got["planned_mib"] + 64)
         self.assertGreaterEqual(got["found_percent"], got["lru_percent"])
 
     def test_64_conversations_share_room_for_ten(self):

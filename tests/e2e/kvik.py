@@ -14,6 +14,7 @@ DATA = os.path.join(ROOT, "../shared/data")  # real vocabularies; absent in a pl
 DEMO = os.path.join(ROOT, "models/demo.gguf")
 DEMO_BOS, DEMO_EOS = 2045, 2046
 LONG = bool(os.environ.get("KVIK_TEST_LONG"))
+SANITIZED = "sanitize" in os.environ.get("KVIK_BUILD", "")  # and takes memory and stacks of its own
 
 sys.path.insert(0, os.path.join(ROOT, "tools"))
 import gguf_file  # noqa: E402

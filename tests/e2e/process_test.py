@@ -127,7 +127,7 @@ class Signals(unittest.TestCase):
                 self.assertEqual(process.returncode, 130)
 
 
-@unittest.skipIf("sanitize" in os.environ.get("KVIK_BUILD", ""), "a sanitizer's own beginning needs a stack of a size that is to be had")
+@unittest.skipIf(kvik.SANITIZED, "a sanitizer's own beginning needs a stack of a size that is to be had")
 class Threads(unittest.TestCase):
     def test_threads_that_are_not_to_be_had_are_a_failure_in_one_sentence(self):
         """A stack that no machine has room for: the system refuses every thread."""
