@@ -436,7 +436,8 @@ class Serving(unittest.TestCase):
                 stop.set()
                 churning.join()
             self.assertLessEqual(max(most), 12 * one)
-            self.assertLess(server.rss_bytes() - before, 64 << 20)
+            if not kvik.SANITIZED:
+                self.assertLess(server.rss_bytes() - before, 64 << 20)
 
     def test_what_is_unloaded_leaves_nothing_behind(self):
         """Adapters that are read, answer now and then, and go: ten thousand of them with --long."""
@@ -456,7 +457,8 @@ class Serving(unittest.TestCase):
                 self.assertEqual(server.request("DELETE", f"/v1/adapters/n{i}").status, 200)
             after = server.rss_bytes(), descriptors()
             self.assertEqual([m["id"] for m in server.get("/v1/models").json["data"]], ["demo"])
-            self.assertLess(after[0] - before[0], 6 << 20, (before, after))
+            if not kvik.SANITIZED:
+                self.assertLess(after[0] - before[0], 6 << 20, (before, after))
             self.assertLessEqual(after[1], before[1] + 2)
 
     def first_card(self, path):

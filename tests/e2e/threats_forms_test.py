@@ -113,6 +113,8 @@ class HostileForms(unittest.TestCase):
             answer, seconds, n_bytes = self.ask(fields)
             self.assertIn(answer.status, statuses, answer.body[:300])
             took.append(seconds)
+            if kvik.SANITIZED:
+                return answer
             # What a body itself takes is counted elsewhere.
             self.assertLess(n_bytes / MIB - 3 * body_mib, 64, "MiB")
             if min(took) <= TIME_S:
