@@ -115,7 +115,10 @@ TEST(DiskDamage, a_process_that_is_killed_while_it_writes_leaves_whole_pages) {
   std::mt19937 random(3);
   const int n_kills = is_long() ? 300 : 20;
   size_t n_pages = 0;
-  for (int kill_number = 0; kill_number < n_kills; ++kill_number) {
+  // On a machine that has little time for the children, more of them.
+  const auto have_stored = [&] { return n_pages > 100; };
+  for (int kill_number = 0; kill_number < n_kills || (!have_stored() && kill_number < 20 * n_kills);
+       ++kill_number) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -139,7 +142,7 @@ TEST(DiskDamage, a_process_that_is_killed_while_it_writes_leaves_whole_pages) {
     EXPECT_EQ(whole->n_damaged, 0u) << "after kill " << kill_number;
     n_pages = std::max<size_t>(n_pages, whole->n_pages);
   }
-  EXPECT_GT(n_pages, 100u) << "the children must have stored something";
+  EXPECT_TRUE(have_stored()) << n_pages;
 }
 
 }  // namespace
