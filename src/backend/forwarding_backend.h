@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -19,6 +20,7 @@ class ForwardingBackend : public Backend {
   Memory& memory() override { return next_.memory(); }
   uint32_t n_threads() const override { return next_.n_threads(); }
   bool can_compute(ElementType type) const override { return next_.can_compute(type); }
+  uint32_t most_head_dim() const override { return next_.most_head_dim(); }
   std::string_view arithmetic(ElementType type) const override { return next_.arithmetic(type); }
   Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override {
     return next_.pack(stacked);
@@ -44,6 +46,7 @@ class ForwardingBackend : public Backend {
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override {
     next_.head_matmul(x, w, out);
   }
+  void largest(Rows x, std::span<std::optional<uint32_t>> out) override { next_.largest(x, out); }
   std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
                                                std::byte* place) override {
     return next_.pack_low_rank(change, place);

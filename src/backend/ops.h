@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -215,6 +216,8 @@ struct WorkLimits {
   std::vector<WeightKind> weights;
   std::vector<HeadsUse> heads;  // of each kind of layer
   uint32_t n_ctx = 0;
+  std::vector<RecurrenceShape> recurrences = {};  // likewise
+  uint32_t n_guessed_runs = 0;                    // runs that have guesses, in one step
 };
 
 // cos and sin of each row's rotation angles, [n_rows, n_pairs] each, in the backend's memory.
@@ -238,6 +241,8 @@ class Backend {
 
   // Whether weights of this type can be packed.
   virtual bool can_compute(ElementType type) const = 0;
+  // Dimensions of a head that attention is computed for at most.
+  virtual uint32_t most_head_dim() const { return UINT32_MAX; }
 
   // Names how products with weights of this type round where that is the instruction set's own way
   // ("avx512bf16"); empty where all sets give the same bits.
@@ -278,6 +283,10 @@ class Backend {
   // out's head h = x's head h · wᵀ with the h-th of n_heads equal matrices that w is stacked from;
   // the bits of a row are those that matmul() gives it. x and out have the same rows and heads.
   virtual void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) = 0;
+
+  // The column of each row's largest number, the first of several, on the host; infinity and what
+  // is no number are left out, and there is none where nothing else is there. out: [n_rows]
+  virtual void largest(Rows x, std::span<std::optional<uint32_t>> out) = 0;
 
   // Packs a change of low rank into `place`, low_rank_bytes() of memory() that outlive the matrix:
   // all changes of an adapter may lie in one piece. Any thread, beside any other operation.

@@ -340,7 +340,9 @@ void Engine::forward(const StepPlan& plan) {
                       .first_position = sequence->n_cached,
                       .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups),
                              .state = sequence->table.state()},
-                      .want = {.n_last = n_wanted, .is_hidden = sequence->wants_hidden()},
+                      .want = {.n_last = n_wanted,
+                               .is_hidden = sequence->wants_hidden(),
+                               .is_likeliest = sequence->takes_likeliest()},
                       .adapter = sequence->request.adapter.get(),
                       .n_guesses = plan.entries[i].n_guesses()});
   }

@@ -126,6 +126,7 @@ class Engine {
   void sample(const StepPlan& plan);
   Outcome sample_rows(const StepPlan::Entry& entry, size_t first_row);
   std::optional<TokenEvent> sample_token(Sequence& sequence, size_t row, Outcome& outcome);
+  std::optional<TokenId> pick(Sequence& sequence, size_t row);
   void publish(const StepPlan& plan);
   void publish_progress(const StepPlan::Entry& entry, uint32_t n_accepted);
   uint32_t publish_rows(size_t index, const StepPlan::Entry& entry, size_t first_row);

@@ -59,15 +59,7 @@ std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, size_t row, O
   const Request& request = sequence.request;
   if (sequence.must_end()) return end(FinishReason::kStop);  // its form allows nothing more
   if (sequence.n_generated() >= request.max_tokens) return end(FinishReason::kLength);
-  const bool too_early = sequence.n_generated() < request.min_tokens;
-  const std::span<const float> logits = decoder_.logits(row);
-  auto token = sampler_.sample(
-      {.logits = logits,
-       .params = request.sampling,
-       .counts = sequence.counts,
-       .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
-       .position = sequence.n_tokens(),
-       .constraint = sequence.constraint ? &*sequence.constraint : nullptr});
+  std::optional<TokenId> token = pick(sequence, row);
   if (!token) return end(FinishReason::kFailed);
   if (sequence.n_generated() < request.script.size()) {
     token = request.script[sequence.n_generated()];
@@ -76,10 +68,24 @@ std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, size_t row, O
   if (sequence.constraint) sequence.constraint->advance(*token);
   TokenEvent event{.id = *token, .chosen = {}, .top = {}};
   if (request.n_logprobs) {
+    const std::span<const float> logits = decoder_.logits(row);
     event.chosen = logprob_of(logits, *token);
     event.top = top_logprobs(logits, *request.n_logprobs);
   }
   return event;
+}
+
+std::optional<TokenId> Engine::pick(Sequence& sequence, size_t row) {
+  const Request& request = sequence.request;
+  if (sequence.takes_likeliest()) return decoder_.likeliest(row);
+  const bool too_early = sequence.n_generated() < request.min_tokens;
+  return sampler_.sample(
+      {.logits = decoder_.logits(row),
+       .params = request.sampling,
+       .counts = sequence.counts,
+       .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
+       .position = sequence.n_tokens(),
+       .constraint = sequence.constraint ? &*sequence.constraint : nullptr});
 }
 
 // --- publishing ---

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/layer_groups.h"
+#include "model/recurrent/recurrent_block.h"
 #include "model/state_layout.h"
 
 namespace kvik {
@@ -17,8 +18,12 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
                        const EngineOptions& options) {
   const ExpertsConfig experts = config.experts() ? *config.experts() : ExpertsConfig();
   const LayerGroups groups = group_layers(config);
+  const bool guesses = options.speculation.mode != SpeculationOptions::Mode::kOff;
+  constexpr uint32_t kMostGuessedRows = RecurrentBlock::kMostGuessedRows;
   std::vector<HeadsUse> heads(groups.n_groups());
+  std::vector<RecurrenceShape> recurrences;
   for (uint32_t layer = 0; layer < config.layers.size(); ++layer) {
+    if (const auto shape = recurrence_of(config.layers[layer])) recurrences.push_back(*shape);
     if (!config.layers[layer].if_attention()) continue;
     const uint32_t group = groups.places[layer].group;
     heads[group] = {kv_geometry(groups, group, options.kv_type),
@@ -30,7 +35,9 @@ WorkLimits work_limits(const ModelConfig& config, std::vector<WeightKind> kinds,
           .n_sequences = options.max_running,
           .weights = std::move(kinds),
           .heads = std::move(heads),
-          .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train};
+          .n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train,
+          .recurrences = std::move(recurrences),
+          .n_guessed_runs = guesses ? std::min(options.max_running, kMostGuessedRows) : 0};
 }
 
 KvLayout kv_layout(size_t page_bytes, const ModelConfig& config) {

@@ -58,6 +58,8 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
     states_.reserve(n_rows_max);
   }
   host_logits_.resize(size_t{buffers_.logits.n_rows} * c.n_vocab);
+  is_on_host_.resize(buffers_.logits.n_rows);
+  likeliest_.resize(buffers_.logits.n_rows);
   host_hidden_.resize(c.model_dim);
   tokens_.reserve(n_rows_max);
   positions_.reserve(n_rows_max);
@@ -81,7 +83,10 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   }
   if (guesser_) follow();
   first_projected_.reset();
-  if (first_logits_) static_cast<void>(logits(*first_logits_));
+  if (first_logits_) {
+    project(*first_logits_);
+    if (wants_likeliest_) find_likeliest();
+  }
   backend_.wait();  // how long steps take is learnt from
 }
 
@@ -148,6 +153,7 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   wanted_.clear();
   states_.clear();
   first_logits_.reset();
+  wants_likeliest_ = false;
   backend_.begin_step();
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
@@ -166,6 +172,7 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     if (n_wanted == 0) continue;
     if (!sequence.want.is_hidden && !first_logits_)
       first_logits_ = static_cast<uint32_t>(wanted_.size());
+    wants_likeliest_ = wants_likeliest_ || sequence.want.is_likeliest;
     for (uint32_t g = 0; g < n_groups; ++g) {
       wanted_runs_[g].push_back({sequence.kv.groups[g], sequence.first_position + n_rows - n_wanted,
                                  static_cast<uint32_t>(wanted_.size()), n_wanted});
@@ -202,7 +209,7 @@ void Decoder::guess(std::span<const GuessRow> rows) {
   attention_.write_kv(guesser_->layer(), x);
   attention_.attend_behind_first(guesser_->layer(), x);
   feed_forward(guesser_->layer(), x);
-  meet_head(guesser_->end());
+  bring(meet_head(guesser_->end()), 0);
   first_projected_.reset();
 }
 
@@ -213,11 +220,23 @@ std::span<const float> Decoder::guess_logits(size_t row) const {
 }
 
 std::span<const float> Decoder::logits(size_t row) {
-  CHECK(row < wanted_.size());
-  const auto first = static_cast<uint32_t>(row) / buffers_.logits.n_rows * buffers_.logits.n_rows;
-  if (first != first_projected_) project(first);
+  const uint32_t place = project(row);
+  if (!is_on_host_[place]) bring(buffers_.logits.slice(place, 1), place);
+  is_on_host_[place] = true;
   const size_t n_vocab = model_.config().n_vocab;
-  return std::span(host_logits_).subspan((row - first) * n_vocab, n_vocab);
+  return std::span(host_logits_).subspan(place * n_vocab, n_vocab);
+}
+
+std::optional<TokenId> Decoder::likeliest(size_t row) {
+  const uint32_t place = project(row);
+  if (!has_likeliest_) find_likeliest();
+  return likeliest_[place];
+}
+
+void Decoder::find_likeliest() {
+  backend_.largest(buffers_.logits.slice(0, n_projected_),
+                   std::span(likeliest_).first(n_projected_));
+  has_likeliest_ = true;
 }
 
 std::span<const float> Decoder::hidden(size_t row) {
@@ -228,25 +247,38 @@ std::span<const float> Decoder::hidden(size_t row) {
   return host_hidden_;
 }
 
-// Logits of the wanted rows from first_row on, as many as the buffer holds: all of them at once
-// would take as much memory as a small model where every token of a prompt wants its own.
-void Decoder::project(uint32_t first_row) {
-  const auto n =
-      std::min(static_cast<uint32_t>(wanted_.size()) - first_row, buffers_.logits.n_rows);
-  backend_.look_at(first_row, n);
-  meet_head(x_.normed(model_.output_norm(), first_row, n));
-  first_projected_ = first_row;
+// As many as the buffer holds: all of them at once would take as much memory as a small model where
+// every token of a prompt wants its own.
+uint32_t Decoder::project(size_t row) {
+  CHECK(row < wanted_.size());
+  const uint32_t n_most = buffers_.logits.n_rows;
+  const auto place = static_cast<uint32_t>(row % n_most);
+  const uint32_t first = static_cast<uint32_t>(row) - place;
+  if (first == first_projected_) return place;
+  n_projected_ = std::min(static_cast<uint32_t>(wanted_.size()) - first, n_most);
+  backend_.look_at(first, n_projected_);
+  meet_head(x_.normed(model_.output_norm(), first, n_projected_));
+  first_projected_ = first;
+  std::ranges::fill(is_on_host_, false);
+  has_likeliest_ = false;
+  return place;
 }
 
-void Decoder::meet_head(Rows hidden) {
+Rows Decoder::meet_head(Rows hidden) {
   const ModelConfig& c = model_.config();
   const Rows out = buffers_.logits.slice(0, hidden.n_rows);
   backend_.matmul(hidden, model_.head(), out);
   if (c.logit_scale != 1.0f) backend_.scale(out, c.logit_scale);
   if (c.logit_soft_cap > 0) backend_.soft_cap(out, c.logit_soft_cap);
-  const auto host = std::span(host_logits_).first(size_t{hidden.n_rows} * c.n_vocab);
+  return out;
+}
+
+// To host_logits_, from that row of them on.
+void Decoder::bring(Rows logits, uint32_t first_row) {
+  const size_t n_vocab = model_.config().n_vocab;
+  const auto host = std::span(host_logits_).subspan(first_row * n_vocab, logits.n_rows * n_vocab);
   backend_.memory().copy_out(std::as_writable_bytes(host),
-                             reinterpret_cast<const std::byte*>(out.data));
+                             reinterpret_cast<const std::byte*>(logits.data));
 }
 
 }  // namespace kvik

@@ -23,10 +23,13 @@
 namespace kvik {
 
 // What is wanted of a sequence's new tokens: of the last n_last of them, or of all if there are
-// fewer, the logits, or the hidden states in their place.
+// fewer, the logits, or the hidden states in their place. Of logits it may be said that it will
+// only be asked which is the largest: the others then stay where they are, unless they are asked
+// for all the same.
 struct WantLogits {
   uint32_t n_last = 0;
   bool is_hidden = false;
+  bool is_likeliest = false;
 
   static const WantLogits kNone, kLast, kAll;
 };
@@ -79,6 +82,9 @@ class Decoder {
   // Logits of one of them in host memory, [n_vocab], valid until another row is asked for. A few
   // rows are computed together: asking in ascending order computes each once.
   std::span<const float> logits(size_t row);
+  // The token that has the largest of them, the first of several; none where no logit is a finite
+  // number.
+  std::optional<TokenId> likeliest(size_t row);
   // The hidden state of one of them behind the last norm, [model_dim], valid until another is asked
   // for.
   std::span<const float> hidden(size_t row);
@@ -119,9 +125,12 @@ class Decoder {
   void finish(uint32_t layer);
   void feed_forward(uint32_t layer, ResidualStream& x);
   void follow();
-  void project(uint32_t first_row);
-  // head(hidden), to host_logits_
-  void meet_head(Rows hidden);
+  // Has the logits of a row and those beside it computed; its place among them.
+  uint32_t project(size_t row);
+  void find_likeliest();
+  // head(hidden)
+  Rows meet_head(Rows hidden);
+  void bring(Rows logits, uint32_t first_row);
 
   const Model& model_;
   AdaptedBackend backend_;
@@ -147,7 +156,12 @@ class Decoder {
   std::vector<uint32_t> wanted_;             // rows, ascending
   std::optional<uint32_t> first_logits_;     // of them, the first whose logits are wanted
   GroupRuns wanted_runs_;                    // the same rows as runs, once they lie side by side
-  std::optional<uint32_t> first_projected_;  // of the rows whose logits are at hand
+  bool wants_likeliest_ = false;             // of one of them
+  std::optional<uint32_t> first_projected_;  // of the rows whose logits are computed
+  uint32_t n_projected_ = 0;
+  std::vector<uint8_t> is_on_host_;                // of each of those
+  bool has_likeliest_ = false;                     // of all of those
+  std::vector<std::optional<TokenId>> likeliest_;  // of as many rows as buffers_.logits
   std::vector<GuesserBlock::Row> guess_rows_;
 };
 

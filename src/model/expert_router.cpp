@@ -1,18 +1,12 @@
 #include "model/expert_router.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/check.h"
+#include "tensor/exact_math.h"
 
 namespace kvik {
-namespace {
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-}  // namespace
-
 ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : config_(config) {
   const size_t n_choices = size_t{n_rows_max} * config.n_used;
   for (auto* list : {&chosen_, &places_, &order_}) list->reserve(n_choices);
@@ -37,7 +31,7 @@ void ExpertRouter::rank(const float* scores, std::span<const float> choice_bias)
   for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
     const bool needs_probability = is_sigmoid && (!choice_bias.empty() || config_.n_groups > 1);
     const double bias = choice_bias.empty() ? 0.0 : choice_bias[expert];
-    ranks_[expert] = (needs_probability ? sigmoid(scores[expert]) : scores[expert]) + bias;
+    ranks_[expert] = (needs_probability ? exact_sigmoid(scores[expert]) : scores[expert]) + bias;
   }
   if (config_.n_groups_used < config_.n_groups) leave_best_groups();
 }
@@ -85,8 +79,8 @@ void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights)
   double highest = scores[chosen[0]];
   for (uint32_t i = 1; i < n; ++i) highest = std::max<double>(highest, scores[chosen[i]]);
   const auto probability = [&](uint32_t expert) {
-    return config_.scoring == ExpertScoring::kSigmoid ? sigmoid(scores[expert])
-                                                      : std::exp(scores[expert] - highest);
+    return config_.scoring == ExpertScoring::kSigmoid ? exact_sigmoid(scores[expert])
+                                                      : exact_exp(scores[expert] - highest);
   };
   double sum = 0;
   if (config_.normalizes) {
@@ -120,7 +114,7 @@ void ExpertRouter::route(std::span<const float> scores, uint32_t n_rows,
     for (uint32_t i = 0; i < config_.n_used && !factors.empty(); ++i) {
       weights_[first + i] *= factors[chosen_[first + i]];
     }
-    const double share = config_.has_shared_gate ? sigmoid(of_row[config_.n_experts]) : 1.0;
+    const double share = config_.has_shared_gate ? exact_sigmoid(of_row[config_.n_experts]) : 1.0;
     shared_rows_.push_back(row);
     shared_weights_.push_back(static_cast<float>(share));
   }

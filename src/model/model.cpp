@@ -19,12 +19,16 @@ class ModelLoader {
  public:
   ModelLoader(ModelSource& source, Backend& backend, const Model::Progress& progress,
               const ModelConfig& config)
-      : source_(source), config_(config), tensors_(source, backend, table_, progress) {}
+      : source_(source),
+        backend_(backend),
+        config_(config),
+        tensors_(source, backend, table_, progress) {}
 
   // n_ctx_max: the context that will be served; 0: as trained.
   Result<std::unique_ptr<Model>> load(uint32_t n_ctx_max) {
     using enum TensorRole;
     TRY(check_vocabulary());
+    TRY(check_heads());
     TRY_ASSIGN(model_->embedding_, tensors_.matrix({kEmbedding}));
     TRY_ASSIGN(model_->output_norm_, tensors_.vectors({kOutputNorm, kEmbeddingsNorm}));
     TRY_ASSIGN(model_->head_, tensors_.matrix({kHead}));
@@ -57,6 +61,17 @@ class ModelLoader {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("the vocabulary has {} tokens, but '{}.vocab_size' is {}",
                               tokens->size(), config_.architecture, config_.n_vocab));
+    }
+    return {};
+  }
+
+  Result<void> check_heads() const {
+    for (const LayerConfig& layer : config_.layers) {
+      if (!layer.if_attention() || layer.attention().head_dim <= backend_.most_head_dim()) continue;
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format("heads of {} dimensions, expected {} at most on {}",
+                      layer.attention().head_dim, backend_.most_head_dim(), backend_.name()));
     }
     return {};
   }
@@ -189,6 +204,7 @@ class ModelLoader {
   }
 
   ModelSource& source_;
+  const Backend& backend_;
   const ModelConfig& config_;
   const TensorTable table_{config_};
   TensorLoader tensors_;

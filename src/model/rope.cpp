@@ -52,7 +52,7 @@ RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<cons
                        uint32_t n_rows_max)
     : memory_(memory) {
   for (const RopeConfig& rope : config.ropes) {
-    Table table{.config = rope, .frequencies = {}, .host = {}, .cos = {}, .sin = {}};
+    Table table{.config = rope, .frequencies = {}, .host = {}, .angles = {}};
     const uint32_t n_pairs = rope.n_dims / 2;
     for (uint32_t i = 0; i < n_pairs; ++i) {
       table.frequencies.push_back(
@@ -60,8 +60,7 @@ RopeTables::RopeTables(Memory& memory, const ModelConfig& config, std::span<cons
     }
     const size_t n_values = size_t{n_rows_max} * n_pairs;
     table.host.resize(2 * n_values);
-    table.cos = memory.allocate(n_values * sizeof(float));
-    table.sin = memory.allocate(n_values * sizeof(float));
+    table.angles = memory.allocate(2 * n_values * sizeof(float));
     tables_.push_back(std::move(table));
   }
 }
@@ -74,7 +73,7 @@ uint64_t RopeTables::bytes(const ModelConfig& config, uint32_t n_rows_max) {
 
 void RopeTables::prepare(std::span<const uint32_t> positions) {
   for (Table& table : tables_) {
-    const size_t n_values = positions.size() * table.frequencies.size();
+    const size_t n_values = table.n_values = positions.size() * table.frequencies.size();
     float* cos = table.host.data();
     float* sin = cos + n_values;
     for (const uint32_t position : positions) {
@@ -85,14 +84,14 @@ void RopeTables::prepare(std::span<const uint32_t> positions) {
       }
     }
     const std::span<const float> values(table.host);
-    memory_.copy_in(table.cos.data(), std::as_bytes(values.first(n_values)));
-    memory_.copy_in(table.sin.data(), std::as_bytes(values.subspan(n_values, n_values)));
+    memory_.copy_in(table.angles.data(), std::as_bytes(values.first(2 * n_values)));
   }
 }
 
 RopeAngles RopeTables::angles(uint32_t rope) const {
   const Table& table = tables_[rope];
-  return {table.cos.floats(), table.sin.floats(), static_cast<uint32_t>(table.frequencies.size())};
+  const float* cos = table.angles.floats();
+  return {cos, cos + table.n_values, static_cast<uint32_t>(table.frequencies.size())};
 }
 
 }  // namespace kvik

@@ -35,7 +35,8 @@ class RopeTables {
     RopeConfig config;
     std::vector<double> frequencies;  // radians per position, one per pair
     std::vector<float> host;          // cos, then sin
-    Buffer cos, sin;                  // [n_rows_max, n_pairs]
+    Buffer angles;                    // [2, n_rows_max, n_pairs], in use as far as `host`
+    size_t n_values = 0;              // of cos, and of sin, that are in use
   };
 
   Memory& memory_;

@@ -21,6 +21,16 @@ std::unexpected<Error> unsupported_type(const ModelSource& source, size_t index)
                           source.name_in_file(index), name_of(source.tensors()[index].type)));
 }
 
+// By their names.
+std::string computable_types(const Backend& backend) {
+  std::vector<std::string_view> names;
+  for (uint32_t i = 0; i < kNumElementTypes; ++i) {
+    const auto type = static_cast<ElementType>(i);
+    if (backend.can_compute(type)) names.push_back(name_of(type));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 TensorLoader::TensorLoader(ModelSource& source, Backend& backend, const TensorTable& table,
@@ -140,7 +150,13 @@ Result<Buffer> TensorLoader::expert_vectors(Roles roles, uint32_t layer) {
 
 Result<void> TensorLoader::check_computable(size_t index) {
   const ElementType type = source_.tensors()[index].type;
-  if (!backend_.can_compute(type)) return unsupported_type(source_, index);
+  if (!backend_.can_compute(type)) {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("tensor '{}' is of type {}, which {} does not compute with, expected {}",
+                    source_.name_in_file(index), name_of(type), backend_.name(),
+                    computable_types(backend_)));
+  }
   if (const auto own = backend_.arithmetic(type); !own.empty()) arithmetics_.insert(own);
   return {};
 }

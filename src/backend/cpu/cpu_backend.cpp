@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "backend/cpu/attention/attention.h"
 #include "backend/cpu/cpu_memory.h"
@@ -76,6 +77,7 @@ class CpuBackend final : public Backend {
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
+  void largest(Rows x, std::span<std::optional<uint32_t>> out) override;
   std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
                                                std::byte* place) override {
     return std::make_unique<CpuLowRankMatrix>(change, place);
@@ -215,6 +217,21 @@ void CpuBackend::grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows
 
 void CpuBackend::head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) {
   matmul_.run_heads(x, static_cast<const CpuPackedMatrix&>(w), out);
+}
+
+void CpuBackend::largest(Rows x, std::span<std::optional<uint32_t>> out) {
+  CHECK(out.size() == x.n_rows);
+  for_rows(x, [&](size_t row) {
+    const float* values = row_of(x, row);
+    float highest = -std::numeric_limits<float>::infinity();
+    out[row].reset();
+    for (uint32_t i = 0; i < x.n_cols; ++i) {
+      // False of what is no number.
+      if (!(values[i] > highest && values[i] <= std::numeric_limits<float>::max())) continue;
+      highest = values[i];
+      out[row] = i;
+    }
+  });
 }
 
 void CpuBackend::copy_heads(const HeadRows& x, const HeadRows& out) {

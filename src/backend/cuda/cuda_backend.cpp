@@ -40,11 +40,11 @@ class CudaBackend final : public Backend {
         memory_(*device_),
         tables_(memory_),
         pool_(n_threads),
-        rows_(*device_, tables_, device_->kernels().rows),
+        rows_(*device_, memory_, tables_, device_->kernels().rows),
         matmul_(*device_, memory_, tables_, device_->kernels().matmul),
         attention_(*device_, memory_, tables_, device_->kernels().attention),
         low_rank_(*device_, memory_, tables_, device_->kernels().low_rank),
-        state_(*device_, memory_, tables_, pool_) {}
+        state_(*device_, memory_, tables_) {}
 
   const Result<void>& started() const { return pool_.started(); }
 
@@ -54,6 +54,7 @@ class CudaBackend final : public Backend {
   bool can_compute(ElementType type) const override {
     return can_multiply(device_->kernels().matmul, type);
   }
+  uint32_t most_head_dim() const override { return kMostHeadDim; }
   // Of all types the bits are the scalar instruction set's.
   std::string_view arithmetic(ElementType) const override { return {}; }
 
@@ -62,11 +63,13 @@ class CudaBackend final : public Backend {
     return cpu::packed_bytes(type, n_rows, n_cols);
   }
   uint64_t scratch_bytes(const WorkLimits& limits) const override {
-    return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits);
+    return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits) +
+           State::scratch_bytes(limits);
   }
   void reserve(const WorkLimits& limits) override {
     matmul_.reserve(limits);
     attention_.reserve(limits);
+    state_.reserve(limits);
   }
 
   void wait() override { require(device_->wait()); }
@@ -86,6 +89,7 @@ class CudaBackend final : public Backend {
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override {
     matmul_.run_heads(x, own(w), out);
   }
+  void largest(Rows x, std::span<std::optional<uint32_t>> out) override { rows_.largest(x, out); }
 
   std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
                                                std::byte* place) override {
@@ -158,7 +162,7 @@ class CudaBackend final : public Backend {
   const std::string name_;
   CudaMemory memory_;
   Tables tables_;
-  ThreadPool pool_;  // packs weights, computes gates
+  ThreadPool pool_;  // packs weights
   RowOperations rows_;
   Matmul matmul_;
   Attention attention_;
@@ -180,6 +184,11 @@ Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorVi
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("a {} matrix of {} columns: expected whole blocks of {}", t.name,
                               source.n_cols, t.block_elements));
+    }
+    if (source.scale != 1) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("a {} matrix that is times {} beside its blocks: expected 1 on a GPU",
+                              t.name, source.scale));
     }
     if (source.n_rows >> 31 != 0) {
       return fail(ErrorCode::kInvalidArgument,

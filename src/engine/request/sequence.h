@@ -110,6 +110,14 @@ struct Sequence {
   PrefixQuery query() const {
     return {root, findable_tokens(), table.owner.tenant, table.owner.adapter};
   }
+  // Its next token is the likeliest one by the model's logits as they are, and nobody asks for
+  // them.
+  bool takes_likeliest() const {
+    const SamplingParams& p = request.sampling;
+    const bool masks = n_generated() < request.min_tokens && !request.stop_tokens.empty();
+    return p.temperature == 0 && p.logit_bias.empty() && !has_penalties(p) && !masks &&
+           !constraint && !request.n_logprobs;
+  }
   bool wants_hidden() const { return request.wants == Request::Wants::kHiddenStates; }
   // The logits, or hidden states, of all of its tokens, not of the last one alone.
   bool wants_all_rows() const { return request.logits == Request::Logits::kAll || wants_hidden(); }

@@ -38,6 +38,20 @@ Met met_by(const DeltaConfig& d) {  // all but the gate
 Met met_by(const ShortConvConfig& s) { return {0, s.dim, 0, 0}; }
 Met met_by(const StateSpaceConfig& s) { return {s.inner_dim(), s.conv_dim() + s.n_heads, 0, 0}; }
 
+RecurrenceShape shape_of(const DeltaConfig& d) {
+  return {.n_heads = d.n_value_heads,
+          .n_key_heads = d.n_key_heads,
+          .key_dim = d.key_dim,
+          .value_dim = d.value_dim,
+          .is_tiled = d.order == ValueHeadOrder::kTiled};
+}
+RecurrenceShape shape_of(const StateSpaceConfig& s) {
+  return {.n_heads = s.n_heads,
+          .n_key_heads = s.n_groups,
+          .key_dim = s.state_dim,
+          .value_dim = s.head_dim};
+}
+
 // Calls use(the layer's mixer as what it is), if it remembers in a state.
 template <class Use>
 void visit_recurrent(const LayerConfig& layer, Use&& use) {
@@ -49,6 +63,12 @@ void visit_recurrent(const LayerConfig& layer, Use&& use) {
 }
 
 }  // namespace
+
+std::optional<RecurrenceShape> recurrence_of(const LayerConfig& layer) {
+  if (const auto* delta = std::get_if<DeltaConfig>(&layer.mixer)) return shape_of(*delta);
+  if (const auto* space = std::get_if<StateSpaceConfig>(&layer.mixer)) return shape_of(*space);
+  return std::nullopt;
+}
 
 RecurrentBlock::Buffers RecurrentBlock::Buffers::take(const ModelConfig& config,
                                                       uint32_t n_rows_max, RowBuffers& buffers) {
@@ -184,12 +204,7 @@ void RecurrentBlock::recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows
   backend_.l2_norm(q, d.key_dim, kLengthEps, 1.0f / std::sqrt(static_cast<float>(d.key_dim)));
   backend_.l2_norm(k, d.key_dim, kLengthEps, 1.0f);
   backend_.state_gates(decay, rate, w.factors, w.step_biases);
-  backend_.delta_rule({.n_heads = d.n_value_heads,
-                       .n_key_heads = d.n_key_heads,
-                       .key_dim = d.key_dim,
-                       .value_dim = d.value_dim,
-                       .is_tiled = d.order == ValueHeadOrder::kTiled},
-                      runs_at(offset + d.conv_state_floats()),
+  backend_.delta_rule(shape_of(d), runs_at(offset + d.conv_state_floats()),
                       {.q = q,
                        .k = k,
                        .v = mixed.columns(2 * d.keys_dim(), d.values_dim()),
@@ -249,11 +264,7 @@ void RecurrentBlock::recur(const StateSpaceConfig& s, uint32_t layer, uint32_t n
                        .is_activated = true},
                       runs_at(offset), in.columns(s.inner_dim(), s.conv_dim()), mixed);
   backend_.state_steps(steps, decay, w.factors, w.step_biases);
-  backend_.state_space({.n_heads = s.n_heads,
-                        .n_key_heads = s.n_groups,
-                        .key_dim = s.state_dim,
-                        .value_dim = s.head_dim},
-                       runs_at(offset + s.conv_state_floats()),
+  backend_.state_space(shape_of(s), runs_at(offset + s.conv_state_floats()),
                        {.q = mixed.columns(s.inner_dim() + s.group_dim(), s.group_dim()),
                         .k = mixed.columns(s.inner_dim(), s.group_dim()),
                         .v = mixed.columns(0, s.inner_dim()),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,9 @@
 #include "model/state_layout.h"
 
 namespace kvik {
+
+// The matrices that a layer keeps in the state; none where it keeps none.
+std::optional<RecurrenceShape> recurrence_of(const LayerConfig& layer);
 
 // The mixer of a layer that remembers in a state (recurrent_config.h). A layer's turn is advance(),
 // in which all rows of a step but guesses leave their trace in their sequences' states; keep(), in

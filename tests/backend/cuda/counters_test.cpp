@@ -59,18 +59,18 @@ DeviceCounters of_a_decode_step(const std::string& model) {
 
 // What docs/CUDA.md says of TinyLlama's 22 layers: each layer is as many launches as the one before
 // it, and what travels is the same for any number of layers.
-TEST(CudaCounters, a_decode_step_of_tinyllama_is_356_launches_and_brings_back_one_row_of_logits) {
+TEST(CudaCounters, a_greedy_decode_step_of_tinyllama_is_357_launches_and_brings_back_one_id) {
   const DeviceCounters one = of_a_decode_step("synthetic:tinyllama-1.1b:q4_0:1");
   const DeviceCounters two = of_a_decode_step("synthetic:tinyllama-1.1b:q4_0:2");
   const uint64_t per_layer = two.n_launches - one.n_launches;
   RecordProperty("launches", fmt::format("{} + {} a layer", one.n_launches - per_layer, per_layer));
-  EXPECT_EQ(one.n_launches + 21 * per_layer, 356u);
+  EXPECT_EQ(one.n_launches + 21 * per_layer, 357u);
   EXPECT_EQ(one.n_copies_out, 1u);
-  EXPECT_EQ(one.bytes_out, 32000u * sizeof(float));
+  EXPECT_EQ(one.bytes_out, sizeof(TokenId));
   EXPECT_EQ(two.bytes_out, one.bytes_out);
   EXPECT_EQ(two.bytes_in, one.bytes_in);
   EXPECT_EQ(two.n_copies_in, one.n_copies_in);
-  EXPECT_EQ(one.n_copies_in, 4u);
+  EXPECT_EQ(one.n_copies_in, 3u);
   EXPECT_EQ(one.bytes_in, 272u);  // the angles, the token, and where it stands
 }
 

@@ -227,6 +227,33 @@ TEST(CudaMatmul, types_without_kernels_are_refused_by_name) {
             "q4_k, q5_k, q6_k or mxfp4");
 }
 
+TEST(CudaMatmul, a_matrix_that_is_times_a_number_is_refused) {
+  BothBackends both;
+  const FileMatrix w = random_matrix(ElementType::kF32, 32, 64, 1);
+  TensorView view = w.view();
+  view.scale = 2;
+  const auto refused = both.cuda().pack({&view, 1});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+}
+
+// More than a grid has rows.
+TEST(CudaMatmul, any_number_of_rows_is_looked_up) {
+  BothBackends both;
+  for (const ElementType type : {ElementType::kF32, ElementType::kQ8_0}) {
+    const FileMatrix w = random_matrix(type, 5, 32, 1);
+    std::vector<TokenId> tokens(65540);
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * 7 % 5);
+    EXPECT_TRUE(both.agree([&](Backend& backend) {
+      const TensorView view = w.view();
+      const auto table = std::move(*backend.pack({&view, 1}));
+      PlacedRows out(backend, static_cast<uint32_t>(tokens.size()), 32);
+      backend.embed(*table, tokens, out.rows);
+      return out.values();
+    }));
+  }
+}
+
 TEST(CudaMatmul, a_matrix_that_finds_no_memory_is_an_error_and_leaves_none_behind) {
   BothBackends both({.memory_bytes = 10000});
   const FileMatrix w = random_matrix(ElementType::kF32, 64, 64, 1);

@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "backend/cuda/both_backends.h"
 
 namespace kvik {
@@ -89,6 +92,31 @@ TEST(CudaRows, soft_caps_and_activations_have_the_cpus_bits_also_where_they_satu
       EXPECT_EQ(gate.values(), out.values());
       return out.values();
     })) << static_cast<int>(activation);
+  }
+}
+
+// Of equal ones the first; infinities and what is no number are left out.
+TEST(CudaRows, the_largest_number_of_a_row_is_the_cpus) {
+  BothBackends both;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const uint32_t n : {1u, 5u, 256u, 257u, 1000u}) {
+    EXPECT_TRUE(both.agree([&](Backend& backend) {
+      std::vector<float> values = random_rows(5, n, 1);
+      for (uint32_t i = 0; i < n; ++i) {
+        values[n + i] = i % 7 == 3 ? 2.0f : 1.0f;
+        values[2 * n + i] = i % 2 == 0 ? std::nanf("") : kInfinity;
+        values[3 * n + i] = i + 1 == n ? -1e30f : -kInfinity;
+      }
+      PlacedRows x(backend, 5, n, values);
+      std::vector<std::optional<uint32_t>> found(5, 77);
+      backend.largest(x.rows, found);
+      EXPECT_EQ(found[1], n > 3 ? 3u : 0u);
+      EXPECT_FALSE(found[2].has_value());
+      EXPECT_EQ(found[3], n - 1);
+      std::vector<uint32_t> columns;
+      for (const auto& column : found) columns.push_back(column.value_or(UINT32_MAX));
+      return columns;
+    })) << n;
   }
 }
 

@@ -61,7 +61,6 @@ TEST(CudaState, norms_of_heads_have_the_cpus_bits) {
   }
 }
 
-// On the host: a device's exponentials have other bits.
 TEST(CudaState, gates_and_steps_are_those_of_the_cpu) {
   BothBackends both;
   const std::vector<float> factors = random_floats(5, 1), biases = random_floats(5, 2);
@@ -115,6 +114,18 @@ TEST(CudaState, recurrences_have_the_cpus_bits_and_keep_what_guesses_do_not_touc
       }
     }
   }
+}
+
+TEST(CudaState, matrices_of_guesses_are_counted_and_taken_before) {
+  BothBackends both;
+  WorkLimits limits;
+  limits.recurrences = {{.n_heads = 32, .n_key_heads = 16, .key_dim = 128, .value_dim = 128}};
+  EXPECT_EQ(both.cuda().scratch_bytes(limits), 0u);
+  limits.n_guessed_runs = 3;
+  EXPECT_EQ(both.cuda().scratch_bytes(limits), 3u * (2u << 20));
+  const uint64_t before = both.device().held_bytes();
+  both.cuda().reserve(limits);
+  EXPECT_EQ(both.device().held_bytes() - before, 3u * (2u << 20));
 }
 
 TEST(CudaLowRank, changes_of_low_rank_have_the_cpus_bits) {

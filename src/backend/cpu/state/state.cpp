@@ -1,9 +1,9 @@
 #include "backend/cpu/state/state.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
+#include "tensor/exact_math.h"
 
 namespace kvik::cpu {
 namespace {
@@ -38,9 +38,6 @@ void pass_over(RecurrenceTask& task, size_t n_tokens) {
   task.rate += n_tokens * task.rate_step;
   task.out += n_tokens * task.out_step;
 }
-
-// ln(1 + e^x) without overflow.
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
 
 }  // namespace
 
@@ -95,9 +92,9 @@ void State::gates(Rows decay, Rows rate, std::span<const float> factors,
     float* g = row_of(decay, row);
     float* beta = row_of(rate, row);
     for (uint32_t head = 0; head < decay.n_cols; ++head) {
-      const double step = softplus(double{g[head]} + double{biases[head]});
-      g[head] = static_cast<float>(std::exp(double{factors[head]} * step));
-      beta[head] = static_cast<float>(1 / (1 + std::exp(-double{beta[head]})));
+      const double step = exact_softplus(double{g[head]} + double{biases[head]});
+      g[head] = static_cast<float>(exact_exp(double{factors[head]} * step));
+      beta[head] = static_cast<float>(exact_sigmoid(double{beta[head]}));
     }
   });
 }
@@ -109,9 +106,9 @@ void State::steps(Rows steps, Rows decay, std::span<const float> factors,
   for_items(decay.n_rows, size_t{64} * decay.n_rows * decay.n_cols, [&](size_t row, uint32_t) {
     float* dt = row_of(steps, row);
     for (uint32_t head = 0; head < decay.n_cols; ++head) {
-      const double step = softplus(double{dt[head]} + double{biases[head]});
+      const double step = exact_softplus(double{dt[head]} + double{biases[head]});
       dt[head] = static_cast<float>(step);
-      row_of(decay, row)[head] = static_cast<float>(std::exp(double{factors[head]} * step));
+      row_of(decay, row)[head] = static_cast<float>(exact_exp(double{factors[head]} * step));
     }
   });
 }

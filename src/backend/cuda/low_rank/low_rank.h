@@ -9,6 +9,10 @@
 
 namespace kvik::cuda {
 
+// Its members leave nothing between them (low_rank_kernels.h).
+template <>
+inline constexpr bool kIsDense<LowRankRow> = true;
+
 // A change of low rank in a device's memory, as the CPU's kernels read it.
 class CudaLowRankMatrix final : public LowRankMatrix {
  public:

@@ -12,7 +12,7 @@ namespace kvik::cuda {
 inline constexpr uint32_t kLowRankPiece = 256;  // of k, summed by itself
 inline constexpr uint32_t kLowRankThreads = 128;
 
-enum class LowRankType : uint8_t { kF32, kF16, kBF16 };
+enum class LowRankType : uint32_t { kF32, kF16, kBF16 };
 
 struct LowRankWeights {
   const uint8_t *a, *b;  // [n_cols][padded rank], and panels of 16 rows, [rank][16] each
@@ -27,6 +27,7 @@ struct LowRankRow {
   const float* x;  // at the first column
   float* out;
 };
+static_assert(sizeof(LowRankRow) == 4 * sizeof(void*) + 6 * sizeof(uint32_t));
 
 // sums[row][r] = scale · a · x. Blocks: [1, rows], kLowRankThreads.
 struct DownTask {

@@ -238,12 +238,11 @@ void Matmul::run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadR
 
 void Matmul::embed(const CudaPackedMatrix& table, std::span<const TokenId> tokens, Rows out) {
   CHECK(out.n_rows == tokens.size() && out.n_cols == table.n_cols());
-  CHECK(tokens.size() <= kMostGridRows);
   for (const TokenId token : tokens) CHECK(token < table.n_rows());
   for (const Part& part : table.parts()) {
     CHECK(part.gather == nullptr);
     const Grid grid = {.x = ceil_div(table.n_cols(), kEmbedThreads),
-                       .y = out.n_rows,
+                       .y = grid_rows(out.n_rows),
                        .z = 1,
                        .n_threads = kEmbedThreads};
     require(device_.launch(kernels_.by_type[static_cast<size_t>(part.type)].embed, grid,

@@ -318,31 +318,35 @@ struct RowPlace {
   const uint8_t* panel;
   uint32_t column;
 };
-__device__ __forceinline__ bool find_row(const EmbedTask& t, RowPlace& place) {
-  const uint32_t row = t.tokens[blockIdx.y] - t.first_row;
+__device__ __forceinline__ bool find_row(const EmbedTask& t, uint32_t i, RowPlace& place) {
+  const uint32_t row = t.tokens[i] - t.first_row;
   place = {t.panels + row / kPanelColumns * t.panel_bytes, row % kPanelColumns};
   return row < t.n_rows;
 }
 
 template <class Weights>
 __global__ void embed_levels(EmbedTask t) {
-  RowPlace row;
   const uint32_t k = blockIdx.x * blockDim.x + threadIdx.x;
-  if (k >= t.k || !find_row(t, row)) return;
-  const auto [header, block] = place_of_block<Weights>(row.panel, k / kBlock);
-  const uint32_t in_block = k % kBlock;
-  const uint32_t word = Weights::word(block, in_block / 4, row.column);
-  const int level = static_cast<int8_t>(word >> (8 * (in_block % 4))) - Weights::kOffset;
-  t.out[blockIdx.y * t.out_stride + k] =
-      Weights::value(header, block, in_block / 16, level, row.column);
+  if (k >= t.k) return;
+  for (uint32_t i = blockIdx.y; i < t.n_tokens; i += gridDim.y) {
+    RowPlace row;
+    if (!find_row(t, i, row)) continue;
+    const auto [header, block] = place_of_block<Weights>(row.panel, k / kBlock);
+    const uint32_t in_block = k % kBlock;
+    const uint32_t word = Weights::word(block, in_block / 4, row.column);
+    const int level = static_cast<int8_t>(word >> (8 * (in_block % 4))) - Weights::kOffset;
+    t.out[i * t.out_stride + k] = Weights::value(header, block, in_block / 16, level, row.column);
+  }
 }
 
 template <class Weights>
 __global__ void embed_floats(EmbedTask t) {
-  RowPlace row;
   const uint32_t k = blockIdx.x * blockDim.x + threadIdx.x;
-  if (k >= t.k || !find_row(t, row)) return;
-  t.out[blockIdx.y * t.out_stride + k] = Weights::at(row.panel, k, row.column);
+  if (k >= t.k) return;
+  for (uint32_t i = blockIdx.y; i < t.n_tokens; i += gridDim.y) {
+    RowPlace row;
+    if (find_row(t, i, row)) t.out[i * t.out_stride + k] = Weights::at(row.panel, k, row.column);
+  }
 }
 
 }  // namespace

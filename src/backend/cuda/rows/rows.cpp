@@ -131,6 +131,26 @@ void RowOperations::gated_activation(Activation activation, Rows gate, Rows up, 
           .activation = activation});
 }
 
+void RowOperations::largest(Rows x, std::span<std::optional<uint32_t>> out) {
+  CHECK(out.size() == x.n_rows);
+  if (x.n_rows == 0) return;
+  const size_t n_bytes = x.n_rows * sizeof(uint32_t);
+  if (largest_.size() < n_bytes) {
+    largest_ = Buffer();
+    largest_ = memory_.allocate(n_bytes);
+  }
+  const Grid grid = {.x = 1, .y = grid_rows(x.n_rows), .z = 1, .n_threads = kRowThreads};
+  require(
+      device_.launch(kernels_.largest, grid,
+                     {.x = on_device(x), .columns = reinterpret_cast<uint32_t*>(largest_.data())}));
+  host_largest_.resize(x.n_rows);
+  memory_.copy_out(std::as_writable_bytes(std::span(host_largest_)), largest_.data());
+  for (size_t row = 0; row < out.size(); ++row) {
+    const uint32_t column = host_largest_[row];
+    out[row] = column == kNoColumn ? std::nullopt : std::optional(column);
+  }
+}
+
 void RowOperations::rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) {
   CHECK(head_dim > 0 && 2 * angles.n_pairs <= head_dim);
   CHECK(x.n_cols % head_dim == 0 || x.n_cols % head_dim >= 2 * angles.n_pairs);

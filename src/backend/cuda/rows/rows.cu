@@ -116,6 +116,45 @@ __global__ void gated_activation(ActivationTask t) {
   }
 }
 
+// Of two columns the one with the larger number, of equal ones the first.
+struct Largest {
+  float value;
+  uint32_t column;
+
+  __device__ void take(Largest other) {
+    const bool is_larger = other.value > value;
+    const bool is_first = other.value == value && other.column < column;
+    if (is_larger || is_first) *this = other;
+  }
+};
+
+__global__ void largest(LargestTask t) {
+  __shared__ Shared<float, kRowThreads> values;
+  __shared__ Shared<uint32_t, kRowThreads> columns;
+  const float infinity = __int_as_float(0x7f800000);
+  for (uint32_t row = blockIdx.y; row < t.x.n_rows; row += gridDim.y) {
+    const float* x = row_of(t.x, row);
+    Largest best = {-infinity, kNoColumn};
+    for (uint32_t i = threadIdx.x; i < t.x.n_cols; i += kRowThreads) {
+      // False of what is no number.
+      if (x[i] > best.value && x[i] < infinity) best = {x[i], i};
+    }
+    values.set(threadIdx.x, best.value);
+    columns.set(threadIdx.x, best.column);
+    __syncthreads();
+    for (uint32_t half = kRowThreads / 2; half > 0; half /= 2) {
+      if (threadIdx.x < half) {
+        best.take({values.get(threadIdx.x + half), columns.get(threadIdx.x + half)});
+        values.set(threadIdx.x, best.value);
+        columns.set(threadIdx.x, best.column);
+      }
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) t.columns[row] = best.column;
+    __syncthreads();
+  }
+}
+
 // (a, b) turned by the angle of (c, s); each product and sum is rounded for itself.
 __global__ void rope(RopeTask t) {
   const uint32_t i = column();
@@ -169,6 +208,7 @@ const RowKernels kRowKernels = {
     .scale = kernel_of<ScaleTask, scale>("scale"),
     .soft_cap = kernel_of<SoftCapTask, soft_cap>("soft_cap"),
     .gated_activation = kernel_of<ActivationTask, gated_activation>("gated_activation"),
+    .largest = kernel_of<LargestTask, largest>("largest"),
     .rope = kernel_of<RopeTask, rope>("rope"),
     .copy = kernel_of<CopyTask, copy>("copy"),
     .add_weighted = kernel_of<AddWeightedTask, add_weighted>("add_weighted"),

@@ -12,8 +12,8 @@ inline DeviceRows on_device(Rows x) { return {x.data, x.stride, x.n_rows, x.n_co
 // The operations over rows of activations, as Backend has them.
 class RowOperations {
  public:
-  RowOperations(Device& device, Tables& tables, const RowKernels& kernels)
-      : device_(device), tables_(tables), kernels_(kernels) {}
+  RowOperations(Device& device, CudaMemory& memory, Tables& tables, const RowKernels& kernels)
+      : device_(device), memory_(memory), tables_(tables), kernels_(kernels) {}
 
   void copy_heads(const HeadRows& x, const HeadRows& out);
   void add_weighted(Rows x, Rows y, const WeightedRows& terms);
@@ -26,6 +26,7 @@ class RowOperations {
   void scale_rows(Rows x, std::span<const float> factors);
   void soft_cap(Rows x, float cap);
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out);
+  void largest(Rows x, std::span<std::optional<uint32_t>> out);
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles);
 
  private:
@@ -33,9 +34,12 @@ class RowOperations {
   void launch(const Kernel<Task>& kernel, uint32_t n_rows, uint32_t n_cols, const Task& task);
 
   Device& device_;
+  CudaMemory& memory_;
   Tables& tables_;
   const RowKernels& kernels_;
   std::vector<uint32_t> matrix_of_row_;
+  Buffer largest_;  // of each row; grows to the most that was asked for
+  std::vector<uint32_t> host_largest_;
 };
 
 }  // namespace kvik::cuda

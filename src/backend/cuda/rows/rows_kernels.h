@@ -54,6 +54,14 @@ struct ActivationTask {
   Activation activation;
 };
 
+// The first column of each row's largest number, kNoColumn where there is none. Blocks: [1, rows],
+// kRowThreads.
+inline constexpr uint32_t kNoColumn = UINT32_MAX;
+struct LargestTask {
+  DeviceRows x;
+  uint32_t* columns;  // [n_rows]
+};
+
 // Columns of the grid: pairs of all heads.
 struct RopeTask {
   DeviceRows x;
@@ -88,6 +96,7 @@ struct RowKernels {
   Kernel<ScaleTask> scale;
   Kernel<SoftCapTask> soft_cap;
   Kernel<ActivationTask> gated_activation;
+  Kernel<LargestTask> largest;
   Kernel<RopeTask> rope;
   Kernel<CopyTask> copy;
   Kernel<AddWeightedTask> add_weighted;

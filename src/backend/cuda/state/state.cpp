@@ -1,5 +1,7 @@
 #include "backend/cuda/state/state.h"
 
+#include <algorithm>
+
 #include "backend/cuda/device/kernel_tables.h"
 #include "base/check.h"
 
@@ -8,22 +10,26 @@ namespace {
 
 RowsView view_of(Rows x) { return {x.data, x.stride}; }
 
+// Of the matrices of one run's guesses, whole blocks of columns of each head.
+uint64_t scratch_of_run(const RecurrenceShape& shape) {
+  return uint64_t{ceil_div(shape.value_dim, kStateColumns)} * kStateColumns * shape.n_heads *
+         shape.key_dim * sizeof(float);
+}
+
 }  // namespace
 
-State::State(Device& device, CudaMemory& memory, Tables& tables, ThreadPool& pool)
-    : device_(device),
-      memory_(memory),
-      tables_(tables),
-      kernels_(device.kernels().state),
-      on_host_(cpu::scalar::kStateKernels, pool) {}
+State::State(Device& device, CudaMemory& memory, Tables& tables)
+    : device_(device), memory_(memory), tables_(tables), kernels_(device.kernels().state) {}
 
 const PlacedState* State::place(std::span<const StateRun> runs, uint32_t n_rows) {
   CHECK(runs.size() <= kMostGridRows);
   placed_.clear();
+  n_guessed_ = 0;
   for (const StateRun& run : runs) {
     CHECK(run.state && run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
     CHECK(run.n_guesses <= run.n_rows);
-    placed_.push_back({run.state, run.first_row, run.n_rows, run.n_kept()});
+    placed_.push_back({run.state, run.first_row, run.n_rows, run.n_kept(), n_guessed_});
+    n_guessed_ += run.n_guesses > 0;
   }
   return tables_.put<PlacedState>(placed_);
 }
@@ -53,54 +59,37 @@ void State::l2_norm(Rows x, uint32_t head_dim, float eps, float scale) {
       {.x = view_of(x), .n_rows = x.n_rows, .n = head_dim, .eps = eps, .scale = scale}));
 }
 
-void State::copy(Rows from, Rows to) {
-  const Grid grid = {.x = ceil_div(from.n_cols, kRowThreads),
-                     .y = grid_rows(from.n_rows),
-                     .z = 1,
-                     .n_threads = kRowThreads};
-  require(device_.launch(device_.kernels().rows.copy, grid,
-                         {.from = from.data,
-                          .from_stride = from.stride,
-                          .from_step = 0,
-                          .to = to.data,
-                          .to_stride = to.stride,
-                          .to_step = 0,
-                          .numbers = nullptr,
-                          .n_rows = from.n_rows,
-                          .n_heads = 1,
-                          .n_cols = from.n_cols}));
-}
-
-// function(a, b) with copies of both in host memory, that then take their places.
-template <class Function>
-void State::on_host(Rows a, Rows b, const Function& function) {
+void State::gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const float> factors,
+                 std::span<const float> biases) {
   CHECK(a.n_rows == b.n_rows && a.n_cols == b.n_cols);
-  const size_t n = size_t{a.n_rows} * a.n_cols;
-  if (gates_.size() < 2 * n * sizeof(float)) {
-    gates_ = Buffer();
-    gates_ = memory_.allocate(2 * n * sizeof(float));
+  CHECK(factors.size() == a.n_cols && biases.size() == a.n_cols);
+  const Grid grid = {.x = ceil_div(a.n_cols, kGateThreads),
+                     .y = grid_rows(a.n_rows),
+                     .z = 1,
+                     .n_threads = kGateThreads};
+  require(device_.launch(kernel, grid,
+                         {.a = view_of(a),
+                          .b = view_of(b),
+                          .factors = tables_.put(factors),
+                          .biases = tables_.put(biases),
+                          .n_rows = a.n_rows,
+                          .n_heads = a.n_cols}));
+}
+
+uint64_t State::scratch_bytes(const WorkLimits& limits) {
+  uint64_t bytes = 0;
+  for (const RecurrenceShape& shape : limits.recurrences) {
+    bytes = std::max(bytes, limits.n_guessed_runs * scratch_of_run(shape));
   }
-  host_gates_.resize(2 * n);
-  const auto part = [&](float* first, size_t i) {
-    return Rows{first + i * n, a.n_rows, a.n_cols, a.n_cols};
-  };
-  copy(a, part(gates_.floats(), 0));
-  copy(b, part(gates_.floats(), 1));
-  memory_.copy_out(std::as_writable_bytes(std::span(host_gates_)), gates_.data());
-  function(part(host_gates_.data(), 0), part(host_gates_.data(), 1));
-  memory_.copy_in(gates_.data(), std::as_bytes(std::span(host_gates_)));
-  copy(part(gates_.floats(), 0), a);
-  copy(part(gates_.floats(), 1), b);
+  return bytes;
 }
 
-void State::gates(Rows decay, Rows rate, std::span<const float> factors,
-                  std::span<const float> biases) {
-  on_host(decay, rate, [&](Rows a, Rows b) { on_host_.gates(a, b, factors, biases); });
-}
+void State::reserve(const WorkLimits& limits) { grow(scratch_bytes(limits)); }
 
-void State::steps(Rows steps, Rows decay, std::span<const float> factors,
-                  std::span<const float> biases) {
-  on_host(steps, decay, [&](Rows a, Rows b) { on_host_.steps(a, b, factors, biases); });
+void State::grow(uint64_t bytes) {
+  if (scratch_.size() >= bytes) return;
+  scratch_ = Buffer();
+  scratch_ = memory_.allocate(bytes);
 }
 
 void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& shape,
@@ -114,15 +103,10 @@ void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& s
                      .y = shape.n_heads,
                      .z = static_cast<uint32_t>(runs.size()),
                      .n_threads = 32};
-  bool has_guesses = false;
-  for (const StateRun& run : runs) has_guesses |= run.n_guesses > 0;
-  const size_t n_bytes = size_t{grid.x} * grid.y * grid.z * shape.key_dim * kStateColumns * 4;
-  if (has_guesses && scratch_.size() < n_bytes) {
-    scratch_ = Buffer();
-    scratch_ = memory_.allocate(n_bytes);
-  }
+  const PlacedState* placed = place(runs, out.n_rows);
+  grow(n_guessed_ * scratch_of_run(shape));
   require(device_.launch(kernel, grid,
-                         {.runs = place(runs, out.n_rows),
+                         {.runs = placed,
                           .q = view_of(in.q),
                           .k = view_of(in.k),
                           .v = view_of(in.v),

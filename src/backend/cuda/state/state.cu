@@ -3,6 +3,7 @@
 #include "backend/cuda/kernel/launch.cuh"
 #include "backend/cuda/kernel/math.cuh"
 #include "backend/cuda/kernel/words.cuh"
+#include "tensor/exact_math.h"
 
 namespace kvik::cuda {
 namespace {
@@ -49,6 +50,28 @@ __global__ void l2_norm(L2NormTask t) {
     for (uint32_t i = lane; i < t.n; i += kLanes) squares = fmaf(x[i], x[i], squares);
     const float factor = t.scale / sqrtf(sum_of_16(squares) + t.eps);
     for (uint32_t i = threadIdx.x; i < t.n; i += 32) x[i] = x[i] * factor;
+  }
+}
+
+// In double, with exponentials that are the same everywhere.
+template <bool kIsDelta>
+__global__ void gate(GateTask t) {
+  const uint32_t head = blockIdx.x * blockDim.x + threadIdx.x;
+  if (head >= t.n_heads) return;
+  for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
+    float& a = row_of(t.a, row)[head];
+    float& b = row_of(t.b, row)[head];
+    const double factor = t.factors[head];
+    const double step =
+        exact_softplus(static_cast<double>(a) + static_cast<double>(t.biases[head]));
+    const auto decay = static_cast<float>(exact_exp(factor * step));
+    if constexpr (kIsDelta) {
+      a = decay;
+      b = static_cast<float>(exact_sigmoid(b));
+    } else {
+      a = static_cast<float>(step);
+      b = decay;
+    }
   }
 }
 
@@ -129,7 +152,7 @@ __global__ void recur(RecurrenceTask t) {
   for (uint32_t token = 0; token < run.n_rows; ++token) {
     if (token == run.n_kept) {  // those from here on work on a copy
       const size_t block =
-          (static_cast<size_t>(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+          (static_cast<size_t>(run.scratch) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
       float* copy = t.scratch + block * t.key_dim * kStateColumns + threadIdx.x;
       for (uint32_t i = 0; i < t.key_dim; ++i) copy[i * n_columns] = column.matrix[i * n_columns];
       column.matrix = copy;
@@ -145,6 +168,8 @@ __global__ void recur(RecurrenceTask t) {
 }  // namespace
 
 const StateKernels kStateKernels = {
+    .gates = kernel_of<GateTask, gate<true>>("gates"),
+    .steps = kernel_of<GateTask, gate<false>>("steps"),
     .short_conv = kernel_of<ConvTask, short_conv>("short_conv"),
     .l2_norm = kernel_of<L2NormTask, l2_norm>("l2_norm"),
     .delta_rule = kernel_of<RecurrenceTask, recur<true>>("delta_rule"),

@@ -2,26 +2,28 @@
 
 #include <vector>
 
-#include "backend/cpu/state/state.h"
 #include "backend/cuda/device/tables.h"
 #include "backend/cuda/state/state_kernels.h"
 #include "backend/ops.h"
 
 namespace kvik::cuda {
 
-// The operations of recurrent layers on a device. Gates and steps alone are computed on the host,
-// with the logarithms and exponentials of its library: a device's own are other bits, and there are
-// a few of them in a row. Owns room for the matrices of tokens that leave no trace, and for gates
-// on their way, which grows to the most that was needed and is never given back. One thread.
+// The operations of recurrent layers on a device. Owns room for the matrices of tokens that leave
+// no trace, which grows to the most that was needed and is never given back. One thread.
 class State {
  public:
-  State(Device& device, CudaMemory& memory, Tables& tables, ThreadPool& pool);
+  State(Device& device, CudaMemory& memory, Tables& tables);
 
   // As Backend has them.
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
   void l2_norm(Rows x, uint32_t head_dim, float eps, float scale);
-  void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases);
-  void steps(Rows steps, Rows decay, std::span<const float> factors, std::span<const float> biases);
+  void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases) {
+    gate(kernels_.gates, decay, rate, factors, biases);
+  }
+  void steps(Rows steps, Rows decay, std::span<const float> factors,
+             std::span<const float> biases) {
+    gate(kernels_.steps, steps, decay, factors, biases);
+  }
   void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
                   const RecurrenceRows& in, Rows out) {
     recur(kernels_.delta_rule, shape, runs, in, {}, out);
@@ -31,11 +33,15 @@ class State {
     recur(kernels_.state_space, shape, runs, in, skips, out);
   }
 
+  // Bytes that recurrences within the limits need, and taking them now.
+  static uint64_t scratch_bytes(const WorkLimits& limits);
+  void reserve(const WorkLimits& limits);
+
  private:
   const PlacedState* place(std::span<const StateRun> runs, uint32_t n_rows);
-  template <class Function>
-  void on_host(Rows a, Rows b, const Function& function);
-  void copy(Rows from, Rows to);
+  void gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const float> factors,
+            std::span<const float> biases);
+  void grow(uint64_t bytes);
   void recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& shape,
              std::span<const StateRun> runs, const RecurrenceRows& in, std::span<const float> skips,
              Rows out);
@@ -44,10 +50,9 @@ class State {
   CudaMemory& memory_;
   Tables& tables_;
   const StateKernels& kernels_;
-  cpu::State on_host_;
-  Buffer scratch_, gates_;
-  std::vector<float> host_gates_;
+  Buffer scratch_;
   std::vector<PlacedState> placed_;
+  uint32_t n_guessed_ = 0;  // of those that were placed last, with guesses
 };
 
 }  // namespace kvik::cuda

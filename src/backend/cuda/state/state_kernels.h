@@ -16,6 +16,7 @@ inline constexpr uint32_t kStateColumns = 32;  // of a block of a head's matrix
 struct PlacedState {
   float* state;
   uint32_t first_row, n_rows, n_kept;
+  uint32_t scratch;  // its number among the runs that have guesses
 };
 
 struct RowsView {
@@ -47,10 +48,21 @@ struct RecurrenceTask {
   uint32_t n_heads, n_key_heads, key_dim, value_dim;
   bool is_tiled;
   const float* skips;
-  float* scratch;  // of a block: [key_dim, kStateColumns], for tokens that leave no trace
+  float* scratch;  // of a block of a run with guesses: [key_dim, kStateColumns]
+};
+
+// The gates of a delta rule: a = e^(factors · softplus(a + biases)), b = 1 / (1 + e^−b); or the
+// steps of a state space: a = softplus(a + biases), b = e^(factors · a). Blocks: [pieces of
+// kGateThreads heads, rows].
+inline constexpr uint32_t kGateThreads = 32;
+struct GateTask {
+  RowsView a, b;
+  const float *factors, *biases;  // [n_heads]
+  uint32_t n_rows, n_heads;
 };
 
 struct StateKernels {
+  Kernel<GateTask> gates, steps;
   Kernel<ConvTask> short_conv;
   Kernel<L2NormTask> l2_norm;
   Kernel<RecurrenceTask> delta_rule, state_space;
