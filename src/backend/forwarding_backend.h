@@ -32,6 +32,7 @@ class ForwardingBackend : public Backend {
     return next_.scratch_bytes(limits);
   }
   void reserve(const WorkLimits& limits) override { next_.reserve(limits); }
+  void begin_step() override { next_.begin_step(); }
   void wait() override { next_.wait(); }
 
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {

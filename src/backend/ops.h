@@ -261,6 +261,9 @@ class Backend {
   virtual uint64_t scratch_bytes(const WorkLimits& limits) const = 0;
   virtual void reserve(const WorkLimits& limits) = 0;
 
+  // A step begins, which ends with wait(). Until then a device may hold operations back, to be
+  // handed over together; it knows a step again by the addresses that operations are called with.
+  virtual void begin_step() {}
   // Returns when all operations so far are done. A device may return from them sooner; what is
   // copied out of its memory is what they leave there all the same.
   virtual void wait() {}

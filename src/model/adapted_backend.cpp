@@ -10,6 +10,7 @@ void AdaptedBackend::begin_step() {
   owners_.clear();
   has_adapters_ = is_grouped_ = false;
   first_ = n_rows_ = 0;
+  next_.begin_step();
 }
 
 void AdaptedBackend::add_rows(const Adapter* adapter, uint32_t n_rows) {

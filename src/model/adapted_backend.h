@@ -23,7 +23,7 @@ class AdaptedBackend final : public ForwardingBackend {
 
   // A step without rows; then those of one sequence behind the other. Null: no adapter. Borrowed
   // for the step.
-  void begin_step();
+  void begin_step() override;
   void add_rows(const Adapter* adapter, uint32_t n_rows);
   // Only these rows are left, side by side.
   void keep(std::span<const uint32_t> rows);

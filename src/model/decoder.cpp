@@ -72,11 +72,11 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   lay_out(batch);
   const ModelConfig& c = model_.config();
   x_.begin_step(static_cast<uint32_t>(tokens_.size()));
+  attention_.begin_step(positions_, runs_);
+  if (recurrent_) recurrent_->begin_step(states_);
   backend_.embed(model_.embedding(), tokens_, x_.rows());
   if (c.embedding_scale != 1.0f) backend_.scale(x_.rows(), c.embedding_scale);
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
-  attention_.begin_step(positions_, runs_);
-  if (recurrent_) recurrent_->begin_step(states_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
     if (c.layers[layer].mixes()) mix(layer);
     if (x_.n_rows() > 0) finish(layer);
@@ -211,6 +211,7 @@ void Decoder::guess(std::span<const GuessRow> rows) {
   feed_forward(guesser_->layer(), x);
   bring(meet_head(guesser_->end()), 0);
   first_projected_.reset();
+  backend_.wait();
 }
 
 std::span<const float> Decoder::guess_logits(size_t row) const {

@@ -17,6 +17,7 @@ PerLayerInputs::Buffers PerLayerInputs::Buffers::take(const ModelConfig& config,
 void PerLayerInputs::begin_step(std::span<const TokenId> tokens, ResidualStream& x) {
   const ModelConfig& c = model_.config();
   const PerLayerEmbedding& w = model_.per_layer();
+  buffers_ = own_;
   const Rows vectors = buffers_.vectors.slice(0, x.n_rows());
   const Rows looked_up = buffers_.spare.slice(0, x.n_rows());
   backend_.matmul(x.rows(), *w.projection, vectors);

@@ -25,7 +25,7 @@ class PerLayerInputs {
 
   // `model` and `backend` are borrowed.
   PerLayerInputs(const Model& model, Backend& backend, const Buffers& buffers)
-      : model_(model), backend_(backend), buffers_(buffers) {}
+      : model_(model), backend_(backend), own_(buffers), buffers_(buffers) {}
 
   // x has what enters the first layer.
   void begin_step(std::span<const TokenId> tokens, ResidualStream& x);
@@ -36,7 +36,8 @@ class PerLayerInputs {
  private:
   const Model& model_;
   Backend& backend_;
-  Buffers buffers_;
+  const Buffers own_;
+  Buffers buffers_;  // as the step has turned them
 };
 
 }  // namespace kvik

@@ -21,13 +21,22 @@ class ResidualStream {
 
   // `backend` and `config` are borrowed.
   ResidualStream(Backend& backend, const ModelConfig& config, const Buffers& buffers)
-      : backend_(backend), config_(config), x_(buffers.x), spare_(buffers.spare) {}
+      : backend_(backend),
+        config_(config),
+        buffers_(buffers),
+        x_(buffers.x),
+        spare_(buffers.spare) {}
 
   // [n_rows, model_dim]
   Rows rows() const { return x_.slice(0, n_rows_); }
   uint32_t n_rows() const { return n_rows_; }
 
-  void begin_step(uint32_t n_rows) { n_rows_ = n_rows; }
+  void begin_step(uint32_t n_rows) {
+    n_rows_ = n_rows;
+    // Where they were in the step before: a device that knows a step knows it by its addresses.
+    x_ = buffers_.x;
+    spare_ = buffers_.spare;
+  }
   // Only these rows are left, side by side.
   void keep(std::span<const uint32_t> rows);
 
@@ -57,6 +66,7 @@ class ResidualStream {
 
   Backend& backend_;
   const ModelConfig& config_;
+  const Buffers buffers_;
   uint32_t n_rows_ = 0;
   Rows x_, spare_;
 };

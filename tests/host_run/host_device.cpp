@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/cuda/device/kernel_tables.h"
+#include "base/check.h"
 #include "host_run/cuda_words.h"
 
 namespace kvik::host_run {
@@ -99,15 +100,42 @@ Result<void> HostDevice::do_copy_out(std::span<std::byte> host, const std::byte*
   return {};
 }
 
-Result<void> HostDevice::do_launch(const char* name, Start start, const cuda::Grid& grid,
-                                   const void* task) {
+// What a graph knows is its own: changes that were forgotten show in the bytes.
+class HostDevice::Graph final : public cuda::DeviceGraph {
+ public:
+  Graph(HostDevice& device, const cuda::LaunchList& launches)
+      : device_(device), launches_(launches) {}
+
+  Result<void> change(size_t i, const cuda::Launch& launch) override {
+    CHECK(launches_[i].code == launch.code && launches_[i].task.size() == launch.task.size());
+    launches_.change(i, launch);
+    return {};
+  }
+  Result<void> run() override {
+    for (size_t i = 0; i < launches_.size(); ++i) TRY(device_.do_start(launches_[i]));
+    return {};
+  }
+
+ private:
+  HostDevice& device_;
+  cuda::LaunchList launches_;
+};
+
+Result<std::unique_ptr<cuda::DeviceGraph>> HostDevice::do_make_graph(
+    const cuda::LaunchList& launches) {
+  const std::scoped_lock lock(mutex_);
+  TRY(check_there());
+  return std::make_unique<Graph>(*this, launches);
+}
+
+Result<void> HostDevice::do_start(const cuda::Launch& launch) {
   const std::scoped_lock lock(mutex_);
   TRY(check_there());
   const GuardedMemory::Opened opened(memory_);
   set_order(order_);
-  if (start(grid, task, nullptr) != 0) {
-    ADD_FAILURE() << name << ": " << last_fault();
-    return fail(ErrorCode::kIo, fmt::format("{}: {}", name, last_fault()));
+  if (launch.code.start(launch.grid, launch.task.data(), nullptr) != 0) {
+    ADD_FAILURE() << launch.name << ": " << last_fault();
+    return fail(ErrorCode::kIo, fmt::format("{}: {}", launch.name, last_fault()));
   }
   return {};
 }

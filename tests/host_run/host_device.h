@@ -43,10 +43,13 @@ class HostDevice final : public cuda::Device {
   uint64_t n_waits() const { return n_waits_; }
 
  private:
+  class Graph;
+
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override;
   Result<void> do_copy_out(std::span<std::byte> host, const std::byte* from) override;
-  Result<void> do_launch(const char* name, Start start, const cuda::Grid& grid,
-                         const void* task) override;
+  Result<void> do_start(const cuda::Launch& launch) override;
+  Result<std::unique_ptr<cuda::DeviceGraph>> do_make_graph(
+      const cuda::LaunchList& launches) override;
   Result<void> check_there() const;
   Result<void> check_inside(const std::byte* data, size_t bytes) const;
 

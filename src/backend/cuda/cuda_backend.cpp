@@ -30,21 +30,22 @@ const CudaPackedMatrix& own(const PackedMatrix& w) {
 
 }  // namespace
 
-// Each operation is one or a few kernels, handed to the device in order; what comes back to the
-// host is what Memory::copy_out() is asked for.
+// Each operation is one or a few kernels in order, which a step hands over together; what comes
+// back to the host is what Memory::copy_out() is asked for.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(std::unique_ptr<Device> device, uint32_t n_threads)
       : device_(std::move(device)),
         name_(fmt::format("cuda/{}", device_->info().name)),
-        memory_(*device_),
-        tables_(memory_),
+        tables_(*device_),
+        stream_(*device_, tables_),
+        memory_(*device_, stream_),
         pool_(n_threads),
-        rows_(*device_, memory_, tables_, device_->kernels().rows),
-        matmul_(*device_, memory_, tables_, device_->kernels().matmul),
-        attention_(*device_, memory_, tables_, device_->kernels().attention),
-        low_rank_(*device_, memory_, tables_, device_->kernels().low_rank),
-        state_(*device_, memory_, tables_) {}
+        rows_(stream_, memory_, tables_, device_->kernels().rows),
+        matmul_(stream_, memory_, tables_, device_->kernels().matmul),
+        attention_(stream_, memory_, tables_, device_->kernels().attention),
+        low_rank_(stream_, memory_, tables_, device_->kernels().low_rank),
+        state_(stream_, memory_, tables_, device_->kernels().state) {}
 
   const Result<void>& started() const { return pool_.started(); }
 
@@ -72,7 +73,8 @@ class CudaBackend final : public Backend {
     state_.reserve(limits);
   }
 
-  void wait() override { require(device_->wait()); }
+  void begin_step() override { stream_.begin_step(); }
+  void wait() override { require(stream_.wait()); }
 
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {
     matmul_.embed(own(table), tokens, out);
@@ -160,8 +162,9 @@ class CudaBackend final : public Backend {
  private:
   const std::unique_ptr<Device> device_;
   const std::string name_;
-  CudaMemory memory_;
   Tables tables_;
+  Stream stream_;
+  CudaMemory memory_;
   ThreadPool pool_;  // packs weights
   RowOperations rows_;
   Matmul matmul_;

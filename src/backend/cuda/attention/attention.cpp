@@ -123,7 +123,7 @@ void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
   const auto n_rows = static_cast<uint32_t>(written_.size());
   const Grid grid = {
       .x = kv.geometry.n_kv_heads, .y = grid_rows(n_rows), .z = 1, .n_threads = kAttendThreads};
-  require(device_.launch(
+  require(stream_.launch(
       kernels_.write, grid,
       {.layout = layout_of(kv.geometry),
        .rows = tables_.put<PlacedRow>(written_),
@@ -162,7 +162,7 @@ void Attention::list_slices() {
 
 void Attention::choose_slices_to_split() {
   const uint64_t n_blocks = uint64_t{whole_.size() + to_split_.size()} * key_.n_kv_heads;
-  const bool are_few = n_blocks < kBlocksPerProcessor * device_.info().n_processors;
+  const bool are_few = n_blocks < kBlocksPerProcessor * stream_.info().n_processors;
   if (are_few) {
     to_split_.insert(to_split_.end(), whole_.begin(), whole_.end());
     whole_.clear();
@@ -267,7 +267,7 @@ Queries Attention::queries_of(const PageLayout& layout, const AttentionShape& sh
       .group_scales = group_scales};
   const Grid grid = {
       .x = shape.n_heads, .y = grid_rows(q.n_rows), .z = 1, .n_threads = kAttendThreads};
-  require(device_.launch(kernels_.prepare_queries, grid,
+  require(stream_.launch(kernels_.prepare_queries, grid,
                          {.layout = layout,
                           .q = q.data,
                           .stride = q.stride,
@@ -288,7 +288,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
                        .y = kv.geometry.n_kv_heads,
                        .z = 1,
                        .n_threads = kAttendThreads};
-  require(device_.launch(
+  require(stream_.launch(
       kernels_.attend[static_cast<size_t>(layout.type)], blocks,
       {.layout = layout,
        .items = tables_.put<AttendItem>(plan.items),
@@ -307,7 +307,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
   const auto n_rows = static_cast<uint32_t>(plan.merges.size());
   const Grid merging = {
       .x = shape.n_heads, .y = grid_rows(n_rows), .z = 1, .n_threads = kAttendThreads};
-  require(device_.launch(kernels_.merge, merging,
+  require(stream_.launch(kernels_.merge, merging,
                          {.layout = layout,
                           .rows = tables_.put<MergeRow>(plan.merges),
                           .parts = tables_.put<uint32_t>(plan.parts),

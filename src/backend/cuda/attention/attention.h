@@ -4,7 +4,7 @@
 
 #include "backend/cpu/attention/attention_plan.h"
 #include "backend/cuda/attention/attention_kernels.h"
-#include "backend/cuda/device/tables.h"
+#include "backend/cuda/device/cuda_memory.h"
 #include "backend/ops.h"
 
 namespace kvik::cuda {
@@ -17,8 +17,8 @@ namespace kvik::cuda {
 // thread.
 class Attention {
  public:
-  Attention(Device& device, CudaMemory& memory, Tables& tables, const AttentionKernels& kernels)
-      : device_(device), memory_(memory), tables_(tables), kernels_(kernels) {}
+  Attention(Stream& stream, CudaMemory& memory, Tables& tables, const AttentionKernels& kernels)
+      : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
   // As Backend has them; shapes are already checked against the geometry.
   void write_kv(const KvTarget& kv, Rows k, Rows v);
@@ -60,7 +60,7 @@ class Attention {
   void list_merges(Plan& plan);
   Queries queries_of(const PageLayout& layout, const AttentionShape& shape, Rows q);
 
-  Device& device_;
+  Stream& stream_;
   CudaMemory& memory_;
   Tables& tables_;
   const AttentionKernels& kernels_;

@@ -17,19 +17,25 @@ Buffer CudaMemory::allocate(size_t bytes) {
 }
 
 void CudaMemory::copy_in(std::byte* destination, std::span<const std::byte> host) {
+  require(stream_.hand_over());
   require(device_.copy_in(destination, host));
 }
 
 void CudaMemory::copy_out(std::span<std::byte> host, const std::byte* source) {
+  require(stream_.hand_over());
   require(device_.copy_out(host, source));
 }
 
 void CudaMemory::copy(std::byte* destination, const std::byte* source, size_t bytes) {
-  if (bytes > 0) require(device_.copy(destination, source, bytes));
+  if (bytes == 0) return;
+  require(stream_.hand_over());
+  require(device_.copy(destination, source, bytes));
 }
 
 void CudaMemory::clear(std::byte* destination, size_t bytes) {
-  if (bytes > 0) require(device_.clear(destination, bytes));
+  if (bytes == 0) return;
+  require(stream_.hand_over());
+  require(device_.clear(destination, bytes));
 }
 
 std::optional<uint64_t> CudaMemory::free_bytes() {
@@ -38,6 +44,9 @@ std::optional<uint64_t> CudaMemory::free_bytes() {
   return *left - std::min(*left, kSpareBytes);
 }
 
-void CudaMemory::free(std::byte* data, size_t) { device_.free(data); }
+void CudaMemory::free(std::byte* data, size_t) {
+  require(stream_.hand_over());
+  device_.free(data);
+}
 
 }  // namespace kvik::cuda

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "backend/cuda/device/device.h"
+#include "backend/cuda/device/stream.h"
 #include "backend/memory.h"
 
 namespace kvik::cuda {
@@ -14,7 +14,7 @@ inline constexpr uint64_t kSpareBytes = uint64_t{256} << 20;
 // before.
 class CudaMemory final : public Memory {
  public:
-  explicit CudaMemory(Device& device) : device_(device) {}
+  CudaMemory(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
   Buffer allocate(size_t bytes) override;
   // As allocate(), where there may be none. Errors: those of Device::allocate().
@@ -30,6 +30,7 @@ class CudaMemory final : public Memory {
   void free(std::byte* data, size_t bytes) override;
 
   Device& device_;
+  Stream& stream_;
 };
 
 }  // namespace kvik::cuda

@@ -3,10 +3,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
-#include "backend/cuda/kernel/grid.h"
+#include "backend/cuda/device/launch.h"
 #include "base/result.h"
 
 namespace kvik::cuda {
@@ -22,9 +23,19 @@ struct DeviceInfo {
 
 // What went to and from a device since it was opened.
 struct DeviceCounters {
-  uint64_t n_launches = 0;
+  uint64_t n_launches = 0;  // of kernels, by a graph or singly
+  uint64_t n_graphs = 0, n_graph_runs = 0, n_graph_changes = 0;
   uint64_t n_copies_in = 0, n_copies_out = 0;
   uint64_t bytes_in = 0, bytes_out = 0;
+};
+
+// Launches, one behind the other, that a device was told of once and runs at once.
+class DeviceGraph {
+ public:
+  virtual ~DeviceGraph() = default;
+  // One of them: another grid and task, the same kernel.
+  virtual Result<void> change(size_t i, const Launch& launch) = 0;
+  virtual Result<void> run() = 0;
 };
 
 // One device: its memory and its kernels. Work is done in the order in which it is handed in, and
@@ -61,29 +72,43 @@ class Device {
   // For all that was handed in.
   virtual Result<void> wait() = 0;
 
-  // An empty grid is none.
-  template <class Task>
-  Result<void> launch(const Kernel<Task>& kernel, const Grid& grid, const Task& task) {
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
+  Result<void> start(const Launch& launch) {
     n_launches_.fetch_add(1, std::memory_order_relaxed);
-    return do_launch(kernel.name, kernel.start, grid, &task);
+    return do_start(launch);
+  }
+  Result<std::unique_ptr<DeviceGraph>> make_graph(const LaunchList& launches) {
+    n_graphs_.fetch_add(1, std::memory_order_relaxed);
+    return do_make_graph(launches);
+  }
+  Result<void> change(DeviceGraph& graph, size_t i, const Launch& launch) {
+    n_graph_changes_.fetch_add(1, std::memory_order_relaxed);
+    return graph.change(i, launch);
+  }
+  Result<void> run(DeviceGraph& graph, size_t n_launches) {
+    n_graph_runs_.fetch_add(1, std::memory_order_relaxed);
+    n_launches_.fetch_add(n_launches, std::memory_order_relaxed);
+    return graph.run();
   }
 
   DeviceCounters counters() const {
-    return {n_launches_.load(), n_copies_in_.load(), n_copies_out_.load(), bytes_in_.load(),
-            bytes_out_.load()};
+    return {.n_launches = n_launches_.load(),
+            .n_graphs = n_graphs_.load(),
+            .n_graph_runs = n_graph_runs_.load(),
+            .n_graph_changes = n_graph_changes_.load(),
+            .n_copies_in = n_copies_in_.load(),
+            .n_copies_out = n_copies_out_.load(),
+            .bytes_in = bytes_in_.load(),
+            .bytes_out = bytes_out_.load()};
   }
-
- protected:
-  using Start = int (*)(const Grid& grid, const void* task, void* stream);
 
  private:
   virtual Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) = 0;
   virtual Result<void> do_copy_out(std::span<std::byte> host, const std::byte* from) = 0;
-  virtual Result<void> do_launch(const char* name, Start start, const Grid& grid,
-                                 const void* task) = 0;
+  virtual Result<void> do_start(const Launch& launch) = 0;
+  virtual Result<std::unique_ptr<DeviceGraph>> do_make_graph(const LaunchList& launches) = 0;
 
-  std::atomic<uint64_t> n_launches_ = 0, n_copies_in_ = 0, n_copies_out_ = 0;
+  std::atomic<uint64_t> n_launches_ = 0, n_graphs_ = 0, n_graph_runs_ = 0, n_graph_changes_ = 0;
+  std::atomic<uint64_t> n_copies_in_ = 0, n_copies_out_ = 0;
   std::atomic<uint64_t> bytes_in_ = 0, bytes_out_ = 0;
 };
 

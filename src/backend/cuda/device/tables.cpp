@@ -4,26 +4,64 @@
 
 namespace kvik::cuda {
 
+Tables::~Tables() {
+  for (const Piece& piece : pieces_) device_.free(piece.on_device);
+}
+
+void Tables::begin_step() {
+  lists_.clear();
+  for (Piece& piece : pieces_) piece.n_used = piece.n_brought = 0;
+}
+
 const std::byte* Tables::put_bytes(std::span<const std::byte> bytes) {
   if (bytes.empty()) return nullptr;
-  ++now_;
-  for (List& list : lists_) {
-    if (std::ranges::equal(list.bytes, bytes)) {
-      list.used_at = now_;
-      return list.on_device.data();
+  for (const List& list : lists_) {
+    if (list.n_bytes != bytes.size()) continue;
+    const Piece& piece = pieces_[list.piece];
+    if (std::equal(bytes.begin(), bytes.end(), piece.wanted.begin() + list.first)) {
+      return piece.on_device + list.first;
     }
   }
-  if (lists_.size() < kMostLists) lists_.emplace_back();
-  List& oldest = *std::ranges::min_element(lists_, {}, &List::used_at);
-  oldest.bytes.assign(bytes.begin(), bytes.end());
-  oldest.used_at = now_;
-  if (oldest.on_device.size() < bytes.size()) {
-    const size_t wanted = std::max(bytes.size(), 2 * oldest.on_device.size());
-    oldest.on_device = Buffer();
-    oldest.on_device = memory_.allocate(wanted);
+  const size_t p = piece_with_room(bytes.size());
+  Piece& piece = pieces_[p];
+  const size_t first = piece.n_used;
+  std::ranges::copy(bytes, piece.wanted.begin() + first);
+  piece.n_used = (first + bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+  lists_.push_back({p, first, bytes.size()});
+  return piece.on_device + first;
+}
+
+size_t Tables::piece_with_room(size_t n_bytes) {
+  for (size_t p = 0; p < pieces_.size(); ++p) {
+    if (n_bytes <= pieces_[p].wanted.size() - pieces_[p].n_used) return p;
   }
-  memory_.copy_in(oldest.on_device.data(), bytes);
-  return oldest.on_device.data();
+  const size_t n_units = (n_bytes + kPieceBytes - 1) / kPieceBytes;
+  Result<std::byte*> on_device = device_.allocate(n_units * kPieceBytes);
+  if (!on_device) end_without_device(on_device.error());
+  pieces_.push_back({.on_device = *on_device,
+                     .wanted = std::vector<std::byte>(n_units * kPieceBytes),
+                     .there = std::vector<std::byte>(n_units * kPieceBytes)});
+  return pieces_.size() - 1;
+}
+
+Result<void> Tables::bring() {
+  for (Piece& piece : pieces_) TRY(bring(piece));
+  return {};
+}
+
+// From the first byte that differs to the last one.
+Result<void> Tables::bring(Piece& piece) {
+  const auto there = std::span(piece.there).first(piece.n_used).subspan(piece.n_brought);
+  const auto wanted =
+      std::span<const std::byte>(piece.wanted).subspan(piece.n_brought, there.size());
+  const size_t first = std::ranges::mismatch(wanted, there).in1 - wanted.begin();
+  size_t end = wanted.size();
+  while (end > first && wanted[end - 1] == there[end - 1]) --end;
+  const auto changed = wanted.subspan(first, end - first);
+  TRY(device_.copy_in(piece.on_device + piece.n_brought + first, changed));
+  std::ranges::copy(changed, there.begin() + first);
+  piece.n_brought = piece.n_used;
+  return {};
 }
 
 }  // namespace kvik::cuda

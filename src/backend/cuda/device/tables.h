@@ -4,7 +4,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "backend/cuda/device/cuda_memory.h"
+#include "backend/cuda/device/device.h"
 
 namespace kvik::cuda {
 
@@ -14,34 +14,48 @@ inline constexpr bool kIsDense = std::has_unique_object_representations_v<T>;
 template <>
 inline constexpr bool kIsDense<float> = true;
 
-// Lists that operations are called with, page tables and row numbers, in the device's memory. The
-// same list is brought there once: what all layers of a step are called with travels for the first
-// one, and a list that does not change from step to step not at all. The newest lists are kept.
-// One thread.
+// Lists that kernels read and operations are called with, page tables and row numbers, in the
+// device's memory. Each has its place as soon as it is put, the same list the same place as long as
+// a step lasts, and is there once bring() was called. The lists of a step are put from the first
+// place on: of steps that are alike each list has the place that it had, and only what became
+// different travels, in one copy. One thread.
 class Tables {
  public:
-  explicit Tables(CudaMemory& memory) : memory_(memory) {}
+  explicit Tables(Device& device) : device_(device) {}
+  ~Tables();
+  Tables(const Tables&) = delete;
+  Tables& operator=(const Tables&) = delete;
 
-  // Valid until kMostLists others were put: for the operations of one call.
+  // What was put before is not needed any more by what is launched from here on.
+  void begin_step();
   template <class T>
   const T* put(std::span<const T> list) {
     static_assert(kIsDense<T>);
     return reinterpret_cast<const T*>(put_bytes(std::as_bytes(list)));
   }
+  Result<void> bring();
+  size_t n_lists() const { return lists_.size(); }
 
  private:
-  static constexpr size_t kMostLists = 256;
+  static constexpr size_t kPieceBytes = 256u << 10;  // at least
+  static constexpr size_t kAlignment = 16;
 
+  // Lists lie in pieces, which never move.
+  struct Piece {
+    std::byte* on_device = nullptr;
+    std::vector<std::byte> wanted, there;  // as it is to be, and as it is on the device
+    size_t n_used = 0, n_brought = 0;
+  };
   struct List {
-    std::vector<std::byte> bytes;
-    Buffer on_device;
-    uint64_t used_at = 0;
+    size_t piece, first, n_bytes;
   };
   const std::byte* put_bytes(std::span<const std::byte> bytes);
+  size_t piece_with_room(size_t n_bytes);
+  Result<void> bring(Piece& piece);
 
-  CudaMemory& memory_;
+  Device& device_;
+  std::vector<Piece> pieces_;
   std::vector<List> lists_;
-  uint64_t now_ = 0;
 };
 
 }  // namespace kvik::cuda

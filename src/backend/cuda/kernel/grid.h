@@ -8,6 +8,7 @@ namespace kvik::cuda {
 struct Grid {
   uint32_t x = 1, y = 1, z = 1;
   uint32_t n_threads = 32;
+  friend bool operator==(const Grid&, const Grid&) = default;
 };
 
 // Rows of a grid's second axis: kernels take every n-th row from their own on.
@@ -20,11 +21,17 @@ constexpr uint32_t grid_rows(uint32_t n_rows) {
 constexpr uint32_t ceil_div(uint32_t n, uint32_t unit) { return n / unit + (n % unit != 0); }
 
 // A kernel takes one argument, its task, by value. start() hands it to the device and returns 0, or
-// the device's number of what is wrong.
+// the device's number of what is wrong; function() is what a graph of CUDA's knows it by.
+struct KernelCode {
+  int (*start)(const Grid& grid, const void* task, void* stream) = nullptr;
+  const void* (*function)() = nullptr;
+  friend bool operator==(const KernelCode&, const KernelCode&) = default;
+};
+
 template <class Task>
 struct Kernel {
   const char* name = nullptr;
-  int (*start)(const Grid& grid, const void* task, void* stream) = nullptr;
+  KernelCode code;
 };
 
 }  // namespace kvik::cuda

@@ -10,13 +10,23 @@ namespace kvik::cuda {
 #ifdef __CUDACC__
 
 template <class Task, void (*kKernel)(Task)>
+const void* function() {
+  return reinterpret_cast<const void*>(kKernel);
+}
+
+template <class Task, void (*kKernel)(Task)>
 int start(const Grid& grid, const void* task, void* stream) {
   void* arguments[] = {const_cast<void*>(task)};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kKernel), dim3(grid.x, grid.y, grid.z),
+  return cudaLaunchKernel(function<Task, kKernel>(), dim3(grid.x, grid.y, grid.z),
                           dim3(grid.n_threads), arguments, 0, static_cast<cudaStream_t>(stream));
 }
 
 #else
+
+template <class Task, void (*kKernel)(Task)>
+const void* function() {
+  return nullptr;
+}
 
 template <class Task, void (*kKernel)(Task)>
 int start(const Grid& grid, const void* task, void*) {
@@ -28,7 +38,7 @@ int start(const Grid& grid, const void* task, void*) {
 
 template <class Task, void (*kKernel)(Task)>
 constexpr Kernel<Task> kernel_of(const char* name) {
-  return {name, start<Task, kKernel>};
+  return {name, {start<Task, kKernel>, function<Task, kKernel>}};
 }
 
 }  // namespace kvik::cuda

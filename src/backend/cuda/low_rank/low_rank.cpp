@@ -60,11 +60,11 @@ void LowRank::add(Rows x, std::span<const LowRankTerm> terms, Rows out) {
   }
   const LowRankRow* rows = tables_.put<LowRankRow>(rows_);
   Grid grid = {.x = 1, .y = grid_rows(n_rows), .z = 1, .n_threads = kLowRankThreads};
-  require(device_.launch(
+  require(stream_.launch(
       kernels_.down, grid,
       {.rows = rows, .n_rows = n_rows, .sums = sums_.floats(), .sum_stride = most_rank}));
   grid.x = ceil_div(most_columns, kLowRankThreads);
-  require(device_.launch(
+  require(stream_.launch(
       kernels_.up, grid,
       {.rows = rows, .n_rows = n_rows, .sums = sums_.floats(), .sum_stride = most_rank}));
 }

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "backend/cuda/device/tables.h"
+#include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/low_rank/low_rank_kernels.h"
 #include "backend/ops.h"
 
@@ -33,14 +33,14 @@ class CudaLowRankMatrix final : public LowRankMatrix {
 // needed and are never given back. One thread.
 class LowRank {
  public:
-  LowRank(Device& device, CudaMemory& memory, Tables& tables, const LowRankKernels& kernels)
-      : device_(device), memory_(memory), tables_(tables), kernels_(kernels) {}
+  LowRank(Stream& stream, CudaMemory& memory, Tables& tables, const LowRankKernels& kernels)
+      : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
   // As Backend::add_low_rank() says.
   void add(Rows x, std::span<const LowRankTerm> terms, Rows out);
 
  private:
-  Device& device_;
+  Stream& stream_;
   CudaMemory& memory_;
   Tables& tables_;
   const LowRankKernels& kernels_;

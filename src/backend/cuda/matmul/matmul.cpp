@@ -13,7 +13,7 @@ constexpr uint32_t kRowsWorthFragments = 17;
 uint32_t round_up(uint32_t n, uint32_t unit) { return ceil_div(n, unit) * unit; }
 size_t round_up_bytes(size_t n) { return (n + 255) / 256 * 256; }
 
-bool is_float(const WeightKernels& kernels) { return !kernels.many.start; }
+bool is_float(const WeightKernels& kernels) { return !kernels.many.code.start; }
 
 uint32_t most_heads(const WorkLimits& limits) {
   uint32_t most = 1;
@@ -54,7 +54,7 @@ size_t parts_as_one(std::span<const CudaPackedMatrix::Part> parts) {
 }  // namespace
 
 bool can_multiply(const MatmulKernels& kernels, ElementType type) {
-  return kernels.by_type[static_cast<size_t>(type)].few[0].start != nullptr;
+  return kernels.by_type[static_cast<size_t>(type)].few[0].code.start != nullptr;
 }
 
 size_t Matmul::activation_bytes(uint32_t n_rows, uint32_t k) {
@@ -105,7 +105,7 @@ void Matmul::quantise(const Input& in, const uint32_t* gather) {
     activations_ = memory_.allocate(bytes);
   }
   const Grid grid = {.x = 1, .y = grid_rows(in.n_rows), .z = 1, .n_threads = kQuantThreads};
-  require(device_.launch(kernels_.quantise, grid,
+  require(stream_.launch(kernels_.quantise, grid,
                          {.x = in.x,
                           .stride = in.stride,
                           .step = in.step,
@@ -143,7 +143,7 @@ void Matmul::launch(const Part& part, const Product& product, uint32_t n_columns
   uint32_t most_rows = product.groups.empty() ? product.task.n_rows : 0;
   for (const RowGroup& group : product.groups) most_rows = std::max(most_rows, group.n_rows);
   const WeightKernels& kernels = kernels_.by_type[static_cast<size_t>(part.type)];
-  const Choice choice = choose(kernels, most_rows, device_.info().multiplies_fragments);
+  const Choice choice = choose(kernels, most_rows, stream_.info().multiplies_fragments);
   MultiplyTask task = product.task;
   task.panel_bytes = part.panel_bytes;
   task.n_columns = n_columns;
@@ -165,7 +165,7 @@ void Matmul::launch(const Part& part, const Product& product, uint32_t n_columns
                      .y = n_tiles,
                      .z = 1,
                      .n_threads = choice.n_threads};
-  require(device_.launch(choice.kernel, grid, task));
+  require(stream_.launch(choice.kernel, grid, task));
 }
 
 void Matmul::run(Rows x, const CudaPackedMatrix& w, Rows out, MatmulInto into) {
@@ -245,7 +245,7 @@ void Matmul::embed(const CudaPackedMatrix& table, std::span<const TokenId> token
                        .y = grid_rows(out.n_rows),
                        .z = 1,
                        .n_threads = kEmbedThreads};
-    require(device_.launch(kernels_.by_type[static_cast<size_t>(part.type)].embed, grid,
+    require(stream_.launch(kernels_.by_type[static_cast<size_t>(part.type)].embed, grid,
                            {.panels = part.panels,
                             .panel_bytes = part.panel_bytes,
                             .k = table.n_cols(),

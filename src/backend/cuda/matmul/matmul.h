@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/cuda/device/tables.h"
+#include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/matmul/matmul_kernels.h"
 #include "backend/cuda/matmul/packed_matrix.h"
 
@@ -18,8 +18,8 @@ bool can_multiply(const MatmulKernels& kernels, ElementType type);
 // needed and are never given back. One thread.
 class Matmul {
  public:
-  Matmul(Device& device, CudaMemory& memory, Tables& tables, const MatmulKernels& kernels)
-      : device_(device), memory_(memory), tables_(tables), kernels_(kernels) {}
+  Matmul(Stream& stream, CudaMemory& memory, Tables& tables, const MatmulKernels& kernels)
+      : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
   // As Backend has them.
   void run(Rows x, const CudaPackedMatrix& w, Rows out, MatmulInto into);
@@ -54,7 +54,7 @@ class Matmul {
   void multiply(const Input& in, std::span<const Part> parts, const Product& product);
   void launch(const Part& part, const Product& product, uint32_t n_columns);
 
-  Device& device_;
+  Stream& stream_;
   CudaMemory& memory_;
   Tables& tables_;
   const MatmulKernels& kernels_;

@@ -21,7 +21,7 @@ void RowOperations::launch(const Kernel<Task>& kernel, uint32_t n_rows, uint32_t
                            const Task& task) {
   const Grid grid = {
       .x = ceil_div(n_cols, kRowThreads), .y = grid_rows(n_rows), .z = 1, .n_threads = kRowThreads};
-  require(device_.launch(kernel, grid, task));
+  require(stream_.launch(kernel, grid, task));
 }
 
 void RowOperations::copy_heads(const HeadRows& x, const HeadRows& out) {
@@ -60,7 +60,7 @@ void RowOperations::rms_norm(Rows x, const float* weight, uint32_t weight_size, 
                      .y = grid_rows(x.n_rows),
                      .z = 1,
                      .n_threads = weight_size <= kNormOfOneWarp ? 32 : kNormThreads};
-  require(device_.launch(
+  require(stream_.launch(
       kernels_.rms_norm, grid,
       {.x = on_device(x), .out = on_device(out), .weight = weight, .n = weight_size, .eps = eps}));
 }
@@ -141,7 +141,7 @@ void RowOperations::largest(Rows x, std::span<std::optional<uint32_t>> out) {
   }
   const Grid grid = {.x = 1, .y = grid_rows(x.n_rows), .z = 1, .n_threads = kRowThreads};
   require(
-      device_.launch(kernels_.largest, grid,
+      stream_.launch(kernels_.largest, grid,
                      {.x = on_device(x), .columns = reinterpret_cast<uint32_t*>(largest_.data())}));
   host_largest_.resize(x.n_rows);
   memory_.copy_out(std::as_writable_bytes(std::span(host_largest_)), largest_.data());

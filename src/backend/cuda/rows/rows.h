@@ -1,7 +1,6 @@
 #pragma once
 
-#include "backend/cuda/device/device.h"
-#include "backend/cuda/device/tables.h"
+#include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/rows/rows_kernels.h"
 #include "backend/ops.h"
 
@@ -12,8 +11,8 @@ inline DeviceRows on_device(Rows x) { return {x.data, x.stride, x.n_rows, x.n_co
 // The operations over rows of activations, as Backend has them.
 class RowOperations {
  public:
-  RowOperations(Device& device, CudaMemory& memory, Tables& tables, const RowKernels& kernels)
-      : device_(device), memory_(memory), tables_(tables), kernels_(kernels) {}
+  RowOperations(Stream& stream, CudaMemory& memory, Tables& tables, const RowKernels& kernels)
+      : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
   void copy_heads(const HeadRows& x, const HeadRows& out);
   void add_weighted(Rows x, Rows y, const WeightedRows& terms);
@@ -33,7 +32,7 @@ class RowOperations {
   template <class Task>
   void launch(const Kernel<Task>& kernel, uint32_t n_rows, uint32_t n_cols, const Task& task);
 
-  Device& device_;
+  Stream& stream_;
   CudaMemory& memory_;
   Tables& tables_;
   const RowKernels& kernels_;

@@ -1,8 +1,12 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "backend/cuda/device/kernel_tables.h"
 #include "backend/cuda/runtime/open_device.h"
+#include "base/mutex.h"
 #include "base/quantity.h"
 
 namespace kvik::cuda {
@@ -17,6 +21,54 @@ Result<void> checked(cudaError_t error, std::string_view what) {
               fmt::format("the GPU failed ({}): {}", what, cudaGetErrorString(error)));
 }
 
+// A chain of kernels that CUDA knows as a whole.
+class RuntimeGraph final : public DeviceGraph {
+ public:
+  explicit RuntimeGraph(cudaStream_t stream) : stream_(stream) {}
+  ~RuntimeGraph() override {
+    if (runnable_) cudaGraphExecDestroy(runnable_);
+    if (graph_) cudaGraphDestroy(graph_);
+  }
+
+  Result<void> make(const LaunchList& launches) {
+    TRY(checked(cudaGraphCreate(&graph_, 0), "a graph"));
+    nodes_.resize(launches.size());
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const Launch launch = launches[i];
+      void* task = const_cast<std::byte*>(launch.task.data());
+      const cudaKernelNodeParams parameters = parameters_of(launch, &task);
+      const cudaGraphNode_t* before = i > 0 ? &nodes_[i - 1] : nullptr;
+      TRY(checked(cudaGraphAddKernelNode(&nodes_[i], graph_, before, i > 0, &parameters),
+                  launch.name));
+    }
+    return checked(cudaGraphInstantiate(&runnable_, graph_, 0), "a graph");
+  }
+
+  Result<void> change(size_t i, const Launch& launch) override {
+    void* task = const_cast<std::byte*>(launch.task.data());
+    const cudaKernelNodeParams parameters = parameters_of(launch, &task);
+    return checked(cudaGraphExecKernelNodeSetParams(runnable_, nodes_[i], &parameters),
+                   launch.name);
+  }
+  Result<void> run() override { return checked(cudaGraphLaunch(runnable_, stream_), "a graph"); }
+
+ private:
+  // CUDA copies the task at once.
+  static cudaKernelNodeParams parameters_of(const Launch& launch, void** task) {
+    cudaKernelNodeParams parameters = {};
+    parameters.func = const_cast<void*>(launch.code.function());
+    parameters.gridDim = dim3(launch.grid.x, launch.grid.y, launch.grid.z);
+    parameters.blockDim = dim3(launch.grid.n_threads);
+    parameters.kernelParams = task;
+    return parameters;
+  }
+
+  const cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t runnable_ = nullptr;
+  std::vector<cudaGraphNode_t> nodes_;
+};
+
 }  // namespace
 
 // A GPU by the CUDA runtime, which is linked statically and looks for the driver itself. All work
@@ -25,11 +77,14 @@ class RuntimeDevice final : public Device {
  public:
   RuntimeDevice(int number, DeviceInfo info) : number_(number), info_(std::move(info)) {}
   ~RuntimeDevice() override {
+    if (staging_) cudaFreeHost(staging_);
     if (stream_) cudaStreamDestroy(stream_);
   }
 
   Result<void> open() {
     TRY(select());
+    // Without it copies are waited for.
+    if (cudaMallocHost(&staging_, kStagingBytes) != cudaSuccess) staging_ = nullptr;
     return checked(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
   }
 
@@ -86,9 +141,11 @@ class RuntimeDevice final : public Device {
   // CUDA's choice of a device is each thread's own.
   Result<void> select() const { return checked(cudaSetDevice(number_), "selecting it"); }
 
-  // Of pageable memory CUDA does not say when an asynchronous copy has taken the bytes.
+  // What a step brings is small: it goes through pinned memory, and nobody waits for it. Of
+  // pageable memory CUDA does not say when an asynchronous copy has taken the bytes.
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override {
     TRY(select());
+    if (staging_ && host.size() <= kStagingBytes / 4) return copy_in_by_staging(to, host);
     TRY(checked(cudaMemcpyAsync(to, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
                 "a copy in"));
     return wait();
@@ -99,15 +156,38 @@ class RuntimeDevice final : public Device {
                 "a copy out"));
     return wait();
   }
-  Result<void> do_launch(const char* name, Start start, const Grid& grid,
-                         const void* task) override {
-    TRY(select());
-    return checked(static_cast<cudaError_t>(start(grid, task, stream_)), name);
+  Result<void> copy_in_by_staging(std::byte* to, std::span<const std::byte> host) {
+    const MutexLock lock(staging_mutex_);
+    if (host.size() > kStagingBytes - staged_) {
+      TRY(wait());
+      staged_ = 0;
+    }
+    std::byte* own = static_cast<std::byte*>(staging_) + staged_;
+    staged_ += host.size();
+    std::ranges::copy(host, own);
+    return checked(cudaMemcpyAsync(to, own, host.size(), cudaMemcpyHostToDevice, stream_),
+                   "a copy in");
   }
+  Result<void> do_start(const Launch& launch) override {
+    TRY(select());
+    const int error = launch.code.start(launch.grid, launch.task.data(), stream_);
+    return checked(static_cast<cudaError_t>(error), launch.name);
+  }
+  Result<std::unique_ptr<DeviceGraph>> do_make_graph(const LaunchList& launches) override {
+    TRY(select());
+    auto graph = std::make_unique<RuntimeGraph>(stream_);
+    TRY(graph->make(launches));
+    return graph;
+  }
+
+  static constexpr size_t kStagingBytes = size_t{4} << 20;
 
   const int number_;
   const DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
+  void* staging_ = nullptr;  // pinned; null: there was none
+  Mutex staging_mutex_;
+  size_t staged_ GUARDED_BY(staging_mutex_) = 0;  // of it, since it was waited for
 };
 
 Result<std::unique_ptr<Device>> open_device(uint32_t number) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/cuda/device/kernel_tables.h"
 #include "base/check.h"
 
 namespace kvik::cuda {
@@ -17,9 +16,6 @@ uint64_t scratch_of_run(const RecurrenceShape& shape) {
 }
 
 }  // namespace
-
-State::State(Device& device, CudaMemory& memory, Tables& tables)
-    : device_(device), memory_(memory), tables_(tables), kernels_(device.kernels().state) {}
 
 const PlacedState* State::place(std::span<const StateRun> runs, uint32_t n_rows) {
   CHECK(runs.size() <= kMostGridRows);
@@ -40,7 +36,7 @@ void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, R
                      .y = static_cast<uint32_t>(runs.size()),
                      .z = 1,
                      .n_threads = kStateThreads};
-  require(device_.launch(kernels_.short_conv, grid,
+  require(stream_.launch(kernels_.short_conv, grid,
                          {.taps = shape.taps,
                           .bias = shape.bias,
                           .runs = place(runs, x.n_rows),
@@ -54,7 +50,7 @@ void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, R
 void State::l2_norm(Rows x, uint32_t head_dim, float eps, float scale) {
   CHECK(head_dim > 0 && x.n_cols % head_dim == 0);
   const Grid grid = {.x = x.n_cols / head_dim, .y = grid_rows(x.n_rows), .z = 1, .n_threads = 32};
-  require(device_.launch(
+  require(stream_.launch(
       kernels_.l2_norm, grid,
       {.x = view_of(x), .n_rows = x.n_rows, .n = head_dim, .eps = eps, .scale = scale}));
 }
@@ -67,7 +63,7 @@ void State::gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const
                      .y = grid_rows(a.n_rows),
                      .z = 1,
                      .n_threads = kGateThreads};
-  require(device_.launch(kernel, grid,
+  require(stream_.launch(kernel, grid,
                          {.a = view_of(a),
                           .b = view_of(b),
                           .factors = tables_.put(factors),
@@ -105,7 +101,7 @@ void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& s
                      .n_threads = 32};
   const PlacedState* placed = place(runs, out.n_rows);
   grow(n_guessed_ * scratch_of_run(shape));
-  require(device_.launch(kernel, grid,
+  require(stream_.launch(kernel, grid,
                          {.runs = placed,
                           .q = view_of(in.q),
                           .k = view_of(in.k),

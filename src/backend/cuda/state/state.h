@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "backend/cuda/device/tables.h"
+#include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/state/state_kernels.h"
 #include "backend/ops.h"
 
@@ -12,7 +12,8 @@ namespace kvik::cuda {
 // no trace, which grows to the most that was needed and is never given back. One thread.
 class State {
  public:
-  State(Device& device, CudaMemory& memory, Tables& tables);
+  State(Stream& stream, CudaMemory& memory, Tables& tables, const StateKernels& kernels)
+      : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
   // As Backend has them.
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
@@ -46,7 +47,7 @@ class State {
              std::span<const StateRun> runs, const RecurrenceRows& in, std::span<const float> skips,
              Rows out);
 
-  Device& device_;
+  Stream& stream_;
   CudaMemory& memory_;
   Tables& tables_;
   const StateKernels& kernels_;

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/device/device.h"
+
+namespace kvik::cuda {
+
+// Hands lists of launches to a device: as a graph where the same kernels came in the same order
+// before, of which only what differs is changed; singly the first time. One thread.
+class Graphs {
+ public:
+  explicit Graphs(Device& device) : device_(device) {}
+
+  Result<void> run(const LaunchList& launches);
+
+ private:
+  static constexpr size_t kMostGraphs = 32;
+  static constexpr size_t kFewLaunches = 4;  // too few to gain by it
+
+  struct Known {
+    LaunchList launches;                 // as the graph has them, or as they came first
+    std::unique_ptr<DeviceGraph> graph;  // null: they came once
+    uint64_t used_at = 0;
+  };
+  Known* find(const LaunchList& launches);
+  Result<void> start_each(const LaunchList& launches);
+  Result<void> bring_up_to_date(Known& known, const LaunchList& launches);
+
+  Device& device_;
+  bool makes_graphs_ = true;
+  std::vector<Known> known_;
+  uint64_t now_ = 0;
+};
+
+}  // namespace kvik::cuda

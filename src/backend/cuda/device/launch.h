@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/kernel/grid.h"
+
+namespace kvik::cuda {
+
+// A kernel to be run over a grid with a task: its bytes.
+struct Launch {
+  const char* name = nullptr;
+  KernelCode code;
+  Grid grid;
+  std::span<const std::byte> task;
+};
+
+// Launches, one behind the other, with the bytes of their tasks.
+class LaunchList {
+ public:
+  void add(const Launch& launch) {
+    const size_t first = tasks_.size();
+    // In whole units, so that each task is aligned as its type is.
+    constexpr size_t kUnit = alignof(std::max_align_t);
+    tasks_.resize((first + launch.task.size() + kUnit - 1) / kUnit * kUnit);
+    std::memcpy(tasks_.data() + first, launch.task.data(), launch.task.size());
+    entries_.push_back({launch.name, launch.code, launch.grid, first, launch.task.size()});
+  }
+  void clear() {
+    entries_.clear();
+    tasks_.clear();
+  }
+  // Of the same kernel; its task has as many bytes.
+  void change(size_t i, const Launch& launch) {
+    entries_[i].grid = launch.grid;
+    std::memcpy(tasks_.data() + entries_[i].first_byte, launch.task.data(), launch.task.size());
+  }
+
+  size_t size() const { return entries_.size(); }
+  Launch operator[](size_t i) const {
+    const Entry& entry = entries_[i];
+    return {.name = entry.name,
+            .code = entry.code,
+            .grid = entry.grid,
+            .task = std::span(tasks_).subspan(entry.first_byte, entry.n_bytes)};
+  }
+
+ private:
+  struct Entry {
+    const char* name;
+    KernelCode code;
+    Grid grid;
+    size_t first_byte, n_bytes;
+  };
+  std::vector<Entry> entries_;
+  std::vector<std::byte> tasks_;
+};
+
+}  // namespace kvik::cuda

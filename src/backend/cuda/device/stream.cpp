@@ -1,0 +1,36 @@
+#include "backend/cuda/device/stream.h"
+
+namespace kvik::cuda {
+
+void Stream::begin_step() {
+  require(hand_over());
+  tables_.begin_step();
+  thread_ = std::this_thread::get_id();
+}
+
+Result<void> Stream::launch(const Launch& launch) {
+  if (thread_.load() == std::this_thread::get_id()) {
+    held_.add(launch);
+    return {};
+  }
+  TRY(tables_.bring());
+  return device_.start(launch);
+}
+
+Result<void> Stream::hand_over() {
+  if (thread_.load() != std::this_thread::get_id() || held_.size() == 0) return {};
+  TRY(tables_.bring());
+  TRY(graphs_.run(held_));
+  held_.clear();
+  return {};
+}
+
+Result<void> Stream::wait() {
+  TRY(hand_over());
+  thread_ = std::thread::id();
+  TRY(device_.wait());
+  if (tables_.n_lists() > kMostLists) tables_.begin_step();
+  return {};
+}
+
+}  // namespace kvik::cuda
