@@ -2,9 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
+
+#include "backend/copy_lane.h"
 
 namespace kvik {
 
@@ -55,6 +59,10 @@ class Memory {
   virtual void copy(std::byte* destination, const std::byte* source, size_t bytes) = 0;
   virtual void clear(std::byte* destination, size_t bytes) = 0;
 
+  // A lane to and from these buffers of the host, one for each slot and all of one size, which
+  // outlive it. As it is here, for a host's memory: copied where it is begun or placed.
+  virtual std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots);
+
   // Bytes that are left to allocate where this memory is a device's own; none where it is the
   // host's, or the device does not say.
   virtual std::optional<uint64_t> free_bytes() { return std::nullopt; }
@@ -66,6 +74,30 @@ class Memory {
 
 inline Buffer::~Buffer() {
   if (data_) memory_->free(data_, size_);
+}
+
+// Of a memory where copying waits for nothing.
+class PlainLane final : public CopyLane {
+ public:
+  PlainLane(Memory& memory, std::vector<std::span<std::byte>> slots)
+      : memory_(memory), slots_(std::move(slots)) {}
+
+  void begin_out(uint32_t slot, const std::byte* source) override {
+    memory_.copy_out(slots_[slot], source);
+  }
+  Result<void> begin_in(uint32_t) override { return {}; }
+  void place(uint32_t slot, std::byte* destination) override {
+    memory_.copy_in(destination, slots_[slot]);
+  }
+  Result<void> finish(uint32_t) override { return {}; }
+
+ private:
+  Memory& memory_;
+  const std::vector<std::span<std::byte>> slots_;
+};
+
+inline std::unique_ptr<CopyLane> Memory::make_lane(std::vector<std::span<std::byte>> slots) {
+  return std::make_unique<PlainLane>(*this, std::move(slots));
 }
 
 }  // namespace kvik

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/copy_lane.h"
 #include "backend/memory.h"
 #include "base/clock.h"
 #include "base/token_id.h"
@@ -126,12 +127,12 @@ class KvCache {
 
   // Makes a page that a slower tier held for that query findable again. std::nullopt where no page
   // can be had, or what stands before it is not known.
-  std::optional<PageLease> insert_fetched(const TierPage& page, std::span<const std::byte> bytes,
+  std::optional<PageLease> insert_fetched(const TierPage& page, const IncomingBytes& bytes,
                                           const PrefixQuery& query);
 
   // The same for the pages of a snapshot, which are taken one by one, piece by piece, and become
   // findable together.
-  std::optional<PageLease> take_piece(std::span<const std::byte> bytes);
+  std::optional<PageLease> take_piece(const IncomingBytes& bytes);
   bool insert_snapshot(const TierPage& page, std::span<const PageLease> pieces,
                        const PrefixQuery& query);
 

@@ -136,11 +136,11 @@ void KvCache::pin_snapshot(const PageTable& table, const PrefixNode& node, uint6
   }
 }
 
-std::optional<PageLease> KvCache::take_piece(std::span<const std::byte> bytes) {
+std::optional<PageLease> KvCache::take_piece(const IncomingBytes& bytes) {
   CHECK(bytes.size() == layout_.page_bytes);
   if (n_available() == 0) return std::nullopt;
   PageLease piece = take(layout_.n_groups());
-  memory_.copy_in(address(piece.id()), bytes);
+  bytes.place(address(piece.id()));
   return piece;
 }
 

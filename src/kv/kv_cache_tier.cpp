@@ -6,14 +6,13 @@
 // What slower tiers ask of the cache and bring to it.
 namespace kvik {
 
-std::optional<PageLease> KvCache::insert_fetched(const TierPage& page,
-                                                 std::span<const std::byte> bytes,
+std::optional<PageLease> KvCache::insert_fetched(const TierPage& page, const IncomingBytes& bytes,
                                                  const PrefixQuery& query) {
   CHECK(page.group < layout_.n_groups() && bytes.size() == layout_.page_bytes);
   if (n_available() == 0) return std::nullopt;
   const KnownBy known = sharing_ == Sharing::kAll ? KnownBy::kAll : page.known;
   PageLease own = take(page.group);
-  memory_.copy_in(address(own.id()), bytes);
+  bytes.place(address(own.id()));
   node_pages_.assign(layout_.n_groups(), std::nullopt);
   node_pages_[page.group] = own.id();
   const PrefixNode* node = index_.insert({.root = page.root,

@@ -55,6 +55,7 @@ Result<std::byte*> HostDevice::allocate(size_t bytes) {
   }
   const GuardedMemory::Opened opened(memory_);
   std::memset(data, 0, bytes);
+  side_book_.touch(data, bytes);
   return data;
 }
 
@@ -70,6 +71,8 @@ Result<void> HostDevice::copy(std::byte* to, const std::byte* from, size_t bytes
   TRY(check_inside(from, bytes));
   const GuardedMemory::Opened opened(memory_);
   std::memcpy(to, from, bytes);
+  side_book_.touch(to, bytes);
+  side_book_.touch(from, bytes);
   return {};
 }
 
@@ -79,6 +82,7 @@ Result<void> HostDevice::clear(std::byte* data, size_t bytes) {
   TRY(check_inside(data, bytes));
   const GuardedMemory::Opened opened(memory_);
   std::memset(data, 0, bytes);
+  side_book_.touch(data, bytes);
   return {};
 }
 
@@ -88,6 +92,7 @@ Result<void> HostDevice::do_copy_in(std::byte* to, std::span<const std::byte> ho
   TRY(check_inside(to, host.size()));
   const GuardedMemory::Opened opened(memory_);
   std::memcpy(to, host.data(), host.size());
+  side_book_.touch(to, host.size());
   return {};
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
 #include "backend/cuda/device/device.h"
 #include "host_run/grid.h"
 #include "host_run/guarded_memory.h"
+#include "host_run/host_side_stream.h"
 
 namespace kvik::host_run {
 
@@ -34,6 +36,9 @@ class HostDevice final : public cuda::Device {
     ++n_waits_;
     return check_there();
   }
+  Result<std::unique_ptr<cuda::SideStream>> make_side_stream(uint32_t n_slots) override;
+  Result<void> pin(std::span<std::byte> host) override;
+  void unpin(std::span<std::byte> host) override;
 
   // From now on every launch and every copy fails, as of a device that is gone.
   void disappear() { is_gone_ = true; }
@@ -41,9 +46,13 @@ class HostDevice final : public cuda::Device {
   void limit_memory(uint64_t bytes) { info_.memory_bytes = bytes; }
   uint64_t held_bytes() const { return memory_.held_bytes(); }
   uint64_t n_waits() const { return n_waits_; }
+  // Of that thread, for side streams.
+  uint64_t n_side_waits(std::thread::id thread);
+  void refuse_pins() { side_book_.refuse_pins(); }
 
  private:
   class Graph;
+  friend class HostSideStream;
 
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override;
   Result<void> do_copy_out(std::span<std::byte> host, const std::byte* from) override;
@@ -55,10 +64,11 @@ class HostDevice final : public cuda::Device {
 
   cuda::DeviceInfo info_;
   const Order order_;
-  bool is_gone_ = false;
+  std::atomic<bool> is_gone_ = false;
   uint64_t n_waits_ = 0;
   std::mutex mutex_;  // tiers copy on threads of their own
   GuardedMemory memory_;
+  SideBook side_book_;
 };
 
 }  // namespace kvik::host_run

@@ -217,8 +217,10 @@ TEST(KvCache, what_came_from_a_tier_is_told_apart_from_what_was_there) {
                       .key = child_key(found.last_key(), std::span(tokens).subspan(32, 32)),
                       .group = 0,
                       .tokens = {tokens.begin() + 32, tokens.begin() + 64}};
-  const std::vector<std::byte> bytes(64);
-  found.hold(*cache.insert_fetched(page, bytes, {.root = page.root, .tokens = {}}));
+  std::vector<std::byte> bytes(64);
+  const auto lane = memory.make_lane({bytes});
+  found.hold(
+      *cache.insert_fetched(page, {*lane, 0, bytes.size()}, {.root = page.root, .tokens = {}}));
   found.note_tier_miss(MissReason::kTierDamaged);
   PageTable table;
   ASSERT_TRUE(cache.open(table, query, found, 96));

@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
+#include "backend/copy_lane.h"
 #include "kv/group_rule.h"
 #include "kv/tiers/tier.h"
 
@@ -35,7 +35,7 @@ enum class FetchEnd { kComplete, kAbsent, kDamaged, kFailed, kCancelled };
 struct TierArrival {
   FetchId id{};
   TierPage page;
-  std::span<const std::byte> bytes;  // of a page; empty at the end
+  IncomingBytes bytes;  // of a page
   std::optional<FetchEnd> end;
 };
 

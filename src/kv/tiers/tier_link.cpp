@@ -57,7 +57,7 @@ TierLink::TierLink(KvCache& kv, std::span<const TierPlace> tiers, const Slots& s
   for (const TierPlace& place : tiers) {
     Level& level = levels_.emplace_back();
     level.kind = place.kind;
-    level.queue = std::make_unique<TierQueue>(*place.tier,
+    level.queue = std::make_unique<TierQueue>(*place.tier, kv.memory(),
                                               TierQueueOptions{.kind = place.kind,
                                                                .page_bytes = kv.page_bytes(),
                                                                .n_write_slots = slots.n,
@@ -103,7 +103,7 @@ void TierLink::save_pending(Level& level) {
     const PageId id = level.pending.front();
     // A page that was given up meanwhile is lost; another in its place is as worth saving.
     const auto page = kv_.describe(id);
-    if (page && !level.queue->save(*page, kv_.memory(), kv_.bytes_of(id))) return;
+    if (page && !level.queue->save(*page, kv_.bytes_of(id))) return;
     if (page) kv_.note_saved(id);
     level.pending.pop_front();
   }

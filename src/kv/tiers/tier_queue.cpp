@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -9,20 +10,41 @@
 
 // What the queue does with saving; for fetching see tier_queue_read.cpp.
 namespace kvik {
+namespace {
 
-TierQueue::TierQueue(Tier& tier, const TierQueueOptions& options, std::function<void()> wake)
+// Pages of the system that hold a slot hold nothing else, so that a lane can pin them.
+constexpr size_t kSystemPage = 4096;
+
+}  // namespace
+
+TierQueue::TierQueue(Tier& tier, Memory& memory, const TierQueueOptions& options,
+                     std::function<void()> wake)
     : tier_(tier), options_(options), wake_(std::move(wake)), pause_(options.retry_after) {
   const size_t slot_bytes = bytes_per_slot(tier, options_.page_bytes);
+  const size_t alignment = std::max(tier.alignment(), kSystemPage);
   for (uint32_t i = 0; i < options_.n_write_slots; ++i) {
-    write_slots_.emplace_back(slot_bytes, tier.alignment());
+    write_slots_.emplace_back(slot_bytes, alignment);
     free_write_slots_.push_back(i);
   }
   for (uint32_t i = 0; i < options_.n_read_slots; ++i) {
-    read_slots_.emplace_back(slot_bytes, tier.alignment());
+    read_slots_.emplace_back(slot_bytes, alignment);
     free_read_slots_.push_back(i);
   }
+  write_lane_ = lane_of(memory, write_slots_);
+  read_lane_ = lane_of(memory, read_slots_);
   counters_.is_on = true;
   started_ = start();
+}
+
+std::span<std::byte> TierQueue::page_in(const AlignedBytes& slot) const {
+  return slot.span().subspan(tier_.head_bytes(), options_.page_bytes);
+}
+
+std::unique_ptr<CopyLane> TierQueue::lane_of(Memory& memory,
+                                             std::span<const AlignedBytes> slots) const {
+  std::vector<std::span<std::byte>> pages;
+  for (const AlignedBytes& slot : slots) pages.push_back(page_in(slot));
+  return memory.make_lane(std::move(pages));
 }
 
 Result<void> TierQueue::start() {
@@ -45,7 +67,7 @@ TierQueue::~TierQueue() {
   join_if_started(reader_);
 }
 
-bool TierQueue::save(const TierPage& page, Memory& memory, const std::byte* bytes) {
+bool TierQueue::save(const TierPage& page, const std::byte* bytes) {
   uint32_t slot = 0;
   {
     const MutexLock lock(mutex_);
@@ -55,8 +77,7 @@ bool TierQueue::save(const TierPage& page, Memory& memory, const std::byte* byte
     slot = free_write_slots_.back();
     free_write_slots_.pop_back();
   }
-  const auto own = write_slots_[slot].span().subspan(tier_.head_bytes(), options_.page_bytes);
-  memory.copy_out(own, bytes);
+  write_lane_->begin_out(slot, bytes);
   {
     const MutexLock lock(mutex_);
     writes_.push_back({page, slot});
@@ -73,7 +94,7 @@ uint32_t TierQueue::n_recoveries() const {
 void TierQueue::flush(Duration at_most) {
   const MutexLock lock(mutex_);
   written_.wait_for(mutex_, at_most, [this]() REQUIRES(mutex_) {
-    return (writes_.empty() && batch_.empty()) || retry_at_;
+    return (writes_.empty() && n_in_hand_ == 0) || retry_at_;
   });
 }
 
@@ -101,15 +122,17 @@ bool TierQueue::wait_for_writes() {
   return !is_stopping_ || (!retry_at_ && !writes_.empty());
 }
 
-// Writes what waits, as one batch; where nothing does, what could wait until now.
+// Writes what waits, as one batch; where nothing does, what could wait until now. What does not
+// come out of memory is dropped: its device is gone, and the engine thread ends the process.
 void TierQueue::put_batch() {
-  batch_.assign(std::make_move_iterator(writes_.begin()), std::make_move_iterator(writes_.end()));
-  writes_.clear();
+  const std::deque<Write> batch = std::exchange(writes_, {});
+  n_in_hand_ = batch.size();
+  mutex_.unlock();
   std::vector<Tier::Put> puts;
-  for (const Write& write : batch_) {
+  for (const Write& write : batch) {
+    if (!write_lane_->finish(write.slot)) continue;
     puts.push_back({write.page, write_slots_[write.slot].span(), options_.page_bytes});
   }
-  mutex_.unlock();
   const Result<void> done = puts.empty() ? tier_.tidy_up() : tier_.put(puts);
   mutex_.lock();
   if (!done) {
@@ -119,8 +142,8 @@ void TierQueue::put_batch() {
     counters_.pages_written += puts.size();
     counters_.bytes_written += puts.size() * options_.page_bytes;
   }
-  for (const Write& write : batch_) free_write_slots_.push_back(write.slot);
-  batch_.clear();
+  for (const Write& write : batch) free_write_slots_.push_back(write.slot);
+  n_in_hand_ = 0;
   written_.notify_all();
   if (std::exchange(wants_slot_, false)) wake_();
 }
@@ -157,7 +180,7 @@ TierCounters TierQueue::counters() const {
   TierCounters counters = counters_;
   counters.size = size;
   counters.is_degraded = retry_at_.has_value();
-  counters.queue_pages = writes_.size() + batch_.size();
+  counters.queue_pages = writes_.size() + n_in_hand_;
   counters.queue_bytes = counters.queue_pages * options_.page_bytes;
   return counters;
 }

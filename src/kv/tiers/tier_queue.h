@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "backend/copy_lane.h"
 #include "backend/memory.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -32,7 +34,8 @@ struct TierQueueOptions {
 };
 
 // Between the engine thread and a tier: what is saved is copied and written by one thread, what is
-// fetched is read ahead by another, and nobody waits for the device. Memory is taken once.
+// fetched is read ahead by another, and nobody waits for the device, be it the tier's or the
+// memory's: pages come and go by lanes (CopyLane). Memory is taken once.
 //
 // Where a write fails the tier is degraded: pages that are saved meanwhile are dropped, and it is
 // tried again with growing pauses. The log says so once, and once when it is back.
@@ -46,16 +49,17 @@ class TierQueue {
     return tier.slot_bytes(page_bytes);
   }
 
-  // The tier outlives the queue. `wake` is called, on any thread, when something can be taken or
-  // saved again.
-  TierQueue(Tier& tier, const TierQueueOptions& options, std::function<void()> wake);
+  // The tier and the pages' memory outlive the queue. `wake` is called, on any thread, when
+  // something can be taken or saved again.
+  TierQueue(Tier& tier, Memory& memory, const TierQueueOptions& options,
+            std::function<void()> wake);
   ~TierQueue();  // what is on its way to the tier gets there first
 
   // Whether its threads run; else kIo, and it may only be destroyed.
   const Result<void>& started() const { return started_; }
 
-  // Copies a page and has it written. False where all slots are on their way.
-  bool save(const TierPage& page, Memory& memory, const std::byte* bytes);
+  // Has a page written as it is now. False where all slots are on their way.
+  bool save(const TierPage& page, const std::byte* bytes);
 
   // How often the tier came back after it had lost pages: those in memory are to be saved again.
   uint32_t n_recoveries() const;
@@ -93,6 +97,8 @@ class TierQueue {
     std::optional<uint32_t> slot;
   };
 
+  std::span<std::byte> page_in(const AlignedBytes& slot) const;
+  std::unique_ptr<CopyLane> lane_of(Memory& memory, std::span<const AlignedBytes> slots) const;
   Result<void> start();
   void write_all();
   bool wait_for_writes() REQUIRES(mutex_);
@@ -121,13 +127,14 @@ class TierQueue {
   const std::function<void()> wake_;
   std::vector<AlignedBytes> write_slots_;
   std::vector<AlignedBytes> read_slots_;
+  std::unique_ptr<CopyLane> write_lane_, read_lane_;
 
   mutable Mutex mutex_;
   CondVar write_wake_, read_wake_, written_;
   bool is_stopping_ GUARDED_BY(mutex_) = false;
 
   std::deque<Write> writes_ GUARDED_BY(mutex_);
-  std::vector<Write> batch_ GUARDED_BY(mutex_);  // what the writer has in hand
+  size_t n_in_hand_ GUARDED_BY(mutex_) = 0;  // of writes, the writer's
   std::vector<uint32_t> free_write_slots_ GUARDED_BY(mutex_);
   bool wants_slot_ GUARDED_BY(mutex_) = false;            // save() was told no
   std::optional<TimePoint> retry_at_ GUARDED_BY(mutex_);  // degraded, until then

@@ -170,15 +170,17 @@ uint32_t TierQueue::take_read_slot() {
   return slot;
 }
 
-// The mutex is not held while the tier is asked.
+// The mutex is not held while the tier is asked. What was found is on its way into memory then.
 Tier::Get TierQueue::get_into(uint32_t slot, TierPage& page, KnownBy reader) {
   mutex_.unlock();
+  bool is_there = read_lane_->finish(slot).has_value();
   const auto begin = std::chrono::steady_clock::now();
   const Tier::Get got = tier_.get(page, reader, read_slots_[slot].span(), options_.page_bytes);
   const double ms = to_ms(std::chrono::steady_clock::now() - begin);
+  if (got == Tier::Get::kFound) is_there = is_there && read_lane_->begin_in(slot).has_value();
   mutex_.lock();
   if (got == Tier::Get::kFound) read_estimate_.observe(ms);
-  return got;
+  return is_there ? got : Tier::Get::kFailed;
 }
 
 // Reads a page into a slot and lets it arrive. A fetch that nobody waits for finds nothing more.
@@ -195,12 +197,11 @@ Tier::Get TierQueue::read_page(const TierFetch& fetch, TierPage& page) {
   }
   ++counters_.pages_read;
   counters_.bytes_read += options_.page_bytes;
-  arrivals_.push_back(
-      {{.id = id,
-        .page = page,
-        .bytes = read_slots_[slot].span().subspan(tier_.head_bytes(), options_.page_bytes),
-        .end = std::nullopt},
-       slot});
+  arrivals_.push_back({{.id = id,
+                        .page = page,
+                        .bytes = {*read_lane_, slot, options_.page_bytes},
+                        .end = std::nullopt},
+                       slot});
   wake_();
   return got;
 }

@@ -44,6 +44,9 @@ class TieredEngine {
     while (!sink->is_finished()) {
       if (!rig_->engine().step()) rig_->engine().wait_for_tier(std::chrono::milliseconds(5));
     }
+    if (device_) {
+      EXPECT_EQ(device_->n_side_waits(std::this_thread::get_id()), 0u);
+    }
     return sink;
   }
   HostDevice& device() { return *device_; }

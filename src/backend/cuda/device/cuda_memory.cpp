@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/cuda/device/cuda_copy_lane.h"
+
 namespace kvik::cuda {
 
 Result<Buffer> CudaMemory::try_allocate(size_t bytes) {
@@ -36,6 +38,10 @@ void CudaMemory::clear(std::byte* destination, size_t bytes) {
   if (bytes == 0) return;
   require(stream_.hand_over());
   require(device_.clear(destination, bytes));
+}
+
+std::unique_ptr<CopyLane> CudaMemory::make_lane(std::vector<std::span<std::byte>> slots) {
+  return std::make_unique<CudaCopyLane>(device_, *this, std::move(slots));
 }
 
 std::optional<uint64_t> CudaMemory::free_bytes() {

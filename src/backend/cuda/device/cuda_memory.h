@@ -24,6 +24,8 @@ class CudaMemory final : public Memory {
   void copy_out(std::span<std::byte> host, const std::byte* source) override;
   void copy(std::byte* destination, const std::byte* source, size_t bytes) override;
   void clear(std::byte* destination, size_t bytes) override;
+  // With as many bytes of staging in this memory as the slots have.
+  std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots) override;
   std::optional<uint64_t> free_bytes() override;
 
  private:

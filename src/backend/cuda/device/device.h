@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backend/cuda/device/launch.h"
+#include "backend/cuda/device/side_stream.h"
 #include "base/result.h"
 
 namespace kvik::cuda {
@@ -21,7 +22,7 @@ struct DeviceInfo {
   bool multiplies_fragments = false;  // mma.m16n8k32 of bytes: sm_80 and later
 };
 
-// What went to and from a device since it was opened.
+// What went to and from a device since it was opened, but for side streams.
 struct DeviceCounters {
   uint64_t n_launches = 0;  // of kernels, by a graph or singly
   uint64_t n_graphs = 0, n_graph_runs = 0, n_graph_changes = 0;
@@ -71,6 +72,13 @@ class Device {
   virtual Result<void> clear(std::byte* data, size_t bytes) = 0;
   // For all that was handed in.
   virtual Result<void> wait() = 0;
+
+  // Any thread. The device outlives it.
+  virtual Result<std::unique_ptr<SideStream>> make_side_stream(uint32_t n_slots) = 0;
+  // Host memory that side streams copy from and to while the host goes on; until unpin(), with the
+  // same bytes. Errors: kUnsupported where the system does not let it be, which is no failure.
+  virtual Result<void> pin(std::span<std::byte> host) = 0;
+  virtual void unpin(std::span<std::byte> host) = 0;
 
   Result<void> start(const Launch& launch) {
     n_launches_.fetch_add(1, std::memory_order_relaxed);

@@ -2,10 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "backend/cuda/device/kernel_tables.h"
 #include "backend/cuda/runtime/open_device.h"
+#include "backend/cuda/runtime/runtime_graph.h"
+#include "backend/cuda/runtime/runtime_side_stream.h"
 #include "base/mutex.h"
 #include "base/quantity.h"
 
@@ -15,64 +16,10 @@ namespace {
 constexpr int kLeastCapability = 75;      // what the kernels are compiled for, from here on
 constexpr int kFragmentsCapability = 80;  // mma.m16n8k32 of bytes
 
-Result<void> checked(cudaError_t error, std::string_view what) {
-  if (error == cudaSuccess) return {};
-  return fail(ErrorCode::kIo,
-              fmt::format("the GPU failed ({}): {}", what, cudaGetErrorString(error)));
-}
-
-// A chain of kernels that CUDA knows as a whole.
-class RuntimeGraph final : public DeviceGraph {
- public:
-  explicit RuntimeGraph(cudaStream_t stream) : stream_(stream) {}
-  ~RuntimeGraph() override {
-    if (runnable_) cudaGraphExecDestroy(runnable_);
-    if (graph_) cudaGraphDestroy(graph_);
-  }
-
-  Result<void> make(const LaunchList& launches) {
-    TRY(checked(cudaGraphCreate(&graph_, 0), "a graph"));
-    nodes_.resize(launches.size());
-    for (size_t i = 0; i < launches.size(); ++i) {
-      const Launch launch = launches[i];
-      void* task = const_cast<std::byte*>(launch.task.data());
-      const cudaKernelNodeParams parameters = parameters_of(launch, &task);
-      const cudaGraphNode_t* before = i > 0 ? &nodes_[i - 1] : nullptr;
-      TRY(checked(cudaGraphAddKernelNode(&nodes_[i], graph_, before, i > 0, &parameters),
-                  launch.name));
-    }
-    return checked(cudaGraphInstantiate(&runnable_, graph_, 0), "a graph");
-  }
-
-  Result<void> change(size_t i, const Launch& launch) override {
-    void* task = const_cast<std::byte*>(launch.task.data());
-    const cudaKernelNodeParams parameters = parameters_of(launch, &task);
-    return checked(cudaGraphExecKernelNodeSetParams(runnable_, nodes_[i], &parameters),
-                   launch.name);
-  }
-  Result<void> run() override { return checked(cudaGraphLaunch(runnable_, stream_), "a graph"); }
-
- private:
-  // CUDA copies the task at once.
-  static cudaKernelNodeParams parameters_of(const Launch& launch, void** task) {
-    cudaKernelNodeParams parameters = {};
-    parameters.func = const_cast<void*>(launch.code.function());
-    parameters.gridDim = dim3(launch.grid.x, launch.grid.y, launch.grid.z);
-    parameters.blockDim = dim3(launch.grid.n_threads);
-    parameters.kernelParams = task;
-    return parameters;
-  }
-
-  const cudaStream_t stream_;
-  cudaGraph_t graph_ = nullptr;
-  cudaGraphExec_t runnable_ = nullptr;
-  std::vector<cudaGraphNode_t> nodes_;
-};
-
 }  // namespace
 
 // A GPU by the CUDA runtime, which is linked statically and looks for the driver itself. All work
-// goes through one stream, in the order in which it is handed in.
+// goes through one stream, in the order in which it is handed in, but for side streams.
 class RuntimeDevice final : public Device {
  public:
   RuntimeDevice(int number, DeviceInfo info) : number_(number), info_(std::move(info)) {}
@@ -135,6 +82,25 @@ class RuntimeDevice final : public Device {
   Result<void> wait() override {
     TRY(select());
     return checked(cudaStreamSynchronize(stream_), "work that was handed in before");
+  }
+
+  Result<std::unique_ptr<SideStream>> make_side_stream(uint32_t n_slots) override {
+    auto side = std::make_unique<RuntimeSideStream>(number_, stream_);
+    TRY(side->open(n_slots));
+    return side;
+  }
+  Result<void> pin(std::span<std::byte> host) override {
+    TRY(select());
+    const cudaError_t error = cudaHostRegister(host.data(), host.size(), cudaHostRegisterDefault);
+    if (error == cudaSuccess) return {};
+    cudaGetLastError();  // it is no failure of the device
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("the GPU's driver pinned no {} of host memory ({})",
+                            format_bytes(host.size()), cudaGetErrorString(error)));
+  }
+  void unpin(std::span<std::byte> host) override {
+    cudaSetDevice(number_);
+    cudaHostUnregister(host.data());
   }
 
  private:

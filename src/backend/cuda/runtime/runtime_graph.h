@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "backend/cuda/device/device.h"
+#include "backend/cuda/runtime/checked.h"
+
+namespace kvik::cuda {
+
+// A chain of kernels that CUDA knows as a whole.
+class RuntimeGraph final : public DeviceGraph {
+ public:
+  explicit RuntimeGraph(cudaStream_t stream) : stream_(stream) {}
+  ~RuntimeGraph() override {
+    if (runnable_) cudaGraphExecDestroy(runnable_);
+    if (graph_) cudaGraphDestroy(graph_);
+  }
+
+  Result<void> make(const LaunchList& launches) {
+    TRY(checked(cudaGraphCreate(&graph_, 0), "a graph"));
+    nodes_.resize(launches.size());
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const Launch launch = launches[i];
+      void* task = const_cast<std::byte*>(launch.task.data());
+      const cudaKernelNodeParams parameters = parameters_of(launch, &task);
+      const cudaGraphNode_t* before = i > 0 ? &nodes_[i - 1] : nullptr;
+      TRY(checked(cudaGraphAddKernelNode(&nodes_[i], graph_, before, i > 0, &parameters),
+                  launch.name));
+    }
+    return checked(cudaGraphInstantiate(&runnable_, graph_, 0), "a graph");
+  }
+
+  Result<void> change(size_t i, const Launch& launch) override {
+    void* task = const_cast<std::byte*>(launch.task.data());
+    const cudaKernelNodeParams parameters = parameters_of(launch, &task);
+    return checked(cudaGraphExecKernelNodeSetParams(runnable_, nodes_[i], &parameters),
+                   launch.name);
+  }
+  Result<void> run() override { return checked(cudaGraphLaunch(runnable_, stream_), "a graph"); }
+
+ private:
+  // CUDA copies the task at once.
+  static cudaKernelNodeParams parameters_of(const Launch& launch, void** task) {
+    cudaKernelNodeParams parameters = {};
+    parameters.func = const_cast<void*>(launch.code.function());
+    parameters.gridDim = dim3(launch.grid.x, launch.grid.y, launch.grid.z);
+    parameters.blockDim = dim3(launch.grid.n_threads);
+    parameters.kernelParams = task;
+    return parameters;
+  }
+
+  const cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t runnable_ = nullptr;
+  std::vector<cudaGraphNode_t> nodes_;
+};
+
+}  // namespace kvik::cuda

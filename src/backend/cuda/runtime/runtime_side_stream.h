@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "backend/cuda/device/side_stream.h"
+#include "backend/cuda/runtime/checked.h"
+
+namespace kvik::cuda {
+
+// A stream of CUDA's beside the one of a device, with an event for each slot.
+class RuntimeSideStream final : public SideStream {
+ public:
+  RuntimeSideStream(int device, cudaStream_t main) : device_(device), main_(main) {}
+  ~RuntimeSideStream() override {
+    cudaSetDevice(device_);
+    if (stream_) cudaStreamSynchronize(stream_);
+    for (const cudaEvent_t event : copied_) cudaEventDestroy(event);
+    if (handed_in_) cudaEventDestroy(handed_in_);
+    if (stream_) cudaStreamDestroy(stream_);
+  }
+  RuntimeSideStream(const RuntimeSideStream&) = delete;
+  RuntimeSideStream& operator=(const RuntimeSideStream&) = delete;
+
+  Result<void> open(uint32_t n_slots) {
+    TRY(select());
+    TRY(checked(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a side stream"));
+    TRY(checked(cudaEventCreateWithFlags(&handed_in_, cudaEventDisableTiming), "an event"));
+    while (copied_.size() < n_slots) {
+      cudaEvent_t event = nullptr;
+      // Who waits for it sleeps meanwhile.
+      constexpr unsigned kFlags = cudaEventDisableTiming | cudaEventBlockingSync;
+      TRY(checked(cudaEventCreateWithFlags(&event, kFlags), "an event"));
+      copied_.push_back(event);
+    }
+    return {};
+  }
+
+  Result<void> copy_in(uint32_t slot, std::byte* to, std::span<const std::byte> host) override {
+    return copy(slot, to, host.data(), host.size(), cudaMemcpyHostToDevice);
+  }
+  Result<void> copy_out(uint32_t slot, std::span<std::byte> host, const std::byte* from) override {
+    return copy(slot, host.data(), from, host.size(), cudaMemcpyDeviceToHost);
+  }
+  Result<void> wait(uint32_t slot) override {
+    TRY(select());
+    return checked(cudaEventSynchronize(copied_[slot]), "a copy beside its work");
+  }
+
+  // An event means, to who waits for it, the place where it was recorded last before.
+  Result<void> follow() override {
+    TRY(select());
+    TRY(checked(cudaEventRecord(handed_in_, main_), "an event"));
+    return checked(cudaStreamWaitEvent(stream_, handed_in_, 0), "an order of streams");
+  }
+  Result<void> lead(uint32_t slot) override {
+    TRY(select());
+    return checked(cudaStreamWaitEvent(main_, copied_[slot], 0), "an order of streams");
+  }
+
+ private:
+  Result<void> select() const { return checked(cudaSetDevice(device_), "selecting it"); }
+
+  Result<void> copy(uint32_t slot, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    TRY(select());
+    TRY(checked(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy beside its work"));
+    return checked(cudaEventRecord(copied_[slot], stream_), "an event");
+  }
+
+  const int device_;
+  const cudaStream_t main_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t handed_in_ = nullptr;  // of main_, when this followed last
+  std::vector<cudaEvent_t> copied_;  // of stream_, by slot
+};
+
+}  // namespace kvik::cuda
