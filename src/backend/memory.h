@@ -60,8 +60,8 @@ class Memory {
   virtual void clear(std::byte* destination, size_t bytes) = 0;
 
   // A lane to and from these buffers of the host, one for each slot and all of one size, which
-  // outlive it. As it is here, for a host's memory: copied where it is begun or placed.
-  virtual std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots);
+  // outlive it.
+  virtual std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots) = 0;
 
   // Bytes that are left to allocate where this memory is a device's own; none where it is the
   // host's, or the device does not say.
@@ -74,30 +74,6 @@ class Memory {
 
 inline Buffer::~Buffer() {
   if (data_) memory_->free(data_, size_);
-}
-
-// Of a memory where copying waits for nothing.
-class PlainLane final : public CopyLane {
- public:
-  PlainLane(Memory& memory, std::vector<std::span<std::byte>> slots)
-      : memory_(memory), slots_(std::move(slots)) {}
-
-  void begin_out(uint32_t slot, const std::byte* source) override {
-    memory_.copy_out(slots_[slot], source);
-  }
-  Result<void> begin_in(uint32_t) override { return {}; }
-  void place(uint32_t slot, std::byte* destination) override {
-    memory_.copy_in(destination, slots_[slot]);
-  }
-  Result<void> finish(uint32_t) override { return {}; }
-
- private:
-  Memory& memory_;
-  const std::vector<std::span<std::byte>> slots_;
-};
-
-inline std::unique_ptr<CopyLane> Memory::make_lane(std::vector<std::span<std::byte>> slots) {
-  return std::make_unique<PlainLane>(*this, std::move(slots));
 }
 
 }  // namespace kvik

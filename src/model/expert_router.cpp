@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "backend/exact_math.h"
 #include "base/check.h"
-#include "tensor/exact_math.h"
 
 namespace kvik {
 ExpertRouter::ExpertRouter(const ExpertsConfig& config, uint32_t n_rows_max) : config_(config) {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backend/memory.h"
+#include "backend/plain_lane.h"
 
 namespace kvik {
 
@@ -20,6 +20,9 @@ class PlainMemory final : public Memory {
     std::memcpy(destination, source, bytes);
   }
   void clear(std::byte* destination, size_t bytes) override { std::memset(destination, 0, bytes); }
+  std::unique_ptr<CopyLane> make_lane(std::vector<std::span<std::byte>> slots) override {
+    return std::make_unique<PlainLane>(*this, std::move(slots));
+  }
 
  private:
   void free(std::byte* data, size_t) override { delete[] data; }

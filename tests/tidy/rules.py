@@ -24,7 +24,7 @@ MAY_INCLUDE = {
     "format": ("catalogue",),
     "text": (),
     "kv": ("backend/copy_lane.h", "backend/memory.h"),
-    "model": ("catalogue", "format", "backend/memory.h", "backend/forwarding_backend.h", "backend/ops.h", "kv/kv_view.h"),
+    "model": ("catalogue", "format", "backend/exact_math.h", "backend/memory.h", "backend/forwarding_backend.h", "backend/ops.h", "kv/kv_view.h"),
     "engine": ("model", "kv"),
     "service": ("engine", "text"),
     "host": ("service", "engine", "text", "model", "kv", "backend", "format", "catalogue"),

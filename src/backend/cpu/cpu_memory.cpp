@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "backend/plain_lane.h"
 #include "base/check.h"
 
 namespace kvik::cpu {
@@ -63,6 +64,10 @@ void CpuMemory::copy_out(std::span<std::byte> host, const std::byte* source) {
 
 void CpuMemory::copy(std::byte* destination, const std::byte* source, size_t bytes) {
   if (bytes > 0) std::memcpy(destination, source, bytes);
+}
+
+std::unique_ptr<CopyLane> CpuMemory::make_lane(std::vector<std::span<std::byte>> slots) {
+  return std::make_unique<PlainLane>(*this, std::move(slots));
 }
 
 void CpuMemory::clear(std::byte* destination, size_t bytes) {

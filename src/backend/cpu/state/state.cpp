@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/exact_math.h"
 #include "base/check.h"
-#include "tensor/exact_math.h"
 
 namespace kvik::cpu {
 namespace {

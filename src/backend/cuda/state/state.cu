@@ -3,7 +3,7 @@
 #include "backend/cuda/kernel/launch.cuh"
 #include "backend/cuda/kernel/math.cuh"
 #include "backend/cuda/kernel/words.cuh"
-#include "tensor/exact_math.h"
+#include "backend/exact_math.h"
 
 namespace kvik::cuda {
 namespace {
