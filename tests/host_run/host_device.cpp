@@ -1,7 +1,6 @@
 #include "host_run/host_device.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include "backend/cuda/device/kernel_tables.h"
 #include "base/check.h"
 #include "host_run/cuda_words.h"
+#include "host_run/fault.h"
 
 namespace kvik::host_run {
 HostDevice::HostDevice(const HostDeviceOptions& options)
@@ -17,6 +17,7 @@ HostDevice::HostDevice(const HostDeviceOptions& options)
             .n_processors = options.n_processors,
             .multiplies_fragments = options.multiplies_fragments},
       order_(options.order),
+      surroundings_(options.surroundings),
       memory_(options.memory_bytes) {}
 
 const cuda::KernelTables& HostDevice::kernels() const {
@@ -33,14 +34,15 @@ Result<void> HostDevice::check_there() const {
 
 Result<void> HostDevice::check_inside(const std::byte* data, size_t bytes) const {
   if (memory_.has(data, bytes)) return {};
-  ADD_FAILURE() << bytes << " bytes that are not the device's";
+  report_fault(fmt::format("{} bytes that are not the device's", bytes));
   return fail(ErrorCode::kIo, "bytes that are not the device's");
 }
 
 Result<uint64_t> HostDevice::free_bytes() {
   const std::scoped_lock lock(mutex_);
   TRY(check_there());
-  return info_.memory_bytes - std::min(info_.memory_bytes, memory_.held_bytes());
+  const uint64_t others = surroundings_ ? surroundings_->held_by_others() : 0;
+  return info_.memory_bytes - std::min(info_.memory_bytes, memory_.held_bytes() + others);
 }
 
 Result<std::byte*> HostDevice::allocate(size_t bytes) {
@@ -48,10 +50,15 @@ Result<std::byte*> HostDevice::allocate(size_t bytes) {
   TRY(check_there());
   const bool fits = memory_.held_bytes() + bytes <= info_.memory_bytes;
   std::byte* data = fits ? memory_.allocate(bytes) : nullptr;
+  if (data && surroundings_ && !surroundings_->take(bytes, info_.memory_bytes)) {
+    memory_.free(data);
+    data = nullptr;
+  }
   if (!data) {
-    return fail(ErrorCode::kExhausted,
-                fmt::format("{} more bytes of the GPU's memory, of which {} have {}", bytes,
-                            memory_.held_bytes(), info_.memory_bytes));
+    return fail(
+        ErrorCode::kExhausted,
+        fmt::format("there are no {} more bytes of the GPU's memory: {} of {} are held here", bytes,
+                    memory_.held_bytes(), info_.memory_bytes));
   }
   const GuardedMemory::Opened opened(memory_);
   std::memset(data, 0, bytes);
@@ -61,7 +68,9 @@ Result<std::byte*> HostDevice::allocate(size_t bytes) {
 
 void HostDevice::free(std::byte* data) {
   const std::scoped_lock lock(mutex_);
-  if (!memory_.free(data)) ADD_FAILURE() << "memory given back twice";
+  const uint64_t held_before = memory_.held_bytes();
+  if (!memory_.free(data)) return report_fault("memory given back twice");
+  if (surroundings_) surroundings_->give_back(held_before - memory_.held_bytes());
 }
 
 Result<void> HostDevice::copy(std::byte* to, const std::byte* from, size_t bytes) {
@@ -135,11 +144,12 @@ Result<std::unique_ptr<cuda::DeviceGraph>> HostDevice::do_make_graph(
 
 Result<void> HostDevice::do_start(const cuda::Launch& launch) {
   const std::scoped_lock lock(mutex_);
+  if (surroundings_ && !surroundings_->is_device_there()) is_gone_ = true;
   TRY(check_there());
   const GuardedMemory::Opened opened(memory_);
   set_order(order_);
   if (launch.code.start(launch.grid, launch.task.data(), nullptr) != 0) {
-    ADD_FAILURE() << launch.name << ": " << last_fault();
+    report_fault(fmt::format("{}: {}", launch.name, last_fault()));
     return fail(ErrorCode::kIo, fmt::format("{}: {}", launch.name, last_fault()));
   }
   return {};

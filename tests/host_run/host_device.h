@@ -8,6 +8,7 @@
 #include "host_run/grid.h"
 #include "host_run/guarded_memory.h"
 #include "host_run/host_side_stream.h"
+#include "host_run/surroundings.h"
 
 namespace kvik::host_run {
 
@@ -16,11 +17,13 @@ struct HostDeviceOptions {
   uint32_t n_processors = 4;
   bool multiplies_fragments = true;
   Order order = Order::kAscending;
+  // Shared, for options are copied. Null: the device is this process's alone, and stays.
+  std::shared_ptr<Surroundings> surroundings = nullptr;
 };
 
 // A device whose kernels run on the host, thread by thread. Its memory is closed to the host but
-// for copies and kernels (GuardedMemory). What a GPU would leave undefined is a failure of the test
-// that runs. Trouble can be asked for.
+// for copies and kernels (GuardedMemory). What a GPU would leave undefined is a fault (fault.h).
+// Trouble can be asked for.
 class HostDevice final : public cuda::Device {
  public:
   explicit HostDevice(const HostDeviceOptions& options = {});
@@ -64,6 +67,7 @@ class HostDevice final : public cuda::Device {
 
   cuda::DeviceInfo info_;
   const Order order_;
+  const std::shared_ptr<Surroundings> surroundings_;
   std::atomic<bool> is_gone_ = false;
   uint64_t n_waits_ = 0;
   std::mutex mutex_;  // tiers copy on threads of their own

@@ -1,11 +1,10 @@
 #include "host_run/host_side_stream.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
 
+#include "host_run/fault.h"
 #include "host_run/host_device.h"
 
 namespace kvik::host_run {
@@ -13,8 +12,6 @@ namespace {
 
 constexpr int kInFlight = 0x3c;
 constexpr size_t kSystemPage = 4096;
-
-void report(const char* fault) { ADD_FAILURE() << fault; }
 
 bool overlap(const std::byte* a, size_t a_bytes, const std::byte* b, size_t b_bytes) {
   const std::less<> before;
@@ -53,7 +50,7 @@ Result<void> SideBook::pin(std::span<std::byte> host) {
 }
 
 void SideBook::unpin(std::span<std::byte> host) {
-  if (pins_.erase(host.data()) == 0) report("bytes that are not pinned");
+  if (pins_.erase(host.data()) == 0) report_fault("bytes that are not pinned");
 }
 
 bool SideBook::is_pinned(std::span<const std::byte> host) const {
@@ -101,7 +98,7 @@ Result<void> HostSideStream::add(const Copy& copy, const std::byte* on_device) {
   TRY(device_.check_there());
   TRY(device_.check_inside(on_device, copy.bytes));
   if (device_.side_book_.is_touched(on_device, copy.bytes, followed_)) {
-    report("a side stream uses bytes of the device's own order, which it did not follow");
+    report_fault("a side stream uses bytes of the device's own order, which it did not follow");
   }
   const GuardedMemory::Opened opened(device_.memory_);
   std::memset(copy.to, kInFlight, copy.bytes);
@@ -164,7 +161,7 @@ void HostSideStream::check_host_bytes(uint32_t slot) {
   if (found == led_.end()) return;
   const auto& [data, bytes] = found->second;
   if (!std::equal(bytes.begin(), bytes.end(), data)) {
-    report("host bytes that changed before their copy was waited for");
+    report_fault("host bytes that changed before their copy was waited for");
   }
   led_.erase(found);
 }

@@ -1,5 +1,8 @@
 #include "backend/cuda/device/device.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdlib>
 
 #include "base/log.h"
@@ -7,6 +10,9 @@
 namespace kvik::cuda {
 
 void end_without_device(const Error& error) {
+  // Threads of tiers hear of it at the same time: the first one says it.
+  static std::atomic_flag is_said;
+  while (is_said.test_and_set()) pause();
   log::error("{}: without the device nothing can go on", error.message);
   std::_Exit(EXIT_FAILURE);
 }

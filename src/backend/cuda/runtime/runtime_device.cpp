@@ -160,8 +160,9 @@ Result<std::unique_ptr<Device>> open_device(uint32_t number) {
   int n_devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&n_devices);
   int known = 0;
-  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&known) == cudaSuccess) {
-    const int needed = CUDART_VERSION / 1000;
+  constexpr int needed = CUDART_VERSION / 1000;
+  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&known) == cudaSuccess &&
+      known / 1000 < needed) {
     return fail(ErrorCode::kUnsupported,
                 known == 0 ? "no GPU can be used: there is no NVIDIA driver here"
                            : fmt::format("no GPU can be used: the driver knows CUDA {}, expected "
@@ -174,7 +175,10 @@ Result<std::unique_ptr<Device>> open_device(uint32_t number) {
                 fmt::format("no GPU can be used: {}",
                             cudaGetErrorString(error == cudaSuccess ? cudaErrorNoDevice : error)));
   }
-  TRY(checked(error, "counting them"));
+  if (error != cudaSuccess) {
+    return fail(ErrorCode::kIo,
+                fmt::format("no GPU can be used: the driver says '{}'", cudaGetErrorString(error)));
+  }
   if (number >= static_cast<uint32_t>(n_devices)) {
     return fail(
         ErrorCode::kNotFound,

@@ -1,0 +1,225 @@
+"""What goes wrong with a GPU: one sentence and exit code 1, and what tiers have written stays.
+
+Most of it is the whole program with a GPU that is run on the host (tests/host_run_program/); what comes before there is a GPU is the program
+itself with a driver that is none (tests/fake_driver/).
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+import kvik
+from server import Server
+
+TESTS = os.path.join(os.environ.get("KVIK_BUILD", os.path.join(kvik.ROOT, "build")), "tests")
+MODEL = "synthetic:test-llama:q4_0"
+N_VOCAB = 260
+PROMPT = kvik.random_tokens(70, N_VOCAB, 1)
+OTHER = kvik.random_tokens(40, N_VOCAB, 2)
+LEAN = ("--ctx", 512, "--kv-memory", "16MiB", "--max-running", 1, "--threads", 1, "--speculate", "off")
+ON_GPU = ("--device", "cuda", *LEAN)
+MIB = 1 << 20
+SPARE = 256 * MIB  # of the GPU's memory, that no plan takes
+SEEN_AS_EXPERIMENTAL = "that is experimental"
+GONE = "the GPU is gone: asked to be, in a test: without the device nothing can go on"
+
+
+class HostRun(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="kvik-cuda-faults-")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        program = mock.patch.object(kvik, "BINARY", os.path.join(TESTS, "kvik_on_host_run"))
+        program.start()
+        self.addCleanup(program.stop)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def touch(self, name):
+        with open(self.path(name), "wb"):
+            pass
+
+    def serve(self, env):
+        """A server that is to end by itself, at once."""
+        return kvik.run("serve", MODEL, "--port", 0, *ON_GPU, env=env, timeout=60)
+
+    def assert_refused(self, done, sentence):
+        """By one sentence, behind the lines that a start has anyway."""
+        self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
+        *before, last = done.stderr.decode().splitlines()
+        self.assertRegex(last, sentence)
+        self.assertEqual([line for line in before if " info " not in line and SEEN_AS_EXPERIMENTAL not in line], [])
+
+    def assert_ended(self, server, sentence):
+        """By itself, with exit code 1 and one line that says why, the last."""
+        self.assertEqual(server.process.wait(30), 1, server.said())
+        *before, last = server.said().splitlines()
+        self.assertRegex(last, f" error {sentence}$")
+        self.assertEqual([line for line in before if " error " in line], [])
+
+    def send(self, server, **fields):
+        """A connection over which a completion was asked for."""
+        body = json.dumps({"temperature": 0, "ignore_eos": True, **fields}).encode()
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        return connection
+
+    def plan_bytes(self):
+        """What a server that is refused says it would take; a little less than it would."""
+        done = self.serve({"KVIK_HOST_RUN_MEMORY": "1MiB"})
+        size = re.search(r"take ([\d.]+) MiB of the memory of cuda/host run", done.stderr.decode())
+        self.assertTrue(size, done.stderr)
+        return int(float(size[1]) * MIB)
+
+
+def rest_of(connection):
+    """What comes until the other side ends the connection, as it should: a reset is an exception."""
+    out = b""
+    while piece := connection.recv(65536):
+        out += piece
+    return out
+
+
+class TheWholeServer(HostRun):
+    def test_tokens_are_those_of_the_processor(self):
+        for model in (MODEL, "synthetic:test-qwen35:q8_0"):
+            with self.subTest(model=model):
+                self.assertEqual(kvik.greedy(model, PROMPT, 6, device="cuda"), kvik.greedy(model, PROMPT, 6))
+
+    def test_there_is_one_gpu(self):
+        done = kvik.run("run", MODEL, "--tokens", "5", "--device", "cuda:1")
+        self.assert_refused(done, "^kvik: there is no GPU 1: the machine has 1, counted from 0$")
+
+
+class Disappearing(HostRun):
+    def test_while_serving_ends_the_server_and_the_disk_keeps_what_was_written(self):
+        disk = ("--disk", self.path("disk"), "--disk-size", "64MiB")
+        with Server(MODEL, *ON_GPU, *disk, env={"KVIK_HOST_RUN_GONE": self.path("gone")}) as server:
+            first = server.complete(PROMPT, max_tokens=6, ignore_eos=True)
+            deadline = time.monotonic() + 30
+            while server.metrics().value("kvik_tier_pages") < len(PROMPT) // 32:
+                self.assertLess(time.monotonic(), deadline, "nothing is written")
+                time.sleep(0.02)
+            connection = self.send(server, prompt=OTHER, max_tokens=400, stream=True)
+            read = b""
+            while read.count(b"data: ") < 2:
+                read += connection.recv(65536)
+            self.touch("gone")
+            read += rest_of(connection)
+            self.assertNotIn(b"[DONE]", read)
+            self.assert_ended(server, GONE)
+        with Server(MODEL, *LEAN) as server:
+            self.assertEqual(server.text(PROMPT, max_tokens=6, ignore_eos=True), first["choices"][0]["text"])
+        with Server(MODEL, *LEAN, *disk) as server:
+            again = server.complete(PROMPT, max_tokens=6, ignore_eos=True)
+            self.assertGreaterEqual(again["usage"]["prompt_tokens_details"]["cached_tokens"], len(PROMPT) // 32 * 32)
+            self.assertEqual(again["choices"][0]["text"], first["choices"][0]["text"])
+        self.assertEqual(kvik.run("cache", "verify", self.path("disk")).returncode, 0)
+
+    def test_at_any_launch_is_one_sentence(self):
+        for n in (0, 1, 7, 30, 60, 100):
+            with self.subTest(launches=n):
+                done = kvik.run("run", MODEL, "--tokens", kvik.joined(PROMPT[:5]), "--max-tokens", 8, "--temperature", 0, "--ids", "--ignore-eos",
+                                "--device", "cuda", env={"KVIK_HOST_RUN_GONE_AFTER": n})
+                self.assertEqual(done.returncode, 1, done.stderr)
+                *before, last = done.stderr.decode().splitlines()
+                self.assertTrue(last.endswith(" error " + GONE), last)
+                self.assertEqual([line for line in before if SEEN_AS_EXPERIMENTAL not in line], [])
+
+
+class Memory(HostRun):
+    def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(self):
+        done = self.serve({"KVIK_HOST_RUN_MEMORY": SPARE + 10 * MIB})
+        self.assert_refused(done, r"^kvik: the model, its pages and buffers take [\d.]+ MiB of the memory of cuda/host run, of which 10.00 MiB are "
+                                  r"free: less --kv-memory or --ctx, or --device cpu$")
+
+    def test_a_run_whose_weights_do_not_fit_is_refused(self):
+        done = kvik.run("run", MODEL, "--tokens", "5", "--device", "cuda", env={"KVIK_HOST_RUN_MEMORY": "30KiB"})
+        self.assert_refused(done, r"^kvik: synthetic:test-llama:q4_0: there are no \d+ more bytes of the GPU's memory: .+$")
+
+    def test_that_is_used_up_while_growing_ends_the_server(self):
+        with Server(MODEL, *ON_GPU, env={"KVIK_HOST_RUN_FULL": self.path("full")}) as server:
+            self.touch("full")
+            self.assertEqual(rest_of(self.send(server, prompt=PROMPT, max_tokens=6)), b"")
+            self.assert_ended(server, r"there are no \d+ more bytes of the GPU's memory: .+: without the device nothing can go on")
+
+    def test_two_processes_share_what_one_gpu_has(self):
+        env = {"KVIK_HOST_RUN_SHARED": self.path("shared"), "KVIK_HOST_RUN_MEMORY": SPARE + self.plan_bytes() + 4 * MIB}
+        for how_it_ends in (signal.SIGINT, signal.SIGKILL):
+            with self.subTest(signal=how_it_ends), Server(MODEL, *ON_GPU, env=env) as first:
+                text = first.text(PROMPT, max_tokens=4, ignore_eos=True)
+                done = self.serve(env)
+                self.assert_refused(done, r"^kvik: the model, its pages and buffers take [\d.]+ MiB of the memory of cuda/host run, of which "
+                                          r"[\d.]+ MiB are free: .+$")
+                self.assertEqual(first.text(PROMPT, max_tokens=4, ignore_eos=True), text)
+                first.interrupt(how_it_ends)
+                first.process.wait(30)
+                with Server(MODEL, *ON_GPU, env=env) as second:
+                    self.assertEqual(second.text(PROMPT, max_tokens=4, ignore_eos=True), text)
+
+
+# How a driver can be of no use before there is a device: (what it does, what is said). NEWER: the version that the build was made with.
+DRIVERS = (
+    ({"VERSION": 0}, "there is no NVIDIA driver here"),
+    ({"VERSION": 11080}, "the driver knows CUDA 11, expected NEWER or later"),
+    ({"VERSION": 12090}, "the driver knows CUDA 12, expected NEWER or later"),
+    ({"INIT": 35}, "CUDA driver version is insufficient for CUDA runtime version"),
+    ({"INIT": 100}, "no CUDA-capable device is detected"),
+    ({"INIT": 2}, "the driver says 'out of memory'"),
+    ({"INIT": 46}, "the driver says 'CUDA-capable device(s) is/are busy or unavailable'"),
+    ({"INIT": 214}, "the driver says 'uncorrectable ECC error encountered'"),
+    ({"INIT": 802}, "the driver says 'system not yet initialized'"),
+    ({"INIT": 803}, "the driver says 'system has unsupported display driver / cuda driver combination'"),
+    ({"INIT": 999}, "the driver says 'unknown error'"),
+    ({"INIT": 12345}, "the driver says 'unrecognized error code'"),
+    ({"LACKS": "all"}, "there is no NVIDIA driver here"),
+    ({"LACKS": "cuDriverGetVersion"}, "there is no NVIDIA driver here"),
+    ({"LACKS": "cuInit"}, "the driver says 'API call is not supported in the installed CUDA driver'"),
+    ({"LACKS": "cuGetExportTable"}, "the driver says 'API call is not supported in the installed CUDA driver'"),
+    # Lost behind cuInit(), and no driver of NVIDIA's.
+    ({"TABLES": 46}, "the driver says 'CUDA-capable device(s) is/are busy or unavailable'"),
+    ({"TABLES": 719}, "the driver says 'unspecified launch failure'"),
+    ({}, "the driver says 'named symbol not found'"),
+)
+RUN = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 3, "--temperature", 0)
+
+
+class FakeDriver(unittest.TestCase):
+    def setUp(self):
+        if b"was built without nvcc" in kvik.run(*RUN, "--device", "cuda").stderr:
+            self.skipTest("this build has no CUDA, and asks for no driver")
+
+    def run_with(self, does, *args):
+        env = {"LD_LIBRARY_PATH": os.path.join(TESTS, "fake_driver"), **{f"KVIK_FAKE_DRIVER_{name}": value for name, value in does.items()}}
+        return kvik.run(*args, env=env, timeout=60)
+
+    def test_a_driver_of_no_use_is_one_sentence(self):
+        for does, said in DRIVERS:
+            for command in (RUN, ("serve", "demo", "--port", 0)):
+                with self.subTest(does=does, command=command[0]):
+                    done = self.run_with(does, *command, "--device", "cuda")
+                    sentence = re.escape(f"kvik: no GPU can be used: {said}\n").replace("NEWER", r"1[3-9]")
+                    self.assertEqual((done.returncode, done.stdout), (1, b""), done.stderr)
+                    self.assertRegex(done.stderr.decode(), rf"\A{sentence}\Z")
+
+    def test_the_processor_computes_without_asking_for_one(self):
+        self.assertEqual(self.run_with({"ABORTS": 1}, *RUN, "--device", "cuda").returncode, -signal.SIGABRT)  # it is found
+        self.assertEqual(self.run_with({"ABORTS": 1}, *RUN).stdout, kvik.output(*RUN))
+
+    def test_a_library_that_is_none_is_one_sentence(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "libcuda.so.1"), "wb") as f:
+                f.write(b"no library")
+            done = kvik.run(*RUN, "--device", "cuda", env={"LD_LIBRARY_PATH": folder})
+        self.assertEqual((done.returncode, done.stderr), (1, b"kvik: no GPU can be used: there is no NVIDIA driver here\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
