@@ -80,6 +80,12 @@ uint64_t MemoryPlan::buffers_bytes() const {
   return sum;
 }
 
+uint64_t MemoryPlan::backend_bytes() const {
+  uint64_t sum = weights_bytes + kv_bytes;
+  for (const Part& part : buffers) sum += part.is_backends ? part.n_bytes : 0;
+  return sum;
+}
+
 Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backend) {
   TRY_ASSIGN(ModelConfig config, config_of(source));
   TRY_ASSIGN(WeightPlan weights, plan_weights(source, TensorTable(config), backend));
@@ -96,8 +102,8 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
   return {.weights_bytes = weights_.n_bytes,
           .kv_bytes = states + n_pages * page_bytes,
           .buffers = {
-              {"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens)},
-              {"kernels", backend_.scratch_bytes(work)},
+              {"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens), true},
+              {"kernels", backend_.scratch_bytes(work), true},
               // That which draws, and that which guesses.
               {"sampler", (config_.has_guesser ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
               {"page index", n_pages * kIndexBytes},

@@ -38,6 +38,7 @@ struct MemoryPlan {
   struct Part {
     std::string name;
     uint64_t n_bytes = 0;
+    bool is_backends = false;  // in the memory of the backend, as weights and pages are
   };
 
   uint64_t weights_bytes = 0;
@@ -46,6 +47,8 @@ struct MemoryPlan {
 
   uint64_t buffers_bytes() const;
   uint64_t total_bytes() const { return weights_bytes + kv_bytes + buffers_bytes(); }
+  // Of these, in the backend's memory: all that a GPU has to have room for.
+  uint64_t backend_bytes() const;
 };
 
 // What users of so many tokens each make of a memory.

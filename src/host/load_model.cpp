@@ -65,11 +65,11 @@ Result<std::optional<uint32_t>> gpu_from_name(std::string_view name) {
 
 Result<void> check_device_memory(const MemoryPlan& plan, Backend& backend) {
   const auto left = backend.memory().free_bytes();
-  if (!left || plan.total_bytes() <= *left) return {};
+  if (!left || plan.backend_bytes() <= *left) return {};
   return fail(ErrorCode::kExhausted,
               fmt::format("the model, its pages and buffers take {} of the memory of {}, of which "
                           "{} are free: less --kv-memory or --ctx, or --device cpu",
-                          format_bytes(plan.total_bytes()), backend.name(), format_bytes(*left)));
+                          format_bytes(plan.backend_bytes()), backend.name(), format_bytes(*left)));
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {

@@ -41,6 +41,9 @@ TEST(CudaFaults, a_plan_is_held_against_what_the_device_has_left) {
   OnDevice on({.memory_bytes = cuda::kSpareBytes + (uint64_t{8} << 20)});
   const MemoryPlan fits = {uint64_t{8} << 20, 0, {}};
   EXPECT_TRUE(check_device_memory(fits, *on.backend));
+  // What lies in the host's memory needs no room there.
+  EXPECT_TRUE(check_device_memory({fits.weights_bytes, 0, {{"requests", 1}}}, *on.backend));
+  EXPECT_FALSE(check_device_memory({fits.weights_bytes, 0, {{"kernels", 1, true}}}, *on.backend));
   const Buffer some = on.backend->memory().allocate(1);
   const auto refused = check_device_memory(fits, *on.backend);
   ASSERT_FALSE(refused);

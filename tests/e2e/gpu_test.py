@@ -1,0 +1,81 @@
+"""What a GPU computes, where there is one: the processor's bytes.
+
+With a GPU at hand this is the suite to run first; the program on a device of the host run (KVIK_BINARY) would take hours.
+"""
+import concurrent.futures
+import tempfile
+import unittest
+
+import kvik
+from server import Server
+
+TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k", "mxfp4", "q4_k_m")
+KV_TYPES = ("f32", "bf16", "int8", "int4")
+PRESETS = ("test-llama", "test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", "test-gemma3", "test-mixtral", "test-qwen2moe", "test-qwen3moe",
+           "test-dense-first", "test-granitemoe", "test-glm4moe", "test-minimaxm2", "test-gptoss", "test-mla", "test-mla-lite", "test-gemma4",
+           "test-gemma4-e", "test-gemma4-moe", "test-ministral3", "test-phi3", "test-olmo2", "test-yarn", "test-qwen35", "test-qwen35moe",
+           "test-qwen3next", "test-lfm2", "test-lfm2moe", "test-granitehybrid", "test-nemotronh", "test-nemotronhmoe")
+VARIANTS = [{"chunk": 1}, {"chunk": 7, "beside": 5}, {"chunk": 33}, {"no_cache": True}]
+GPU = {"device": "cuda"}
+# The processor multiplies bf16 in its own way where it can: GPUs have the bits of the other sets.
+SCALAR = {"KVIK_ISA": "scalar"}
+
+
+def has_gpu():
+    return kvik.run("run", "demo", "-p", "O", "--max-tokens", 1, "--device", "cuda").returncode == 0
+
+
+@unittest.skipUnless(has_gpu(), "there is no GPU")
+class Gpu(unittest.TestCase):
+    def assert_same(self, model, tokens, kv_type, variants, env=None):
+        want = kvik.logits_text(model, tokens, all=True, kv_type=kv_type, env=env)
+        for options in ({}, *variants):
+            with self.subTest(kv_type=kv_type, **options):
+                got = kvik.logits_text(model, tokens, all=True, kv_type=kv_type, **options, **GPU)
+                self.assertTrue(got == want)
+
+    def test_logits_of_every_type_of_weights_and_pages(self):
+        tokens = kvik.random_tokens(77, 2045, 5)
+        for element_type in TYPES:
+            for kv_type in KV_TYPES:
+                with self.subTest(type=element_type):
+                    self.assert_same(kvik.demo_as(element_type), tokens, kv_type, VARIANTS, SCALAR if element_type == "bf16" else None)
+
+    def test_logits_of_every_family(self):
+        tokens = kvik.random_tokens(77, 260, 3)
+        for i, name in enumerate(PRESETS):
+            with self.subTest(preset=name):
+                self.assert_same(kvik.preset(name, "q8_0"), tokens, KV_TYPES[i % 4], VARIANTS)
+
+    def test_a_long_prompt_and_what_is_decoded_behind_it(self):
+        tokens = kvik.random_tokens(1500, 2045, 7)
+        self.assertEqual(kvik.greedy("demo", tokens, 200, **GPU), kvik.greedy("demo", tokens, 200))
+
+    def test_what_is_drawn(self):
+        sampled = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 200, "--seed", 3, "--temperature", 1, "--ignore-eos", "--ids")
+        self.assertEqual(kvik.output(*sampled, "--device", "cuda"), kvik.output(*sampled))
+
+    def test_speculation_says_the_same(self):
+        asked = ("run", "demo", "-p", "ROMEO: ROMEO: ROMEO:", "--max-tokens", 200, "--temperature", 0, "--ignore-eos", "--ids")
+        self.assertEqual(kvik.output(*asked, "--device", "cuda"), kvik.output(*asked))
+
+    def test_pages_on_disk_serve_both(self):
+        for first, second in (("cpu", "cuda"), ("cuda", "cpu")):
+            with self.subTest(first=first), tempfile.TemporaryDirectory() as folder:
+                answers = []
+                for device in (first, second):
+                    with Server("demo", "--disk", folder, "--disk-size", "256MiB", "--device", device) as server:
+                        answers.append(server.complete(kvik.random_tokens(400, 2045, 9), max_tokens=40, ignore_eos=True))
+                self.assertEqual(answers[0]["choices"][0]["text"], answers[1]["choices"][0]["text"])
+                self.assertGreaterEqual(answers[1]["usage"]["prompt_tokens_details"]["cached_tokens"], 384)
+
+    def test_many_users_get_what_one_alone_gets(self):
+        prompts = [kvik.random_tokens(40 + i, 2045, i) for i in range(24)]
+        with Server("demo", "--device", "cuda") as server, concurrent.futures.ThreadPoolExecutor(24) as pool:
+            together = [got["choices"][0]["text"] for got in pool.map(lambda p: server.complete(p, max_tokens=30, ignore_eos=True), prompts)]
+        for prompt, text in zip(prompts, together):
+            self.assertEqual(text, kvik.demo_text(kvik.greedy("demo", prompt, 30)).decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
