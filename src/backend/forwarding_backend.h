@@ -47,6 +47,7 @@ class ForwardingBackend : public Backend {
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override {
     next_.head_matmul(x, w, out);
   }
+  bool route(const RouteShape& shape, Rows scores) override { return next_.route(shape, scores); }
   void largest(Rows x, std::span<std::optional<uint32_t>> out) override { next_.largest(x, out); }
   std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
                                                std::byte* place) override {

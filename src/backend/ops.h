@@ -103,15 +103,27 @@ struct RowGroup {
   uint32_t first = 0, n_rows = 0;  // of the product's rows
 };
 
+// Lists that the backend's last route() left in its memory, in the place of those of a call: the
+// rows that each expert was chosen by, gathered, or in order as such a product gave them; or what
+// the shared expert gave to each row.
+enum class Routed : uint8_t { kNot, kChosen, kInOrder, kShared };
+
 // Row i of a grouped product is of row rows[i] of x; where `rows` is empty, of row i. The groups
 // follow each other, each of another matrix of n_matrices equal ones that were packed together.
 struct GroupedRows {
-  std::span<const uint32_t> rows;
-  std::span<const RowGroup> groups;
+  std::span<const uint32_t> rows = {};
+  std::span<const RowGroup> groups = {};
   uint32_t n_matrices = 0;
   // Which row of the batch each is of, for whoever must know that of rows in order; empty: as
   // `rows` says.
   std::span<const uint32_t> owners = {};
+  Routed routed = Routed::kNot;  // else the lists are empty here
+  uint32_t n_routed = 0;         // rows of the product then
+
+  uint32_t n_rows() const {
+    if (routed != Routed::kNot) return n_routed;
+    return groups.empty() ? 0 : groups.back().first + groups.back().n_rows;
+  }
 };
 
 // What is added to a matrix: scale · b · a, in host memory (Hu et al. 2021).
@@ -144,9 +156,22 @@ struct LowRankTerm {
 
 // For each row of a sum, n of the rows that are added to it, with their weights: [n_rows, n].
 struct WeightedRows {
-  std::span<const uint32_t> rows;
-  std::span<const float> weights;
+  std::span<const uint32_t> rows = {};
+  std::span<const float> weights = {};
   uint32_t n = 0;
+  Routed routed = Routed::kNot;  // else the lists are empty here
+};
+
+// How rows choose the experts that they go through (ExpertRouter says it in full): the n_used best
+// of the groups that are best.
+struct RouteShape {
+  uint32_t n_experts = 0, n_used = 0;
+  uint32_t n_groups = 1, n_groups_used = 1;
+  bool is_sigmoid = false;  // what a score stands for; else softmax
+  bool normalizes = true;
+  bool has_shared_gate = false;  // in a column behind the experts'
+  float weight_scale = 1.0f;
+  std::span<const float> choice_bias = {}, factors = {};  // on the host; [n_experts], or empty
 };
 
 // The same columns of every head of a row: those of head h are [first + h · step, + n_cols).
@@ -286,6 +311,14 @@ class Backend {
   // out's head h = x's head h · wᵀ with the h-th of n_heads equal matrices that w is stacked from;
   // the bits of a row are those that matmul() gives it. x and out have the same rows and heads.
   virtual void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) = 0;
+
+  // Chooses experts for all rows by their scores, [n_rows, n_experts and the shared gate], and
+  // keeps what was chosen for products of these rows until the next call; false, and nothing done,
+  // where the caller has to choose.
+  virtual bool route(const RouteShape& shape, Rows scores) {
+    static_cast<void>(shape), static_cast<void>(scores);
+    return false;
+  }
 
   // The column of each row's largest number, the first of several, on the host; infinity and what
   // is no number are left out, and there is none where nothing else is there. out: [n_rows]

@@ -35,6 +35,10 @@ class AdaptedBackend final : public ForwardingBackend {
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
+  // What is added to experts' products is listed here: where there is any, so are the experts.
+  bool route(const RouteShape& shape, Rows scores) override {
+    return !has_adapters_ && next_.route(shape, scores);
+  }
 
  private:
   // The rows that products are of, by adapter.

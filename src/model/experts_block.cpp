@@ -41,10 +41,10 @@ void ExpertsBlock::forward(const FeedForwardWeights& w, ResidualStream& x) {
   route(w, in);
   const Rows out = through_chosen(w, in);
   const Rows sum = x.begin_sum(w.post_norm);
-  backend_.add_weighted(sum, out, router_.taken());
+  backend_.add_weighted(sum, out, taken());
   if (w.gate_up) {
     backend_.matmul(shared, *w.down, out.slice(0, n_rows));
-    backend_.add_weighted(sum, out.slice(0, n_rows), router_.shared());
+    backend_.add_weighted(sum, out.slice(0, n_rows), this->shared());
   }
   x.end_sum(sum, w.post_norm);
 }
@@ -59,7 +59,7 @@ void ExpertsBlock::forward_beside(const FeedForwardWeights& w, ResidualStream& x
   route(w, x.normed(w.router_norm));
   const Rows out = through_chosen(w, x.normed(w.experts_norm));
   const Rows sum = x.begin_sum(w.post_norm);
-  backend_.add_weighted(sum, out, router_.taken());
+  backend_.add_weighted(sum, out, taken());
   norm(sum, w.experts_post_norm);
   backend_.add(sum, beside);
   x.end_sum(sum, w.post_norm);
@@ -74,19 +74,50 @@ void ExpertsBlock::route(const FeedForwardWeights& w, Rows in) {
   if (w.score_bias.size() > 0) {
     backend_.add_bias(scores.columns(0, config_.n_experts), w.score_bias.floats());
   }
+  const bool is_sigmoid = config_.scoring == ExpertScoring::kSigmoid;
+  const bool is_routed = backend_.route({.n_experts = config_.n_experts,
+                                         .n_used = config_.n_used,
+                                         .n_groups = config_.n_groups,
+                                         .n_groups_used = config_.n_groups_used,
+                                         .is_sigmoid = is_sigmoid,
+                                         .normalizes = config_.normalizes,
+                                         .has_shared_gate = config_.has_shared_gate,
+                                         .weight_scale = config_.weight_scale,
+                                         .choice_bias = w.choice_bias,
+                                         .factors = w.expert_factors},
+                                        scores);
+  n_routed_ = is_routed ? in.n_rows * config_.n_used : 0;
+  if (is_routed) return;
   const auto host = std::span(host_scores_).first(size_t{in.n_rows} * scores.n_cols);
   backend_.memory().copy_out(std::as_writable_bytes(host),
                              reinterpret_cast<const std::byte*>(scores.data));
   router_.route(host, in.n_rows, w.choice_bias, w.expert_factors);
 }
 
+GroupedRows ExpertsBlock::of_router(Routed routed) const {
+  if (n_routed_ > 0) {
+    return {.n_matrices = config_.n_experts, .routed = routed, .n_routed = n_routed_};
+  }
+  return routed == Routed::kChosen ? router_.grouped() : router_.grouped_in_order();
+}
+
+WeightedRows ExpertsBlock::taken() const {
+  if (n_routed_ > 0) return {.n = config_.n_used, .routed = Routed::kChosen};
+  return router_.taken();
+}
+
+WeightedRows ExpertsBlock::shared() const {
+  if (n_routed_ > 0) return {.n = 1, .routed = Routed::kShared};
+  return router_.shared();
+}
+
 Rows ExpertsBlock::through_chosen(const FeedForwardWeights& w, Rows in) {
   const Rows out = buffers_.out.slice(0, in.n_rows * config_.n_used);
   const Rows gated =
-      chosen_.grouped_product(in, *w.expert_gate_up, w.expert_gate_up_bias, router_.grouped());
-  backend_.grouped_matmul(gated, *w.expert_down, router_.grouped_in_order(), out);
+      chosen_.grouped_product(in, *w.expert_gate_up, w.expert_gate_up_bias, grouped());
+  backend_.grouped_matmul(gated, *w.expert_down, grouped_in_order(), out);
   if (w.expert_down_bias.size() > 0) {
-    backend_.add_grouped_bias(out, w.expert_down_bias.floats(), router_.grouped_in_order());
+    backend_.add_grouped_bias(out, w.expert_down_bias.floats(), grouped_in_order());
   }
   return out;
 }

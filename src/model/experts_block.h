@@ -35,8 +35,15 @@ class ExpertsBlock {
   // x += norm(norm(mlp(norm(x))) + norm(experts(norm(x)))), each norm with weights of its own, and
   // experts chosen by router(norm(x)) / √model_dim (Gemma 4, as transformers has it).
   void forward_beside(const FeedForwardWeights& w, ResidualStream& x);
+  // By the backend, where it can, else on the host.
   void route(const FeedForwardWeights& w, Rows in);
-  // Of each row's chosen experts, [n_rows · n_used, model_dim], as router_.taken() counts them.
+  GroupedRows grouped() const { return of_router(Routed::kChosen); }
+  GroupedRows grouped_in_order() const { return of_router(Routed::kInOrder); }
+  GroupedRows of_router(Routed routed) const;
+  // What each row takes of its chosen experts', or of the shared expert's output.
+  WeightedRows taken() const;
+  WeightedRows shared() const;
+  // Of each row's chosen experts, [n_rows · n_used, model_dim], as taken() counts them.
   Rows through_chosen(const FeedForwardWeights& w, Rows in);
 
   Backend& backend_;
@@ -45,6 +52,7 @@ class ExpertsBlock {
   Buffers buffers_;
   GatedProduct shared_, chosen_;
   ExpertRouter router_;
+  uint32_t n_routed_ = 0;           // choices that the backend made; 0: the router did
   std::vector<float> host_scores_;  // the same as scores on the host
 };
 

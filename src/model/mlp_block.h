@@ -29,9 +29,8 @@ class GatedProduct {
   // Each matrix has a bias of `biases`, [n_matrices, n_parts · ffn_dim], unless there are none.
   Rows grouped_product(Rows x, const PackedMatrix& gate_up, const Buffer& biases,
                        const GroupedRows& groups) {
-    const RowGroup& last = groups.groups.back();
     const uint32_t ffn_dim = gate_up.n_rows() / groups.n_matrices / n_parts(activation_);
-    return activated(last.first + last.n_rows, ffn_dim, [&](Rows out) {
+    return activated(groups.n_rows(), ffn_dim, [&](Rows out) {
       backend_.grouped_matmul(x, gate_up, groups, out);
       if (biases.size() > 0) {
         backend_.add_grouped_bias(out, biases.floats(), groups);

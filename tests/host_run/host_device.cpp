@@ -21,9 +21,9 @@ HostDevice::HostDevice(const HostDeviceOptions& options)
       memory_(options.memory_bytes) {}
 
 const cuda::KernelTables& HostDevice::kernels() const {
-  static const cuda::KernelTables kTables = {cuda::kRowKernels, cuda::kMatmulKernels,
+  static const cuda::KernelTables kTables = {cuda::kRowKernels,       cuda::kMatmulKernels,
                                              cuda::kAttentionKernels, cuda::kStateKernels,
-                                             cuda::kLowRankKernels};
+                                             cuda::kLowRankKernels,   cuda::kRouteKernels};
   return kTables;
 }
 

@@ -9,6 +9,7 @@
 #include "backend/cuda/device/kernel_tables.h"
 #include "backend/cuda/low_rank/low_rank.h"
 #include "backend/cuda/matmul/matmul.h"
+#include "backend/cuda/route/route.h"
 #include "backend/cuda/rows/rows.h"
 #include "backend/cuda/state/state.h"
 #include "base/check.h"
@@ -45,7 +46,8 @@ class CudaBackend final : public Backend {
         matmul_(stream_, memory_, tables_, device_->kernels().matmul),
         attention_(stream_, memory_, tables_, device_->kernels().attention),
         low_rank_(stream_, memory_, tables_, device_->kernels().low_rank),
-        state_(stream_, memory_, tables_, device_->kernels().state) {}
+        state_(stream_, memory_, tables_, device_->kernels().state),
+        routing_(stream_, memory_, tables_, device_->kernels().route) {}
 
   const Result<void>& started() const { return pool_.started(); }
 
@@ -65,12 +67,13 @@ class CudaBackend final : public Backend {
   }
   uint64_t scratch_bytes(const WorkLimits& limits) const override {
     return matmul_.scratch_bytes(limits) + attention_.scratch_bytes(limits) +
-           State::scratch_bytes(limits);
+           State::scratch_bytes(limits) + Routing::scratch_bytes(limits);
   }
   void reserve(const WorkLimits& limits) override {
     matmul_.reserve(limits);
     attention_.reserve(limits);
     state_.reserve(limits);
+    routing_.reserve(limits);
   }
 
   void begin_step() override { stream_.begin_step(); }
@@ -86,11 +89,14 @@ class CudaBackend final : public Backend {
     matmul_.run(x, own(w), out, MatmulInto::kAdd);
   }
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override {
-    matmul_.run_grouped(x, own(w), groups, out);
+    if (groups.routed == Routed::kNot) return matmul_.run_grouped(x, own(w), groups, out);
+    CHECK(groups.n_matrices == routing_.lists().n_experts);
+    matmul_.run_routed(x, own(w), routing_.lists(), groups.routed, out);
   }
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override {
     matmul_.run_heads(x, own(w), out);
   }
+  bool route(const RouteShape& shape, Rows scores) override { return routing_.run(shape, scores); }
   void largest(Rows x, std::span<std::optional<uint32_t>> out) override { rows_.largest(x, out); }
 
   std::unique_ptr<LowRankMatrix> pack_low_rank(const LowRankView& change,
@@ -106,7 +112,8 @@ class CudaBackend final : public Backend {
 
   void copy_heads(const HeadRows& x, const HeadRows& out) override { rows_.copy_heads(x, out); }
   void add_weighted(Rows x, Rows y, const WeightedRows& terms) override {
-    rows_.add_weighted(x, y, terms);
+    if (terms.routed == Routed::kNot) return rows_.add_weighted(x, y, terms);
+    rows_.add_routed(x, y, routing_.lists(), terms.routed);
   }
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out) override {
     rows_.rms_norm(x, weight, weight_size, eps, out);
@@ -118,7 +125,8 @@ class CudaBackend final : public Backend {
   void add_bias(Rows x, const float* bias) override { rows_.add_bias(x, bias); }
   void scale(Rows x, float factor) override { rows_.scale(x, factor); }
   void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override {
-    rows_.add_grouped_bias(x, biases, groups);
+    if (groups.routed == Routed::kNot) return rows_.add_grouped_bias(x, biases, groups);
+    rows_.add_routed_bias(x, biases, routing_.lists());
   }
   void scale_rows(Rows x, std::span<const float> factors) override { rows_.scale_rows(x, factors); }
   void soft_cap(Rows x, float cap) override { rows_.soft_cap(x, cap); }
@@ -171,6 +179,7 @@ class CudaBackend final : public Backend {
   Attention attention_;
   LowRank low_rank_;
   State state_;
+  Routing routing_;
 };
 
 Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorView> stacked) {

@@ -58,6 +58,8 @@ class InputRecorder final : public ForwardingBackend {
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
+  // It wants to see which rows meet which expert.
+  bool route(const RouteShape&, Rows) override { return false; }
 
  private:
   // What one of the stacked matrices is of: a tensor, or one of those that it is a stack of.

@@ -84,5 +84,14 @@ TEST(CudaCounters, a_greedy_decode_step_of_tinyllama_is_357_launches_and_brings_
   EXPECT_LE(one.bytes_in, 288u);
 }
 
+// Softmax and sigmoid, with a shared expert, with a bias and groups.
+TEST(CudaCounters, a_decode_step_of_a_mixture_of_experts_brings_back_nothing_but_its_id) {
+  for (const char* preset : {"test-qwen3moe", "test-qwen2moe", "test-glm4moe", "test-mla"}) {
+    const DeviceCounters step = of_a_decode_step(fmt::format("synthetic:{}:q4_0", preset));
+    EXPECT_EQ(step.n_copies_out, 1u) << preset;
+    EXPECT_EQ(step.bytes_out, sizeof(TokenId)) << preset;
+  }
+}
+
 }  // namespace
 }  // namespace kvik

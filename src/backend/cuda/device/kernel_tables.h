@@ -3,6 +3,7 @@
 #include "backend/cuda/attention/attention_kernels.h"
 #include "backend/cuda/low_rank/low_rank_kernels.h"
 #include "backend/cuda/matmul/matmul_kernels.h"
+#include "backend/cuda/route/route_kernels.h"
 #include "backend/cuda/rows/rows_kernels.h"
 #include "backend/cuda/state/state_kernels.h"
 
@@ -15,6 +16,7 @@ struct KernelTables {
   const AttentionKernels& attention;
   const StateKernels& state;
   const LowRankKernels& low_rank;
+  const RouteKernels& route;
 };
 
 }  // namespace kvik::cuda

@@ -142,6 +142,7 @@ void Matmul::multiply(const Input& in, std::span<const Part> parts, const Produc
 void Matmul::launch(const Part& part, const Product& product, uint32_t n_columns) {
   uint32_t most_rows = product.groups.empty() ? product.task.n_rows : 0;
   for (const RowGroup& group : product.groups) most_rows = std::max(most_rows, group.n_rows);
+  if (product.routed) most_rows = product.routed->likely_rows();
   const WeightKernels& kernels = kernels_.by_type[static_cast<size_t>(part.type)];
   const Choice choice = choose(kernels, most_rows, stream_.info().multiplies_fragments);
   MultiplyTask task = product.task;
@@ -159,6 +160,10 @@ void Matmul::launch(const Part& part, const Product& product, uint32_t n_columns
     }
     n_tiles = static_cast<uint32_t>(tiles_.size());
     task.tiles = tables_.put<RowTile>(tiles_);
+  }
+  if (product.routed) {
+    task.tiles = product.routed->tiles(choice.tile_rows);
+    n_tiles = product.routed->n_tiles(choice.tile_rows);
   }
   CHECK(n_tiles <= kMostGridRows);
   const Grid grid = {.x = ceil_div(n_columns, choice.n_panels * kPanelColumns),
@@ -208,6 +213,32 @@ void Matmul::run_grouped(Rows x, const CudaPackedMatrix& w, const GroupedRows& g
                      .n_rows = out.n_rows},
             .n_matrices = groups.n_matrices,
             .groups = groups.groups});
+}
+
+void Matmul::run_routed(Rows x, const CudaPackedMatrix& w, const RoutedLists& lists, Routed routed,
+                        Rows out) {
+  const uint32_t n_matrices = lists.n_experts;
+  const bool is_gathered = routed == Routed::kChosen;
+  CHECK(is_gathered || routed == Routed::kInOrder);
+  CHECK(n_matrices > 0 && w.parts().size() % n_matrices == 0);
+  CHECK(x.n_cols == w.n_cols() && size_t{out.n_cols} * n_matrices == w.n_rows());
+  CHECK(out.n_rows == lists.n_choices);
+  CHECK(x.n_rows == (is_gathered ? lists.n_rows : out.n_rows));
+  if (out.n_rows == 0) return;
+  const Input in = {x.data, x.stride, 0, 1, x.n_rows, x.n_cols};
+  multiply(in, w.parts().first(w.parts().size() / n_matrices),
+           {.task = {.matrix_bytes = w.bytes() / n_matrices,
+                     .k = x.n_cols,
+                     .floats = x.data,
+                     .float_stride = x.stride,
+                     .x_rows = is_gathered ? lists.order : nullptr,
+                     .x_row_step = 1,
+                     .out = out.data,
+                     .out_stride = out.stride,
+                     .n_rows = out.n_rows},
+            .n_matrices = n_matrices,
+            .groups = {},
+            .routed = &lists});
 }
 
 // Each head of a row is a row of its own of the activations; the tiles of a head are of its matrix.

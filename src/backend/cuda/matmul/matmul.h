@@ -6,6 +6,7 @@
 #include "backend/cuda/device/cuda_memory.h"
 #include "backend/cuda/matmul/matmul_kernels.h"
 #include "backend/cuda/matmul/packed_matrix.h"
+#include "backend/cuda/route/routed_lists.h"
 
 namespace kvik::cuda {
 
@@ -24,6 +25,9 @@ class Matmul {
   // As Backend has them.
   void run(Rows x, const CudaPackedMatrix& w, Rows out, MatmulInto into);
   void run_grouped(Rows x, const CudaPackedMatrix& w, const GroupedRows& groups, Rows out);
+  // Of rows as the lists have them: gathered from those that chose, or in order.
+  void run_routed(Rows x, const CudaPackedMatrix& w, const RoutedLists& lists, Routed routed,
+                  Rows out);
   void run_heads(const HeadRows& x, const CudaPackedMatrix& w, const HeadRows& out);
   void embed(const CudaPackedMatrix& table, std::span<const TokenId> tokens, Rows out);
 
@@ -41,11 +45,13 @@ class Matmul {
     uint32_t n_heads;
     uint32_t n_rows, k;
   };
-  // A product but for its weights. groups: the rows of each matrix; empty: all rows and matrix 0.
+  // A product but for its weights. groups: the rows of each matrix, which `routed` has where only
+  // the device knows them; without either all rows and matrix 0.
   struct Product {
     MultiplyTask task;
     uint32_t n_matrices;
     std::span<const RowGroup> groups;
+    const RoutedLists* routed = nullptr;
   };
 
   Activations place(uint32_t n_rows, uint32_t k) const;

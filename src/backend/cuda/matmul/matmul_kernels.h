@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cuda/kernel/grid.h"
+#include "backend/cuda/kernel/row_tile.h"
 #include "tensor/element_enum.h"
 
 // The matrix products of the CUDA backend: weights in the CPU's panels of 32 output columns
@@ -37,12 +38,6 @@ struct QuantTask {
 };
 inline constexpr uint32_t kQuantThreads = 128;
 
-// Some rows of a product that meet one matrix.
-struct RowTile {
-  uint32_t matrix;
-  uint32_t first, n_rows;  // of out
-};
-
 // out[i] = Σ x[x_row(i)] · w, or out[i] += that, for the rows of each tile and the columns of one
 // part of each matrix. Blocks: [panels, tiles]; of `many` kManyPanels of them.
 struct MultiplyTask {
@@ -62,7 +57,7 @@ struct MultiplyTask {
   uint32_t tile_rows = 0, n_rows = 0;
 };
 
-// Rows of a tile in each of the kernels.
+// Rows of a tile in each of the kernels: those of kTileRows.
 inline constexpr uint32_t kFewRows[] = {1, 4, 8};
 inline constexpr uint32_t kManyRows = 64, kManyPanels = 2;
 inline constexpr uint32_t kFloatRows[] = {8, 32};

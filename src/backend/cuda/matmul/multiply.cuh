@@ -92,6 +92,7 @@ __global__ void __launch_bounds__(kFewThreads) multiply_few(MultiplyTask t) {
   const uint32_t warp = threadIdx.x / 32;
   const uint32_t n_blocks = t.k / kBlock;
   const uint32_t n_rows = place.rows.n_rows;
+  if (n_rows == 0) return;
   uint32_t x_rows[kRows];
   for (uint32_t r = 0; r < kRows; ++r) {
     x_rows[r] = row_of_x(t, place.rows, r < n_rows ? r : n_rows - 1);
@@ -274,6 +275,7 @@ __global__ void __launch_bounds__(kFloatThreads) multiply_floats(MultiplyTask t)
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t warp = threadIdx.x / 32;
   const uint32_t n_rows = place.rows.n_rows;
+  if (n_rows == 0) return;
   const uint32_t even_k = t.k + t.k % 2;  // behind an odd k stands a zero
   const float* x[kOfWarp];
   for (uint32_t r = 0; r < kOfWarp; ++r) {

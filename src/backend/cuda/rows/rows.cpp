@@ -53,6 +53,20 @@ void RowOperations::add_weighted(Rows x, Rows y, const WeightedRows& terms) {
           .n = terms.n});
 }
 
+void RowOperations::add_routed(Rows x, Rows y, const RoutedLists& lists, Routed routed) {
+  const bool is_shared = routed == Routed::kShared;
+  CHECK(is_shared || routed == Routed::kChosen);
+  CHECK(x.n_cols == y.n_cols && x.n_rows == lists.n_rows);
+  CHECK(y.n_rows == (is_shared ? lists.n_rows : lists.n_choices));
+  launch(kernels_.add_weighted, x.n_rows, x.n_cols,
+         {.x = on_device(x),
+          .y = y.data,
+          .y_stride = y.stride,
+          .rows = is_shared ? nullptr : lists.places,
+          .weights = is_shared ? lists.shared_weights : lists.weights,
+          .n = is_shared ? 1 : lists.n_used()});
+}
+
 void RowOperations::rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps,
                              Rows out) {
   CHECK(same_shape(x, out) && weight_size > 0 && x.n_cols % weight_size == 0);
@@ -110,6 +124,12 @@ void RowOperations::add_grouped_bias(Rows x, const float* biases, const GroupedR
           .y = biases,
           .y_stride = x.n_cols,
           .numbers = tables_.put<uint32_t>(matrix_of_row_)});
+}
+
+void RowOperations::add_routed_bias(Rows x, const float* biases, const RoutedLists& lists) {
+  CHECK(x.n_rows == lists.n_choices);
+  launch(kernels_.add, x.n_rows, x.n_cols,
+         {.x = on_device(x), .y = biases, .y_stride = x.n_cols, .numbers = lists.experts});
 }
 
 void RowOperations::scale_rows(Rows x, std::span<const float> factors) {

@@ -194,7 +194,8 @@ __global__ void add_weighted(AddWeightedTask t) {
     float* x = row_of(t.x, row);
     float sum = x[i];
     for (size_t term = static_cast<size_t>(row) * t.n; term < (row + size_t{1}) * t.n; ++term) {
-      sum = fmaf(t.y[t.rows[term] * t.y_stride + i], t.weights[term], sum);
+      const size_t number = t.rows ? t.rows[term] : term;
+      sum = fmaf(t.y[number * t.y_stride + i], t.weights[term], sum);
     }
     x[i] = sum;
   }

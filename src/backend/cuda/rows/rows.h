@@ -1,6 +1,7 @@
 #pragma once
 
 #include "backend/cuda/device/cuda_memory.h"
+#include "backend/cuda/route/routed_lists.h"
 #include "backend/cuda/rows/rows_kernels.h"
 #include "backend/ops.h"
 
@@ -16,12 +17,15 @@ class RowOperations {
 
   void copy_heads(const HeadRows& x, const HeadRows& out);
   void add_weighted(Rows x, Rows y, const WeightedRows& terms);
+  // The same of what experts, or the shared one, gave to the rows that were routed.
+  void add_routed(Rows x, Rows y, const RoutedLists& lists, Routed routed);
   void rms_norm(Rows x, const float* weight, uint32_t weight_size, float eps, Rows out);
   void gather(Rows x, std::span<const uint32_t> rows, Rows out);
   void add(Rows x, Rows y);
   void add_bias(Rows x, const float* bias);
   void scale(Rows x, float factor);
   void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups);
+  void add_routed_bias(Rows x, const float* biases, const RoutedLists& lists);
   void scale_rows(Rows x, std::span<const float> factors);
   void soft_cap(Rows x, float cap);
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out);

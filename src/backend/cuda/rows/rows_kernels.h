@@ -80,7 +80,7 @@ struct CopyTask {
   uint32_t n_rows, n_heads, n_cols;
 };
 
-// x[r] += Σ weights[r][j] · y[rows[r][j]], n of them, in ascending j.
+// x[r] += Σ weights[r][j] · y[rows[r][j]], n of them, in ascending j; without rows y[r · n + j].
 struct AddWeightedTask {
   DeviceRows x;
   const float* y;

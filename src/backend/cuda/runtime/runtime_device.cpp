@@ -37,8 +37,8 @@ class RuntimeDevice final : public Device {
 
   const DeviceInfo& info() const override { return info_; }
   const KernelTables& kernels() const override {
-    static const KernelTables kTables = {kRowKernels, kMatmulKernels, kAttentionKernels,
-                                         kStateKernels, kLowRankKernels};
+    static const KernelTables kTables = {kRowKernels,   kMatmulKernels,  kAttentionKernels,
+                                         kStateKernels, kLowRankKernels, kRouteKernels};
     return kTables;
   }
 
