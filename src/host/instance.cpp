@@ -32,6 +32,7 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
                 .kv_tokens = limits.kv_tokens,
                 .page_tokens = kPageTokens,
                 .kv_type = name_of(options.kv_type),
+                .backend = std::string(instance->backend_->name()),
                 .chat_template = serving.chat.chat_template.empty()
                                      ? valid_utf8(instance->tokenizer_->chat_template())
                                      : serving.chat.chat_template,

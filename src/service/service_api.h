@@ -127,6 +127,7 @@ struct ModelCard {
   uint64_t kv_tokens = 0;                 // whose K and V fit in memory
   uint32_t page_tokens = 0;               // that lie in one page
   std::string kv_type = {};               // as which they are stored
+  std::string backend = {};               // that computes: "cpu/avx512"
   std::string chat_template = {};         // the model's own, or another, UTF-8; empty: it has none
   std::vector<std::string> aliases = {};  // that it answers to as well; "*": any
 };

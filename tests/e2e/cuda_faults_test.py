@@ -3,6 +3,7 @@
 Most of it is the whole program with a GPU that is run on the host (tests/host_run_program/); what comes before there is a GPU is the program
 itself with a driver that is none (tests/fake_driver/).
 """
+import http.client
 import json
 import os
 import re
@@ -88,6 +89,14 @@ def rest_of(connection):
 
 
 class TheWholeServer(HostRun):
+    def test_the_page_is_told_what_computes(self):
+        with Server(MODEL, *ON_GPU) as server:
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+            connection.request("GET", "/kvik/live")
+            event = next(line for line in connection.getresponse() if line.startswith(b"data: "))
+            connection.close()
+            self.assertEqual(json.loads(event[6:])["backend"], "cuda/host run")
+
     def test_tokens_are_those_of_the_processor(self):
         for model in (MODEL, "synthetic:test-qwen35:q8_0"):
             with self.subTest(model=model):

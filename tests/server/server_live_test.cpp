@@ -129,10 +129,12 @@ TEST(LiveJson, says_what_a_view_holds) {
   view.is_whole = true;
   ModelCard card;
   card.id = "a \"model\"";
+  card.backend = "cpu/scalar";
   const std::string text = live_json(view, card, at_ms(0));
   const boost::json::value json = boost::json::parse(text);
   EXPECT_EQ(json.at("now").as_double(), 500);
   EXPECT_EQ(json.at("model").as_string(), "a \"model\"");
+  EXPECT_EQ(json.at("backend").as_string(), "cpu/scalar");
   EXPECT_EQ(json.at("cached").as_int64(), 4);
   EXPECT_EQ(json.at("generated_tokens").as_int64(), 11);
   EXPECT_EQ(json.at("ttft_s").at("count").as_int64(), 1);

@@ -22,11 +22,12 @@ const kLinks: Record<Link, string> = {
 type Tab = "chat" | "cache" | "explain";
 
 function Header({ tab, onTab }: { tab: Tab; onTab: (tab: Tab) => void }) {
-  const { link, model, context } = useStore(liveStore);
+  const { link, model, context, backend } = useStore(liveStore);
   return (
     <header class="top">
       <h1>Kvik</h1>
       {model && <span class="model" title="the loaded model">{model}<span class="muted"> · context {count(context)}</span></span>}
+      {backend.startsWith("cuda/") && <span class="muted" title="that has not been measured on a GPU yet">{backend}: experimental</span>}
       <span class="spacer" />
       <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
       <button type="button" class="explain-switch" aria-pressed={tab === "explain"}

@@ -10,6 +10,7 @@ interface View {
   whole: number;
   model?: string;
   context?: number;
+  backend?: string;
   waiting: number;
   running: number;
   free: number;
@@ -80,6 +81,7 @@ export interface Live {
   link: Link;
   model: string;
   context: number;
+  backend: string; // that computes: "cpu/avx512"
   view: View | null;
   pages: Pages; // changes in place; `version` says when
   version: number;
@@ -113,6 +115,7 @@ export const liveStore = createStore<Live>({
   link: "connecting",
   model: "",
   context: 0,
+  backend: "",
   view: null,
   pages: new Pages(),
   version: 0,
@@ -191,6 +194,7 @@ function show(view: View): void {
     link: "up",
     model: view.model ?? live.model,
     context: view.context ?? live.context,
+    backend: view.backend ?? live.backend,
     view,
     version: live.version + 1,
     steps: newSteps(view.whole ? [] : live.steps, view.steps),

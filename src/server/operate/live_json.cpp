@@ -199,6 +199,8 @@ std::string live_json(const LiveView& view, const ModelCard& card, TimePoint sta
     out.name("model");
     out.text(card.id.text());
     out.field("context", card.n_ctx_max);
+    out.name("backend");
+    out.text(card.backend);
   }
   add_engine(view.engine, out);
   add_tiers(view.engine.tiers, out);
