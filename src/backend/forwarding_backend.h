@@ -34,6 +34,7 @@ class ForwardingBackend : public Backend {
   void reserve(const WorkLimits& limits) override { next_.reserve(limits); }
   void begin_step() override { next_.begin_step(); }
   void wait() override { next_.wait(); }
+  void abandon_step() override { next_.abandon_step(); }
 
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {
     next_.embed(table, tokens, out);
@@ -77,6 +78,7 @@ class ForwardingBackend : public Backend {
     next_.add_grouped_bias(x, biases, groups);
   }
   void scale_rows(Rows x, std::span<const float> factors) override { next_.scale_rows(x, factors); }
+  void clear(Rows x) override { next_.clear(x); }
   void soft_cap(Rows x, float cap) override { next_.soft_cap(x, cap); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
     next_.gated_activation(activation, gate, up, out);

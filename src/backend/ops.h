@@ -292,6 +292,9 @@ class Backend {
   // Returns when all operations so far are done. A device may return from them sooner; what is
   // copied out of its memory is what they leave there all the same.
   virtual void wait() {}
+  // The step that was begun will not be completed, for want of memory: what is held back of it is
+  // never done. Takes no memory.
+  virtual void abandon_step() {}
 
   // out[r] = row tokens[r] of the table, dequantised. out: [tokens, n_cols]
   virtual void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) = 0;
@@ -349,6 +352,9 @@ class Backend {
 
   // out's heads = x's; the two must not overlap.
   virtual void copy_heads(const HeadRows& x, const HeadRows& out) = 0;
+
+  // x = 0.
+  virtual void clear(Rows x) = 0;
 
   // x += y.   x += bias, for every row.   x *= factor.   x = cap · tanh(x / cap).
   virtual void add(Rows x, Rows y) = 0;

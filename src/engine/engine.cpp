@@ -268,6 +268,7 @@ void Engine::cancel(RequestId id) {
 }
 
 void Engine::cancel_all() {
+  decoder_.abandon_step();  // where one was broken off
   while (Sequence* sequence = scheduler_.any()) finish(*sequence, FinishReason::kCancelled);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
 
 namespace kvik {
@@ -158,7 +159,14 @@ void Adapter::add_embedding(const AdapterPair& pair, LowRankFactors factors,
 Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Model& model,
                                                Backend& backend) {
   std::unique_ptr<Adapter> adapter(new Adapter);
-  adapter->packed_ = backend.memory().allocate(packed_bytes_of(source, model.config(), backend));
+  const uint64_t n_bytes = packed_bytes_of(source, model.config(), backend);
+  if (const auto left = backend.memory().free_bytes(); left && *left < n_bytes) {
+    return fail(
+        ErrorCode::kExhausted,
+        fmt::format("'{}': it takes {} of the memory of {}, of which {} are free", source.label(),
+                    format_bytes(n_bytes), backend.name(), format_bytes(*left)));
+  }
+  adapter->packed_ = backend.memory().allocate(n_bytes);
   Sha256 sha;
   bool leaves_kv = true;
   for (size_t i = 0; i < source.pairs().size(); ++i) {

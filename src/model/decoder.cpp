@@ -58,7 +58,6 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
     states_.reserve(n_rows_max);
   }
   host_logits_.resize(size_t{buffers_.logits.n_rows} * c.n_vocab);
-  is_on_host_.resize(buffers_.logits.n_rows);
   likeliest_.resize(buffers_.logits.n_rows);
   host_hidden_.resize(c.model_dim);
   tokens_.reserve(n_rows_max);
@@ -86,6 +85,7 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   if (first_logits_) {
     project(*first_logits_);
     if (wants_likeliest_) find_likeliest();
+    if (wants_logits_) bring_logits();
   }
   backend_.wait();  // how long steps take is learnt from
 }
@@ -153,7 +153,7 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   wanted_.clear();
   states_.clear();
   first_logits_.reset();
-  wants_likeliest_ = false;
+  wants_likeliest_ = wants_logits_ = false;
   backend_.begin_step();
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
@@ -173,6 +173,7 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     if (!sequence.want.is_hidden && !first_logits_)
       first_logits_ = static_cast<uint32_t>(wanted_.size());
     wants_likeliest_ = wants_likeliest_ || sequence.want.is_likeliest;
+    wants_logits_ = wants_logits_ || (!sequence.want.is_likeliest && !sequence.want.is_hidden);
     for (uint32_t g = 0; g < n_groups; ++g) {
       wanted_runs_[g].push_back({sequence.kv.groups[g], sequence.first_position + n_rows - n_wanted,
                                  static_cast<uint32_t>(wanted_.size()), n_wanted});
@@ -209,7 +210,7 @@ void Decoder::guess(std::span<const GuessRow> rows) {
   attention_.write_kv(guesser_->layer(), x);
   attention_.attend_behind_first(guesser_->layer(), x);
   feed_forward(guesser_->layer(), x);
-  bring(meet_head(guesser_->end()), 0);
+  bring(meet_head(guesser_->end()));
   first_projected_.reset();
   backend_.wait();
 }
@@ -222,8 +223,7 @@ std::span<const float> Decoder::guess_logits(size_t row) const {
 
 std::span<const float> Decoder::logits(size_t row) {
   const uint32_t place = project(row);
-  if (!is_on_host_[place]) bring(buffers_.logits.slice(place, 1), place);
-  is_on_host_[place] = true;
+  if (!has_logits_) bring_logits();
   const size_t n_vocab = model_.config().n_vocab;
   return std::span(host_logits_).subspan(place * n_vocab, n_vocab);
 }
@@ -260,8 +260,7 @@ uint32_t Decoder::project(size_t row) {
   backend_.look_at(first, n_projected_);
   meet_head(x_.normed(model_.output_norm(), first, n_projected_));
   first_projected_ = first;
-  std::ranges::fill(is_on_host_, false);
-  has_likeliest_ = false;
+  has_likeliest_ = has_logits_ = false;
   return place;
 }
 
@@ -274,10 +273,14 @@ Rows Decoder::meet_head(Rows hidden) {
   return out;
 }
 
-// To host_logits_, from that row of them on.
-void Decoder::bring(Rows logits, uint32_t first_row) {
-  const size_t n_vocab = model_.config().n_vocab;
-  const auto host = std::span(host_logits_).subspan(first_row * n_vocab, logits.n_rows * n_vocab);
+void Decoder::bring_logits() {
+  bring(buffers_.logits.slice(0, n_projected_));
+  has_logits_ = true;
+}
+
+// To host_logits_.
+void Decoder::bring(Rows logits) {
+  const auto host = std::span(host_logits_).first(size_t{logits.n_rows} * model_.config().n_vocab);
   backend_.memory().copy_out(std::as_writable_bytes(host),
                              reinterpret_cast<const std::byte*>(logits.data));
 }

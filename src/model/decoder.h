@@ -77,6 +77,9 @@ class Decoder {
     return recurrent_ ? RecurrentBlock::kMostGuessedRows : UINT32_MAX;
   }
 
+  // A step that was broken off, for want of memory, does nothing more.
+  void abandon_step() { backend_.abandon_step(); }
+
   // Rows that the last step's sequences want, in the order of the batch.
   size_t n_logits() const { return wanted_.size(); }
   // Logits of one of them in host memory, [n_vocab], valid until another row is asked for. A few
@@ -130,7 +133,8 @@ class Decoder {
   void find_likeliest();
   // head(hidden)
   Rows meet_head(Rows hidden);
-  void bring(Rows logits, uint32_t first_row);
+  void bring_logits();
+  void bring(Rows logits);
 
   const Model& model_;
   AdaptedBackend backend_;
@@ -157,11 +161,11 @@ class Decoder {
   std::optional<uint32_t> first_logits_;     // of them, the first whose logits are wanted
   GroupRuns wanted_runs_;                    // the same rows as runs, once they lie side by side
   bool wants_likeliest_ = false;             // of one of them
+  bool wants_logits_ = false;                // likewise
   std::optional<uint32_t> first_projected_;  // of the rows whose logits are computed
   uint32_t n_projected_ = 0;
-  std::vector<uint8_t> is_on_host_;                // of each of those
-  bool has_likeliest_ = false;                     // of all of those
-  std::vector<std::optional<TokenId>> likeliest_;  // of as many rows as buffers_.logits
+  bool has_likeliest_ = false, has_logits_ = false;  // of all of those, on the host
+  std::vector<std::optional<TokenId>> likeliest_;    // of as many rows as buffers_.logits
   std::vector<GuesserBlock::Row> guess_rows_;
 };
 

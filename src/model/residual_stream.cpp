@@ -38,8 +38,7 @@ void ResidualStream::add_projection(Rows y, const Projection& to) {
 Rows ResidualStream::begin_sum(const Buffer& post_norm) {
   if (adds_directly(post_norm)) return rows();
   const Rows sum = spare_.slice(0, n_rows_);
-  backend_.memory().clear(reinterpret_cast<std::byte*>(sum.data),
-                          size_t{sum.n_rows} * sum.stride * sizeof(float));
+  backend_.clear(sum);
   return sum;
 }
 

@@ -25,7 +25,7 @@ OTHER = kvik.random_tokens(40, N_VOCAB, 2)
 LEAN = ("--ctx", 512, "--kv-memory", "16MiB", "--max-running", 1, "--threads", 1, "--speculate", "off")
 ON_GPU = ("--device", "cuda", *LEAN)
 MIB = 1 << 20
-SPARE = 256 * MIB  # of the GPU's memory, that no plan takes
+SPARE = 512 * MIB  # of the GPU's memory, that no plan takes
 SEEN_AS_EXPERIMENTAL = "that is experimental"
 GONE = "the GPU is gone: asked to be, in a test: without the device nothing can go on"
 

@@ -51,6 +51,8 @@ class HostDevice final : public cuda::Device {
   uint64_t n_waits() const { return n_waits_; }
   // Of that thread, for side streams.
   uint64_t n_side_waits(std::thread::id thread);
+  // From now on no graph is made.
+  void refuse_graphs() { makes_graphs_ = false; }
   void refuse_pins() { side_book_.refuse_pins(); }
 
  private:
@@ -69,6 +71,7 @@ class HostDevice final : public cuda::Device {
   const Order order_;
   const std::shared_ptr<Surroundings> surroundings_;
   std::atomic<bool> is_gone_ = false;
+  bool makes_graphs_ = true;
   uint64_t n_waits_ = 0;
   std::mutex mutex_;  // tiers copy on threads of their own
   GuardedMemory memory_;

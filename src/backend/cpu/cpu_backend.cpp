@@ -97,6 +97,7 @@ class CpuBackend final : public Backend {
   void scale(Rows x, float factor) override;
   void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override;
   void scale_rows(Rows x, std::span<const float> factors) override;
+  void clear(Rows x) override;
   void soft_cap(Rows x, float cap) override;
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
@@ -243,6 +244,10 @@ void CpuBackend::copy_heads(const HeadRows& x, const HeadRows& out) {
       std::copy_n(from, x.n_cols, row_of(out.rows, row) + out.first + size_t{head} * out.step);
     }
   });
+}
+
+void CpuBackend::clear(Rows x) {
+  for_rows(x, [&](size_t row) { std::fill_n(row_of(x, row), x.n_cols, 0.0f); });
 }
 
 void CpuBackend::add_weighted(Rows x, Rows y, const WeightedRows& terms) {

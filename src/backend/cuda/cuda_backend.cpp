@@ -78,6 +78,7 @@ class CudaBackend final : public Backend {
 
   void begin_step() override { stream_.begin_step(); }
   void wait() override { require(stream_.wait()); }
+  void abandon_step() override { stream_.abandon_step(); }
 
   void embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) override {
     matmul_.embed(own(table), tokens, out);
@@ -129,6 +130,7 @@ class CudaBackend final : public Backend {
     rows_.add_routed_bias(x, biases, routing_.lists());
   }
   void scale_rows(Rows x, std::span<const float> factors) override { rows_.scale_rows(x, factors); }
+  void clear(Rows x) override { rows_.clear(x); }
   void soft_cap(Rows x, float cap) override { rows_.soft_cap(x, cap); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {
     rows_.gated_activation(activation, gate, up, out);

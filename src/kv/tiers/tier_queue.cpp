@@ -1,6 +1,7 @@
 #include "kv/tiers/tier_queue.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -12,8 +13,8 @@
 namespace kvik {
 namespace {
 
-// Pages of the system that hold a slot hold nothing else, so that a lane can pin them.
-constexpr size_t kSystemPage = 4096;
+// The system's pages that hold a slot hold nothing else, so that a lane can pin them.
+size_t system_page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
 
@@ -21,7 +22,7 @@ TierQueue::TierQueue(Tier& tier, Memory& memory, const TierQueueOptions& options
                      std::function<void()> wake)
     : tier_(tier), options_(options), wake_(std::move(wake)), pause_(options.retry_after) {
   const size_t slot_bytes = bytes_per_slot(tier, options_.page_bytes);
-  const size_t alignment = std::max(tier.alignment(), kSystemPage);
+  const size_t alignment = std::max(tier.alignment(), system_page());
   for (uint32_t i = 0; i < options_.n_write_slots; ++i) {
     write_slots_.emplace_back(slot_bytes, alignment);
     free_write_slots_.push_back(i);
@@ -123,7 +124,7 @@ bool TierQueue::wait_for_writes() {
 }
 
 // Writes what waits, as one batch; where nothing does, what could wait until now. What does not
-// come out of memory is dropped: its device is gone, and the engine thread ends the process.
+// come out of memory is dropped: its device is gone, and the next operation ends the process.
 void TierQueue::put_batch() {
   const std::deque<Write> batch = std::exchange(writes_, {});
   n_in_hand_ = batch.size();

@@ -86,10 +86,13 @@ TEST(CudaCounters, a_greedy_decode_step_of_tinyllama_is_357_launches_and_brings_
 
 // Softmax and sigmoid, with a shared expert, with a bias and groups.
 TEST(CudaCounters, a_decode_step_of_a_mixture_of_experts_brings_back_nothing_but_its_id) {
-  for (const char* preset : {"test-qwen3moe", "test-qwen2moe", "test-glm4moe", "test-mla"}) {
+  for (const char* preset : {"test-qwen3moe", "test-qwen2moe", "test-glm4moe", "test-mla",
+                             "test-granitemoe", "test-gemma4-moe", "test-granitehybrid"}) {
     const DeviceCounters step = of_a_decode_step(fmt::format("synthetic:{}:q4_0", preset));
     EXPECT_EQ(step.n_copies_out, 1u) << preset;
     EXPECT_EQ(step.bytes_out, sizeof(TokenId)) << preset;
+    EXPECT_EQ(step.n_graph_runs, 1u) << preset;
+    EXPECT_EQ(step.n_graph_changes, 0u) << preset;
   }
 }
 

@@ -5,9 +5,9 @@
 
 namespace kvik::cuda {
 
-// Of what a device has left, so much is for what no plan counts: lists, and what a driver rounds
-// each buffer up by, to 2 MiB.
-inline constexpr uint64_t kSpareBytes = uint64_t{256} << 20;
+// Of what a device has left, so much is for what no plan counts: lists, graphs, and what a driver
+// rounds each buffer up by, to 2 MiB.
+inline constexpr uint64_t kSpareBytes = uint64_t{512} << 20;
 
 // A device's memory as the floors above see it. What fails here ends the process
 // (end_without_device()): weights ask for memory in a way that may fail, and all else was planned

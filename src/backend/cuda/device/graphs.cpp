@@ -1,6 +1,7 @@
 #include "backend/cuda/device/graphs.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/log.h"
 
@@ -16,16 +17,20 @@ bool same_kernels(const LaunchList& a, const LaunchList& b) {
 }
 
 bool same_call(const Launch& a, const Launch& b) {
-  return a.grid == b.grid && std::ranges::equal(a.task, b.task);
+  return a.grid == b.grid && std::memcmp(a.task.data(), b.task.data(), a.task.size()) == 0;
 }
 
 }  // namespace
 
-Graphs::Known* Graphs::find(const LaunchList& launches) {
+// As it came before, or in the place of what was used longest ago.
+Graphs::Known& Graphs::find(const LaunchList& launches, uint32_t place) {
   for (Known& known : known_) {
-    if (same_kernels(known.launches, launches)) return &known;
+    if (known.place == place && same_kernels(known.launches, launches)) return known;
   }
-  return nullptr;
+  if (known_.size() < kMostGraphs) known_.emplace_back();
+  Known& oldest = *std::ranges::min_element(known_, {}, &Known::used_at);
+  oldest = {.place = place};
+  return oldest;
 }
 
 Result<void> Graphs::start_each(const LaunchList& launches) {
@@ -34,6 +39,10 @@ Result<void> Graphs::start_each(const LaunchList& launches) {
 }
 
 Result<void> Graphs::bring_up_to_date(Known& known, const LaunchList& launches) {
+  if (!known.graph) {
+    TRY_ASSIGN(known.graph, device_.make_graph(launches));
+    known.launches = launches;
+  }
   for (size_t i = 0; i < launches.size(); ++i) {
     if (same_call(known.launches[i], launches[i])) continue;
     TRY(device_.change(*known.graph, i, launches[i]));
@@ -42,29 +51,22 @@ Result<void> Graphs::bring_up_to_date(Known& known, const LaunchList& launches) 
   return {};
 }
 
-Result<void> Graphs::run(const LaunchList& launches) {
+Result<void> Graphs::run(const LaunchList& launches, uint32_t place) {
   if (!makes_graphs_ || launches.size() < kFewLaunches) return start_each(launches);
-  ++now_;
-  Known* known = find(launches);
-  if (!known) {
-    if (known_.size() < kMostGraphs) known_.emplace_back();
-    known = &*std::ranges::min_element(known_, {}, &Known::used_at);
-    *known = {.launches = launches, .graph = nullptr, .used_at = now_};
+  Known& known = find(launches, place);
+  known.used_at = ++now_;
+  if (known.launches.size() == 0) {
+    known.launches = launches;
     return start_each(launches);
   }
-  known->used_at = now_;
-  if (known->graph) {
-    TRY(bring_up_to_date(*known, launches));
-  } else {
-    Result<std::unique_ptr<DeviceGraph>> graph = device_.make_graph(launches);
-    if (!graph) {  // it can do without
-      log::warn("{}: launches are handed over one by one", graph.error().message);
-      makes_graphs_ = false;
-      return start_each(launches);
-    }
-    *known = {.launches = launches, .graph = std::move(*graph), .used_at = now_};
+  if (const Result<void> done = bring_up_to_date(known, launches); !done) {
+    // It can do without; a device that is gone says so again.
+    log::warn("{}: launches are handed over one by one", done.error().message);
+    makes_graphs_ = false;
+    known_.clear();
+    return start_each(launches);
   }
-  return device_.run(*known->graph, launches.size());
+  return device_.run(*known.graph, launches.size());
 }
 
 }  // namespace kvik::cuda

@@ -1,11 +1,19 @@
 #include "backend/cuda/device/stream.h"
 
+#include "base/check.h"
+
 namespace kvik::cuda {
 
 void Stream::begin_step() {
   require(hand_over());
   tables_.begin_step();
+  n_handed_over_ = 0;
   thread_ = std::this_thread::get_id();
+}
+
+void Stream::abandon_step() {
+  held_.clear();
+  thread_ = std::thread::id();
 }
 
 Result<void> Stream::launch(const Launch& launch) {
@@ -20,13 +28,14 @@ Result<void> Stream::launch(const Launch& launch) {
 Result<void> Stream::hand_over() {
   if (thread_.load() != std::this_thread::get_id() || held_.size() == 0) return {};
   TRY(tables_.bring());
-  TRY(graphs_.run(held_));
+  TRY(graphs_.run(held_, n_handed_over_++));
   held_.clear();
   return {};
 }
 
 Result<void> Stream::wait() {
   TRY(hand_over());
+  CHECK(held_.size() == 0);  // else it is another thread's step
   thread_ = std::thread::id();
   TRY(device_.wait());
   if (tables_.n_lists() > kMostLists) tables_.begin_step();

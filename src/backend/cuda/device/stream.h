@@ -23,6 +23,8 @@ class Stream {
   void begin_step();
   // Hands over what is held back, ends the step, and returns when all is done.
   Result<void> wait();
+  // Ends the step; what is held back of it is never done.
+  void abandon_step();
 
   // An empty grid is none. Kernels read lists of `tables` that were put since the step began, or,
   // outside a step, since this thread last waited.
@@ -52,6 +54,7 @@ class Stream {
   Tables& tables_;
   Graphs graphs_;
   std::atomic<std::thread::id> thread_;  // that began the step; none: no step
+  uint32_t n_handed_over_ = 0;           // lists, in this step
   LaunchList held_;
 };
 

@@ -1,6 +1,7 @@
 #include "backend/cuda/device/tables.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace kvik::cuda {
 
@@ -18,7 +19,7 @@ const std::byte* Tables::put_bytes(std::span<const std::byte> bytes) {
   for (const List& list : lists_) {
     if (list.n_bytes != bytes.size()) continue;
     const Piece& piece = pieces_[list.piece];
-    if (std::equal(bytes.begin(), bytes.end(), piece.wanted.begin() + list.first)) {
+    if (std::memcmp(bytes.data(), piece.wanted.data() + list.first, bytes.size()) == 0) {
       return piece.on_device + list.first;
     }
   }
@@ -49,19 +50,18 @@ Result<void> Tables::bring() {
   return {};
 }
 
-// From the first byte that differs to the last one.
+// From the first line that differs to the last one.
 Result<void> Tables::bring(Piece& piece) {
-  const auto there = std::span(piece.there).first(piece.n_used).subspan(piece.n_brought);
-  const auto wanted =
-      std::span<const std::byte>(piece.wanted).subspan(piece.n_brought, there.size());
-  const size_t first = std::ranges::mismatch(wanted, there).in1 - wanted.begin();
-  size_t end = wanted.size();
-  while (end > first && wanted[end - 1] == there[end - 1]) --end;
-  const auto changed = wanted.subspan(first, end - first);
-  TRY(device_.copy_in(piece.on_device + piece.n_brought + first, changed));
-  std::ranges::copy(changed, there.begin() + first);
+  const auto differs = [&](size_t line) {
+    return std::memcmp(&piece.wanted[line], &piece.there[line], kAlignment) != 0;
+  };
+  size_t first = piece.n_brought, end = piece.n_used;
   piece.n_brought = piece.n_used;
-  return {};
+  while (first < end && !differs(first)) first += kAlignment;
+  while (end > first && !differs(end - kAlignment)) end -= kAlignment;
+  const auto changed = std::span<const std::byte>(piece.wanted).subspan(first, end - first);
+  std::ranges::copy(changed, piece.there.begin() + static_cast<ptrdiff_t>(first));
+  return device_.copy_in(piece.on_device + first, changed);
 }
 
 }  // namespace kvik::cuda

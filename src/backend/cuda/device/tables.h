@@ -38,7 +38,7 @@ class Tables {
 
  private:
   static constexpr size_t kPieceBytes = 256u << 10;  // at least
-  static constexpr size_t kAlignment = 16;
+  static constexpr size_t kAlignment = 16;           // of lists, and what is compared at once
 
   // Lists lie in pieces, which never move.
   struct Piece {

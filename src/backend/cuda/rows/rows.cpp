@@ -138,6 +138,10 @@ void RowOperations::scale_rows(Rows x, std::span<const float> factors) {
          {.x = on_device(x), .factors = tables_.put(factors), .factor = 0});
 }
 
+void RowOperations::clear(Rows x) {
+  launch(kernels_.clear, x.n_rows, x.n_cols, {.x = on_device(x)});
+}
+
 void RowOperations::soft_cap(Rows x, float cap) {
   launch(kernels_.soft_cap, x.n_rows, x.n_cols, {.x = on_device(x), .cap = cap});
 }

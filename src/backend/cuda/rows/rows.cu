@@ -66,6 +66,12 @@ __global__ void scale(ScaleTask t) {
   }
 }
 
+__global__ void clear(ClearTask t) {
+  const uint32_t i = column();
+  if (i >= t.x.n_cols) return;
+  for (uint32_t row = blockIdx.y; row < t.x.n_rows; row += gridDim.y) row_of(t.x, row)[i] = 0.0f;
+}
+
 __global__ void soft_cap(SoftCapTask t) {
   const uint32_t i = column();
   if (i >= t.x.n_cols) return;
@@ -208,6 +214,7 @@ const RowKernels kRowKernels = {
     .add = kernel_of<AddTask, add>("add"),
     .scale = kernel_of<ScaleTask, scale>("scale"),
     .soft_cap = kernel_of<SoftCapTask, soft_cap>("soft_cap"),
+    .clear = kernel_of<ClearTask, clear>("clear"),
     .gated_activation = kernel_of<ActivationTask, gated_activation>("gated_activation"),
     .largest = kernel_of<LargestTask, largest>("largest"),
     .rope = kernel_of<RopeTask, rope>("rope"),

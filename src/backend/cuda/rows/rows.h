@@ -28,6 +28,7 @@ class RowOperations {
   void add_routed_bias(Rows x, const float* biases, const RoutedLists& lists);
   void scale_rows(Rows x, std::span<const float> factors);
   void soft_cap(Rows x, float cap);
+  void clear(Rows x);
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out);
   void largest(Rows x, std::span<std::optional<uint32_t>> out);
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles);

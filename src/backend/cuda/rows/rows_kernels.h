@@ -90,11 +90,16 @@ struct AddWeightedTask {
   uint32_t n;
 };
 
+struct ClearTask {
+  DeviceRows x;
+};
+
 struct RowKernels {
   Kernel<RmsNormTask> rms_norm;
   Kernel<AddTask> add;
   Kernel<ScaleTask> scale;
   Kernel<SoftCapTask> soft_cap;
+  Kernel<ClearTask> clear;
   Kernel<ActivationTask> gated_activation;
   Kernel<LargestTask> largest;
   Kernel<RopeTask> rope;

@@ -1,13 +1,13 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <optional>
 
 #include "backend/cuda/device/kernel_tables.h"
+#include "backend/cuda/device/staging_ring.h"
 #include "backend/cuda/runtime/open_device.h"
 #include "backend/cuda/runtime/runtime_graph.h"
 #include "backend/cuda/runtime/runtime_side_stream.h"
-#include "base/mutex.h"
 #include "base/quantity.h"
 
 namespace kvik::cuda {
@@ -31,7 +31,11 @@ class RuntimeDevice final : public Device {
   Result<void> open() {
     TRY(select());
     // Without it copies are waited for.
-    if (cudaMallocHost(&staging_, kStagingBytes) != cudaSuccess) staging_ = nullptr;
+    if (cudaMallocHost(&staging_, kStagingBytes) == cudaSuccess) {
+      ring_.emplace(std::span(static_cast<std::byte*>(staging_), kStagingBytes));
+    } else {
+      staging_ = nullptr;
+    }
     return checked(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
   }
 
@@ -111,7 +115,7 @@ class RuntimeDevice final : public Device {
   // pageable memory CUDA does not say when an asynchronous copy has taken the bytes.
   Result<void> do_copy_in(std::byte* to, std::span<const std::byte> host) override {
     TRY(select());
-    if (staging_ && host.size() <= kStagingBytes / 4) return copy_in_by_staging(to, host);
+    if (ring_ && ring_->fits(host.size())) return copy_in_by_staging(to, host);
     TRY(checked(cudaMemcpyAsync(to, host.data(), host.size(), cudaMemcpyHostToDevice, stream_),
                 "a copy in"));
     return wait();
@@ -123,16 +127,13 @@ class RuntimeDevice final : public Device {
     return wait();
   }
   Result<void> copy_in_by_staging(std::byte* to, std::span<const std::byte> host) {
-    const MutexLock lock(staging_mutex_);
-    if (host.size() > kStagingBytes - staged_) {
-      TRY(wait());
-      staged_ = 0;
-    }
-    std::byte* own = static_cast<std::byte*>(staging_) + staged_;
-    staged_ += host.size();
-    std::ranges::copy(host, own);
-    return checked(cudaMemcpyAsync(to, own, host.size(), cudaMemcpyHostToDevice, stream_),
-                   "a copy in");
+    return ring_->copy(
+        host, [&] { return wait(); },
+        [&](std::span<const std::byte> place) {
+          return checked(
+              cudaMemcpyAsync(to, place.data(), place.size(), cudaMemcpyHostToDevice, stream_),
+              "a copy in");
+        });
   }
   Result<void> do_start(const Launch& launch) override {
     TRY(select());
@@ -141,7 +142,7 @@ class RuntimeDevice final : public Device {
   }
   Result<std::unique_ptr<DeviceGraph>> do_make_graph(const LaunchList& launches) override {
     TRY(select());
-    auto graph = std::make_unique<RuntimeGraph>(stream_);
+    auto graph = std::make_unique<RuntimeGraph>(number_, stream_);
     TRY(graph->make(launches));
     return graph;
   }
@@ -152,8 +153,7 @@ class RuntimeDevice final : public Device {
   const DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
   void* staging_ = nullptr;  // pinned; null: there was none
-  Mutex staging_mutex_;
-  size_t staged_ GUARDED_BY(staging_mutex_) = 0;  // of it, since it was waited for
+  std::optional<StagingRing> ring_;
 };
 
 Result<std::unique_ptr<Device>> open_device(uint32_t number) {

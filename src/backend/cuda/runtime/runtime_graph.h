@@ -12,7 +12,7 @@ namespace kvik::cuda {
 // A chain of kernels that CUDA knows as a whole.
 class RuntimeGraph final : public DeviceGraph {
  public:
-  explicit RuntimeGraph(cudaStream_t stream) : stream_(stream) {}
+  RuntimeGraph(int device, cudaStream_t stream) : device_(device), stream_(stream) {}
   ~RuntimeGraph() override {
     if (runnable_) cudaGraphExecDestroy(runnable_);
     if (graph_) cudaGraphDestroy(graph_);
@@ -38,7 +38,10 @@ class RuntimeGraph final : public DeviceGraph {
     return checked(cudaGraphExecKernelNodeSetParams(runnable_, nodes_[i], &parameters),
                    launch.name);
   }
-  Result<void> run() override { return checked(cudaGraphLaunch(runnable_, stream_), "a graph"); }
+  Result<void> run() override {
+    TRY(checked(cudaSetDevice(device_), "selecting it"));
+    return checked(cudaGraphLaunch(runnable_, stream_), "a graph");
+  }
 
  private:
   // CUDA copies the task at once.
@@ -51,6 +54,7 @@ class RuntimeGraph final : public DeviceGraph {
     return parameters;
   }
 
+  const int device_;
   const cudaStream_t stream_;
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t runnable_ = nullptr;
