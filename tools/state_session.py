@@ -6,6 +6,7 @@
 
 Prompts are token ids, so that a random model will do. "reusable" are the tokens that this prompt shares with what was computed before;
 found over reusable is what a cache makes of them. A random model's words may come late: with --answer 1 the time to the first token is right.
+--llama asks a server of llama.cpp's family, by its own /completion, what it found being what it says that it did not compute.
 Needs Python alone.
 """
 import argparse
@@ -19,27 +20,41 @@ class Client:
     def __init__(self, port):
         self.port = port
 
-    def complete(self, prompt, n):
-        """(answer's ids, tokens found, seconds to the first token)"""
+    def post(self, path, body):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=3600)
-        body = {"prompt": prompt, "max_tokens": n, "temperature": 0, "ignore_eos": True, "stream": True, "return_token_ids": True,
-                "stream_options": {"include_usage": True}}
-        begin, first, ids, found = time.monotonic(), None, [], 0
-        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         response = connection.getresponse()
         if response.status != 200:
             raise SystemExit(response.read().decode())
         for line in response:
-            if not line.startswith(b"data: {"):
-                continue
-            event = json.loads(line[6:])
+            if line.startswith(b"data: {"):
+                yield json.loads(line[6:])
+        connection.close()
+
+    def complete(self, prompt, n):
+        """(answer's ids, tokens found, seconds to the first token)"""
+        body = {"prompt": prompt, "max_tokens": n, "temperature": 0, "ignore_eos": True, "stream": True, "return_token_ids": True,
+                "stream_options": {"include_usage": True}}
+        begin, first, ids, found = time.monotonic(), None, [], 0
+        for event in self.post("/v1/completions", body):
             if event.get("usage"):
                 found = event["usage"]["prompt_tokens_details"]["cached_tokens"]
             for choice in event.get("choices", []):
                 ids += choice.get("token_ids") or []
                 first = first or time.monotonic()
-        connection.close()
         return ids, found, (first or time.monotonic()) - begin
+
+
+class LlamaClient(Client):
+    def complete(self, prompt, n):
+        body = {"prompt": prompt, "n_predict": n, "temperature": 0, "ignore_eos": True, "stream": True, "cache_prompt": True, "return_tokens": True}
+        begin, first, ids, found = time.monotonic(), None, [], 0
+        for event in self.post("/completion", body):
+            ids += event.get("tokens") or []
+            first = first or time.monotonic()
+            if "timings" in event:
+                found = len(prompt) - event["timings"]["prompt_n"]
+        return ids, found, first - begin
 
 
 def shared(a, b):
@@ -58,9 +73,10 @@ def main():
     ap.add_argument("--turns", type=int, default=20)
     ap.add_argument("--result", type=int, default=400, help="tokens of a tool's result, about")
     ap.add_argument("--answer", type=int, default=32)
+    ap.add_argument("--llama", action="store_true")
     ap.add_argument("--json", action="store_true")
     a = ap.parse_args()
-    rng, client = random.Random(1), Client(a.port)
+    rng, client = random.Random(1), (LlamaClient if a.llama else Client)(a.port)
     some = lambda n: [rng.randrange(300, 20000) for _ in range(n)]
     text, middle, known, rows = some(a.prefix), None, [], []
     for turn in range(a.turns):
