@@ -6,7 +6,7 @@
 
 Prompts are token ids, so that a random model will do. "reusable" are the tokens that this prompt shares with what was computed before;
 found over reusable is what a cache makes of them. A random model's words may come late: with --answer 1 the time to the first token is right.
---llama asks a server of llama.cpp's family, by its own /completion, what it found being what it says that it did not compute.
+--llama asks a server of llama.cpp's family, by its own /completion; what it found it does not say (`prompt_n` is of its last batch).
 Needs Python alone.
 """
 import argparse
@@ -32,7 +32,7 @@ class Client:
         connection.close()
 
     def complete(self, prompt, n):
-        """(answer's ids, tokens found, seconds to the first token)"""
+        """(answer's ids, tokens found or None, seconds to the first token)"""
         body = {"prompt": prompt, "max_tokens": n, "temperature": 0, "ignore_eos": True, "stream": True, "return_token_ids": True,
                 "stream_options": {"include_usage": True}}
         begin, first, ids, found = time.monotonic(), None, [], 0
@@ -48,13 +48,11 @@ class Client:
 class LlamaClient(Client):
     def complete(self, prompt, n):
         body = {"prompt": prompt, "n_predict": n, "temperature": 0, "ignore_eos": True, "stream": True, "cache_prompt": True, "return_tokens": True}
-        begin, first, ids, found = time.monotonic(), None, [], 0
+        begin, first, ids = time.monotonic(), None, []
         for event in self.post("/completion", body):
             ids += event.get("tokens") or []
             first = first or time.monotonic()
-            if "timings" in event:
-                found = len(prompt) - event["timings"]["prompt_n"]
-        return ids, found, first - begin
+        return ids, None, (first or time.monotonic()) - begin
 
 
 def shared(a, b):
@@ -88,15 +86,18 @@ def main():
         reusable = min(max((shared(prompt, other) for other in known), default=0), len(prompt) - 1)
         ids, found, ttft = client.complete(prompt, a.answer)
         known.append(prompt + ids[:-1])
-        rows.append({"turn": turn, "prompt": len(prompt), "reusable": reusable, "found": found, "computed": len(prompt) - found, "ttft_s": ttft})
+        rows.append({"turn": turn, "prompt": len(prompt), "reusable": reusable, "found": found, "computed": None if found is None else len(prompt) - found,
+                     "ttft_s": ttft})
         text = prompt + ids + some(a.result // 2 + rng.randrange(a.result))
     if a.json:
         print(json.dumps(rows))
         return
     print(f"{'turn':>4}{'prompt':>8}{'reusable':>10}{'found':>8}{'share':>8}{'computed':>10}{'TTFT':>10}")
     for r in rows:
-        share = r["found"] / r["reusable"] if r["reusable"] else 0
-        print(f"{r['turn']:>4}{r['prompt']:>8}{r['reusable']:>10}{r['found']:>8}{share:>8.1%}{r['computed']:>10}{r['ttft_s']:>9.3f}s")
+        said = f"{'':>26}"
+        if r["found"] is not None:
+            said = f"{r['found']:>8}{r['found'] / (r['reusable'] or 1):>8.1%}{r['computed']:>10}"
+        print(f"{r['turn']:>4}{r['prompt']:>8}{r['reusable']:>10}{said}{r['ttft_s']:>9.3f}s")
     print(f"TTFT of turn 1 is {rows[1]['ttft_s'] / rows[0]['ttft_s']:.2%} of turn 0's")
 
 

@@ -318,10 +318,7 @@ class Backend {
   // Chooses experts for all rows by their scores, [n_rows, n_experts and the shared gate], and
   // keeps what was chosen for products of these rows until the next call; false, and nothing done,
   // where the caller has to choose.
-  virtual bool route(const RouteShape& shape, Rows scores) {
-    static_cast<void>(shape), static_cast<void>(scores);
-    return false;
-  }
+  virtual bool route(const RouteShape& /*shape*/, Rows /*scores*/) { return false; }
 
   // The column of each row's largest number, the first of several, on the host; infinity and what
   // is no number are left out, and there is none where nothing else is there. out: [n_rows]

@@ -38,7 +38,9 @@ struct MemoryPlan {
   struct Part {
     std::string name;
     uint64_t n_bytes = 0;
-    bool is_backends = false;  // in the memory of the backend, as weights and pages are
+    // In the memory of the backend, as weights and pages are; all of the decoder counts as such,
+    // though a few rows of logits lie on the host.
+    bool is_backends = false;
   };
 
   uint64_t weights_bytes = 0;

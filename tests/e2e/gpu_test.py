@@ -17,6 +17,7 @@ PRESETS = ("test-llama", "test-mqa", "test-qwen2", "test-qwen3", "test-gemma2", 
            "test-qwen3next", "test-lfm2", "test-lfm2moe", "test-granitehybrid", "test-nemotronh", "test-nemotronhmoe")
 VARIANTS = [{"chunk": 1}, {"chunk": 7, "beside": 5}, {"chunk": 33}, {"no_cache": True}]
 GPU = {"device": "cuda"}
+SMALL = ("--kv-memory", "256MiB")
 # The processor multiplies bf16 in its own way where it can: GPUs have the bits of the other sets.
 SCALAR = {"KVIK_ISA": "scalar"}
 
@@ -50,7 +51,7 @@ class Gpu(unittest.TestCase):
                 self.assert_same(kvik.preset(name, "q8_0"), tokens, KV_TYPES[i % 4], VARIANTS)
 
     def test_a_long_prompt_and_what_is_decoded_behind_it(self):
-        tokens = kvik.random_tokens(1500, 2045, 7)
+        tokens = kvik.random_tokens(700, 2045, 7)
         self.assertEqual(kvik.greedy("demo", tokens, 200, **GPU), kvik.greedy("demo", tokens, 200))
 
     def test_what_is_drawn(self):
@@ -66,14 +67,14 @@ class Gpu(unittest.TestCase):
             with self.subTest(first=first), tempfile.TemporaryDirectory() as folder:
                 answers = []
                 for device in (first, second):
-                    with Server("demo", "--disk", folder, "--disk-size", "256MiB", "--device", device) as server:
+                    with Server("demo", "--disk", folder, "--disk-size", "256MiB", *SMALL, "--device", device) as server:
                         answers.append(server.complete(kvik.random_tokens(400, 2045, 9), max_tokens=40, ignore_eos=True))
                 self.assertEqual(answers[0]["choices"][0]["text"], answers[1]["choices"][0]["text"])
                 self.assertGreaterEqual(answers[1]["usage"]["prompt_tokens_details"]["cached_tokens"], 384)
 
     def test_many_users_get_what_one_alone_gets(self):
         prompts = [kvik.random_tokens(40 + i, 2045, i) for i in range(24)]
-        with Server("demo", "--device", "cuda") as server, concurrent.futures.ThreadPoolExecutor(24) as pool:
+        with Server("demo", *SMALL, "--device", "cuda") as server, concurrent.futures.ThreadPoolExecutor(24) as pool:
             together = [got["choices"][0]["text"] for got in pool.map(lambda p: server.complete(p, max_tokens=30, ignore_eos=True), prompts)]
         for prompt, text in zip(prompts, together):
             self.assertEqual(text, kvik.demo_text(kvik.greedy("demo", prompt, 30)).decode())

@@ -16,7 +16,7 @@ std::atomic<FaultHandler> fault_handler = abort_with;
 
 }  // namespace
 
-void set_fault_handler(FaultHandler handler) { fault_handler = handler; }
+void set_fault_handler(FaultHandler handler) { fault_handler = handler ? handler : abort_with; }
 
 void report_fault(const std::string& sentence) { fault_handler.load()(sentence); }
 

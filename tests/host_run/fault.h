@@ -7,7 +7,7 @@
 namespace kvik::host_run {
 
 using FaultHandler = void (*)(const std::string& sentence);
-void set_fault_handler(FaultHandler handler);
+void set_fault_handler(FaultHandler handler);  // null: none is set
 
 void report_fault(const std::string& sentence);
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/forwarding_backend.h"
 #include "catalogue/tensor_roles.h"
 #include "support/memory_source.h"
 #include "support/tiny_model.h"
@@ -185,6 +186,26 @@ TEST_F(ModelTest, an_element_type_that_nothing_computes_is_named) {
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
     EXPECT_THAT(error.message, HasSubstr(std::string("'") + name + "' is of type iq2_xs"));
   }
+}
+
+TEST_F(ModelTest, heads_wider_than_the_backends_are_refused) {
+  struct Narrow final : ForwardingBackend {
+    Narrow(Backend& next, uint32_t most) : ForwardingBackend(next), most_head_dim_(most) {}
+    uint32_t most_head_dim() const override { return most_head_dim_; }
+    uint32_t most_head_dim_;
+  };
+  const auto source = make_synthetic("synthetic:test-llama:f32");
+  const auto config = read_config((*source)->metadata());
+  ASSERT_TRUE(config);
+  const uint32_t head_dim = config->layers[0].attention().head_dim;
+  Narrow just_enough(*backend_, head_dim), too_few(*backend_, head_dim - 1);
+  const auto refused = Model::load(**source, too_few, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(refused.error().message,
+              HasSubstr(fmt::format("heads of {} dimensions, expected {} at most on {}", head_dim,
+                                    head_dim - 1, backend_->name())));
+  EXPECT_TRUE(Model::load(**source, just_enough, nullptr));
 }
 
 TEST_F(ModelTest, errors_begin_with_where_the_model_came_from) {

@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "backend/cpu/attention/attention.h"
 #include "backend/cpu/cpu_memory.h"
@@ -14,6 +13,7 @@
 #include "backend/cpu/matmul/matmul.h"
 #include "backend/cpu/state/state.h"
 #include "base/check.h"
+#include "tensor/largest.h"
 
 namespace kvik {
 namespace cpu {
@@ -222,17 +222,7 @@ void CpuBackend::head_matmul(const HeadRows& x, const PackedMatrix& w, const Hea
 
 void CpuBackend::largest(Rows x, std::span<std::optional<uint32_t>> out) {
   CHECK(out.size() == x.n_rows);
-  for_rows(x, [&](size_t row) {
-    const float* values = row_of(x, row);
-    float highest = -std::numeric_limits<float>::infinity();
-    out[row].reset();
-    for (uint32_t i = 0; i < x.n_cols; ++i) {
-      // False of what is no number.
-      if (!(values[i] > highest && values[i] <= std::numeric_limits<float>::max())) continue;
-      highest = values[i];
-      out[row] = i;
-    }
-  });
+  for_rows(x, [&](size_t row) { out[row] = place_of_largest({row_of(x, row), x.n_cols}); });
 }
 
 void CpuBackend::copy_heads(const HeadRows& x, const HeadRows& out) {

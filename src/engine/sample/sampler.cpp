@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "tensor/largest.h"
 
 namespace kvik {
 namespace {
@@ -48,11 +49,11 @@ std::optional<TokenId> Sampler::sample(const Input& input) {
   adjust(input);
   if (input.constraint && input.params.temperature == 0) {
     // Mostly the model says what it should, and no mask is needed.
-    const std::optional<TokenId> likeliest = greedy();
+    const std::optional<TokenId> likeliest = place_of_largest(logits_);
     if (!likeliest || input.constraint->allows(*likeliest)) return likeliest;
   }
   if (input.constraint) keep_only(input.constraint->mask());
-  const std::optional<TokenId> best = greedy();
+  const std::optional<TokenId> best = place_of_largest(logits_);
   if (!best || input.params.temperature == 0) return best;
   return draw(input.params, input.position, *best);
 }
@@ -89,24 +90,11 @@ void Sampler::keep_only(std::span<const uint64_t> mask) {
   }
 }
 
-std::optional<TokenId> Sampler::greedy() const {
-  std::optional<TokenId> best;
-  float highest = kNever;
-  for (TokenId id = 0; id < logits_.size(); ++id) {
-    const float logit = logits_[id];  // false of a NaN:
-    if (logit > highest && logit <= std::numeric_limits<float>::max()) {
-      highest = logit;
-      best = id;
-    }
-  }
-  return best;
-}
-
 TokenId Sampler::draw(const SamplingParams& params, uint64_t position, TokenId best) {
   const float peak = logits_[best];
   candidates_.clear();
   for (TokenId id = 0; id < logits_.size(); ++id) {
-    // As in greedy(): an infinity would weigh more than all others together.
+    // As in place_of_largest(): an infinity would weigh more than all others together.
     if (!std::isfinite(logits_[id])) continue;
     const float weight = std::exp((logits_[id] - peak) / params.temperature);
     if (weight > 0 && weight >= params.min_p) candidates_.push_back({id, weight});

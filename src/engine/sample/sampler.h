@@ -76,7 +76,6 @@ class Sampler {
  private:
   void adjust(const Input& input);
   void keep_only(std::span<const uint64_t> mask);
-  std::optional<TokenId> greedy() const;
   TokenId draw(const SamplingParams& params, uint64_t position, TokenId best);
   void keep_top_k(uint32_t k);
   void keep_top_p(float p);

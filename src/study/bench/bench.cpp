@@ -81,15 +81,25 @@ Result<void> check_memory(std::span<const BenchCase> cases, const LoadedModel& l
   return {};
 }
 
+// Neighbours take now more of the machine and now less: its limits are measured around each run.
+// Without limits nothing is measured but the runs.
 std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchCase> cases,
-                                     uint32_t repeat) {
+                                     uint32_t repeat, const LimitModel* limits,
+                                     std::vector<MachineLimits>& machine) {
   ProgressBar bar("measuring");
   std::vector<BenchResult> results;
   runner.warm_up(cases.front());
+  const auto look_around = [&] {
+    if (limits) machine.push_back(measure_machine_limits(runner.n_threads()));
+  };
+  look_around();
   for (const BenchCase& bench : cases) {
     bar.show(results.size(), cases.size(),
              fmt::format("{} at depth {}", test_name(bench), bench.depth));
-    results.push_back(runner.measure(bench, repeat));
+    results.push_back(runner.measure(bench, repeat, look_around));
+    if (limits) {
+      limits->hold_against(std::span(machine).last(repeat + size_t{1}), results.back());
+    }
   }
   bar.show(cases.size(), cases.size(), "");
   return results;
@@ -120,24 +130,20 @@ Result<std::string> bench(const BenchOptions& options) {
   const std::vector<BenchCase> cases = cases_of(options);
   TRY(check_memory(cases, loaded));
 
-  const uint32_t n_threads = loaded.backend->n_threads();
-  // Those of the processor: what a GPU could do is not known here.
-  const bool has_limits = !options.model.gpu;
-  const MachineLimits machine = has_limits ? measure_machine_limits(n_threads) : MachineLimits{};
   TRY_ASSIGN(const LimitModel limits, LimitModel::of(options.model.model, loaded));
   BenchRunner runner(loaded, kv_type, cases);
   for (const std::string& text : options.adapters) {
     TRY_ASSIGN(auto adapter, load_adapter(text, *loaded.model, *loaded.backend));
     runner.add_adapter(std::move(adapter));
   }
-  std::vector<BenchResult> results = measure_all(runner, cases, options.repeat);
-  for (BenchResult& r : results) {
-    if (has_limits) limits.hold_against(machine, r);
-  }
+  // What a GPU could do is not known here.
+  std::vector<MachineLimits> machine;
+  const std::vector<BenchResult> results =
+      measure_all(runner, cases, options.repeat, options.model.gpu ? nullptr : &limits, machine);
   if (roofline.is_open()) {
-    roofline << roofline_svg(results, machine,
+    roofline << roofline_svg(results, best_of(machine),
                              fmt::format("{}, {} pages, {} threads", model_id(options.model.model),
-                                         name_of(kv_type), n_threads));
+                                         name_of(kv_type), runner.n_threads()));
     if (!roofline.flush()) {
       return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));
     }

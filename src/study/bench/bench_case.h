@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace kvik {
 
@@ -30,7 +31,8 @@ struct Work {
 // One test, measured.
 struct BenchResult {
   BenchCase bench;
-  double median = 0, min = 0, max = 0;  // tok/s of the whole batch
+  std::vector<double> speeds;           // tok/s of the whole batch, run by run
+  double median = 0, min = 0, max = 0;  // of them
   Work work;                            // of all its tokens
   double limit = 0;                     // tok/s that the machine's ceilings allow; 0: not known
   uint64_t context_bytes = 0;           // pages of all sequences, at the end

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "base/quantity.h"
@@ -9,17 +10,22 @@
 namespace kvik {
 namespace {
 
-std::string bf16_limit(const MachineLimits& machine) {
-  if (machine.bf16_ops_per_s == 0) return "bf16 as f32";
-  return fmt::format("bf16 {:.0f} GFLOP/s", machine.bf16_ops_per_s * 1e-9);
+// From the least to the most that was found.
+std::string range_of(std::span<const MachineLimits> machine, double MachineLimits::*limit) {
+  const auto [least, most] = std::ranges::minmax(machine, {}, limit);
+  return fmt::format("{:.0f} to {:.0f}", least.*limit * 1e-9, most.*limit * 1e-9);
 }
 
-std::string limits_text(const MachineLimits& machine) {
-  if (machine.read_bytes_per_s == 0) return "limits of this machine: not known for a GPU\n";
+std::string limits_text(std::span<const MachineLimits> machine) {
+  if (machine.empty()) return "limits of this machine: not known for a GPU\n";
+  const bool has_bf16 = machine.front().bf16_ops_per_s > 0;
   return fmt::format(
-      "limits of this machine: reads {:.1f} GB/s, int8 {:.0f} GOP/s, {}, f32 {:.0f} GFLOP/s\n",
-      machine.read_bytes_per_s * 1e-9, machine.int8_ops_per_s * 1e-9, bf16_limit(machine),
-      machine.f32_ops_per_s * 1e-9);
+      "limits of this machine around the runs: reads {} GB/s, int8 {} GOP/s, bf16 {}, f32 {} "
+      "GFLOP/s\n",
+      range_of(machine, &MachineLimits::read_bytes_per_s),
+      range_of(machine, &MachineLimits::int8_ops_per_s),
+      has_bf16 ? range_of(machine, &MachineLimits::bf16_ops_per_s) : "as f32",
+      range_of(machine, &MachineLimits::f32_ops_per_s));
 }
 
 std::string share_text(const BenchResult& result) {
@@ -49,7 +55,8 @@ std::string results_as_json(std::span<const BenchResult> results) {
   return out + "\n]\n";
 }
 
-std::string results_as_table(std::span<const BenchResult> results, const MachineLimits& machine) {
+std::string results_as_table(std::span<const BenchResult> results,
+                             std::span<const MachineLimits> machine) {
   std::string out = limits_text(machine);
   fmt::format_to(std::back_inserter(out), "{:<8}{:>8}{:>9}{:>7}{:>12}{:>11}{:>20}{:>14}\n", "test",
                  "tokens", "depth", "batch", "K and V", "tok/s", "min … max", "of the limit");

@@ -10,6 +10,8 @@ namespace kvik {
 
 // The array of objects that scripts rely on (DESIGN, section 6).
 std::string results_as_json(std::span<const BenchResult> results);
-std::string results_as_table(std::span<const BenchResult> results, const MachineLimits& machine);
+// `machine`: as it was found each time it was looked at; empty of a GPU.
+std::string results_as_table(std::span<const BenchResult> results,
+                             std::span<const MachineLimits> machine);
 
 }  // namespace kvik

@@ -81,14 +81,20 @@ void BenchRunner::warm_up(BenchCase bench) {
   run(bench, 0);
 }
 
-BenchResult BenchRunner::measure(const BenchCase& bench, uint32_t repeat) {
+BenchResult BenchRunner::measure(const BenchCase& bench, uint32_t repeat,
+                                 const std::function<void()>& after_each) {
   std::vector<double> speeds;
-  for (uint32_t i = 0; i < repeat; ++i) speeds.push_back(run(bench, i + 1));
-  std::ranges::sort(speeds);
+  for (uint32_t i = 0; i < repeat; ++i) {
+    speeds.push_back(run(bench, i + 1));
+    if (after_each) after_each();
+  }
+  std::vector<double> sorted = speeds;
+  std::ranges::sort(sorted);
   return {.bench = bench,
-          .median = speeds[speeds.size() / 2],
-          .min = speeds.front(),
-          .max = speeds.back(),
+          .speeds = std::move(speeds),
+          .median = sorted[sorted.size() / 2],
+          .min = sorted.front(),
+          .max = sorted.back(),
           .work = {},
           .limit = 0,
           .context_bytes = n_pages(bench) * page_bytes()};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -33,8 +34,12 @@ class BenchRunner {
 
   // The first run of all touches buffers and wakes threads: it is not on the clock.
   void warm_up(BenchCase bench);
-  // Median, least and most of `repeat` runs; work and limit are left open.
-  BenchResult measure(const BenchCase& bench, uint32_t repeat);
+  // Median, least and most of `repeat` runs; work and limit are left open. Calls after_each(),
+  // where there is one, off the clock.
+  BenchResult measure(const BenchCase& bench, uint32_t repeat,
+                      const std::function<void()>& after_each = {});
+
+  uint32_t n_threads() const { return loaded_.backend->n_threads(); }
 
   // Pages that a case takes in each layer group.
   static uint64_t n_pages(const BenchCase& bench);

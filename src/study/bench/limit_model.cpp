@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
+#include <vector>
 
+#include "base/check.h"
 #include "catalogue/tensor_roles.h"
 
 namespace kvik {
@@ -64,6 +67,20 @@ Result<LimitModel> LimitModel::of(const std::string& spec, const LoadedModel& lo
 void LimitModel::hold_against(const MachineLimits& machine, BenchResult& result) const {
   result.work = work(result.bench);
   result.limit = result.bench.n_tokens * result.bench.batch / least_seconds(result.work, machine);
+}
+
+void LimitModel::hold_against(std::span<const MachineLimits> around, BenchResult& result) const {
+  CHECK(around.size() == result.speeds.size() + 1);
+  std::vector<double> limits, shares;
+  for (const MachineLimits& machine : around) {
+    hold_against(machine, result);
+    limits.push_back(result.limit);
+  }
+  for (size_t i = 0; i < result.speeds.size(); ++i) {
+    shares.push_back(result.speeds[i] / std::midpoint(limits[i], limits[i + 1]));
+  }
+  std::ranges::sort(shares);
+  result.limit = result.median / shares[shares.size() / 2];
 }
 
 // Each token is multiplied with some of the experts.

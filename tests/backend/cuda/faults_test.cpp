@@ -4,6 +4,7 @@
 #include "backend/cuda/device/cuda_memory.h"
 #include "base/log.h"
 #include "host/load_model.h"
+#include "support/random_adapter.h"
 
 namespace kvik {
 namespace {
@@ -52,6 +53,23 @@ TEST(CudaFaults, a_plan_is_held_against_what_the_device_has_left) {
               ::testing::HasSubstr("take 8.00 MiB of the memory of cuda/"));
   const auto cpu = make_cpu_backend({.n_threads = 1, .isa = {}});
   EXPECT_TRUE(check_device_memory({UINT64_MAX, 0, {}}, **cpu));
+}
+
+TEST(CudaFaults, an_adapter_that_does_not_fit_is_refused_and_leaves_nothing_behind) {
+  OnDevice on;
+  const auto source = open_model("synthetic:test-llama:q4_0");
+  const auto model = Model::load(**source, *on.backend, nullptr);
+  ASSERT_TRUE(model);
+  RandomAdapter changes((*model)->config(), 1);
+  const uint64_t n_held = on.device->held_bytes();
+  on.device->limit_memory(n_held + 1000);
+  const auto refused = Adapter::load(changes, **model, *on.backend);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kExhausted);
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("of which 1000 B are free"));
+  EXPECT_EQ(on.device->held_bytes(), n_held);
+  on.device->limit_memory(UINT64_MAX);
+  EXPECT_TRUE(Adapter::load(changes, **model, *on.backend));
 }
 
 TEST(CudaFaults, memory_that_is_not_there_while_growing_ends_the_process_with_a_sentence) {

@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <vector>
 
 #include "host_run/cuda_words.h"
+#include "host_run/fault.h"
 
 namespace kvik::host_run {
 namespace {
@@ -66,6 +68,15 @@ TEST(HostRun, a_barrier_that_some_threads_do_not_reach_is_found) {
                          }
                        }),
               HasSubstr("and thread 0 at __syncthreads"));
+}
+
+TEST(HostRun, a_fault_that_nobody_hears_ends_the_program) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto unheard = [] {
+    set_fault_handler(nullptr);
+    report_fault("some sentence");
+  };
+  EXPECT_EXIT(unheard(), ::testing::KilledBySignal(SIGABRT), "host run: some sentence");
 }
 
 TEST(HostRun, lanes_in_different_operations_of_their_warp_are_found) {

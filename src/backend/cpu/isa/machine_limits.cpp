@@ -77,4 +77,14 @@ MachineLimits measure_machine_limits(uint32_t n_threads) {
           .int8_ops_per_s = measure_arithmetic(pool, kernels.int8_dot)};
 }
 
+MachineLimits best_of(std::span<const MachineLimits> measured) {
+  const auto highest = [&](double MachineLimits::*limit) {
+    return std::ranges::max(measured, {}, limit).*limit;
+  };
+  return {.read_bytes_per_s = highest(&MachineLimits::read_bytes_per_s),
+          .f32_ops_per_s = highest(&MachineLimits::f32_ops_per_s),
+          .bf16_ops_per_s = highest(&MachineLimits::bf16_ops_per_s),
+          .int8_ops_per_s = highest(&MachineLimits::int8_ops_per_s)};
+}
+
 }  // namespace kvik

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace kvik {
 
@@ -16,6 +17,8 @@ struct MachineLimits {
 
 // Takes about a second. Of several tries the best counts: neighbours can only take away.
 MachineLimits measure_machine_limits(uint32_t n_threads);
+// Of each limit the highest that was found. Not empty.
+MachineLimits best_of(std::span<const MachineLimits> measured);
 
 namespace cpu {
 

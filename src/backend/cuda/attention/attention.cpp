@@ -67,12 +67,6 @@ uint64_t query_bytes(uint64_t n_queries, uint32_t head_dim) {
   return n_queries * (round_up(head_dim, 8) + (1 + kMostKeyGroups) * sizeof(float));
 }
 
-void grow(Buffer& buffer, CudaMemory& memory, uint64_t bytes) {
-  if (buffer.size() >= bytes) return;
-  buffer = Buffer();
-  buffer = memory.allocate(bytes);
-}
-
 }  // namespace
 
 uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
@@ -94,8 +88,8 @@ void Attention::reserve(const WorkLimits& limits) {
     if (holds_levels(use.kv.type)) use.kv.type = KvType::kF32;
   }
   const uint64_t partials = scratch_bytes(without_levels);
-  grow(partials_, memory_, partials);
-  grow(queries_, memory_, scratch_bytes(limits) - partials);
+  memory_.grow(partials_, partials);
+  memory_.grow(queries_, scratch_bytes(limits) - partials);
 }
 
 void Attention::list_runs(const KvTarget& kv) {
@@ -258,7 +252,7 @@ const Attention::Plan& Attention::plan_for(const KvTarget& kv, const AttentionSh
 
 Queries Attention::queries_of(const PageLayout& layout, const AttentionShape& shape, Rows q) {
   const uint64_t n_queries = uint64_t{q.n_rows} * shape.n_heads;
-  grow(queries_, memory_, query_bytes(n_queries, layout.head_dim));
+  memory_.grow(queries_, query_bytes(n_queries, layout.head_dim));
   float* scales = queries_.floats();
   float* group_scales = scales + n_queries;
   const Queries out = {
@@ -282,7 +276,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
   const PageLayout layout = layout_of(kv.geometry);
   const Plan& plan = plan_for(kv, shape);
   if (plan.rows.empty()) return;
-  grow(partials_, memory_, partial_bytes(plan.rows.size(), shape.n_heads, layout.value_dim));
+  memory_.grow(partials_, partial_bytes(plan.rows.size(), shape.n_heads, layout.value_dim));
   const Queries queries = holds_levels(kv.geometry.type) ? queries_of(layout, shape, q) : Queries{};
   const Grid blocks = {.x = static_cast<uint32_t>(plan.items.size()),
                        .y = kv.geometry.n_kv_heads,

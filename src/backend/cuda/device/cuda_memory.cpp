@@ -18,6 +18,12 @@ Buffer CudaMemory::allocate(size_t bytes) {
   return std::move(*buffer);
 }
 
+void CudaMemory::grow(Buffer& buffer, size_t bytes) {
+  if (buffer.size() >= bytes) return;
+  buffer = Buffer();
+  buffer = allocate(bytes);
+}
+
 void CudaMemory::copy_in(std::byte* destination, std::span<const std::byte> host) {
   require(stream_.hand_over());
   require(device_.copy_in(destination, host));

@@ -19,6 +19,8 @@ class CudaMemory final : public Memory {
   Buffer allocate(size_t bytes) override;
   // As allocate(), where there may be none. Errors: those of Device::allocate().
   Result<Buffer> try_allocate(size_t bytes);
+  // At least as many bytes, of which none is kept.
+  void grow(Buffer& buffer, size_t bytes);
 
   void copy_in(std::byte* destination, std::span<const std::byte> host) override;
   void copy_out(std::span<std::byte> host, const std::byte* source) override;

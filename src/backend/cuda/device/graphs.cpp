@@ -40,8 +40,9 @@ Result<void> Graphs::start_each(const LaunchList& launches) {
 
 Result<void> Graphs::bring_up_to_date(Known& known, const LaunchList& launches) {
   if (!known.graph) {
+    known.launches = LaunchList(launches);  // before the graph: whatever fails, they are alike
     TRY_ASSIGN(known.graph, device_.make_graph(launches));
-    known.launches = launches;
+    return {};
   }
   for (size_t i = 0; i < launches.size(); ++i) {
     if (same_call(known.launches[i], launches[i])) continue;
@@ -56,7 +57,7 @@ Result<void> Graphs::run(const LaunchList& launches, uint32_t place) {
   Known& known = find(launches, place);
   known.used_at = ++now_;
   if (known.launches.size() == 0) {
-    known.launches = launches;
+    known.launches = LaunchList(launches);
     return start_each(launches);
   }
   if (const Result<void> done = bring_up_to_date(known, launches); !done) {

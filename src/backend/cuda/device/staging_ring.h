@@ -12,7 +12,6 @@ namespace kvik::cuda {
 // the other, and from the beginning again once all were waited for. Any thread.
 class StagingRing {
  public:
-  // Of nothing: nothing fits.
   explicit StagingRing(std::span<std::byte> memory) : memory_(memory) {}
 
   // Large ones would have others wait.

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstring>
 #include <thread>
 
 #include "backend/cuda/device/graphs.h"

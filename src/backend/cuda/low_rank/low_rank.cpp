@@ -54,10 +54,7 @@ void LowRank::add(Rows x, std::span<const LowRankTerm> terms, Rows out) {
   if (rows_.empty()) return;
   const auto n_rows = static_cast<uint32_t>(rows_.size());
   const size_t n_bytes = size_t{n_rows} * most_rank * sizeof(float);
-  if (sums_.size() < n_bytes) {
-    sums_ = Buffer();
-    sums_ = memory_.allocate(n_bytes);
-  }
+  memory_.grow(sums_, n_bytes);
   const LowRankRow* rows = tables_.put<LowRankRow>(rows_);
   Grid grid = {.x = 1, .y = grid_rows(n_rows), .z = 1, .n_threads = kLowRankThreads};
   require(stream_.launch(

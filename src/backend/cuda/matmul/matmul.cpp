@@ -91,19 +91,11 @@ uint64_t Matmul::scratch_bytes(const WorkLimits& limits) const {
 }
 
 void Matmul::reserve(const WorkLimits& limits) {
-  const uint64_t bytes = scratch_bytes(limits);
-  if (activations_.size() < bytes) {
-    activations_ = Buffer();
-    activations_ = memory_.allocate(bytes);
-  }
+  memory_.grow(activations_, scratch_bytes(limits));
 }
 
 void Matmul::quantise(const Input& in, const uint32_t* gather) {
-  const size_t bytes = activation_bytes(in.n_rows, in.k);
-  if (activations_.size() < bytes) {
-    activations_ = Buffer();
-    activations_ = memory_.allocate(bytes);
-  }
+  memory_.grow(activations_, activation_bytes(in.n_rows, in.k));
   const Grid grid = {.x = 1, .y = grid_rows(in.n_rows), .z = 1, .n_threads = kQuantThreads};
   require(stream_.launch(kernels_.quantise, grid,
                          {.x = in.x,

@@ -55,12 +55,6 @@ uint64_t Routing::scratch_bytes(const WorkLimits& limits) {
   return bytes_of(limits.n_rows, limits.n_expert_rows, limits.n_experts);
 }
 
-void Routing::grow(uint64_t bytes) {
-  if (buffer_.size() >= bytes) return;
-  buffer_ = Buffer();
-  buffer_ = memory_.allocate(bytes);
-}
-
 bool Routing::run(const RouteShape& shape, Rows scores) {
   CHECK(shape.n_used > 0 && shape.n_used <= shape.n_experts);
   CHECK(shape.n_groups > 0 && shape.n_experts % shape.n_groups == 0);
@@ -68,7 +62,7 @@ bool Routing::run(const RouteShape& shape, Rows scores) {
   CHECK(is_of(shape.choice_bias, shape.n_experts) && is_of(shape.factors, shape.n_experts));
   if (shape.n_experts > kMostExperts || shape.n_used > kMostUsed) return false;
   const uint32_t n_choices = scores.n_rows * shape.n_used;
-  grow(bytes_of(scores.n_rows, n_choices, shape.n_experts));
+  memory_.grow(buffer_, bytes_of(scores.n_rows, n_choices, shape.n_experts));
   Places places(buffer_.data());
   lists_ = lists_at(places, scores.n_rows, n_choices, shape.n_experts);
   const Grid rows = {.x = 1, .y = grid_rows(scores.n_rows), .z = 1, .n_threads = 32};

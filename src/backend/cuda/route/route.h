@@ -21,11 +21,9 @@ class Routing {
 
   // Bytes that lists within the limits need, and taking them now.
   static uint64_t scratch_bytes(const WorkLimits& limits);
-  void reserve(const WorkLimits& limits) { grow(scratch_bytes(limits)); }
+  void reserve(const WorkLimits& limits) { memory_.grow(buffer_, scratch_bytes(limits)); }
 
  private:
-  void grow(uint64_t bytes);
-
   Stream& stream_;
   CudaMemory& memory_;
   Tables& tables_;

@@ -159,10 +159,7 @@ void RowOperations::largest(Rows x, std::span<std::optional<uint32_t>> out) {
   CHECK(out.size() == x.n_rows);
   if (x.n_rows == 0) return;
   const size_t n_bytes = x.n_rows * sizeof(uint32_t);
-  if (largest_.size() < n_bytes) {
-    largest_ = Buffer();
-    largest_ = memory_.allocate(n_bytes);
-  }
+  memory_.grow(largest_, n_bytes);
   const Grid grid = {.x = 1, .y = grid_rows(x.n_rows), .z = 1, .n_threads = kRowThreads};
   require(
       stream_.launch(kernels_.largest, grid,

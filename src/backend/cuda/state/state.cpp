@@ -80,13 +80,7 @@ uint64_t State::scratch_bytes(const WorkLimits& limits) {
   return bytes;
 }
 
-void State::reserve(const WorkLimits& limits) { grow(scratch_bytes(limits)); }
-
-void State::grow(uint64_t bytes) {
-  if (scratch_.size() >= bytes) return;
-  scratch_ = Buffer();
-  scratch_ = memory_.allocate(bytes);
-}
+void State::reserve(const WorkLimits& limits) { memory_.grow(scratch_, scratch_bytes(limits)); }
 
 void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& shape,
                   std::span<const StateRun> runs, const RecurrenceRows& in,
@@ -100,7 +94,7 @@ void State::recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& s
                      .z = static_cast<uint32_t>(runs.size()),
                      .n_threads = 32};
   const PlacedState* placed = place(runs, out.n_rows);
-  grow(n_guessed_ * scratch_of_run(shape));
+  memory_.grow(scratch_, n_guessed_ * scratch_of_run(shape));
   require(stream_.launch(kernel, grid,
                          {.runs = placed,
                           .q = view_of(in.q),

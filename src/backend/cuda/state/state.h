@@ -42,7 +42,6 @@ class State {
   const PlacedState* place(std::span<const StateRun> runs, uint32_t n_rows);
   void gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const float> factors,
             std::span<const float> biases);
-  void grow(uint64_t bytes);
   void recur(const Kernel<RecurrenceTask>& kernel, const RecurrenceShape& shape,
              std::span<const StateRun> runs, const RecurrenceRows& in, std::span<const float> skips,
              Rows out);
