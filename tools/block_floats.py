@@ -3,9 +3,12 @@
 
     make_hf_model.py m.gguf FOLDER && block_floats.py --kind fp8 --block 32 FOLDER OUT
 
-OUT holds E4M3 with a scale for each block of rows and columns, as DeepSeek-V3 is stored (`--block 0`: one for the matrix), or NVFP4 as
-Modelopt writes it; OUT-widened the same numbers as f32, or as bf16 where Kvik widens them itself: E4M3 whose scales are not of multiples
-of 32 columns, NVFP4 whose rows are no multiple of 64. Kvik must compute the same bits from both, but for NVFP4, whose activations have 8 bits. Needs numpy only.
+OUT holds E4M3 with a scale for each block of rows and columns, as DeepSeek-V3 is stored (`--block 0`: one for the matrix, `--rows`: one for
+each row), or NVFP4 as Modelopt writes it; OUT-widened the same numbers as f32, or as bf16 where Kvik widens them itself: E4M3 whose scales are
+not of multiples of 32 columns, NVFP4 whose rows are no multiple of 64. Kvik must compute the same bits from both, but for NVFP4, whose
+activations have 8 bits. Experts in one tensor (make_hf_model.py --fused-experts) stay in one, their scales in another. `--scales` says how
+scales are stored: as DeepSeek-V4 has them (e8m0), or Mistral (bf16, a number with no axis where it is one for the matrix, and one of
+activations beside it). `--compressed` names and describes all of it as llm-compressor does. Needs numpy only.
 """
 import argparse
 import json
@@ -43,26 +46,38 @@ def nearest(levels, x):
     return (at + bit * (x < 0)).astype(np.uint8), np.copysign(levels[at], x)
 
 
-def fp8_codes(w, block):
-    """Codes, their levels, the scales, and each element's."""
-    rows, cols = w.shape
-    edge = (block or rows, block or cols)
-    grid = tuple(-(-n // e) for n, e in zip(w.shape, edge))
-    of_row, of_col = np.arange(rows) // edge[0], np.arange(cols) // edge[1]
-    scales = np.zeros(grid, np.float32)
+def stored_scales(scales, kind):
+    """As the file holds them, and as numbers."""
+    if kind == "e8m0":  # the next power of two
+        bits = np.clip(np.ceil(np.log2(np.maximum(scales, 1e-38))) + 127, 0, 254).astype(np.uint8)
+        return ("F8_E8M0", bits), np.ldexp(np.float32(1), bits.astype(np.int32) - 127)
+    if kind == "bf16":
+        return (BF16, to_bf16(scales)), values(BF16, to_bf16(scales))
+    return (F32, scales), scales
+
+
+def fp8_codes(w, block, kind="f32"):
+    """Codes, their levels, the scales as stored, and each element's."""
+    edge = [e or n for n, e in zip(w.shape, block)]
+    of_row, of_col = (np.arange(n) // e for n, e in zip(w.shape, edge))
+    scales = np.zeros([-(-n // e) for n, e in zip(w.shape, edge)], np.float32)
     np.maximum.at(scales, (of_row[:, None], of_col[None]), np.abs(w))
-    scales = (scales / np.float32(448)).astype(np.float32)
+    stored, scales = stored_scales((scales / np.float32(448)).astype(np.float32), kind)
     each = scales[of_row[:, None], of_col[None]]
-    return *nearest(E4M3, w / each), scales, each
+    return *nearest(E4M3, w / each), stored, each
 
 
-def fp8(w, block):
-    codes, levels, scales, each = fp8_codes(w, block)
-    return {"": ("F8_E4M3", codes), "_scale_inv": (F32, scales if block else scales.reshape(-1))}, levels.astype(np.float32) * each
+def fp8(w, block, kind):
+    """A matrix, or a stack of them: codes, scales as stored, and what they stand for."""
+    if w.ndim == 3:
+        codes, scales, wide = zip(*(fp8(m, block, kind) for m in w))
+        return np.stack(codes), (scales[0][0], np.stack([x for _, x in scales])), np.stack(wide)
+    codes, levels, scales, each = fp8_codes(w, block, kind)
+    return codes, scales, levels.astype(np.float32) * each
 
 
 def exact_fp8(w, block):
-    _, levels, _, each = fp8_codes(w.astype(np.float32), block)
+    _, levels, _, each = fp8_codes(w.astype(np.float32), (block, block))
     return levels.astype(np.float64) * each
 
 
@@ -88,27 +103,59 @@ def nvfp4(w):
             "_scale_2": (F32, of_all.reshape(1))}, widened
 
 
+def fp8_config(a):
+    block = None if a.rows or not a.block else [a.block, a.block]
+    if not a.compressed:
+        return {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "static" if a.scales == "bf16" else "dynamic",
+                "weight_block_size": block, **({"scale_fmt": "ue8m0"} if a.scales == "e8m0" else {})}
+    numbers = {"num_bits": 8, "type": "float", "symmetric": True, "group_size": None, "actorder": None}
+    weights = {**numbers, "strategy": "channel" if a.rows else "block" if block else "tensor", "block_structure": block, "dynamic": False}
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": {**numbers, "strategy": "token", "dynamic": True}}
+    return {"quant_method": "compressed-tensors", "format": "float-quantized", "quantization_status": "compressed", "ignore": ["lm_head"],
+            "config_groups": {"group_0": group}, "kv_cache_scheme": None, "sparsity_config": {}, "transform_config": {}}
+
+
+def fp8_tensors(name, w, a):
+    """The parts of a matrix by their names, and what they stand for."""
+    codes, (t, scales), wide = fp8(w, (1, 0) if a.rows else (a.block, a.block), a.scales)
+    is_one = w.ndim == 2 and a.block == 0 and not a.rows
+    parts = {name: ("F8_E4M3", codes), name + ("_scale" if a.compressed else "_scale_inv"):
+             (t, scales.reshape(() if a.scales == "bf16" else -1) if is_one else scales)}
+    if a.scales == "bf16":  # of activations, which Kvik leaves out
+        of_inputs = name.removesuffix("weight") + ("input_scale" if a.compressed else "activation_scale" if w.ndim == 2 else "_activation_scale")
+        parts[of_inputs] = (BF16, np.full(len(w) if w.ndim == 3 else (), 0x3F00, np.uint16))
+    return parts, wide
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("folder", help="of bf16, in one file")
     ap.add_argument("out", help="will be made, and OUT-widened")
     ap.add_argument("--kind", choices=["fp8", "nvfp4"], required=True)
     ap.add_argument("--block", type=int, default=128, help="rows and columns that share a scale; 0: all")
+    ap.add_argument("--rows", action="store_true", help="a scale for each row")
+    ap.add_argument("--scales", choices=["f32", "bf16", "e8m0"], default="f32")
+    ap.add_argument("--compressed", action="store_true", help="as compressed-tensors")
     a = ap.parse_args()
     stored, widened = {}, {}
     for name, (t, x) in read_safetensors(f"{a.folder}/model.safetensors").items():
-        if not name.endswith("_proj.weight") or x.ndim != 2 or (a.kind == "nvfp4" and x.shape[1] % 16 != 0):
+        is_stack = a.kind == "fp8" and x.ndim == 3 and ".experts." in name
+        is_matrix = name.endswith("_proj.weight") and x.ndim == 2
+        if not (is_stack or is_matrix) or (a.kind == "nvfp4" and x.shape[1] % 16 != 0):
             stored[name] = widened[name] = (t, x)
             continue
-        parts, w = fp8(values(t, x), a.block) if a.kind == "fp8" else nvfp4(values(t, x))
-        stored |= {name + ending: part for ending, part in parts.items()}
-        is_exact = x.shape[1] % 32 == 0 and a.block % 32 == 0 if a.kind == "fp8" else x.shape[1] % 64 == 0
+        if a.kind == "fp8":
+            parts, w = fp8_tensors(name, values(t, x), a)
+            is_exact = x.shape[-1] % 32 == 0 and (a.rows or a.block % 32 == 0)
+        else:
+            parts, w = nvfp4(values(t, x))
+            parts = {name + ending: part for ending, part in parts.items()}
+            is_exact = x.shape[1] % 64 == 0
+        stored |= parts
         widened[name] = (F32, w) if is_exact else (BF16, to_bf16(w))
     with open(f"{a.folder}/config.json") as f:
         config = json.load(f)
-    how = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [a.block, a.block] if a.block else None}
-    if a.kind == "nvfp4":
-        how = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+    how = fp8_config(a) if a.kind == "fp8" else {"quant_method": "modelopt", "quant_algo": "NVFP4"}
     for folder, tensors, more in ((a.out, stored, {"quantization_config": how}), (f"{a.out}-widened", widened, {})):
         shutil.copytree(a.folder, folder)
         os.remove(f"{folder}/model.safetensors")

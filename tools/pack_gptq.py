@@ -108,11 +108,11 @@ def write(source, folder, tensors, quantization=None):
     write_safetensors(f"{folder}/model.safetensors", tensors)
 
 
-def pack_folder(source, packed, twin, quantization, pack_matrix):
+def pack_folder(source, packed, twin, quantization, pack_matrix, is_wanted=is_packed):
     """pack_matrix(name, weights) → the file's tensors by the ends of their names, and what they stand for."""
     out, plain = {}, {}
     for name, x in read_folder(source).items():
-        if not is_packed(name, x):
+        if not is_wanted(name, x):
             out[name] = plain[name] = ("F32", x)
             continue
         parts, values = pack_matrix(name, x)

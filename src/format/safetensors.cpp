@@ -43,6 +43,7 @@ constexpr Dtype kDtypes[] = {
     // Nothing here computes with bytes: whoever can make something of them does.
     {"U8", ElementType::kI8},
     {"F8_E4M3", ElementType::kI8},
+    {"F8_E8M0", ElementType::kI8},
 };
 
 // A tensor and the part of the data that is its own.

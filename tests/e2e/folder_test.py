@@ -1,11 +1,8 @@
 """Hugging Face folders: the same weights as a GGUF file give the same bytes of logits."""
-import functools
 import json
 import os
 import shutil
 import struct
-import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -13,9 +10,9 @@ import numpy as np
 
 import gguf
 import kvik
-import block_floats
 import make_hf_model
 import gguf_file
+from hf_folder import N_VOCAB, FolderCase, folder_of
 from server import Server
 
 FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn", "test-mistral", "test-mixtral", "test-qwen2", "test-qwen2moe",
@@ -24,59 +21,9 @@ FAMILIES = ("test-llama", "test-mqa", "test-linear", "test-llama3", "test-yarn",
             "test-mla", "test-mla-lite", "test-gemma4", "test-gemma4-e", "test-gemma4-moe", "test-qwen35", "test-qwen35moe",
             "test-qwen3next", "test-lfm2", "test-lfm2moe", "test-granitehybrid", "test-nemotronh", "test-nemotronhmoe")
 EXPERTS = ("test-mixtral", "test-qwen2moe", "test-qwen3moe", "test-qwen35moe", "test-qwen3next", "test-lfm2moe", "test-nemotronhmoe")
-N_VOCAB = 260
 
 
-@functools.cache
-def folder_of(path, *options):
-    """The folder of a GGUF file, made once for all tests of this process."""
-    folder = os.path.join(ModelFolder.root.name, "".join([os.path.basename(path).removesuffix(".gguf"), *options]))
-    subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), *options, path, folder], check=True)
-    return folder
-
-
-class ModelFolder(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.root = ModelFolder.root = tempfile.TemporaryDirectory()
-
-    @classmethod
-    def tearDownClass(cls):
-        folder_of.cache_clear()
-        cls.root.cleanup()
-
-    def copy(self, *files, model="test-llama"):
-        """A folder of links that a test may spoil: (name, change of its JSON) pairs."""
-        source = folder_of(kvik.preset(model))
-        folder = os.path.join(self.root.name, self.id())
-        shutil.rmtree(folder, ignore_errors=True)
-        os.mkdir(folder)
-        for name in os.listdir(source):
-            os.symlink(os.path.join(source, name), os.path.join(folder, name))
-        for name, change in files:
-            with open(os.path.join(folder, name)) as f:
-                content = json.load(f)
-            change(content)
-            os.remove(os.path.join(folder, name))
-            with open(os.path.join(folder, name), "w") as f:
-                json.dump(content, f)
-        return folder
-
-    def refused(self, folder, *words, command=("logits", "--tokens", "5")):
-        done = kvik.run(command[0], folder, *command[1:])
-        said = done.stderr.decode()
-        self.assertEqual(done.returncode, 1, said)
-        self.assertEqual(done.stdout, b"")
-        self.assertEqual(said.count("\n"), 1, said)
-        for word in words:
-            self.assertIn(word, said)
-
-    def assert_same_logits(self, path, folder, **options):
-        tokens = kvik.random_tokens(71, N_VOCAB, 3)  # past the windows of 32 and 60
-        want = kvik.logits_text(path, tokens, all=True, **options)
-        self.assertEqual(want.count(b"\n"), len(tokens))
-        self.assertTrue(kvik.logits_text(folder, tokens, all=True, **options) == want)
-
+class ModelFolder(FolderCase):
     def test_every_family_gives_the_bytes_of_its_gguf_file(self):
         for name in FAMILIES:
             for element_type in ("f32", "bf16", "f16") if kvik.LONG or name == "test-llama" else ("f32", "bf16"):
@@ -95,159 +42,6 @@ class ModelFolder(unittest.TestCase):
         for name in EXPERTS:
             path = kvik.preset(name)
             self.assert_same_logits(path, folder_of(path, "--fused-experts"))
-
-    def as_block_floats(self, model, *options):
-        """A folder with floats of a few bits, and one with what they stand for."""
-        out = os.path.join(self.root.name, "-".join([self.id(), model, *options]))
-        tool = os.path.join(kvik.ROOT, "tools/block_floats.py")
-        subprocess.run([sys.executable, tool, *options, folder_of(kvik.demo_as("bf16") if model == "demo" else kvik.preset(model, "bf16")), out], check=True)
-        return out, out + "-widened"
-
-    def test_floats_of_8_bits_are_what_they_stand_for(self):
-        for model, *options in (("test-llama", "--kind=fp8", "--block=32"), ("test-llama", "--kind=fp8", "--block=24"), ("demo", "--kind=fp8"),
-                                ("test-mixtral", "--kind=fp8", "--block=0"), ("test-qwen3moe", "--kind=fp8", "--block=64"),
-                                ("test-qwen35moe", "--kind=fp8", "--block=32"), ("test-phi3", "--kind=fp8", "--block=32")):
-            with self.subTest(preset=model, how=options):
-                narrow, wide = self.as_block_floats(model, *options)
-                tokens = kvik.random_tokens(71, N_VOCAB, 3)
-                for isa in kvik.isas():
-                    want = kvik.logits_text(wide, tokens, all=True, env={"KVIK_ISA": isa})
-                    for how in ({}, {"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
-                        self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
-
-    def test_floats_of_8_and_4_bits_under_latent_attention(self):
-        """The heads of K's matrix are turned over, as f16: eleven bits of what f32 holds."""
-        tokens = kvik.random_tokens(71, N_VOCAB, 3)
-        for *how, share in (("--kind=fp8", "--block=32", 0.01), ("--kind=nvfp4", 0.03)):  # 2.7e-3 was seen of the first
-            narrow, wide = self.as_block_floats("test-mla", *how)
-            got, want = (kvik.logits(folder, tokens, all=True, kv_type="f32") for folder in (narrow, wide))
-            error = np.sort(np.abs(got - want).max(1) / np.abs(want).max(1))
-            self.assertLess(error[len(error) * 3 // 4], share)  # of experts, near ties may choose others
-
-    def exact_floats(self, model, exact):
-        """The weights of the oracle, each matrix of the layers as the folder stands for it, in f64."""
-        meta, weights = kvik.weights(kvik.preset(model, "bf16"))
-        is_matrix = lambda name, w: w.ndim > 1 and name.startswith("blk.") and "ffn_gate_inp" not in name
-        return meta, {name: np.stack([exact(m) for m in w.reshape(-1, *w.shape[-2:])]).reshape(w.shape) if is_matrix(name, w) else w
-                      for name, w in weights.items()}
-
-    def errors_of(self, folder, meta, weights, **options):
-        tokens = kvik.random_tokens(71, N_VOCAB, 3)
-        want = kvik.reference_logits.forward(meta, weights, list(map(int, tokens)))
-        got = kvik.logits(folder, tokens, all=True, kv_type="f32", **options)
-        return np.abs(got - want).max(1) / np.abs(want).max(1)
-
-    def test_floats_of_8_bits_against_the_oracle(self):
-        for model in ("test-qwen3", "test-qwen3moe"):  # whose rows have one order in both
-            narrow, _ = self.as_block_floats(model, "--kind=fp8", "--block=32")
-            exact = self.exact_floats(model, lambda w: block_floats.exact_fp8(w, 32))
-            self.assertLess(self.errors_of(narrow, *exact, env={"KVIK_ISA": "scalar"}).max(), 1e-3)
-
-    def test_floats_of_4_bits_against_the_oracle(self):
-        """But for the activations in 8 bits, by which some rows choose other experts."""
-        for model in ("test-qwen3", "test-qwen3moe"):
-            narrow, _ = self.as_block_floats(model, "--kind=nvfp4")
-            exact = self.exact_floats(model, block_floats.exact_nvfp4)
-            error = np.sort(self.errors_of(narrow, *exact))
-            self.assertLess(error[-1 if model == "test-qwen3" else len(error) * 3 // 4], 0.03)
-            tokens = kvik.random_tokens(71, N_VOCAB, 3)
-            want = kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": "avx2"})
-            for isa in set(kvik.isas()) - {"avx512bf16"}:
-                for how in ({}, {"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
-                    self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
-
-    def test_floats_of_4_bits_become_a_gguf_file_bit_by_bit(self):
-        """With the scale of each matrix, and of each expert's, beside it."""
-        for model in ("test-qwen3", "test-qwen3moe"):
-            narrow, _ = self.as_block_floats(model, "--kind=nvfp4")
-            _, exact = self.exact_floats(model, block_floats.exact_nvfp4)
-            path = f"{narrow}.gguf"
-            kvik.output("quantize", narrow, path, "--type", "nvfp4", "--pure")
-            types = {t[0]: t[2] for t in gguf.Gguf(path).tensors}
-            _, got = kvik.reference_logits.load(path)
-            copied = [name for name, w in exact.items() if name.startswith("blk.") and types[name] == gguf_file.NVFP4]
-            self.assertGreater(len(copied), 10)
-            self.assertTrue(all(name.removesuffix("weight") + "scale" in types for name in copied))
-            for name in copied:
-                np.testing.assert_array_equal(got[name], exact[name], name)
-
-    def test_floats_of_8_bits_that_cannot_be_are_refused(self):
-        narrow, _ = self.as_block_floats("test-llama", "--kind=fp8", "--block=32")
-        name = "model.layers.1.mlp.up_proj.weight"
-
-        def spoil(config=None, tensors=None):
-            folder = narrow + "-spoilt"
-            shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(narrow, folder)
-            for file, change in (("config.json", config), ("model.safetensors", tensors)):
-                path = os.path.join(folder, file)
-                with open(path, "rb") as f:
-                    raw = f.read()
-                if change and file == "config.json":
-                    raw = json.dumps(change(json.loads(raw))).encode()
-                elif change:
-                    n = struct.unpack("<Q", raw[:8])[0]
-                    header, data = json.loads(raw[8:8 + n]), bytearray(raw[8 + n:])
-                    change(header, data)
-                    text = json.dumps(header).encode()
-                    raw = struct.pack("<Q", len(text)) + text + data
-                with open(path, "wb") as f:
-                    f.write(raw)
-            return folder
-
-        block = lambda value: spoil(lambda c: {**c, "quantization_config": {**c["quantization_config"], **value}})
-        self.refused(block({"weight_block_size": [16, 16]}), name.replace("1.mlp.up", "0.self_attn.q"), "_scale_inv", "has the shape", "expected")
-        self.refused(block({"weight_block_size": [0, 16]}), "weight_block_size", "two numbers from 1 to 65536")
-        self.refused(block({"fmt": "e5m2"}), "fmt", "e5m2", "expected e4m3")
-        self.refused(block({"quant_method": "modelopt", "quant_algo": "FP8"}), "quant_algo", "FP8", "expected NVFP4")
-
-        def no_number(header, data):
-            data[header[name]["data_offsets"][0] + 5] = 0x7f
-
-        self.refused(spoil(tensors=no_number), name, "no number")
-
-        for scale in (float("nan"), float("inf"), -1e38):
-            def spoilt_scale(header, data):
-                at = header[name + "_scale_inv"]["data_offsets"][0] + 4
-                data[at:at + 4] = struct.pack("<f", scale)
-
-            self.refused(spoil(tensors=spoilt_scale), name + "_scale_inv", "holds", "expected scales")
-
-        def no_scales(header, data):
-            header["other.weight_scale_inv"] = header.pop(name + "_scale_inv")
-
-        self.refused(spoil(tensors=no_scales), name, "i8")
-
-    def test_floats_of_4_bits_that_cannot_be_are_refused(self):
-        narrow, _ = self.as_block_floats("test-qwen3", "--kind=nvfp4")
-        name = "model.layers.1.self_attn.q_proj.weight"
-
-        def spoilt(change):
-            path = os.path.join(narrow, "model.safetensors")
-            with open(path, "rb") as f:
-                raw = f.read()
-            n = struct.unpack("<Q", raw[:8])[0]
-            header, data = json.loads(raw[8:8 + n]), bytearray(raw[8 + n:])
-            change(header, data)
-            folder = narrow + "-spoilt"
-            shutil.rmtree(folder, ignore_errors=True)
-            shutil.copytree(narrow, folder)
-            text = json.dumps(header).encode()
-            with open(os.path.join(folder, "model.safetensors"), "wb") as f:
-                f.write(struct.pack("<Q", len(text)) + text + data)
-            return folder
-
-        def put(ending, value):
-            def change(header, data):
-                at = header[name + ending]["data_offsets"][0]
-                data[at:at + len(value)] = value
-            return change
-
-        self.refused(spoilt(put("_scale", b"\x7f")), name, "a scale of 127", "expected 0 to 126")
-        for scale in (float("nan"), float("inf"), 1e36):
-            self.refused(spoilt(put("_scale_2", struct.pack("<f", scale))), name + "_scale_2", "holds", "expected a scale")
-        for ending in ("_scale", "_scale_2"):
-            self.refused(spoilt(lambda header, data: header.update({"other.weight" + ending: header.pop(name + ending)})), name)
 
     def test_scaling_may_be_said_as_transformers_5_does(self):
         for name in ("test-linear", "test-llama3", "test-yarn", "test-phi3", "test-gemma3"):

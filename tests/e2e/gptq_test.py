@@ -1,4 +1,4 @@
-"""Folders quantised by GPTQ and AWQ: their weights are exactly what a small packer of our own wrote, and their logits those weights'."""
+"""Folders quantised by GPTQ and AWQ, or packed by compressed-tensors: their weights are exactly what a small packer of our own wrote, and their logits those weights'."""
 import json
 import os
 import shutil
@@ -26,8 +26,12 @@ CASES = (
     (DEMO, "gptq", "--group-size=-1", "--sym"), (DEMO, "gptq", "--group-size=256"), (DEMO, "gptq", "--group-size=128", ACT_ORDER, "--sym", "--v2"),
     (DEMO, "gptq", "--bits=8", "--group-size=32", ACT_ORDER), (DEMO, "gptq", "--bits=8", "--group-size=64", "--sym"),
     (DEMO, "gptq", "--bits=8", "--group-size=128"), (DEMO, "gptq", "--bits=8", "--group-size=-1", ACT_ORDER, "--v2"),
-    (DEMO, "awq", "--group-size=32"), (DEMO, "awq", "--group-size=64"), (DEMO, "awq", "--group-size=128"), (DEMO, "awq", "--group-size=-1"))
-BY_FAMILY = tuple((name, *how) for name in FAMILIES for how in (("gptq", "--group-size=32", ACT_ORDER), ("awq", "--group-size=128")))
+    (DEMO, "awq", "--group-size=32"), (DEMO, "awq", "--group-size=64"), (DEMO, "awq", "--group-size=128"), (DEMO, "awq", "--group-size=-1"),
+    (DEMO, "compressed", "--group-size=32", "--bf16"), (DEMO, "compressed", "--group-size=128"), (DEMO, "compressed", "--group-size=-1", "--bf16"),
+    (DEMO, "compressed", "--group-size=64", "--asym"), (DEMO, "compressed", "--group-size=128", ACT_ORDER, "--bf16"),
+    (DEMO, "compressed", "--group-size=32", "--faint"), (DEMO, "compressed", "--bits=8", "--group-size=128", "--asym", "--bf16"),
+    (DEMO, "compressed", "--bits=8", "--group-size=-1"))
+BY_FAMILY = tuple((name, *how) for name in FAMILIES for how in (("gptq", "--group-size=32", ACT_ORDER), ("awq", "--group-size=128"), ("compressed", "--group-size=32", "--bf16")))
 
 
 class PackedFolder(unittest.TestCase):
@@ -70,7 +74,7 @@ class PackedFolder(unittest.TestCase):
         self.assertGreater(worst, 0)  # computed in integers, not as the twin is
 
     def test_every_weight_is_what_was_packed(self):
-        for case in CASES + BY_FAMILY:
+        for case in (*CASES, *BY_FAMILY, ("test-mla", "compressed", "--group-size=32", "--bf16", "--experts")):
             with self.subTest(case=case):
                 folder, twin = self.packed(*case)
                 self.assertTrue(self.as_q8_0(folder) == self.as_q8_0(twin))
@@ -100,6 +104,15 @@ class PackedFolder(unittest.TestCase):
             for options in ({"chunk": 1}, {"chunk": 7}, {"chunk": 32}, {"chunk": 71, "threads": 2}):
                 with self.subTest(case=case, **options):
                     self.assertTrue(kvik.logits_text(folder, tokens, all=True, **options) == want)
+
+    def test_logits_are_those_of_the_same_levels_in_another_order(self):
+        """Symmetric groups are the same blocks, whether compressed-tensors packed them or GPTQ."""
+        tokens = kvik.random_tokens(71, N_VOCAB, 3)
+        for model, *how in ((DEMO, "--group-size=32"), (DEMO, "--group-size=128", ACT_ORDER), (DEMO, "--bits=8", "--group-size=-1"),
+                            ("test-qwen2", "--group-size=32"), ("test-mixtral", "--group-size=32"), ("test-phi3", "--group-size=32")):
+            with self.subTest(model=model, how=how):
+                compressed, gptq = self.packed(model, "compressed", *how)[0], self.packed(model, "gptq", *how, "--sym", "--v2")[0]
+                self.assertTrue(kvik.logits_text(compressed, tokens, all=True) == kvik.logits_text(gptq, tokens, all=True))
 
     def test_biases_of_nothing_are_left_out(self):
         with_biases, _ = self.packed(LLAMA, "gptq", "--zero-biases")
@@ -140,7 +153,7 @@ class PackedFolder(unittest.TestCase):
             with open(f"{folder}/model.safetensors", "rb") as f:
                 raw = f.read()
             n = struct.unpack("<Q", raw[:8])[0]
-            types = {"I32": np.int32, "F32": np.float32, "F16": np.float16}
+            types = {"I32": np.int32, "F32": np.float32, "F16": np.float16, "I64": np.int64, "BF16": np.uint16}
             header = {k: v for k, v in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
             tensors = {k: np.frombuffer(raw[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]], types[v["dtype"]]).reshape(v["shape"])
                        for k, v in header.items()}
@@ -193,6 +206,38 @@ class PackedFolder(unittest.TestCase):
             with self.subTest(tensor=end, words=words):
                 self.refused(self.spoilt(case, name + end, change), name, *words)
 
+    def test_a_tensor_of_compressed_tensors_that_does_not_fit_is_named(self):
+        case = (LLAMA, "compressed", "--group-size=32", "--asym", ACT_ORDER, "--bf16")
+        name = "model.layers.1.mlp.down_proj."
+
+        def first(value):
+            def change(x):
+                x.reshape(-1)[0] = value
+                return x
+            return change
+        for end, change, words in (
+                ("weight_packed", lambda x: x[:, :-1], ("weight_packed", "152")),
+                ("weight_packed", lambda x: x[:-1], ("weight_scale", "[64, 5]", "[63, 5]")),
+                ("weight_packed", lambda x: x.reshape(-1), ("weight_packed", "two axes")),
+                ("weight_packed", lambda x: x.view(np.float32), ("weight_packed", "f32", "i32")),
+                ("weight_scale", None, ("weight_scale", "missing")),
+                ("weight_scale", lambda x: x[:, 1:], ("weight_scale", "[64, 4]", "[64, 5]")),
+                ("weight_scale", lambda x: x.T, ("weight_scale", "[5, 64]", "[64, 5]")),
+                ("weight_scale", lambda x: x.astype(np.float32), ("weight_scale", "f32", "f16 or bf16")),
+                ("weight_scale", first(0x7F80), ("weight_scale", "no finite number")),
+                ("weight_zero_point", None, ("weight_zero_point", "missing")),
+                ("weight_zero_point", lambda x: x.T, ("weight_zero_point", "[5, 8]", "[8, 5]")),
+                ("weight_shape", first(63), ("weight_shape", "[63, 160]", "[64, 160]")),
+                ("weight_shape", lambda x: x[:1], ("weight_shape", "[1]", "[2]")),
+                ("weight_g_idx", None, ("weight_g_idx", "missing")),
+                ("weight_g_idx", first(-1), ("weight_g_idx", "group -1"))):
+            with self.subTest(tensor=end, words=words):
+                self.refused(self.spoilt(case, name + end, change), name, *words)
+        without = self.spoilt(case, name + "weight_shape")
+        self.assertEqual(kvik.logits_text(without, [5, 6]), kvik.logits_text(self.packed(*case)[0], [5, 6]))
+        symmetric = {"config_groups": {"group_0": {"weights": {"num_bits": 4, "strategy": "group", "group_size": 32}}}}
+        self.refused(self.spoilt(case, config=symmetric), "weight_zero_point", "not part of")
+
     def test_a_bias_that_its_family_lacks_is_refused_unless_it_is_nothing(self):
         name = "model.layers.1.mlp.down_proj.bias"
         self.refused(self.spoilt((LLAMA, "gptq", "--zero-biases"), name, lambda x: x + np.float16(1)), name)
@@ -226,7 +271,14 @@ class PackedFolder(unittest.TestCase):
                 ("awq", {"version": "gemv"}, ("gemv", "gemm")),
                 ("awq", {"bits": 8}, ("bits", "8")),
                 ("awq", {"zero_point": False}, ("zero_point", "true")),
-                ("awq", {"quant_method": "hqq"}, ("hqq", "awq", "BF16"))):
+                ("awq", {"quant_method": "hqq"}, ("hqq", "awq", "BF16")),
+                ("compressed", {"format": "marlin-24"}, ("marlin-24", "pack-quantized")),
+                *(("compressed", {"config_groups": {"g": {"weights": {"num_bits": 4, "strategy": "group", "group_size": 128, **key}}}}, words)
+                  for key, words in (({"num_bits": 3}, ("g.weights.num_bits", "3", "4 or 8")), ({"type": "float"}, ("type", "float", "int")),
+                                     ({"strategy": "tensor"}, ("strategy", "tensor", "group or channel")),
+                                     ({"group_size": 16}, ("group_size", "16", "32")), ({"group_size": None}, ("group_size", "missing")),
+                                     ({"actorder": "random"}, ("actorder", "random")), ({"actorder": "group"}, ("weight_g_idx", "missing")),
+                                     ({"symmetric": False}, ("weight_zero_point", "missing"))))):
             with self.subTest(method=method, config=config):
                 self.refused(self.spoilt((LLAMA, method), config=config), *words)
 

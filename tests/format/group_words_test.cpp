@@ -1,4 +1,4 @@
-// Words of GPTQ and AWQ files → blocks of integer groups.
+// Words of GPTQ, AWQ and compressed-tensors files → blocks of integer groups.
 #include "format/hf/group_words.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tensor/blocks.h"
+#include "tensor/half.h"
 #include "tensor/tensor_view.h"
 
 namespace kvik::hf {
@@ -96,6 +97,44 @@ TEST(GroupWords, a_word_of_awq_is_of_eight_rows_the_even_ones_first) {
   const float want[] = {2 - 1, 9, 4, 11, 6, 13, 8, 15};
   for (int r = 0; r < 8; ++r) EXPECT_EQ(rows[r][5], want[r]) << r;
   EXPECT_EQ(rows[0][4], -1);
+}
+
+TEST(GroupWords, rows_of_compressed_tensors_lie_one_behind_the_other) {
+  Quantization how;
+  how.packing = Quantization::Packing::kRowByRow;
+  std::vector<uint32_t> quants(3 * 8, 0x88888888);  // 3 rows of 64 columns
+  quants[2 * 8 + 5] = 0x76543210;                   // columns 40 to 47 of row 2
+  const uint32_t zeros[] = {0x00000888, 0x00000788};
+  const std::vector<uint16_t> scales = {kOne, kOne, kHalf, kOne, kOne, kTwo};
+  const auto rows = values({how, 3, 64, 32, quants, zeros, scales});
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(rows[2][40 + i], 2 * (i - 7));
+  EXPECT_EQ(rows[2][0], 0);
+  EXPECT_EQ(rows[2][48], 2);
+  EXPECT_THAT(rows[0], Each(0));
+  EXPECT_THAT(rows[1], Each(0));
+}
+
+TEST(GroupWords, scales_of_bf16_keep_their_bits_under_a_power_of_two_where_f16_ends) {
+  const auto values_of = [](const GroupScales& scales) {
+    std::vector<float> out;
+    for (const uint16_t half : scales.halves) out.push_back(f16_to_f32(half) * scales.factor);
+    return out;
+  };
+  const auto bits = [](std::vector<float> values) {
+    std::vector<uint16_t> out;
+    for (const float value : values) out.push_back(f32_to_bf16(value));
+    return out;
+  };
+  const GroupScales plain = halves_of_bf16(bits({0.0078125f, -1.0078125f, 0, 0x1.02p-17f}));
+  EXPECT_EQ(plain.factor, 1);
+  EXPECT_THAT(values_of(plain), ElementsAre(0.0078125f, -1.0078125f, 0, 0x1.02p-17f));
+  const GroupScales faint = halves_of_bf16(bits({0.0078125f, 0x1.02p-30f, 0}));
+  EXPECT_NE(faint.factor, 1);
+  EXPECT_THAT(values_of(faint), ElementsAre(0.0078125f, 0x1.02p-30f, 0));
+  EXPECT_THAT(values_of(halves_of_bf16(bits({0x1.fep127f, -0x1.02p100f}))),
+              ElementsAre(0x1.fep127f, -0x1.02p100f));
+  EXPECT_THAT(values_of(halves_of_bf16(bits({0x1p-133f, 0x1p-130f}))),
+              ElementsAre(0x1p-133f, 0x1p-130f));
 }
 
 TEST(GroupWords, a_group_is_as_many_blocks_as_it_needs_and_the_last_may_be_short) {

@@ -80,6 +80,41 @@ TEST(HfConfig, quantisation_is_read_as_gptq_and_awq_write_it) {
   EXPECT_EQ(awq.added_to_zeros, 0u);
 }
 
+TEST(HfConfig, compressed_tensors_are_floats_of_8_bits_or_integers_in_groups) {
+  const auto of = [](std::string_view format, std::string_view weights) {
+    return read(
+        config("llama", fmt::format(R"("quantization_config":{{"quant_method":"compressed-tensors",
+    "format":"{}","ignore":["lm_head","re:.*self_attn.*"],"kv_cache_scheme":null,"config_groups":{{
+    "group_0":{{"targets":["Linear"],"input_activations":{{"dynamic":true}},"weights":{{{}}}}},
+    "group_1":{{"targets":["Attention"],"weights":null}}}}}})",
+                                    format, weights)));
+  };
+  const FolderConfig rows =
+      of("float-quantized", R"("num_bits":8,"type":"float","strategy":"channel","symmetric":true)");
+  EXPECT_EQ(rows.block_floats, BlockFloats{.block_rows = 1});
+  EXPECT_FALSE(rows.quantization);
+  EXPECT_EQ(
+      of("naive-quantized", R"("num_bits":8,"type":"float","strategy":"tensor")").block_floats,
+      BlockFloats());
+  const FolderConfig blocks = of("float-quantized", R"("num_bits":8,"type":"float",
+    "strategy":"block","block_structure":[128,64])");
+  EXPECT_EQ(blocks.block_floats, (BlockFloats{.block_rows = 128, .block_cols = 64}));
+
+  const FolderConfig kimi = of("pack-quantized", R"("num_bits":4,"type":"int","strategy":"group",
+    "group_size":32,"symmetric":true,"actorder":null)");
+  EXPECT_FALSE(kimi.block_floats);
+  EXPECT_EQ(kimi.quantization->packing, Quantization::Packing::kRowByRow);
+  EXPECT_EQ(kimi.quantization->bits, 4u);
+  EXPECT_EQ(kimi.quantization->group_size, 32u);
+  EXPECT_FALSE(kimi.quantization->has_zeros);
+  EXPECT_FALSE(kimi.quantization->is_ordered);
+  const FolderConfig whole = of("pack-quantized", R"("num_bits":8,"type":"int","symmetric":false,
+    "strategy":"channel","group_size":null,"actorder":"group")");
+  EXPECT_EQ(whole.quantization->group_size, std::nullopt);
+  EXPECT_TRUE(whole.quantization->has_zeros);
+  EXPECT_TRUE(whole.quantization->is_ordered);
+}
+
 TEST(HfConfig, what_a_family_leaves_unsaid_is_what_its_class_says) {
   const FolderConfig gemma =
       read(R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text",

@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/check.h"
+#include "format/hf/compressed_tensors.h"
 #include "format/quoted.h"
 #include "tensor/blocks.h"
 #include "tensor/blocks_32.h"
@@ -29,13 +33,19 @@ uint64_t ceil_div(uint64_t n, uint64_t of) { return n / of + (n % of != 0); }
 constexpr std::string_view kWeight = ".weight";
 constexpr uint64_t kMaxBlock = 65536;
 constexpr uint64_t kNvBlock = 16;  // columns
-constexpr std::string_view kNotOfWeights[] = {".input_scale", ".activation_scale", ".k_scale",
-                                              ".v_scale"};
+constexpr std::string_view kFp8Scales[] = {"_scale_inv", "_scale"};
 
 // E2M1 (OCP's microscaling formats, 2023).
 float e2m1(uint32_t nibble) {
   constexpr float kLevels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   return (nibble & 8) != 0 ? -kLevels[nibble & 7] : kLevels[nibble & 7];
+}
+
+// Of OCP's microscaling formats: an exponent and nothing else.
+float e8m0(std::byte bits) {
+  const int exponent = std::to_integer<int>(bits);
+  return exponent == 255 ? std::numeric_limits<float>::quiet_NaN()
+                         : std::ldexp(1.0f, exponent - 127);
 }
 
 // Whole blocks of it have one scale in each row; bf16 where none has.
@@ -51,6 +61,10 @@ ElementType fp8_type(const BlockFloats& how, uint64_t n_cols) {
 ElementType fp4_type(uint64_t n_cols) {
   const bool fits = n_cols % traits(ElementType::kNvFp4).block_elements == 0;
   return fits ? ElementType::kNvFp4 : ElementType::kBF16;
+}
+
+uint64_t n_matrices(const TensorInfo& info) {
+  return info.shape.size() == 3 ? info.shape.front() : 1;
 }
 
 struct BlockTensor {
@@ -118,29 +132,40 @@ class BlockFloatSource final : public ModelSource {
     const TensorInfo& info = base_->tensors()[in_base];
     TRY_ASSIGN(const Bytes bytes, base_->read(in_base));
     std::vector<float> values(info.n_elements());
-    dequantize_row(info.type, bytes.data(), values);
+    if (info.type == ElementType::kI8) {
+      std::ranges::transform(bytes, values.begin(), e8m0);
+    } else {
+      dequantize_row(info.type, bytes.data(), values);
+    }
     base_->release(in_base);
     return values;
   }
 
-  // Scales of a matrix, and where an element's lies among them.
+  // Scales of a matrix, or of a stack of them, and where an element's lies among them.
   struct Grid {
     std::vector<float> scales;
-    uint64_t block_rows, block_cols, n_blocks;  // n_blocks: of a row
+    uint64_t n_rows, block_rows, block_cols;  // n_rows: of a matrix
+    uint64_t n_high, n_wide;                  // blocks of a matrix
     std::span<const float> of_row(uint64_t row) const {
-      return std::span(scales).subspan(row / block_rows * n_blocks, n_blocks);
+      const uint64_t line = row / n_rows * n_high + row % n_rows / block_rows;
+      return std::span(scales).subspan(line * n_wide, n_wide);
     }
   };
 
   Result<Grid> grid_of(size_t index) {
     const auto& shape = infos_[index].shape;
+    const uint64_t n_rows = shape[shape.size() - 2], n_cols = shape.back();
     Grid grid = {.scales = {},
-                 .block_rows = how_.block_rows ? how_.block_rows : shape[0],
-                 .block_cols = how_.block_cols ? how_.block_cols : shape[1],
-                 .n_blocks = 0};
-    grid.n_blocks = ceil_div(shape[1], grid.block_cols);
+                 .n_rows = n_rows,
+                 .block_rows = how_.block_rows ? how_.block_rows : n_rows,
+                 .block_cols = how_.block_cols ? how_.block_cols : n_cols,
+                 .n_high = 0,
+                 .n_wide = 0};
+    grid.n_high = ceil_div(n_rows, grid.block_rows);
+    grid.n_wide = ceil_div(n_cols, grid.block_cols);
     const size_t in_base = *tensors_[index].scales;
     TRY_ASSIGN(grid.scales, floats(in_base));
+    if (grid.scales.size() == 1) grid.scales.resize(n_matrices(infos_[index]), grid.scales[0]);
     for (const float scale : grid.scales) {
       if (std::isfinite(scale * kLargestE4m3)) continue;
       return fail(ErrorCode::kCorrupt,
@@ -153,9 +178,9 @@ class BlockFloatSource final : public ModelSource {
   // Each row with the scales that are its own.
   static void block_fp8(const TensorInfo& info, Bytes from, const Grid& grid, std::byte* to) {
     const uint64_t n = traits(info.type).block_elements;
-    for (uint64_t row = 0; row < info.shape[0]; ++row) {
+    for (uint64_t row = 0; row < grid.n_rows * n_matrices(info); ++row) {
       const auto scales = grid.of_row(row);
-      for (uint64_t col = 0; col < info.shape[1]; col += n, from = from.subspan(n)) {
+      for (uint64_t col = 0; col < info.shape.back(); col += n, from = from.subspan(n)) {
         std::memcpy(to, &scales[col / grid.block_cols], sizeof(float));
         std::memcpy(to + sizeof(float), from.data(), n);
         to += sizeof(float) + n;
@@ -165,10 +190,11 @@ class BlockFloatSource final : public ModelSource {
 
   // Where scales do not stand for whole blocks.
   void widen_fp8(const TensorInfo& info, Bytes from, const Grid& grid, std::byte* to) const {
-    for (uint64_t row = 0; row < info.shape[0]; ++row) {
+    const uint64_t n_cols = info.shape.back();
+    for (uint64_t row = 0; row < grid.n_rows * n_matrices(info); ++row) {
       const auto scales = grid.of_row(row);
-      for (uint64_t col = 0; col < info.shape[1]; ++col, to += sizeof(uint16_t)) {
-        const size_t number = std::to_integer<size_t>(from[row * info.shape[1] + col]);
+      for (uint64_t col = 0; col < n_cols; ++col, to += sizeof(uint16_t)) {
+        const size_t number = std::to_integer<size_t>(from[row * n_cols + col]);
         const uint16_t bits = f32_to_bf16(numbers_[number] * scales[col / grid.block_cols]);
         std::memcpy(to, &bits, sizeof(bits));
       }
@@ -252,7 +278,10 @@ class BlockFloatSource final : public ModelSource {
 // Finds what belongs to each matrix. Lives for one folder.
 class Pairing {
  public:
-  Pairing(const ModelSource& base, const BlockFloats& how) : base_(base), how_(how) {}
+  Pairing(const ModelSource& base, const BlockFloats& how) : base_(base), how_(how) {
+    const auto all = base.tensors();
+    for (size_t i = 0; i < all.size(); ++i) by_name_.emplace(all[i].name, i);
+  }
 
   Result<void> pair() {
     for (size_t i = 0; i < base_.tensors().size(); ++i) TRY(add(i));
@@ -267,18 +296,17 @@ class Pairing {
 
   Result<void> add(size_t i) {
     const TensorInfo& info = base_.tensors()[i];
-    const std::string_view name = info.name;
-    if (is_scale(name)) return {};
-    const auto scales = name.ends_with(kWeight) ? base_.find(scales_name(name)) : std::nullopt;
-    BlockTensor tensor{.base = i, .scales = scales};
+    if (is_scale(info.name) || is_of_activations(info.name)) return {};
+    BlockTensor tensor{.base = i, .scales = scales_of(info)};
     TensorInfo widened = info;
-    if (scales) {
-      TRY(check_shapes(info, base_.tensors()[*scales]));
+    if (tensor.scales) {
+      TRY(check_shapes(info, *tensor.scales));
       if (!is_fp8()) {
-        TRY_ASSIGN(tensor.scale, scale_of_all(name));
+        TRY_ASSIGN(tensor.scale, scale_of_all(info.name));
         widened.shape[1] *= 2;
       }
-      widened.type = is_fp8() ? fp8_type(how_, widened.shape[1]) : fp4_type(widened.shape[1]);
+      const uint64_t n_cols = widened.shape.back();
+      widened.type = is_fp8() ? fp8_type(how_, n_cols) : fp4_type(n_cols);
       widened.n_bytes = *bytes_of(widened.type, widened.shape);
     }
     tensors.push_back(tensor);
@@ -286,22 +314,34 @@ class Pairing {
     return {};
   }
 
-  std::string scales_name(std::string_view weight) const {
-    return fmt::format("{}{}", weight, is_fp8() ? "_scale_inv" : "_scale");
+  std::optional<size_t> find(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? std::nullopt : std::optional(found->second);
   }
 
+  std::optional<size_t> scales_of(const TensorInfo& info) const {
+    const bool is_stack = is_fp8() && info.shape.size() == 3;
+    if (!info.name.ends_with(kWeight) && !is_stack) return std::nullopt;
+    if (!is_fp8()) return find(info.name + "_scale");
+    for (const std::string_view ending : kFp8Scales) {
+      if (const auto found = find(fmt::format("{}{}", info.name, ending))) return found;
+    }
+    return std::nullopt;
+  }
+
+  // Of a matrix, or of a stack that is there.
   bool is_scale(std::string_view name) const {
-    const bool is_of_weight =
-        is_fp8() ? name.ends_with(".weight_scale_inv")
-                 : name.ends_with(".weight_scale") || name.ends_with(".weight_scale_2");
-    return is_of_weight || std::ranges::any_of(kNotOfWeights, [&](std::string_view ending) {
-             return name.ends_with(ending);
-           });
+    if (!is_fp8()) return name.ends_with(".weight_scale") || name.ends_with(".weight_scale_2");
+    return std::ranges::any_of(kFp8Scales, [&](std::string_view ending) {
+      if (!name.ends_with(ending)) return false;
+      const std::string stem(name.substr(0, name.size() - ending.size()));
+      return stem.ends_with(kWeight) || find(stem);
+    });
   }
 
   Result<size_t> scale_of_all(std::string_view weight) const {
     const std::string name = fmt::format("{}_scale_2", weight);
-    const auto found = base_.find(name);
+    const auto found = find(name);
     if (!found) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor {} is missing beside {}", quoted(name), quoted(weight)));
@@ -311,18 +351,19 @@ class Pairing {
     return *found;
   }
 
-  Result<void> check_shapes(const TensorInfo& weight, const TensorInfo& scales) const {
-    const size_t index = *base_.find(scales.name);
-    if (weight.shape.size() != 2 || weight.n_bytes != weight.n_elements()) {
-      return fail(
-          ErrorCode::kCorrupt,
-          fmt::format("tensor {} has scales and the shape [{}] of {}, expected a matrix of "
-                      "bytes",
-                      quoted(weight.name), fmt::join(weight.shape, ", "), name_of(weight.type)));
+  Result<void> check_shapes(const TensorInfo& weight, size_t index) const {
+    const TensorInfo& scales = base_.tensors()[index];
+    const auto& shape = weight.shape;
+    const bool is_right = shape.size() == 2 || (is_fp8() && shape.size() == 3);
+    if (!is_right || weight.n_bytes != weight.n_elements()) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} has scales and the shape [{}] of {}, expected a matrix of "
+                              "bytes",
+                              quoted(weight.name), fmt::join(shape, ", "), name_of(weight.type)));
     }
     if (!is_fp8()) {
-      const uint64_t n_cols = 2 * weight.shape[1];
-      const std::vector<uint64_t> expected = {weight.shape[0], n_cols / kNvBlock};
+      const uint64_t n_cols = 2 * shape[1];
+      const std::vector<uint64_t> expected = {shape[0], n_cols / kNvBlock};
       if (n_cols % kNvBlock != 0 || scales.shape != expected ||
           scales.n_bytes != scales.n_elements()) {
         return wrong_shape(index, expected);
@@ -330,10 +371,15 @@ class Pairing {
       return {};
     }
     const auto blocks = [](uint64_t n, uint64_t of) { return of == 0 ? 1 : ceil_div(n, of); };
-    const std::vector<uint64_t> expected = {blocks(weight.shape[0], how_.block_rows),
-                                            blocks(weight.shape[1], how_.block_cols)};
-    const bool is_one = how_.block_rows == 0 && scales.n_elements() == 1;
-    if (scales.shape != expected && !is_one) return wrong_shape(index, expected);
+    std::vector<uint64_t> expected = shape;
+    expected.back() = blocks(shape.back(), how_.block_cols);
+    uint64_t& n_high = expected[expected.size() - 2];
+    n_high = blocks(n_high, how_.block_rows);
+    const bool is_whole = how_.block_rows == 0 && how_.block_cols == 0;
+    const uint64_t n = scales.n_elements();
+    const bool is_one_each = is_whole && (n == 1 || n == n_matrices(weight));
+    if (scales.shape != expected && !is_one_each) return wrong_shape(index, expected);
+    if (scales.type == ElementType::kI8) return {};  // E8M0
     return check_floats(index);
   }
 
@@ -354,24 +400,17 @@ class Pairing {
 
   const ModelSource& base_;
   const BlockFloats& how_;
+  std::unordered_map<std::string_view, size_t> by_name_;
 };
 
 Result<BlockFloats> read_fp8(const JsonObject& config) {
-  BlockFloats how;
   TRY_ASSIGN(const auto format, config.text("fmt"));
   if (format && *format != "e4m3" && *format != "float8_e4m3fn") {
     return config.unexpected_value("fmt", "e4m3", ErrorCode::kUnsupported);
   }
   TRY_ASSIGN(const std::vector<uint64_t> block, config.numbers("weight_block_size"));
-  if (block.empty()) return how;
-  const auto fits = [](uint64_t n) { return n >= 1 && n <= kMaxBlock; };
-  if (block.size() != 2 || !std::ranges::all_of(block, fits)) {
-    return config.unexpected_value("weight_block_size",
-                                   fmt::format("two numbers from 1 to {}", kMaxBlock));
-  }
-  how.block_rows = block[0];
-  how.block_cols = block[1];
-  return how;
+  if (block.empty()) return BlockFloats();
+  return read_float_blocks(config, "weight_block_size");
 }
 
 }  // namespace
@@ -384,10 +423,24 @@ Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config) {
     TRY_ASSIGN(const BlockFloats how, read_fp8(*quantization));
     return how;
   }
+  if (method == kCompressedTensors) {
+    TRY_ASSIGN(const auto weights, read_compressed_tensors(*quantization));
+    const auto* floats = std::get_if<BlockFloats>(&weights);
+    return floats ? std::optional(*floats) : std::nullopt;
+  }
   if (method != "modelopt") return std::nullopt;
   TRY_ASSIGN(const auto algorithm, quantization->text("quant_algo"));
   if (algorithm == "NVFP4") return BlockFloats{.kind = BlockFloats::Kind::kNvFp4};
   return quantization->unexpected_value("quant_algo", "NVFP4", ErrorCode::kUnsupported);
+}
+
+Result<BlockFloats> read_float_blocks(const JsonObject& config, std::string_view key) {
+  TRY_ASSIGN(const std::vector<uint64_t> block, config.numbers(key));
+  const auto fits = [](uint64_t n) { return n >= 1 && n <= kMaxBlock; };
+  if (block.size() == 2 && std::ranges::all_of(block, fits)) {
+    return BlockFloats{.block_rows = block[0], .block_cols = block[1]};
+  }
+  return config.unexpected_value(key, fmt::format("two numbers from 1 to {}", kMaxBlock));
 }
 
 Result<std::unique_ptr<ModelSource>> join_block_floats(std::unique_ptr<ModelSource> base,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 #include "base/result.h"
 #include "format/hf/json_object.h"
@@ -17,16 +18,24 @@ struct BlockFloats {
     kNvFp4,  // E2M1, an E4M3 scale for sixteen columns of a row, and one of the whole matrix
   };
   Kind kind = Kind::kFp8;
-  uint64_t block_rows = 0, block_cols = 0;  // kFp8; 0: one scale for the whole matrix
+  uint64_t block_rows = 0, block_cols = 0;  // kFp8; 0: all of the matrix
+
+  bool operator==(const BlockFloats&) const = default;
 };
 
 // "quantization_config" of config.json where it names such floats: DeepSeek's "fp8", Modelopt's
-// "NVFP4"; none where it does not. Errors: kUnsupported for another kind of them, naming the key.
+// "NVFP4", compressed-tensors' of FP8; none where it does not. Errors: kUnsupported for another
+// kind of them, naming the key.
 Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config);
 
-// `base` with each such matrix, "NAME.weight" with ".weight_scale_inv" (kFp8), or with
-// ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight", made when it is
-// read. With a scale for every 128 or 32 columns, or for multiples of them, it is blocks of fp8 or
+// The rows and columns of a block: two numbers under `key`. Errors: kCorrupt for anything else.
+Result<BlockFloats> read_float_blocks(const JsonObject& config, std::string_view key);
+
+// `base` with each such matrix, "NAME.weight" with ".weight_scale_inv" or ".weight_scale" (kFp8),
+// or with ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight", made when it
+// is read. kFp8 may be a stack of matrices, "NAME" with "NAME_scale_inv", and have its scales as
+// floats or as E8M0: bytes that are exponents of two (OCP's microscaling formats, 2023).
+// With a scale for every 128 or 32 columns, or for multiples of them, it is blocks of fp8 or
 // fp8g32 (tensor/float_blocks.h), and kNvFp4 of whole blocks of 64 columns is nvfp4, exactly what
 // the folder holds; else it is bf16, every value times its scale, rounded once, as DeepSeek's own
 // conversion does. What scales activations and pages is left

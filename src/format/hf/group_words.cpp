@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
 #include "base/check.h"
+#include "tensor/half.h"
 
 namespace kvik::hf {
 namespace {
@@ -39,10 +41,16 @@ void unpack_quants(const GroupWords& words, uint64_t k, uint64_t first, uint64_t
     const uint64_t line_words = words.n_rows / per_word;
     return unpack_line(words, &words.quants[k * line_words + first / per_word], n, out);
   }
-  const uint32_t* line = &words.quants[k / per_word * words.n_rows + first];
+  const bool is_by_row = words.how.packing == Quantization::Packing::kRowByRow;
+  const uint64_t row_words = words.n_cols / per_word;
+  const uint64_t stride = is_by_row ? row_words : 1;
+  const uint32_t* line = &words.quants[is_by_row ? first * row_words + k / per_word
+                                                 : k / per_word * words.n_rows + first];
   const auto shift = static_cast<uint32_t>(k % per_word) * words.how.bits;
   const uint32_t mask = (1u << words.how.bits) - 1;
-  for (uint64_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(line[i] >> shift & mask);
+  for (uint64_t i = 0; i < n; ++i) {
+    out[i] = static_cast<uint8_t>(line[i * stride] >> shift & mask);
+  }
 }
 
 // BlockInt4 and BlockInt8 begin with scale and zero in two bytes each, whatever their group.
@@ -74,6 +82,7 @@ void pack_tile(const GroupWords& words, std::span<const uint32_t> order, uint64_
   const uint64_t n_blocks = words.n_cols / block;
   const uint64_t n = std::min(kTileRows, words.n_rows - first);
   const uint32_t per_word = 32 / words.how.bits;
+  const uint64_t zero_words = (words.n_rows + per_word - 1) / per_word;
   Tile tile;
   uint8_t zeros[kTileRows];
   for (uint64_t b = 0; b < n_blocks; ++b) {
@@ -82,7 +91,7 @@ void pack_tile(const GroupWords& words, std::span<const uint32_t> order, uint64_
       unpack_quants(words, order.empty() ? column : order[column], first, n, tile[i]);
     }
     const uint64_t group = b * block / words.group;
-    unpack_line(words, &words.zeros[(group * words.n_rows + first) / per_word], n, zeros);
+    unpack_line(words, &words.zeros[group * zero_words + first / per_word], n, zeros);
     for (uint64_t row = 0; row < n; ++row) {
       std::byte* to = out + ((first + row) * n_blocks + b) * type.block_bytes;
       put_head(words.scales[group * words.n_rows + first + row],
@@ -124,12 +133,30 @@ Result<std::vector<uint32_t>> order_by_group(std::span<const int32_t> groups, ui
   return order;
 }
 
+GroupScales halves_of_bf16(std::span<const uint16_t> scales) {
+  GroupScales out;
+  float peak = 0;
+  bool all_fit = true;
+  for (const uint16_t scale : scales) {
+    const float value = bf16_to_f32(scale);
+    peak = std::max(peak, std::fabs(value));
+    all_fit = all_fit && f16_to_f32(f32_to_f16(value)) == value;
+  }
+  if (!all_fit) out.factor = std::ldexp(1.0f, std::ilogb(peak) - 15);  // f16 ends below 2^16
+  for (const uint16_t scale : scales) {
+    out.halves.push_back(f32_to_f16(bf16_to_f32(scale) / out.factor));
+  }
+  return out;
+}
+
 void pack_groups(const GroupWords& words, std::span<const uint32_t> order, std::byte* out) {
   const uint32_t per_word = 32 / words.how.bits;
   const uint64_t n_groups = (words.n_cols + words.group - 1) / words.group;
-  CHECK(words.n_rows % per_word == 0 && words.n_cols % per_word == 0);
+  const uint64_t zero_words = (words.n_rows + per_word - 1) / per_word;
+  CHECK(words.how.packing == Quantization::Packing::kRowByRow || words.n_rows % per_word == 0);
+  CHECK(words.n_cols % per_word == 0);
   CHECK(words.quants.size() == words.n_rows * words.n_cols / per_word);
-  CHECK(words.zeros.size() == n_groups * words.n_rows / per_word);
+  CHECK(words.zeros.size() == n_groups * zero_words);
   CHECK(words.scales.size() == n_groups * words.n_rows);
   CHECK(order.empty() || order.size() == words.n_cols);
   CHECK(words.how.added_to_zeros <= 1);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,13 +23,14 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr std::string_view kQuants = ".qweight";
 constexpr uint64_t kMaxExtent = 1 << 24;
 
 // A quantised matrix: where its parts are, by index of the base.
 struct Matrix {
-  size_t quants = 0, zeros = 0, scales = 0;
+  size_t quants = 0, scales = 0;
+  std::optional<size_t> zeros;
   std::optional<size_t> groups;  // of each column
+  std::optional<size_t> shape;   // its own words for rows and columns
   uint64_t n_rows = 0, n_cols = 0;
   uint64_t group = 0;
 };
@@ -41,6 +43,22 @@ struct GroupedTensor {
 template <class T>
 std::span<const T> as(Bytes bytes) {
   return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+bool is_finite(uint16_t scale, ElementType type) {
+  const uint16_t exponent = type == ElementType::kBF16 ? 0x7f80 : 0x7c00;
+  return (scale & exponent) != exponent;
+}
+
+// [n, n_cols] → [n_cols, n]
+template <class T>
+std::vector<T> turned(const std::vector<T>& rows, uint64_t n_cols) {
+  std::vector<T> out(rows.size());
+  const uint64_t n = rows.size() / n_cols;
+  for (uint64_t row = 0; row < n; ++row) {
+    for (uint64_t col = 0; col < n_cols; ++col) out[col * n + row] = rows[row * n_cols + col];
+  }
+  return out;
 }
 
 // Finds what belongs together in a table of tensors. Lives for one of them.
@@ -60,8 +78,10 @@ class Grouping {
     Outcome out;
     const auto all = source_.tensors();
     for (size_t i = 0; i < all.size(); ++i) {
-      if (!all[i].name.ends_with(kQuants)) continue;
-      const std::string name = all[i].name.substr(0, all[i].name.size() - kQuants.size());
+      if (is_row_by_row() && is_of_activations(all[i].name)) is_part_[i] = true;
+      const std::string_view end = is_row_by_row() ? ".weight_packed" : ".qweight";
+      if (!all[i].name.ends_with(end)) continue;
+      const std::string name = all[i].name.substr(0, all[i].name.size() - end.size());
       TRY_ASSIGN(const Matrix matrix, matrix_of(i, name));
       TRY(drop_bias(name));
       out.tensors.push_back({i, matrix});
@@ -83,16 +103,20 @@ class Grouping {
     return found == by_name_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  Result<size_t> part(const std::string& name, ElementType type,
+  bool is_row_by_row() const { return how_.packing == Quantization::Packing::kRowByRow; }
+
+  Result<size_t> part(const std::string& name, std::initializer_list<ElementType> types,
                       const std::vector<uint64_t>& shape) {
     const auto index = find(name);
     if (!index) return fail(ErrorCode::kCorrupt, fmt::format("tensor {} is missing", quoted(name)));
     const TensorInfo& info = source_.tensors()[*index];
-    if (info.type != type || info.shape != shape) {
+    if (std::ranges::count(types, info.type) == 0 || info.shape != shape) {
+      std::vector<std::string_view> expected;
+      for (const ElementType type : types) expected.push_back(name_of(type));
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor {} is of type {} and shape [{}], expected {} and [{}]",
                               quoted(name), name_of(info.type), fmt::join(info.shape, ", "),
-                              name_of(type), fmt::join(shape, ", ")));
+                              fmt::join(expected, " or "), fmt::join(shape, ", ")));
     }
     is_part_[*index] = true;
     return *index;
@@ -112,29 +136,51 @@ class Grouping {
     }
     Matrix matrix;
     matrix.quants = index;
-    matrix.n_cols = quants.shape[0] * (is_awq ? 1 : per_word);
-    matrix.n_rows = quants.shape[1] * (is_awq ? per_word : 1);
+    const uint64_t in_rows = is_row_by_row() ? quants.shape[0] : quants.shape[1];
+    const uint64_t in_cols = is_row_by_row() ? quants.shape[1] : quants.shape[0];
+    matrix.n_cols = in_cols * (is_awq ? 1 : per_word);
+    matrix.n_rows = in_rows * (is_awq ? per_word : 1);
     matrix.group = how_.group_size.value_or(matrix.n_cols);
-    if (matrix.n_rows % per_word != 0 || !group_type(how_.bits, matrix.group, matrix.n_cols)) {
+    const uint64_t most_even = is_row_by_row() ? 1 : per_word;
+    if (matrix.n_rows % most_even != 0 || !group_type(how_.bits, matrix.group, matrix.n_cols)) {
       return fail(
           ErrorCode::kUnsupported,
           fmt::format("tensor {} is of {} rows and {} columns in groups of {}, expected "
                       "a multiple of {} rows and of 32 columns",
-                      quoted(quants.name), matrix.n_rows, matrix.n_cols, matrix.group, per_word));
+                      quoted(quants.name), matrix.n_rows, matrix.n_cols, matrix.group, most_even));
     }
     is_part_[index] = true;
-    return with_parts(std::move(matrix), name);
+    return is_row_by_row() ? with_row_parts(matrix, name) : with_parts(matrix, name);
   }
 
   Result<Matrix> with_parts(Matrix matrix, const std::string& name) {
+    using enum ElementType;
     const uint64_t n_groups = (matrix.n_cols + matrix.group - 1) / matrix.group;
-    TRY_ASSIGN(matrix.zeros, part(name + ".qzeros", ElementType::kI32,
-                                  {n_groups, matrix.n_rows * how_.bits / 32}));
-    TRY_ASSIGN(matrix.scales, part(name + ".scales", ElementType::kF16, {n_groups, matrix.n_rows}));
+    TRY_ASSIGN(matrix.zeros,
+               part(name + ".qzeros", {kI32}, {n_groups, matrix.n_rows * how_.bits / 32}));
+    TRY_ASSIGN(matrix.scales, part(name + ".scales", {kF16}, {n_groups, matrix.n_rows}));
     // Columns in their order need none.
     if (how_.packing == Quantization::Packing::kAlongInputs &&
         (how_.is_ordered || find(name + ".g_idx"))) {
-      TRY_ASSIGN(matrix.groups, part(name + ".g_idx", ElementType::kI32, {matrix.n_cols}));
+      TRY_ASSIGN(matrix.groups, part(name + ".g_idx", {kI32}, {matrix.n_cols}));
+    }
+    return matrix;
+  }
+
+  Result<Matrix> with_row_parts(Matrix matrix, const std::string& name) {
+    using enum ElementType;
+    const uint64_t n_groups = (matrix.n_cols + matrix.group - 1) / matrix.group;
+    const uint64_t zero_rows = (matrix.n_rows * how_.bits + 31) / 32;
+    TRY_ASSIGN(matrix.scales,
+               part(name + ".weight_scale", {kF16, kBF16}, {matrix.n_rows, n_groups}));
+    if (how_.has_zeros) {
+      TRY_ASSIGN(matrix.zeros, part(name + ".weight_zero_point", {kI32}, {zero_rows, n_groups}));
+    }
+    if (find(name + ".weight_shape")) {
+      TRY_ASSIGN(matrix.shape, part(name + ".weight_shape", {kI64, kI32}, {2}));
+    }
+    if (how_.is_ordered || find(name + ".weight_g_idx")) {
+      TRY_ASSIGN(matrix.groups, part(name + ".weight_g_idx", {kI32}, {matrix.n_cols}));
     }
     return matrix;
   }
@@ -194,10 +240,16 @@ class GroupedSource final : public ModelSource {
     return found == copies_.end() ? std::span<const uint32_t>() : found->second.order;
   }
 
+  std::span<const float> scales(size_t index) const override {
+    const auto found = copies_.find(index);
+    return found == copies_.end() ? std::span<const float>() : found->second.scale;
+  }
+
  private:
   struct Copy {
     std::vector<std::byte> bytes;
     std::vector<uint32_t> order;
+    std::vector<float> scale;  // none, or of the whole matrix
   };
 
   Result<Copy> make(const Matrix& matrix, uint64_t n_bytes) {
@@ -213,20 +265,76 @@ class GroupedSource final : public ModelSource {
       }
       copy.order = std::move(*order);
     }
+    TRY(check_shape(matrix));
+    TRY_ASSIGN(const std::vector<uint32_t> zeros, zeros_of(matrix));
+    TRY_ASSIGN(const GroupScales scales, scales_of(matrix));
     TRY_ASSIGN(const Bytes quants, base_->read(matrix.quants));
-    TRY_ASSIGN(const Bytes zeros, base_->read(matrix.zeros));
-    TRY_ASSIGN(const Bytes scales, base_->read(matrix.scales));
+    if (scales.factor != 1) copy.scale = {scales.factor};
     copy.bytes.resize(n_bytes);
     pack_groups({.how = how_,
                  .n_rows = matrix.n_rows,
                  .n_cols = matrix.n_cols,
                  .group = matrix.group,
                  .quants = as<uint32_t>(quants),
-                 .zeros = as<uint32_t>(zeros),
-                 .scales = as<uint16_t>(scales)},
+                 .zeros = zeros,
+                 .scales = scales.halves},
                 copy.order, copy.bytes.data());
-    for (const size_t part : {matrix.quants, matrix.zeros, matrix.scales}) base_->release(part);
+    base_->release(matrix.quants);
     return copy;
+  }
+
+  uint64_t n_groups(const Matrix& matrix) const {
+    return (matrix.n_cols + matrix.group - 1) / matrix.group;
+  }
+
+  bool is_row_by_row() const { return how_.packing == Quantization::Packing::kRowByRow; }
+
+  // As GroupWords has them.
+  Result<std::vector<uint32_t>> zeros_of(const Matrix& matrix) {
+    if (!matrix.zeros) {
+      const uint64_t n_words = n_groups(matrix) * ((matrix.n_rows * how_.bits + 31) / 32);
+      return std::vector<uint32_t>(n_words, how_.bits == 4 ? 0x88888888u : 0x80808080u);
+    }
+    TRY_ASSIGN(const Bytes bytes, base_->read(*matrix.zeros));
+    const auto words = as<uint32_t>(bytes);
+    std::vector<uint32_t> zeros(words.begin(), words.end());
+    base_->release(*matrix.zeros);
+    return is_row_by_row() ? turned(zeros, n_groups(matrix)) : zeros;
+  }
+
+  Result<GroupScales> scales_of(const Matrix& matrix) {
+    const ElementType type = base_->tensors()[matrix.scales].type;
+    TRY_ASSIGN(const Bytes bytes, base_->read(matrix.scales));
+    const auto words = as<uint16_t>(bytes);
+    GroupScales scales = {.halves = {words.begin(), words.end()}};
+    base_->release(matrix.scales);
+    if (std::ranges::any_of(scales.halves, [&](uint16_t s) { return !is_finite(s, type); })) {
+      return fail(ErrorCode::kCorrupt,
+                  fmt::format("tensor {} holds a scale that is no finite number",
+                              quoted(base_->tensors()[matrix.scales].name)));
+    }
+    if (type == ElementType::kBF16) scales = halves_of_bf16(scales.halves);
+    if (is_row_by_row()) scales.halves = turned(scales.halves, n_groups(matrix));
+    return scales;
+  }
+
+  Result<void> check_shape(const Matrix& matrix) {
+    if (!matrix.shape) return {};
+    TRY_ASSIGN(const Bytes bytes, base_->read(*matrix.shape));
+    std::vector<int64_t> stated(2);
+    if (base_->tensors()[*matrix.shape].type == ElementType::kI64) {
+      std::ranges::copy(as<int64_t>(bytes), stated.begin());
+    } else {
+      std::ranges::copy(as<int32_t>(bytes), stated.begin());
+    }
+    base_->release(*matrix.shape);
+    const std::vector<int64_t> packed = {static_cast<int64_t>(matrix.n_rows),
+                                         static_cast<int64_t>(matrix.n_cols)};
+    if (stated == packed) return {};
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("tensor {} holds [{}], expected [{}], which {} has room for",
+                            quoted(base_->tensors()[*matrix.shape].name), fmt::join(stated, ", "),
+                            fmt::join(packed, ", "), quoted(base_->tensors()[matrix.quants].name)));
   }
 
   std::unique_ptr<ModelSource> base_;

@@ -200,6 +200,15 @@ Result<void> add_fp4(const ModelSource& base, size_t index, std::vector<ExpertTe
   return {};
 }
 
+Result<void> check_can_turn(const TensorInfo& info) {
+  if (traits(info.type).block_elements == 1) return {};
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("tensor {} is of type {} and lies transposed, expected floats of 16 or 32 "
+                  "bits",
+                  quoted(info.name), name_of(info.type)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base,
@@ -219,6 +228,7 @@ Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> b
       TensorInfo changed = info;
       Change change = Change::kNone;
       if (info.shape.size() == 3) {
+        TRY(check_can_turn(info));
         std::swap(changed.shape[1], changed.shape[2]);
         change = Change::kTranspose;
       } else if (info.shape.size() == 2 && is_gate_up(name)) {

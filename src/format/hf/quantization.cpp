@@ -4,24 +4,17 @@
 #include <cctype>
 #include <cmath>
 #include <string>
+#include <variant>
+
+#include "base/check.h"
+#include "format/hf/compressed_tensors.h"
 
 namespace kvik::hf {
 namespace {
 
 constexpr double kMaxGroup = 1 << 20;
-
-// A multiple of 32, which is the least block that kernels know.
-Result<void> read_group_size(const JsonObject& config, Quantization& out) {
-  TRY_ASSIGN(const auto size, config.real("group_size"));
-  if (size == -1.0) return {};
-  const bool is_known = size && *size >= 32 && *size <= kMaxGroup && std::fmod(*size, 32) == 0;
-  if (!is_known) {
-    return config.unexpected_value("group_size", "a multiple of 32, or -1 for whole rows",
-                                   ErrorCode::kUnsupported);
-  }
-  out.group_size = static_cast<uint32_t>(*size);
-  return {};
-}
+constexpr std::string_view kOfActivations[] = {"input_scale", "activation_scale", ".output_scale",
+                                               ".q_scale",    ".k_scale",         ".v_scale"};
 
 Result<void> check_is_same_everywhere(const JsonObject& config) {
   TRY_ASSIGN(const auto rules, config.object("dynamic"));
@@ -38,7 +31,7 @@ Result<Quantization> read_gptq(const JsonObject& config) {
     return config.unexpected_value("bits", "4 or 8", ErrorCode::kUnsupported);
   }
   out.bits = static_cast<uint32_t>(*bits);
-  TRY(read_group_size(config, out));
+  TRY_ASSIGN(out.group_size, read_group_size(config));
   TRY(check_is_same_everywhere(config));
   TRY_ASSIGN(const auto format, config.text("checkpoint_format"));
   if (format && *format != "gptq" && *format != "gptq_v2") {
@@ -59,7 +52,7 @@ Result<Quantization> read_awq(const JsonObject& config) {
   out.packing = Quantization::Packing::kAlongOutputs;
   TRY_ASSIGN(const auto bits, config.number("bits"));
   if (bits != 4u) return config.unexpected_value("bits", "4", ErrorCode::kUnsupported);
-  TRY(read_group_size(config, out));
+  TRY_ASSIGN(out.group_size, read_group_size(config));
   TRY_ASSIGN(auto version, config.text("version"));
   std::string name = version.value_or("gemm");
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -75,6 +68,21 @@ Result<Quantization> read_awq(const JsonObject& config) {
 
 }  // namespace
 
+// A multiple of 32, which is the least block that kernels know.
+Result<std::optional<uint32_t>> read_group_size(const JsonObject& config) {
+  TRY_ASSIGN(const auto size, config.real("group_size"));
+  if (size == -1.0) return std::nullopt;
+  const bool is_known = size && *size >= 32 && *size <= kMaxGroup && std::fmod(*size, 32) == 0;
+  if (is_known) return static_cast<uint32_t>(*size);
+  return config.unexpected_value("group_size", "a multiple of 32, or -1 for whole rows",
+                                 ErrorCode::kUnsupported);
+}
+
+bool is_of_activations(std::string_view name) {
+  return std::ranges::any_of(kOfActivations,
+                             [&](std::string_view end) { return name.ends_with(end); });
+}
+
 Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
                                                       const FolderType& type) {
   TRY_ASSIGN(const auto quantization, config.object("quantization_config"));
@@ -88,11 +96,16 @@ Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
     TRY_ASSIGN(const Quantization out, read_awq(*quantization));
     return out;
   }
+  if (method == kCompressedTensors) {
+    TRY_ASSIGN(const auto weights, read_compressed_tensors(*quantization));
+    CHECK(std::holds_alternative<Quantization>(weights));  // read_block_floats() has the others
+    return std::get<Quantization>(weights);
+  }
   if (method == "mxfp4" && type.stacks == ExpertStacks::kInterleaved) return std::nullopt;
-  return quantization->unexpected_value(
-      "quant_method",
-      "gptq, awq, fp8, modelopt, or no quantization_config: F32, F16 and BF16 are read",
-      ErrorCode::kUnsupported);
+  return quantization->unexpected_value("quant_method",
+                                        "gptq, awq, fp8, compressed-tensors, modelopt, or no "
+                                        "quantization_config: F32, F16 and BF16 are read",
+                                        ErrorCode::kUnsupported);
 }
 
 }  // namespace kvik::hf

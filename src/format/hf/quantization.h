@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "base/result.h"
 #include "catalogue/family.h"
@@ -15,6 +16,7 @@ struct Quantization {
   enum class Packing : uint8_t {
     kAlongInputs,   // GPTQ: a word is of neighbours along the dimension summed over
     kAlongOutputs,  // AWQ's "gemm": of eight rows of the matrix, 0 2 4 6 1 3 5 7
+    kRowByRow,      // compressed-tensors: as GPTQ, but a row's words lie together
   };
 
   Packing packing = Packing::kAlongInputs;
@@ -22,13 +24,22 @@ struct Quantization {
   std::optional<uint32_t> group_size;  // none: a whole row of the matrix
   uint32_t added_to_zeros = 0;         // GPTQ's first files hold them less one
   bool is_ordered = false;             // by activation: each column's group is in "g_idx"
+  bool has_zeros = true;               // otherwise the middle of the levels is every zero
+
+  bool operator==(const Quantization&) const = default;
 };
 
 // "quantization_config" of config.json; none where it has none, or where the type of models is
 // stored in a way of its own (interleaved_experts.h). Errors: kUnsupported for another
 // method, version or width, kCorrupt for what cannot be; each names the key and what is read.
-// Sources: AutoGPTQ, BaseQuantizeConfig; AutoAWQ, WQLinear_GEMM.
+// Sources: AutoGPTQ, BaseQuantizeConfig; AutoAWQ, WQLinear_GEMM; compressed_tensors.h.
 Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
                                                       const FolderType& type);
+
+// "group_size" of such a config; none where a group is a whole row.
+Result<std::optional<uint32_t>> read_group_size(const JsonObject& config);
+
+// Whether a tensor of that name scales activations or pages: Kvik has scales of its own for them.
+bool is_of_activations(std::string_view name);
 
 }  // namespace kvik::hf

@@ -1,0 +1,126 @@
+#include "format/hf/compressed_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/value.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kvik::hf {
+namespace {
+
+namespace json = boost::json;
+
+using Scheme = std::variant<BlockFloats, Quantization>;
+
+Result<BlockFloats> read_floats(const JsonObject& weights) {
+  TRY_ASSIGN(const auto bits, weights.number("num_bits"));
+  if (bits != 8u) return weights.unexpected_value("num_bits", "8", ErrorCode::kUnsupported);
+  TRY_ASSIGN(const auto type, weights.text("type"));
+  if (type != "float") {
+    return weights.unexpected_value("type", "float", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto strategy, weights.text("strategy"));
+  if (strategy == "tensor") return BlockFloats();
+  if (strategy == "channel") return BlockFloats{.block_rows = 1};
+  if (strategy == "block") return read_float_blocks(weights, "block_structure");
+  return weights.unexpected_value("strategy", "tensor, channel or block", ErrorCode::kUnsupported);
+}
+
+// Columns are sorted only where "weight_g_idx" says how: "weight" and its alias "static" are orders
+// in which the levels were found, and leave no trace.
+Result<bool> is_ordered(const JsonObject& weights) {
+  const json::value* order = weights.find("actorder");
+  if (!order || order->is_bool()) return order && order->get_bool();
+  TRY_ASSIGN(const auto name, weights.text("actorder"));
+  if (name == "group" || name == "dynamic") return true;
+  if (name == "weight" || name == "static") return false;
+  return weights.unexpected_value("actorder", "group, weight or none", ErrorCode::kUnsupported);
+}
+
+Result<Quantization> read_integers(const JsonObject& weights) {
+  Quantization out;
+  out.packing = Quantization::Packing::kRowByRow;
+  TRY_ASSIGN(const auto bits, weights.number("num_bits"));
+  if (bits != 4u && bits != 8u) {
+    return weights.unexpected_value("num_bits", "4 or 8", ErrorCode::kUnsupported);
+  }
+  out.bits = static_cast<uint32_t>(*bits);
+  TRY_ASSIGN(const auto type, weights.text("type"));
+  if (type.value_or("int") != "int") {
+    return weights.unexpected_value("type", "int", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto strategy, weights.text("strategy"));
+  if (strategy == "group") {
+    TRY_ASSIGN(out.group_size, read_group_size(weights));
+  } else if (strategy != "channel") {
+    return weights.unexpected_value("strategy", "group or channel", ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto is_symmetric, weights.flag("symmetric"));
+  out.has_zeros = !is_symmetric.value_or(true);
+  TRY_ASSIGN(out.is_ordered, is_ordered(weights));
+  return out;
+}
+
+// None where a group is of activations alone.
+Result<std::optional<Scheme>> read_group(const JsonObject& group, const JsonObject& config) {
+  TRY_ASSIGN(const auto weights, group.object("weights"));
+  if (!weights) return std::nullopt;
+  const JsonObject& stated = group.find("format") ? group : config;
+  TRY_ASSIGN(const auto format, stated.text("format"));
+  if (format == "float-quantized" || format == "naive-quantized") {
+    TRY_ASSIGN(const BlockFloats floats, read_floats(*weights));
+    return floats;
+  }
+  if (format == "pack-quantized") {
+    TRY_ASSIGN(const Quantization integers, read_integers(*weights));
+    return integers;
+  }
+  return stated.unexpected_value("format", "float-quantized, naive-quantized or pack-quantized",
+                                 ErrorCode::kUnsupported);
+}
+
+// What would have to be undone beside the scales.
+Result<void> check_nothing_else(const JsonObject& config) {
+  TRY_ASSIGN(const auto sparsity, config.object("sparsity_config"));
+  if (sparsity) {
+    TRY_ASSIGN(const auto format, sparsity->text("format"));
+    if (format.value_or("dense") != "dense") {
+      return sparsity->unexpected_value("format", "dense", ErrorCode::kUnsupported);
+    }
+  }
+  TRY_ASSIGN(const auto transforms, config.object("transform_config"));
+  if (!transforms) return {};
+  TRY_ASSIGN(const auto groups, transforms->object("config_groups"));
+  if (!groups || groups->all().empty()) return {};
+  return transforms->unexpected_value("config_groups", "none: weights as they are",
+                                      ErrorCode::kUnsupported);
+}
+
+}  // namespace
+
+Result<std::variant<BlockFloats, Quantization>> read_compressed_tensors(const JsonObject& config) {
+  TRY(check_nothing_else(config));
+  TRY_ASSIGN(const auto groups, config.object("config_groups"));
+  std::optional<Scheme> scheme;
+  if (groups) {
+    for (const auto& member : groups->all()) {
+      const std::string_view name(member.key().data(), member.key().size());
+      TRY_ASSIGN(const auto group, groups->object(name));
+      if (!group) continue;
+      TRY_ASSIGN(const auto own, read_group(*group, config));
+      if (own && scheme && *own != *scheme) {
+        return groups->unexpected_value(name, "the scheme of the other groups",
+                                        ErrorCode::kUnsupported);
+      }
+      if (own) scheme = own;
+    }
+  }
+  if (scheme) return *scheme;
+  return config.unexpected_value("config_groups", "a group with weights", ErrorCode::kUnsupported);
+}
+
+}  // namespace kvik::hf

@@ -1,0 +1,151 @@
+// Floats of 8 bits and their scales in a folder's tensors → tensors of blocks, or of bf16.
+#include "format/hf/block_floats.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "format/safetensors.h"
+#include "format/safetensors_writer.h"
+#include "tensor/blocks.h"
+
+namespace kvik::hf {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+constexpr std::byte kOne{0x38};  // E4M3
+
+std::span<const std::byte> ones(size_t n) {
+  static const std::vector<std::byte> all(4096, kOne);
+  return std::span(all).first(n);
+}
+
+std::vector<std::byte> exponents(std::initializer_list<int> powers) {
+  std::vector<std::byte> out;
+  for (const int power : powers) out.push_back(static_cast<std::byte>(power + 127));
+  return out;
+}
+
+// A folder's tensors, joined. The writer must outlive it.
+struct Joined {
+  Joined(const SafetensorsWriter& file, const BlockFloats& how) : bytes(file.bytes()) {
+    auto base = open_safetensors_bytes("m", bytes);
+    EXPECT_TRUE(base.has_value());
+    auto joined = join_block_floats(std::move(*base), how);
+    if (joined) {
+      source = std::move(*joined);
+    } else {
+      error = joined.error().message;
+    }
+  }
+
+  // Rows of the one tensor, [n][columns].
+  std::vector<std::vector<float>> rows() {
+    const TensorInfo& info = source->tensors()[0];
+    const auto data = source->read(0);
+    if (!data) {
+      error = data.error().message;
+      return {};
+    }
+    std::vector<std::vector<float>> out(info.n_elements() / info.shape.back());
+    for (size_t row = 0; row < out.size(); ++row) {
+      out[row].resize(info.shape.back());
+      dequantize_row(info.type, data->data() + row * (data->size() / out.size()), out[row]);
+    }
+    return out;
+  }
+
+  std::vector<std::byte> bytes;
+  std::unique_ptr<ModelSource> source;
+  std::string error = "none";
+};
+
+TEST(BlockFloats, each_matrix_of_a_stack_has_a_grid_of_its_own) {
+  // Two matrices of 3 rows, whose second block of rows is a short one.
+  SafetensorsWriter file;
+  file.tensor("experts.up", "F8_E4M3", {2, 3, 64}, ones(384))
+      .floats("experts.up_scale_inv", {2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})
+      .floats("experts.up_activation_scale", {2}, {9, 9});
+  Joined joined(file, {.block_rows = 2, .block_cols = 32});
+  ASSERT_EQ(joined.error, "none");
+  ASSERT_EQ(joined.source->tensors().size(), 1u);
+  EXPECT_EQ(joined.source->tensors()[0].type, ElementType::kFp8G32);
+  const auto rows = joined.rows();
+  const float want[6][2] = {{1, 2}, {1, 2}, {3, 4}, {5, 6}, {5, 6}, {7, 8}};
+  for (int row = 0; row < 6; ++row) {
+    EXPECT_EQ(rows[row][0], want[row][0]) << row;
+    EXPECT_EQ(rows[row][31], want[row][0]) << row;
+    EXPECT_EQ(rows[row][32], want[row][1]) << row;
+    EXPECT_EQ(rows[row][63], want[row][1]) << row;
+  }
+}
+
+TEST(BlockFloats, scales_may_be_exponents_of_two) {
+  SafetensorsWriter file;
+  file.tensor("a.weight", "F8_E4M3", {2, 128}, ones(256))
+      .tensor("a.weight_scale_inv", "F8_E8M0", {2, 1}, exponents({-127, 118}));
+  Joined joined(file, {.block_rows = 1, .block_cols = 128});
+  const auto rows = joined.rows();
+  ASSERT_EQ(joined.error, "none");
+  EXPECT_THAT(rows[0], Each(0x1p-127f));
+  EXPECT_THAT(rows[1], Each(0x1p118f));
+}
+
+TEST(BlockFloats, an_exponent_that_is_no_number_or_too_large_is_refused) {
+  for (const int power : {128, 127, 120}) {
+    SafetensorsWriter file;
+    file.tensor("a.weight", "F8_E4M3", {1, 32}, ones(32))
+        .tensor("a.weight_scale_inv", "F8_E8M0", {1, 1}, exponents({power}));
+    Joined joined(file, {.block_rows = 1, .block_cols = 32});
+    joined.rows();
+    EXPECT_THAT(joined.error, HasSubstr("'a.weight_scale_inv' holds")) << power;
+    EXPECT_THAT(joined.error, HasSubstr("expected scales")) << power;
+  }
+}
+
+TEST(BlockFloats, one_scale_is_for_a_row_a_matrix_or_a_stack) {
+  SafetensorsWriter of_rows;
+  of_rows.tensor("a.weight", "F8_E4M3", {2, 128}, ones(256))
+      .floats("a.weight_scale", {2, 1}, {0.5f, 3});
+  Joined by_row(of_rows, {.block_rows = 1});
+  EXPECT_EQ(by_row.source->tensors()[0].type, ElementType::kFp8);
+  EXPECT_THAT(by_row.rows()[0], Each(0.5f));
+  EXPECT_THAT(by_row.rows()[1], Each(3));
+
+  for (const std::vector<uint64_t>& shape : {std::vector<uint64_t>{2, 1, 1}, {2}, {}}) {
+    SafetensorsWriter stack;
+    const std::vector<float> scales =
+        shape.empty() ? std::vector<float>{2} : std::vector{2.0f, 2.0f};
+    stack.tensor("up", "F8_E4M3", {2, 1, 32}, ones(64)).floats("up_scale_inv", shape, scales);
+    Joined joined(stack, {});
+    ASSERT_EQ(joined.error, "none");
+    for (const auto& row : joined.rows()) EXPECT_THAT(row, Each(2));
+  }
+}
+
+TEST(BlockFloats, a_grid_that_does_not_fit_its_stack_is_refused_by_name) {
+  for (const std::vector<uint64_t>& shape :
+       {std::vector<uint64_t>{4, 2}, {2, 4, 1}, {1, 2, 4}, {8}, {2, 2, 2, 1}}) {
+    SafetensorsWriter file;
+    file.tensor("up", "F8_E4M3", {2, 3, 64}, ones(384))
+        .floats("up_scale_inv", shape, std::vector<float>(8, 1));
+    const Joined joined(file, {.block_rows = 2, .block_cols = 32});
+    EXPECT_THAT(joined.error, HasSubstr("'up_scale_inv' has the shape"));
+    EXPECT_THAT(joined.error, HasSubstr("expected [2, 2, 2]"));
+  }
+  SafetensorsWriter halves;
+  halves.tensor("up", "F16", {1, 1, 32}, ones(64)).floats("up_scale_inv", {1, 1, 1}, {1});
+  EXPECT_THAT(Joined(halves, {}).error, HasSubstr("expected a matrix of bytes"));
+}
+
+TEST(BlockFloats, what_is_called_a_scale_and_belongs_to_nothing_is_kept) {
+  SafetensorsWriter file;
+  file.floats("router.per_expert_scale", {2}, {1, 2}).floats("lone.weight_scale_inv", {1}, {1});
+  const Joined joined(file, {});
+  ASSERT_EQ(joined.source->tensors().size(), 1u);
+  EXPECT_EQ(joined.source->tensors()[0].name, "router.per_expert_scale");
+}
+
+}  // namespace
+}  // namespace kvik::hf
