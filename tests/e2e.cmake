@@ -11,7 +11,7 @@ endforeach()
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser beside a server
 # These start engines with a thread per core, or watch the clock.
 foreach(name agents adapter attack bits chat clients disk exactness explain fleet origins overload prefix server server_load threats_http
-    threats_memory)
+    threats_held threats_memory)
   set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
 endforeach()
 set_tests_properties(e2e/attack PROPERTIES TIMEOUT 7200)  # under --long: an hour, and how it was before

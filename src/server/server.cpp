@@ -40,10 +40,6 @@ namespace {
 // told; more are just closed.
 constexpr uint32_t kMaxTurnedAway = 64;
 
-// What a connection holds that says nothing: measured, rounded up.
-constexpr size_t kPlainBytes = size_t{6} << 10;
-constexpr size_t kTlsBytes = size_t{64} << 10;
-
 constexpr size_t kReserveBytes = size_t{8} << 20;
 constexpr std::chrono::seconds kTidyEvery{1};
 // Freed memory that is worth going through the allocator for.
@@ -197,13 +193,10 @@ class Server::Impl {
   }
 
   void admit(tcp::socket socket) {
-    const uint32_t max = state_.options.max_connections;
     if (state_.is_aborting) return;
     ByteShare share(state_.memory.connections);
-    const bool has_memory = share.grow(tls_ ? kTlsBytes : kPlainBytes);
-    const bool is_full = n_served_ >= max || !has_memory;
-    const bool has_made_room = is_full && make_room();
-    if (!has_made_room && connections_.size() >= size_t{max} + kMaxTurnedAway) return;
+    const bool is_served = has_room(share);
+    if (!is_served && connections_.size() - n_served_ >= kMaxTurnedAway) return;
     boost::system::error_code ignored;  // the peer may be gone already
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::send_buffer_size(state_.options.socket_send_buffer_bytes),
@@ -211,12 +204,12 @@ class Server::Impl {
     const auto remote = socket.remote_endpoint(ignored).address().to_string();
     std::unique_ptr<ByteStream> stream;
     if (tls_)
-      stream = std::make_unique<TlsStream>(std::move(socket), *tls_);
+      stream = std::make_unique<TlsStream>(std::move(socket), *tls_, state_.memory.all);
     else
       stream = std::make_unique<PlainStream>(std::move(socket));
     auto connection =
         std::make_shared<Connection>(std::move(stream), remote, state_, std::move(share));
-    const uint32_t n_served = !is_full || has_made_room ? 1 : 0;
+    const uint32_t n_served = is_served ? 1 : 0;
     n_served_ += n_served;
     connections_.emplace(connection.get(), connection);
     state_.census.add_connections(1);
@@ -232,11 +225,18 @@ class Server::Impl {
                    });
   }
 
-  // The connection that has been longest about sending its request goes.
-  bool make_room() {
-    Connection* const oldest = state_.waiting.take_oldest();
-    if (oldest) oldest->close();
-    return oldest != nullptr;
+  // For one connection more, whose memory it takes; where there is none, those go that have been
+  // longest about sending their request. What they held is the new one's at once.
+  bool has_room(ByteShare& share) {
+    const size_t wanted = tls_ ? TlsStream::kOpeningBytes : PlainStream::kIdleBytes;
+    bool is_full = n_served_ >= state_.options.max_connections;
+    while (is_full || !share.resize(wanted)) {
+      Connection* const oldest = state_.waiting.take_oldest();
+      if (!oldest) return false;
+      const ByteShare freed = oldest->give_up();
+      is_full = false;
+    }
+    return true;
   }
 
   // Once a second: what was freed goes back to the system, and readers who take for ever go where

@@ -23,6 +23,13 @@ class ServerMemory : public ServerFixture {
     EXPECT_NE(at, std::string::npos);
     return std::stod(page.substr(at + label.size()));
   }
+
+  double connections() {
+    const std::string page = client().get("/metrics").body;
+    const size_t metric = page.find("\nkvik_http_connections{");
+    EXPECT_NE(metric, std::string::npos);
+    return std::stod(page.substr(page.find("} ", metric) + 2));
+  }
 };
 
 constexpr const char* kPath = "/v1/completions";
@@ -261,6 +268,7 @@ TEST_F(ServerMemory, connections_beyond_the_memory_take_the_place_of_idle_ones) 
   for (int i = 0; i < 100; ++i) idle.push_back(client());
   EXPECT_EQ(client().get("/health").status, 200);
   EXPECT_LE(held("connections"), 1 << 18);
+  EXPECT_LE(connections(), (1 << 18) / (6 << 10)) << "those that took a place are counted as well";
   EXPECT_EQ(idle.front().read_to_end(), "");
   EXPECT_EQ(idle.back().get("/health").status, 200);
 }

@@ -153,6 +153,19 @@ TEST_F(ServerTls, who_does_not_begin_in_time_is_let_go) {
   EXPECT_EQ(silent.read_to_end(), "");
 }
 
+TEST_F(ServerTls, idle_connections_beyond_the_memory_go_the_oldest_first) {
+  options.memory_limit_bytes = 1 << 20;  // a quarter of it for connections
+  std::vector<std::unique_ptr<TlsClient>> idle;
+  if (!server) start();
+  for (int i = 0; i < 40; ++i)
+    idle.push_back(std::make_unique<TlsClient>(server->port(), certificate.files()));
+  idle.back()->send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  const std::string page = idle.back()->read_to_farewell();
+  const size_t metric = page.find("\nkvik_http_connections{");
+  ASSERT_NE(metric, std::string::npos) << page;
+  EXPECT_LE(std::stod(page.substr(page.find("} ", metric) + 2)), 10);
+}
+
 TEST_F(ServerTls, a_missing_certificate_is_named) {
   options.tls->certificate = "/nowhere/cert.pem";
   EXPECT_NE(refusal().find("the TLS certificate '/nowhere/cert.pem' cannot be used"),

@@ -3,6 +3,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
+#include <cstddef>
 #include <string_view>
 
 namespace kvik {
@@ -29,6 +30,8 @@ class ByteStream {
   // Ends whatever waits here.
   virtual void close() = 0;
   virtual bool is_open() const = 0;
+  // What a connection over it holds while it says nothing: measured, rounded up.
+  virtual size_t idle_bytes() const = 0;
   virtual boost::asio::any_io_executor executor() = 0;
 };
 

@@ -70,8 +70,20 @@ Connection::Connection(std::unique_ptr<ByteStream> stream, std::string remote, S
       share_(std::move(share)),
       body_share_(state.memory.bodies) {}
 
-asio::awaitable<void> Connection::serve() {
+ByteShare Connection::give_up() {
+  close();
+  return std::move(share_);
+}
+
+asio::awaitable<bool> Connection::open() {
   const bool is_ready = co_await peer_->start(state_.options.header_timeout);
+  static_cast<void>(share_.resize(std::min(share_.n_bytes(), peer_->idle_bytes())));  // shrinks
+  co_return is_ready;
+}
+
+asio::awaitable<void> Connection::serve() {
+  place_.emplace(state_.waiting, *this);
+  const bool is_ready = co_await open();
   if (!is_ready) co_return;
   After after = After::kKeepAlive;
   // Who connects has something to say; who was answered may come again.
@@ -91,7 +103,7 @@ asio::awaitable<void> Connection::serve() {
 }
 
 asio::awaitable<void> Connection::turn_away() {
-  const bool is_ready = co_await peer_->start(state_.options.header_timeout);
+  const bool is_ready = co_await open();
   if (!is_ready) co_return;
   is_turned_away_ = true;
   const bool has_request = co_await wait_for_request(state_.options.turned_away_timeout);

@@ -41,7 +41,8 @@ struct Exchange {
 // engine thread all refer to it, and any of them may be the last.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  // The share is for what it holds while it says nothing.
+  // The share is for what it holds until it is open; then it is for what it holds while it says
+  // nothing.
   Connection(std::unique_ptr<ByteStream> stream, std::string remote, ServerState& state,
              ByteShare share);
 
@@ -53,10 +54,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // The server is aborting: what runs is ended with an error, what waits is closed.
   void abort() { peer_->notify(); }
   void close() { peer_->close(); }
+  // Closes, and gives its share to the one that takes its place.
+  ByteShare give_up();
 
  private:
   using After = HttpFraming::After;
 
+  // False where it did not open in time.
+  boost::asio::awaitable<bool> open();
   // False where nothing came until the deadline, or the server made room for another connection.
   boost::asio::awaitable<bool> wait_for_request(Duration at_most);
   boost::asio::awaitable<After> serve_one();
@@ -88,7 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool is_turned_away_ = false;
   std::optional<OldestFirst<Connection>::Place> place_;  // while it has not sent a whole request
   PendingReply* running_ = nullptr;  // borrowed from the coroutine while it answers
-  const ByteShare share_;
+  ByteShare share_;
   ByteShare body_share_;
 };
 

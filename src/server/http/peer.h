@@ -57,6 +57,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
 
   void close();
   bool is_open() const { return stream_->is_open(); }
+  size_t idle_bytes() const { return stream_->idle_bytes(); }
   boost::asio::any_io_executor executor() { return stream_->executor(); }
 
  private:

@@ -11,6 +11,8 @@ namespace kvik {
 // A TCP socket as it is.
 class PlainStream final : public ByteStream {
  public:
+  static constexpr size_t kIdleBytes = size_t{6} << 10;
+
   explicit PlainStream(boost::asio::ip::tcp::socket socket) : socket_(std::move(socket)) {}
 
   boost::asio::awaitable<bool> open(std::chrono::milliseconds at_most) override;
@@ -19,6 +21,7 @@ class PlainStream final : public ByteStream {
   void end_sending() override;
   void close() override;
   bool is_open() const override { return socket_.is_open(); }
+  size_t idle_bytes() const override { return kIdleBytes; }
   boost::asio::any_io_executor executor() override { return socket_.get_executor(); }
 
  private:

@@ -1,13 +1,14 @@
 #pragma once
 
-#include <array>
+#include <openssl/types.h>
+
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <memory>
 #include <string_view>
 
 #include "base/result.h"
+#include "server/http/byte_ledger.h"
 #include "server/http/byte_stream.h"
 #include "server/server_options.h"
 
@@ -18,25 +19,35 @@ namespace kvik {
 // belong together.
 Result<boost::asio::ssl::context> make_tls_context(const TlsFiles& files);
 
-// A TCP socket that speaks TLS; this end is the server.
+// A TCP socket that speaks TLS; this end is the server. OpenSSL reads and writes the socket itself:
+// Asio's stream has four buffers of 17 KiB between the two, for as long as the connection lives.
 class TlsStream final : public ByteStream {
  public:
-  // The context is borrowed.
-  TlsStream(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& context);
+  // What a connection holds until it is open, and then while it says nothing.
+  static constexpr size_t kOpeningBytes = size_t{56} << 10;
+  static constexpr size_t kIdleBytes = size_t{24} << 10;
+
+  // The context is borrowed. The ledger is for a record that has come in part.
+  TlsStream(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& context,
+            ByteLedger& ledger);
+  ~TlsStream() override;
 
   boost::asio::awaitable<bool> open(std::chrono::milliseconds at_most) override;
   boost::asio::awaitable<std::string_view> read_some() override;
   boost::asio::awaitable<bool> write(std::string_view bytes) override;
   void end_sending() override;
   void close() override;
-  bool is_open() const override { return stream_->lowest_layer().is_open(); }
-  boost::asio::any_io_executor executor() override { return stream_->get_executor(); }
+  bool is_open() const override;
+  size_t idle_bytes() const override { return kIdleBytes; }
+  boost::asio::any_io_executor executor() override;
 
  private:
-  using Stream = boost::asio::ssl::stream<boost::asio::ip::tcp::socket>;
+  struct Session;
 
-  const std::shared_ptr<Stream> stream_;  // shared with the farewell, which may outlive this
-  std::array<char, size_t{4} << 10> input_{};
+  // Waits for what the last call to OpenSSL lacked. False: no wait helps.
+  boost::asio::awaitable<bool> wait_after(int result);
+
+  const std::shared_ptr<Session> session_;  // shared with the farewell, which may outlive this
 };
 
 }  // namespace kvik
