@@ -109,6 +109,7 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
               {"page index", n_pages * kIndexBytes},
               {"guesses", guessing_bytes(options, n_pages)},
               {"requests", RequestBounds::memory_bytes(work.n_ctx)},
+              {"kept responses", RequestBounds::kept_bytes(work.n_ctx)},
               {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kPartBytes = size_t{512} << 10;  // of a record, in one row
 constexpr size_t kMaxRecordBytes = size_t{64} << 20;
-constexpr size_t kMaxWaitingBytes = size_t{64} << 20;
+constexpr size_t kMaxWaitingBytes = size_t{16} << 20;
 constexpr const char* kSettings =
     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cell_size_check = ON; "
     "PRAGMA cache_size = -2048; PRAGMA trusted_schema = OFF";
@@ -190,6 +190,11 @@ void ResponseFile::add(Change change) {
   wake_.notify_one();
 }
 
+void ResponseFile::forget(const Change& change) {
+  const MutexLock lock(mutex_);
+  n_bytes_ -= change.bytes ? change.bytes->size() : 0;
+}
+
 void ResponseFile::write_changes() {
   bool has_warned = false;
   for (;;) {
@@ -199,10 +204,10 @@ void ResponseFile::write_changes() {
       wake_.wait(mutex_, [this]() REQUIRES(mutex_) { return !waiting_.empty() || is_ending_; });
       if (waiting_.empty()) return;
       changes.swap(waiting_);
-      n_bytes_ = 0;
     }
-    for (const Change& change : changes) {
+    for (Change& change : changes) {
       const auto written = write(change);
+      forget(std::exchange(change, {}));
       if (written || has_warned) continue;
       has_warned = true;
       log::warn("a response is kept in memory alone: {}", written.error().message);

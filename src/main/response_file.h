@@ -37,6 +37,7 @@ class ResponseFile final : public ResponseArchive {
 
   explicit ResponseFile(Sqlite database);
   void add(Change change);
+  void forget(const Change& change);
   void write_changes();
   Result<void> write(const Change& change);
   Result<void> read(const std::function<void(std::string id, ResponseStore::Record)>& take);
@@ -46,7 +47,7 @@ class ResponseFile final : public ResponseArchive {
   mutable Mutex mutex_;
   CondVar wake_;
   std::deque<Change> waiting_ GUARDED_BY(mutex_);
-  size_t n_bytes_ GUARDED_BY(mutex_) = 0;
+  size_t n_bytes_ GUARDED_BY(mutex_) = 0;  // of what waits and what is being written
   bool is_ending_ GUARDED_BY(mutex_) = false;
   std::thread writer_;
 };

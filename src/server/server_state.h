@@ -61,8 +61,14 @@ struct ServerState {
         memory(options.memory_limit_bytes.value_or(
             RequestBounds::memory_bytes(service.card().n_ctx_max))),
         accounts(options.api_keys),
-        responses({}, options.responses),
+        responses(bounds_of_kept(service.card(), options), options.responses),
         router({service, options, counts, memory, accounts, responses}, is_draining) {}
+
+  // Of several keys none may take all of it.
+  static ResponseStore::Bounds bounds_of_kept(const ModelCard& card, const ServerOptions& options) {
+    const size_t n_bytes = RequestBounds::kept_bytes(card.n_ctx_max);
+    return {.total_bytes = n_bytes, .bytes_of_key = options.api_keys ? n_bytes / 4 : n_bytes};
+  }
 
   const ServerOptions options;
   const size_t body_limit_bytes;

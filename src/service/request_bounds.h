@@ -46,6 +46,10 @@ struct RequestBounds {
   static constexpr uint64_t memory_bytes(uint64_t n_ctx) {
     return (32 << 20) + 16 * text_bytes(n_ctx);
   }
+  // What answers may take that clients asked to be kept. kvik plan counts it as well.
+  static constexpr uint64_t kept_bytes(uint64_t n_ctx) {
+    return std::min<uint64_t>(4 * text_bytes(n_ctx), 64 << 20);
+  }
 };
 
 }  // namespace kvik

@@ -82,6 +82,29 @@ class HalfARecord:
 
 
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer takes memory of its own")
+class KeptResponses(unittest.TestCase):
+    def test_38_kept_responses_are_within_the_plan(self):
+        """Five keys have ten times as much kept as there is room for; the newest of each are there."""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/keys", "w") as f:
+                f.write("".join(f"key-{i} name-{i}\n" for i in range(5)))
+            with Server("demo", *FLAGS, "--api-key-file", f"{folder}/keys") as server:
+                said = [{"role": "user", "content": "x" * 20_000}] * 100 + [{"role": "user", "content": "x"}]
+                body = {"input": said, "truncation": "auto", "max_output_tokens": 1}
+                key = [{"Authorization": f"Bearer key-{i}"} for i in range(5)]
+                server.post("/v1/responses", {**body, "store": False}, headers=key[0])
+                before, newest = at_rest(server), {}
+                for n in range(80):
+                    answer = server.post("/v1/responses", body, headers=key[n % 5])
+                    self.assertEqual(answer.status, 200, answer.body[:300])
+                    newest[n % 5] = answer.json["id"]
+                self.assertLess(at_rest(server) - before, planned("kept responses") + SLACK)
+                for i in (3, 4):
+                    self.assertEqual(server.get(f"/v1/responses/{newest[i]}", headers=key[i]).status, 200)
+                    self.assertEqual(server.get(f"/v1/responses/{newest[i]}", headers=key[0]).status, 404)
+
+
+@unittest.skipIf(kvik.SANITIZED, "a sanitizer takes memory of its own")
 @unittest.skipIf(shutil.which("openssl") is None, "nothing makes a certificate")
 class Encrypted(unittest.TestCase):
     @classmethod

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 namespace kvik {
 namespace {
@@ -16,6 +17,8 @@ Record record(std::string response, std::string previous = "") {
           .item_ids = {"item"},
           .previous = std::move(previous)};
 }
+
+constexpr ResponseStore::Bounds kLarge{.total_bytes = 1 << 20, .bytes_of_key = 1 << 20};
 
 class ListedArchive final : public ResponseArchive {
  public:
@@ -37,9 +40,9 @@ class ListedArchive final : public ResponseArchive {
 
 TEST(ResponseStore, an_archive_holds_what_the_store_holds) {
   ListedArchive archive;
-  ResponseStore store({.total_bytes = 1000, .bytes_of_key = 1000}, &archive);
-  store.put("a", record(std::string(300, 'a')));
-  store.put("b", record(std::string(300, 'b')));
+  ResponseStore store({.total_bytes = 2000, .bytes_of_key = 2000}, &archive);
+  store.put("a", record(std::string(800, 'a')));
+  store.put("b", record(std::string(800, 'b')));
   EXPECT_THAT(archive.ids(), ElementsAre("b"));  // there is no room for both
   store.put("b", record("again"));
   ASSERT_THAT(archive.ids(), ElementsAre("b"));
@@ -51,15 +54,38 @@ TEST(ResponseStore, an_archive_holds_what_the_store_holds) {
 TEST(ResponseStore, a_store_begins_with_what_its_archive_has) {
   ListedArchive archive;
   {
-    ResponseStore store(ResponseStore::Bounds{}, &archive);
+    ResponseStore store(kLarge, &archive);
     store.put("a", record("first"));
     store.put("b", record("second", "a"));
   }
-  ResponseStore store(ResponseStore::Bounds{}, &archive);
+  ResponseStore store(kLarge, &archive);
   EXPECT_EQ(store.response("me", "a"), "first");
   EXPECT_EQ(store.response("another", "a"), std::nullopt);
   EXPECT_THAT(store.conversation("me", "b").value(), ElementsAre("1", "1"));
   EXPECT_THAT(archive.ids(), ElementsAre("a", "b"));  // and does not tell it again
+}
+
+TEST(ResponseStore, what_an_archive_has_beyond_the_bounds_goes_there_as_well) {
+  ListedArchive archive;
+  archive.put("a", record(std::string(800, 'a')));
+  archive.put("b", record(std::string(800, 'b')));
+  ResponseStore store({.total_bytes = 2000, .bytes_of_key = 2000}, &archive);
+  EXPECT_EQ(store.response("me", "a"), std::nullopt);
+  EXPECT_THAT(archive.ids(), ElementsAre("b"));
+}
+
+TEST(ResponseStore, many_small_items_take_no_more_memory_than_is_counted) {
+  Record kept = record("");
+  const std::string item = R"({"type":"message","role":"user","content":"a"})";
+  for (int i = 0; i < 10'000; ++i) {
+    kept.items.push_back(item);
+    kept.item_ids.push_back("a_message_with_number_" + std::to_string(i));
+  }
+  const size_t before = mallinfo2().uordblks;
+  ResponseStore store({.total_bytes = 16 << 20, .bytes_of_key = 16 << 20});
+  store.put("a", kept);
+  EXPECT_LE(mallinfo2().uordblks - before, store.n_bytes());
+  EXPECT_LT(store.n_bytes(), 6 << 20);
 }
 
 }  // namespace

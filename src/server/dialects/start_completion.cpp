@@ -126,7 +126,7 @@ Result<RunningCompletions> submit(const HandlerContext& context, const Completio
   running.share = ByteShare(context.memory.answers);
   // The answer's head, its end and its middle: each of them repeats them.
   constexpr size_t kRepeats = 4;
-  running.has_room = running.share.grow(kRepeats * call.kept_bytes);
+  running.has_room = running.share.grow(kRepeats * call.kept_bytes + call.stored_bytes);
   AnswerSize size;
   uint32_t first_choice = 0;
   for (const CompletionRequest& request : call.requests) {

@@ -3,8 +3,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <memory>
 #include <utility>
 
+#include "server/dialects/json_body.h"
+#include "server/dialects/json_weight.h"
 #include "server/dialects/responses/responses_request.h"
 #include "server/dialects/responses/responses_store.h"
 #include "server/dialects/responses/responses_writer.h"
@@ -31,45 +34,56 @@ json::value parsed(const std::string& text) {
   return json::parse(text, error);
 }
 
-KeptResponses kept_of(ResponseStore& store, const std::string& owner) {
-  return {.conversation = [&store, owner](std::string_view id) -> std::optional<json::array> {
-            const auto items = store.conversation(owner, id);
-            if (!items) return std::nullopt;
-            json::array out;
-            for (const std::string& item : *items) out.push_back(parsed(item));
-            return out;
-          },
-          .item = [&store, owner](std::string_view id) -> std::optional<json::value> {
-            const auto item = store.item(owner, id);
-            if (!item) return std::nullopt;
-            return parsed(*item);
-          }};
+// What is made of kept items while a request is read that goes on from them.
+struct KeptMemory {
+  ByteShare share;
+  uint64_t n_ctx;
+  bool has_room = true;
+
+  // False where it is too much.
+  bool hold(const std::string& item) {
+    const auto weight = weigh_json(item, n_ctx);
+    has_room = has_room && weight && share.grow(item.size() + weight->memory_bytes());
+    return has_room;
+  }
+};
+
+KeptResponses kept_of(ResponseStore& store, const std::string& owner, KeptMemory& memory) {
+  return {
+      .conversation = [&store, &memory, owner](std::string_view id) -> std::optional<json::array> {
+        const auto items = store.conversation(owner, id);
+        if (!items) return std::nullopt;
+        json::array out;
+        for (const std::string& item : *items) {
+          if (!memory.hold(item)) return std::nullopt;
+          out.push_back(parsed(item));
+        }
+        return out;
+      },
+      .item = [&store, &memory, owner](std::string_view id) -> std::optional<json::value> {
+        const auto item = store.item(owner, id);
+        if (!item || !memory.hold(*item)) return std::nullopt;
+        return parsed(*item);
+      }};
 }
 
-// What a conversation goes on from: the input of this answer, and its output.
-ResponseStore::Record record_of(const json::object& response, const json::array& input,
-                                std::string owner, std::string previous) {
-  ResponseStore::Record record{.owner = std::move(owner),
-                               .response = json::serialize(response),
-                               .items = {},
-                               .item_ids = {},
-                               .previous = std::move(previous)};
-  const auto add = [&](const json::value& item) {
+void add_items(const json::array& items, ResponseStore::Record& record) {
+  for (const json::value& item : items) {
     record.items.push_back(json::serialize(item));
+    record.items.back().shrink_to_fit();
     const json::object* object = item.if_object();
     record.item_ids.emplace_back(object ? text_at(*object, "id") : "");
-  };
-  for (const json::value& item : input) add(item);
-  for (const json::value& item : response.at("output").as_array()) add(item);
-  return record;
+  }
 }
 
 }  // namespace
 
 Reply handle_responses(const HandlerContext& context, const HttpRequest& request) {
   const std::string owner = owner_of(context, request);
-  auto call =
-      parse_responses_call(context.service, request.body, kept_of(context.responses, owner));
+  KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
+  auto call = parse_responses_call(context.service, request.body,
+                                   kept_of(context.responses, owner, memory));
+  if (!memory.has_room) return error_response(no_memory());
   if (!call) {
     Error error = call.error();
     if (error.param == "messages") error.param = "input";
@@ -79,9 +93,17 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
                        .seals_thoughts = call->seals_thoughts,
                        .custom_tools = std::move(call->custom_tools)};
   if (call->is_stored) {
-    asked.keep = [&store = context.responses, owner, items = std::move(call->items),
-                  previous = std::move(call->previous)](const json::object& response) {
-      store.put(std::string(text_at(response, "id")), record_of(response, items, owner, previous));
+    // What a conversation goes on from: the input of this answer, and its output. Shared, because
+    // functions that hold it are copied.
+    const auto record = std::make_shared<ResponseStore::Record>();
+    record->owner = owner;
+    record->previous = std::move(call->previous);
+    add_items(std::exchange(call->items, {}), *record);
+    call->call.stored_bytes = record->n_bytes();
+    asked.keep = [&store = context.responses, record](const json::object& response) {
+      record->response = json::serialize(response);
+      add_items(response.at("output").as_array(), *record);
+      store.put(std::string(text_at(response, "id")), std::move(*record));
     };
   }
   return start_completion(context, request, std::move(call->call),
@@ -107,7 +129,11 @@ Reply handle_response(const HandlerContext& context, const HttpRequest& request)
   }
   auto body = context.responses.response(owner, id);
   if (!body) return unknown();
-  return HttpResponse{.status = 200, .body = std::move(*body)};
+  ByteShare share(context.memory.answers);
+  if (!share.grow(2 * body->size())) return error_response(no_memory());  // and what is sent
+  auto source = std::make_unique<JsonBody>(body->size(), std::move(share));
+  source->text(std::move(*body));
+  return HttpResponse{.status = 200, .body = "", .source = std::move(source)};
 }
 
 }  // namespace kvik

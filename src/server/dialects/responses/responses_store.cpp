@@ -6,25 +6,51 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kEnvelopeBytes = 256;  // what a map and a list hold besides
+// What the maps and the list hold of a response and of an item that has an id, besides texts.
+constexpr size_t kResponseBytes = 512;
+constexpr size_t kHolderBytes = 128;
 constexpr size_t kLongestChain = 10'000;
+
+size_t bytes_of(const std::string& text) {
+  constexpr size_t kBlockBytes = 32;  // what the allocator adds, and rounds up
+  const bool is_inside = text.capacity() <= std::string().capacity();
+  return sizeof(text) + (is_inside ? 0 : text.capacity() + kBlockBytes);
+}
+
+// As one that was made piece by piece may have twice the memory that it needs.
+void shrink(ResponseStore::Record& record) {
+  record.response.shrink_to_fit();
+  for (std::string& item : record.items) item.shrink_to_fit();
+  record.items.shrink_to_fit();
+  record.item_ids.shrink_to_fit();
+}
 
 }  // namespace
 
 ResponseStore::ResponseStore(Bounds bounds, ResponseArchive* archive) : bounds_(bounds) {
-  if (!archive) return;
-  archive->load([this](std::string id, Record record) {
+  if (archive) begin_with(*archive);
+}
+
+// What finds no room here any more goes there as well.
+void ResponseStore::begin_with(ResponseArchive& archive) {
+  std::vector<std::string> ids;
+  archive.load([&](std::string id, Record record) {
     const MutexLock lock(mutex_);
     add(id, std::move(record));
+    ids.push_back(std::move(id));
   });
   const MutexLock lock(mutex_);
-  archive_ = archive;
+  for (const std::string& id : ids) {
+    if (!entries_.contains(id)) archive.erase(id);
+  }
+  archive_ = &archive;
 }
 
 size_t ResponseStore::Record::n_bytes() const {
-  size_t bytes = kEnvelopeBytes + response.size() + previous.size();
-  for (const std::string& item : items) bytes += item.size() + 2 * sizeof(std::string);
-  for (const std::string& id : item_ids) bytes += 2 * id.size();
+  size_t bytes = kResponseBytes + bytes_of(owner) + bytes_of(response) + bytes_of(previous);
+  for (const std::string& item : items) bytes += bytes_of(item);
+  for (const std::string& id : item_ids)
+    bytes += bytes_of(id) + (id.empty() ? 0 : kHolderBytes + bytes_of(id));
   return bytes;
 }
 
@@ -69,6 +95,7 @@ void ResponseStore::put(const std::string& id, Record record) {
 void ResponseStore::add(const std::string& id, Record record) {
   if (entries_.contains(id)) return;
   const std::string owner = record.owner;
+  shrink(record);
   const size_t bytes = record.n_bytes();
   n_bytes_ += bytes;
   bytes_[owner] += bytes;

@@ -22,10 +22,9 @@ class ResponseArchive;
 class ResponseStore {
  public:
   struct Bounds {
-    size_t total_bytes = size_t{64} << 20;
-    size_t bytes_of_key = size_t{16} << 20;
+    size_t total_bytes;
+    size_t bytes_of_key;
   };
-  ResponseStore() : ResponseStore(Bounds{}) {}
   // The archive is borrowed; null: none.
   explicit ResponseStore(Bounds bounds, ResponseArchive* archive = nullptr);
 
@@ -36,6 +35,7 @@ class ResponseStore {
     std::vector<std::string> item_ids;  // of those items that have one, else empty
     std::string previous = {};          // the id of the response that this one goes on from
 
+    // Of memory, with all that the store has beside it.
     size_t n_bytes() const;
   };
   void put(const std::string& id, Record record);
@@ -62,6 +62,7 @@ class ResponseStore {
 
   Entries::iterator find(std::string_view owner, std::string_view id) REQUIRES(mutex_);
   void add(const std::string& id, Record record) REQUIRES(mutex_);
+  void begin_with(ResponseArchive& archive);
   void drop(Entries::iterator entry) REQUIRES(mutex_);
   void make_room(const std::string& owner) REQUIRES(mutex_);
 
