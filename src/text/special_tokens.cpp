@@ -66,8 +66,8 @@ SpecialTokens::SpecialTokens(const Vocabulary& vocabulary)
   all_ = TokenTrie(std::move(all));
 }
 
-std::vector<SpecialTokens::Fragment> SpecialTokens::partition(
-    std::string_view text, std::span<const TextRange> trusted) const {
+void SpecialTokens::each_fragment(std::string_view text, std::span<const TextRange> trusted,
+                                  const std::function<void(const Fragment&)>& take) const {
   size_t i = 0;  // the first range that does not end before here
   const auto find = [&](size_t at) {
     while (i < trusted.size() && trusted[i].end <= at) ++i;
@@ -78,7 +78,6 @@ std::vector<SpecialTokens::Fragment> SpecialTokens::partition(
     const auto frame = all_.longest_at(text.substr(0, trusted[i].end), at);
     return frame && (!words || frame->n_bytes >= words->n_bytes) ? frame : words;
   };
-  std::vector<Fragment> fragments;
   size_t begin = 0;  // of the text that is in no fragment yet
   for (size_t at = 0; at < text.size();) {
     const std::optional<TokenTrie::Match> match = find(at);
@@ -90,14 +89,13 @@ std::vector<SpecialTokens::Fragment> SpecialTokens::partition(
     }
     std::string_view before = text.substr(begin, at - begin);
     if (eat_blanks_before_.contains(match->id)) before = without_blanks_behind(before);
-    if (!before.empty()) fragments.push_back({before, std::nullopt});
-    fragments.push_back({text.substr(at, match->n_bytes), match->id});
+    if (!before.empty()) take({before, std::nullopt});
+    take({text.substr(at, match->n_bytes), match->id});
     at += match->n_bytes;
     if (eat_blanks_behind_.contains(match->id)) at = skip_blanks(text, at);
     begin = at;
   }
-  if (begin < text.size()) fragments.push_back({text.substr(begin), std::nullopt});
-  return fragments;
+  if (begin < text.size()) take({text.substr(begin), std::nullopt});
 }
 
 }  // namespace kvik

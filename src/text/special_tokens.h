@@ -2,11 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <unordered_set>
-#include <vector>
 
 #include "base/token_id.h"
 #include "text/token_trie.h"
@@ -32,7 +32,8 @@ class SpecialTokens {
   // User-defined tokens are words of the language (runs of blanks, say), found in any text; control
   // and unknown ones belong to who writes the prompt's frame, and are found inside the ranges of
   // `trusted` alone, which ascend.
-  std::vector<Fragment> partition(std::string_view text, std::span<const TextRange> trusted) const;
+  void each_fragment(std::string_view text, std::span<const TextRange> trusted,
+                     const std::function<void(const Fragment& fragment)>& take) const;
 
  private:
   TokenTrie user_defined_;

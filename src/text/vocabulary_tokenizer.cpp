@@ -16,7 +16,7 @@ std::vector<TokenId> VocabularyTokenizer::tokenize(std::string_view text,
   if (options.add_bos && vocabulary_.adds_bos) ids.push_back(*vocabulary_.bos);
   const TextRange all[] = {{0, text.size()}};
   const std::span<const TextRange> trusted(all, options.parse_special ? 1 : 0);
-  encode_fragments(special_tokens_.partition(text, trusted), ids);
+  encode_fragments(text, trusted, ids);
   if (options.add_bos && vocabulary_.adds_eos) ids.push_back(*vocabulary_.eos);
   return ids;
 }
@@ -24,21 +24,22 @@ std::vector<TokenId> VocabularyTokenizer::tokenize(std::string_view text,
 std::vector<TokenId> VocabularyTokenizer::tokenize_chat(std::string_view text,
                                                         std::span<const TextRange> trusted) const {
   std::vector<TokenId> ids;
-  encode_fragments(special_tokens_.partition(text, trusted), ids);
+  encode_fragments(text, trusted, ids);
   return ids;
 }
 
-void VocabularyTokenizer::encode_fragments(const std::vector<SpecialTokens::Fragment>& fragments,
+void VocabularyTokenizer::encode_fragments(std::string_view text,
+                                           std::span<const TextRange> trusted,
                                            std::vector<TokenId>& ids) const {
   After after = After::kNothing;
-  for (const SpecialTokens::Fragment& fragment : fragments) {
+  special_tokens_.each_fragment(text, trusted, [&](const SpecialTokens::Fragment& fragment) {
     if (fragment.id) {
       ids.push_back(*fragment.id);
     } else {
       encode_in_parts(fragment.text, after, ids);
     }
     after = After::kToken;
-  }
+  });
 }
 
 void VocabularyTokenizer::encode_in_parts(std::string_view text, After after,

@@ -50,7 +50,7 @@ class VocabularyTokenizer : public Tokenizer {
   std::vector<std::string> pieces_;  // [n_vocab]
 
  private:
-  void encode_fragments(const std::vector<SpecialTokens::Fragment>& fragments,
+  void encode_fragments(std::string_view text, std::span<const TextRange> trusted,
                         std::vector<TokenId>& ids) const;
   void encode_in_parts(std::string_view text, After after, std::vector<TokenId>& ids) const;
 

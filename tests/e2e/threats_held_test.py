@@ -82,6 +82,25 @@ class HalfARecord:
 
 
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer takes memory of its own")
+class Texts(unittest.TestCase):
+    def test_38_texts_of_four_megabytes_take_a_few_times_their_bytes(self):
+        size = 4 * MIB - 100
+        texts = {"words": "to be or not " * (size // 13), "letters": "a b " * (size // 4), "one word": "a" * size,
+                 "base64": "aGVsbG8Kd29y" * (size // 12), "Chinese": "我想" * (size // 6), "newlines": "\n" * (size // 2)}
+        with Server("demo", *FLAGS) as server:
+            server.post("/tokenize", {"content": "a b " * 100_000})
+            for name, text in texts.items():
+                for path, body in (("/tokenize", {"content": text}),
+                                   ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": text}]})):
+                    before = at_rest(server)
+                    with open(f"/proc/{server.process.pid}/clear_refs", "w") as f:
+                        f.write("5")  # the peak counts from now on
+                    body = json.dumps(body, ensure_ascii=False).encode()
+                    self.assertEqual(server.post(path, body).status, 200)
+                    self.assertLess(status(server, "VmHWM") - before, 12 * len(body), f"{path}: {name}")
+
+
+@unittest.skipIf(kvik.SANITIZED, "a sanitizer takes memory of its own")
 class KeptResponses(unittest.TestCase):
     def test_38_kept_responses_are_within_the_plan(self):
         """Five keys have ten times as much kept as there is room for; the newest of each are there."""

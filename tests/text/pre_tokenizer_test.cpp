@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "text/utf8.h"
+
 namespace kvik {
 namespace {
 
@@ -70,6 +72,51 @@ TEST(PreTokenizer, words_joined_are_the_text_whatever_the_bytes) {
       EXPECT_EQ(joined, text);
     }
   }
+}
+
+TEST(PreTokenizer, a_text_cut_at_a_seam_has_the_words_of_the_whole) {
+  std::mt19937 random(6);
+  constexpr std::u32string_view kAlphabet = U"abcZ12   '\n\n\t./s(\r\u00E9\u0301\u6211\u3002";
+  for (const PreTokenizer& pre_tokenizer : pre_tokenizers()) {
+    if (pre_tokenizer.name == "superbpe") continue;  // its words are what lies between numbers
+    size_t n_seams = 0;
+    for (int i = 0; i < 1000; ++i) {
+      std::string text;
+      for (size_t n = random() % 24; n > 0; --n) {
+        append_utf8(kAlphabet[random() % kAlphabet.size()], text);
+        if (random() % 32 == 0) text += '\xFF';
+      }
+      const Words whole = split(pre_tokenizer.name, text);
+      for (size_t at = 1; at < text.size(); ++at) {
+        if (!is_seam(text, at, pre_tokenizer.window_ends)) continue;
+        ++n_seams;
+        Words parts = split(pre_tokenizer.name, text.substr(0, at));
+        for (const std::string& word : split(pre_tokenizer.name, text.substr(at)))
+          parts.push_back(word);
+        ASSERT_EQ(parts, whole) << pre_tokenizer.name << " at " << at;
+      }
+    }
+    EXPECT_GT(n_seams, 100u) << pre_tokenizer.name;
+  }
+}
+
+TEST(PreTokenizer, a_long_text_is_cut_in_windows_that_end_at_seams_where_it_has_some) {
+  const auto windows = [](std::string_view text) {
+    std::vector<size_t> sizes;
+    for (; !text.empty(); text.remove_prefix(sizes.back()))
+      sizes.push_back(n_window_bytes(text, WindowEnds::kBlanks));
+    return sizes;
+  };
+  using Sizes = std::vector<size_t>;
+  std::string early = "a b";
+  early.append(kWindowBytes, 'c');
+  EXPECT_EQ(windows(early), (Sizes{1, early.size() - 1}));
+  std::string late(kWindowBytes + 9, 'c');
+  late += " d";
+  EXPECT_EQ(windows(late), (Sizes{kWindowBytes + 9, 2}));
+  std::string never(kMostWindowBytes - 1, 'c');
+  never += "\xC3\xA9\xC3\xA9";
+  EXPECT_EQ(windows(never), (Sizes{kMostWindowBytes - 1, 4}));
 }
 
 }  // namespace

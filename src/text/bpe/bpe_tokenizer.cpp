@@ -91,15 +91,15 @@ class BpeTokenizer final : public VocabularyTokenizer {
     const auto encode = [&](std::string_view word) { encode_word(word, scratch, ids); };
     if (symbols_ == Symbols::kBytes) {
       SeenWords seen(text, ids);
-      for (const std::string_view word : pre_tokenizer_.split(text)) seen.append(word, encode);
+      pre_tokenizer_.each_word(text, [&](std::string_view word) { seen.append(word, encode); });
       return;
     }
     std::string marked;
     append_with_blank_marks(text, marked);
     SeenWords seen(marked, ids);
-    for (const std::string_view line : pre_tokenizer_.split(marked)) {
+    pre_tokenizer_.each_word(marked, [&](std::string_view line) {
       seams_.each_part(line, [&](std::string_view part) { seen.append(part, encode); });
-    }
+    });
   }
 
   void encode_word(std::string_view word, TokenJoins::Scratch& scratch,

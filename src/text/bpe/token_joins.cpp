@@ -66,6 +66,8 @@ class LongWordJoiner {
   void join(std::vector<TokenId>& ids, size_t from) {
     const auto n = static_cast<uint32_t>(ids.size() - from);
     s_.symbols.clear();
+    s_.symbols.reserve(n);
+    s_.nodes.reserve(n);
     for (uint32_t i = 0; i < n; ++i) {
       s_.symbols.push_back({ids[from + i], i == 0 ? 0 : i - 1, i + 1});
     }

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "text/pre_tokenizer/char_class.h"
+#include "text/pre_tokenizer/windows.h"
 
 namespace kvik {
 
@@ -39,8 +40,20 @@ struct PreTokenizer {
   bool whole_words_first = false;  // a word that is a token is that token, whatever the merges say
   bool adds_bos = false;           // unless the file says otherwise
 
+  WindowEnds window_ends = WindowEnds::kBlanks;
+
   // The words of `text`, which is shorter than 4 GiB, in order; joined they are the text.
   std::vector<std::string_view> split(std::string_view text) const;
+
+  // Calls take(word) for each of them, window by window.
+  template <class Take>
+  void each_word(std::string_view text, const Take& take) const {
+    while (!text.empty()) {
+      const std::string_view window = text.substr(0, n_window_bytes(text, window_ends));
+      for (const std::string_view word : split(window)) take(word);
+      text.remove_prefix(window.size());
+    }
+  }
 };
 
 // Error: kUnsupported, naming those that are supported.

@@ -16,6 +16,7 @@ struct Entry {
   Rules rules;
   bool whole_words_first = false;
   bool adds_bos = false;
+  WindowEnds window_ends = WindowEnds::kBlanks;
 };
 
 // One entry per behaviour. Which names share one, which take whole words first and which begin with
@@ -40,7 +41,7 @@ std::vector<Entry> entries() {
        {match_qwen2}},
       {{"qwen35"}, {match_qwen35}},
       {{"seed-coder"}, {match_seed_coder}},
-      {{"exaone-moe"}, {match_exaone_moe}},
+      {{"exaone-moe"}, {match_exaone_moe}, false, false, WindowEnds::kLines},
       {{"falcon"}, {match_falcon_punctuation, match_gpt2, match_three_digits}},
       {{"starcoder", "refact", "command-r", "cohere2_moe", "smollm", "codeshell", "exaone",
         "minerva-7b", "mellum2"},
@@ -60,14 +61,18 @@ std::vector<Entry> entries() {
       {{"gpt-4o", "llama4", "kanana2", "minimax-m2"}, {match_gpt4o}},
       {{"tiny_aya"}, {{match_digits_before_no_word, Cut::kThrees}, match_gpt4o}},
       {{"kimi-k2"}, {match_kimi_k2}},
-      {{"superbpe"}, {match_numbers, {match_digits, Cut::kThrees}}},
+      {{"superbpe"},
+       {match_numbers, {match_digits, Cut::kThrees}},
+       false,
+       false,
+       WindowEnds::kLines},
       {{"afmoe"}, {{match_numbers, Cut::kThrees}, match_afmoe_scripts, match_deepseek3}},
       {{"chameleon"},
        {match_chameleon_sentinel, match_chameleon_image, match_chameleon_indent, match_number,
         match_chameleon_punctuation, match_gpt2},
        false,
        true},
-      {{"gemma4"}, {match_line}},
+      {{"gemma4"}, {match_line}, false, false, WindowEnds::kLines},
   };
 }
 
@@ -78,7 +83,8 @@ std::span<const PreTokenizer> pre_tokenizers() {
     std::vector<PreTokenizer> flat;
     for (const Entry& entry : entries()) {
       for (const std::string_view name : entry.names) {
-        flat.push_back({name, entry.rules, entry.whole_words_first, entry.adds_bos});
+        flat.push_back(
+            {name, entry.rules, entry.whole_words_first, entry.adds_bos, entry.window_ends});
       }
     }
     return flat;

@@ -1,0 +1,49 @@
+#include "text/pre_tokenizer/windows.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "text/pre_tokenizer/char_class.h"
+#include "text/utf8.h"
+
+namespace kvik {
+namespace {
+
+bool is_letter_byte(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool continues_character(char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; }
+
+// Where the character that `at` lies in begins.
+size_t character_begin(std::string_view text, size_t at) {
+  for (int i = 0; i < 3 && at > 0 && continues_character(text[at]); ++i) --at;
+  return at;
+}
+
+Char char_at(std::string_view text, size_t at) {
+  const Utf8Step step = next_utf8(text, at);
+  return make_char(step.kind == Utf8Step::Kind::kValid ? step.code_point : kNotACharacter);
+}
+
+}  // namespace
+
+bool is_seam(std::string_view text, size_t at, WindowEnds ends) {
+  if (text[at] == ' ') {
+    return ends == WindowEnds::kBlanks && is_letter_byte(text[at - 1]) && at + 1 < text.size() &&
+           is_letter_byte(text[at + 1]);
+  }
+  return text[at - 1] == '\n' && at > 1 &&
+         !is_blank(char_at(text, character_begin(text, at - 2))) && is_letter(char_at(text, at));
+}
+
+size_t n_window_bytes(std::string_view text, WindowEnds ends) {
+  if (text.size() <= kWindowBytes) return text.size();
+  for (size_t at = kWindowBytes; at > 0; --at) {
+    if (is_seam(text, at, ends)) return at;
+  }
+  const size_t most = std::min(text.size(), kMostWindowBytes);
+  for (size_t at = kWindowBytes + 1; at < most; ++at) {
+    if (is_seam(text, at, ends)) return at;
+  }
+  return most == text.size() ? most : character_begin(text, most);
+}
+
+}  // namespace kvik
