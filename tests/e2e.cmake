@@ -8,6 +8,11 @@ foreach(file ${python_tests})
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 1200 ENVIRONMENT
     "KVIK_BINARY=${PROJECT_BINARY_DIR}/kvik;KVIK_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
 endforeach()
+# What a GPU is to do is done by a device of the host run, as far as it gets in a minute.
+add_test(NAME e2e/gpu_on_host_run COMMAND /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/e2e/gpu_test.py
+  Gpu.test_a_long_prompt_and_what_is_decoded_behind_it Gpu.test_speculation_says_the_same Gpu.test_pages_on_disk_serve_both)
+set_tests_properties(e2e/gpu_on_host_run PROPERTIES LABELS e2e TIMEOUT 1200 ENVIRONMENT
+  "KVIK_BINARY=$<TARGET_FILE:kvik_on_host_run>;KVIK_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser beside a server
 # These start engines with a thread per core, or watch the clock.
 foreach(name agents adapter attack bits chat clients disk exactness explain fleet origins overload prefix server server_load threats_http

@@ -78,7 +78,6 @@ TEST(PreTokenizer, a_text_cut_at_a_seam_has_the_words_of_the_whole) {
   std::mt19937 random(6);
   constexpr std::u32string_view kAlphabet = U"abcZ12   '\n\n\t./s(\r\u00E9\u0301\u6211\u3002";
   for (const PreTokenizer& pre_tokenizer : pre_tokenizers()) {
-    if (pre_tokenizer.name == "superbpe") continue;  // its words are what lies between numbers
     size_t n_seams = 0;
     for (int i = 0; i < 1000; ++i) {
       std::string text;
@@ -96,7 +95,10 @@ TEST(PreTokenizer, a_text_cut_at_a_seam_has_the_words_of_the_whole) {
         ASSERT_EQ(parts, whole) << pre_tokenizer.name << " at " << at;
       }
     }
-    EXPECT_GT(n_seams, 100u) << pre_tokenizer.name;
+    // Words of superbpe are what lies between numbers.
+    if (pre_tokenizer.name != "superbpe") {
+      EXPECT_GT(n_seams, 100u) << pre_tokenizer.name;
+    }
   }
 }
 
@@ -114,9 +116,8 @@ TEST(PreTokenizer, a_long_text_is_cut_in_windows_that_end_at_seams_where_it_has_
   std::string late(kWindowBytes + 9, 'c');
   late += " d";
   EXPECT_EQ(windows(late), (Sizes{kWindowBytes + 9, 2}));
-  std::string never(kMostWindowBytes - 1, 'c');
-  never += "\xC3\xA9\xC3\xA9";
-  EXPECT_EQ(windows(never), (Sizes{kMostWindowBytes - 1, 4}));
+  const std::string never(4 * kWindowBytes, 'c');
+  EXPECT_EQ(windows(never), (Sizes{never.size()}));
 }
 
 }  // namespace

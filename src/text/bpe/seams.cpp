@@ -37,8 +37,6 @@ size_t Seams::n_bytes_before_seam(std::string_view text) const {
   while (at < text.size()) {
     const Step right = step(text, at);
     if (!joined_[left.symbol * (kOther + 1) + right.symbol]) return at;
-    const bool begins_character = (static_cast<uint8_t>(text[at]) & 0xC0) != 0x80;
-    if (at >= kMostBytes && (begins_character || at >= kMostBytes + 3)) return at;
     left = right;
     at += right.n_bytes;
   }

@@ -10,13 +10,10 @@ struct Vocabulary;
 
 // Places where a text may be cut because no token of the vocabulary reaches across: whatever joins
 // tokens by what they spell gives the same ids for the parts as for the whole. Knows pairs of ASCII
-// characters and the blank mark, and takes all other characters for the same one. A part without
-// any is cut where it is kMostBytes long, as joining takes some 30 times its bytes. Immutable: any
+// characters and the blank mark, and takes all other characters for the same one. Immutable: any
 // thread.
 class Seams {
  public:
-  static constexpr size_t kMostBytes = size_t{256} << 10;
-
   explicit Seams(const Vocabulary& vocabulary);
 
   // Calls take(part) with the parts of `text`, in which blanks are blank marks.

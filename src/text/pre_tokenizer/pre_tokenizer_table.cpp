@@ -65,7 +65,7 @@ std::vector<Entry> entries() {
        {match_numbers, {match_digits, Cut::kThrees}},
        false,
        false,
-       WindowEnds::kLines},
+       WindowEnds::kNone},
       {{"afmoe"}, {{match_numbers, Cut::kThrees}, match_afmoe_scripts, match_deepseek3}},
       {{"chameleon"},
        {match_chameleon_sentinel, match_chameleon_image, match_chameleon_indent, match_number,

@@ -1,6 +1,5 @@
 #include "text/pre_tokenizer/windows.h"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "text/pre_tokenizer/char_class.h"
@@ -26,6 +25,7 @@ Char char_at(std::string_view text, size_t at) {
 }  // namespace
 
 bool is_seam(std::string_view text, size_t at, WindowEnds ends) {
+  if (ends == WindowEnds::kNone) return false;
   if (text[at] == ' ') {
     return ends == WindowEnds::kBlanks && is_letter_byte(text[at - 1]) && at + 1 < text.size() &&
            is_letter_byte(text[at + 1]);
@@ -35,15 +35,14 @@ bool is_seam(std::string_view text, size_t at, WindowEnds ends) {
 }
 
 size_t n_window_bytes(std::string_view text, WindowEnds ends) {
-  if (text.size() <= kWindowBytes) return text.size();
+  if (text.size() <= kWindowBytes || ends == WindowEnds::kNone) return text.size();
   for (size_t at = kWindowBytes; at > 0; --at) {
     if (is_seam(text, at, ends)) return at;
   }
-  const size_t most = std::min(text.size(), kMostWindowBytes);
-  for (size_t at = kWindowBytes + 1; at < most; ++at) {
+  for (size_t at = kWindowBytes + 1; at < text.size(); ++at) {
     if (is_seam(text, at, ends)) return at;
   }
-  return most == text.size() ? most : character_begin(text, most);
+  return text.size();
 }
 
 }  // namespace kvik
