@@ -3,14 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/isa/machine_limits.h"
+#include "base/clock.h"
 #include "base/quantity.h"
 #include "host/available_memory.h"
 #include "host/load_adapter.h"
@@ -81,16 +84,22 @@ Result<void> check_memory(std::span<const BenchCase> cases, const LoadedModel& l
   return {};
 }
 
-// Neighbours take now more of the machine and now less: its limits are measured around each run.
-// Without limits nothing is measured but the runs.
+// Neighbours take now more of the machine and now less: its limits are measured around each run,
+// though not twice within a second. Without limits nothing is measured but the runs.
 std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchCase> cases,
                                      uint32_t repeat, const LimitModel* limits,
                                      std::vector<MachineLimits>& machine) {
   ProgressBar bar("measuring");
   std::vector<BenchResult> results;
   runner.warm_up(cases.front());
+  constexpr std::chrono::seconds kHolds{1};
+  const SteadyClock clock;
+  std::optional<TimePoint> looked_at;
   const auto look_around = [&] {
-    if (limits) machine.push_back(measure_machine_limits(runner.n_threads()));
+    if (!limits) return;
+    const bool holds = looked_at && clock.now() - *looked_at < kHolds;
+    machine.push_back(holds ? machine.back() : measure_machine_limits(runner.n_threads()));
+    if (!holds) looked_at = clock.now();
   };
   look_around();
   for (const BenchCase& bench : cases) {
