@@ -64,8 +64,8 @@ void ExpertRouter::leave_best_groups() {
   }
 }
 
-// The n_used highest ranks by insertion, which is quick for a few of many and takes what is no
-// number for lower than all.
+// The n_used highest ranks by insertion, which is quick for a few of many. What is no number
+// outranks none, and none outranks it.
 void ExpertRouter::choose(const float* scores, uint32_t* chosen, float* weights) const {
   uint32_t n = 0;
   for (uint32_t expert = 0; expert < config_.n_experts; ++expert) {
