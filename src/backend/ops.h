@@ -218,6 +218,10 @@ struct RecurrenceShape {
   uint32_t key_head(uint32_t head) const {
     return is_tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
   }
+  // The i-th of a key head's.
+  uint32_t head(uint32_t key_head, uint32_t i) const {
+    return is_tiled ? i * n_key_heads + key_head : key_head * (n_heads / n_key_heads) + i;
+  }
 };
 
 // What a recurrence meets: q, k [M, n_key_heads · key_dim], v [M, n_heads · value_dim], decay and

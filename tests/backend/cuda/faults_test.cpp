@@ -62,7 +62,7 @@ TEST(CudaFaults, an_adapter_that_does_not_fit_is_refused_and_leaves_nothing_behi
   ASSERT_TRUE(model);
   RandomAdapter changes((*model)->config(), 1);
   const uint64_t n_held = on.device->held_bytes();
-  on.device->limit_memory(n_held + 1000);
+  on.device->limit_memory(n_held + cuda::kSpareBytes + 1000);
   const auto refused = Adapter::load(changes, **model, *on.backend);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kExhausted);

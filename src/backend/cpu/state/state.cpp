@@ -29,14 +29,32 @@ void check_runs(std::span<const StateRun> runs, uint32_t n_rows) {
   }
 }
 
-// Goes on behind so many of the task's tokens.
-void pass_over(RecurrenceTask& task, size_t n_tokens) {
-  task.q += n_tokens * task.qk_step;
-  task.k += n_tokens * task.qk_step;
-  task.v += n_tokens * task.v_step;
-  task.decay += n_tokens * task.decay_step;
-  task.rate += n_tokens * task.rate_step;
-  task.out += n_tokens * task.out_step;
+// Queries and keys of one head, of tokens that pass its matrices one after the other.
+struct Keys {
+  const float *q, *k;
+  size_t step;
+};
+
+// So many tokens at most are gathered before they pass; fewer than kFewTokens, and guesses that are
+// more, are read where they stand.
+constexpr uint32_t kTokensTogether = 64;
+constexpr uint32_t kFewTokens = 8;
+// Heads of one key head that an item takes: each of them meets what was gathered once.
+constexpr uint32_t kHeadsTogether = 2;
+
+// Rows of a model are a power of two apart, more often than not, so that those of a few tokens fall
+// into the same sets of each cache: what several blocks of columns read is put side by side first.
+Keys gather(const RecurrenceRows& in, size_t first_row, uint32_t n, size_t column, uint32_t key_dim,
+            float* to) {
+  const float* q = row_of(in.q, first_row) + column;
+  const float* k = row_of(in.k, first_row) + column;
+  if (n < kFewTokens || n > kTokensTogether) return {q, k, in.q.stride};
+  const size_t step = size_t{2} * key_dim;
+  for (size_t t = 0; t < n; ++t) {
+    std::copy_n(q + t * in.q.stride, key_dim, to + t * step);
+    std::copy_n(k + t * in.k.stride, key_dim, to + t * step + key_dim);
+  }
+  return {to, to + key_dim, step};
 }
 
 }  // namespace
@@ -123,40 +141,65 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
   check_runs(runs, out.n_rows);
   const size_t matrix = size_t{key_dim} * value_dim;
   const size_t block = size_t{key_dim} * kStateColumns;
-  scratch_.resize(std::max(scratch_.size(), block * pool_.n_threads()));
-  const auto recur_block = [&](const StateRun& run, uint32_t head, uint32_t first, float* scratch) {
-    const size_t of_keys = size_t{shape.key_head(head)} * key_dim;
+  const size_t gathered = size_t{2} * key_dim * kTokensTogether;
+  scratch_.resize(std::max(scratch_.size(), (block + gathered) * pool_.n_threads()));
+  // Tokens [first_row, first_row + n) pass the columns from `first` on.
+  const auto pass = [&](float* columns, uint32_t head, uint32_t first, const Keys& keys,
+                        size_t first_row, uint32_t n) {
     const size_t column = size_t{head} * value_dim + first;
-    RecurrenceTask task{.matrix = run.state + head * matrix + size_t{first} * key_dim,
-                        .key_dim = key_dim,
-                        .n_columns = std::min(kStateColumns, value_dim - first),
-                        .n_tokens = run.n_kept(),
-                        .q = row_of(in.q, run.first_row) + of_keys,
-                        .k = row_of(in.k, run.first_row) + of_keys,
-                        .v = row_of(in.v, run.first_row) + column,
-                        .decay = row_of(in.decay, run.first_row) + head,
-                        .rate = row_of(in.rate, run.first_row) + head,
-                        .out = row_of(out, run.first_row) + column,
-                        .qk_step = in.q.stride,
-                        .v_step = in.v.stride,
-                        .decay_step = in.decay.stride,
-                        .rate_step = in.rate.stride,
-                        .out_step = out.stride,
-                        .skip = skips.empty() ? 0.0f : skips[head]};
-    if (task.n_tokens > 0) kernel(task);
-    if (run.n_guesses == 0) return;
-    std::copy_n(task.matrix, size_t{key_dim} * task.n_columns, scratch);
-    task.matrix = scratch;
-    pass_over(task, task.n_tokens);
-    task.n_tokens = run.n_guesses;
-    kernel(task);
+    kernel({.matrix = columns,
+            .key_dim = key_dim,
+            .n_columns = std::min(kStateColumns, value_dim - first),
+            .n_tokens = n,
+            .q = keys.q,
+            .k = keys.k,
+            .v = row_of(in.v, first_row) + column,
+            .decay = row_of(in.decay, first_row) + head,
+            .rate = row_of(in.rate, first_row) + head,
+            .out = row_of(out, first_row) + column,
+            .qk_step = keys.step,
+            .v_step = in.v.stride,
+            .decay_step = in.decay.stride,
+            .rate_step = in.rate.stride,
+            .out_step = out.stride,
+            .skip = skips.empty() ? 0.0f : skips[head]});
   };
-  for_items(runs.size() * n_heads, n_rows_of(runs) * n_heads * matrix,
+  const auto pass_heads = [&](const StateRun& run, uint32_t key_head, uint32_t first_head,
+                              uint32_t end_head, float* scratch) {
+    const auto each_block = [&](const auto& function) {
+      for (uint32_t i = first_head; i < end_head; ++i) {
+        const uint32_t head = shape.head(key_head, i);
+        for (uint32_t first = 0; first < value_dim; first += kStateColumns) {
+          function(run.state + head * matrix + size_t{first} * key_dim, head, first);
+        }
+      }
+    };
+    for (uint32_t done = 0; done < run.n_rows;) {
+      const bool is_guess = done >= run.n_kept();
+      const uint32_t end = is_guess ? run.n_rows : run.n_kept();
+      const uint32_t n = is_guess ? end - done : std::min(kTokensTogether, end - done);
+      const size_t first_row = size_t{run.first_row} + done;
+      const Keys keys =
+          gather(in, first_row, n, size_t{key_head} * key_dim, key_dim, scratch + block);
+      each_block([&](float* columns, uint32_t head, uint32_t first) {
+        if (is_guess) {
+          const uint32_t n_columns = std::min(kStateColumns, value_dim - first);
+          std::copy_n(columns, size_t{key_dim} * n_columns, scratch);
+        }
+        pass(is_guess ? scratch : columns, head, first, keys, first_row, n);
+      });
+      done += n;
+    }
+  };
+  const uint32_t of_key = n_heads / n_key_heads;
+  const uint32_t n_sets = ceil_div(of_key, kHeadsTogether);
+  for_items(runs.size() * n_key_heads * n_sets, n_rows_of(runs) * n_heads * matrix,
             [&](size_t item, uint32_t thread) {
-              for (uint32_t first = 0; first < value_dim; first += kStateColumns) {
-                recur_block(runs[item / n_heads], static_cast<uint32_t>(item % n_heads), first,
-                            scratch_.data() + thread * block);
-              }
+              const auto set = static_cast<uint32_t>(item % n_sets);
+              const auto key_head = static_cast<uint32_t>(item / n_sets % n_key_heads);
+              pass_heads(runs[item / n_sets / n_key_heads], key_head, set * kHeadsTogether,
+                         std::min(of_key, (set + 1) * kHeadsTogether),
+                         scratch_.data() + thread * (block + gathered));
             });
 }
 

@@ -10,8 +10,8 @@
 namespace kvik::cpu {
 
 // The operations of recurrent layers over one instruction set's kernels. An item of work is some
-// channels, or a head, of one run: its tokens pass one after the other, so that no item depends on
-// another or on how many there are. One thread calls; the work spreads over the pool's.
+// channels, or a few heads, of one run: its tokens pass one after the other, so that no item
+// depends on another or on how many there are. One thread calls; the work spreads over the pool's.
 class State {
  public:
   State(const StateKernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {}
@@ -39,7 +39,8 @@ class State {
 
   const StateKernels& kernels_;
   ThreadPool& pool_;
-  std::vector<float> scratch_;  // of each thread, a block whose tokens leave no trace
+  // Of each thread: a block whose tokens leave no trace, and gathered queries and keys.
+  std::vector<float> scratch_;
 };
 
 }  // namespace kvik::cpu
