@@ -87,7 +87,14 @@ const scenarios = {
       const note = () => window.lengths.add(document.querySelector(".message.assistant .markdown")?.textContent.length);
       new MutationObserver(note).observe(document.querySelector(".log"), { subtree: true, childList: true, characterData: true });
     });
+    // As slowly as a larger model speaks, however busy the machine is.
+    const network = await page.context().newCDPSession(page);
+    const throttle = (bytesPerSecond) => network.send("Network.emulateNetworkConditions",
+      { offline: false, latency: 0, downloadThroughput: bytesPerSecond, uploadThroughput: -1 });
+    await network.send("Network.enable");
+    await throttle(50000);
     const long = await say(page, "Speak, and at length.");
+    await throttle(-1);
     const lengths = await page.evaluate(() => [...window.lengths].filter((n) => n > 0));
     await page.unroute("**/v1/chat/completions");
     await button(page, "New chat").click();
