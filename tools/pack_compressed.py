@@ -6,12 +6,10 @@
 Rounds to the nearest level of each group and searches nothing: for tests of readers, not for use. Levels, and zeros where there are
 some, are those that pack_gptq.py finds. Source of the layout: compressed-tensors, PackedQuantizationCompressor. Needs numpy only.
 """
-import argparse
-
 import numpy as np
 
 from gguf_file import to_bf16
-from pack_gptq import column_groups, dequantise, is_packed, pack_folder, quantise, words_along
+from pack_gptq import arguments_of, column_groups, dequantise, is_packed, pack_folder, quantise, words_along
 
 
 def as_numbers(bf16):
@@ -23,13 +21,7 @@ def padded(x, n):
 
 
 def main():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("folder", help="of make_hf_model.py, in one file")
-    ap.add_argument("packed", help="will be made")
-    ap.add_argument("twin", help="will be made: the same weights as F32")
-    ap.add_argument("--bits", type=int, default=4, choices=(4, 8))
-    ap.add_argument("--group-size", type=int, default=128, help="-1: whole rows")
-    ap.add_argument("--act-order", action="store_true")
+    ap = arguments_of(__doc__)
     ap.add_argument("--asym", action="store_true")
     ap.add_argument("--experts", action="store_true", help="only those that a router chooses, as in Kimi K2 Thinking")
     ap.add_argument("--bf16", action="store_true", help="scales of bf16")

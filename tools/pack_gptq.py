@@ -123,14 +123,20 @@ def pack_folder(source, packed, twin, quantization, pack_matrix, is_wanted=is_pa
     write(source, twin, plain)
 
 
-def main():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments_of(description):
+    """What packers of integers are all told."""
+    ap = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("folder", help="of make_hf_model.py, in one file")
     ap.add_argument("packed", help="will be made")
     ap.add_argument("twin", help="will be made: the same weights as F32")
     ap.add_argument("--bits", type=int, default=4, choices=(4, 8))
     ap.add_argument("--group-size", type=int, default=128, help="-1: whole rows")
     ap.add_argument("--act-order", action="store_true")
+    return ap
+
+
+def main():
+    ap = arguments_of(__doc__)
     ap.add_argument("--sym", action="store_true")
     ap.add_argument("--v2", action="store_true", help="zeros as they are, not less one")
     ap.add_argument("--zero-biases", action="store_true", help="as AutoGPTQ wrote them for every matrix")

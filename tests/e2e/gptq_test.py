@@ -5,11 +5,11 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 
+import hf_folder
 import kvik
 import make_hf_model
 
@@ -34,15 +34,7 @@ CASES = (
 BY_FAMILY = tuple((name, *how) for name in FAMILIES for how in (("gptq", "--group-size=32", ACT_ORDER), ("awq", "--group-size=128"), ("compressed", "--group-size=32", "--bf16")))
 
 
-class PackedFolder(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.root = tempfile.TemporaryDirectory()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.root.cleanup()
-
+class PackedFolder(hf_folder.FolderCase):
     def tool(self, name, *args):
         subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools", name), *args], check=True)
 
@@ -164,15 +156,6 @@ class PackedFolder(unittest.TestCase):
             names = {np.dtype(t): name for name, t in types.items()}
             make_hf_model.write_safetensors(f"{folder}/model.safetensors", {k: (names[x.dtype], x) for k, x in tensors.items()})
         return folder
-
-    def refused(self, folder, *words):
-        done = kvik.run("logits", folder, "--tokens", "5")
-        said = done.stderr.decode()
-        self.assertEqual(done.returncode, 1, said)
-        self.assertEqual(done.stdout, b"")
-        self.assertEqual(said.count("\n"), 1, said)
-        for word in words:
-            self.assertIn(word, said)
 
     def test_a_tensor_that_does_not_fit_is_named(self):
         case = (LLAMA, "gptq", "--group-size=32", ACT_ORDER)

@@ -44,11 +44,7 @@ Result<bool> is_ordered(const JsonObject& weights) {
 Result<Quantization> read_integers(const JsonObject& weights) {
   Quantization out;
   out.packing = Quantization::Packing::kRowByRow;
-  TRY_ASSIGN(const auto bits, weights.number("num_bits"));
-  if (bits != 4u && bits != 8u) {
-    return weights.unexpected_value("num_bits", "4 or 8", ErrorCode::kUnsupported);
-  }
-  out.bits = static_cast<uint32_t>(*bits);
+  TRY_ASSIGN(out.bits, read_bits(weights, "num_bits"));
   TRY_ASSIGN(const auto type, weights.text("type"));
   if (type.value_or("int") != "int") {
     return weights.unexpected_value("type", "int", ErrorCode::kUnsupported);

@@ -26,11 +26,7 @@ Result<void> check_is_same_everywhere(const JsonObject& config) {
 Result<Quantization> read_gptq(const JsonObject& config) {
   Quantization out;
   out.packing = Quantization::Packing::kAlongInputs;
-  TRY_ASSIGN(const auto bits, config.number("bits"));
-  if (bits != 4u && bits != 8u) {
-    return config.unexpected_value("bits", "4 or 8", ErrorCode::kUnsupported);
-  }
-  out.bits = static_cast<uint32_t>(*bits);
+  TRY_ASSIGN(out.bits, read_bits(config, "bits"));
   TRY_ASSIGN(out.group_size, read_group_size(config));
   TRY(check_is_same_everywhere(config));
   TRY_ASSIGN(const auto format, config.text("checkpoint_format"));
@@ -67,6 +63,12 @@ Result<Quantization> read_awq(const JsonObject& config) {
 }
 
 }  // namespace
+
+Result<uint32_t> read_bits(const JsonObject& config, std::string_view key) {
+  TRY_ASSIGN(const auto bits, config.number(key));
+  if (bits == 4u || bits == 8u) return static_cast<uint32_t>(*bits);
+  return config.unexpected_value(key, "4 or 8", ErrorCode::kUnsupported);
+}
 
 // A multiple of 32, which is the least block that kernels know.
 Result<std::optional<uint32_t>> read_group_size(const JsonObject& config) {

@@ -36,6 +36,8 @@ struct Quantization {
 Result<std::optional<Quantization>> read_quantization(const JsonObject& config,
                                                       const FolderType& type);
 
+// 4 or 8, of integers that stand for weights.
+Result<uint32_t> read_bits(const JsonObject& config, std::string_view key);
 // "group_size" of such a config; none where a group is a whole row.
 Result<std::optional<uint32_t>> read_group_size(const JsonObject& config);
 

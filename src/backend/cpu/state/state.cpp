@@ -39,7 +39,7 @@ struct Keys {
 // more, are read where they stand.
 constexpr uint32_t kTokensTogether = 64;
 constexpr uint32_t kFewTokens = 8;
-// Heads of one key head that an item takes: each of them meets what was gathered once.
+// Heads of one key head that an item takes at most: all of them meet what was gathered once.
 constexpr uint32_t kHeadsTogether = 2;
 
 // Rows of a model are a power of two apart, more often than not, so that those of a few tokens fall
@@ -176,8 +176,7 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
     };
     for (uint32_t done = 0; done < run.n_rows;) {
       const bool is_guess = done >= run.n_kept();
-      const uint32_t end = is_guess ? run.n_rows : run.n_kept();
-      const uint32_t n = is_guess ? end - done : std::min(kTokensTogether, end - done);
+      const uint32_t n = is_guess ? run.n_guesses : std::min(kTokensTogether, run.n_kept() - done);
       const size_t first_row = size_t{run.first_row} + done;
       const Keys keys =
           gather(in, first_row, n, size_t{key_head} * key_dim, key_dim, scratch + block);
@@ -192,13 +191,15 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
     }
   };
   const uint32_t of_key = n_heads / n_key_heads;
-  const uint32_t n_sets = ceil_div(of_key, kHeadsTogether);
+  // Where nothing is gathered, heads are apart: more items for more threads.
+  const uint32_t n_together = n_rows_of(runs) < kFewTokens * runs.size() ? 1 : kHeadsTogether;
+  const uint32_t n_sets = ceil_div(of_key, n_together);
   for_items(runs.size() * n_key_heads * n_sets, n_rows_of(runs) * n_heads * matrix,
             [&](size_t item, uint32_t thread) {
               const auto set = static_cast<uint32_t>(item % n_sets);
               const auto key_head = static_cast<uint32_t>(item / n_sets % n_key_heads);
-              pass_heads(runs[item / n_sets / n_key_heads], key_head, set * kHeadsTogether,
-                         std::min(of_key, (set + 1) * kHeadsTogether),
+              pass_heads(runs[item / n_sets / n_key_heads], key_head, set * n_together,
+                         std::min(of_key, (set + 1) * n_together),
                          scratch_.data() + thread * (block + gathered));
             });
 }
