@@ -1,33 +1,53 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #ifdef __CUDACC__
 #define KVIK_EVERYWHERE __host__ __device__
 #else
-#define KVIK_EVERYWHERE
+#define KVIK_EVERYWHERE [[gnu::always_inline]]  // units of several instruction sets have them
 #endif
 
 // Functions of doubles by IEEE's basic operations alone, each rounded for itself: the same bits on
 // every processor and every device, which those of a C library are not. For the few numbers of a
-// row that decide or gate: experts, states.
+// row that decide or gate: experts, states. Without branches, so that a compiler takes several
+// numbers at once: where two values are chosen from, it is by their bits.
 namespace kvik {
 
+KVIK_EVERYWHERE inline uint64_t exact_bits(double x) {
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+KVIK_EVERYWHERE inline double exact_double(uint64_t bits) {
+  double x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
 // 2^n for −1022 ≤ n ≤ 1023.
-KVIK_EVERYWHERE inline double exact_power_of_2(int n) {
-  const uint64_t bits = static_cast<uint64_t>(n + 1023) << 52;
-  double power;
-  memcpy(&power, &bits, sizeof(power));
-  return power;
+KVIK_EVERYWHERE inline double exact_power_of_2(int64_t n) {
+  return exact_double(static_cast<uint64_t>(n + 1023) << 52);
+}
+
+// x, but no further from 0 than `limit`, a number above 0; a NaN stays one.
+KVIK_EVERYWHERE inline double exact_limited(double x, double limit) {
+  constexpr uint64_t kSign = uint64_t{1} << 63;
+  constexpr uint64_t kInfinity = uint64_t{0x7ff} << 52;
+  const uint64_t most = exact_bits(limit);
+  const uint64_t size = exact_bits(x) & ~kSign;
+  const uint64_t limited = size > most ? (size > kInfinity ? size : most) : size;
+  return exact_double(limited | (exact_bits(x) & kSign));
 }
 
 // e^x, off by about one unit in the last place: x = n ln 2 + r, and the series of e^r.
 KVIK_EVERYWHERE inline double exact_exp(double x) {
-  if (!(x > -746.0)) return x <= -746.0 ? 0.0 : x;  // a NaN stays one
-  if (x > 710.0) x = 710.0;                         // infinite all the same
+  x = exact_limited(x, 746.0);  // beyond, e^x is 0 or infinite as well
   constexpr double kRounder = 0x1.8p+52;
-  const double n = (x * 0x1.71547652b82fep+0 + kRounder) - kRounder;
+  const double rounded = x * 0x1.71547652b82fep+0 + kRounder;
+  const double n = rounded - kRounder;
   // The upper part of ln 2 has 32 bits: times n it is exact.
   const double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
   double q = 1.0 / 6227020800.0;
@@ -44,8 +64,8 @@ KVIK_EVERYWHERE inline double exact_exp(double x) {
   q = q * r + 0.5;
   const double value = 1.0 + (r + r * r * q);
   // In two steps: 2^n alone may be no number, where the product is one.
-  const int whole = static_cast<int>(n);
-  const int half = whole / 2;
+  const auto whole = static_cast<int64_t>(exact_bits(rounded) - exact_bits(kRounder));
+  const int64_t half = whole >> 1;
   return value * exact_power_of_2(half) * exact_power_of_2(whole - half);
 }
 
@@ -54,13 +74,29 @@ KVIK_EVERYWHERE inline double exact_sigmoid(double x) { return 1.0 / (1.0 + exac
 
 // ln(1 + e^x) without overflow: ln(1 + u) for u = e^−|x| is twice the area tangent of u / (2 + u).
 KVIK_EVERYWHERE inline double exact_softplus(double x) {
-  const double u = exact_exp(x < 0.0 ? x : -x);
+  const double u = exact_exp(-fabs(x));
   const double s = u / (2.0 + u);
   const double square = s * s;
   double q = 1.0 / 35.0;
-  for (int odd = 33; odd > 1; odd -= 2) q = q * square + 1.0 / odd;
-  const double above = 2.0 * (s + s * square * q);
-  return x > 0.0 ? x + above : above;
+  q = q * square + 1.0 / 33.0;
+  q = q * square + 1.0 / 31.0;
+  q = q * square + 1.0 / 29.0;
+  q = q * square + 1.0 / 27.0;
+  q = q * square + 1.0 / 25.0;
+  q = q * square + 1.0 / 23.0;
+  q = q * square + 1.0 / 21.0;
+  q = q * square + 1.0 / 19.0;
+  q = q * square + 1.0 / 17.0;
+  q = q * square + 1.0 / 15.0;
+  q = q * square + 1.0 / 13.0;
+  q = q * square + 1.0 / 11.0;
+  q = q * square + 1.0 / 9.0;
+  q = q * square + 1.0 / 7.0;
+  q = q * square + 1.0 / 5.0;
+  q = q * square + 1.0 / 3.0;
+  const auto bits = static_cast<int64_t>(exact_bits(x));
+  const double positive_part = exact_double(static_cast<uint64_t>(bits & ~(bits >> 63)));
+  return positive_part + 2.0 * (s + s * square * q);
 }
 
 }  // namespace kvik

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -218,6 +219,8 @@ struct RecurrenceShape {
   uint32_t key_head(uint32_t head) const {
     return is_tiled ? head % n_key_heads : head / (n_heads / n_key_heads);
   }
+  // What queries of length 1 are multiplied by.
+  float query_length() const { return 1.0f / std::sqrt(static_cast<float>(key_dim)); }
   // The i-th of a key head's.
   uint32_t head(uint32_t key_head, uint32_t i) const {
     return is_tiled ? i * n_key_heads + key_head : key_head * (n_heads / n_key_heads) + i;
@@ -378,18 +381,17 @@ class Backend {
   virtual void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
                           Rows out) = 0;
 
-  // x = scale · x / sqrt(Σ x² + eps), each head of head_dim columns for itself.
-  virtual void l2_norm(Rows x, uint32_t head_dim, float eps, float scale) = 0;
-
   // decay = e^(factors · softplus(decay + biases)), rate = 1 / (1 + e^-rate); factors, biases:
   // [n_heads], on the host. Both: [M, n_heads].
   virtual void state_gates(Rows decay, Rows rate, std::span<const float> factors,
                            std::span<const float> biases) = 0;
 
-  // Advances the matrices of the runs' states token by token: S = g S, S += k (β (v − Sᵀ k))ᵀ,
-  // out = Sᵀ q, each sum in a fixed order (state.inl). out: [M, n_heads · value_dim]
+  // Brings each head of q and k to length 1, x / sqrt(Σ x² + length_eps), those of q then to the
+  // shape's length of queries; afterwards their rows hold whatever. Advances the matrices of the
+  // runs' states token by token: S = g S, S += k (β (v − Sᵀ k))ᵀ, out = Sᵀ q, each sum in a fixed
+  // order (state.inl). out: [M, n_heads · value_dim]
   virtual void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
-                          const RecurrenceRows& in, Rows out) = 0;
+                          const RecurrenceRows& in, float length_eps, Rows out) = 0;
 
   // steps = softplus(steps + biases), decay = e^(factors · steps); factors, biases: [n_heads], on
   // the host. Both: [M, n_heads].

@@ -15,10 +15,10 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Everyday numbers, and those at which e^x leaves what a double holds or its normal ones.
 std::vector<double> arguments() {
-  std::vector<double> x = {0.0,      -0.0,   1e-300,    -1e-300,   1e-17,  -1e-17, 0x1p-30,
-                           -0x1p-30, 709.0,  709.7,     709.8,     710.0,  711.0,  -708.0,
-                           -708.4,   -709.0, -744.0,    -745.0,    -745.2, -746.0, -747.0,
-                           1e300,    -1e300, kInfinity, -kInfinity};
+  std::vector<double> x = {0.0,      -0.0,   1e-300, -1e-300, 1e-17,     -1e-17,    0x1p-30,
+                           -0x1p-30, 709.0,  709.7,  709.8,   710.0,     711.0,     -708.0,
+                           -708.4,   -709.0, -744.0, -745.0,  -745.2,    -746.0,    -747.0,
+                           746.0,    747.0,  1e300,  -1e300,  kInfinity, -kInfinity};
   std::mt19937_64 random(1);
   for (const double range : {1e-3, 1.0, 30.0, 700.0}) {
     std::uniform_real_distribution<double> draw(-range, range);

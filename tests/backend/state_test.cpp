@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/isa/isa.h"
+#include "backend/exact_math.h"
 #include "backend/random_matrix.h"
 
 // Recurrences in f32 beside the formulas in double, and with the same bits however their tokens are
@@ -17,7 +18,8 @@ namespace {
 using testing::random_floats;
 using testing::same_bytes;
 
-constexpr uint32_t kTokens = 9;
+constexpr uint32_t kTokens = 70;  // more than are gathered together
+constexpr float kLengthEps = 1e-6f;
 
 struct Geometry {
   RecurrenceShape shape;
@@ -77,13 +79,23 @@ Result recur(const StateKernels& kernels, const Geometry& g, bool is_delta,
   for (const Cut& cut : cuts) {
     const StateRun run{result.state.data(), first, cut.n_rows, cut.n_guesses};
     if (is_delta) {
-      state.delta_rule(g.shape, {&run, 1}, in, out);
+      state.delta_rule(g.shape, {&run, 1}, in, kLengthEps, out);
     } else {
       state.state_space(g.shape, {&run, 1}, in, skips, out);
     }
     first += run.n_kept();
   }
   return result;
+}
+
+// A head's numbers, brought to a length if it is a delta rule that meets them.
+std::vector<double> head_of(const float* x, uint32_t n, bool is_delta, double length) {
+  double squares = 0;
+  for (uint32_t i = 0; i < n; ++i) squares += double{x[i]} * x[i];
+  const double factor = is_delta ? length / std::sqrt(squares + kLengthEps) : 1.0;
+  std::vector<double> head(x, x + n);
+  for (double& value : head) value *= factor;
+  return head;
 }
 
 // The same token by token in double.
@@ -104,8 +116,9 @@ Result plainly(const Geometry& g, bool is_delta) {
             begin[(size_t{head} * s.value_dim + block) * s.key_dim + i * width + column - block];
       }
       for (uint32_t t = 0; t < kTokens; ++t) {
-        const float* q = &tokens.q[t * g.keys() + size_t{s.key_head(head)} * s.key_dim];
-        const float* k = &tokens.k[t * g.keys() + size_t{s.key_head(head)} * s.key_dim];
+        const size_t key = t * g.keys() + size_t{s.key_head(head)} * s.key_dim;
+        const auto q = head_of(&tokens.q[key], s.key_dim, is_delta, 1 / std::sqrt(s.key_dim));
+        const auto k = head_of(&tokens.k[key], s.key_dim, is_delta, 1);
         const size_t at = t * g.values() + size_t{head} * s.value_dim + column;
         const double decay = tokens.decay[t * s.n_heads + head];
         const double rate = tokens.rate[t * s.n_heads + head];
@@ -144,11 +157,11 @@ TEST_P(Recurrence, cuts_and_guesses_leave_the_bits_of_one_step) {
   const StateKernels& kernels = find_instruction_set("")->state;
   for (const Geometry& g : kGeometries) {
     const Result whole = recur(kernels, g, GetParam(), {{kTokens}});
-    for (const std::vector<Cut>& cuts : std::vector<std::vector<Cut>>{{{1}, {8}},
-                                                                      {{4}, {1}, {4}},
-                                                                      {{3, 2}, {1}, {7}},
-                                                                      {{9, 8}, {8, 7}, {7, 0}},
-                                                                      {{5, 5}, {9, 1}, {1, 0}}}) {
+    for (const std::vector<Cut>& cuts : std::vector<std::vector<Cut>>{{{1}, {69}},
+                                                                      {{4}, {1}, {65}},
+                                                                      {{3, 2}, {1}, {68}},
+                                                                      {{70, 69}, {69, 68}, {68}},
+                                                                      {{5, 5}, {70, 1}, {1}}}) {
       const Result cut = recur(kernels, g, GetParam(), cuts);
       EXPECT_TRUE(same_bytes(cut.out, whole.out));
       EXPECT_TRUE(same_bytes(cut.state, whole.state));
@@ -159,6 +172,29 @@ TEST_P(Recurrence, cuts_and_guesses_leave_the_bits_of_one_step) {
 INSTANTIATE_TEST_SUITE_P(Kinds, Recurrence, ::testing::Bool(), [](const auto& info) {
   return info.param ? "delta_rule" : "state_space";
 });
+
+TEST(StateGates, are_the_exact_functions_on_every_instruction_set) {
+  constexpr uint32_t kHeads = 37;  // several of no kind of vector
+  const auto factors = random_floats(kHeads, 1), biases = random_floats(kHeads, 2);
+  auto a = random_floats(kHeads, 3), b = random_floats(kHeads, 4);
+  for (float& x : a) x *= 40;
+  a[1] = b[2] = 1e30f, a[3] = b[4] = -1e30f, a[5] = b[6] = HUGE_VALF, a[7] = b[8] = -HUGE_VALF;
+  for (const InstructionSet& isa : instruction_sets()) {
+    if (!isa.runs_here()) continue;
+    auto decay = a, rate = b, steps = a, decay_of_steps = b;
+    isa.state.gates({decay.data(), rate.data(), factors.data(), biases.data(), kHeads});
+    isa.state.steps({steps.data(), decay_of_steps.data(), factors.data(), biases.data(), kHeads});
+    for (uint32_t i = 0; i < kHeads; ++i) {
+      const double step = exact_softplus(double{a[i]} + double{biases[i]});
+      const auto decayed = static_cast<float>(exact_exp(double{factors[i]} * step));
+      EXPECT_EQ(decay[i], decayed) << isa.name << " " << a[i];
+      EXPECT_EQ(decay_of_steps[i], decayed) << isa.name << " " << a[i];
+      EXPECT_EQ(rate[i], static_cast<float>(exact_sigmoid(double{b[i]})))
+          << isa.name << " " << b[i];
+      EXPECT_EQ(steps[i], static_cast<float>(step)) << isa.name << " " << a[i];
+    }
+  }
+}
 
 TEST(ShortConv, cuts_and_guesses_leave_the_bits_of_one_step) {
   constexpr uint32_t kChannels = 530, kTaps = 4;
@@ -196,7 +232,7 @@ TEST(ShortConv, cuts_and_guesses_leave_the_bits_of_one_step) {
   for (const InstructionSet& isa : instruction_sets()) {
     if (!isa.runs_here()) continue;
     for (const std::vector<Cut>& cuts : std::vector<std::vector<Cut>>{
-             {{kTokens}}, {{1}, {8}}, {{2, 2}, {3, 2}, {1}, {7}}, {{9, 8}, {8, 6}, {6}}}) {
+             {{kTokens}}, {{1}, {69}}, {{2, 2}, {3, 2}, {1}, {68}}, {{70, 69}, {69, 67}, {67}}}) {
       const Result cut = convolve(isa.state, cuts);
       EXPECT_TRUE(same_bytes(cut.out, whole.out)) << isa.name;
       EXPECT_TRUE(same_bytes(cut.state, whole.state)) << isa.name;

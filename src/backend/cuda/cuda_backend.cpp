@@ -143,16 +143,13 @@ class CudaBackend final : public Backend {
                   Rows out) override {
     state_.short_conv(shape, runs, x, out);
   }
-  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale) override {
-    state_.l2_norm(x, head_dim, eps, scale);
-  }
   void state_gates(Rows decay, Rows rate, std::span<const float> factors,
                    std::span<const float> biases) override {
     state_.gates(decay, rate, factors, biases);
   }
   void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
-                  const RecurrenceRows& in, Rows out) override {
-    state_.delta_rule(shape, runs, in, out);
+                  const RecurrenceRows& in, float length_eps, Rows out) override {
+    state_.delta_rule(shape, runs, in, length_eps, out);
   }
   void state_steps(Rows steps, Rows decay, std::span<const float> factors,
                    std::span<const float> biases) override {

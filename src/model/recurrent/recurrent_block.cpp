@@ -1,7 +1,6 @@
 #include "model/recurrent/recurrent_block.h"
 
 #include <algorithm>
-#include <cmath>
 #include <variant>
 
 #include "base/check.h"
@@ -201,8 +200,6 @@ void RecurrentBlock::recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows
   const uint64_t offset = layout_.offsets[layer];
   backend_.short_conv({.taps = w.taps.floats(), .n_taps = d.n_taps, .is_activated = true},
                       runs_at(offset), in.columns(0, d.conv_dim()), mixed);
-  backend_.l2_norm(q, d.key_dim, kLengthEps, 1.0f / std::sqrt(static_cast<float>(d.key_dim)));
-  backend_.l2_norm(k, d.key_dim, kLengthEps, 1.0f);
   backend_.state_gates(decay, rate, w.factors, w.step_biases);
   backend_.delta_rule(shape_of(d), runs_at(offset + d.conv_state_floats()),
                       {.q = q,
@@ -210,7 +207,7 @@ void RecurrentBlock::recur(const DeltaConfig& d, uint32_t layer, uint32_t n_rows
                        .v = mixed.columns(2 * d.keys_dim(), d.values_dim()),
                        .decay = decay,
                        .rate = rate},
-                      heads_);
+                      kLengthEps, heads_);
 }
 
 void RecurrentBlock::advance(const ShortConvConfig& s, uint32_t layer, ResidualStream& x) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "backend/exact_math.h"
 #include "base/check.h"
 
 namespace kvik::cpu {
@@ -29,32 +28,17 @@ void check_runs(std::span<const StateRun> runs, uint32_t n_rows) {
   }
 }
 
-// Queries and keys of one head, of tokens that pass its matrices one after the other.
-struct Keys {
-  const float *q, *k;
-  size_t step;
-};
-
-// So many tokens at most are gathered before they pass; fewer than kFewTokens, and guesses that are
-// more, are read where they stand.
+// So many tokens are gathered before they pass, or as many as a run guesses.
 constexpr uint32_t kTokensTogether = 64;
+// Fewer are read where they stand, unless their length is to change.
 constexpr uint32_t kFewTokens = 8;
+// Rows that are asked for before they are gathered: each begins a page of memory of its own.
+constexpr uint32_t kRowsAhead = 4;
 // Heads of one key head that an item takes at most: all of them meet what was gathered once.
 constexpr uint32_t kHeadsTogether = 2;
 
-// Rows of a model are a power of two apart, more often than not, so that those of a few tokens fall
-// into the same sets of each cache: what several blocks of columns read is put side by side first.
-Keys gather(const RecurrenceRows& in, size_t first_row, uint32_t n, size_t column, uint32_t key_dim,
-            float* to) {
-  const float* q = row_of(in.q, first_row) + column;
-  const float* k = row_of(in.k, first_row) + column;
-  if (n < kFewTokens || n > kTokensTogether) return {q, k, in.q.stride};
-  const size_t step = size_t{2} * key_dim;
-  for (size_t t = 0; t < n; ++t) {
-    std::copy_n(q + t * in.q.stride, key_dim, to + t * step);
-    std::copy_n(k + t * in.k.stride, key_dim, to + t * step + key_dim);
-  }
-  return {to, to + key_dim, step};
+void prefetch(const float* p, uint32_t n) {
+  for (uint32_t i = 0; i < n; i += 64 / sizeof(float)) __builtin_prefetch(p + i);
 }
 
 }  // namespace
@@ -92,47 +76,54 @@ void State::short_conv(const ConvShape& shape, std::span<const StateRun> runs, R
             });
 }
 
-void State::l2_norm(Rows x, uint32_t head_dim, float eps, float scale) {
-  CHECK(head_dim > 0 && x.n_cols % head_dim == 0);
-  for_items(x.n_rows, size_t{x.n_rows} * x.n_cols, [&](size_t row, uint32_t) {
-    for (uint32_t first = 0; first < x.n_cols; first += head_dim) {
-      kernels_.l2_norm(row_of(x, row) + first, head_dim, eps, scale);
-    }
+void State::gate(void (*kernel)(const GateTask&), Rows a, Rows b, std::span<const float> factors,
+                 std::span<const float> biases) {
+  CHECK(a.n_rows == b.n_rows && a.n_cols == b.n_cols);
+  CHECK(factors.size() == a.n_cols && biases.size() == a.n_cols);
+  for_items(a.n_rows, size_t{8} * a.n_rows * a.n_cols, [&](size_t row, uint32_t) {
+    kernel({.a = row_of(a, row),
+            .b = row_of(b, row),
+            .factors = factors.data(),
+            .biases = biases.data(),
+            .n_heads = a.n_cols});
   });
 }
 
-// In double, as the probabilities of experts: a few numbers of each row.
-void State::gates(Rows decay, Rows rate, std::span<const float> factors,
-                  std::span<const float> biases) {
-  CHECK(decay.n_rows == rate.n_rows && decay.n_cols == rate.n_cols);
-  CHECK(factors.size() == decay.n_cols && biases.size() == decay.n_cols);
-  for_items(decay.n_rows, size_t{64} * decay.n_rows * decay.n_cols, [&](size_t row, uint32_t) {
-    float* g = row_of(decay, row);
-    float* beta = row_of(rate, row);
-    for (uint32_t head = 0; head < decay.n_cols; ++head) {
-      const double step = exact_softplus(double{g[head]} + double{biases[head]});
-      g[head] = static_cast<float>(exact_exp(double{factors[head]} * step));
-      beta[head] = static_cast<float>(exact_sigmoid(double{beta[head]}));
-    }
-  });
-}
+// Queries and keys of one head, of tokens that pass its matrices one after the other.
+struct State::Keys {
+  const float *q, *k;
+  size_t step;
+};
 
-void State::steps(Rows steps, Rows decay, std::span<const float> factors,
-                  std::span<const float> biases) {
-  CHECK(decay.n_rows == steps.n_rows && decay.n_cols == steps.n_cols);
-  CHECK(factors.size() == decay.n_cols && biases.size() == decay.n_cols);
-  for_items(decay.n_rows, size_t{64} * decay.n_rows * decay.n_cols, [&](size_t row, uint32_t) {
-    float* dt = row_of(steps, row);
-    for (uint32_t head = 0; head < decay.n_cols; ++head) {
-      const double step = exact_softplus(double{dt[head]} + double{biases[head]});
-      dt[head] = static_cast<float>(step);
-      row_of(decay, row)[head] = static_cast<float>(exact_exp(double{factors[head]} * step));
+// Rows of a model are a power of two apart, more often than not, so that those of a few tokens fall
+// into the same sets of each cache: what several blocks of columns read is put side by side first.
+State::Keys State::gather(const RecurrenceShape& shape, const RecurrenceRows& in,
+                          std::optional<float> length_eps, uint32_t key_head, size_t first_row,
+                          uint32_t n, float* to) const {
+  const uint32_t dim = shape.key_dim;
+  const float* q = row_of(in.q, first_row) + size_t{key_head} * dim;
+  const float* k = row_of(in.k, first_row) + size_t{key_head} * dim;
+  if (n < kFewTokens && !length_eps) return {q, k, in.q.stride};
+  const Keys gathered = {to, to + dim, size_t{2} * dim};
+  for (uint32_t t = 0; t < n; ++t, q += in.q.stride, k += in.k.stride, to += gathered.step) {
+    if (t + kRowsAhead < n) {
+      prefetch(q + kRowsAhead * in.q.stride, dim);
+      prefetch(k + kRowsAhead * in.k.stride, dim);
     }
-  });
+    if (length_eps) {
+      kernels_.l2_norm(q, to, dim, *length_eps, shape.query_length());
+      kernels_.l2_norm(k, to + dim, dim, *length_eps, 1.0f);
+    } else {
+      std::copy_n(q, dim, to);
+      std::copy_n(k, dim, to + dim);
+    }
+  }
+  return gathered;
 }
 
 void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
-                  const RecurrenceRows& in, std::span<const float> skips, Kernel kernel, Rows out) {
+                  const RecurrenceRows& in, std::optional<float> length_eps,
+                  std::span<const float> skips, Kernel kernel, Rows out) {
   const auto [n_heads, n_key_heads, key_dim, value_dim, is_tiled] = shape;
   CHECK(key_dim % 16 == 0 && value_dim % 16 == 0 && n_heads % n_key_heads == 0);
   CHECK(in.q.n_cols == n_key_heads * key_dim && in.k.n_cols == in.q.n_cols);
@@ -141,7 +132,9 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
   check_runs(runs, out.n_rows);
   const size_t matrix = size_t{key_dim} * value_dim;
   const size_t block = size_t{key_dim} * kStateColumns;
-  const size_t gathered = size_t{2} * key_dim * kTokensTogether;
+  uint32_t most_tokens = kTokensTogether;
+  for (const StateRun& run : runs) most_tokens = std::max(most_tokens, run.n_guesses);
+  const size_t gathered = size_t{2} * key_dim * most_tokens;
   scratch_.resize(std::max(scratch_.size(), (block + gathered) * pool_.n_threads()));
   // Tokens [first_row, first_row + n) pass the columns from `first` on.
   const auto pass = [&](float* columns, uint32_t head, uint32_t first, const Keys& keys,
@@ -178,8 +171,7 @@ void State::recur(const RecurrenceShape& shape, std::span<const StateRun> runs,
       const bool is_guess = done >= run.n_kept();
       const uint32_t n = is_guess ? run.n_guesses : std::min(kTokensTogether, run.n_kept() - done);
       const size_t first_row = size_t{run.first_row} + done;
-      const Keys keys =
-          gather(in, first_row, n, size_t{key_head} * key_dim, key_dim, scratch + block);
+      const Keys keys = gather(shape, in, length_eps, key_head, first_row, n, scratch + block);
       each_block([&](float* columns, uint32_t head, uint32_t first) {
         if (is_guess) {
           const uint32_t n_columns = std::min(kStateColumns, value_dim - first);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,22 +19,33 @@ class State {
 
   // As Backend has them.
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
-  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale);
-  void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases);
-  void steps(Rows steps, Rows decay, std::span<const float> factors, std::span<const float> biases);
+  void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases) {
+    gate(kernels_.gates, decay, rate, factors, biases);
+  }
+  void steps(Rows steps, Rows decay, std::span<const float> factors,
+             std::span<const float> biases) {
+    gate(kernels_.steps, steps, decay, factors, biases);
+  }
   void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
-                  const RecurrenceRows& in, Rows out) {
-    recur(shape, runs, in, {}, kernels_.delta_rule, out);
+                  const RecurrenceRows& in, float length_eps, Rows out) {
+    recur(shape, runs, in, length_eps, {}, kernels_.delta_rule, out);
   }
   void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
                    const RecurrenceRows& in, std::span<const float> skips, Rows out) {
-    recur(shape, runs, in, skips, kernels_.state_space, out);
+    recur(shape, runs, in, {}, skips, kernels_.state_space, out);
   }
 
  private:
+  void gate(void (*kernel)(const GateTask&), Rows a, Rows b, std::span<const float> factors,
+            std::span<const float> biases);
   using Kernel = void (*)(const RecurrenceTask& task);
+  struct Keys;
+  Keys gather(const RecurrenceShape& shape, const RecurrenceRows& in,
+              std::optional<float> length_eps, uint32_t key_head, size_t first_row, uint32_t n,
+              float* to) const;
   void recur(const RecurrenceShape& shape, std::span<const StateRun> runs, const RecurrenceRows& in,
-             std::span<const float> skips, Kernel kernel, Rows out);
+             std::optional<float> length_eps, std::span<const float> skips, Kernel kernel,
+             Rows out);
   template <class Body>
   void for_items(size_t n_items, size_t n_floats, const Body& body);
 

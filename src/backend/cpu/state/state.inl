@@ -93,17 +93,20 @@ inline void correct_row(F32x16* row, const Token<kVectors>& token, uint32_t i, F
   }
 }
 
-// Applies a step to each row of the block in turn.
+// Applies a step to each row of the block in turn. Where the block lies and ends is not asked again
+// of the task: each row is a store, behind which it would have to be read anew.
 template <uint32_t kVectors, class Step>
-inline void each_row(const RecurrenceTask& task, Step step) {
-  const auto apply = [&](uint32_t i, auto is_odd) {
-    float* at = task.matrix + size_t{i} * kVectors * kLanes;
+inline void each_row(const RecurrenceTask& task, const Step& step) {
+  float* at = task.matrix;
+  const auto apply = [&](uint32_t i, auto chain) {
     F32x16 row[kVectors];
     for (uint32_t j = 0; j < kVectors; ++j) row[j] = load(at + j * kLanes);
-    step(i, row, is_odd);
+    step(i, row, chain);
     for (uint32_t j = 0; j < kVectors; ++j) store(at + j * kLanes, row[j]);
+    at += kVectors * kLanes;
   };
-  for (uint32_t i = 0; i < task.key_dim; i += 2) {
+  const uint32_t n_rows = task.key_dim;
+  for (uint32_t i = 0; i < n_rows; i += 2) {
     apply(i, Even{});
     apply(i + 1, Odd{});
   }
@@ -180,17 +183,24 @@ inline F32x16 input_of(const ConvTask& task, int64_t row, uint32_t first, uint32
   return load_first(p + first, n);
 }
 
+// Rows [t, t + kRows): as many sums, of which none waits for another.
+template <uint32_t kRows>
 inline void convolve(const ConvTask& task, uint32_t t, uint32_t first, uint32_t n) {
-  F32x16 sum = task.bias ? load_first(task.bias + first, n) : zero();
+  F32x16 sums[kRows];
+  for (F32x16& sum : sums) sum = task.bias ? load_first(task.bias + first, n) : zero();
   for (uint32_t i = 0; i < task.n_taps; ++i) {
     const F32x16 tap = load_first(task.taps + i * task.channel_step + first, n);
-    sum = fma(tap, input_of(task, int64_t{t} + i - (task.n_taps - 1), first, n), sum);
+    const int64_t row = int64_t{t} + i - (task.n_taps - 1);
+    for (uint32_t r = 0; r < kRows; ++r) {
+      sums[r] = fma(tap, input_of(task, row + r, first, n), sums[r]);
+    }
   }
   if (task.is_activated) {
-    const F32x16 e = exp(sub(zero(), sum));
-    sum = div(sum, add(set1(1.0f), e));
+    for (F32x16& sum : sums) sum = div(sum, add(set1(1.0f), exp(sub(zero(), sum))));
   }
-  store_first(task.out + size_t{t} * task.out_step + first, sum, n);
+  for (uint32_t r = 0; r < kRows; ++r) {
+    store_first(task.out + size_t{t + r} * task.out_step + first, sums[r], n);
+  }
 }
 
 // From the oldest input on: what a place gets lies behind it.
@@ -201,21 +211,32 @@ inline void keep_inputs(const ConvTask& task, uint32_t first, uint32_t n) {
   }
 }
 
-// Row by row, as rows lie in memory.
-void short_conv(const ConvTask& task) {
-  const auto each_vector = [&](auto&& body) {
-    for (uint32_t first = 0; first < task.n_channels; first += kLanes) {
-      const uint32_t n = task.n_channels - first;
-      body(first, n < kLanes ? n : kLanes);
-    }
+// Some rows together, as rows lie in memory; those behind them are asked for meanwhile, as a
+// processor does not go on by itself from the end of a piece to the next row's.
+void short_conv(const ConvTask& given) {
+  const ConvTask task = given;  // that no store into a row can have changed
+  constexpr uint32_t kRows = 4;
+  const auto each_vector = [&](const auto& body) {
+    uint32_t first = 0;
+    for (; first + kLanes <= task.n_channels; first += kLanes) body(first, uint32_t{kLanes});
+    if (first < task.n_channels) body(first, task.n_channels - first);
   };
-  for (uint32_t t = 0; t < task.n_tokens; ++t) {
-    each_vector([&](uint32_t first, uint32_t n) { convolve(task, t, first, n); });
+  uint32_t t = 0;
+  for (; t + kRows <= task.n_tokens; t += kRows) {
+    each_vector([&](uint32_t first, uint32_t n) {
+      for (uint32_t r = 0; r < kRows; ++r) {
+        __builtin_prefetch(task.x + size_t{t + kRows + r} * task.x_step + first);
+      }
+      convolve<kRows>(task, t, first, n);
+    });
+  }
+  for (; t < task.n_tokens; ++t) {
+    each_vector([&](uint32_t first, uint32_t n) { convolve<1>(task, t, first, n); });
   }
   each_vector([&](uint32_t first, uint32_t n) { keep_inputs(task, first, n); });
 }
 
-void l2_norm(float* x, uint32_t n, float eps, float scale) {
+void l2_norm(const float* x, float* out, uint32_t n, float eps, float scale) {
   F32x16 squares = zero();
   for (uint32_t i = 0; i < n; i += kLanes) {
     const F32x16 v = load_first(x + i, n - i < kLanes ? n - i : kLanes);
@@ -224,13 +245,34 @@ void l2_norm(float* x, uint32_t n, float eps, float scale) {
   const F32x16 factor = set1(scale / __builtin_sqrtf(sum_lanes(squares) + eps));
   for (uint32_t i = 0; i < n; i += kLanes) {
     const uint32_t n_left = n - i < kLanes ? n - i : kLanes;
-    store_first(x + i, mul(load_first(x + i, n_left), factor), n_left);
+    store_first(out + i, mul(load_first(x + i, n_left), factor), n_left);
+  }
+}
+
+// Both are plain loops that the compiler takes several heads of at once.
+void gates(const GateTask& given) {
+  const GateTask task = given;
+  for (uint32_t i = 0; i < task.n_heads; ++i) {
+    const double step = exact_softplus(double{task.a[i]} + double{task.biases[i]});
+    task.a[i] = static_cast<float>(exact_exp(double{task.factors[i]} * step));
+    task.b[i] = static_cast<float>(exact_sigmoid(double{task.b[i]}));
+  }
+}
+
+void steps(const GateTask& given) {
+  const GateTask task = given;
+  for (uint32_t i = 0; i < task.n_heads; ++i) {
+    const double step = exact_softplus(double{task.a[i]} + double{task.biases[i]});
+    task.a[i] = static_cast<float>(step);
+    task.b[i] = static_cast<float>(exact_exp(double{task.factors[i]} * step));
   }
 }
 
 }  // namespace
 
 const StateKernels kStateKernels = {
+    .gates = gates,
+    .steps = steps,
     .delta_rule = delta_rule,
     .state_space = state_space,
     .short_conv = short_conv,

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backend/exact_math.h"  // of state.inl
+
 // The leaf loops of recurrent layers, one table per instruction set, all with the same bits.
 namespace kvik::cpu {
 
@@ -37,12 +39,23 @@ struct ConvTask {
   bool is_activated;
 };
 
+// Numbers of one row's heads. Of a delta rule: a = e^(factors · softplus(a + biases)),
+// b = 1 / (1 + e^−b); of a state space: a = softplus(a + biases), b = e^(factors · a). In double,
+// as the probabilities of experts.
+struct GateTask {
+  float *a, *b;
+  const float *factors, *biases;
+  uint32_t n_heads;
+};
+
 struct StateKernels {
+  void (*gates)(const GateTask& task);
+  void (*steps)(const GateTask& task);
   void (*delta_rule)(const RecurrenceTask& task);
   void (*state_space)(const RecurrenceTask& task);
   void (*short_conv)(const ConvTask& task);
-  // One head: x = scale · x / sqrt(Σ x² + eps).
-  void (*l2_norm)(float* x, uint32_t n, float eps, float scale);
+  // One head: out = scale · x / sqrt(Σ x² + eps).
+  void (*l2_norm)(const float* x, float* out, uint32_t n, float eps, float scale);
 };
 
 namespace scalar {

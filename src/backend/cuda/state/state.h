@@ -17,7 +17,6 @@ class State {
 
   // As Backend has them.
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x, Rows out);
-  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale);
   void gates(Rows decay, Rows rate, std::span<const float> factors, std::span<const float> biases) {
     gate(kernels_.gates, decay, rate, factors, biases);
   }
@@ -26,7 +25,9 @@ class State {
     gate(kernels_.steps, steps, decay, factors, biases);
   }
   void delta_rule(const RecurrenceShape& shape, std::span<const StateRun> runs,
-                  const RecurrenceRows& in, Rows out) {
+                  const RecurrenceRows& in, float length_eps, Rows out) {
+    l2_norm(in.q, shape.key_dim, length_eps, shape.query_length());
+    l2_norm(in.k, shape.key_dim, length_eps, 1.0f);
     recur(kernels_.delta_rule, shape, runs, in, {}, out);
   }
   void state_space(const RecurrenceShape& shape, std::span<const StateRun> runs,
@@ -39,6 +40,7 @@ class State {
   void reserve(const WorkLimits& limits);
 
  private:
+  void l2_norm(Rows x, uint32_t head_dim, float eps, float scale);
   const PlacedState* place(std::span<const StateRun> runs, uint32_t n_rows);
   void gate(const Kernel<GateTask>& kernel, Rows a, Rows b, std::span<const float> factors,
             std::span<const float> biases);
