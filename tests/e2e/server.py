@@ -114,7 +114,7 @@ class Server:
 
     # --- clients ---
 
-    def request(self, method, path, body=None, headers=None, timeout=60):
+    def request(self, method, path, body=None, headers=None, timeout=300):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
@@ -142,7 +142,7 @@ class Server:
 
     def open_stream(self, prompt, **fields):
         """A connection with the answer's head read; iterate `events`."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         body = {"prompt": prompt, "temperature": 0, "max_tokens": 20, "stream": True, **fields}
         connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
@@ -159,10 +159,10 @@ class Server:
         finally:
             connection.close()
 
-    def connect(self, timeout=60):
+    def connect(self, timeout=300):
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
-    def raw(self, *pieces, timeout=60):
+    def raw(self, *pieces, timeout=300):
         """What comes back until the server closes, for bytes sent as they are."""
         with self.connect(timeout) as s:
             try:
