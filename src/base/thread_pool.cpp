@@ -36,7 +36,7 @@ bool spin_until(const Done& done) {
 
 }  // namespace
 
-ThreadPool::ThreadPool(uint32_t n_threads) {
+ThreadPool::ThreadPool(uint32_t n_threads) : shares_(n_threads) {
   CHECK(n_threads >= 1);
   for (; n_threads_ < n_threads; ++n_threads_) {
     auto worker = start_thread("kvik-compute", [this, t = n_threads_] { worker_main(t); });
@@ -61,11 +61,13 @@ void ThreadPool::run_erased(size_t n_items, Erased call, const void* body) {
   if (n_items == 0) return;
   call_ = call;
   body_ = body;
-  n_items_ = n_items;
-  next_item_.store(0, std::memory_order_relaxed);
   if (n_threads_ == 1 || n_items == 1) {
     for (size_t item = 0; item < n_items; ++item) call(body, item, 0);
     return;
+  }
+  for (uint32_t thread = 0; thread < n_threads_; ++thread) {
+    shares_[thread].next.store(n_items * thread / n_threads_, std::memory_order_relaxed);
+    shares_[thread].end = n_items * (thread + 1) / n_threads_;
   }
   n_busy_.store(n_threads_ - 1, std::memory_order_relaxed);
   epoch_.fetch_add(1);  // seq_cst: ordered against n_asleep_, so that no worker sleeps through it
@@ -76,10 +78,12 @@ void ThreadPool::run_erased(size_t n_items, Erased call, const void* body) {
 }
 
 void ThreadPool::work(uint32_t thread) {
-  for (;;) {
-    const size_t item = next_item_.fetch_add(1, std::memory_order_relaxed);
-    if (item >= n_items_) return;
-    call_(body_, item, thread);
+  for (uint32_t i = 0; i < n_threads_; ++i) {
+    Share& share = shares_[(thread + i) % n_threads_];
+    while (share.next.load(std::memory_order_relaxed) < share.end) {
+      const size_t item = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (item < share.end) call_(body_, item, thread);
+    }
   }
 }
 

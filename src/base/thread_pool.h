@@ -13,8 +13,10 @@ namespace kvik {
 // A fixed team of threads for the loops inside one step. The caller is thread 0 and works too.
 //
 // One owner: run() is called from one thread at a time. Workers spin for some 30 µs between two
-// loops (a barrier costs less than a wake-up), then sleep. Items are handed out by an atomic
-// counter, which absorbs noisy neighbours and cannot change bits: no item depends on another.
+// loops (a barrier costs less than a wake-up), then sleep. Each thread takes the items of its own
+// share in their order, so that what lies side by side in memory is read as one stream, and then
+// those that others have not come to: that absorbs noisy neighbours and cannot change bits, for no
+// item depends on another.
 class ThreadPool {
  public:
   explicit ThreadPool(uint32_t n_threads);
@@ -41,6 +43,12 @@ class ThreadPool {
  private:
   using Erased = void (*)(const void* body, size_t item, uint32_t thread);
 
+  // Neighbouring items: of thread t of T those in [n t / T, n (t + 1) / T).
+  struct alignas(64) Share {
+    std::atomic<size_t> next{0};
+    size_t end = 0;
+  };
+
   void run_erased(size_t n_items, Erased call, const void* body);
   void work(uint32_t thread);
   void worker_main(uint32_t thread);
@@ -49,8 +57,7 @@ class ThreadPool {
   Result<void> started_;
   Erased call_ = nullptr;
   const void* body_ = nullptr;
-  size_t n_items_ = 0;
-  alignas(64) std::atomic<size_t> next_item_{0};
+  std::vector<Share> shares_;                    // of each thread
   alignas(64) std::atomic<uint32_t> epoch_{0};   // one more with every loop
   alignas(64) std::atomic<uint32_t> n_busy_{0};  // workers still in this loop
   alignas(64) std::atomic<uint32_t> n_asleep_{0};

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <numeric>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace kvik {
@@ -43,6 +45,26 @@ TEST(ThreadPool, no_two_items_run_on_one_thread_number_at_once) {
     n_inside[thread].fetch_sub(1);
   });
   EXPECT_FALSE(collided.load());
+}
+
+// First its own share, then those of the threads behind it, each from where its owner is.
+TEST(ThreadPool, a_thread_goes_through_each_share_in_its_order) {
+  constexpr uint32_t kThreads = 3;
+  constexpr size_t kItems = 301;
+  ThreadPool pool(kThreads);
+  std::vector<size_t> items[kThreads];
+  pool.run(kItems, [&](size_t item, uint32_t thread) { items[thread].push_back(item); });
+  const auto share_of = [](size_t item) {
+    uint32_t share = 0;
+    while (item >= kItems * (share + 1) / kThreads) ++share;
+    return share;
+  };
+  for (uint32_t thread = 0; thread < kThreads; ++thread) {
+    const auto rank = [&](size_t item) {
+      return std::pair((share_of(item) + kThreads - thread) % kThreads, item);
+    };
+    EXPECT_TRUE(std::ranges::is_sorted(items[thread], {}, rank)) << thread;
+  }
 }
 
 // Plain memory, no atomics: what a loop wrote is there for the caller and for the next loop.

@@ -24,13 +24,15 @@ bool has_avx512() {
 
 bool has_avx512bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
-// Multiply-adds of VDPBF16PS against those of f32: twice as many on Zen 4 and 5, half as many on
-// Sapphire and Emerald Rapids (227 and 456 GFLOP/s on two cores).
+// What decides by it: multiply-adds of VDPBF16PS against those of f32, twice as many on Zen 4 and
+// 5, half as many on Sapphire and Emerald Rapids (227 and 456 GFLOP/s on two cores); and how
+// weights are fetched from memory (matmul_loops.inl).
 bool is_amd() { return __builtin_cpu_is("amd"); }
 
 MatmulKernels matmul_of(const ActivationKernels (&activations)[kNumActivationFormats],
                         std::initializer_list<WeightRows> units) {
   MatmulKernels kernels{};
+  kernels.fetches_in_one_step = is_amd();
   std::ranges::copy(activations, kernels.by_format);
   for (const WeightRows& unit : units) {
     for (const WeightKernels& row : std::span(unit.begin, unit.n)) {

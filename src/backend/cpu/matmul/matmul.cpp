@@ -262,6 +262,7 @@ void Matmul::multiply(const Strip& strip, uint32_t thread) {
       .out_stride = strip.out_stride,
       .n_columns = std::min(strip.n_panels * kPanelColumns, part.n_rows - first_column),
       .accumulate = strip.into == MatmulInto::kAdd,
+      .in_one_step = kernels_.fetches_in_one_step,
       .scale = part.scale,
       .scratch = sums_[thread].floats(),
   });

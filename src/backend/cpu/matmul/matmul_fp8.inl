@@ -31,7 +31,7 @@ struct Fp8Tile {
     const uint8_t* x = t.x;
     const uint8_t* unit = t.weights;
     for (uint32_t i = 0; i < t.n_units; ++i) {
-      prefetch_weights<kScaleBytes>(unit);
+      prefetch_weights<kScaleBytes>(t, unit);
       const Scales<H> scales(unit, t.half);
       const uint8_t* bytes = unit + kScaleBytes + t.half * kLanes;
       for (uint32_t pair = 0; pair < t.unit_blocks * kActivationBlock / 2; ++pair) {

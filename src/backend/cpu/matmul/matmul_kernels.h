@@ -82,7 +82,8 @@ struct MultiplyTask {
   size_t out_stride;
   uint32_t n_columns;  // ≤ kPanelColumns · n_panels
   bool accumulate;
-  float scale;     // of all weights, where activations have row scales
+  bool in_one_step;  // MatmulKernels::fetches_in_one_step
+  float scale;       // of all weights, where activations have row scales
   float* scratch;  // n_rows · kScratchFloatsPerRow + kWideBytes / 4 of this thread's own, aligned
                    // to 64 bytes
 };
@@ -129,6 +130,7 @@ struct MatmulKernels {
 
   ActivationKernels by_format[kNumActivationFormats];
   WeightKernels by_type[kNumElementTypes];  // without `multiply` where there is no kernel
+  bool fetches_in_one_step = false;         // weights of few rows, from memory (matmul_loops.inl)
 };
 
 namespace scalar {

@@ -182,8 +182,8 @@ struct QuantTile {
   }
   static constexpr uint32_t kRowBlockBytes = kActivationBlock + kWords * 4;
 
-  static inline void prefetch_header(const uint8_t* header) {
-    if constexpr (kAhead == Ahead::kWeights) prefetch_weights<Scales::kHeaderBytes>(header);
+  static inline void prefetch_header(const Tile& t, const uint8_t* header) {
+    if constexpr (kAhead == Ahead::kWeights) prefetch_weights<Scales::kHeaderBytes>(t, header);
   }
 
   template <uint32_t H, uint32_t R>
@@ -227,7 +227,7 @@ struct QuantTile {
     const uint8_t* x = t.x;
     const uint32_t n_blocks = blocks_of_unit(t);
     for (uint32_t unit = 0; unit < t.n_units; ++unit) {
-      prefetch_header(block);
+      prefetch_header(t, block);
       const typename Scales::template Of<H> scales(block, t.half);
       block += Scales::kHeaderBytes;
       for (uint32_t b = 0; b < n_blocks; ++b) {
@@ -301,7 +301,7 @@ struct FewRowsTile : QuantTile<Dot, Scales, kWords, Ahead::kWeights> {
     const uint8_t* second_x = t.x + t.next_x;
     const uint32_t n_blocks = Base::blocks_of_unit(t);
     for (uint32_t unit = 0; unit < t.n_units; ++unit) {
-      Base::prefetch_header(block);
+      Base::prefetch_header(t, block);
       const typename Scales::template Of<2> scales(block, 0);
       block += Scales::kHeaderBytes;
       for (uint32_t b = 0; b < n_blocks; ++b) {
