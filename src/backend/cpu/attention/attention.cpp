@@ -194,8 +194,7 @@ void Attention::attend_units(const Call& call, const Wave& wave, size_t n_whole)
     t.rows = &plan_.rows()[unit.first_row];
     t.n_rows = unit.n_rows;
     KeysAhead ahead;
-    // Threads take turns, more or less.
-    if (const size_t next = item + pool_.n_threads(); next < n_items) {
+    if (const size_t next = item + 1; next < n_items) {  // this thread's, but for its last one
       const SplitUnit& unit_ahead = units[next / n_heads];
       ahead = {.pages = unit_ahead.pages + size_t{unit_ahead.split} * kSplitTokens / kPageTokens,
                .n_pages = unit_ahead.n_pages,

@@ -153,7 +153,7 @@ void LowRank::down(size_t item, Rows x) {
                  .end = end,
                  .out = sums_.data() + block.first_float + chunk * n_sums,
                  .piece_stride = is_whole ? 0 : n_sums,
-                 .ahead = weights_of(item + pool_.n_threads())});
+                 .ahead = weights_of(item + 1)});
 }
 
 void LowRank::up(size_t item, Rows out, uint32_t thread) {
@@ -181,7 +181,7 @@ void LowRank::up(size_t item, Rows out, uint32_t thread) {
                .out = rows,
                .n_columns = std::min(kStripColumns, matrix.n_rows() - first),
                .scratch = scratch.data(),
-               .ahead = weights_of(n_down_ + item + pool_.n_threads())});
+               .ahead = weights_of(n_down_ + item + 1)});
 }
 
 void LowRank::add(Rows x, std::span<const LowRankTerm> terms, Rows out) {
