@@ -61,20 +61,24 @@ inline QueryQuanta quanta_of_query(const float* q, const KvBlockLayout& layout) 
 inline void quantize_query(const float* q, const KvBlockLayout& layout, const QueryQuanta& quanta,
                            size_t stride, int8_t* out, int32_t* minus_128_levels) {
   const uint32_t head_dim = layout.head_dim;
-  const uint32_t dims = layout.group_dims();
-  F32x16 sum = zero();  // exact
-  for (uint32_t d = 0; d < key_dims(layout); d += kLanes) {
-    if (d % dims == 0) sum = zero();
-    const Quantum quantum = d < layout.value_dim() ? quanta.first : quanta.second;
-    const uint32_t n = d < head_dim ? lesser(kLanes, head_dim - d) : 0;
-    const I32x16 steps = levels_of(load_first(q + d, n), quantum);
-    sum = add(sum, to_f32(steps));
-    minus_128_levels[d / dims * kBlockPairs] = -128 * static_cast<int32_t>(sum_lanes(sum));
-    int8_t levels[kLanes];
-    store_i8(levels, steps);
-    for (uint32_t j = 0; j < kLanes && d + j < key_dims(layout); j += 4) {
-      __builtin_memcpy(out + (d + j) / 4 * stride, levels + j, 4);
+  const uint32_t value_dim = layout.value_dim();
+  const uint32_t n_dims = key_dims(layout);
+  const uint32_t group_dims = layout.group_dims();
+  for (uint32_t d = 0; d < n_dims; minus_128_levels += kBlockPairs) {
+    const uint32_t end = lesser(d + group_dims, n_dims);
+    F32x16 sum = zero();  // exact
+    for (; d < end; d += kLanes) {
+      const Quantum quantum = d < value_dim ? quanta.first : quanta.second;
+      const uint32_t n = d < head_dim ? lesser(kLanes, head_dim - d) : 0;
+      const I32x16 steps = levels_of(load_first(q + d, n), quantum);
+      sum = add(sum, to_f32(steps));
+      int8_t levels[kLanes];
+      store_i8(levels, steps);
+      for (uint32_t j = 0; j < kLanes && d + j < n_dims; j += 4) {
+        __builtin_memcpy(out + (d + j) / 4 * stride, levels + j, 4);
+      }
     }
+    *minus_128_levels = -128 * static_cast<int32_t>(sum_lanes(sum));
   }
 }
 

@@ -68,6 +68,27 @@ inline bool uses_first_plane(const uint8_t* rows, uint32_t n_rows, uint32_t t) {
   return _mm512_test_epi32_mask(all, all) != 0;
 }
 
+// Four by four within each 16 bytes, then those four by four.
+inline void turn_keys(const uint8_t* keys, int8_t* values) {
+  const __m512i turned =
+      _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+  const __m512i offset = _mm512_set1_epi8(-128);
+  __m512i words[4];
+#pragma GCC unroll 4
+  for (uint32_t i = 0; i < 4; ++i) {
+    const __m512i bytes = _mm512_shuffle_epi8(_mm512_loadu_si512(keys + 64 * i), turned);
+    words[i] = _mm512_xor_si512(bytes, offset);
+  }
+  const __m512i low_01 = _mm512_shuffle_i32x4(words[0], words[1], 0x44);
+  const __m512i high_01 = _mm512_shuffle_i32x4(words[0], words[1], 0xee);
+  const __m512i low_23 = _mm512_shuffle_i32x4(words[2], words[3], 0x44);
+  const __m512i high_23 = _mm512_shuffle_i32x4(words[2], words[3], 0xee);
+  _mm512_storeu_si512(values, _mm512_shuffle_i32x4(low_01, low_23, 0x88));
+  _mm512_storeu_si512(values + 64, _mm512_shuffle_i32x4(low_01, low_23, 0xdd));
+  _mm512_storeu_si512(values + 128, _mm512_shuffle_i32x4(high_01, high_23, 0x88));
+  _mm512_storeu_si512(values + 192, _mm512_shuffle_i32x4(high_01, high_23, 0xdd));
+}
+
 using ValueBytes = __m512i;
 inline ValueBytes load_values(const int8_t* p) { return _mm512_loadu_si512(p); }
 

@@ -71,6 +71,17 @@ inline uint32_t levels_of_page(uint32_t t) { return 2 * t; }
 // Whether the first of two planes holds anything but zeros for two pages, in any of n rows.
 inline bool uses_first_plane(const uint8_t*, uint32_t, uint32_t) { return false; }
 
+// Sixteen dimensions of the K of sixteen tokens, [4][16 tokens][4], each byte 128 more than its
+// level, as levels of V: [4][16 dimensions][4 tokens].
+inline void turn_keys(const uint8_t* keys, int8_t* values) {
+  for (uint32_t token = 0; token < kLanes; ++token) {
+    for (uint32_t d = 0; d < kLanes; ++d) {
+      values[token / 4 * 64 + d * 4 + token % 4] =
+          static_cast<int8_t>(keys[d / 4 * 64 + token * 4 + d % 4] - 128);
+    }
+  }
+}
+
 // The V of four tokens in sixteen dimensions.
 struct ValueBytes {
   int8_t level[kLanes][4];

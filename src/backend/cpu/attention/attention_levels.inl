@@ -30,25 +30,14 @@ inline size_t level_page_floats(const KvBlockLayout& layout) {
   return size_t{kPageTokens} * (key_dims(as_int4) + value_dims(as_int4)) / sizeof(float);
 }
 
-// Four bytes each of four tokens, level + 128, to four levels each of four dimensions.
-inline void turn_four(const uint8_t* in, int8_t* out) {
-  using Bytes [[gnu::vector_size(16)]] = uint8_t;
-  constexpr Bytes kTurned = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
-  Bytes bytes;
-  __builtin_memcpy(&bytes, in, sizeof(bytes));
-  bytes = __builtin_shuffle(bytes, kTurned) ^ uint8_t { 0x80 };
-  __builtin_memcpy(out, &bytes, sizeof(bytes));
-}
-
 // The beginning of a page's latent K as V would lie.
 inline void turn_latent_levels(const KvBlockLayout& layout, const uint8_t* keys, int8_t* values) {
+  constexpr size_t kBytes = kLanes * kLanes;  // of sixteen dimensions of sixteen tokens
   const size_t tile_bytes = size_t{key_dims(layout)} * kLanes;
   for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
-    for (uint32_t word = 0; word < layout.latent_dim / 4; ++word) {
-      const uint8_t* from = keys + tile * tile_bytes + size_t{word} * 64;
-      int8_t* to = values + word / 4 * kValueBlockBytes + tile * 4 * 64 + word % 4 * 16;
-#pragma GCC unroll 4
-      for (uint32_t four = 0; four < 4; ++four) turn_four(from + 16 * four, to + 64 * four);
+    for (uint32_t i = 0; i < layout.latent_dim / kLanes; ++i) {
+      turn_keys(keys + tile * tile_bytes + i * kBytes,
+                values + i * kValueBlockBytes + tile * kBytes);
     }
   }
 }
