@@ -61,7 +61,7 @@ class Server:
             raise
 
     def wait_until_ready(self):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise AssertionError(f"kvik serve ended with {self.process.returncode}: {self.said()}")
