@@ -316,7 +316,8 @@ test('a full server says when to come back, and the client does', async () => {
 test('a server that stops finishes what runs and refuses the rest with 503', async () => {
   const leaving = await serve();
   const own = new OpenAI({ baseURL: `${leaving.url}/v1`, apiKey: 'none', maxRetries: 0 });
-  const stream = await own.chat.completions.create({ ...chat, max_completion_tokens: 400, ignore_eos: true, stream: true });
+  // Sixteen long answers, so that they still run when a client that waits for its processor has asked again.
+  const stream = await own.chat.completions.create({ ...chat, n: 16, max_completion_tokens: 900, stream: true });
   const chunks = [];
   let refused;
   for await (const chunk of stream) {
