@@ -177,7 +177,7 @@ class Resident(unittest.TestCase):
         budget = max(self.BUDGET_MIB * MIB, math.ceil(1.5 * n_ctx * p["kv_bytes_per_token"]))  # a whole prompt fits
         bound = 1.05 * (budget + p["weights_bytes"] + p["buffers_bytes"]) + 64 * MIB
         flags = ("--threads", 2, "--kv-memory", f"{budget // 1024}KiB", "--kv-type", self.KV_TYPE, "--ctx", n_ctx)
-        with Server(model, *flags) as server:
+        with Server(model, *flags, ready_s=300 if kvik.LONG else 60) as server:  # the largest are made of 10 GB of words
             loaded = memory_of(server)
             if max_peak:
                 self.assertLessEqual(loaded["VmHWM"], max_peak * loaded["VmRSS"], "the peak while loading")

@@ -49,19 +49,19 @@ class Stream:
 class Server:
     """with Server("demo", "--threads", 2) as server: …"""
 
-    def __init__(self, model="demo", *flags, env=None, port=None, log=None):
+    def __init__(self, model="demo", *flags, env=None, port=None, log=None, ready_s=60):
         self.port = port or free_port()
         self.log = log or tempfile.TemporaryFile()
         self.process = subprocess.Popen(kvik.command("serve", model, "--port", self.port, *flags), stdin=subprocess.DEVNULL,
                                         stdout=self.log, stderr=self.log, env=kvik.environment(**(env or {})))
         try:
-            self.wait_until_ready()
+            self.wait_until_ready(ready_s)
         except BaseException:
             self.process.kill()
             raise
 
-    def wait_until_ready(self):
-        deadline = time.monotonic() + 300
+    def wait_until_ready(self, seconds):
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise AssertionError(f"kvik serve ended with {self.process.returncode}: {self.said()}")
