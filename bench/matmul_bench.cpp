@@ -64,7 +64,8 @@ void run(benchmark::State& state, const std::string& isa, ElementType type, Shap
   const TensorView view{type, shape.n, shape.k, bytes};
   std::vector<std::unique_ptr<PackedMatrix>> weights;
   const size_t copies = m > 16 ? 1 : kBytesInTurn / bytes.size() + 1;
-  for (size_t i = 0; i < copies; ++i) weights.push_back(std::move(*backend->pack({&view, 1})));
+  for (size_t i = 0; i < copies; ++i)
+    weights.push_back(std::move(*backend->pack_views({&view, 1})));
   const Buffer x = backend->memory().allocate(size_t{m} * shape.k * sizeof(float));
   const Buffer out = backend->memory().allocate(size_t{m} * shape.n * sizeof(float));
   for (size_t i = 0; i < size_t{m} * shape.k; ++i) x.floats()[i] = static_cast<float>(i % 7) - 3;

@@ -22,8 +22,9 @@ class ForwardingBackend : public Backend {
   bool can_compute(ElementType type) const override { return next_.can_compute(type); }
   uint32_t most_head_dim() const override { return next_.most_head_dim(); }
   std::string_view arithmetic(ElementType type) const override { return next_.arithmetic(type); }
-  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override {
-    return next_.pack(stacked);
+  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
+                                             const ReadRows& read) override {
+    return next_.pack(stacked, read);
   }
   uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
     return next_.packed_bytes(type, n_rows, n_cols);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -263,6 +264,10 @@ struct RopeAngles {
 // Rows are independent of each other: the bits of a row depend on nothing but that row, its weights
 // and, for attention, its pages; not on n_rows, on threads, or on the other rows (DESIGN, section
 // 4). One thread calls; the work spreads over the backend's own.
+// Rows [first, first + n) of one of the matrices that are being packed, with its order of columns
+// and its scale; valid until the next call. Asked for in ascending order.
+using ReadRows = std::function<Result<TensorView>(size_t matrix, uint64_t first, uint64_t n)>;
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -282,8 +287,16 @@ class Backend {
 
   // Packs matrices of the same n_cols, stacked along their rows (Q over K over V), each with its
   // own type. n_cols must be whole blocks of the type. Any n_rows. Those with a `gather` of columns
-  // are quantised; of experts, all share one.
-  virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) = 0;
+  // are quantised; of experts, all share one. `stacked` tells types and shapes; what else a view
+  // has comes from `read`, a few megabytes at a time. Errors: its own, kUnsupported.
+  virtual Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
+                                                     const ReadRows& read) = 0;
+  // Of views whose bytes are there.
+  Result<std::unique_ptr<PackedMatrix>> pack_views(std::span<const TensorView> stacked) {
+    return pack(stacked, [&](size_t matrix, uint64_t first, uint64_t n) -> Result<TensorView> {
+      return rows_of(stacked[matrix], first, n);
+    });
+  }
 
   // PackedMatrix::bytes() of a matrix of this type, which must be one that can be computed with.
   virtual uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const = 0;

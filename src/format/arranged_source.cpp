@@ -91,32 +91,34 @@ class ArrangedSource final : public ModelSource {
     CHECK(index < tensors_.size());
     const ArrangedTensor& tensor = tensors_[index];
     if (tensor.pieces.empty()) return std::as_bytes(std::span(tensor.values));
+    if (const auto kept = copies_.find(index); kept != copies_.end()) return Bytes(kept->second);
     const bool is_one = tensor.pieces.size() == 1 && tensor.arrangement == Arrangement::kAsIs;
     TRY_ASSIGN(const Bytes bytes, is_one ? piece(tensor.pieces.front()) : arranged(index));
     TRY(note_scales(index));
     return bytes;
   }
 
-  Result<std::vector<Bytes>> read_parts(size_t index, size_t n_parts) override {
+  // Of a stack of other tensors, the one before is given back.
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
     CHECK(index < tensors_.size());
-    const ArrangedTensor& tensor = tensors_[index];
-    if (tensor.pieces.size() != n_parts || tensor.arrangement != Arrangement::kAsIs) {
-      return ModelSource::read_parts(index, n_parts);
-    }
-    std::vector<Bytes> parts;
-    for (const ArrangedTensor::Piece& p : tensor.pieces) {
-      TRY_ASSIGN(const Bytes part, piece(p));
-      parts.push_back(part);
-    }
-    TRY(check_order(tensor));
-    TRY(note_scales(index));
-    return parts;
+    const auto at = piece_at(index, begin_byte, n_bytes);
+    if (!at) return ModelSource::read_range(index, begin_byte, n_bytes);
+    const ArrangedTensor::Piece& p = tensors_[index].pieces[at->piece];
+    Ranges& ranges = ranges_[index];
+    const size_t before = std::exchange(ranges.tensor, p.tensor);
+    if (before != p.tensor && before != kNone) base_->release(before);
+    TRY_ASSIGN(const Bytes bytes,
+               base_->read_range(p.tensor, p.begin_byte + at->first_byte, n_bytes));
+    TRY(note_order(index, p));
+    TRY(note_scales_of_piece(index, at->piece));
+    return bytes;
   }
 
   void release(size_t index) override {
     CHECK(index < tensors_.size());
     copies_.erase(index);
     scales_.erase(index);
+    ranges_.erase(index);
     for (const ArrangedTensor::Piece& p : tensors_[index].pieces) base_->release(p.tensor);
   }
 
@@ -129,6 +131,8 @@ class ArrangedSource final : public ModelSource {
   std::span<const uint32_t> gather(size_t index) const override {
     const ArrangedTensor& tensor = tensors_[index];
     if (tensor.pieces.empty()) return {};
+    const auto ranges = ranges_.find(index);
+    if (ranges != ranges_.end()) return ranges->second.order;
     return base_->gather(tensor.pieces.front().tensor);
   }
 
@@ -138,6 +142,59 @@ class ArrangedSource final : public ModelSource {
   }
 
  private:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  // What is known of a tensor that is read range by range.
+  struct Ranges {
+    size_t tensor = kNone;        // of the base, that was read last
+    size_t first_tensor = kNone;  // that told the order
+    std::vector<uint32_t> order;
+  };
+  struct PieceAt {
+    size_t piece;
+    uint64_t first_byte;  // in the piece
+  };
+
+  // Where a range of bytes lies that need no arranging, if it is all in one piece.
+  std::optional<PieceAt> piece_at(size_t index, uint64_t begin_byte, uint64_t n_bytes) const {
+    const ArrangedTensor& tensor = tensors_[index];
+    const size_t n = tensor.pieces.size();
+    const bool is_stack = !tensor.info.shape.empty() && n == tensor.info.shape.front();
+    const bool has_copy = copies_.contains(index);
+    if (has_copy || tensor.arrangement != Arrangement::kAsIs || (n != 1 && !is_stack)) return {};
+    for (size_t i = 0; i < n; begin_byte -= tensor.pieces[i++].n_bytes) {
+      if (begin_byte >= tensor.pieces[i].n_bytes) continue;
+      if (n_bytes > tensor.pieces[i].n_bytes - begin_byte) return {};
+      return PieceAt{i, begin_byte};
+    }
+    return {};
+  }
+
+  // A tensor has its columns in one order, so its pieces must.
+  Result<void> note_order(size_t index, const ArrangedTensor::Piece& p) {
+    Ranges& ranges = ranges_[index];
+    const auto order = base_->gather(p.tensor);
+    if (ranges.first_tensor == kNone) {
+      ranges.first_tensor = p.tensor;
+      ranges.order.assign(order.begin(), order.end());
+    }
+    if (std::ranges::equal(order, ranges.order)) return {};
+    return unlike_order(p.tensor, ranges.first_tensor);
+  }
+
+  // Once it has been read. Of a stack of tensors, those before keep theirs.
+  Result<void> note_scales_of_piece(size_t index, size_t piece) {
+    const ArrangedTensor& tensor = tensors_[index];
+    if (tensor.scales || tensor.pieces.size() == 1) return note_scales(index);
+    if (tensor.info.type != base_->tensors()[tensor.pieces[piece].tensor].type) return {};
+    const float scale = scales_of(tensor.pieces[piece]).front();
+    if (scale == 1 && !scales_.contains(index)) return {};
+    auto& scales = scales_[index];
+    scales.resize(tensor.pieces.size(), 1.0f);
+    scales[piece] = scale;
+    return {};
+  }
+
   // Of the slices along the first axis that a piece of the base covers, or one for all of it.
   std::vector<float> scales_of(const ArrangedTensor::Piece& p) const {
     const auto all = base_->scales(p.tensor);
@@ -182,18 +239,23 @@ class ArrangedSource final : public ModelSource {
     return scales;
   }
 
-  // A tensor has its columns in one order, so its pieces must; they have been read.
+  // The same where all pieces have been read.
   Result<void> check_order(const ArrangedTensor& tensor) const {
     const size_t first = tensor.pieces.front().tensor;
     for (const ArrangedTensor::Piece& p : tensor.pieces) {
-      if (std::ranges::equal(base_->gather(p.tensor), base_->gather(first))) continue;
-      return fail(
-          ErrorCode::kUnsupported,
-          fmt::format("tensor {} has its columns in another order than {}, expected one "
-                      "order for the experts of a layer",
-                      quoted(base_->name_in_file(p.tensor)), quoted(base_->name_in_file(first))));
+      if (!std::ranges::equal(base_->gather(p.tensor), base_->gather(first))) {
+        return unlike_order(p.tensor, first);
+      }
     }
     return {};
+  }
+
+  std::unexpected<Error> unlike_order(size_t tensor, size_t first) const {
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("tensor {} has its columns in another order than {}, expected one "
+                    "order for the experts of a layer",
+                    quoted(base_->name_in_file(tensor)), quoted(base_->name_in_file(first))));
   }
 
   Result<Bytes> piece(const ArrangedTensor::Piece& p) {
@@ -251,6 +313,7 @@ class ArrangedSource final : public ModelSource {
   std::vector<TensorInfo> infos_;
   std::map<size_t, std::vector<std::byte>> copies_;
   std::map<size_t, std::vector<float>> scales_;  // of what has been read
+  std::map<size_t, Ranges> ranges_;
 };
 
 }  // namespace

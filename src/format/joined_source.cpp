@@ -32,6 +32,11 @@ class JoinedSource final : public ModelSource {
     CHECK(index < places_.size());
     return places_[index].piece->read(places_[index].index);
   }
+  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
+                                                uint64_t n_bytes) override {
+    CHECK(index < places_.size());
+    return places_[index].piece->read_range(places_[index].index, begin_byte, n_bytes);
+  }
   void release(size_t index) override {
     CHECK(index < places_.size());
     places_[index].piece->release(places_[index].index);

@@ -46,39 +46,47 @@ void ModelBytes::drop_head() {
   n_head_ = 0;
 }
 
-Result<ModelBytes::Bytes> ModelBytes::part(uint64_t offset, uint64_t n_bytes, size_t alignment) {
-  CHECK(offset <= size_ && n_bytes <= size_ - offset);
-  if (file_) return keep(offset, n_bytes);
-  const Bytes there = memory_.subspan(offset, n_bytes);
+Result<ModelBytes::Bytes> ModelBytes::read(const Range& range, size_t alignment) {
+  CHECK(range.offset <= size_ && range.begin <= size_ - range.offset);
+  const uint64_t first = range.offset + range.begin;
+  CHECK(range.n_bytes <= size_ - first);
+  if (file_) return keep(range);
+  const Bytes there = memory_.subspan(first, range.n_bytes);
   const bool is_aligned = reinterpret_cast<uintptr_t>(there.data()) % alignment == 0;
-  return is_aligned ? there : keep(offset, n_bytes);
+  return is_aligned ? there : keep(range);
 }
 
 // A copy in memory of our own, which is aligned for everything.
-Result<ModelBytes::Bytes> ModelBytes::keep(uint64_t offset, uint64_t n_bytes) {
-  const auto known = parts_.find(offset);
-  if (known != parts_.end() && known->second.bytes().size() >= n_bytes) {
-    return Bytes(known->second.bytes()).first(n_bytes);
+Result<ModelBytes::Bytes> ModelBytes::keep(const Range& range) {
+  Kept& kept = parts_[range.offset];
+  if (kept.begin <= range.begin && range.begin - kept.begin <= kept.n_bytes &&
+      range.n_bytes <= kept.n_bytes - (range.begin - kept.begin)) {
+    return Bytes(kept.region.bytes()).subspan(range.begin - kept.begin, range.n_bytes);
   }
-  MemoryRegion region = std::exchange(spare_, {});
-  if (region.bytes().size() < n_bytes) {
-    TRY_ASSIGN(region, take(n_bytes));
+  kept.n_bytes = 0;
+  if (kept.region.bytes().empty()) kept.region = std::exchange(spare_, {});
+  if (kept.region.bytes().size() < range.n_bytes) {
+    kept.region = {};
+    TRY_ASSIGN(kept.region, take(range.n_bytes));
   }
-  const auto bytes = region.bytes().first(n_bytes);
+  const auto bytes = kept.region.bytes().first(range.n_bytes);
+  const uint64_t first = range.offset + range.begin;
   if (file_) {
-    TRY(file_->read(offset, bytes));
+    TRY(file_->read(first, bytes));
   } else {
-    std::memcpy(bytes.data(), memory_.data() + offset, n_bytes);
+    std::memcpy(bytes.data(), memory_.data() + first, range.n_bytes);
   }
-  parts_[offset] = std::move(region);
+  kept.begin = range.begin;
+  kept.n_bytes = range.n_bytes;
   return Bytes(bytes);
 }
 
 void ModelBytes::release(uint64_t offset) {
   const auto it = parts_.find(offset);
   if (it == parts_.end()) return;
-  const size_t n_bytes = it->second.bytes().size();
-  if (n_bytes <= kMaxSpareBytes && n_bytes > spare_.bytes().size()) spare_ = std::move(it->second);
+  MemoryRegion& region = it->second.region;
+  const size_t n_bytes = region.bytes().size();
+  if (n_bytes <= kMaxSpareBytes && n_bytes > spare_.bytes().size()) spare_ = std::move(region);
   parts_.erase(it);
 }
 

@@ -32,20 +32,31 @@ class ModelBytes {
   Result<Bytes> head(uint64_t n_bytes);
   void drop_head();
 
-  // n_bytes from `offset` on, at a multiple of `alignment`, valid until release(offset).
-  Result<Bytes> part(uint64_t offset, uint64_t n_bytes, size_t alignment);
+  // Some bytes of the part that begins at `offset`.
+  struct Range {
+    uint64_t offset;
+    uint64_t begin;  // in the part
+    uint64_t n_bytes;
+  };
+  // At a multiple of `alignment`, valid until the part is read again or released.
+  Result<Bytes> read(const Range& range, size_t alignment);
   void release(uint64_t offset);
 
  private:
-  Result<Bytes> keep(uint64_t offset, uint64_t n_bytes);
+  struct Kept {
+    MemoryRegion region;
+    uint64_t begin = 0;
+    uint64_t n_bytes = 0;
+  };
+  Result<Bytes> keep(const Range& range);
 
   Bytes memory_;
   std::optional<InputFile> file_;
   uint64_t size_;
   MemoryRegion head_;
-  uint64_t n_head_ = 0;                     // bytes of it that were read
-  std::map<uint64_t, MemoryRegion> parts_;  // by offset
-  MemoryRegion spare_;                      // of a part that is no more
+  uint64_t n_head_ = 0;             // bytes of it that were read
+  std::map<uint64_t, Kept> parts_;  // by offset
+  MemoryRegion spare_;              // of a part that is no more
 };
 
 }  // namespace kvik

@@ -15,13 +15,10 @@ std::optional<size_t> ModelSource::find(std::string_view name) const {
   return std::nullopt;
 }
 
-Result<std::vector<std::span<const std::byte>>> ModelSource::read_parts(size_t index,
-                                                                        size_t n_parts) {
+Result<std::span<const std::byte>> ModelSource::read_range(size_t index, uint64_t begin_byte,
+                                                           uint64_t n_bytes) {
   TRY_ASSIGN(const std::span<const std::byte> all, read(index));
-  std::vector<std::span<const std::byte>> parts;
-  const size_t n_bytes = all.size() / n_parts;
-  for (size_t i = 0; i < n_parts; ++i) parts.push_back(all.subspan(i * n_bytes, n_bytes));
-  return parts;
+  return all.subspan(begin_byte, n_bytes);
 }
 
 }  // namespace kvik

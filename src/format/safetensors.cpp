@@ -188,8 +188,14 @@ class SafetensorsSource final : public ModelSource {
   // Headers may have any length, so a tensor may begin where its elements cannot be loaded from.
   Result<std::span<const std::byte>> read(size_t index) override {
     CHECK(index < contents_.infos.size());
-    const TensorInfo& info = contents_.infos[index];
-    return file_.part(contents_.offsets[index], info.n_bytes, traits(info.type).block_bytes);
+    return read_range(index, 0, contents_.infos[index].n_bytes);
+  }
+
+  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
+                                                uint64_t n_bytes) override {
+    CHECK(index < contents_.infos.size());
+    return file_.read({contents_.offsets[index], begin_byte, n_bytes},
+                      traits(contents_.infos[index].type).block_bytes);
   }
 
   void release(size_t index) override { file_.release(contents_.offsets[index]); }

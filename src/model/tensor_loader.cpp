@@ -180,16 +180,49 @@ Result<void> TensorLoader::check_scales(const TensorView& view, size_t index) co
   return {};
 }
 
-Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<TensorView>& views,
-                                                         const std::vector<size_t>& indices) {
-  if (views.empty()) return nullptr;
-  for (size_t i = 0; i < views.size(); ++i) {
-    TRY(check_scales(views[i],
-                     indices[i % indices.size()]));  // its tensor, but for blocks by turns
-  }
-  TRY_ASSIGN(auto packed, backend_.pack(views));
+// All rows of the tensor.
+Result<TensorLoader::Matrix> TensorLoader::matrix_of(const TensorSpec& spec) {
+  TRY_ASSIGN(const size_t index, take(spec));
+  TRY(check_computable(index));
+  const TensorInfo& info = source_.tensors()[index];
+  const uint64_t n_cols = spec.shape.back();
+  return Matrix{index, 0, 0, {info.type, n_elements_of(spec.shape) / n_cols, n_cols, {}}};
+}
+
+Result<TensorView> TensorLoader::read_rows(const Matrix& matrix, uint64_t first, uint64_t n) {
+  TensorView rows = matrix.view;
+  const uint64_t row_bytes = rows.row_bytes();
+  rows.n_rows = n;
+  TRY_ASSIGN(rows.bytes, source_.read_range(matrix.index, (matrix.first_row + first) * row_bytes,
+                                            n * row_bytes));
+  rows.gather = source_.gather(matrix.index);
+  rows.scale = source_.scale(matrix.index, matrix.slice);
+  TRY(check_scales(rows, matrix.index));
+  return rows;
+}
+
+Result<std::unique_ptr<PackedMatrix>> TensorLoader::pack(const std::vector<Matrix>& matrices,
+                                                         Orders orders) {
+  if (matrices.empty()) return nullptr;
+  std::vector<TensorView> views;
+  for (const Matrix& matrix : matrices) views.push_back(matrix.view);
+  std::optional<std::vector<uint32_t>> order;  // of the first
+  const auto read = [&](size_t matrix, uint64_t first, uint64_t n) -> Result<TensorView> {
+    TRY_ASSIGN(const TensorView rows, read_rows(matrices[matrix], first, n));
+    if (!order) order.emplace(rows.gather.begin(), rows.gather.end());
+    if (orders == Orders::kAny || std::ranges::equal(rows.gather, *order)) return rows;
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor '{}' has its columns in another order than '{}', expected one "
+                            "order for the experts of a layer",
+                            source_.name_in_file(matrices[matrix].index),
+                            source_.name_in_file(matrices.front().index)));
+  };
+  TRY_ASSIGN(auto packed, backend_.pack(views, read));
   fingerprint_.add_tensors(packed->source_digest());
-  for (const size_t index : indices) done(index);
+  std::set<size_t> tensors;
+  for (const Matrix& matrix : matrices) {
+    if (tensors.insert(matrix.index).second) done(matrix.index);
+  }
   weight_bytes_ += packed->bytes();
   return packed;
 }
@@ -216,32 +249,25 @@ void TensorLoader::note_sites(const PackedMatrix& matrix,
 
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t layer,
                                                            Turns turns) {
-  std::vector<size_t> indices;
-  std::vector<TensorView> views, second_kind;
+  std::vector<Matrix> matrices, second_kind;
   const auto specs = specs_of(roles, layer);
   for (const TensorSpec* spec : specs) {
-    TRY_ASSIGN(const size_t index, take(*spec));
-    TRY(check_computable(index));
-    indices.push_back(index);
-    const ElementType type = source_.tensors()[index].type;
-    const uint64_t n_rows = spec->shape.size() == 1 ? 1 : spec->shape[0];
-    if (turns.block_rows > 0 && spec->id.role == turns.role) {
-      const uint64_t n_blocks = n_rows / turns.block_rows;
-      CHECK(n_blocks % 2 == 0 && n_rows % turns.block_rows == 0);
-      TRY_ASSIGN(const auto blocks, source_.read_parts(index, n_blocks));
-      for (size_t i = 0; i < n_blocks; ++i) {
-        auto& kind = i % 2 == 0 ? views : second_kind;
-        kind.push_back({type, turns.block_rows, spec->shape.back(), blocks[i],
-                        source_.gather(index), source_.scale(index, 0)});
-      }
+    TRY_ASSIGN(Matrix whole, matrix_of(*spec));
+    if (turns.block_rows == 0 || spec->id.role != turns.role) {
+      matrices.push_back(whole);
       continue;
     }
-    TRY_ASSIGN(const auto bytes, source_.read(index));
-    views.push_back(
-        {type, n_rows, spec->shape.back(), bytes, source_.gather(index), source_.scale(index, 0)});
+    const uint64_t n_rows = std::exchange(whole.view.n_rows, turns.block_rows);
+    CHECK(n_rows % (2 * uint64_t{turns.block_rows}) == 0);
+    while (whole.first_row < n_rows) {
+      for (auto* kind : {&matrices, &second_kind}) {
+        kind->push_back(whole);
+        whole.first_row += turns.block_rows;
+      }
+    }
   }
-  views.insert(views.end(), second_kind.begin(), second_kind.end());
-  TRY_ASSIGN(auto packed, pack(views, indices));
+  matrices.insert(matrices.end(), second_kind.begin(), second_kind.end());
+  TRY_ASSIGN(auto packed, pack(matrices, Orders::kAny));
   if (packed) note_sites(*packed, specs, turns);
   return packed;
 }
@@ -249,31 +275,22 @@ Result<std::unique_ptr<PackedMatrix>> TensorLoader::matrix(Roles roles, uint32_t
 Result<std::unique_ptr<PackedMatrix>> TensorLoader::experts(Roles roles, uint32_t layer) {
   const auto specs = specs_of(roles, layer);
   if (specs.empty()) return nullptr;
-  const uint64_t n_experts = specs.front()->shape[0];
-  std::vector<size_t> indices;
-  std::vector<std::vector<std::span<const std::byte>>> stacks;  // of each role, by expert
+  std::vector<Matrix> stacks;
   for (const TensorSpec* spec : specs) {
-    TRY_ASSIGN(const size_t index, take(*spec));
-    TRY(check_computable(index));
-    TRY_ASSIGN(auto stack, source_.read_parts(index, n_experts));
-    indices.push_back(index);
-    stacks.push_back(std::move(stack));
-    if (std::ranges::equal(source_.gather(index), source_.gather(indices.front()))) continue;
-    return fail(ErrorCode::kUnsupported,
-                fmt::format("tensor '{}' has its columns in another order than '{}', expected one "
-                            "order for the experts of a layer",
-                            source_.name_in_file(index), source_.name_in_file(indices.front())));
+    TRY_ASSIGN(const Matrix stack, matrix_of(*spec));
+    stacks.push_back(stack);
   }
-  std::vector<TensorView> views;
-  for (uint64_t expert = 0; expert < n_experts; ++expert) {
+  std::vector<Matrix> matrices;
+  for (uint64_t expert = 0; expert < specs.front()->shape[0]; ++expert) {
     for (size_t i = 0; i < specs.size(); ++i) {
-      const ElementType type = source_.tensors()[indices[i]].type;
-      const auto& shape = specs[i]->shape;
-      views.push_back({type, shape[1], shape[2], stacks[i][expert], source_.gather(indices[i]),
-                       source_.scale(indices[i], expert)});
+      Matrix one = stacks[i];
+      one.view.n_rows = specs[i]->shape[1];
+      one.first_row = expert * one.view.n_rows;
+      one.slice = expert;
+      matrices.push_back(one);
     }
   }
-  TRY_ASSIGN(auto packed, pack(views, indices));
+  TRY_ASSIGN(auto packed, pack(matrices, Orders::kOne));
   note_sites(*packed, specs, {});
   return packed;
 }

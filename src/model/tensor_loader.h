@@ -81,8 +81,19 @@ class TensorLoader {
   Result<void> check_computable(size_t index);
   // Of a type some of whose scales are no numbers.
   Result<void> check_scales(const TensorView& view, size_t index) const;
-  Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<TensorView>& views,
-                                             const std::vector<size_t>& indices);
+  // Rows of a tensor that are one of those that are packed together.
+  struct Matrix {
+    size_t index;
+    uint64_t first_row;  // of all of the tensor's
+    uint64_t slice;      // of the tensor, whose scale it has
+    TensorView view;     // without bytes
+  };
+  Result<Matrix> matrix_of(const TensorSpec& spec);
+  Result<TensorView> read_rows(const Matrix& matrix, uint64_t first, uint64_t n);
+  // Which columns the matrices of a product may have at one place.
+  enum class Orders : uint8_t { kAny, kOne };
+  // Releases the tensors.
+  Result<std::unique_ptr<PackedMatrix>> pack(const std::vector<Matrix>& matrices, Orders orders);
   void note_sites(const PackedMatrix& matrix, const std::vector<const TensorSpec*>& specs,
                   Turns turns);
   void done(size_t index);

@@ -27,4 +27,11 @@ uint64_t TensorView::row_bytes() const {
   return n_cols / t.block_elements * t.block_bytes;
 }
 
+TensorView rows_of(const TensorView& matrix, uint64_t first, uint64_t n) {
+  TensorView rows = matrix;
+  rows.n_rows = n;
+  rows.bytes = matrix.bytes.subspan(first * matrix.row_bytes(), n * matrix.row_bytes());
+  return rows;
+}
+
 }  // namespace kvik

@@ -44,4 +44,7 @@ struct TensorView {
   uint64_t row_bytes() const;
 };
 
+// Rows [first, first + n) of it.
+TensorView rows_of(const TensorView& matrix, uint64_t first, uint64_t n);
+
 }  // namespace kvik

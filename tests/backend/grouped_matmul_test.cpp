@@ -31,9 +31,9 @@ Stack random_stack(Backend& backend, ElementType type, uint32_t n, uint32_t k) {
   }
   std::vector<TensorView> views;
   for (const FileMatrix& matrix : matrices) views.push_back(matrix.view());
-  stack.packed = *backend.pack(views);
+  stack.packed = *backend.pack_views(views);
   for (uint32_t e = 0; e < kExperts; ++e) {
-    stack.alone.push_back(*backend.pack(std::span(views).subspan(2 * e, 2)));
+    stack.alone.push_back(*backend.pack_views(std::span(views).subspan(2 * e, 2)));
   }
   return stack;
 }

@@ -27,9 +27,9 @@ TEST(HeadMatmul, a_head_gets_what_its_matrix_alone_would_give_it) {
       for (uint32_t h = 0; h < kHeads; ++h) matrices.push_back(random_matrix(type, n, k, 7 + h));
       for (const FileMatrix& matrix : matrices) {
         views.push_back(matrix.view());
-        alone.push_back(*backend->pack(std::span(&views.back(), 1)));
+        alone.push_back(*backend->pack_views(std::span(&views.back(), 1)));
       }
-      const auto packed = *backend->pack(views);
+      const auto packed = *backend->pack_views(views);
       const uint32_t x_step = k + 5, out_step = n + 11, before = 3;
       for (const uint32_t n_rows : {1u, 2u, 19u}) {
         const uint32_t x_cols = before + kHeads * x_step, out_cols = before + kHeads * out_step;

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/products.h"
 #include "backend/random_matrix.h"
 #include "tensor/blocks_32.h"
+#include "tensor/tensor_digest.h"
 
 namespace kvik {
 namespace {
@@ -292,18 +294,55 @@ TEST(Matmul, weights_of_an_unaligned_file_are_packed_like_any_other) {
     std::copy(w.bytes.begin(), w.bytes.end(), shifted.begin() + 1);
     const TensorView view{type, 20, k, std::span(shifted).subspan(1)};
     const std::vector<float> x = random_floats(k, 5);
-    const auto packed = backend->pack({&view, 1});
+    const auto packed = backend->pack_views({&view, 1});
     ASSERT_TRUE(packed);
     EXPECT_TRUE(same_bytes(product(*backend, x, 1, *pack(*backend, {w})),
                            product(*backend, x, 1, **packed)));
   }
 }
 
+TEST(Matmul, a_large_matrix_is_read_a_few_megabytes_at_a_time) {
+  constexpr uint32_t kRows = 3000, kColumns = 8192;  // 98 MB
+  const auto backend = backend_of("");
+  std::vector<float> values(size_t{kRows} * kColumns);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const TensorView view{ElementType::kF32, kRows, kColumns, std::as_bytes(std::span(values))};
+  uint64_t n_read = 0;  // rows
+  const auto packed =
+      backend->pack({&view, 1}, [&](size_t, uint64_t first, uint64_t n) -> Result<TensorView> {
+        EXPECT_EQ(first, n_read);
+        n_read += n;
+        EXPECT_LE(n * view.row_bytes(), size_t{16} << 20);
+        return rows_of(view, first, n);
+      });
+  ASSERT_TRUE(packed);
+  EXPECT_EQ(n_read, kRows);
+  EXPECT_EQ((*packed)->source_digest(), digest_of(view));
+  std::vector<TokenId> tokens(kRows);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  OwnedRows out(backend->memory(), kRows, kColumns);
+  backend->embed(**packed, tokens, out.rows);
+  EXPECT_TRUE(same_bytes(out.values(), values));
+}
+
+TEST(Matmul, what_a_reader_says_is_what_packing_says) {
+  const auto backend = backend_of("");
+  const FileMatrix w = random_matrix(ElementType::kQ8_0, 40, 64, 1);
+  const TensorView views[] = {w.view(), w.view()};
+  const auto packed =
+      backend->pack(views, [&](size_t matrix, uint64_t first, uint64_t n) -> Result<TensorView> {
+        if (matrix == 0) return rows_of(views[0], first, n);
+        return fail(ErrorCode::kCorrupt, "the file was cut");
+      });
+  ASSERT_FALSE(packed);
+  EXPECT_EQ(packed.error().message, "the file was cut");
+}
+
 TEST(Matmul, types_without_kernels_are_refused_by_name) {
   const auto backend = backend_of("");
   EXPECT_FALSE(backend->can_compute(ElementType::kIQ1_S));
   const TensorView view{ElementType::kIQ1_S, 0, 256, {}};
-  const auto packed = backend->pack({&view, 1});
+  const auto packed = backend->pack_views({&view, 1});
   ASSERT_FALSE(packed);
   EXPECT_EQ(packed.error().code, ErrorCode::kUnsupported);
   EXPECT_NE(packed.error().message.find("iq1_s"), std::string::npos);

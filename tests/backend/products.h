@@ -23,7 +23,7 @@ inline std::unique_ptr<PackedMatrix> pack(Backend& backend,
                                           std::initializer_list<FileMatrix> parts) {
   std::vector<TensorView> views;
   for (const FileMatrix& part : parts) views.push_back(part.view());
-  auto packed = backend.pack(views);
+  auto packed = backend.pack_views(views);
   EXPECT_TRUE(packed);
   return std::move(*packed);
 }

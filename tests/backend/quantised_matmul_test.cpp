@@ -121,7 +121,7 @@ TEST(QuantisedMatmul, a_matrix_of_nvfp4_is_times_its_own_scale) {
     const FileMatrix b = random_matrix(ElementType::kQ4_0, n, k, 2);
     TensorView views[] = {a.view(), a.view(), b.view()};
     views[0].scale = 0.375f;  // times a float, few bits: exact
-    const auto packed = backend->pack(views);
+    const auto packed = backend->pack_views(views);
     ASSERT_TRUE(packed);
     EXPECT_NE((*packed)->source_digest(), pack(*backend, {a, a, b})->source_digest());
     for (const uint32_t m : {1u, 9u, 40u}) {
@@ -174,7 +174,7 @@ TEST(QuantisedMatmul, weights_with_an_order_of_their_own_meet_the_activations_in
       views[0].gather = order;
       views[1].gather = order;
       views[2].gather = other;
-      const auto packed = backend->pack(views);
+      const auto packed = backend->pack_views(views);
       ASSERT_TRUE(packed);
       for (const uint32_t m : {1u, 9u, 40u}) {
         const std::vector<float> x = random_floats(size_t{m} * k, m);

@@ -34,16 +34,17 @@ TEST(GgufExperts, a_tensor_for_each_expert_becomes_one_for_all_of_a_layer) {
   const auto index = (*source)->find("blk.0.ffn_gate_exps.weight");
   ASSERT_TRUE(index);
   EXPECT_THAT((*source)->tensors()[*index].shape, ElementsAre(2, 2, 32));
-  const auto parts = (*source)->read_parts(*index, 2);
-  const auto whole = (*source)->read(*index);
-  ASSERT_TRUE(parts && whole);
-  ASSERT_EQ(whole->size(), 2 * 64 * sizeof(float));
+  constexpr uint64_t kExpertBytes = 64 * sizeof(float);
   for (size_t expert = 0; expert < 2; ++expert) {
-    float in_part = -1, in_whole = -1;
-    std::memcpy(&in_part, (*parts)[expert].data(), sizeof(float));
-    std::memcpy(&in_whole, whole->data() + expert * 64 * sizeof(float), sizeof(float));
-    EXPECT_EQ(in_part, static_cast<float>(expert));
-    EXPECT_EQ(in_whole, in_part);
+    const auto range = (*source)->read_range(*index, expert * kExpertBytes, kExpertBytes);
+    ASSERT_TRUE(range && range->size() == kExpertBytes);
+    float in_range = -1, in_whole = -1;
+    std::memcpy(&in_range, range->data(), sizeof(float));
+    const auto whole = (*source)->read(*index);
+    ASSERT_TRUE(whole && whole->size() == 2 * kExpertBytes);
+    std::memcpy(&in_whole, whole->data() + expert * kExpertBytes, sizeof(float));
+    EXPECT_EQ(in_range, static_cast<float>(expert));
+    EXPECT_EQ(in_whole, in_range);
   }
 }
 

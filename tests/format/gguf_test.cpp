@@ -207,6 +207,27 @@ TEST(Gguf, a_file_reads_the_same_after_a_release) {
   EXPECT_EQ((*source)->label(), on_disk.path());
 }
 
+TEST(Gguf, ranges_of_a_file_are_what_the_whole_has_there) {
+  GgufWriter file;
+  const auto values = ramp(10000);
+  file.tensor("a", {10, 1000}, values);
+  file.tensor("b", {10, 1000}, values);
+  const TemporaryFile on_disk(file.bytes());
+  const auto source = open_gguf(on_disk.path());
+  ASSERT_TRUE(source) << source.error().message;
+  constexpr uint64_t kRowBytes = 1000 * sizeof(float);
+  // Forwards, backwards, longer, in what is there already, and all of it.
+  for (const auto& [first, n] :
+       {std::pair<size_t, size_t>{0, 2}, {2, 2}, {3, 1}, {1, 1}, {0, 4}, {9, 1}, {0, 10}, {4, 3}}) {
+    for (const size_t index : {0, 1}) {
+      const auto range = (*source)->read_range(index, first * kRowBytes, n * kRowBytes);
+      ASSERT_TRUE(range && range->size() == n * kRowBytes);
+      EXPECT_EQ(0, std::memcmp(range->data(), values.data() + first * 1000, range->size()));
+    }
+  }
+  EXPECT_EQ(values_of(**source, "a"), values);
+}
+
 TEST(Gguf, a_file_that_is_cut_after_it_was_opened_is_an_error_of_what_is_gone) {
   GgufWriter file;
   file.tensor("a", {10000}, ramp(10000));

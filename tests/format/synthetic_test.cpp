@@ -188,6 +188,27 @@ TEST(Synthetic, the_same_name_gives_the_same_weights_whatever_was_read_before) {
   }
 }
 
+TEST(Synthetic, a_range_is_what_the_whole_has_there) {
+  const auto one = made("synthetic:tinyllama-1.1b:q4_0");
+  const auto two = made("synthetic:tinyllama-1.1b:q4_0");
+  for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_norm.weight"}) {
+    const size_t index = *one->find(name);
+    const TensorInfo& info = one->tensors()[index];
+    const uint64_t n_rows = info.shape.size() == 2 ? info.shape[0] : 1;
+    const uint64_t row_bytes = info.n_bytes / n_rows;
+    const std::vector<std::byte> whole = bytes_of_tensor(*two, name);
+    for (const auto& [first, n] : {std::pair<uint64_t, uint64_t>{n_rows - 1, 1},
+                                   {0, n_rows},
+                                   {n_rows / 2, n_rows - n_rows / 2},
+                                   {0, 1}}) {
+      const auto range = one->read_range(index, first * row_bytes, n * row_bytes);
+      ASSERT_TRUE(range);
+      EXPECT_EQ(0, std::memcmp(range->data(), whole.data() + first * row_bytes, range->size()));
+      EXPECT_EQ(range->size(), n * row_bytes);
+    }
+  }
+}
+
 TEST(Synthetic, tensors_presets_and_types_differ) {
   const auto source = made("synthetic:tinyllama-1.1b");
   EXPECT_NE(bytes_of_tensor(*source, "blk.0.attn_k.weight"),

@@ -64,7 +64,7 @@ TEST(Footprint, weights_are_known_to_the_byte_before_one_is_read) {
   for (const char* family : kFamilies) {
     for (const char* type : {"f32", "f16", "bf16", "q8_0", "q4_0"}) {
       Planned planned(std::string(family) + ":" + type, {});
-      for (const MemorySource::Use& use : planned.source.uses()) EXPECT_EQ(use.n_reads, 0u);
+      for (const MemorySource::Use& use : planned.source.uses()) EXPECT_EQ(use.n_bytes_read, 0u);
       const auto model = Model::load(planned.source, *planned.backend, nullptr);
       ASSERT_TRUE(model.has_value());
       EXPECT_EQ((*model)->weight_bytes(), planned.footprint->weights().n_bytes)

@@ -64,13 +64,14 @@ TEST_F(ModelTest, every_family_loads_in_every_type) {
   }
 }
 
-TEST_F(ModelTest, every_tensor_is_read_once_and_released) {
+TEST_F(ModelTest, every_byte_is_read_once_and_released) {
   for (const char* family : kFamilies) {
     MemorySource source = source_of(std::string(family) + ":f32");
     const auto model = load(source);
     ASSERT_TRUE(model.has_value());
     for (size_t i = 0; i < source.tensors().size(); ++i) {
-      EXPECT_EQ(source.uses()[i].n_reads, 1u) << source.tensors()[i].name;
+      EXPECT_EQ(source.uses()[i].n_bytes_read, source.tensors()[i].n_bytes)
+          << source.tensors()[i].name;
       EXPECT_EQ(source.uses()[i].n_releases, 1u) << source.tensors()[i].name;
     }
     EXPECT_EQ(source.n_lent(), 0u);
@@ -231,7 +232,7 @@ TEST_F(ModelTest, a_bad_config_is_refused_before_any_tensor_is_read) {
   MemorySource source = source_of("test-llama:f32");
   source.set("llama.block_count", uint64_t{1} << 31);
   EXPECT_THAT(error_of(source).message, HasSubstr("'llama.block_count' is 2147483648"));
-  for (const MemorySource::Use& use : source.uses()) EXPECT_EQ(use.n_reads, 0u);
+  for (const MemorySource::Use& use : source.uses()) EXPECT_EQ(use.n_bytes_read, 0u);
 }
 
 TEST_F(ModelTest, without_a_head_the_embedding_serves) {
@@ -308,7 +309,7 @@ TEST_F(ModelTest, k_and_v_that_another_layer_lends_may_be_there_all_the_same) {
   const auto model = load(source);
   ASSERT_TRUE(model.has_value()) << model.error().message;
   const size_t unused = *source.find("blk.9.attn_k.weight");
-  EXPECT_EQ(source.uses()[unused].n_reads, 0u);
+  EXPECT_EQ(source.uses()[unused].n_bytes_read, 0u);
 }
 
 TEST_F(ModelTest, a_page_has_room_for_every_group) {

@@ -14,11 +14,12 @@
 namespace kvik {
 
 // A model source in memory whose parts a test may change, and that counts what is done with it.
-// Bytes live from read() to release() only, so that a use after the release is a use after free.
+// Bytes live from being read to release() or being read again, so that a later use is one after
+// free.
 class MemorySource final : public ModelSource {
  public:
   struct Use {
-    uint32_t n_reads = 0;
+    uint64_t n_bytes_read = 0;
     uint32_t n_releases = 0;
   };
 
@@ -37,8 +38,14 @@ class MemorySource final : public ModelSource {
   std::span<const TensorInfo> tensors() const override { return infos_; }
 
   Result<std::span<const std::byte>> read(size_t index) override {
-    ++uses_[index].n_reads;
-    lent_[index] = std::make_unique<std::vector<std::byte>>(bytes_[index]);
+    return read_range(index, 0, bytes_[index].size());
+  }
+
+  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
+                                                uint64_t n_bytes) override {
+    uses_[index].n_bytes_read += n_bytes;
+    const auto range = std::span(bytes_[index]).subspan(begin_byte, n_bytes);
+    lent_[index] = std::make_unique<std::vector<std::byte>>(range.begin(), range.end());
     n_lent_max_ = std::max(n_lent_max_, n_lent());
     return std::span<const std::byte>(*lent_[index]);
   }

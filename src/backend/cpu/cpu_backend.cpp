@@ -61,7 +61,8 @@ class CpuBackend final : public Backend {
   std::string_view arithmetic(ElementType type) const override;
 
   const Result<void>& started() const { return pool_.started(); }
-  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
+  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
+                                             const ReadRows& read) override;
   uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
     return cpu::packed_bytes(type, n_rows, n_cols);
   }
@@ -173,7 +174,8 @@ std::string_view CpuBackend::arithmetic(ElementType type) const {
   return is_own ? isa_.name : std::string_view();
 }
 
-Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorView> stacked) {
+Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorView> stacked,
+                                                       const ReadRows& read) {
   CHECK(!stacked.empty());
   for (const TensorView& source : stacked) {
     const ElementTraits& t = traits(source.type);
@@ -191,7 +193,9 @@ Result<std::unique_ptr<PackedMatrix>> CpuBackend::pack(std::span<const TensorVie
                   fmt::format("a matrix of {} rows: expected fewer than 2^31", source.n_rows));
     }
   }
-  return std::make_unique<CpuPackedMatrix>(stacked, memory_, pool_);
+  auto packed = std::make_unique<CpuPackedMatrix>(stacked, memory_);
+  TRY(packed->fill(read, pool_));
+  return packed;
 }
 
 void CpuBackend::embed(const PackedMatrix& table, std::span<const TokenId> tokens, Rows out) {

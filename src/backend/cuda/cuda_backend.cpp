@@ -61,7 +61,8 @@ class CudaBackend final : public Backend {
   // Of all types the bits are the scalar instruction set's.
   std::string_view arithmetic(ElementType) const override { return {}; }
 
-  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
+  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
+                                             const ReadRows& read) override;
   uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) const override {
     return cpu::packed_bytes(type, n_rows, n_cols);
   }
@@ -181,7 +182,8 @@ class CudaBackend final : public Backend {
   Routing routing_;
 };
 
-Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorView> stacked) {
+Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorView> stacked,
+                                                        const ReadRows& read) {
   CHECK(!stacked.empty());
   for (const TensorView& source : stacked) {
     const ElementTraits& t = traits(source.type);
@@ -196,17 +198,13 @@ Result<std::unique_ptr<PackedMatrix>> CudaBackend::pack(std::span<const TensorVi
                   fmt::format("a {} matrix of {} columns: expected whole blocks of {}", t.name,
                               source.n_cols, t.block_elements));
     }
-    if (source.scale != 1) {
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("a {} matrix that is times {} beside its blocks: expected 1 on a GPU",
-                              t.name, source.scale));
-    }
     if (source.n_rows >> 31 != 0) {
       return fail(ErrorCode::kInvalidArgument,
                   fmt::format("a matrix of {} rows: expected fewer than 2^31", source.n_rows));
     }
   }
-  TRY_ASSIGN(std::unique_ptr<PackedMatrix> packed, CudaPackedMatrix::pack(stacked, memory_, pool_));
+  TRY_ASSIGN(std::unique_ptr<PackedMatrix> packed,
+             CudaPackedMatrix::pack(stacked, read, {memory_, pool_}));
   return packed;
 }
 

@@ -51,6 +51,11 @@ class MergedSource final : public ModelSource {
     return std::as_bytes(std::span(merged_[index] = std::move(values)));
   }
 
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
+    if (is_changed(index)) return ModelSource::read_range(index, begin_byte, n_bytes);
+    return base_->read_range(places_[index], begin_byte, n_bytes);
+  }
+
   void release(size_t index) override {
     merged_.erase(index);
     base_->release(places_[index]);

@@ -93,8 +93,13 @@ class GgufSource final : public ModelSource {
   std::span<const TensorInfo> tensors() const override { return contents_.tensors.infos; }
 
   Result<std::span<const std::byte>> read(size_t index) override {
+    return read_range(index, 0, contents_.tensors.infos[index].n_bytes);
+  }
+
+  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
+                                                uint64_t n_bytes) override {
     constexpr size_t kAsItLies = 1;  // at least kMinAlignment in a file
-    return file_.part(offset_of(index), contents_.tensors.infos[index].n_bytes, kAsItLies);
+    return file_.read({offset_of(index), begin_byte, n_bytes}, kAsItLies);
   }
 
   void release(size_t index) override { file_.release(offset_of(index)); }

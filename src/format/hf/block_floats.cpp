@@ -95,7 +95,7 @@ class BlockFloatSource final : public ModelSource {
     TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
     Copy copy = {.bytes = std::vector<std::byte>(infos_[index].n_bytes), .scale = {}};
     if (how_.kind == BlockFloats::Kind::kFp8) {
-      TRY(read_fp8(index, from, copy.bytes.data()));
+      TRY(read_fp8(index, {0, from}, copy.bytes.data()));
     } else {
       TRY(read_fp4(index, from, copy));
     }
@@ -103,10 +103,31 @@ class BlockFloatSource final : public ModelSource {
     return Bytes((copies_[index] = std::move(copy)).bytes);
   }
 
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
+    CHECK(index < tensors_.size());
+    const BlockTensor& tensor = tensors_[index];
+    if (!tensor.scales) return base_->read_range(tensor.base, begin_byte, n_bytes);
+    if (how_.kind != BlockFloats::Kind::kFp8 || copies_.contains(index)) {
+      return ModelSource::read_range(index, begin_byte, n_bytes);
+    }
+    const TensorInfo& info = infos_[index];
+    const uint64_t n_cols = info.shape.back();
+    const uint64_t row_bytes = info.n_bytes / (info.n_elements() / n_cols);
+    CHECK(begin_byte % row_bytes == 0 && n_bytes % row_bytes == 0);
+    const uint64_t first = begin_byte / row_bytes;
+    TRY_ASSIGN(const Bytes from,
+               base_->read_range(tensor.base, first * n_cols, n_bytes / row_bytes * n_cols));
+    std::vector<std::byte>& rows = ranges_[index];
+    rows.resize(n_bytes);
+    TRY(read_fp8(index, {first, from}, rows.data()));
+    return Bytes(rows);
+  }
+
   void release(size_t index) override {
     CHECK(index < tensors_.size());
-    if (!tensors_[index].scales) return base_->release(tensors_[index].base);
+    base_->release(tensors_[index].base);
     copies_.erase(index);
+    ranges_.erase(index);
   }
 
   std::span<const float> scales(size_t index) const override {
@@ -175,10 +196,17 @@ class BlockFloatSource final : public ModelSource {
     return grid;
   }
 
+  // Rows of a tensor of bytes, counted over all of its matrices.
+  struct ByteRows {
+    uint64_t first;
+    Bytes bytes;
+  };
+
   // Each row with the scales that are its own.
-  static void block_fp8(const TensorInfo& info, Bytes from, const Grid& grid, std::byte* to) {
+  static void block_fp8(const TensorInfo& info, ByteRows rows, const Grid& grid, std::byte* to) {
     const uint64_t n = traits(info.type).block_elements;
-    for (uint64_t row = 0; row < grid.n_rows * n_matrices(info); ++row) {
+    Bytes from = rows.bytes;
+    for (uint64_t row = rows.first; !from.empty(); ++row) {
       const auto scales = grid.of_row(row);
       for (uint64_t col = 0; col < info.shape.back(); col += n, from = from.subspan(n)) {
         std::memcpy(to, &scales[col / grid.block_cols], sizeof(float));
@@ -189,23 +217,23 @@ class BlockFloatSource final : public ModelSource {
   }
 
   // Where scales do not stand for whole blocks.
-  void widen_fp8(const TensorInfo& info, Bytes from, const Grid& grid, std::byte* to) const {
+  void widen_fp8(const TensorInfo& info, ByteRows rows, const Grid& grid, std::byte* to) const {
     const uint64_t n_cols = info.shape.back();
-    for (uint64_t row = 0; row < grid.n_rows * n_matrices(info); ++row) {
-      const auto scales = grid.of_row(row);
+    for (Bytes from = rows.bytes; !from.empty(); from = from.subspan(n_cols)) {
+      const auto scales = grid.of_row(rows.first++);
       for (uint64_t col = 0; col < n_cols; ++col, to += sizeof(uint16_t)) {
-        const size_t number = std::to_integer<size_t>(from[row * n_cols + col]);
+        const size_t number = std::to_integer<size_t>(from[col]);
         const uint16_t bits = f32_to_bf16(numbers_[number] * scales[col / grid.block_cols]);
         std::memcpy(to, &bits, sizeof(bits));
       }
     }
   }
 
-  Result<void> read_fp8(size_t index, Bytes from, std::byte* to) {
+  Result<void> read_fp8(size_t index, ByteRows from, std::byte* to) {
     const TensorInfo& info = infos_[index];
     TRY_ASSIGN(const Grid grid, grid_of(index));
     const auto is_none = [](std::byte b) { return !is_e4m3_number(std::to_integer<uint8_t>(b)); };
-    if (std::ranges::count_if(from, is_none) != 0) {
+    if (std::ranges::count_if(from.bytes, is_none) != 0) {
       return fail(ErrorCode::kCorrupt,
                   fmt::format("tensor {} holds a byte that is no number in E4M3",
                               quoted(name_in_file(index))));
@@ -271,8 +299,9 @@ class BlockFloatSource final : public ModelSource {
   BlockFloats how_;
   std::vector<BlockTensor> tensors_;
   std::vector<TensorInfo> infos_;
-  std::vector<float> numbers_;     // [256] of E4M3
-  std::map<size_t, Copy> copies_;  // what has been read and not released
+  std::vector<float> numbers_;                       // [256] of E4M3
+  std::map<size_t, Copy> copies_;                    // what has been read and not released
+  std::map<size_t, std::vector<std::byte>> ranges_;  // likewise, range by range
 };
 
 // Finds what belongs to each matrix. Lives for one folder.

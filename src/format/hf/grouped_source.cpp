@@ -225,6 +225,13 @@ class GroupedSource final : public ModelSource {
     return Bytes((copies_[index] = std::move(copy)).bytes);
   }
 
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
+    CHECK(index < grouped_.tensors.size());
+    const GroupedTensor& tensor = grouped_.tensors[index];
+    if (tensor.matrix) return ModelSource::read_range(index, begin_byte, n_bytes);
+    return base_->read_range(tensor.base, begin_byte, n_bytes);
+  }
+
   void release(size_t index) override {
     CHECK(index < grouped_.tensors.size());
     if (!grouped_.tensors[index].matrix) return base_->release(grouped_.tensors[index].base);

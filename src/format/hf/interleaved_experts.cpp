@@ -71,11 +71,64 @@ class InterleavedExperts final : public ModelSource {
     const ExpertTensor& tensor = tensors_[index];
     if (tensor.change == Change::kNone) return base_->read(tensor.base);
     if (const auto kept = copies_.find(index); kept != copies_.end()) return Bytes(kept->second);
-    std::vector<std::byte> bytes(infos_[index].n_bytes);
-    TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
+    TRY_ASSIGN(std::vector<std::byte> bytes, make(index, {0, infos_[index].shape[0]}));
+    return Bytes(copies_[index] = std::move(bytes));
+  }
+
+  // Of a stack, the expert before is given back.
+  Result<Bytes> read_range(size_t index, uint64_t begin_byte, uint64_t n_bytes) override {
+    CHECK(index < tensors_.size());
+    const ExpertTensor& tensor = tensors_[index];
+    if (tensor.change == Change::kNone) {
+      return base_->read_range(tensor.base, begin_byte, n_bytes);
+    }
+    const uint64_t expert_bytes = infos_[index].n_bytes / infos_[index].shape[0];
+    const uint64_t first = begin_byte % expert_bytes;
+    if (copies_.contains(index) || first + n_bytes > expert_bytes) {
+      return ModelSource::read_range(index, begin_byte, n_bytes);
+    }
+    Made& made = made_[index];
+    const uint64_t expert = begin_byte / expert_bytes;
+    if (made.bytes.empty() || made.expert != expert) {
+      made.bytes.clear();
+      TRY_ASSIGN(made.bytes, make(index, {expert, 1}));
+      made.expert = expert;
+    }
+    return Bytes(made.bytes).subspan(first, n_bytes);
+  }
+
+  void release(size_t index) override {
+    CHECK(index < tensors_.size());
+    if (tensors_[index].change == Change::kNone) return base_->release(tensors_[index].base);
+    copies_.erase(index);
+    made_.erase(index);
+  }
+
+  std::string name_in_file(size_t index) const override {
+    return base_->name_in_file(tensors_[index].base);
+  }
+
+ private:
+  struct Experts {
+    uint64_t first, n;
+  };
+  struct Made {
+    uint64_t expert = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  Result<std::vector<std::byte>> make(size_t index, Experts experts) {
+    const ExpertTensor& tensor = tensors_[index];
+    const uint64_t n_experts = infos_[index].shape[0];
+    const auto read = [&](size_t in_base) {
+      const uint64_t n_bytes = base_->tensors()[in_base].n_bytes / n_experts;
+      return base_->read_range(in_base, experts.first * n_bytes, experts.n * n_bytes);
+    };
+    std::vector<std::byte> bytes(infos_[index].n_bytes / n_experts * experts.n);
+    TRY_ASSIGN(const Bytes from, read(tensor.base));
     switch (tensor.change) {
       case Change::kFp4: {
-        TRY_ASSIGN(const Bytes scales, base_->read(tensor.scales));
+        TRY_ASSIGN(const Bytes scales, read(tensor.scales));
         join_fp4(index, from, scales, bytes);
         base_->release(tensor.scales);
         break;
@@ -89,26 +142,20 @@ class InterleavedExperts final : public ModelSource {
         break;
     }
     base_->release(tensor.base);
-    return Bytes(copies_[index] = std::move(bytes));
+    return bytes;
   }
 
-  void release(size_t index) override {
-    CHECK(index < tensors_.size());
-    if (tensors_[index].change == Change::kNone) return base_->release(tensors_[index].base);
-    copies_.erase(index);
+  // How many experts there are in `out`, whose tensor has the shape [experts, …].
+  uint64_t n_experts_in(size_t index, std::span<const std::byte> out) const {
+    return out.size() / (infos_[index].n_bytes / infos_[index].shape[0]);
   }
 
-  std::string name_in_file(size_t index) const override {
-    return base_->name_in_file(tensors_[index].base);
-  }
-
- private:
   // nibbles: [experts, rows, blocks, 16], scales: [experts, rows, blocks]
   void join_fp4(size_t index, Bytes nibbles, Bytes scales, std::span<std::byte> out) const {
     const auto& shape = infos_[index].shape;
     const uint64_t n_blocks = shape[2] / kBlockElements;
     std::byte* to = out.data();
-    for (uint64_t expert = 0; expert < shape[0]; ++expert) {
+    for (uint64_t expert = 0; expert < n_experts_in(index, out); ++expert) {
       for (uint64_t row = 0; row < shape[1]; ++row) {
         const uint64_t in_file = row_in_file(row, shape[1], tensors_[index].takes_turns);
         const uint64_t first = (expert * shape[1] + in_file) * n_blocks;
@@ -126,7 +173,7 @@ class InterleavedExperts final : public ModelSource {
     const size_t n_bytes = traits(infos_[index].type).block_bytes;
     const uint64_t n_rows = shape[1];
     const uint64_t n_cols = shape[2];
-    for (uint64_t expert = 0; expert < shape[0]; ++expert) {
+    for (uint64_t expert = 0; expert < n_experts_in(index, out); ++expert) {
       const std::byte* matrix = from.data() + expert * n_rows * n_cols * n_bytes;
       std::byte* to = out.data() + expert * n_rows * n_cols * n_bytes;
       for (uint64_t row = 0; row < n_rows; ++row) {
@@ -143,7 +190,7 @@ class InterleavedExperts final : public ModelSource {
     const auto& shape = infos_[index].shape;
     const size_t n_bytes = traits(infos_[index].type).block_bytes;
     std::byte* to = out.data();
-    for (uint64_t expert = 0; expert < shape[0]; ++expert) {
+    for (uint64_t expert = 0; expert < n_experts_in(index, out); ++expert) {
       for (uint64_t row = 0; row < shape[1]; ++row, to += n_bytes) {
         const uint64_t in_file = expert * shape[1] + row_in_file(row, shape[1], true);
         std::memcpy(to, from.data() + in_file * n_bytes, n_bytes);
@@ -155,6 +202,7 @@ class InterleavedExperts final : public ModelSource {
   std::vector<ExpertTensor> tensors_;
   std::vector<TensorInfo> infos_;
   std::map<size_t, std::vector<std::byte>> copies_;  // what has been read and not released
+  std::map<size_t, Made> made_;                      // likewise, of what is read range by range
 };
 
 bool is_gate_up(std::string_view name) {

@@ -23,7 +23,7 @@ class SyntheticSource final : public ModelSource {
       : label_(std::move(label)),
         metadata_(synthetic_metadata(preset, type)),
         plan_(synthetic_tensors(preset, type, metadata_)),
-        bytes_(plan_.size()) {
+        made_(plan_.size()) {
     for (const SyntheticTensor& tensor : plan_) infos_.push_back(tensor.info);
   }
 
@@ -33,30 +33,57 @@ class SyntheticSource final : public ModelSource {
 
   Result<std::span<const std::byte>> read(size_t index) override {
     CHECK(index < infos_.size());
+    return read_range(index, 0, infos_[index].n_bytes);
+  }
+
+  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
+                                                uint64_t n_bytes) override {
+    CHECK(index < infos_.size());
     const TensorInfo& info = infos_[index];
-    if (!bytes_[index]) {
-      bytes_[index].reset(new (std::nothrow) std::byte[info.n_bytes]);
-      if (!bytes_[index]) {
-        return fail(ErrorCode::kExhausted, fmt::format("'{}': no memory for the {} bytes of '{}'",
-                                                       label_, info.n_bytes, info.name));
+    Made& made = made_[index];
+    if (begin_byte < made.begin || begin_byte + n_bytes > made.begin + made.n_bytes) {
+      const uint64_t row_bytes = info.n_bytes / (info.n_elements() / info.shape.back());
+      CHECK(begin_byte % row_bytes == 0 && n_bytes % row_bytes == 0);
+      if (!made.take(n_bytes)) {
+        return fail(ErrorCode::kExhausted, fmt::format("'{}': no memory for {} bytes of '{}'",
+                                                       label_, n_bytes, info.name));
       }
       const uint64_t seed = SyntheticWeights::seed_of(fmt::format("{}:{}", label_, info.name));
-      weights_.make(plan_[index], seed, {bytes_[index].get(), info.n_bytes});
+      weights_.make(plan_[index], seed, begin_byte / row_bytes, {made.bytes.get(), n_bytes});
+      made.begin = begin_byte;
     }
-    return std::span<const std::byte>(bytes_[index].get(), info.n_bytes);
+    return std::span<const std::byte>(made.bytes.get() + (begin_byte - made.begin), n_bytes);
   }
 
   void release(size_t index) override {
     CHECK(index < infos_.size());
-    bytes_[index].reset();
+    made_[index] = Made();
   }
 
  private:
+  struct Made {
+    std::unique_ptr<std::byte[]> bytes;
+    uint64_t begin = 0, n_bytes = 0;  // of the tensor
+    uint64_t n_taken = 0;
+
+    // False where there is no memory.
+    bool take(uint64_t n) {
+      n_bytes = 0;
+      if (n > n_taken) {
+        bytes.reset();
+        bytes.reset(new (std::nothrow) std::byte[n]);
+        n_taken = bytes ? n : 0;
+      }
+      n_bytes = n_taken < n ? 0 : n;
+      return n_taken >= n;
+    }
+  };
+
   std::string label_;
   Metadata metadata_;
   std::vector<SyntheticTensor> plan_;
   std::vector<TensorInfo> infos_;
-  std::vector<std::unique_ptr<std::byte[]>> bytes_;  // null where not read, or released
+  std::vector<Made> made_;  // of each tensor, what was read last
   SyntheticWeights weights_;
 };
 

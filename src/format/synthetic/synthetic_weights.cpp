@@ -42,11 +42,16 @@ void fill_normal(uint64_t seed, std::span<float> out) {
   }
 }
 
-void make_value_by_value(const SyntheticTensor& tensor, uint64_t seed, std::span<std::byte> out) {
-  std::vector<float> values(tensor.info.n_elements());
+void make_value_by_value(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,
+                         std::span<std::byte> out) {
+  const TensorInfo& info = tensor.info;
+  std::vector<float> values(info.n_elements());
   fill_normal(seed, values);
   for (float& value : values) value = tensor.mean + tensor.deviation * value;
-  quantize_row(tensor.info.type, values, out.data());
+  std::vector<std::byte> all(info.n_bytes);
+  quantize_row(info.type, values, all.data());
+  const uint64_t row_bytes = info.n_bytes / (info.n_elements() / info.shape.back());
+  std::memcpy(out.data(), all.data() + first_row * row_bytes, out.size());
 }
 
 size_t bytes_of_elements(ElementType type, uint64_t n_elements) {
@@ -62,22 +67,20 @@ uint64_t SyntheticWeights::seed_of(std::string_view text) {
   return random_at(hash, 0);  // FNV's neighbours lie close together
 }
 
-void SyntheticWeights::make(const SyntheticTensor& tensor, uint64_t seed,
+void SyntheticWeights::make(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,
                             std::span<std::byte> out) {
-  CHECK(out.size() == tensor.info.n_bytes);
   if (tensor.info.n_elements() < kSmallElements) {
-    make_value_by_value(tensor, seed, out);
+    make_value_by_value(tensor, seed, first_row, out);
   } else {
-    make_from_pool(tensor, seed, out);
+    make_from_pool(tensor, seed, first_row, out);
   }
 }
 
 void SyntheticWeights::make_from_pool(const SyntheticTensor& tensor, uint64_t seed,
-                                      std::span<std::byte> out) {
+                                      uint64_t first_row, std::span<std::byte> out) {
   const ElementType type = tensor.info.type;
   const std::span<const std::byte> pool = pool_for(tensor).bytes;
   const uint64_t n_cols = tensor.info.shape.back();
-  const uint64_t n_rows = tensor.info.n_elements() / n_cols;
   const uint64_t run = std::max<uint64_t>(kRunElements, traits(type).block_elements);
   const uint64_t step = std::max<uint64_t>(kStepElements, traits(type).block_elements);
   const uint64_t n_places = (kPoolElements - run) / step + 1;
@@ -85,8 +88,9 @@ void SyntheticWeights::make_from_pool(const SyntheticTensor& tensor, uint64_t se
   const size_t run_bytes = bytes_of_elements(type, run);
   const size_t last_bytes = bytes_of_elements(type, n_cols - (n_runs - 1) * run);
   const size_t step_bytes = bytes_of_elements(type, step);
+  const uint64_t n_rows = out.size() / ((n_runs - 1) * run_bytes + last_bytes);
   std::byte* to = out.data();
-  for (uint64_t row = 0; row < n_rows; ++row) {
+  for (uint64_t row = first_row; row < first_row + n_rows; ++row) {
     for (uint64_t i = 0; i < n_runs; ++i) {
       const uint64_t place = random_at(seed, row * n_runs + i) % n_places;
       const size_t n_bytes = i + 1 < n_runs ? run_bytes : last_bytes;

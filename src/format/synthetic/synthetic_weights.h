@@ -19,8 +19,9 @@ namespace kvik {
 // the K types) occur again. One thread at a time.
 class SyntheticWeights {
  public:
-  // Fills `out`, tensor.info.n_bytes bytes. `seed`: see seed_of.
-  void make(const SyntheticTensor& tensor, uint64_t seed, std::span<std::byte> out);
+  // Fills `out`, whole rows of the tensor from `first_row` on. `seed`: see seed_of.
+  void make(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,
+            std::span<std::byte> out);
 
   static uint64_t seed_of(std::string_view text);
 
@@ -32,7 +33,8 @@ class SyntheticWeights {
   };
 
   const Pool& pool_for(const SyntheticTensor& tensor);
-  void make_from_pool(const SyntheticTensor& tensor, uint64_t seed, std::span<std::byte> out);
+  void make_from_pool(const SyntheticTensor& tensor, uint64_t seed, uint64_t first_row,
+                      std::span<std::byte> out);
 
   std::vector<float> normal_;  // deviation 1; made on first use
   std::vector<Pool> pools_;

@@ -8,17 +8,23 @@
 namespace kvik {
 
 std::optional<TracedSource::Place> TracedSource::place_of(const std::byte* address) const {
-  for (const auto& [index, bytes] : lent_) {
+  for (const auto& [index, lent] : lent_) {
     const std::less<> before;  // of pointers that do not point into one array
-    if (before(address, bytes.data()) || !before(address, bytes.data() + bytes.size())) continue;
-    return Place{tensors()[index].name, static_cast<uint64_t>(address - bytes.data())};
+    const std::byte* const begin = lent.bytes.data();
+    if (before(address, begin) || !before(address, begin + lent.bytes.size())) continue;
+    return Place{tensors()[index].name, lent.begin_byte + static_cast<uint64_t>(address - begin)};
   }
   return std::nullopt;
 }
 
 Result<std::span<const std::byte>> TracedSource::read(size_t index) {
-  auto bytes = source_.read(index);
-  if (bytes) lent_[index] = *bytes;
+  return read_range(index, 0, tensors()[index].n_bytes);
+}
+
+Result<std::span<const std::byte>> TracedSource::read_range(size_t index, uint64_t begin_byte,
+                                                            uint64_t n_bytes) {
+  auto bytes = source_.read_range(index, begin_byte, n_bytes);
+  if (bytes) lent_[index] = {begin_byte, *bytes};
   return bytes;
 }
 
@@ -27,19 +33,27 @@ void TracedSource::release(size_t index) {
   source_.release(index);
 }
 
-Result<std::unique_ptr<PackedMatrix>> InputRecorder::pack(std::span<const TensorView> stacked) {
+void InputRecorder::note(const TensorView& rows, std::vector<Part>& parts) {
+  const auto place = source_.place_of(rows.bytes.data());
+  CHECK(place.has_value());
+  const TensorInfo& info = source_.tensors()[*source_.find(place->tensor)];
+  const bool is_stack = info.shape.size() == 3;
+  // Rows of one matrix may be packed in another order, and see the same inputs.
+  if (!is_stack && std::ranges::count(parts, place->tensor, &Part::tensor) > 0) return;
+  const uint64_t n_matrices = is_stack ? info.shape[0] : 1;
+  parts.push_back({place->tensor, place->offset_bytes / (info.n_bytes / n_matrices)});
+  importance_.expect(place->tensor, n_matrices, rows.n_cols);
+}
+
+Result<std::unique_ptr<PackedMatrix>> InputRecorder::pack(std::span<const TensorView> stacked,
+                                                          const ReadRows& read) {
   std::vector<Part> parts;
-  for (const TensorView& view : stacked) {
-    const auto place = source_.place_of(view.bytes.data());
-    CHECK(place.has_value());
-    const TensorInfo& info = source_.tensors()[*source_.find(place->tensor)];
-    const bool is_stack = info.shape.size() == 3;
-    // Rows of one matrix may be packed in another order, and see the same inputs.
-    if (!is_stack && std::ranges::count(parts, place->tensor, &Part::tensor) > 0) continue;
-    parts.push_back({place->tensor, is_stack ? place->offset_bytes / view.bytes.size() : 0});
-    importance_.expect(place->tensor, is_stack ? info.shape[0] : 1, view.n_cols);
-  }
-  auto packed = backend_->pack(stacked);
+  const auto noting = [&](size_t matrix, uint64_t first, uint64_t n) -> Result<TensorView> {
+    auto rows = read(matrix, first, n);
+    if (rows && first == 0) note(*rows, parts);
+    return rows;
+  };
+  auto packed = backend_->pack(stacked, noting);
   if (packed) parts_[packed->get()] = std::move(parts);
   return packed;
 }

@@ -29,6 +29,8 @@ class TracedSource final : public ModelSource {
   const Metadata& metadata() const override { return source_.metadata(); }
   std::span<const TensorInfo> tensors() const override { return source_.tensors(); }
   Result<std::span<const std::byte>> read(size_t index) override;
+  Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
+                                                uint64_t n_bytes) override;
   void release(size_t index) override;
   std::string name_in_file(size_t index) const override { return source_.name_in_file(index); }
   std::span<const uint32_t> gather(size_t index) const override { return source_.gather(index); }
@@ -36,7 +38,11 @@ class TracedSource final : public ModelSource {
 
  private:
   ModelSource& source_;
-  std::map<size_t, std::span<const std::byte>> lent_;  // by tensor
+  struct Lent {
+    uint64_t begin_byte;  // in the tensor
+    std::span<const std::byte> bytes;
+  };
+  std::map<size_t, Lent> lent_;  // by tensor
 };
 
 // A backend that hands every operation on to another one, and adds the inputs of each matrix
@@ -53,7 +59,8 @@ class InputRecorder final : public ForwardingBackend {
         source_(source),
         importance_(importance) {}
 
-  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked) override;
+  Result<std::unique_ptr<PackedMatrix>> pack(std::span<const TensorView> stacked,
+                                             const ReadRows& read) override;
   void matmul(Rows x, const PackedMatrix& w, Rows out) override;
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
@@ -68,6 +75,8 @@ class InputRecorder final : public ForwardingBackend {
     uint64_t matrix;
   };
 
+  // Notes where the rows come from.
+  void note(const TensorView& rows, std::vector<Part>& parts);
   void record(Rows x, uint32_t row, std::span<const Part> parts);
   void record_all(Rows x, const PackedMatrix& w);
 

@@ -18,7 +18,7 @@ constexpr ElementType kTypes[] = {ElementType::kF32,  ElementType::kF16,  Elemen
 std::unique_ptr<PackedMatrix> packed(Backend& backend, std::span<const FileMatrix> parts) {
   std::vector<TensorView> views;
   for (const FileMatrix& part : parts) views.push_back(part.view());
-  auto matrix = backend.pack(views);
+  auto matrix = backend.pack_views(views);
   EXPECT_TRUE(matrix);
   return std::move(*matrix);
 }
@@ -127,7 +127,7 @@ TEST(CudaMatmul, activations_are_taken_in_the_order_that_weights_ask_for) {
   EXPECT_TRUE(both.agree([&](Backend& backend) {
     TensorView views[] = {w.view(), plain.view(), w.view()};
     views[0].gather = views[2].gather = order;
-    const auto matrix = std::move(*backend.pack(views));
+    const auto matrix = std::move(*backend.pack_views(views));
     PlacedRows x(backend, 3, 256, random_rows(3, 256, 3));
     PlacedRows out(backend, 3, 120);
     backend.matmul(x.rows, *matrix, out.rows);
@@ -219,7 +219,7 @@ TEST(CudaMatmul, types_without_kernels_are_refused_by_name) {
   const FileMatrix w = random_matrix(ElementType::kQ5_0, 32, 64, 1);
   EXPECT_FALSE(both.cuda().can_compute(ElementType::kQ5_0));
   const TensorView view = w.view();
-  const auto refused = both.cuda().pack({&view, 1});
+  const auto refused = both.cuda().pack_views({&view, 1});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(refused.error().message,
@@ -229,10 +229,10 @@ TEST(CudaMatmul, types_without_kernels_are_refused_by_name) {
 
 TEST(CudaMatmul, a_matrix_that_is_times_a_number_is_refused) {
   BothBackends both;
-  const FileMatrix w = random_matrix(ElementType::kF32, 32, 64, 1);
+  const FileMatrix w = random_matrix(ElementType::kQ8_0, 32, 64, 1);
   TensorView view = w.view();
   view.scale = 2;
-  const auto refused = both.cuda().pack({&view, 1});
+  const auto refused = both.cuda().pack_views({&view, 1});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }
@@ -246,7 +246,7 @@ TEST(CudaMatmul, any_number_of_rows_is_looked_up) {
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i * 7 % 5);
     EXPECT_TRUE(both.agree([&](Backend& backend) {
       const TensorView view = w.view();
-      const auto table = std::move(*backend.pack({&view, 1}));
+      const auto table = std::move(*backend.pack_views({&view, 1}));
       PlacedRows out(backend, static_cast<uint32_t>(tokens.size()), 32);
       backend.embed(*table, tokens, out.rows);
       return out.values();
@@ -258,7 +258,7 @@ TEST(CudaMatmul, a_matrix_that_finds_no_memory_is_an_error_and_leaves_none_behin
   BothBackends both({.memory_bytes = 10000});
   const FileMatrix w = random_matrix(ElementType::kF32, 64, 64, 1);
   const TensorView view = w.view();
-  const auto refused = both.cuda().pack({&view, 1});
+  const auto refused = both.cuda().pack_views({&view, 1});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kExhausted);
   EXPECT_EQ(both.device().held_bytes(), 0u);

@@ -70,7 +70,7 @@ std::vector<FileMatrix> random_experts(ElementType type, uint32_t n, uint32_t n_
 std::unique_ptr<PackedMatrix> packed(Backend& backend, std::span<const FileMatrix> parts) {
   std::vector<TensorView> views;
   for (const FileMatrix& part : parts) views.push_back(part.view());
-  return std::move(*backend.pack(views));
+  return std::move(*backend.pack_views(views));
 }
 
 // The experts of a case, the same for each backend.

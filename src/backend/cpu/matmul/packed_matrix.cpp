@@ -10,6 +10,8 @@
 namespace kvik::cpu {
 namespace {
 
+constexpr size_t kReadBytes = size_t{16} << 20;  // of the source at a time
+
 void pack_panel(const TensorView& source, uint32_t panel, std::byte* out) {
   const uint64_t first = uint64_t{panel} * kPanelColumns;
   const auto n = static_cast<uint32_t>(std::min<uint64_t>(kPanelColumns, source.n_rows - first));
@@ -31,8 +33,7 @@ uint64_t packed_bytes(ElementType type, uint64_t n_rows, uint64_t n_cols) {
   return n_panels * panel_bytes(packed_format(type), static_cast<uint32_t>(n_cols));
 }
 
-CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory,
-                                 ThreadPool& pool) {
+CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory) {
   CHECK(!stacked.empty());
   n_cols_ = static_cast<uint32_t>(stacked.front().n_cols);
   size_t n_bytes = 0;
@@ -40,31 +41,56 @@ CpuPackedMatrix::CpuPackedMatrix(std::span<const TensorView> stacked, Memory& me
   for (const TensorView& source : stacked) {
     CHECK(source.n_cols == n_cols_ && source.n_rows <= UINT32_MAX - n_rows_);
     CHECK(n_cols_ % traits(source.type).block_elements == 0);
-    CHECK(source.bytes.size() == source.n_rows * source.row_bytes());
-    CHECK((source.gather.empty() && source.scale == 1) || block_format(source.type));
     const auto rows = static_cast<uint32_t>(source.n_rows);
     const uint32_t panels = rows / kPanelColumns + (rows % kPanelColumns != 0);
     parts_.push_back({source.type, n_rows_, rows, n_panels, panels,
-                      panel_bytes(packed_format(source.type), n_cols_), nullptr,
-                      keep_order(source.gather), source.scale});
+                      panel_bytes(packed_format(source.type), n_cols_), nullptr, nullptr, 1.0f});
     n_bytes += packed_bytes(source.type, source.n_rows, source.n_cols);
     n_panels += panels;
     n_rows_ += rows;
   }
   bytes_ = memory.allocate(n_bytes);
-  std::byte* at = bytes_.data();
-  static_assert(kPanelColumns == kDigestRows);
-  std::vector<Hash128> digests(n_panels);
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    Part& part = parts_[i];
+  const std::byte* at = bytes_.data();
+  for (Part& part : parts_) {
     part.panels = at;
-    pool.run(part.n_panels, [&](size_t panel, uint32_t) {
-      digests[part.first_panel + panel] = digest_piece(stacked[i], panel);  // still in the cache
-      pack_panel(stacked[i], static_cast<uint32_t>(panel), at + panel * part.panel_bytes);
-    });
     at += part.n_panels * part.panel_bytes;
   }
+}
+
+Result<void> CpuPackedMatrix::fill(const ReadRows& read, ThreadPool& pool) {
+  std::vector<Hash128> digests(parts_.back().first_panel + parts_.back().n_panels);
+  for (size_t i = 0; i < parts_.size(); ++i) TRY(fill_part(i, read, pool, digests));
   source_digest_ = digest_of_pieces(digests);
+  return {};
+}
+
+Result<void> CpuPackedMatrix::fill_part(size_t number, const ReadRows& read, ThreadPool& pool,
+                                        std::span<Hash128> digests) {
+  static_assert(kPanelColumns == kDigestRows);
+  Part& part = parts_[number];
+  const size_t row_bytes = TensorView{part.type, 1, n_cols_, {}}.row_bytes();
+  const uint64_t most = std::max<uint64_t>(1, kReadBytes / row_bytes / kPanelColumns);
+  for (uint64_t panel = 0; panel < part.n_panels; panel += most) {
+    const uint64_t first = panel * kPanelColumns;
+    const uint64_t n = std::min<uint64_t>(most * kPanelColumns, part.n_rows - first);
+    TRY_ASSIGN(TensorView rows, read(number, first, n));
+    CHECK(rows.type == part.type && rows.n_rows == n && rows.n_cols == n_cols_);
+    CHECK(rows.bytes.size() == n * row_bytes);
+    CHECK((rows.gather.empty() && rows.scale == 1) || block_format(rows.type));
+    if (panel == 0) {
+      part.gather = keep_order(rows.gather);
+      part.scale = rows.scale;
+    } else {  // known from the first rows
+      rows.gather = {};
+      rows.scale = 1;
+    }
+    std::byte* out = bytes_.data() + (part.panels - bytes_.data()) + panel * part.panel_bytes;
+    pool.run((n + kPanelColumns - 1) / kPanelColumns, [&](size_t i, uint32_t) {
+      digests[part.first_panel + panel + i] = digest_piece(rows, i);  // still in the cache
+      pack_panel(rows, static_cast<uint32_t>(i), out + i * part.panel_bytes);
+    });
+  }
+  return {};
 }
 
 const uint32_t* CpuPackedMatrix::keep_order(std::span<const uint32_t> gather) {

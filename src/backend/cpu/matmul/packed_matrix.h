@@ -61,9 +61,13 @@ class CpuPackedMatrix final : public PackedMatrix {
     float scale;             // TensorView::scale
   };
 
-  // Every type is one that can_pack, all of the same n_cols, whole blocks of each type. Only
-  // quantised tensors may have a `gather` or a `scale`.
-  CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory, ThreadPool& pool);
+  // Takes the memory. Every type is one that can_pack, all of the same n_cols, whole blocks of each
+  // type.
+  CpuPackedMatrix(std::span<const TensorView> stacked, Memory& memory);
+
+  // Packs what `read` gives; once, before anything else is asked. Only quantised tensors may have a
+  // `gather` or a `scale`. Errors: those of `read`.
+  Result<void> fill(const ReadRows& read, ThreadPool& pool);
 
   uint32_t n_rows() const override { return n_rows_; }
   uint32_t n_cols() const override { return n_cols_; }
@@ -76,6 +80,8 @@ class CpuPackedMatrix final : public PackedMatrix {
   void unpack_row(uint32_t row, float* out) const;
 
  private:
+  Result<void> fill_part(size_t number, const ReadRows& read, ThreadPool& pool,
+                         std::span<Hash128> digests);
   const uint32_t* keep_order(std::span<const uint32_t> gather);
 
   std::vector<Part> parts_;

@@ -1,5 +1,7 @@
 #include "backend/cuda/matmul/packed_matrix.h"
 
+#include <fmt/format.h>
+
 #include <map>
 
 #include "backend/cpu/cpu_memory.h"
@@ -8,9 +10,11 @@
 namespace kvik::cuda {
 
 Result<std::unique_ptr<CudaPackedMatrix>> CudaPackedMatrix::pack(
-    std::span<const TensorView> stacked, CudaMemory& memory, ThreadPool& pool) {
+    std::span<const TensorView> stacked, const ReadRows& read, Place place) {
   cpu::CpuMemory host_memory;
-  const cpu::CpuPackedMatrix on_host(stacked, host_memory, pool);
+  cpu::CpuPackedMatrix on_host(stacked, host_memory);
+  TRY(on_host.fill(read, place.pool));
+  CudaMemory& memory = place.memory;
   auto packed = std::make_unique<CudaPackedMatrix>();
   packed->n_rows_ = on_host.n_rows();
   packed->n_cols_ = on_host.n_cols();
@@ -20,6 +24,11 @@ Result<std::unique_ptr<CudaPackedMatrix>> CudaPackedMatrix::pack(
   orders[nullptr] = nullptr;
   std::byte* at = packed->bytes_.data();
   for (const cpu::CpuPackedMatrix::Part& part : on_host.parts()) {
+    if (part.scale != 1) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("a {} matrix that is times {} beside its blocks: expected 1 on a GPU",
+                              name_of(part.type), part.scale));
+    }
     const size_t n_bytes = part.n_panels * part.panel_bytes;
     memory.copy_in(at, {part.panels, n_bytes});
     if (!orders.contains(part.gather)) {

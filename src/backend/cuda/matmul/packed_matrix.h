@@ -23,10 +23,15 @@ class CudaPackedMatrix final : public PackedMatrix {
     const uint32_t* gather;  // null, or [n_cols]; one pointer for equal ones
   };
 
+  struct Place {
+    CudaMemory& memory;
+    ThreadPool& pool;
+  };
   // Packs on the host, by the pool's threads. Every type is one that the kernels are for, all of
-  // the same n_cols, whole blocks of each type. Errors: those of Device::allocate().
+  // the same n_cols, whole blocks of each type. Errors: those of `read` and Device::allocate(),
+  // kUnsupported for a scale beside the blocks'.
   static Result<std::unique_ptr<CudaPackedMatrix>> pack(std::span<const TensorView> stacked,
-                                                        CudaMemory& memory, ThreadPool& pool);
+                                                        const ReadRows& read, Place place);
 
   uint32_t n_rows() const override { return n_rows_; }
   uint32_t n_cols() const override { return n_cols_; }
