@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -84,31 +83,37 @@ Result<void> check_memory(std::span<const BenchCase> cases, const LoadedModel& l
   return {};
 }
 
-// Neighbours take now more of the machine and now less: its limits are measured around each run,
-// though not twice within a second. Without limits nothing is measured but the runs.
+// Neighbours take now more of the machine and now less: its limits are measured in turn with the
+// steps of a run, for a tenth of the time that these take.
+class LimitWatcher final : public BenchWatcher {
+ public:
+  explicit LimitWatcher(uint32_t n_threads) : probe_(n_threads) {}
+
+  void between_steps(Duration computed) override {
+    constexpr double kMsPerLook = 80;
+    constexpr double kMostLooks = 25;
+    probe_.look(static_cast<uint32_t>(std::clamp(to_ms(computed) / kMsPerLook, 1.0, kMostLooks)));
+  }
+  void after_run() override { limits.push_back(probe_.take()); }
+
+  std::vector<MachineLimits> limits;  // of each run so far
+
+ private:
+  MachineProbe probe_;
+};
+
+// Without a watcher nothing is measured but the runs.
 std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchCase> cases,
-                                     uint32_t repeat, const LimitModel* limits,
-                                     std::vector<MachineLimits>& machine) {
+                                     uint32_t repeat, const LimitModel& limits,
+                                     LimitWatcher* watcher) {
   ProgressBar bar("measuring");
   std::vector<BenchResult> results;
   runner.warm_up(cases.front());
-  constexpr std::chrono::seconds kHolds{1};
-  const SteadyClock clock;
-  std::optional<TimePoint> looked_at;
-  const auto look_around = [&] {
-    if (!limits) return;
-    const bool holds = looked_at && clock.now() - *looked_at < kHolds;
-    machine.push_back(holds ? machine.back() : measure_machine_limits(runner.n_threads()));
-    if (!holds) looked_at = clock.now();
-  };
-  look_around();
   for (const BenchCase& bench : cases) {
     bar.show(results.size(), cases.size(),
              fmt::format("{} at depth {}", test_name(bench), bench.depth));
-    results.push_back(runner.measure(bench, repeat, look_around));
-    if (limits) {
-      limits->hold_against(std::span(machine).last(repeat + size_t{1}), results.back());
-    }
+    results.push_back(runner.measure(bench, repeat, watcher));
+    if (watcher) limits.hold_against(std::span(watcher->limits).last(repeat), results.back());
   }
   bar.show(cases.size(), cases.size(), "");
   return results;
@@ -145,10 +150,12 @@ Result<std::string> bench(const BenchOptions& options) {
     TRY_ASSIGN(auto adapter, load_adapter(text, *loaded.model, *loaded.backend));
     runner.add_adapter(std::move(adapter));
   }
-  // What a GPU could do is not known here.
-  std::vector<MachineLimits> machine;
+  std::optional<LimitWatcher> watcher;  // what a GPU could do is not known here
+  if (!options.model.gpu) watcher.emplace(runner.n_threads());
   const std::vector<BenchResult> results =
-      measure_all(runner, cases, options.repeat, options.model.gpu ? nullptr : &limits, machine);
+      measure_all(runner, cases, options.repeat, limits, watcher ? &*watcher : nullptr);
+  const std::vector<MachineLimits> machine =
+      watcher ? watcher->limits : std::vector<MachineLimits>();
   if (roofline.is_open()) {
     roofline << roofline_svg(results, best_of(machine),
                              fmt::format("{}, {} pages, {} threads", model_id(options.model.model),

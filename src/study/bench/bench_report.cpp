@@ -20,7 +20,7 @@ std::string limits_text(std::span<const MachineLimits> machine) {
   if (machine.empty()) return "limits of this machine: not known for a GPU\n";
   const bool has_bf16 = machine.front().bf16_ops_per_s > 0;
   return fmt::format(
-      "limits of this machine around the runs: reads {} GB/s, int8 {} GOP/s, bf16 {}, f32 {} "
+      "limits of this machine during the runs: reads {} GB/s, int8 {} GOP/s, bf16 {}, f32 {} "
       "GFLOP/s\n",
       range_of(machine, &MachineLimits::read_bytes_per_s),
       range_of(machine, &MachineLimits::int8_ops_per_s),

@@ -12,6 +12,9 @@ namespace kvik {
 
 namespace {
 
+// Often enough to follow neighbours, rarely enough that caches are warm most of the time.
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(80);
+
 uint32_t largest_batch(std::span<const BenchCase> cases) {
   uint32_t batch = 1;
   for (const BenchCase& bench : cases) batch = std::max(batch, bench.batch);
@@ -49,14 +52,16 @@ uint64_t BenchRunner::n_pages(const BenchCase& bench) {
   return bench.batch * pages_for(uint64_t{bench.depth} + bench.n_tokens);
 }
 
-double BenchRunner::run(const BenchCase& bench, uint64_t seed) {
+double BenchRunner::run(const BenchCase& bench, uint64_t seed, BenchWatcher* watcher) {
   if (!bench.fill || lanes_.size() != bench.batch) lanes_.clear();
   lanes_.resize(bench.batch);
   for (Lane& lane : lanes_)
     prepare(lane, bench, seed * 1000 + static_cast<uint64_t>(&lane - lanes_.data()));
   if (!bench.fill) prefill(bench.depth, WantLogits::kNone);
 
-  const TimePoint begin = SteadyClock().now();
+  taken_ = unwatched_ = {};
+  watcher_ = watcher;
+  if (watcher) watcher->between_steps({});
   if (bench.kind == BenchCase::Kind::kPrefill) {
     prefill(bench.depth + bench.n_tokens, WantLogits::kLast);
   } else {
@@ -69,8 +74,9 @@ double BenchRunner::run(const BenchCase& bench, uint64_t seed) {
       prefill(bench.depth + i + 1, WantLogits::kLast);
     }
   }
-  const Duration taken = SteadyClock().now() - begin;
-  return 1e3 * bench.n_tokens * bench.batch / to_ms(taken);
+  if (watcher && unwatched_ > Duration{}) watcher->between_steps(unwatched_);
+  watcher_ = nullptr;
+  return 1e3 * bench.n_tokens * bench.batch / to_ms(taken_);
 }
 
 void BenchRunner::warm_up(BenchCase bench) {
@@ -81,12 +87,11 @@ void BenchRunner::warm_up(BenchCase bench) {
   run(bench, 0);
 }
 
-BenchResult BenchRunner::measure(const BenchCase& bench, uint32_t repeat,
-                                 const std::function<void()>& after_each) {
+BenchResult BenchRunner::measure(const BenchCase& bench, uint32_t repeat, BenchWatcher* watcher) {
   std::vector<double> speeds;
   for (uint32_t i = 0; i < repeat; ++i) {
-    speeds.push_back(run(bench, i + 1));
-    if (after_each) after_each();
+    speeds.push_back(run(bench, i + 1, watcher));
+    if (watcher) watcher->after_run();
   }
   std::vector<double> sorted = speeds;
   std::ranges::sort(sorted);
@@ -136,6 +141,7 @@ void BenchRunner::prefill(uint32_t n_tokens, WantLogits want) {
 }
 
 void BenchRunner::step(uint32_t n_new, WantLogits want) {
+  const TimePoint begin = clock_.now();
   std::vector<BatchSequence> batch;
   std::vector<std::span<std::byte* const>> tables;
   const uint32_t n_groups = kv_.layout().n_groups();
@@ -154,6 +160,12 @@ void BenchRunner::step(uint32_t n_new, WantLogits want) {
   decoder_.forward(batch);
   for (size_t row = 0; row < decoder_.n_logits(); ++row) decoder_.logits(row);
   for (Lane& lane : lanes_) lane.n_cached += n_new;
+  const Duration taken = clock_.now() - begin;
+  taken_ += taken;
+  unwatched_ += taken;
+  if (!watcher_ || unwatched_ < kBetweenLooks) return;
+  watcher_->between_steps(unwatched_);
+  unwatched_ = {};
 }
 
 }  // namespace kvik

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -14,6 +13,16 @@
 #include "study/bench/bench_case.h"
 
 namespace kvik {
+
+// Looks at the machine while it is measured.
+class BenchWatcher {
+ public:
+  virtual ~BenchWatcher() = default;
+  // Off the clock, before, between and behind the steps of a run: how long was computed since the
+  // last time.
+  virtual void between_steps(Duration computed) = 0;
+  virtual void after_run() = 0;
+};
 
 // Drives the decoder over pages without server, scheduler or sampler, as llama-bench does.
 class BenchRunner {
@@ -30,14 +39,12 @@ class BenchRunner {
 
   // Tokens per second of the whole batch. Each run has random tokens of its own; pages that the run
   // before filled to the same depth stay as they are.
-  double run(const BenchCase& bench, uint64_t seed);
+  double run(const BenchCase& bench, uint64_t seed, BenchWatcher* watcher = nullptr);
 
   // The first run of all touches buffers and wakes threads: it is not on the clock.
   void warm_up(BenchCase bench);
-  // Median, least and most of `repeat` runs; work and limit are left open. Calls after_each(),
-  // where there is one, off the clock.
-  BenchResult measure(const BenchCase& bench, uint32_t repeat,
-                      const std::function<void()>& after_each = {});
+  // Median, least and most of `repeat` runs; work and limit are left open.
+  BenchResult measure(const BenchCase& bench, uint32_t repeat, BenchWatcher* watcher = nullptr);
 
   uint32_t n_threads() const { return loaded_.backend->n_threads(); }
 
@@ -68,6 +75,9 @@ class BenchRunner {
   KvCache kv_;
   std::vector<Lane> lanes_;
   std::vector<std::shared_ptr<const Adapter>> adapters_;
+  BenchWatcher* watcher_ = nullptr;  // of the run
+  Duration taken_{};                 // by steps
+  Duration unwatched_{};             // since the watcher was called
 };
 
 }  // namespace kvik

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -69,15 +68,12 @@ void LimitModel::hold_against(const MachineLimits& machine, BenchResult& result)
   result.limit = result.bench.n_tokens * result.bench.batch / least_seconds(result.work, machine);
 }
 
-void LimitModel::hold_against(std::span<const MachineLimits> around, BenchResult& result) const {
-  CHECK(around.size() == result.speeds.size() + 1);
-  std::vector<double> limits, shares;
-  for (const MachineLimits& machine : around) {
-    hold_against(machine, result);
-    limits.push_back(result.limit);
-  }
-  for (size_t i = 0; i < result.speeds.size(); ++i) {
-    shares.push_back(result.speeds[i] / std::midpoint(limits[i], limits[i + 1]));
+void LimitModel::hold_against(std::span<const MachineLimits> during, BenchResult& result) const {
+  CHECK(during.size() == result.speeds.size());
+  std::vector<double> shares;
+  for (size_t i = 0; i < during.size(); ++i) {
+    hold_against(during[i], result);
+    shares.push_back(result.speeds[i] / result.limit);
   }
   std::ranges::sort(shares);
   result.limit = result.median / shares[shares.size() / 2];

@@ -33,9 +33,8 @@ class LimitModel {
 
   // The work of a test, and the speed at which this machine could do it.
   void hold_against(const MachineLimits& machine, BenchResult& result) const;
-  // The same where the machine was measured before the first run and behind each: every run is held
-  // against the mean of what stood around it, and the median of these shares counts.
-  void hold_against(std::span<const MachineLimits> around, BenchResult& result) const;
+  // The same where the machine was measured during each run: the median of their shares counts.
+  void hold_against(std::span<const MachineLimits> during, BenchResult& result) const;
 
   // Of all the test's tokens. A decoding step reads the weights once for all sequences and each
   // sequence's K and V; a prefill reads both once, and projects its last token alone to logits. A

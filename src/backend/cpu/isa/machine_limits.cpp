@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/check.h"
@@ -14,45 +15,17 @@
 namespace kvik {
 namespace {
 
-constexpr size_t kReadBytes = size_t{1} << 30;
+constexpr size_t kBufferBytes = size_t{1} << 30;
 constexpr size_t kReadSlice = size_t{8} << 20;
+constexpr size_t kSlices = kBufferBytes / kReadSlice;
 constexpr long kArithmeticRounds = 4'000'000;
 constexpr int kAttempts = 8;
+// Of a look: a quarter of the buffer, and some milliseconds of arithmetic.
+constexpr size_t kSlicesOfLook = kSlices / 4;
+constexpr long kRoundsOfLook = kArithmeticRounds / 10;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double measure_reads(ThreadPool& pool, const cpu::LimitKernels& kernels) {
-  void* buffer =
-      mmap(nullptr, kReadBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  CHECK(buffer != MAP_FAILED);
-  madvise(buffer, kReadBytes, MADV_HUGEPAGE);
-  auto* bytes = static_cast<std::byte*>(buffer);
-  const size_t n_slices = kReadBytes / kReadSlice;
-  pool.run(n_slices,
-           [&](size_t i, uint32_t) { std::memset(bytes + i * kReadSlice, 1, kReadSlice); });
-  double best = 0;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const double begin = seconds_now();
-    pool.run(n_slices,
-             [&](size_t i, uint32_t) { kernels.read(bytes + i * kReadSlice, kReadSlice); });
-    best = std::max(best, kReadBytes / (seconds_now() - begin));
-  }
-  munmap(buffer, kReadBytes);
-  return best;
-}
-
-double measure_arithmetic(ThreadPool& pool, double (*kernel)(long)) {
-  if (kernel == nullptr) return 0;
-  double best = 0;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const double begin = seconds_now();
-    const double ops = kernel(1) * kArithmeticRounds * pool.n_threads();
-    pool.run(pool.n_threads(), [&](size_t, uint32_t) { kernel(kArithmeticRounds); });
-    best = std::max(best, ops / (seconds_now() - begin));
-  }
-  return best;
 }
 
 cpu::LimitKernels best_kernels() {
@@ -66,15 +39,128 @@ cpu::LimitKernels best_kernels() {
   return best;
 }
 
+// The loops that tell the limits, with the memory and the threads that they need.
+class LimitLoops {
+ public:
+  explicit LimitLoops(uint32_t n_threads) : pool_(n_threads), kernels_(best_kernels()) {
+    void* buffer =
+        mmap(nullptr, kBufferBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(buffer != MAP_FAILED);
+    madvise(buffer, kBufferBytes, MADV_HUGEPAGE);
+    bytes_ = static_cast<std::byte*>(buffer);
+    pool_.run(kSlices,
+              [&](size_t i, uint32_t) { std::memset(bytes_ + i * kReadSlice, 1, kReadSlice); });
+  }
+  ~LimitLoops() { munmap(bytes_, kBufferBytes); }
+  LimitLoops(const LimitLoops&) = delete;
+  LimitLoops& operator=(const LimitLoops&) = delete;
+
+  const cpu::LimitKernels& kernels() const { return kernels_; }
+  uint32_t n_threads() const { return pool_.n_threads(); }
+
+  // Threads that slept are awake afterwards.
+  void wake() {
+    pool_.run(pool_.n_threads(), [](size_t, uint32_t) {});
+  }
+
+  // The seconds that n slices take, from where the last call has stopped.
+  double read(size_t n) {
+    const size_t first = std::exchange(next_slice_, (next_slice_ + n) % kSlices);
+    const double begin = seconds_now();
+    pool_.run(n, [&](size_t i, uint32_t) {
+      kernels_.read(bytes_ + (first + i) % kSlices * kReadSlice, kReadSlice);
+    });
+    return seconds_now() - begin;
+  }
+
+  // The seconds that so many rounds take on each thread.
+  double compute(double (*kernel)(long), long n_rounds) {
+    const double begin = seconds_now();
+    pool_.run(pool_.n_threads(), [&](size_t, uint32_t) { kernel(n_rounds); });
+    return seconds_now() - begin;
+  }
+
+ private:
+  ThreadPool pool_;
+  const cpu::LimitKernels kernels_;
+  std::byte* bytes_ = nullptr;
+  size_t next_slice_ = 0;
+};
+
+double best_read(LimitLoops& loops) {
+  double best = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    best = std::max(best, kBufferBytes / loops.read(kSlices));
+  }
+  return best;
+}
+
+double best_arithmetic(LimitLoops& loops, double (*kernel)(long)) {
+  if (kernel == nullptr) return 0;
+  const double ops = kernel(1) * kArithmeticRounds * loops.n_threads();
+  double best = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    best = std::max(best, ops / loops.compute(kernel, kArithmeticRounds));
+  }
+  return best;
+}
+
 }  // namespace
 
 MachineLimits measure_machine_limits(uint32_t n_threads) {
-  ThreadPool pool(n_threads);
-  const cpu::LimitKernels kernels = best_kernels();
-  return {.read_bytes_per_s = measure_reads(pool, kernels),
-          .f32_ops_per_s = measure_arithmetic(pool, kernels.f32_fma),
-          .bf16_ops_per_s = measure_arithmetic(pool, kernels.bf16_dot),
-          .int8_ops_per_s = measure_arithmetic(pool, kernels.int8_dot)};
+  LimitLoops loops(n_threads);
+  return {.read_bytes_per_s = best_read(loops),
+          .f32_ops_per_s = best_arithmetic(loops, loops.kernels().f32_fma),
+          .bf16_ops_per_s = best_arithmetic(loops, loops.kernels().bf16_dot),
+          .int8_ops_per_s = best_arithmetic(loops, loops.kernels().int8_dot)};
+}
+
+struct MachineProbe::Totals {
+  explicit Totals(uint32_t n_threads) : loops(n_threads) {}
+
+  struct Arithmetic {
+    double (*kernel)(long);
+    double seconds = 0;
+  };
+  void look() {
+    loops.wake();
+    read_seconds += loops.read(kSlicesOfLook);
+    for (Arithmetic* a : {&f32, &bf16, &int8}) {
+      if (a->kernel) a->seconds += loops.compute(a->kernel, kRoundsOfLook);
+    }
+    ++n_looks;
+  }
+  double ops_per_s(const Arithmetic& a) const {
+    if (!a.kernel) return 0;
+    return a.kernel(1) * kRoundsOfLook * loops.n_threads() * n_looks / a.seconds;
+  }
+
+  LimitLoops loops;
+  double read_seconds = 0;
+  Arithmetic f32 = {loops.kernels().f32_fma};
+  Arithmetic bf16 = {loops.kernels().bf16_dot};
+  Arithmetic int8 = {loops.kernels().int8_dot};
+  uint32_t n_looks = 0;
+};
+
+MachineProbe::MachineProbe(uint32_t n_threads) : totals_(std::make_unique<Totals>(n_threads)) {}
+MachineProbe::~MachineProbe() = default;
+
+void MachineProbe::look(uint32_t n_times) {
+  for (uint32_t i = 0; i < n_times; ++i) totals_->look();
+}
+
+MachineLimits MachineProbe::take() {
+  Totals& t = *totals_;
+  CHECK(t.n_looks > 0);
+  const double n_bytes = double{kSlicesOfLook * kReadSlice} * t.n_looks;
+  const MachineLimits limits = {.read_bytes_per_s = n_bytes / t.read_seconds,
+                                .f32_ops_per_s = t.ops_per_s(t.f32),
+                                .bf16_ops_per_s = t.ops_per_s(t.bf16),
+                                .int8_ops_per_s = t.ops_per_s(t.int8)};
+  t.read_seconds = t.f32.seconds = t.bf16.seconds = t.int8.seconds = 0;
+  t.n_looks = 0;
+  return limits;
 }
 
 MachineLimits best_of(std::span<const MachineLimits> measured) {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace kvik {
@@ -17,6 +18,23 @@ struct MachineLimits {
 
 // Takes about a second. Of several tries the best counts: neighbours can only take away.
 MachineLimits measure_machine_limits(uint32_t n_threads);
+
+// Looks at the same a few milliseconds at a time, between the parts of what is held against it:
+// both meet the same neighbours then, who take now more of a shared machine and now less.
+class MachineProbe {
+ public:
+  explicit MachineProbe(uint32_t n_threads);  // takes 1 GiB
+  ~MachineProbe();
+
+  void look(uint32_t n_times);  // some 8 ms each
+  // Means of all looks since the last call, one or more.
+  MachineLimits take();
+
+ private:
+  struct Totals;
+  std::unique_ptr<Totals> totals_;
+};
+
 // Of each limit the highest that was found. Not empty.
 MachineLimits best_of(std::span<const MachineLimits> measured);
 
