@@ -64,7 +64,7 @@ Result<ModelBytes::Bytes> ModelBytes::keep(const Range& range) {
     return Bytes(kept.region.bytes()).subspan(range.begin - kept.begin, range.n_bytes);
   }
   kept.n_bytes = 0;
-  if (kept.region.bytes().empty()) kept.region = std::exchange(spare_, {});
+  if (kept.region.bytes().empty()) kept.region = std::exchange(*spare_, {});
   if (kept.region.bytes().size() < range.n_bytes) {
     kept.region = {};
     TRY_ASSIGN(kept.region, take(range.n_bytes));
@@ -86,7 +86,7 @@ void ModelBytes::release(uint64_t offset) {
   if (it == parts_.end()) return;
   MemoryRegion& region = it->second.region;
   const size_t n_bytes = region.bytes().size();
-  if (n_bytes <= kMaxSpareBytes && n_bytes > spare_.bytes().size()) spare_ = std::move(region);
+  if (n_bytes <= kMaxSpareBytes && n_bytes > spare_->bytes().size()) *spare_ = std::move(region);
   parts_.erase(it);
 }
 

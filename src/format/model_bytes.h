@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +14,10 @@
 
 namespace kvik {
 
+// Memory of a part that is no more, for the next one: one for all files of a model.
+using SparePart = std::shared_ptr<MemoryRegion>;
+inline SparePart make_spare_part() { return std::make_shared<MemoryRegion>(); }
+
 // The bytes of a model file, read part by part, or those of a model that lies in memory. A file
 // that is cut meanwhile is an error of the part. One thread at a time.
 class ModelBytes {
@@ -22,8 +27,10 @@ class ModelBytes {
   static constexpr uint64_t kMaxHeadBytes = uint64_t{128} << 20;
 
   // Memory that outlives this.
-  explicit ModelBytes(Bytes memory) : memory_(memory), size_(memory.size()) {}
-  explicit ModelBytes(InputFile file) : file_(std::move(file)), size_(file_->size()) {}
+  explicit ModelBytes(Bytes memory)
+      : memory_(memory), size_(memory.size()), spare_(make_spare_part()) {}
+  ModelBytes(InputFile file, SparePart spare)
+      : file_(std::move(file)), size_(file_->size()), spare_(std::move(spare)) {}
 
   uint64_t size() const { return size_; }
 
@@ -56,7 +63,7 @@ class ModelBytes {
   MemoryRegion head_;
   uint64_t n_head_ = 0;             // bytes of it that were read
   std::map<uint64_t, Kept> parts_;  // by offset
-  MemoryRegion spare_;              // of a part that is no more
+  SparePart spare_;
 };
 
 }  // namespace kvik

@@ -219,9 +219,10 @@ Result<std::unique_ptr<SafetensorsSource>> open_bytes(std::string label, ModelBy
 
 }  // namespace
 
-Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path) {
+Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path,
+                                                      const SparePart& spare) {
   TRY_ASSIGN(InputFile file, InputFile::open(path));
-  TRY_ASSIGN(auto source, open_bytes(path, ModelBytes(std::move(file))));
+  TRY_ASSIGN(auto source, open_bytes(path, ModelBytes(std::move(file), spare)));
   return source;
 }
 

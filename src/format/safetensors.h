@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "format/model_bytes.h"
 #include "format/model_source.h"
 
 namespace kvik {
@@ -16,7 +17,8 @@ namespace kvik {
 // the other from the first byte to the last, so that none overlaps another. A tensor without axes
 // has one of 1 here. Errors: kNotFound, kIo, kCorrupt (one sentence naming the tensor),
 // kUnsupported (an element type). Source: huggingface/safetensors, README, "Format".
-Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path);
+Result<std::unique_ptr<ModelSource>> open_safetensors(const std::string& path,
+                                                      const SparePart& spare = make_spare_part());
 
 // The same over bytes that outlive the source.
 Result<std::unique_ptr<ModelSource>> open_safetensors_bytes(std::string label,

@@ -188,6 +188,21 @@ class Quantize(unittest.TestCase):
         self.assertEqual(counts.sum() % routed, 0)
         np.testing.assert_array_equal(counts, tensors["blk.0.ffn_up_exps.weight.counts"].reshape(-1))
 
+    def test_experts_that_share_a_tensor_count_each_for_themselves(self):
+        """Gates over ups in one tensor of a folder: their rows pass through the same memory when they are read."""
+        model, files = kvik.preset("test-qwen3moe", "bf16"), []
+        with open(self.path("long.txt"), "w") as f:
+            f.write(TEXT)
+        subprocess.run([sys.executable, os.path.join(kvik.ROOT, "tools/make_hf_model.py"), "--fused-experts", model, self.path("fused")], check=True)
+        for source in (model, self.path("fused")):
+            files.append(self.path(f"{len(files)}.gguf"))
+            kvik.output("quantize", source, files[-1], "--calibrate", self.path("long.txt"), "--ctx", 32, "--windows", 1)
+        of_file, of_folder = (kvik.reference_logits.load(f)[1] for f in files)
+        self.assertIn("blk.0.ffn_up_exps.weight.counts", of_file)
+        self.assertEqual(set(of_file), set(of_folder))
+        for name, values in of_file.items():
+            np.testing.assert_array_equal(values, of_folder[name], name)
+
     def test_importance_moves_the_error_to_where_it_costs_less(self):
         model, text = kvik.demo_as("f32"), self.text()
         kvik.output("quantize", model, self.path("i.gguf"), "--calibrate", text, "--ctx", 128)

@@ -73,13 +73,37 @@ TEST(Safetensors, data_that_begins_at_any_byte_can_be_loaded) {
   }
 }
 
-TEST(Safetensors, a_file_is_opened_by_its_path) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() + "/model.safetensors";
-  const auto bytes = SafetensorsWriter().floats("a", {2}, {1, 2}).bytes();
+// The file of two numbers.
+std::string written(const TemporaryFolder& folder, const std::string& name,
+                    const std::vector<float>& values) {
+  const std::string path = folder.path() + "/" + name;
+  const auto bytes = SafetensorsWriter().floats("a", {2}, values).bytes();
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
+  return path;
+}
+
+TEST(Safetensors, files_of_a_model_hand_the_memory_of_what_was_read_on) {
+  const TemporaryFolder folder;
+  const SparePart spare = make_spare_part();
+  const std::byte* where = nullptr;
+  for (const char* name : {"1.safetensors", "2.safetensors"}) {
+    const auto source = open_safetensors(written(folder, name, {1, 2}), spare);
+    ASSERT_TRUE(source);
+    const auto bytes = (*source)->read(0);
+    ASSERT_TRUE(bytes);
+    EXPECT_TRUE(spare->bytes().empty());
+    EXPECT_TRUE(where == nullptr || where == bytes->data());
+    where = bytes->data();
+    (*source)->release(0);
+    EXPECT_EQ(spare->bytes().data(), where);
+  }
+}
+
+TEST(Safetensors, a_file_is_opened_by_its_path) {
+  const TemporaryFolder folder;
+  const std::string path = written(folder, "model.safetensors", {1, 2});
   const auto source = open_safetensors(path);
   ASSERT_TRUE(source) << source.error().message;
   EXPECT_EQ((*source)->label(), path);

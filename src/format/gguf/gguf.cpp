@@ -124,9 +124,9 @@ Result<std::unique_ptr<GgufSource>> open_bytes(std::string label, ModelBytes fil
   return std::make_unique<GgufSource>(std::move(label), std::move(file), std::move(*contents));
 }
 
-Result<std::unique_ptr<ModelSource>> open_file(const std::string& path) {
+Result<std::unique_ptr<ModelSource>> open_file(const std::string& path, const SparePart& spare) {
   TRY_ASSIGN(InputFile file, InputFile::open(path));
-  TRY_ASSIGN(auto source, open_bytes(path, ModelBytes(std::move(file))));
+  TRY_ASSIGN(auto source, open_bytes(path, ModelBytes(std::move(file), spare)));
   return source;
 }
 
@@ -141,7 +141,8 @@ Result<std::unique_ptr<ModelSource>> as_of_today(std::unique_ptr<ModelSource> so
 }  // namespace
 
 Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
-  TRY_ASSIGN(std::unique_ptr<ModelSource> source, open_file(path));
+  const SparePart spare = make_spare_part();
+  TRY_ASSIGN(std::unique_ptr<ModelSource> source, open_file(path, spare));
   const auto split = read_gguf_split(source->metadata());
   if (!split) return fail(split.error().code, fmt::format("'{}': {}", path, split.error().message));
   if (!*split) return as_of_today(std::move(source));
@@ -152,7 +153,7 @@ Result<std::unique_ptr<ModelSource>> open_gguf(const std::string& path) {
       continue;
     }
     TRY_ASSIGN(const std::string piece, gguf_piece_path(path, **split, no));
-    auto opened = open_file(piece);
+    auto opened = open_file(piece, spare);
     if (!opened) {
       return fail(opened.error().code, fmt::format("piece {} of {} of the model: {}", no + 1,
                                                    (*split)->count, opened.error().message));

@@ -95,7 +95,8 @@ class BlockFloatSource final : public ModelSource {
     TRY_ASSIGN(const Bytes from, base_->read(tensor.base));
     Copy copy = {.bytes = std::vector<std::byte>(infos_[index].n_bytes), .scale = {}};
     if (how_.kind == BlockFloats::Kind::kFp8) {
-      TRY(read_fp8(index, {0, from}, copy.bytes.data()));
+      TRY_ASSIGN(const Grid grid, grid_of(index));
+      TRY(put_fp8(index, {0, from}, grid, copy.bytes.data()));
     } else {
       TRY(read_fp4(index, from, copy));
     }
@@ -117,10 +118,13 @@ class BlockFloatSource final : public ModelSource {
     const uint64_t first = begin_byte / row_bytes;
     TRY_ASSIGN(const Bytes from,
                base_->read_range(tensor.base, first * n_cols, n_bytes / row_bytes * n_cols));
-    std::vector<std::byte>& rows = ranges_[index];
-    rows.resize(n_bytes);
-    TRY(read_fp8(index, {first, from}, rows.data()));
-    return Bytes(rows);
+    Ranges& ranges = ranges_[index];
+    if (ranges.grid.scales.empty()) {
+      TRY_ASSIGN(ranges.grid, grid_of(index));
+    }
+    ranges.bytes.resize(n_bytes);
+    TRY(put_fp8(index, {first, from}, ranges.grid, ranges.bytes.data()));
+    return Bytes(ranges.bytes);
   }
 
   void release(size_t index) override {
@@ -171,6 +175,12 @@ class BlockFloatSource final : public ModelSource {
       const uint64_t line = row / n_rows * n_high + row % n_rows / block_rows;
       return std::span(scales).subspan(line * n_wide, n_wide);
     }
+  };
+
+  // Of a tensor that is read range by range: its scales, and the rows that were read last.
+  struct Ranges {
+    Grid grid = {};
+    std::vector<std::byte> bytes;
   };
 
   Result<Grid> grid_of(size_t index) {
@@ -229,9 +239,8 @@ class BlockFloatSource final : public ModelSource {
     }
   }
 
-  Result<void> read_fp8(size_t index, ByteRows from, std::byte* to) {
+  Result<void> put_fp8(size_t index, ByteRows from, const Grid& grid, std::byte* to) const {
     const TensorInfo& info = infos_[index];
-    TRY_ASSIGN(const Grid grid, grid_of(index));
     const auto is_none = [](std::byte b) { return !is_e4m3_number(std::to_integer<uint8_t>(b)); };
     if (std::ranges::count_if(from.bytes, is_none) != 0) {
       return fail(ErrorCode::kCorrupt,
@@ -299,9 +308,9 @@ class BlockFloatSource final : public ModelSource {
   BlockFloats how_;
   std::vector<BlockTensor> tensors_;
   std::vector<TensorInfo> infos_;
-  std::vector<float> numbers_;                       // [256] of E4M3
-  std::map<size_t, Copy> copies_;                    // what has been read and not released
-  std::map<size_t, std::vector<std::byte>> ranges_;  // likewise, range by range
+  std::vector<float> numbers_;     // [256] of E4M3
+  std::map<size_t, Copy> copies_;  // what has been read and not released
+  std::map<size_t, Ranges> ranges_;
 };
 
 // Finds what belongs to each matrix. Lives for one folder.

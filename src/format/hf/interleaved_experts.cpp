@@ -65,6 +65,9 @@ class InterleavedExperts final : public ModelSource {
   std::span<const float> scales(size_t index) const override {
     return base_->scales(tensors_[index].base);
   }
+  std::span<const uint32_t> gather(size_t index) const override {
+    return base_->gather(tensors_[index].base);
+  }
 
   Result<Bytes> read(size_t index) override {
     CHECK(index < tensors_.size());

@@ -1,48 +1,20 @@
 #include "study/quantize/input_recorder.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/check.h"
 
 namespace kvik {
 
-std::optional<TracedSource::Place> TracedSource::place_of(const std::byte* address) const {
-  for (const auto& [index, lent] : lent_) {
-    const std::less<> before;  // of pointers that do not point into one array
-    const std::byte* const begin = lent.bytes.data();
-    if (before(address, begin) || !before(address, begin + lent.bytes.size())) continue;
-    return Place{tensors()[index].name, lent.begin_byte + static_cast<uint64_t>(address - begin)};
-  }
-  return std::nullopt;
-}
-
-Result<std::span<const std::byte>> TracedSource::read(size_t index) {
-  return read_range(index, 0, tensors()[index].n_bytes);
-}
-
-Result<std::span<const std::byte>> TracedSource::read_range(size_t index, uint64_t begin_byte,
-                                                            uint64_t n_bytes) {
-  auto bytes = source_.read_range(index, begin_byte, n_bytes);
-  if (bytes) lent_[index] = {begin_byte, *bytes};
-  return bytes;
-}
-
-void TracedSource::release(size_t index) {
-  lent_.erase(index);
-  source_.release(index);
-}
-
-void InputRecorder::note(const TensorView& rows, std::vector<Part>& parts) {
-  const auto place = source_.place_of(rows.bytes.data());
-  CHECK(place.has_value());
-  const TensorInfo& info = source_.tensors()[*source_.find(place->tensor)];
+void InputRecorder::note_part(std::vector<Part>& parts) {
+  const TracedSource::Place place = source_.last_read();
+  const TensorInfo& info = source_.tensors()[place.tensor];
   const bool is_stack = info.shape.size() == 3;
   // Rows of one matrix may be packed in another order, and see the same inputs.
-  if (!is_stack && std::ranges::count(parts, place->tensor, &Part::tensor) > 0) return;
+  if (!is_stack && std::ranges::count(parts, info.name, &Part::tensor) > 0) return;
   const uint64_t n_matrices = is_stack ? info.shape[0] : 1;
-  parts.push_back({place->tensor, place->offset_bytes / (info.n_bytes / n_matrices)});
-  importance_.expect(place->tensor, n_matrices, rows.n_cols);
+  parts.push_back({info.name, place.begin_byte / (info.n_bytes / n_matrices)});
+  importance_.expect(info.name, n_matrices, info.shape.back());
 }
 
 Result<std::unique_ptr<PackedMatrix>> InputRecorder::pack(std::span<const TensorView> stacked,
@@ -50,7 +22,7 @@ Result<std::unique_ptr<PackedMatrix>> InputRecorder::pack(std::span<const Tensor
   std::vector<Part> parts;
   const auto noting = [&](size_t matrix, uint64_t first, uint64_t n) -> Result<TensorView> {
     auto rows = read(matrix, first, n);
-    if (rows && first == 0) note(*rows, parts);
+    if (rows && first == 0) note_part(parts);
     return rows;
   };
   auto packed = backend_->pack(stacked, noting);

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,35 +13,36 @@
 
 namespace kvik {
 
-// A source that knows which tensor's bytes an address belongs to while they are read.
+// A source that knows what was read last.
 class TracedSource final : public ModelSource {
  public:
   explicit TracedSource(ModelSource& source) : source_(source) {}
 
   struct Place {
-    std::string tensor;
-    uint64_t offset_bytes;  // from its beginning
+    size_t tensor;
+    uint64_t begin_byte;
   };
-  std::optional<Place> place_of(const std::byte* address) const;
+  const Place& last_read() const { return last_read_; }
 
   const std::string& label() const override { return source_.label(); }
   const Metadata& metadata() const override { return source_.metadata(); }
   std::span<const TensorInfo> tensors() const override { return source_.tensors(); }
-  Result<std::span<const std::byte>> read(size_t index) override;
+  Result<std::span<const std::byte>> read(size_t index) override {
+    return read_range(index, 0, tensors()[index].n_bytes);
+  }
   Result<std::span<const std::byte>> read_range(size_t index, uint64_t begin_byte,
-                                                uint64_t n_bytes) override;
-  void release(size_t index) override;
+                                                uint64_t n_bytes) override {
+    last_read_ = {index, begin_byte};
+    return source_.read_range(index, begin_byte, n_bytes);
+  }
+  void release(size_t index) override { source_.release(index); }
   std::string name_in_file(size_t index) const override { return source_.name_in_file(index); }
   std::span<const uint32_t> gather(size_t index) const override { return source_.gather(index); }
   std::span<const float> scales(size_t index) const override { return source_.scales(index); }
 
  private:
   ModelSource& source_;
-  struct Lent {
-    uint64_t begin_byte;  // in the tensor
-    std::span<const std::byte> bytes;
-  };
-  std::map<size_t, Lent> lent_;  // by tensor
+  Place last_read_{};
 };
 
 // A backend that hands every operation on to another one, and adds the inputs of each matrix
@@ -75,8 +75,8 @@ class InputRecorder final : public ForwardingBackend {
     uint64_t matrix;
   };
 
-  // Notes where the rows come from.
-  void note(const TensorView& rows, std::vector<Part>& parts);
+  // Of what was read last.
+  void note_part(std::vector<Part>& parts);
   void record(Rows x, uint32_t row, std::span<const Part> parts);
   void record_all(Rows x, const PackedMatrix& w);
 
