@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <algorithm>
 #include <array>
 #include <cstddef>
