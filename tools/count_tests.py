@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Counts the cases in a JUnit report of ctest and prints 'N passed, N failed' as its last line.
 
-A ctest entry is one case, but for the Python files, whose unittest summary says how many they hold.
+A ctest entry is one case, but for the Python files, whose unittest summary says how many they hold. The reasons of skipped cases
+come before the last line, as `python3 FILE -v` gives them.
 The exit code is 1 where a case failed or none ran.
 """
+import collections
 import re
 import sys
 import xml.etree.ElementTree
@@ -36,13 +38,25 @@ def count(report):
     return (*totals, failures)
 
 
+def skip_reasons(report):
+    """{reason: number of cases skipped for it} in unittest's verbose outputs."""
+    reasons = collections.Counter()
+    for case in xml.etree.ElementTree.fromstring(report).iter("testcase"):
+        output = case.findtext("system-out") or ""
+        reasons.update(match[2] for match in re.finditer(r"skipped (['\"])(.*)\1$", output, re.M))
+    return reasons
+
+
 def main():
     try:
         with open(sys.argv[1], encoding="utf-8", errors="replace") as f:
-            passed, failed, skipped, failures = count(f.read())
+            report = f.read()
     except OSError as e:
         print(f"no test ran: {e}\n0 passed, 0 failed")
         sys.exit(1)
+    passed, failed, skipped, failures = count(report)
+    for reason, n in skip_reasons(report).most_common():
+        print(f"skipped: {reason}" + (f" ({n} times)" if n > 1 else ""))
     for name in failures:
         print(f"failed: {name}")
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))

@@ -19,6 +19,8 @@ build_packages=(
 # For web/, unless they came from elsewhere: Debian's two are at odds with others' Node.
 if ! command -v npm >/dev/null; then build_packages+=(nodejs npm); fi
 
+model_packages=(python3 python3-pip)        # tools/fetch_models.py
+
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   libboost-context1.81-dev                # fibers: CUDA kernels on the host, thread by thread
@@ -29,6 +31,7 @@ test_packages=(
   chromium                                # the page, in tests/e2e
   redis-server haproxy                    # several servers, in tests/e2e
   python3-zmq python3-msgpack             # who listens to KV events there
+  python3-pip                             # downloads trained models
   python3-jsonschema                      # what holds answers against their schemas
 )
 

@@ -4,7 +4,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools"))
-from count_tests import count, count_unittest
+from count_tests import count, count_unittest, skip_reasons
 
 
 def report(*cases):
@@ -27,6 +27,10 @@ class CountTests(unittest.TestCase):
 
     def test_a_file_that_fails_after_its_summary_is_a_failure(self):
         self.assertEqual(count(report(("a", "fail", "Ran 3 tests in 0.1s\n\nOK\n"))), (0, 1, 0, ["a"]))
+
+    def test_reasons_of_skipped_cases_are_counted(self):
+        output = 'test_a (A) ... skipped "needs b\'s file"\ntest_c (A) ... ok\ntest_d (A) ... skipped \'no network\'\n\nRan 3 tests in 1s\n'
+        self.assertEqual(skip_reasons(report(("a", "run", output), ("b", "run", output))), {"needs b's file": 2, "no network": 2})
 
     def test_no_summary_is_no_count(self):
         self.assertIsNone(count_unittest("Ran out of memory"))

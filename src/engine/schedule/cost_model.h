@@ -1,10 +1,10 @@
 #pragma once
 
-#include <optional>
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace kvik {
 

@@ -1,0 +1,26 @@
+"""The trained models that tests use; tools/fetch_models.py downloads them."""
+import os
+import sys
+import unittest
+
+import kvik
+
+sys.path.insert(0, os.path.join(kvik.ROOT, "tools"))
+import fetch_models  # noqa: E402
+
+ALL = bool(os.environ.get("KVIK_TEST_MODELS_ALL"))  # set by ./test --models
+TEXT = os.path.join(kvik.ROOT, "tests/e2e/texts/harbor.txt")  # prose written for these tests, which no model was trained on
+
+
+def model(name="smollm2"):
+    """Returns the path of `smollm2`, `gemma3` or `qwen2.5-coder`, or skips the test with the reason. A run of the continuous
+    check (CI is set) fails without smollm2 instead."""
+    if name != "smollm2" and not ALL:
+        raise unittest.SkipTest(f"{name} is tested by ./test --models")
+    path = os.path.join(fetch_models.folder(), fetch_models.MODELS[name].file)
+    if os.path.exists(path):
+        return path
+    reason = f"{name} is not here; tools/fetch_models.py {name} downloads it"
+    if name == "smollm2" and os.environ.get("CI"):
+        raise AssertionError(reason)
+    raise unittest.SkipTest(reason)

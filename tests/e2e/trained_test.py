@@ -1,0 +1,78 @@
+"""Trained models: sensible answers, the perplexity of a text, and the same bits however they are computed."""
+import json
+import unittest
+
+import kvik
+import trained
+
+# Perplexity of tests/e2e/texts/harbor.txt in windows of 256 tokens, measured with f32 pages, and how far from it one may be: other
+# instruction sets and int8 pages move it by less than 1%, a wrong rope base or a dropped bias by far more.
+PERPLEXITY = {"smollm2": 36.71, "gemma3": 30.86, "qwen2.5-coder": 30.51}
+TOLERANCE = 0.02
+
+
+class Trained:
+    """What is asked of each model; `name` is the subclass's."""
+
+    def setUp(self):
+        self.path = trained.model(self.name)
+        with open(trained.TEXT, encoding="utf-8") as f:
+            self.text = f.read()
+
+    def test_perplexity_of_a_text_is_in_its_range(self):
+        for kv_type in ("f32", "int8"):
+            with self.subTest(kv_type=kv_type):
+                score = json.loads(kvik.output("perplexity", self.path, trained.TEXT, "--ctx", 256, "--kv-type", kv_type, "--json"))
+                self.assertEqual(score["windows"], 3)
+                self.assertAlmostEqual(score["perplexity"] / PERPLEXITY[self.name], 1, delta=TOLERANCE)
+
+    def test_logits_are_the_same_bits_for_each_chunk_thread_count_and_company(self):
+        tokens = kvik.output("tokenize", self.path, self.text[:1200]).decode().split()
+        want = kvik.logits_text(self.path, tokens)
+        for options in ({"threads": 1}, {"chunk": 1}, {"chunk": 37}, {"beside": 2, "chunk": 64}, {"no_cache": True}):
+            with self.subTest(**options):
+                self.assertEqual(kvik.logits_text(self.path, tokens, **options), want)
+
+    def test_a_greedy_answer_is_the_same_text_without_cache_and_with_other_threads(self):
+        ask = ("run", self.path, "-p", self.text[:300], "--max-tokens", 24, "--temperature", 0)
+        want = kvik.output(*ask)
+        self.assertEqual(kvik.output(*ask, "--no-cache"), want)
+        self.assertEqual(kvik.output(*ask, "--threads", 1, "--speculate", "off"), want)
+
+
+class SmolLM2(Trained, unittest.TestCase):
+    name = "smollm2"
+
+    def test_answers_of_a_chat_are_sensible(self):
+        for question, word in (("What is the capital of France?", "Paris"), ("What is 2+2?", "4"),
+                               ("Name three fruits.", "Grapes")):
+            with self.subTest(question=question):
+                answer = kvik.output("run", self.path, question, "--temperature", 0, "--max-tokens", 60).decode()
+                self.assertIn(word, answer)
+                self.assertNotIn("<|", answer)
+
+    def test_a_short_answer_ends_by_itself(self):
+        answer = kvik.output("run", self.path, "What is the capital of France?", "--temperature", 0, "--max-tokens", 60).decode()
+        self.assertEqual(answer.strip(), "The capital of France is Paris.")
+
+
+class Gemma3(Trained, unittest.TestCase):
+    name = "gemma3"
+
+    def test_a_base_model_continues_a_text(self):
+        text = kvik.output("run", self.path, "-p", "Monday, Tuesday, Wednesday,", "--temperature", 0, "--max-tokens", 12).decode()
+        self.assertTrue(text.startswith(" Thursday, Friday, Saturday"), text)
+
+
+class QwenCoder(Trained, unittest.TestCase):
+    name = "qwen2.5-coder"
+
+    def test_it_writes_a_function_that_runs(self):
+        answer = kvik.output("run", self.path, "Write a Python function reverse(s) that reverses a string. Only code.", "--temperature", 0,
+                             "--max-tokens", 200).decode()
+        code = answer.split("```python\n", 1)[1].split("```", 1)[0]
+        self.assertRegex(code, r"def reverse\(s\):\n\s+return s\[::-1\]")
+
+
+if __name__ == "__main__":
+    unittest.main()
