@@ -17,8 +17,9 @@ const only = (suffix) => {
 };
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
-// In a script element, "</script" would end it; strings may hold it written so.
-const script = only(".js").replaceAll("</script", "<\\/script");
+// Inside a script element "</script" ends it, and "<!--" with "<script" changes where it ends. Strings and regular
+// expressions, the only places that hold them, may spell "<" as an escape.
+const script = only(".js").replace(/<(?=!--|\/?script)/gi, "\\x3c");
 const style = only(".css");
 let page = readFileSync(new URL(file, dist), "utf8");
 page = page.replace(/\s*<script[^>]*src=[^>]*><\/script>/, "").replace(/\s*<link rel="stylesheet"[^>]*>/, "");

@@ -16,6 +16,13 @@ CHROMIUM = os.environ.get("KVIK_CHROMIUM", "/usr/bin/chromium")
 FLAGS = ("--threads", 1, "--kv-memory", "64MiB")
 
 
+@unittest.skipUnless(shutil.which("node"), "no Node here")
+class Units(unittest.TestCase):
+    def test_the_units_of_the_page(self):
+        done = subprocess.run(["node", "test/unit.mjs"], cwd=WEB, capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stdout[-6000:] + done.stderr[-2000:])
+
+
 class Browser:
     """One scenario of web/test/page.mjs."""
 
@@ -223,11 +230,44 @@ class Page(unittest.TestCase):
             "[bad](javascript:window.harmed=1) [data](data:text/html,x) [good](https://example.org/a_b)\n\n"
             "- one **bold** `a<b`\n  1. inner\n\n```js\nx = \"</script>\"\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"))
         self.assertFalse(saw["wasHarmed"])
-        self.assertLessEqual(set(saw["tags"]), set("h3 p br a ul ol li strong code pre div table thead tbody tr th td".split()))
+        self.assertLessEqual(set(saw["tags"]), set("h3 p br a ul ol li strong code pre div span button table thead tbody tr th td".split()))
         self.assertEqual(saw["hrefs"], ["https://example.org/a_b"])
         self.assertIn("<img src=x onerror=window.harmed=1>", saw["text"])
         for tag in ("h3", "ul", "ol", "strong", "pre", "table"):
             self.assertIn(tag, saw["tags"])
+
+    def test_formulas_and_code_are_rendered_without_html(self):
+        saw = seen("markdown", self.server, (
+            "So $\\frac{a}{b}$ and\n\n\\[ \\sum_{i=1}^n x_i \\]\n\n$\\href{javascript:window.harmed=1}{x}$ "
+            "$\\def\\x{aa}\\x$ $" + "{" * 900 + "}" * 900 + "$ $" + "\\sqrt " * 500 + "x$\n\n"
+            "```python\ndef f(x): return '<b>'\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"))
+        self.assertFalse(saw["wasHarmed"])
+        for tag in ("math", "mfrac", "munderover"):
+            self.assertIn(tag, saw["tags"])
+        self.assertEqual(saw["hrefs"], [])
+        self.assertIn("\\def\\x{aa}\\x", saw["text"], "a formula that defines commands stays as it was written")
+        self.assertIn("hljs-keyword", saw["classes"])
+        self.assertEqual(saw["complaints"], [])
+
+    def test_an_answer_nested_without_end_leaves_the_page_working(self):
+        """20,000 ">" or a list of 1,200 levels made the page blank, also after each reload."""
+        with Server("demo", *FLAGS) as server:
+            saw = seen("nested", server)
+        for name, shown in saw["shown"].items():
+            self.assertTrue(shown["isWhole"], f"{name}: the end of the answer is not shown")
+            self.assertTrue(shown["isWholeAfterReload"], f"{name}: not after a reload")
+            self.assertLess(shown["ms"], 20_000, name)
+        self.assertEqual(saw["complaints"], [])
+
+    def test_a_stored_chat_that_cannot_be_read_is_kept_apart(self):
+        saw = seen("unreadable", self.server)
+        self.assertIn("2 stored chats could not be read", saw["notice"])
+        self.assertIn("still here", saw["messages"])
+        self.assertIn("2 stored chats", saw["noticeAfterReload"])
+        self.assertIn("king", saw["saved"])
+        self.assertEqual(saw["nNoticesAfterDelete"], 0)
+        self.assertIn("still here", saw["messagesAfterDelete"])
+        self.assertEqual(saw["complaints"], [])
 
     def test_everybody_can_use_it_in_light_and_dark_and_on_a_phone(self):
         saw = seen("access", self.server)

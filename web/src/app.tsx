@@ -1,6 +1,8 @@
+import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { Boundary } from "./boundary";
 import { Charts } from "./charts";
-import { ChatPanel } from "./chat_panel";
+import { ChatPanel } from "./chat/chat_panel";
 import { ExplainPanel } from "./explain/explain_panel";
 import { count, milliseconds, percent } from "./format";
 import { keyStore, setKey } from "./key";
@@ -87,6 +89,16 @@ function Tiles() {
   );
 }
 
+// What stands in the place of a panel that cannot be rendered.
+function failed(what: string, place: string): (error: Error) => VNode {
+  return (error) => (
+    <div class={`${place} failed`}>
+      <p class="error" role="alert">The {what} cannot be shown: {error.message}</p>
+      <button type="button" onClick={() => location.reload()}>Reload the page</button>
+    </div>
+  );
+}
+
 // Chat and cache side by side where there is room, else one of them; or the explanation alone.
 export function App() {
   const [tab, setTab] = useState<Tab>("chat");
@@ -101,15 +113,17 @@ export function App() {
         <button type="button" aria-pressed={tab === "explain"} onClick={() => setTab("explain")}>Explain</button>
       </nav>
       <main>
-        <ChatPanel />
-        <div class={isStale ? "cache stale" : "cache"}>
-          {isStale && <p class="stale-note" role="status">As it was when the connection ended</p>}
-          <Tiles />
-          <MapPanel />
-          <div class="pair"><Sequences /><Steps /></div>
-          <Charts />
-        </div>
-        {tab === "explain" && <ExplainPanel />}
+        <Boundary fallback={failed("chat", "chat")}><ChatPanel /></Boundary>
+        <Boundary of={view} fallback={failed("dashboard", "cache")}>
+          <div class={isStale ? "cache stale" : "cache"}>
+            {isStale && <p class="stale-note" role="status">As it was when the connection ended</p>}
+            <Tiles />
+            <MapPanel />
+            <div class="pair"><Sequences /><Steps /></div>
+            <Charts />
+          </div>
+        </Boundary>
+        {tab === "explain" && <Boundary fallback={failed("explanation", "explain")}><ExplainPanel /></Boundary>}
       </main>
       <KeyDialog />
     </div>

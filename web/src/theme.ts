@@ -1,3 +1,4 @@
+import { storage } from "./storage";
 import { createStore } from "./store";
 
 export type Choice = "auto" | "light" | "dark";
@@ -7,7 +8,7 @@ const kName = "kvik.theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function stored(): Choice {
-  const choice = localStorage.getItem(kName);
+  const choice = storage.get(kName);
   return choice === "light" || choice === "dark" ? choice : "auto";
 }
 
@@ -22,7 +23,7 @@ function apply(choice: Choice): void {
 }
 
 export function chooseTheme(choice: Choice): void {
-  localStorage.setItem(kName, choice);
+  storage.set(kName, choice);
   apply(choice);
 }
 

@@ -68,6 +68,12 @@ async function makeTalkative(page) {
     route.continue({ postData: JSON.stringify({ ...route.request().postDataJSON(), ignore_eos: true }) }));
 }
 
+// An answer as the server streams it, all at once.
+function streamOf(text) {
+  return [{ delta: { role: "assistant", content: text } }, { delta: {}, finish_reason: "stop" }]
+    .map((choice) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`).join("") + "data: [DONE]\n\n";
+}
+
 async function count(page, kind) {
   return Number((await page.locator(`[data-count=${kind}]`).innerText()).replaceAll(",", ""));
 }
@@ -390,23 +396,82 @@ const scenarios = {
 
   // Answers that would do harm if they were read as HTML.
   async markdown(browser) {
-    const page = await browser.newPage();
-    page.setDefaultTimeout(kPatience);
-    await page.route("**/v1/chat/completions", (route) => route.fulfill({
-      contentType: "text/event-stream",
-      body: [{ delta: { role: "assistant", content: given } }, { delta: {}, finish_reason: "stop" }]
-        .map((choice) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`).join("") + "data: [DONE]\n\n",
-    }));
-    await page.goto(url);
+    const page = await open(browser);
+    await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body: streamOf(given) }));
     await page.getByLabel("Message", { exact: true }).fill("x");
     await page.keyboard.press("Enter");
     await page.locator(".message.assistant table").waitFor();
-    return page.evaluate(() => {
+    const seen = await page.evaluate(() => {
       const root = document.querySelector(".message.assistant .markdown");
       const tags = [...root.querySelectorAll("*")].map((e) => e.tagName.toLowerCase());
       const hrefs = [...root.querySelectorAll("a")].map((e) => e.getAttribute("href"));
-      return { tags, hrefs, text: root.textContent, wasHarmed: Boolean(window.harmed) };
+      const classes = [...root.querySelectorAll("[class]")].flatMap((e) => [...e.classList]);
+      return { tags, hrefs, classes, text: root.textContent, wasHarmed: Boolean(window.harmed) };
     });
+    return { ...seen, complaints: page.complaints };
+  },
+
+  // Answers that are nested without end, each also after a reload.
+  async nested(browser) {
+    const list = Array.from({ length: 1200 }, (_, i) => `${" ".repeat(2 * i)}- item ${i}`).join("\n");
+    const texts = {
+      quotes: ">".repeat(20_000),
+      list,
+      marks: "*_`[(<>#|~\\".split("").map((c) => c.repeat(20_000)).join("\n\n"),
+      emphasis: "*a ".repeat(20_000) + "b* ".repeat(20_000),
+      code: "```js\n" + "`${".repeat(5000),
+    };
+    const shown = {};
+    let answer = "";
+    const page = await open(browser);
+    await page.route("**/v1/chat/completions", (route) => route.fulfill({ contentType: "text/event-stream", body: streamOf(answer) }));
+    for (const [name, text] of Object.entries(texts)) {
+      answer = `${text}\n\nTHE END`;
+      const began = Date.now();
+      await page.getByLabel("Message", { exact: true }).fill(name);
+      await page.keyboard.press("Enter");
+      await button(page, "Send").waitFor();
+      const isWhole = async () => {
+        const last = page.locator(".message.assistant").last();
+        await last.waitFor();
+        return (await last.innerText()).includes("THE END");
+      };
+      shown[name] = { isWhole: await isWhole(), ms: Date.now() - began };
+      await page.waitForTimeout(600); // it is stored
+      await page.reload();
+      shown[name].isWholeAfterReload = await isWhole();
+      await button(page, "New chat").click();
+    }
+    return { shown, complaints: page.complaints };
+  },
+
+  async unreadable(browser) {
+    const page = await open(browser);
+    await page.evaluate(() => {
+      const chats = [
+        { id: 1, messages: [{ role: "king", text: "x" }] },
+        { id: 2, messages: [{ role: "user", text: "I am still here" }, { role: "assistant", text: "So am I", end: "stop" }] },
+        { id: 3, messages: [null] },
+      ];
+      // What the page writes when it is left must not take its place.
+      localStorage.setItem("kvik.chats", JSON.stringify({ chats, current: 2 }));
+      Storage.prototype.setItem = Storage.prototype.removeItem = () => undefined;
+    });
+    await page.reload();
+    const notice = () => page.locator(".notice").innerText();
+    const messages = () => page.locator(".messages").innerText();
+    const before = { notice: await notice(), messages: await messages() };
+    await page.reload();
+    const noticeAfterReload = await notice();
+    const saving = page.waitForEvent("download");
+    await button(page, "Download").click();
+    const saved = readFileSync(await (await saving).path(), "utf8");
+    await button(page, "Delete").click();
+    await page.reload();
+    return {
+      ...before, noticeAfterReload, saved, nNoticesAfterDelete: await page.locator(".notice").count(),
+      messagesAfterDelete: await messages(), complaints: page.complaints,
+    };
   },
 
   // Serious faults in each colour and width, with something on every part of the page.

@@ -2,8 +2,8 @@ import {
   type Chat, type Message, type Settings, type ToolCall,
   changeMessage, chatStore, openCall, readTools,
 } from "./chats";
-import { askForKey, authorization } from "./key";
-import { readEvents } from "./sse";
+import { askForKey, authorization } from "../key";
+import { readEvents } from "../sse";
 
 const kOneReadMs = 0.5;
 

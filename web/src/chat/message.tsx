@@ -1,6 +1,7 @@
+import { Boundary } from "../boundary";
 import type { Message, PromptCost, ToolCall } from "./chats";
-import { count, milliseconds, percent } from "./format";
-import { Markdown } from "./markdown";
+import { count, milliseconds, percent } from "../format";
+import { Markdown } from "../markdown/blocks";
 
 const kMisses: Record<string, string> = {
   diverged: "the rest is new: other tokens followed there before",
@@ -70,7 +71,21 @@ function CallView({ call }: { call: ToolCall }) {
   );
 }
 
-export function MessageView({ message, isRunning }: { message: Message; isRunning: boolean }) {
+const kMostShown = 200_000; // characters of a message that could not be rendered
+
+// A message that cannot be rendered is shown as plain text, and the others as usual.
+export function MessageView(props: { message: Message; isRunning: boolean }) {
+  const { message } = props;
+  const plain = (error: Error) => (
+    <li class={`message ${message.role}`}>
+      <p class="error small">This message cannot be shown with formatting ({error.message}). As plain text:</p>
+      <pre class="plain" tabIndex={0}>{message.text.slice(0, kMostShown)}</pre>
+    </li>
+  );
+  return <Boundary of={message} fallback={plain}><RenderedMessage {...props} /></Boundary>;
+}
+
+function RenderedMessage({ message, isRunning }: { message: Message; isRunning: boolean }) {
   if (message.role === "user") {
     return (
       <li class="message user">

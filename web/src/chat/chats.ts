@@ -1,4 +1,6 @@
-import { createStore } from "./store";
+import { storage } from "../storage";
+import { createStore } from "../store";
+import { forgetUnreadable, loadChats, storeChats } from "./stored_chats";
 
 // What the usage of an answer says of its prompt.
 export interface PromptCost {
@@ -29,6 +31,7 @@ export interface Message {
 
 export interface Chat {
   id: number;
+  title?: string; // given by the user
   messages: Message[];
 }
 
@@ -46,11 +49,10 @@ export interface Chats {
   current: number; // id
   isAnswering: boolean;
   settings: Settings;
+  unreadable: string[]; // stored chats that this page cannot read
 }
 
 const kSettings = "kvik.settings";
-const kChats = "kvik.chats";
-const kMostCharacters = 2_000_000; // of all chats that are kept: a browser gives a site about five
 const kPauseMs = 400;
 const kDefaults: Settings = {
   system: "You are a helpful assistant. Answer in plain words, and say so where you do not know.",
@@ -61,48 +63,36 @@ const kDefaults: Settings = {
   tools: "",
 };
 
-type Kept = Pick<Chats, "chats" | "current">;
-const kNone: Kept = { chats: [{ id: 1, messages: [] }], current: 1 };
-
-function stored<T>(name: string): Partial<T> {
+// Settings of another type than the default's are left out.
+function storedSettings(): Settings {
+  const settings: Record<string, string | number> = { ...kDefaults };
   try {
-    return JSON.parse(localStorage.getItem(name) ?? "{}") as Partial<T>;
+    const stored = JSON.parse(storage.get(kSettings) ?? "{}") as Record<string, unknown>;
+    for (const [name, value] of Object.entries(kDefaults)) {
+      if (typeof stored?.[name] === typeof value) settings[name] = stored[name] as string | number;
+    }
   } catch {
-    return {};
+    // The defaults serve.
   }
+  return settings as unknown as Settings;
 }
 
-function storedChats(): Kept {
-  const { chats, current } = stored<Kept>(kChats);
-  if (!Array.isArray(chats) || chats.length === 0) return kNone;
-  if (!chats.every((chat) => Number.isInteger(chat?.id) && Array.isArray(chat.messages))) return kNone;
-  // An answer that was on its way when the page was left ended there.
-  const ended = (m: Message): Message => (m.role === "assistant" && !m.end ? { ...m, end: "stopped" } : m);
-  const whole = chats.map((chat) => ({ id: chat.id, messages: chat.messages.map(ended) }));
-  return { chats: whole, current: whole.some((chat) => chat.id === current) ? current! : whole[0]!.id };
+const kNone: Pick<Chats, "chats" | "current"> = { chats: [{ id: 1, messages: [] }], current: 1 };
+
+function initial(): Chats {
+  const { chats, current, unreadable } = loadChats();
+  const known = chats.some((chat) => chat.id === current) ? current! : chats[0]?.id;
+  return {
+    ...(known === undefined ? kNone : { chats, current: known }),
+    isAnswering: false,
+    settings: storedSettings(),
+    unreadable,
+  };
 }
 
-export const chatStore = createStore<Chats>({
-  ...storedChats(),
-  isAnswering: false,
-  settings: { ...kDefaults, ...stored<Settings>(kSettings) },
-});
+export const chatStore = createStore<Chats>(initial());
 
-// Writes the newest chats that there is room for.
-function keep(): void {
-  const { chats, current } = chatStore.get();
-  let room = kMostCharacters;
-  const kept = chats.filter((chat) => chat.messages.length > 0).reverse().filter((chat) => {
-    room -= JSON.stringify(chat).length;
-    return room >= 0;
-  });
-  try {
-    if (kept.length === 0) localStorage.removeItem(kChats);
-    else localStorage.setItem(kChats, JSON.stringify({ chats: kept.reverse(), current }));
-  } catch {
-    localStorage.removeItem(kChats); // no room at all: this browser keeps nothing
-  }
-}
+const keep = () => storeChats(chatStore.get().chats, chatStore.get().current);
 
 let pending = 0;
 chatStore.subscribe(() => {
@@ -113,10 +103,16 @@ chatStore.subscribe(() => {
 });
 window.addEventListener("pagehide", keep);
 
+// Deletes the stored chats that could not be read.
+export function dropUnreadable(): void {
+  forgetUnreadable();
+  chatStore.set({ ...chatStore.get(), unreadable: [] });
+}
+
 export function changeSettings(change: Partial<Settings>): void {
   const state = chatStore.get();
   const settings = { ...state.settings, ...change };
-  localStorage.setItem(kSettings, JSON.stringify(settings));
+  storage.set(kSettings, JSON.stringify(settings));
   chatStore.set({ ...state, settings });
 }
 

@@ -2,10 +2,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { send, stop } from "./answer";
 import {
   type Settings, type ToolCall,
-  changeSettings, chatStore, deleteChat, newChat, openCall, openChat, readTools,
+  changeSettings, chatStore, deleteChat, dropUnreadable, newChat, openCall, openChat, readTools,
 } from "./chats";
+import { download } from "../download";
+import { plural } from "../format";
 import { MessageView } from "./message";
-import { useStore } from "./store";
+import { useStore } from "../store";
 
 function NumberField(props: {
   label: string; value: number; min: number; max: number; step: number; onChange: (value: number) => void;
@@ -111,8 +113,21 @@ function Empty({ hasOthers }: { hasOthers: boolean }) {
   );
 }
 
+// Says that stored chats could not be read, and lets the user save or delete them.
+function Unreadable({ chats }: { chats: string[] }) {
+  if (chats.length === 0) return null;
+  const save = () => download("kvik-unreadable-chats.json", chats.join("\n"), "application/json");
+  return (
+    <div class="notice" role="status">
+      <p>{plural(chats.length, "stored chat")} could not be read. This browser keeps {chats.length === 1 ? "it" : "them"} apart from the others.</p>
+      <button type="button" onClick={save}>Download</button>
+      <button type="button" onClick={dropUnreadable}>Delete</button>
+    </div>
+  );
+}
+
 export function ChatPanel() {
-  const { chats, current, isAnswering, settings } = useStore(chatStore);
+  const { chats, current, isAnswering, settings, unreadable } = useStore(chatStore);
   const chat = chats.find((c) => c.id === current)!;
   const log = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
@@ -139,6 +154,7 @@ export function ChatPanel() {
           title="Another chat with the same system prompt">New chat</button>
       </div>
       <SettingsView settings={settings} />
+      <Unreadable chats={unreadable} />
       <div class="log" ref={log} onScroll={onScroll} tabIndex={0} role="log" aria-label="Messages">
         {chat.messages.length === 0 && <Empty hasOthers={chats.length > 1} />}
         <ol class="messages">

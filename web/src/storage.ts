@@ -1,0 +1,28 @@
+// What this browser keeps for the page. A browser may forbid it or have no room: then nothing is kept.
+export const storage = {
+  get(name: string): string | null {
+    try {
+      return localStorage.getItem(name);
+    } catch {
+      return null;
+    }
+  },
+
+  // False where it could not be kept.
+  set(name: string, value: string): boolean {
+    try {
+      localStorage.setItem(name, value);
+      return true;
+    } catch {
+      return false;
+    }
+  },
+
+  remove(name: string): void {
+    try {
+      localStorage.removeItem(name);
+    } catch {
+      // Nothing was kept either.
+    }
+  },
+};
