@@ -94,7 +94,7 @@ class Page(unittest.TestCase):
         self.assertGreater(saw["after"], saw["before"])
         self.assertGreaterEqual(saw["second"]["cached"], 64, "the system prompt")
         self.assertRegex(saw["detail"], r"Page 0\b")
-        self.assertRegex(saw["detail"], r"Goes on in\s+[2-9]\d* texts")
+        self.assertRegex(saw["detail"], r"Continues in\s+[2-9]\d* texts")
         self.assertTrue(saw["isDeselected"])
         self.assertEqual(saw["complaints"], [])
 
@@ -104,7 +104,7 @@ class Page(unittest.TestCase):
         self.assertGreaterEqual(saw["most"]["strips"], 2, "at most seven of them are drawn")
         self.assertGreater(saw["most"]["inUse"], 12, "pages of answers, and of the prompt that they share")
         self.assertGreaterEqual(saw["most"]["shared"], 5, "the pages of the system prompt")
-        self.assertRegex(saw["strip"], r"(?s)ended.*600 out")
+        self.assertRegex(saw["strip"], r"(?s)ended.*600 generated")
 
     def test_an_answer_can_be_stopped(self):
         saw = seen("stop", self.server)
@@ -159,7 +159,7 @@ class Page(unittest.TestCase):
         self.assertGreater(saw["onDisk"], 100)
         self.assertGreaterEqual(saw["answer"]["cached"], 64)
         self.assertRegex(saw["detail"], r"Lives in\s+memory, brought back from disk")
-        self.assertRegex(saw["kinds"], r"kept .*on the way to disk [\d.]+ [KM]iB, on the way from disk")
+        self.assertRegex(saw["kinds"], r"cached .*on the way to disk [\d.]+ [KM]iB, on the way from disk")
 
     def test_asks_for_a_key_where_one_is_wanted(self):
         with tempfile.NamedTemporaryFile("w", suffix=".keys") as keys:
@@ -183,7 +183,62 @@ class Page(unittest.TestCase):
         self.assertEqual(saw["after"], saw["before"])
         self.assertIn("Who goes there?", saw["other"])
         self.assertGreater(saw["again"]["cached"], 0)
-        self.assertEqual(saw["left"], ["Chat 2"])
+        self.assertEqual(saw["left"], ["What is the hour?"])
+        self.assertEqual(saw["complaints"], [])
+
+    def test_chats_have_titles_and_can_be_renamed_deleted_brought_back_and_exported(self):
+        saw = seen("manage", self.server)
+        self.assertTrue(saw["isInView"], "the chat that is shown is in view in the list")
+        self.assertEqual((saw["title"], saw["renamed"]), ("Question number 2", "My <b>chat</b>"))
+        self.assertEqual((saw["markdown"]["name"], saw["json"]["name"]), ("my-b-chat-b.md", "my-b-chat-b.json"))
+        self.assertIn("# My <b>chat</b>\n", saw["markdown"]["text"])
+        self.assertIn("## You\n\nQuestion number 2\nand more", saw["markdown"]["text"])
+        exported = json.loads(saw["json"]["text"])
+        self.assertEqual([m["role"] for m in exported["messages"]], ["user", "assistant"])
+        self.assertEqual(exported["messages"][0]["content"], "Question number 2\nand more")
+        self.assertIn("Deleted “My <b>chat</b>”", saw["notice"])
+        self.assertEqual(len(saw["afterDelete"]), 23)
+        self.assertNotIn("My <b>chat</b>", saw["afterDelete"])
+        self.assertEqual(saw["afterUndo"].index("My <b>chat</b>"), 22, "where it was")
+        self.assertEqual(saw["shownAgain"], "My <b>chat</b>")
+        self.assertTrue(saw["isHidden"] and saw["staysHidden"] and saw["isSideShown"], "the dashboard can be folded")
+        self.assertEqual(saw["complaints"], [])
+
+    def test_messages_can_be_copied_edited_asked_again_and_continued(self):
+        saw = seen("revise", self.server)
+        self.assertEqual(saw["copied"].split(), saw["copiedFrom"].split())
+        self.assertEqual(saw["nAfterRegenerate"], 4)
+        self.assertTrue(saw["afterContinue"].startswith(saw["beforeContinue"]), (saw["beforeContinue"], saw["afterContinue"]))
+        self.assertGreater(len(saw["afterContinue"]), len(saw["beforeContinue"]))
+        self.assertIn("24 tokens", saw["continuedTokens"])
+        _, second, again, more, edited = saw["bodies"]
+        self.assertEqual(again["messages"], second["messages"])
+        self.assertTrue(more["continue_final_message"])
+        self.assertEqual(more["messages"][-1]["role"], "assistant")
+        self.assertEqual(saw["afterEdit"], ["Who stands there?"])
+        self.assertEqual([m["role"] for m in edited["messages"]], ["system", "user"])
+        self.assertEqual(saw["afterUndo"], ["Who goes there?", "And who are you?"])
+        self.assertEqual(saw["complaints"], [])
+
+    def test_a_message_that_is_too_long_is_back_in_the_input(self):
+        saw = seen("refused", self.server)
+        self.assertRegex(saw["notice"], r"The prompt has \d+ tokens, but the context holds \d+. Your message is back in the input box")
+        self.assertTrue(saw["isBack"])
+        self.assertEqual(saw["nAfter"], saw["nBefore"], "neither it nor an empty answer stays in the chat")
+        self.assertGreater(saw["shorter"]["cached"], 0)
+        self.assertIn("cannot be reached", saw["error"])
+        self.assertEqual(saw["nErrors"], 0, "it worked at the second try")
+        self.assertEqual(saw["complaints"], [])
+
+    def test_settings_are_visible_and_terms_are_explained(self):
+        saw = seen("terms", self.server)
+        self.assertIn("“You are a pirate.”", saw["settings"])
+        self.assertIn("max 77 tokens", saw["settings"])
+        self.assertIn("Time to first token", saw["explained"]["TTFT"])
+        self.assertIn("Inter-token latency", saw["explained"]["ITL"])
+        self.assertIn("99th percentile", saw["explained"]["p99"])
+        self.assertIn("32 tokens", saw["explained"]["Pages"])
+        self.assertNotIn("OUTSIDE", "".join(saw["explained"].values()))
         self.assertEqual(saw["complaints"], [])
 
     def test_calls_of_tools_are_folded_and_wait_for_their_results(self):

@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Boundary } from "./boundary";
 import { Charts } from "./charts";
 import { ChatPanel } from "./chat/chat_panel";
+import { abandonChats } from "./chat/chats";
 import { ExplainPanel } from "./explain/explain_panel";
 import { count, milliseconds, percent } from "./format";
 import { keyStore, setKey } from "./key";
@@ -10,20 +11,31 @@ import { type Link, type Step, liveStore } from "./live";
 import { MapPanel } from "./map_panel";
 import { Sequences } from "./sequences";
 import { Steps } from "./steps";
+import { storage } from "./storage";
 import { useStore } from "./store";
 import { ThemeSwitch } from "./theme_switch";
+import { Term, type TermName, Tooltip } from "./tooltip";
 
 const kLinks: Record<Link, string> = {
   connecting: "connecting",
   up: "live",
   down: "no connection, trying again",
   locked: "a key is needed",
-  busy: "too many watch already, trying again",
+  busy: "too many dashboards are open, trying again",
 };
+
+const kFolded = "kvik.dashboard.folded";
 
 type Tab = "chat" | "cache" | "explain";
 
-function Header({ tab, onTab }: { tab: Tab; onTab: (tab: Tab) => void }) {
+interface Shown {
+  tab: Tab;
+  onTab: (tab: Tab) => void;
+  isFolded: boolean; // the dashboard
+  onFold: (isFolded: boolean) => void;
+}
+
+function Header({ tab, onTab, isFolded, onFold }: Shown) {
   const { link, model, context, backend } = useStore(liveStore);
   return (
     <header class="top">
@@ -32,6 +44,11 @@ function Header({ tab, onTab }: { tab: Tab; onTab: (tab: Tab) => void }) {
       {backend.startsWith("cuda/") && <span class="muted" title="that has not been measured on a GPU yet">{backend}: experimental</span>}
       <span class="spacer" />
       <span class={`link ${link}`} role="status"><i aria-hidden="true" />{kLinks[link]}</span>
+      {tab !== "explain" && (
+        <button type="button" class="fold-switch" aria-pressed={!isFolded} onClick={() => onFold(!isFolded)}>
+          {isFolded ? "Show dashboard" : "Hide dashboard"}
+        </button>
+      )}
       <button type="button" class="explain-switch" aria-pressed={tab === "explain"}
         onClick={() => onTab(tab === "explain" ? "chat" : "explain")}>Explain</button>
       <ThemeSwitch />
@@ -75,26 +92,26 @@ function Tiles() {
   const sum = (of: (step: Step) => number) => decodes.reduce((total, s) => total + of(s), 0);
   const decoded = sum((s) => s.decodeRows - s.drafted + s.accepted);
   const ms = (v: number | null) => (v === null ? "–" : milliseconds(v));
-  const tiles: [string, string, string][] = [
-    ["TTFT", ms(last(h.ttftP50)), "median of the last ten seconds in which there was one"],
-    ["ITL", ms(last(h.itlP50)), "median of the last ten seconds in which there was one"],
-    ["Decode", decodes.length > 0 ? `${count(Math.round((1000 * decoded) / sum((s) => s.ms)))} tok/s` : "–",
-      "all sequences together, while it computes: the newest steps"],
-    ["Found in the cache", all > 0 ? percent(view!.found_tokens / all) : "–", "of all prompt tokens since the start"],
+  const tiles: [TermName, string, string][] = [
+    ["ttft", "TTFT", ms(last(h.ttftP50))],
+    ["itl", "ITL", ms(last(h.itlP50))],
+    ["decode", "Decode", decodes.length > 0 ? `${count(Math.round((1000 * decoded) / sum((s) => s.ms)))} tok/s` : "–"],
+    ["hitRate", "Cache hit rate", all > 0 ? percent(view!.found_tokens / all) : "–"],
   ];
   return (
     <dl class="tiles">
-      {tiles.map(([name, value, title]) => <div title={title}><dt>{name}</dt><dd>{value}</dd></div>)}
+      {tiles.map(([term, name, value]) => <div><dt><Term of={term}>{name}</Term></dt><dd>{value}</dd></div>)}
     </dl>
   );
 }
 
-// What stands in the place of a panel that cannot be rendered.
+// Renders the place of a panel that cannot be rendered itself.
 function failed(what: string, place: string): (error: Error) => VNode {
   return (error) => (
     <div class={`${place} failed`}>
       <p class="error" role="alert">The {what} cannot be shown: {error.message}</p>
       <button type="button" onClick={() => location.reload()}>Reload the page</button>
+      {place === "chat" && <button type="button" onClick={abandonChats}>Set the stored chats apart and reload</button>}
     </div>
   );
 }
@@ -102,14 +119,19 @@ function failed(what: string, place: string): (error: Error) => VNode {
 // Chat and cache side by side where there is room, else one of them; or the explanation alone.
 export function App() {
   const [tab, setTab] = useState<Tab>("chat");
+  const [isFolded, setFolded] = useState(storage.get(kFolded) === "yes");
+  const fold = (folded: boolean) => {
+    storage.set(kFolded, folded ? "yes" : "no");
+    setFolded(folded);
+  };
   const { link, view } = useStore(liveStore);
   const isStale = view !== null && link !== "up";
   return (
-    <div class={`app show-${tab}`}>
-      <Header tab={tab} onTab={setTab} />
+    <div class={`app show-${tab}${isFolded ? " folded" : ""}`}>
+      <Header tab={tab} onTab={setTab} isFolded={isFolded} onFold={fold} />
       <nav class="tabs" aria-label="Panels">
         <button type="button" aria-pressed={tab === "chat"} onClick={() => setTab("chat")}>Chat</button>
-        <button type="button" aria-pressed={tab === "cache"} onClick={() => setTab("cache")}>Cache</button>
+        <button type="button" aria-pressed={tab === "cache"} onClick={() => setTab("cache")}>Dashboard</button>
         <button type="button" aria-pressed={tab === "explain"} onClick={() => setTab("explain")}>Explain</button>
       </nav>
       <main>
@@ -126,6 +148,7 @@ export function App() {
         {tab === "explain" && <Boundary fallback={failed("explanation", "explain")}><ExplainPanel /></Boundary>}
       </main>
       <KeyDialog />
+      <Tooltip />
     </div>
   );
 }

@@ -1,12 +1,15 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { useWidth } from "./canvas";
 import { useStore } from "./store";
 import { color, themeStore } from "./theme";
+import { Term, type TermName } from "./tooltip";
 
 export interface Series {
   label: string;
+  term?: TermName; // that explains the label
   color: string; // a custom property
   dash?: number[];
   fill?: boolean;
@@ -18,8 +21,8 @@ const kSpan = 120; // seconds, once so many passed
 const kFirstSpan = 30;
 
 // The last two minutes. `format` writes values and the axis.
-export function Chart(props: { title: string; t: number[]; series: Series[]; format: (v: number) => string }) {
-  const { title, t, series, format } = props;
+export function Chart(props: { title: ComponentChildren; name: string; t: number[]; series: Series[]; format: (v: number) => string }) {
+  const { title, name, t, series, format } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const width = useWidth(box);
@@ -52,11 +55,11 @@ export function Chart(props: { title: string; t: number[]; series: Series[]; for
         {series.map((s, i) => (
           <span class="chart-key">
             <i class="swatch" style={{ background: color(s.color) }} />
-            {s.label} <b>{latest[i] === undefined || latest[i] === null ? "–" : format(latest[i]!)}</b>
+            {s.term ? <Term of={s.term}>{s.label}</Term> : s.label} <b>{latest[i] === undefined || latest[i] === null ? "–" : format(latest[i]!)}</b>
           </span>
         ))}
       </figcaption>
-      <div ref={box} role="img" aria-label={`${title} over the last two minutes`} />
+      <div ref={box} role="img" aria-label={`${name} over the last two minutes`} />
     </figure>
   );
 }

@@ -8,11 +8,12 @@ import { PageDetail } from "./page_detail";
 import { type Pages, State } from "./pages";
 import { useStore } from "./store";
 import { themeStore } from "./theme";
+import { Term } from "./tooltip";
 
 const kTiers: Record<string, [string, string]> = {
-  disk: ["on disk", "pages that the disk tier holds"],
-  shared: ["in the shared folder", "pages that all servers of the folder hold there"],
-  redis: ["in Redis", "keys that Redis holds: two for each page, and whatever else lies there"],
+  disk: ["on disk", "Pages in the disk tier."],
+  shared: ["in the shared folder", "Pages in the shared folder, of all servers that use it."],
+  redis: ["in Redis", "Keys in Redis: two for each page, and those of other programs."],
 };
 
 const kMaxHeight = 290;
@@ -38,23 +39,23 @@ function Legend({ live }: { live: Live }) {
     return n;
   }, [live.version]);
   const entries: [string, string, number, string][] = [
-    ["leased", "being filled", view.leased, "leased: one owner writes into it"],
-    ["sealed", "in use", view.sealed, "sealed: full and findable, leased by running sequences"],
-    ["cached", "kept", view.cached, "cached: nobody leases it; found again, or evicted when room is short"],
-    ["free", "free", view.free, "free"],
+    ["leased", "being filled", view.leased, "Leased pages: one sequence is writing into each."],
+    ["sealed", "in use", view.sealed, "Sealed pages: full, in the prefix index, and in use by running sequences."],
+    ["cached", "cached", view.cached, "Cached pages: no sequence uses them now. A prompt that begins with their tokens uses them again; the oldest are evicted when memory is short."],
+    ["free", "free", view.free, "Free pages: they hold nothing."],
     ...(view.reserved_bytes["states"]
-      ? [["snapshot", "snapshots", snapshots, "states of sequences, kept where others go on from"] as [string, string, number, string]] : []),
-    ["shared", "shared", shared, "several sequences lease it, or several texts go on behind it"],
+      ? [["snapshot", "snapshots", snapshots, "Snapshots of the recurrent state, from which other prompts can continue."] as [string, string, number, string]] : []),
+    ["shared", "shared", shared, "Shared pages: several sequences use them, or several texts continue after them."],
   ];
   for (const [name, tier] of Object.entries(view.tiers)) {
-    const [label, title] = kTiers[name] ?? [name, "pages that the tier holds"];
+    const [label, title] = kTiers[name] ?? [name, "Pages in this tier."];
     entries.push([name === "shared" ? "shared-folder" : name, label, tier.pages, title]);
   }
   return (
     <ul class="legend" aria-label="Pages by state">
       {entries.map(([kind, label, n, title]) => (
-        <li title={title}>
-          <i class={`swatch ${kind}`} />{label} <b data-count={kind}>{count(n)}</b>
+        <li>
+          <i class={`swatch ${kind}`} /><Term of={{ text: title }}>{label}</Term> <b data-count={kind}>{count(n)}</b>
         </li>
       ))}
     </ul>
@@ -120,14 +121,14 @@ export function MapPanel() {
   return (
     <section class="card map" aria-labelledby="map-title">
       <div class="card-head">
-        <h2 id="map-title">Pages of the KV cache</h2>
+        <h2 id="map-title"><Term of="page">Pages</Term> of the KV cache</h2>
         {view && <span class="muted">{bytes(pages.n * view.page_bytes)} in {count(pages.n)} pages of 32 tokens, {bytes(view.page_bytes)} each</span>}
       </div>
       {view && <Legend live={live} />}
       <div ref={box} class="map-box">
         {view && width > 0 && <MapCanvas {...{ live, layout, width, selection }} onSelect={setPage} />}
       </div>
-      {hidden > 0 && <p class="muted small">and {count(hidden)} more that were never needed</p>}
+      {hidden > 0 && <p class="muted small">and {count(hidden)} more that were never used</p>}
       <PageDetail live={live} selection={selection} />
     </section>
   );

@@ -2,8 +2,8 @@ import { bytes } from "./format";
 import { liveStore } from "./live";
 import { useStore } from "./store";
 
-// What each byte of --kv-memory is for, as the server's ledger has it: pages by state, and pages on their way
-// to a slower tier or back.
+// The use of each byte of --kv-memory, from the server's ledger: pages by state, and pages on their way to a slower
+// tier or back.
 export function MemoryKinds() {
   const { view } = useStore(liveStore);
   if (!view) return null;
@@ -12,7 +12,7 @@ export function MemoryKinds() {
   const parts: [string, string, number][] = [
     ["leased", "being filled", view.leased * page],
     ["sealed", "in use", view.sealed * page],
-    ["cached", "kept", view.cached * page],
+    ["cached", "cached", view.cached * page],
     ["free", "free pages", view.free * page],
     ["shared", "on the way to disk", reserved["tier_writes"] ?? 0],
     ["disk", "on the way from disk", reserved["tier_reads"] ?? 0],

@@ -4,7 +4,7 @@ import type { Live } from "./live";
 import type { Selection } from "./map_draw";
 import { State, kPageTokens } from "./pages";
 
-const kStates = ["free", "being filled", "in use", "kept"];
+const kStates = ["free", "being filled", "in use", "cached"];
 
 function tierText(tier: number): string {
   if (tier & 2) return "memory, brought back from disk";
@@ -15,7 +15,7 @@ export function PageDetail({ live, selection }: { live: Live; selection: Selecti
   if (!selection || !live.view) {
     return (
       <p id="page-detail" class="detail muted small" role="status">
-        Select a page to see what stands before it and what goes on behind it.
+        Select a page to see the pages before and after it in its texts.
       </p>
     );
   }
@@ -29,9 +29,9 @@ export function PageDetail({ live, selection }: { live: Live; selection: Selecti
     ["State", kStates[pages.state[page]!]!],
     ["Tokens", nTokens > 0 ? `${first + 1}–${first + nTokens} of its text` : "none yet"],
     ["Owners", users.length > 0 ? `${pages.owners[page]} (${users.map((s) => `#${s.id}`).join(", ")})` : `${pages.owners[page]}`],
-    ["Goes on in", plural(Math.max(0, pages.branches[page]!), "text")],
-    ["Before it", plural(ancestors.length, "page")],
-    ["Behind it", plural(descendants.length, "page")],
+    ["Continues in", plural(Math.max(0, pages.branches[page]!), "text")],
+    ["Pages before it", plural(ancestors.length, "page")],
+    ["Pages after it", plural(descendants.length, "page")],
     ["Age", duration(view.now - pages.taken[page]!)],
     ["Last used", `${duration(view.now - pages.lastUsed[page]!)} ago`],
     ["Lives in", tierText(pages.tier[page]!)],

@@ -1,8 +1,9 @@
 import { count, duration } from "./format";
 import { Phase, type Sequence, liveStore } from "./live";
 import { useStore } from "./store";
+import { Term } from "./tooltip";
 
-// One sequence as a strip: found, computed and missing part of its prompt, then its answer.
+// One sequence as a strip: the cached, computed and missing parts of its prompt, then its answer.
 const kPhases = ["prefill", "decode", "ended"];
 
 function Strip({ sequence }: { sequence: Sequence }) {
@@ -20,7 +21,7 @@ function Strip({ sequence }: { sequence: Sequence }) {
         <b>#{sequence.id}</b> <span class={`phase ${doing}`}>{doing}</span>
         <span class="muted">{duration(sequence.ageMs)}</span>
         <span class="muted right">
-          {count(found)} found · {count(computed)} computed · {count(generated)} out
+          {count(found)} cached · {count(computed)} computed · {count(generated)} generated
         </span>
       </div>
       <div class="strip-bar" aria-hidden="true">
@@ -38,7 +39,7 @@ export function Sequences() {
   return (
     <section class="card" aria-labelledby="sequences-title">
       <div class="card-head">
-        <h2 id="sequences-title">Sequences</h2>
+        <h2 id="sequences-title"><Term of="sequence">Sequences</Term></h2>
         {view && <span class="muted">{count(view.running)} running, {count(view.waiting)} waiting</span>}
       </div>
       <ul class="strips">
@@ -47,7 +48,7 @@ export function Sequences() {
           ended.slice(0, 4 - sequences.length).map((s) => <Strip key={s.id} sequence={s} />)}
       </ul>
       {hidden > 0 && <p class="muted small">and {count(hidden)} more</p>}
-      {sequences.length === 0 && ended.length === 0 && <p class="muted small">Nothing runs.</p>}
+      {sequences.length === 0 && ended.length === 0 && <p class="muted small">No sequence is running.</p>}
     </section>
   );
 }

@@ -4,6 +4,7 @@ import { count, milliseconds } from "./format";
 import { type Step, liveStore } from "./live";
 import { useStore } from "./store";
 import { color, themeStore } from "./theme";
+import { Term } from "./tooltip";
 
 const kHeight = 92;
 const kPitch = 5;
@@ -28,7 +29,7 @@ function drawSteps(context: CanvasRenderingContext2D, steps: Step[], width: numb
     const all = usable * heightOf(step.prefillRows + step.decodeRows, most);
     const share = step.decodeRows / Math.max(1, step.prefillRows + step.decodeRows);
     const decodePart = step.prefillRows > 0 && step.decodeRows > 0 ? Math.max(3, all * share) : all * share;
-    // From below: a token of each sequence, guesses that were right, guesses that were wrong.
+    // From below: a token of each sequence, accepted draft tokens, rejected draft tokens.
     const row = decodePart / Math.max(1, step.decodeRows);
     let top = kHeight - 2;
     const add = (style: string, rows: number) => {
@@ -57,11 +58,11 @@ export function Steps() {
   return (
     <section class="card" aria-labelledby="steps-title">
       <div class="card-head">
-        <h2 id="steps-title">Steps</h2>
+        <h2 id="steps-title"><Term of="step">Steps</Term></h2>
         <span class="muted keys">
           <span><i class="swatch leased" />prefill chunk</span>
           <span><i class="swatch sealed" />decode</span>
-          <span><i class="swatch accepted" />accepted guess</span>
+          <span><i class="swatch accepted" />accepted draft token</span>
         </span>
       </div>
       <div ref={box}>
@@ -69,7 +70,7 @@ export function Steps() {
       </div>
       <p class="muted small">
         {last
-          ? `step ${count(last.number)}: ${count(last.prefillRows)} prefill and ${count(last.decodeRows)} decode tokens of ${count(last.sequences)} sequence${last.sequences === 1 ? "" : "s"} in ${milliseconds(last.ms)}${last.drafted > 0 ? `, ${count(last.accepted)} of ${count(last.drafted)} guessed tokens accepted` : ""}`
+          ? `step ${count(last.number)}: ${count(last.prefillRows)} prefill and ${count(last.decodeRows)} decode tokens of ${count(last.sequences)} sequence${last.sequences === 1 ? "" : "s"} in ${milliseconds(last.ms)}${last.drafted > 0 ? `, ${count(last.accepted)} of ${count(last.drafted)} draft tokens accepted` : ""}`
           : "No step yet."}
       </p>
     </section>

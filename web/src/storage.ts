@@ -1,4 +1,4 @@
-// What this browser keeps for the page. A browser may forbid it or have no room: then nothing is kept.
+// Wraps localStorage. A browser may forbid it or have no room: then nothing is stored.
 export const storage = {
   get(name: string): string | null {
     try {

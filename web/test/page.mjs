@@ -62,6 +62,23 @@ async function say(page, text) {
   return { cached, computed, text: await answer.locator(".markdown").innerText(), facts: await answer.locator(".facts").innerText() };
 }
 
+async function openChat(page, title) {
+  await page.locator(".chats-menu .menu-button").click();
+  await page.locator(".chats-menu .chat-list").getByRole("button", { name: title, exact: true }).click();
+}
+
+async function inMenu(page, item) {
+  await button(page, "Rename, export or delete this chat").click();
+  await button(page, item).click();
+}
+
+async function titles(page) {
+  await page.locator(".chats-menu .menu-button").click();
+  const all = await page.locator(".chats-menu .chat-list button").allInnerTexts();
+  await page.keyboard.press("Escape");
+  return all;
+}
+
 // Answers do not end before their limit: the demo is laconic.
 async function makeTalkative(page) {
   await page.route("**/v1/chat/completions", (route) =>
@@ -307,14 +324,148 @@ const scenarios = {
     const before = await shown();
     await page.reload();
     const after = await shown();
-    await button(page, "Chat 1").click();
+    await openChat(page, "Who goes there?");
     const other = await shown();
     const again = await say(page, "And now?");
-    await button(page, "Delete chat").click();
+    await inMenu(page, "Delete chat");
     await page.waitForTimeout(600);
     await page.reload();
-    const left = await page.locator(".chips button").allInnerTexts();
+    const left = await titles(page);
     return { before, after, other, again, left, complaints: page.complaints };
+  },
+
+  // Renaming, deleting, undoing and exporting; many chats, of which the shown one is in view.
+  async manage(browser) {
+    const page = await open(browser);
+    await setSystem(page, "", 4);
+    for (let i = 1; i <= 24; ++i) {
+      if (i > 1) await button(page, "New chat").click();
+      await page.getByLabel("Message", { exact: true }).fill(`Question number ${i}\nand more`);
+      await page.keyboard.press("Enter");
+      await page.locator(".message.assistant .facts").waitFor();
+      await button(page, "Send").waitFor();
+    }
+    await openChat(page, "Question number 2");
+    await button(page, "24 chats: open another one").click();
+    const isInView = await page.evaluate(() => {
+      const list = document.querySelector(".chats-menu .chat-list").getBoundingClientRect();
+      const entry = document.querySelector(".chats-menu [aria-current=true]").getBoundingClientRect();
+      return entry.top >= list.top - 1 && entry.bottom <= list.bottom + 1;
+    });
+    await page.keyboard.press("Escape");
+    const title = await page.locator(".chat-title").innerText();
+    await inMenu(page, "Rename");
+    await page.getByLabel("Title of the chat").fill("My <b>chat</b>");
+    await page.keyboard.press("Enter");
+    const renamed = await page.locator(".chat-title").innerText();
+    const save = async (item) => {
+      const saving = page.waitForEvent("download");
+      await inMenu(page, item);
+      const file = await saving;
+      return { name: file.suggestedFilename(), text: readFileSync(await file.path(), "utf8") };
+    };
+    const markdown = await save("Export as Markdown");
+    const json = await save("Export as JSON");
+    await inMenu(page, "Delete chat");
+    const notice = await page.locator(".undo").innerText();
+    const afterDelete = await titles(page);
+    await button(page, "Undo").click();
+    const afterUndo = await titles(page);
+    const shownAgain = await page.locator(".chat-title").innerText();
+    await button(page, "Hide dashboard").click();
+    const isHidden = !(await page.locator(".cache").isVisible());
+    const isSideShown = await page.locator(".chat-side").isVisible();
+    await page.reload();
+    const staysHidden = !(await page.locator(".cache").isVisible());
+    await picture(page, "folded");
+    return { isInView, title, renamed, markdown, json, notice, afterDelete, afterUndo, shownAgain, isHidden, isSideShown, staysHidden, complaints: page.complaints };
+  },
+
+  // Copying, editing, asking again and going on.
+  async revise(browser) {
+    const page = await open(browser, { permissions: ["clipboard-read", "clipboard-write"] });
+    await setSystem(page, kSystem, 12);
+    const bodies = [];
+    page.on("request", (request) => {
+      if (request.url().endsWith("/v1/chat/completions")) bodies.push(request.postDataJSON());
+    });
+    await makeTalkative(page);
+    const first = await say(page, "Who goes there?");
+    await say(page, "And who are you?");
+    const last = () => page.locator(".message.assistant").last();
+    const ended = async () => {
+      await button(page, "Send").waitFor();
+      await last().locator(".facts").waitFor();
+    };
+    await last().getByRole("button", { name: "Copy message" }).click();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    const copiedFrom = await last().locator(".markdown").innerText();
+    await last().getByRole("button", { name: "Regenerate" }).click();
+    await ended();
+    const nAfterRegenerate = await page.locator(".message").count();
+    const beforeContinue = await last().locator(".markdown").textContent();
+    await last().getByRole("button", { name: "Continue" }).click();
+    await ended();
+    const afterContinue = await last().locator(".markdown").textContent();
+    const continuedTokens = await last().locator(".facts").innerText();
+    await page.locator(".message.user").first().hover();
+    await page.locator(".message.user").first().getByRole("button", { name: "Edit" }).click();
+    await page.getByLabel("Edit the message").fill("Who stands there?");
+    await button(page, "Save and send").click();
+    await ended();
+    const afterEdit = await page.locator(".message.user .bubble").allInnerTexts();
+    await page.locator(".undo").getByRole("button", { name: "Undo" }).click();
+    const afterUndo = await page.locator(".message.user .bubble").allInnerTexts();
+    return { first, copied, copiedFrom, nAfterRegenerate, beforeContinue, afterContinue, continuedTokens, afterEdit, afterUndo, bodies, complaints: page.complaints };
+  },
+
+  // A message that the context has no room for, and an answer that failed.
+  async refused(browser) {
+    const page = await open(browser);
+    await setSystem(page, kSystem, 12);
+    await say(page, "Who goes there?");
+    const nBefore = await page.locator(".message").count();
+    const long = "word ".repeat(60_000).trim();
+    await page.getByLabel("Message", { exact: true }).fill(long);
+    await page.keyboard.press("Enter");
+    await page.locator(".taken-back").waitFor();
+    const notice = await page.locator(".taken-back").innerText();
+    const isBack = (await page.getByLabel("Message", { exact: true }).inputValue()) === long;
+    const nAfter = await page.locator(".message").count();
+    await picture(page, "taken-back");
+    await page.getByLabel("Message", { exact: true }).fill("");
+    const shorter = await say(page, "And who are you?");
+    await page.route("**/v1/chat/completions", (route) => route.abort(), { times: 1 });
+    await page.getByLabel("Message", { exact: true }).fill("Once more?");
+    await page.keyboard.press("Enter");
+    await page.locator(".message.assistant [role=alert]").waitFor();
+    const error = await page.locator(".message.assistant [role=alert]").innerText();
+    await button(page, "Try again").click();
+    await page.locator(".message.assistant").nth(2).locator(".facts").waitFor();
+    const nErrors = await page.locator(".message.assistant [role=alert]").count();
+    return { notice, isBack, nBefore, nAfter, shorter, error, nErrors, complaints: page.complaints };
+  },
+
+  // The words of the field are explained where they stand, to a mouse and to a keyboard.
+  async terms(browser) {
+    const page = await open(browser);
+    await setSystem(page, "You are a pirate.", 77);
+    const settings = await page.locator(".settings .values").innerText();
+    const explained = {};
+    for (const name of ["TTFT", "ITL", "p99", "Pages", "Prefix cache hit rate"]) {
+      const term = page.locator("button.term").filter({ hasText: new RegExp(`^${name}:`) }).first();
+      await term.scrollIntoViewIfNeeded();
+      await term.hover();
+      explained[name] = await page.getByRole("tooltip").innerText();
+      await page.mouse.move(0, 0);
+      await page.getByRole("tooltip").waitFor({ state: "detached" });
+      await term.focus();
+      await page.getByRole("tooltip").waitFor();
+      const box = await page.getByRole("tooltip").boundingBox();
+      if (box.x < 0 || box.x + box.width > 1440 || box.y < 0 || box.y + box.height > 960) explained[name] += " OUTSIDE";
+      await page.keyboard.press("Escape");
+    }
+    return { settings, explained, complaints: page.complaints };
   },
 
   // A model that calls a tool twice at once, and goes on when both results were typed.
@@ -453,7 +604,7 @@ const scenarios = {
         { id: 2, messages: [{ role: "user", text: "I am still here" }, { role: "assistant", text: "So am I", end: "stop" }] },
         { id: 3, messages: [null] },
       ];
-      // What the page writes when it is left must not take its place.
+      // The page stores its chats when it is left; that must not overwrite these.
       localStorage.setItem("kvik.chats", JSON.stringify({ chats, current: 2 }));
       Storage.prototype.setItem = Storage.prototype.removeItem = () => undefined;
     });
@@ -502,7 +653,7 @@ const scenarios = {
       };
       if (isPhone) {
         await look("chat");
-        await button(page, "Cache").click();
+        await button(page, "Dashboard").click();
       }
       await page.waitForTimeout(2500); // the charts have a line then
       await page.locator(".map-canvas").focus();

@@ -1,7 +1,9 @@
+import { plural } from "../format";
 import {
   type Chat, type Message, type Settings, type ToolCall,
-  changeMessage, chatStore, openCall, readTools,
+  changeChat, changeMessage, chatStore, offerUndo, openCall, readTools,
 } from "./chats";
+import { clearNotice, restoreDraft } from "./draft";
 import { askForKey, authorization } from "../key";
 import { readEvents } from "../sse";
 
@@ -29,6 +31,7 @@ function payload(chat: Chat, settings: Settings): object {
     stream_options: { include_usage: true },
     kvik: { explain_cache: true },
     ...(tools.length > 0 ? { tools } : {}),
+    ...(chat.messages.at(-1)?.role === "assistant" ? { continue_final_message: true } : {}),
   };
 }
 
@@ -59,39 +62,101 @@ interface Chunk {
     prompt_tokens_details?: { cached_tokens?: number };
   } | null;
   kvik?: { cache?: { miss?: { reason?: string; position?: number } | null }[] };
-  error?: { message?: string };
+  error?: { message?: string; code?: string | null };
 }
 
-// Says something in the chat that is shown: to the model, or as the result of the tool that it called. The
-// model goes on when it has all results.
+// Sends a message in the chat that is shown: to the model, or as the result of the tool that it called. The model
+// answers when it has all results.
 export async function send(text: string): Promise<void> {
-  const state = chatStore.get();
-  const before = state.chats.find((chat) => chat.id === state.current);
-  if (!before || state.isAnswering || !text.trim()) return;
-  const call = openCall(before);
+  const { chat, isBusy } = shown();
+  if (isBusy || !text.trim()) return;
+  const call = openCall(chat);
   const said: Message = call ? { role: "tool", text, answers: call } : { role: "user", text };
-  const asked: Chat = { id: before.id, messages: [...before.messages, said] };
-  const isComplete = !openCall(asked);
-  const answered: Chat = isComplete ? { ...asked, messages: [...asked.messages, { role: "assistant", text: "" }] } : asked;
-  chatStore.set({
-    ...state,
-    isAnswering: isComplete,
-    chats: state.chats.map((chat) => (chat.id === answered.id ? answered : chat)),
-  });
-  if (isComplete) await answerTo(asked, state.settings);
+  const asked: Chat = { ...chat, messages: [...chat.messages, said] };
+  if (openCall(asked)) changeChat(chat.id, () => asked);
+  else await answerTo(asked, { before: chat, text });
 }
 
-async function answerTo(asked: Chat, settings: Settings): Promise<void> {
+// Sends another text in the place of message `index`; what came after it is removed.
+export async function editMessage(index: number, text: string): Promise<void> {
+  const { chat, isBusy } = shown();
+  if (isBusy || !text.trim()) return;
+  const nLater = chat.messages.length - index - 2; // beside its answer
+  const asked: Chat = { ...chat, messages: [...chat.messages.slice(0, index), { role: "user", text }] };
+  const isKept = await answerTo(asked, { before: chat, text });
+  if (isKept && nLater > 0 && shown().chat.id === chat.id) offerUndo(`${plural(nLater, "later message")} removed.`, chat);
+}
+
+// Has the model answer once more in the place of its last answer.
+export async function regenerate(): Promise<void> {
+  const { chat, isBusy } = shown();
+  const last = chat.messages.findLastIndex((m) => m.role !== "assistant");
+  if (!isBusy && last >= 0) await answerTo({ ...chat, messages: chat.messages.slice(0, last + 1) });
+}
+
+// Has the model continue its last answer.
+export async function continueAnswer(): Promise<void> {
+  const { chat, isBusy } = shown();
+  if (!isBusy && chat.messages.at(-1)?.role === "assistant") await answerTo(chat);
+}
+
+function shown(): { chat: Chat; isBusy: boolean } {
+  const { chats, current, isAnswering } = chatStore.get();
+  return { chat: chats.find((chat) => chat.id === current)!, isBusy: isAnswering };
+}
+
+// The chat before a text was sent, to which a text that is too long returns.
+interface Sent {
+  before: Chat;
+  text: string;
+}
+
+// Streams the answer to the last message, or the rest of an answer that is the last message. False where the message
+// was taken back.
+async function answerTo(asked: Chat, sent?: Sent): Promise<boolean> {
+  const state = chatStore.get();
+  const last = asked.messages.at(-1)!;
+  const isContinued = last.role === "assistant";
+  const begun: Message = isContinued ? withoutEnd(last) : { role: "assistant", text: "" };
+  const earlier = isContinued ? asked.messages.slice(0, -1) : asked.messages;
+  changeChat(asked.id, () => ({ ...asked, messages: [...earlier, begun] }));
+  chatStore.set({ ...chatStore.get(), isAnswering: true });
+  clearNotice();
   running = new AbortController();
-  const answer = new Answer(asked.id, asked.messages.length);
+  const answer = new Answer(asked.id, earlier.length, isContinued ? begun : null);
+  let isKept = true;
   try {
-    await answer.stream(payload(asked, settings), running.signal);
+    await answer.stream(payload(asked, state.settings), running.signal);
+    answer.flush();
   } catch (error) {
-    answer.fail(error, running.signal.aborted);
+    answer.flush();
+    isKept = !(sent && error instanceof ServerError && error.isTooLong);
+    if (!isKept) takeBack(sent!, error as ServerError);
+    else answer.fail(error, running.signal.aborted);
   }
-  answer.flush();
   running = null;
   chatStore.set({ ...chatStore.get(), isAnswering: false });
+  return isKept;
+}
+
+function takeBack({ before, text }: Sent, error: ServerError): void {
+  changeChat(before.id, ({ title }) => ({ ...before, title }));
+  restoreDraft(text, `${sentence(error.message)} Your message is back in the input box: shorten it, or start a new chat.`);
+}
+
+const sentence = (text: string) => `${text.slice(0, 1).toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
+
+const withoutEnd = ({ end: _end, error: _error, ...message }: Message): Message => message;
+
+class ServerError extends Error {
+  constructor(message: string, private readonly status: number, private readonly code?: string | null) {
+    super(message);
+  }
+
+  // The prompt does not fit the context, or the request the server's limit.
+  get isTooLong(): boolean {
+    return this.code === "context_length_exceeded" || this.status === 413;
+  }
 }
 
 // One answer on its way: what came since the last frame is shown with the next one.
@@ -107,7 +172,8 @@ class Answer {
   private calls: ToolCall[] = [];
   private frame = 0;
 
-  constructor(private readonly chat: number, private readonly index: number) {}
+  // `begun`: the message that the model continues, or null.
+  constructor(private readonly chat: number, private readonly index: number, private readonly begun: Message | null) {}
 
   async stream(body: object, signal: AbortSignal): Promise<void> {
     const response = await fetch("/v1/chat/completions", {
@@ -119,13 +185,14 @@ class Answer {
     if (!response.ok || !response.body) {
       if (response.status === 401) askForKey();
       const answer = (await response.json().catch(() => null)) as Chunk | null;
-      throw new Error(answer?.error?.message ?? `the server answered ${response.status}`);
+      const message = answer?.error?.message ?? `the server answered ${response.status}`;
+      throw new ServerError(message, response.status, answer?.error?.code);
     }
     let hasEnded = false;
     for await (const event of readEvents(response.body)) {
       if (event.data === "[DONE]") break;
       const chunk = JSON.parse(event.data) as Chunk;
-      if (chunk.error) throw new Error(chunk.error.message ?? "the server could not go on");
+      if (chunk.error) throw new ServerError(chunk.error.message ?? "the server could not go on", 200, chunk.error.code);
       hasEnded = this.take(chunk) || hasEnded;
     }
     if (!hasEnded) throw new Error("the stream ended before the answer did");
@@ -136,7 +203,7 @@ class Answer {
     this.change((m) => (wasStopped ? { ...m, end: "stopped" } : { ...m, end: "error", error: message }));
   }
 
-  // Shows what waits.
+  // Shows what came since the last frame.
   flush(): void {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
@@ -145,6 +212,8 @@ class Answer {
     const n = this.nTokens || this.nEvents;
     const itlMs = this.nReads > 2 && n > 1 ? (this.last - this.first) / (n - 1) : undefined;
     const calls = this.calls.length > 0 ? [...this.calls] : undefined;
+    const { begun } = this;
+    if (begun) return this.change((m) => ({ ...m, text: begun.text + this.text, calls, itlMs: itlMs ?? m.itlMs }));
     this.change((m) => ({ ...m, text: this.text, thought: this.thought || undefined, calls, ttftMs, itlMs }));
   }
 
@@ -174,12 +243,14 @@ class Answer {
 
   private takeUsage(chunk: Chunk): void {
     const usage = chunk.usage!;
+    this.nTokens = usage.completion_tokens;
+    const tokens = (this.begun?.tokens ?? 0) + usage.completion_tokens;
+    this.change((m) => ({ ...m, tokens }));
+    if (this.begun) return; // the prompt's cost is that of the whole answer's first part
     const cached = usage.prompt_tokens_details?.cached_tokens ?? 0;
     const miss = chunk.kvik?.cache?.[0]?.miss;
     const cost = { cached, computed: usage.prompt_tokens - cached, miss: miss?.reason ?? null };
     changeMessage(this.chat, this.index - 1, (m) => ({ ...m, cost }));
-    this.nTokens = usage.completion_tokens;
-    this.change((m) => ({ ...m, tokens: usage.completion_tokens }));
   }
 
   private change(change: (message: Message) => Message): void {

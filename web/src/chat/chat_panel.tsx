@@ -1,99 +1,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { send, stop } from "./answer";
-import {
-  type Settings, type ToolCall,
-  changeSettings, chatStore, deleteChat, dropUnreadable, newChat, openCall, openChat, readTools,
-} from "./chats";
 import { download } from "../download";
 import { plural } from "../format";
-import { MessageView } from "./message";
 import { useStore } from "../store";
-
-function NumberField(props: {
-  label: string; value: number; min: number; max: number; step: number; onChange: (value: number) => void;
-}) {
-  const { label, value, min, max, step, onChange } = props;
-  const take = (text: string) => {
-    const number = Number.parseFloat(text);
-    if (Number.isFinite(number)) onChange(Math.min(max, Math.max(min, number)));
-  };
-  return (
-    <label>
-      <span>{label}</span>
-      <input type="number" value={value} min={min} max={max} step={step}
-        onChange={(e) => take(e.currentTarget.value)} />
-    </label>
-  );
-}
-
-// The tools that a model may call, as a request has them; results are typed by hand.
-function ToolsField({ text }: { text: string }) {
-  let error = "";
-  try {
-    readTools(text);
-  } catch (e) {
-    error = (e as Error).message;
-  }
-  return (
-    <label class="wide">
-      <span>Tools that the model may call: a JSON list as in a request; you answer its calls</span>
-      <textarea rows={2} value={text} spellcheck={false} aria-invalid={error !== ""} aria-label="Tools"
-        placeholder='[{"type": "function", "function": {"name": "read_file", "parameters": {…}}}]'
-        onInput={(e) => changeSettings({ tools: e.currentTarget.value })} />
-      {error && <p class="error" role="alert">{error}</p>}
-    </label>
-  );
-}
-
-function SettingsView({ settings }: { settings: Settings }) {
-  return (
-    <details class="settings">
-      <summary>System prompt and sampling</summary>
-      <label class="wide">
-        <span>System prompt, in front of every chat</span>
-        <textarea rows={3} value={settings.system} onInput={(e) => changeSettings({ system: e.currentTarget.value })} />
-      </label>
-      <div class="fields">
-        <NumberField label="Temperature" value={settings.temperature} min={0} max={2} step={0.1}
-          onChange={(temperature) => changeSettings({ temperature })} />
-        <NumberField label="Top p" value={settings.topP} min={0.01} max={1} step={0.05}
-          onChange={(topP) => changeSettings({ topP })} />
-        <NumberField label="Max tokens" value={settings.maxTokens} min={1} max={1_000_000} step={1}
-          onChange={(maxTokens) => changeSettings({ maxTokens: Math.round(maxTokens) })} />
-        <label>
-          <span>Seed</span>
-          <input inputMode="numeric" placeholder="random" value={settings.seed}
-            onInput={(e) => changeSettings({ seed: e.currentTarget.value.replace(/\D/g, "") })} />
-        </label>
-      </div>
-      <ToolsField text={settings.tools} />
-    </details>
-  );
-}
-
-function Composer({ isAnswering, call }: { isAnswering: boolean; call: ToolCall | undefined }) {
-  const [text, setText] = useState("");
-  const submit = () => {
-    if (!text.trim() || isAnswering) return;
-    void send(text);
-    setText("");
-  };
-  const onKeyDown = (e: KeyboardEvent) => {
-    if (e.key !== "Enter" || e.shiftKey || e.isComposing) return;
-    e.preventDefault();
-    submit();
-  };
-  return (
-    <form class="composer" onSubmit={(e) => { e.preventDefault(); submit(); }}>
-      <textarea id="prompt" aria-label="Message" rows={2} value={text}
-        placeholder={call ? `What does ${call.name} answer?` : "Write a message"}
-        onInput={(e) => setText(e.currentTarget.value)} onKeyDown={onKeyDown} />
-      {isAnswering
-        ? <button type="button" class="stop" onClick={stop}>Stop</button>
-        : <button type="submit" class="primary" disabled={!text.trim()}>Send</button>}
-    </form>
-  );
-}
+import { send } from "./answer";
+import { ChatBar, ChatList } from "./chat_bar";
+import { type Chat, chatStore, dropUndo, dropUnreadable, openCall, undo } from "./chats";
+import { Composer } from "./composer";
+import { MessageView } from "./message";
+import { SettingsView } from "./settings_view";
 
 const kExamples = ["Tell me of the sea.", "Why is the second token fast?", "Who goes there?"];
 
@@ -126,44 +40,66 @@ function Unreadable({ chats }: { chats: string[] }) {
   );
 }
 
-export function ChatPanel() {
-  const { chats, current, isAnswering, settings, unreadable } = useStore(chatStore);
-  const chat = chats.find((c) => c.id === current)!;
+function UndoBar({ text, isAnswering }: { text: string; isAnswering: boolean }) {
+  return (
+    <div class="notice undo" role="status">
+      <p>{text}</p>
+      <button type="button" disabled={isAnswering} onClick={undo}>Undo</button>
+      <button type="button" onClick={dropUndo}>Close</button>
+    </div>
+  );
+}
+
+const kNearEnd = 40; // pixels
+
+// The messages. The view follows an answer until the user scrolls up.
+function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolean; hasOthers: boolean }) {
   const log = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
+  const [isAway, setAway] = useState(false);
+  const toEnd = () => {
+    follows.current = true;
+    log.current!.scrollTop = log.current!.scrollHeight;
+  };
   useEffect(() => {
-    if (follows.current && log.current) log.current.scrollTop = log.current.scrollHeight;
+    if (follows.current && log.current) toEnd();
   }, [chat]);
+  useEffect(toEnd, [chat.id]);
   const onScroll = () => {
     const el = log.current!;
-    follows.current = el.scrollHeight - el.scrollTop - el.clientHeight < 40;
+    follows.current = el.scrollHeight - el.scrollTop - el.clientHeight < kNearEnd;
+    setAway(!follows.current);
   };
+  const last = chat.messages.length - 1;
   return (
-    <section class="chat" aria-label="Chat">
-      <div class="chat-bar">
-        <div class="chips" role="group" aria-label="Chats">
-          {chats.map((c) => (
-            <button type="button" aria-pressed={c.id === current} onClick={() => openChat(c.id)}>Chat {c.id}</button>
-          ))}
-        </div>
-        {chat.messages.length > 0 && (
-          <button type="button" class="new-chat" onClick={deleteChat} disabled={isAnswering}
-            title="This browser keeps chats until they are deleted">Delete chat</button>
-        )}
-        <button type="button" class="new-chat" onClick={newChat} disabled={isAnswering}
-          title="Another chat with the same system prompt">New chat</button>
-      </div>
-      <SettingsView settings={settings} />
-      <Unreadable chats={unreadable} />
+    <div class="log-box">
       <div class="log" ref={log} onScroll={onScroll} tabIndex={0} role="log" aria-label="Messages">
-        {chat.messages.length === 0 && <Empty hasOthers={chats.length > 1} />}
+        {last < 0 && <Empty hasOthers={hasOthers} />}
         <ol class="messages">
           {chat.messages.map((message, i) => (
-            <MessageView message={message} isRunning={isAnswering && i === chat.messages.length - 1} />
+            <MessageView key={`${chat.id} ${i}`} message={message} index={i} isLast={i === last} isRunning={isAnswering && i === last} isBusy={isAnswering} />
           ))}
         </ol>
       </div>
-      <Composer isAnswering={isAnswering} call={openCall(chat)} />
+      {isAway && <button type="button" class="to-end" title="To the newest message" aria-label="To the newest message" onClick={toEnd}>↓</button>}
+    </div>
+  );
+}
+
+export function ChatPanel() {
+  const { chats, current, isAnswering, settings, unreadable, undo: undone } = useStore(chatStore);
+  const chat = chats.find((c) => c.id === current)!;
+  return (
+    <section class="chat" aria-label="Chat">
+      <aside class="chat-side" aria-label="All chats"><ChatList chats={chats} current={current} /></aside>
+      <div class="chat-main">
+        <ChatBar chats={chats} chat={chat} isAnswering={isAnswering} />
+        <SettingsView settings={settings} />
+        <Unreadable chats={unreadable} />
+        <Log chat={chat} isAnswering={isAnswering} hasOthers={chats.length > 1} />
+        {undone && <UndoBar text={undone.text} isAnswering={isAnswering} />}
+        <Composer isAnswering={isAnswering} call={openCall(chat)} />
+      </div>
     </section>
   );
 }

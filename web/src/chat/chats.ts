@@ -1,8 +1,8 @@
 import { storage } from "../storage";
 import { createStore } from "../store";
-import { forgetUnreadable, loadChats, storeChats } from "./stored_chats";
+import { forgetUnreadable, loadChats, setAllApart, storeChats } from "./stored_chats";
 
-// What the usage of an answer says of its prompt.
+// The prompt's part of an answer's usage.
 export interface PromptCost {
   cached: number;
   computed: number;
@@ -31,7 +31,7 @@ export interface Message {
 
 export interface Chat {
   id: number;
-  title?: string; // given by the user
+  title?: string | undefined; // given by the user
   messages: Message[];
 }
 
@@ -50,15 +50,24 @@ export interface Chats {
   isAnswering: boolean;
   settings: Settings;
   unreadable: string[]; // stored chats that this page cannot read
+  undo: Undo | null;
+}
+
+// A chat as it was before it was deleted or shortened.
+export interface Undo {
+  text: string; // says what was done
+  chat: Chat;
+  place: number; // among the chats
 }
 
 const kSettings = "kvik.settings";
 const kPauseMs = 400;
+const kUndoMs = 12_000;
 const kDefaults: Settings = {
   system: "You are a helpful assistant. Answer in plain words, and say so where you do not know.",
   temperature: 0.8,
   topP: 0.95,
-  maxTokens: 256,
+  maxTokens: 1024,
   seed: "",
   tools: "",
 };
@@ -87,12 +96,25 @@ function initial(): Chats {
     isAnswering: false,
     settings: storedSettings(),
     unreadable,
+    undo: null,
   };
 }
 
 export const chatStore = createStore<Chats>(initial());
 
-const keep = () => storeChats(chatStore.get().chats, chatStore.get().current);
+let isAbandoned = false;
+
+function keep(): void {
+  if (!isAbandoned) storeChats(chatStore.get().chats, chatStore.get().current);
+}
+
+// Sets all stored chats apart and begins anew.
+export function abandonChats(): void {
+  keep();
+  isAbandoned = true;
+  setAllApart();
+  location.reload();
+}
 
 let pending = 0;
 chatStore.subscribe(() => {
@@ -129,24 +151,70 @@ export function openChat(id: number): void {
   chatStore.set({ ...chatStore.get(), current: id });
 }
 
-// Forgets the chat that is shown.
-export function deleteChat(): void {
-  const state = chatStore.get();
-  const chats = state.chats.filter((chat) => chat.id !== state.current);
-  chatStore.set({ ...state, ...(chats.length > 0 ? { chats, current: chats.at(-1)!.id } : kNone) });
+const kMostTitle = 60; // characters
+
+// The name that the user gave, or the beginning of the first message.
+export function titleOf(chat: Chat): string {
+  if (chat.title) return chat.title;
+  const first = chat.messages.find((m) => m.role === "user")?.text.trim().split("\n")[0] ?? "";
+  const characters = [...first.slice(0, 4 * kMostTitle)];
+  if (characters.length > kMostTitle) return `${characters.slice(0, kMostTitle - 1).join("").trimEnd()}…`;
+  return first || "New chat";
 }
+
+export function changeChat(id: number, change: (chat: Chat) => Chat): void {
+  const state = chatStore.get();
+  chatStore.set({ ...state, chats: state.chats.map((chat) => (chat.id === id ? change(chat) : chat)) });
+}
+
+// An empty title gives the chat its automatic one back.
+export function renameChat(id: number, title: string): void {
+  changeChat(id, ({ title: _, ...chat }) => (title.trim() ? { ...chat, title: title.trim().slice(0, 200) } : chat));
+}
+
+let undoTimer = 0;
+
+// Offers for a while to bring `chat` back as it is now.
+export function offerUndo(text: string, chat: Chat): void {
+  const state = chatStore.get();
+  const place = state.chats.findIndex((other) => other.id === chat.id);
+  chatStore.set({ ...state, undo: { text, chat, place } });
+  clearTimeout(undoTimer);
+  undoTimer = window.setTimeout(dropUndo, kUndoMs);
+}
+
+export function dropUndo(): void {
+  chatStore.set({ ...chatStore.get(), undo: null });
+}
+
+export function undo(): void {
+  const state = chatStore.get();
+  if (!state.undo || state.isAnswering) return;
+  const { chat, place } = state.undo;
+  // The empty chat that stood in for the last one goes again.
+  const others = state.chats.filter((other) => other.id !== chat.id && other.messages.length > 0);
+  const chats = [...others.slice(0, place), chat, ...others.slice(place)];
+  chatStore.set({ ...state, undo: null, chats, current: chat.id });
+}
+
+export function deleteChat(id: number): void {
+  const chat = chatStore.get().chats.find((other) => other.id === id);
+  if (!chat) return;
+  offerUndo(`Deleted “${titleOf(chat)}”.`, chat);
+  const state = chatStore.get();
+  const chats = state.chats.filter((other) => other !== chat);
+  const current = state.current === id ? chats.at(-1)?.id : state.current;
+  chatStore.set({ ...state, ...(current === undefined ? freshAfter(id) : { chats, current }) });
+}
+
+// One empty chat, with an id of its own.
+const freshAfter = (id: number): Pick<Chats, "chats" | "current"> => ({ chats: [{ id: id + 1, messages: [] }], current: id + 1 });
 
 export function changeMessage(chatId: number, index: number, change: (message: Message) => Message): void {
-  const state = chatStore.get();
-  const chats = state.chats.map((chat) =>
-    chat.id === chatId
-      ? { ...chat, messages: chat.messages.map((m, i) => (i === index ? change(m) : m)) }
-      : chat,
-  );
-  chatStore.set({ ...state, chats });
+  changeChat(chatId, (chat) => ({ ...chat, messages: chat.messages.map((m, i) => (i === index ? change(m) : m)) }));
 }
 
-// The first call at the end of a chat that nobody has told the result of.
+// The first call at the end of a chat whose result is still missing.
 export function openCall(chat: Chat): ToolCall | undefined {
   const last = chat.messages.findLastIndex((m) => m.role === "assistant");
   const results = chat.messages.slice(last + 1);

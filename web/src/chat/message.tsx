@@ -1,18 +1,24 @@
+import { Component } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Boundary } from "../boundary";
+import { CopyButton } from "../copy_button";
 import type { Message, PromptCost, ToolCall } from "./chats";
-import { count, milliseconds, percent } from "../format";
+import { count, milliseconds, percent, plural } from "../format";
 import { Markdown } from "../markdown/blocks";
+import { Term } from "../tooltip";
+import { continueAnswer, editMessage, regenerate } from "./answer";
 
+// Why a prompt has no more cached tokens.
 const kMisses: Record<string, string> = {
   diverged: "the rest is new: other tokens followed there before",
-  never_seen: "the rest was never seen",
+  never_seen: "the rest is new",
   evicted: "the rest had been evicted",
   too_short: "the rest is too short to share",
-  no_snapshot: "the nearest snapshot of its state is there",
+  no_snapshot: "the nearest snapshot of the recurrent state is there",
   cache_off: "the cache is off",
   tier_timed_out: "a tier took longer than computing it",
   tier_declined: "computing it was quicker than reading it",
-  tier_damaged: "a tier held it, damaged",
+  tier_damaged: "a tier had the rest, but damaged",
 };
 
 function CostBar({ cost }: { cost: PromptCost }) {
@@ -28,7 +34,7 @@ function CostBar({ cost }: { cost: PromptCost }) {
       <div class="cost-text">
         <span><i class="swatch cached" /><b class="cost-cached-count">{count(cost.cached)}</b> cached</span>
         <span><i class="swatch computed" /><b>{count(cost.computed)}</b> computed</span>
-        <span class="muted">{percent(share)} of {count(all)} prompt tokens found</span>
+        <span class="muted">{percent(share)} of {count(all)} prompt tokens were cached</span>
       </div>
     </div>
   );
@@ -37,18 +43,15 @@ function CostBar({ cost }: { cost: PromptCost }) {
 const kEnds = { stop: "", length: "cut at the token limit", stopped: "stopped", error: "" };
 
 function Facts({ message }: { message: Message }) {
-  const facts: [string, string, string][] = [];
-  if (message.ttftMs !== undefined) facts.push(["TTFT", milliseconds(message.ttftMs), "time to first token"]);
-  if (message.itlMs !== undefined) facts.push(["ITL", milliseconds(message.itlMs), "mean inter-token latency"]);
-  if (message.itlMs) facts.push(["", `${(1000 / message.itlMs).toFixed(0)} tok/s`, "while decoding"]);
-  if (message.tokens !== undefined) facts.push(["", `${count(message.tokens)} tokens`, "generated"]);
+  const { ttftMs, itlMs, tokens } = message;
   const end = message.end ? kEnds[message.end] : "";
-  if (facts.length === 0 && !end) return null;
+  if (ttftMs === undefined && tokens === undefined && !end) return null;
   return (
     <div class="facts">
-      {facts.map(([name, value, title]) => (
-        <span title={title}>{name && <abbr title={title}>{name}</abbr>} {value}</span>
-      ))}
+      {ttftMs !== undefined && <span><Term of="ttft">TTFT</Term> {milliseconds(ttftMs)}</span>}
+      {itlMs !== undefined && <span><Term of="itl">ITL</Term> {milliseconds(itlMs)}</span>}
+      {itlMs ? <span><Term of="speed">{`${(1000 / itlMs).toFixed(0)} tok/s`}</Term></span> : null}
+      {tokens !== undefined && <span>{plural(tokens, "token")}</span>}
       {end && <span>{end}</span>}
     </div>
   );
@@ -71,26 +74,89 @@ function CallView({ call }: { call: ToolCall }) {
   );
 }
 
-const kMostShown = 200_000; // characters of a message that could not be rendered
-
-// A message that cannot be rendered is shown as plain text, and the others as usual.
-export function MessageView(props: { message: Message; isRunning: boolean }) {
-  const { message } = props;
-  const plain = (error: Error) => (
-    <li class={`message ${message.role}`}>
-      <p class="error small">This message cannot be shown with formatting ({error.message}). As plain text:</p>
-      <pre class="plain" tabIndex={0}>{message.text.slice(0, kMostShown)}</pre>
-    </li>
-  );
-  return <Boundary of={message} fallback={plain}><RenderedMessage {...props} /></Boundary>;
+interface Props {
+  message: Message;
+  index: number; // in its chat
+  isLast: boolean;
+  isRunning: boolean; // the answer is on its way
+  isBusy: boolean; // some answer is
 }
 
-function RenderedMessage({ message, isRunning }: { message: Message; isRunning: boolean }) {
+// The buttons below a message.
+function Actions({ message, isLast, isBusy, onEdit }: Props & { onEdit: () => void }) {
+  const isUsers = message.role === "user";
+  const hasEnded = message.end !== "error" && !isBusy;
+  const isCut = message.end === "length" || message.end === "stopped";
+  return (
+    <div class="actions" role="group" aria-label={isUsers ? "Your message" : "Answer"}>
+      {message.text && <CopyButton label="Copy message" text={() => message.text} />}
+      {isUsers && <button type="button" class="quiet" disabled={isBusy} onClick={onEdit}>Edit</button>}
+      {!isUsers && isLast && hasEnded && isCut && message.text && !message.calls && (
+        <button type="button" class="quiet" onClick={() => void continueAnswer()}>Continue</button>
+      )}
+      {!isUsers && isLast && hasEnded && <button type="button" class="quiet" onClick={() => void regenerate()}>Regenerate</button>}
+    </div>
+  );
+}
+
+function Editor({ message, index, onDone }: { message: Message; index: number; onDone: () => void }) {
+  const area = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => area.current!.focus(), []);
+  const submit = () => {
+    const { value } = area.current!;
+    if (!value.trim()) return;
+    onDone();
+    void editMessage(index, value);
+  };
+  const onKeyDown = (e: KeyboardEvent) => {
+    if (e.key === "Escape") onDone();
+    if (e.key !== "Enter" || !(e.ctrlKey || e.metaKey)) return;
+    e.preventDefault();
+    submit();
+  };
+  return (
+    <form class="editor" onSubmit={(e) => { e.preventDefault(); submit(); }}>
+      <textarea ref={area} rows={3} aria-label="Edit the message" defaultValue={message.text} onKeyDown={onKeyDown} />
+      <div>
+        <button type="button" onClick={onDone}>Cancel</button>
+        <button type="submit" class="primary">Save and send</button>
+      </div>
+    </form>
+  );
+}
+
+const kMostShown = 200_000; // characters of a message that could not be rendered
+
+// One message. It renders again when it changes itself, not with every token of another one; one that cannot be
+// rendered is shown as plain text.
+export class MessageView extends Component<Props> {
+  override shouldComponentUpdate(next: Props): boolean {
+    return (Object.keys(next) as (keyof Props)[]).some((name) => next[name] !== this.props[name]);
+  }
+
+  override render() {
+    const { message } = this.props;
+    const plain = (error: Error) => (
+      <li class={`message ${message.role}`}>
+        <p class="error small">This message cannot be shown with formatting ({error.message}). As plain text:</p>
+        <pre class="plain" tabIndex={0}>{message.text.slice(0, kMostShown)}</pre>
+      </li>
+    );
+    return <Boundary of={message} fallback={plain}><RenderedMessage {...this.props} /></Boundary>;
+  }
+}
+
+function RenderedMessage(props: Props) {
+  const { message, index, isRunning } = props;
+  const [isEdited, setEdited] = useState(false);
   if (message.role === "user") {
     return (
-      <li class="message user">
-        <div class="bubble">{message.text}</div>
+      <li class={isEdited ? "message user edited" : "message user"}>
+        {isEdited
+          ? <Editor message={message} index={index} onDone={() => setEdited(false)} />
+          : <div class="bubble">{message.text}</div>}
         {message.cost && <CostBar cost={message.cost} />}
+        {!isEdited && <Actions {...props} onEdit={() => setEdited(true)} />}
       </li>
     );
   }
@@ -108,13 +174,19 @@ function RenderedMessage({ message, isRunning }: { message: Message; isRunning: 
   return (
     <li class="message assistant">
       {message.thought && (
-        <details class="thought"><summary>Thoughts</summary><Markdown text={message.thought} /></details>
+        <details class="thought"><summary>Reasoning</summary><Markdown text={message.thought} /></details>
       )}
       <Markdown text={message.text} />
       {message.calls?.map((call) => <CallView call={call} />)}
       {isRunning && <span class="caret" aria-label="answering" role="img" />}
-      {message.error && <p class="error" role="alert">{message.error}</p>}
+      {message.error && (
+        <p class="error" role="alert">
+          {message.error}{" "}
+          {props.isLast && !props.isBusy && <button type="button" onClick={() => void regenerate()}>Try again</button>}
+        </p>
+      )}
       <Facts message={message} />
+      {!isRunning && <Actions {...props} onEdit={() => undefined} />}
     </li>
   );
 }

@@ -122,6 +122,15 @@ export function loadChats(): ReadChats {
   return { ...read, unreadable };
 }
 
+// Sets all stored chats apart, for a page that they keep from working.
+export function setAllApart(): void {
+  const stored = storage.get(kChats);
+  if (stored === null) return;
+  const unreadable = [...apart(), stored];
+  storage.remove(kChats);
+  storage.set(kApart, JSON.stringify(unreadable));
+}
+
 export function forgetUnreadable(): void {
   storage.remove(kApart);
 }

@@ -54,7 +54,7 @@ export class Delimiters {
     this.push(token, null, 1);
   }
 
-  // "]": true where it ends a link, whose text is what stands since the last bracket.
+  // Handles "]". Returns true where it ends a link, whose text begins at the last bracket.
   closeBracket(href: string | null): boolean {
     const at = this.brackets.pop();
     if (at === undefined || href === null) return false;

@@ -181,7 +181,7 @@ function runLength(text: string, at: number): number {
 const kSpace = /\s/;
 const kPunctuation = /[\p{P}\p{S}]/u;
 
-// Where a run of delimiters may begin and end emphasis: CommonMark's rules for left- and right-flanking runs.
+// Decides by CommonMark's rules for left- and right-flanking runs whether a run may begin and end emphasis.
 function flanks(before: string, after: string, char: string): Pick<Run, "canOpen" | "canClose"> {
   const [spaceBefore, spaceAfter] = [kSpace.test(before), kSpace.test(after)];
   const [punctBefore, punctAfter] = [kPunctuation.test(before), kPunctuation.test(after)];

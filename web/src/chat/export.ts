@@ -1,0 +1,43 @@
+import { type Chat, type Message, titleOf } from "./chats";
+
+const kSpeakers: Record<Message["role"], string> = { user: "You", assistant: "Assistant", tool: "Tool" };
+
+// A name that every file system takes.
+export function fileName(chat: Chat, suffix: string): string {
+  const words = titleOf(chat).normalize("NFKD").replace(/[^A-Za-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 60).toLowerCase();
+  return `${words || "chat"}.${suffix}`;
+}
+
+// A fence longer than any in the text.
+function fenced(text: string): string {
+  let longest = 2;
+  for (const run of text.match(/`{3,}/g) ?? []) longest = Math.max(longest, run.length);
+  const fence = "`".repeat(longest + 1);
+  return `${fence}\n${text}\n${fence}`;
+}
+
+function section(message: Message): string {
+  const parts = [`## ${kSpeakers[message.role]}${message.answers ? ` ${message.answers.name}` : ""}`];
+  if (message.thought) parts.push(`<details><summary>Reasoning</summary>\n\n${message.thought}\n\n</details>`);
+  if (message.text) parts.push(message.role === "tool" ? fenced(message.text) : message.text);
+  for (const call of message.calls ?? []) parts.push(`Calls \`${call.name}\`:\n\n${fenced(call.arguments)}`);
+  return parts.join("\n\n");
+}
+
+export function asMarkdown(chat: Chat, model: string): string {
+  const head = `# ${titleOf(chat)}${model ? `\n\nModel: ${model}` : ""}`;
+  return `${[head, ...chat.messages.map(section)].join("\n\n")}\n`;
+}
+
+// The messages as a request has them, with what the page measured beside each.
+export function asJson(chat: Chat): string {
+  const messages = chat.messages.map(({ role, text, thought, calls, answers, ...figures }) => ({
+    role,
+    content: text,
+    ...(thought ? { reasoning_content: thought } : {}),
+    ...(calls ? { tool_calls: calls.map(({ id, name, arguments: given }) => ({ id, type: "function", function: { name, arguments: given } })) } : {}),
+    ...(answers ? { tool_call_id: answers.id } : {}),
+    kvik: figures,
+  }));
+  return `${JSON.stringify({ title: titleOf(chat), messages }, null, 2)}\n`;
+}

@@ -1,0 +1,70 @@
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { createStore, useStore } from "./store";
+
+const tooltipStore = createStore<{ text: string; anchor: DOMRect | null }>({ text: "", anchor: null });
+
+const hide = () => tooltipStore.set({ text: "", anchor: null });
+
+// Explanations of the terms on the page.
+export const kTerms = {
+  ttft: "Time to first token: from sending a request until the first token of its answer. It is mostly the time to compute the part of the prompt that is not in the cache.",
+  itl: "Inter-token latency: the time from one token of an answer to the next.",
+  p50: "Median: half of the values are below it.",
+  p99: "99th percentile: 99 of 100 values are below it. It shows the slow cases that a median hides.",
+  page: "The cache stores keys and values in pages of 32 tokens. Chats that begin with the same tokens share the pages of that beginning.",
+  hitRate: "Share of prompt tokens whose keys and values were in the cache, so that they were not computed again.",
+  decode: "Generated tokens per second, of all sequences together, while the engine generates.",
+  sequence: "One answer that is being generated, with its prompt.",
+  step: "One pass through the model. It generates a token for every sequence that is decoding, and computes a chunk of the prompts that are waiting (prefill).",
+  kvMemory: "Memory that is set aside for keys and values (--kv-memory).",
+  tokenRate: "Prefill computes prompts, decode generates answers. The average of each second.",
+  speed: "Generated tokens per second: 1 second divided by ITL.",
+  maxTokens: "The longest answer. An answer that reaches it is cut, and you can continue it.",
+  temperature: "0 always takes the likeliest token. Higher values vary the answer.",
+  topP: "Only the likeliest tokens whose probabilities add up to this value are sampled.",
+  seed: "The same seed and settings give the same answer.",
+} as const;
+
+export type TermName = keyof typeof kTerms;
+
+// A word with an explanation, shown on hover, focus and tap.
+export function Term({ of, children }: { of: TermName | { text: string }; children: ComponentChildren }) {
+  const text = typeof of === "string" ? kTerms[of] : of.text;
+  const show = (e: { currentTarget: Element }) => tooltipStore.set({ text, anchor: e.currentTarget.getBoundingClientRect() });
+  return (
+    <button type="button" class="term" onMouseEnter={show} onFocus={show} onClick={show} onMouseLeave={hide} onBlur={hide}>
+      {children}
+      <span class="hidden">: {text}</span>
+    </button>
+  );
+}
+
+const kGap = 8;
+
+// The explanation that is shown now, near its word and inside the window.
+export function Tooltip() {
+  const { text, anchor } = useStore(tooltipStore);
+  const box = useRef<HTMLDivElement>(null);
+  const [place, setPlace] = useState({ left: 0, top: 0 });
+  useEffect(() => {
+    const onKeyDown = (e: KeyboardEvent) => {
+      if (e.key === "Escape") hide();
+    };
+    window.addEventListener("keydown", onKeyDown);
+    window.addEventListener("scroll", hide, true);
+    return () => {
+      window.removeEventListener("keydown", onKeyDown);
+      window.removeEventListener("scroll", hide, true);
+    };
+  }, []);
+  useLayoutEffect(() => {
+    if (!anchor || !box.current) return;
+    const { width, height } = box.current.getBoundingClientRect();
+    const left = Math.max(kGap, Math.min(anchor.left, window.innerWidth - width - kGap));
+    const below = anchor.bottom + kGap;
+    setPlace({ left, top: below + height > window.innerHeight ? anchor.top - height - kGap : below });
+  }, [anchor]);
+  if (!anchor) return null;
+  return <div ref={box} class="tooltip" role="tooltip" style={{ left: `${place.left}px`, top: `${place.top}px` }}>{text}</div>;
+}
