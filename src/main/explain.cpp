@@ -64,9 +64,10 @@ void add_explain(CommandLine& line) {
   add_model_flags(flags, options->explain.model);
   add_adapter_flag(flags, options->explain.model);
   flags.add({
-      Flag("-p,--prompt", &options->explain.prompt, "the text to go on with").with_default(),
+      Flag("-p,--prompt", &options->explain.prompt,
+           "the text to continue (default: the beginning of Hamlet's monologue)"),
       {"--max-tokens", as_count(options->explain.max_tokens),
-       "tokens to generate (default: as many as take 18 s without the cache, 384 at most)"},
+       "tokens to generate (default: as many as take 8 s without the cache, 384 at most)"},
       Flag("--out", &options->out, "the report (default: kvik-explain-MODEL.html)").called("FILE"),
       {"--json", &options->as_json, "print what was measured as one object"},
   });

@@ -100,17 +100,20 @@ TEST(CacheExperiment, holds_every_logit_against_the_first_run_byte_for_byte) {
   }
 }
 
-// A service whose logits change with the run, as a wrong cache would make them.
+// A service whose logits change with the run, as a wrong cache would make them, and whose tokens
+// take as long as a test says.
 class UnequalService final : public ServiceApi {
  public:
   Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                std::shared_ptr<CompletionSink> sink) override {
     ++n_runs_;
     const std::vector<float> logits = {1, n_runs_ == 2 ? -0.0f : 0.0f, 3};
+    const int ms = n_runs_ <= static_cast<int>(token_ms_.size()) ? token_ms_[n_runs_ - 1] : 1;
+    salts_.push_back(request.cache_salt);
     for (uint32_t i = 0; i < request.max_tokens; ++i) {
       sink->on_trace({.id = 2,
                       .began = {},
-                      .at = TimePoint{} + std::chrono::milliseconds(i + 1),
+                      .at = TimePoint{} + std::chrono::milliseconds(ms * (i + 1)),
                       .position = i,
                       .kv_rows = 1 + i,
                       .logits = logits});
@@ -122,6 +125,9 @@ class UnequalService final : public ServiceApi {
     return std::make_unique<Nothing>();
   }
   void finish_with(FinishReason reason) { finish_ = reason; }
+  // By run, in the order of their beginning; further runs take 1 ms a token.
+  void take_ms(std::vector<int> token_ms) { token_ms_ = std::move(token_ms); }
+  const std::vector<std::string>& salts() const { return salts_; }
 
   Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest&,
                                             std::shared_ptr<EmbeddingSink>) override {
@@ -144,6 +150,8 @@ class UnequalService final : public ServiceApi {
   ModelCard card_;
   int n_runs_ = 0;
   FinishReason finish_ = FinishReason::kLength;
+  std::vector<int> token_ms_;
+  std::vector<std::string> salts_;
 };
 
 TEST(CacheExperiment, sees_one_bit_that_is_not_the_same) {
@@ -154,6 +162,40 @@ TEST(CacheExperiment, sees_one_bit_that_is_not_the_same) {
   EXPECT_EQ(experiment.runs()[1].n_compared, 15u);
   EXPECT_EQ(experiment.runs()[1].n_different, 5u) << "-0 equals 0, but not its bits";
   EXPECT_EQ(experiment.runs()[2].n_different, 0u);
+}
+
+TEST(CacheExperiment, each_token_has_the_least_time_of_all_repeats) {
+  UnequalService service;
+  service.take_ms({5, 9, 4, /**/ 3, 12, 6, /**/ 7, 8, 2});
+  CacheExperiment::Options options = options_for(1, 5);
+  options.repeats = 3;
+  CacheExperiment experiment(service, options);
+  ASSERT_TRUE(run(experiment).has_value());
+  EXPECT_EQ(experiment.n_repeats(), 3u);
+  ASSERT_EQ(experiment.runs().size(), 3u);
+  const double expected_ms[] = {3, 8, 2};
+  for (size_t i = 0; i < 3; ++i) {
+    const TracedRun& merged = experiment.runs()[i];
+    ASSERT_EQ(merged.tokens.size(), 5u);
+    for (const TracedToken& token : merged.tokens) EXPECT_DOUBLE_EQ(token.ms, expected_ms[i]);
+    EXPECT_EQ(merged.n_compared, (i == 0 ? 2u : 3u) * 15);
+  }
+  const auto& salts = service.salts();
+  ASSERT_EQ(salts.size(), 9u);
+  EXPECT_EQ(salts[0], salts[2]) << "the warm run has what the cold one cached";
+  EXPECT_NE(salts[0], salts[3]) << "a cold run has no cached tokens";
+  EXPECT_NE(salts[3], salts[6]);
+}
+
+TEST(CacheExperiment, repeats_end_when_the_time_is_spent) {
+  UnequalService service;
+  service.take_ms({10, 20, 10, /**/ 10, 20, 10});
+  CacheExperiment::Options options = options_for(1, 5);  // 200 ms for all three ways
+  options.repeats = 100;
+  options.most_ms = 500;
+  CacheExperiment experiment(service, options);
+  ASSERT_TRUE(run(experiment).has_value());
+  EXPECT_EQ(experiment.n_repeats(), 2u);
 }
 
 TEST(CacheExperiment, ends_with_a_sentence_where_a_run_was_cut_off) {

@@ -20,6 +20,7 @@ namespace {
 constexpr uint32_t kMaxPrompt = 512;  // tokens; the naive run computes all of them for each token
 constexpr size_t kMaxPromptBytes = 64 * size_t{kMaxPrompt};  // longer ones need no tokenizer
 constexpr uint32_t kMaxTokens = 64;
+constexpr uint32_t kRepeats = 3;
 constexpr uint64_t kMaxLogitsBytes = uint64_t{64} << 20;  // kept to be compared
 
 // One experiment at a time: each keeps up to kMaxLogitsBytes, and works for seconds.
@@ -35,7 +36,8 @@ class Turn {
   static inline std::atomic<bool> is_taken_ = false;
 };
 
-// Server-sent events: `tokens` as they come, then `report`, then `end`. Network thread.
+// Server-sent events: `tokens` of the first run of each way as they come, `repeat` when all ways
+// are run once more, then `report`, then `end`. Network thread.
 class ExplainReply final : public PendingReply {
  public:
   // The share is that of the logits which the experiment keeps.
@@ -65,8 +67,13 @@ class ExplainReply final : public PendingReply {
       }
       if (n_runs_shown_ + 1 == runs.size()) break;
     }
+    if (experiment_->n_repeats() > n_repeats_shown_) {
+      n_repeats_shown_ = experiment_->n_repeats();
+      out +=
+          event_of("repeat", fmt::format(R"({{"number":{},"of":{}}})", n_repeats_shown_, kRepeats));
+    }
     if (is_done && !*is_done) return State::kRunning;
-    turn_.reset();  // who reads the end may ask again at once
+    turn_.reset();  // a client that reads the end may ask again at once
     if (!is_done) {
       out += openai_error_event(is_done.error());
       return State::kDone;
@@ -87,7 +94,8 @@ class ExplainReply final : public PendingReply {
   std::unique_ptr<CacheExperiment> experiment_;
   const ByteShare share_;
   size_t n_runs_shown_ = 0;    // whole ones
-  size_t n_tokens_shown_ = 0;  // of the one behind them
+  size_t n_tokens_shown_ = 0;  // of the run after them
+  uint32_t n_repeats_shown_ = 1;
 };
 
 Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
@@ -109,7 +117,9 @@ Result<CacheExperiment::Options> parse_call(const HandlerContext& context,
       .max_tokens = max_tokens.value_or(most),
       .cache_salt = random_id("explain-"),
       .tenant = "",
-      .priority = std::numeric_limits<int32_t>::max()};  // whoever wants an answer comes first
+      .priority = std::numeric_limits<int32_t>::max(),  // other requests come first
+      .model = {},
+      .repeats = kRepeats};
   TRY_ASSIGN(options.model, fields.string("model"));
   if (options.max_tokens < 4 || options.max_tokens > most) {
     return refuse("max_tokens",
@@ -134,8 +144,7 @@ Reply handle_explain(const HandlerContext& context, const HttpRequest& request) 
   auto turn = Turn::take();
   if (!turn) {
     return error_response(
-        Error{ErrorCode::kExhausted,
-              "somebody is being shown the cache already, expected one at a time"});
+        Error{ErrorCode::kExhausted, "another explain request is running, expected one at a time"});
   }
   ByteShare share(context.memory.answers);
   const size_t n_vocab = context.service.card().n_vocab;

@@ -12,7 +12,7 @@ namespace json = boost::json;
 constexpr size_t kMaxPieces = 512;
 constexpr size_t kTokensBefore = 8;  // that decide what a token adds: the bytes of a character
 
-// What each of `ids` behind the first n_before adds to the text of those before it.
+// Returns the text that each of `ids` after the first n_before adds.
 std::vector<std::string> pieces_of(const ServiceApi& service, std::span<const TokenId> ids,
                                    size_t n_before) {
   std::vector<std::string> pieces;
@@ -91,6 +91,7 @@ json::object experiment_json(const ServiceApi& service, const CacheExperiment& e
   return {{"prompt", text_json(service, prompt, 0)},
           {"answer", text_json(service, ids, prompt.size())},
           {"runs", std::move(runs)},
+          {"repeats", experiment.n_repeats()},
           {"bits",
            {{"compared", n_compared},
             {"different", n_different},

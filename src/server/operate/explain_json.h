@@ -13,10 +13,12 @@ namespace kvik {
 // with one number for each.
 boost::json::object traced_tokens_json(const TracedRun& run, size_t first);
 
-// What `kvik explain` and POST /kvik/explain say of a finished experiment:
+// Describes a finished experiment for `kvik explain` and POST /kvik/explain:
 //   prompt, answer: {tokens, text, pieces}: the text that each token adds
 //   runs: for each way {way, cached_tokens, queue_ms, ms, n_seen, kv_rows, kv_bytes, beside, fit,
-//     late_fit}: the fits of all tokens but the first, and of the second half
+//     late_fit}: ms is the least of all repeats; the fits are those of all tokens but the first,
+//     and of the second half
+//   repeats: how often all three ways were run
 //   bits: {compared, different, equal}
 boost::json::object experiment_json(const ServiceApi& service, const CacheExperiment& experiment);
 

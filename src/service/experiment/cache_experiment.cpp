@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/mutex.h"
@@ -40,12 +41,23 @@ std::optional<PowerFit> TracedRun::fit(size_t first) const {
   return fit_power(x, y);
 }
 
-// The engine's end of a run. The cold one fills `logits`, the others compare with it: all of that
-// on the engine thread, one run after the other.
+void TracedRun::merge(const TracedRun& repeat) {
+  for (size_t i = 0; i < std::min(tokens.size(), repeat.tokens.size()); ++i) {
+    if (repeat.tokens[i].ms >= tokens[i].ms) continue;
+    tokens[i].ms = repeat.tokens[i].ms;
+    tokens[i].n_beside = repeat.tokens[i].n_beside;
+  }
+  n_compared += repeat.n_compared;
+  n_different += repeat.n_different;
+}
+
+// The engine's end of a run. The first run of all fills `logits`, the others compare with it: all
+// of that on the engine thread, one run after the other.
 class CacheExperiment::Recorder final : public CompletionSink {
  public:
-  Recorder(CacheWay way, std::shared_ptr<std::vector<std::vector<float>>> logits)
-      : way_(way), logits_(std::move(logits)) {}
+  enum class Role : uint8_t { kReference, kCompared };
+  Recorder(Role role, std::shared_ptr<std::vector<std::vector<float>>> logits)
+      : role_(role), logits_(std::move(logits)) {}
 
   struct News {
     std::vector<TracedToken> tokens;
@@ -94,7 +106,7 @@ class CacheExperiment::Recorder final : public CompletionSink {
 
  private:
   void compare(std::span<const float> logits) {
-    if (way_ == CacheWay::kCold) {
+    if (role_ == Role::kReference) {
       logits_->emplace_back(logits.begin(), logits.end());
       return;
     }
@@ -103,7 +115,7 @@ class CacheExperiment::Recorder final : public CompletionSink {
                                                 : logits.size();
   }
 
-  const CacheWay way_;
+  const Role role_;
   const std::shared_ptr<std::vector<std::vector<float>>> logits_;
   // Of the engine thread.
   size_t n_tokens_ = 0;
@@ -136,24 +148,33 @@ Result<void> CacheExperiment::begin(CacheWay way) {
   request.ignore_eos = true;  // all runs are equally long
   request.cache = way == CacheWay::kNaive ? Request::Cache::kOff : Request::Cache::kUse;
   request.cache_salt = options_.cache_salt;
+  if (n_repeats_ > 1) request.cache_salt += "-" + std::to_string(n_repeats_);
   request.model = options_.model;
   request.tenant = options_.tenant;
   request.priority = options_.priority;
   request.trace = Request::Trace::kOn;
   request.speculate = Request::Speculate::kOff;  // a step a token, in all runs
-  const auto recorder = std::make_shared<Recorder>(way, logits_);
+  const bool is_first = way == CacheWay::kCold && n_repeats_ == 1;
+  const auto recorder = std::make_shared<Recorder>(
+      is_first ? Recorder::Role::kReference : Recorder::Role::kCompared, logits_);
   recorder->set_wake(wake_);
   TRY_ASSIGN(completion_, service_.complete(request, recorder));
   recorder_ = recorder;
-  runs_.push_back({.way = way, .tokens = {}, .usage = {}});
+  current_ = {.way = way, .tokens = {}, .usage = {}};
+  if (n_repeats_ == 1) runs_.push_back(current_);
   return {};
+}
+
+bool CacheExperiment::has_time_to_repeat() const {
+  const double mean_ms = spent_ms_ / n_repeats_;
+  return n_repeats_ < options_.repeats && spent_ms_ + mean_ms <= options_.most_ms;
 }
 
 Result<bool> CacheExperiment::advance() {
   if (!recorder_) return true;
   Recorder::News news = recorder_->take();
-  TracedRun& run = runs_.back();
-  run.tokens.insert(run.tokens.end(), news.tokens.begin(), news.tokens.end());
+  current_.tokens.insert(current_.tokens.end(), news.tokens.begin(), news.tokens.end());
+  if (n_repeats_ == 1) runs_.back().tokens = current_.tokens;
   if (!news.finish) return false;
   if (*news.finish == FinishReason::kFailed) {
     return fail(ErrorCode::kCorrupt, "the model's logits are not finite numbers");
@@ -161,11 +182,23 @@ Result<bool> CacheExperiment::advance() {
   if (*news.finish == FinishReason::kCancelled) {
     return fail(ErrorCode::kUnavailable, "the generation was cut off: the server is stopping");
   }
-  run.usage = news.usage;
-  run.n_compared = news.n_compared;
-  run.n_different = news.n_different;
-  if (runs_.size() < std::size(kCacheWays)) {
-    TRY(begin(kCacheWays[runs_.size()]));
+  current_.usage = news.usage;
+  current_.n_compared = news.n_compared;
+  current_.n_different = news.n_different;
+  for (const TracedToken& token : current_.tokens) spent_ms_ += token.ms;
+  const auto number = static_cast<size_t>(current_.way);
+  if (n_repeats_ == 1) {
+    runs_.back() = current_;
+  } else {
+    runs_[number].merge(current_);
+  }
+  if (number + 1 < std::size(kCacheWays)) {
+    TRY(begin(kCacheWays[number + 1]));
+    return false;
+  }
+  if (has_time_to_repeat()) {
+    ++n_repeats_;
+    TRY(begin(kCacheWays[0]));
     return false;
   }
   recorder_->set_wake(nullptr);
@@ -181,7 +214,7 @@ void CacheExperiment::set_wake(std::function<void()> wake) {
 
 bool CacheExperiment::are_bits_equal() const {
   return std::ranges::all_of(runs_, [](const TracedRun& run) {
-    return run.way == CacheWay::kCold || (run.n_compared > 0 && run.n_different == 0);
+    return run.n_different == 0 && (run.way == CacheWay::kCold || run.n_compared > 0);
   });
 }
 

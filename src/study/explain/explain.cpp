@@ -9,6 +9,7 @@
 #include <optional>
 #include <semaphore>
 #include <string>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/quantity.h"
@@ -24,12 +25,32 @@ namespace {
 
 constexpr uint32_t kMostTokens = 384, kLeastTokens = 16;  // where the user says nothing
 constexpr uint32_t kFewestTokens = 4;                     // that can be told apart
-constexpr double kNaiveSeconds = 18;                      // that the run without a cache may take
+constexpr double kNaiveSeconds = 8;                       // for one run without a cache
+constexpr uint32_t kRepeats = 3;                          // of all runs
+constexpr double kExperimentMs = 40'000;                  // for all repeats
 constexpr uint32_t kSharedTokens = 512, kOwnTokens = 16;
 constexpr uint32_t kSequences = 8;  // whose pages all stay
 constexpr int kSteps = 26;          // of the progress bar, about
 
-// The most tokens whose run without a cache takes kNaiveSeconds: token i computes all before it.
+// Long enough for the cost of computing a prompt again to stand out from the cost of one token.
+constexpr std::string_view kPrompt =
+    "To be, or not to be, that is the question: Whether 'tis nobler in the mind to suffer the "
+    "slings and arrows of outrageous fortune, or to take arms against a sea of troubles, and by "
+    "opposing end them. To die, to sleep, no more; and by a sleep to say we end the heart-ache and "
+    "the thousand natural shocks that flesh is heir to: 'tis a consummation devoutly to be wish'd. "
+    "To die, to sleep; to sleep, perchance to dream. Ay, there's the rub, for in that sleep of "
+    "death what dreams may come, when we have shuffled off this mortal coil, must give us pause.";
+
+std::vector<TokenId> prompt_of(const ExplainOptions& options, const LoadedModel& loaded) {
+  std::vector<TokenId> ids = loaded.tokenizer->tokenize(
+      options.prompt.value_or(std::string(kPrompt)), {.add_bos = true, .parse_special = false});
+  const size_t most = std::max<size_t>(1, loaded.n_ctx / 2);
+  if (!options.prompt && ids.size() > most) ids.resize(most);
+  return ids;
+}
+
+// Returns the most tokens whose run without a cache takes kNaiveSeconds: each token computes all
+// tokens before it.
 uint32_t tokens_in_time(uint32_t n_prompt, double prefill_tok_s) {
   double seconds = 0;
   uint32_t n = 0;
@@ -92,7 +113,8 @@ Result<boost::json::object> run_experiment(ServiceApi& service, CacheExperiment:
   for (;;) {
     TRY_ASSIGN(const bool is_done, experiment.advance());
     if (is_done) break;
-    progress(fmt::format("{} run", name_of(experiment.runs().back().way)));
+    progress(fmt::format("{} run, repeat {}", name_of(experiment.runs().back().way),
+                         experiment.n_repeats()));
     news.acquire();
   }
   experiment.set_wake(nullptr);
@@ -130,8 +152,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   const ModelConfig config = loaded.model->config();
   const uint64_t n_ctx = loaded.n_ctx;
-  std::vector<TokenId> prompt =
-      loaded.tokenizer->tokenize(options.prompt, {.add_bos = true, .parse_special = false});
+  std::vector<TokenId> prompt = prompt_of(options, loaded);
   const auto n_prompt = static_cast<uint32_t>(prompt.size());
   TRY(max_tokens_of(options, n_prompt, n_ctx, 1));  // before anything takes time
   TRY_ASSIGN(ExplainFigures figures, measure_figures(options, loaded, progress));
@@ -151,7 +172,9 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
                                                         {.prompt = std::move(prompt),
                                                          .max_tokens = max_tokens,
                                                          .cache_salt = "explain",
-                                                         .tenant = ""},
+                                                         .tenant = "",
+                                                         .repeats = kRepeats,
+                                                         .most_ms = kExperimentMs},
                                                         describe, progress));
   report["version"] = build_info().version;
   report["model"] = model_id(options.model.model).text();
@@ -162,7 +185,7 @@ Result<boost::json::object> explain_model(const ExplainOptions& options,
   return report;
 }
 
-// The median of all tokens but the first.
+// Returns the median over all tokens but the first one, each with the least time of its repeats.
 double itl_ms(const boost::json::value& run) {
   std::vector<double> ms;
   for (const auto& value : run.at("ms").as_array()) ms.push_back(value.to_number<double>());

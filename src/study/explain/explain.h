@@ -14,7 +14,7 @@ namespace kvik {
 
 struct ExplainOptions {
   ModelOptions model;
-  std::string prompt = "To be, or not to be:";
+  std::optional<std::string> prompt;   // absent: a long one, cut to half of a short context
   std::optional<uint64_t> max_tokens;  // absent: as many as some seconds without a cache allow
 };
 

@@ -16,13 +16,14 @@ const kTop = 4;
 const kNarrow = 520; // notes stand on a line of their own
 const kAxis = 40;
 
-// Horizontal bars on one axis, each with its least and most as a whisker.
+// Horizontal bars on one axis: the least time of the repeats, with a whisker to the most. Other programs only ever
+// make a repeat slower.
 export function Bars(props: { title: string; bars: Bar[]; label: string; format: (value: number) => string; note?: string }) {
   const { title, bars, label, format, note } = props;
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const right = Math.max(width, 200) - 12;
-  const x = linear([0, roundUp(Math.max(...bars.map((b) => b.value.median * 1.25), 1e-9))], [8, right], Math.max(2, Math.floor(width / 110)));
+  const x = linear([0, roundUp(Math.max(...bars.map((b) => b.value.min * 1.35), 1e-9))], [8, right], Math.max(2, Math.floor(width / 110)));
   const isNarrow = width < kNarrow;
   const row = isNarrow ? 60 : 44;
   const bottom = kTop + row * bars.length;
@@ -33,7 +34,7 @@ export function Bars(props: { title: string; bars: Bar[]; label: string; format:
       <div ref={box} class="plot-box">
         {width > 0 && (
           <svg width={width} height={bottom + kAxis} role="img"
-            aria-label={`${title}. ${bars.map((b) => `${b.name}: ${format(b.value.median)}`).join("; ")}`}>
+            aria-label={`${title}. ${bars.map((b) => `${b.name}: ${format(b.value.min)}`).join("; ")}`}>
             <g class="axes">
               {x.ticks.map((v) => (
                 <path class="grid" d={`M${x.at(v)} ${kTop}V${bottom}`} />
@@ -48,11 +49,11 @@ export function Bars(props: { title: string; bars: Bar[]; label: string; format:
               return (
                 <g>
                   <text class="bar-name" x={14} y={top - (isNarrow ? 21 : 5)}>
-                    <tspan class="bar-value">{format(bar.value.median)}</tspan> {bar.name}
+                    <tspan class="bar-value">{format(bar.value.min)}</tspan> {bar.name}
                     {bar.note && !isNarrow && <tspan class="bar-note"> {bar.note}</tspan>}
                   </text>
                   {bar.note && isNarrow && <text class="bar-name bar-note" x={14} y={top - 5}>{bar.note}</text>}
-                  <rect x={8} y={top} width={Math.max(2, x.at(bar.value.median) - 8)} height={kBar} rx={2} fill={`var(--${bar.color})`} />
+                  <rect x={8} y={top} width={Math.max(2, x.at(bar.value.min) - 8)} height={kBar} rx={2} fill={`var(--${bar.color})`} />
                   <path class="whisker" d={`M${inside(bar.value.min)} ${middle}H${inside(bar.value.max)}M${inside(bar.value.min)} ${middle - 4}v8M${inside(bar.value.max)} ${middle - 4}v8`} />
                 </g>
               );

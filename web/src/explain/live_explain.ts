@@ -8,11 +8,12 @@ export type Progress = Columns & { way: Way };
 export interface Explaining {
   isRunning: boolean;
   runs: Progress[]; // as far as they have come
+  repeat: { number: number; of: number } | null; // all ways are run once more, for the least times
   report: Report | null;
   error: string | null;
 }
 
-export const explainStore = createStore<Explaining>({ isRunning: false, runs: [], report: null, error: null });
+export const explainStore = createStore<Explaining>({ isRunning: false, runs: [], repeat: null, report: null, error: null });
 
 let running: AbortController | null = null;
 
@@ -36,11 +37,11 @@ function withTokens(runs: Progress[], news: Progress): Progress[] {
   return runs.map((run) => (run === known ? longer : run));
 }
 
-// Runs it on the loaded model, with the least priority: whoever chats comes first.
+// Runs it on the loaded model with the lowest priority, so that chats come first.
 export async function explain(prompt: string, maxTokens: number): Promise<void> {
   if (explainStore.get().isRunning) return;
   running = new AbortController();
-  explainStore.set({ isRunning: true, runs: [], report: null, error: null });
+  explainStore.set({ isRunning: true, runs: [], repeat: null, report: null, error: null });
   try {
     const response = await fetch("/kvik/explain", {
       method: "POST",
@@ -56,6 +57,7 @@ export async function explain(prompt: string, maxTokens: number): Promise<void> 
     for await (const event of readEvents(response.body)) {
       const data = JSON.parse(event.data) as { error?: { message?: string } };
       if (event.name === "tokens") patch({ runs: withTokens(explainStore.get().runs, data as unknown as Progress) });
+      else if (event.name === "repeat") patch({ repeat: data as unknown as Explaining["repeat"] });
       else if (event.name === "report") patch({ report: data as unknown as Report });
       else if (data.error) throw new Error(data.error.message ?? "the server could not go on");
     }

@@ -1,4 +1,5 @@
 import { bytes, count, percent } from "../format";
+import { type Cost, fewerBytesVerdict } from "./claims";
 import { Bars } from "./bars";
 import { Plot } from "./plot";
 import type { Bench, Figures, Spread } from "./report";
@@ -20,14 +21,17 @@ function Limits({ figures, next }: { figures: Figures; next: Stepper }) {
   const prefill = find(figures, "prefill");
   const decode = find(figures, "decode");
   const { machine, rows } = figures;
+  const isTypical = prefill.arithmetic_share > prefill.memory_share && decode.memory_share > decode.arithmetic_share;
   const line = (key: "arithmetic_share" | "memory_share") => rows.map((r): [number, number] => [r.tokens, 100 * r[key]]);
   return (
     <Step number={next()} title="Prefill and decode against the limits of this machine">
       <p>
         This machine reads at most {(machine.read_bytes_per_s / 1e9).toFixed(1)} GB/s and multiplies at most{" "}
         {count(Math.round(machine.int8_ops_per_s / 1e9))} G int8 operations a second, with {count(machine.threads)} threads. A
-        prefill uses each weight for many tokens, so arithmetic bounds it; a decode uses each weight once for each time that it
-        is read, so memory does.
+        prefill uses each weight for many tokens, a decode once for each time that it is read.{" "}
+        {isTypical
+          ? "So arithmetic bounds the prefill and memory the decode."
+          : "That usually makes arithmetic the limit of a prefill and memory the limit of a decode; the shares below show that it is not so here."}
       </p>
       <div class="scroll" tabIndex={0} role="region" aria-label="Prefill and decode">
         <table>
@@ -63,8 +67,10 @@ function InputAndOutput({ figures, next }: { figures: Figures; next: Stepper }) 
         The weights ({bytes(figures.memory.weights_bytes)}) are read once for a pass, whatever the number of tokens in it. A
         prompt of {count(prefill.tokens)} tokens shares that reading; each token of an answer pays for it alone. Here a token of
         input took {time(1000 / prefill.tok_s)} and a token of output {time(1000 / decode.tok_s)}:{" "}
-        <b>{times(prefill.tok_s / decode.tok_s)} times as long</b>. That is why providers ask more for output, and less again for
-        input that they have cached.
+        <b>{times(prefill.tok_s / decode.tok_s)} times as long</b>.{" "}
+        {prefill.tok_s > 1.2 * decode.tok_s
+          ? "That is why providers ask more for output, and less again for input that they have cached."
+          : "On larger models the difference is large, which is why providers ask more for output."}
       </p>
       <Plot title="Milliseconds a token by tokens in one pass" x={{ label: "tokens in one pass", format: count, base: 2 }}
         y={{ label: "milliseconds a token", format: plain, base: 10 }}
@@ -115,18 +121,35 @@ const kShapes: Record<string, string> = {
   "a window": "a sliding window",
 };
 
+// Says what the bars show about bytes and time, also where that is not the rule.
+function BytesAndTime({ costs }: { costs: Cost[] }) {
+  const { kind, against } = fewerBytesVerdict(costs);
+  const contrary = against && (
+    <>
+      {against.fewer.name} read {bytes(against.fewer.bytes)} and took {time(against.fewer.ms)}, {against.more.name}{" "}
+      {bytes(against.more.bytes)} and {time(against.more.ms)}
+    </>
+  );
+  if (kind === "confirmed") return <b>Here fewer bytes are less time.</b>;
+  if (kind === "contradicted") return <b>Here fewer bytes are not less time: {contrary}.</b>;
+  if (contrary) return <b>Here fewer bytes are less time in most cases, but not in all: {contrary}.</b>;
+  return <b>Here the times are too close to each other to say that fewer bytes are less time.</b>;
+}
+
 function Savings({ figures, next }: { figures: Figures; next: Stepper }) {
   const { types, shapes, sharing, geometry, depth } = figures;
   const asItIs = shapes[0]!;
   const ms = time;
   const type = (name: string) => types.find((t) => t.type === name)!;
-  const quarter = type("f32").ms.median - type("int8").ms.median;
+  const saved = type("f32").ms.min - type("int8").ms.min;
+  const shapeCosts = shapes.map((s) => ({ name: kShapes[s.name] ?? s.name, bytes: s.kv_bytes, ms: s.ms.min }));
+  const typeCosts = types.map((t) => ({ name: `${t.type} pages`, bytes: t.bytes_per_token * depth, ms: t.ms.min }));
   return (
     <Step number={next()} title="What saves more">
       <p>
-        Decode reads all K and V of the context for each token, so fewer bytes are less time and more users. Each bar was
-        measured here: {count(depth)} tokens of context; the whisker goes from the
-        least to the most of the tries (for attention without the outermost twentieths).
+        Decode reads all K and V of the context for each token, and fewer bytes leave room for more users. Whether they are
+        also less time was measured here, with {count(depth)} tokens of context. A bar is the least time of the repeats, its
+        whisker ends at the most (for attention without the outermost twentieths).
       </p>
       <Bars title="GQA and a window" note={`the attention of one token in all ${geometry.layers} layers, ${geometry.kv_type} pages`}
         label="milliseconds a token, attention alone" format={ms}
@@ -137,7 +160,8 @@ function Savings({ figures, next }: { figures: Figures; next: Stepper }) {
       <p class="small muted">
         This model has {count(geometry.heads)} query heads on {count(geometry.kv_heads)} KV heads
         {geometry.windowed_layers > 0 ? `, and a window in ${geometry.windowed_layers} of ${geometry.layers} layers` : " and no window"}. The
-        other shapes have pages of the same noise; what a model would lose in quality is not measured here.
+        other shapes have pages of the same noise; what a model would lose in quality is not measured
+        here. <BytesAndTime costs={shapeCosts} />
       </p>
       <Bars title="Types of pages" note="a whole token of this model" label="milliseconds a token" format={ms}
         bars={types.map((t) => ({
@@ -146,7 +170,8 @@ function Savings({ figures, next }: { figures: Figures; next: Stepper }) {
         }))} />
       <p class="small muted">
         int8 pages take {times(type("f32").bytes_per_token / type("int8").bytes_per_token)} times less memory than f32, and a token{" "}
-        {quarter >= 0 ? `${time(quarter)} less` : `${time(-quarter)} more`} (f32: {range(type("f32").ms, ms)}; int8: {range(type("int8").ms, ms)}).
+        {saved >= 0 ? `${time(saved)} less` : `${time(-saved)} more`} (f32: {range(type("f32").ms, ms)}; int8: {range(type("int8").ms, ms)}).{" "}
+        <BytesAndTime costs={typeCosts} />
       </p>
       <Bars title="A shared prefix" note={`two prompts of ${count(sharing.shared)} equal and ${count(sharing.own)} own tokens`}
         label="milliseconds to the first token" format={ms}

@@ -1,4 +1,4 @@
-// What `kvik explain --json` and POST /kvik/explain say; src/server/explain_json.h and
+// The output of `kvik explain --json` and POST /kvik/explain; src/server/operate/explain_json.h and
 // src/study/explain/explain_report.h write it. The server leaves out what only the command measures.
 export interface Fit {
   exponent: number;
@@ -83,6 +83,7 @@ export interface Report extends Partial<Figures> {
   prompt: Words;
   answer: Words;
   runs: Run[];
+  repeats?: number; // of all runs; each token has the least of its times
   bits: { compared: number; different: number; equal: boolean };
 }
 
@@ -96,8 +97,8 @@ export function figuresOf(report: Report): Figures | null {
   return report.memory ? (report as Report & Figures) : null;
 }
 
-// The median of all tokens but the first: one token to the next. A mean would be that of the one token for
-// which another program took the machine.
+// The median of all tokens but the first. A mean would be that of the one token during which another program used the
+// machine.
 export function itl(run: Columns): number {
   const rest = run.ms.slice(1).sort((a, b) => a - b);
   return rest[rest.length >> 1] ?? 0;

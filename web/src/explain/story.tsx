@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { bytes, count } from "../format";
+import { growth, isFlat, isSlower, powerOf } from "./claims";
 import { MachineSteps, type Stepper } from "./machine_steps";
 import { Plot } from "./plot";
 import { type Columns, type Report, type Run, type Way, figuresOf, itl, kNames, runOf } from "./report";
@@ -32,7 +33,8 @@ export function TokenTimes({ runs }: { runs: (Columns & { way: Way; n_seen?: num
     points: run.ms.map((ms, i): [number, number] => [i + 1, ms]),
   }));
   const fits = runs.flatMap((run) => {
-    const { fit, n_seen: seen } = run;
+    const { n_seen: seen } = run;
+    const fit = powerOf(run.fit);
     if (!fit || !seen || run.way === "warm") return [];
     return [{
       name: `fitted: tokens seen to the power ${signed(fit.exponent)}`, color: "text", dash: run.way === "naive" ? "1 4" : "1 2", width: 1.5,
@@ -76,9 +78,23 @@ function Tiles({ report }: { report: Report }) {
   );
 }
 
+// The exponent, where a power law explains the times; else the times themselves.
 function Exponents({ run, what }: { run: Run; what: string }) {
   if (!run.fit) return null;
-  const { fit, late_fit: late } = run;
+  const { first, last } = growth(run);
+  const fit = powerOf(run.fit);
+  const late = powerOf(run.late_fit);
+  if (!fit) {
+    return (
+      <li>
+        <b>{what}: no power of n explains the times</b>{" "}
+        <span class="muted">
+          (R² {run.fit.r_squared.toFixed(2)}, {count(run.fit.points)} tokens): {time(first)} a token in the first quarter of the answer,{" "}
+          {time(last)} in the last
+        </span>
+      </li>
+    );
+  }
   return (
     <li>
       <b>{what}: n to the power {signed(fit.exponent)} ± {fit.exponent_error.toFixed(2)}</b>{" "}
@@ -125,9 +141,13 @@ function Generation({ report, next }: { report: Report; next: Stepper }) {
       <Step number={next()} title="Store, reuse, append">
         <p>
           <b>Store:</b> the rows stay in pages of 32 tokens. <b>Reuse:</b> the next step reads them instead of computing them.{" "}
-          <b>Append:</b> it computes one new row and puts it behind the others. So a token takes {time(itl(cold))} whether
-          it is the second or the last; without the cache it takes {time(naive.ms[1]!)} at first and{" "}
-          {time(naive.ms.at(-1)!)} at the end.
+          <b>Append:</b> it computes one new row and stores it after the others.{" "}
+          {isFlat(cold)
+            ? `So a token takes ${time(itl(cold))}, at the beginning of the answer and at its end;`
+            : `A token takes ${time(growth(cold).first)} at the beginning of the answer and ${time(growth(cold).last)} at its end;`}{" "}
+          without the cache it takes {time(growth(naive).first)} and {time(growth(naive).last)}.{" "}
+          {!isSlower(itl(naive), itl(cold)) &&
+            "The two are alike here: with so short a text, reading the weights takes longer than computing the rows. A longer prompt shows the difference."}
         </p>
         <TokenTimes runs={[naive, cold]} />
         <p>How the time of a token grows with the n tokens that it sees, as straight lines through the logarithms:</p>
@@ -136,8 +156,9 @@ function Generation({ report, next }: { report: Report; next: Stepper }) {
           <Exponents run={cold} what="with the cache" />
         </ul>
         <p class="muted small">
-          A power of 1 a token makes a whole answer cost n², a power of 0 makes it cost n. At few tokens the weights cost more
-          than the rows, so the power starts below 1 and grows. Near 0 a line has nothing to explain, and R² is small.
+          A power of 1 for each token makes a whole answer cost n², a power of 0 makes it cost n. At few tokens the weights cost
+          more than the rows, so the power starts below 1 and grows. Where the times hardly grow with n, or vary
+          for other reasons, no power explains them: an exponent is given from R² 0.8 on.
         </p>
       </Step>
       <Step number={next()} title="The same answer, bit for bit">
@@ -146,10 +167,12 @@ function Generation({ report, next }: { report: Report; next: Stepper }) {
           it were compared with those of the first run, as bytes: <b>{count(report.bits.different)} differ</b>.
         </p>
       </Step>
-      <Step number={next()} title="Whoever asks the same again">
+      <Step number={next()} title="The same prompt again">
         <p>
-          The pages outlive the answer. The same prompt once more found {count(warm.cached_tokens)} of its {count(n)} tokens and
-          computed {count(warm.kv_rows[0]!)}: its first token came after {time(warm.ms[0]!)} instead of {time(cold.ms[0]!)}.
+          The pages outlive the answer. When the same prompt came again, {count(warm.cached_tokens)} of its {count(n)} tokens were cached. It
+          computed {count(warm.kv_rows[0]!)}: its first token came after {time(warm.ms[0]!)}, the first time after {time(cold.ms[0]!)}.
+          {!isSlower(cold.ms[0]!, warm.ms[0]!) &&
+            " With so short a prompt each of them is one pass through the weights; a longer prompt shows the difference."}
         </p>
         <Timeline runs={[naive, cold, warm]} />
       </Step>
@@ -218,6 +241,9 @@ export function Story({ report }: { report: Report }) {
   return (
     <div class="story">
       <Tiles report={report} />
+      {report.repeats !== undefined && report.repeats > 1 && (
+        <p class="muted small">Everything was run {report.repeats} times; each token has the least of its times.</p>
+      )}
       {shared && <p class="notice">Others were served in the same steps: the times below are longer than they would be alone.</p>}
       <Generation report={report} next={next} />
       <Phases report={report} next={next} />
