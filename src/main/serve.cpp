@@ -113,7 +113,8 @@ Result<int> serve(ServeOptions options) {
   }
   if (!options.tls.certificate.empty()) options.server.tls = options.tls;
   TRY(Server::check(options.server));
-  TRY_ASSIGN(const auto tiers, options.tiers.open());
+  const auto& keys = options.server.api_keys;
+  TRY_ASSIGN(const auto tiers, options.tiers.open(keys ? mark_key_of(*keys) : ""));
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
   std::unique_ptr<ResponseFile> responses;
   if (!options.tiers.disk.empty()) {
