@@ -12,7 +12,7 @@ build_packages=(
   libxxhash-dev                           # checksums, hashes of tensors
   libsqlite3-dev                          # index of the disk tier
   libhiredis-dev                          # Redis as a tier
-  libzmq3-dev nlohmann-json3-dev          # KV events: ZeroMQ, MessagePack
+  nlohmann-json3-dev                      # KV events: MessagePack
   libedit-dev                             # lines typed in a terminal
   prometheus-cpp-dev                      # /metrics
 )
@@ -30,7 +30,7 @@ test_packages=(
   clang-format clang-19                   # tests/tidy: the format, and what locks guard
   chromium                                # the page, in tests/e2e
   redis-server haproxy                    # several servers, in tests/e2e
-  python3-zmq python3-msgpack             # who listens to KV events there
+  libzmq3-dev python3-zmq python3-msgpack  # readers of KV events
   python3-pip                             # downloads trained models
   python3-jsonschema                      # what holds answers against their schemas
 )

@@ -36,6 +36,22 @@ Result<void> check_name(const std::string& name) {
               "name");
 }
 
+// Returns whether the second path is below the first one. Both are free of links.
+bool is_below(const fs::path& root, const fs::path& path) {
+  const auto [end, rest] = std::ranges::mismatch(root, path);
+  return end == root.end() && rest != path.end();
+}
+
+// Returns whether all files of an adapter are below the root, with links followed. A missing file
+// is an error later, when it is opened.
+bool has_files_below(const fs::path& root, const fs::path& adapter) {
+  return std::ranges::all_of(adapter_files(adapter.string()), [&](const std::string& file) {
+    std::error_code error;
+    const fs::path target = fs::canonical(file, error);
+    return error == std::errc::no_such_file_or_directory || (!error && is_below(root, target));
+  });
+}
+
 std::unexpected<Error> no_such_adapter(std::string_view name) {
   return fail(ErrorCode::kNotFound, fmt::format("there is no adapter '{}'", printable(name)),
               "model");
@@ -97,7 +113,7 @@ bool AdapterShelf::is_loaded(std::string_view name) const {
   return found != entries_.end() && found->second.adapter;
 }
 
-// What a client names lies below the operator's folder, wherever links lead.
+// A client may name what is below the operator's folder, with links followed.
 Result<std::string> AdapterShelf::allowed_path(const std::string& path,
                                                AdapterOrigin origin) const {
   if (origin == AdapterOrigin::kOperator) return path;
@@ -110,8 +126,7 @@ Result<std::string> AdapterShelf::allowed_path(const std::string& path,
   std::error_code error;
   const fs::path root = fs::canonical(options_.folder, error);
   const fs::path wanted = error ? fs::path() : fs::canonical(root / path, error);
-  const auto [end, rest] = std::ranges::mismatch(root, wanted);
-  if (!error && end == root.end() && rest != wanted.end()) return wanted.string();
+  if (!error && is_below(root, wanted) && has_files_below(root, wanted)) return wanted.string();
   return fail(ErrorCode::kInvalidArgument,
               fmt::format("path is '{}', expected a file or folder below that of "
                           "--adapter-folder",

@@ -99,18 +99,23 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
   const uint64_t page_bytes = layout.page_bytes;
   const uint64_t n_pages = (options.kv_budget_bytes - states) / page_bytes;
   const WorkLimits work = work_limits(config_, weights_.kinds, options);
-  return {.weights_bytes = weights_.n_bytes,
-          .kv_bytes = states + n_pages * page_bytes,
-          .buffers = {
-              {"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens), true},
-              {"kernels", backend_.scratch_bytes(work), true},
-              // That which draws, and that which guesses.
-              {"sampler", (config_.has_guesser ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
-              {"page index", n_pages * kIndexBytes},
-              {"guesses", guessing_bytes(options, n_pages)},
-              {"requests", RequestBounds::memory_bytes(work.n_ctx)},
-              {"kept responses", RequestBounds::kept_bytes(work.n_ctx)},
-              {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
+  MemoryPlan plan{
+      .weights_bytes = weights_.n_bytes,
+      .kv_bytes = states + n_pages * page_bytes,
+      .buffers = {
+          {"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens), true},
+          {"kernels", backend_.scratch_bytes(work), true},
+          // That which draws, and that which guesses.
+          {"sampler", (config_.has_guesser ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
+          {"page index", n_pages * kIndexBytes},
+          {"guesses", guessing_bytes(options, n_pages)},
+          {"requests", RequestBounds::memory_bytes(work.n_ctx)},
+          {"kept responses", RequestBounds::kept_bytes(work.n_ctx)},
+          {"threads", (backend_.n_threads() + kServiceThreads) * kThreadBytes}}};
+  if (options.page_log) {
+    plan.buffers.push_back({"KV events", options.page_log->bytes_for(n_pages)});
+  }
+  return plan;
 }
 
 MemoryPlan Footprint::plan(KvType type, uint64_t n_ctx, uint64_t n_users) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,9 +10,8 @@
 
 namespace kvik {
 
-// Who wants to know which prefixes memory holds: whole pages of the layer group that says how far a
-// prefix goes, as they become findable and as they are given up. Engine thread only; must not
-// block.
+// Hears which prefixes memory holds: whole pages of the layer group that says how far a prefix
+// goes, as they become findable and as they are evicted. Engine thread only; must not block.
 class PageLog {
  public:
   virtual ~PageLog() = default;
@@ -24,6 +24,9 @@ class PageLog {
   };
   virtual void on_stored(const Stored& page) = 0;
   virtual void on_removed(const PageKey& key) = 0;
+
+  // The most memory that this takes for a cache of so many pages. Any thread.
+  virtual uint64_t bytes_for(uint64_t /*n_pages*/) const { return 0; }
 };
 
 }  // namespace kvik

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
-
+#include "base/keyed_hash.h"
 #include "base/printable.h"
 
 namespace kvik {
@@ -35,7 +35,7 @@ bool take_mark(std::vector<std::string>& words, std::string_view mark) {
   return std::erase(words, mark) > 0;
 }
 
-uint64_t keyed_hash(const std::string& secret, const std::string& name) {
+uint64_t mark_of(const std::string& secret, const std::string& name) {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned n_bytes = 0;
   const std::string text = fmt::format("kvik tenant {}", name);
@@ -87,9 +87,14 @@ Result<std::vector<ApiKey>> read_api_keys(const std::string& path) {
 TenantMarks tenant_marks(std::span<const ApiKey> keys) {
   TenantMarks marks;
   for (const ApiKey& key : keys) {
-    if (!marks.contains(key.name)) marks.emplace(key.name, keyed_hash(key.secret, key.name));
+    if (!marks.contains(key.name)) marks.emplace(key.name, mark_of(key.secret, key.name));
   }
   return marks;
+}
+
+std::string mark_key_of(std::span<const ApiKey> keys) {
+  if (keys.empty()) return "";
+  return std::string(as_text(keyed_hash(keys.front().secret, {"kvik page marks"})));
 }
 
 void part_tenants(std::span<ApiKey> keys) {

@@ -22,6 +22,10 @@ Result<std::vector<ApiKey>> read_api_keys(const std::string& path);
 // servers with the same file know them as each other's.
 TenantMarks tenant_marks(std::span<const ApiKey> keys);
 
+// Seals the marks of pages in tiers that other machines write: servers with the same file have the
+// same one, which depends on its first key. Empty where there are no keys.
+std::string mark_key_of(std::span<const ApiKey> keys);
+
 // From now on no key finds pages of another name: each has a salt that is its own.
 void part_tenants(std::span<ApiKey> keys);
 

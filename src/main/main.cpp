@@ -6,10 +6,19 @@
 #include "main/environment.h"
 #include "main/exit_code.h"
 
+namespace {
+
+// Runs before the libraries are initialized, which takes most of the time until main(): a signal
+// that arrives meanwhile ends the process with the documented exit code.
+void handle_signals() { kvik::Interrupts::install(kvik::kExitInterrupted); }
+[[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = handle_signals;
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace kvik;
   streams::hold_places();
-  Interrupts::install(kExitInterrupted);
+  Interrupts::open_events();
   const std::string level = environment("KVIK_LOG");
   log::init(level.empty() ? "info" : level);
 

@@ -46,6 +46,8 @@ void add_plan(CommandLine& line) {
        "plan for so much (default: this machine's)"},
       {"--adapter-memory", as_bytes(options->plan.adapter_bytes),
        "count so much for adapters, as `kvik serve` does (default: none)"},
+      {"--kv-events", &options->plan.has_kv_events,
+       "count what publishing KV events takes, as `kvik serve --kv-events` does"},
       {"--json", &options->plan.as_json, "one object, of the KV type that --kv-type names"},
       Flag("--svg", &options->svg, "draw what fits which memory into this file").called("FILE"),
   });

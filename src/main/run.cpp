@@ -25,6 +25,7 @@ constexpr char kRunFooter[] = R"(In a terminal, /help lists what a chat understa
 
 // States of more would take from the pages of the one.
 constexpr uint32_t kConversations = 1;
+constexpr std::chrono::seconds kTierTime{10};  // for pages that are not stored yet at the end
 
 Result<int> run(RunOptions options) {
   TRY_ASSIGN(const RunTask task, read_task(options));
@@ -40,8 +41,12 @@ Result<int> run(RunOptions options) {
       .speculation = options.speculation.options};
   TRY_ASSIGN(const auto instance, Instance::create(std::move(loaded), engine));
   Interrupts::catch_them();
-  return task.kind == RunTask::Kind::kChat ? run_chat(instance->service(), options)
-                                           : run_once(instance->service(), options, task);
+  auto code = task.kind == RunTask::Kind::kChat ? run_chat(instance->service(), options)
+                                                : run_once(instance->service(), options, task);
+  if (tiers.places().empty()) return code;
+  streams::flush();
+  Interrupts::end_within(kTierTime, code ? *code : exit_code(code.error()));  // a tier may hang
+  return code;
 }
 
 // One of them, or none for a chat.

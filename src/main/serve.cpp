@@ -9,7 +9,6 @@
 #include "base/input_file.h"
 #include "base/log.h"
 #include "base/process/interrupts.h"
-#include "base/process/thread.h"
 #include "base/quantity.h"
 #include "host/build_info.h"
 #include "host/instance.h"
@@ -30,6 +29,7 @@ namespace kvik {
 namespace {
 
 constexpr std::chrono::seconds kDrainTime{30};
+constexpr std::chrono::seconds kTierTime{10};  // for pages and responses that are not stored yet
 
 struct ServeOptions {
   ModelOptions model;
@@ -83,19 +83,17 @@ Result<std::string> read_template(const std::string& path) {
               fmt::format("--chat-template {}: {}", path, parsed.error().message));
 }
 
-// No new work; what runs is finished within kDrainTime, or until a second signal.
+// Takes no new work and finishes what runs within kDrainTime. A second signal ends the process at
+// once, and a tier that hangs ends it kTierTime after the last request.
 void drain(Server& server, EngineThread& engine) {
-  log::info("draining: no new requests, up to {} s for those that run; a second signal stops now",
-            kDrainTime.count());
+  log::info(
+      "draining: no new requests, up to {} s for those that run and {} s for the tiers; a second "
+      "signal ends the process now",
+      kDrainTime.count(), kTierTime.count());
   server.stop_accepting();
-  auto waiter = start_thread("kvik-drain", [&] {
-    engine.drain(kDrainTime);
-    Interrupts::notify();
-  });
-  if (!waiter) engine.drain(kDrainTime);  // and a second signal comes too late
-  const bool in_a_hurry = waiter && Interrupts::wait();
-  server.stop(in_a_hurry ? Duration::zero() : Duration(std::chrono::seconds(2)));
-  if (waiter) waiter->join();
+  engine.drain(kDrainTime);
+  Interrupts::end_within(kTierTime, kExitOk);
+  server.stop(std::chrono::seconds(2));
 }
 
 Result<int> serve(ServeOptions options) {
@@ -113,7 +111,8 @@ Result<int> serve(ServeOptions options) {
   }
   if (!options.tls.certificate.empty()) options.server.tls = options.tls;
   TRY(Server::check(options.server));
-  TRY_ASSIGN(const auto tiers, options.tiers.open());
+  const auto& keys = options.server.api_keys;
+  TRY_ASSIGN(const auto tiers, options.tiers.open(keys ? mark_key_of(*keys) : ""));
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
   std::unique_ptr<ResponseFile> responses;
   if (!options.tiers.disk.empty()) {
@@ -145,7 +144,7 @@ Result<int> serve(ServeOptions options) {
   options.server.version = build_info().version;
   options.server.memory_limit_bytes = options.request_memory;
   options.server.prices = prices_of(options);
-  Interrupts::catch_them();
+  Interrupts::catch_first();
   TRY_ASSIGN(const auto server, Server::start(instance->service(), options.server));
   log::info("listening on {}://{}:{}", options.server.tls ? "https" : "http", options.server.host,
             server->port());

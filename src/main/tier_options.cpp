@@ -1,5 +1,8 @@
 #include "main/tier_options.h"
 
+#include <fmt/format.h>
+
+#include <charconv>
 #include <cstdlib>
 
 #include "kv/tiers/disk_tier.h"
@@ -21,6 +24,10 @@ void TierOptions::add_to(Flags& flags) {
           .called("DIR"),
       {"--shared-size", as_bytes(shared_bytes),
        "what the shared folder may hold, for all servers together (default: 100GiB)"},
+      Flag("--shared-mode", &shared_mode,
+           "mode of the folders that are made below --shared, in octal; 770 for servers that run "
+           "as several users of a group (default: 700)")
+          .called("MODE"),
       Flag("--redis", &redis,
            "share K and V with other servers through a Redis: redis://HOST[:PORT][/DATABASE], "
            "rediss://… "
@@ -29,22 +36,44 @@ void TierOptions::add_to(Flags& flags) {
   });
 }
 
-Result<OpenTiers> TierOptions::open() const {
+namespace {
+
+// A mode in octal that leaves the owner all rights. Errors: kInvalidArgument.
+Result<unsigned> mode_of(const std::string& text) {
+  constexpr unsigned kOwner = 0700, kMost = 02777;
+  unsigned mode = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mode, 8);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (is_number && (mode & kOwner) == kOwner && mode <= kMost) return mode;
+  return fail(ErrorCode::kInvalidArgument,
+              fmt::format("--shared-mode {}: expected a mode in octal from 700 to 2777, with all "
+                          "rights for the owner",
+                          text));
+}
+
+}  // namespace
+
+Result<OpenTiers> TierOptions::open(std::string_view mark_key) const {
   OpenTiers tiers;
   if (!disk.empty()) {
     TRY_ASSIGN(auto tier, DiskTier::open({.folder = disk, .max_bytes = disk_bytes}));
     tiers.add(TierKind::kDisk, std::move(tier));
   }
+  TRY_ASSIGN(const unsigned mode, mode_of(shared_mode));
   if (!shared.empty()) {
-    tiers.add(TierKind::kSharedFolder, std::make_unique<FolderTier>(FolderTierOptions{
-                                           .folder = shared, .max_bytes = shared_bytes}));
+    tiers.add(TierKind::kSharedFolder,
+              std::make_unique<FolderTier>(FolderTierOptions{.folder = shared,
+                                                             .max_bytes = shared_bytes,
+                                                             .mode = mode,
+                                                             .mark_key = std::string(mark_key)}));
   }
   if (!redis.empty()) {
     TRY_ASSIGN(RedisAddress address, parse_redis_address(redis));
     const char* password = std::getenv("KVIK_REDIS_PASSWORD");
     if (password != nullptr && address.password.empty()) address.password = password;
     tiers.add(TierKind::kRedis,
-              std::make_unique<RedisTier>(RedisTierOptions{.address = std::move(address)}));
+              std::make_unique<RedisTier>(RedisTierOptions{.address = std::move(address),
+                                                           .mark_key = std::string(mark_key)}));
   }
   return tiers;
 }

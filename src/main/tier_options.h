@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -31,11 +32,13 @@ struct TierOptions {
   uint64_t disk_bytes = uint64_t{20} << 30;
   std::string shared;  // empty: no shared folder
   uint64_t shared_bytes = uint64_t{100} << 30;
-  std::string redis;  // empty: no Redis
+  std::string shared_mode = "700";  // of the folders below it, in octal
+  std::string redis;                // empty: no Redis
 
   void add_to(Flags& flags);
 
-  Result<OpenTiers> open() const;
+  // mark_key: seals who knows a page in tiers that others may write; empty: nothing does.
+  Result<OpenTiers> open(std::string_view mark_key = {}) const;
 };
 
 }  // namespace kvik

@@ -156,6 +156,10 @@ class Plan(unittest.TestCase):
         for word in ("weights", "buffers", "f32", "bf16", "int8", "users that fit"):
             self.assertIn(word, text)
 
+    def test_kv_events_are_counted_where_they_are_wanted(self):
+        without, with_events = (json.loads(kvik.output("plan", "demo", "--json", *more)) for more in ((), ("--kv-events",)))
+        self.assertGreater(with_events["total_bytes"], without["total_bytes"] + (64 << 20))
+
     def test_a_model_that_is_not_there_is_one_sentence(self):
         done = kvik.run("plan", "no-such-preset")
         self.assertEqual(done.returncode, 1)

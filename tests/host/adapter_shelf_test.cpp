@@ -138,6 +138,26 @@ TEST_F(AdapterShelfTest, clients_load_from_below_the_folder_alone) {
   }
 }
 
+TEST_F(AdapterShelfTest, tensors_of_a_folder_may_be_no_link_out_of_it) {
+  const std::string shared = folder_.path() + "/shared";
+  const std::string outside = file("secret");
+  std::filesystem::create_directories(shared + "/peft");
+  std::ofstream(shared + "/peft/adapter_config.json") << "{}";
+  std::filesystem::create_symlink(outside, shared + "/peft/adapter_model.safetensors");
+  AdapterShelf all = shelf({.folder = shared});
+  const auto refused = all.add("a", "peft", AdapterOrigin::kClient);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("below that of --adapter-folder"));
+}
+
+TEST_F(AdapterShelfTest, a_path_with_a_nul_byte_is_not_the_path_before_it) {
+  file("a", 4, "/shared");
+  AdapterShelf all = shelf({.folder = folder_.path() + "/shared"});
+  const auto refused = all.add("a", std::string("a.gguf\0x", 8), AdapterOrigin::kClient);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message, HasSubstr("NUL"));
+}
+
 TEST_F(AdapterShelfTest, many_threads_take_and_drop_adapters_within_the_budget) {
   const uint64_t bytes = one_bytes();
   constexpr uint32_t kThreads = 6;

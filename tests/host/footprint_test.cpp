@@ -169,6 +169,19 @@ TEST(Footprint, a_type_that_cannot_be_computed_with_is_named) {
 }
 
 // Users are what a memory holds beside what an engine takes without any.
+TEST(Footprint, publishing_kv_events_is_a_part_that_grows_with_the_pages) {
+  struct Log final : PageLog {
+    void on_stored(const Stored&) override {}
+    void on_removed(const PageKey&) override {}
+    uint64_t bytes_for(uint64_t n_pages) const override { return 1000 + n_pages; }
+  } log;
+  const Planned without("test-llama", {.kv_budget_bytes = 1 << 20});
+  const Planned with("test-llama", {.kv_budget_bytes = 1 << 20, .page_log = &log});
+  const uint64_t n_pages = with.plan.kv_bytes / with.footprint->kv(KvType::kInt8).layout.page_bytes;
+  EXPECT_EQ(part_of(with.plan, "KV events"), 1000 + n_pages);
+  EXPECT_EQ(with.plan.total_bytes(), without.plan.total_bytes() + 1000 + n_pages);
+}
+
 TEST(Footprint, users_fit_until_the_memory_is_full) {
   Planned planned("test-llama:f32", {});
   const UserFit users = planned.footprint->users(KvType::kInt8, 64);

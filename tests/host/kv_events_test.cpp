@@ -1,10 +1,20 @@
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include <zmq.h>
 
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/check.h"
@@ -185,6 +195,230 @@ TEST(KvEvents, tell_exactly_what_the_cache_holds) {
     ASSERT_EQ(listener.blocks(), blocks_of(cache));
   }
   EXPECT_GT(cache.n_evictions(), 10'000u);
+}
+
+// A peer that speaks the protocol byte by byte, to say what no library would.
+class RawPeer {
+ public:
+  RawPeer(const std::string& path, std::string_view type) : fd_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    CHECK(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+    const timeval long_patience{.tv_sec = 20, .tv_usec = 0};
+    const timeval short_patience{.tv_sec = 1, .tv_usec = 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &long_patience, sizeof(long_patience));
+    ::setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &short_patience, sizeof(short_patience));
+    std::string greeting(64, '\0');
+    greeting[0] = '\xff';
+    greeting[9] = '\x7f';
+    greeting[10] = 3;
+    greeting.replace(12, 4, "NULL");
+    send(greeting);
+    std::string ready("\x05READY\x0bSocket-Type");
+    ready += std::string(3, '\0') + static_cast<char>(type.size()) + std::string(type);
+    send(std::string("\x04") + static_cast<char>(ready.size()) + ready);
+  }
+  ~RawPeer() { ::close(fd_); }
+
+  // False: the other side has closed the connection, or takes no more.
+  bool send(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  bool send_frame(std::string_view body, char flags = 0) const {
+    std::string head{static_cast<char>(flags | 2)};
+    for (int shift = 56; shift >= 0; shift -= 8)
+      head.push_back(static_cast<char>(uint64_t{body.size()} >> shift));
+    return send(head) && send(body);
+  }
+  // Returns what comes until the connection is closed, or those bytes come, or nothing comes for a
+  // while.
+  std::string read_until(std::string_view end = {}) const {
+    std::string all;
+    std::array<char, 65536> bytes;
+    while (end.empty() || !all.contains(end)) {
+      const ssize_t n = ::recv(fd_, bytes.data(), bytes.size(), 0);
+      if (n <= 0) break;
+      all.append(bytes.data(), static_cast<size_t>(n));
+    }
+    return all;
+  }
+
+ private:
+  const int fd_;
+};
+
+size_t resident_bytes() {
+  size_t n_all = 0, n_resident = 0;
+  std::ifstream("/proc/self/statm") >> n_all >> n_resident;
+  return n_resident * 4096;
+}
+
+// A publisher at two sockets in a folder, with a listener that hears all.
+struct Published {
+  TemporaryFolder folder;
+  std::string events = folder.path() + "/events", replay = folder.path() + "/replay";
+  std::unique_ptr<KvEventPublisher> publisher = std::move(*KvEventPublisher::start(
+      {.endpoint = "ipc://" + events, .replay_endpoint = "ipc://" + replay}));
+
+  void tell(uint32_t n_pages, uint32_t first = 0) const {
+    const std::vector<TokenId> tokens(kPageTokens, 7);
+    for (uint32_t i = first; i < first + n_pages; ++i) {
+      const PageKey key = child_key(root_key("m", ""), std::vector<TokenId>{i});
+      publisher->on_stored({.key = key, .parent = nullptr, .tokens = tokens});
+    }
+  }
+  // A reader that comes now is served.
+  void expect_alive() const {
+    const RawPeer peer(replay, "DEALER");
+    peer.send_frame("", 1);
+    peer.send_frame(std::string(8, '\0'));
+    const std::string end(8, '\xff');
+    EXPECT_TRUE(peer.read_until(end).contains(end));
+  }
+};
+
+constexpr size_t kSomeMemory = size_t{16} << 20;
+
+TEST(KvEvents, long_subscriptions_take_no_memory) {
+  const Published published;
+  published.expect_alive();
+  const size_t before = resident_bytes();
+  std::string subscription(size_t{1} << 20, 'x');
+  for (int i = 0; i < 30; ++i) {
+    const RawPeer peer(published.events, "SUB");
+    for (int k = 0; k < 10; ++k) {
+      subscription[0] = '\1';
+      subscription[1] = static_cast<char>(i);
+      subscription[2] = static_cast<char>(k);
+      if (!peer.send_frame(subscription)) break;
+    }
+  }
+  published.expect_alive();
+  EXPECT_LT(resident_bytes(), before + kSomeMemory);
+}
+
+TEST(KvEvents, many_subscriptions_take_no_memory) {
+  const Published published;
+  published.expect_alive();
+  const size_t before = resident_bytes();
+  std::mt19937 random(1);
+  const RawPeer peer(published.events, "SUB");
+  for (int i = 0; i < 3000; ++i) {
+    std::string subscription(200, '\1');
+    for (size_t k = 1; k < subscription.size(); ++k) subscription[k] = static_cast<char>(random());
+    if (!peer.send_frame(subscription)) break;
+  }
+  published.expect_alive();
+  EXPECT_LT(resident_bytes(), before + kSomeMemory);
+}
+
+TEST(KvEvents, long_questions_take_no_memory) {
+  const Published published;
+  published.expect_alive();
+  const std::string question(size_t{64} << 20, 'x');
+  const size_t before = resident_bytes();
+  const RawPeer peer(published.replay, "DEALER");
+  peer.send_frame("", 1);
+  peer.send_frame(question);
+  const RawPeer other(published.replay, "DEALER");
+  for (int i = 0; i < 1'000'000 && other.send_frame("", 1); ++i) {  // parts without an end
+  }
+  published.expect_alive();
+  EXPECT_LT(resident_bytes(), before + kSomeMemory);
+}
+
+TEST(KvEvents, readers_that_do_not_read_take_no_memory_and_hold_nobody_up) {
+  const Published published;
+  std::vector<std::unique_ptr<RawPeer>> silent;
+  for (int i = 0; i < 20; ++i) {
+    silent.push_back(std::make_unique<RawPeer>(published.events, "SUB"));
+    silent.back()->send_frame("\1");
+    silent.push_back(std::make_unique<RawPeer>(published.replay, "DEALER"));
+    for (int k = 0; k < 20; ++k) {
+      silent.back()->send_frame("", 1);
+      silent.back()->send_frame(std::string(8, '\0'));
+    }
+  }
+  published.expect_alive();
+  const size_t before = resident_bytes();
+  constexpr uint32_t kPages = 40'000;
+  for (uint32_t first = 0; first < 10 * kPages; first += kPages) {
+    published.tell(kPages, first);
+    for (uint32_t i = first; i < first + kPages; ++i) {
+      published.publisher->on_removed(child_key(root_key("m", ""), std::vector<TokenId>{i}));
+    }
+  }
+  published.expect_alive();
+  EXPECT_LT(resident_bytes(), before + KvEventPublisher::most_bytes(kPages));
+}
+
+TEST(KvEvents, a_subscriber_hears_of_its_topic_alone) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/events";
+  auto publisher = KvEventPublisher::start({.endpoint = "ipc://" + path, .topic = "kv-1"});
+  ASSERT_TRUE(publisher.has_value());
+  const RawPeer mine(path, "SUB"), other(path, "SUB"), gone(path, "SUB");
+  mine.send_frame("\1kv-");
+  other.send_frame("\1kv-1-more");
+  gone.send_frame("\1kv-");
+  gone.send_frame(std::string("\0kv-", 4));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const PageKey key = child_key(root_key("m", ""), std::vector<TokenId>{1});
+  (*publisher)->on_stored({.key = key, .parent = nullptr, .tokens = {}});
+  publisher->reset();
+  EXPECT_NE(mine.read_until().find("kv-1"), std::string::npos);
+  EXPECT_EQ(other.read_until().find("kv-1"), std::string::npos);
+  EXPECT_EQ(gone.read_until().find("kv-1"), std::string::npos);
+}
+
+TEST(KvEvents, what_speaks_another_protocol_is_turned_away) {
+  const Published published;
+  for (const char* said : {"GET / HTTP/1.1\r\n\r\n", "\xff\1\1\1\1\1\1\1\1\x7f\1", ""}) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    published.events.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    ::send(fd, said, std::strlen(said), MSG_NOSIGNAL);
+    ::close(fd);
+  }
+  const RawPeer wrong(published.events, "PULL");
+  EXPECT_LT(wrong.read_until().size(), 200u) << "its connection is closed";
+  published.expect_alive();
+}
+
+TEST(KvEvents, the_owner_alone_may_connect_to_a_socket_file) {
+  const Published published;
+  EXPECT_EQ(std::filesystem::status(published.events).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST(KvEvents, more_connections_than_it_has_places_for_are_closed) {
+  const Published published;
+  std::vector<std::unique_ptr<RawPeer>> peers;
+  for (int i = 0; i < 200; ++i) peers.push_back(std::make_unique<RawPeer>(published.events, "SUB"));
+  EXPECT_LT(peers.back()->read_until().size(), 1u);
+  peers.clear();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  published.expect_alive();
+}
+
+TEST(BatchRing, keeps_the_newest_within_both_bounds) {
+  BatchRing ring(3, 100);
+  for (int i = 0; i < 5; ++i) ring.add(std::string(20, static_cast<char>('a' + i)));
+  EXPECT_EQ(ring.begin(), 2u);
+  EXPECT_EQ(ring.end(), 5u);
+  EXPECT_EQ(ring.at(4)->front(), 'e');
+  ring.add(std::string(90, 'x'));
+  EXPECT_EQ(ring.begin(), 5u);
+  ring.add(std::string(1000, 'y'));
+  EXPECT_EQ(ring.n_bytes(), 1000u) << "the newest is kept, however long";
 }
 
 TEST(KvEvents, an_endpoint_that_cannot_be_is_refused) {

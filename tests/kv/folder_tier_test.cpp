@@ -11,7 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/hash.h"
 #include "kv/stored_pages.h"
+#include "kv/tiers/page_record.h"
 #include "support/temporary_folder.h"
 
 namespace kvik {
@@ -27,7 +29,8 @@ FolderTier tier_of(const TemporaryFolder& folder) { return FolderTier({.folder =
 std::vector<fs::path> files_of(const TemporaryFolder& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
+    if (entry.is_regular_file() && entry.path().extension() != ".key")
+      files.push_back(entry.path());
   }
   return files;
 }
@@ -44,20 +47,119 @@ SweepCount sweep(FolderSweep& sweep) {
   }
 }
 
-TEST(NamesOfTokens, are_read_back) {
-  std::mt19937 random(1);
-  for (size_t n = 1; n <= 32; ++n) {
-    std::vector<TokenId> tokens(n);
-    for (TokenId& token : tokens) token = static_cast<TokenId>(random());
-    const std::string name = name_of_tokens(tokens);
-    EXPECT_LE(name.size(), 255u);
-    EXPECT_EQ(tokens_of_name(name), tokens);
-    EXPECT_FALSE(tokens_of_name(name.substr(1)).has_value() &&
-                 tokens_of_name(name.substr(1)) == tokens);
+// Returns whether the name of any file or folder contains the text.
+bool is_named(const TemporaryFolder& folder, const std::string& text) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    if (entry.path().native().contains(text)) return true;
   }
-  for (const char* name : {"", "A", "AAAAA", "AAAAAB", "....", "AAAA/A", "lost+found"}) {
-    EXPECT_FALSE(tokens_of_name(name).has_value()) << name;
+  return false;
+}
+
+unsigned mode_of(const fs::path& path) {
+  return static_cast<unsigned>(fs::status(path).permissions());
+}
+
+TEST(FolderTier, names_of_files_tell_nothing_of_prompts) {
+  const TemporaryFolder folder, other;
+  auto tier = tier_of(folder);
+  const auto pages = chain_of_pages(kRoot, 96, 1, kPageBytes);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  for (const StoredPage& page : pages) {
+    EXPECT_FALSE(is_named(folder, to_hex(page.page.parent.bytes).substr(0, 16)));
+    EXPECT_FALSE(is_named(folder, to_hex(page.page.key.bytes).substr(0, 16)));
   }
+  auto same = tier_of(other);
+  ASSERT_TRUE(store(same, pages).has_value());
+  for (const fs::path& file : files_of(folder))  // no name confirms a suspected prompt
+    EXPECT_FALSE(is_named(other, file.filename()));
+}
+
+TEST(FolderTier, others_may_not_even_list_its_folders) {
+  const TemporaryFolder folder;
+  const mode_t old = ::umask(0);
+  FolderTier tier({.folder = folder.path() + "/new"});
+  const auto stored = store(tier, chain_of_pages(kRoot, 96, 1, kPageBytes));
+  ::umask(old);
+  ASSERT_TRUE(stored.has_value());
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
+    EXPECT_EQ(mode_of(entry.path()), entry.is_directory() ? 0700u : 0600u) << entry.path();
+}
+
+TEST(FolderTier, a_group_may_share_it_whatever_the_umask) {
+  const TemporaryFolder folder;
+  const mode_t old = ::umask(077);
+  FolderTier tier({.folder = folder.path() + "/new", .mode = 02770});
+  const auto stored = store(tier, chain_of_pages(kRoot, 96, 1, kPageBytes));
+  ::umask(old);
+  ASSERT_TRUE(stored.has_value());
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
+    EXPECT_EQ(mode_of(entry.path()), entry.is_directory() ? 02770u : 0660u) << entry.path();
+}
+
+TEST(FolderTier, servers_that_begin_at_once_agree_on_names) {
+  const TemporaryFolder folder;
+  const auto pages = chain_of_pages(kRoot, 320, 1, kPageBytes);
+  std::vector<std::thread> servers;
+  for (int i = 0; i < 8; ++i) {
+    servers.emplace_back([&] {
+      auto tier = tier_of(folder);
+      EXPECT_TRUE(store(tier, pages).has_value());
+    });
+  }
+  for (std::thread& server : servers) server.join();
+  EXPECT_EQ(files_of(folder).size(), 10u);
+}
+
+TEST(FolderTier, what_an_earlier_version_stored_is_a_miss_and_swept) {
+  const TemporaryFolder folder;
+  const fs::path old = fs::path(folder.path()) / "pages" / "ab" / "abcd-0";
+  fs::create_directories(old);
+  std::ofstream(old / "AAAAAAAA") << "a page";
+  auto tier = tier_of(folder);
+  const auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kAbsent);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  FolderSweep sweeper(folder.path(), uint64_t{1} << 30, folder.path() + "/pages/");
+  EXPECT_EQ(sweep(sweeper).n_removed, 1u);
+  for (int i = 0; i < 3; ++i) sweep(sweeper);  // a level of empty folders each time
+  EXPECT_FALSE(fs::exists(folder.path() + "/pages"));
+  EXPECT_EQ(look_up(tier, pages[0]), Tier::Get::kFound);
+}
+
+TEST(FolderTier, a_folder_that_was_emptied_is_filled_again) {
+  const TemporaryFolder folder;
+  auto tier = tier_of(folder);
+  const auto pages = chain_of_pages(kRoot, 96, 1, kPageBytes);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  fs::remove_all(folder.path() + "/kv");
+  ASSERT_TRUE(tier.recover().has_value());
+  EXPECT_EQ(n_found(tier, pages), 0u);
+  ASSERT_TRUE(store(tier, pages).has_value());
+  EXPECT_EQ(n_found(tier, pages), 3u);
+  auto other = tier_of(folder);
+  EXPECT_EQ(n_found(other, pages), 3u);
+}
+
+TEST(FolderTier, a_mark_that_was_forged_opens_no_page) {
+  const TemporaryFolder folder;
+  FolderTier tier({.folder = folder.path(), .mark_key = "secret"});
+  auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  pages[0].page.known = KnownBy{7};
+  ASSERT_TRUE(store(tier, pages).has_value());
+  const fs::path file = files_of(folder).at(0);
+  AlignedBytes slot(512 + kPageBytes, 64);
+  std::ranges::copy(pages[0].bytes, slot.span().subspan(512).begin());
+  TierPage forged = pages[0].page;
+  forged.known = KnownBy::kAll;
+  write_record_head(forged, kPageBytes, slot.span());
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(slot.span().data()),
+             static_cast<std::streamsize>(slot.span().size()));
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
+  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy{8}, 10).empty());
+  ASSERT_TRUE(store(tier, pages).has_value());  // it is written again as its own
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound);
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
 }
 
 TEST(FolderTier, gives_one_server_what_another_one_put) {

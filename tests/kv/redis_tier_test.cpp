@@ -91,6 +91,41 @@ TEST(RedisTier, what_is_no_page_of_ours_is_a_miss_that_heals) {
   with({"COPY", page_name(pages[1].page), name});
 }
 
+TEST(RedisTier, a_writer_that_forges_a_mark_opens_no_page) {
+  const RedisProcess redis;
+  RedisTierOptions options = options_of(redis.address());
+  options.mark_key = "secret";
+  RedisTier tier(options);
+  auto pages = chain_of_pages(kRoot, 64, 1, kPageBytes);
+  for (StoredPage& page : pages) page.page.known = KnownBy{7};
+  ASSERT_TRUE(store(tier, pages).has_value());
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound);
+  auto forged = pages;
+  for (StoredPage& page : forged) page.page.known = KnownBy::kAll;
+  tell(redis, {"FLUSHALL"});
+  RedisTier forger(options_of(redis.address()));  // writes right checksums, and knows no key
+  ASSERT_TRUE(store(forger, forged).has_value());
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
+  EXPECT_TRUE(tier.children(kRoot, 0, KnownBy{8}, 10).empty());
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy::kAll), Tier::Get::kFound) << "where all share";
+  ASSERT_TRUE(store(tier, pages).has_value());
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{7}), Tier::Get::kFound) << "it was written again";
+  EXPECT_EQ(look_up(tier, pages[0], KnownBy{8}), Tier::Get::kAbsent);
+}
+
+TEST(RedisTier, servers_of_one_key_file_join_their_marks) {
+  const RedisProcess redis;
+  RedisTierOptions options = options_of(redis.address());
+  options.mark_key = "secret";
+  RedisTier one(options), other(options);
+  auto pages = chain_of_pages(kRoot, 32, 1, kPageBytes);
+  pages[0].page.known = KnownBy{7};
+  ASSERT_TRUE(store(one, pages).has_value());
+  pages[0].page.known = KnownBy{8};
+  ASSERT_TRUE(store(other, pages).has_value());
+  EXPECT_EQ(look_up(one, pages[0], KnownBy{9}), Tier::Get::kFound) << "two computed it";
+}
+
 TEST(RedisTier, children_that_make_no_sense_are_none) {
   const RedisProcess redis;
   RedisTier tier(options_of(redis.address()));

@@ -18,6 +18,14 @@ TEST(HttpMessage, a_path_is_unescaped_and_loses_query_and_host) {
   EXPECT_EQ(path_of_target("*"), "*");
 }
 
+TEST(HttpMessage, an_absolute_target_names_its_host) {
+  EXPECT_EQ(authority_of_target("http://host:80/a"), "host:80");
+  EXPECT_EQ(authority_of_target("https://host?x"), "host");
+  EXPECT_EQ(authority_of_target("http:///a"), "");
+  EXPECT_EQ(authority_of_target("/a?http://host/"), std::nullopt);
+  EXPECT_EQ(path_of_target("http://host?x=/y"), "/");
+}
+
 TEST(HttpMessage, chunks_are_framed_in_1_1_and_bare_in_1_0) {
   HttpFraming framing;
   EXPECT_EQ(frame_part("0123456789abcdef", framing), "10\r\n0123456789abcdef\r\n");

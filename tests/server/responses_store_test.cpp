@@ -22,7 +22,8 @@ constexpr ResponseStore::Bounds kLarge{.total_bytes = 1 << 20, .bytes_of_key = 1
 
 class ListedArchive final : public ResponseArchive {
  public:
-  void load(const std::function<void(std::string id, Record)>& take) override {
+  void load(const ResponseStore::Bounds&,
+            const std::function<void(std::string id, Record)>& take) override {
     for (const auto& [id, kept] : all) take(id, kept);
   }
   void put(const std::string& id, const Record& kept) override { all.emplace_back(id, kept); }
@@ -72,6 +73,17 @@ TEST(ResponseStore, what_an_archive_has_beyond_the_bounds_goes_there_as_well) {
   ResponseStore store({.total_bytes = 2000, .bytes_of_key = 2000}, &archive);
   EXPECT_EQ(store.response("me", "a"), std::nullopt);
   EXPECT_THAT(archive.ids(), ElementsAre("b"));
+}
+
+TEST(ResponseStore, an_item_id_of_another_owner_hides_no_item) {
+  ResponseStore store(kLarge);
+  store.put("a", record("mine"));
+  Record theirs = record("theirs");
+  theirs.owner = "no";
+  store.put("b", theirs);
+  EXPECT_EQ(store.item("me", "item"), "1");
+  store.erase("no", "b");
+  EXPECT_EQ(store.item("me", "item"), "1");
 }
 
 TEST(ResponseStore, many_small_items_take_no_more_memory_than_is_counted) {

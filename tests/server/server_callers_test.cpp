@@ -86,6 +86,26 @@ TEST_F(ServerCallers, a_page_under_a_name_that_was_made_to_point_here_is_no_page
   EXPECT_EQ(c.read_response().status, 403);
 }
 
+TEST_F(ServerCallers, an_absolute_target_of_another_host_than_host_gets_400) {
+  const auto status_of = [&](std::string_view target, std::string_view host) {
+    RawClient c = client();
+    c.send(get_as(host, "", target));
+    return c.read_response().status;
+  };
+  EXPECT_EQ(status_of("http://evil.example/version", "localhost"), 400);
+  EXPECT_EQ(status_of("http://localhost/version", "evil.example"), 400);
+  EXPECT_EQ(status_of("http:///version", "localhost"), 400);
+  EXPECT_EQ(status_of("http://a@localhost/version", "localhost"), 400);
+  EXPECT_EQ(status_of("http://evil.example/version", "evil.example"), 403);
+  EXPECT_EQ(status_of("http://LocalHost:80/version", "localhost:80"), 200);
+}
+
+TEST_F(ServerCallers, an_absolute_target_is_the_host_where_http_1_0_names_none) {
+  RawClient c = client();
+  c.send("GET http://evil.example/version HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(c.read_response().status, 403);
+}
+
 TEST_F(ServerCallers, the_servers_own_page_may_call) {
   RawClient c = client();
   c.send(get_as("127.0.0.1:8080", "Origin: http://127.0.0.1:8080\r\n"));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <climits>
 #include <csignal>
 #include <cstdint>
 
@@ -16,7 +17,9 @@ namespace {
 // A handler may only touch what is async-signal-safe: an atomic and write().
 std::atomic<bool> is_caught = false;
 std::atomic<bool> is_term_seen = false;
-int code_of_end = 1;
+std::atomic<int> signals_to_catch = INT_MAX;  // the one after these ends the process
+std::atomic<int> code_of_interrupt = 1;
+std::atomic<int> code_of_deadline = 1;
 int signal_event = -1;
 int done_event = -1;
 
@@ -26,18 +29,17 @@ void raise_event(int event) {
 }
 
 void on_signal(int signal) {
-  if (!is_caught) ::_exit(code_of_end);
+  if (!is_caught || signals_to_catch.fetch_sub(1) <= 0) ::_exit(code_of_interrupt);
   if (signal != SIGINT) is_term_seen = true;
   raise_event(signal_event);
 }
 
+void on_deadline(int /*signal*/) { ::_exit(code_of_deadline); }
+
 }  // namespace
 
 void Interrupts::install(int exit_code) {
-  code_of_end = exit_code;
-  signal_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  done_event = ::eventfd(0, EFD_CLOEXEC);
-  CHECK(signal_event >= 0 && done_event >= 0);
+  code_of_interrupt = exit_code;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
@@ -47,11 +49,33 @@ void Interrupts::install(int exit_code) {
   if (::sigaction(SIGHUP, nullptr, &found) == 0 && found.sa_handler != SIG_IGN) {
     ::sigaction(SIGHUP, &action, nullptr);
   }
+  std::signal(SIGUSR1, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // as a file that may not grow is
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of write(), not our end
 }
 
+void Interrupts::open_events() {
+  signal_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  done_event = ::eventfd(0, EFD_CLOEXEC);
+  CHECK(signal_event >= 0 && done_event >= 0);
+}
+
 void Interrupts::catch_them() { is_caught = true; }
+
+void Interrupts::catch_first() {
+  signals_to_catch = 1;
+  is_caught = true;
+}
+
+void Interrupts::end_within(std::chrono::seconds at_most, int exit_code) {
+  code_of_deadline = exit_code;
+  signals_to_catch = 0;
+  struct sigaction action {};
+  action.sa_handler = on_deadline;
+  ::sigaction(SIGALRM, &action, nullptr);
+  ::alarm(static_cast<unsigned>(at_most.count()));
+}
 
 bool Interrupts::wait() {
   pollfd events[] = {{signal_event, POLLIN, 0}, {done_event, POLLIN, 0}};

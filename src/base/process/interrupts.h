@@ -1,15 +1,27 @@
 #pragma once
 
+#include <chrono>
+
 namespace kvik {
 
-// SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup has it). Before catch_them() they end
-// the process at once; from then on they are events that wait() sees. Writing to a reader that went
-// away, or past a limit of a file's size, is an error of the write and no signal.
+// SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup has it). Before catch_them() or
+// catch_first() they end the process at once; from then on they are events that wait() sees.
+// SIGUSR1 and SIGUSR2 mean nothing and are ignored. Writing to a reader that went away, or past a
+// limit of a file's size, is an error of the write and no signal.
 class Interrupts {
  public:
-  // exit_code: of a process that a signal ends at once.
+  // Sets the handlers, and the exit code of a process that a signal ends at once. Makes system
+  // calls only and opens nothing: it may run before the libraries are initialized.
   static void install(int exit_code);
+  // Creates the events, which catch_them() and wait() need.
+  static void open_events();
   static void catch_them();
+  // Catches the first signal; a second one ends the process at once.
+  static void catch_first();
+
+  // Ends the process with that exit code when the time is over, or at the next signal with the
+  // code of install(): for the end of a process, which may wait for a device that hangs.
+  static void end_within(std::chrono::seconds at_most, int exit_code);
 
   // Waits until a signal comes (true) or notify() is called (false). A later call waits anew.
   static bool wait();

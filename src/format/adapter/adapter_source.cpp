@@ -20,15 +20,21 @@ namespace {
 constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 constexpr float kMaxScale = 1000.0f;
 
+std::string config_file(const std::string& folder) {
+  return fmt::format("{}/adapter_config.json", folder);
+}
+std::string tensor_file(const std::string& folder) {
+  return fmt::format("{}/adapter_model.safetensors", folder);
+}
+
 Result<std::unique_ptr<AdapterSource>> open_peft(const std::string& path, const ModelConfig& model,
                                                  float factor) {
-  const std::string config_path = fmt::format("{}/adapter_config.json", path);
-  TRY_ASSIGN(const auto json, hf::read_text_file(config_path, kMaxConfigBytes));
+  TRY_ASSIGN(const auto json, hf::read_text_file(config_file(path), kMaxConfigBytes));
   if (!json) {
     return fail(ErrorCode::kNotFound, "there is no adapter_config.json, expected a folder of PEFT");
   }
   TRY_ASSIGN(const PeftConfig config, read_peft_config(*json));
-  TRY_ASSIGN(auto tensors, open_safetensors(fmt::format("{}/adapter_model.safetensors", path)));
+  TRY_ASSIGN(auto tensors, open_safetensors(tensor_file(path)));
   return read_peft_adapter(config, std::move(tensors), path, model, factor);
 }
 
@@ -49,6 +55,12 @@ Result<std::unique_ptr<AdapterSource>> open_adapter(const std::string& path,
   return fail(source.error().code, fmt::format("'{}': {}", path, source.error().message));
 }
 
+std::vector<std::string> adapter_files(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return {path};
+  return {config_file(path), tensor_file(path)};
+}
+
 Result<AdapterSpec> parse_adapter_spec(const std::string& text) {
   AdapterSpec spec{.path = text};
   const size_t colon = text.rfind(':');
@@ -64,6 +76,9 @@ Result<AdapterSpec> parse_adapter_spec(const std::string& text) {
       }
       spec = {.path = text.substr(0, colon), .scale = scale};
     }
+  }
+  if (spec.path.contains('\0')) {  // the system would open what stands before it
+    return fail(ErrorCode::kInvalidArgument, "the path of the adapter holds a NUL byte");
   }
   if (!spec.path.empty()) return spec;
   return fail(ErrorCode::kInvalidArgument,

@@ -56,8 +56,12 @@ class AdapterSource {
 Result<std::unique_ptr<AdapterSource>> open_adapter(const std::string& path,
                                                     const ModelConfig& model, float factor = 1.0f);
 
+// The files that open_adapter() reads for a path: those of PEFT in a folder, else the path itself.
+std::vector<std::string> adapter_files(const std::string& path);
+
 // "PATH[:SCALE]": what stands behind the last colon is the scale where it is a number. Error:
-// kInvalidArgument for a scale that is not from -1000 to 1000, or no path.
+// kInvalidArgument for a scale that is not from -1000 to 1000, or a path that
+// is empty or holds a NUL byte.
 struct AdapterSpec {
   std::string path;
   float scale = 1.0f;

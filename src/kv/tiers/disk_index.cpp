@@ -33,33 +33,6 @@ constexpr const char* kSchema =
     "PRAGMA user_version = 2;"
     "COMMIT";
 
-// What a database holds: a text for each of its tables and indexes, in their order.
-using Schema = std::vector<std::string>;
-
-Result<Schema> schema_of(Sqlite& database) {
-  constexpr size_t kMany = 64;  // more than ours
-  TRY_ASSIGN(auto statement,
-             SqliteStatement::prepare(database,
-                                      "SELECT type || '/' || name || '/' || tbl_name || "
-                                      "'/' || IFNULL(sql, '') FROM sqlite_schema"));
-  Schema schema;
-  while (schema.size() < kMany) {
-    TRY_ASSIGN(const bool has_row, statement.step());
-    if (!has_row) break;
-    const auto text = statement.bytes(0);
-    schema.emplace_back(reinterpret_cast<const char*>(text.data()), text.size());
-  }
-  std::ranges::sort(schema);
-  return schema;
-}
-
-// As SQLite writes ours down.
-Result<Schema> own_schema() {
-  TRY_ASSIGN(Sqlite database, Sqlite::open(":memory:", Sqlite::Mode::kReadWrite));
-  TRY(database.run(kSchema));
-  return schema_of(database);
-}
-
 std::span<const std::byte> bytes_of(const PageKey& key) { return key.bytes; }
 
 int64_t number_of(SlotId slot) {
@@ -137,8 +110,8 @@ Result<DiskIndex> DiskIndex::open(const std::string& path, Sqlite::Mode mode) {
     return fail(ErrorCode::kCorrupt, fmt::format("the index '{}' is of version {}, expected {}",
                                                  path, number, kIndexVersion));
   }
-  TRY_ASSIGN(const Schema found, schema_of(*index.database_));
-  TRY_ASSIGN(const Schema ours, own_schema());
+  TRY_ASSIGN(const auto found, schema_of(*index.database_));
+  TRY_ASSIGN(const auto ours, schema_made_by(kSchema));
   if (found != ours && !found.empty()) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("the index '{}' holds other tables than this program's", path));

@@ -29,13 +29,18 @@ size_t bucket_of(double age_s, size_t n_buckets) {
   return std::min(n_buckets - 1, static_cast<size_t>(bucket));
 }
 
+bool is_own(const fs::path& path) {
+  return path.extension() == ".lease" || path.extension() == ".key";
+}
+
 bool is_draft(const fs::path& path) { return path.filename().native().starts_with('.'); }
 
 }  // namespace
 
-FolderSweep::FolderSweep(std::string folder, uint64_t max_bytes)
+FolderSweep::FolderSweep(std::string folder, uint64_t max_bytes, std::string outdated)
     : folder_(std::move(folder)),
       max_bytes_(max_bytes),
+      outdated_(std::move(outdated)),
       own_name_(random_name()),
       due_(std::chrono::steady_clock::now() + pause_) {}
 
@@ -115,6 +120,7 @@ bool FolderSweep::write_lease() {
   std::error_code error;
   {
     std::ofstream file(draft, std::ios::trunc);
+    fs::permissions(draft, fs::perms::owner_read | fs::perms::owner_write, error);
     file << fmt::format("{} {}\n", own_name_, ++n_renewals_);
     if (!file.flush()) return false;
   }
@@ -162,7 +168,7 @@ void FolderSweep::count(const fs::directory_entry& entry) {
   const auto age = age_s(entry);
   std::error_code error;
   const uint64_t n_bytes = age ? entry.file_size(error) : 0;
-  if (!age || error || entry.path().extension() == ".lease") return;
+  if (!age || error || is_own(entry.path())) return;
   bytes_by_age_[bucket_of(*age, kBuckets)] += n_bytes;
   ++counted_.n_files;
   counted_.n_bytes += n_bytes;
@@ -186,10 +192,11 @@ void FolderSweep::remove_old(const fs::directory_entry& entry) {
   }
   const auto age = age_s(entry);
   const uint64_t n_bytes = age ? entry.file_size(error) : 0;
-  if (!age || error || entry.path().extension() == ".lease") return;
+  if (!age || error || is_own(entry.path())) return;
   const bool is_too_much = bytes_to_free_ > 0 && bucket_of(*age, kBuckets) >= oldest_kept_;
   const double max_age = is_draft(entry.path()) ? kDraftAge : kMaxAge;
-  if (!is_too_much && *age < max_age) return;
+  const bool is_outdated = !outdated_.empty() && entry.path().native().starts_with(outdated_);
+  if (!is_too_much && !is_outdated && *age < max_age) return;
   if (::unlink(entry.path().c_str()) != 0) return;
   bytes_to_free_ -= std::min(bytes_to_free_, n_bytes);
   ++counted_.n_removed;

@@ -28,7 +28,9 @@ struct SweepCount {
 // One thread.
 class FolderSweep {
  public:
-  FolderSweep(std::string folder, uint64_t max_bytes);
+  // Files are those of the folder but for *.lease and *.key. Everything below an outdated folder,
+  // in which names reveal tokens, is removed at any age.
+  FolderSweep(std::string folder, uint64_t max_bytes, std::string outdated = {});
 
   // A bounded piece of the work: a few thousand files at most. What the sweep counted, when it
   // ends.
@@ -56,6 +58,7 @@ class FolderSweep {
 
   const std::string folder_;
   const uint64_t max_bytes_;
+  const std::string outdated_;
   const std::string own_name_;
   Duration pause_ = std::chrono::minutes(1);
   Duration lease_after_ = std::chrono::minutes(5);

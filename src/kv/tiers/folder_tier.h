@@ -5,7 +5,10 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
+#include "kv/tiers/folder_names.h"
 #include "kv/tiers/folder_sweep.h"
+#include "kv/tiers/page_record.h"
 #include "kv/tiers/shared_folder.h"
 #include "kv/tiers/tier.h"
 
@@ -14,18 +17,23 @@ namespace kvik {
 struct FolderTierOptions {
   std::string folder;  // that every server mounts
   uint64_t max_bytes = uint64_t{100} << 30;
+  unsigned mode = 0700;  // of folders; files get it without the right to execute
+  // Seals who knows a page (page_record.h); empty: any mark is believed.
+  std::string mark_key = {};
 };
 
 // Pages in a folder that several machines mount (NFS, CephFS). A page is a file, its head in front
 // of its bytes (page_record.h):
 //
-//   pages / two digits / PARENT-GROUP / TOKENS
+//   kv / two digits / name of parent and group / name of page and group
 //
-// so that a page's folder lists what may stand behind its parent, and one rename publishes both.
-// Files never change; there is no index, and no lock that a machine could take with it when it
-// dies. Who holds the lease of the sweep removes what was not used for longest (FolderSweep).
+// so that a page's folder lists what may follow its parent, and one rename publishes both. Names
+// are keyed hashes (FolderNames). Files never change; there is no index, and no lock that a machine
+// could take with it when it dies. The holder of the sweep's lease removes what was not used for
+// longest (FolderSweep), and what earlier versions stored below pages/, under names that tell the
+// tokens.
 //
-// What is read is checked like a page of a disk. Any thread: it holds no state but counts.
+// Pages are checked like those of a disk. Any thread.
 class FolderTier final : public Tier {
  public:
   explicit FolderTier(FolderTierOptions options);
@@ -44,13 +52,15 @@ class FolderTier final : public Tier {
   size_t slot_bytes(size_t n_page_bytes) const override;
 
  private:
-  std::string folder_of(const PageKey& parent, uint32_t group) const;
-  std::string name_of(const TierPage& page) const;
-  std::optional<KnownBy> mark_of(const std::string& name) const;
+  std::optional<std::string> path_of(const TierPage& page);
+  std::optional<RecordHead> head_of(const std::string& path) const;
+  Result<void> put_one(Put& put);
 
   const FolderTierOptions options_;
   const SharedFolder files_;
-  FolderSweep sweep_;  // of the writing thread
+  FolderNames names_;
+  FolderSweep sweep_;    // of the writing thread
+  TimePoint names_due_;  // when the secret of the names is read again; of the same thread
   std::atomic<uint64_t> n_pages_ = 0;
   std::atomic<uint64_t> n_bytes_ = 0;
   std::atomic<uint64_t> n_evictions_ = 0;

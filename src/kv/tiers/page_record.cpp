@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/keyed_hash.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
@@ -17,7 +18,8 @@ constexpr size_t kLengthAt = kTokensAt + kPageTokens * sizeof(TokenId);
 constexpr size_t kBytesHashAt = kLengthAt + sizeof(uint64_t);
 constexpr size_t kKnownAt = kBytesHashAt + sizeof(Hash128);
 constexpr size_t kHeadHashAt = kKnownAt + sizeof(KnownBy);
-static_assert(kHeadHashAt + sizeof(Hash128) <= kRecordHeadBytes);
+constexpr size_t kSealAt = kHeadHashAt + sizeof(Hash128);
+static_assert(kSealAt + sizeof(Sha256Digest) <= kRecordHeadBytes);
 
 template <class T>
 void put(std::span<std::byte> out, size_t at, T value) {
@@ -50,9 +52,19 @@ Hash128 get_hash(std::span<const std::byte> in, size_t at) {
   return {get<uint64_t>(in, at), get<uint64_t>(in, at + sizeof(uint64_t))};
 }
 
+Sha256Digest seal_of(std::span<const std::byte> head, std::string_view mark_key) {
+  const std::string_view sealed(reinterpret_cast<const char*>(head.data()), kSealAt);
+  return keyed_hash(mark_key, {"kvik page mark", sealed});
+}
+
+bool is_sealed(std::span<const std::byte> head, std::string_view mark_key) {
+  return std::ranges::equal(seal_of(head, mark_key), head.subspan(kSealAt, sizeof(Sha256Digest)));
+}
+
 }  // namespace
 
-void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte> slot) {
+void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte> slot,
+                       std::string_view mark_key) {
   CHECK(!page.tokens.empty() && page.tokens.size() <= kPageTokens);
   CHECK(slot.size() >= kRecordHeadBytes + n_bytes);
   std::ranges::fill(slot.first(kRecordHeadBytes), std::byte{0});
@@ -70,9 +82,11 @@ void write_record_head(const TierPage& page, size_t n_bytes, std::span<std::byte
   put_hash(slot, kBytesHashAt, xxh3_128(slot.subspan(kRecordHeadBytes, n_bytes)));
   put(slot, kKnownAt, static_cast<uint64_t>(page.known));
   put_hash(slot, kHeadHashAt, xxh3_128(slot.first(kHeadHashAt)));
+  if (!mark_key.empty()) std::ranges::copy(seal_of(slot, mark_key), slot.begin() + kSealAt);
 }
 
-std::optional<RecordHead> read_record_head(std::span<const std::byte> head) {
+std::optional<RecordHead> read_record_head(std::span<const std::byte> head,
+                                           std::string_view mark_key) {
   if (head.size() < kRecordHeadBytes || get<uint64_t>(head, 0) != kMagic ||
       get<uint32_t>(head, 8) != kRecordVersion ||
       get_hash(head, kHeadHashAt) != xxh3_128(head.first(kHeadHashAt))) {
@@ -90,11 +104,12 @@ std::optional<RecordHead> read_record_head(std::span<const std::byte> head) {
   for (size_t i = 0; i < n_tokens; ++i) {
     record.page.tokens[i] = get<TokenId>(head, kTokensAt + i * sizeof(TokenId));
   }
+  if (!mark_key.empty() && !is_sealed(head, mark_key)) record.page.known = KnownBy::kNobody;
   return record;
 }
 
-std::optional<RecordHead> read_record(std::span<const std::byte> slot) {
-  auto record = read_record_head(slot);
+std::optional<RecordHead> read_record(std::span<const std::byte> slot, std::string_view mark_key) {
+  auto record = read_record_head(slot, mark_key);
   if (!record || record->n_bytes > slot.size() - kRecordHeadBytes) return std::nullopt;
   const Hash128 hash = xxh3_128(slot.subspan(kRecordHeadBytes, record->n_bytes));
   if (hash != get_hash(slot, kBytesHashAt)) return std::nullopt;

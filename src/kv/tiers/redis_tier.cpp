@@ -113,7 +113,8 @@ Result<bool> RedisTier::is_for(const std::string& name, KnownBy reader) {
   TRY_ASSIGN(const RedisReply reply, reading_.connection->ask({"GETRANGE", name, "0", end},
                                                               kMaxShortReply, options_.timeout));
   if (reply->type != REDIS_REPLY_STRING) return true;
-  const auto head = read_record_head(std::as_bytes(std::span(reply->str, reply->len)));
+  const auto head =
+      read_record_head(std::as_bytes(std::span(reply->str, reply->len)), options_.mark_key);
   return !head || may_find(reader, head->page.known);
 }
 
@@ -143,7 +144,7 @@ Result<Tier::Get> RedisTier::try_get(TierPage& wanted, KnownBy reader, std::span
   }
   if (!is_wrong_type && reply->len == record_bytes) {
     std::memcpy(slot.data(), reply->str, record_bytes);
-    const auto record = read_record(slot.first(record_bytes));
+    const auto record = read_record(slot.first(record_bytes), options_.mark_key);
     if (record && record->page == wanted && record->n_bytes == n_bytes) {
       wanted.known = record->page.known;
       return may_find(reader, wanted.known) ? Get::kFound : Get::kAbsent;
@@ -216,7 +217,7 @@ Result<std::vector<Tier::Child>> RedisTier::try_children(const PageKey& parent, 
 // --- writing ---
 
 Result<void> RedisTier::put(std::span<Put> pages) {
-  for (Put& put : pages) write_record_head(put.page, put.n_bytes, put.slot);
+  for (Put& put : pages) write_record_head(put.page, put.n_bytes, put.slot, options_.mark_key);
   const MutexLock lock(write_mutex_);
   const Result<void> done = try_put(pages);
   if (!done) return std::unexpected<Error>(lost(writing_, done.error()));
@@ -255,11 +256,12 @@ Result<void> RedisTier::join_marks(std::span<Put*> pages) {
     TRY_ASSIGN(const RedisReply reply, writing_.connection->ask({"GETRANGE", name, "0", end},
                                                                 kMaxShortReply, options_.timeout));
     if (reply->type != REDIS_REPLY_STRING) continue;
-    const auto head = read_record_head(std::as_bytes(std::span(reply->str, reply->len)));
+    const auto head =
+        read_record_head(std::as_bytes(std::span(reply->str, reply->len)), options_.mark_key);
     const KnownBy both = head ? joined(head->page.known, put->page.known) : put->page.known;
     if (!head || both == head->page.known) continue;
     put->page.known = both;
-    write_record_head(put->page, put->n_bytes, put->slot);
+    write_record_head(put->page, put->n_bytes, put->slot, options_.mark_key);
     const auto record = as_text(put->slot.first(slot_bytes(put->n_bytes)));
     TRY(writing_.connection->ask({"SET", name, record, "XX"}, kMaxShortReply, options_.timeout));
   }

@@ -20,7 +20,9 @@ namespace kvik {
 
 struct RedisTierOptions {
   RedisAddress address;
-  std::string name_space = "kvik";             // of all keys; a page's own key holds model and salt
+  std::string name_space = "kvik";  // of all keys; a page's own key holds model and salt
+  // Seals who knows a page (page_record.h); empty: any mark is believed.
+  std::string mark_key = {};
   Duration timeout = std::chrono::seconds(2);  // of a connection, and of each answer
   Duration retry_after = std::chrono::seconds(1);
 };

@@ -15,15 +15,12 @@
 #include <memory>
 #include <random>
 
-#include "tensor/kv_type.h"
-
 namespace kvik {
 namespace {
 
 constexpr int kReadFlags = O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
 constexpr time_t kRenewAfter = 3600;  // seconds
-constexpr std::string_view kDigits =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+constexpr unsigned kNoExecution = 0666;
 
 std::unexpected<Error> failed(const char* what, const std::string& path) {
   return fail(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path, std::strerror(errno)));
@@ -63,25 +60,28 @@ bool write_all(int fd, std::span<const std::byte> bytes) {
   return true;
 }
 
-// A name that nobody else uses, on no machine.
+// A name that no other writer uses, on no machine.
 std::string temporary_name() {
   static const uint64_t own = std::random_device{}() | uint64_t{std::random_device{}()} << 32;
   static std::atomic<uint64_t> n = 0;
   return fmt::format(".{:016x}-{}.new", own, ++n);
 }
 
-// Leaves errno as it was at the first failure.
-Result<void> write_new(const std::string& draft, const std::string& path,
-                       std::span<const std::byte> bytes) {
+// Writes a draft and has `publish` give it its name; false or a failure leave no draft. Leaves
+// errno as it was at the first failure.
+template <class Publish>
+Result<void> write_new(const std::string& draft, unsigned mode, std::span<const std::byte> bytes,
+                       const Publish& publish) {
   bool is_whole = false;
   {
     const File file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file.get() < 0) return failed("create", draft);
-    is_whole = write_all(file.get(), bytes) && ::fsync(file.get()) == 0;
+    is_whole = write_all(file.get(), bytes) && ::fchmod(file.get(), mode & kNoExecution) == 0 &&
+               ::fsync(file.get()) == 0;
   }
-  if (is_whole && ::rename(draft.c_str(), path.c_str()) == 0) return {};
+  if (is_whole && publish()) return {};
   const int error = errno;
-  const auto result = failed("write", path);
+  const auto result = failed("write", draft);
   ::unlink(draft.c_str());
   errno = error;
   return result;
@@ -114,14 +114,44 @@ Result<void> SharedFolder::write(const std::string& folder, const std::string& n
   const std::string path = path_of(fmt::format("{}/{}", folder, name));
   Result<void> done;
   for (int i = 0; i < 2; ++i) {  // a sweep may take an empty folder away at any moment
-    std::error_code error;
-    std::filesystem::create_directories(path_of(folder), error);
-    errno = error.value();
-    if (error) return failed("create the folder", path_of(folder));
-    done = write_new(path_of(fmt::format("{}/{}", folder, temporary_name())), path, bytes);
+    TRY(make_folders(path_of(folder)));
+    const std::string draft = path_of(fmt::format("{}/{}", folder, temporary_name()));
+    done =
+        write_new(draft, mode_, bytes, [&] { return ::rename(draft.c_str(), path.c_str()) == 0; });
     if (done || errno != ENOENT) break;
   }
   return done;
+}
+
+Result<void> SharedFolder::write_once(const std::string& name,
+                                      std::span<const std::byte> bytes) const {
+  TRY(make_folders(path_));
+  const std::string path = path_of(name);
+  const std::string draft = path_of(temporary_name());
+  const auto publish = [&] {
+    if (::link(draft.c_str(), path.c_str()) != 0 && errno != EEXIST) {
+      return ::rename(draft.c_str(), path.c_str()) == 0;  // a file system without links
+    }
+    ::unlink(draft.c_str());
+    return true;
+  };
+  return write_new(draft, mode_, bytes, publish);
+}
+
+// Makes those folders of a path that are missing.
+Result<void> SharedFolder::make_folders(const std::string& path) const {
+  if (::access(path.c_str(), F_OK) == 0) return {};
+  std::string made;
+  for (const auto& part : std::filesystem::path(path)) {
+    made = (std::filesystem::path(made) / part).string();
+    if (part.empty() || ::access(made.c_str(), F_OK) == 0) continue;
+    if (::mkdir(made.c_str(), mode_ & 0700U) != 0) {
+      if (errno == EEXIST) continue;
+      return failed("create the folder", made);
+    }
+    if (::chmod(made.c_str(), mode_) != 0) return failed("set the mode of", made);
+  }
+  return {};
 }
 
 bool SharedFolder::read_head(const std::string& name, std::span<std::byte> head) const {
@@ -144,43 +174,5 @@ std::vector<std::string> SharedFolder::list(const std::string& folder, size_t li
 }
 
 void SharedFolder::remove(const std::string& name) const { ::unlink(path_of(name).c_str()); }
-
-std::string name_of_tokens(std::span<const TokenId> tokens) {
-  std::string name;
-  uint32_t held = 0;
-  int n_bits = 0;
-  const auto add = [&](uint32_t byte) {
-    held = held << 8 | byte;
-    for (n_bits += 8; n_bits >= 6; n_bits -= 6) name.push_back(kDigits[held >> (n_bits - 6) & 63]);
-  };
-  for (const TokenId token : tokens) {
-    for (size_t i = 0; i < sizeof(TokenId); ++i) add(static_cast<uint32_t>(token) >> (8 * i) & 255);
-  }
-  if (n_bits > 0) name.push_back(kDigits[held << (6 - n_bits) & 63]);
-  return name;
-}
-
-std::optional<std::vector<TokenId>> tokens_of_name(std::string_view name) {
-  std::vector<TokenId> tokens;
-  uint32_t held = 0, token = 0;
-  int n_bits = 0;
-  size_t n_bytes = 0;
-  for (const char digit : name) {
-    const size_t value = kDigits.find(digit);
-    if (value == std::string_view::npos) return std::nullopt;
-    held = held << 6 | static_cast<uint32_t>(value);
-    n_bits += 6;
-    if (n_bits < 8) continue;
-    n_bits -= 8;
-    token |= (held >> n_bits & 255) << (8 * (n_bytes % sizeof(TokenId)));
-    if (++n_bytes % sizeof(TokenId) != 0) continue;
-    tokens.push_back(token);
-    token = 0;
-  }
-  if (n_bytes % sizeof(TokenId) != 0 || tokens.empty() || tokens.size() > kPageTokens)
-    return std::nullopt;
-  if (name_of_tokens(tokens) != name) return std::nullopt;  // one name for each
-  return tokens;
-}
 
 }  // namespace kvik

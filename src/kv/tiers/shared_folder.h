@@ -1,23 +1,23 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "base/token_id.h"
 
 namespace kvik {
 
 // Files of a folder that several machines mount: written beside their place and renamed into it, so
-// that whoever opens one sees all of it or nothing; never changed after. What else lies there
+// that a reader sees all of it or nothing; never changed after. Anything else in the folder
 // (folders, links, pipes, files of another length) is as if it were not there.
 class SharedFolder {
  public:
-  explicit SharedFolder(std::string path) : path_(std::move(path)) {}
+  // Folders that are made get `mode`, and files the same without the right to execute, whatever the
+  // umask.
+  SharedFolder(std::string path, unsigned mode) : path_(std::move(path)), mode_(mode) {}
 
   const std::string& path() const { return path_; }
 
@@ -30,6 +30,9 @@ class SharedFolder {
   // there.
   Result<void> write(const std::string& folder, const std::string& name,
                      std::span<const std::byte> bytes) const;
+  // Writes a file where there is none of that name; of several writers one succeeds. Not a failure
+  // where another one did.
+  Result<void> write_once(const std::string& name, std::span<const std::byte> bytes) const;
   // The first head.size() bytes of a file; false where there are not as many.
   bool read_head(const std::string& name, std::span<std::byte> head) const;
 
@@ -40,11 +43,9 @@ class SharedFolder {
 
  private:
   std::string path_of(std::string_view name) const;
+  Result<void> make_folders(const std::string& path) const;
   std::string path_;
+  unsigned mode_;
 };
-
-// Token ids as a name of a file, and back; std::nullopt where it is none. Base 64 with '-' and '_'.
-std::string name_of_tokens(std::span<const TokenId> tokens);
-std::optional<std::vector<TokenId>> tokens_of_name(std::string_view name);
 
 }  // namespace kvik

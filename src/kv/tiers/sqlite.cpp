@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace kvik {
@@ -86,12 +88,37 @@ int Sqlite::on_progress(void* work) {
   return 0;
 }
 
+int Sqlite::n_changed() const { return sqlite3_changes(handle_.get()); }
+
 Error Sqlite::last_error() const { return error_of(handle_.get(), path_); }
 
 Result<void> Sqlite::run(const char* sql) {
   begin_work();
   if (sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr) == SQLITE_OK) return {};
   return std::unexpected<Error>(last_error());
+}
+
+Result<std::vector<std::string>> schema_of(Sqlite& database) {
+  constexpr size_t kMany = 64;  // more than ours
+  TRY_ASSIGN(auto statement,
+             SqliteStatement::prepare(database,
+                                      "SELECT type || '/' || name || '/' || tbl_name || "
+                                      "'/' || IFNULL(sql, '') FROM sqlite_schema"));
+  std::vector<std::string> schema;
+  while (schema.size() < kMany) {
+    TRY_ASSIGN(const bool has_row, statement.step());
+    if (!has_row) break;
+    const auto text = statement.bytes(0);
+    schema.emplace_back(reinterpret_cast<const char*>(text.data()), text.size());
+  }
+  std::ranges::sort(schema);
+  return schema;
+}
+
+Result<std::vector<std::string>> schema_made_by(const char* sql) {
+  TRY_ASSIGN(Sqlite database, Sqlite::open(":memory:", Sqlite::Mode::kReadWrite));
+  TRY(database.run(sql));
+  return schema_of(database);
 }
 
 Result<SqliteStatement> SqliteStatement::prepare(Sqlite& database, const char* sql) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -32,6 +33,9 @@ class Sqlite {
   // Runs statements that return no rows.
   Result<void> run(const char* sql);
 
+  // Rows that the last statement changed.
+  int n_changed() const;
+
   sqlite3* handle() const { return handle_.get(); }
   Error last_error() const;
 
@@ -51,6 +55,12 @@ class Sqlite {
   std::unique_ptr<sqlite3, Close> handle_;
   std::string path_;
 };
+
+// Returns a sorted list with a text for each table, index, trigger and view of a database; at most
+// 64 of them, which is enough to tell a foreign database from ours.
+Result<std::vector<std::string>> schema_of(Sqlite& database);
+// Returns the same of a new database after these statements.
+Result<std::vector<std::string>> schema_made_by(const char* sql);
 
 // A prepared statement: bind, then step() until it says false or fails; both start it anew. What it
 // binds and returns is borrowed until then.

@@ -51,6 +51,16 @@ std::optional<char> hex_pair(std::string_view digits) {
   return static_cast<char>(value);
 }
 
+std::string decoded(std::string_view escaped) {
+  std::string text;
+  for (size_t i = 0; i < escaped.size(); ++i) {
+    const auto byte = escaped[i] == '%' ? hex_pair(escaped.substr(i + 1)) : std::nullopt;
+    text += byte.value_or(escaped[i]);
+    if (byte) i += 2;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<std::string_view> HttpRequest::header(std::string_view name) const {
@@ -99,21 +109,41 @@ std::string frame_end(const HttpFraming& framing) {
   return framing.minor_version == 0 ? "" : "0\r\n\r\n";
 }
 
-std::string path_of_target(std::string_view target) {
+std::optional<std::string_view> authority_of_target(std::string_view target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (!target.starts_with(scheme)) continue;
-    const size_t slash = target.find('/', scheme.size());
-    target = slash == std::string_view::npos ? "/" : target.substr(slash);
-    break;
+    target.remove_prefix(scheme.size());
+    return target.substr(0, target.find_first_of("/?#"));
   }
-  target = target.substr(0, target.find_first_of("?#"));
-  std::string path;
-  for (size_t i = 0; i < target.size(); ++i) {
-    const auto byte = target[i] == '%' ? hex_pair(target.substr(i + 1)) : std::nullopt;
-    path += byte.value_or(target[i]);
-    if (byte) i += 2;
+  return std::nullopt;
+}
+
+std::string path_of_target(std::string_view target) {
+  if (const auto authority = authority_of_target(target)) {
+    target.remove_prefix(static_cast<size_t>(authority->data() - target.data()));
+    target.remove_prefix(authority->size());
+    if (!target.starts_with('/')) target = "/";
   }
-  return path;
+  return decoded(target.substr(0, target.find_first_of("?#")));
+}
+
+std::string_view query_of_target(std::string_view target) {
+  target = target.substr(0, target.find('#'));
+  const size_t mark = target.find('?');
+  return mark == std::string_view::npos ? "" : target.substr(mark + 1);
+}
+
+std::string query_value(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(pair.size() + 1, query.size()));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (decoded(pair.substr(0, equals)) != name) continue;
+    std::string value(pair.substr(std::min(equals + 1, pair.size())));
+    std::ranges::replace(value, '+', ' ');
+    return decoded(value);
+  }
+  return "";
 }
 
 }  // namespace kvik

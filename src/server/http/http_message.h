@@ -19,6 +19,7 @@ struct HttpRequest {
   std::string id;  // the client's x-request-id, or one of ours
   std::string method;
   std::string path;       // without query, percent-decoded
+  std::string query;      // as it came, without '?'
   int minor_version = 1;  // of HTTP/1
   bool keep_alive = true;
   bool has_body = false;
@@ -70,5 +71,15 @@ std::string frame_end(const HttpFraming& framing);
 // "/v1/models/a%20b?x=1" → "/v1/models/a b"; the absolute form loses scheme and authority.
 // Malformed escapes stay as they are.
 std::string path_of_target(std::string_view target);
+
+// "x=1&y=a%20b" of "/v1/models?x=1&y=a%20b".
+std::string_view query_of_target(std::string_view target);
+
+// The first value of that name in a query, percent-decoded; empty where there is none.
+std::string query_value(std::string_view query, std::string_view name);
+
+// The authority of a target in absolute form: "a:80" of "http://a:80/b". std::nullopt for any other
+// form.
+std::optional<std::string_view> authority_of_target(std::string_view target);
 
 }  // namespace kvik

@@ -84,10 +84,24 @@ class RequestParser::Impl {
       request_.headers.emplace_back(to_lower(view(field.name_string())), view(field.value()));
     request_.method = view(message.method_string());
     request_.path = path_of_target(view(message.target()));
+    request_.query = query_of_target(view(message.target()));
+    const auto authority = authority_of_target(view(message.target()));
     request_.minor_version = message.version() >= 11 ? 1 : 0;
     request_.keep_alive = message.keep_alive();
     request_.has_body = !parser_.is_done();
-    return check_framing();
+    if (auto fault = check_framing()) return fault;
+    return authority ? check_authority(*authority) : std::nullopt;
+  }
+
+  // RFC 9112, 3.2.2 has the authority of the target replace Host. Readers in front of this one may
+  // decide by either of them, so two that differ are refused.
+  std::optional<HttpFault> check_authority(std::string_view authority) {
+    const auto host = request_.header("host");
+    if (!host) request_.headers.emplace_back("host", authority);
+    if (!authority.empty() && (!host || to_lower(*host) == to_lower(authority)))
+      return std::nullopt;
+    return HttpFault{400, fmt::format("the request's target names the host '{}', but Host is '{}'",
+                                      printable(authority), printable(host.value_or("")))};
   }
 
   // Beast refuses Content-Length beside "chunked"; here go the encodings that it does not know.

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "base/keyed_hash.h"
 
 namespace kvik {
 namespace {
@@ -59,6 +62,14 @@ const ApiKey* find_key(const HttpRequest& request, const ServerOptions& options)
 std::string salt_of(const ApiKey& key, std::string_view requested) {
   if (key.cache_salt.empty() && requested.empty()) return "";
   return fmt::format("{}:{}:{}", key.cache_salt.size(), key.cache_salt, requested);
+}
+
+std::string owner_id(const ServerOptions& options, const ApiKey* key, std::string_view requested) {
+  static constexpr std::string_view kPurpose = "kvik owner";
+  if (!key) return std::string(as_text(keyed_hash("", {kPurpose, requested})));
+  const auto first = std::ranges::find(*options.api_keys, key->name, &ApiKey::name);
+  return std::string(
+      as_text(keyed_hash(first->secret, {kPurpose, key->name, salt_of(*key, requested)})));
 }
 
 Request::Ranks ranks_of(const ApiKey& key) {

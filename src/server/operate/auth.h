@@ -21,6 +21,11 @@ const ApiKey* find_key(const HttpRequest& request, const ServerOptions& options)
 // body can name its way into the pages of a key's salt.
 std::string salt_of(const ApiKey& key, std::string_view requested);
 
+// Identifies the owner of what is kept for a caller: HMAC-SHA-256 of the name and the salts under
+// the first key of that name, so that neither a new first key nor another salt finds what was kept
+// before. A null key is a caller of a server without keys.
+std::string owner_id(const ServerOptions& options, const ApiKey* key, std::string_view requested);
+
 // What the priorities of this key's requests are compared with.
 Request::Ranks ranks_of(const ApiKey& key);
 

@@ -13,6 +13,7 @@
 #include "format/synthetic/synthetic.h"
 #include "host/available_memory.h"
 #include "host/footprint.h"
+#include "host/kv_events/kv_event_publisher.h"
 #include "host/load_model.h"
 #include "model/state_layout.h"
 #include "study/plan/fit_table.h"
@@ -33,6 +34,7 @@ struct Plan {
   std::string model;
   uint64_t n_ctx, n_users, memory_bytes;
   uint64_t state_bytes, adapter_bytes;
+  bool has_kv_events;
   uint32_t n_layers, n_recurrent_layers;
   std::vector<TypePlan> by_type;
   std::vector<TypeSize> sizes;  // of the weights' file, by type
@@ -51,9 +53,14 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
   const KvFootprint kv = footprint.kv(type);
   MemoryPlan memory = footprint.plan(type, plan.n_ctx, plan.n_users);
   if (plan.adapter_bytes > 0) memory.buffers.push_back({"adapters", plan.adapter_bytes});
+  if (plan.has_kv_events) {
+    const uint64_t n_pages = memory.kv_bytes / kv.layout.page_bytes;
+    memory.buffers.push_back({"KV events", KvEventPublisher::most_bytes(n_pages)});
+  }
   const bool fits = memory.total_bytes() <= plan.memory_bytes;
   UserFit users = footprint.users(type, plan.n_ctx);
   users.fixed_bytes += plan.adapter_bytes;
+  if (plan.has_kv_events) users.fixed_bytes += KvEventPublisher::most_bytes(0);
   return {.type = type,
           .kv_bytes_per_token = kv.bytes_per_token,
           .kv_bytes_beyond_windows = kv.lasting_bytes_per_token,
@@ -75,6 +82,7 @@ Result<Plan> make_plan(const PlanOptions& options) {
                 options.memory_bytes ? options.memory_bytes : machine_memory_bytes().value_or(0),
             .state_bytes = state_layout(config).n_bytes(),
             .adapter_bytes = options.adapter_bytes,
+            .has_kv_events = options.has_kv_events,
             .n_layers = config.n_layers,
             .n_recurrent_layers = config.n_state_layers(),
             .by_type = {},

@@ -15,6 +15,7 @@ struct PlanOptions {
   uint64_t n_users = 1;
   uint64_t memory_bytes = 0;   // 0: this machine's
   uint64_t adapter_bytes = 0;  // of `kvik serve --adapter-memory`
+  bool has_kv_events = false;  // of `kvik serve --kv-events`
   bool as_json = false;
   bool wants_svg = false;
 };

@@ -23,9 +23,9 @@ namespace json = boost::json;
 
 constexpr std::string_view kPath = "/v1/responses/";
 
-std::string owner_of(const HandlerContext& context, const HttpRequest& request) {
-  const ApiKey* key = find_key(request, context.options);
-  return key ? key->name : "";
+std::string owner_of(const HandlerContext& context, const HttpRequest& request,
+                     std::string_view salt) {
+  return owner_id(context.options, find_key(request, context.options), salt);
 }
 
 // What the store holds is ours, and JSON.
@@ -79,10 +79,10 @@ void add_items(const json::array& items, ResponseStore::Record& record) {
 }  // namespace
 
 Reply handle_responses(const HandlerContext& context, const HttpRequest& request) {
-  const std::string owner = owner_of(context, request);
   KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
-  auto call = parse_responses_call(context.service, request.body,
-                                   kept_of(context.responses, owner, memory));
+  auto call = parse_responses_call(context.service, request.body, [&](const std::string& salt) {
+    return kept_of(context.responses, owner_of(context, request, salt), memory);
+  });
   if (!memory.has_room) return error_response(no_memory());
   if (!call) {
     Error error = call.error();
@@ -96,7 +96,7 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
     // What a conversation goes on from: the input of this answer, and its output. Shared, because
     // functions that hold it are copied.
     const auto record = std::make_shared<ResponseStore::Record>();
-    record->owner = owner;
+    record->owner = owner_of(context, request, call->call.requests.front().cache_salt);
     record->previous = std::move(call->previous);
     add_items(std::exchange(call->items, {}), *record);
     call->call.stored_bytes = record->n_bytes();
@@ -116,7 +116,7 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
 
 Reply handle_response(const HandlerContext& context, const HttpRequest& request) {
   const std::string_view id = std::string_view(request.path).substr(kPath.size());
-  const std::string owner = owner_of(context, request);
+  const std::string owner = owner_of(context, request, query_value(request.query, "cache_salt"));
   const auto unknown = [&]() -> Reply {
     return error_response(Error{ErrorCode::kNotFound,
                                 fmt::format("the response '{}' is not kept here", printable(id)),

@@ -21,6 +21,8 @@ struct KeptResponses {
   std::function<std::optional<boost::json::array>(std::string_view id)> conversation;
   std::function<std::optional<boost::json::value>(std::string_view item_id)> item;
 };
+// The same for a cache salt that the request asks for.
+using KeptFor = std::function<KeptResponses(const std::string& salt)>;
 
 // Items of /v1/responses → messages. A model's reasoning, words and calls that follow each other
 // are one message; outputs of calls are messages of the role "tool". Reasoning comes back as it was

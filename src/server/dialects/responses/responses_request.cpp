@@ -204,7 +204,7 @@ Result<bool> truncates(const JsonFields& fields) {
 }  // namespace
 
 Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body,
-                                           const KeptResponses& kept) {
+                                           const KeptFor& kept_for) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   const JsonFields fields(object);
   TRY(refuse_unsupported(fields));
@@ -216,6 +216,8 @@ Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::strin
   TRY_ASSIGN(const bool is_cut, truncates(fields));
   TRY_ASSIGN(const auto max_tokens, fields.count<uint64_t>("max_output_tokens"));
   TRY_ASSIGN(out.call, read_call(fields));
+  const KeptResponses kept =
+      kept_for ? kept_for(out.call.requests.front().cache_salt) : KeptResponses{};
   TRY_ASSIGN(ChatRequest chat, read_conversation(fields, service.card().id.text(), kept, out));
   TRY(read_effort(fields, chat));
   CompletionRequest& request = out.call.requests.front();

@@ -33,6 +33,6 @@ struct ResponsesCall {
 // What asks for work that there is not (conversation, background, prompt) is refused. Errors:
 // kInvalidArgument, kUnsupported, with the field in `param`.
 Result<ResponsesCall> parse_responses_call(const ServiceApi& service, std::string_view body,
-                                           const KeptResponses& kept = {});
+                                           const KeptFor& kept_for = {});
 
 }  // namespace kvik

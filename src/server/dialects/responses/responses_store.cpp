@@ -8,7 +8,7 @@ namespace {
 
 // What the maps and the list hold of a response and of an item that has an id, besides texts.
 constexpr size_t kResponseBytes = 512;
-constexpr size_t kHolderBytes = 128;
+constexpr size_t kHolderBytes = 160;
 constexpr size_t kLongestChain = 10'000;
 
 size_t bytes_of(const std::string& text) {
@@ -25,16 +25,20 @@ void shrink(ResponseStore::Record& record) {
   record.item_ids.shrink_to_fit();
 }
 
+std::string holder_key(std::string_view owner, std::string_view item_id) {
+  return std::string(owner).append(item_id);  // owners are equally long
+}
+
 }  // namespace
 
 ResponseStore::ResponseStore(Bounds bounds, ResponseArchive* archive) : bounds_(bounds) {
   if (archive) begin_with(*archive);
 }
 
-// What finds no room here any more goes there as well.
+// Erases records from the archive that do not fit here.
 void ResponseStore::begin_with(ResponseArchive& archive) {
   std::vector<std::string> ids;
-  archive.load([&](std::string id, Record record) {
+  archive.load(bounds_, [&](std::string id, Record record) {
     const MutexLock lock(mutex_);
     add(id, std::move(record));
     ids.push_back(std::move(id));
@@ -50,7 +54,7 @@ size_t ResponseStore::Record::n_bytes() const {
   size_t bytes = kResponseBytes + bytes_of(owner) + bytes_of(response) + bytes_of(previous);
   for (const std::string& item : items) bytes += bytes_of(item);
   for (const std::string& id : item_ids)
-    bytes += bytes_of(id) + (id.empty() ? 0 : kHolderBytes + bytes_of(id));
+    bytes += bytes_of(id) + (id.empty() ? 0 : kHolderBytes + owner.size() + bytes_of(id));
   return bytes;
 }
 
@@ -68,7 +72,7 @@ void ResponseStore::drop(Entries::iterator entry) {
   of_owner->second -= bytes;
   if (of_owner->second == 0) bytes_.erase(of_owner);
   for (const std::string& id : record.item_ids) {
-    const auto holder = holders_.find(id);
+    const auto holder = holders_.find(holder_key(record.owner, id));
     if (holder != holders_.end() && holder->second == entry->first) holders_.erase(holder);
   }
   order_.erase(entry->second.place);
@@ -100,7 +104,7 @@ void ResponseStore::add(const std::string& id, Record record) {
   n_bytes_ += bytes;
   bytes_[owner] += bytes;
   for (const std::string& item : record.item_ids) {
-    if (!item.empty()) holders_[item] = id;
+    if (!item.empty()) holders_[holder_key(owner, item)] = id;
   }
   order_.push_back(id);
   entries_.emplace(id, Entry{std::move(record), std::prev(order_.end())});
@@ -143,7 +147,7 @@ std::optional<std::vector<std::string>> ResponseStore::conversation(std::string_
 
 std::optional<std::string> ResponseStore::item(std::string_view owner, std::string_view item_id) {
   const MutexLock lock(mutex_);
-  const auto holder = holders_.find(item_id);
+  const auto holder = holders_.find(holder_key(owner, item_id));
   if (holder == holders_.end()) return std::nullopt;
   const auto found = find(owner, holder->second);
   if (found == entries_.end()) return std::nullopt;

@@ -16,9 +16,10 @@ namespace kvik {
 class ResponseArchive;
 
 // Answers of /v1/responses that were asked to be kept, with what they answered, so that a client
-// may ask for them again and go on from one. Each belongs to the key that asked; no other finds it.
-// Bounded: what was used longest ago goes first, and of a key with too much its own. With an
-// archive it begins with what is there, and tells it all that comes and goes. Any thread.
+// may ask for them again and go on from one. Each belongs to an owner; no other finds it, or any of
+// its items. Bounded: the least recently used record is evicted first, and of an owner with too
+// much its own. With an archive it begins with what is there, and tells it all that comes and goes.
+// Any thread.
 class ResponseStore {
  public:
   struct Bounds {
@@ -29,7 +30,7 @@ class ResponseStore {
   explicit ResponseStore(Bounds bounds, ResponseArchive* archive = nullptr);
 
   struct Record {
-    std::string owner;                  // the key's name; empty where there are no keys
+    std::string owner;                  // owner_id(): a digest, which tells no name
     std::string response;               // the body
     std::vector<std::string> items;     // JSON: what was asked, and what was answered
     std::vector<std::string> item_ids;  // of those items that have one, else empty
@@ -71,8 +72,9 @@ class ResponseStore {
   ResponseArchive* archive_ = nullptr;  // null: none, or none yet
   Entries entries_ GUARDED_BY(mutex_);
   Order order_ GUARDED_BY(mutex_);
-  std::map<std::string, std::string, std::less<>> holders_ GUARDED_BY(mutex_);  // of items, by id
-  std::map<std::string, size_t, std::less<>> bytes_ GUARDED_BY(mutex_);         // by owner
+  // Ids of responses, by the owner and the id of an item: clients choose the ids of their items.
+  std::map<std::string, std::string, std::less<>> holders_ GUARDED_BY(mutex_);
+  std::map<std::string, size_t, std::less<>> bytes_ GUARDED_BY(mutex_);  // by owner
   size_t n_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
@@ -81,8 +83,10 @@ class ResponseStore {
 class ResponseArchive {
  public:
   virtual ~ResponseArchive() = default;
-  // All that is there, in the order in which it was put.
-  virtual void load(const std::function<void(std::string id, ResponseStore::Record)>& take) = 0;
+  // Reads what is there and within the bounds, in the order in which it was put. The newest records
+  // are kept; what is older than they are is erased.
+  virtual void load(const ResponseStore::Bounds& bounds,
+                    const std::function<void(std::string id, ResponseStore::Record)>& take) = 0;
   virtual void put(const std::string& id, const ResponseStore::Record& record) = 0;
   virtual void erase(const std::string& id) = 0;
 };

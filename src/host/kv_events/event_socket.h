@@ -1,0 +1,53 @@
+#pragma once
+
+#include <poll.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "host/kv_events/batch_ring.h"
+#include "host/kv_events/event_peer.h"
+
+namespace kvik {
+
+// A bound endpoint with its connections, of which there are kMaxPeers at most; a further one is
+// closed at once. One thread, which polls.
+class EventSocket {
+ public:
+  static constexpr size_t kMaxPeers = 64;
+
+  // Listens at tcp://HOST:PORT (HOST may be * for all addresses) or ipc://PATH, a socket that its
+  // owner alone may connect to. Errors: kInvalidArgument, in one sentence that names the endpoint.
+  static Result<std::unique_ptr<EventSocket>> bind(const std::string& endpoint,
+                                                   EventPeer::Kind kind, std::string_view topic);
+  ~EventSocket();
+  EventSocket(const EventSocket&) = delete;
+  EventSocket& operator=(const EventSocket&) = delete;
+
+  // Adds what poll() is to wait for.
+  void add_to(std::vector<pollfd>& all, const BatchRing& ring) const;
+  // Acts on the events of as many entries as add_to() added, the first of which is `events`.
+  void act(const pollfd* events, const BatchRing& ring);
+  // Closes connections that did not say in time what they are.
+  void close_late(TimePoint now);
+  void begin_second();
+  // Returns whether nothing is left to be sent to any peer.
+  bool is_done(const BatchRing& ring) const;
+
+ private:
+  EventSocket(int fd, std::string path, EventPeer::Kind kind, std::string_view topic)
+      : fd_(fd), path_(std::move(path)), kind_(kind), topic_(topic) {}
+  void accept_all();
+
+  const int fd_;
+  const std::string path_;  // of ipc, which is removed at the end; empty: tcp
+  const EventPeer::Kind kind_;
+  const std::string_view topic_;
+  std::vector<std::unique_ptr<EventPeer>> peers_;
+};
+
+}  // namespace kvik

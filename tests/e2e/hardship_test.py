@@ -1,0 +1,219 @@
+"""Trouble from outside: no more tasks for the user, a clock that is set, kills during writes to shared tiers, a terminal that goes away under
+load."""
+import mmap
+import os
+import random
+import resource
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import kvik
+import preload
+from server import Server, events, free_port
+
+FLAGS = ("--threads", 1, "--kv-memory", "64MiB")
+TOKENS = kvik.random_tokens(600, kvik.DEMO_BOS, 5)
+NOBODY = 64321  # a user that runs nothing else
+
+
+@unittest.skipUnless(os.getuid() == 0, "only root may become a user that runs nothing else")
+@unittest.skipIf(kvik.SANITIZED, "a sanitizer starts a task of its own")
+class TaskLimit(unittest.TestCase):
+    """`ulimit -u` counts the tasks of a user, threads too."""
+
+    def limited(self, n):
+        def become():
+            os.setgroups([])
+            resource.setrlimit(resource.RLIMIT_NPROC, (n, n))
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+        return become
+
+    def test_a_server_with_too_few_tasks_says_so_or_serves(self):
+        ended, served = [], []
+        with tempfile.TemporaryDirectory() as folder:
+            os.chown(folder, NOBODY, NOBODY)
+            binary = os.path.join(folder, "kvik")
+            shutil.copy(kvik.BINARY, binary)  # where that user can reach it
+            for n in range(1, 16):
+                port = free_port()
+                disk = os.path.join(folder, str(n))
+                process = subprocess.Popen([binary, "serve", "demo", "--port", str(port), "--threads", "2", "--kv-memory", "64MiB", "--disk", disk,
+                                            "--disk-size", "64MiB", "--shared", disk + "-shared"], cwd="/", stdin=subprocess.DEVNULL,
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=kvik.environment(), preexec_fn=self.limited(n))
+                try:
+                    code = self.until_served(process, port)
+                    if code is None:
+                        served.append(n)
+                        process.send_signal(signal.SIGTERM)
+                        process.wait(30)
+                        self.assertEqual(process.returncode, 0, (n, process.stderr.read()))
+                    else:
+                        said = process.stderr.read().splitlines()
+                        ended.append(n)
+                        self.assertEqual(code, 1, (n, said))
+                        self.assertIn(b"cannot start a thread", said[-1])
+                finally:
+                    process.kill()
+                    process.wait()
+                    process.stderr.close()
+        self.assertTrue(ended and served, (ended, served))
+
+    def until_served(self, process, port):
+        """None once it has answered a request; its exit code where it ended."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                return process.returncode
+            try:
+                with socket.create_connection(("127.0.0.1", port), 5) as s:
+                    body = b'{"prompt": "ROMEO:", "max_tokens": 3}'
+                    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                    answer = b""
+                    while piece := s.recv(65536):
+                        answer += piece
+                if answer.startswith(b"HTTP/1.1 200"):
+                    return None
+            except OSError:
+                pass
+            time.sleep(0.05)
+        self.fail("neither served nor ended")
+
+
+@unittest.skipIf(kvik.SANITIZED, "a sanitizer's runtime has to be the first library")
+class ClockSteps(unittest.TestCase):
+    DAY = 24 * 3600
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        path = os.path.join(self.folder, "clock")
+        with open(path, "wb") as f:
+            f.write(bytes(8))
+        file = os.open(path, os.O_RDWR)
+        self.clock = mmap.mmap(file, 8)
+        os.close(file)
+        self.env = {"LD_PRELOAD": preload.library(preload.STEPS_CLOCK), "CLOCK_STEP": path}
+
+    def step(self, seconds):
+        self.clock[:8] = struct.pack("<q", seconds)
+
+    def test_a_clock_that_is_set_changes_no_answer_and_stops_nothing(self):
+        flags = (*FLAGS, "--disk", f"{self.folder}/disk", "--disk-size", "64MiB", "--shared", f"{self.folder}/shared")
+        want = kvik.demo_text(kvik.greedy("demo", TOKENS, 30)).decode()
+        with Server("demo", *flags, env=self.env) as server:
+            for seconds in (0, 400 * self.DAY, -400 * self.DAY, 30_000 * self.DAY, 3600, -int(time.time()) + 5, 0):
+                connection, answer = server.open_stream("ROMEO:", max_tokens=200, ignore_eos=True)
+                self.assertTrue(answer.readline())
+                self.step(seconds)  # in the middle of a stream
+                last = [e for e in events(answer)][-1]
+                connection.close()
+                self.assertEqual(last, "[DONE]")
+                begin = time.monotonic()
+                got = server.complete(TOKENS, max_tokens=30, ignore_eos=True)
+                self.assertEqual(got["choices"][0]["text"], want)
+                self.assertLess(abs(got["created"] - time.time() - seconds), 100, "the clock was set")
+                self.assertLess(time.monotonic() - begin, 20)
+                self.assertEqual(server.get("/health").status, 200)
+                response = server.post("/v1/responses", {"input": "Speak.", "max_output_tokens": 3}).json["id"]
+                self.assertEqual(server.get(f"/v1/responses/{response}").status, 200)
+            self.assertEqual(server.stop(), 0)
+        self.step(-1000 * self.DAY)  # what was written in the future is still read
+        with Server("demo", *flags, env=self.env) as server:
+            again = server.complete(TOKENS, max_tokens=30, ignore_eos=True)
+            self.assertEqual(again["choices"][0]["text"], want)
+            self.assertGreater(again["usage"]["prompt_tokens_details"]["cached_tokens"], 500)
+            self.assertEqual(server.get(f"/v1/responses/{response}").status, 200)
+
+
+class Kills(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def check_kills(self, tier, *flags):
+        rng = random.Random(7)
+        prompts = [kvik.random_tokens(400 + 64 * i, kvik.DEMO_BOS, i) for i in range(4)]
+        want = [kvik.demo_text(kvik.greedy("demo", p, 6)).decode() for p in prompts]
+        for _ in range(8):
+            with Server("demo", *FLAGS, *flags) as server:
+                for i in rng.sample(range(4), 2):
+                    self.assertEqual(server.complete(prompts[i], max_tokens=6, ignore_eos=True)["choices"][0]["text"], want[i])
+                time.sleep(rng.random() / 20)
+                server.process.kill()  # while pages are being written
+                server.process.wait()
+        with Server("demo", *FLAGS, *flags) as server:
+            cached = 0
+            for prompt, text in zip(prompts, want):
+                got = server.complete(prompt, max_tokens=6, ignore_eos=True)
+                self.assertEqual(got["choices"][0]["text"], text)
+                cached += got["usage"]["prompt_tokens_details"]["cached_tokens"]
+            self.assertGreater(cached, 400)
+            self.assertEqual(server.metrics().value("kvik_tier_misses_total", tier=tier, reason="damaged"), 0)
+
+    def test_kills_while_a_shared_folder_is_written_leave_whole_pages_alone(self):
+        self.check_kills("shared", "--shared", self.folder)
+
+    @unittest.skipUnless(shutil.which("redis-server"), "no redis-server here")
+    def test_kills_while_redis_is_written_leave_whole_pages_alone(self):
+        path = os.path.join(self.folder, "redis.sock")
+        redis = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            while not os.path.exists(path):
+                time.sleep(0.02)
+            self.check_kills("redis", "--redis", f"unix://{path}")
+        finally:
+            redis.kill()
+            redis.wait()
+
+
+class Hangup(unittest.TestCase):
+    def test_a_hangup_under_load_finishes_what_runs_and_takes_nothing_new(self):
+        n = 12
+        with Server("demo", "--threads", 2, "--kv-memory", "64MiB") as server:
+            streams = [server.open_stream("ROMEO:", max_tokens=150, ignore_eos=True, seed=i) for i in range(n)]
+            ended, odd = [], []
+            stop = threading.Event()
+
+            def read(stream):
+                connection, answer = stream
+                ended.append(b"".join(answer))
+                connection.close()
+
+            def push():
+                while not stop.is_set():
+                    try:
+                        status = server.post("/v1/completions", {"prompt": "x", "max_tokens": 1}, timeout=30).status
+                        if status not in (200, 503):
+                            odd.append(status)
+                    except OSError:
+                        time.sleep(0.01)
+                    except Exception as e:  # an answer that is cut
+                        if server.process.poll() is None:
+                            odd.append(repr(e))
+
+            threads = [threading.Thread(target=read, args=(s,)) for s in streams] + [threading.Thread(target=push) for _ in range(3)]
+            for t in threads:
+                t.start()
+            server.interrupt(signal.SIGHUP)
+            self.assertEqual(server.process.wait(40), 0, server.said())
+            stop.set()
+            for t in threads:
+                t.join(30)
+            self.assertEqual(odd, [])
+            self.assertEqual(len(ended), n)
+            for text in ended:
+                self.assertIn(b'"finish_reason":"length"', text)
+                self.assertTrue(text.endswith(b"data: [DONE]\n\n"), text[-100:])
+
+
+if __name__ == "__main__":
+    unittest.main()
