@@ -30,9 +30,10 @@ test_packages=(
   clang-format clang-19                   # tests/tidy: the format, and what locks guard
   chromium                                # the page, in tests/e2e
   redis-server haproxy                    # several servers, in tests/e2e
-  python3-zmq python3-msgpack             # who listens to KV events there
+  python3-zmq python3-msgpack             # subscribers of KV events in tests/e2e
   python3-pip                             # downloads trained models
-  python3-jsonschema                      # what holds answers against their schemas
+  python3-jsonschema                      # validates answers against their schemas
+  json-schema-test-suite                  # the cases of tests/e2e/constrain_test.py
 )
 
 # For the preset `fuzz` alone (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.
