@@ -26,6 +26,8 @@ test_packages=(
   libboost-context1.81-dev                # fibers: CUDA kernels on the host, thread by thread
   python3-jinja2                          # the oracle of chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle
+  iproute2                                # loopback in the network namespace of an agent (--long)
+  openssl                                 # certificates of the TLS tests
   tmux                                    # the terminal that e2e/terminal_test.py types into
   clang-format clang-19                   # tests/tidy: the format, and what locks guard
   chromium                                # the page, in tests/e2e
