@@ -1,4 +1,4 @@
-"""What someone meets who uses Kvik for the first time, with the habits of llama.cpp, Ollama and vLLM."""
+"""A first session with Kvik by a user with the habits of llama.cpp, Ollama and vLLM."""
 import json
 import os
 import subprocess
@@ -18,7 +18,7 @@ IMAGES = (
 
 
 def machine_bytes():
-    """What Kvik takes for the machine's memory: that of a control group where it is less."""
+    """The machine's memory as Kvik reads it: the limit of a control group if that is less."""
     report = json.loads(kvik.output("plan", "demo", "--json"))
     return report["memory_bytes"]
 

@@ -6,7 +6,7 @@
 
 namespace kvik {
 
-// How much of a model's weights is loaded. Any thread.
+// The share of a model's weights that is loaded. Any thread.
 class LoadProgress {
  public:
   void set(uint64_t n_done, uint64_t n_all) {
