@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Attacks a server of its own as an outsider would, and says what it cost everybody else.
 
     tools/attack.py                          100,000 requests by 12 clients in an hour

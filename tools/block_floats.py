@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A Hugging Face folder with its matrices as floats of 8 or 4 bits and scales, and what they stand for.
 
     make_hf_model.py m.gguf FOLDER && block_floats.py --kind fp8 --block 32 FOLDER OUT

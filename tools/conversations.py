@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Many conversations through a KV budget that holds few of them: does all end, are the answers right, what was found?
 
     tools/conversations.py KVIK MODEL [--conversations 64] [--turns 8] [--held 10] [--users 64] [--verify 32]

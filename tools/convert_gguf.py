@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Re-encodes the matrices of a GGUF model in another type; vectors and metadata stay as they are.
 
     convert_gguf.py --type q4_0 models/demo.gguf demo-q4_0.gguf

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Counts the cases in a JUnit report of ctest and prints 'N passed, N failed' as its last line.
 
 A ctest entry is one case, but for the Python files, whose unittest summary says how many they hold. The reasons of skipped cases

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """How far products in f32 alone move a model's logits: the oracle (reference_logits.py) with each matrix product as one chain of f32
 multiply-adds in ascending k, as the engine's are, and everything else in float64.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Downloads the trained models that tests and `./run --model NAME` use, and prints the path of each.
 
     tools/fetch_models.py smollm2              one model

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Conversations through HAProxy before three servers, of which one is killed and one drained in the middle.
 
     tools/fleet.py                                   24 conversations of 8 turns, each way of routing

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Many servers on paper: what routing and a shared tier find, how long prompts wait, how evenly the work lies.
 
     tools/fleet_sim.py                                    1, 10, 100 servers, 500 conversations each

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What forms cost a server, and what text that must come saves: requests with a form and without turn about, in one run.
 
     tools/form_speed.py MODEL [--kvik build/kvik] [--threads 2] [--turns 4] [--key-turns 4]

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """A long prompt arrives while others stream: what it costs them, and what they cost it.
 
     long_prompt.py --url http://127.0.0.1:8080 --users 4 --prompt 16000

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Writes random LoRA adapters for a GGUF model, for tests and benchmarks: speed does not depend on values.
 
     make_adapter.py model.gguf adapter.gguf --rank 16 --type f16     # as llama.cpp's convert_lora_to_gguf.py writes them

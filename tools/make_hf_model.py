@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Writes a GGUF model as a Hugging Face folder: the same weights under other names and in another order.
 
     make_model.py --preset test-llama --type bf16 m.gguf && make_hf_model.py m.gguf FOLDER

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Makes replays for `kvik bench MODEL --replay FILE`: lines of {"prompt", "answer"}, made of what is
 at hand, the same lines each time.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Runs MaskBench's schemas (github.com/guidance-ai/jsonschemabench, maskbench/data) through `kvik constrain --batch`.
 
     tools/maskbench.py FOLDER VOCAB [--kvik build/kvik] [--list FILE] [--only TEXT]

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """More requests than an OpenAI-compatible completions server can serve: who is refused, how fast, and what the others get.
 
     overload.py --url http://127.0.0.1:8080 --rate 20 --seconds 20 --own 64 --out 64

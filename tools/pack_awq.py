@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Quantises a Hugging Face folder as AutoAWQ's "gemm" files are laid out, and writes what it stands for as a folder of F32.
 
     pack_awq.py --group-size 128 FOLDER PACKED TWIN

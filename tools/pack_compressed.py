@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Quantises a Hugging Face folder as compressed-tensors' "pack-quantized" files are laid out, and writes what it stands for as a folder of F32.
 
     pack_compressed.py --group-size 32 FOLDER PACKED TWIN

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Quantises a Hugging Face folder as AutoGPTQ's files are laid out, and writes what it stands for as a folder of F32.
 
     pack_gptq.py --bits 4 --group-size 128 --act-order FOLDER PACKED TWIN

@@ -26,13 +26,16 @@ test_packages=(
   libboost-context1.81-dev                # fibers: CUDA kernels on the host, thread by thread
   python3-jinja2                          # the oracle of chat templates
   python3 python3-numpy                   # end-to-end tests, the oracle
+  iproute2                                # loopback in the network namespace of an agent (--long)
+  openssl                                 # certificates of the TLS tests
   tmux                                    # the terminal that e2e/terminal_test.py types into
   clang-format clang-19                   # tests/tidy: the format, and what locks guard
   chromium                                # the page, in tests/e2e
   redis-server haproxy                    # several servers, in tests/e2e
   libzmq3-dev python3-zmq python3-msgpack  # readers of KV events
   python3-pip                             # downloads trained models
-  python3-jsonschema                      # what holds answers against their schemas
+  python3-jsonschema                      # validates answers against their schemas
+  json-schema-test-suite                  # the cases of tests/e2e/constrain_test.py
 )
 
 # For the preset `fuzz` alone (tests/fuzz/CMakeLists.txt); GCC has no libFuzzer.

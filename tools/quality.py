@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What weight types, int8 activations and page types cost in quality: Kvik against the float64 oracle.
 
     quality.py tables --text plays.txt --plays --last 0.05      # perplexity and KL divergence, every type

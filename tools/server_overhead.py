@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What the server costs beside the model: HTTP, JSON, scheduling, detokenizing, per token.
 
   tools/server_overhead.py [--kvik build/kvik] [--streams 64] [--tokens 400] [--api completions|chat|messages] [--tools | --system CHARS]

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What thousands of connections that want little cost a Kvik server, and those who want answers now.
 
     slow_streams.py --url http://127.0.0.1:8080 --pid $(pidof kvik) --streams 2000 --kind slow

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Tries where to keep the state of sequences, for models that have one: tokens found, and bytes of snapshots that took.
 
     snapshot_policies.py                     # all workloads, all policies, at several budgets

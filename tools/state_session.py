@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """An agent's session on a running server: a long prefix, turns with tool results, two branches; what each turn found and how long it took.
 
     kvik serve synthetic:qwen3.6-35b-a3b:q4_0:8 --kv-memory 2GiB --ctx 65536 &

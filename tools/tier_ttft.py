@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """TTFT of prompts: computed, found in memory, and found in each tier by a server that did not compute them; what the tier costs for it.
 
     tools/tier_ttft.py KVIK MODEL [--tokens 1024] [--kv-type int8] [--vocabulary 32000] [--tiers disk,shared,redis] [--samples 3]

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Trains a LoRA adapter on the demo's quantised weights, so that it writes another author's text (QLoRA in small).
 
     train_adapter.py --text other.txt --kvik build/kvik --out adapter/        # a folder of PEFT; *.gguf: as llama.cpp has them

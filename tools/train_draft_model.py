@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Trains a draft model for the demo: a Llama of 0.6M parameters with the demo's vocabulary, on the same plays, as GGUF.
 
     train_draft_model.py --text plays.txt --kvik build/kvik --out draft.gguf      # some minutes on one core

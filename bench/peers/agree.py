@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Do Kvik and llama.cpp choose the same tokens? Greedy ids of both on f32 files of every family, K and V as f32.
 
     agree.py --node-modules /path/to/node_modules     # has node-llama-cpp, see README.md

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Kvik and its peers on the same model file, in alternation: A B C A B C …, medians, ratios.
 
     npm install --prefix bench/peers            # once: the llama.cpp of npm's node-llama-cpp

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/blanks.h"
+#include "base/nearest_name.h"
 #include "base/quantity.h"
 #include "cli/conversation_file.h"
 
@@ -57,6 +58,10 @@ AfterCommand ChatCommands::run(std::string_view line) {
   const auto [name, arguments] = split_word(trimmed(line));
   const Command* command = find(name);
   if (!command) {
+    std::vector<std::string> names;
+    for (const Command& known : table()) names.emplace_back(known.name);
+    const std::string question = did_you_mean(name, names);
+    if (!question.empty()) return refuse(fmt::format("'{}' is no command{}", name, question));
     return refuse(fmt::format(
         "'{}' is no command; /help lists them, and a blank before the slash makes it a message.",
         name));
@@ -91,7 +96,7 @@ AfterCommand ChatCommands::set(std::string_view arguments) {
   if (!changed) return refuse(changed.error().message + ".");
   state_.settings = std::move(*changed);
   for (const auto& [listed, shown] : list(state_.settings)) {
-    if (listed == name) say(fmt::format("{} is {}.\n", name, shown));
+    if (listed == setting_name(name)) say(fmt::format("{} is {}.\n", listed, shown));
   }
   return AfterCommand::kRead;
 }

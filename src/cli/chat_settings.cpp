@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <type_traits>
 #include <variant>
 
+#include "base/nearest_name.h"
 #include "service/check_request.h"
 #include "service/sampling_fields.h"
 
@@ -126,8 +128,9 @@ CompletionRequest completion_request(const ChatSettings& settings) {
 
 Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assignment,
                           const ChatSettings& initial, const ModelCard& card) {
+  const std::string name = setting_name(assignment.name);
   for (const Setting& setting : settings_table()) {
-    if (setting.name != assignment.name) continue;
+    if (setting.name != name) continue;
     ChatSettings changed = settings;
     if (assignment.value == "default") {
       setting.reset(changed, initial);
@@ -141,6 +144,10 @@ Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assign
     TRY(check_request(completion_request(changed), card));
     return changed;
   }
+  const std::string question = did_you_mean(name, setting_names());
+  if (!question.empty()) {
+    return refuse(fmt::format("there is no setting '{}'{}", assignment.name, question));
+  }
   return refuse(fmt::format("there is no setting '{}'; expected one of {}", assignment.name,
                             fmt::join(setting_names(), ", ")));
 }
@@ -150,6 +157,12 @@ std::vector<std::pair<std::string, std::string>> list(const ChatSettings& settin
   for (const Setting& setting : settings_table())
     out.emplace_back(setting.name, setting.show(settings));
   return out;
+}
+
+std::string setting_name(std::string_view name) {
+  std::string underscored(name);
+  std::ranges::replace(underscored, '-', '_');
+  return underscored == "temp" ? "temperature" : underscored;
 }
 
 std::vector<std::string> setting_names() {

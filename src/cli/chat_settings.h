@@ -43,4 +43,8 @@ std::vector<std::pair<std::string, std::string>> list(const ChatSettings& settin
 
 std::vector<std::string> setting_names();
 
+// Returns the setting's name as the table has it: "max-tokens" means max_tokens, "temp"
+// temperature.
+std::string setting_name(std::string_view name);
+
 }  // namespace kvik

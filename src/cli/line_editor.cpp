@@ -185,6 +185,7 @@ int LineEditor::next_character(EditLine* edit, wchar_t* out) {
         break;
     }
     if (key.character == kCtrlC) {
+      self.go_to_end();  // else the mark would stand over what was typed
       std::fputs("^C", self.options_.output);
       self.stopped_ = Kind::kInterrupt;
       return -1;
@@ -196,6 +197,12 @@ int LineEditor::next_character(EditLine* edit, wchar_t* out) {
     *out = static_cast<wchar_t>(key.character);
     return 1;
   }
+}
+
+void LineEditor::go_to_end() {
+  const LineInfoW* info = ::el_wline(edit_);
+  ::el_cursor(edit_, static_cast<int>(info->lastchar - info->cursor));
+  ::el_wset(edit_, EL_REFRESH);
 }
 
 // The shell gets its terminal as it was, and we ours when we come back.
@@ -262,7 +269,8 @@ unsigned char LineEditor::paste(EditLine* edit, wint_t) {
 unsigned char LineEditor::complete(EditLine* edit, wint_t) {
   LineEditor& self = of(edit);
   const LineInfoW* info = ::el_wline(edit);
-  if (!self.options_.complete || info->cursor != info->lastchar) return CC_NORM;
+  const bool is_empty = info->lastchar == info->buffer;
+  if (!self.options_.complete || is_empty || info->cursor != info->lastchar) return CC_NORM;
   const std::string typed = self.line();
   const auto choices = self.options_.complete(typed);
   if (choices.empty()) return CC_NORM;

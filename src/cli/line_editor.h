@@ -54,6 +54,8 @@ class LineEditor {
 
   void quiet_terminal();
   void bind_keys();
+  // Moves the cursor past what is typed, on the screen too.
+  void go_to_end();
   void suspend();
   void redraw_at_new_size();
   void show(const std::vector<std::string>& choices);

@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/runtime/open_device.h"
 #include "base/log.h"
+#include "base/nearest_name.h"
 #include "base/quantity.h"
 #include "format/gguf/gguf.h"
 #include "format/hf/folder.h"
@@ -24,6 +25,61 @@ extern "C" const std::byte kvik_demo_model_end[];
 
 namespace kvik {
 namespace {
+
+// Errors: kExhausted.
+Result<void> check_machine_memory(const ModelOptions& options, const MemoryPlan& plan,
+                                  Backend& backend) {
+  const auto all = machine_memory_bytes();
+  if (options.overcommits || !all || plan.total_bytes() <= *all) return {};
+  if (backend.memory().free_bytes()) return {};  // not the machine's
+  return fail(ErrorCode::kExhausted,
+              fmt::format("{} of memory are needed (weights {}, KV cache {}, buffers {}), and this "
+                          "machine has {}: give less --kv-memory or a smaller model, or "
+                          "--overcommit to start anyway",
+                          format_bytes(plan.total_bytes()), format_bytes(plan.weights_bytes),
+                          format_bytes(plan.kv_bytes), format_bytes(plan.buffers_bytes()),
+                          format_bytes(*all)));
+}
+
+// Returns the number of threads asked for, or one per processor if so many would only slow down.
+uint32_t threads_of(const ModelOptions& options) {
+  constexpr uint32_t kMostPerProcessor = 4;
+  const uint32_t n_processors = usable_processors();
+  if (options.n_threads <= kMostPerProcessor * n_processors) return options.n_threads;
+  log::warn("--threads {} is far more than this machine's {}: {} compute", options.n_threads,
+            counted(n_processors, "processor"), counted(n_processors, "thread"));
+  return n_processors;
+}
+
+// Returns a question about the model that a name without a file may stand for.
+std::string advice_on(const std::string& spec) {
+  std::vector<std::string> names = {"demo"};
+  for (const ModelPreset& preset : model_presets())
+    names.push_back(fmt::format("synthetic:{}", preset.name));
+  const bool is_preset = std::ranges::count(names, "synthetic:" + spec) > 0;
+  return is_preset ? fmt::format("; did you mean synthetic:{}, which has random weights?", spec)
+                   : did_you_mean(spec, names);
+}
+
+// Errors: kInvalidArgument for a part of a folder, kNotFound for what is no path.
+Result<void> check_spec(const std::string& spec) {
+  const std::filesystem::path path(spec);
+  std::error_code ignored;
+  if (path.extension() == ".safetensors") {
+    const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+    return fail(
+        ErrorCode::kInvalidArgument,
+        fmt::format("'{}' holds tensors alone: pass its folder, '{}', which has config.json "
+                    "and tokenizer.json too",
+                    spec, folder.string()));
+  }
+  if (std::filesystem::exists(path, ignored) || path.extension() == ".gguf") return {};
+  return fail(
+      ErrorCode::kNotFound,
+      fmt::format("there is no file or folder '{}', and Kvik does not download models: give "
+                  "a .gguf file, a Hugging Face folder, demo or synthetic:PRESET{}",
+                  spec, advice_on(spec)));
+}
 
 void log_memory(const MemoryPlan& plan, Backend& backend) {
   log::info("memory: {} = weights {} + KV cache {} + buffers {}", format_bytes(plan.total_bytes()),
@@ -47,6 +103,7 @@ Result<std::unique_ptr<ModelSource>> open_model(const std::string& spec) {
   if (spec.starts_with("synthetic:")) return make_synthetic(spec);
   std::error_code ignored;
   if (std::filesystem::is_directory(spec, ignored)) return hf::open_folder(spec);
+  TRY(check_spec(spec));
   return open_gguf(spec);
 }
 
@@ -77,11 +134,11 @@ Result<std::unique_ptr<Backend>> make_backend(const ModelOptions& options) {
     TRY_ASSIGN(auto device, cuda::open_device(*options.gpu));
     log::warn("{} computes: that is experimental, for it has not been measured on a GPU",
               device->info().name);
-    const uint32_t n_threads = options.n_threads > 0 ? options.n_threads : usable_processors();
-    return cuda::make_backend(std::move(device), n_threads);
+    const uint32_t n_threads = threads_of(options);
+    return cuda::make_backend(std::move(device), n_threads > 0 ? n_threads : usable_processors());
   }
   return make_cpu_backend(
-      {.n_threads = options.n_threads, .isa = options.isa, .huge_pages = options.huge_pages});
+      {.n_threads = threads_of(options), .isa = options.isa, .huge_pages = options.huge_pages});
 }
 
 Result<LoadedModel> load_model(const ModelOptions& options) {
@@ -103,6 +160,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
   ProgressBar bar("loading");
   const auto show_progress = [&](uint64_t done, uint64_t all) {
     bar.show(done, all, format_bytes(done));
+    if (options.on_progress) options.on_progress(done, all);
   };
   TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, show_progress,
                                        static_cast<uint32_t>(options.n_ctx)));
@@ -128,6 +186,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
   // What is wrong with a file is said in full by loading it.
   if (const auto footprint = Footprint::of(*source, *backend)) {
     const MemoryPlan plan = footprint->plan(engine);
+    TRY(check_machine_memory(options, plan, *backend));
     log_memory(plan, *backend);
     TRY(check_device_memory(plan, *backend));
   }

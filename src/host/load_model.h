@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,9 @@ struct ModelOptions {
   std::string adapter = {};  // "PATH[:SCALE]"; empty: none
   // The number of the GPU that computes, as CUDA counts them; none: the processor.
   std::optional<uint32_t> gpu = std::nullopt;
+  bool overcommits = false;  // an engine may need more memory than the machine has
+  // Called while weights are loaded, with the bytes done and all bytes; empty: not called.
+  std::function<void(uint64_t, uint64_t)> on_progress = {};
 };
 
 // "cpu", "cuda" or "cuda:N" → ModelOptions::gpu. Errors: kInvalidArgument.
@@ -68,8 +72,9 @@ Result<LoadedModel> load_model(const ModelOptions& options);
 // The same of what is open and made already.
 Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                                std::unique_ptr<Backend> backend);
-// Loads for an engine that is told no pages' type and no context but these, and logs before what
-// memory that will come to: a warning where the machine has not that much left.
+// Loads for an engine with this type of pages and this context, and logs the memory
+// that it will need: a warning if less is free now. Errors: kExhausted if the machine has less in
+// all and `overcommits` is not set.
 Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine);
 
 // What clients call a model: a file's name without folder and ending, a folder's name, else the

@@ -84,6 +84,23 @@ Result<std::vector<ApiKey>> read_api_keys(const std::string& path) {
   return keys;
 }
 
+Result<void> add_api_keys(std::span<const std::string> secrets, std::vector<ApiKey>& keys) {
+  for (const std::string& secret : secrets) {
+    const std::vector<std::string> words = words_of(secret);
+    const bool is_word = words.size() == 1 && words[0] == secret && is_name(secret);
+    if (!is_word) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--api-key is no key, expected 1 to 128 characters without blanks");
+    }
+    if (std::ranges::count(keys, secret, &ApiKey::secret) > 0) {
+      return fail(ErrorCode::kInvalidArgument, "--api-key repeats a key");
+    }
+    keys.push_back(
+        {.secret = secret, .name = fmt::format("key-{}", keys.size() + 1), .is_operator = true});
+  }
+  return {};
+}
+
 TenantMarks tenant_marks(std::span<const ApiKey> keys) {
   TenantMarks marks;
   for (const ApiKey& key : keys) {

@@ -17,6 +17,11 @@ namespace kvik {
 // control characters or more than 128 bytes). None of them quotes the file.
 Result<std::vector<ApiKey>> read_api_keys(const std::string& path);
 
+// Adds the keys of --api-key, each an operator's and a tenant of its own: "key-" and its number.
+// Errors: kInvalidArgument (a key that is empty, holds blanks or control characters, or is given
+// twice). None of them quotes a key.
+Result<void> add_api_keys(std::span<const std::string> secrets, std::vector<ApiKey>& keys);
+
 // The names in the file, each with the word that marks its pages: HMAC-SHA-256 of the name under
 // the first key of that name. Who reads a tier cannot tell whose pages they are without the file;
 // servers with the same file know them as each other's.

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/nearest_name.h"
 #include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/flags.h"
@@ -93,6 +94,7 @@ std::vector<std::string> with_environment(const CLI::App& app, const Line& line,
   for (const CLI::App* owner : {&app, line.command}) {
     for (const CLI::Option* option : owner->get_options()) {
       if (option->get_lnames().empty() || option->get_expected_max() == 0) continue;
+      if (option->get_positional()) continue;  // KVIK_MODEL would be a second MODEL
       const std::string value = environment(variable_of(option->get_lnames().front()));
       if (value.empty() || gives(arguments, *option)) continue;
       more.push_back(fmt::format("--{}={}", option->get_lnames().front(), value));
@@ -101,6 +103,37 @@ std::vector<std::string> with_environment(const CLI::App& app, const Line& line,
   arguments.insert(arguments.begin() + static_cast<ptrdiff_t>(*line.at) + 1, more.begin(),
                    more.end());
   return arguments;
+}
+
+// Translates habits from other programs: `kvik help serve`, `kvik version`, and -ngl, whose
+// letters would be read as flags of one letter each.
+std::vector<std::string> in_our_words(std::vector<std::string> arguments) {
+  if (!arguments.empty() && arguments[0] == "version") arguments[0] = "--version";
+  if (!arguments.empty() && arguments[0] == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  std::ranges::replace(arguments, std::string("-ngl"), std::string("--n-gpu-layers"));
+  return arguments;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command :
+       app.get_subcommands([](const CLI::App* command) { return !command->get_name().empty(); })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> flag_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* owner = &command; owner != nullptr; owner = owner->get_parent()) {
+    for (const CLI::Option* option : owner->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -133,19 +166,22 @@ int CommandLine::run(std::vector<std::string> arguments) {
   const auto refuse = [](std::string message) {
     return report({.code = ErrorCode::kInvalidArgument, .message = std::move(message)});
   };
-  if (arguments.empty()) return refuse("what is to be done? kvik --help lists the commands");
+  if (arguments.empty()) return refuse("no command given; kvik --help lists them");
+  arguments = in_our_words(std::move(arguments));
   const Line line = read_line(*app_, arguments);
   const bool has_command = line.at.has_value();
   if (!has_command && !line.first_word.empty()) {
-    return refuse(fmt::format("'{}' is no command; kvik --help lists them", line.first_word));
+    return refuse(fmt::format("unknown command '{}'{}; kvik --help lists the commands",
+                              line.first_word,
+                              did_you_mean(line.first_word, command_names(*app_))));
   }
   if (!line.unknown_flag.empty()) {
     std::string command = line.command->get_name();
     for (const auto* above = line.command->get_parent(); above; above = above->get_parent()) {
       command = fmt::format("{} {}", above->get_name(), command);
     }
-    return refuse(
-        fmt::format("there is no {}; {} --help lists the flags", line.unknown_flag, command));
+    return refuse(fmt::format("unknown flag {}{}; {} --help lists the flags", line.unknown_flag,
+                              did_you_mean(line.unknown_flag, flag_names(*line.command)), command));
   }
   if (has_command) arguments = with_environment(*app_, line, std::move(arguments));
   std::ranges::reverse(arguments);  // CLI11 takes them from the back

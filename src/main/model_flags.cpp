@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "main/environment.h"
@@ -9,11 +11,29 @@
 namespace kvik {
 namespace {
 
+// Returns the KV type of that name in Kvik or in llama.cpp.
+std::optional<KvType> find_kv_type(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (name == "q8_0") return KvType::kInt8;
+  if (name == "q4_0") return KvType::kInt4;
+  return kv_type_from_name(name);
+}
+
 Words as_kv_type(KvType& type) {
   return {.type = "TYPE", .read = [&type](const std::string& name) {
-            const auto found = kv_type_from_name(name);
+            const auto found = find_kv_type(name);
             type = found.value_or(type);
             return found ? "" : fmt::format("'{}' is no KV type; expected {}", name, kKvTypeNames);
+          }};
+}
+
+// llama.cpp's number of layers on a GPU. Kvik computes all layers on one device.
+Words as_gpu_layers() {
+  return {.type = "0", .read = [](const std::string& text) -> std::string {
+            if (text == "0") return "";
+            return fmt::format(
+                "'{}': all layers run on one device; give --device cuda in place of this flag",
+                text);
           }};
 }
 
@@ -22,15 +42,15 @@ Words as_kv_type(KvType& type) {
 void add_model_flags(Flags& flags, ModelOptions& options) {
   options.isa = environment("KVIK_ISA");
   flags.add({
-      Flag("MODEL", &options.model,
+      Flag("-m,--model,MODEL", &options.model,
            "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
            "synthetic:PRESET[:TYPE]")
           .required(),
-      Flag("--threads", &options.n_threads, "threads that compute (default: one per processor)")
+      Flag("-t,--threads", &options.n_threads, "threads that compute (default: one per processor)")
           .between(1u, 1024u),
       {"--kv-type", as_kv_type(options.kv_type),
-       fmt::format("what K and V are stored as: {} (default: {})", kKvTypeNames,
-                   name_of(options.kv_type))},
+       fmt::format("what K and V are stored as: {}; q8_0 and q4_0 mean the last two (default: {})",
+                   kKvTypeNames, name_of(options.kv_type))},
       Flag("--huge-pages",
            Words{.type = "on|off",
                  .read =
@@ -51,7 +71,9 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                  }},
        "what computes: the processor, or the GPU of that number (default: cpu; GPUs are "
        "experimental: not yet measured on one)"},
-      {"--ctx", not_zero(as_count(options.n_ctx)), "tokens of context (default: as trained)"},
+      {"--n-gpu-layers", as_gpu_layers(), "0: the processor; for a GPU give --device cuda"},
+      {"-c,--ctx,--ctx-size", not_zero(as_count(options.n_ctx)),
+       "tokens of context (default: as trained)"},
   });
 }
 

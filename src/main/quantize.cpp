@@ -1,5 +1,7 @@
 #include "study/quantize/quantize.h"
 
+#include <algorithm>
+#include <cctype>
 #include <memory>
 #include <utility>
 
@@ -13,10 +15,17 @@ namespace kvik {
 
 namespace {
 
+// Returns Kvik's name of a type that llama.cpp may call Q4_K_M: Kvik's K types are its _M mixtures.
+std::string type_name(std::string name) {
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string k_type = name.substr(0, name.size() - std::min<size_t>(name.size(), 2));
+  return k_type.ends_with("_k") && name.ends_with("_m") ? k_type : name;
+}
+
 Words as_target(std::string& type) {
   return {.type = "TYPE", .read = [&type](const std::string& name) {
-            type = name;
-            return mix_target_from_name(name)
+            type = type_name(name);
+            return mix_target_from_name(type)
                        ? ""
                        : fmt::format("'{}' is no type that can be made; expected {}", name,
                                      mix_target_names());

@@ -72,6 +72,7 @@ void add_sampling(Flags& flags, SamplingParams& sampling) {
   for (const SamplingField& field : sampling_fields()) {
     std::string name = fmt::format("--{}", field.name);
     std::ranges::replace(name, '_', '-');
+    if (field.name == "temperature") name += ",--temp";
     const Flag::Target target =
         std::visit([&](auto member) -> Flag::Target { return &(sampling.*member); }, field.member);
     Flag flag(std::move(name), target, std::string(field.help));
@@ -91,7 +92,7 @@ void add_run(CommandLine& line) {
   add_adapter_flag(flags, options->model);
   add_prompts(flags, *options);
   flags.add({
-      {"--max-tokens", as_count(options->max_tokens),
+      {"-n,--max-tokens,--n-predict", as_count(options->max_tokens),
        "tokens to generate at most (default: 256 where a text is continued, else what the "
        "context holds)"},
       {"--stop", &options->stop, "end the answer before this text"},

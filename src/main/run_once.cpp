@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/process/interrupts.h"
+#include "base/quantity.h"
 #include "cli/chat_state.h"
 #include "host/progress_bar.h"
 #include "main/exit_code.h"
@@ -60,9 +61,13 @@ class StdoutSink final : public CompletionSink {
 
   // Whether stdout took not all: the end of the process says why.
   bool is_refused() const { return is_refused_; }
+  // True if the last byte written was no newline.
+  bool is_in_line() const { return is_in_line_; }
 
  private:
   void write(std::string_view text) {
+    if (text.empty()) return;
+    is_in_line_ = !text.ends_with('\n');
     if (write_styled(stdout, text, TextStyle::kPlain, Colour::kOff)) return;
     is_refused_ = true;
     Interrupts::notify();
@@ -82,6 +87,7 @@ class StdoutSink final : public CompletionSink {
   const Colour colour_ = colour_of(stderr);
   ProgressBar bar_{"reading the prompt"};
   std::atomic<bool> is_refused_ = false;
+  bool is_in_line_ = false;
   std::string_view between_;  // before the next id
   bool has_thought_ = false;  // and no word since
   FinishReason reason_ = FinishReason::kStop;
@@ -136,7 +142,13 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
   TRY_ASSIGN(const auto completion, service.complete(request, sink));
   if (Interrupts::wait()) return kExitInterrupted;  // the completion's end cancels it
   if (sink->is_refused()) return kExitOk;
-  if (options.ids || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
+  if (options.ids || sink->is_in_line() || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
+  if (options.form && sink->reason() == FinishReason::kLength) {
+    streams::complain(
+        fmt::format("kvik: the answer was cut after {}, so that it is incomplete: "
+                    "give more --max-tokens or --ctx",
+                    counted(sink->usage().completion_tokens, "token")));
+  }
   if (options.stats) print_stats(sink->usage());
   if (sink->reason() == FinishReason::kFailed) {
     return fail(ErrorCode::kCorrupt,

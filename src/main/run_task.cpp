@@ -90,6 +90,11 @@ Result<RunTask> read_task(const RunOptions& options) {
     TRY_ASSIGN(task.prompt, read_file(options.file));
   } else if (is_piped) {
     task.prompt = read_stdin();
+    if (task.prompt.empty() && options.text.empty()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "there is nothing to do: stdin is empty; give TEXT or -p TEXT, or run in a "
+                  "terminal for a chat");
+    }
   }
   if (!options.text.empty()) {
     task.kind = RunTask::Kind::kTurn;

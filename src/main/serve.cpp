@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "base/log.h"
 #include "base/process/interrupts.h"
 #include "base/quantity.h"
+#include "host/available_memory.h"
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/load_draft.h"
@@ -21,6 +23,7 @@
 #include "main/response_file.h"
 #include "main/speculation_flags.h"
 #include "main/tier_options.h"
+#include "server/loading_server.h"
 #include "server/server.h"
 #include "service/tools/tool_format.h"
 #include "text/chat_template.h"
@@ -31,6 +34,16 @@ namespace {
 constexpr std::chrono::seconds kDrainTime{30};
 constexpr std::chrono::seconds kTierTime{10};  // for pages and responses that are not stored yet
 
+// The least context with which coding agents work: their instructions and tools alone take most of
+// it.
+constexpr uint32_t kAgentTokens = 32 << 10;
+
+// Returns 4 GiB, or half of a machine's memory that is small.
+uint64_t default_kv_budget() {
+  constexpr uint64_t kUsual = uint64_t{4} << 30;
+  return std::min(kUsual, machine_memory_bytes().value_or(kUsual) / 2);
+}
+
 struct ServeOptions {
   ModelOptions model;
   ServerOptions server;
@@ -39,13 +52,14 @@ struct ServeOptions {
   SpeculationFlags speculation;
   ServingOptions serving;
   std::string chat_template_file;
-  uint64_t kv_budget_bytes = uint64_t{4} << 30;
+  uint64_t kv_budget_bytes = default_kv_budget();
   std::optional<uint64_t> request_memory;
   uint32_t max_queue = EngineOptions{}.max_queue;
   uint32_t max_running = EngineOptions{}.max_running;
   Duration itl_target = std::chrono::milliseconds(50);
   std::optional<double> price_input, price_cached, price_output;  // of a million tokens
   std::string api_key_file;
+  std::vector<std::string> api_keys;
   std::string share;  // empty: two where there are keys, else all
   TlsFiles tls;
   bool allow_no_key = false;
@@ -64,8 +78,8 @@ std::optional<Prices> prices_of(const ServeOptions& options) {
 Result<Sharing> sharing_of(const std::string& wanted, std::optional<std::vector<ApiKey>>& keys) {
   if (!keys && !wanted.empty() && wanted != "all") {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("--share {} needs --api-key-file: without keys nobody is told apart, "
-                            "and --share all is what there is",
+                fmt::format("--share {} needs API keys: without them all requests belong "
+                            "to one tenant",
                             wanted));
   }
   if (keys && wanted == "key") part_tenants(*keys);
@@ -83,6 +97,10 @@ Result<std::string> read_template(const std::string& path) {
               fmt::format("--chat-template {}: {}", path, parsed.error().message));
 }
 
+std::string address_of(const ServerOptions& options, const ListenSocket& socket) {
+  return fmt::format("{}://{}:{}", options.tls ? "https" : "http", options.host, socket.port());
+}
+
 // Takes no new work and finishes what runs within kDrainTime. A second signal ends the process at
 // once, and a tier that hangs ends it kTierTime after the last request.
 void drain(Server& server, EngineThread& engine) {
@@ -96,13 +114,58 @@ void drain(Server& server, EngineThread& engine) {
   server.stop(std::chrono::seconds(2));
 }
 
-Result<int> serve(ServeOptions options) {
+// Returns the keys of --api-key-file and --api-key, or nothing if there are neither.
+Result<std::optional<std::vector<ApiKey>>> keys_of(const ServeOptions& options) {
+  if (options.api_key_file.empty() && options.api_keys.empty()) return std::nullopt;
+  std::vector<ApiKey> keys;
   if (!options.api_key_file.empty()) {
-    TRY_ASSIGN(options.server.api_keys, read_api_keys(options.api_key_file));
+    TRY_ASSIGN(keys, read_api_keys(options.api_key_file));
   }
+  TRY(add_api_keys(options.api_keys, keys));
+  return keys;
+}
+
+// Logs what the cache holds, and whether that is less context than was asked for or agents need.
+void log_context(const ServeOptions& options, const ModelCard& card, uint64_t budget_for_ctx) {
+  log::info("KV cache: {} as {}, {} tokens; context {}", format_bytes(options.kv_budget_bytes),
+            name_of(options.model.kv_type), card.kv_tokens, card.n_ctx_max);
+  if (card.n_ctx_max < options.model.n_ctx) {
+    log::warn("--ctx {} is cut to {}: --kv-memory {} holds no more tokens, and {} would",
+              options.model.n_ctx, card.n_ctx_max, format_bytes(options.kv_budget_bytes),
+              format_bytes(budget_for_ctx));
+  }
+  const bool has_tools = card.chat_template.find("tools") != std::string::npos;
+  if (has_tools && card.n_ctx_max < kAgentTokens) {
+    log::info("coding agents need a context of {} tokens or more (docs/AGENTS.md)", kAgentTokens);
+  }
+}
+
+// Loads the model and starts its engine; until then the port answers that it is being loaded.
+Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOptions& engine_options,
+                                       const ListenSocket& socket) {
+  TRY_ASSIGN(const auto waiting, LoadingServer::start(socket, options.server));
+  log::info("{} is bound, and /health answers 503 until the model is loaded",
+            address_of(options.server, socket));
+  options.model.on_progress = [&](uint64_t n_done, uint64_t n_all) {
+    waiting->show(n_done, n_all);
+  };
+  TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
+  if (!options.speculation.draft.empty())
+    TRY(load_draft(options.speculation.draft, loaded, options.max_running));
+  log::info("{}: {} of weights packed for {}", options.model.model,
+            format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
+  const uint64_t budget_for_ctx = loaded.kv().budget(loaded.n_ctx, 1, engine_options.tiers);
+  TRY_ASSIGN(auto instance, Instance::create(std::move(loaded), engine_options, options.serving));
+  log_context(options, instance->service().card(), budget_for_ctx);
+  return instance;
+}
+
+Result<int> serve(ServeOptions options) {
+  TRY_ASSIGN(options.server.api_keys, keys_of(options));
   if (!is_loopback(options.server.host) && !options.server.api_keys && !options.allow_no_key) {
     return fail(ErrorCode::kInvalidArgument,
-                fmt::format("--host {} is open to others: give --api-key-file, or --allow-no-key",
+                fmt::format("--host {} is open to others: give --api-key-file, --api-key or "
+                            "--allow-no-key",
                             options.server.host));
   }
   if (options.tls.certificate.empty() != options.tls.key.empty()) {
@@ -111,6 +174,9 @@ Result<int> serve(ServeOptions options) {
   }
   if (!options.tls.certificate.empty()) options.server.tls = options.tls;
   TRY(Server::check(options.server));
+  // Bound before the tiers and the model are opened, so that a port in use is an error at once.
+  TRY_ASSIGN(const ListenSocket socket,
+             ListenSocket::open(options.server.host, options.server.port));
   const auto& keys = options.server.api_keys;
   TRY_ASSIGN(const auto tiers, options.tiers.open(keys ? mark_key_of(*keys) : ""));
   TRY_ASSIGN(const auto kv_events, options.kv_events.start());
@@ -131,23 +197,13 @@ Result<int> serve(ServeOptions options) {
   TRY_ASSIGN(engine_options.sharing, sharing_of(options.share, options.server.api_keys));
   if (options.server.api_keys) engine_options.tenants = tenant_marks(*options.server.api_keys);
   if (options.itl_target > Duration::zero()) engine_options.itl_target = options.itl_target;
-  TRY_ASSIGN(LoadedModel loaded, load_model(options.model, engine_options));
-  if (!options.speculation.draft.empty())
-    TRY(load_draft(options.speculation.draft, loaded, options.max_running));
-  log::info("{}: {} of weights packed for {}", options.model.model,
-            format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
-  TRY_ASSIGN(const auto instance,
-             Instance::create(std::move(loaded), engine_options, options.serving));
-  const EngineLimits limits = instance->engine().limits();
-  log::info("KV cache: {} as {}, {} tokens; context {}", format_bytes(options.kv_budget_bytes),
-            name_of(options.model.kv_type), limits.kv_tokens, limits.n_ctx_max);
+  TRY_ASSIGN(const auto instance, load(options, engine_options, socket));
   options.server.version = build_info().version;
   options.server.memory_limit_bytes = options.request_memory;
   options.server.prices = prices_of(options);
   Interrupts::catch_first();
-  TRY_ASSIGN(const auto server, Server::start(instance->service(), options.server));
-  log::info("listening on {}://{}:{}", options.server.tls ? "https" : "http", options.server.host,
-            server->port());
+  TRY_ASSIGN(const auto server, Server::start(instance->service(), options.server, socket));
+  log::info("listening on {}", address_of(options.server, socket));
   while (!Interrupts::wait()) {
   }
   drain(*server, instance->engine());
@@ -161,7 +217,10 @@ void add_limits(Flags& flags, ServeOptions& options) {
       Flag("--host", &options.server.host, "address to listen on").with_default(),
       Flag("--port", &options.server.port, "0: any free one").with_default(),
       {"--kv-memory", as_bytes(options.kv_budget_bytes),
-       "memory of the KV cache, all users together (default: 4GiB)"},
+       "memory of the KV cache, all users together (default: 4GiB, or half of a machine that has "
+       "less than 8)"},
+      {"--overcommit", &options.model.overcommits,
+       "start although more memory is needed than this machine has"},
       Flag("--max-connections", &options.server.max_connections,
            "open at the same time; with more, those that ask nothing go")
           .between(1, 1'000'000)
@@ -212,6 +271,10 @@ void add_adapters(Flags& flags, AdapterOptions& adapters) {
 // Who may come in, and what is written down of them.
 void add_doors(Flags& flags, ServeOptions& options) {
   flags.add({
+      Flag("--api-key", &options.api_keys,
+           "a key that clients must send, with an operator's rights; several. Other users of this "
+           "machine can read it in the list of processes: KVIK_API_KEY or --api-key-file hide it")
+          .called("KEY,…"),
       {"--api-key-file", &options.api_key_file,
        "one KEY [NAME [SALT]] [operator] [priority] per line; clients must send a key"},
       Flag("--allow-host", &options.server.allowed_hosts,

@@ -11,6 +11,7 @@
 #include "server/dialects/json_weight.h"
 #include "server/http/status.h"
 #include "server/operate/auth.h"
+#include "server/operate/load_progress.h"
 
 namespace kvik {
 namespace {
@@ -19,6 +20,8 @@ using Handler = Reply (*)(const HandlerContext&, const HttpRequest&);
 
 enum class Access { kKeyed, kOpen };
 enum class Drain { kServes, kRefuses };  // what a draining server does
+
+constexpr std::string_view kAlivePath = "/livez";
 
 struct Route {
   std::string_view path;     // one that ends in '/' takes all below it, but for "/"
@@ -57,7 +60,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/kvik/live", "GET", handle_live, Access::kKeyed, Drain::kRefuses},
     {"/", "GET", handle_page, Access::kOpen},
     {"/health", "GET", handle_health, Access::kOpen},
-    {"/livez", "GET", handle_health, Access::kOpen},
+    {kAlivePath, "GET", handle_health, Access::kOpen},
     {"/readyz", "GET", handle_health, Access::kOpen, Drain::kRefuses},
 });
 
@@ -89,6 +92,17 @@ HttpResponse method_not_allowed(const Route& route, const HttpRequest& head) {
   const bool is_read = route.methods.starts_with("GET");
   response.headers.emplace_back("Allow", std::string(route.methods) + (is_read ? ", HEAD" : ""));
   return response;
+}
+
+// Returns the answer of a server that still loads its model, to a probe or to any other request.
+HttpResponse loading_response(const LoadProgress& progress, bool is_probe) {
+  const std::string message =
+      fmt::format("the model is being loaded: {:.0f}%", 100 * progress.share());
+  if (!is_probe) return error_response(HttpFault{503, message});
+  return {.status = 503,
+          .body = fmt::format(R"({{"status":"loading","message":"{}","progress":{:.3f}}})", message,
+                              progress.share()),
+          .headers = {{"Retry-After", "1"}}};
 }
 
 HttpResponse unauthorized() {
@@ -136,6 +150,8 @@ std::optional<HttpResponse> Router::answer_head(const HttpRequest& head) const {
   if (!route)
     return error_response(HttpFault{404, fmt::format("there is no {}", printable(head.path))});
   if (!is_allowed(*route, head.method)) return method_not_allowed(*route, head);
+  if (context_.options.loading && route->path != kAlivePath)
+    return loading_response(*context_.options.loading, has_any_name);
   if (route->drain == Drain::kRefuses && is_draining_.load())
     return error_response(Error{ErrorCode::kUnavailable, "the server is stopping"});
   return std::nullopt;

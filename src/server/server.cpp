@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -24,7 +25,7 @@
 #include "base/rare_warning.h"
 #include "server/http/await.h"
 #include "server/http/connection.h"
-#include "server/http/listen_address.h"
+#include "server/http/listen_socket.h"
 #include "server/http/plain_stream.h"
 #include "server/http/tls_stream.h"
 #include "server/server_state.h"
@@ -46,32 +47,6 @@ constexpr std::chrono::seconds kTidyEvery{1};
 constexpr size_t kWorthTrimming = size_t{4} << 20;
 // Where answers nearly fill their part of the memory, a reader who has taken so long for one goes.
 constexpr std::chrono::seconds kReadingTime{10};
-
-Result<tcp::endpoint> resolve(const ServerOptions& options) {
-  const std::string host = bind_address(options.host);
-  boost::system::error_code error;
-  const auto address = asio::ip::make_address(host, error);
-  if (!error) return tcp::endpoint(address, options.port);
-  asio::io_context io;
-  tcp::resolver resolver(io);
-  const auto found = resolver.resolve(host, std::to_string(options.port), error);
-  if (error || found.empty())
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("{} is no address to listen on: {}", options.host, error.message()));
-  return found.begin()->endpoint();
-}
-
-// Takes the address; the port is known then.
-Result<void> bind(tcp::acceptor& acceptor, const ServerOptions& options) {
-  TRY_ASSIGN(const tcp::endpoint endpoint, resolve(options));
-  boost::system::error_code error;
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) return {};
-  return fail(ErrorCode::kIo, fmt::format("cannot listen on {}:{}: {}", options.host, options.port,
-                                          error.message()));
-}
 
 // A connection is a file; Debian's default of 1,024 files would end accept() before our own limit.
 void allow_open_files(uint32_t max_connections) {
@@ -116,20 +91,18 @@ class Server::Impl {
         tidy_timer_(io_),
         work_(io_.get_executor()) {}
 
-  Result<void> listen() {
+  Result<void> listen(const ListenSocket& socket) {
     if (!state_.options.access_log.empty()) {
       TRY_ASSIGN(state_.access_log, AccessLog::open(state_.options.access_log));
     }
     if (state_.options.tls) {
       TRY_ASSIGN(tls_, make_tls_context(*state_.options.tls));
     }
-    TRY(bind(acceptor_, state_.options));
+    TRY_ASSIGN(const int descriptor, socket.duplicate());
     boost::system::error_code error;
-    acceptor_.listen(tcp::acceptor::max_listen_connections, error);
-    if (!error) port_ = acceptor_.local_endpoint(error).port();
-    if (error)
-      return fail(ErrorCode::kIo, fmt::format("cannot listen on {}:{}: {}", state_.options.host,
-                                              state_.options.port, error.message()));
+    acceptor_.assign(socket.is_v6() ? tcp::v6() : tcp::v4(), descriptor, error);
+    if (error) return fail(ErrorCode::kIo, fmt::format("cannot listen: {}", error.message()));
+    port_ = socket.port();
     allow_open_files(state_.options.max_connections);
     TRY(state_.offload.start(ServerState::kOffloadThreads));
     asio::co_spawn(io_, accept_all(), asio::detached);
@@ -257,9 +230,16 @@ class Server::Impl {
     }
   }
 
+  // Releases the socket before closing it: only then does the reactor forget it while another
+  // server holds a duplicate.
+  void close_acceptor() {
+    boost::system::error_code error;
+    const int descriptor = acceptor_.release(error);
+    if (!error) ::close(descriptor);
+  }
+
   void abort_all() {
-    boost::system::error_code ignored;
-    acceptor_.close(ignored);
+    close_acceptor();
     pause_.cancel();
     tidy_timer_.cancel();
     state_.is_aborting = true;
@@ -288,16 +268,22 @@ Result<void> Server::check(const ServerOptions& options) {
   const bool is_pipe = std::filesystem::is_fifo(options.access_log, ignored);
   if (!options.access_log.empty() && !is_pipe) TRY(AccessLog::open(options.access_log));
   if (options.tls) TRY(make_tls_context(*options.tls));
-  asio::io_context io;
-  tcp::acceptor acceptor(io);
-  return bind(acceptor, options);
+  return {};
 }
 
 Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerOptions& options) {
-  MemoryReserve::keep(kReserveBytes);
-  heap::keep_little();
+  TRY_ASSIGN(const ListenSocket socket, ListenSocket::open(options.host, options.port));
+  return start(service, options, socket);
+}
+
+Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerOptions& options,
+                                              const ListenSocket& socket) {
+  if (!options.loading) {
+    MemoryReserve::keep(kReserveBytes);
+    heap::keep_little();
+  }
   auto impl = std::make_unique<Impl>(service, options);
-  TRY(impl->listen());
+  TRY(impl->listen(socket));
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 

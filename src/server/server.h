@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "server/http/listen_socket.h"
 #include "server/server_options.h"
 #include "service/service_api.h"
 
@@ -19,13 +20,17 @@ namespace kvik {
 // functions may be called from any thread but those, and by one caller at a time.
 class Server {
  public:
-  // Errors that start() would have for these options, before anything is loaded for it.
+  // Returns the errors that start() would have for these options, before a model is loaded.
   static Result<void> check(const ServerOptions& options);
 
   // Binds, listens and serves. The service is borrowed and outlives the server.
   // Errors: kInvalidArgument (a host that is none, a certificate or key that cannot be
   // used), kIo (the address is in use or not ours, the access log cannot be written).
   static Result<std::unique_ptr<Server>> start(ServiceApi& service, const ServerOptions& options);
+  // Serves on a socket that is bound already, in place of the host and port of the options. The
+  // socket may be closed afterwards.
+  static Result<std::unique_ptr<Server>> start(ServiceApi& service, const ServerOptions& options,
+                                               const ListenSocket& socket);
 
   ~Server();  // as stop(0)
   Server(const Server&) = delete;

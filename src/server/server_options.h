@@ -11,6 +11,7 @@
 
 namespace kvik {
 
+class LoadProgress;
 class ResponseArchive;
 
 // One who may call, by what they send.
@@ -44,6 +45,9 @@ struct ServerOptions {
   std::optional<std::vector<ApiKey>> api_keys;
 
   ResponseArchive* responses = nullptr;  // where kept responses outlive the server; borrowed
+
+  // Null: the model is loaded. Else every route but /livez answers 503; borrowed.
+  const LoadProgress* loading = nullptr;
 
   std::optional<Prices> prices;  // absent: answers tell no cost
 

@@ -70,7 +70,9 @@ Result<void> check_model(const std::optional<std::string>& model, const ModelCar
                          const AdapterBook* adapters) {
   if (!model || is_name_of(card, *model) || adapter_name(adapters, card, *model)) return {};
   return fail(ErrorCode::kNotFound,
-              fmt::format("the model '{}' does not exist; '{}' is served", *model, card.id),
+              fmt::format("the model '{}' does not exist; '{}' is served (kvik serve --alias '*' "
+                          "answers to any name)",
+                          *model, card.id),
               "model");
 }
 

@@ -103,6 +103,14 @@ TEST_F(Commands, set_refuses_what_is_none_of_its_kind) {
   EXPECT_TRUE(console.shows("there is no setting 'humour'; expected one of temperature"));
 }
 
+TEST_F(Commands, names_with_dashes_and_mistyped_ones_are_recognised) {
+  after({"/set max-tokens 7", "/set max_tokens 8", "/set max-token 9", "/hepl"});
+  EXPECT_TRUE(console.shows("max_tokens is 7.\n"));
+  EXPECT_TRUE(console.shows("max_tokens is 8.\n"));
+  EXPECT_TRUE(console.shows("there is no setting 'max-token'; did you mean max_tokens?"));
+  EXPECT_TRUE(console.shows("'/hepl' is no command; did you mean /help?"));
+}
+
 TEST_F(Commands, default_is_what_the_program_was_started_with) {
   options.settings.sampling.temperature = 0.5f;
   options.settings.seed = 3;

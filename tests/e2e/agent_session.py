@@ -8,6 +8,8 @@ that it is done.
 import json
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -23,10 +25,12 @@ TASK = f"{TASK_WORD}: read story.txt, then write a better ending into it."
 BEFORE, AFTER = "Once upon a time.\n", "Once upon a time, caf\u00e9s closed at \u201cnoon\u201d.\n\tThe end, {really}.\n"
 LAST_WORDS = "The story has its ending now."
 PATIENCE_S = 240
+GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs/AGENTS.md"
+DOCUMENTED = "http://127.0.0.1:8080"
 
 
 class Agent:
-    """How one is pointed at a server, what it is told, and what its tools are called."""
+    """An agent: its configuration as docs/AGENTS.md has it, and the names of its tools."""
 
     def __init__(self, name, format, configure, read, write):
         self.name, self.format, self.configure, self.read, self.write = name, format, configure, read, write
@@ -35,28 +39,45 @@ class Agent:
         return [scripted_model.call(*self.read(path), self.format), scripted_model.call(*self.write(path), self.format), LAST_WORDS]
 
 
+def blocks(heading):
+    """The code blocks below a heading of docs/AGENTS.md, by language."""
+    section = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", GUIDE.read_text(), re.M | re.S)[1]
+    return dict(re.findall(r"^```(\w+)\n(.*?)^```", section, re.M | re.S))
+
+
+def as_written(block, url):
+    """The block with this server in the place of the documented one."""
+    if DOCUMENTED not in block:
+        raise AssertionError(f"no {DOCUMENTED} in {block!r}")
+    return block.replace(DOCUMENTED, url)
+
+
+def command_of(block, *more):
+    """The command of a block of a shell, with further arguments, and the variables that it exports."""
+    *exports, command = block.strip().splitlines()
+    variables = dict(re.fullmatch(r"export (\w+)=(\S+)", line).groups() for line in exports)
+    return [*shlex.split(command), *more], variables
+
+
 def claude(home, work, url):
-    return ["claude", "-p", TASK, "--permission-mode", "acceptEdits", "--allowedTools", "Read,Write"], {
-        "ANTHROPIC_BASE_URL": url, "ANTHROPIC_AUTH_TOKEN": "none", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    return command_of(as_written(blocks("Claude Code")["sh"], url), "-p", TASK, "--permission-mode", "acceptEdits", "--allowedTools", "Read,Write")
 
 
 def codex(home, work, url):
-    folder = home / ".codex"
-    folder.mkdir(exist_ok=True)
-    (folder / "config.toml").write_text(
-        f'model = "kvik"\nmodel_provider = "kvik"\n[model_providers.kvik]\nname = "Kvik"\nbase_url = "{url}/v1"\nwire_api = "responses"\n')
-    return ["codex", "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK], {}
+    written = blocks("Codex")
+    (home / ".codex").mkdir(exist_ok=True)
+    (home / ".codex/config.toml").write_text(as_written(written["toml"], url))
+    return command_of(written["sh"], "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", TASK)
 
 
 def qwen(home, work, url):
-    return ["qwen", "--auth-type", "openai", "--yolo", TASK], {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "kvik"}
+    return command_of(as_written(blocks("Qwen Code")["sh"], url), "--yolo", TASK)
 
 
 def opencode(home, work, url):
-    (work / "opencode.json").write_text(json.dumps({
-        "model": "kvik/scripted", "provider": {"kvik": {"npm": "@ai-sdk/openai-compatible", "name": "Kvik", "options": {"baseURL": f"{url}/v1"},
-                                                        "models": {"scripted": {"name": "Scripted"}}}}}))
-    return ["opencode", "run", TASK], {}
+    written = blocks("opencode")
+    (work / "opencode.json").write_text(as_written(written["json"], url))
+    return command_of(written["sh"], "run", TASK)
 
 
 def shell(command):

@@ -30,16 +30,18 @@ def judged(lines, *more, vocabulary="demo"):
     return answers
 
 
-def suite(draft, folder=""):
-    """The suite's groups as lines of a batch; what is no JSON text that can be written (lone surrogates) is left out."""
+def suite(draft, folder="", root=SUITE):
+    """The suite's groups as lines of a batch."""
     lines = []
-    for path in sorted(glob.glob(os.path.join(SUITE, "tests", draft, folder, "*.json"))):
+    for path in sorted(glob.glob(os.path.join(root, "tests", draft, folder, "*.json"))):
         with open(path, encoding="utf-8") as file:
             for group in json.load(file):
                 schema = group["schema"]
                 if isinstance(schema, dict) and "$schema" not in schema:
                     schema = {"$schema": DIALECTS[draft], **schema}
                 lines.append({"id": f"{os.path.basename(path)[:-5]}: {group['description']}", "schema": schema, "tests": group["tests"]})
+    if not lines:
+        raise AssertionError(f"{root} has no tests of {draft}: install Debian's json-schema-test-suite, or set KVIK_JSON_SCHEMA_SUITE")
     return lines
 
 
@@ -100,6 +102,10 @@ class Suite(unittest.TestCase):
                     self.assertIsNone(answer["error"])
                     self.assertEqual(accepted, test["valid"], json.dumps(line["schema"]))
         self.assertGreaterEqual(n_compiled / len(lines), share, f"{n_compiled} of {len(lines)} schemas compile")
+
+    def test_a_suite_without_tests_says_what_to_install(self):
+        with tempfile.TemporaryDirectory() as empty, self.assertRaisesRegex(AssertionError, "install Debian's json-schema-test-suite"):
+            suite("draft7", root=empty)
 
     def test_draft_7_is_kept(self):
         self.check(suite("draft7"), 0.9)

@@ -242,7 +242,7 @@ class Serve(unittest.TestCase):
     def test_a_budget_past_the_machine_is_warned_of(self):
         with open("/proc/meminfo") as f:
             available_kib = int(re.search(r"MemAvailable:\s+(\d+) kB", f.read())[1])
-        with Server("demo", "--kv-memory", f"{2 * available_kib}KiB", "--kv-type", "f32") as server:
+        with Server("demo", "--kv-memory", f"{2 * available_kib}KiB", "--kv-type", "f32", "--overcommit") as server:
             self.assertIn("that is more than the", server.said())
         with Server("demo", "--kv-memory", "16MiB") as server:
             self.assertNotIn("that is more than the", server.said())

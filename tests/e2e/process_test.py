@@ -2,6 +2,8 @@
 
 Exit codes as documented: 0; 1 failed; 2 wrong usage; 130 interrupted.
 """
+import http.client
+import json
 import os
 import resource
 import signal
@@ -16,6 +18,7 @@ from server import Server, free_port
 RUN = ("run", "demo", "-p", "ROMEO:", "--max-tokens", 5, "--seed", 1)
 PRINTING = (RUN, (*RUN, "--ids"), ("show", "demo"), ("tokenize", "demo", "ROMEO:"), ("plan", "demo"), ("logits", "demo", "--tokens", "1"),
             ("--help",), ("run", "--help"), ("--version",))
+SLOW_TO_LOAD = "synthetic:llama-3.2-1b:q4_k"  # seconds
 NO_SPACE, BAD_DESCRIPTOR = b"No space left on device", b"Bad file descriptor"
 
 
@@ -100,6 +103,41 @@ class Signals(unittest.TestCase):
                 self.assertIn(b'"finish_reason":"length"', text)
                 self.assertTrue(text.endswith(b"data: [DONE]\n\n"), text[-100:])
                 self.assertEqual(server.process.wait(30), 0, server.said())
+
+    def test_a_port_of_a_server_that_still_loads_fails_at_once(self):
+        port, log = free_port(), tempfile.TemporaryFile()
+        loading = subprocess.Popen(kvik.command("serve", SLOW_TO_LOAD, "--ctx", 512, "--kv-memory", "256MiB", "--port", port),
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=kvik.environment())
+        try:
+            answer = self.first_answer(port)
+            self.assertEqual((answer["status"], answer["message"][:26]), ("loading", "the model is being loaded:"))
+            self.assertLess(answer["progress"], 1)
+            begin = time.monotonic()
+            done = kvik.run("serve", SLOW_TO_LOAD, "--ctx", 512, "--kv-memory", "256MiB", "--port", port)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"kvik: cannot listen on 127.0.0.1:{port}: Address already in use".encode(), done.stderr)
+            self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+            self.assertLess(time.monotonic() - begin, 2)
+            loading.terminate()
+            self.assertEqual(loading.wait(30), 130)
+        finally:
+            loading.kill()
+            loading.wait()
+            log.close()
+
+    def first_answer(self, port):
+        """The JSON of the first answer of /health; connections are refused until the port is bound."""
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            try:
+                connection.request("GET", "/health")
+                answer = connection.getresponse()
+                self.assertEqual(answer.status, 503)
+                return json.loads(answer.read())
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+            finally:
+                connection.close()
 
     def test_a_hangup_that_the_caller_ignores_is_ignored(self):
         process = subprocess.Popen(["nohup", *kvik.command("serve", "demo", "--port", free_port())], stdin=subprocess.DEVNULL,

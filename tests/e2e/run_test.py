@@ -262,7 +262,7 @@ class WrongUse(unittest.TestCase):
         self.refused(2, ("plan", "demo", "--memory", "0GiB"), "--memory", "expected more")
 
     def test_a_flag_that_nobody_knows_is_named_before_anything_else(self):
-        self.refused(2, ("run", "demo", "-p", "x", "-n", "5"), "-n", "kvik run --help")
+        self.refused(2, ("run", "demo", "-p", "x", "-N", "5"), "-N", "kvik run --help")
         self.refused(2, ("run", "demo", "--prompts=x", "--threads", "none"), "--prompts")
         self.refused(2, ("cache", "stat", "x", "--force"), "--force")
         self.assertEqual(kvik.run("run", "demo", "--max-tokens", 1, "--", "-n").returncode, 0)

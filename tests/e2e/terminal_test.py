@@ -182,6 +182,23 @@ class Editing(TerminalCase):
             t.wait_for("/stats")
             t.wait_for_line(">>> /s")
 
+    def test_tab_on_an_empty_line_does_nothing(self):
+        with chat(self.home, *SEEDED, "--max-tokens", 1) as t:
+            before = t.screen()
+            t.press("Tab")
+            t.type("x")
+            t.wait_for_line(">>> x")
+            self.assertEqual(t.screen(), before + " x")
+
+    def test_ctrl_c_in_the_middle_of_a_line_leaves_its_text_on_the_screen(self):
+        with chat(self.home) as t:
+            t.type("good morrow")
+            t.wait_for_line(">>> good morrow")
+            t.press("Home")
+            t.press("C-c")
+            t.wait_for_line(">>>")
+            self.assertIn(">>> good morrow^C\n>>>", t.screen())
+
     def test_a_line_is_drawn_anew_where_the_window_changes(self):
         with chat(self.home, *SEEDED, "--max-tokens", 1, width=60) as t:
             line = "begin " + "word " * 30 + "end"

@@ -64,6 +64,17 @@ TEST_F(AccessLogTest, a_completion_is_one_line_with_its_tokens_and_times) {
   EXPECT_EQ(line.at("time").as_string().size(), std::string("2026-11-21T20:00:00.123Z").size());
 }
 
+TEST_F(AccessLogTest, numbers_have_no_exponents) {
+  AccessRecord record;
+  record.status = 200;
+  record.ms = 1234.5678;
+  record.ttft_ms = 0.00001;
+  const std::string line = access_line(record);
+  EXPECT_NE(line.find(R"("status":200,"ms":1234.568,)"), std::string::npos) << line;
+  EXPECT_NE(line.find(R"("ttft_ms":0.000})"), std::string::npos) << line;
+  EXPECT_EQ(json(line).at("ms").to_number<double>(), 1234.568);
+}
+
 TEST_F(AccessLogTest, a_refused_request_is_a_line_without_tokens) {
   options.api_keys = std::vector<ApiKey>{{.secret = "s3cret", .name = "alice"}};
   client().post("/v1/completions", "{}", "Authorization: Bearer wrong\r\n");

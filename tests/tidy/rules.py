@@ -351,6 +351,26 @@ def workplace(path, text):
     return found + grep(path, text, r"\.\./shared/(?!data\b)", "reads beside the tree what is not test data")
 
 
+# Modules of Debian's python3-* packages, by the package that tools/packages.sh has to list.
+PYTHON_PACKAGES = {"numpy": "python3-numpy", "jinja2": "python3-jinja2", "zmq": "python3-zmq", "msgpack": "python3-msgpack",
+                   "jsonschema": "python3-jsonschema"}
+
+
+def python_of_debian(path, text):
+    """Scripts run Debian's Python, which has Debian's modules, even if another one comes first on the PATH; torch is not in Debian's list."""
+    if path.endswith(".py"):
+        is_other = text.startswith("#!/usr/bin/env python3\n") and "import torch" not in text
+        return [f"{path}:1: starts with the first Python on the PATH, not with #!/usr/bin/python3"] if is_other else []
+    return grep(path, text, r"(?<![\w/.-])python3 (?=[\w$\"/.-]*\.py)", "runs the first Python on the PATH, not /usr/bin/python3")
+
+
+def unlisted_packages(path, text, packages):
+    """Tests import only modules whose Debian packages are in tools/packages.sh."""
+    return [f"{path}:{line_of(text, m.start(1))}: imports {m[1]}, but tools/packages.sh does not list {PYTHON_PACKAGES[m[1]]}"
+            for m in re.finditer(r"^\s*(?:import|from) (\w+)", text, re.M)
+            if m[1] in PYTHON_PACKAGES and PYTHON_PACKAGES[m[1]] not in packages]
+
+
 def unformatted(root, paths):
     """What clang-format would change; None where it is not installed."""
     try:

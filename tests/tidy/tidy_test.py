@@ -91,6 +91,14 @@ class TheTree(unittest.TestCase):
         texts = [p for p in TREE.paths if not p.endswith((".gguf", ".npy", ".png"))]
         self.each(rules.workplace, [p for p in texts if p != "tests/tidy/rules.py"])
 
+    def test_scripts_run_the_python_of_debian(self):
+        self.each(rules.python_of_debian, TREE.matching("*.py", "*.sh", "*.cmake", "*CMakeLists.txt", "run", "test", ".ci/run"))
+
+    def test_packages_of_the_tests_are_listed(self):
+        packages = TREE.text("tools/packages.sh").split()
+        self.holds([w for p in TREE.matching("tests/*.py", "tools/*.py") for w in rules.unlisted_packages(p, TREE.text(p), packages)])
+        self.assertIn("json-schema-test-suite", packages)  # tests/e2e/constrain_test.py
+
     def test_clang_format_has_nothing_to_change(self):
         wrong = rules.unformatted(ROOT, TREE.sources("src/", "tests/", "bench/"))
         if wrong is None:
@@ -252,6 +260,19 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_workplace(self):
         self.rejects(rules.workplace, "README.md", f"cd {rules.TREE_ROOT}/src", "/ro" "ot/.cache", "/ho" "me/somebody", "../sha" "red/DESIGN.md")
         self.accepts(rules.workplace, "README.md", "../shared/data/demo.gguf", "network/worker", "the work/life of a page")
+
+    def test_python_of_debian(self):
+        self.rejects(rules.python_of_debian, "tools/a.py", "#!/usr/bin/env python3\nimport numpy\n")
+        self.accepts(rules.python_of_debian, "tools/a.py", "#!/usr/bin/python3\n", "#!/usr/bin/env python3\nimport torch\n")
+        self.rejects(rules.python_of_debian, "test", "exec python3 tools/count_tests.py", 'python3 "$x/a.py"')
+        self.accepts(rules.python_of_debian, "test", "exec /usr/bin/python3 tools/count_tests.py", "python3-numpy  # for a.py")
+
+    def test_unlisted_packages(self):
+        def rule(path, text):
+            return rules.unlisted_packages(path, text, ["python3-numpy"])
+
+        self.rejects(rule, "tests/e2e/a_test.py", "import zmq", "import os\nfrom jsonschema import validate")
+        self.accepts(rule, "tests/e2e/a_test.py", "import numpy as np", "import json")
 
     def test_unformatted(self):
         with tempfile.TemporaryDirectory() as folder:

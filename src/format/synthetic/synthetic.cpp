@@ -1,6 +1,7 @@
 #include "format/synthetic/synthetic.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/nearest_name.h"
 #include "format/synthetic/synthetic_layout.h"
 #include "format/synthetic/synthetic_weights.h"
 
@@ -88,13 +90,17 @@ class SyntheticSource final : public ModelSource {
 };
 
 Result<const ModelPreset*> find_preset(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const ModelPreset& preset : model_presets()) {
     if (name == preset.name) return &preset;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", preset.name);
+    known.emplace_back(preset.name);
   }
-  return fail(ErrorCode::kNotFound,
-              fmt::format("there is no preset '{}', expected one of {}", name, known));
+  const std::string question = did_you_mean(name, known);
+  if (!question.empty()) {
+    return fail(ErrorCode::kNotFound, fmt::format("there is no preset '{}'{}", name, question));
+  }
+  return fail(ErrorCode::kNotFound, fmt::format("there is no preset '{}', expected one of {}", name,
+                                                fmt::join(known, ", ")));
 }
 
 // The number behind the colon of "TYPE:LAYERS"; 0 where there is none.

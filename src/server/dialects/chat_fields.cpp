@@ -57,6 +57,22 @@ Result<std::optional<Duration>> CacheMarks::read(const json::object& part) {
   return ttl;
 }
 
+Result<void> check_medium(std::string_view type, std::string_view param) {
+  // OpenAI's chats, OpenAI's responses and Anthropic's messages call them differently.
+  constexpr std::pair<std::string_view, std::string_view> kMedia[] = {
+      {"image_url", "images"},  {"input_image", "images"}, {"image", "images"},
+      {"input_audio", "audio"}, {"video_url", "videos"},   {"input_file", "files"},
+      {"file", "files"}};
+  for (const auto& [name, medium] : kMedia) {
+    if (type != name) continue;
+    return fail(
+        ErrorCode::kUnsupported,
+        fmt::format("{} {} not supported; send text", medium, medium == "audio" ? "is" : "are"),
+        std::string(param));
+  }
+  return {};
+}
+
 Result<std::vector<MessagePart>> read_texts(const json::value& content, const TextWords& words,
                                             CacheMarks& marks) {
   std::vector<MessagePart> parts;
@@ -73,6 +89,7 @@ Result<std::vector<MessagePart>> read_texts(const json::value& content, const Te
     const std::string_view type = has_type ? text_at(*part, "type") : "";
     const bool is_text =
         std::ranges::find(words.types, type) != words.types.end() && (!has_type || !type.empty());
+    TRY(check_medium(type, words.param));
     if (!text || !text->is_string() || !is_text)
       return refuse(words.param, std::string(words.refusal));
     TRY_ASSIGN(const auto keep_for, marks.read(*part));

@@ -37,6 +37,10 @@ struct TextWords {
   std::string_view refusal = "a part of a message's content is no text, expected only text";
 };
 
+// Returns an error that names images, audio, video or files, if a part of that type holds them:
+// kUnsupported.
+Result<void> check_medium(std::string_view type, std::string_view param);
+
 // A string, or parts that are all text.
 Result<std::vector<MessagePart>> read_texts(const boost::json::value& content,
                                             const TextWords& words, CacheMarks& marks);

@@ -11,7 +11,6 @@
 #include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <climits>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -49,7 +48,16 @@ std::string rfc3339(std::chrono::system_clock::time_point time) {
                      fmt::gmtime(std::chrono::system_clock::to_time_t(time)), since.count() % 1000);
 }
 
-double to_microsecond(double ms) { return std::round(ms * 1000) / 1000; }
+// Returns the object as JSON with times to the microsecond and without exponents, which Boost.JSON
+// would write ("1.2345E1") and which people and awk do not read.
+std::string in_plain_numbers(const json::object& line) {
+  std::string out;
+  for (const auto& [name, value] : line) {
+    out += fmt::format("{}{}:", out.empty() ? "{" : ",", json::serialize(name));
+    out += value.is_double() ? fmt::format("{:.3f}", value.get_double()) : json::serialize(value);
+  }
+  return out + "}";
+}
 
 void add_if_any(json::object& out, std::string_view name, const std::string& text) {
   if (!text.empty()) out[json::string_view(name.data(), name.size())] = to_json_string(text);
@@ -163,15 +171,15 @@ std::string access_line(const AccessRecord& record) {
   line["method"] = to_json_string(record.method);
   line["path"] = to_json_string(record.path);
   line["status"] = record.status;
-  line["ms"] = to_microsecond(record.ms);
+  line["ms"] = record.ms;
   add_if_any(line, "key", record.key);
   if (record.trace) {
     line["trace_id"] = to_json_string(record.trace->trace_id);
     line["parent_span_id"] = to_json_string(record.trace->span_id);
   }
-  if (record.ttft_ms) line["ttft_ms"] = to_microsecond(*record.ttft_ms);
+  if (record.ttft_ms) line["ttft_ms"] = *record.ttft_ms;
   add_facts(record.facts, line);
-  return json::serialize(line);
+  return in_plain_numbers(line);
 }
 
 }  // namespace kvik

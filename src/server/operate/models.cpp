@@ -93,7 +93,9 @@ Reply handle_model(const HandlerContext& context, const HttpRequest& request) {
   if (!is_name_of(card, id))
     return error_response(
         Error{ErrorCode::kNotFound,
-              fmt::format("the model is {}, not {}", card.id.text(), printable(id)), "model"});
+              fmt::format("the model is {}, not {} (kvik serve --alias '*' answers to any name)",
+                          card.id.text(), printable(id)),
+              "model"});
   return HttpResponse{.status = 200, .body = json::serialize(card_json(card, id))};
 }
 

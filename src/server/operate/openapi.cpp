@@ -93,7 +93,7 @@ constexpr Operation kOperations[] = {
     {"/kvik/live", "get", "The engine at work, as events", {}, "text/event-stream"},
     {"/openapi.json", "get", "This description"},
     {"/", "get", "The page", {}, "text/html"},
-    {"/health", "get", "Whether it serves"},
+    {"/health", "get", "Health; 503 with the progress while the model is being loaded"},
     {"/livez", "get", "Whether it lives"},
     {"/readyz", "get", "Whether it takes work"},
 };

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/quantity.h"
 #include "format/synthetic/synthetic.h"
 #include "host/available_memory.h"
@@ -32,6 +34,8 @@ struct TypePlan {
 
 struct Plan {
   std::string model;
+  std::string weights_type;  // that most bytes of the weights have
+  bool is_type_assumed;      // for a preset without a type
   uint64_t n_ctx, n_users, memory_bytes;
   uint64_t state_bytes, adapter_bytes;
   bool has_kv_events;
@@ -46,6 +50,22 @@ std::string spec_of(const std::string& model) {
   const bool is_preset = std::ranges::any_of(
       model_presets(), [&](const ModelPreset& preset) { return name == preset.name; });
   return is_preset ? "synthetic:" + model : model;
+}
+
+// Returns the type that most bytes of the weights have.
+std::string most_used_type(const ModelSource& source) {
+  std::map<std::string, uint64_t> bytes_by_type;
+  for (const TensorInfo& tensor : source.tensors()) {
+    bytes_by_type[name_of(tensor.type)] += tensor.n_bytes;
+  }
+  const auto most =
+      std::ranges::max_element(bytes_by_type, {}, [](const auto& e) { return e.second; });
+  return most == bytes_by_type.end() ? "none" : most->first;
+}
+
+// A preset's name alone leaves the type of its weights open.
+bool leaves_type_open(const std::string& spec) {
+  return spec.starts_with("synthetic:") && std::ranges::count(spec, ':') == 1;
 }
 
 // The engine that `kvik serve` would make with a budget for these users.
@@ -72,10 +92,13 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
 
 Result<Plan> make_plan(const PlanOptions& options) {
   TRY_ASSIGN(const auto backend, make_backend(options.model));
-  TRY_ASSIGN(const auto source, open_model(spec_of(options.model.model)));
+  const std::string spec = spec_of(options.model.model);
+  TRY_ASSIGN(const auto source, open_model(spec));
   TRY_ASSIGN(const Footprint footprint, Footprint::of(*source, *backend));
   const ModelConfig& config = footprint.config();
   Plan plan{.model = config.name,
+            .weights_type = most_used_type(*source),
+            .is_type_assumed = leaves_type_open(spec),
             .n_ctx = options.model.n_ctx ? options.model.n_ctx : config.n_ctx_train,
             .n_users = options.n_users,
             .memory_bytes =
@@ -138,7 +161,12 @@ std::string as_json(const Plan& plan, const TypePlan& p) {
 
 std::string as_table(const Plan& plan, const TypePlan& chosen) {
   std::string out =
-      fmt::format("weights  {:>12}  packed\n", format_bytes(chosen.memory.weights_bytes));
+      fmt::format("model    {}, weights as {}{}\n", printable(plan.model), plan.weights_type,
+                  plan.is_type_assumed ? " (assumed; PRESET:TYPE names another)" : "");
+  out += fmt::format("fits: {}  ({} of {}, with K and V as {})\n\n", chosen.fits ? "yes" : "no",
+                     format_bytes(chosen.memory.total_bytes()), format_bytes(plan.memory_bytes),
+                     name_of(chosen.type));
+  out += fmt::format("weights  {:>12}  packed\n", format_bytes(chosen.memory.weights_bytes));
   out += fmt::format("buffers  {:>12}  ", format_bytes(chosen.memory.buffers_bytes()));
   for (const MemoryPlan::Part& part : chosen.memory.buffers) {
     out += fmt::format("{}{} {}", &part == chosen.memory.buffers.data() ? "" : ", ", part.name,
@@ -182,7 +210,7 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
 // A preset or random model without a type may be stored in any: those that people use.
 Result<std::vector<WeightVariant>> weight_variants(const std::string& spec, Backend& backend) {
   std::vector<WeightVariant> variants;
-  const bool any_type = spec.starts_with("synthetic:") && std::ranges::count(spec, ':') == 1;
+  const bool any_type = leaves_type_open(spec);
   for (const char* type : {"bf16", "q8_0", "q4_k_m"}) {
     TRY_ASSIGN(const auto source, open_model(any_type ? fmt::format("{}:{}", spec, type) : spec));
     TRY_ASSIGN(Footprint footprint, Footprint::of(*source, backend));

@@ -101,6 +101,7 @@ class Conversation {
       return {};
     }
     if (type == "redacted_thinking" && is_assistants) return {};
+    TRY(check_medium(type, "messages"));
     return fail(ErrorCode::kUnsupported,
                 fmt::format("a block of content is of the type '{}', expected text, thinking, or "
                             "those of tools",

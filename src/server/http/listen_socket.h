@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+namespace kvik {
+
+// A TCP socket that is bound and listens. Clients that connect before a server accepts them wait in
+// the kernel's backlog, so that one server can take over the port from another without a refused
+// connection.
+class ListenSocket {
+ public:
+  // Port 0 is any free one.
+  // Errors: kInvalidArgument (the host is no address), kIo (the port is in use or not allowed).
+  static Result<ListenSocket> open(const std::string& host, uint16_t port);
+
+  ~ListenSocket();
+  ListenSocket(ListenSocket&& other) noexcept;
+  ListenSocket& operator=(ListenSocket&&) = delete;
+  ListenSocket(const ListenSocket&) = delete;
+  ListenSocket& operator=(const ListenSocket&) = delete;
+
+  uint16_t port() const { return port_; }
+  bool is_v6() const { return is_v6_; }
+
+  // Returns another descriptor of the same socket; the caller closes it. Errors: kIo.
+  Result<int> duplicate() const;
+
+ private:
+  ListenSocket() = default;
+
+  int descriptor_ = -1;
+  uint16_t port_ = 0;
+  bool is_v6_ = false;
+};
+
+}  // namespace kvik

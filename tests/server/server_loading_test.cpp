@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <string>
+
+#include "raw_client.h"
+#include "server/loading_server.h"
+#include "server_fixture.h"
+
+namespace kvik {
+namespace {
+
+class ServerLoading : public ServerFixture {
+ protected:
+  ListenSocket open() {
+    auto opened = ListenSocket::open(options.host, options.port);
+    EXPECT_TRUE(opened.has_value()) << (opened ? "" : opened.error().message);
+    return std::move(*opened);
+  }
+};
+
+TEST_F(ServerLoading, health_tells_the_progress_with_503) {
+  const ListenSocket socket = open();
+  const auto loading = LoadingServer::start(socket, options);
+  ASSERT_TRUE(loading.has_value());
+  (*loading)->show(1, 4);
+  for (const char* path : {"/health", "/readyz"}) {
+    const RawResponse answer = RawClient(socket.port()).get(path);
+    EXPECT_EQ(answer.status, 503) << path;
+    EXPECT_EQ(answer.header("retry-after"), "1");
+    const auto value = json(answer.body);
+    EXPECT_EQ(string_at(value, "/status"), "loading");
+    EXPECT_EQ(value.at("progress").to_number<double>(), 0.25);
+  }
+  EXPECT_EQ(RawClient(socket.port()).get("/livez").status, 200);
+}
+
+TEST_F(ServerLoading, requests_are_told_that_the_model_is_being_loaded) {
+  options.api_keys = {{{.secret = "one"}}};
+  const ListenSocket socket = open();
+  const auto loading = LoadingServer::start(socket, options);
+  ASSERT_TRUE(loading.has_value());
+  expect_error(RawClient(socket.port()).post("/v1/completions", "{}"), 401);
+  const RawResponse answer =
+      RawClient(socket.port()).post("/v1/completions", "{}", "x-api-key: one\r\n");
+  expect_error(answer, 503);
+  EXPECT_NE(answer.body.find("the model is being loaded: 0%"), std::string::npos) << answer.body;
+}
+
+TEST_F(ServerLoading, a_port_that_is_loading_is_in_use) {
+  const ListenSocket socket = open();
+  const auto second = ListenSocket::open(options.host, socket.port());
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kIo);
+  EXPECT_NE(second.error().message.find("give --port N"), std::string::npos)
+      << second.error().message;
+}
+
+TEST_F(ServerLoading, the_server_takes_the_port_over_without_a_refused_connection) {
+  const ListenSocket socket = open();
+  auto loading = LoadingServer::start(socket, options);
+  ASSERT_TRUE(loading.has_value());
+  EXPECT_EQ(RawClient(socket.port()).get("/health").status, 503);
+  loading->reset();
+  RawClient waiting(socket.port());  // connects although no server accepts
+  auto started = Server::start(service, options, socket);
+  ASSERT_TRUE(started.has_value()) << started.error().message;
+  EXPECT_EQ((*started)->port(), socket.port());
+  EXPECT_EQ(waiting.get("/health").status, 200);
+}
+
+}  // namespace
+}  // namespace kvik
