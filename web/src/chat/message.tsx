@@ -174,7 +174,7 @@ function RenderedMessage(props: Props) {
   return (
     <li class="message assistant">
       {message.thought && (
-        <details class="thought"><summary>Reasoning</summary><Markdown text={message.thought} /></details>
+        <details class="thought" open={isRunning && !message.text}><summary>Reasoning</summary><Markdown text={message.thought} /></details>
       )}
       <Markdown text={message.text} />
       {message.calls?.map((call) => <CallView call={call} />)}

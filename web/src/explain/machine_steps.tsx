@@ -21,6 +21,7 @@ function Limits({ figures, next }: { figures: Figures; next: Stepper }) {
   const prefill = find(figures, "prefill");
   const decode = find(figures, "decode");
   const { machine, rows } = figures;
+  const isCached = rows.some((row) => row.memory_share > 1) || decode.memory_share > 1;
   const isTypical = prefill.arithmetic_share > prefill.memory_share && decode.memory_share > decode.arithmetic_share;
   const line = (key: "arithmetic_share" | "memory_share") => rows.map((r): [number, number] => [r.tokens, 100 * r[key]]);
   return (
@@ -32,6 +33,7 @@ function Limits({ figures, next }: { figures: Figures; next: Stepper }) {
         {isTypical
           ? "So arithmetic bounds the prefill and memory the decode."
           : "That usually makes arithmetic the limit of a prefill and memory the limit of a decode; the shares below show that it is not so here."}
+        {isCached && " A share above 100% means that the weights fit in the processor's caches, which are faster than its memory."}
       </p>
       <div class="scroll" tabIndex={0} role="region" aria-label="Prefill and decode">
         <table>
