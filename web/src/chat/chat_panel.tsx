@@ -65,6 +65,13 @@ function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolea
     if (follows.current && log.current) toEnd();
   }, [chat]);
   useEffect(toEnd, [chat.id]);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => {
+      if (follows.current) toEnd();
+    });
+    observer.observe(log.current!);
+    return () => observer.disconnect();
+  }, []);
   const onScroll = () => {
     const el = log.current!;
     follows.current = el.scrollHeight - el.scrollTop - el.clientHeight < kNearEnd;
