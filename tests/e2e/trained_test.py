@@ -4,6 +4,23 @@ import unittest
 
 import kvik
 import trained
+from chat_oracle import environment, oracle
+from server import Server
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "clock", "arguments": {"zone": "CET"}}}
+TOOL = {"type": "function", "function": {"name": "clock", "description": "The time.", "parameters": {
+    "type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}}}
+CONVERSATIONS = (
+    {"messages": [{"role": "user", "content": "Hello"}]},
+    {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi <|im_end|> é\n"}]},
+    {"messages": [{"role": "user", "content": "1+1?"}, {"role": "assistant", "content": "2"}, {"role": "user", "content": "And 2+2?"}]},
+)
+WITH_TOOLS = (
+    {"messages": [{"role": "user", "content": "What time is it?"}], "tools": [TOOL]},
+    {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What time is it?"},
+                  {"role": "assistant", "content": "", "tool_calls": [CALL]},
+                  {"role": "tool", "content": "12:00", "tool_call_id": "c1"}], "tools": [TOOL]},
+)
 
 # Perplexity of tests/e2e/texts/harbor.txt in windows of 256 tokens, measured with f32 pages, and how far from it one may be: other
 # instruction sets and int8 pages move it by less than 1%, a wrong rope base or a dropped bias by far more.
@@ -12,7 +29,7 @@ TOLERANCE = 0.02
 
 
 class Trained:
-    """What is asked of each model; `name` is the subclass's."""
+    """The tests of every model; a subclass has its name."""
 
     def setUp(self):
         self.path = trained.model(self.name)
@@ -40,7 +57,24 @@ class Trained:
         self.assertEqual(kvik.output(*ask, "--threads", 1, "--speculate", "off"), want)
 
 
-class SmolLM2(Trained, unittest.TestCase):
+class Chats:
+    """The tests of a model with a chat template."""
+    conversations = CONVERSATIONS
+
+    def test_prompts_are_those_of_apply_chat_template(self):
+        template = oracle(environment(), kvik.gguf_file.read_metadata(self.path)["tokenizer.chat_template"][1].decode())
+        with Server(self.path) as server:
+            for conversation in self.conversations:
+                with self.subTest(conversation=conversation):
+                    want = template({"tools": None, "add_generation_prompt": True, **conversation})["text"]
+                    sent = json.loads(json.dumps(conversation))
+                    for message in sent["messages"]:
+                        for call in message.get("tool_calls", ()):  # as clients send them
+                            call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
+                    self.assertEqual(server.post("/apply-template", sent).json["prompt"], want)
+
+
+class SmolLM2(Chats, Trained, unittest.TestCase):
     name = "smollm2"
 
     def test_answers_of_a_chat_are_sensible(self):
@@ -64,8 +98,9 @@ class Gemma3(Trained, unittest.TestCase):
         self.assertTrue(text.startswith(" Thursday, Friday, Saturday"), text)
 
 
-class QwenCoder(Trained, unittest.TestCase):
+class QwenCoder(Chats, Trained, unittest.TestCase):
     name = "qwen2.5-coder"
+    conversations = CONVERSATIONS + WITH_TOOLS
 
     def test_it_writes_a_function_that_runs(self):
         answer = kvik.output("run", self.path, "Write a Python function reverse(s) that reverses a string. Only code.", "--temperature", 0,

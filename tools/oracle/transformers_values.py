@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Writes tests/e2e/transformers/NAME.json: the logits that Hugging Face's Transformers computes for each of variants.py.
+
+    python3 -m venv VENV && VENV/bin/pip install torch transformers numpy safetensors
+    VENV/bin/python tools/oracle/transformers_values.py [NAME…]
+
+A model is made from its configuration, saved, its weights are replaced by those of counter_weights.py under the names and
+shapes that save_pretrained() gave them, and it is loaded again: names and configs are those of files on a hub. The forward
+pass is in float64 where Transformers lets it, and in float32; how far these two are apart is written beside the values.
+"""
+import argparse
+import base64
+import copy
+import json
+import os
+import sys
+import tempfile
+
+import numpy as np
+import safetensors.numpy
+import torch
+import transformers
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import counter_weights  # noqa: E402
+import variants  # noqa: E402
+
+OUT = os.path.join(HERE, "../../tests/e2e/transformers")
+N_TOKENS, POSITIONS = 56, (0, 1, 7, 20, 37, 55)
+
+
+def configuration(model_type, settings):
+    kind = transformers.CONFIG_MAPPING[model_type]
+    whole = settings if "text_config" in settings else {**variants.SMALL, **settings}
+    return kind(**copy.deepcopy({k: v for k, v in whole.items() if v is not None or k in ("sliding_window", "q_lora_rank")}))
+
+
+def model_class(config):
+    for mapping in (transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText):
+        if type(config) in mapping._model_mapping:  # pylint: disable=protected-access
+            return mapping
+    sys.exit(f"Transformers has no model for {type(config).__name__}")
+
+
+def save_with_counted_weights(model, folder):
+    """Returns {name: shape} of the file that save_pretrained() writes, after replacing its weights."""
+    model.save_pretrained(folder)
+    path = os.path.join(folder, "model.safetensors")
+    shapes = {name: list(x.shape) for name, x in sorted(safetensors.numpy.load_file(path).items())}
+    safetensors.numpy.save_file({n: counter_weights.weights(n, s) for n, s in shapes.items()}, path, {"format": "pt"})
+    return shapes
+
+
+def logits_of(mapping, folder, dtype, tokens):
+    model = mapping.from_pretrained(folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager").eval()
+    with torch.no_grad():
+        return model(input_ids=torch.tensor([tokens]), use_cache=False).logits[0, list(POSITIONS)].double().numpy()
+
+
+def values(name):
+    model_type, settings, change = variants.VARIANTS[name]
+    torch.manual_seed(0)
+    config = configuration(model_type, settings)
+    mapping = model_class(config)
+    tokens = [(7 * i * i + 3 * i + len(name)) % 90 + 4 for i in range(N_TOKENS)]
+    with tempfile.TemporaryDirectory() as folder:
+        shapes = save_with_counted_weights(mapping.from_config(config), folder)
+        path = os.path.join(folder, "config.json")
+        with open(path, encoding="utf-8") as f:
+            written = json.load(f)
+        if change:
+            change(written)
+            with open(path, "w", encoding="utf-8") as f:
+                json.dump(written, f)
+        exact = logits_of(mapping, folder, torch.float64, tokens)
+        single = logits_of(mapping, folder, torch.float32, tokens)
+    noise = float(np.abs(exact - single).max() / np.abs(exact).max())
+    return {"transformers": transformers.__version__, "config": written, "tensors": shapes, "tokens": tokens, "positions": list(POSITIONS),
+            "float32_difference": float(f"{noise:.2g}"), "logits": base64.b64encode(exact.astype("<f4").tobytes()).decode()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="variants (default: all)")
+    args = parser.parse_args()
+    os.makedirs(OUT, exist_ok=True)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    failed = []
+    for name in args.names or variants.VARIANTS:
+        try:
+            made = values(name)
+        except Exception as error:  # pylint: disable=broad-except
+            print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
+            failed.append(name)
+            continue
+        with open(os.path.join(OUT, name + ".json"), "w", encoding="utf-8") as f:
+            json.dump(made, f, indent=None, separators=(",", ":"))
+            f.write("\n")
+        print(f"{name}: {len(made['tensors'])} tensors, f32 is {made['float32_difference']} from f64", flush=True)
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""The small models whose logits Transformers computes for tests/e2e/transformers_test.py.
+
+VARIANTS: name → (model type, settings of its configuration, change of the config.json that is written). A change rewrites keys
+into an older spelling that Transformers reads too, and the values are computed from the rewritten file.
+"""
+
+SMALL = {"vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "max_position_embeddings": 128, "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2,
+         "pad_token_id": 0}
+MOE = {"moe_intermediate_size": 32, "num_experts_per_tok": 2}
+VISION = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+
+
+def old_rope(config):
+    """rope_parameters → rope_theta and rope_scaling, as before Transformers 5."""
+    rope = config.pop("rope_parameters")
+    config["rope_theta"] = rope.pop("rope_theta")
+    if "partial_rotary_factor" in rope:
+        config["partial_rotary_factor"] = rope.pop("partial_rotary_factor")
+    if rope.get("rope_type", "default") != "default":
+        config["rope_scaling"] = rope
+
+
+def old_rope_type(config):
+    """As Transformers before 4.43 wrote it: rope_scaling with "type"."""
+    old_rope(config)
+    config["rope_scaling"]["type"] = config["rope_scaling"].pop("rope_type")
+
+
+def old_gemma3_rope(config):
+    rope = config.pop("rope_parameters")
+    config["rope_theta"] = rope["full_attention"]["rope_theta"]
+    config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+    config["sliding_window_pattern"] = 6
+    config.pop("layer_types", None)
+    config.pop("_sliding_window_pattern", None)
+
+
+def short_context(config):
+    config["rope_parameters"]["original_max_position_embeddings"] = config["original_max_position_embeddings"] = 64
+
+
+def rope(kind, **more):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0, **more}}
+
+
+LLAMA3 = rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
+YARN = rope("yarn", factor=4.0, original_max_position_embeddings=32)
+LONG = rope("longrope", long_factor=[1.5, 2.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0], short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7],
+            original_max_position_embeddings=32)
+MLA = {"kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_key_value_heads": 4, "head_dim": 8,
+       "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1, **MOE}
+DELTA = {"head_dim": 16, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+         "linear_conv_kernel_dim": 4, "num_hidden_layers": 4}
+DELTA_MOE = {**DELTA, **MOE, "num_experts": 4, "shared_expert_intermediate_size": 32}
+NEMOTRON = {"hidden_size": 64, "intermediate_size": 96, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 16,
+            "conv_kernel": 4, "head_dim": 16, "chunk_size": 16, "num_hidden_layers": None}
+NEMOTRON_MOE = {**NEMOTRON, **MOE, "n_routed_experts": 4, "n_shared_experts": 1, "moe_shared_expert_intermediate_size": 48}
+GRANITE = {"embedding_multiplier": 3.0, "attention_multiplier": 0.25, "residual_multiplier": 0.5, "logits_scaling": 4.0}
+GRANITE_HYBRID = {**GRANITE, "mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 16, "mamba_d_conv": 4,
+                  "mamba_expand": 2, "mamba_chunk_size": 16, "shared_intermediate_size": 48, "num_hidden_layers": 3,
+                  "layer_types": ["mamba", "attention", "mamba"]}
+GEMMA = {"head_dim": 16, "num_hidden_layers": 6, "sliding_window": 16}
+GEMMA4 = {**GEMMA, "global_head_dim": 32, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 96}
+
+VARIANTS = {
+    "llama": ("llama", {}, None),
+    "llama-tied": ("llama", {"tie_word_embeddings": True}, None),
+    "llama-head-dim": ("llama", {"head_dim": 32}, None),
+    "llama-rope3": ("llama", LLAMA3, None),
+    "llama-rope3-old-keys": ("llama", LLAMA3, old_rope),
+    "llama-linear": ("llama", rope("linear", factor=4.0), None),
+    "llama-linear-old-keys": ("llama", rope("linear", factor=4.0), old_rope_type),
+    "llama-yarn": ("llama", YARN, None),
+    "llama-mlp-bias": ("llama", {"mlp_bias": True}, None),
+    "llama-attention-bias": ("llama", {"attention_bias": True}, None),
+    "llama-all-biases": ("llama", {"mlp_bias": True, "attention_bias": True, "tie_word_embeddings": True}, None),
+    "mistral-window": ("mistral", {"sliding_window": 16}, None),
+    "mistral": ("mistral", {"sliding_window": None, "head_dim": 32}, None),
+    "mistral3-with-vision": ("mistral3", {
+        "text_config": {**SMALL, "model_type": "ministral3", "head_dim": 16, "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0,
+            "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}},
+        "vision_config": {**VISION, "model_type": "pixtral", "image_size": 28, "patch_size": 14, "head_dim": 16},
+        "tie_word_embeddings": False}, None),
+    "mixtral-window": ("mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16}, None),
+    "mixtral": ("mixtral", {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None}, None),
+    "qwen2": ("qwen2", {"tie_word_embeddings": True}, None),
+    "qwen2-window": ("qwen2", {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 0}, None),
+    "qwen2-yarn-old-keys": ("qwen2", YARN, old_rope_type),
+    "qwen2-moe": ("qwen2_moe", {**MOE, "num_experts": 4, "shared_expert_intermediate_size": 48}, None),
+    "qwen2-moe-normed": ("qwen2_moe", {**MOE, "num_experts": 4, "shared_expert_intermediate_size": 48, "norm_topk_prob": True}, None),
+    "qwen3": ("qwen3", {"head_dim": 32, "tie_word_embeddings": True}, None),
+    "qwen3-moe": ("qwen3_moe", {**MOE, "num_experts": 8, "head_dim": 16, "norm_topk_prob": True}, None),
+    "qwen3-moe-raw-weights": ("qwen3_moe", {**MOE, "num_experts": 8, "head_dim": 16, "norm_topk_prob": False}, None),
+    "qwen3-vl": ("qwen3_vl", {"text_config": {**SMALL, "head_dim": 16, "rope_parameters": {"rope_type": "default", "rope_theta": 5e6,
+                                                                                          "mrope_section": [4, 2, 2]}},
+                              "vision_config": {**VISION, "depth": 1, "num_heads": 2, "out_hidden_size": 64, "deepstack_visual_indexes": [0]}},
+                 None),
+    "qwen3-vl-moe": ("qwen3_vl_moe",
+                     {"text_config": {**SMALL, **MOE, "num_experts": 4, "head_dim": 16,
+                                      "rope_parameters": {"rope_type": "default", "rope_theta": 5e6, "mrope_section": [4, 2, 2]}},
+                      "vision_config": {**VISION, "depth": 1, "num_heads": 2, "out_hidden_size": 64, "deepstack_visual_indexes": [0]}}, None),
+    "gemma2": ("gemma2", {**GEMMA, "num_hidden_layers": 2, "query_pre_attn_scalar": 16, "tie_word_embeddings": True}, None),
+    "gemma3": ("gemma3_text", {**GEMMA, "query_pre_attn_scalar": 16, "tie_word_embeddings": True}, None),
+    "gemma3-old-keys": ("gemma3_text", {**GEMMA, "query_pre_attn_scalar": 16, "tie_word_embeddings": True}, old_gemma3_rope),
+    "gemma3-linear": ("gemma3_text", {**GEMMA, "query_pre_attn_scalar": 16, "tie_word_embeddings": True, "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}}, None),
+    "gemma3-with-vision": ("gemma3", {"text_config": {**SMALL, **GEMMA, "query_pre_attn_scalar": 16, "tie_word_embeddings": True},
+                                      "vision_config": {**VISION, "image_size": 28, "patch_size": 14, "model_type": "siglip_vision_model"},
+                                      "mm_tokens_per_image": 4, "tie_word_embeddings": True}, None),
+    "gemma4": ("gemma4_text", {**GEMMA4, "tie_word_embeddings": True}, None),
+    "gemma4-shared-kv": ("gemma4_text", {**GEMMA4, "tie_word_embeddings": True, "num_hidden_layers": 12, "num_kv_shared_layers": 6,
+                                         "use_double_wide_mlp": True}, None),
+    "gemma4-with-vision": ("gemma4", {
+        "text_config": {**SMALL, **GEMMA4, "tie_word_embeddings": True},
+        "vision_config": {**VISION, "model_type": "gemma4_vision", "num_key_value_heads": 2, "head_dim": 16, "patch_size": 4,
+                          "pooling_kernel_size": 2, "position_embedding_size": 16}, "audio_config": None, "tie_word_embeddings": True}, None),
+    "gemma4-moe": ("gemma4_text", {**GEMMA4, "tie_word_embeddings": True, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2,
+                                   "moe_intermediate_size": 32, "hidden_size_per_layer_input": 0, "attention_k_eq_v": True,
+                                   "num_global_key_value_heads": 1}, None),
+    "phi3": ("phi3", {"sliding_window": None}, None),
+    "phi3-window": ("phi3", {"sliding_window": 16}, None),
+    "phi3-partial": ("phi3", {"sliding_window": None, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+                     None),
+    "phi3-longrope": ("phi3", {"sliding_window": None, "original_max_position_embeddings": 32, **LONG}, None),
+    "phi3-longrope-short": ("phi3", {"sliding_window": None, "original_max_position_embeddings": 64, "max_position_embeddings": 64, **LONG,
+                                     }, short_context),
+    "granite": ("granite", GRANITE, None),
+    "granite-tied": ("granite", {**GRANITE, "tie_word_embeddings": True}, None),
+    "granite-moe": ("granitemoe", {**GRANITE, "num_local_experts": 4, "num_experts_per_tok": 2}, None),
+    "olmo2": ("olmo2", {}, None),
+    "ministral3": ("ministral3", {"head_dim": 16, "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}}, None),
+    "glm4-moe": ("glm4_moe", {**MOE, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1,
+                              "use_qk_norm": True, "attention_bias": True, "n_group": 2, "topk_group": 1, "routed_scaling_factor": 1.5}, None),
+    "glm4-moe-plain": ("glm4_moe", {**MOE, "head_dim": 16, "n_routed_experts": 8, "n_shared_experts": 1, "first_k_dense_replace": 1,
+                                    "use_qk_norm": False, "attention_bias": False, "n_group": 1, "topk_group": 1}, None),
+    "minimax-m2": ("minimax_m2", {"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}, None),
+    "gpt-oss": ("gpt_oss", {"head_dim": 16, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 16, "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 150000.0, "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+        "original_max_position_embeddings": 32}}, None),
+    "deepseek-v2-lite": ("deepseek_v2", {**MLA, "q_lora_rank": None, "topk_method": "greedy", "n_group": 1, "topk_group": 1}, None),
+    "deepseek-v2-groups": ("deepseek_v2", {**MLA, "q_lora_rank": 24, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2,
+                                           "routed_scaling_factor": 2.0, "num_experts_per_tok": 3}, None),
+    "deepseek-v3": ("deepseek_v3", {**MLA, "q_lora_rank": 24, "n_group": 4, "topk_group": 2, "routed_scaling_factor": 2.5}, None),
+    "deepseek-v3-yarn": ("deepseek_v3", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1, "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0, "beta_slow": 1.0,
+        "mscale": 1.0, "mscale_all_dim": 1.0}}, None),
+    "deepseek-v3-no-q-rank": ("deepseek_v3", {**MLA, "q_lora_rank": None, "n_group": 4, "topk_group": 2}, None),
+    # Transformers norms the two latent vectors with an epsilon of 1e-6 whatever rms_norm_eps says; vLLM, SGLang and llama.cpp take rms_norm_eps.
+    "glm4-moe-lite": ("glm4_moe_lite", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1, "rms_norm_eps": 1e-6}, None),
+    "glm4-moe-lite-epsilon": ("glm4_moe_lite", {**MLA, "q_lora_rank": 24, "n_group": 1, "topk_group": 1}, None),
+    "lfm2": ("lfm2", {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "block_multiple_of": 32}, None),
+    "lfm2-with-vision": ("lfm2_vl", {
+        "text_config": {**SMALL, "model_type": "lfm2", "num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"],
+                        "block_multiple_of": 32},
+        "vision_config": {**VISION, "model_type": "siglip2_vision_model", "patch_size": 4, "num_patches": 16}}, None),
+    "lfm2-moe": ("lfm2_moe", {**MOE, "num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"], "num_experts": 4,
+                              "num_dense_layers": 1, "use_expert_bias": True, "norm_topk_prob": True}, None),
+    "granite-hybrid": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 0, "num_experts_per_tok": 0}, None),
+    "granite-hybrid-moe": ("granitemoehybrid", {**GRANITE_HYBRID, "num_local_experts": 4, "num_experts_per_tok": 2,
+                                                "position_embedding_type": "rope"}, None),
+    "nemotron-h": ("nemotron_h", {**NEMOTRON, "layers_block_type": ["mamba", "mlp", "attention", "mlp", "mamba"]}, None),
+    "nemotron-h-moe": ("nemotron_h", {**NEMOTRON_MOE, "layers_block_type": ["mamba", "moe", "attention", "moe"]}, None),
+    "nemotron-h-mamba": ("nemotron_h", {**NEMOTRON, "layers_block_type": ["mamba", "mlp", "mamba"]}, None),
+    "qwen3-next": ("qwen3_next", DELTA_MOE, None),
+    "qwen3.5": ("qwen3_5_text", DELTA, None),
+    "qwen3.5-with-vision": ("qwen3_5", {
+        "text_config": {**SMALL, **DELTA}, "vision_config": {**VISION, "depth": 1, "num_heads": 2, "out_hidden_size": 64,
+                                                             "deepstack_visual_indexes": [0]}, "tie_word_embeddings": False}, None),
+    "qwen3.5-moe": ("qwen3_5_moe_text", DELTA_MOE, None),
+}
