@@ -25,7 +25,6 @@ constexpr char kRunFooter[] = R"(In a terminal, /help lists what a chat understa
 
 // States of more would take from the pages of the one.
 constexpr uint32_t kConversations = 1;
-constexpr std::chrono::seconds kTierTime{10};  // for pages that are not stored yet at the end
 
 Result<int> run(RunOptions options) {
   TRY_ASSIGN(const RunTask task, read_task(options));

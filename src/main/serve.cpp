@@ -32,7 +32,6 @@ namespace kvik {
 namespace {
 
 constexpr std::chrono::seconds kDrainTime{30};
-constexpr std::chrono::seconds kTierTime{10};  // for pages and responses that are not stored yet
 
 // The least context with which coding agents work: their instructions and tools alone take most of
 // it.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,6 +12,9 @@
 #include "main/flags.h"
 
 namespace kvik {
+
+// The time that tiers have at the end of a process to store what is on its way to them.
+inline constexpr std::chrono::seconds kTierTime{10};
 
 // The tiers behind memory, the nearest first.
 class OpenTiers {
