@@ -311,8 +311,8 @@ def judge(run):
     middle, last = thirds(watch.samples, 1)
     verdict.hold(last <= middle * 1.02 + 8 * MIB, f"memory is flat: median {mib(middle)} in the middle third, {mib(last)} in the last")
     # What may be one more for good: the disk tier's segments stay open, each an eighth of its size, and its index's log and the map of
-    # that; and the thread that makes masks starts with the first form that an answer keeps to. Whatever else stays is a leak.
-    for column, name, more in ((2, "file descriptors", 8 + 2), (3, "threads", 1)):
+    # that; and the two threads that make masks start with the first grammar. Whatever else stays is a leak.
+    for column, name, more in ((2, "file descriptors", 8 + 2), (3, "threads", 2)):
         before, after = run.first[column], run.last[column]
         verdict.hold(after <= before + more,
                      f"{name}: {before} before, {after} at rest, at most {max(s[column] for s in watch.samples)}")

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -22,8 +23,12 @@ class RareWarning {
   void operator()(fmt::format_string<const Values&...> format, const Values&... values) {
     const auto n_left_out = due(Clock::now());
     if (!n_left_out) return;
-    warn("{}{}", fmt::format(format, values...),
-         *n_left_out > 0 ? fmt::format(" (and {} more like it)", *n_left_out) : std::string());
+    try {
+      warn("{}{}", fmt::format(format, values...),
+           *n_left_out > 0 ? fmt::format(" (and {} more like it)", *n_left_out) : std::string());
+    } catch (
+        const std::bad_alloc&) {  // often what it is about: the work matters more than the line
+    }
   }
 
   // Whether one may be written now; how many were not since the last one.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/blanks.h"
+#include "service/forms/form_limits.h"
 
 namespace kvik {
 
@@ -114,6 +115,11 @@ ChatSession::Outcome ChatSession::keep(const Answer& answer) {
   if (answer.usage) state_.totals.add(*answer.usage);
   if (answer.finish == FinishReason::kFailed) {
     console_.write("The model's logits are not finite numbers; your message was taken back.\n",
+                   TextStyle::kError);
+    return Outcome::kNothing;
+  }
+  if (answer.finish == FinishReason::kExhausted) {
+    console_.write(exhausted_error("this answer").message + "; your message was taken back.\n",
                    TextStyle::kError);
     return Outcome::kNothing;
   }

@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 #include "base/quantity.h"
+#include "base/rare_warning.h"
 #include "engine/speculate/draft_model.h"
 #include "engine/work_limits.h"
 
 namespace kvik {
 namespace {
 
+constexpr std::chrono::milliseconds kMaskPatience{1};  // before messages are looked at again
 constexpr std::chrono::seconds kFlushTime{10};  // for what a tier still has to write at the end
 
 void count_rows(const StepPlan& plan, StepRecord& record) {
@@ -251,8 +254,10 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
         std::make_shared<const std::string>(sequence->request.adapter_name);
   }
   if (sequence->request.constraint) {
-    sequence->constraint.emplace(*sequence->request.constraint, sequence->request.stop_tokens,
-                                 limits_.n_vocab);
+    sequence->constraint.emplace(*sequence->request.constraint,
+                                 SequenceConstraint::Owner{.tenant = sequence->request.tenant,
+                                                           .ends = sequence->request.stop_tokens,
+                                                           .n_vocab = limits_.n_vocab});
   }
   scheduler_.add(std::move(sequence));
 }
@@ -278,8 +283,11 @@ Engine::~Engine() {
 
 bool Engine::step() {
   if (tier_) tier_->pump();
+  mask_maker_.begin_step(scheduler_.is_shared() ? MaskMaker::Budgets::kOn
+                                                : MaskMaker::Budgets::kOff);
+  const bool has_sampled = sample_held();
   const StepPlan& plan = scheduler_.plan();
-  if (plan.empty()) return false;
+  if (plan.empty()) return has_sampled || wait_for_masks();
   const TimePoint begin = clock_.now();
   record_starts(plan, begin);
   count_rows(plan, counters_.last_step);
@@ -362,16 +370,21 @@ void Engine::accept(const StepPlan& plan) {
   decoder_.accept(n_true_);
 }
 
-// Of the tokens that the step is to draw; while it is computed there is time for that. A greedy one
-// tries the likeliest token first, and mostly needs no mask.
+// Begins the masks of the tokens that the step is to sample: they are made while it is computed.
 void Engine::begin_masks(const StepPlan& plan) {
-  mask_jobs_.clear();
   for (const auto& [sequence, n_new, n_wanted] : plan.entries) {
-    const bool draws = n_new >= sequence->n_pending() && sequence->request.sampling.temperature > 0;
-    if (!sequence->constraint || !draws || !sequence->constraint->needs_mask()) continue;
-    mask_jobs_.push_back(sequence->constraint->job());
+    if (sequence->constraint && n_new >= sequence->n_pending()) {
+      mask_maker_.begin(*sequence->constraint);
+    }
   }
-  mask_maker_.begin(mask_jobs_);
+}
+
+// False where no sequence waits for its mask.
+bool Engine::wait_for_masks() {
+  const auto running = scheduler_.running();
+  if (std::ranges::none_of(running, [](const auto& s) { return s->is_held(); })) return false;
+  mask_maker_.wait(kMaskPatience);
+  return true;
 }
 
 // The tokens of an entry's rows: those that its sequence has, then its draft.
@@ -402,7 +415,13 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   live_.record_end(sequence);
   const std::shared_ptr<EventSink> sink = std::move(sequence.sink);
   scheduler_.remove(sequence);
-  sink->on_finish(reason, usage);
+  try {
+    sink->on_finish(reason, usage);
+  } catch (const std::bad_alloc&) {
+    static log::RareWarning warn;
+    warn("the end of a request could not be told: the system has no memory left");
+    sink->on_no_memory();
+  }
 }
 
 LiveView Engine::live_view(PageMap::Extent extent) {

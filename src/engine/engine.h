@@ -113,20 +113,31 @@ class Engine {
     std::optional<FinishReason> end;
   };
 
-  struct PublishedRow {
+  // A row of logits: of the decoder's last step, or held from an earlier one.
+  struct LogitsRow {
     size_t decoder_row = 0;
+    std::span<const float> held = {};
+  };
+  struct PublishedRow {
+    LogitsRow logits;
     uint32_t position = 0;  // of its token
   };
 
   std::string identity_for(const Adapter* adapter) const;
   void forward(const StepPlan& plan);
   void begin_masks(const StepPlan& plan);
+  bool wait_for_masks();
   void accept(const StepPlan& plan);
   std::span<const TokenId> tokens_of(const StepPlan::Entry& entry);
   void sample(const StepPlan& plan);
   Outcome sample_rows(const StepPlan::Entry& entry, size_t first_row);
-  std::optional<TokenEvent> sample_token(Sequence& sequence, size_t row, Outcome& outcome);
-  std::optional<TokenId> pick(Sequence& sequence, size_t row);
+  std::optional<TokenEvent> sample_token(Sequence& sequence, const LogitsRow& row,
+                                         Outcome& outcome);
+  std::optional<TokenId> pick(Sequence& sequence, const LogitsRow& row);
+  std::span<const float> logits_of(const LogitsRow& row);
+  void hold(const StepPlan::Entry& entry, size_t row);
+  bool sample_held();
+  void sample_held(Sequence& sequence);
   void publish(const StepPlan& plan);
   void publish_progress(const StepPlan::Entry& entry, uint32_t n_accepted);
   uint32_t publish_rows(size_t index, const StepPlan::Entry& entry, size_t first_row);
@@ -136,6 +147,7 @@ class Engine {
   void publish_trace(const StepPlan::Entry& entry, TokenId token, const PublishedRow& row);
   void count_drafts(const StepPlan& plan);
   void settle(const StepPlan& plan);
+  void settle(Sequence& sequence, const Outcome& outcome);
   void record_starts(const StepPlan& plan, TimePoint now);
   void record_token_time(Sequence& sequence);
   void record_step();
@@ -167,7 +179,7 @@ class Engine {
   // Of the current step; kept so that a step allocates nothing.
   std::vector<BatchSequence> batch_;
   std::vector<std::span<std::byte* const>> page_tables_;
-  std::vector<MaskMaker::Job> mask_jobs_;
+  std::vector<RequestId> ready_;       // that were held
   std::vector<TokenId> draft_tokens_;  // of entries with drafts: each one's tokens side by side
   std::vector<TokenEvent> sampled_;
   std::vector<Outcome> outcomes_;   // of each entry

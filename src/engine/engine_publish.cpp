@@ -1,10 +1,28 @@
 // What a step's logits say, row by row, and who is told of it. The step itself stands in
 // engine.cpp.
 #include <algorithm>
+#include <utility>
 
 #include "engine/engine.h"
 
 namespace kvik {
+namespace {
+
+// The reason why a sequence ends whose constraint has failed.
+std::optional<FinishReason> failure_of(const Sequence& sequence) {
+  if (!sequence.constraint || !sequence.constraint->knows_end()) return std::nullopt;
+  switch (sequence.constraint->failure()) {
+    case ConstraintWork::Failure::kNone:
+      return std::nullopt;
+    case ConstraintWork::Failure::kExhausted:
+      return FinishReason::kExhausted;
+    case ConstraintWork::Failure::kNoMemory:
+      break;
+  }
+  return FinishReason::kFailed;
+}
+
+}  // namespace
 
 // --- sampling ---
 
@@ -20,12 +38,53 @@ void Engine::sample(const StepPlan& plan) {
       accepted_.push_back(entry.n_new);
       continue;
     }
+    if (entry.sequence->constraint && !entry.sequence->constraint->is_ready()) {
+      accepted_.push_back(entry.n_own());
+      hold(entry, n_rows - entry.n_guesses() - 1);
+      continue;
+    }
     const uint32_t n_sampled = 1 + entry.n_guesses();
     outcomes_[i] = sample_rows(entry, n_rows - n_sampled);
     // A row that ended the answer stands as well.
     const uint32_t n_stand = outcomes_[i].n_tokens + (outcomes_[i].last ? 0 : 1);
     accepted_.push_back(entry.n_new - n_sampled + n_stand);
   }
+}
+
+// The sequence is sampled from once its mask is made: no row is computed again for that.
+void Engine::hold(const StepPlan::Entry& entry, size_t row) {
+  const std::span<const float> logits = decoder_.logits(row);
+  entry.sequence->held_logits.assign(logits.begin(), logits.end());
+}
+
+// Samples from the sequences whose mask was made since they were held. False where there is none.
+bool Engine::sample_held() {
+  ready_.clear();
+  for (const auto& sequence : scheduler_.running()) {
+    if (sequence->is_held() && sequence->constraint->is_ready()) ready_.push_back(sequence->id);
+  }
+  if (ready_.empty()) return false;
+  step_end_ = clock_.now();
+  for (const RequestId id : ready_) {
+    if (Sequence* sequence = scheduler_.find(id)) sample_held(*sequence);
+  }
+  return true;
+}
+
+void Engine::sample_held(Sequence& sequence) {
+  const std::vector<float> logits = std::exchange(sequence.held_logits, {});
+  const LogitsRow row{.held = logits};
+  Outcome outcome;
+  const auto token = sample_token(sequence, row, outcome);
+  if (token) {
+    outcome.last = token->id;
+    if (has_penalties(sequence.request.sampling)) sequence.counts.add_answer(token->id);
+    const PublishedRow published{.logits = row, .position = sequence.n_tokens() - 1};
+    if (publish_token({&sequence, 0, 0}, *token, published) != EventSink::Verdict::kContinue) {
+      outcome.end = FinishReason::kStop;
+    }
+  }
+  settle(sequence, outcome);
 }
 
 // The tokens behind a sequence, all of whose own tokens are computed, from its first_row on: as
@@ -35,13 +94,15 @@ Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_r
   Sequence& sequence = *entry.sequence;
   Outcome outcome{.first_token = sampled_.size(), .n_tokens = 0, .last = {}, .end = {}};
   for (size_t r = 0;; ++r) {
-    auto token = sample_token(sequence, first_row + r, outcome);
+    auto token = sample_token(sequence, {.decoder_row = first_row + r}, outcome);
     if (!token) return outcome;
     const TokenId id = token->id;
     sampled_.push_back(std::move(*token));
     ++outcome.n_tokens;
     if (has_penalties(sequence.request.sampling)) sequence.counts.add_answer(id);
-    if (r == sequence.draft.size() || sequence.draft[r] != id || sequence.must_end()) {
+    const bool is_right = r < sequence.draft.size() && sequence.draft[r] == id;
+    auto& constraint = sequence.constraint;
+    if (!is_right || (constraint && !mask_maker_.make_now(*constraint)) || sequence.must_end()) {
       outcome.last = id;
       return outcome;
     }
@@ -50,13 +111,15 @@ Engine::Outcome Engine::sample_rows(const StepPlan::Entry& entry, size_t first_r
 }
 
 // The token behind all that a sequence has, by a row of the decoder's; none where it ends.
-std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, size_t row, Outcome& outcome) {
+std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, const LogitsRow& row,
+                                               Outcome& outcome) {
   const auto end = [&](FinishReason reason) {
     outcome.end = reason;
     return std::nullopt;
   };
   if (sequence.wants_hidden()) return end(FinishReason::kStop);
   const Request& request = sequence.request;
+  if (const auto failed = failure_of(sequence)) return end(*failed);
   if (sequence.must_end()) return end(FinishReason::kStop);  // its form allows nothing more
   if (sequence.n_generated() >= request.max_tokens) return end(FinishReason::kLength);
   std::optional<TokenId> token = pick(sequence, row);
@@ -65,22 +128,29 @@ std::optional<TokenEvent> Engine::sample_token(Sequence& sequence, size_t row, O
     token = request.script[sequence.n_generated()];
   }
   if (std::ranges::count(request.stop_tokens, *token) > 0) return end(FinishReason::kStop);
-  if (sequence.constraint) sequence.constraint->advance(*token);
+  if (sequence.constraint) {
+    sequence.constraint->advance(*token);
+    mask_maker_.advance(*sequence.constraint);
+  }
   TokenEvent event{.id = *token, .chosen = {}, .top = {}};
   if (request.n_logprobs) {
-    const std::span<const float> logits = decoder_.logits(row);
+    const std::span<const float> logits = logits_of(row);
     event.chosen = logprob_of(logits, *token);
     event.top = top_logprobs(logits, *request.n_logprobs);
   }
   return event;
 }
 
-std::optional<TokenId> Engine::pick(Sequence& sequence, size_t row) {
+std::span<const float> Engine::logits_of(const LogitsRow& row) {
+  return row.held.empty() ? decoder_.logits(row.decoder_row) : row.held;
+}
+
+std::optional<TokenId> Engine::pick(Sequence& sequence, const LogitsRow& row) {
   const Request& request = sequence.request;
-  if (sequence.takes_likeliest()) return decoder_.likeliest(row);
+  if (sequence.takes_likeliest()) return decoder_.likeliest(row.decoder_row);
   const bool too_early = sequence.n_generated() < request.min_tokens;
   return sampler_.sample(
-      {.logits = decoder_.logits(row),
+      {.logits = logits_of(row),
        .params = request.sampling,
        .counts = sequence.counts,
        .masked = too_early ? std::span(request.stop_tokens) : std::span<const TokenId>(),
@@ -118,7 +188,7 @@ uint32_t Engine::publish_rows(size_t index, const StepPlan::Entry& entry, size_t
   const uint32_t first_wanted = entry.n_new - entry.n_wanted;
   const uint32_t first_sampled = entry.n_own() - 1;
   for (uint32_t row = first_wanted; row < accepted_[index]; ++row) {
-    const PublishedRow published{.decoder_row = first_row + row - first_wanted,
+    const PublishedRow published{.logits = {.decoder_row = first_row + row - first_wanted},
                                  .position = entry.sequence->n_cached + row};
     publish_logits(*entry.sequence, published);
     const uint32_t r = row - first_sampled;
@@ -140,9 +210,9 @@ void Engine::publish_logits(Sequence& sequence, const PublishedRow& row) {
   if (row.position < sequence.n_rows_sent) return;
   sequence.n_rows_sent = row.position + 1;
   if (is_hidden) {
-    sequence.sink->on_hidden(row.position, decoder_.hidden(row.decoder_row));
+    sequence.sink->on_hidden(row.position, decoder_.hidden(row.logits.decoder_row));
   } else {
-    sequence.sink->on_logits(row.position, decoder_.logits(row.decoder_row));
+    sequence.sink->on_logits(row.position, logits_of(row.logits));
   }
 }
 
@@ -169,7 +239,7 @@ void Engine::publish_trace(const StepPlan::Entry& entry, TokenId token, const Pu
                            .kv_rows = sequence.n_kv_rows + entry.n_new,
                            .kv_bytes = n_pages * kv_.page_bytes(),
                            .n_beside = counters_.last_step.n_sequences - 1,
-                           .logits = decoder_.logits(row.decoder_row)});
+                           .logits = logits_of(row.logits)});
 }
 
 // A token comes when its logits do; what is done with it takes microseconds. Those of one step come
@@ -204,19 +274,24 @@ void Engine::count_drafts(const StepPlan& plan) {
 
 // --- settling ---
 
-// Behind the commit: each sequence gets the token that no row has computed, or ends.
+// After the commit: each sequence gets the token that no row has computed, or ends.
 void Engine::settle(const StepPlan& plan) {
   for (size_t i = 0; i < plan.entries.size(); ++i) {
-    Sequence& sequence = *plan.entries[i].sequence;
-    const Outcome& outcome = outcomes_[i];
-    if (outcome.last) scheduler_.append(sequence, *outcome.last);
-    if (outcome.end) {
-      finish(sequence, *outcome.end);
-    } else if (outcome.last && sequence.must_end()) {
-      finish(sequence, FinishReason::kStop);
-    } else if (outcome.last && sequence.n_generated() == sequence.request.max_tokens) {
-      finish(sequence, FinishReason::kLength);
-    }
+    settle(*plan.entries[i].sequence, outcomes_[i]);
+  }
+}
+
+// The end is left to the next step while the constraint's is not known, so that an answer ends for
+// the same reason however long that takes.
+void Engine::settle(Sequence& sequence, const Outcome& outcome) {
+  if (outcome.last) scheduler_.append(sequence, *outcome.last);
+  if (outcome.end) return finish(sequence, *outcome.end);
+  if (!outcome.last) return;
+  if (sequence.constraint && !sequence.constraint->knows_end()) return;
+  if (const auto failed = failure_of(sequence)) return finish(sequence, *failed);
+  if (sequence.must_end()) return finish(sequence, FinishReason::kStop);
+  if (sequence.n_generated() == sequence.request.max_tokens) {
+    finish(sequence, FinishReason::kLength);
   }
 }
 

@@ -11,6 +11,20 @@ namespace kvik {
 namespace {
 
 constexpr std::chrono::milliseconds kTierPatience{20};
+constexpr std::chrono::milliseconds kMemoryPause{5};
+
+// Ends sequences, however little memory there is: those that have ended give theirs back, so that
+// another attempt comes further.
+template <class Cancel>
+void insist(const Cancel& cancel) {
+  for (;;) {
+    try {
+      return cancel();
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(kMemoryPause);
+    }
+  }
+}
 
 }  // namespace
 
@@ -100,17 +114,29 @@ EngineSnapshot EngineThread::snapshot() const {
 const EngineLimits& EngineThread::limits() const { return engine_->limits(); }
 
 void EngineThread::main() {
-  while (take_messages()) {
-    const bool worked = step();
-    const EngineSnapshot snapshot = engine_->snapshot();
-    const bool has_news = worked || took_messages_;
-    watchers_.show(*engine_, has_news ? LiveWatchers::News::kSome : LiveWatchers::News::kNone);
-    const MutexLock lock(mutex_);
-    snapshot_ = snapshot;
-    is_fetching_ = !worked && engine_->is_fetching();
-    is_idle_ = !worked && inbox_.empty() && !is_fetching_;
-    if (is_idle_) idle_.notify_all();
+  for (bool goes_on = true; goes_on;) {
+    try {
+      goes_on = turn();
+    } catch (const std::bad_alloc&) {  // between two steps: what runs is not touched by that
+      static log::RareWarning warn;
+      warn("a message to the engine could not be handled: the system has no memory left");
+    }
   }
+}
+
+// Handles messages and makes a step. False: stop.
+bool EngineThread::turn() {
+  if (!take_messages()) return false;
+  const bool worked = step();
+  const EngineSnapshot snapshot = engine_->snapshot();
+  const bool has_news = worked || took_messages_;
+  watchers_.show(*engine_, has_news ? LiveWatchers::News::kSome : LiveWatchers::News::kNone);
+  const MutexLock lock(mutex_);
+  snapshot_ = snapshot;
+  is_fetching_ = !worked && engine_->is_fetching();
+  is_idle_ = !worked && inbox_.empty() && !is_fetching_;
+  if (is_idle_) idle_.notify_all();
+  return true;
 }
 
 // Where the system has no memory for a request, that one fails and the others go on.
@@ -122,7 +148,11 @@ void EngineThread::submit(Submission submission) {
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
     warn("a request could not begin: the system has no memory left");
-    sink->on_finish(FinishReason::kFailed, {});
+    try {
+      sink->on_finish(FinishReason::kFailed, {});
+    } catch (const std::bad_alloc&) {
+      sink->on_no_memory();
+    }
   }
 }
 
@@ -133,7 +163,7 @@ bool EngineThread::step() {
   } catch (const std::bad_alloc&) {
     static log::RareWarning warn;
     warn("a step could not be made: the system has no memory left");
-    engine_->cancel_all();
+    insist([&] { engine_->cancel_all(); });
     return true;
   }
 }
@@ -163,10 +193,10 @@ bool EngineThread::take_messages() {
   }
   took_messages_ = !taken_.empty() || !taken_cancels_.empty();
   for (Submission& s : taken_) submit(std::move(s));
-  for (const RequestId id : taken_cancels_) engine_->cancel(id);
+  for (const RequestId id : taken_cancels_) insist([&] { engine_->cancel(id); });
   taken_.clear();
   taken_cancels_.clear();
-  if (stop) engine_->cancel_all();  // whoever waits is told that no answer will come
+  if (stop) insist([&] { engine_->cancel_all(); });  // clients that wait get an error
   return !stop;
 }
 

@@ -56,6 +56,7 @@ class EngineThread {
   };
 
   void main();
+  bool turn();
   void wake();
   bool take_messages();
   void submit(Submission submission);

@@ -9,6 +9,7 @@
 #include "engine/work_limits.h"
 #include "format/source_config.h"
 #include "format/weight_mix.h"
+#include "service/forms/form_compiler.h"
 #include "service/request_bounds.h"
 
 namespace kvik {
@@ -18,8 +19,8 @@ namespace {
 constexpr uint64_t kIndexBytes = 768;
 // What a thread's stack, its allocator's arena and its queues come to.
 constexpr uint64_t kThreadBytes = uint64_t{256} << 10;
-// Network, large bodies, engine; the workers are counted by the backend.
-constexpr uint64_t kServiceThreads = 5;
+// Network, large bodies, engine, masks; the workers are counted by the backend.
+constexpr uint64_t kServiceThreads = 7;
 constexpr uint64_t kMaxContext = uint64_t{1} << 28;
 
 // What guessing keeps of the tokens that pages hold and of each sequence: the indexes of chains and
@@ -30,6 +31,15 @@ uint64_t guessing_bytes(const EngineOptions& options, uint64_t n_pages) {
   const uint64_t of_page =
       2 * ChainIndex::n_bytes(1) + SuffixIndex::most_bytes(kPageTokens) - of_sequence;
   return n_pages * of_page + options.max_running * of_sequence;
+}
+
+// Compiled grammars, the vocabularies that they are read with, what the running sequences know of
+// theirs, and the one that is worked on. A sequence that waits for its mask keeps a row of logits.
+uint64_t grammar_bytes(const EngineOptions& options, uint32_t n_vocab) {
+  const uint64_t of_sequence = grammar::Matcher::kSmallBytes + n_vocab * sizeof(float);
+  return FormCompiler::kMaxBytes +
+         FormCompiler::kMaxVocabularies * FormVocabulary::most_bytes(n_vocab) +
+         options.max_running * of_sequence + grammar::Limits().max_matching_bytes;
 }
 
 TypeSize size_as(const ModelSource& source, std::string name,
@@ -107,6 +117,7 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
           {"kernels", backend_.scratch_bytes(work), true},
           // That which draws, and that which guesses.
           {"sampler", (config_.has_guesser ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
+          {"grammars", grammar_bytes(options, config_.n_vocab)},
           {"page index", n_pages * kIndexBytes},
           {"guesses", guessing_bytes(options, n_pages)},
           {"requests", RequestBounds::memory_bytes(work.n_ctx)},

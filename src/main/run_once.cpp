@@ -14,6 +14,7 @@
 #include "main/exit_code.h"
 #include "main/run_options.h"
 #include "main/terminal_console.h"
+#include "service/forms/form_limits.h"
 
 namespace kvik {
 namespace {
@@ -150,6 +151,9 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
                     counted(sink->usage().completion_tokens, "token")));
   }
   if (options.stats) print_stats(sink->usage());
+  if (sink->reason() == FinishReason::kExhausted) {
+    return std::unexpected<Error>(exhausted_error(request.form ? request.form->param : "answer"));
+  }
   if (sink->reason() == FinishReason::kFailed) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("{}: the model's logits are not finite numbers", options.model.model));

@@ -54,6 +54,7 @@ class ChoiceStream final : public EventSink {
 
   Verdict on_token(const TokenEvent& event) override;
   void on_finish(FinishReason reason, const Usage& usage) override;
+  void on_no_memory() override { state_->sink->on_no_memory(); }
   void on_prompt(const PromptProgress& progress) override;
   void on_logits(uint32_t position, std::span<const float> logits) override;
   void on_trace(const TokenTrace& trace) override;

@@ -22,6 +22,7 @@ class PoolingStream final : public EventSink {
   Verdict on_token(const TokenEvent& event) override;
   void on_hidden(uint32_t position, std::span<const float> state) override;
   void on_finish(FinishReason reason, const Usage& usage) override;
+  void on_no_memory() override { sink_->on_embedding(std::nullopt, {}); }
 
  private:
   std::vector<float> pooled() const;

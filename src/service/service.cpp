@@ -163,7 +163,7 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   TRY(choose_adapter(request.model, to_run));
   std::vector<std::string> relaxed;
   if (request.form) {
-    TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form));
+    TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form, owner_of(request)));
     to_run.constraint = std::make_shared<const AnswerConstraint>(
         form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
     relaxed = std::move(form.relaxed);

@@ -30,7 +30,10 @@ class Service final : public ServiceApi {
   Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                std::shared_ptr<CompletionSink> sink) override;
 
-  bool must_compile(const AnswerForm& form) const override { return !forms_.knows(form); }
+  bool must_compile(const CompletionRequest& request) const override {
+    return request.form && !forms_.knows(*request.form, owner_of(request));
+  }
+  GrammarMemory grammar_memory() const override { return forms_.memory(); }
 
   Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,
                                             std::shared_ptr<EmbeddingSink> sink) override;
@@ -52,6 +55,9 @@ class Service final : public ServiceApi {
   Result<void> watch(const std::shared_ptr<LiveSink>& sink) override { return engine_.watch(sink); }
 
  private:
+  static FormCompiler::Owner owner_of(const CompletionRequest& request) {
+    return {.tenant = request.tenant, .salt = request.cache_salt};
+  }
   // Puts the adapter that the model's name means, where it means one, into the request.
   Result<void> choose_adapter(const std::optional<std::string>& model, Request& to_run) const;
   std::vector<TokenId> prompt_ids(const CompletionRequest& request) const;

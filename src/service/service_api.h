@@ -21,6 +21,7 @@
 #include "service/chat_request.h"
 #include "service/embedding.h"
 #include "service/forms/answer_form.h"
+#include "service/forms/grammar_memory.h"
 #include "text/tokenize_options.h"
 
 namespace kvik {
@@ -105,6 +106,8 @@ class CompletionSink {
   // In the place of on_done(), for a completion that was let go: what it had used by then. May come
   // after the handle is gone.
   virtual void on_abandoned(const Usage& usage) { static_cast<void>(usage); }
+  // In its place as well, where the system has no memory left for what the sink should be told.
+  virtual void on_no_memory() {}
 };
 
 // A running completion. Destroying it cancels what still runs: its pages are free within one step.
@@ -144,11 +147,12 @@ class ServiceApi {
   virtual Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                        std::shared_ptr<CompletionSink> sink) = 0;
 
-  // Whether complete() is to compile this form first, which may take 100 ms.
-  virtual bool must_compile(const AnswerForm& form) const {
-    static_cast<void>(form);
+  // Returns whether complete() has to compile the request's form first, which may take 100 ms.
+  virtual bool must_compile(const CompletionRequest& request) const {
+    static_cast<void>(request);
     return false;
   }
+  virtual GrammarMemory grammar_memory() const { return {}; }
 
   // Computes the whole prompt, whatever the cache knows of it. The handle is one of a completion.
   // Errors as complete()'s.

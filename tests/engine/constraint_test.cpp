@@ -127,19 +127,15 @@ TEST(Constraint, that_no_token_keeps_to_fails_its_request_alone) {
   EXPECT_THAT(beside->finishes(), ElementsAre(FinishReason::kLength));
 }
 
-TEST(Constraint, a_greedy_answer_that_keeps_to_it_anyway_needs_no_mask) {
-  EngineRig rig;
-  Request request = greedy_request(some_tokens(10), 3);
-  request.sampling.logit_bias = {{6, 60.0f}, {7, 80.0f}, {8, 100.0f}};
-  request.sampling.presence_penalty = 1000;  // 8, 7, 6, unless told otherwise
-  const auto form = make_form();
-  rig.run(with_form(request, form));
-  EXPECT_EQ(form->counts().masks, 2) << "only the second token is the likeliest one";
-  EXPECT_EQ(form->counts().tokens_tried, 3);
-  const auto drawn = make_form();
-  request.sampling.temperature = 1;
-  rig.run(with_form(request, drawn));
-  EXPECT_EQ(drawn->counts().masks, 3);
+TEST(Constraint, one_mask_is_made_for_each_token) {
+  for (const float temperature : {0.0f, 1.0f}) {
+    EngineRig rig({.speculation = kGuessNothing});
+    Request request = seeded_request(some_tokens(10), 8, 1);
+    request.sampling.temperature = temperature;
+    const auto form = make_form();
+    rig.run(with_form(request, form));
+    EXPECT_EQ(form->counts().masks, 8);
+  }
 }
 
 TEST(Constraint, choices_of_one_form_go_their_own_ways) {
@@ -194,20 +190,28 @@ TEST(Constraint, logprobs_are_the_models_own_whatever_is_allowed) {
 
 TEST(MaskMaker, makes_every_mask_once_step_after_step) {
   std::vector<std::shared_ptr<Form>> forms;
-  std::vector<std::vector<uint64_t>> masks(20, std::vector<uint64_t>(mask_words(260)));
-  for (size_t i = 0; i < masks.size(); ++i) forms.push_back(make_form());
+  std::vector<SequenceConstraint> constraints;
+  for (size_t i = 0; i < 20; ++i) {
+    forms.push_back(make_form());
+    constraints.emplace_back(*forms[i], SequenceConstraint::Owner{.tenant = "", .n_vocab = 260});
+  }
   MaskMaker maker;
-  constexpr int kSteps = 200;
-  for (int step = 0; step < kSteps; ++step) {
-    std::vector<MaskMaker::Job> jobs;
-    for (size_t i = 0; i < masks.size(); ++i) jobs.push_back({forms[i].get(), masks[i]});
-    jobs.resize(static_cast<size_t>(step) % (masks.size() + 1));
-    for (auto& mask : masks) std::ranges::fill(mask, 0);
-    maker.begin(jobs);
-    maker.finish();
-    for (size_t i = 0; i < masks.size(); ++i) {
-      EXPECT_EQ(masks[i][0] != 0, i < jobs.size());
+  std::vector<int> n_masks(constraints.size());
+  for (size_t step = 0; step < 200; ++step) {
+    const size_t n = step % (constraints.size() + 1);
+    maker.begin_step(MaskMaker::Budgets::kOn);
+    for (size_t i = 0; i < n; ++i) maker.begin(constraints[i]);
+    while (std::ranges::any_of(std::span(constraints).first(n),
+                               [](const auto& c) { return !c.is_ready(); })) {
+      maker.finish();
     }
+    for (size_t i = 0; i < n; ++i) {
+      constraints[i].advance(static_cast<TokenId>(n_masks[i]++ % 3));
+      maker.advance(constraints[i]);
+    }
+  }
+  for (size_t i = 0; i < constraints.size(); ++i) {
+    EXPECT_EQ(forms[i]->counts().masks, n_masks[i]) << i;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <latch>
 #include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -275,6 +276,36 @@ TEST(EngineThread, submits_cancels_and_looks_from_many_threads_lose_nothing) {
   const EngineSnapshot snapshot = rig.thread().snapshot();
   EXPECT_EQ(snapshot.pages.leased, 0u);
   EXPECT_EQ(snapshot.n_running + snapshot.n_waiting, 0u);
+}
+
+// A sink for which there is no memory: at a token, and when it should hear of the end.
+class StarvedSink final : public EventSink {
+ public:
+  explicit StarvedSink(bool at_token) : at_token_(at_token) {}
+  Verdict on_token(const TokenEvent&) override {
+    if (at_token_) throw std::bad_alloc();
+    return Verdict::kContinue;
+  }
+  void on_finish(FinishReason, const Usage&) override { throw std::bad_alloc(); }
+  void on_no_memory() override { told_.count_down(); }
+  void wait_until_told() { told_.wait(); }
+
+ private:
+  const bool at_token_;
+  std::latch told_{1};
+};
+
+TEST(EngineThread, no_memory_for_an_end_or_in_cancel_all_does_not_end_the_process) {
+  for (const bool at_token : {false, true}) {
+    ThreadRig rig;
+    const auto starved = std::make_shared<StarvedSink>(at_token);
+    rig.submit(greedy_request(some_tokens(5), 3), starved);
+    starved->wait_until_told();
+    const auto sink = std::make_shared<RecordingSink>();
+    rig.submit(greedy_request(some_tokens(5), 3), sink);
+    EXPECT_TRUE(rig.thread().drain(std::chrono::seconds(60)));
+    EXPECT_THAT(sink->finishes(), ElementsAre(FinishReason::kLength));
+  }
 }
 
 }  // namespace

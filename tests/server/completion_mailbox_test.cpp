@@ -86,6 +86,16 @@ TEST(CompletionMailbox, past_its_limit_it_overflows_and_wakes_again) {
   EXPECT_FALSE(mailbox.take_usages()) << "a stream with a hole may not look whole";
 }
 
+TEST(CompletionMailbox, a_reader_hears_of_news_for_which_there_was_no_memory) {
+  CompletionMailbox mailbox(1, 10'000);
+  int n_wakes = 0;
+  mailbox.set_wake([&] { ++n_wakes; });
+  mailbox.overflow();
+  EXPECT_TRUE(mailbox.has_overflowed());
+  EXPECT_EQ(n_wakes, 1);
+  EXPECT_FALSE(mailbox.take_usages());
+}
+
 TEST(CompletionMailbox, what_is_taken_in_time_never_overflows) {
   CompletionMailbox mailbox(1, 10'000);
   for (int i = 0; i < 100; ++i) {

@@ -190,15 +190,104 @@ TEST_F(Forms, what_cannot_be_kept_is_refused_with_field_and_place) {
 
 TEST_F(Forms, a_form_that_came_before_is_not_compiled_again) {
   const AnswerForm form = schema_form(kSchema);
-  EXPECT_TRUE(rig.service().must_compile(form));
+  EXPECT_TRUE(rig.service().must_compile(request_for(form)));
   rig.answer(request_for(form));
-  EXPECT_FALSE(rig.service().must_compile(form));
+  EXPECT_FALSE(rig.service().must_compile(request_for(form)));
   AnswerForm other = form;
   other.whitespace = AnswerForm::Whitespace::kFlexible;
-  EXPECT_TRUE(rig.service().must_compile(other));
-  for (int i = 0; i < 40; ++i)
-    rig.answer(request_for({.kind = Kind::kRegex, .text = fmt::format("{}", i)}));
-  EXPECT_TRUE(rig.service().must_compile(form)) << "only the newest are kept";
+  EXPECT_TRUE(rig.service().must_compile(request_for(other)));
+}
+
+TEST_F(Forms, no_key_and_no_salt_finds_the_grammars_of_another) {
+  CompletionRequest own = request_for(schema_form(kSchema));
+  own.tenant = "own";
+  own.cache_salt = "salt";
+  rig.answer(own);
+  EXPECT_FALSE(rig.service().must_compile(own));
+  CompletionRequest others = own;
+  others.tenant = "other";
+  EXPECT_TRUE(rig.service().must_compile(others));
+  CompletionRequest salted = own;
+  salted.cache_salt = "another";
+  EXPECT_TRUE(rig.service().must_compile(salted));
+}
+
+AnswerForm regex_form(std::string text) {
+  return {.kind = Kind::kRegex, .text = std::move(text), .param = "guided_regex"};
+}
+
+TEST_F(Forms, all_compiled_grammars_together_have_one_bound) {
+  constexpr size_t kBound = 300'000;
+  FormCompiler compiler(rig.tokenizer(), kBound);
+  const auto compile = [&](const std::string& tenant, int i) {
+    return compiler.compile(regex_form(fmt::format("({}|[a-f]{{100}}x){{20}}", i)), {tenant, ""});
+  };
+  ASSERT_TRUE(compile("modest", 0).has_value());
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(compile("greedy", i).has_value());
+    EXPECT_LE(compiler.memory().compiled_bytes, kBound);
+  }
+  EXPECT_TRUE(compiler.knows(regex_form("(0|[a-f]{100}x){20}"), {"modest", ""}))
+      << "a tenant pushes out its own grammars";
+  EXPECT_TRUE(compiler.knows(regex_form("(99|[a-f]{100}x){20}"), {"greedy", ""}));
+  EXPECT_FALSE(compiler.knows(regex_form("(0|[a-f]{100}x){20}"), {"greedy", ""}));
+}
+
+TEST_F(Forms, grammars_in_use_count_and_refuse_others_of_their_key_alone) {
+  constexpr size_t kBound = 300'000;
+  FormCompiler compiler(rig.tokenizer(), kBound);
+  std::vector<CompiledForm> in_use;
+  std::optional<Error> refused;
+  for (int i = 0; i < 100 && !refused; ++i) {
+    auto form = compiler.compile(regex_form(fmt::format("({}|[a-f]{{100}}x){{20}}", i)), {"a", ""});
+    if (form) {
+      in_use.push_back(std::move(*form));
+    } else {
+      refused = form.error();
+    }
+    EXPECT_LE(compiler.memory().compiled_bytes, kBound);
+  }
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->code, ErrorCode::kExhausted);
+  EXPECT_TRUE(compiler.compile(regex_form("[ab]{30}"), {"b", ""}).has_value());
+  in_use.clear();
+  EXPECT_TRUE(compiler.compile(regex_form("[ab]{40}"), {"a", ""}).has_value());
+}
+
+constexpr const char* kExhausting = "((([a-z]{1,30}){1,30}){1,30}){1,30}";
+
+TEST_F(Forms, a_grammar_that_takes_too_much_ends_every_choice_with_the_same_status) {
+  std::vector<std::string> texts;
+  for (int turn = 0; turn < 3; ++turn) {
+    CompletionRequest request = request_for(regex_form(kExhausting));
+    request.n = 2;
+    const Answered answered = rig.answer(request);
+    for (const Choice& choice : answered.choices) {
+      EXPECT_THAT(choice.finishes, ElementsAre(FinishReason::kExhausted));
+      texts.push_back(choice.text);
+    }
+  }
+  for (size_t i = 2; i < texts.size(); ++i)
+    EXPECT_EQ(texts[i], texts[i % 2]) << "the same each time";
+  EXPECT_EQ(rig.service().grammar_memory().matching_bytes, 0u);
+}
+
+TEST_F(Forms, an_exhausted_grammar_ends_neither_the_process_nor_the_answers_beside) {
+  const auto start = [&](std::string regex, const std::shared_ptr<RecordingCompletionSink>& sink) {
+    auto completion = rig.service().complete(request_for(regex_form(std::move(regex))), sink);
+    EXPECT_TRUE(completion.has_value());
+    return std::move(*completion);
+  };
+  std::vector<std::shared_ptr<RecordingCompletionSink>> sinks;
+  std::vector<std::unique_ptr<Completion>> running;
+  for (const char* regex : {kExhausting, kExhausting, "[a-z]{200}"}) {
+    sinks.push_back(std::make_shared<RecordingCompletionSink>());
+    running.push_back(start(regex, sinks.back()));
+  }
+  for (const auto& sink : sinks) ASSERT_TRUE(sink->wait_until_done());
+  EXPECT_EQ(sinks[0]->chunks().back().finish, FinishReason::kExhausted);
+  EXPECT_EQ(sinks[1]->chunks().back().finish, FinishReason::kExhausted);
+  EXPECT_NE(sinks[2]->chunks().back().finish, FinishReason::kExhausted);
 }
 
 TEST_F(Forms, choices_and_roll_backs_are_states_of_their_own) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <exception>
 #include <string>
@@ -20,6 +22,12 @@ Result<std::thread> start_thread(std::string_view name, std::function<void()> bo
   } catch (const std::exception& refused) {  // std::system_error, std::bad_alloc
     return fail(ErrorCode::kIo, fmt::format("cannot start a thread: {}", refused.what()));
   }
+}
+
+void lower_thread_priority() {
+  constexpr int kNice = 10;
+  // On Linux a thread has a nice value of its own. Where the system refuses, it stays as it was.
+  static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice));
 }
 
 }  // namespace kvik

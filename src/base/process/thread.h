@@ -13,6 +13,9 @@ namespace kvik {
 // starts one.
 Result<std::thread> start_thread(std::string_view name, std::function<void()> body);
 
+// Lets other threads of the machine run before the calling one, for as long as it lives.
+void lower_thread_priority();
+
 // What waits for a thread that may not have been started.
 inline void join_if_started(std::thread& thread) {
   if (thread.joinable()) thread.join();

@@ -91,8 +91,9 @@ struct TokenEvent {
   std::vector<TokenLogprob> top;       // most likely first
 };
 
-enum class FinishReason { kStop, kLength, kCancelled, kFailed };
-inline constexpr size_t kFinishReasons = 4;
+// kExhausted: the answer's constraint takes more than its limits allow.
+enum class FinishReason { kStop, kLength, kCancelled, kFailed, kExhausted };
+inline constexpr size_t kFinishReasons = 5;
 
 struct Usage {
   uint32_t prompt_tokens = 0;
@@ -123,6 +124,8 @@ class EventSink {
   enum class Verdict { kContinue, kStop };
   virtual Verdict on_token(const TokenEvent& event) = 0;
   virtual void on_finish(FinishReason reason, const Usage& usage) = 0;
+  // Called where on_finish() threw std::bad_alloc: nothing more follows.
+  virtual void on_no_memory() {}
   virtual void on_prompt(const PromptProgress& progress) { static_cast<void>(progress); }
   // The state of the prompt's token at `position` behind the last layer and its norm, [model_dim];
   // each position once, in order. Borrowed for the call.

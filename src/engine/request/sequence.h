@@ -43,6 +43,9 @@ struct Sequence {
   PageKey root;  // above the keys of its pages
   TokenCounts counts;
   std::optional<SequenceConstraint> constraint;  // as far as its answer goes
+  // Logits of the newest token, [n_vocab], kept while its constraint is not ready for the next one:
+  // the sequence sits steps out. Empty where it does not.
+  std::vector<float> held_logits;
   FoundPrefix found;                 // what the cache had of it when it was looked up last
   std::unique_ptr<PageFetch> fetch;  // while it waits for pages of a slower tier
 
@@ -91,8 +94,9 @@ struct Sequence {
   uint32_t n_pending() const { return n_tokens() - n_cached; }
   // Only the newest token lacks K and V: the next step makes another.
   bool is_decoding() const { return n_pending() == 1 && n_tokens() > request.prompt.size(); }
-  // Its answer has the form that was asked for, and nothing can follow.
-  bool must_end() { return constraint && constraint->must_end(); }
+  bool is_held() const { return !held_logits.empty(); }
+  // The answer satisfies its constraint, and nothing can follow.
+  bool must_end() const { return constraint && constraint->must_end(); }
   int32_t priority_among_all() const {
     return request.ranks == Request::Ranks::kAmongAll ? request.priority : 0;
   }

@@ -1,66 +1,231 @@
 #include "engine/sample/mask_maker.h"
 
+#include <algorithm>
+#include <ctime>
+#include <new>
 #include <utility>
 
 #include "base/process/thread.h"
 
 namespace kvik {
+namespace {
+
+using Effort = Constraint::Effort;
+
+constexpr Duration kHeavy = std::chrono::milliseconds(1);  // above which the next part is heavy too
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);  // for a budget to be earned
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+// Processor time of this thread: others may have the core meanwhile.
+Duration thread_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+}  // namespace
 
 MaskMaker::~MaskMaker() {
-  if (!thread_.joinable()) return;
   {
     const MutexLock lock(mutex_);
     is_stopping_ = true;
-    changed_.notify_all();
+    small_added_.notify_all();
+    heavy_added_.notify_all();
   }
-  thread_.join();
+  join_if_started(small_thread_);
+  join_if_started(heavy_thread_);
 }
 
-void MaskMaker::begin(std::span<const Job> jobs) {
-  jobs_.assign(jobs.begin(), jobs.end());
-  next_job_.store(0, std::memory_order_relaxed);
-  if (jobs_.empty()) return;
-  if (!thread_.joinable()) {
-    auto thread = start_thread("kvik-masks", [this] { main(); });
-    if (!thread) return;  // there are no more: finish() makes all masks
-    thread_ = std::move(*thread);
-  }
+void MaskMaker::begin_step(Budgets budgets) {
+  helped_ = {};
   const MutexLock lock(mutex_);
-  has_work_ = true;
-  changed_.notify_all();
+  budgets_ = budgets;
 }
 
-// Where the thread has not had its turn, its owner does not wait for that.
+MaskMaker::Lane MaskMaker::lane_of(const ConstraintWork& work) {
+  if (work.was_heavy) return Lane::kHeavy;
+  const MutexLock lock(mutex_);
+  const bool may_work = budgets_ == Budgets::kOff || budget_.left(work.tenant, now()) > Duration{};
+  return may_work ? Lane::kSmall : Lane::kHeavy;
+}
+
+// Does a part in the engine's thread, if that takes little and the step has time for it. Otherwise
+// puts the work into a queue.
+template <class Part>
+void MaskMaker::do_or_queue(const Work& work, const Part& part) {
+  const Lane lane = lane_of(*work);
+  if (lane == Lane::kHeavy || helped_ >= kMostHelp) return queue(work, lane);
+  const Duration begin = thread_time();
+  const bool is_done = part();
+  const Duration took = thread_time() - begin;
+  helped_ += took;
+  {
+    const MutexLock lock(mutex_);
+    charge(*work, took);
+  }
+  if (!is_done) queue(work, Lane::kHeavy);
+}
+
+void MaskMaker::advance(SequenceConstraint& constraint) {
+  const Work& work = constraint.work();
+  if (constraint.is_queued() || work->is_done() || work->is_advanced) return;
+  do_or_queue(work, [&] { return work->advance(Effort::kSmall); });
+}
+
+void MaskMaker::begin(SequenceConstraint& constraint) {
+  advance(constraint);
+  if (constraint.is_queued() || constraint.is_ready()) return;
+  queue(constraint.work(), lane_of(*constraint.work()));
+}
+
+bool MaskMaker::make_now(SequenceConstraint& constraint) {
+  advance(constraint);
+  if (constraint.is_queued() || constraint.is_ready()) return constraint.is_ready();
+  const Work& work = constraint.work();
+  do_or_queue(work, [&] { return work->make_mask(Effort::kSmall); });
+  return constraint.is_ready();
+}
+
+void MaskMaker::queue(const Work& work, Lane lane) {
+  start_threads();
+  const MutexLock lock(mutex_);
+  has_heavy_thread_ = heavy_thread_.joinable();
+  put(work, lane);
+}
+
+// Without memory or a thread for it, the answer fails.
+void MaskMaker::put(const Work& work, Lane lane) {
+  const auto give_up = [&] {
+    work->failure = ConstraintWork::Failure::kNoMemory;
+    work->is_queued.store(false, std::memory_order_release);
+  };
+  if (lane == Lane::kHeavy && !has_heavy_thread_) return give_up();
+  try {
+    work->is_queued = true;
+    (lane == Lane::kSmall ? small_ : heavy_).push_back(work);
+  } catch (const std::bad_alloc&) {
+    return give_up();
+  }
+  (lane == Lane::kSmall ? small_added_ : heavy_added_).notify_one();
+}
+
+void MaskMaker::charge(const ConstraintWork& work, Duration time) {
+  try {
+    budget_.charge(work.tenant, time, now());
+  } catch (const std::bad_alloc&) {  // then this once nothing is charged
+  }
+}
+
+// If the system refuses one, it is asked again next time; finish() does small parts meanwhile.
+void MaskMaker::start_threads() {
+  const auto start = [](std::thread& thread, const char* name, std::function<void()> main) {
+    if (thread.joinable()) return;
+    auto started = start_thread(name, std::move(main));
+    if (started) thread = std::move(*started);
+  };
+  start(small_thread_, "kvik-masks", [this] { main_small(); });
+  start(heavy_thread_, "kvik-masks-slow", [this] { main_heavy(); });
+}
+
+void MaskMaker::do_next_small() {
+  const Work work = std::move(small_.front());
+  small_.pop_front();
+  mutex_.unlock();
+  bool is_done = true;
+  const Duration begin = thread_time();
+  if (!work->is_abandoned) {
+    is_done = work->advance(Effort::kSmall) && work->make_mask(Effort::kSmall);
+  }
+  const Duration took = thread_time() - begin;
+  mutex_.lock();
+  charge(*work, took);
+  if (!is_done) return put(work, Lane::kHeavy);
+  work->is_queued.store(false, std::memory_order_release);
+}
+
+// Waits for the mask that the other thread is making, too: it takes little if that thread has a
+// core.
 void MaskMaker::finish() {
-  if (jobs_.empty()) return;
-  work();
+  const TimePoint end = now() + kMostHelp - std::min(helped_, kMostHelp);
   const MutexLock lock(mutex_);
-  has_work_ = false;
-  changed_.wait(mutex_, [this]() REQUIRES(mutex_) { return !is_busy_; });
-  jobs_.clear();
+  while (!small_.empty() && now() < end) do_next_small();
+  done_.wait_until(mutex_, end,
+                   [this]() REQUIRES(mutex_) { return small_.empty() && !is_small_busy_; });
 }
 
-void MaskMaker::work() {
-  for (;;) {
-    const size_t job = next_job_.fetch_add(1, std::memory_order_relaxed);
-    if (job >= jobs_.size()) return;
-    jobs_[job].constraint->fill_mask(jobs_[job].mask);
-  }
-}
-
-void MaskMaker::main() {
+void MaskMaker::main_small() {
   MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(mutex_, [this]() REQUIRES(mutex_) { return has_work_ || is_stopping_; });
+    small_added_.wait(mutex_,
+                      [this]() REQUIRES(mutex_) { return !small_.empty() || is_stopping_; });
     if (is_stopping_) return;
-    has_work_ = false;
-    is_busy_ = true;
-    lock.unlock();
-    work();
-    lock.lock();
-    is_busy_ = false;
-    changed_.notify_all();
+    is_small_busy_ = true;
+    do_next_small();
+    is_small_busy_ = false;
+    if (small_.empty()) done_.notify_all();
   }
+}
+
+// The work of the tenant that has most of its budget left; none where all have overdrawn it.
+MaskMaker::Work MaskMaker::take_heavy() {
+  std::erase_if(heavy_, [](const Work& work) { return work->is_abandoned.load(); });
+  const TimePoint at = now();
+  const auto left = [&](const Work& work)
+                        REQUIRES(mutex_) { return budget_.left(work->tenant, at); };
+  auto best = heavy_.begin();
+  for (auto it = heavy_.begin(); it != heavy_.end(); ++it) {
+    if (left(*it) > left(*best)) best = it;
+  }
+  if (best == heavy_.end()) return nullptr;
+  if (budgets_ == Budgets::kOn && left(*best) <= Duration{}) return nullptr;
+  Work work = std::move(*best);
+  heavy_.erase(best);
+  return work;
+}
+
+void MaskMaker::main_heavy() {
+  lower_thread_priority();
+  MutexLock lock(mutex_);
+  for (;;) {
+    if (heavy_.empty()) {
+      heavy_added_.wait(mutex_,
+                        [this]() REQUIRES(mutex_) { return !heavy_.empty() || is_stopping_; });
+    }
+    if (is_stopping_) return;
+    const Work work = take_heavy();
+    if (!work) {
+      heavy_added_.wait_for(mutex_, kLookAgain, [this]() REQUIRES(mutex_) { return is_stopping_; });
+      continue;
+    }
+    is_heavy_busy_ = true;
+    lock.unlock();
+    const Duration begin = thread_time();
+    static_cast<void>(work->advance(Effort::kFull) && work->make_mask(Effort::kFull));
+    const Duration took = thread_time() - begin;
+    work->was_heavy = took > kHeavy;
+    lock.lock();
+    ++n_heavy_;
+    is_heavy_busy_ = false;
+    charge(*work, took);
+    work->is_queued.store(false, std::memory_order_release);
+    done_.notify_all();
+  }
+}
+
+void MaskMaker::wait(Duration at_most) {
+  const MutexLock lock(mutex_);
+  while (!small_.empty()) do_next_small();
+  const uint64_t n_before = n_heavy_;
+  done_.wait_for(mutex_, at_most, [&]() REQUIRES(mutex_) {
+    const bool is_idle = heavy_.empty() && !is_heavy_busy_ && small_.empty() && !is_small_busy_;
+    return n_heavy_ != n_before || is_idle;
+  });
+}
+
+uint64_t MaskMaker::n_heavy() const {
+  const MutexLock lock(mutex_);
+  return n_heavy_;
 }
 
 }  // namespace kvik

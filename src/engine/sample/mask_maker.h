@@ -1,49 +1,85 @@
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <span>
+#include <deque>
+#include <functional>
+#include <memory>
 #include <thread>
-#include <vector>
 
+#include "base/clock.h"
 #include "base/mutex.h"
-#include "engine/sample/constraint.h"
+#include "engine/sample/mask_budget.h"
+#include "engine/sample/sequence_constraint.h"
 
 namespace kvik {
 
-// Makes the masks of a step while its forward pass runs. A mask is the same whoever makes it, so
-// the thread moves no bit of an answer.
+// Does the work of constraints: takes tokens, finds what must follow, makes masks. Parts that take
+// little are done by the engine's thread, or by a thread of their own while the forward pass runs.
+// Parts that take more go to a second thread of low priority, one after the other, within the
+// budget of their tenant; their sequences sit steps out until then, and no other sequence waits.
+// Which thread does the work, and when, changes no bit of an answer.
 //
-// One owner: begin(), then finish(), in turn. The thread starts with the first mask.
+//   advance() ──small──▶ known                    begin() ──small──▶ ready by finish(), or later
+//       └──more──▶ queue of the second thread ──▶ ready      └──more──▶ the same queue
+//
+// Engine thread only, but for the two threads that it owns, which start with the first mask.
 class MaskMaker {
  public:
-  struct Job {
-    Constraint* constraint;
-    std::span<uint64_t> mask;
-  };
-
   MaskMaker() = default;
   ~MaskMaker();
   MaskMaker(const MaskMaker&) = delete;
   MaskMaker& operator=(const MaskMaker&) = delete;
 
-  // Borrows the constraints and masks until finish() has returned.
-  void begin(std::span<const Job> jobs);
-  // Makes what is still to be made; then all masks are there.
+  // Tenants are held to their budgets only if there are several.
+  enum class Budgets : uint8_t { kOff, kOn };
+  void begin_step(Budgets budgets);
+
+  // Takes the newest token: knows_end() afterwards, unless that takes more.
+  void advance(SequenceConstraint& constraint);
+  // Begins to make the mask of the next token.
+  void begin(SequenceConstraint& constraint);
+  // Helps with what was begun, for kMostHelp at most.
   void finish();
+  // Makes the mask at once where that takes little. Returns is_ready().
+  bool make_now(SequenceConstraint& constraint);
+
+  // Waits until the second thread has done something, or until the time is over.
+  void wait(Duration at_most);
+
+  // Parts that the second thread did so far.
+  uint64_t n_heavy() const;
+
+  static constexpr Duration kMostHelp = std::chrono::milliseconds(1);  // in each step
 
  private:
-  void main();
-  void work();
+  using Work = std::shared_ptr<ConstraintWork>;
+  enum class Lane : uint8_t { kSmall, kHeavy };
 
-  std::vector<Job> jobs_;  // written between finish() and begin() alone
-  std::atomic<size_t> next_job_{0};
-  Mutex mutex_;
-  CondVar changed_;
-  bool has_work_ GUARDED_BY(mutex_) = false;
-  bool is_busy_ GUARDED_BY(mutex_) = false;  // the thread looks at jobs_
+  Lane lane_of(const ConstraintWork& work);
+  template <class Part>
+  void do_or_queue(const Work& work, const Part& part);
+  void queue(const Work& work, Lane lane);
+  void start_threads();
+  void put(const Work& work, Lane lane) REQUIRES(mutex_);
+  void charge(const ConstraintWork& work, Duration time) REQUIRES(mutex_);
+  void do_next_small() REQUIRES(mutex_);
+  void main_small();
+  void main_heavy();
+  Work take_heavy() REQUIRES(mutex_);
+
+  Duration helped_{};  // in this step, by the engine's thread
+  std::thread small_thread_, heavy_thread_;
+
+  mutable Mutex mutex_;
+  CondVar small_added_, heavy_added_, done_;
+  std::deque<Work> small_ GUARDED_BY(mutex_);
+  std::deque<Work> heavy_ GUARDED_BY(mutex_);
+  MaskBudget budget_ GUARDED_BY(mutex_);
+  Budgets budgets_ GUARDED_BY(mutex_) = Budgets::kOff;
+  bool is_small_busy_ GUARDED_BY(mutex_) = false;
+  bool is_heavy_busy_ GUARDED_BY(mutex_) = false;
+  bool has_heavy_thread_ GUARDED_BY(mutex_) = false;
   bool is_stopping_ GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  uint64_t n_heavy_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kvik

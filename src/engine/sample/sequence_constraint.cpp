@@ -1,22 +1,32 @@
 #include "engine/sample/sequence_constraint.h"
 
-#include <algorithm>
+#include "base/check.h"
 
 namespace kvik {
 
 bool SequenceConstraint::allows(TokenId token) {
-  return std::ranges::find(ends_, token) != ends_.end() ? may_end() : constraint_->allows(token);
+  return (mask()[token / kMaskBits] >> token % kMaskBits & 1) != 0;
 }
 
 std::span<const uint64_t> SequenceConstraint::mask() {
-  if (!is_made_) constraint_->fill_mask(mask_);
-  is_made_ = true;
+  CHECK(is_ready());
   const uint64_t end_bit = may_end() ? 1 : 0;
   for (const TokenId token : ends_) {
-    uint64_t& word = mask_[token / kMaskBits];
+    uint64_t& word = work_->mask[token / kMaskBits];
     word = (word & ~(uint64_t{1} << token % kMaskBits)) | (end_bit << token % kMaskBits);
   }
-  return mask_;
+  return work_->mask;
+}
+
+std::span<const TokenId> SequenceConstraint::forced() const {
+  if (is_queued() || !work_->is_advanced) return {};
+  return work_->next.forced;
+}
+
+void SequenceConstraint::advance(TokenId token) {
+  CHECK(is_ready());
+  work_->token = token;
+  work_->is_advanced = work_->has_mask = false;
 }
 
 }  // namespace kvik

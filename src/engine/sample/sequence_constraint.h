@@ -2,50 +2,62 @@
 
 #include <memory>
 #include <span>
-#include <vector>
+#include <string>
 
 #include "base/token_id.h"
-#include "engine/sample/constraint.h"
-#include "engine/sample/mask_maker.h"
+#include "engine/sample/constraint_work.h"
 
 namespace kvik {
 
-// A constraint as one sequence keeps to it: what its next token may be, those that end the answer
-// among them. Engine thread only, but for a job, while it is being done.
+// The constraint of one sequence: which tokens may come next, those that end the answer among them.
+// The work is done by a MaskMaker; until it is done, nothing can be sampled. Engine thread only.
 class SequenceConstraint {
  public:
-  // Goes on from where `from` stands. The tokens that end the answer are borrowed.
-  SequenceConstraint(const Constraint& from, std::span<const TokenId> ends, uint32_t n_vocab)
-      : constraint_(from.fork()), ends_(ends), mask_(mask_words(n_vocab)) {}
+  struct Owner {
+    std::string tenant = {};             // that is charged
+    std::span<const TokenId> ends = {};  // tokens that end the answer; borrowed
+    uint32_t n_vocab = 0;
+  };
 
-  // Makes the next token's mask ahead. mask() may be asked for once it is done.
-  MaskMaker::Job job() {
-    is_made_ = true;
-    return {constraint_.get(), mask_};
+  // Continues from the state of `from`.
+  SequenceConstraint(const Constraint& from, const Owner& owner)
+      : work_(std::make_shared<ConstraintWork>(from.fork(), owner.tenant, owner.n_vocab)),
+        ends_(owner.ends) {}
+  ~SequenceConstraint() {
+    if (work_) work_->is_abandoned = true;
   }
-  bool needs_mask() const { return !is_made_; }
+  SequenceConstraint(SequenceConstraint&&) = default;
+  SequenceConstraint& operator=(SequenceConstraint&&) = delete;
 
-  // Of the next token. What ends the answer is allowed where the form is complete, else never,
-  // whatever text it may stand for.
-  bool allows(TokenId token);
+  const std::shared_ptr<ConstraintWork>& work() const { return work_; }
+  bool is_queued() const { return work_->is_queued.load(std::memory_order_acquire); }
+
+  // Returns whether the constraint has decided if the answer may end here.
+  bool knows_end() const {
+    return !is_queued() && (work_->is_advanced || work_->failure != ConstraintWork::Failure::kNone);
+  }
+  // Returns whether the mask is made, too, or has failed.
+  bool is_ready() const { return !is_queued() && work_->is_done(); }
+
+  // Once knows_end().
+  ConstraintWork::Failure failure() const { return work_->failure; }
+  bool may_end() const { return work_->next.end != Constraint::End::kNotYet; }
+  bool must_end() const { return knows_end() && work_->next.end == Constraint::End::kMust; }
+
+  // Once is_ready(): the bits of the next token. Tokens that end the answer are allowed where the
+  // constraint is complete and nowhere else, whatever text they may stand for.
   std::span<const uint64_t> mask();
+  bool allows(TokenId token);
 
-  bool may_end() { return constraint_->end() != Constraint::End::kNotYet; }
-  bool must_end() { return constraint_->end() == Constraint::End::kMust; }
+  // The tokens that must come next, as far as that is known.
+  std::span<const TokenId> forced() const;
 
-  // Takes a token of the answer; none that ends it.
-  void advance(TokenId token) {
-    constraint_->advance(token);
-    is_made_ = false;
-  }
-
-  Constraint& constraint() { return *constraint_; }
+  // Takes a token of the answer, once is_ready(); not one that ends it.
+  void advance(TokenId token);
 
  private:
-  std::unique_ptr<Constraint> constraint_;
+  std::shared_ptr<ConstraintWork> work_;  // shared with the thread that works on it
   std::span<const TokenId> ends_;
-  std::vector<uint64_t> mask_;
-  bool is_made_ = false;
 };
 
 }  // namespace kvik

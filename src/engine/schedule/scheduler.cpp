@@ -318,6 +318,7 @@ void Scheduler::let_go(Sequence& sequence) {
   }
   sequence.table.clear();
   sequence.n_cached = 0;
+  sequence.held_logits = {};  // what they belong to is computed again
 }
 
 void Scheduler::commit(const StepPlan& plan, std::span<const uint32_t> accepted) {

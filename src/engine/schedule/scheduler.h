@@ -91,6 +91,8 @@ class Scheduler {
   uint32_t n_running() const { return static_cast<uint32_t>(running_.size()); }
   // In the order of plan(): by priority, then as they came.
   std::span<const std::unique_ptr<Sequence>> running() const { return running_; }
+  // Returns whether several tenants have sent requests.
+  bool is_shared() const { return tenants_.is_shared(); }
   uint64_t n_preemptions() const { return n_preemptions_; }
   // Of prompts: tokens that were computed, and those that were found.
   uint64_t n_prompt_tokens() const { return n_prompt_tokens_; }

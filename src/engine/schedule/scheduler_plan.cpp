@@ -47,7 +47,9 @@ void Scheduler::plan_drafts() {
     draft_rooms_.push_back(draft_room(*entry.sequence));
     if (drafts_in_pages()) make_draft_room(*entry.sequence, draft_rooms_.back());
   }
-  const auto n_prompts = static_cast<uint32_t>(running_.size() - plan_.entries.size());
+  const auto n_prompts = static_cast<uint32_t>(
+      std::ranges::count_if(running_, [](const auto& s) { return !s->is_held(); }) -
+      std::ssize(plan_.entries));
   speculator_->choose(plan_, draft_rooms_, {.n_rows = left_.tokens, .n_prompts = n_prompts},
                       costs_);
   for (StepPlan::Entry& entry : plan_.entries) {
@@ -83,7 +85,7 @@ void Scheduler::make_draft_room(Sequence& sequence, uint32_t n_most) {
 void Scheduler::plan_prompts() {
   prompts_.clear();
   for (const auto& sequence : running_) {
-    if (!sequence->is_decoding()) prompts_.push_back(sequence.get());
+    if (!sequence->is_decoding() && !sequence->is_held()) prompts_.push_back(sequence.get());
   }
   if (prompts_.empty()) return;
   std::ranges::sort(prompts_, {}, [](const Sequence* prompt) { return prompt_rank(*prompt); });

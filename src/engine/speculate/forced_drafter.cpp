@@ -1,14 +1,17 @@
 #include "engine/speculate/forced_drafter.h"
 
+#include <algorithm>
+
 #include "engine/request/sequence.h"
 
 namespace kvik {
 
 void ForcedDrafter::propose(Sequence& sequence, uint32_t n_most, Draft& draft) {
   if (!sequence.constraint) return;
-  tokens_.clear();
-  sequence.constraint->constraint().forced(n_most, tokens_);
-  for (const TokenId token : tokens_) draft.push_back({token, {GuessSource::kForced, 0}});
+  const auto forced = sequence.constraint->forced();
+  for (const TokenId token : forced.first(std::min<size_t>(forced.size(), n_most))) {
+    draft.push_back({token, {GuessSource::kForced, 0}});
+  }
 }
 
 }  // namespace kvik

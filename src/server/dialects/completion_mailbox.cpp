@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <ranges>
 #include <utility>
 
@@ -59,11 +60,22 @@ void CompletionMailbox::add(CompletionChunk chunk) {
     chunks_.push_back(std::move(chunk));
   }
   if (!is_within_bounds()) {
-    has_overflowed_ = true;
-    chunks_.clear();
-    held_bytes_ = taken_bytes_;
-    has_signalled_ = false;  // this wake may not be merged with one that a stuck writer ignores
+    drop_all();
   }
+  signal();
+}
+
+void CompletionMailbox::drop_all() {
+  has_overflowed_ = true;
+  chunks_.clear();
+  held_bytes_ = taken_bytes_;
+  has_signalled_ = false;  // this wake may not be merged with one that a stuck writer ignores
+}
+
+void CompletionMailbox::overflow() {
+  const MutexLock lock(mutex_);
+  if (is_closed_) return;
+  drop_all();
   signal();
 }
 
@@ -160,7 +172,11 @@ void MailboxSink::on_prompt(const PromptProgress& progress) {
 
 void MailboxSink::on_chunk(CompletionChunk chunk) {
   chunk.choice += first_choice_;
-  mailbox_->add(std::move(chunk));
+  try {
+    mailbox_->add(std::move(chunk));
+  } catch (const std::bad_alloc&) {  // this answer has a hole then; the others have none
+    mailbox_->overflow();
+  }
 }
 
 }  // namespace kvik

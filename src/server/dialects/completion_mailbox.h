@@ -35,6 +35,8 @@ class CompletionMailbox {
   void set_prompt(const PromptProgress& prompt);  // of the first one, done
   void add(CompletionChunk chunk);
   void add_usage(size_t completion, const Usage& usage);
+  // The system has no memory for what should be added.
+  void overflow();
 
   // The oldest chunk that waits.
   std::optional<CompletionChunk> take();
@@ -58,6 +60,7 @@ class CompletionMailbox {
  private:
   bool merge(CompletionChunk& chunk) REQUIRES(mutex_);
   bool is_within_bounds() REQUIRES(mutex_);
+  void drop_all() REQUIRES(mutex_);
   void signal() REQUIRES(mutex_);
 
   mutable Mutex mutex_;
@@ -94,6 +97,7 @@ class MailboxSink final : public CompletionSink {
     mailbox_->add_usage(completion_, usage);
   }
   void on_abandoned(const Usage& usage) override { account_->add(usage); }
+  void on_no_memory() override { mailbox_->overflow(); }
 
  private:
   std::shared_ptr<CompletionMailbox> mailbox_;

@@ -7,18 +7,10 @@
 #include <utility>
 
 #include "server/http/status.h"
+#include "service/forms/form_limits.h"
 
 namespace kvik {
 namespace {
-
-// A choice that did not end by itself, as an error; nullopt for one that did, or still runs.
-std::optional<Error> error_of(std::optional<FinishReason> finish) {
-  if (finish == FinishReason::kFailed)
-    return Error{ErrorCode::kIo, "the engine could not finish this completion"};
-  if (finish == FinishReason::kCancelled)
-    return Error{ErrorCode::kUnavailable, "this completion was cut off: the server is stopping"};
-  return std::nullopt;
-}
 
 // An echoed prompt comes in one chunk; written as one event, it would hold up all other streams.
 constexpr size_t kLogprobsOfEvent = 32;
@@ -29,6 +21,15 @@ bool says_something(const CompletionChunk& chunk) {
 }
 
 }  // namespace
+
+std::optional<Error> CompletionReply::error_of(std::optional<FinishReason> finish) const {
+  if (finish == FinishReason::kFailed)
+    return Error{ErrorCode::kIo, "the engine could not finish this completion"};
+  if (finish == FinishReason::kCancelled)
+    return Error{ErrorCode::kUnavailable, "this completion was cut off: the server is stopping"};
+  if (finish == FinishReason::kExhausted) return exhausted_error(running_.form_param);
+  return std::nullopt;
+}
 
 std::string CompletionReply::summary() const {
   if (!usages_) return fmt::format("{} unfinished", id_);

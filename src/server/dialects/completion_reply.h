@@ -21,6 +21,7 @@ struct RunningCompletions {
   ByteShare share;                    // what the engine holds of them
   bool has_room = true;               // for that
   std::vector<std::string> left_out;  // CompletionCall's
+  std::string form_param;             // AnswerForm's; empty where there is none
 
   RunningCompletions() = default;
   RunningCompletions(RunningCompletions&&) = default;
@@ -45,6 +46,8 @@ class CompletionReply : public PendingReply {
  protected:
   // With headers that name what of a form was relaxed, and tools that the model was not told of.
   HttpResponse with_headers(HttpResponse response) const;
+  // The error of a choice that did not end by itself; nullopt for one that did, or still runs.
+  std::optional<Error> error_of(std::optional<FinishReason> finish) const;
   CompletionMailbox& mailbox() const { return *running_.mailbox; }
   std::optional<CompletionChunk> take();
   AnswerWriter& writer() { return *writer_; }

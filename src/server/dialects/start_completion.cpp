@@ -182,6 +182,10 @@ Reply start(const HandlerContext& context, const HttpRequest& request, const Com
   }
   std::string id = envelope.id;
   running->left_out = call.left_out;
+  if (const auto& form = call.requests.front().form) {
+    running->form_param =
+        in_words_of(dialect, {.code = {}, .message = {}, .param = form->param}).param;
+  }
   auto writer = dialect.make_writer(std::move(envelope));
   if (call.is_stream)
     return std::make_unique<StreamedCompletion>(std::move(id), std::move(writer),
@@ -209,8 +213,7 @@ class StartedLater final : public DeferredReply {
 };
 
 bool must_compile(const ServiceApi& service, const CompletionCall& call) {
-  const auto& form = call.requests.front().form;  // all requests of a call are alike
-  return form && service.must_compile(*form);
+  return service.must_compile(call.requests.front());  // all requests of a call are alike
 }
 
 bool must_read_adapter(const ServiceApi& service, const CompletionCall& call) {

@@ -18,7 +18,8 @@ void add_requests(const EngineSnapshot& now, MetricsPage& page) {
                 .parts = {{"stop", now.n_finished(FinishReason::kStop)},
                           {"length", now.n_finished(FinishReason::kLength)},
                           {"cancelled", now.n_finished(FinishReason::kCancelled)},
-                          {"failed", now.n_finished(FinishReason::kFailed)}}});
+                          {"failed", now.n_finished(FinishReason::kFailed)},
+                          {"grammar_exhausted", now.n_finished(FinishReason::kExhausted)}}});
   page.counter({"kvik_preemptions_total", "vllm:num_preemptions_total"},
                "Times that a sequence gave its pages back and waited again.", now.preemptions);
 }
@@ -210,6 +211,14 @@ void add_accounts(std::span<const KeyAccounts::Entry> accounts, const std::optio
                }));
 }
 
+void add_grammars(const GrammarMemory& memory, MetricsPage& page) {
+  page.gauge({"kvik_grammar_bytes"}, "Bytes of grammars, by what they are.",
+             {.label = "kind",
+              .parts = {{"compiled", memory.compiled_bytes}, {"matching", memory.matching_bytes}}});
+  page.gauge({"kvik_grammar_compiled_max_bytes"}, "The most that compiled grammars may take.",
+             memory.max_compiled_bytes);
+}
+
 void add_all(const HandlerContext& context, MetricsPage& page) {
   const EngineSnapshot now = context.service.snapshot();
   add_requests(now, page);
@@ -222,6 +231,7 @@ void add_all(const HandlerContext& context, MetricsPage& page) {
   add_tiers(now.tiers, page);
   add_http(context.counts, page);
   add_memory(context.memory, page);
+  add_grammars(context.service.grammar_memory(), page);
   add_accounts(context.accounts.all(), context.options.prices, page);
 }
 

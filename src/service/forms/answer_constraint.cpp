@@ -24,10 +24,11 @@ void set_only(TokenId token, std::span<uint64_t> mask) {
 }  // namespace
 
 AnswerConstraint::AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
-                                   std::shared_ptr<grammar::Constraint> form, FormLead lead)
+                                   std::shared_ptr<const grammar::Constraint> form, FormLead lead)
     : vocabulary_(std::move(vocabulary)),
       lead_(std::make_shared<const FormLead>(std::move(lead))),
-      matcher_(form->start()) {
+      form_(std::move(form)),
+      matcher_(form_->start()) {
   states_.emplace_back();
   enter(Place::kOpening);
 }
@@ -128,10 +129,13 @@ bool AnswerConstraint::form_allows(TokenId token) {
   return allowed && *allowed;
 }
 
+void AnswerConstraint::drop_old_states() {
+  if (states_.size() <= 2 * size_t{kMaxRollBack}) return;
+  states_.erase(states_.begin(), states_.end() - static_cast<ptrdiff_t>(kMaxRollBack) - 1);
+}
+
 void AnswerConstraint::advance(TokenId token) {
-  if (states_.size() > 4 * size_t{kMaxRollBack}) {
-    states_.erase(states_.begin(), states_.end() - static_cast<ptrdiff_t>(kMaxRollBack));
-  }
+  drop_old_states();
   auto forced = must_come();
   const bool is_opening = is_offered(token) && !form_allows(token);
   State next = now();
@@ -152,9 +156,42 @@ void AnswerConstraint::advance(TokenId token) {
   }
   if (now().place != Place::kForm) return;
   const auto is_read = matcher_.accept(token);
-  if (!is_read) return fail();
-  CHECK(*is_read);
+  if (!is_read || !*is_read) return fail();
   ++now().n_read;
+}
+
+// Tries a small effort first, always: the effort that a step takes must depend on the tokens alone,
+// not on the thread that asks or on when it does.
+template <class Step>
+Constraint::Outcome AnswerConstraint::attempt(Effort effort, const Step& step) {
+  using MatcherEffort = grammar::Matcher::Effort;
+  if (!was_small_tried_) {
+    const size_t n_states = states_.size();
+    const State before = now();
+    matcher_.set_effort(MatcherEffort::kSmall);
+    step();
+    if (!now().has_failed) return Outcome::kDone;
+    if (matcher_.has_failed()) return Outcome::kExhausted;
+    matcher_.roll_back(now().n_read - before.n_read);
+    states_.resize(n_states);
+    now() = before;
+    was_small_tried_ = true;
+  }
+  if (effort == Effort::kSmall) return Outcome::kUnfinished;
+  was_small_tried_ = false;
+  matcher_.set_effort(MatcherEffort::kFull);
+  step();
+  return matcher_.has_failed() ? Outcome::kExhausted : Outcome::kDone;
+}
+
+Constraint::Outcome AnswerConstraint::try_advance(Effort effort, std::optional<TokenId> token,
+                                                  Next& next, uint32_t n_max) {
+  drop_old_states();
+  return attempt(effort, [&] { Constraint::try_advance(effort, token, next, n_max); });
+}
+
+Constraint::Outcome AnswerConstraint::try_mask(Effort effort, std::span<uint64_t> mask) {
+  return attempt(effort, [&] { fill_mask(mask); });
 }
 
 void AnswerConstraint::roll_back(uint32_t n) {
@@ -246,8 +283,9 @@ void AnswerConstraint::think(TokenId token) {
   enter(Place::kClosing);
   if (behind->empty()) return;
   const auto n_read = matcher_.accept_bytes(*behind);
-  if (!n_read || *n_read != behind->size()) return fail();
+  if (!n_read) return fail();
   ++now().n_read;
+  if (*n_read != behind->size()) fail();
 }
 
 }  // namespace kvik

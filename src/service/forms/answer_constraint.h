@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,12 +18,12 @@ namespace kvik {
 // model.
 //
 // Text that must come comes in the tokens that the tokenizer would cut it into: no other one is
-// allowed in their place. Where the grammar takes more memory for an answer than there is, nothing
-// is allowed any more, and the answer fails.
+// allowed in their place. Where the grammar takes more than its limits for an answer, nothing is
+// allowed any more, and the answer ends with an error.
 class AnswerConstraint final : public Constraint {
  public:
   AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
-                   std::shared_ptr<grammar::Constraint> form, FormLead lead = {});
+                   std::shared_ptr<const grammar::Constraint> form, FormLead lead = {});
 
   std::unique_ptr<Constraint> fork() const override;
   void fill_mask(std::span<uint64_t> mask) override;
@@ -31,6 +32,9 @@ class AnswerConstraint final : public Constraint {
   void roll_back(uint32_t n) override;
   End end() override;
   void forced(uint32_t n_max, std::vector<TokenId>& tokens) override;
+  Outcome try_advance(Effort effort, std::optional<TokenId> token, Next& next,
+                      uint32_t n_max) override;
+  Outcome try_mask(Effort effort, std::span<uint64_t> mask) override;
 
  private:
   using Tokens = std::shared_ptr<const std::vector<TokenId>>;  // shared by states and forks
@@ -62,11 +66,17 @@ class AnswerConstraint final : public Constraint {
   void think(TokenId token);
   void enter(Place place);
   void fail();
+  void drop_old_states();
+  // Takes a step that is undone where a small effort does not suffice.
+  template <class Step>
+  Outcome attempt(Effort effort, const Step& step);
 
   std::shared_ptr<const FormVocabulary> vocabulary_;
-  std::shared_ptr<const FormLead> lead_;  // shared with forks
+  std::shared_ptr<const FormLead> lead_;             // shared with forks
+  std::shared_ptr<const grammar::Constraint> form_;  // counted as long as an answer uses it
   grammar::Matcher matcher_;
-  std::vector<State> states_;  // before each of the newest tokens; the last one is now
+  std::vector<State> states_;     // before each of the newest tokens; the last one is now
+  bool was_small_tried_ = false;  // for the step that comes next, and did not suffice
 };
 
 }  // namespace kvik

@@ -59,6 +59,12 @@ Result<Made> make(const AnswerForm& form) {
   return Made{std::move(schema.grammar), std::move(schema.left_out)};
 }
 
+size_t bytes_of(const AnswerForm& form) {
+  size_t n = sizeof(form) + form.text.size();
+  for (const std::string& choice : form.choices) n += sizeof(choice) + choice.size();
+  return n;
+}
+
 // The same form, whatever field it came in.
 bool is_same(const AnswerForm& a, const AnswerForm& b) {
   return a.kind == b.kind && a.strictness == b.strictness && a.whitespace == b.whitespace &&
@@ -67,16 +73,22 @@ bool is_same(const AnswerForm& a, const AnswerForm& b) {
 
 }  // namespace
 
-const CompiledForm* FormCompiler::find(const AnswerForm& form) const {
+const FormCompiler::Kept* FormCompiler::find(const AnswerForm& form, const Owner& owner) const {
   for (const Kept& kept : kept_) {
-    if (is_same(kept.form, form)) return &kept.compiled;
+    if (kept.owner == owner && is_same(kept.form, form)) return &kept;
   }
   return nullptr;
 }
 
-bool FormCompiler::knows(const AnswerForm& form) const {
+bool FormCompiler::knows(const AnswerForm& form, const Owner& owner) const {
   const MutexLock lock(mutex_);
-  return find(form) != nullptr;
+  return find(form, owner) != nullptr;
+}
+
+GrammarMemory FormCompiler::memory() const {
+  return {.compiled_bytes = meter_->bytes(),
+          .matching_bytes = static_cast<size_t>(std::max<int64_t>(0, *meter_->matching())),
+          .max_compiled_bytes = max_bytes_};
 }
 
 std::shared_ptr<const FormVocabulary> FormCompiler::vocabulary(const std::vector<TokenId>& marks) {
@@ -92,11 +104,45 @@ std::shared_ptr<const FormVocabulary> FormCompiler::vocabulary(const std::vector
   return vocabularies_.try_emplace(marks, std::move(made)).first->second;
 }
 
-Result<CompiledForm> FormCompiler::compile(const AnswerForm& form) {
+// The least recently used grammar that no answer uses, of the tenant that has most: a tenant with
+// many grammars does not push out those of others.
+FormCompiler::KeptList::iterator FormCompiler::least_needed(const Owner* only) {
+  auto worst = kept_.end();
+  size_t most = 0;
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    if (it->compiled.grammar.use_count() > 1) continue;
+    if (only && it->owner.tenant != only->tenant) continue;
+    const size_t bytes = meter_->bytes_of(it->owner.tenant);
+    if (bytes < most) continue;
+    most = bytes;
+    worst = it;
+  }
+  return worst;
+}
+
+// No tenant may use more than half: others must not find that nothing is left.
+Result<void> FormCompiler::make_room(size_t bytes, const Owner& owner) {
+  for (;;) {
+    const bool is_own_share_full = meter_->bytes_of(owner.tenant) + bytes > max_bytes_ / 2;
+    const bool is_full = meter_->bytes() + bytes > max_bytes_ || kept_.size() >= kMaxKept;
+    if (!is_full && !is_own_share_full) return {};
+    const auto place = least_needed(is_own_share_full ? &owner : nullptr);
+    if (place == kept_.end()) {
+      return fail(
+          ErrorCode::kExhausted,
+          fmt::format("the grammars of answers in progress leave no room for one of {} KiB: "
+                      "all together may take {} MiB, half of it for one key",
+                      bytes >> 10, max_bytes_ >> 20));
+    }
+    kept_.erase(place);
+  }
+}
+
+Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& owner) {
   {
     const MutexLock lock(mutex_);
-    const auto place =
-        std::ranges::find_if(kept_, [&](const Kept& kept) { return is_same(kept.form, form); });
+    const auto place = std::ranges::find_if(
+        kept_, [&](const Kept& kept) { return kept.owner == owner && is_same(kept.form, form); });
     if (place != kept_.end()) {
       kept_.splice(kept_.begin(), kept_, place);
       return place->compiled;
@@ -105,12 +151,14 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form) {
   auto made = make(form);
   if (!made) return fail(made.error().code, std::move(made.error().message), form.param);
   CompiledForm compiled{vocabulary(form.marks), nullptr, std::move(made->relaxed)};
-  compiled.grammar =
-      grammar::Constraint::make(std::move(made->grammar), compiled.vocabulary->trie());
+  auto grammar = grammar::Constraint::make(std::move(made->grammar), compiled.vocabulary->trie(),
+                                           meter_->matching());
+  const size_t bytes = grammar->bytes() + bytes_of(form);
   const MutexLock lock(mutex_);
-  if (const CompiledForm* meanwhile = find(form)) return *meanwhile;  // by another thread
-  kept_.push_front({form, compiled});
-  if (kept_.size() > kMaxKept) kept_.pop_back();
+  if (const Kept* meanwhile = find(form, owner)) return meanwhile->compiled;  // by another thread
+  TRY(make_room(bytes, owner));
+  compiled.grammar = meter_->count(std::move(grammar), bytes, owner.tenant);
+  kept_.push_front({form, owner, compiled});
   return compiled;
 }
 

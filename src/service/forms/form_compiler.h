@@ -11,6 +11,8 @@
 #include "base/result.h"
 #include "service/forms/answer_form.h"
 #include "service/forms/form_vocabulary.h"
+#include "service/forms/grammar_memory.h"
+#include "service/forms/grammar_meter.h"
 #include "text/grammar/matcher.h"
 
 namespace kvik {
@@ -18,40 +20,64 @@ namespace kvik {
 // A form, ready for answers of one vocabulary.
 struct CompiledForm {
   std::shared_ptr<const FormVocabulary> vocabulary;
-  std::shared_ptr<grammar::Constraint> grammar;  // with all masks that were made so far
-  std::vector<std::string> relaxed;              // paths of what it does not keep
+  // Shared with the answers in progress; counted in GrammarMemory until the last of them is gone.
+  std::shared_ptr<const grammar::Constraint> grammar;
+  std::vector<std::string> relaxed;  // paths of the keywords that it does not keep
 };
 
-// Compiles forms, and keeps those that were used last: a schema mostly comes again. Any thread;
-// compiling takes the thread of whoever asks.
+// Compiles forms and keeps the compiled grammars that were used last: a schema mostly comes again.
+// A grammar is found again by its owner alone, so that the time which a request takes does not tell
+// one key which grammars another key uses. Any thread; compiling takes the caller's thread.
+//
+// All compiled grammars together, those of answers in progress included, take kMaxBytes at most.
+// If a new one does not fit, the least recently used grammar of the tenant that has most is
+// evicted, unless an answer uses it.
 class FormCompiler {
  public:
-  // The tokenizer is borrowed.
-  explicit FormCompiler(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
-
-  // Errors: kInvalidArgument, kUnsupported, with the form's field in `param` and the place within
-  // it in the sentence.
-  Result<CompiledForm> compile(const AnswerForm& form);
-
-  // Compiled, and still kept.
-  bool knows(const AnswerForm& form) const;
-
- private:
-  static constexpr size_t kMaxKept = 32;
-  static constexpr size_t kMaxVocabularies = 8;
-
-  struct Kept {
-    AnswerForm form;
-    CompiledForm compiled;
+  // A tenant and its cache salt.
+  struct Owner {
+    std::string tenant;
+    std::string salt;
+    friend bool operator==(const Owner&, const Owner&) = default;
   };
 
+  // The tokenizer is borrowed.
+  explicit FormCompiler(const Tokenizer& tokenizer, size_t max_bytes = kMaxBytes)
+      : tokenizer_(tokenizer), max_bytes_(max_bytes) {}
+
+  // Errors: kInvalidArgument, kUnsupported, with the form's field in `param` and the place within
+  // it in the sentence; kExhausted where the grammars in use leave no memory for it.
+  Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner = {});
+
+  // Returns whether it is compiled for this owner, and still kept.
+  bool knows(const AnswerForm& form, const Owner& owner = {}) const;
+
+  GrammarMemory memory() const;
+
+  static constexpr size_t kMaxBytes = size_t{64} << 20;
+  static constexpr size_t kMaxVocabularies = 4;
+  static constexpr size_t kMaxKept = 128;
+
+ private:
+  struct Kept {
+    AnswerForm form;
+    Owner owner;
+    CompiledForm compiled;
+  };
+  using KeptList = std::list<Kept>;
+
   std::shared_ptr<const FormVocabulary> vocabulary(const std::vector<TokenId>& marks);
-  const CompiledForm* find(const AnswerForm& form) const REQUIRES(mutex_);
+  const Kept* find(const AnswerForm& form, const Owner& owner) const REQUIRES(mutex_);
+  Result<void> make_room(size_t bytes, const Owner& owner) REQUIRES(mutex_);
+  KeptList::iterator least_needed(const Owner* only) REQUIRES(mutex_);
 
   const Tokenizer& tokenizer_;
+  const size_t max_bytes_;
+  std::shared_ptr<GrammarMeter> meter_ = std::make_shared<GrammarMeter>();  // outlived by grammars
   mutable Mutex mutex_;
-  std::list<Kept> kept_ GUARDED_BY(mutex_);  // that was used last comes first
-  // By marks, with the first form that has them. A template has a handful of sets of them.
+  KeptList kept_ GUARDED_BY(mutex_);  // most recently used first
+  // By marks, with the first form that has them. A template has a handful of sets of them, which
+  // depend on no request's content.
   std::map<std::vector<TokenId>, std::shared_ptr<const FormVocabulary>> vocabularies_
       GUARDED_BY(mutex_);
 };

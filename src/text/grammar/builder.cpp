@@ -165,4 +165,30 @@ Result<Grammar> Builder::finish(Node start) {
   return Grammar(std::shared_ptr<const GrammarParts>(std::move(parts_)));
 }
 
+const Limits& Grammar::limits() const { return parts_->limits; }
+
+size_t Grammar::bytes() const { return parts_->bytes(); }
+
+size_t GrammarParts::bytes() const {
+  size_t n = sizeof(*this) + pool.bytes() + pool.bytes_of_sets() +
+             nodes.capacity() * sizeof(NodeParts) + lists.capacity() * sizeof(uint32_t) +
+             arrays.capacity() * sizeof(ArrayForm);
+  for (const Rule& rule : rules) n += sizeof(rule) + rule.name.capacity();
+  for (const ArrayForm& array : arrays) {
+    for (const auto& items : array.first) n += sizeof(items) + items.size() * sizeof(items[0]);
+    n +=
+        array.rest.size() * sizeof(ArrayForm::Item) + array.counts.size() * sizeof(array.counts[0]);
+    for (const auto& nodes_of_both : array.both) n += nodes_of_both.size() * sizeof(Node);
+  }
+  for (const ObjectParts& object : objects) {
+    n += sizeof(object) + object.others.size() * sizeof(object.others[0]);
+    for (const std::u32string& name : object.names) {
+      n += sizeof(name) + name.capacity() * sizeof(char32_t) + sizeof(Node);
+    }
+    for (const auto& needs : object.needs) n += sizeof(needs) + needs.size() * sizeof(uint32_t);
+    for (const auto& also : object.also) n += sizeof(also) + also.size() * sizeof(also[0]);
+  }
+  return n;
+}
+
 }  // namespace kvik::grammar

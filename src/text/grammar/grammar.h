@@ -26,6 +26,8 @@ struct Limits {
   // Steps of some ten nanoseconds: for what a client sends, and for each token of an answer.
   uint64_t max_work = 4'000'000;
   uint64_t max_work_per_token = 10'000'000;
+  // Bytes of what a matcher has learned while it works on one token.
+  size_t max_matching_bytes = size_t{32} << 20;
 };
 
 // What stands between the parts of JSON objects and arrays: nothing, or up to so many blanks, tabs
@@ -86,11 +88,14 @@ struct ArrayForm {
 
 struct GrammarParts;
 
-// A grammar, compiled. Immutable: any thread.
+// A compiled grammar. Immutable: any thread.
 class Grammar {
  public:
   explicit Grammar(std::shared_ptr<const GrammarParts> parts) : parts_(std::move(parts)) {}
   const std::shared_ptr<const GrammarParts>& shared_parts() const { return parts_; }
+  const Limits& limits() const;
+  // Bytes that the compiled grammar takes.
+  size_t bytes() const;
 
  private:
   std::shared_ptr<const GrammarParts> parts_;  // shared with what matches by it

@@ -62,6 +62,8 @@ struct GrammarParts {
     return std::span(lists).subspan(n.a, n.b);
   }
 
+  size_t bytes() const;
+
   Limits limits;
   Whitespace whitespace;
   RegularPool pool;

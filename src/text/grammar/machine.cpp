@@ -31,8 +31,7 @@ Machine::Machine(std::shared_ptr<const GrammarParts> parts)
 size_t Machine::bytes() const {
   return pool_.bytes() + states_.capacity() * sizeof(StateParts) +
          threads_.capacity() * sizeof(Thread) + next_.capacity() * sizeof(next_[0]) +
-         state_index_.bytes() + frames_.bytes() + texts_.bytes() + lists_.bytes() +
-         (closures_.size() + key_choices_.size() + compared_choices_.size()) * 160 +
+         state_index_.bytes() + frames_.bytes() + texts_.bytes() + lists_.bytes() + kept_bytes_ +
          within_.size() * 48;
 }
 
@@ -56,6 +55,7 @@ State Machine::intern(std::vector<Thread>& threads) {
     return std::ranges::equal(this->threads(State{i}), threads);
   });
   if (number == fresh) {
+    if (bytes() > max_bytes_) exhausted_ = true;
     states_.push_back({static_cast<uint32_t>(threads_.size()),
                        static_cast<uint32_t>(threads.size()),
                        StateParts::Known::kUnknown,
@@ -106,6 +106,7 @@ const Machine::Closure& Machine::closure_of(uint32_t node, uint32_t stack) {
     Closure made;
     close({{node, stack}}, made);
     made.has_forgotten = std::exchange(asked_for_forgotten_, had_asked);
+    kept_bytes_ += kEntryBytes + made.threads.capacity() * sizeof(Thread);
     found = closures_.emplace(key, std::move(made)).first;
   }
   asked_for_forgotten_ |= found->second.has_forgotten;
@@ -297,6 +298,7 @@ const Machine::KeyChoice& Machine::key_choice_of(const Frame& frame) {
     auto made = Comparer(*this).key_choice(frame.a, memory_of(frame));
     const bool has_asked = std::exchange(asked_for_forgotten_, had_asked);
     if (made) made->has_forgotten = has_asked;
+    kept_bytes_ += kEntryBytes + (made ? bytes_of(*made) : 0);
     found = compared_choices_.emplace(key, std::move(made)).first;
   }
   if (!found->second) return key_choice(frame.a, memory_of(frame).list);
@@ -311,6 +313,7 @@ const Machine::KeyChoice& Machine::key_choice(uint32_t form, uint32_t list) {
     const auto its = lists_.get(list);
     const std::vector<uint32_t> copy(its.begin(), its.end());
     found = key_choices_.emplace(key, make_key_choice(parts_->objects[form], copy)).first;
+    kept_bytes_ += kEntryBytes + bytes_of(found->second);
   }
   asked_for_forgotten_ |= found->second.has_forgotten;
   return found->second;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -117,14 +118,22 @@ class Machine {
   // All characters of `set` may follow, `n` at least, and lead to where the same is true.
   bool runs_free(State state, const CodePointSet& set, uint32_t n);
 
-  // Before each thing that is asked for: how much work it may take.
+  // Called before each question: how much work its answer may take, and how many bytes there may be
+  // afterwards.
   void allow_work() { allow_work(parts_->limits.max_work_per_token); }
   void allow_work(uint64_t n_steps) {
     pool_.allow_work(n_steps);
     work_left_ = n_steps;
   }
+  void allow(uint64_t n_steps, size_t n_bytes) {
+    allow_work(n_steps);
+    pool_.allow_bytes(n_bytes);
+    max_bytes_ = n_bytes;
+  }
+  uint64_t work_left() const { return std::min(work_left_, pool_.work_left()); }
   // Beyond the limits: what is there is right, what would be new is not made.
   bool exhausted() const { return exhausted_ || pool_.exhausted(); }
+  const Limits& limits() const { return parts_->limits; }
   size_t bytes() const;
   size_t n_states() const { return states_.size(); }
 
@@ -175,6 +184,11 @@ class Machine {
     uint32_t list;
   };
 
+  static constexpr size_t kEntryBytes = 160;  // of a closure or choice, but for its lists
+  static size_t bytes_of(const KeyChoice& choice) {
+    return choice.allowed.capacity() * sizeof(uint32_t) +
+           choice.kinds.capacity() * sizeof(choice.kinds[0]);
+  }
   State intern(std::vector<Thread>& threads);
   const Thread* string_thread(State state) const;
   uint32_t push(const Frame& frame);
@@ -217,6 +231,8 @@ class Machine {
   bool exhausted_ = false;
   bool asked_for_forgotten_ = false;
   uint64_t work_left_ = 0;
+  size_t max_bytes_ = SIZE_MAX;
+  size_t kept_bytes_ = 0;  // of closures_, key_choices_ and compared_choices_
 
   std::vector<StateParts> states_;
   std::vector<Thread> threads_;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,73 +19,108 @@ namespace kvik::grammar {
 class Workshop;
 class Matcher;
 
-// A grammar for the tokens of a vocabulary, with all masks that were made so far. Any thread.
+// A grammar for the tokens of a vocabulary. Immutable: any thread.
 class Constraint : public std::enable_shared_from_this<Constraint> {
  public:
+  // Bytes of its matchers are added to `meter`, where there is one.
+  using Meter = std::shared_ptr<std::atomic<int64_t>>;
   static std::shared_ptr<Constraint> make(Grammar grammar,
-                                          std::shared_ptr<const VocabularyTrie> vocabulary);
-  ~Constraint();
+                                          std::shared_ptr<const VocabularyTrie> vocabulary,
+                                          Meter meter = nullptr);
 
-  // At the beginning of a text.
-  Matcher start();
+  // Returns a matcher at the beginning of a text.
+  Matcher start() const;
 
   const VocabularyTrie& vocabulary() const { return *vocabulary_; }
+  // Bytes of the compiled grammar, without the vocabulary and without its matchers.
+  size_t bytes() const { return grammar_.bytes(); }
 
  private:
   friend class Matcher;
-  struct Shared;
-  Constraint(Grammar grammar, std::shared_ptr<const VocabularyTrie> vocabulary);
-  // A workshop with room left, in the place of one that has none.
-  std::shared_ptr<Workshop> replace(const Workshop& full);
+  Constraint(Grammar grammar, std::shared_ptr<const VocabularyTrie> vocabulary, Meter meter);
 
   Grammar grammar_;
-  std::shared_ptr<const VocabularyTrie> vocabulary_;
-  std::unique_ptr<Shared> shared_;
+  std::shared_ptr<const VocabularyTrie> vocabulary_;  // shared with other constraints
+  Meter meter_;                                       // shared with its reader
 };
 
-// Where a text stands in a grammar: a value, so that a copy goes its own way. One thread each;
-// those of one Constraint may go on in several, which share what they learn.
+// The position of a text in a grammar. A value: a copy continues on its own. Each matcher has a
+// machine and masks of its own, so the outcome of a text depends on the grammar and the text alone,
+// never on other matchers of the same grammar. One thread.
 //
-// Errors, of all that return a Result: kExhausted where the grammar takes more time or memory for
-// this text than there is. Nothing has changed then.
+// Errors of everything that returns a Result: kExhausted where the next token takes more work or
+// memory than Effort allows. With kSmall the position is unchanged, and the call may be repeated
+// with kFull; after an error with kFull the matcher has failed for good and returns the same error
+// from then on.
 class Matcher {
  public:
+  Matcher(const Matcher& other);
+  Matcher(Matcher&& other) noexcept;
+  Matcher& operator=(Matcher&&) = delete;
+  ~Matcher();
+
+  // The work that all calls from here on may take together: kSmall is about half a millisecond,
+  // kFull what the limits allow for one token. Without it, each call may take that.
+  enum class Effort : uint8_t { kSmall, kFull };
+  void set_effort(Effort effort);
+  // True once a call with kFull has met the limits.
+  bool has_failed() const { return has_failed_; }
+
   // A bit for each token: word id / 64, bit id % 64. Tokens that are not text never get one, those
   // that end an answer neither: they may come where is_complete(). [n_mask_words]
   Result<void> mask(std::span<uint64_t> allowed);
-  // As the bit in the mask, without making one.
+  // Returns the token's bit in the mask, without making one.
   Result<bool> allows(TokenId id);
-  // Goes on behind a token; false, and nothing changed, where it is not allowed.
+  // Reads a token; returns false, and changes nothing, where it is not allowed.
   Result<bool> accept(TokenId id);
-  // As many of the bytes as are allowed; what was read is one token for roll_back().
+  // Reads as many of the bytes as are allowed; what was read is one token for roll_back().
   Result<size_t> accept_bytes(std::string_view bytes);
-  // To before the last n tokens. They must have been accepted, and be among the last
-  // kMaxRollBack of them.
+  // Takes back the last n tokens. They must have been accepted, and be among the last kMaxRollBack
+  // of them.
   void roll_back(size_t n_tokens);
-  static constexpr size_t kMaxRollBack = 256;
+  static constexpr size_t kMaxRollBack = 64;
 
-  // The text may end here.
+  // Returns whether the text may end here.
   Result<bool> is_complete();
-  // What must follow, whatever is chosen: up to `max_bytes`. In a string it may end within a
-  // character.
+  // Returns the bytes that must follow, whatever is chosen: up to `max_bytes`. In a string they may
+  // end within a character.
   Result<std::string> forced_bytes(size_t max_bytes);
-  // The bytes that may follow, ascending.
+  // Returns the bytes that may follow, ascending.
   Result<std::string> next_bytes();
-  // How many states of the grammar are known, for figures.
+  // Number of the grammar's states that are known, for figures.
   size_t n_states() const;
+  // Bytes that the machine and the masks take: about kKeptBytes at most after a call with kFull,
+  // and about kSmallBytes after one with kSmall.
+  size_t bytes() const;
+
+  static constexpr uint64_t kSmallWork = 50'000;  // steps, as of Limits::max_work_per_token
+  static constexpr size_t kKeptBytes = size_t{1} << 20;
+  static constexpr size_t kSmallBytes = 2 * kKeptBytes;
 
  private:
   friend class Constraint;
-  Matcher(std::shared_ptr<Constraint> constraint, std::shared_ptr<Workshop> workshop,
-          uint32_t state);
-  // Runs work(workshop, state), anew in an emptier workshop where this one is full.
+  explicit Matcher(std::shared_ptr<const Constraint> constraint);
+
+  // Runs work(workshop, state), with kFull once more in a new workshop where this one is exhausted.
   template <class Work>
   auto run(const Work& work) -> decltype(auto);
-  void move_to(std::shared_ptr<Workshop> workshop);
+  // Replaces the workshop by one that knows nothing but states_. Returns false where they alone
+  // take more than the limits.
+  bool renew_workshop();
+  bool drop_excess();
+  void push(uint32_t state);
+  void count();
+  std::unexpected<Error> exhausted() const;
+  std::unexpected<Error> fail_for_good();
 
-  std::shared_ptr<Constraint> constraint_;
-  std::shared_ptr<Workshop> workshop_;
-  std::vector<uint32_t> states_;  // before each of the last tokens; the last one is now
+  std::shared_ptr<const Constraint> constraint_;
+  std::unique_ptr<Workshop> workshop_;  // null until something is asked
+  std::vector<uint32_t> states_;  // before each of the last tokens; the last one is the current one
+  Effort effort_ = Effort::kFull;
+  std::optional<uint64_t> work_left_;  // of set_effort()
+  bool is_spent_ = false;              // the workshop met a limit: only its states are of use
+  bool has_failed_ = false;
+  size_t counted_bytes_ = 0;  // in the meter
 };
 
 }  // namespace kvik::grammar

@@ -36,7 +36,14 @@ RegularPool::RegularPool(uint32_t max_expressions, const RegularPool* base)
 size_t RegularPool::bytes() const {
   size_t n = expressions_.capacity() * sizeof(Expression) +
              (lists_.capacity() + table_.capacity()) * sizeof(uint32_t);
-  return n + steps_.size() * 400 + lives_.size() * 40;
+  return n + steps_bytes_ + lives_.size() * 40;
+}
+
+size_t RegularPool::bytes_of_sets() const {
+  size_t n = (bounds_.size() * sizeof(Decimal)) + (divisions_.size() * sizeof(DecimalDivision));
+  for (const CodePointSet& set : sets_)
+    n += sizeof(set) + set.ranges().size() * 2 * sizeof(char32_t);
+  return n;
 }
 
 std::span<const uint32_t> RegularPool::list(Regular r) const {

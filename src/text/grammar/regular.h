@@ -116,8 +116,12 @@ class RegularPool {
   bool exhausted() const { return exhausted_; }
   // Beyond so many steps of work from here on, of some ten nanoseconds each, it is exhausted.
   void allow_work(uint64_t n_steps) { work_left_ = n_steps; }
+  uint64_t work_left() const { return work_left_; }
+  // Beyond so many bytes it is exhausted, too.
+  void allow_bytes(size_t n_bytes) { max_bytes_ = n_bytes; }
   uint32_t size() const { return base_size_ + static_cast<uint32_t>(expressions_.size()); }
   size_t bytes() const;
+  size_t bytes_of_sets() const;  // the rest, which grows with what a grammar says
 
  private:
   enum class Kind : uint8_t {
@@ -194,6 +198,8 @@ class RegularPool {
   uint32_t max_expressions_;
   bool exhausted_ = false;
   uint64_t work_left_ = kDefaultWork;
+  size_t max_bytes_ = SIZE_MAX;
+  size_t steps_bytes_ = 0;  // of steps_
   std::vector<Expression> expressions_;
   std::vector<uint32_t> lists_;
   std::vector<uint32_t> table_;  // hash → id + 1, open addressing

@@ -58,6 +58,8 @@ RegularPool::Steps& RegularPool::steps_of(Regular r) {
   steps.starts.erase(std::unique(steps.starts.begin(), steps.starts.end()), steps.starts.end());
   steps.starts.shrink_to_fit();
   steps.targets.assign(steps.starts.size(), kUnknown);
+  steps_bytes_ += 160 + steps.starts.size() * (sizeof(char32_t) + sizeof(Regular));
+  exhausted_ |= bytes() > max_bytes_;
   return steps;
 }
 

@@ -21,6 +21,19 @@ constexpr size_t kFewTokens = 8;
 
 }  // namespace
 
+bool Workshop::copy_states(const Workshop& from, std::span<uint32_t> states) {
+  machine.allow(from.machine.limits().max_work_per_token, from.machine.limits().max_matching_bytes);
+  uint32_t before = 0, made = 0;  // of the last one: neighbors are mostly alike
+  for (uint32_t& state : states) {
+    if (state != before) {
+      made = static_cast<uint32_t>(machine.copy_state(from.machine, State{state}));
+      before = state;
+    }
+    state = made;
+  }
+  return !machine.exhausted();
+}
+
 void Workshop::make_mask(State state, std::span<uint64_t> allowed) {
   // What a token cannot reach the end of is one for all masks.
   State alike = machine.within(state, vocabulary_->max_token_bytes());

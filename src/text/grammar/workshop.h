@@ -4,27 +4,29 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/mutex.h"
 #include "text/grammar/machine.h"
 #include "text/grammar/vocabulary/vocabulary_trie.h"
 
 namespace kvik::grammar {
 
-// A machine and the masks that were made with it, for all matchers of a constraint. Its mutex is
-// held by whoever uses it.
+// The machine of one matcher, and the masks that were made with it. One thread.
 class Workshop {
  public:
+  // The number of the start state in every machine.
+  static constexpr uint32_t kStart = 1;
+
   Workshop(std::shared_ptr<const GrammarParts> parts,
            std::shared_ptr<const VocabularyTrie> vocabulary)
       : machine(std::move(parts)), vocabulary_(std::move(vocabulary)) {}
 
-  // Of what the machine knows and the masks take; beyond it everybody moves on to another one.
-  static constexpr size_t kMaxBytes = size_t{64} << 20;
-
   void make_mask(State state, std::span<uint64_t> allowed);
-  bool is_full() const { return machine.exhausted() || machine.bytes() + mask_bytes_ > kMaxBytes; }
+  // Puts states of another workshop of the same grammar, by their numbers there, into this one,
+  // which changes the numbers. Returns false where they do not fit.
+  bool copy_states(const Workshop& from, std::span<uint32_t> states);
 
-  Mutex mutex;
+  bool is_exhausted() const { return machine.exhausted(); }
+  size_t bytes() const { return machine.bytes() + mask_bytes_; }
+
   Machine machine;
 
  private:

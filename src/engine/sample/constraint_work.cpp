@@ -1,0 +1,41 @@
+#include "engine/sample/constraint_work.h"
+
+#include <new>
+
+namespace kvik {
+namespace {
+
+constexpr uint32_t kMostForced =
+    32;  // tokens: as many as a step has drafts of one sequence, and one
+
+}  // namespace
+
+bool ConstraintWork::record(Constraint::Outcome outcome, Constraint::Effort effort, bool& is_made) {
+  is_made = outcome == Constraint::Outcome::kDone;
+  if (outcome == Constraint::Outcome::kExhausted) failure = Failure::kExhausted;
+  was_heavy = effort == Constraint::Effort::kFull;
+  return outcome != Constraint::Outcome::kUnfinished;
+}
+
+// Without memory, this answer fails and the others continue.
+bool ConstraintWork::advance(Constraint::Effort effort) {
+  if (is_advanced || failure != Failure::kNone) return true;
+  try {
+    return record(constraint->try_advance(effort, token, next, kMostForced), effort, is_advanced);
+  } catch (const std::bad_alloc&) {
+    failure = Failure::kNoMemory;
+    return true;
+  }
+}
+
+bool ConstraintWork::make_mask(Constraint::Effort effort) {
+  if (is_done()) return true;
+  try {
+    return record(constraint->try_mask(effort, mask), effort, has_mask);
+  } catch (const std::bad_alloc&) {
+    failure = Failure::kNoMemory;
+    return true;
+  }
+}
+
+}  // namespace kvik

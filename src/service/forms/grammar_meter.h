@@ -1,0 +1,38 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/mutex.h"
+#include "text/grammar/matcher.h"
+
+namespace kvik {
+
+// Counts the compiled grammars that exist, for each tenant. Any thread.
+class GrammarMeter : public std::enable_shared_from_this<GrammarMeter> {
+ public:
+  // Returns the grammar, counted as so many bytes until its last reference is gone.
+  std::shared_ptr<const grammar::Constraint> count(
+      std::shared_ptr<const grammar::Constraint> grammar, size_t bytes, const std::string& tenant);
+
+  size_t bytes() const;
+  size_t bytes_of(const std::string& tenant) const;
+
+  // Number of bytes that matchers take.
+  const std::shared_ptr<std::atomic<int64_t>>& matching() const { return matching_; }
+
+ private:
+  struct Counted;
+  void give_back(const std::string& tenant, size_t bytes);
+
+  mutable Mutex mutex_;
+  size_t bytes_ GUARDED_BY(mutex_) = 0;
+  std::map<std::string, size_t> by_tenant_ GUARDED_BY(mutex_);
+  // Shared with the matchers.
+  const std::shared_ptr<std::atomic<int64_t>> matching_ = std::make_shared<std::atomic<int64_t>>(0);
+};
+
+}  // namespace kvik

@@ -1,0 +1,28 @@
+// A random grammar and matchers of it that take turns, some of which meet its limits: each says in
+// company what it says alone. The first bytes are the seed, the fifth the number of matchers; what
+// follows, where there is more, is a grammar of its own in llama.cpp's dialect.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "support/grammar_company.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
+  using namespace kvik::grammar;
+  if (n_bytes < 5) return 0;
+  uint32_t seed = 0;
+  std::memcpy(&seed, data, sizeof(seed));
+  const uint32_t n_matchers = 1 + data[4] % 4;
+  if (n_bytes == 5) {
+    try_company({.seed = seed, .n_matchers = n_matchers});
+    return 0;
+  }
+  std::mt19937 random(seed);
+  const std::string_view text(reinterpret_cast<const char*>(data) + 5, n_bytes - 5);
+  const auto grammar = parse_gbnf(text, random_limits(random));
+  if (grammar)
+    try_company(*grammar, {.seed = seed, .n_matchers = n_matchers, .n_steps = 8}, random);
+  return 0;
+}

@@ -1,0 +1,157 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "text/grammar/front/gbnf.h"
+#include "text/grammar/matcher.h"
+
+namespace kvik::grammar {
+
+// Random grammars whose answers meet the limits, and matchers of one grammar that take turns: each
+// must say what it says alone.
+//
+// The tokens of a text, and the reason why there are no more.
+struct Transcript {
+  enum class End : uint8_t { kOpen, kStuck, kExhausted };
+  std::vector<TokenId> tokens = {};
+  End end = End::kOpen;
+  friend bool operator==(const Transcript&, const Transcript&) = default;
+};
+
+inline std::shared_ptr<const VocabularyTrie> company_vocabulary() {
+  static const auto vocabulary = [] {
+    std::vector<std::string> tokens = {"ab", "aaaa", "ba", "xa", "xx", "abc", "\xC3\xA9"};
+    for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
+    return std::make_shared<const VocabularyTrie>(std::move(tokens));
+  }();
+  return vocabulary;
+}
+
+// A matcher as the engine drives it: small efforts first, draws by its own seed.
+class Walker {
+ public:
+  Walker(const Constraint& constraint, uint32_t seed)
+      : matcher_(constraint.start()), mask_(constraint.vocabulary().n_mask_words()), seed_(seed) {}
+
+  // Returns false once the text has ended.
+  bool step() {
+    if (transcript_.end != Transcript::End::kOpen) return false;
+    if (!attempt(&Walker::look)) return end(Transcript::End::kExhausted);
+    std::vector<TokenId> allowed;
+    for (TokenId token = 0; token < mask_.size() * 64; ++token) {
+      if ((mask_[token / 64] >> token % 64 & 1) != 0) allowed.push_back(token);
+    }
+    if (allowed.empty()) return end(Transcript::End::kStuck);
+    seed_ = seed_ * 1'664'525 + 1'013'904'223;
+    next_ = allowed[(seed_ >> 16) % allowed.size()];
+    if (!attempt(&Walker::take)) return end(Transcript::End::kExhausted);
+    CHECK(is_taken_);  // what the mask allows is never refused
+    transcript_.tokens.push_back(next_);
+    return true;
+  }
+  const Transcript& transcript() const { return transcript_; }
+
+ private:
+  bool end(Transcript::End end) {
+    transcript_.end = end;
+    return false;
+  }
+  bool attempt(bool (Walker::*part)()) {
+    matcher_.set_effort(Matcher::Effort::kSmall);
+    if ((this->*part)()) return true;
+    if (matcher_.has_failed()) return false;
+    matcher_.set_effort(Matcher::Effort::kFull);
+    return (this->*part)();
+  }
+  bool look() {
+    return matcher_.forced_bytes(32) && matcher_.is_complete() && matcher_.next_bytes() &&
+           matcher_.mask(mask_);
+  }
+  bool take() {
+    const auto taken = matcher_.accept(next_);
+    is_taken_ = taken && *taken;
+    return taken.has_value();
+  }
+
+  Matcher matcher_;
+  std::vector<uint64_t> mask_;
+  uint32_t seed_;
+  TokenId next_ = 0;
+  bool is_taken_ = false;
+  Transcript transcript_;
+};
+
+// Repeats in repeats, alternatives and recursion, as someone writes them who means harm.
+inline std::string random_grammar(std::mt19937& random) {
+  const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+  static constexpr const char* kLeaves[] = {"[a-z ]", "[ab]", "\"ab\"", "[^x]", "(\"a\" | \"ab\")"};
+  const uint32_t depth = 1 + below(4);
+  std::string text;
+  for (uint32_t i = 0; i < depth; ++i) {
+    const uint32_t n_most = 1 + below(i % 2 == 0 ? 30 : 10);
+    const std::string part =
+        i + 1 == depth ? kLeaves[below(std::size(kLeaves))] : fmt::format("r{}", i + 1);
+    text += fmt::format("{} ::= {}{{{},{}}}", i == 0 ? "root" : fmt::format("r{}", i), part,
+                        below(2) + (i == 0), n_most + 1);
+    if (i > 0 && below(3) == 0) text += fmt::format(" | \"x\" r{}", 1 + below(i));
+    if (below(4) == 0) text += fmt::format(" | {}{{3}}", kLeaves[below(std::size(kLeaves))]);
+    text += "\n";
+  }
+  return text;
+}
+
+inline Limits random_limits(std::mt19937& random) {
+  Limits limits{.max_expressions = 20'000,
+                .max_nodes = 20'000,
+                .max_live_expressions = 20'000,
+                .max_threads = 16u << random() % 5};
+  limits.max_work_per_token = uint64_t{500} << random() % 8;
+  limits.max_matching_bytes = size_t{64 << 10} << random() % 4;
+  return limits;
+}
+
+struct Company {
+  uint32_t seed = 0;
+  uint32_t n_matchers = 1;
+  uint32_t n_steps = 6;  // of each matcher, on average
+};
+
+// Returns whether some matcher met a limit. What each one says in company is what it says alone.
+inline bool try_company(const Grammar& grammar, const Company& company, std::mt19937& random) {
+  const auto constraint = Constraint::make(grammar, company_vocabulary());
+  std::vector<Walker> walkers;
+  for (uint32_t i = 0; i < company.n_matchers; ++i) {
+    walkers.emplace_back(*constraint, company.seed + i);
+  }
+  for (uint32_t step = 0; step < company.n_steps * company.n_matchers; ++step) {
+    walkers[random() % company.n_matchers].step();
+  }
+  bool has_met_limit = false;
+  for (uint32_t i = 0; i < company.n_matchers; ++i) {
+    Walker alone(*Constraint::make(grammar, company_vocabulary()), company.seed + i);
+    const Transcript& in_company = walkers[i].transcript();
+    while (alone.transcript().tokens.size() < in_company.tokens.size() && alone.step()) {
+    }
+    if (in_company.end != Transcript::End::kOpen) alone.step();
+    CHECK(alone.transcript() == in_company);
+    has_met_limit |= in_company.end == Transcript::End::kExhausted;
+  }
+  return has_met_limit;
+}
+
+// The same with a random grammar.
+inline bool try_company(const Company& company) {
+  std::mt19937 random(company.seed);
+  const std::string text = random_grammar(random);
+  const auto grammar = parse_gbnf(text, random_limits(random));
+  return grammar && try_company(*grammar, company, random);
+}
+
+}  // namespace kvik::grammar
