@@ -15,8 +15,9 @@ set_tests_properties(e2e/gpu_on_host_run PROPERTIES LABELS e2e TIMEOUT 1200 ENVI
   "KVIK_BINARY=$<TARGET_FILE:kvik_on_host_run>;KVIK_BUILD=${PROJECT_BINARY_DIR};PYTHONDONTWRITEBYTECODE=1")
 set_tests_properties(e2e/page PROPERTIES PROCESSORS 2)  # a browser beside a server
 # These start engines with a thread per core, or watch the clock.
-foreach(name agents adapter attack bits chat clients disk exactness explain fleet origins overload prefix server server_load threats_http
+foreach(name agents adapter attack bits chat client_schemas clients disk exactness explain fleet origins overload prefix server server_load threats_http
     trained threats_held threats_memory)
   set_tests_properties(e2e/${name} PROPERTIES PROCESSORS 2)
 endforeach()
+set_tests_properties(e2e/client_schemas PROPERTIES TIMEOUT 7200)  # under --models: thousands of answers
 set_tests_properties(e2e/attack PROPERTIES TIMEOUT 7200)  # under --long: an hour, and how it was before

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/log.h"
 #include "base/process/streams.h"
@@ -26,9 +28,10 @@ using grammar::Trial;
 
 struct ConstrainOptions {
   std::string vocabulary;
-  std::optional<std::string> schema, regex, grammar, text, batch;
+  std::optional<std::string> schema, regex, grammar, text, text_file, batch;
   std::string formats = "keep";
   std::string whitespace = "compact";
+  std::string schema_language = "full";
 };
 
 // A file's bytes, or stdin's for "-".
@@ -43,6 +46,8 @@ SchemaOptions schema_options(const ConstrainOptions& options) {
   SchemaOptions made;
   if (options.formats == "ignore") made.formats = SchemaOptions::Formats::kRemarks;
   if (options.whitespace == "flexible") made.whitespace.max_run = 64;
+  if (options.whitespace == "spaced") made.whitespace = grammar::Whitespace::spaced();
+  if (options.schema_language == "canonical") made.language = SchemaOptions::Language::kCanonical;
   return made;
 }
 
@@ -58,28 +63,61 @@ Result<Grammar> read_grammar(const ConstrainOptions& options) {
   return grammar::parse_lark(text, schema_options(options));
 }
 
-// "a", "é" or \x1f: a byte as a person can read it.
-std::string readable(std::string_view bytes) {
-  std::string text;
-  for (const char c : bytes) {
-    if (!text.empty()) text.push_back(' ');
-    const auto byte = static_cast<uint8_t>(c);
-    text += byte > 0x20 && byte < 0x7F ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
+// 'a', or \x1f where the byte is no printable ASCII character.
+std::string quoted_byte(uint8_t byte) {
+  return byte >= 0x20 && byte < 0x7F ? fmt::format("'{}'", static_cast<char>(byte))
+                                     : fmt::format("\\x{:02x}", byte);
+}
+
+// "'0' to '9'" for a run of three bytes or more; runs of two are written one by one.
+std::vector<std::string> readable_runs(std::string_view ascending) {
+  std::vector<std::string> runs;
+  for (size_t i = 0; i < ascending.size();) {
+    const auto first = static_cast<uint8_t>(ascending[i]);
+    size_t n = 1;
+    while (i + n < ascending.size() && static_cast<uint8_t>(ascending[i + n]) == first + n) ++n;
+    if (n < 3) n = 1;
+    const auto last = static_cast<uint8_t>(first + n - 1);
+    runs.push_back(n == 1 ? quoted_byte(first)
+                          : fmt::format("{} to {}", quoted_byte(first), quoted_byte(last)));
+    i += n;
   }
-  return text;
+  return runs;
+}
+
+// "only '0'", "only ',' or '}'", "only '0' to '9' or the end of the text".
+std::string expected(const Trial::Outcome& outcome) {
+  constexpr size_t kMostRuns = 12;
+  std::vector<std::string> choices = readable_runs(outcome.allowed);
+  if (choices.size() > kMostRuns) {
+    choices.resize(kMostRuns);
+    choices.emplace_back("other bytes");
+  }
+  if (outcome.could_end) choices.emplace_back("the end of the text");
+  if (choices.empty()) return "nothing";
+  const std::string last = std::move(choices.back());
+  choices.pop_back();
+  if (choices.empty()) return "only " + last;
+  return fmt::format("only {} or {}", fmt::join(choices, ", "), last);
+}
+
+Result<std::string> read_text(const ConstrainOptions& options) {
+  if (options.text_file) return read_all(*options.text_file);
+  return *options.text;
 }
 
 Result<int> check_text(const ConstrainOptions& options, const Trial& trial) {
   auto grammar = read_grammar(options);
-  // 1 is said of texts.
+  // Exit code 1 means that the text does not match.
   if (!grammar) return fail(ErrorCode::kInvalidArgument, std::move(grammar.error().message));
-  TRY_ASSIGN(const std::string text, read_all(*options.text));
+  TRY_ASSIGN(const std::string text, read_text(options));
   const auto constraint = trial.constraint(std::move(*grammar));
   TRY_ASSIGN(const auto outcome, trial.run(*constraint, text));
-  if (outcome.accepted) return kExitOk;
-  const std::string allowed = readable(outcome.allowed);
-  const char* end = !outcome.could_end ? "" : allowed.empty() ? "the end" : "the end or one of ";
-  streams::print("byte {}: {}{}\n", outcome.n_bytes, end, allowed);
+  if (outcome.accepted) {
+    streams::print("OK\n");
+    return kExitOk;
+  }
+  streams::print("at byte {} {} may follow\n", outcome.n_bytes, expected(outcome));
   return kExitFailed;
 }
 
@@ -101,10 +139,11 @@ Result<int> run_batch(const ConstrainOptions& options, Trial& trial) {
 Result<int> constrain(const ConstrainOptions& options) {
   const int n_forms = int{options.schema.has_value()} + int{options.regex.has_value()} +
                       int{options.grammar.has_value()};
-  if (options.batch ? n_forms != 0 || options.text : n_forms != 1 || !options.text) {
-    return fail(
-        ErrorCode::kInvalidArgument,
-        "expected one of --json-schema, --regex and --grammar with --text, or --batch alone");
+  const bool has_text = options.text || options.text_file;
+  if (options.batch ? n_forms != 0 || has_text : n_forms != 1 || !has_text) {
+    return fail(ErrorCode::kInvalidArgument,
+                "expected one of --json-schema, --regex and --grammar with --text or --text-file, "
+                "or --batch alone");
   }
   TRY_ASSIGN(const auto source, open_model(options.vocabulary));
   TRY_ASSIGN(const auto tokenizer, Tokenizer::from_metadata(source->metadata()));
@@ -116,7 +155,8 @@ Result<int> constrain(const ConstrainOptions& options) {
 
 void add_constrain(CommandLine& line) {
   auto options = std::make_shared<ConstrainOptions>();
-  Flags flags = line.add("constrain", "say whether texts keep to a form, and how fast masks are",
+  Flags flags = line.add("constrain",
+                         "check whether a text matches a JSON schema, an expression or a grammar",
                          [options] { return finish(constrain(*options)); });
   flags.add({
       Flag("VOCAB", &options->vocabulary, "any model with a vocabulary").required(),
@@ -124,16 +164,26 @@ void add_constrain(CommandLine& line) {
       {"--regex", &options->regex, "a regular expression for the whole text"},
       {"--grammar", &options->grammar,
        "a file with a grammar, in llama.cpp's dialect or Lark's; - is stdin"},
-      {"--text", &options->text, "a file with the text; - is stdin"},
+      Flag("--text", as_text(options->text), "the text to check").called("TEXT"),
+      Flag("--text-file", &options->text_file, "a file with the text to check; - is stdin")
+          .called("FILE"),
       {"--batch", &options->batch,
-       "a file of lines {\"id\", \"schema\", \"tests\": [{\"valid\", \"data\"}]}; - is stdin"},
-      Flag("--formats", &options->formats, "whether \"format\" of a schema is kept")
+       "a file of lines {\"id\", \"schema\", \"tests\": [{\"valid\", \"data\"}]}, checked with "
+       "the time that masks take; - is stdin"},
+      Flag("--formats", &options->formats, "check \"format\" of a schema, or ignore it")
           .one_of({"keep", "ignore"})
           .with_default(),
-      Flag("--whitespace", &options->whitespace, "between the parts of JSON")
-          .one_of({"compact", "flexible"})
+      Flag("--whitespace", &options->whitespace,
+           "in JSON: one blank at most after ':' and ',', none, or up to 64 characters anywhere")
+          .one_of({"spaced", "compact", "flexible"})
+          .with_default(),
+      Flag("--schema-language", &options->schema_language,
+           "every text that the schema allows, or what answers are held to: closed objects, keys "
+           "in order, plain numbers")
+          .one_of({"canonical", "full"})
           .with_default(),
   });
+  flags.exclude("--text", {"--text-file"});
 }
 
 }  // namespace kvik

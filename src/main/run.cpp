@@ -103,6 +103,15 @@ void add_run(CommandLine& line) {
       Flag("--grammar", &options->grammar,
            "answer in a text of this grammar, in llama.cpp's dialect or Lark's")
           .called("FILE"),
+      Flag("--whitespace", &options->whitespace,
+           "in JSON: one blank at most after ':' and ',', none, or as the model likes")
+          .one_of({"spaced", "compact", "flexible"})
+          .with_default(),
+      Flag("--schema-language", &options->schema_language,
+           "of --json-schema and %json: closed objects, keys in order, plain numbers; or all of "
+           "JSON Schema")
+          .one_of({"canonical", "full"})
+          .with_default(),
   });
   flags.exclude("--json-schema", {"--regex", "--grammar"});
   flags.exclude("--regex", {"--grammar"});

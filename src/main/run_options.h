@@ -29,7 +29,8 @@ struct RunOptions {
   std::string json_schema;           // a file
   std::optional<std::string> regex;  // of --regex
   std::string grammar;               // a file
-  std::optional<AnswerForm> form;    // that of these three: read_form()
+  std::string whitespace = "spaced", schema_language = "canonical";
+  std::optional<AnswerForm> form;  // that of these three: read_form()
   SamplingParams sampling;
   std::optional<uint64_t> seed;
   bool ids = false;

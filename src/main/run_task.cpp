@@ -57,6 +57,8 @@ ChatSettings RunOptions::settings() const {
 
 Result<std::optional<AnswerForm>> read_form(const RunOptions& options) {
   AnswerForm form;
+  form.style = {whitespace_named(options.whitespace).value_or(JsonStyle::Whitespace::kSpaced),
+                schema_language_named(options.schema_language)};
   if (!options.json_schema.empty()) {
     form.kind = AnswerForm::Kind::kJsonSchema;
     TRY_ASSIGN(form.text, read_file(options.json_schema));

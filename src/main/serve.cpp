@@ -251,6 +251,17 @@ void add_words(Flags& flags, ServingOptions& serving, std::string& chat_template
            "how the model writes calls of tools (default: as its chat template does); none: they "
            "stay text")
           .one_of(std::move(formats)),
+      {"--schema-language",
+       Words{.type = "canonical|full",
+             .read =
+                 [&serving](const std::string& name) {
+                   const auto language = schema_language_named(name);
+                   if (!language) return "expected canonical or full, found " + name;
+                   serving.chat.schema_language = *language;
+                   return std::string();
+                 }},
+       "what JSON schemas allow in answers and tool arguments: closed objects, keys in order and "
+       "plain numbers; or all of JSON Schema (default: canonical)"},
   });
 }
 

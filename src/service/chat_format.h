@@ -14,6 +14,8 @@ namespace kvik {
 struct ChatFormatOptions {
   std::string chat_template = {};  // in the place of the model's own; empty: that one
   std::string tool_format = {};    // of tool_formats(), or "none"; empty: what the template writes
+  // Language of the schemas of requests that choose none.
+  JsonStyle::Language schema_language = JsonStyle::Language::kCanonical;
 };
 
 // Conversations → prompts, by the model's own template; without one, by a plain one of ours:

@@ -9,6 +9,7 @@
 #include "base/token_id.h"
 #include "engine/request/request.h"
 #include "service/answer_parts.h"
+#include "service/forms/answer_form.h"
 #include "service/message.h"
 
 namespace kvik {
@@ -44,6 +45,7 @@ struct ChatRequest {
   Data::Fields kwargs = {};
   ThinkingWish thinking = {};
   std::optional<ForcedCalls> forced = {};  // absent: the model may call or not
+  JsonStyle style = {};                    // of the arguments of calls that keep to a schema
   bool add_generation_prompt = true;
   bool continue_final_message = false;  // the prompt ends inside the last message
   // Where the prompt begins with this text, and the template goes on with a special token, it keeps

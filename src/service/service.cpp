@@ -59,7 +59,7 @@ Service::Service(const Tokenizer& tokenizer, EngineThread& engine, ModelCard car
       engine_(engine),
       card_(std::move(card)),
       chat_(tokenizer, chat),
-      forms_(tokenizer),
+      forms_(tokenizer, chat.schema_language),
       adapters_(std::move(adapters)) {}
 
 // Which model a request names: the served one, or one of its adapters.
@@ -164,8 +164,10 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   std::vector<std::string> relaxed;
   if (request.form) {
     TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form, owner_of(request)));
-    to_run.constraint = std::make_shared<const AnswerConstraint>(
+    auto constraint = std::make_shared<AnswerConstraint>(
         form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
+    if (forms_.ends_loops(*request.form)) constraint->end_loops();
+    to_run.constraint = std::move(constraint);
     relaxed = std::move(form.relaxed);
   }
   // What is said anew counts where the answer does not stream, which is not known here.

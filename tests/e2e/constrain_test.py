@@ -156,6 +156,25 @@ class RandomSchemas(unittest.TestCase):
         self.assertGreater(n_valid, N_RANDOM)
 
 
+    def test_what_the_canonical_language_allows_is_valid(self):
+        lines, verdicts = [], []
+        for seed in range(N_RANDOM):
+            r = random.Random(seed)
+            schema = {"$schema": DIALECTS["draft2020-12"], **schema_generator.schema(r)}
+            validator = jsonschema.Draft202012Validator(schema)
+            values = [schema_generator.value(r) for _ in range(14)]
+            lines.append({"id": seed, "schema": schema, "tests": [{"valid": True, "data": value} for value in values]})
+            verdicts.append([validator.is_valid(value) for value in values])
+        n_accepted = 0
+        for line, verdict, full, answer in zip(lines, verdicts, judged(lines), judged(lines, "--schema-language", "canonical")):
+            self.assertEqual(answer["compiled"], full["compiled"], (line, answer["error"]))
+            self.assertIsNone(answer["error"] if full["compiled"] else None, line)
+            for test, valid, accepted in zip(line["tests"], verdict, answer["tests"]):
+                n_accepted += accepted
+                self.assertLessEqual(accepted, valid, json.dumps({"schema": line["schema"], "data": test["data"]}))
+        self.assertGreater(n_accepted, N_RANDOM // 2)
+
+
 class Texts(unittest.TestCase):
     """One text at a time."""
 
@@ -171,21 +190,39 @@ class Texts(unittest.TestCase):
         return path
 
     def said(self, text, *form, code):
-        done = kvik.run("constrain", "demo", *form, "--text", "-", stdin=text.encode())
+        done = kvik.run("constrain", "demo", *form, "--text-file", "-", stdin=text.encode())
         self.assertEqual(done.returncode, code, done)
+        self.assertEqual(kvik.run("constrain", "demo", *form, "--text", text).stdout, done.stdout)
         return done.stdout.decode()
 
     def test_a_text_that_leaves_its_form_is_told_where_and_what_was_allowed(self):
         schema = self.file("schema.json", json.dumps({"type": "object", "properties": {"a": {"enum": [1, True]}}, "required": ["a"]}))
-        self.assertEqual(self.said('{"a":1}', "--json-schema", schema, code=0), "")
-        self.assertEqual(self.said('{"a":[', "--json-schema", schema, code=1), "byte 5: 1 t\n")
-        self.assertEqual(self.said("ab", "--regex", "a[bc]{2}", code=1), "byte 2: b c\n")
-        self.assertEqual(self.said("abcd", "--regex", "a[bc]{2}", code=1), "byte 3: the end\n")
-        self.assertEqual(self.said("(x)", "--grammar", self.file("g", 'root ::= "(" [xy] ")"'), code=0), "")
+        self.assertEqual(self.said('{"a":1}', "--json-schema", schema, code=0), "OK\n")
+        self.assertEqual(self.said('{"a":[', "--json-schema", schema, code=1), "at byte 5 only '1' or 't' may follow\n")
+        self.assertEqual(self.said("ab", "--regex", "a[bc]{2}", code=1), "at byte 2 only 'b' or 'c' may follow\n")
+        self.assertEqual(self.said("abcd", "--regex", "a[bc]{2}", code=1), "at byte 3 only the end of the text may follow\n")
+        self.assertEqual(self.said("1x", "--regex", "[0-9]+", code=1), "at byte 1 only '0' to '9' or the end of the text may follow\n")
+        self.assertEqual(self.said("(x)", "--grammar", self.file("g", 'root ::= "(" [xy] ")"'), code=0), "OK\n")
+
+    def test_a_text_is_an_argument_or_a_file_and_not_both(self):
+        path = self.file("text", "bb")
+        self.assertEqual(kvik.run("constrain", "demo", "--regex", "b+", "--text-file", path).stdout, b"OK\n")
+        self.assertEqual(kvik.run("constrain", "demo", "--regex", "b+", "--text", path).returncode, 1)
+        self.assertEqual(kvik.run("constrain", "demo", "--regex", "b+", "--text", "b", "--text-file", path).returncode, 2)
+        self.assertEqual(kvik.run("constrain", "demo", "--regex", "b+").returncode, 2)
+
+    def test_the_language_of_answers_can_be_checked_as_well(self):
+        schema = self.file("schema.json", json.dumps({"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}))
+        flags = ("--json-schema", schema, "--schema-language", "canonical", "--whitespace", "spaced")
+        self.assertEqual(self.said('{"name": "Bob", "age": 5}', *flags, code=0), "OK\n")
+        self.assertEqual(self.said('{"age": 5,"name": "Bob"}', *flags, code=1), "at byte 9 only '0' to '9' or '}' may follow\n")
+        self.assertEqual(self.said('{"age": 5.0}', *flags, code=1), "at byte 9 only '0' to '9' or '}' may follow\n")
+        self.assertEqual(self.said('{"age":  5}', *flags, code=1), "at byte 8 only '-' or '0' to '9' may follow\n")
+        self.said('{"age": 5.0 , "bytes": 12}', "--json-schema", schema, "--whitespace", "flexible", code=0)
 
     def test_a_form_that_cannot_be_kept_is_a_wrong_argument(self):
         schema = self.file("schema.json", json.dumps({"properties": {"a": {"pattern": "(x)\\1"}}}))
-        done = kvik.run("constrain", "demo", "--json-schema", schema, "--text", "-", stdin=b"1")
+        done = kvik.run("constrain", "demo", "--json-schema", schema, "--text", "1")
         self.assertEqual(done.returncode, 2, done)
         self.assertIn(b"#/properties/a/pattern", done.stderr)
 

@@ -127,11 +127,44 @@ class Forms(unittest.TestCase):
     def test_white_space_is_as_it_is_asked_for(self):
         schema = {"type": "object", "properties": {"a": {"type": "boolean"}, "b": {"type": "null"}}, "required": ["a", "b"],
                   "additionalProperties": False}
-        compact = self.server.text("O", guided_json=schema, max_tokens=200)
+        compact = self.server.text("O", guided_json=schema, max_tokens=200, kvik={"whitespace": "compact"})
         self.assertNotRegex(compact, r"\s")
+        spaced = [self.server.text("O", guided_json=schema, max_tokens=200, temperature=1.5, seed=seed) for seed in range(8)]
+        for text in spaced:
+            self.assertRegex(text, r'^{"a": ?(true|false), ?"b": ?null}$')
+        self.assertTrue(any(" " in text for text in spaced), spaced)
         flexible = [self.server.text("O", guided_json=schema, max_tokens=900, temperature=1.5, seed=seed, kvik={"whitespace": "flexible"})
                     for seed in range(8)]
         self.assertTrue(any(text != text.strip() or " " in text or "\n" in text for text in flexible), flexible)
+
+    def test_objects_are_closed_and_integers_plain_unless_all_of_json_schema_is_asked_for(self):
+        schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}, "age": {"type": "integer"}}, "required": ["name", "age"]}
+        ask = {"guided_json": schema, "max_tokens": 300, "temperature": 2}
+        for seed in range(8):
+            self.assertRegex(self.server.text("O", seed=seed, **ask), r'^{"name": ?".*", ?"age": ?(0|-?[1-9]\d{0,18})}$')
+        full = [self.server.text("O", seed=seed, kvik={"schema_language": "full"}, **ask) for seed in range(8)]
+        self.assertTrue(any(not re.match(r'^{"name": ?"', text) for text in full), full)
+
+    def test_a_server_can_have_the_full_language_by_default(self):
+        schema = {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "required": ["a", "b"], "maxProperties": 2}
+        ask = {"guided_json": schema, "max_tokens": 100, "temperature": 2}
+        with Server("demo", "--schema-language", "full", "--kv-memory", "64MiB") as server:
+            full = [list(json.loads(server.text("O", seed=seed, **ask))) for seed in range(12)]
+            own = [list(json.loads(server.text("O", seed=seed, kvik={"schema_language": "canonical"}, **ask))) for seed in range(4)]
+        self.assertIn(["b", "a"], full)
+        self.assertEqual(own, [["a", "b"]] * 4)
+        self.assertEqual([list(json.loads(self.server.text("O", seed=seed, **ask))) for seed in range(4)], [["a", "b"]] * 4)
+
+    def test_a_forced_call_is_not_filled_with_white_space(self):
+        parameters = {"type": "object", "properties": {"unit": {"enum": ["celsius", "kelvin"]}, "days": {"type": "integer"}}, "required": ["unit", "days"]}
+        tools = [{"type": "function", "function": {"name": "weather", "parameters": parameters}}]
+        ask = {"messages": [{"role": "user", "content": "O"}], "tools": tools, "tool_choice": {"type": "function", "function": {"name": "weather"}},
+               "temperature": 2, "max_tokens": 300}
+        for seed in range(8):
+            call = self.chat({**ask, "seed": seed})["choices"][0]["message"]["tool_calls"][0]["function"]
+            self.assertRegex(call["arguments"], r'^{"unit": ?"(celsius|kelvin)", ?"days": ?(0|-?[1-9]\d{0,18})}$')
+        compact = self.chat({**ask, "kvik": {"whitespace": "compact"}})["choices"][0]["message"]["tool_calls"][0]["function"]
+        self.assertNotRegex(compact["arguments"], r"\s")
 
     def refusal(self, **fields):
         answer = self.server.post("/v1/completions", {"prompt": "O", "max_tokens": 5, **fields})

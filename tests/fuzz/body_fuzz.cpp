@@ -73,6 +73,7 @@ void check(const Result<CompletionCall>& call) {
   if (form->strictness == AnswerForm::Strictness::kRelaxed) {
     options.strictness = Strictness::kRelaxed;
   }
+  options.language = grammar::SchemaOptions::Language::kCanonical;
   if (const auto parsed = grammar::parse_lark(form->text, options); !parsed) check(parsed.error());
 }
 

@@ -46,6 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t n_bytes) {
   options.limits.max_work = 400'000;
   options.limits.max_work_per_token = 400'000;
   options.whitespace.max_run = n_bytes % 3;
+  if (n_bytes % 2 == 0) options.language = SchemaOptions::Language::kCanonical;
   auto made = compile_json_schema(text, options);
   if (made) follow(std::move(made->grammar), text);
   return 0;

@@ -59,7 +59,7 @@ TEST(FormFields, openais_chats_ask_for_objects_and_schemas) {
   EXPECT_EQ(schema.text, R"({"type":"object","required":["b","a"]})");
   EXPECT_EQ(schema.param, "response_format.json_schema.schema");
   EXPECT_EQ(schema.strictness, AnswerForm::Strictness::kStrict);
-  EXPECT_EQ(schema.whitespace, AnswerForm::Whitespace::kCompact);
+  EXPECT_EQ(schema.style, JsonStyle());
 }
 
 TEST(FormFields, only_who_says_so_gets_a_form_that_is_relaxed) {
@@ -117,10 +117,17 @@ TEST(FormFields, llama_cpps_words_are_understood) {
 
 TEST(FormFields, whitespace_is_a_field_of_our_own) {
   const std::string object = R"("response_format":{"type":"json_object"},"kvik":)";
-  EXPECT_EQ(form_of(object + R"({"whitespace":"flexible"})").whitespace,
-            AnswerForm::Whitespace::kFlexible);
-  EXPECT_EQ(form_of(object + R"({"whitespace":"compact"})").whitespace,
-            AnswerForm::Whitespace::kCompact);
+  EXPECT_EQ(form_of(object + R"({"whitespace":"flexible"})").style.whitespace,
+            JsonStyle::Whitespace::kFlexible);
+  EXPECT_EQ(form_of(object + R"({"whitespace":"compact"})").style.whitespace,
+            JsonStyle::Whitespace::kCompact);
+  EXPECT_EQ(form_of(object + R"({"whitespace":"spaced"})").style.whitespace,
+            JsonStyle::Whitespace::kSpaced);
+  EXPECT_EQ(form_of(object + R"({"schema_language":"full"})").style.language,
+            JsonStyle::Language::kFull);
+  EXPECT_EQ(form_of(object + R"({"schema_language":"canonical"})").style.language,
+            JsonStyle::Language::kCanonical);
+  EXPECT_EQ(refused_param(object + R"({"schema_language":"latin"})"), "kvik.schema_language");
   EXPECT_EQ(refused_param(object + R"({"whitespace":"some"})"), "kvik.whitespace");
   EXPECT_EQ(refused_param(object + R"({"whitespace":3})"), "kvik.whitespace");
 }

@@ -27,8 +27,12 @@ constexpr const char* kSchema = R"({
   "additionalProperties": false
 })";
 
+// In any order and without white space: texts are then told by their bytes alone.
 AnswerForm schema_form(std::string schema) {
-  return {.kind = Kind::kJsonSchema, .text = std::move(schema), .param = "here"};
+  return {.kind = Kind::kJsonSchema,
+          .text = std::move(schema),
+          .style = {JsonStyle::Whitespace::kCompact, JsonStyle::Language::kFull},
+          .param = "here"};
 }
 
 CompletionRequest request_for(AnswerForm form, float temperature = 2) {
@@ -194,7 +198,7 @@ TEST_F(Forms, a_form_that_came_before_is_not_compiled_again) {
   rig.answer(request_for(form));
   EXPECT_FALSE(rig.service().must_compile(request_for(form)));
   AnswerForm other = form;
-  other.whitespace = AnswerForm::Whitespace::kFlexible;
+  other.style.whitespace = JsonStyle::Whitespace::kFlexible;
   EXPECT_TRUE(rig.service().must_compile(request_for(other)));
 }
 
@@ -218,7 +222,7 @@ AnswerForm regex_form(std::string text) {
 
 TEST_F(Forms, all_compiled_grammars_together_have_one_bound) {
   constexpr size_t kBound = 300'000;
-  FormCompiler compiler(rig.tokenizer(), kBound);
+  FormCompiler compiler(rig.tokenizer(), JsonStyle::Language::kCanonical, kBound);
   const auto compile = [&](const std::string& tenant, int i) {
     return compiler.compile(regex_form(fmt::format("({}|[a-f]{{100}}x){{20}}", i)), {tenant, ""});
   };
@@ -235,7 +239,7 @@ TEST_F(Forms, all_compiled_grammars_together_have_one_bound) {
 
 TEST_F(Forms, grammars_in_use_count_and_refuse_others_of_their_key_alone) {
   constexpr size_t kBound = 300'000;
-  FormCompiler compiler(rig.tokenizer(), kBound);
+  FormCompiler compiler(rig.tokenizer(), JsonStyle::Language::kCanonical, kBound);
   std::vector<CompiledForm> in_use;
   std::optional<Error> refused;
   for (int i = 0; i < 100 && !refused; ++i) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/dialects/cache_fields.h"
+#include "server/dialects/form_fields.h"
 #include "service/request_bounds.h"
 #include "service/tools/call_form.h"
 
@@ -169,6 +170,7 @@ Result<void> read_thinking(const JsonFields& fields, ChatRequest& chat) {
 }
 
 Result<void> read_template_options(const JsonFields& fields, ChatRequest& chat) {
+  TRY_ASSIGN(chat.style, read_json_style(fields));
   TRY_ASSIGN(const auto kwargs, fields.object("chat_template_kwargs"));
   if (!kwargs) return {};
   if ((*kwargs)->size() > kMaxKwargs) {
@@ -198,6 +200,7 @@ Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request
                 .strict = chat.strict,
                 .forced = chat.forced,
                 .other = chat.forced ? std::nullopt : request.form,
+                .style = chat.style,
                 .spelling = syntax.spelling,
                 .formats = syntax.calls};
   const bool has_one = !syntax.calls.empty() && syntax.calls.front()->has_one_call;

@@ -155,23 +155,29 @@ Result<MaybeForm> structured_outputs_form(const json::value& value, std::string_
   return read_one_of(fields, kReaders, fmt::format("{}.", param));
 }
 
-Result<AnswerForm::Whitespace> read_whitespace(const JsonFields& fields) {
-  using Whitespace = AnswerForm::Whitespace;
-  TRY_ASSIGN(const auto own, fields.object("kvik"));
-  if (!own) return Whitespace::kCompact;
-  TRY_ASSIGN(const auto name, JsonFields(**own, "kvik").string("whitespace"));
-  if (!name || *name == "compact") return Whitespace::kCompact;
-  if (*name == "flexible") return Whitespace::kFlexible;
-  return refuse("kvik.whitespace", "kvik.whitespace must be \"compact\" or \"flexible\"");
-}
-
-Result<MaybeForm> with_whitespace(const JsonFields& fields, MaybeForm form) {
-  TRY_ASSIGN(const auto whitespace, read_whitespace(fields));
-  if (form) form->whitespace = whitespace;
+Result<MaybeForm> with_style(const JsonFields& fields, MaybeForm form) {
+  TRY_ASSIGN(const JsonStyle style, read_json_style(fields));
+  if (form) form->style = style;
   return form;
 }
 
 }  // namespace
+
+Result<JsonStyle> read_json_style(const JsonFields& fields) {
+  TRY_ASSIGN(const auto object, fields.object("kvik"));
+  if (!object) return JsonStyle();
+  const JsonFields own(**object, "kvik");
+  TRY_ASSIGN(const auto whitespace, own.string("whitespace"));
+  TRY_ASSIGN(const auto language, own.string("schema_language"));
+  const auto its_whitespace = whitespace_named(whitespace.value_or("spaced"));
+  const auto its_language = schema_language_named(language.value_or(""));
+  if (!its_whitespace)
+    return refuse("kvik.whitespace",
+                  "kvik.whitespace must be \"spaced\", \"compact\" or \"flexible\"");
+  if (language && !its_language)
+    return refuse("kvik.schema_language", "kvik.schema_language must be \"canonical\" or \"full\"");
+  return JsonStyle{*its_whitespace, its_language};
+}
 
 Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields) {
   constexpr auto kReaders =
@@ -185,7 +191,7 @@ Result<std::optional<AnswerForm>> read_answer_form(const JsonFields& fields) {
                                 {"grammar", grammar_form}});
   if (fields.find("guided_whitespace_pattern")) return unsupported("guided_whitespace_pattern");
   TRY_ASSIGN(MaybeForm form, read_one_of(fields, kReaders, ""));
-  return with_whitespace(fields, std::move(form));
+  return with_style(fields, std::move(form));
 }
 
 Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields) {
@@ -194,7 +200,7 @@ Result<std::optional<AnswerForm>> read_text_form(const JsonFields& fields) {
   const json::value* format = JsonFields(**text).find("format");
   if (!format) return MaybeForm();
   TRY_ASSIGN(MaybeForm form, flat_format_form(*format, "text.format"));
-  return with_whitespace(fields, std::move(form));
+  return with_style(fields, std::move(form));
 }
 
 Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields) {
@@ -211,7 +217,7 @@ Result<std::optional<AnswerForm>> read_output_form(const JsonFields& fields) {
           "output_config.format and output_format both say what form the answer is to have");
     if (newer) form = std::move(newer);
   }
-  return with_whitespace(fields, std::move(form));
+  return with_style(fields, std::move(form));
 }
 
 }  // namespace kvik

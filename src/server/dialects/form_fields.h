@@ -12,6 +12,9 @@ namespace kvik {
 // text. Errors: kInvalidArgument, kUnsupported, with the field in `param`. Schemas and grammars
 // are not compiled here.
 
+// `kvik.whitespace` and `kvik.schema_language`; the forms below have them too.
+Result<JsonStyle> read_json_style(const JsonFields& fields);
+
 // Of completions and chats: `response_format`, vLLM's `structured_outputs` and `guided_json`,
 // `guided_regex`, `guided_choice`, `guided_grammar`, llama.cpp's `json_schema` and `grammar`. Of
 // two that are there none is silently left out: they are refused.

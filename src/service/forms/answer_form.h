@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,36 @@
 #include "base/token_id.h"
 
 namespace kvik {
+
+// Style of the JSON in an answer.
+struct JsonStyle {
+  enum class Whitespace : uint8_t {
+    kSpaced,    // one blank may follow each ':' and ','
+    kCompact,   // none
+    kFlexible,  // up to 64 blanks, tabs and line ends wherever JSON allows them
+  };
+  // Language of a schema: the texts that a program would write, or every text that the schema
+  // allows (grammar::SchemaOptions::Language).
+  enum class Language : uint8_t { kCanonical, kFull };
+
+  Whitespace whitespace = Whitespace::kSpaced;
+  std::optional<Language> language = {};  // absent: the server's
+
+  friend bool operator==(const JsonStyle&, const JsonStyle&) = default;
+};
+
+// By the names that clients and flags use; nullopt for others.
+inline std::optional<JsonStyle::Whitespace> whitespace_named(std::string_view name) {
+  if (name == "spaced") return JsonStyle::Whitespace::kSpaced;
+  if (name == "compact") return JsonStyle::Whitespace::kCompact;
+  if (name == "flexible") return JsonStyle::Whitespace::kFlexible;
+  return {};
+}
+inline std::optional<JsonStyle::Language> schema_language_named(std::string_view name) {
+  if (name == "canonical") return JsonStyle::Language::kCanonical;
+  if (name == "full") return JsonStyle::Language::kFull;
+  return {};
+}
 
 // The form that an answer must keep to, as a client says it. Where a chat's answer begins with a
 // thought, the form is of what follows it.
@@ -25,17 +56,17 @@ struct AnswerForm {
   };
   // kRelaxed: what of a schema cannot be kept is left out, and told (Completion::relaxed).
   enum class Strictness : uint8_t { kStrict, kRelaxed };
-  // Of JSON: none; or what people who indent by two put between its words.
-  enum class Whitespace : uint8_t { kCompact, kFlexible };
 
   Kind kind = Kind::kJsonObject;
   std::string text = {};
   std::vector<std::string> choices = {};
   Strictness strictness = Strictness::kStrict;
-  Whitespace whitespace = Whitespace::kCompact;
+  JsonStyle style = {};
   // Special tokens that stand for their text in it, ascending; no others may come.
   std::vector<TokenId> marks = {};
   std::string param = "response_format";  // the field that errors name
+  // All of the answer is JSON: what a model repeats without end is ended (LoopGuard).
+  bool is_all_json = false;
   // Of harmony: its text begins with the header of its message, behind "<|start|>assistant";
   // otherwise the form is what the final message says.
   bool brings_header = false;

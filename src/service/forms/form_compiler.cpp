@@ -15,47 +15,56 @@ namespace {
 
 using Kind = AnswerForm::Kind;
 
-// What people put between the words of JSON, deep as it may be indented.
-constexpr uint32_t kFlexibleBlanks = 64;
-
 struct Made {
   grammar::Grammar grammar;
   std::vector<std::string> relaxed = {};
 };
 
-Result<Made> make(const AnswerForm& form) {
-  const grammar::Limits limits;
-  const grammar::Whitespace whitespace{
-      form.whitespace == AnswerForm::Whitespace::kFlexible ? kFlexibleBlanks : 0};
-  using Strictness = grammar::SchemaOptions::Strictness;
+grammar::Whitespace whitespace_of(JsonStyle::Whitespace whitespace) {
+  // Deep as people may indent.
+  constexpr uint32_t kFlexibleBlanks = 64;
+  switch (whitespace) {
+    case JsonStyle::Whitespace::kCompact:
+      return {};
+    case JsonStyle::Whitespace::kFlexible:
+      return {.max_run = kFlexibleBlanks};
+    case JsonStyle::Whitespace::kSpaced:
+      break;
+  }
+  return grammar::Whitespace::spaced();
+}
+
+grammar::SchemaOptions schema_options(const AnswerForm& form, JsonStyle::Language by_default) {
+  using Options = grammar::SchemaOptions;
   const bool is_relaxed = form.strictness == AnswerForm::Strictness::kRelaxed;
+  const bool is_full = form.style.language.value_or(by_default) == JsonStyle::Language::kFull;
+  return {.limits = {},
+          .whitespace = whitespace_of(form.style.whitespace),
+          .strictness = is_relaxed ? Options::Strictness::kRelaxed : Options::Strictness::kStrict,
+          .language = is_full ? Options::Language::kFull : Options::Language::kCanonical};
+}
+
+Result<Made> make(const AnswerForm& form, JsonStyle::Language language) {
+  const grammar::SchemaOptions options = schema_options(form, language);
   const auto made = [](Result<grammar::Grammar> grammar) -> Result<Made> {
     TRY_ASSIGN(grammar::Grammar all, std::move(grammar));
     return Made{std::move(all)};
   };
   switch (form.kind) {
     case Kind::kJsonObject:
-      return made(grammar::compile_json_object({.limits = limits, .whitespace = whitespace}));
+      return made(grammar::compile_json_object(options));
     case Kind::kRegex:
-      return made(grammar::regex_grammar(form.text, limits));
+      return made(grammar::regex_grammar(form.text, options.limits));
     case Kind::kChoice:
-      return made(grammar::choice_grammar(form.choices, limits));
+      return made(grammar::choice_grammar(form.choices, options.limits));
     case Kind::kGbnf:
-      return made(grammar::parse_gbnf(form.text, limits));
+      return made(grammar::parse_gbnf(form.text, options.limits));
     case Kind::kLark:
-      return made(grammar::parse_lark(
-          form.text, {.limits = limits,
-                      .whitespace = whitespace,
-                      .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict}));
+      return made(grammar::parse_lark(form.text, options));
     case Kind::kJsonSchema:
       break;
   }
-  TRY_ASSIGN(
-      grammar::SchemaGrammar schema,
-      grammar::compile_json_schema(
-          form.text, {.limits = limits,
-                      .whitespace = whitespace,
-                      .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict}));
+  TRY_ASSIGN(grammar::SchemaGrammar schema, grammar::compile_json_schema(form.text, options));
   return Made{std::move(schema.grammar), std::move(schema.left_out)};
 }
 
@@ -67,7 +76,7 @@ size_t bytes_of(const AnswerForm& form) {
 
 // The same form, whatever field it came in.
 bool is_same(const AnswerForm& a, const AnswerForm& b) {
-  return a.kind == b.kind && a.strictness == b.strictness && a.whitespace == b.whitespace &&
+  return a.kind == b.kind && a.strictness == b.strictness && a.style == b.style &&
          a.text == b.text && a.choices == b.choices && a.marks == b.marks;
 }
 
@@ -89,6 +98,12 @@ GrammarMemory FormCompiler::memory() const {
   return {.compiled_bytes = meter_->bytes(),
           .matching_bytes = static_cast<size_t>(std::max<int64_t>(0, *meter_->matching())),
           .max_compiled_bytes = max_bytes_};
+}
+
+bool FormCompiler::ends_loops(const AnswerForm& form) const {
+  const bool is_json =
+      form.is_all_json || form.kind == Kind::kJsonObject || form.kind == Kind::kJsonSchema;
+  return is_json && form.style.language.value_or(language_) == JsonStyle::Language::kCanonical;
 }
 
 std::shared_ptr<const FormVocabulary> FormCompiler::vocabulary(const std::vector<TokenId>& marks) {
@@ -148,7 +163,7 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& 
       return place->compiled;
     }
   }
-  auto made = make(form);
+  auto made = make(form, language_);
   if (!made) return fail(made.error().code, std::move(made.error().message), form.param);
   CompiledForm compiled{vocabulary(form.marks), nullptr, std::move(made->relaxed)};
   auto grammar = grammar::Constraint::make(std::move(made->grammar), compiled.vocabulary->trie(),

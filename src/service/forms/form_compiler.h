@@ -41,9 +41,11 @@ class FormCompiler {
     friend bool operator==(const Owner&, const Owner&) = default;
   };
 
-  // The tokenizer is borrowed.
-  explicit FormCompiler(const Tokenizer& tokenizer, size_t max_bytes = kMaxBytes)
-      : tokenizer_(tokenizer), max_bytes_(max_bytes) {}
+  // The tokenizer is borrowed. `language`: of schemas in forms that choose none.
+  explicit FormCompiler(const Tokenizer& tokenizer,
+                        JsonStyle::Language language = JsonStyle::Language::kCanonical,
+                        size_t max_bytes = kMaxBytes)
+      : tokenizer_(tokenizer), language_(language), max_bytes_(max_bytes) {}
 
   // Errors: kInvalidArgument, kUnsupported, with the form's field in `param` and the place within
   // it in the sentence; kExhausted where the grammars in use leave no memory for it.
@@ -51,6 +53,10 @@ class FormCompiler {
 
   // Returns whether it is compiled for this owner, and still kept.
   bool knows(const AnswerForm& form, const Owner& owner = {}) const;
+
+  // Returns whether an answer of that form is JSON of the canonical language, in which loops are
+  // ended.
+  bool ends_loops(const AnswerForm& form) const;
 
   GrammarMemory memory() const;
 
@@ -72,6 +78,7 @@ class FormCompiler {
   KeptList::iterator least_needed(const Owner* only) REQUIRES(mutex_);
 
   const Tokenizer& tokenizer_;
+  const JsonStyle::Language language_;
   const size_t max_bytes_;
   std::shared_ptr<GrammarMeter> meter_ = std::make_shared<GrammarMeter>();  // outlived by grammars
   mutable Mutex mutex_;

@@ -14,6 +14,8 @@
 namespace kvik {
 namespace {
 
+using Arguments = CallSpelling::Arguments;
+
 const Data& function_in(const Data& tool) {
   const Data* function = find_field(tool, "function");
   return function ? *function : tool;
@@ -148,12 +150,14 @@ Result<CallForm> form_of_calls(const CallWish& wish) {
   const bool is_relaxed = wish.strict.empty();
   using Strictness = AnswerForm::Strictness;
   return CallForm{
-      .form = AnswerForm{.kind = AnswerForm::Kind::kLark,
-                         .text = std::move(*grammar),
-                         .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
-                         .whitespace = AnswerForm::Whitespace::kFlexible,
-                         .param = wish.forced ? "tool_choice" : "tools",
-                         .brings_header = !is_hermes},
+      .form =
+          AnswerForm{.kind = AnswerForm::Kind::kLark,
+                     .text = std::move(*grammar),
+                     .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
+                     .style = wish.style,
+                     .param = wish.forced ? "tool_choice" : "tools",
+                     .is_all_json = wish.forced && (is_hermes || own.arguments == Arguments::kJson),
+                     .brings_header = !is_hermes},
       .is_hermes = is_hermes};
 }
 

@@ -19,6 +19,7 @@ struct CallWish {
   std::optional<ForcedCalls> forced = {};  // absent: text may come in their place, or before
   bool may_be_several = true;
   std::optional<AnswerForm> other = {};    // JSON that may come in the place of calls
+  JsonStyle style = {};                    // of arguments
   const CallSpelling* spelling = nullptr;  // the template's; null: none
   std::span<const ToolFormat* const> formats =
       {};  // in which calls are read: no text may begin them

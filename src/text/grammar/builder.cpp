@@ -11,8 +11,8 @@
 
 namespace kvik::grammar {
 
-Builder::Builder(const Limits& limits, Whitespace whitespace)
-    : parts_(std::make_unique<GrammarParts>(limits, whitespace)) {
+Builder::Builder(const Limits& limits, Whitespace whitespace, Numbers numbers)
+    : parts_(std::make_unique<GrammarParts>(limits, whitespace, numbers)) {
   parts_->nodes.push_back({NodeKind::kNothing});
   parts_->nodes.push_back({NodeKind::kEmptyText});
 }
@@ -82,8 +82,10 @@ Node Builder::json_value() {
   const Regular words = pool.one_of({U"null", U"true", U"false"});
   const Node object_node = object(std::move(any_object));
   const Node array_node = array(std::move(any_array));
-  define(any, choice(std::array{text(pool.choice(words, number_syntax(pool))),
-                                json_string(pool.any_text()), object_node, array_node}));
+  const Regular numbers =
+      parts_->numbers == Numbers::kBounded ? bounded_number_syntax(pool) : number_syntax(pool);
+  define(any, choice(std::array{text(pool.choice(words, numbers)), json_string(pool.any_text()),
+                                object_node, array_node}));
   return any;
 }
 

@@ -167,6 +167,7 @@ class Finisher {
         made.also.push_back(std::move(property.also));
       }
       made.n_witnesses = form.n_witnesses;
+      if (can_be_ordered(form)) made.ranks = order;
       made.min = form.min;
       made.max = form.max;
       const Regular named = parts_.pool.one_of(made.names);
@@ -180,6 +181,17 @@ class Finisher {
       parts_.objects.push_back(std::move(made));
     }
     parts_.object_forms.clear();
+  }
+
+  // In any order every object can be completed. In a fixed one that holds where the minimum does
+  // not depend on what was skipped, or only on how much.
+  static bool can_be_ordered(const ObjectForm& form) {
+    if (!form.ordered || form.n_witnesses > 0) return false;
+    const auto n_required = std::ranges::count_if(form.properties, &ObjectForm::Property::required);
+    if (static_cast<size_t>(n_required) >= form.min) return true;
+    const bool has_needs = std::ranges::any_of(
+        form.properties, [](const ObjectForm::Property& one) { return !one.needs.empty(); });
+    return !has_needs && form.others.empty();
   }
 
   // What a property needs, needs in its turn.

@@ -30,13 +30,22 @@ struct Limits {
   size_t max_matching_bytes = size_t{32} << 20;
 };
 
-// What stands between the parts of JSON objects and arrays: nothing, or up to so many blanks, tabs
-// and line ends.
+// White space between the parts of JSON objects and arrays.
 struct Whitespace {
-  uint32_t max_run = 0;
+  uint32_t max_run = 0;  // blanks, tabs and line ends wherever JSON allows them; 0: none
+  // Without `max_run`: one blank may follow each ':' and ','.
+  bool spaces_after_marks = false;
+
+  static constexpr Whitespace spaced() { return {.max_run = 0, .spaces_after_marks = true}; }
 };
 
-// A JSON object: its properties in any order, none twice.
+// Syntax of JSON numbers that have no bounds of their own.
+enum class Numbers : uint8_t {
+  kAny,      // as JSON has it
+  kBounded,  // up to 17 significant digits, finite as a double, no minus zero
+};
+
+// A JSON object; no property occurs twice.
 struct ObjectForm {
   // Another way to read a property's value, and which of the witnesses it is then, as bits.
   struct Witness {
@@ -61,6 +70,10 @@ struct ObjectForm {
   uint32_t n_witnesses = 0;
   uint32_t min = 0;
   uint32_t max = RegularPool::kUnbounded;
+  // Properties come in the order of `properties`, others after them. Ignored where witnesses are
+  // counted, where the minimum depends on which properties were skipped, and among values that are
+  // compared with each other (uniqueItems): any order is allowed there.
+  bool ordered = false;
 };
 
 // A JSON array.
@@ -105,7 +118,8 @@ class Grammar {
 // side by side. One thread.
 class Builder {
  public:
-  explicit Builder(const Limits& limits = {}, Whitespace whitespace = {});
+  explicit Builder(const Limits& limits = {}, Whitespace whitespace = {},
+                   Numbers numbers = Numbers::kAny);
   ~Builder();
   Builder(Builder&&) noexcept;
 

@@ -42,6 +42,8 @@ struct ObjectParts {
   std::vector<ObjectForm::Others> others;
   uint32_t min = 0, max = 0;
   uint32_t n_witnesses = 0;
+  // Position of each property in the required order; empty where any order is allowed.
+  std::vector<uint32_t> ranks;
   bool productive = false;
 
   size_t n_words() const { return (names.size() + 31) / 32; }
@@ -52,8 +54,11 @@ struct ObjectParts {
 };
 
 struct GrammarParts {
-  GrammarParts(const Limits& its_limits, Whitespace its_whitespace)
-      : limits(its_limits), whitespace(its_whitespace), pool(its_limits.max_expressions) {
+  GrammarParts(const Limits& its_limits, Whitespace its_whitespace, Numbers its_numbers)
+      : limits(its_limits),
+        whitespace(its_whitespace),
+        numbers(its_numbers),
+        pool(its_limits.max_expressions) {
     pool.allow_work(its_limits.max_work);
   }
 
@@ -66,6 +71,7 @@ struct GrammarParts {
 
   Limits limits;
   Whitespace whitespace;
+  Numbers numbers;
   RegularPool pool;
   std::vector<NodeParts> nodes;
   std::vector<uint32_t> lists;

@@ -14,7 +14,10 @@ namespace {
 // Shapes as rules of a grammar, one for each conjunction that is met.
 class Emitter {
  public:
-  Emitter(ShapeMaker& maker, Builder& builder) : maker_(maker), builder_(builder) {}
+  Emitter(ShapeMaker& maker, Builder& builder, SchemaOptions::Language language)
+      : maker_(maker),
+        builder_(builder),
+        is_canonical_(language == SchemaOptions::Language::kCanonical) {}
 
   Result<Node> run(Literal root) {
     const Node start = node_of({root});
@@ -52,9 +55,13 @@ class Emitter {
     add_word(Shape::kNull, "null");
     add_word(Shape::kFalse, "false");
     add_word(Shape::kTrue, "true");
-    if ((shape.types & Shape::kNumber) != 0) either.push_back(builder_.text(numbers(shape)));
+    if ((shape.types & Shape::kNumber) != 0) {
+      either.push_back(builder_.text(is_canonical_ ? canonical_numbers(shape) : numbers(shape)));
+    }
     if ((shape.types & Shape::kString) != 0) either.push_back(builder_.json_string(shape.string));
-    if ((shape.types & Shape::kObject) != 0) TRY(add_object(shape, either));
+    if ((shape.types & Shape::kObject) != 0) {
+      TRY(add_object(is_canonical_ ? closed(shape) : shape, either));
+    }
     if ((shape.types & Shape::kArray) != 0) TRY(add_array(shape, either));
     return {};
   }
@@ -65,11 +72,45 @@ class Emitter {
     return pool().intersection(decimal_syntax(pool()), shape.number);
   }
 
-  static void add_rules(Conjunction& to, const Conjunction& more) {
-    to.insert(to.end(), more.begin(), more.end());
+  // Returns the texts that a program would write for the numbers, or all of them if there is none.
+  Regular canonical_numbers(const Shape& shape) {
+    const NumberStyle& style = shape.number_style;
+    std::vector<Regular> syntaxes;
+    if (style.written != pool().any_text()) syntaxes.push_back(style.written);
+    if (!style.are_integers && shape.number == pool().any_text()) {
+      syntaxes.push_back(bounded_number_syntax(pool()));
+    }
+    if (!style.has_wide_divisor) {
+      syntaxes.push_back(style.are_integers ? bounded_integer_syntax(pool())
+                                            : bounded_decimal_syntax(pool()));
+    }
+    if (style.are_integers) syntaxes.push_back(plain_integer_syntax(pool()));
+    for (const Regular syntax : syntaxes) {
+      const Regular made = pool().intersection(syntax, shape.number);
+      if (pool().is_alive(made)) return made;
+    }
+    return numbers(shape);
   }
 
-  Result<void> add_object(const Shape& shape, std::vector<Node>& either) {
+  // The shape without the properties that no keyword speaks of, where some keyword lists names and
+  // the schema does not speak of others.
+  Shape closed(const Shape& shape) {
+    const Evaluated& seen = shape.evaluated;
+    const bool speaks_of_others = seen.all_names || !shape.some.empty();
+    if (!seen.lists_names || speaks_of_others) return shape;
+    ObjectRules rules;
+    for (const std::string& name : seen.names) rules.named[name] = {};
+    for (const std::string& name : seen.mentioned) rules.named[name] = {};
+    for (const Regular names : seen.patterns) rules.patterns.push_back({names, {}});
+    if (rules.patterns.empty() && rules.named.size() < shape.min_properties) return shape;
+    rules.others = {maker_.never()};
+    Shape made = shape;
+    made.object.push_back(std::move(rules));
+    return made;
+  }
+
+  // The names that rules speak of: those that the schema lists in its order, then the others.
+  static std::vector<std::string> names_of(const Shape& shape) {
     std::set<std::string> names = shape.required;
     for (const ObjectRules& rules : shape.object) {
       for (const auto& [name, its] : rules.named) names.insert(name);
@@ -78,9 +119,23 @@ class Emitter {
       names.insert(name);
       names.insert(needed.begin(), needed.end());
     }
+    std::vector<std::string> ordered;
+    for (const std::string& name : shape.order) {
+      if (names.erase(name) > 0) ordered.push_back(name);
+    }
+    ordered.insert(ordered.end(), names.begin(), names.end());
+    return ordered;
+  }
+
+  static void add_rules(Conjunction& to, const Conjunction& more) {
+    to.insert(to.end(), more.begin(), more.end());
+  }
+
+  Result<void> add_object(const Shape& shape, std::vector<Node>& either) {
     std::map<std::string, uint32_t> places;
     ObjectForm form;
-    for (const std::string& name : names) {
+    form.ordered = is_canonical_;
+    for (const std::string& name : names_of(shape)) {
       const std::u32string characters = to_characters(name);
       const bool may_be = pool().accepts_empty(pool().step(shape.names, characters));
       places[name] = static_cast<uint32_t>(form.properties.size());
@@ -191,6 +246,7 @@ class Emitter {
       classes = std::move(split);
     }
     for (Class& one : classes) {
+      if (std::ranges::find(one.rules, maker_.never()) != one.rules.end()) continue;
       auto also = witnesses_of(shape, one.rules, [&](Regular its) {
         return pool().is_alive(pool().intersection(one.names, its));
       });
@@ -276,6 +332,7 @@ class Emitter {
 
   ShapeMaker& maker_;
   Builder& builder_;
+  const bool is_canonical_;
   std::map<Conjunction, Node> nodes_;
   std::vector<std::pair<Conjunction, Node>> left_;
 };
@@ -287,19 +344,20 @@ Result<SchemaNode> add_json_schema(Builder& builder, std::string_view schema,
   TRY_ASSIGN(const Json json, parse_json(schema));
   TRY_ASSIGN(const SchemaDocument document, SchemaDocument::make(json));
   ShapeMaker maker(document, builder.regulars(), options);
-  TRY_ASSIGN(const Node start, Emitter(maker, builder).run(maker.of_schema(json)));
+  TRY_ASSIGN(const Node start,
+             Emitter(maker, builder, options.language).run(maker.of_schema(json)));
   return SchemaNode{start, maker.left_out()};
 }
 
 Result<SchemaGrammar> compile_json_schema(std::string_view schema, const SchemaOptions& options) {
-  Builder builder(options.limits, options.whitespace);
+  Builder builder(options.limits, options.whitespace, options.numbers());
   TRY_ASSIGN(SchemaNode node, add_json_schema(builder, schema, options));
   TRY_ASSIGN(Grammar grammar, builder.finish(node.start));
   return SchemaGrammar{std::move(grammar), std::move(node.left_out)};
 }
 
 Result<Grammar> compile_json_object(const SchemaOptions& options) {
-  Builder builder(options.limits, options.whitespace);
+  Builder builder(options.limits, options.whitespace, options.numbers());
   ObjectForm form;
   form.others.push_back({builder.regulars().any_text(), builder.json_value()});
   const Node start = builder.object(std::move(form));

@@ -15,6 +15,18 @@ struct SchemaOptions {
   enum class Formats { kKept, kRemarks } formats = Formats::kKept;
   // What cannot be kept is an error, or left out and named in Relaxed::left_out.
   enum class Strictness { kStrict, kRelaxed } strictness = Strictness::kStrict;
+  // Every text that the schema allows, or what a program would write of it, which is what a model
+  // can write without going astray:
+  // - an object with `properties` or `patternProperties` has no others, unless
+  //   `additionalProperties` or `unevaluatedProperties` says so;
+  // - properties come in the order of the schema, others after them; optional ones may be left out;
+  // - integers have neither fraction nor exponent nor minus zero, numbers have at most 17
+  //   significant digits; constants are written as the schema writes them.
+  enum class Language { kFull, kCanonical } language = Language::kFull;
+
+  Numbers numbers() const {
+    return language == Language::kCanonical ? Numbers::kBounded : Numbers::kAny;
+  }
 };
 
 struct SchemaGrammar {
@@ -23,9 +35,8 @@ struct SchemaGrammar {
   std::vector<std::string> left_out;
 };
 
-// The JSON texts that a JSON Schema (drafts 4 to 2020-12) allows, properties in any order. Errors:
-// kInvalidArgument where it is no schema or beyond the limits, kUnsupported with the path of the
-// keyword that cannot be kept.
+// The JSON texts that a JSON Schema (drafts 4 to 2020-12) allows. Errors: kInvalidArgument where it
+// is no schema or beyond the limits, kUnsupported with the path of the keyword that cannot be kept.
 Result<SchemaGrammar> compile_json_schema(std::string_view schema,
                                           const SchemaOptions& options = {});
 

@@ -290,7 +290,10 @@ std::u32string Machine::text_of(uint32_t text) const {
 }
 
 const Machine::KeyChoice& Machine::key_choice_of(const Frame& frame) {
-  if (frame.kind == Frame::kObject) return key_choice(frame.a, frame.b);
+  if (frame.kind == Frame::kObject) {
+    return parts_->objects[frame.a].ranks.empty() ? key_choice(frame.a, frame.b)
+                                                  : ordered_key_choice(frame.a, frame.b);
+  }
   const uint64_t key = pair_key(frame.a, frame.b);
   auto found = compared_choices_.find(key);
   if (found == compared_choices_.end()) {

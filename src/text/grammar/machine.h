@@ -42,7 +42,9 @@ struct Thread {
   uint32_t text = 0;     // what the string or number has been, where that is asked for
   // Of a text, `low` is one where only its end shows whether it may be that number.
   uint32_t low = 0, high = 0, depth = 0;
-  uint32_t left = 0;  // blanks that may stand here
+  uint32_t left = 0;  // white space characters that may stand here, or kOneSpace
+
+  static constexpr uint32_t kOneSpace = ~uint32_t{0};
 
   friend auto operator<=>(const Thread&, const Thread&) = default;
 };
@@ -198,7 +200,11 @@ class Machine {
   void close(std::vector<std::array<uint32_t, 2>> left, Closure& closure);
   const KeyChoice& key_choice(uint32_t form, uint32_t list);
   KeyChoice make_key_choice(const ObjectParts& object, std::span<const uint32_t> list);
+  // Returns the keys that the object of this frame allows next, in the order that its form asks
+  // for.
   const KeyChoice& key_choice_of(const Frame& frame);
+  const KeyChoice& ordered_key_choice(uint32_t form, uint32_t list);
+  void keep_order(const ObjectParts& object, std::span<const uint32_t> list, KeyChoice& choice);
   // machine_ways.cpp
   std::vector<Way> property_ways(uint32_t form, uint32_t list, const PropertyName& name);
   std::vector<Way> item_ways(uint32_t form, uint32_t list);
@@ -232,7 +238,7 @@ class Machine {
   bool asked_for_forgotten_ = false;
   uint64_t work_left_ = 0;
   size_t max_bytes_ = SIZE_MAX;
-  size_t kept_bytes_ = 0;  // of closures_, key_choices_ and compared_choices_
+  size_t kept_bytes_ = 0;  // of closures and key choices
 
   std::vector<StateParts> states_;
   std::vector<Thread> threads_;
@@ -247,7 +253,7 @@ class Machine {
   HashedItems<TextItem> texts_;
   HashedLists lists_;
   std::unordered_map<uint64_t, Closure> closures_;
-  std::unordered_map<uint64_t, KeyChoice> key_choices_;
+  std::unordered_map<uint64_t, KeyChoice> key_choices_, ordered_key_choices_;
   std::unordered_map<uint64_t, State> within_;
   // Of what is compared: nothing where comparing changes nothing.
   std::unordered_map<uint64_t, std::optional<KeyChoice>> compared_choices_;

@@ -13,6 +13,72 @@ Regular Machine::join_kinds(std::span<const std::pair<uint32_t, Regular>> kinds)
   return pool_.choice(marked);
 }
 
+const Machine::KeyChoice& Machine::ordered_key_choice(uint32_t form, uint32_t list) {
+  const uint64_t key = uint64_t{form} << 32 | list;
+  auto found = ordered_key_choices_.find(key);
+  if (found == ordered_key_choices_.end()) {
+    KeyChoice made = key_choice(form, list);
+    keep_order(parts_->objects[form], lists_.get(list), made);
+    found = ordered_key_choices_.emplace(key, std::move(made)).first;
+    kept_bytes_ += kEntryBytes + bytes_of(found->second);
+  }
+  asked_for_forgotten_ |= found->second.has_forgotten;
+  return found->second;
+}
+
+// Takes out properties that come before one that is written already, or after one that must still
+// be written.
+void Machine::keep_order(const ObjectParts& object, std::span<const uint32_t> list,
+                         KeyChoice& choice) {
+  const size_t n = object.names.size();
+  const auto seen = list.subspan(1, object.n_words());
+  const bool has_others = list.size() > object.n_head();
+  uint32_t least = 0;                    // rank that may come next at least
+  auto most = static_cast<uint32_t>(n);  // and at most: that of the first missing one
+  for (size_t i = 0; i < n; ++i) {
+    if (has_bit(seen, i)) least = std::max(least, object.ranks[i] + 1);
+  }
+  const auto miss = [&](size_t i) {
+    if (!has_bit(seen, i)) most = std::min(most, object.ranks[i]);
+  };
+  for (size_t i = 0; i < n; ++i) {
+    if (has_bit(object.required, i)) miss(i);
+    for (size_t j = 0; j < n && has_bit(seen, i) && !object.needs[i].empty(); ++j) {
+      if (has_bit(object.needs[i], j)) miss(j);
+    }
+  }
+  // A property whose needs were skipped cannot come any more.
+  const auto lacks = [&](size_t i) {
+    for (size_t j = 0; j < n && !object.needs[i].empty(); ++j) {
+      if (has_bit(object.needs[i], j) && !has_bit(seen, j) && object.ranks[j] < object.ranks[i]) {
+        return true;
+      }
+    }
+    return false;
+  };
+  // The properties after it suffice for the minimum.
+  const auto is_enough = [&](size_t i) {
+    uint32_t n_more = list[0] + 1;
+    for (size_t j = 0; j < n && n_more < object.min; ++j) {
+      const bool may_follow = object.ranks[j] > object.ranks[i];
+      if (may_follow && parts_->node(object.values[j]).productive) ++n_more;
+    }
+    return n_more >= object.min;
+  };
+  for (size_t i = 0; i < n; ++i) {
+    if (!has_bit(choice.allowed, i)) continue;
+    const uint32_t rank = object.ranks[i];
+    if (!has_others && rank >= least && rank <= most && !lacks(i) && is_enough(i)) continue;
+    choice.allowed[i / 32] &= ~(1u << i % 32);
+  }
+  if (most < n) {
+    choice.kinds.clear();
+    choice.others = Regular::kNothing;
+  }
+  choice.can_open = choice.others != Regular::kNothing ||
+                    std::ranges::any_of(choice.allowed, [](uint32_t word) { return word != 0; });
+}
+
 std::vector<Machine::Way> Machine::property_ways(uint32_t form, uint32_t list,
                                                  const PropertyName& name) {
   const ObjectParts& object = parts_->objects[form];

@@ -24,8 +24,9 @@ const Machine::KeyChoice& ThreadStepper::keys_of(uint32_t stack) {
 
 bool ThreadStepper::takes_blank(const Thread& thread) {
   if (thread.left == 0 || !is_blank(byte_)) return false;
+  if (thread.left == Thread::kOneSpace && byte_ != ' ') return false;
   Thread next = thread;
-  --next.left;
+  next.left = thread.left == Thread::kOneSpace ? 0 : thread.left - 1;
   out_.push_back(next);
   return true;
 }
@@ -101,13 +102,15 @@ void ThreadStepper::step(const Thread& thread) {
       return;
     case Thread::kColon:
       if (takes_blank(thread) || byte_ != ':') return;
-      out_.push_back(
-          {.kind = Thread::kEnter, .stack = thread.stack, .expr = thread.expr, .left = max_run_});
+      out_.push_back({.kind = Thread::kEnter,
+                      .stack = thread.stack,
+                      .expr = thread.expr,
+                      .left = after_mark_});
       return;
     case Thread::kAfterValue:
       if (takes_blank(thread)) return;
       if (byte_ == ',' && keys_of(thread.stack).can_open) {
-        out_.push_back({.kind = Thread::kNextKey, .stack = thread.stack, .left = max_run_});
+        out_.push_back({.kind = Thread::kNextKey, .stack = thread.stack, .left = after_mark_});
       }
       if (byte_ == '}' && keys_of(thread.stack).can_close) close_container(thread.stack);
       return;

@@ -11,7 +11,11 @@ namespace kvik::grammar {
 class ThreadStepper {
  public:
   ThreadStepper(Machine& machine, uint8_t byte)
-      : m_(machine), pool_(machine.pool_), byte_(byte), max_run_(m_.parts_->whitespace.max_run) {}
+      : m_(machine),
+        pool_(machine.pool_),
+        byte_(byte),
+        max_run_(m_.parts_->whitespace.max_run),
+        after_mark_(m_.parts_->whitespace.spaces_after_marks ? Thread::kOneSpace : max_run_) {}
 
   void step(const Thread& thread);
   std::vector<Thread>& threads() { return out_; }
@@ -53,14 +57,15 @@ class ThreadStepper {
   void step_array(const Thread& thread);
   bool array_can_close(const Frame& frame);
   // The threads that may read the next item; stepped by the byte where they follow the bracket.
-  std::vector<Thread> items_of(uint32_t stack);
+  std::vector<Thread> items_of(uint32_t stack, uint32_t n_blanks);
   uint32_t longer_text(uint32_t text, char32_t c);
   bool may_continue(Regular expr, uint32_t partial);
 
   Machine& m_;
   RegularPool& pool_;
   uint8_t byte_;
-  uint32_t max_run_;
+  uint32_t max_run_;     // white space wherever JSON allows it
+  uint32_t after_mark_;  // after ':' and ','
   std::vector<Thread> out_;
 };
 

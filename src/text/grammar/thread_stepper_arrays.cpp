@@ -26,7 +26,7 @@ void ThreadStepper::step_array(const Thread& thread) {
   if (byte_ == ']' && array_can_close(top)) close_container(thread.stack);
   const bool is_first = thread.kind == Thread::kFirstItem;
   if (!is_first && byte_ != ',') return;
-  for (Thread item : items_of(thread.stack)) {
+  for (Thread item : items_of(thread.stack, is_first ? max_run_ : after_mark_)) {
     if (is_first) {
       step(item);
     } else {
@@ -35,14 +35,14 @@ void ThreadStepper::step_array(const Thread& thread) {
   }
 }
 
-std::vector<Thread> ThreadStepper::items_of(uint32_t stack) {
+std::vector<Thread> ThreadStepper::items_of(uint32_t stack, uint32_t n_blanks) {
   const Frame top = m_.frame(stack);
   std::vector<Thread> made;
   const auto add = [&](Node value, uint32_t b) {
     made.push_back({.kind = Thread::kEnter,
                     .stack = m_.push({top.kind, top.a, b, top.parent}),
                     .expr = static_cast<uint32_t>(value),
-                    .left = max_run_});
+                    .left = n_blanks});
   };
   if (top.kind == Frame::kArray) {
     for (const auto& [value, list] : m_.item_ways(top.a, top.b)) add(value, list);

@@ -15,8 +15,11 @@ void set_bytes(Machine::ByteSet& set, uint32_t first, uint32_t last) {
   for (uint32_t byte = first; byte <= last; ++byte) set_byte(set, byte);
 }
 
-void set_blanks(Machine::ByteSet& set) {
-  for (const char c : {' ', '\n', '\t', '\r'}) set_byte(set, static_cast<uint8_t>(c));
+void set_blanks(uint32_t left, Machine::ByteSet& set) {
+  if (left == 0) return;
+  set_byte(set, ' ');
+  if (left == Thread::kOneSpace) return;
+  for (const char c : {'\n', '\t', '\r'}) set_byte(set, static_cast<uint8_t>(c));
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ void ThreadStepper::add_expression(Regular expr, uint32_t least, Machine::ByteSe
 }
 
 void ThreadStepper::add_first_of_text(const Thread& thread, Machine::ByteSet& first) {
-  if (thread.left > 0) set_blanks(first);
+  set_blanks(thread.left, first);
   if (thread.partial != 0) return set_bytes(first, 0x80, 0xBF);
   add_expression(Regular{thread.expr}, 0, first);
 }
@@ -41,7 +44,7 @@ void ThreadStepper::add_first_closed(const Thread& thread, Machine::ByteSet& fir
 }
 
 void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
-  if (thread.left > 0) set_blanks(first);
+  set_blanks(thread.left, first);
   switch (thread.kind) {
     case Thread::kEnter: {
       const std::vector<Thread> ready = m_.closure_of(thread.expr, thread.stack).threads;
@@ -100,7 +103,7 @@ void ThreadStepper::add_first(const Thread& thread, Machine::ByteSet& first) {
       return set_byte(first, ']');
     case Thread::kFirstItem: {
       set_byte(first, ']');
-      for (const Thread& item : items_of(thread.stack)) add_first(item, first);
+      for (const Thread& item : items_of(thread.stack, max_run_)) add_first(item, first);
       return;
     }
     default:

@@ -415,7 +415,7 @@ class LarkParser {
 }  // namespace
 
 Result<Grammar> parse_lark(std::string_view text, const SchemaOptions& options) {
-  Builder builder(options.limits, options.whitespace);
+  Builder builder(options.limits, options.whitespace, options.numbers());
   TRY_ASSIGN(const Node start, LarkParser(text, builder, options).parse());
   return builder.finish(start);
 }

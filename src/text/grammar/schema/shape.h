@@ -50,10 +50,19 @@ struct SomeProperty {
 // What of an object or an array some keyword has looked at.
 struct Evaluated {
   bool all_names = false;
+  bool lists_names = false;         // by properties or patternProperties
+  std::set<std::string> mentioned;  // by keywords that do not evaluate (required, const, …)
   std::set<std::string> names;
   std::vector<Regular> patterns;
   bool all_items = false;
   size_t n_items = 0;
+};
+
+// Spelling of a shape's numbers in the canonical language.
+struct NumberStyle {
+  bool are_integers = false;
+  bool has_wide_divisor = false;  // with a bound on digits a multiple is expensive to find
+  Regular written;                // any text, or the constants as the schema writes them
 };
 
 // A set of values, type by type; all that is said holds at once.
@@ -71,8 +80,10 @@ struct Shape {
   uint8_t types = kAll;
   Regular string;
   Regular number;  // any text, or less: plain decimals then
+  NumberStyle number_style;
   std::vector<ObjectRules> object;
   std::vector<SomeProperty> some;
+  std::vector<std::string> order;  // names as the schema lists them
   std::set<std::string> required;
   std::map<std::string, std::set<std::string>> needs;
   Regular names;  // of all properties

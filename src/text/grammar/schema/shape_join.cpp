@@ -49,13 +49,20 @@ std::optional<Shape> ShapeMaker::join(const Shape& a, const Shape& b) {
   if (types == 0) return {};
   for (const ObjectRules& rules : a.object) work_ += rules.named.size() / 4;
   for (const ObjectRules& rules : b.object) work_ += rules.named.size() / 4;
+  work_ += a.order.size() * b.order.size() / 64;
   Shape made = a;
   made.types = types;
   made.string = pool_.intersection(a.string, b.string);
   made.number = pool_.intersection(a.number, b.number);
+  made.number_style.are_integers |= b.number_style.are_integers;
+  made.number_style.has_wide_divisor |= b.number_style.has_wide_divisor;
+  made.number_style.written = pool_.intersection(a.number_style.written, b.number_style.written);
   made.names = pool_.intersection(a.names, b.names);
   append(made.object, b.object);
   append(made.some, b.some);
+  for (const std::string& name : b.order) {
+    if (std::ranges::find(a.order, name) == a.order.end()) made.order.push_back(name);
+  }
   made.required.insert(b.required.begin(), b.required.end());
   for (const auto& [name, needed] : b.needs) made.needs[name].insert(needed.begin(), needed.end());
   made.min_properties = std::max(a.min_properties, b.min_properties);
@@ -68,7 +75,9 @@ std::optional<Shape> ShapeMaker::join(const Shape& a, const Shape& b) {
   made.repeated |= b.repeated;
   Evaluated& seen = made.evaluated;
   seen.all_names |= b.evaluated.all_names;
+  seen.lists_names |= b.evaluated.lists_names;
   seen.names.insert(b.evaluated.names.begin(), b.evaluated.names.end());
+  seen.mentioned.insert(b.evaluated.mentioned.begin(), b.evaluated.mentioned.end());
   append(seen.patterns, b.evaluated.patterns);
   seen.all_items |= b.evaluated.all_items;
   seen.n_items = std::max(seen.n_items, b.evaluated.n_items);

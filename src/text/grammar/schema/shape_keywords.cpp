@@ -94,6 +94,7 @@ Result<void> ShapeMaker::apply_type(const Json& schema, Shape& shape) {
   Regular number{};
   TRY_ASSIGN(shape.types, types_of(schema, *type, number));
   shape.number = pool_.intersection(shape.number, number);
+  shape.number_style.are_integers |= number != pool_.any_text();
   return {};
 }
 
@@ -134,6 +135,10 @@ Result<void> ShapeMaker::apply_numbers(const Json& schema, Shape& shape) {
   if (schema.find("multipleOf")) {
     TRY_ASSIGN(const Regular numbers, multiples(schema));
     shape.number = pool_.intersection(shape.number, numbers);
+    constexpr uint64_t kWideDivisor = 1000;
+    const auto divisor = Decimal::parse(schema.find("multipleOf")->text);
+    shape.number_style.are_integers |= divisor->is_integer();
+    shape.number_style.has_wide_divisor |= DecimalDivision::by(*divisor)->divisor > kWideDivisor;
   }
   return {};
 }
@@ -190,6 +195,7 @@ Result<Regular> ShapeMaker::names_of(const Json& schema) {
 Result<void> ShapeMaker::apply_objects(const Json& schema, Shape& shape) {
   TRY_ASSIGN(const auto required, strings(schema, "required"));
   shape.required.insert(required.begin(), required.end());
+  shape.evaluated.mentioned = shape.required;
   TRY_ASSIGN(const auto min, count(schema, "minProperties"));
   TRY_ASSIGN(const auto max, count(schema, "maxProperties"));
   shape.min_properties = min.value_or(0);
@@ -203,6 +209,7 @@ Result<void> ShapeMaker::apply_objects(const Json& schema, Shape& shape) {
     for (size_t i = 0; i < properties->items.size(); ++i) {
       rules.named[properties->names[i]] = {of_schema(properties->items[i])};
       shape.evaluated.names.insert(properties->names[i]);
+      shape.order.push_back(properties->names[i]);
     }
   }
   if (patterns) {
@@ -220,6 +227,7 @@ Result<void> ShapeMaker::apply_objects(const Json& schema, Shape& shape) {
     rules.others = {of_schema(*others)};
     shape.evaluated.all_names = true;
   }
+  shape.evaluated.lists_names = properties || patterns;
   if (properties || patterns || others) shape.object.push_back(std::move(rules));
   if (const Json* names = schema.find("propertyNames"); names && document_.draft() >= Draft::k6) {
     TRY_ASSIGN(shape.names, names_of(*names));
@@ -289,7 +297,7 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
     // Scalars are one shape together: each type has its own part.
     Shape scalars = only(0);
     scalars.string = scalars.number = Regular::kNothing;
-    std::vector<Regular> numbers;
+    std::vector<Regular> numbers, written;
     std::vector<std::u32string> texts;
     Shapes all;
     for (const Json& value : values->items) {
@@ -301,10 +309,13 @@ Result<Shapes> ShapeMaker::own_shapes(const Json& schema) {
       }
       scalars.types |= type;
       if (type == Shape::kString) texts.push_back(to_characters(value.text));
-      if (type == Shape::kNumber) numbers.push_back(its.front().number);
+      if (type != Shape::kNumber) continue;
+      numbers.push_back(its.front().number);
+      written.push_back(its.front().number_style.written);
     }
     scalars.string = pool_.one_of(std::move(texts));
     scalars.number = pool_.choice(numbers);
+    scalars.number_style.written = pool_.choice(written);
     if (scalars.types != 0) all.push_back(std::move(scalars));
     TRY(restrict(std::move(all)));
   }
@@ -332,6 +343,9 @@ Shapes ShapeMaker::constant(const Json& value) {
       // Beyond any plain decimal: only as it is written.
       shape.number =
           number ? pool_.compared(*number, kEqual) : pool_.literal(to_characters(value.text));
+      if (options_.language == SchemaOptions::Language::kCanonical) {
+        shape.number_style.written = pool_.literal(to_characters(value.text));
+      }
       break;
     }
     case Json::Kind::kString:
@@ -354,7 +368,9 @@ Shapes ShapeMaker::constant(const Json& value) {
       for (size_t i = 0; i < value.items.size(); ++i) {
         rules.named[value.names[i]] = {number_of(value.items[i], Meaning::kConstant)};
         shape.required.insert(value.names[i]);
+        shape.order.push_back(value.names[i]);
       }
+      shape.evaluated.mentioned = shape.required;
       rules.others = {never()};
       break;
     }

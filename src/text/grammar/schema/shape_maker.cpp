@@ -37,6 +37,7 @@ Literal ShapeMaker::never() { return number_of(document_.root(), Meaning::kNever
 Shape ShapeMaker::everything() {
   Shape shape;
   shape.string = shape.number = shape.names = pool_.any_text();
+  shape.number_style.written = pool_.any_text();
   return shape;
 }
 
@@ -228,7 +229,10 @@ Result<Shapes> ShapeMaker::apply_dependencies(const Json& schema, Shapes shapes)
         std::set<std::string> needed;
         if (what.is(Json::Kind::kString)) needed.insert(what.text);
         for (const Json& item : what.items) needed.insert(item.text);
-        for (Shape& shape : shapes) shape.needs[name].insert(needed.begin(), needed.end());
+        for (Shape& shape : shapes) {
+          shape.needs[name].insert(needed.begin(), needed.end());
+          shape.evaluated.mentioned.insert(needed.begin(), needed.end());
+        }
         continue;
       }
       // Without the property, or with it and what its schema says.

@@ -25,6 +25,7 @@ class ShapeMaker {
   Result<Shapes> shapes_of(const Conjunction& conjunction);
 
   Shape everything();
+  Literal never();
   const std::vector<std::string>& left_out() const { return left_out_; }
 
  private:
@@ -35,7 +36,6 @@ class ShapeMaker {
   };
 
   Literal number_of(const Json& json, Meaning meaning);
-  Literal never();
   Result<Shapes> shapes_of(Literal literal);
   Result<Shapes> make_shapes(const Json& schema);
   Result<Shapes> make_negation(const Json& schema);

@@ -1,0 +1,143 @@
+"""Answers of trained models to the schemas of client_schemas.json, as Pydantic, Zod and people write them: each that ends parses and
+validates, and nearly all end by themselves. `./test` asks SmolLM2 for a few; `./test --models` asks SmolLM2 for all of them and Qwen2.5-Coder
+for 60 (KVIK_TEST_CLIENT_MODELS and KVIK_TEST_CLIENT_SCHEMAS choose)."""
+import collections
+import concurrent.futures
+import json
+import os
+import sys
+import unittest
+
+import jsonschema
+
+import trained
+from server import Server
+
+FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client_schemas.json")
+MAX_TOKENS = 1000
+SEEDS = 3
+# A seed says how it is asked, so that greedy answers differ too; that of a tool's arguments is forced by tool_choice.
+QUESTIONS = ("{facts} Give the {subject} as JSON.", "Extract the {subject} from this text: {facts}", "{facts}\n\nSave the {subject}.")
+TOOL_SEED = 2
+FORMATS = jsonschema.FormatChecker(["date", "email"])
+
+
+def read_cases():
+    with open(FILE, encoding="utf-8") as file:
+        read = json.load(file)
+    return [{**one, "number": i, "facts": read["facts"][one["subject"]]} for i, one in enumerate(read["schemas"])]
+
+
+def validator(schema):
+    return jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)(schema, format_checker=FORMATS)
+
+
+def parts(schema, root):
+    """The schema, and what it refers to or joins."""
+    if "$ref" in schema:
+        target = root
+        for name in schema["$ref"].split("/")[1:]:
+            target = target[name]
+        yield from parts(target, root)
+    yield schema
+    for key in ("anyOf", "oneOf", "allOf"):
+        for part in schema.get(key, ()):
+            yield from parts(part, root)
+
+
+def strays(value, schema, root, path="#"):
+    """Paths of keys that no schema lists, and of objects whose keys are not in the order of one."""
+    if isinstance(value, list):
+        items = [part["items"] for part in parts(schema, root) if "items" in part]
+        for i, item in enumerate(value):
+            for its in items:
+                yield from strays(item, its, root, f"{path}/{i}")
+    if not isinstance(value, dict):
+        return
+    lists = [part for part in parts(schema, root) if "properties" in part]
+    fitting = [part for part in lists if [name for name in part["properties"] if name in value] == list(value)]
+    if lists and not fitting:
+        yield f"{path}: {list(value)}"
+    for part in fitting[:1] if len(lists) == 1 else []:
+        for name, its in value.items():
+            yield from strays(its, part["properties"][name], root, f"{path}/{name}")
+
+
+def request(case, seed, temperature):
+    text = QUESTIONS[seed].format(**case)
+    body = {"messages": [{"role": "user", "content": text}], "temperature": temperature, "seed": seed, "max_tokens": MAX_TOKENS}
+    if seed == TOOL_SEED:
+        tool = {"type": "function", "function": {"name": "save", "description": f"Saves the {case['subject']}.", "parameters": case["schema"]}}
+        return {**body, "tools": [tool], "tool_choice": {"type": "function", "function": {"name": "save"}}}
+    return {**body, "response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": case["schema"], "strict": True}}}
+
+
+class Tally:
+    """Counts of answers, and those that are wrong or were cut off."""
+
+    def __init__(self):
+        self.counts = collections.Counter()
+        self.wrong, self.cut, self.n_tokens = [], [], 0
+
+    def add(self, case, seed, temperature, answer):
+        at = (case["number"], seed, temperature)
+        choice = answer["choices"][0]
+        self.n_tokens += answer["usage"]["completion_tokens"]
+        self.counts["asked"] += 1
+        calls = choice["message"].get("tool_calls")
+        text = calls[0]["function"]["arguments"] if calls else choice["message"]["content"]
+        if choice["finish_reason"] == "length":
+            self.cut.append((*at, text))
+            return
+        self.counts["ended"] += 1
+        try:
+            value = json.loads(text)
+            validator(case["schema"]).validate(value)
+            left = list(strays(value, case["schema"], case["schema"]))
+            if left:
+                self.wrong.append((*at, left, text))
+        except (ValueError, jsonschema.ValidationError) as error:
+            self.wrong.append((*at, str(error)[:300], text))
+
+    def __str__(self):
+        return f"{self.counts['asked']} answers, {self.counts['ended']} ended, {len(self.wrong)} of them wrong, {self.n_tokens} tokens"
+
+
+class ClientSchemas(unittest.TestCase):
+    def ask(self, model, cases, seeds):
+        tally = Tally()
+        asked = [(case, seed, temperature) for case in cases for seed in seeds for temperature in (0, 1)]
+        with Server(model, "--ctx", 2048, "--kv-memory", "256MiB", ready_s=120) as server:
+            def answer(one):
+                said = server.post("/v1/chat/completions", request(*one))
+                self.assertEqual(said.status, 200, (one, said.body[:500]))
+                return said.json
+
+            with concurrent.futures.ThreadPoolExecutor(8) as users:
+                for one, said in zip(asked, users.map(answer, asked)):
+                    tally.add(*one, said)
+        return tally
+
+    def check(self, tally, least_share):
+        print(tally, file=sys.stderr)
+        for number, seed, temperature, text in tally.cut:
+            print(f"cut: schema {number}, seed {seed}, temperature {temperature}: {text[:100]!r} … {text[-100:]!r}", file=sys.stderr)
+        self.assertEqual(tally.wrong, [])
+        self.assertGreaterEqual(tally.counts["ended"], least_share * tally.counts["asked"])
+
+    @unittest.skipIf(trained.ALL, "the whole list follows")
+    def test_a_small_model_ends_what_clients_ask_for(self):
+        cases = read_cases()[::25]
+        self.check(self.ask(trained.model("smollm2"), cases, (0, TOOL_SEED)), 0.95)
+
+    @unittest.skipUnless(trained.ALL, "KVIK_TEST_MODELS_ALL asks for the whole list")
+    def test_trained_models_end_and_keep_to_all_of_them(self):
+        n_of = {"smollm2": 300, "qwen2.5-coder": 60}
+        for name in os.environ.get("KVIK_TEST_CLIENT_MODELS", " ".join(n_of)).split():
+            n = int(os.environ.get("KVIK_TEST_CLIENT_SCHEMAS", n_of[name]))
+            with self.subTest(name):
+                self.check(self.ask(trained.model(name), read_cases()[:: max(1, 300 // n)][:n], range(SEEDS)), 0.99)
+
+
+if __name__ == "__main__":
+    unittest.main()
