@@ -25,6 +25,7 @@ def main():
     ap.add_argument("--asym", action="store_true")
     ap.add_argument("--experts", action="store_true", help="only those that a router chooses, as in Kimi K2 Thinking")
     ap.add_argument("--bf16", action="store_true", help="scales of bf16")
+    ap.add_argument("--unpacked", action="store_true", help="signed bytes, as int-quantized folders (W8A8) have them; with --bits 8")
     ap.add_argument("--faint", action="store_true", help="scales of bf16, of which some are less than an f16 can be")
     a = ap.parse_args()
 
@@ -40,6 +41,8 @@ def main():
             scales = as_numbers(to_bf16(scales))
         parts = {"weight_packed": ("I32", words_along(quants, a.bits, 1)), "weight_scale": stored,
                  "weight_shape": ("I64", np.array(w.shape, np.int64))}
+        if a.unpacked:
+            parts = {"weight": ("I8", (quants.astype(np.int32) - 128).astype(np.int8)), "weight_scale": stored}
         if a.asym:
             parts["weight_zero_point"] = ("I32", words_along(padded(zeros.T, 32 // a.bits), a.bits, 0))
         if a.act_order:
@@ -50,7 +53,7 @@ def main():
                "group_size": None if a.group_size == -1 else a.group_size, "block_structure": None, "dynamic": False,
                "actorder": "group" if a.act_order else None, "observer": "minmax", "observer_kwargs": {}}
     pack_folder(a.folder, a.packed, a.twin, {
-        "quant_method": "compressed-tensors", "format": "pack-quantized", "quantization_status": "compressed",
+        "quant_method": "compressed-tensors", "format": "int-quantized" if a.unpacked else "pack-quantized", "quantization_status": "compressed",
         "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": None, "output_activations": None}},
         "ignore": ["lm_head", "re:.*gate$"], "kv_cache_scheme": None}, pack_matrix,
         lambda name, x: is_packed(name, x) and (".mlp.experts." in name or not a.experts))

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/input_file.h"
 #include "format/hf/json_object.h"
+#include "format/lfs_pointer.h"
 #include "format/model_bytes.h"
 #include "format/quoted.h"
 
@@ -144,6 +145,9 @@ Result<std::string_view> header_of(ModelBytes& file) {
   std::memcpy(&n_bytes, length.data(), kLengthBytes);
   const uint64_t limit = std::min<uint64_t>(file.size() - kLengthBytes, kMaxHeaderBytesOfFile);
   if (n_bytes > limit) {
+    const std::string_view first(reinterpret_cast<const char*>(length.data()), kLengthBytes);
+    if (kLfsPointer.starts_with(first))
+      return fail(ErrorCode::kCorrupt, std::string(kIsLfsPointer));
     return fail(ErrorCode::kCorrupt, fmt::format("the header's length is {} bytes, expected at "
                                                  "most {}",
                                                  n_bytes, limit));

@@ -33,7 +33,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_metadata(const Metadata& meta
   if (model.empty() && metadata.contains(kJsonKey)) return read_json_from(metadata);
   if (model.empty()) {
     return fail(ErrorCode::kCorrupt,
-                fmt::format("metadata key '{}' is missing, expected {}, or a tokenizer.json",
+                fmt::format("there is no tokenizer: a folder needs a tokenizer.json, a GGUF file "
+                            "the metadata key '{}' ({})",
                             kModelKey, kModels));
   }
   return fail(ErrorCode::kUnsupported,

@@ -276,6 +276,13 @@ class Refusals(unittest.TestCase):
         for word in words:
             self.assertIn(word, said)
 
+    def test_a_folder_of_several_adapters_names_them(self):
+        _, peft, _ = adapter(kvik.preset("test-llama", "f32", 1))
+        parent = os.path.join(folder(), "parent")
+        for name in ("poet", "clerk"):
+            shutil.copytree(peft, os.path.join(parent, name))
+        self.assert_refused(parent, "poet", "clerk")
+
     def test_hostile_files_get_one_sentence(self):
         model = kvik.preset("test-llama", "f32", 1)
         gguf, peft, _ = adapter(model)

@@ -19,6 +19,27 @@ from hf_folder import N_VOCAB, FolderCase, folder_of
 FUSED = "--fused-experts"
 
 
+def read_raw(path):
+    """The header of a file of safetensors, and the bytes after it."""
+    with open(path, "rb") as f:
+        raw = f.read()
+    n = struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:8 + n])
+    header.pop("__metadata__", None)
+    return header, raw[8 + n:]
+
+
+def write_raw(path, tensors):
+    """{name: (dtype, shape, bytes)}"""
+    header, at = {}, 0
+    for name, (dtype, shape, raw) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(raw for _, _, raw in tensors.values()))
+
+
 class BlockFloats(FolderCase):
     def as_block_floats(self, model, *options):
         """A folder with floats of a few bits, and one with what they stand for."""
@@ -121,6 +142,30 @@ class BlockFloats(FolderCase):
                 for how in ({}, {"chunk": 1}, {"chunk": 7, "beside": 5, "threads": 1}):
                     self.assertTrue(kvik.logits_text(narrow, tokens, all=True, env={"KVIK_ISA": isa}, **how) == want, (isa, how))
 
+    def test_floats_of_4_bits_are_so_as_compressed_tensors_names_them(self):
+        """The scale of a matrix divides there, and activations have one, too."""
+        narrow, _ = self.as_block_floats("test-qwen3", "--kind=nvfp4")
+        header, data = read_raw(f"{narrow}/model.safetensors")
+        modelopt, compressed = {}, {}
+        for name, (dtype, shape, raw) in ((name, (e["dtype"], e["shape"], data[slice(*e["data_offsets"])])) for name, e in header.items()):
+            if name.endswith("_scale_2"):
+                scale = 2.0 ** np.round(np.log2(struct.unpack("<f", raw)[0]))
+                modelopt[name] = (dtype, shape, struct.pack("<f", scale))
+                stem = name.removesuffix("_scale_2")
+                compressed[stem + "_global_scale"] = (dtype, shape, struct.pack("<f", 1 / scale))
+                compressed[stem.removesuffix("weight") + "input_global_scale"] = (dtype, shape, raw)
+            else:
+                modelopt[name] = (dtype, shape, raw)
+                compressed[name + "_packed" if name + "_scale" in header else name] = (dtype, shape, raw)
+        weights = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16, "symmetric": True}
+        how = {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "config_groups": {"group_0": {"weights": weights}}}
+        logits = []
+        for tensors, change in ((modelopt, lambda c: None), (compressed, lambda c: c.update(quantization_config=how))):
+            folder = self.spoilt(narrow, change)
+            write_raw(f"{folder}/model.safetensors", tensors)
+            logits.append(kvik.logits_text(folder, kvik.random_tokens(71, N_VOCAB, 3), all=True))
+        self.assertTrue(logits[0] == logits[1])
+
     def test_floats_of_4_bits_become_a_gguf_file_bit_by_bit(self):
         """With the scale of each matrix, and of each expert's, beside it."""
         for model in ("test-qwen3", "test-qwen3moe"):
@@ -217,9 +262,9 @@ class BlockFloats(FolderCase):
                 (weights(strategy="block", block_structure=[0, 128]), ("block_structure", "two numbers")),
                 (weights(strategy="block"), ("block_structure", "missing", "two numbers")),
                 (weights(strategy="block", block_structure=[16, 16]), ("weight_scale", "has the shape", "expected")),
-                (lambda q: q.update(format="int-quantized"), ("format", "int-quantized", "pack-quantized")),
+                (lambda q: q.update(format="mxfp4-pack-quantized"), ("format", "mxfp4-pack-quantized", "int-quantized")),
                 (lambda q: q.update(format=None), ("format", "missing", "pack-quantized")),
-                (lambda q: q["config_groups"]["group_0"].update(format="nvfp4-pack-quantized"), ("group_0.format", "nvfp4-pack-quantized")),
+                (lambda q: q["config_groups"]["group_0"].update(format="mxfp8"), ("group_0.format", "mxfp8")),
                 (second(strategy="tensor"), ("config_groups.group_1", "the scheme of the other groups")),
                 (lambda q: q["config_groups"]["group_0"].update(weights=None), ("config_groups", "a group with weights")),
                 (lambda q: q.pop("config_groups"), ("config_groups", "missing", "a group with weights")),

@@ -214,6 +214,30 @@ class ModelFolder(FolderCase):
             os.remove(os.path.join(folder, name))
             self.refused(folder, *words)
 
+    def test_a_pointer_of_git_lfs_says_how_the_file_is_downloaded(self):
+        pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
+        gguf = os.path.join(self.root.name, "pointer.gguf")
+        paths = [(gguf, gguf)]
+        for i, name in enumerate(("config.json", "tokenizer.json", "model.safetensors")):
+            folder = os.path.join(self.root.name, f"pointer-{i}")
+            shutil.copytree(folder_of(kvik.preset("test-llama")), folder)
+            paths.append((folder, os.path.join(folder, name)))
+        for model, path in paths:
+            with self.subTest(path=path):
+                with open(path, "w") as f:
+                    f.write(pointer)
+                self.refused(model, "Git LFS", "git lfs pull")
+
+    def test_a_repository_of_a_hubs_cache_names_its_snapshot(self):
+        repository = os.path.join(self.root.name, "models--a--b")
+        os.makedirs(os.path.join(repository, "snapshots"))
+        os.symlink(folder_of(kvik.preset("test-llama")), os.path.join(repository, "snapshots/0123abcd"))
+        self.refused(repository, "snapshots/0123abcd")
+
+    def test_a_head_that_differs_from_a_tied_embedding_counts(self):
+        model = kvik.preset("test-llama")
+        self.assert_same_logits(model, self.copy(("config.json", lambda c: c.update(tie_word_embeddings=True))))
+
     def test_a_tokenizer_that_is_broken_is_one_sentence(self):
         self.refused(self.copy(("tokenizer.json", lambda c: c["model"].update(merges=[["a", "zz"]]))), "merges")
         self.refused(self.copy(("tokenizer.json", lambda c: c["model"]["vocab"].update(more=260))), "260")

@@ -30,7 +30,7 @@ CASES = (
     (DEMO, "compressed", "--group-size=32", "--bf16"), (DEMO, "compressed", "--group-size=128"), (DEMO, "compressed", "--group-size=-1", "--bf16"),
     (DEMO, "compressed", "--group-size=64", "--asym"), (DEMO, "compressed", "--group-size=128", ACT_ORDER, "--bf16"),
     (DEMO, "compressed", "--group-size=32", "--faint"), (DEMO, "compressed", "--bits=8", "--group-size=128", "--asym", "--bf16"),
-    (DEMO, "compressed", "--bits=8", "--group-size=-1"))
+    (DEMO, "compressed", "--bits=8", "--group-size=-1"), (DEMO, "compressed", "--bits=8", "--group-size=-1", "--bf16", "--unpacked"))
 BY_FAMILY = tuple((name, *how) for name in FAMILIES for how in (("gptq", "--group-size=32", ACT_ORDER), ("awq", "--group-size=128"), ("compressed", "--group-size=32", "--bf16")))
 
 

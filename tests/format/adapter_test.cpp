@@ -254,6 +254,37 @@ TEST(Adapter, an_embedding_is_called_as_the_family_does) {
   }
 }
 
+// PEFT saves them by default where embed_tokens or lm_head are among the target modules.
+TEST(Adapter, copies_of_the_base_beside_a_pair_are_left_alone) {
+  SafetensorsWriter peft;
+  for (const char* module : {"model.embed_tokens", "lm_head"}) {
+    const std::string name = std::string("base_model.model.") + module;
+    peft.floats(name + ".base_layer.weight", {260, 64}, counted(260 * 64, 1));
+  }
+  peft.floats("base_model.model.model.embed_tokens.lora_embedding_A", {2, 260}, counted(520, 1));
+  peft.floats("base_model.model.model.embed_tokens.lora_embedding_B", {64, 2}, counted(128, -1));
+  peft.floats("base_model.model.lm_head.lora_A.weight", {2, 64}, counted(128, 1));
+  peft.floats("base_model.model.lm_head.lora_B.weight", {260, 2}, counted(520, 1));
+  const auto opened = open_peft(peft_config(2), peft);
+  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
+  EXPECT_EQ((*opened.source)->pairs().size(), 2u);
+}
+
+TEST(Adapter, a_copy_of_a_base_with_another_vocabulary_is_refused) {
+  auto file = peft_tensors(kDownModule, 64, 160, 4);
+  file.floats("base_model.model.model.embed_tokens.base_layer.weight", {261, 64},
+              counted(261 * 64, 1));
+  EXPECT_THAT(refusal(open_peft(peft_config(4), file)),
+              AllOf(HasSubstr("embed_tokens.base_layer"), HasSubstr("another vocabulary")));
+}
+
+TEST(Adapter, a_copy_of_another_module_is_refused) {
+  auto file = peft_tensors(kDownModule, 64, 160, 4);
+  file.floats("base_model.model.model.layers.1.mlp.up_proj.base_layer.weight", {160, 64},
+              counted(160 * 64, 1));
+  EXPECT_THAT(refusal(open_peft(peft_config(4), file)), HasSubstr("up_proj.base_layer"));
+}
+
 TEST(Adapter, an_embedding_is_the_same_in_both_kinds_of_files) {
   constexpr uint64_t kVocab = 260;
   SafetensorsWriter peft;

@@ -108,6 +108,10 @@ TEST(HfConfig, compressed_tensors_are_floats_of_8_bits_or_integers_in_groups) {
   EXPECT_EQ(kimi.quantization->group_size, 32u);
   EXPECT_FALSE(kimi.quantization->has_zeros);
   EXPECT_FALSE(kimi.quantization->is_ordered);
+  const FolderConfig bytes =
+      of("int-quantized", R"("num_bits":8,"type":"int","strategy":"channel","symmetric":true)");
+  EXPECT_TRUE(bytes.quantization->is_unpacked);
+  EXPECT_EQ(bytes.quantization->group_size, std::nullopt);
   const FolderConfig whole = of("pack-quantized", R"("num_bits":8,"type":"int","symmetric":false,
     "strategy":"channel","group_size":null,"actorder":"group")");
   EXPECT_EQ(whole.quantization->group_size, std::nullopt);
@@ -166,6 +170,45 @@ TEST(HfConfig, layer_types_must_be_those_of_the_family) {
   EXPECT_THAT(other.message, HasSubstr("layer 0"));
   EXPECT_THAT(error_of(config("gemma2", R"("layer_types":["full_attention"])")).message,
               HasSubstr("6 layers"));
+}
+
+// transformers from 5.20 on.
+TEST(HfConfig, gemma_4_says_what_differs_by_layer) {
+  constexpr const char* kMore =
+      R"("head_dim":16,"num_key_value_heads":2,"sliding_window":32,"vocab_size_per_layer_input":260,
+         "per_layer_config":{)";
+  const FolderConfig c = read(config(
+      "gemma4_text", std::string(kMore) + R"("5":{"head_dim":32,"num_key_value_heads":1}})"));
+  EXPECT_EQ(real_of(c, "gemma4.attention.key_length"), 32);
+  EXPECT_EQ(real_of(c, "gemma4.attention.key_length_swa"), 16);
+  const auto heads = *c.metadata.get_ints("gemma4.attention.head_count_kv");
+  ASSERT_TRUE(heads);
+  EXPECT_THAT(*heads, ElementsAre(2, 2, 2, 2, 2, 1));
+  for (const char* wrong :
+       {R"("1":{"head_dim":32}})", R"("6":{"head_dim":32}})", R"("x":{"head_dim":32}})",
+        R"("5":{"intermediate_size":32}})", R"("5":7})"}) {
+    EXPECT_THAT(error_of(config("gemma4_text", std::string(kMore) + wrong)).message,
+                HasSubstr("per_layer_config"));
+  }
+}
+
+TEST(HfConfig, infinite_numbers_are_read_as_python_and_transformers_write_them) {
+  const auto with = [](std::string_view limit) {
+    return config("nemotron_h", fmt::format(R"("layers_block_type":["linear_attention","mlp",
+      "full_attention","mlp","mamba","attention"],"time_step_limit":{},"name":"NaN Infinity \\")",
+                                            limit));
+  };
+  for (const char* limit :
+       {"[0.0, Infinity]", R"([0.0, {"__float__": "Infinity"}])", "[-Infinity, Infinity]"}) {
+    const FolderConfig c = read(with(limit));
+    const auto heads = *c.metadata.get_ints("nemotron_h_moe.attention.head_count_kv");
+    ASSERT_TRUE(heads);
+    EXPECT_THAT(*heads, ElementsAre(0, 0, 8, 0, 0, 8));
+  }
+  for (const char* limit : {"[0.001, Infinity]", "[0.0, 0.1]", "[Infinity, 0.0]", "[0.0]",
+                            R"([0.0, {"__float__": "NaN"}])", "[0.0, Infinit]", "Infinity"}) {
+    EXPECT_NE(error_of(with(limit)).message, "");
+  }
 }
 
 TEST(HfConfig, a_yarn_that_says_its_own_magnitude_keeps_it) {

@@ -1,17 +1,22 @@
 #include "format/adapter/adapter_source.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "format/adapter/gguf_adapter.h"
 #include "format/adapter/peft_adapter.h"
 #include "format/gguf/gguf.h"
 #include "format/hf/tensor_files.h"
+#include "format/quoted.h"
 #include "format/safetensors.h"
 
 namespace kvik {
@@ -27,12 +32,27 @@ std::string tensor_file(const std::string& folder) {
   return fmt::format("{}/adapter_model.safetensors", folder);
 }
 
+// The error of a folder without an adapter_config.json. PEFT saves several adapters of one model as
+// folders of one folder.
+std::string no_config(const std::string& path) {
+  constexpr size_t kMaxNames = 8;
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path, ignored)) {
+    if (!std::filesystem::exists(config_file(entry.path().string()), ignored)) continue;
+    names.push_back(quoted(entry.path().filename().string()));
+  }
+  if (names.empty()) return "there is no adapter_config.json, expected a folder of PEFT";
+  std::ranges::sort(names);
+  if (names.size() > kMaxNames) names.resize(kMaxNames);
+  return fmt::format("there is no adapter_config.json, expected one of the adapters in it: {}",
+                     fmt::join(names, ", "));
+}
+
 Result<std::unique_ptr<AdapterSource>> open_peft(const std::string& path, const ModelConfig& model,
                                                  float factor) {
   TRY_ASSIGN(const auto json, hf::read_text_file(config_file(path), kMaxConfigBytes));
-  if (!json) {
-    return fail(ErrorCode::kNotFound, "there is no adapter_config.json, expected a folder of PEFT");
-  }
+  if (!json) return fail(ErrorCode::kNotFound, no_config(path));
   TRY_ASSIGN(const PeftConfig config, read_peft_config(*json));
   TRY_ASSIGN(auto tensors, open_safetensors(tensor_file(path)));
   return read_peft_adapter(config, std::move(tensors), path, model, factor);

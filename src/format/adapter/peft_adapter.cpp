@@ -1,6 +1,7 @@
 #include "format/adapter/peft_adapter.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::string_view kWrapper = "base_model.model.";
 constexpr std::string_view kWrapped = ".base_layer";  // by the pair of a parameter
+constexpr std::string_view kCopy = ".base_layer.weight";
 // Where the modules of text stand.
 constexpr std::string_view kPrefixes[] = {"model.", "language_model.model.",
                                           "model.language_model.", "backbone."};
@@ -200,10 +202,34 @@ struct ModuleTensors {
   bool is_embedding = false;
 };
 
-Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource& file) {
+// Returns whether the tensor is the copy of the base's embedding or head that PEFT saves beside
+// their pair. The copy is frozen, so the base's own weights are used. Errors: kUnsupported for a
+// copy of another shape, which belongs to a base with another vocabulary.
+Result<bool> is_copy_of_base(const TensorInfo& info, const Modules& modules,
+                             const ModelConfig& model) {
+  const std::string_view name = info.name;
+  if (!name.starts_with(kWrapper) || !name.ends_with(kCopy)) return false;
+  const auto targets =
+      modules.find(name.substr(kWrapper.size(), name.size() - kWrapper.size() - kCopy.size()));
+  const bool is_of_tokens = !targets.empty() && (targets[0].tensor.role == TensorRole::kEmbedding ||
+                                                 targets[0].tensor.role == TensorRole::kHead);
+  if (!is_of_tokens) return false;
+  if (info.shape == std::vector<uint64_t>{model.n_vocab, model.model_dim}) return true;
+  return fail(
+      ErrorCode::kUnsupported,
+      fmt::format("tensor {} has the shape [{}], expected the [{}, {}] of the base: the "
+                  "adapter was made for a base with another vocabulary",
+                  quoted(name), fmt::join(info.shape, ", "), model.n_vocab, model.model_dim));
+}
+
+Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource& file,
+                                                               const Modules& modules,
+                                                               const ModelConfig& model) {
   std::map<std::string_view, ModuleTensors> pairs;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
     const std::string_view name = file.tensors()[i].name;
+    TRY_ASSIGN(const bool is_copy, is_copy_of_base(file.tensors()[i], modules, model));
+    if (is_copy) continue;
     const auto* suffix = std::ranges::find_if(
         kSuffixes, [&](const Suffix& candidate) { return name.ends_with(candidate.text); });
     if (name.ends_with(".lora_magnitude_vector") || name.contains("lora_magnitude_vector.")) {
@@ -325,7 +351,7 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
                                                          const ModelConfig& model, float factor) {
   PairPlan plan(*file, model);
   const Modules modules(model, plan.table());
-  TRY_ASSIGN(const auto pairs, find_modules(*file));
+  TRY_ASSIGN(const auto pairs, find_modules(*file, modules, model));
   for (const auto& [module, tensors] : pairs) {
     if (hf::sees_or_hears(module)) continue;  // as a folder's tensors of those parts
     TRY_ASSIGN(const auto changed, stated(module, tensors, modules, config, model));

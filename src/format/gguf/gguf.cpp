@@ -20,6 +20,7 @@
 #include "format/gguf/gguf_split.h"
 #include "format/gguf/gguf_tensors.h"
 #include "format/latent_up.h"
+#include "format/lfs_pointer.h"
 #include "format/model_bytes.h"
 
 namespace kvik {
@@ -40,6 +41,7 @@ struct GgufContents {
 Result<void> check_magic_and_version(GgufCursor& in) {
   TRY_ASSIGN(const auto magic, in.take(kMagic.size(), {"the magic number"}));
   const std::string_view found(reinterpret_cast<const char*>(magic.data()), magic.size());
+  if (kLfsPointer.starts_with(found)) return fail(ErrorCode::kCorrupt, std::string(kIsLfsPointer));
   if (found != kMagic) {
     return fail(ErrorCode::kCorrupt,
                 fmt::format("no GGUF file: it begins with {}, expected 'GGUF'", quoted(found)));

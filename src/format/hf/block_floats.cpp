@@ -31,6 +31,7 @@ using Bytes = std::span<const std::byte>;
 uint64_t ceil_div(uint64_t n, uint64_t of) { return n / of + (n % of != 0); }
 
 constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kPacked = ".weight_packed";
 constexpr uint64_t kMaxBlock = 65536;
 constexpr uint64_t kNvBlock = 16;  // columns
 constexpr std::string_view kFp8Scales[] = {"_scale_inv", "_scale"};
@@ -256,6 +257,7 @@ class BlockFloatSource final : public ModelSource {
     const BlockTensor& tensor = tensors_[index];
     TRY_ASSIGN(const Bytes of_blocks, base_->read(*tensor.scales));
     TRY_ASSIGN(copy.scale, floats(*tensor.scale));
+    if (how_.is_packed) copy.scale.front() = 1 / copy.scale.front();
     const float of_all = copy.scale.front();
     if (!std::isfinite(of_all * kLargestE4m3 * kLargestE2m1)) {
       return fail(ErrorCode::kCorrupt,
@@ -342,6 +344,7 @@ class Pairing {
       if (!is_fp8()) {
         TRY_ASSIGN(tensor.scale, scale_of_all(info.name));
         widened.shape[1] *= 2;
+        widened.name = std::string(stem_of(info.name)) + std::string(kWeight);
       }
       const uint64_t n_cols = widened.shape.back();
       widened.type = is_fp8() ? fp8_type(how_, n_cols) : fp4_type(n_cols);
@@ -359,6 +362,10 @@ class Pairing {
 
   std::optional<size_t> scales_of(const TensorInfo& info) const {
     const bool is_stack = is_fp8() && info.shape.size() == 3;
+    if (how_.is_packed) {
+      return info.name.ends_with(kPacked) ? find(fmt::format("{}.weight_scale", stem_of(info.name)))
+                                          : std::nullopt;
+    }
     if (!info.name.ends_with(kWeight) && !is_stack) return std::nullopt;
     if (!is_fp8()) return find(info.name + "_scale");
     for (const std::string_view ending : kFp8Scales) {
@@ -367,9 +374,14 @@ class Pairing {
     return std::nullopt;
   }
 
+  // "NAME" of the tensor that holds a matrix's elements.
+  std::string_view stem_of(std::string_view name) const {
+    return name.substr(0, name.size() - (how_.is_packed ? kPacked : kWeight).size());
+  }
+
   // Of a matrix, or of a stack that is there.
   bool is_scale(std::string_view name) const {
-    if (!is_fp8()) return name.ends_with(".weight_scale") || name.ends_with(".weight_scale_2");
+    if (!is_fp8()) return name.ends_with(".weight_scale") || name.ends_with(of_all());
     return std::ranges::any_of(kFp8Scales, [&](std::string_view ending) {
       if (!name.ends_with(ending)) return false;
       const std::string stem(name.substr(0, name.size() - ending.size()));
@@ -377,8 +389,12 @@ class Pairing {
     });
   }
 
+  std::string_view of_all() const {
+    return how_.is_packed ? ".weight_global_scale" : ".weight_scale_2";
+  }
+
   Result<size_t> scale_of_all(std::string_view weight) const {
-    const std::string name = fmt::format("{}_scale_2", weight);
+    const std::string name = fmt::format("{}{}", stem_of(weight), of_all());
     const auto found = find(name);
     if (!found) {
       return fail(ErrorCode::kCorrupt,

@@ -19,6 +19,8 @@ struct BlockFloats {
   };
   Kind kind = Kind::kFp8;
   uint64_t block_rows = 0, block_cols = 0;  // kFp8; 0: all of the matrix
+  bool is_packed =
+      false;  // kNvFp4 as compressed-tensors names it, where the matrix's scale divides
 
   bool operator==(const BlockFloats&) const = default;
 };
@@ -33,11 +35,12 @@ Result<BlockFloats> read_float_blocks(const JsonObject& config, std::string_view
 
 // `base` with each such matrix, "NAME.weight" with ".weight_scale_inv" or ".weight_scale" (kFp8),
 // or with ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight", made when it
-// is read. kFp8 may be a stack of matrices, "NAME" with "NAME_scale_inv", and have its scales as
-// floats or as E8M0: bytes that are exponents of two (OCP's microscaling formats, 2023).
-// With a scale for every 128 or 32 columns, or for multiples of them, it is blocks of fp8 or
-// fp8g32 (tensor/float_blocks.h), and kNvFp4 of whole blocks of 64 columns is nvfp4, exactly what
-// the folder holds; else it is bf16, every value times its scale, rounded once, as DeepSeek's own
+// is read. compressed-tensors has ".weight_packed" and ".weight_global_scale" instead (is_packed).
+// kFp8 may be a stack of matrices, "NAME" with "NAME_scale_inv", and have its scales as floats or
+// as E8M0: bytes that are exponents of two (OCP's microscaling formats, 2023). With a scale for
+// every 128 or 32 columns, or for multiples of them, it is blocks of fp8 or fp8g32
+// (tensor/float_blocks.h), and kNvFp4 of whole blocks of 64 columns is nvfp4, exactly what the
+// folder holds; else it is bf16, every value times its scale, rounded once, as DeepSeek's own
 // conversion does. What scales activations and pages is left
 // out; all others stay as they are. Errors: kCorrupt, naming a tensor that is missing, or whose
 // shape does not fit its neighbour, or that holds no number.

@@ -75,8 +75,28 @@ Result<std::optional<Scheme>> read_group(const JsonObject& group, const JsonObje
     TRY_ASSIGN(const Quantization integers, read_integers(*weights));
     return integers;
   }
-  return stated.unexpected_value("format", "float-quantized, naive-quantized or pack-quantized",
-                                 ErrorCode::kUnsupported);
+  if (format == "nvfp4-pack-quantized") {
+    TRY_ASSIGN(const auto size, weights->number("group_size"));
+    if (size.value_or(16) != 16) {
+      return weights->unexpected_value("group_size", "16", ErrorCode::kUnsupported);
+    }
+    return BlockFloats{.kind = BlockFloats::Kind::kNvFp4, .is_packed = true};
+  }
+  if (format == "int-quantized") {
+    TRY_ASSIGN(Quantization integers, read_integers(*weights));
+    if (integers.bits != 8) {
+      return weights->unexpected_value("num_bits", "8", ErrorCode::kUnsupported);
+    }
+    if (integers.has_zeros) {
+      return weights->unexpected_value("symmetric", "true", ErrorCode::kUnsupported);
+    }
+    integers.is_unpacked = true;
+    return integers;
+  }
+  return stated.unexpected_value(
+      "format",
+      "float-quantized, naive-quantized, int-quantized, pack-quantized or nvfp4-pack-quantized",
+      ErrorCode::kUnsupported);
 }
 
 // What would have to be undone beside the scales.

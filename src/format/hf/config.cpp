@@ -289,6 +289,9 @@ Result<json::value> text_config(json::value parsed) {
        {"eos_token_id", "bos_token_id", "quantization_config", "tie_word_embeddings"}) {
     if (const json::value* value = whole.find(key); value && !part->find(key)) merged[key] = *value;
   }
+  // Either may say it: a head that differs from the embedding counts anyway (tensor_names.cpp).
+  TRY_ASSIGN(const auto ties, whole.flag("tie_word_embeddings"));
+  if (ties.value_or(false)) merged["tie_word_embeddings"] = true;
   return json::value(std::move(merged));
 }
 

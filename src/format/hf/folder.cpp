@@ -2,24 +2,37 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "format/hf/config.h"
 #include "format/hf/tensor_files.h"
 #include "format/hf/tensor_names.h"
 #include "format/hf/vocabulary_files.h"
+#include "format/quoted.h"
 
 namespace kvik::hf {
 namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
+// The error of a folder without a config.json. A hub's cache keeps the files of a repository in a
+// folder below, one for each revision.
+std::string no_config(const std::string& path) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(path + "/snapshots", ignored)) {
+    if (!std::filesystem::exists(entry.path() / "config.json", ignored)) continue;
+    return fmt::format("a repository of a hub's cache, expected one of its snapshots, such as {}",
+                       quoted("snapshots/" + entry.path().filename().string()));
+  }
+  return "there is no config.json, expected a folder of Hugging Face";
+}
+
 Result<std::unique_ptr<ModelSource>> open(const std::string& path) {
   TRY_ASSIGN(const auto json, read_text_file(fmt::format("{}/config.json", path), kMaxConfigBytes));
-  if (!json) {
-    return fail(ErrorCode::kNotFound, "there is no config.json, expected a folder of Hugging Face");
-  }
+  if (!json) return fail(ErrorCode::kNotFound, no_config(path));
   TRY_ASSIGN(FolderConfig config, read_folder_config(*json));
   TRY(add_vocabulary(path, config, config.metadata));
   TRY_ASSIGN(auto tensors, open_tensor_files(path));

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -79,8 +80,11 @@ class Grouping {
     const auto all = source_.tensors();
     for (size_t i = 0; i < all.size(); ++i) {
       if (is_row_by_row() && is_of_activations(all[i].name)) is_part_[i] = true;
-      const std::string_view end = is_row_by_row() ? ".weight_packed" : ".qweight";
+      const std::string_view end = how_.is_unpacked  ? ".weight"
+                                   : is_row_by_row() ? ".weight_packed"
+                                                     : ".qweight";
       if (!all[i].name.ends_with(end)) continue;
+      if (how_.is_unpacked && all[i].type != ElementType::kI8) continue;  // is not quantized
       const std::string name = all[i].name.substr(0, all[i].name.size() - end.size());
       TRY_ASSIGN(const Matrix matrix, matrix_of(i, name));
       TRY(drop_bias(name));
@@ -124,15 +128,16 @@ class Grouping {
 
   Result<Matrix> matrix_of(size_t index, const std::string& name) {
     const TensorInfo& quants = source_.tensors()[index];
-    const uint64_t per_word = 32 / how_.bits;
+    const uint64_t per_word = how_.is_unpacked ? 1 : 32 / how_.bits;
+    const ElementType type = how_.is_unpacked ? ElementType::kI8 : ElementType::kI32;
     const bool is_awq = how_.packing == Quantization::Packing::kAlongOutputs;
-    if (quants.type != ElementType::kI32 || quants.shape.size() != 2 ||
+    if (quants.type != type || quants.shape.size() != 2 ||
         std::ranges::max(quants.shape) > kMaxExtent) {
       return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor {} is of type {} and shape [{}], expected i32 and two axes "
+                  fmt::format("tensor {} is of type {} and shape [{}], expected {} and two axes "
                               "of at most {}",
                               quoted(quants.name), name_of(quants.type),
-                              fmt::join(quants.shape, ", "), kMaxExtent));
+                              fmt::join(quants.shape, ", "), name_of(type), kMaxExtent));
     }
     Matrix matrix;
     matrix.quants = index;
@@ -276,18 +281,28 @@ class GroupedSource final : public ModelSource {
     TRY_ASSIGN(const std::vector<uint32_t> zeros, zeros_of(matrix));
     TRY_ASSIGN(const GroupScales scales, scales_of(matrix));
     TRY_ASSIGN(const Bytes quants, base_->read(matrix.quants));
+    const std::vector<uint32_t> levels =
+        how_.is_unpacked ? levels_of(quants) : std::vector<uint32_t>();
     if (scales.factor != 1) copy.scale = {scales.factor};
     copy.bytes.resize(n_bytes);
     pack_groups({.how = how_,
                  .n_rows = matrix.n_rows,
                  .n_cols = matrix.n_cols,
                  .group = matrix.group,
-                 .quants = as<uint32_t>(quants),
+                 .quants = how_.is_unpacked ? levels : as<uint32_t>(quants),
                  .zeros = zeros,
                  .scales = scales.halves},
                 copy.order, copy.bytes.data());
     base_->release(matrix.quants);
     return copy;
+  }
+
+  // Converts signed bytes to words of unsigned levels, where 128 is zero.
+  static std::vector<uint32_t> levels_of(Bytes bytes) {
+    std::vector<uint32_t> words(bytes.size() / sizeof(uint32_t));
+    std::memcpy(words.data(), bytes.data(), words.size() * sizeof(uint32_t));
+    for (uint32_t& word : words) word ^= 0x80808080u;
+    return words;
   }
 
   uint64_t n_groups(const Matrix& matrix) const {

@@ -262,6 +262,17 @@ Result<void> check_can_turn(const TensorInfo& info) {
 
 }  // namespace
 
+bool are_experts_transposed(const ModelSource& base, const ExpertShape& usual) {
+  for (const TensorInfo& info : base.tensors()) {
+    if (info.shape.size() != 3 || !is_expert(info.name)) continue;
+    const bool is_ups = is_gate_up(info.name);
+    const uint64_t n_rows = is_ups ? 2 * usual.ffn_dim : usual.model_dim;
+    const uint64_t n_cols = is_ups ? usual.model_dim : usual.ffn_dim;
+    if (n_rows != n_cols) return info.shape[1] != n_rows || info.shape[2] != n_cols;
+  }
+  return true;
+}
+
 Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base,
                                                   ExpertStacks stacks) {
   const bool take_turns = stacks == ExpertStacks::kInterleaved;

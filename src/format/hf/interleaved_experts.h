@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "base/result.h"
@@ -17,5 +18,12 @@ namespace kvik::hf {
 // Errors: kCorrupt, naming a tensor whose shape or type does not fit its neighbour.
 Result<std::unique_ptr<ModelSource>> part_experts(std::unique_ptr<ModelSource> base,
                                                   ExpertStacks stacks);
+
+// Returns whether the stacks of experts are transposed: those of Qwen3-VL's own folders are,
+// those that transformers 5 writes are not.
+struct ExpertShape {
+  uint64_t model_dim, ffn_dim;
+};
+bool are_experts_transposed(const ModelSource& base, const ExpertShape& usual);
 
 }  // namespace kvik::hf

@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/string.hpp>
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <utility>
+
+#include "format/lfs_pointer.h"
 
 namespace kvik::hf {
 
@@ -34,20 +39,67 @@ std::optional<uint64_t> as_number(const json::value& value) {
   return std::nullopt;
 }
 
+constexpr std::string_view kNamedFloats[] = {"Infinity", "-Infinity", "NaN"};
+
+// JSON has no infinity. Python's json module writes Infinity all the same, transformers from 5.20
+// on {"__float__": "Infinity"}: returns the text in the second spelling.
+std::string with_named_floats(std::string_view text) {
+  std::string out;
+  bool is_in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    const auto name = std::ranges::find_if(
+        kNamedFloats, [&](std::string_view named) { return rest.starts_with(named); });
+    if (!is_in_string && name != std::end(kNamedFloats)) {
+      out += fmt::format(R"({{"__float__":"{}"}})", *name);
+      i += name->size() - 1;
+      continue;
+    }
+    if (is_in_string && text[i] == '\\' && i + 1 < text.size())
+      out += text[i++];
+    else if (text[i] == '"')
+      is_in_string = !is_in_string;
+    out += text[i];
+  }
+  return out;
+}
+
+std::optional<double> as_named_float(const json::value& value) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const json::object* object = value.if_object();
+  const json::value* name =
+      object && object->size() == 1 ? object->if_contains("__float__") : nullptr;
+  if (!name) return std::nullopt;
+  if (*name == "Infinity") return kInfinity;
+  if (*name == "-Infinity") return -kInfinity;
+  return std::nullopt;
+}
+
 std::optional<double> as_real(const json::value& value) {
   if (const double* real = value.if_double()) return *real;
   if (const int64_t* number = value.if_int64()) return static_cast<double>(*number);
   if (const uint64_t* number = value.if_uint64()) return static_cast<double>(*number);
-  return std::nullopt;
+  return as_named_float(value);
 }
 
 }  // namespace
 
 Result<json::value> parse_json(std::string_view text, std::string_view file) {
+  if (text.starts_with(kLfsPointer)) {
+    return fail(ErrorCode::kCorrupt, fmt::format("{} is {}", file, kIsLfsPointer));
+  }
   json::parse_options options;
   options.max_depth = kMaxDepth;
   boost::system::error_code error;
   json::value value = json::parse(json::string_view(text.data(), text.size()), error, {}, options);
+  if (error && std::ranges::any_of(kNamedFloats,
+                                   [&](std::string_view name) { return text.contains(name); })) {
+    const std::string named = with_named_floats(text);
+    boost::system::error_code still;
+    json::value again =
+        json::parse(json::string_view(named.data(), named.size()), still, {}, options);
+    if (!still) return again;
+  }
   if (!error) return value;
   return fail(ErrorCode::kCorrupt,
               fmt::format("{} can not be read: {}, expected JSON", file, error.message()));
@@ -145,6 +197,16 @@ Result<std::vector<double>> JsonObject::reals(std::string_view key) const {
     all.push_back(*real);
   }
   return all;
+}
+
+Result<std::optional<JsonObject::Range>> JsonObject::range(std::string_view key) const {
+  const json::value* value = find(key);
+  if (!value) return std::optional<Range>();
+  const json::array* list = value->if_array();
+  const auto low = list && list->size() == 2 ? as_real(list->front()) : std::nullopt;
+  const auto high = list && list->size() == 2 ? as_real(list->back()) : std::nullopt;
+  if (low && high && *low <= *high) return std::optional(Range{*low, *high});
+  return unexpected_value(key, "a smallest and a largest number");
 }
 
 Result<std::vector<uint64_t>> JsonObject::numbers(std::string_view key) const {

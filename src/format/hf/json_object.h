@@ -37,6 +37,11 @@ class JsonObject {
   // Empty where the key is absent.
   Result<std::vector<std::string>> texts(std::string_view key) const;
   Result<std::vector<double>> reals(std::string_view key) const;
+  struct Range {
+    double low, high;
+  };
+  // Two numbers, either of which may be infinite.
+  Result<std::optional<Range>> range(std::string_view key) const;
   // A number or a list of them.
   Result<std::vector<uint64_t>> numbers(std::string_view key) const;
 

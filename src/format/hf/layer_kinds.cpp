@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +35,64 @@ Result<std::vector<bool>> windowed_layers(const JsonObject& config, uint32_t n_l
   }
   is_windowed.push_back(false);
   return is_windowed;
+}
+
+// The sizes of one layer's attention.
+struct LayerSizes {
+  uint32_t head_dim = 0;
+  uint32_t n_kv_heads = 0;
+};
+
+constexpr const char* kPerLayer = "per_layer_config";
+
+// {"5": {"head_dim": 512}}, which transformers from 5.20 on writes instead of "global_head_dim" and
+// "num_global_key_value_heads": what is said of a layer overrides what is said of all.
+Result<std::vector<LayerSizes>> read_layer_sizes(const JsonObject& config,
+                                                 const JsonObject& overrides, uint32_t n_layers) {
+  LayerSizes usual;
+  TRY_ASSIGN(usual.head_dim, config.count("head_dim", kMaxHeadDim));
+  TRY_ASSIGN(usual.n_kv_heads, config.count("num_key_value_heads", kMaxHeads));
+  std::vector<LayerSizes> sizes(n_layers, usual);
+  for (const auto& member : overrides.all()) {
+    const std::string_view name(member.key().data(), member.key().size());
+    uint32_t layer = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+    if (error != std::errc() || end != name.data() + name.size() || layer >= n_layers) {
+      return config.unexpected_value(kPerLayer, fmt::format("layers below {}", n_layers));
+    }
+    TRY_ASSIGN(const auto own, overrides.object(name));
+    for (const auto& setting : own ? own->all() : boost::json::object()) {
+      if (setting.key() == "head_dim" || setting.key() == "num_key_value_heads") continue;
+      return config.unexpected_value(kPerLayer, "head_dim and num_key_value_heads of layers",
+                                     ErrorCode::kUnsupported);
+    }
+    if (own && own->find("head_dim")) {
+      TRY_ASSIGN(sizes[layer].head_dim, own->count("head_dim", kMaxHeadDim));
+    }
+    if (own && own->find("num_key_value_heads")) {
+      TRY_ASSIGN(sizes[layer].n_kv_heads, own->count("num_key_value_heads", kMaxHeads));
+    }
+  }
+  return sizes;
+}
+
+// The head_dim of the layers without a window. Writes the KV heads of each layer.
+Result<uint32_t> read_overrides(const JsonObject& config, const JsonObject& overrides,
+                                const std::vector<bool>& is_windowed, GgufKeys& keys) {
+  TRY_ASSIGN(const auto sizes,
+             read_layer_sizes(config, overrides, static_cast<uint32_t>(is_windowed.size())));
+  TRY_ASSIGN(const uint32_t of_windowed, config.count("head_dim", kMaxHeadDim));
+  std::vector<uint64_t> n_kv_heads;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    n_kv_heads.push_back(sizes[i].n_kv_heads);
+    const uint32_t expected = is_windowed[i] ? of_windowed : sizes.back().head_dim;
+    if (sizes[i].head_dim == expected) continue;
+    return config.unexpected_value(
+        kPerLayer, "one head_dim for all layers with a window, and one for the others",
+        ErrorCode::kUnsupported);
+  }
+  keys.numbers("attention.head_count_kv", std::move(n_kv_heads));
+  return sizes.back().head_dim;
 }
 
 Result<void> read_kv_heads(const JsonObject& config, const std::vector<bool>& is_windowed,
@@ -110,9 +170,15 @@ Result<uint32_t> read_layer_kinds(const JsonObject& config, GgufKeys& keys) {
   }
   TRY_ASSIGN(const uint32_t n_layers, config.count("num_hidden_layers", kMaxLayers));
   TRY_ASSIGN(const uint32_t window_head_dim, config.count("head_dim", kMaxHeadDim));
-  TRY_ASSIGN(const uint32_t head_dim, config.count("global_head_dim", kMaxHeadDim));
   TRY_ASSIGN(std::vector<bool> is_windowed, windowed_layers(config, n_layers));
-  TRY(read_kv_heads(config, is_windowed, keys));
+  TRY_ASSIGN(const auto overrides, config.object(kPerLayer));
+  uint32_t head_dim = 0;
+  if (overrides) {
+    TRY_ASSIGN(head_dim, read_overrides(config, *overrides, is_windowed, keys));
+  } else {
+    TRY_ASSIGN(head_dim, config.count("global_head_dim", kMaxHeadDim));
+    TRY(read_kv_heads(config, is_windowed, keys));
+  }
   keys.flags("attention.sliding_window_pattern", std::move(is_windowed));
   keys.number("attention.key_length", head_dim);
   keys.number("attention.value_length", head_dim);

@@ -13,8 +13,9 @@ namespace kvik::hf {
 namespace {
 
 constexpr double kMaxGroup = 1 << 20;
-constexpr std::string_view kOfActivations[] = {"input_scale", "activation_scale", ".output_scale",
-                                               ".q_scale",    ".k_scale",         ".v_scale"};
+constexpr std::string_view kOfActivations[] = {
+    "input_scale", "input_global_scale", "activation_scale", ".output_scale",
+    ".q_scale",    ".k_scale",           ".v_scale"};
 
 Result<void> check_is_same_everywhere(const JsonObject& config) {
   TRY_ASSIGN(const auto rules, config.object("dynamic"));

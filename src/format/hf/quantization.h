@@ -24,6 +24,7 @@ struct Quantization {
   std::optional<uint32_t> group_size;  // none: a whole row of the matrix
   uint32_t added_to_zeros = 0;         // GPTQ's first files hold them less one
   bool is_ordered = false;             // by activation: each column's group is in "g_idx"
+  bool is_unpacked = false;            // kRowByRow: "NAME.weight" holds signed bytes
   bool has_zeros = true;               // otherwise the middle of the levels is every zero
 
   bool operator==(const Quantization&) const = default;

@@ -76,6 +76,16 @@ Result<std::vector<std::string>> layer_words(const JsonObject& config, std::stri
       ErrorCode::kUnsupported);
 }
 
+// "attention" and "mamba" are called kFull and kLinear from transformers 5.20 on.
+bool is_attention(std::string_view word) { return word == "attention" || word == kFull; }
+
+// Steps of a state space are not clamped here.
+Result<void> check_time_steps(const JsonObject& config) {
+  TRY_ASSIGN(const auto limit, config.range("time_step_limit"));
+  if (!limit || (limit->low <= 0 && std::isinf(limit->high))) return {};
+  return config.unexpected_value("time_step_limit", "0 to infinity", ErrorCode::kUnsupported);
+}
+
 // The KV heads of the layers that attend, 0 of the others.
 Result<void> list_kv_heads(const JsonObject& config, const std::vector<bool>& attends,
                            GgufKeys& keys) {
@@ -155,7 +165,7 @@ Result<void> read_space(const JsonObject& config, const SpaceKeys& names, uint32
   keys.number("ssm.group_count", n_groups);
   keys.number("ssm.time_step_rank", n_heads);
   keys.number("ssm.inner_size", uint64_t{n_heads} * head_dim);
-  return {};
+  return check_time_steps(config);
 }
 
 // Granite 4-H. Heads share the widened model evenly where their width is not stated; what all
@@ -181,9 +191,9 @@ Result<void> read_granite(const JsonObject& config, uint32_t n_layers, GgufKeys&
       config, {"mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state", "mamba_d_conv"},
       head_dim, keys));
   TRY_ASSIGN(const auto words,
-             layer_words(config, "layer_types", n_layers, {"mamba", "attention"}));
+             layer_words(config, "layer_types", n_layers, {"mamba", "attention", kLinear, kFull}));
   std::vector<bool> attends;
-  for (const std::string& word : words) attends.push_back(word == "attention");
+  for (const std::string& word : words) attends.push_back(is_attention(word));
   TRY(list_kv_heads(config, attends, keys));
   TRY_ASSIGN(const auto positions, config.text("position_embedding_type"));
   if (positions && *positions != "nope" && *positions != "rope") {
@@ -210,10 +220,10 @@ Result<std::string> nemotron_pattern(const JsonObject& config, uint32_t n_layers
                                    ErrorCode::kUnsupported);
   }
   TRY_ASSIGN(const auto words, layer_words(config, "layers_block_type", n_layers,
-                                           {"mamba", "attention", "moe", "mlp"}));
+                                           {"mamba", "attention", "moe", "mlp", kLinear, kFull}));
   std::string pattern;
   for (const std::string& word : words) {
-    pattern += word == "mamba" ? 'M' : word == "attention" ? '*' : word == "moe" ? 'E' : '-';
+    pattern += is_attention(word) ? '*' : word == "moe" ? 'E' : word == "mlp" ? '-' : 'M';
   }
   return pattern;
 }

@@ -39,12 +39,13 @@ constexpr std::string_view kGuesserPrefix = "mtp.";
 constexpr std::string_view kGuesserInput = "mtp.fc.weight";
 // Of one that does not share the model's.
 constexpr std::string_view kGuesserOwn[] = {"mtp.embed_tokens.weight", "mtp.lm_head.weight"};
+constexpr uint64_t kComparedBytes = uint64_t{1} << 20;
 constexpr std::string_view kHeadNames[] = {"lm_head.weight", "language_model.lm_head.weight"};
 
 // The tensors of a folder on their way into a GGUF file's names. Lives for one arrangement.
 class FolderTensors {
  public:
-  FolderTensors(const ModelSource& source, const FolderConfig& config, const ModelConfig& model)
+  FolderTensors(ModelSource& source, const FolderConfig& config, const ModelConfig& model)
       : source_(source), config_(config), model_(model), taken_(source.tensors().size()) {
     for (size_t i = 0; i < taken_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
     const std::string_view embedding = folder_name(*config.type, TensorRole::kEmbedding);
@@ -196,14 +197,42 @@ class FolderTensors {
     return {};
   }
 
-  // The embedding serves as the head where the model ties them, or where there is no other.
+  // The embedding serves as the head where there is no other, or where the model ties them and the
+  // head of the file is a copy. One that differs counts whatever config.json says, as in
+  // transformers 5.
   Result<void> take_head(const TensorSpec& spec) {
     for (const std::string_view name : kHeadNames) {
-      if (config_.ties_embedding.value_or(true) || !has(std::string(name))) continue;
+      if (!has(std::string(name))) continue;
+      if (config_.ties_embedding.value_or(true)) {
+        TRY_ASSIGN(const bool is_copy, is_copy_of_embedding(std::string(name)));
+        if (is_copy) continue;
+      }
       return take_whole(spec, std::string(name));
     }
     if (config_.ties_embedding.value_or(true)) return {};
     return take_whole(spec, std::string(kHeadNames[0]));
+  }
+
+  // Returns whether the tensor holds the embedding's bytes. Reads both up to the first difference.
+  Result<bool> is_copy_of_embedding(const std::string& name) {
+    const auto embedding =
+        by_name_.find(prefix_ + std::string(folder_name(*config_.type, TensorRole::kEmbedding)));
+    if (embedding == by_name_.end()) return true;  // which is said elsewhere
+    const TensorInfo& a = source_.tensors()[embedding->second];
+    const TensorInfo& b = source_.tensors()[by_name_.at(name)];
+    if (a.type != b.type || a.shape != b.shape || a.shape.size() != 2) return false;
+    const uint64_t row_bytes = a.n_bytes / a.shape[0];
+    const uint64_t step = row_bytes * std::max<uint64_t>(1, kComparedBytes / row_bytes);
+    for (uint64_t at = 0; at < a.n_bytes; at += step) {
+      const uint64_t n = std::min(step, a.n_bytes - at);
+      TRY_ASSIGN(const auto of_a, source_.read_range(embedding->second, at, n));
+      const std::vector<std::byte> copy(of_a.begin(), of_a.end());
+      TRY_ASSIGN(const auto of_b, source_.read_range(by_name_.at(name), at, n));
+      if (!std::ranges::equal(copy, of_b)) return false;
+    }
+    source_.release(embedding->second);
+    source_.release(by_name_.at(name));
+    return true;
   }
 
   void add_vector(const StatedVector& vector) {
@@ -357,7 +386,7 @@ class FolderTensors {
     return {};
   }
 
-  const ModelSource& source_;
+  ModelSource& source_;
   const FolderConfig& config_;
   const ModelConfig& model_;
   std::unordered_map<std::string_view, size_t> by_name_;
@@ -383,7 +412,7 @@ Result<ModelConfig> read_model(const ModelSource& tensors, Metadata& metadata) {
 }
 
 // A guesser that is not whole is left out.
-Result<std::vector<ArrangedTensor>> arrange_tensors(const ModelSource& tensors,
+Result<std::vector<ArrangedTensor>> arrange_tensors(ModelSource& tensors,
                                                     const FolderConfig& config,
                                                     const ModelConfig& model) {
   auto arranged = FolderTensors(tensors, config, model).arrange();
@@ -420,7 +449,11 @@ Result<std::unique_ptr<ModelSource>> arrange_folder(std::unique_ptr<ModelSource>
     TRY_ASSIGN(tensors, group_tensors(std::move(tensors), *config.quantization,
                                       bias_names(*config.type, model)));
   }
-  if (config.type->stacks != ExpertStacks::kUsual) {
+  const ExpertsConfig* experts = model.experts();
+  const bool is_usual = config.type->stacks == ExpertStacks::kUsual ||
+                        (config.type->stacks == ExpertStacks::kTransposed && experts &&
+                         !are_experts_transposed(*tensors, {model.model_dim, experts->ffn_dim}));
+  if (!is_usual) {
     TRY_ASSIGN(tensors, part_experts(std::move(tensors), config.type->stacks));
   }
   TRY_ASSIGN(auto arranged, arrange_tensors(*tensors, config, model));

@@ -13,6 +13,7 @@
 
 #include "format/hf/json_object.h"
 #include "format/hf/tensor_files.h"
+#include "format/lfs_pointer.h"
 
 namespace kvik::hf {
 namespace {
@@ -97,6 +98,9 @@ Result<void> add_vocabulary(const std::string& folder, const FolderConfig& confi
   TRY_ASSIGN(auto tokenizer,
              read_text_file(fmt::format("{}/tokenizer.json", folder), kMaxVocabularyBytes));
   if (!tokenizer) return {};
+  if (tokenizer->starts_with(kLfsPointer)) {
+    return fail(ErrorCode::kCorrupt, fmt::format("tokenizer.json is {}", kIsLfsPointer));
+  }
   metadata.insert("tokenizer.huggingface.json", std::move(*tokenizer));
   metadata.insert("tokenizer.huggingface.n_vocab", uint64_t{config.n_vocab});
   TRY(add_tokenizer_config(folder, metadata));
