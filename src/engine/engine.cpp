@@ -291,9 +291,14 @@ bool Engine::step() {
   const TimePoint begin = clock_.now();
   record_starts(plan, begin);
   count_rows(plan, counters_.last_step);
+  announce(plan, begin);
   begin_masks(plan);
-  forward(plan);
+  const bool is_computed = forward(plan);
   mask_maker_.finish();
+  if (!is_computed) {
+    break_off();
+    return true;
+  }
   step_end_ = clock_.now();
   sample(plan);
   publish(plan);
@@ -333,7 +338,28 @@ void Engine::record_step() {
   live_.record(step, step_end_);
 }
 
-void Engine::forward(const StepPlan& plan) {
+void Engine::announce(const StepPlan& plan, TimePoint begin) {
+  step_ids_.clear();
+  for (const StepPlan::Entry& entry : plan.entries) step_ids_.push_back(entry.sequence->id);
+  if (!hooks_.on_begin) return;
+  const StepRecord& step = counters_.last_step;
+  hooks_.on_begin({.n_sequences = step.n_sequences,
+                   .n_decode_rows = step.n_decode_rows,
+                   .n_prefill_rows = step.n_prefill_rows,
+                   .begin = begin},
+                  scheduler_.n_running(), scheduler_.n_waiting());
+}
+
+// Ends the requests of a step that nothing came of, all of which were cancelled. What they had
+// before it stays in the cache.
+void Engine::break_off() {
+  decoder_.abandon_step();
+  const std::vector<RequestId> ids = step_ids_;
+  for (const RequestId id : ids) cancel(id);
+}
+
+// False where the step was broken off, because all of its requests were cancelled meanwhile.
+bool Engine::forward(const StepPlan& plan) {
   batch_.clear();
   page_tables_.clear();
   draft_tokens_.clear();
@@ -355,7 +381,12 @@ void Engine::forward(const StepPlan& plan) {
                       .adapter = sequence->request.adapter.get(),
                       .n_guesses = plan.entries[i].n_guesses()});
   }
-  decoder_.forward(batch_);
+  // A recurrent state that is half advanced cannot be kept.
+  if (!hooks_.are_cancelled || kv_.layout().has_state()) {
+    decoder_.forward(batch_);
+    return true;
+  }
+  return decoder_.forward_unless(batch_, [this] { return hooks_.are_cancelled(step_ids_); });
 }
 
 // The guesses that stand enter the states. What a sequence keeps of its state at the commit is

@@ -20,6 +20,7 @@
 #include "engine/watch/live_recorder.h"
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
+#include "engine/watch/step_hooks.h"
 #include "kv/kv_cache.h"
 #include "kv/ledger.h"
 #include "kv/tiers/tier_link.h"
@@ -81,6 +82,9 @@ class Engine {
     if (tier_) tier_->set_wake(std::move(wake));
   }
 
+  // Before the first step.
+  void set_step_hooks(StepHooks hooks) { hooks_ = std::move(hooks); }
+
   EngineSnapshot snapshot() const;
   // With the pages that changed since the last view, or all.
   LiveView live_view(PageMap::Extent extent);
@@ -89,6 +93,7 @@ class Engine {
   // Of this moment, on any thread: a tier goes on while the engine has nothing to do.
   AllTierCounters tier_counters() const { return tier_ ? tier_->counters() : AllTierCounters{}; }
   const EngineLimits& limits() const { return limits_; }
+  const Clock& clock() const { return clock_; }
   const Model& model() const { return *model_; }
   // What pages must have in common for one to serve in the place of another: model, KV type, page
   // layout, numerics.
@@ -124,7 +129,9 @@ class Engine {
   };
 
   std::string identity_for(const Adapter* adapter) const;
-  void forward(const StepPlan& plan);
+  bool forward(const StepPlan& plan);
+  void break_off();
+  void announce(const StepPlan& plan, TimePoint begin);
   void begin_masks(const StepPlan& plan);
   bool wait_for_masks();
   void accept(const StepPlan& plan);
@@ -162,6 +169,8 @@ class Engine {
   Reservation draft_pages_;
   Reservation states_;
   Reservation pages_;  // what is left of the budget for pages
+  StepHooks hooks_;
+  std::vector<RequestId> step_ids_;  // of the requests in the step
   KvCache kv_;
   std::unique_ptr<TierLink> tier_;     // null where there is none
   std::unique_ptr<DraftModel> draft_;  // null where there is none; outlives the sequences

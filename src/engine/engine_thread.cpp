@@ -1,5 +1,6 @@
 #include "engine/engine_thread.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -32,6 +33,10 @@ EngineThread::EngineThread(std::unique_ptr<Engine> engine)
     : queue_(engine->limits().max_queue, engine->limits().n_tenants), engine_(std::move(engine)) {
   snapshot_ = engine_->snapshot();
   engine_->set_wake([this] { wake(); });
+  engine_->set_step_hooks(
+      {.on_begin = [this](const RunningStep& step, uint32_t n_running,
+                          uint32_t n_waiting) { begin_step(step, n_running, n_waiting); },
+       .are_cancelled = [this](std::span<const RequestId> ids) { return are_cancelled(ids); }});
   auto thread = start_thread("kvik-engine", [this] { main(); });
   if (thread) {
     thread_ = std::move(*thread);
@@ -44,6 +49,7 @@ EngineThread::~EngineThread() {
   {
     const MutexLock lock(mutex_);
     stopping_ = draining_ = true;
+    has_cancels_ = true;
   }
   wake_.notify_one();
   join_if_started(thread_);
@@ -85,6 +91,7 @@ void EngineThread::cancel(RequestId id) {
   {
     const MutexLock lock(mutex_);
     cancels_.push_back(id);
+    has_cancels_ = true;
   }
   wake_.notify_one();
 }
@@ -106,6 +113,8 @@ EngineSnapshot EngineThread::snapshot() const {
   const AllTierCounters tiers = engine_->tier_counters();
   const MutexLock lock(mutex_);
   EngineSnapshot snapshot = snapshot_;
+  if (snapshot.running_step.n_sequences > 0)
+    snapshot.running_step_s = to_s(engine_->clock().now() - snapshot.running_step.begin);
   snapshot.n_waiting += static_cast<uint32_t>(inbox_.size());
   snapshot.tiers = tiers;
   return snapshot;
@@ -168,6 +177,23 @@ bool EngineThread::step() {
   }
 }
 
+void EngineThread::begin_step(const RunningStep& step, uint32_t n_running, uint32_t n_waiting) {
+  const MutexLock lock(mutex_);
+  snapshot_.running_step = step;
+  snapshot_.n_running = n_running;
+  snapshot_.n_waiting = n_waiting;
+}
+
+bool EngineThread::are_cancelled(std::span<const RequestId> ids) {
+  if (!has_cancels_.load(std::memory_order_relaxed)) return false;
+  const MutexLock lock(mutex_);
+  if (stopping_) return true;
+  for (const RequestId id : ids) {
+    if (std::ranges::find(cancels_, id) == cancels_.end()) return false;
+  }
+  return true;
+}
+
 // Waits for something to do, and hands the queue's messages to the engine. False: stop.
 bool EngineThread::take_messages() {
   bool stop = false;
@@ -188,6 +214,7 @@ bool EngineThread::take_messages() {
     is_woken_ = is_fetching_ = false;
     std::swap(taken_, inbox_);
     std::swap(taken_cancels_, cancels_);
+    has_cancels_ = stopping_;
     snapshot_.n_waiting += static_cast<uint32_t>(taken_.size());
     stop = stopping_;
   }

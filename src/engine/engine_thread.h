@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -32,7 +34,8 @@ class EngineThread {
   // who would rather know before they prepare one; submit() still decides.
   Result<void> check_room() const;
 
-  // Any thread. The request's on_finish(kCancelled) comes within one step. Unknown ids are ignored.
+  // Any thread. The request's on_finish(kCancelled) comes within one step; a step all of whose
+  // requests were cancelled is broken off between two layers. Unknown ids are ignored.
   void cancel(RequestId id);
 
   // Any thread. No new work is taken; true when all that runs has finished, false where the time
@@ -43,7 +46,7 @@ class EngineThread {
   // LiveWatchers::add.
   Result<void> watch(const std::shared_ptr<LiveSink>& sink);
 
-  // Any thread: the state after the last step.
+  // Any thread: the state after the last step, and the step that is being computed.
   EngineSnapshot snapshot() const;
   const EngineLimits& limits() const;
 
@@ -61,6 +64,8 @@ class EngineThread {
   bool take_messages();
   void submit(Submission submission);
   bool step();
+  void begin_step(const RunningStep& step, uint32_t n_running, uint32_t n_waiting);
+  bool are_cancelled(std::span<const RequestId> ids);
 
   QueueLimit queue_;
   LiveWatchers watchers_;
@@ -70,6 +75,7 @@ class EngineThread {
   CondVar idle_;
   std::vector<Submission> inbox_ GUARDED_BY(mutex_);
   std::vector<RequestId> cancels_ GUARDED_BY(mutex_);
+  std::atomic<bool> has_cancels_ = false;  // or stops: looked at between layers, without the lock
   EngineSnapshot snapshot_ GUARDED_BY(mutex_);
   uint64_t next_id_ GUARDED_BY(mutex_) = 1;
   bool draining_ GUARDED_BY(mutex_) = false;

@@ -68,6 +68,11 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
 }
 
 void Decoder::forward(std::span<const BatchSequence> batch) {
+  CHECK(forward_unless(batch, [] { return false; }));
+}
+
+bool Decoder::forward_unless(std::span<const BatchSequence> batch,
+                             const std::function<bool()>& is_given_up) {
   lay_out(batch);
   const ModelConfig& c = model_.config();
   x_.begin_step(static_cast<uint32_t>(tokens_.size()));
@@ -77,6 +82,7 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
   if (c.embedding_scale != 1.0f) backend_.scale(x_.rows(), c.embedding_scale);
   if (per_layer_) per_layer_->begin_step(tokens_, x_);
   for (uint32_t layer = 0; layer < c.n_layers && x_.n_rows() > 0; ++layer) {
+    if (is_given_up()) return false;
     if (c.layers[layer].mixes()) mix(layer);
     if (x_.n_rows() > 0) finish(layer);
   }
@@ -88,6 +94,7 @@ void Decoder::forward(std::span<const BatchSequence> batch) {
     if (wants_logits_) bring_logits();
   }
   backend_.wait();  // how long steps take is learnt from
+  return true;
 }
 
 // A layer's first half: all rows leave what later ones will need of them, then they go on. Behind

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -68,6 +69,10 @@ class Decoder {
   // Runs all new tokens of all sequences, n_rows_max at most, as one batch. The logits and hidden
   // states that they want can be had until the next step.
   void forward(std::span<const BatchSequence> batch);
+  // The same, but for a step that is given up between two layers: false then, and there are no
+  // logits. K and V of the new tokens may be written in part; recurrent states are lost.
+  bool forward_unless(std::span<const BatchSequence> batch,
+                      const std::function<bool()>& is_given_up);
 
   // Of each sequence of the last step's batch, so many of its guesses came true, and enter the
   // state; before the next step, where any was a guess.

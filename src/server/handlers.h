@@ -25,6 +25,7 @@ Reply handle_completions(const HandlerContext& context, const HttpRequest& reque
 Reply handle_chat(const HandlerContext& context, const HttpRequest& request);
 Reply handle_embeddings(const HandlerContext& context, const HttpRequest& request);
 Reply handle_responses(const HandlerContext& context, const HttpRequest& request);
+Reply handle_count_input(const HandlerContext& context, const HttpRequest& request);
 Reply handle_response(const HandlerContext& context, const HttpRequest& request);  // a kept one
 Reply handle_messages(const HandlerContext& context, const HttpRequest& request);
 Reply handle_count_tokens(const HandlerContext& context, const HttpRequest& request);

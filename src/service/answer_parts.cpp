@@ -11,6 +11,8 @@ namespace kvik {
 namespace {
 
 constexpr size_t kMaxHeader = 320;
+// A shorter beginning of a mark, at the end of an answer that was cut off, is taken for text.
+constexpr size_t kMinCutMark = 4;
 constexpr std::string_view kMessage = "<|message|>";
 constexpr std::string_view kChannel = "<|channel|>";
 constexpr std::string_view kRecipient = "to=";
@@ -30,9 +32,13 @@ std::string_view word_behind(std::string_view header, std::string_view mark) {
 }  // namespace
 
 void append(std::vector<AnswerPart>& parts, AnswerPart more) {
-  const bool is_call = more.kind == AnswerPart::Kind::kCall;
+  using Kind = AnswerPart::Kind;
+  const bool is_call = more.kind == Kind::kCall;
   if (!is_call && more.text.empty()) return;
-  if (!is_call && !parts.empty() && parts.back().kind == more.kind) {
+  const bool continues_call =
+      more.kind == Kind::kArguments && !parts.empty() && parts.back().kind == Kind::kCall;
+  const bool continues_text = !is_call && !parts.empty() && parts.back().kind == more.kind;
+  if (continues_call || continues_text) {
     parts.back().text += more.text;
   } else {
     parts.push_back(std::move(more));
@@ -51,6 +57,10 @@ bool has_call(const std::vector<AnswerPart>& parts) {
   return std::ranges::find(parts, AnswerPart::Kind::kCall, &AnswerPart::kind) != parts.end();
 }
 
+bool continues_call(const std::vector<AnswerPart>& parts) {
+  return !parts.empty() && parts.front().kind == AnswerPart::Kind::kArguments;
+}
+
 AnswerSplitter::AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax)
     : syntax_(std::move(syntax)), state_(State::kBefore) {
   if (syntax_.has_channels) {
@@ -63,6 +73,7 @@ AnswerSplitter::AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax)
   for (const ToolFormat* format : syntax_.calls) {
     for (const ToolFormat::Begin& begin : format->begins) watched_ += begin.mark.substr(0, 1);
   }
+  if (syntax_.reads_bare_calls) watched_ += BareCallReader::kFirstBytes;
 }
 
 std::vector<AnswerPart> AnswerSplitter::push(std::string_view text) {
@@ -76,6 +87,7 @@ std::vector<AnswerPart> AnswerSplitter::push(std::string_view text) {
       text.remove_prefix(words.size());
     }
   }
+  if (calls_) calls_->hand_out(parts_);
   return std::exchange(parts_, {});
 }
 
@@ -86,27 +98,26 @@ std::string_view AnswerSplitter::words_at_front(std::string_view text) const {
   return text.substr(0, text.find_first_of(watched_));
 }
 
-std::vector<AnswerPart> AnswerSplitter::push_last(std::string_view text) {
+std::vector<AnswerPart> AnswerSplitter::push_last(std::string_view text, Ending ending) {
   std::vector<AnswerPart> parts = push(text);
-  finish();
+  finish(ending);
   for (AnswerPart& part : parts_) append(parts, std::move(part));
   parts_.clear();
   return parts;
 }
 
-void AnswerSplitter::finish() {
+void AnswerSplitter::finish(Ending ending) {
   switch (state_) {
     case State::kBefore:
     case State::kText:
-      for (const char byte : taken(held_)) put_text(byte);
-      if (!is_behind_call_) put(AnswerPart::Kind::kText, blanks_);
-      break;
+      return end_text(ending);
     case State::kThought:
       put(AnswerPart::Kind::kThought, held_);
       break;
     case State::kCalls:
-      if (!calls_->is_between_calls()) leave_calls(calls_->text(), "");
-      break;
+      return end_calls(ending);
+    case State::kBareCalls:
+      return end_bare_calls(ending);
     case State::kHeader:
       if (is_beginning_ && !held_.contains('<') && !held_.contains(kRecipient)) {
         put(AnswerPart::Kind::kText, held_);
@@ -115,6 +126,33 @@ void AnswerSplitter::finish() {
     case State::kAfter:
       break;
   }
+}
+
+void AnswerSplitter::end_text(Ending ending) {
+  const bool is_cut_mark = ending == Ending::kCut && held_.size() >= kMinCutMark;
+  const std::string held = taken(held_);
+  if (!is_cut_mark) {
+    for (const char byte : held) put_text(byte);
+  }
+  if (!is_behind_call_) put(AnswerPart::Kind::kText, blanks_);
+}
+
+void AnswerSplitter::end_calls(Ending ending) {
+  if (calls_->is_between_calls() || calls_->is_open()) return;  // push() handed out what is open
+  if (ending == Ending::kCut && calls_->is_sure()) return;
+  leave_calls(calls_->text(), "");
+}
+
+void AnswerSplitter::end_bare_calls(Ending ending) {
+  std::vector<AnswerPart> calls = bare_calls_->calls(ending);
+  if (calls.empty()) {
+    for (const char byte : bare_calls_->text()) put_text(byte);
+    put(AnswerPart::Kind::kText, blanks_);
+    return;
+  }
+  note_call();
+  n_calls_ += static_cast<uint32_t>(calls.size());
+  std::ranges::move(calls, std::back_inserter(parts_));
 }
 
 void AnswerSplitter::put(AnswerPart::Kind kind, std::string_view text) {
@@ -137,6 +175,8 @@ void AnswerSplitter::take(char byte) {
       return take_text(byte);
     case State::kCalls:
       return take_call(byte);
+    case State::kBareCalls:
+      return take_bare_call(byte);
     case State::kHeader:
       return take_header(byte);
   }
@@ -203,6 +243,12 @@ void AnswerSplitter::take_text(char byte) {
       return;
     }
     const char first = held_.front();
+    if (may_begin_bare_calls(first)) {
+      bare_calls_.emplace(*syntax_.tools);
+      state_ = State::kBareCalls;
+      for (const char each : taken(held_)) take(each);
+      return;
+    }
     held_.erase(0, 1);
     put_text(first);
   }
@@ -247,19 +293,40 @@ void AnswerSplitter::say(std::string_view words) {
 }
 
 void AnswerSplitter::take_call(char byte) {
-  std::vector<AnswerPart> calls;
-  const CallReader::State state = calls_->push(byte, calls);
-  if (!calls.empty()) {
-    blanks_.clear();
-    is_behind_call_ = true;
-    is_beginning_ = is_new_message_ = false;
-    std::ranges::move(calls, std::back_inserter(parts_));
-  }
+  const uint32_t n_before = calls_->n_whole();
+  const CallReader::State state = calls_->push(byte, parts_);
+  const bool has_ended = calls_->n_whole() > n_before;
+  n_calls_ += calls_->n_whole() - n_before;
+  if (has_ended || calls_->is_open()) note_call();
   if (state == CallReader::State::kMore) return;
   if (state == CallReader::State::kEnded) return leave_calls("", "");
   const std::string text = calls_->text();
   const size_t n_text = text.size() - calls_->n_again();
-  leave_calls(std::string_view(text).substr(0, n_text), std::string_view(text).substr(n_text));
+  const bool is_open = calls_->is_open();
+  if (is_open) calls_->hand_out(parts_);  // and what follows is text
+  leave_calls(std::string_view(text).substr(0, is_open ? 0 : n_text),
+              std::string_view(text).substr(n_text));
+}
+
+// Forgets the blanks between text and a call, which belong to neither.
+void AnswerSplitter::note_call() {
+  blanks_.clear();
+  is_behind_call_ = true;
+  is_beginning_ = is_new_message_ = false;
+}
+
+bool AnswerSplitter::may_begin_bare_calls(char byte) const {
+  return syntax_.reads_bare_calls && syntax_.tools && n_calls_ == 0 &&
+         BareCallReader::may_begin(byte);
+}
+
+void AnswerSplitter::take_bare_call(char byte) {
+  if (bare_calls_->push(byte) == BareCallReader::State::kMore) return;
+  const std::string text = bare_calls_->text();
+  bare_calls_.reset();
+  state_ = State::kText;
+  for (const char each : std::string_view(text).substr(0, text.size() - 1)) put_text(each);
+  take(text.back());  // which may begin something else
 }
 
 void AnswerSplitter::leave_calls(std::string_view text, std::string_view again) {

@@ -8,6 +8,7 @@
 
 #include "service/answer_part.h"
 #include "service/answer_syntax.h"
+#include "service/tools/bare_call_reader.h"
 #include "service/tools/call_reader.h"
 
 namespace kvik {
@@ -18,12 +19,13 @@ enum class AnswerBegin : uint8_t { kText, kThought };
 // Parts a growing answer into what the model thought, what it says and the tools it calls:
 //
 //   blanks ─▶ thought ─▶ text ◀─▶ calls        header ─▶ thought, text or call ─▶ header …
-//   (harmony)
+//                         └─▶ bare calls       (harmony)
 //
 // A thought stands at the beginning, between its marks. Holds back what could be the beginning of a
-// mark, a call until all of it has come, and blanks that may stand before one: they are the
-// format's, as are those behind it. However the text is cut, the parts put together are the same.
-// Linear in the text; nothing fails: what is no call is text.
+// mark, a call until its arguments begin, calls without markup until the answer ends, and blanks
+// that may stand before a call: they are the format's, as are those after it. However the text is
+// cut, the parts put together are the same. Linear in the text; nothing fails: what is no call is
+// text.
 class AnswerSplitter {
  public:
   explicit AnswerSplitter(AnswerBegin begin, AnswerSyntax syntax = {});
@@ -31,8 +33,13 @@ class AnswerSplitter {
   // None of the parts is empty.
   std::vector<AnswerPart> push(std::string_view text);
 
-  // The last piece of text, and what was held back.
-  std::vector<AnswerPart> push_last(std::string_view text);
+  // The last piece of text, and what was held back. Where the answer was cut off, a call in the
+  // making is handed out as far as it came, and markup before its arguments is dropped.
+  using Ending = BareCallReader::Ending;
+  std::vector<AnswerPart> push_last(std::string_view text, Ending ending = Ending::kWhole);
+
+  // Calls that came whole.
+  uint32_t n_calls() const { return n_calls_; }
 
   // Where the text so far ends: in blanks, in what may become the opening mark of a thought, in the
   // thought, or behind it, as an answer without one always is.
@@ -41,13 +48,19 @@ class AnswerSplitter {
   uint32_t n_thoughts() const { return n_thoughts_; }
 
  private:
-  enum class State { kBefore, kThought, kAfter, kText, kCalls, kHeader };
+  enum class State { kBefore, kThought, kAfter, kText, kCalls, kBareCalls, kHeader };
 
   void take(char byte);
   void take_before(char byte);
   void take_thought(char byte);
   void take_text(char byte);
   void take_call(char byte);
+  bool may_begin_bare_calls(char byte) const;
+  void take_bare_call(char byte);
+  void end_bare_calls(Ending ending);
+  void end_calls(Ending ending);
+  void end_text(Ending ending);
+  void note_call();
   void take_header(char byte);
   void begin_thought();
   void begin_message();
@@ -59,7 +72,7 @@ class AnswerSplitter {
   void put_text(char byte);
   void say(std::string_view words);
   void put(AnswerPart::Kind kind, std::string_view text);
-  void finish();
+  void finish(Ending ending);
 
   AnswerSyntax syntax_;
   State state_;
@@ -68,6 +81,8 @@ class AnswerSplitter {
   std::string held_;     // what may become a mark; a header
   std::string blanks_;   // that may stand before a mark
   std::optional<CallReader> calls_;
+  std::optional<BareCallReader> bare_calls_;
+  uint32_t n_calls_ = 0;
   bool is_beginning_ = true;  // nothing has been said yet
   bool is_behind_call_ = false;
   bool is_new_message_ = false;    // of several, in channels

@@ -25,8 +25,10 @@ struct AnswerSyntax {
   const CallSpelling* spelling = nullptr;         // of calls that are made to come; null: none
   std::shared_ptr<const ToolSchemas> tools = {};  // null: none
   bool has_channels = false;                      // harmony
-  std::vector<TokenId> shown_tokens = {};         // special ones that are marks, ascending
-  std::vector<TokenId> end_tokens = {};  // that end such an answer besides the vocabulary's
+  // At its end an answer may call without the markup of a format: BareCallReader.
+  bool reads_bare_calls = false;
+  std::vector<TokenId> shown_tokens = {};  // special ones that are marks, ascending
+  std::vector<TokenId> end_tokens = {};    // that end such an answer besides the vocabulary's
 };
 
 }  // namespace kvik

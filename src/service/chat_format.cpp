@@ -193,6 +193,7 @@ AnswerSyntax ChatFormat::syntax_of(const ChatRequest& request) const {
     }
     syntax.spelling = find_spelling(*syntax.calls.front(), source_);
     syntax.tools = std::make_shared<const ToolSchemas>(request.tools);
+    syntax.reads_bare_calls = !syntax.has_channels;
   }
   std::vector<std::string_view> marks = {syntax.thoughts->begin_thought,
                                          syntax.thoughts->end_thought};

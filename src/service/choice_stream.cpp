@@ -41,8 +41,9 @@ void ChoiceStream::echo_prompt() {
   if (options_.with_logprobs) echo_offsets_ = echo.offsets;
   text_bytes_ = static_cast<uint32_t>(echo_.size());
   if (options_.return_token_ids) pending_.token_ids = options_.prompt;
-  // The first token has nothing before it that could make it likely.
-  if (options_.with_logprobs) to_chunk({options_.prompt.front(), 0}, {}, 0);
+  if (!options_.with_logprobs) return;
+  to_chunk({options_.prompt.front(), 0}, {}, 0);
+  pending_.logprobs.back().logprob.reset();
 }
 
 // Logits behind prompt token `position` say how likely the next prompt token was.
@@ -140,12 +141,25 @@ void ChoiceStream::on_finish(FinishReason reason, const Usage& usage) {
     state_->sink->on_done(all);
 }
 
+// Calls without markup are known when the answer ends, which may be more than were wanted.
+void ChoiceStream::keep_allowed_calls(std::vector<AnswerPart>& parts) {
+  if (!options_.max_calls) return;
+  std::erase_if(parts, [this](const AnswerPart& part) {
+    if (part.kind == AnswerPart::Kind::kCall) ++n_begun_calls_;
+    const bool is_of_call =
+        part.kind == AnswerPart::Kind::kCall || part.kind == AnswerPart::Kind::kArguments;
+    return is_of_call && n_begun_calls_ > *options_.max_calls;
+  });
+}
+
 void ChoiceStream::send(std::string text, std::optional<FinishReason> finish) {
   pending_.text = std::exchange(echo_, {}) + text;
   if (parts_) {
-    pending_.parts = finish ? parts_->push_last(pending_.text) : parts_->push(pending_.text);
-    n_calls_ += static_cast<uint32_t>(
-        std::ranges::count(pending_.parts, AnswerPart::Kind::kCall, &AnswerPart::kind));
+    using Ending = AnswerSplitter::Ending;
+    const Ending ending = finish == FinishReason::kLength ? Ending::kCut : Ending::kWhole;
+    pending_.parts =
+        finish ? parts_->push_last(pending_.text, ending) : parts_->push(pending_.text);
+    keep_allowed_calls(pending_.parts);
   }
   pending_.finish = finish;
   CompletionChunk chunk = std::exchange(pending_, {});

@@ -67,7 +67,10 @@ class ChoiceStream final : public EventSink {
   std::string said(TokenId id);
   void echo_prompt();
   void send(std::string text, std::optional<FinishReason> finish);
-  bool has_called_enough() const { return options_.max_calls && n_calls_ >= *options_.max_calls; }
+  void keep_allowed_calls(std::vector<AnswerPart>& parts);
+  bool has_called_enough() const {
+    return options_.max_calls && parts_ && parts_->n_calls() >= *options_.max_calls;
+  }
 
   const Tokenizer& tokenizer_;
   std::shared_ptr<CompletionState> state_;
@@ -76,7 +79,7 @@ class ChoiceStream final : public EventSink {
   StopMatcher stops_;
   std::optional<ThoughtCounter> thoughts_;
   std::optional<AnswerSplitter> parts_;
-  uint32_t n_calls_ = 0;
+  uint32_t n_begun_calls_ = 0;
   CompletionChunk pending_;             // ids and logprobs that wait for their text
   std::string echo_;                    // text of the prompt, until it is sent
   std::vector<uint32_t> echo_offsets_;  // where each echoed token begins, for logprobs

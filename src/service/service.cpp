@@ -117,7 +117,10 @@ Result<Request> Service::engine_request(const CompletionRequest& request) const 
   if (out.prompt.size() + (request.max_tokens == 0 ? 0 : 1) > n_ctx) {
     return fail(
         ErrorCode::kContextLength,
-        fmt::format("the prompt has {} tokens, but the context holds {}", out.prompt.size(), n_ctx),
+        // Clients look for these words of OpenAI's, to fall back on another model.
+        fmt::format("This model's maximum context length is {} tokens. However, your prompt has {} "
+                    "tokens, and an answer needs room as well. Please shorten the prompt.",
+                    n_ctx, out.prompt.size()),
         "prompt");
   }
   const uint64_t n_left = n_ctx - out.prompt.size();

@@ -63,10 +63,10 @@ struct CompletionRequest {
 };
 
 struct ChunkLogprob {
-  std::string token;  // its text, as far as it is valid UTF-8
-  std::string bytes;  // its bytes
-  float logprob = 0;
-  uint32_t text_offset = 0;  // in the choice's text, in bytes
+  std::string token;             // its text, as far as it is valid UTF-8
+  std::string bytes;             // its bytes
+  std::optional<float> logprob;  // absent: the prompt's first token, which nothing precedes
+  uint32_t text_offset = 0;      // in the choice's text, in bytes
   std::vector<std::pair<std::string, float>> top;
 };
 

@@ -23,6 +23,7 @@ class ThoughtCounter {
  private:
   static AnswerSyntax without_calls(AnswerSyntax syntax) {
     syntax.calls.clear();
+    syntax.reads_bare_calls = false;
     return syntax;
   }
 

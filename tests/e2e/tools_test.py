@@ -42,6 +42,13 @@ class Scripted(unittest.TestCase):
         self.assertEqual(answer.status, 200, answer.body)
         return answer.json["choices"][0]
 
+    def stream(self, **fields):
+        """The events of a streamed chat."""
+        answer = self.server.post("/v1/chat/completions", {"messages": USER, "max_tokens": 1000, "stream": True, **fields})
+        self.assertEqual(answer.status, 200, answer.body)
+        data = [line[6:] for line in answer.body.decode().splitlines() if line.startswith("data: ")]
+        return [json.loads(each) for each in data if each != "[DONE]"]
+
     def check_paint(self, call):
         arguments = json.loads(call["function"]["arguments"])
         self.assertEqual(call["function"]["name"], "paint")
@@ -161,6 +168,102 @@ class Answers(Scripted):
         self.assertEqual(miss["reason"], "diverged")
         self.assertNotIn("looks_like", miss)
         self.assertIn("My name is", miss["text"]["before"])
+
+
+class CallsEnd(Scripted):
+    """A model that writes a newline after its call and then ends its answer, as trained models do."""
+    answers = [scripted_model.call("paint", {"colour": "red", "coats": 2}) + "\n"]
+
+    def test_a_forced_call_is_not_repeated_where_the_model_wants_to_end(self):
+        for choice in ("required", {"type": "allowed_tools", "allowed_tools": {
+                "mode": "required", "tools": [{"type": "function", "function": {"name": "paint"}}]}}):
+            with self.subTest(choice=choice):
+                answer = self.chat(tool_choice=choice, temperature=0)
+                self.assertEqual(answer["finish_reason"], "tool_calls")
+                self.assertEqual(len(answer["message"]["tool_calls"]), 1, answer)
+                self.check_paint(answer["message"]["tool_calls"][0])
+
+    def test_a_call_that_max_tokens_cuts_is_a_partial_call(self):
+        """It used to come back as raw markup in the content."""
+        whole = '{"colour": "red", "coats": 2}'
+        seen = set()
+        for n in range(1, 14):
+            answer = self.chat(max_tokens=n, temperature=0)
+            if answer["finish_reason"] != "length":
+                break
+            message = answer["message"]
+            self.assertNotIn("<tool", message["content"] or "", n)
+            for call in message.get("tool_calls", []):
+                self.assertEqual(call["function"]["name"], "paint")
+                self.assertTrue(whole.startswith(call["function"]["arguments"]), call)
+                seen.add(call["function"]["arguments"])
+        self.assertGreater(len(seen), 2)
+
+    def test_arguments_are_streamed_as_they_come(self):
+        events = self.stream(tools=[PAINT], temperature=0)
+        deltas = [call["function"].get("arguments", "") for event in events for choice in event.get("choices", [])
+                  for call in choice["delta"].get("tool_calls", [])]
+        self.assertEqual(json.loads("".join(deltas)), {"colour": "red", "coats": 2})
+        self.assertGreater(len([delta for delta in deltas if delta]), 2, deltas)
+
+
+class BareCalls(Scripted):
+    """Calls as trained models write them where their template has markup."""
+    answers = ['```json\n{\n  "name": "paint",\n  "arguments": {\n    "colour": "red",\n    "coats": 2\n  }\n}\n```']
+
+    def test_a_json_block_is_a_call(self):
+        answer = self.chat(temperature=0)
+        self.assertEqual(answer["finish_reason"], "tool_calls", answer)
+        self.assertIsNone(answer["message"]["content"])
+        self.check_paint(answer["message"]["tool_calls"][0])
+
+    def test_it_stays_text_where_no_such_tool_is_declared(self):
+        answer = self.chat(tools=[STOP], temperature=0)
+        self.assertEqual(answer["message"]["content"], self.answers[0])
+        self.assertEqual(answer["finish_reason"], "stop")
+
+    def test_it_is_streamed_as_a_call(self):
+        events = self.stream(tools=[PAINT], temperature=0)
+        deltas = [choice["delta"] for event in events for choice in event.get("choices", [])]
+        self.assertEqual([delta["content"] for delta in deltas if delta.get("content")], [])
+        self.assertEqual([call["function"]["name"] for delta in deltas for call in delta.get("tool_calls", []) if "name" in call["function"]], ["paint"])
+
+    def test_other_dialects_call_too(self):
+        tool = {"name": "paint", "input_schema": PAINT["function"]["parameters"]}
+        answer = self.server.post("/v1/messages", {"messages": USER, "max_tokens": 1000, "tools": [tool]}).json
+        self.assertEqual([block["type"] for block in answer["content"]], ["tool_use"], answer)
+        tool = {"type": "function", **PAINT["function"]}
+        answer = self.server.post("/v1/responses", {"input": USER, "tools": [tool]}).json
+        self.assertEqual([item["type"] for item in answer["output"]], ["function_call"], answer)
+
+
+class StrictBareCalls(Scripted):
+    """A model that calls without markup, with a value that the schema does not allow."""
+    answers = ['{"name": "paint", "arguments": {"colour":"blue","coats":2}}']
+
+    def test_a_strict_tool_is_held_to_its_schema(self):
+        strict = {"type": "function", "function": {**PAINT["function"], "strict": True}}
+        for seed in range(5):
+            with self.subTest(seed=seed):
+                answer = self.chat(tools=[strict], seed=seed)
+                self.assertEqual(answer["finish_reason"], "tool_calls", answer)
+                self.check_paint(answer["message"]["tool_calls"][0])
+
+    def test_another_tools_call_stays_text(self):
+        self.assertEqual(self.chat(temperature=0)["message"]["content"], self.answers[0])
+
+
+class Overflow(Scripted):
+    flags = ("--ctx", "512")
+
+    def test_a_prompt_that_is_too_long_is_refused_in_openais_words(self):
+        """litellm and LangChain look for these words, to fall back on another model."""
+        for path, body in (("/v1/chat/completions", {"messages": [{"role": "user", "content": "word " * 2000}]}),
+                           ("/v1/completions", {"prompt": "word " * 2000})):
+            answer = self.server.post(path, body)
+            self.assertEqual(answer.status, 400)
+            self.assertEqual(answer.error["code"], "context_length_exceeded")
+            self.assertRegex(answer.error["message"], r"This model's maximum context length is 512 tokens\. However, your prompt has \d+ tokens")
 
 
 class KeptResponses(unittest.TestCase):

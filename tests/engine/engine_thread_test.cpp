@@ -141,6 +141,23 @@ TEST(EngineThread, a_cancel_takes_effect_within_one_step) {
   EXPECT_EQ(sink->tokens().size(), 2u);
 }
 
+TEST(EngineThread, snapshot_shows_the_running_step) {
+  ThreadRig rig;
+  Gate gate;
+  const auto sink = gate.sink();
+  rig.submit(greedy_request(some_tokens(20), 5), sink);
+  gate.wait_until_held();  // in a step
+  const EngineSnapshot during = rig.thread().snapshot();
+  EXPECT_EQ(during.n_running, 1u);
+  EXPECT_EQ(during.running_step.n_sequences, 1u);
+  EXPECT_GE(during.running_step.n_decode_rows, 1u);
+  EXPECT_GT(during.running_step_s, 0);
+  gate.open();
+  ASSERT_TRUE(sink->wait_for_finish());
+  ASSERT_TRUE(rig.thread().drain(kTestPatience));
+  EXPECT_EQ(rig.thread().snapshot().running_step.n_sequences, 0u);
+}
+
 TEST(EngineThread, a_request_can_be_cancelled_before_the_engine_has_seen_it) {
   ThreadRig rig;
   Gate gate;

@@ -39,7 +39,10 @@ class FakeCall {
       AnswerSplitter& splitter =
           splitters_.try_emplace(chunk.choice, *request.answer_begin, request.answer_syntax)
               .first->second;
-      chunk.parts = chunk.finish ? splitter.push_last(chunk.text) : splitter.push(chunk.text);
+      const auto ending = chunk.finish == FinishReason::kLength ? AnswerSplitter::Ending::kCut
+                                                                : AnswerSplitter::Ending::kWhole;
+      chunk.parts =
+          chunk.finish ? splitter.push_last(chunk.text, ending) : splitter.push(chunk.text);
     }
     sink_->on_chunk(chunk);
   }

@@ -132,6 +132,27 @@ TEST_F(ServerCompletions, logprobs_come_in_the_legacy_shape) {
             R"("top_logprobs":[{"a":-5E-1,"x":-1.5E0},{}],"text_offset":[0,1]})");
 }
 
+// lm-eval and others leave the first token out because it is null.
+TEST_F(ServerCompletions, first_token_of_an_echo_has_no_logprob) {
+  service.answer_with([](FakeCall& call) {
+    CompletionChunk chunk;
+    chunk.text = "ab";
+    chunk.logprobs.push_back({.token = "a", .bytes = "a", .text_offset = 0, .top = {}});
+    chunk.logprobs.push_back(
+        {.token = "b", .bytes = "b", .logprob = -0.5f, .text_offset = 1, .top = {{"b", -0.5f}}});
+    call.send(chunk);
+    call.finish();
+    call.done();
+  });
+  const char* expected = R"({"tokens":["a","b"],"token_logprobs":[null,-5E-1],)"
+                         R"("top_logprobs":[null,{"b":-5E-1}],"text_offset":[0,1]})";
+  const auto whole = json(client().post(kPath, R"({"prompt":"a","echo":true,"logprobs":1})").body);
+  EXPECT_EQ(boost::json::serialize(whole.at_pointer("/choices/0/logprobs")), expected);
+  const auto events =
+      client().post(kPath, R"({"prompt":"a","echo":true,"logprobs":1,"stream":true})").events();
+  EXPECT_EQ(boost::json::serialize(json(events.at(0)).at_pointer("/choices/0/logprobs")), expected);
+}
+
 TEST_F(ServerCompletions, logprobs_of_the_prompt_come_in_vllms_shape_with_every_choice) {
   service.answer_with([](FakeCall& call) {
     const bool is_first = std::get<std::string>(call.request.prompt) == "a";

@@ -41,7 +41,7 @@ TEST_F(ServerHttp, the_model_is_listed_and_found_by_its_id_plain_or_escaped) {
 
 TEST_F(ServerHttp, text_is_tokenized_and_back) {
   EXPECT_EQ(client().post("/tokenize", R"({"content":"ab"})").body, R"({"tokens":[97,98]})");
-  EXPECT_EQ(client().post("/tokenize", R"({"prompt":"a","add_special":true})").body,
+  EXPECT_EQ(client().post("/tokenize", R"({"content":"a","add_special":true})").body,
             R"({"tokens":[1,97]})");
   EXPECT_EQ(client().post("/tokenize", R"({"content":"a","parse_special":true})").body,
             R"({"tokens":[2,97]})");

@@ -98,6 +98,13 @@ class Babbler {
         std::move(*parsed), std::make_shared<const grammar::VocabularyTrie>(std::move(tokens)));
   }
 
+  // Returns whether the grammar allows the text from its beginning to its end.
+  bool allows(std::string_view text) {
+    if (!constraint_) return false;
+    grammar::Matcher matcher = constraint_->start();
+    return *matcher.accept_bytes(text) == text.size() && *matcher.is_complete();
+  }
+
   // Empty where it does not end in time.
   std::string say(uint32_t seed) {
     if (!constraint_) return "";
@@ -158,8 +165,19 @@ class CallForms : public testing::TestWithParam<Template> {
     return {form.form->text, marks};
   }
 
+  // A call of a tool without parameters, without what stands around all calls of an answer.
+  std::string bare_call_of(const std::string& name) const {
+    const CallSpelling& s = spelling();
+    const std::string number = s.numbers_calls ? ":0" : "";
+    const std::string arguments = s.arguments == CallSpelling::Arguments::kJson ? "{}" : "";
+    const std::string shown_name = s.quotes_name ? "\"" + name + "\"" : name;
+    return std::string(s.open) + shown_name + number + std::string(s.behind_name) + arguments +
+           std::string(s.close);
+  }
+
   Parts parts_of(std::string_view answer) const {
     AnswerSyntax syntax;
+    syntax.reads_bare_calls = !format().has_channels;
     syntax.calls = {&format()};
     syntax.tools = std::make_shared<const ToolSchemas>(tools_);
     syntax.has_channels = format().has_channels;
@@ -197,7 +215,7 @@ TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
   const CallForm form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
   Babbler model = babbler(form);
   size_t most = 0;
-  for (uint32_t seed = 0; seed < 40; ++seed) {
+  for (uint32_t seed = 0; seed < 200 && most < 2; ++seed) {
     const std::string said = model.say(seed);
     if (said.empty()) continue;
     const Parts parts = parts_of(said);
@@ -205,6 +223,53 @@ TEST_P(FormsOfSeveralCalls, come_one_after_the_other) {
     most = std::max(most, parts.size());
   }
   EXPECT_GE(most, 2u);
+}
+
+// Models that are done write a newline after a call, and repeated the call where nothing but
+// another one could follow it.
+TEST_P(FormsOfSeveralCalls, may_end_wherever_another_call_may_begin) {
+  const CallForm form = made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}});
+  Babbler model = babbler(form);
+  const std::string begin(spelling().begin), end(spelling().end), between(spelling().between);
+  const std::string call = bare_call_of("now");
+  const size_t n_blanks = std::min(between.find_first_not_of(" \n"), between.size());
+  for (const std::string& blanks :
+       {std::string(), between.substr(0, n_blanks), std::string("\n"), std::string(" ")}) {
+    EXPECT_TRUE(model.allows(begin + call + blanks + end)) << call << "[" << blanks << "]";
+    const std::string two = begin + call + between + call + blanks + end;
+    EXPECT_TRUE(model.allows(two)) << two;
+    EXPECT_EQ(parts_of(two).size(), 2u) << two;
+  }
+}
+
+TEST_P(CallForms, one_call_that_is_wanted_stays_one) {
+  const CallForm form =
+      made({.tools = tools_, .strict = none_, .forced = ForcedCalls{}, .may_be_several = false});
+  Babbler model = babbler(form);
+  const std::string begin(spelling().begin), end(spelling().end), between(spelling().between);
+  const std::string call = bare_call_of("now");
+  EXPECT_TRUE(model.allows(begin + call + end));
+  EXPECT_FALSE(model.allows(begin + call + "\n" + end));
+  EXPECT_FALSE(model.allows(begin + call + between + call + end));
+}
+
+// A strict tool that a model calls without its format's markup is held to its schema as well.
+TEST_P(CallFormsAmongText, strict_tools_are_kept_without_markup_too) {
+  if (format().has_channels) return;
+  const Names strict = {"get_weather"};
+  Babbler model = babbler(made({.tools = tools_, .strict = strict}));
+  const std::string opening = R"({"name": "get_weather", "arguments": {"city":"Paris",)";
+  for (const std::string& before : {std::string(), std::string("Let me see.\n\n```json\n")}) {
+    const std::string after = before.empty() ? "" : "\n```";
+    const std::string good = before + opening + R"("days":3}})" + after;
+    EXPECT_TRUE(model.allows(good)) << good;
+    const Parts parts = parts_of(good);
+    ASSERT_FALSE(parts.empty());
+    EXPECT_EQ(parts.back().name, "get_weather") << good;
+    EXPECT_FALSE(model.allows(before + opening + R"("days":"many"}})" + after)) << before;
+    EXPECT_FALSE(model.allows(before + opening + R"("days":3,"why":1}})" + after)) << before;
+  }
+  EXPECT_TRUE(model.allows(R"(It is {"name": "now", "arguments": 3}, or {"city": "Paris"}.)"));
 }
 
 TEST_P(CallForms, a_tool_that_is_named_is_the_one_that_is_called) {

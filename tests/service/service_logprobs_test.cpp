@@ -85,7 +85,8 @@ TEST(ServiceLogprobs, with_echo_cover_the_prompt_too) {
   request.echo = true;
   const Choice choice = rig.answer(request).choices[0];
   ASSERT_EQ(choice.logprobs.size(), 50u);
-  EXPECT_TRUE(choice.logprobs[0].top.empty());  // nothing stands before it
+  EXPECT_FALSE(choice.logprobs[0].logprob.has_value());  // no token precedes it
+  EXPECT_TRUE(choice.logprobs[0].top.empty());
 
   // What the engine itself says of each prompt token.
   EngineRig engine;

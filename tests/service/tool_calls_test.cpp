@@ -54,13 +54,16 @@ AnswerSyntax syntax_of(const ToolDialect& dialect) {
   return syntax;
 }
 
-Parts parts_of(const AnswerSyntax& syntax, const std::vector<std::string_view>& pieces) {
+using Ending = AnswerSplitter::Ending;
+
+Parts parts_of(const AnswerSyntax& syntax, const std::vector<std::string_view>& pieces,
+               Ending ending = Ending::kWhole) {
   AnswerSplitter splitter(AnswerBegin::kText, syntax);
   Parts all;
   for (const std::string_view piece : pieces) {
     for (AnswerPart& part : splitter.push(piece)) append(all, std::move(part));
   }
-  for (AnswerPart& part : splitter.push_last("")) append(all, std::move(part));
+  for (AnswerPart& part : splitter.push_last("", ending)) append(all, std::move(part));
   return all;
 }
 
@@ -74,8 +77,9 @@ std::string shown(const Parts& parts) {
     }
     json::error_code error;
     const json::value arguments = json::parse(part.text, error);
-    EXPECT_FALSE(error) << "no JSON: " << part.text;
-    text += "call " + part.name + " " + json::serialize(arguments) + "\n";
+    text += error ? "part of call " + part.name + " " + part.text
+                  : "call " + part.name + " " + json::serialize(arguments);
+    text += "\n";
   }
   return text;
 }
@@ -85,14 +89,16 @@ std::string shown(const MeantCall& call) {
 }
 
 // However the answer is cut, the result is the same, and is `expected`.
-void expect(const ToolDialect& dialect, const std::string& answer, const std::string& expected) {
+void expect(const ToolDialect& dialect, const std::string& answer, const std::string& expected,
+            Ending ending = Ending::kWhole) {
   SCOPED_TRACE(dialect.name + ": " + answer);
   const AnswerSyntax syntax = syntax_of(dialect);
-  const Parts whole = parts_of(syntax, {answer});
+  const Parts whole = parts_of(syntax, {answer}, ending);
   EXPECT_EQ(shown(whole), expected);
   for (size_t cut = 1; cut < answer.size(); ++cut) {
     const std::string_view all = answer;
-    ASSERT_EQ(parts_of(syntax, {all.substr(0, cut), all.substr(cut)}), whole) << "cut at " << cut;
+    ASSERT_EQ(parts_of(syntax, {all.substr(0, cut), all.substr(cut)}, ending), whole)
+        << "cut at " << cut;
   }
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
@@ -102,7 +108,7 @@ void expect(const ToolDialect& dialect, const std::string& answer, const std::st
       pieces.push_back(std::string_view(answer).substr(at, n));
       at += n;
     }
-    ASSERT_EQ(parts_of(syntax, pieces), whole) << "round " << round;
+    ASSERT_EQ(parts_of(syntax, pieces, ending), whole) << "round " << round;
   }
 }
 
@@ -202,17 +208,51 @@ TEST_P(ToolCalls, a_thought_before) {
          "thought Hm, <b> so\n" + shown(kOne));
 }
 
-TEST_P(ToolCalls, what_is_cut_off_is_text) {
+// Wherever max_tokens cuts an answer, a client gets a part of the call and no markup.
+TEST_P(ToolCalls, a_call_that_was_cut_off_is_a_partial_call) {
   const std::string whole = GetParam().write({kNested});
+  const Parts all = parts_of(syntax_of(GetParam()), {whole});
+  constexpr size_t kShownAsText = 4;  // bytes of a mark that may be anything yet
+  bool has_begun = false;
+  for (size_t n = kShownAsText; n < whole.size(); ++n) {
+    const std::string answer = whole.substr(0, n);
+    SCOPED_TRACE(answer);
+    const Parts parts = parts_of(syntax_of(GetParam()), {answer}, Ending::kCut);
+    has_begun = has_begun || has_call(parts);
+    if (has_begun) {
+      ASSERT_EQ(parts.size(), 1u) << shown(parts);
+      EXPECT_EQ(parts[0].name, "write_file");
+      EXPECT_TRUE(all[0].text.starts_with(parts[0].text)) << parts[0].text;
+    } else if (!is_json_alone(GetParam())) {
+      EXPECT_EQ(shown(parts), "");
+    }
+  }
+  EXPECT_TRUE(has_begun);
   for (const size_t n : {whole.find("write_file") + 4, whole.find("deep"), whole.find("two")}) {
     const std::string answer = whole.substr(0, n);
-    const Parts parts = parts_of(syntax_of(GetParam()), {answer});
-    EXPECT_FALSE(has_call(parts)) << answer;
-    if (GetParam().name != "harmony") {
-      EXPECT_EQ(text_of(parts, Kind::kText), answer);
-    }
-    expect(GetParam(), answer, shown(parts));
+    const Parts parts = parts_of(syntax_of(GetParam()), {answer}, Ending::kCut);
+    expect(GetParam(), answer, shown(parts), Ending::kCut);
   }
+}
+
+TEST_P(ToolCalls, what_breaks_off_before_the_arguments_is_text) {
+  if (GetParam().name == "harmony") return;  // its headers are never shown
+  const std::string whole = GetParam().write({kNested});
+  const std::string answer = whole.substr(0, whole.find("write_file") + 4);
+  expect(GetParam(), answer, "text " + answer + "\n");
+}
+
+TEST_P(ToolCalls, arguments_are_handed_out_as_they_come) {
+  const std::string whole = GetParam().write({kEscapes});
+  AnswerSplitter splitter(AnswerBegin::kText, syntax_of(GetParam()));
+  Parts all;
+  const size_t end = whole.find("two") + 5;
+  for (const char byte : whole.substr(0, end)) {
+    for (AnswerPart& part : splitter.push(std::string_view(&byte, 1))) append(all, std::move(part));
+  }
+  ASSERT_EQ(all.size(), 1u) << shown(all);
+  EXPECT_EQ(all[0].name, "write_file");
+  EXPECT_TRUE(all[0].text.contains("line one\\nline \\\"two")) << all[0].text;
 }
 
 TEST_P(SeveralToolCalls, of_those_that_are_cut_off_the_whole_ones_remain) {

@@ -7,6 +7,7 @@
 #include "base/histogram.h"
 #include "engine/request/request.h"
 #include "engine/speculate/speculation_counters.h"
+#include "engine/watch/step_hooks.h"
 #include "kv/memory_kind.h"
 #include "kv/page_counts.h"
 #include "kv/tiers/tier_counters.h"
@@ -75,6 +76,8 @@ struct EngineSnapshot {
   uint64_t evictions = 0;          // pages
   uint64_t snapshots = 0;          // of states, kept so far
   PageCounts snapshot_pages = {};  // of `pages`
+  RunningStep running_step = {};
+  double running_step_s = 0;  // how long it has been computed
   double last_step_ms = 0;
   StepRecord last_step;
   EngineHistograms histograms;

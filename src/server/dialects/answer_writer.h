@@ -26,6 +26,7 @@ struct AnswerEnvelope {
   bool wants_prompt_logprobs = false;
   bool wants_token_ids = false;
   bool include_usage = false;
+  bool names_function_call = false;
   std::optional<CacheReach> explain_cache;  // where asked for
   FindText find_text;                       // of the prompts, for that
   std::optional<Prices> prices;

@@ -192,6 +192,8 @@ bool is_json_form(const AnswerForm& form) {
 // answer itself has a form of JSON, either may come. A form of another kind stands as it is.
 Result<void> constrain_calls(const ChatRequest& chat, CompletionRequest& request) {
   AnswerSyntax& syntax = request.answer_syntax;
+  // Forced calls come in markup, and JSON that the request asks for is no call.
+  if (chat.forced || request.form) syntax.reads_bare_calls = false;
   const bool is_other = request.form && !is_json_form(*request.form);
   const bool may_call = !chat.tools.empty() && !syntax.calls.empty();
   const bool is_wanted = !chat.strict.empty() || request.form;

@@ -18,10 +18,11 @@ struct CompletionCall {
   // prompt come first.
   std::vector<CompletionRequest> requests;
   bool is_stream = false;
-  bool include_usage = false;  // a stream ends with a chunk that holds it
-  bool explain_cache = false;  // the answer tells what the cache did
-  size_t kept_bytes = 0;       // of the body, which the answer repeats
-  size_t stored_bytes = 0;     // of what is stored with the answer
+  bool include_usage = false;        // a stream ends with a chunk that holds it
+  bool explain_cache = false;        // the answer tells what the cache did
+  bool names_function_call = false;  // a chat's call comes as "function_call", OpenAI's older form
+  size_t kept_bytes = 0;             // of the body, which the answer repeats
+  size_t stored_bytes = 0;           // of what is stored with the answer
   // Tools that only their vendor can run: the model is not told of them, the client is.
   std::vector<std::string> left_out = {};
 };

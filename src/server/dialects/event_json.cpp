@@ -48,6 +48,10 @@ json::value finish_reason_json(std::optional<FinishReason> finish) {
 
 double finite_logprob(float logprob) { return std::isfinite(logprob) ? double{logprob} : -9999.0; }
 
+json::value optional_logprob_json(std::optional<float> logprob) {
+  return logprob ? json::value(finite_logprob(*logprob)) : json::value(nullptr);
+}
+
 void add_prompt_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t choice,
                          JsonBody& body) {
   body.text(",\"prompt_logprobs\":[");

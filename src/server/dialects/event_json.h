@@ -25,6 +25,8 @@ boost::json::value finish_reason_json(std::optional<FinishReason> finish);
 
 // JSON has no infinity; -9999 is what other servers write for a token that was masked.
 double finite_logprob(float logprob);
+// Null where the token has none.
+boost::json::value optional_logprob_json(std::optional<float> logprob);
 
 // "prompt_logprobs" of a choice, vLLM's list: of each prompt token, what could stand there by its
 // id; null for the first. The choice is that of the answer which has them.

@@ -28,6 +28,7 @@ AnswerEnvelope envelope_of(const CompletionCall& call, const ServiceApi& service
   envelope.wants_prompt_logprobs = first.n_prompt_logprobs.has_value();
   envelope.wants_token_ids = first.return_token_ids;
   envelope.include_usage = call.include_usage;
+  envelope.names_function_call = call.names_function_call;
   envelope.n_marked = first.pin_ttl ? UINT32_MAX : 0;
   for (const Pin& pin : first.pins) envelope.n_marked = std::max(envelope.n_marked, pin.n_tokens);
   return envelope;

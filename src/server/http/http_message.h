@@ -19,7 +19,7 @@ struct HttpRequest {
   std::string id;  // the client's x-request-id, or one of ours
   std::string method;
   std::string path;       // without query, percent-decoded
-  std::string query;      // as it came, without '?'
+  std::string query;      // as it was sent, without its question mark
   int minor_version = 1;  // of HTTP/1
   bool keep_alive = true;
   bool has_body = false;

@@ -42,6 +42,12 @@ void add_times(const EngineHistograms& histograms, MetricsPage& page) {
 
 void add_steps(const EngineSnapshot& now, MetricsPage& page) {
   page.counter({"kvik_steps_total"}, "Steps of the engine.", now.steps);
+  page.gauge({"kvik_running_step_seconds"}, "How long the running step has been computed; 0: none.",
+             now.running_step_s);
+  page.gauge({"kvik_running_step_prompt_tokens"}, "Prompt tokens of the running step.",
+             now.running_step.n_prefill_rows);
+  page.gauge({"kvik_running_step_decode_tokens"}, "Decoded sequences' tokens in the running step.",
+             now.running_step.n_decode_rows);
   page.histogram({"kvik_batch_sequences"}, "Sequences in one step.",
                  now.histograms.batch_sequences);
   page.histogram({"kvik_batch_tokens"}, "Tokens computed in one step.", now.histograms.batch_rows);

@@ -59,8 +59,9 @@ constexpr Field kAdapter[] = {
 constexpr Field kLoadLora[] = {
     {"lora_name", "string", true}, {"lora_path", "string", true}, {"scale", "number"}};
 constexpr Field kUnloadLora[] = {{"lora_name", "string", true}};
-constexpr Field kTokenize[] = {
-    {"content", "string", true}, {"add_special", "boolean"}, {"parse_special", "boolean"}};
+constexpr Field kTokenize[] = {{"content", "string"},        {"prompt", "string"},
+                               {"messages", "array"},        {"add_special", "boolean"},
+                               {"parse_special", "boolean"}, {"tools", "array"}};
 constexpr Field kDetokenize[] = {{"tokens", "array", true}};
 
 constexpr std::string_view kText = "text/plain";
@@ -70,11 +71,15 @@ constexpr Operation kOperations[] = {
     {"/v1/chat/completions", "post", "Answers a conversation (OpenAI)", kChat},
     {"/v1/embeddings", "post", "Embeds texts (OpenAI)", kEmbeddings},
     {"/v1/responses", "post", "Answers a conversation, and keeps it (OpenAI)", kResponses},
+    {"/v1/responses/input_tokens", "post", "How long an input is (OpenAI)", kResponses},
     {"/v1/responses/{id}", "get", "A response that is kept"},
+    {"/v1/responses/{id}/input_items", "get", "The input of a response that is kept"},
     {"/v1/responses/{id}", "delete", "Forgets a response"},
     {"/v1/messages", "post", "Answers a conversation (Anthropic)", kMessages},
     {"/v1/messages/count_tokens", "post", "How long a conversation is (Anthropic)", kMessages},
     {"/apply-template", "post", "A conversation as the chat template writes it", kTemplate},
+    {"/chat/completions", "post", "The same as /v1/chat/completions", kChat},
+    {"/models", "get", "The same as /v1/models"},
     {"/v1/models", "get", "The model and its other names"},
     {"/v1/models/{id}", "get", "One of them"},
     {"/v1/adapters", "get", "The adapters of the model"},

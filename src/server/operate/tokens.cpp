@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "server/dialects/chat/chat_request.h"
 #include "server/dialects/json_body.h"
 #include "server/dialects/json_fields.h"
 #include "server/handlers.h"
@@ -14,22 +15,33 @@ namespace {
 
 namespace json = boost::json;
 
-struct TokenizeCall {
-  std::string text;
-  TokenizeOptions options;
+struct Tokenized {
+  std::vector<TokenId> ids;
+  bool is_vllms = true;  // the request's form, and so the answer's
 };
 
-// llama.cpp says "content", vLLM "prompt".
-Result<TokenizeCall> parse_tokenize_call(std::string_view body) {
+// Text in "content" (llama.cpp) or "prompt" (vLLM), or a conversation in "messages" (vLLM). A
+// prompt gets the tokens that /v1/completions would compute, unless the request says otherwise.
+Result<Tokenized> tokenize(const ServiceApi& service, std::string_view body) {
   TRY_ASSIGN(const json::object object, parse_json_object(body));
   const JsonFields fields(object);
-  TRY_ASSIGN(auto text, fields.text(fields.find("content") ? "content" : "prompt"));
-  if (!text) return refuse("content", "content is missing");
-  TRY_ASSIGN(const auto add_special, fields.boolean("add_special"));
+  if (fields.find("messages")) {
+    TRY_ASSIGN(const ChatRequest chat, read_chat_request(object));
+    TRY_ASSIGN(ChatPrompt prompt, service.chat_prompt(chat));
+    return Tokenized{.ids = std::move(prompt.ids)};
+  }
+  const bool is_prompt = !fields.find("content");
+  TRY_ASSIGN(const auto text, fields.text(is_prompt ? "prompt" : "content"));
+  if (!text) return refuse("content", "content, prompt or messages is missing");
+  TRY_ASSIGN(auto add_special, fields.boolean("add_special"));
+  if (!add_special) {
+    TRY_ASSIGN(add_special, fields.boolean("add_special_tokens"));  // vLLM's name
+  }
   TRY_ASSIGN(const auto parse_special, fields.boolean("parse_special"));
-  return TokenizeCall{
-      std::move(*text),
-      {.add_bos = add_special.value_or(false), .parse_special = parse_special.value_or(false)}};
+  return Tokenized{
+      .ids = service.tokenize(*text, {.add_bos = add_special.value_or(is_prompt),
+                                      .parse_special = parse_special.value_or(is_prompt)}),
+      .is_vllms = is_prompt};
 }
 
 Result<std::vector<TokenId>> parse_detokenize_call(std::string_view body) {
@@ -42,15 +54,17 @@ Result<std::vector<TokenId>> parse_detokenize_call(std::string_view body) {
 }  // namespace
 
 Reply handle_tokenize(const HandlerContext& context, const HttpRequest& request) {
-  const auto call = parse_tokenize_call(request.body);
-  if (!call) return error_response(call.error());
-  auto ids = context.service.tokenize(call->text, call->options);
+  auto tokens = tokenize(context.service, request.body);
+  if (!tokens) return error_response(tokens.error());
+  std::vector<TokenId> ids = std::move(tokens->ids);
   ByteShare share(context.memory.answers);
   if (!share.grow(ids.size() * sizeof(TokenId))) return error_response(no_memory());
   constexpr size_t kDigits = 8;  // and a comma
   auto body = std::make_unique<JsonBody>(ids.size() * kDigits, std::move(share));
-  body->text(R"({"tokens":[)");
   const size_t n = ids.size();
+  const std::string counts =
+      fmt::format(R"("count":{},"max_model_len":{},)", n, context.service.card().n_ctx_max);
+  body->text(fmt::format(R"({{{}"tokens":[)", tokens->is_vllms ? counts : ""));
   body->each(n, [ids = std::move(ids)](size_t i, std::string& out) {
     fmt::format_to(std::back_inserter(out), "{}", ids[i]);
   });

@@ -257,9 +257,15 @@ std::optional<ArgumentRules> Writer::write() {
 
 std::string literal(std::string_view text) { return json_string(text); }
 
-std::string text_without(const std::vector<std::string_view>& marks, std::string_view first) {
+std::string bare_opening_pattern(std::string_view name) {
+  return fmt::format("\\{{\\s{{0,8}}\"name\"\\s{{0,8}}:\\s{{0,8}}{}", escaped(json_string(name)));
+}
+
+std::string text_without(const std::vector<std::string_view>& marks, std::string_view first,
+                         const std::vector<std::string>& patterns) {
   std::string ahead;
   for (const std::string_view mark : marks) ahead += fmt::format("(?!.*{})", escaped(mark));
+  for (const std::string& pattern : patterns) ahead += fmt::format("(?!.*{})", pattern);
   if (first.empty()) return fmt::format("/{}.*/s", ahead);
   return fmt::format("/(|{}\\s*{}.*)/s", ahead, first);
 }
@@ -268,11 +274,15 @@ std::optional<ArgumentRules> argument_rules(const CallSpelling& spelling, const 
                                             std::string_view prefix) {
   const Data none = {Data::Fields{}};
   const Data::Fields* fields = fields_of(parameters);
-  if (spelling.arguments == Arguments::kJson) {  // an object, whatever the schema leaves unsaid
-    const bool is_empty = !fields || fields->empty();
-    return ArgumentRules{"%json " + (is_empty ? R"({"type": "object"})" : to_json(*parameters))};
-  }
+  if (spelling.arguments == Arguments::kJson) return ArgumentRules{json_arguments(parameters)};
   return Writer(spelling, fields ? *parameters : none, prefix).write();
+}
+
+// An object, whatever the schema leaves unsaid.
+std::string json_arguments(const Data* parameters) {
+  const Data::Fields* fields = fields_of(parameters);
+  const bool is_empty = !fields || fields->empty();
+  return "%json " + (is_empty ? R"({"type": "object"})" : to_json(*parameters));
 }
 
 ArgumentRules free_arguments(const CallSpelling& spelling) {

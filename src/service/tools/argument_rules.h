@@ -26,9 +26,16 @@ std::optional<ArgumentRules> argument_rules(const CallSpelling& spelling, const 
 // Any arguments at all.
 ArgumentRules free_arguments(const CallSpelling& spelling);
 
-// "/…/s": any text in which none of the marks stands. `first`: what its first character that is no
-// blank must be besides.
-std::string text_without(const std::vector<std::string_view>& marks, std::string_view first = "");
+// The same as one JSON object.
+std::string json_arguments(const Data* parameters);
+
+// A regular expression for the beginning of a call without markup: {"name": "NAME"
+std::string bare_opening_pattern(std::string_view name);
+
+// "/…/s": any text in which none of the marks stands, and nothing that matches one of the patterns.
+// `first`: what its first character that is no blank must match.
+std::string text_without(const std::vector<std::string_view>& marks, std::string_view first = "",
+                         const std::vector<std::string>& patterns = {});
 
 // A literal of a Lark grammar.
 std::string literal(std::string_view text);

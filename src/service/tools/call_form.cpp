@@ -67,12 +67,20 @@ class FormWriter {
   }
   std::string before() const;
   std::string start() const;
+  std::string calls() const;
+  std::string bare_calls() const;
+  bool has_bare_calls() const {
+    const auto is_strict = [this](const Data& tool) {
+      return wish_.strict.contains(name_of(tool));
+    };
+    return !wish_.forced && !wish_.other && std::ranges::any_of(wish_.tools, is_strict);
+  }
 
   const CallWish& wish_;
   const CallSpelling& spelling_;
 };
 
-// What may stand in the place of calls, or before them.
+// Returns the text that may stand in the place of calls, or before them.
 std::string FormWriter::before() const {
   std::vector<std::string_view> marks;
   bool begins_answer = false;
@@ -82,7 +90,41 @@ std::string FormWriter::before() const {
       if (!begin.mark.empty() && !begin.begins_answer) marks.push_back(begin.mark);
     }
   }
-  return text_without(marks, begins_answer ? R"([^\s{])" : "");
+  std::vector<std::string> strict;  // beginnings of calls without markup
+  for (const std::string& name : wish_.strict) strict.push_back(bare_opening_pattern(name));
+  return text_without(marks, begins_answer ? R"([^\s{])" : "", strict);
+}
+
+// Calls of strict tools that a model writes without markup. They begin with an object's brace; what
+// precedes it is text.
+std::string FormWriter::bare_calls() const {
+  std::string any, rules;
+  for (size_t i = 0; i < wish_.tools.size(); ++i) {
+    const std::string name = name_of(wish_.tools[i]);
+    if (!wish_.strict.contains(name)) continue;
+    const auto arguments = json_arguments(find_field(function_in(wish_.tools[i]), "parameters"));
+    any += fmt::format("{}bare_{}", any.empty() ? "" : " | ", i);
+    rules += fmt::format(
+        "\nbare_{}: /{}\\s{{0,8}},\\s{{0,8}}\"(arguments|parameters)\"\\s{{0,8}}:/ "
+        "/\\s{{0,8}}/ {} /\\s{{0,8}}\\}}\\}}?/",
+        i, bare_opening_pattern(name), arguments);
+  }
+  const std::string more = wish_.may_be_several ? " (bare_between bare)*" : "";
+  return fmt::format(
+      "bare_calls: bare{} /\\s{{0,8}}(\\]\\s{{0,8}})?(```)?\\s{{0,8}}/\n"
+      "bare_between: /[\\s,;]{{0,16}}(```\\s{{0,8}}```(json)?\\s{{0,8}})?/\n"
+      "bare: {}{}",
+      more, any, rules);
+}
+
+// One call, or several. After each the answer may end, also after white space: a model that is done
+// writes a newline first, which also stands between calls.
+std::string FormWriter::calls() const {
+  const std::string begin = fmt::format("{} call", literal(spelling_.begin));
+  const std::string end = literal(spelling_.end);
+  if (!wish_.may_be_several) return fmt::format("{} {}", begin, end);
+  const std::string all = fmt::format("{} ({} call)*", begin, literal(spelling_.between));
+  return fmt::format(R"({} /[ \n]{{0,2}}/ {})", all, end);
 }
 
 // In harmony words and calls are messages of their own, each with its header.
@@ -94,7 +136,11 @@ std::string FormWriter::start() const {
     return fmt::format("start: calls | {}%json {}", header,
                        is_object ? R"({"type": "object"})" : wish_.other->text);
   }
-  if (!has_channels()) return "start: before | before calls\nbefore: " + before();
+  if (!has_channels()) {
+    std::string start = "start: before | before calls";
+    if (has_bare_calls()) start += " | before bare_calls\n" + bare_calls();
+    return start + "\nbefore: " + before();
+  }
   return fmt::format(
       "start: calls | {}before\nbefore: {}", header,
       text_without(
@@ -127,10 +173,7 @@ std::optional<std::string> FormWriter::grammar() const {
                          literal(spelling_.close), arguments->rules);
   }
   if (any.empty()) return std::nullopt;
-  std::string calls = fmt::format("{} call", literal(spelling_.begin));
-  if (wish_.may_be_several) calls += fmt::format(" ({} call)*", literal(spelling_.between));
-  calls += " " + literal(spelling_.end);
-  return fmt::format("{}\ncalls: {}\ncall: {}{}", start(), calls, any, rules);
+  return fmt::format("{}\ncalls: {}\ncall: {}{}", start(), calls(), any, rules);
 }
 
 }  // namespace

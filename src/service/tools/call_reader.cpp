@@ -10,6 +10,7 @@ namespace {
 using Kind = CallStep::Kind;
 
 constexpr size_t kMaxWord = 256;
+constexpr size_t kMaxMembers = 8;  // of a call in JSON, before its arguments
 constexpr std::string_view kNameKeys[] = {"name", "tool_name"};
 constexpr std::string_view kArgumentKeys[] = {"arguments", "parameters"};
 constexpr std::string_view kIdKeys[] = {"id", "tool_call_id"};
@@ -44,6 +45,7 @@ CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
   // row for each step of the format.
   for (;;) {
     const Outcome outcome = take(byte);
+    open_if_sure();
     if (outcome == Outcome::kBroken) {
       n_again_ = std::min(std::max(held_.size(), size_t{1}), text_.size());
       return State::kBroken;
@@ -56,21 +58,12 @@ CallReader::State CallReader::push(char byte, std::vector<AnswerPart>& calls) {
 // Steps that need no byte.
 CallReader::State CallReader::settle(std::vector<AnswerPart>& calls) {
   while (step().kind == Kind::kCall) {
-    if (arguments_.empty()) {
-      arguments_ = "{";
-      for (const auto& [key, json] : parameters_) {
-        if (arguments_.size() > 1) arguments_ += ", ";
-        arguments_ += json_string(key);
-        arguments_ += ": ";
-        arguments_ += json;
-      }
-      arguments_ += '}';
-    }
-    calls.push_back({.kind = AnswerPart::Kind::kCall,
-                     .text = std::move(arguments_),
-                     .name = std::move(name_),
-                     .id = std::move(id_)});
+    if (arguments_.empty()) arguments_ = "{}";
+    if (has_parameters_) arguments_ += '}';
+    is_open_ = true;
+    hand_out(calls);
     has_called_ = true;
+    ++n_whole_;
     text_.clear();
     begin_call();
     go(0);
@@ -81,15 +74,76 @@ CallReader::State CallReader::settle(std::vector<AnswerPart>& calls) {
 bool CallReader::is_between_calls() const {
   const bool is_mark =
       step().kind == Kind::kBlanks || step().kind == Kind::kMark || step().kind == Kind::kOneOf;
-  return has_called_ && is_mark && name_.empty();
+  return has_called_ && is_mark && name_.empty() && !is_open_;
 }
 
 void CallReader::begin_call() {
   name_.clear();
   id_.clear();
   arguments_.clear();
-  parameters_.clear();
   key_.reset();
+  has_parameters_ = is_open_ = is_handed_out_ = is_parameter_open_ = false;
+  n_given_ = 0;
+}
+
+void CallReader::hand_out(std::vector<AnswerPart>& parts) {
+  if (!is_open_) return;
+  if (is_parameter_open_ && is_text_value_) put_text_value(known_value_end());
+  const std::string_view all = arguments_so_far();
+  const std::string_view more = all.substr(n_given_);
+  using enum AnswerPart::Kind;
+  if (!is_handed_out_) {
+    append(parts, {.kind = kCall, .text = std::string(more), .name = name_, .id = id_});
+  } else {
+    append(parts, {.kind = kArguments, .text = std::string(more)});
+  }
+  is_handed_out_ = true;
+  n_given_ = all.size();
+}
+
+std::string_view CallReader::arguments_so_far() const {
+  if (!value_) return arguments_;
+  if (step().kind == Kind::kArguments) return value_->json();
+  const ValueReader::Member* member = find_member(kArgumentKeys);
+  if (!member) return {};
+  const std::string_view json = value_->json();
+  const size_t end = member->value_end > 0 ? member->value_end : json.size();
+  return json.substr(member->value_begin, end - member->value_begin);
+}
+
+// Opens the call at the first byte that leaves no doubt.
+void CallReader::open_if_sure() {
+  if (is_open_ || !value_) return;
+  if (step().kind == Kind::kArguments) {
+    is_open_ = value_->is_object() && value_->json().size() > 1;
+  } else if (value_->json().ends_with('{') && value_->members().size() <= kMaxMembers) {
+    open_json_call();
+  }
+}
+
+// The first member with one of these keys whose value has begun.
+const ValueReader::Member* CallReader::find_member(std::span<const std::string_view> keys) const {
+  const auto& members = value_->members();
+  const auto found = std::ranges::find_if(members, [&](const ValueReader::Member& member) {
+    return member.value_begin > 0 && is_one_of(value_->key_of(member), keys);
+  });
+  return found == members.end() ? nullptr : &*found;
+}
+
+void CallReader::open_json_call() {
+  const auto text_of = [&](const ValueReader::Member* member) {
+    const bool is_text =
+        member && member->value_end > 0 && value_->value_of(*member).starts_with('"');
+    return is_text ? unquoted(value_->value_of(*member)) : std::string();
+  };
+  const ValueReader::Member* arguments = find_member(kArgumentKeys);
+  if (!arguments || !arguments_so_far().starts_with('{')) return;
+  std::string name = text_of(find_member(kNameKeys));
+  const bool is_name = !name.empty() && name.size() <= kMaxWord;
+  if (!is_name || (!step().is_sure && !schemas_.has(name))) return;
+  name_ = std::move(name);
+  id_ = text_of(find_member(kIdKeys));
+  is_open_ = true;
 }
 
 CallReader::Outcome CallReader::take(char byte) {
@@ -193,6 +247,7 @@ bool CallReader::end_word(std::string word) {
 
 // The mark may stand in the value too: what comes behind it decides.
 CallReader::Outcome CallReader::take_text() {
+  if (key_ && !is_parameter_open_) open_parameter();
   style_ = value_end_ <= value_begin_ ? step().style : style_;
   trims_lines_ = step().trims_lines;
   const std::string_view mark = step().mark;
@@ -203,6 +258,45 @@ CallReader::Outcome CallReader::take_text() {
   return Outcome::kTaken;
 }
 
+// Writes the key. A value that is a string in any case follows as it comes, any other when it ends.
+void CallReader::open_parameter() {
+  is_open_ = is_parameter_open_ = true;
+  arguments_ += has_parameters_ ? ", " : "{";
+  arguments_ += json_string(*key_);
+  arguments_ += ": ";
+  has_parameters_ = true;
+  const CallStep::Style style = step().style;
+  is_text_value_ = style == CallStep::Style::kString ||
+                   (style == CallStep::Style::kBySchema && schemas_.is_string(name_, *key_));
+  n_put_ = value_begin_;
+  if (!is_text_value_) return;
+  arguments_ += '"';
+}
+
+// Returns the end of a value that is followed by a mark at `end`.
+size_t CallReader::trimmed_end(size_t end) const {
+  const size_t begin = std::max(value_begin_, n_put_);
+  return trims_lines_ && end > begin && text_[end - 1] == '\n' ? end - 1 : end;
+}
+
+// Returns up to where text_ is the value of the parameter, whatever follows.
+size_t CallReader::known_value_end() const {
+  if (step().kind != Kind::kText) return trimmed_end(std::max(value_end_, n_put_));
+  const std::string_view mark = step().mark;
+  const std::string_view value = std::string_view(text_).substr(value_begin_);
+  size_t n_held = std::min(mark.size() - 1, value.size());
+  while (!mark.starts_with(value.substr(value.size() - n_held))) --n_held;
+  return trimmed_end(text_.size() - n_held);
+}
+
+void CallReader::put_text_value(size_t end) {
+  if (end <= n_put_) return;
+  if (trims_lines_ && n_put_ == value_begin_ && text_[n_put_] == '\n') ++n_put_;
+  const std::string escaped = json_string(std::string_view(text_).substr(n_put_, end - n_put_));
+  arguments_.append(escaped, 1, escaped.size() - 2);
+  n_put_ = end;
+}
+
 void CallReader::end_parameter() {
   if (!key_) return;
   std::string_view value = std::string_view(text_).substr(value_begin_, value_end_ - value_begin_);
@@ -210,18 +304,18 @@ void CallReader::end_parameter() {
     if (value.starts_with('\n')) value.remove_prefix(1);
     if (value.ends_with('\n')) value.remove_suffix(1);
   }
-  std::string json;
-  if (style_ == CallStep::Style::kJson && is_json(trimmed(value))) {
-    json = trimmed(value);
+  if (is_text_value_) {
+    put_text_value(trimmed_end(value_end_));
+    arguments_ += '"';
+  } else if (style_ == CallStep::Style::kJson && is_json(trimmed(value))) {
+    arguments_ += trimmed(value);
   } else if (style_ == CallStep::Style::kBySchema) {
-    json = schemas_.json_of(name_, *key_, value);
+    arguments_ += schemas_.json_of(name_, *key_, value);
   } else {
-    json = json_string(value);
+    arguments_ += json_string(value);
   }
-  const auto same = std::ranges::find(parameters_, *key_, [](const auto& p) { return p.first; });
-  if (same != parameters_.end()) parameters_.erase(same);  // of one name the last counts
-  parameters_.emplace_back(std::move(*key_), std::move(json));
   key_.reset();
+  is_parameter_open_ = false;
   value_begin_ = value_end_ = 0;
 }
 
@@ -245,8 +339,8 @@ CallReader::Outcome CallReader::take_value(char byte) {
 
 bool CallReader::end_value() {
   if (!value_->is_object()) return false;
-  if (step().kind == Kind::kArguments) {
-    arguments_ = value_->json();
+  if (step().kind == Kind::kArguments || is_open_) {
+    arguments_ = arguments_so_far();
   } else if (!take_json_call()) {
     return false;
   }

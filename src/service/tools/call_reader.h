@@ -1,9 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "service/answer_part.h"
@@ -13,9 +14,11 @@
 
 namespace kvik {
 
-// Reads the calls behind an opening mark, byte by byte, by the steps of their format. A call is
-// handed out when all of it has come: what breaks off or is no call is text, and nobody runs half
-// of one. Linear in the text, and the same however it is cut.
+// Reads the calls after an opening mark, byte by byte, by the steps of their format. A call is open
+// from the byte on where its name is known and its arguments begin; what breaks off before that is
+// text. The arguments of an open call are handed out as they come, always as a prefix of the same
+// JSON text, so a call that breaks off has arguments that do not parse. Linear in the text, and the
+// same however it is cut.
 class CallReader {
  public:
   // Borrows both. `opening` has been read.
@@ -27,6 +30,15 @@ class CallReader {
   // kEnded: this byte was the last of the calls. kBroken: text() is none of them.
   enum class State { kMore, kEnded, kBroken };
   State push(char byte, std::vector<AnswerPart>& calls);
+
+  // Hands out what has come of the open call and was not handed out yet; nothing where none is
+  // open.
+  void hand_out(std::vector<AnswerPart>& parts);
+  bool is_open() const { return is_open_; }
+  uint32_t n_whole() const { return n_whole_; }
+
+  // Returns whether the text so far can be nothing but a call, even though none is open yet.
+  bool is_sure() const { return step().is_sure; }
 
   // What was read and belongs to no call. When broken, the last n_again() bytes of it may begin
   // something else.
@@ -53,6 +65,14 @@ class CallReader {
   void end_parameter();
   State settle(std::vector<AnswerPart>& calls);
   void begin_call();
+  void open_if_sure();
+  void open_json_call();
+  const ValueReader::Member* find_member(std::span<const std::string_view> keys) const;
+  std::string_view arguments_so_far() const;
+  void open_parameter();
+  size_t trimmed_end(size_t end) const;
+  size_t known_value_end() const;
+  void put_text_value(size_t end);
 
   const ToolFormat& format_;
   const ToolSchemas& schemas_;
@@ -62,11 +82,19 @@ class CallReader {
   std::string held_;  // a mark or a word in part
   std::optional<ValueReader> value_;
   bool has_called_ = false;
+  uint32_t n_whole_ = 0;
 
   // The call in the making.
-  std::string name_, id_, arguments_;
-  std::vector<std::pair<std::string, std::string>> parameters_;  // names, and values in JSON
+  std::string name_, id_;
+  std::string arguments_;        // written parameter by parameter, or whole
+  bool has_parameters_ = false;  // arguments_ is an object that is not closed yet
+  bool is_open_ = false;
+  bool is_handed_out_ = false;  // the part that opens it
+  size_t n_given_ = 0;          // bytes of its arguments that were handed out
   std::optional<std::string> key_;
+  bool is_parameter_open_ = false;  // its key is in arguments_
+  bool is_text_value_ = false;      // and its value is a string whose text is added as it comes
+  size_t n_put_ = 0;                // where in text_ the value goes on
   CallStep::Style style_ = CallStep::Style::kBySchema;
   bool trims_lines_ = false;
   size_t value_begin_ = 0, value_end_ = 0;  // in text_

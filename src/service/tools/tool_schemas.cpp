@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/blanks.h"
+#include "service/tools/argument_check.h"
 #include "service/tools/value_reader.h"
 
 namespace kvik {
@@ -17,19 +18,6 @@ constexpr int kMaxSchemaDepth = 16;  // of references and choices within each ot
 const std::string* string_at(const Data& object, std::string_view name) {
   const Data* field = find_field(object, name);
   return field ? std::get_if<std::string>(&field->value) : nullptr;
-}
-
-// "#/$defs/x" within the root.
-const Data* follow(const Data& root, std::string_view reference) {
-  if (!reference.starts_with("#/")) return nullptr;
-  const Data* at = &root;
-  reference.remove_prefix(2);
-  while (at && !reference.empty()) {
-    const size_t end = std::min(reference.find('/'), reference.size());
-    at = find_field(*at, reference.substr(0, end));
-    reference.remove_prefix(std::min(end + 1, reference.size()));
-  }
-  return at;
 }
 
 std::string_view kind_of(const Data& value) {
@@ -65,7 +53,7 @@ void gather_kinds(const Data& root, const Data& schema, int depth,
   }
   if (const Data* value = find_field(schema, "const")) kinds.emplace(kind_of(*value));
   if (const std::string* reference = string_at(schema, "$ref")) {
-    if (const Data* target = follow(root, *reference))
+    if (const Data* target = follow_reference(root, *reference))
       gather_kinds(root, *target, depth + 1, kinds);
   }
   for (const std::string_view name : {"anyOf", "oneOf", "allOf"}) {
@@ -118,6 +106,18 @@ const Data* find_field(const Data& object, std::string_view name) {
   return found == fields->end() ? nullptr : &found->data;
 }
 
+const Data* follow_reference(const Data& root, std::string_view reference) {
+  if (!reference.starts_with("#/")) return nullptr;
+  const Data* at = &root;
+  reference.remove_prefix(2);
+  while (at && !reference.empty()) {
+    const size_t end = std::min(reference.find('/'), reference.size());
+    at = find_field(*at, reference.substr(0, end));
+    reference.remove_prefix(std::min(end + 1, reference.size()));
+  }
+  return at;
+}
+
 ToolSchemas::ToolSchemas(const std::vector<Data>& tools) {
   for (const Data& given : tools) {
     const Data* function = find_field(given, "function");
@@ -134,15 +134,31 @@ ToolSchemas::ToolSchemas(const std::vector<Data>& tools) {
   }
 }
 
+std::set<std::string, std::less<>> ToolSchemas::kinds_of_parameter(
+    std::string_view tool, std::string_view parameter) const {
+  const auto found = tools_.find(tool);
+  if (found == tools_.end()) return {};
+  const auto property = found->second.properties.find(parameter);
+  if (property == found->second.properties.end()) return {};
+  return kinds_of(found->second.parameters, *property->second);
+}
+
+bool ToolSchemas::fits(std::string_view tool, std::string_view arguments) const {
+  const auto found = tools_.find(tool);
+  if (found == tools_.end()) return false;
+  const Data& parameters = found->second.parameters;
+  const bool has_schema = std::holds_alternative<Data::Fields>(parameters.value);
+  return fits_schema(has_schema ? &parameters : nullptr, arguments);
+}
+
+bool ToolSchemas::is_string(std::string_view tool, std::string_view parameter) const {
+  const auto kinds = kinds_of_parameter(tool, parameter);
+  return kinds.size() == 1 && kinds.contains("string");
+}
+
 std::string ToolSchemas::json_of(std::string_view tool, std::string_view parameter,
                                  std::string_view text) const {
-  std::set<std::string, std::less<>> kinds;
-  if (const auto found = tools_.find(tool); found != tools_.end()) {
-    const auto property = found->second.properties.find(parameter);
-    if (property != found->second.properties.end()) {
-      kinds = kinds_of(found->second.parameters, *property->second);
-    }
-  }
+  const auto kinds = kinds_of_parameter(tool, parameter);
   const std::string_view bare = trimmed(text);
   const bool is_known = !kinds.empty();
   for (const std::string_view kind : {"null", "boolean", "integer", "number", "array", "object"}) {

@@ -21,12 +21,21 @@ class ToolSchemas {
 
   bool has(std::string_view tool) const { return tools_.contains(tool); }
 
+  // Returns whether the tool is declared and these arguments, a JSON text, fit its schema.
+  bool fits(std::string_view tool, std::string_view arguments) const;
+
+  // Returns whether the schema allows strings and nothing else for this parameter.
+  bool is_string(std::string_view tool, std::string_view parameter) const;
+
   // What a model wrote for a parameter, as JSON: of the first kind that the schema allows and the
   // text can be, else a string. Without a schema what looks like an object or a list is one.
   std::string json_of(std::string_view tool, std::string_view parameter,
                       std::string_view text) const;
 
  private:
+  std::set<std::string, std::less<>> kinds_of_parameter(std::string_view tool,
+                                                        std::string_view parameter) const;
+
   struct Tool {
     std::map<std::string, const Data*, std::less<>> properties;
     Data parameters;  // what the pointers point into
@@ -37,6 +46,9 @@ class ToolSchemas {
 // The kinds ("string", "integer", …) that a schema allows, as far as they can be seen from outside;
 // none: any. References lead into `root`.
 std::set<std::string, std::less<>> kinds_of(const Data& root, const Data& schema);
+
+// Returns what "#/$defs/x" refers to within `root`, null where nothing is there.
+const Data* follow_reference(const Data& root, std::string_view reference);
 
 // The field of that name of an object; null where there is none.
 const Data* find_field(const Data& object, std::string_view name);

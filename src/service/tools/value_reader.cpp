@@ -448,6 +448,21 @@ bool is_json(std::string_view text) {
   return false;
 }
 
+std::string whole_members(std::string_view json) {
+  ValueReader reader(kJson, ValueReader::Begin::kHere);
+  for (const char byte : json) {
+    if (reader.push(byte) != ValueReader::State::kMore) break;
+  }
+  std::string members;
+  for (const ValueReader::Member& member : reader.members()) {
+    if (member.value_end == 0) break;
+    if (!members.empty()) members += ", ";
+    const size_t begin = member.key_begin - 1;  // with its quote
+    members.append(reader.json(), begin, member.value_end - begin);
+  }
+  return "{" + members + "}";
+}
+
 std::string json_string(std::string_view text) {
   std::string json = "\"";
   for (const char byte : text) put_escaped(json, byte);

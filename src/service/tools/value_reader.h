@@ -112,6 +112,10 @@ std::string taken(std::string& text);
 // Whether the text is one JSON value with nothing around it.
 bool is_json(std::string_view text);
 
+// The beginning of a JSON object, as an object: its members that came whole. An object that is
+// whole stays as it is; anything else gives an empty one.
+std::string whole_members(std::string_view json);
+
 // The text as a JSON string, quotes around it.
 std::string json_string(std::string_view text);
 

@@ -83,6 +83,17 @@ Data read_other_calls(const json::value& calls) {
   return out;
 }
 
+// {"name": …, "arguments": …} of a message: the older form of one call.
+void read_function_call(const json::value& value, Message& message) {
+  const json::object* call = value.if_object();
+  const json::value* arguments = call ? call->if_contains("arguments") : nullptr;
+  if (!call || text_at(*call, "name").empty()) return;
+  message.parts.emplace_back(
+      ToolCall{.id = std::nullopt,
+               .name = std::string(text_at(*call, "name")),
+               .arguments = arguments ? read_arguments(*arguments) : Data{Data::Fields{}}});
+}
+
 void read_tool_calls(const json::value& calls, Message& message) {
   std::vector<MessagePart> parts;
   if (const json::array* list = calls.if_array()) {
@@ -114,6 +125,8 @@ Result<Message> read_message(const json::value& value, CacheMarks& marks) {
       TRY(read_content(item.value(), marks, message));
     } else if (key == "tool_calls") {
       read_tool_calls(item.value(), message);
+    } else if (key == "function_call") {
+      read_function_call(item.value(), message);
     } else if ((key == "reasoning_content" || key == "reasoning") && is_text) {
       if (std::ranges::any_of(message.parts, is_thought)) continue;  // the same by another name
       message.parts.push_back(Thought{std::string(text)});
@@ -138,6 +151,33 @@ Result<void> read_tools(const JsonFields& fields, CacheMarks& marks, ChatRequest
     shown.erase("cache_control");
     TRY(add_tool(tool.get_object(), to_data(shown), marks, chat));
   }
+  return {};
+}
+
+// "functions" and "function_call", which tools and tool_choice have replaced. Where both are given
+// the newer ones count.
+Result<void> read_functions(const JsonFields& fields, CacheMarks& marks, ChatRequest& chat) {
+  TRY_ASSIGN(const auto functions, fields.array("functions"));
+  if (!functions || !chat.tools.empty()) return {};
+  TRY(check_n_tools((*functions)->size()));
+  for (const json::value& function : **functions) {
+    if (!function.is_object()) return wrong_type("functions", "an array of objects", function);
+    const json::object tool{{"type", "function"}, {"function", function}};
+    TRY(add_tool(tool, to_data(tool), marks, chat));
+  }
+  const json::value* wish = fields.find("function_call");
+  if (!wish) return {};
+  if (wish->is_string() && wish->get_string() == "auto") return {};
+  if (wish->is_string() && wish->get_string() == "none") {
+    chat.tools.clear();
+    return {};
+  }
+  const json::object* named = wish->if_object();
+  const std::string_view name = named ? text_at(*named, "name") : "";
+  if (name.empty()) {
+    return refuse("function_call", "function_call must be \"auto\", \"none\" or name a function");
+  }
+  chat.forced = ForcedCalls{.names = {std::string(name)}, .is_one = true};
   return {};
 }
 
@@ -170,6 +210,7 @@ Result<ChatRequest> read_chat_request(const json::object& object) {
   }
   TRY(read_tools(fields, marks, chat));
   TRY(read_tool_choice(fields, chat));
+  TRY(read_functions(fields, marks, chat));
   TRY_ASSIGN(const auto continues, fields.boolean("continue_final_message"));
   chat.continue_final_message = continues.value_or(false);
   TRY_ASSIGN(const auto adds_prompt, fields.boolean("add_generation_prompt"));
@@ -189,6 +230,10 @@ Result<CompletionCall> parse_chat_call(const ServiceApi& service, std::string_vi
   TRY(read_answer_format(fields, call));
   TRY(read_choices(fields, call));
   TRY(read_parallel_calls(fields, call));
+  if (fields.find("functions") && !fields.find("tools")) {
+    call.names_function_call = true;
+    call.requests.front().max_calls = 1;  // as many as an answer of that form can hold
+  }
   if (!max_tokens) {
     TRY_ASSIGN(max_tokens, read_max_tokens(fields, "max_tokens"));
   }

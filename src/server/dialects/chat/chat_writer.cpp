@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -31,7 +32,7 @@ json::object logprob_json(const ChunkLogprob& logprob) {
         {{"token", token}, {"logprob", finite_logprob(value)}, {"bytes", bytes_json(token)}});
   }
   return {{"token", logprob.token},
-          {"logprob", finite_logprob(logprob.logprob)},
+          {"logprob", optional_logprob_json(logprob.logprob)},
           {"bytes", bytes_json(logprob.bytes)},
           {"top_logprobs", std::move(tops)}};
 }
@@ -42,11 +43,16 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
+// The finish_reason of an answer that called.
+std::string_view called(const AnswerEnvelope& envelope) {
+  return envelope.names_function_call ? "function_call" : "tool_calls";
+}
+
 // What stands behind the logprobs of a choice.
 json::object rest_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
   json::object out{{"finish_reason", finish_reason_json(choice.finish)}};
   if (choice.finish == FinishReason::kStop && has_call(choice.parts)) {
-    out["finish_reason"] = "tool_calls";
+    out["finish_reason"] = called(envelope);
   }
   if (envelope.wants_token_ids)
     out["token_ids"] = json::array(choice.token_ids.begin(), choice.token_ids.end());
@@ -68,14 +74,19 @@ json::array calls_json(const std::vector<AnswerPart>& parts) {
   return calls;
 }
 
-json::object message_json(const CompletionChoice& choice) {
+json::object message_json(const AnswerEnvelope& envelope, const CompletionChoice& choice) {
   const std::string thought = text_of(choice.parts, AnswerPart::Kind::kThought);
   json::object message{{"role", "assistant"},
                        {"content", text_of(choice.parts, AnswerPart::Kind::kText)},
                        {"refusal", nullptr}};
   if (has_call(choice.parts)) {
     if (message["content"] == "") message["content"] = nullptr;
-    message["tool_calls"] = calls_json(choice.parts);
+    const auto first = std::ranges::find(choice.parts, AnswerPart::Kind::kCall, &AnswerPart::kind);
+    if (envelope.names_function_call) {
+      message["function_call"] = function_json(first->name, first->text);
+    } else {
+      message["tool_calls"] = calls_json(choice.parts);
+    }
   }
   if (!thought.empty()) message["reasoning_content"] = json::value(thought);
   return message;
@@ -96,6 +107,7 @@ class ChatWriter final : public AnswerWriter {
   void add_choice(const std::shared_ptr<const WholeAnswer>& answer, size_t i, JsonBody& body);
   void say(uint32_t choice, json::object delta, Events& events) const;
   void say_call(uint32_t choice, const AnswerPart& part, Events& events);
+  void say_arguments(uint32_t choice, std::string_view arguments, Events& events);
 
   const AnswerEnvelope envelope_;
   std::set<uint32_t> begun_;              // choices
@@ -126,21 +138,33 @@ void ChatWriter::add_choice(const std::shared_ptr<const WholeAnswer>& answer, si
   }
   body.once([this, answer, i](std::string& out) {
     json::object rest = rest_json(envelope_, answer->choices[i]);
-    rest["message"] = message_json(answer->choices[i]);
+    rest["message"] = message_json(envelope_, answer->choices[i]);
     out += closed(rest);
   });
 }
 
-// The call first, then its arguments, as OpenAI's clients put them together.
+// Opens the call; its arguments follow, as OpenAI's clients put them together.
 void ChatWriter::say_call(uint32_t choice, const AnswerPart& part, Events& events) {
   const uint32_t index = n_calls_[choice]++;
-  const json::object opening{{"index", index},
-                             {"id", call_id(part, "call_")},
-                             {"type", "function"},
-                             {"function", function_json(part.name, "")}};
-  const json::object arguments{{"index", index}, {"function", {{"arguments", part.text}}}};
-  say(choice, {{"tool_calls", json::array{opening}}}, events);
-  say(choice, {{"tool_calls", json::array{arguments}}}, events);
+  const json::object function = function_json(part.name, "");
+  if (envelope_.names_function_call) {
+    say(choice, {{"function_call", function}}, events);
+  } else {
+    const json::object opening{{"index", index},
+                               {"id", call_id(part, "call_")},
+                               {"type", "function"},
+                               {"function", function}};
+    say(choice, {{"tool_calls", json::array{opening}}}, events);
+  }
+  if (!part.text.empty()) say_arguments(choice, part.text, events);
+}
+
+// More arguments of the choice's last call.
+void ChatWriter::say_arguments(uint32_t choice, std::string_view arguments, Events& events) {
+  const json::object function{{"arguments", arguments}};
+  if (envelope_.names_function_call) return say(choice, {{"function_call", function}}, events);
+  const json::object more{{"index", n_calls_[choice] - 1}, {"function", function}};
+  say(choice, {{"tool_calls", json::array{more}}}, events);
 }
 
 void ChatWriter::say(uint32_t choice, json::object delta, Events& events) const {
@@ -161,6 +185,7 @@ void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
   }
   if (!thought.empty()) delta["reasoning_content"] = json::value(thought);
   if (!text.empty()) delta["content"] = json::value(text);
+  if (continues_call(chunk.parts)) say_arguments(chunk.choice, chunk.parts.front().text, events);
   if (has_call(chunk.parts)) {  // what was said before comes before
     if (!delta.empty()) say(chunk.choice, std::exchange(delta, {}), events);
     for (const AnswerPart& part : chunk.parts) {
@@ -177,7 +202,7 @@ void ChatWriter::chunk(const CompletionChunk& chunk, Events& events) {
       {"logprobs", envelope_.wants_logprobs ? logprobs_json(choice.logprobs) : nullptr}};
   for (auto& field : rest_json(envelope_, choice)) inner.insert(field);
   if (chunk.finish == FinishReason::kStop && n_calls_[chunk.choice] > 0) {
-    inner["finish_reason"] = "tool_calls";
+    inner["finish_reason"] = called(envelope_);
   }
   inner["delta"] = std::move(delta);
   events.push_back(openai_event(envelope_, kChunkObject, std::move(inner)));

@@ -17,6 +17,7 @@ namespace {
 constexpr std::string_view kObject = "text_completion";
 
 json::value top_json(const ChunkLogprob& logprob) {
+  if (!logprob.logprob) return nullptr;
   json::object top;
   // Two tokens may have the same text; the likelier one comes first and stays.
   for (const auto& [token, value] : logprob.top) top.emplace(token, finite_logprob(value));
@@ -32,7 +33,7 @@ json::value logprobs_json(std::span<const ChunkLogprob> logprobs) {
   bool has_tops = false;
   for (const ChunkLogprob& logprob : logprobs) {
     tokens.emplace_back(logprob.token);
-    values.emplace_back(finite_logprob(logprob.logprob));
+    values.emplace_back(optional_logprob_json(logprob.logprob));
     tops.emplace_back(top_json(logprob));
     offsets.emplace_back(logprob.text_offset);
     has_tops |= !logprob.top.empty();
@@ -55,7 +56,7 @@ void add_logprobs(const std::shared_ptr<const WholeAnswer>& answer, size_t i, Js
   const auto has_top = [](const ChunkLogprob& logprob) { return !logprob.top.empty(); };
   add(R"({"tokens":[)", [](const ChunkLogprob& logprob) { return to_json_string(logprob.token); });
   add(R"(],"token_logprobs":[)",
-      [](const ChunkLogprob& logprob) { return finite_logprob(logprob.logprob); });
+      [](const ChunkLogprob& logprob) { return optional_logprob_json(logprob.logprob); });
   if (std::ranges::any_of(answer->choices[i].logprobs, has_top)) {
     add(R"(],"top_logprobs":[)", top_json);
     body.text("]");

@@ -11,6 +11,7 @@
 #include "server/dialects/event_json.h"
 #include "server/dialects/thought_seal.h"
 #include "server/http/status.h"
+#include "service/tools/value_reader.h"
 
 namespace kvik {
 namespace {
@@ -22,6 +23,8 @@ constexpr std::string_view kPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
 constexpr std::string_view kText = "text";
 
 constexpr std::string_view kThinking = "thinking";
+
+constexpr std::string_view kToolUse = "tool_use";
 
 // Both the type of a block and the name of its text; not of calls.
 std::string_view kind_of(const AnswerPart& part) {
@@ -35,22 +38,23 @@ json::object block_json(std::string_view kind, std::string_view text, std::strin
 }
 
 json::object call_json(const AnswerPart& call, json::value input) {
-  return {{"type", "tool_use"},
+  return {{"type", kToolUse},
           {"id", call_id(call, "toolu_")},
           {"name", call.name},
           {"input", std::move(input)}};
 }
 
+// An object in any case: of a call that was cut off, the arguments that came whole.
 json::value input_of(const AnswerPart& call) {
   boost::system::error_code error;
-  json::value input = json::parse(call.text, error);
+  json::value input = json::parse(whole_members(call.text), error);
   return error ? json::value(json::object()) : input;
 }
 
 std::string_view stop_reason(std::optional<FinishReason> finish, bool has_stop_string, bool calls) {
   if (has_stop_string) return "stop_sequence";
   if (finish == FinishReason::kLength) return "max_tokens";
-  return calls ? "tool_use" : "end_turn";
+  return calls ? kToolUse : "end_turn";
 }
 
 json::value stop_sequence_json(const std::optional<std::string>& text) {
@@ -84,7 +88,8 @@ class MessagesWriter final : public AnswerWriter {
   json::object message_json() const;
   json::object usage_of(const Usage& usage) const;
   void say(std::string_view kind, std::string_view text, Events& events);
-  void say_call(const AnswerPart& call, Events& events);
+  void open_call(const AnswerPart& call, Events& events);
+  void say_arguments(std::string_view json, Events& events);
   void close_block(Events& events);
 
   const AnswerEnvelope envelope_;
@@ -128,9 +133,6 @@ std::string MessagesWriter::whole(std::span<const CompletionChoice> choices,
           block_json(kind_of(part), part.text, thought_signature(envelope_.model, part.text)));
     }
   }
-  if (choice.parts.empty() || choice.parts.back().kind == AnswerPart::Kind::kThought) {
-    content.emplace_back(block_json(kText, ""));
-  }
   json::object out = message_json();
   out["content"] = std::move(content);
   out["stop_reason"] =
@@ -167,16 +169,20 @@ void MessagesWriter::say(std::string_view kind, std::string_view text, Events& e
 }
 
 // Its input begins empty and comes as JSON text.
-void MessagesWriter::say_call(const AnswerPart& call, Events& events) {
+void MessagesWriter::open_call(const AnswerPart& call, Events& events) {
   close_block(events);
   has_called_ = true;
   events.push_back(
       typed_event("content_block_start",
                   {{"index", n_blocks_}, {"content_block", call_json(call, json::object())}}));
-  const json::object delta{{"type", "input_json_delta"}, {"partial_json", call.text}};
+  open_ = kToolUse;
+  say_arguments(call.text, events);
+}
+
+void MessagesWriter::say_arguments(std::string_view json, Events& events) {
+  if (json.empty()) return;
+  const json::object delta{{"type", "input_json_delta"}, {"partial_json", json}};
   events.push_back(typed_event("content_block_delta", {{"index", n_blocks_}, {"delta", delta}}));
-  open_ = "tool_use";
-  close_block(events);
 }
 
 void MessagesWriter::close_block(Events& events) {
@@ -194,13 +200,14 @@ void MessagesWriter::close_block(Events& events) {
 void MessagesWriter::chunk(const CompletionChunk& chunk, Events& events) {
   for (const AnswerPart& part : chunk.parts) {
     if (part.kind == AnswerPart::Kind::kCall) {
-      say_call(part, events);
+      open_call(part, events);
+    } else if (part.kind == AnswerPart::Kind::kArguments) {
+      say_arguments(part.text, events);
     } else {
       say(kind_of(part), part.text, events);
     }
   }
   if (!chunk.finish) return;
-  if (open_ != kText && !has_called_) say(kText, "", events);
   close_block(events);
   finish_ = chunk.finish;
   stop_string_ = chunk.stop_string;

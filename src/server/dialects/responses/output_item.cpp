@@ -1,28 +1,14 @@
 #include "server/dialects/responses/output_item.h"
 
 #include <boost/json/array.hpp>
-#include <boost/json/parse.hpp>
 #include <utility>
 
 #include "server/dialects/event_json.h"
-#include "server/dialects/json_fields.h"
 #include "server/http/random_id.h"
 
 namespace kvik {
-namespace {
 
 namespace json = boost::json;
-
-// {"input": …} → the text; arguments of another shape are the text as they stand.
-std::string input_of(const std::string& arguments) {
-  boost::system::error_code error;
-  const json::value parsed = json::parse(arguments, error);
-  const json::object* object = error ? nullptr : parsed.if_object();
-  const json::value* input = object ? object->if_contains("input") : nullptr;
-  return input && input->is_string() ? std::string(view(input->get_string())) : arguments;
-}
-
-}  // namespace
 
 OutputItem OutputItem::of(Kind kind) {
   return {.kind = kind, .id = random_id(kind == Kind::kThought ? "rs_" : "msg_")};
@@ -32,9 +18,24 @@ OutputItem OutputItem::of_call(const AnswerPart& call, bool is_custom) {
   return {.kind = Kind::kCall,
           .is_custom = is_custom,
           .id = random_id(is_custom ? "ctc_" : "fc_"),
-          .text = is_custom ? input_of(call.text) : call.text,
           .name = call.name,
           .call_id = kvik::call_id(call, "call_")};
+}
+
+std::string OutputItem::add_arguments(std::string_view arguments) {
+  std::string more = is_custom ? input.push(arguments) : std::string(arguments);
+  text += more;
+  return more;
+}
+
+std::string OutputItem::end_arguments() {
+  std::string more = is_custom ? input.finish() : "";
+  text += more;
+  return more;
+}
+
+std::string OutputItem::event_kind() const {
+  return is_custom ? "response.custom_tool_call_input" : "response.function_call_arguments";
 }
 
 json::object OutputItem::part_json() const {

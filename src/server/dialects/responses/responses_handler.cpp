@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
@@ -8,6 +9,7 @@
 
 #include "server/dialects/json_body.h"
 #include "server/dialects/json_weight.h"
+#include "server/dialects/responses/item_page.h"
 #include "server/dialects/responses/responses_request.h"
 #include "server/dialects/responses/responses_store.h"
 #include "server/dialects/responses/responses_writer.h"
@@ -22,6 +24,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kPath = "/v1/responses/";
+constexpr std::string_view kInputItems = "/input_items";
 
 std::string owner_of(const HandlerContext& context, const HttpRequest& request,
                      std::string_view salt) {
@@ -65,6 +68,21 @@ KeptResponses kept_of(ResponseStore& store, const std::string& owner, KeptMemory
         if (!item || !memory.hold(*item)) return std::nullopt;
         return parsed(*item);
       }};
+}
+
+// The items that a response answers: its whole conversation without its own output.
+std::optional<json::array> input_items(ResponseStore& store, const std::string& owner,
+                                       std::string_view id, KeptMemory& memory) {
+  const auto response = store.response(owner, id);
+  auto items = kept_of(store, owner, memory).conversation(id);
+  if (!response || !items || !memory.hold(*response)) return std::nullopt;
+  const json::value answer = parsed(*response);
+  const json::object* object = answer.if_object();
+  const json::value* output = object ? object->if_contains("output") : nullptr;
+  const size_t n_output = output && output->is_array() ? output->get_array().size() : 0;
+  items->erase(items->end() - static_cast<ptrdiff_t>(std::min(n_output, items->size())),
+               items->end());
+  return items;
 }
 
 void add_items(const json::array& items, ResponseStore::Record& record) {
@@ -114,14 +132,39 @@ Reply handle_responses(const HandlerContext& context, const HttpRequest& request
                            }});
 }
 
+Reply handle_count_input(const HandlerContext& context, const HttpRequest& request) {
+  KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
+  const auto call =
+      parse_responses_call(context.service, request.body, [&](const std::string& salt) {
+        return kept_of(context.responses, owner_of(context, request, salt), memory);
+      });
+  if (!memory.has_room) return error_response(no_memory());
+  if (!call) return error_response(call.error());
+  const auto& ids = std::get<std::vector<TokenId>>(call->call.requests.front().prompt);
+  const json::object out{{"object", "response.input_tokens"}, {"input_tokens", ids.size()}};
+  return HttpResponse{.status = 200, .body = json::serialize(out)};
+}
+
 Reply handle_response(const HandlerContext& context, const HttpRequest& request) {
-  const std::string_view id = std::string_view(request.path).substr(kPath.size());
+  std::string_view id = std::string_view(request.path).substr(kPath.size());
+  const bool is_list = id.ends_with(kInputItems);
+  if (is_list) id.remove_suffix(kInputItems.size());
   const std::string owner = owner_of(context, request, query_value(request.query, "cache_salt"));
   const auto unknown = [&]() -> Reply {
     return error_response(Error{ErrorCode::kNotFound,
                                 fmt::format("the response '{}' is not kept here", printable(id)),
                                 "response_id"});
   };
+  if (is_list) {
+    if (request.method == "DELETE") return error_response(HttpFault{405, "items are not deleted"});
+    KeptMemory memory{ByteShare(context.memory.all), context.service.card().n_ctx_max};
+    const auto items = input_items(context.responses, owner, id, memory);
+    if (!memory.has_room) return error_response(no_memory());
+    if (!items) return unknown();
+    const auto page = item_page(*items, request.query);
+    if (!page) return error_response(page.error());
+    return HttpResponse{.status = 200, .body = json::serialize(*page)};
+  }
   if (request.method == "DELETE") {
     if (!context.responses.erase(owner, id)) return unknown();
     const json::object out{{"id", id}, {"object", "response"}, {"deleted", true}};

@@ -67,7 +67,10 @@ class ResponsesWriter final : public AnswerWriter {
   void item_event(std::string_view type, json::object data, Events& events);
   void response_event(std::string_view type, json::object response, Events& events);
   void say(Item::Kind kind, std::string_view text, Events& events);
-  void say_call(const AnswerPart& call, Events& events);
+  void open_call(const AnswerPart& call, Events& events);
+  void say_arguments(std::string_view arguments, Events& events);
+  void tell_arguments(std::string_view more, Events& events);
+  void end_call(Item& item, Events& events);
   void open_item(Item item, Events& events);
   void close_item(Events& events);
 
@@ -126,7 +129,12 @@ std::string ResponsesWriter::whole(std::span<const CompletionChoice> choices,
   for (const AnswerPart& part : choice.parts) {
     const bool is_call = part.kind == Item::Kind::kCall;
     Item item = is_call ? item_of(part) : Item::of(part.kind);
-    if (!is_call) item.text = part.text;
+    if (is_call) {
+      item.add_arguments(part.text);
+      item.end_arguments();
+    } else {
+      item.text = part.text;
+    }
     add(std::move(item));
   }
   if (choice.parts.empty() || choice.parts.back().kind == Item::Kind::kThought) {
@@ -174,6 +182,7 @@ void ResponsesWriter::close_item(Events& events) {
   Item& item = items_.back();
   end_item(item);
   if (item.kind == Item::Kind::kCall) {
+    end_call(item, events);
     add_event("response.output_item.done",
               {{"output_index", items_.size() - 1}, {"item", item.json()}}, events);
     return;
@@ -204,28 +213,38 @@ void ResponsesWriter::say(Item::Kind kind, std::string_view text, Events& events
   }
 }
 
-// Begun, its arguments, done.
-void ResponsesWriter::say_call(const AnswerPart& call, Events& events) {
+void ResponsesWriter::open_call(const AnswerPart& call, Events& events) {
   close_item(events);
   open_item(item_of(call), events);
+  say_arguments(call.text, events);
+}
+
+// More arguments of the last item, which is an open call.
+void ResponsesWriter::say_arguments(std::string_view arguments, Events& events) {
+  tell_arguments(items_.back().add_arguments(arguments), events);
+}
+
+void ResponsesWriter::tell_arguments(std::string_view more, Events& events) {
+  if (more.empty()) return;
   const Item& item = items_.back();
-  const std::string kind =
-      item.is_custom ? "response.custom_tool_call_input" : "response.function_call_arguments";
-  const json::object place{{"item_id", item.id}, {"output_index", items_.size() - 1}};
-  json::object delta = place;
-  delta["delta"] = item.text;
-  add_event(kind + ".delta", std::move(delta), events);
-  json::object done = place;
+  add_event(item.event_kind() + ".delta",
+            {{"item_id", item.id}, {"output_index", items_.size() - 1}, {"delta", more}}, events);
+}
+
+void ResponsesWriter::end_call(Item& item, Events& events) {
+  tell_arguments(item.end_arguments(), events);
+  json::object done{{"item_id", item.id}, {"output_index", items_.size() - 1}};
   if (!item.is_custom) done["name"] = item.name;
   done[item.is_custom ? "input" : "arguments"] = item.text;
-  add_event(kind + ".done", std::move(done), events);
-  close_item(events);
+  add_event(item.event_kind() + ".done", std::move(done), events);
 }
 
 void ResponsesWriter::chunk(const CompletionChunk& chunk, Events& events) {
   for (const AnswerPart& part : chunk.parts) {
     if (part.kind == Item::Kind::kCall) {
-      say_call(part, events);
+      open_call(part, events);
+    } else if (part.kind == Item::Kind::kArguments) {
+      say_arguments(part.text, events);
     } else {
       say(part.kind, part.text, events);
     }

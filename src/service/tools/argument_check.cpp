@@ -1,0 +1,190 @@
+#include "service/tools/argument_check.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "service/tools/call_writer.h"
+#include "service/tools/tool_schemas.h"
+#include "text/grammar/schema/json.h"
+
+namespace kvik {
+namespace {
+
+using grammar::Json;
+using JsonKind = Json::Kind;
+
+constexpr int kMaxCheckDepth = 64;  // of references and values within each other
+
+std::optional<double> number_in(std::string_view text) {
+  double value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> number_of(const Data* data) {
+  if (!data) return std::nullopt;
+  if (const auto* whole = std::get_if<int64_t>(&data->value)) return static_cast<double>(*whole);
+  if (const auto* number = std::get_if<double>(&data->value)) return *number;
+  return std::nullopt;
+}
+
+bool is_of_type(std::string_view type, const Json& value) {
+  if (type == "null") return value.is(JsonKind::kNull);
+  if (type == "boolean") return value.is_bool();
+  if (type == "string") return value.is(JsonKind::kString);
+  if (type == "array") return value.is(JsonKind::kArray);
+  if (type == "object") return value.is(JsonKind::kObject);
+  if (type == "number") return value.is(JsonKind::kNumber);
+  if (type != "integer") return true;  // a type that JSON Schema does not have
+  const auto number = value.is(JsonKind::kNumber) ? number_in(value.text) : std::nullopt;
+  return number && *number == std::trunc(*number);
+}
+
+bool is_equal(const Json& a, const Json& b) {
+  if (a.kind != b.kind) return false;
+  if (a.is(JsonKind::kNumber)) return a.text == b.text || number_in(a.text) == number_in(b.text);
+  if (a.is(JsonKind::kString)) return a.text == b.text;
+  if (a.items.size() != b.items.size()) return false;
+  for (size_t i = 0; i < a.items.size(); ++i) {
+    const Json* other = a.is(JsonKind::kObject) ? b.find(a.names[i]) : &b.items[i];
+    if (!other || !is_equal(a.items[i], *other)) return false;
+  }
+  return true;
+}
+
+bool is_equal(const Json& value, const Data& wanted) {
+  const auto parsed = grammar::parse_json(to_json(wanted));
+  return parsed && is_equal(value, *parsed);
+}
+
+const Data::List* list_at(const Data& schema, std::string_view name) {
+  const Data* found = find_field(schema, name);
+  return found ? std::get_if<Data::List>(&found->value) : nullptr;
+}
+
+size_t n_characters(std::string_view utf8) {
+  return static_cast<size_t>(std::ranges::count_if(
+      utf8, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
+}
+
+class Check {
+ public:
+  explicit Check(const Data& root) : root_(root) {}
+
+  bool fits(const Data& schema, const Json& value, int depth) const;
+
+ private:
+  bool fits_type(const Data& schema, const Json& value) const;
+  bool fits_values(const Data& schema, const Json& value) const;
+  bool fits_bounds(const Data& schema, const Json& value) const;
+  bool fits_choices(const Data& schema, const Json& value, int depth) const;
+  bool fits_object(const Data& schema, const Json& value, int depth) const;
+  bool fits_items(const Data& schema, const Json& value, int depth) const;
+
+  const Data& root_;
+};
+
+bool Check::fits(const Data& schema, const Json& value, int depth) const {
+  if (depth > kMaxCheckDepth) return false;
+  if (const auto* is_any = std::get_if<bool>(&schema.value)) return *is_any;
+  if (const Data* reference = find_field(schema, "$ref")) {
+    const auto* path = std::get_if<std::string>(&reference->value);
+    const Data* target = path ? follow_reference(root_, *path) : nullptr;
+    if (!target || !fits(*target, value, depth + 1)) return false;
+  }
+  if (!fits_type(schema, value) || !fits_values(schema, value)) return false;
+  if (!fits_bounds(schema, value) || !fits_choices(schema, value, depth)) return false;
+  if (value.is(JsonKind::kObject)) return fits_object(schema, value, depth);
+  return !value.is(JsonKind::kArray) || fits_items(schema, value, depth);
+}
+
+bool Check::fits_type(const Data& schema, const Json& value) const {
+  const Data* type = find_field(schema, "type");
+  if (!type) return true;
+  const Data* nullable = find_field(schema, "nullable");
+  if (nullable && nullable->value == Data{true}.value && value.is(JsonKind::kNull)) return true;
+  if (const auto* one = std::get_if<std::string>(&type->value)) return is_of_type(*one, value);
+  const auto* several = std::get_if<Data::List>(&type->value);
+  return !several || std::ranges::any_of(*several, [&](const Data& each) {
+    const auto* one = std::get_if<std::string>(&each.value);
+    return one && is_of_type(*one, value);
+  });
+}
+
+bool Check::fits_values(const Data& schema, const Json& value) const {
+  const Data* only = find_field(schema, "const");
+  if (only && !is_equal(value, *only)) return false;
+  const Data::List* values = list_at(schema, "enum");
+  return !values ||
+         std::ranges::any_of(*values, [&](const Data& each) { return is_equal(value, each); });
+}
+
+bool Check::fits_bounds(const Data& schema, const Json& value) const {
+  const auto bound = [&](std::string_view name) { return number_of(find_field(schema, name)); };
+  const auto is_within = [&](std::string_view least, std::string_view most, size_t n) {
+    const auto min = bound(least), max = bound(most);
+    const auto size = static_cast<double>(n);
+    return (!min || size >= *min) && (!max || size <= *max);
+  };
+  if (value.is(JsonKind::kArray)) return is_within("minItems", "maxItems", value.items.size());
+  if (value.is(JsonKind::kString)) {
+    return is_within("minLength", "maxLength", n_characters(value.text));
+  }
+  const auto number = value.is(JsonKind::kNumber) ? number_in(value.text) : std::nullopt;
+  if (!number) return true;
+  const auto least = bound("minimum"), most = bound("maximum");
+  const auto above = bound("exclusiveMinimum"), below = bound("exclusiveMaximum");
+  return (!least || *number >= *least) && (!most || *number <= *most) &&
+         (!above || *number > *above) && (!below || *number < *below);
+}
+
+bool Check::fits_choices(const Data& schema, const Json& value, int depth) const {
+  const auto fits_one = [&](const Data& choice) { return fits(choice, value, depth + 1); };
+  const Data::List* all = list_at(schema, "allOf");
+  if (all && !std::ranges::all_of(*all, fits_one)) return false;
+  const Data::List* any = list_at(schema, "anyOf");
+  if (any && std::ranges::none_of(*any, fits_one)) return false;
+  const Data::List* one = list_at(schema, "oneOf");
+  return !one || std::ranges::count_if(*one, fits_one) == 1;
+}
+
+bool Check::fits_object(const Data& schema, const Json& value, int depth) const {
+  const Data::List* required = list_at(schema, "required");
+  const bool has_all = !required || std::ranges::all_of(*required, [&](const Data& each) {
+    const auto* name = std::get_if<std::string>(&each.value);
+    return !name || value.find(*name);
+  });
+  if (!has_all) return false;
+  const Data* properties = find_field(schema, "properties");
+  const Data* further = find_field(schema, "additionalProperties");
+  const bool is_open =
+      !properties || find_field(schema, "patternProperties") || find_field(schema, "allOf");
+  for (size_t i = 0; i < value.items.size(); ++i) {
+    const Data* property = properties ? find_field(*properties, value.names[i]) : nullptr;
+    const Data* its_schema = property ? property : further;
+    if (!its_schema && !is_open) return false;
+    if (its_schema && !fits(*its_schema, value.items[i], depth + 1)) return false;
+  }
+  return true;
+}
+
+bool Check::fits_items(const Data& schema, const Json& value, int depth) const {
+  const Data* items = find_field(schema, "items");
+  if (!items || std::holds_alternative<Data::List>(items->value)) return true;
+  return std::ranges::all_of(value.items,
+                             [&](const Json& item) { return fits(*items, item, depth + 1); });
+}
+
+}  // namespace
+
+bool fits_schema(const Data* schema, std::string_view json) {
+  const auto value = grammar::parse_json(json);
+  if (!value || !value->is(JsonKind::kObject)) return false;
+  return !schema || Check(*schema).fits(*schema, *value, 0);
+}
+
+}  // namespace kvik

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "service/answer_part.h"
+#include "service/tools/tool_schemas.h"
+#include "service/tools/value_reader.h"
+
+namespace kvik {
+
+// Recognizes calls that a model wrote without the markup of its format: one JSON object of a name
+// and arguments, or several, as they are, in a list, in fenced blocks or between the tags in which
+// the prompt lists the tools, and perhaps with the doubled braces of a template:
+//
+//   ```json
+//   {"name": "get_weather", "arguments": {"city": "Paris"}}
+//   ```
+//
+// They count only at the end of an answer, where all that was read is such objects, the tools are
+// declared and the arguments fit their schemas. Anything else is text that merely shows JSON.
+// Linear in the text, and the same however it is cut.
+class BareCallReader {
+ public:
+  // Borrows the schemas.
+  explicit BareCallReader(const ToolSchemas& schemas) : schemas_(schemas) {}
+
+  // Returns whether a text that begins with this byte may be such calls.
+  static bool may_begin(char byte) { return kFirstBytes.contains(byte); }
+  static constexpr std::string_view kFirstBytes = "{[`<";
+
+  // kBroken: text(), which ends with this byte, is no call.
+  enum class State : uint8_t { kMore, kBroken };
+  State push(char byte);
+  const std::string& text() const { return text_; }
+
+  // The calls, where the answer ends here; none: what was read is text. kCut: the answer was cut
+  // off, so the last call may be a part of one.
+  enum class Ending : uint8_t { kWhole, kCut };
+  std::vector<AnswerPart> calls(Ending ending) const;
+
+ private:
+  enum class Place : uint8_t {
+    kBetween,      // before, between or after objects
+    kFence,        // within ```
+    kLanguage,     // after the ``` that opens a block
+    kTag,          // within a tag
+    kBrace,        // after the brace that opens an object
+    kObject,       // in the object
+    kSecondBrace,  // after one that was opened with two braces
+  };
+  State between(char byte);
+  State fence(char byte);
+  State language(char byte);
+  State tag(char byte);
+  State brace(char byte);
+  State object(char byte);
+  State end_object();
+  const ValueReader::Member* find_member(std::span<const std::string_view> keys) const;
+  std::string name_so_far() const;
+
+  const ToolSchemas& schemas_;
+  std::string text_;
+  Place place_ = Place::kBetween;
+  std::string held_;  // a fence, a language or a tag in part
+  bool is_in_block_ = false;
+  bool is_in_list_ = false;
+  bool has_two_braces_ = false;
+  std::optional<ValueReader> value_;
+  std::vector<AnswerPart> calls_;
+};
+
+}  // namespace kvik

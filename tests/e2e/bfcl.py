@@ -1,0 +1,148 @@
+"""Questions of the Berkeley Function Calling Leaderboard (BFCL), asked through /v1/chat/completions, and a checker for the answers.
+
+    bfcl.py http://127.0.0.1:8080 --data DIR/bfcl_eval/data --category simple_python --choice required --limit 20
+
+The data are files of the package `bfcl-eval`; nothing else of it is used. possible_answer lists for each call the values that each
+parameter may have; "" among them says that the parameter may be left out.
+"""
+import argparse
+import json
+import os
+import sys
+import urllib.request
+
+TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string", "hashmap": "object", "list": "array"}
+
+
+def as_schema(given):
+    """BFCL names types as Python does."""
+    if isinstance(given, list):
+        return [as_schema(item) for item in given]
+    if not isinstance(given, dict):
+        return given
+    out = {}
+    for key, value in given.items():
+        if key == "type" and isinstance(value, str):
+            out[key] = TYPES.get(value.lower(), value.lower())
+        elif key == "properties" and isinstance(value, dict):
+            out[key] = {name: as_schema(schema) for name, schema in value.items()}
+        elif key in ("default", "optional"):
+            continue
+        else:
+            out[key] = as_schema(value) if key == "items" else value
+    return out
+
+
+def tool_of(function):
+    name = function["name"].replace(".", "_")
+    return {"type": "function", "function": {"name": name, "description": function["description"], "parameters": as_schema(function["parameters"])}}
+
+
+def questions(data, category, limit=None):
+    """Yields (id, messages, tools, possible answers or None)."""
+    def lines(path):
+        if not os.path.exists(path):
+            return []
+        with open(path, encoding="utf-8") as f:
+            return [json.loads(line) for line in f if line.strip()]
+    answers = {each["id"]: each["ground_truth"] for each in lines(f"{data}/possible_answer/BFCL_v4_{category}.json")}
+    for each in lines(f"{data}/BFCL_v4_{category}.json")[:limit]:
+        yield each["id"], each["question"][0], [tool_of(function) for function in each["function"]], answers.get(each["id"])
+
+
+def plain(text):
+    return "".join(c for c in text.lower() if c not in " ,./-_*^()'\"")
+
+
+def is_same(value, wanted):
+    if isinstance(wanted, str) and isinstance(value, str):
+        return plain(value) == plain(wanted)
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return value is wanted
+    if isinstance(wanted, (int, float)) and isinstance(value, (int, float)):
+        return value == wanted
+    if isinstance(wanted, list) and isinstance(value, list):
+        return len(value) == len(wanted) and all(is_same(a, b) for a, b in zip(value, wanted))
+    if isinstance(wanted, dict) and isinstance(value, dict):  # each member has a list of possible values of its own
+        return is_possible(value, wanted)
+    return value == wanted
+
+
+def is_possible(arguments, possible):
+    for key, values in possible.items():
+        values = values if isinstance(values, list) else [values]
+        if key not in arguments:
+            if "" not in values:
+                return False
+        elif not any(is_same(arguments[key], wanted) for wanted in values):
+            return False
+    return all(key in possible for key in arguments)
+
+
+def is_right(calls, wanted):
+    """`calls` is a list of (name, arguments); each of the wanted calls must have come once, in any order."""
+    if len(calls) != len(wanted):
+        return False
+    left = list(wanted)
+    for name, arguments in calls:
+        match = next((each for each in left for want, possible in each.items()
+                      if want.replace(".", "_") == name and is_possible(arguments, possible)), None)
+        if match is None:
+            return False
+        left.remove(match)
+    return True
+
+
+def ask(url, messages, tools, **fields):
+    body = {"messages": messages, "tools": tools, "temperature": 0, "max_tokens": 400, **fields}
+    request = urllib.request.Request(f"{url}/v1/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=600) as reply:
+        return json.load(reply)["choices"][0]
+
+
+def calls_of(choice):
+    calls = choice["message"].get("tool_calls") or []
+    return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls]
+
+
+class Tally:
+    def __init__(self):
+        self.n = self.n_right = self.n_calls = self.n_cut = 0
+        self.wrong = []
+
+    def add(self, name, choice, wanted):
+        self.n += 1
+        self.n_cut += choice["finish_reason"] == "length"
+        calls = [] if choice["finish_reason"] == "length" else calls_of(choice)
+        self.n_calls += len(calls)
+        right = not calls if wanted is None else is_right(calls, wanted)
+        self.n_right += right
+        if not right:
+            self.wrong.append((name, calls or choice["message"]["content"], wanted))
+
+
+def run(url, data, category, limit=None, **fields):
+    tally = Tally()
+    for name, messages, tools, wanted in questions(data, category, limit):
+        tally.add(name, ask(url, messages, tools, **fields), wanted)
+    return tally
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--category", default="simple_python")
+    parser.add_argument("--choice", default="auto", help="tool_choice: auto or required")
+    parser.add_argument("--limit", type=int)
+    parser.add_argument("--show", action="store_true", help="print what is wrong")
+    flags = parser.parse_args()
+    tally = run(flags.url, flags.data, flags.category, flags.limit, tool_choice=flags.choice)
+    print(f"{flags.category} {flags.choice}: {tally.n_right} of {tally.n} right, {tally.n_calls} calls, {tally.n_cut} cut by length")
+    for name, got, wanted in tally.wrong if flags.show else []:
+        print(f"  {name}\n    got    {got}\n    wanted {wanted}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

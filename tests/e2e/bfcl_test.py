@@ -1,0 +1,60 @@
+"""Questions of BFCL to Qwen2.5-Coder 1.5B: forced calls, calls of its own accord, and none where none fits. Runs with ./test --models.
+
+KVIK_BFCL_QUESTIONS is the number of questions of each category (default: 20; 0: all of them).
+"""
+import os
+import re
+import unittest
+
+import bfcl
+import packages
+import trained
+from server import Server
+
+QUESTIONS = int(os.environ.get("KVIK_BFCL_QUESTIONS", "20")) or None
+
+
+class Bfcl(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        model = trained.model("qwen2.5-coder")
+        cls.data = os.path.join(packages.folder("bfcl-eval", "--no-deps"), "bfcl_eval", "data")
+        cls.server = Server(model, "--ctx", "8192", "--kv-memory", "300MiB", "--threads", "2")
+        cls.url = f"http://127.0.0.1:{cls.server.port}"
+
+    @classmethod
+    def tearDownClass(cls):
+        if hasattr(cls, "server"):
+            cls.server.__exit__()
+
+    def check(self, category, choice, at_least):
+        tally = bfcl.run(self.url, self.data, category, QUESTIONS, tool_choice=choice)
+        print(f"{category}, {choice}: {tally.n_right} of {tally.n} right, {tally.n_calls} calls, {tally.n_cut} cut by length", flush=True)
+        self.assertEqual(tally.n_cut, 0, tally.wrong)
+        self.assertGreaterEqual(tally.n_right, at_least * tally.n, tally.wrong)
+
+    def test_required_simple(self):
+        self.check("simple_python", "required", 0.95)
+
+    def test_required_multiple(self):
+        self.check("multiple", "required", 0.95)
+
+    def test_required_parallel(self):
+        self.check("parallel", "required", 0.85)
+
+    def test_auto_simple(self):
+        self.check("simple_python", "auto", 0.90)
+
+    def test_auto_irrelevance_invents_no_call(self):
+        """A call in the answer is one that the model wrote."""
+        for name, messages, tools, _ in bfcl.questions(self.data, "irrelevance", QUESTIONS):
+            with self.subTest(question=name):
+                choice = bfcl.ask(self.url, messages, tools, tool_choice="auto", return_token_ids=True)
+                self.assertNotEqual(choice["finish_reason"], "length")
+                text = self.server.post("/detokenize", {"tokens": choice["token_ids"]}).json["content"]
+                for call, _ in bfcl.calls_of(choice):
+                    self.assertRegex(text, r'"name":\s*"%s"' % re.escape(call))
+
+
+if __name__ == "__main__":
+    unittest.main()

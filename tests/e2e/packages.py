@@ -1,0 +1,33 @@
+"""Python packages that only opt-in tests use, each set in a virtual environment of its own."""
+import hashlib
+import os
+import subprocess
+import sys
+import unittest
+
+ROOT = os.environ.get("KVIK_TEST_VENVS", os.path.expanduser("~/.cache/kvik/test-venvs"))
+INSTALL_S = 900
+
+
+def python(*requirements):
+    """Returns the Python of an environment with these packages (pip's words, its flags too), or skips the test with the reason."""
+    name = hashlib.sha256(" ".join(requirements).encode()).hexdigest()[:12]
+    venv = os.path.join(ROOT, name)
+    path, mark = os.path.join(venv, "bin", "python"), os.path.join(venv, "installed")
+    if not os.path.exists(mark):
+        try:
+            subprocess.run([sys.executable, "-m", "venv", venv], check=True, capture_output=True, timeout=INSTALL_S)
+            subprocess.run([path, "-m", "pip", "install", "--quiet", *requirements], check=True, capture_output=True, timeout=INSTALL_S)
+        except (subprocess.SubprocessError, OSError) as error:
+            said = getattr(error, "stderr", None) or b""
+            raise unittest.SkipTest(f"{' '.join(requirements)} cannot be installed: {said.decode(errors='replace')[-300:] or error}") from None
+        with open(mark, "w", encoding="utf-8") as f:
+            f.write(" ".join(requirements) + "\n")
+    return path
+
+
+def folder(*requirements):
+    """Returns the folder of an environment's packages."""
+    out = subprocess.run([python(*requirements), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                         check=True, capture_output=True, text=True)
+    return out.stdout.strip()

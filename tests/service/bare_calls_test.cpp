@@ -1,0 +1,176 @@
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "service/answer_parts.h"
+
+// Calls as trained models write them where the template's markup should stand.
+namespace kvik {
+namespace {
+
+using Kind = AnswerPart::Kind;
+using Parts = std::vector<AnswerPart>;
+using Ending = AnswerSplitter::Ending;
+
+Data text(std::string words) { return {std::move(words)}; }
+Data of_type(const std::string& type) { return {Data::Fields{{"type", text(type)}}}; }
+
+Data tool(const std::string& name, Data::Fields properties, const std::string& required) {
+  Data::Fields parameters = {{"type", text("object")},
+                             {"properties", {std::move(properties)}},
+                             {"required", {Data::List{text(required)}}}};
+  Data::Fields function = {{"name", text(name)}, {"parameters", {std::move(parameters)}}};
+  return {Data::Fields{{"type", text("function")}, {"function", {std::move(function)}}}};
+}
+
+AnswerSyntax syntax_of(const std::string& format) {
+  AnswerSyntax syntax;
+  syntax.calls = {find_tool_format(format)};
+  syntax.reads_bare_calls = true;
+  Data unit = {Data::Fields{{"type", text("string")},
+                            {"enum", {Data::List{text("celsius"), text("fahrenheit")}}}}};
+  syntax.tools = std::make_shared<const ToolSchemas>(
+      std::vector{tool("get_weather", {{"city", of_type("string")}, {"unit", unit}}, "city"),
+                  tool("add", {{"a", of_type("integer")}, {"b", of_type("integer")}}, "a")});
+  return syntax;
+}
+
+// However the answer is cut, its parts are the same.
+Parts parts_of(const std::string& answer, Ending ending = Ending::kWhole,
+               const std::string& format = "hermes") {
+  const AnswerSyntax syntax = syntax_of(format);
+  const Parts whole = AnswerSplitter(AnswerBegin::kText, syntax).push_last(answer, ending);
+  for (size_t size = 1; size < 8; ++size) {
+    AnswerSplitter splitter(AnswerBegin::kText, syntax);
+    Parts all;
+    for (size_t at = 0; at < answer.size(); at += size) {
+      for (AnswerPart& part : splitter.push(answer.substr(at, size))) append(all, std::move(part));
+    }
+    for (AnswerPart& part : splitter.push_last("", ending)) append(all, std::move(part));
+    EXPECT_EQ(all, whole) << "in pieces of " << size << ": " << answer;
+  }
+  return whole;
+}
+
+std::string shown(const Parts& parts) {
+  std::string all;
+  for (const AnswerPart& part : parts) {
+    all += (part.kind == Kind::kCall ? "[" + part.name + "] " : "") + part.text + "\n";
+  }
+  return all;
+}
+
+constexpr const char* kParis = R"({"name": "get_weather", "arguments": {"city": "Paris"}})";
+constexpr const char* kParisCall = "[get_weather] {\"city\": \"Paris\"}\n";
+constexpr const char* kSum = R"({"name": "add", "arguments": {"a": 1, "b": 2}})";
+constexpr const char* kSumCall = "[add] {\"a\": 1, \"b\": 2}\n";
+
+std::string fenced(const std::string& words) { return "```json\n" + words + "\n```"; }
+
+TEST(BareCalls, json_block_is_a_call) {
+  EXPECT_EQ(shown(parts_of(fenced(kParis))), kParisCall);
+  EXPECT_EQ(shown(parts_of("```\n" + std::string(kParis) + "\n```\n")), kParisCall);
+  EXPECT_EQ(shown(parts_of("```json\n" + std::string(kParis))), kParisCall);
+  const std::string spread =
+      "{\n  \"name\": \"get_weather\",\n  \"arguments\": {\n    \"city\": \"Paris\"\n  }\n}";
+  EXPECT_EQ(shown(parts_of(fenced(spread))), "[get_weather] {\n    \"city\": \"Paris\"\n  }\n");
+}
+
+TEST(BareCalls, object_alone_is_a_call) {
+  EXPECT_EQ(shown(parts_of(kParis)), kParisCall);
+  EXPECT_EQ(shown(parts_of("\n" + std::string(kParis) + "\n")), kParisCall);
+  EXPECT_EQ(shown(parts_of(R"({"name": "get_weather", "parameters": {"city": "Paris"}})")),
+            kParisCall);
+  EXPECT_EQ(shown(parts_of(R"({"name": "get_weather", "arguments": "{\"city\": \"Paris\"}"})")),
+            kParisCall);
+}
+
+TEST(BareCalls, doubled_braces_of_a_template_are_a_call) {
+  for (const char* answer : {R"({{"name": "get_weather", "arguments": {"city": "Paris"}}})",
+                             R"({{"name": "get_weather", "arguments": {"city": "Paris"}})"}) {
+    EXPECT_EQ(shown(parts_of(answer)), kParisCall) << answer;
+    EXPECT_EQ(shown(parts_of(fenced(answer))), kParisCall) << answer;
+  }
+}
+
+TEST(BareCalls, several_are_several_calls) {
+  const std::string both = std::string(kParisCall) + kSumCall;
+  const std::string paris = kParis, sum = kSum;
+  EXPECT_EQ(shown(parts_of(paris + "\n" + sum)), both);
+  EXPECT_EQ(shown(parts_of("[" + paris + ", " + sum + "]")), both);
+  EXPECT_EQ(shown(parts_of(fenced("[\n" + paris + ",\n" + sum + "\n]"))), both);
+  EXPECT_EQ(shown(parts_of(fenced(paris) + "\n\n" + fenced(sum))), both);
+  EXPECT_EQ(shown(parts_of("<tools>\n" + paris + "\n</tools>")), kParisCall);
+}
+
+TEST(BareCalls, call_after_text_is_a_call) {
+  EXPECT_EQ(shown(parts_of("Let me look.\n\n" + fenced(kParis))),
+            "Let me look.\n" + std::string(kParisCall));
+  EXPECT_EQ(shown(parts_of("Use { or [ here: " + std::string(kParis))),
+            "Use { or [ here:\n" + std::string(kParisCall));
+}
+
+// "add" was called for "What is 2+2?", though no such tool was declared.
+TEST(BareCalls, undeclared_name_stays_text) {
+  const std::string answer = R"({"name": "subtract", "arguments": {"a": 2, "b": 2}})";
+  EXPECT_EQ(shown(parts_of(answer)), answer + "\n");
+  EXPECT_EQ(shown(parts_of(fenced(answer))), fenced(answer) + "\n");
+}
+
+TEST(BareCalls, arguments_that_do_not_fit_stay_text) {
+  for (const char* answer :
+       {R"({"name": "get_weather", "arguments": {"unit": "celsius"}})",
+        R"({"name": "get_weather", "arguments": {"city": 7}})",
+        R"({"name": "get_weather", "arguments": {"city": "Paris", "unit": "kelvin"}})",
+        R"({"name": "get_weather", "arguments": {"city": "Paris", "country": "France"}})",
+        R"({"name": "add", "arguments": {"a": 1.5}})", R"({"name": "add", "arguments": [1, 2]})",
+        R"({"name": "add"})", R"({"name": "add", "arguments": {"a": 1}, "why": "so"})"}) {
+    EXPECT_EQ(shown(parts_of(answer)), std::string(answer) + "\n") << answer;
+  }
+}
+
+TEST(BareCalls, json_that_is_shown_stays_text) {
+  const std::string paris = kParis;
+  for (const std::string& answer : std::vector<std::string>{
+           fenced(paris) + "\nThis is how a call looks.", paris + " would be one.",
+           "```json\n{\"city\": \"Paris\"}\n```", "int main() {\n  return 0;\n}",
+           "A list: [1, 2, 3]", "`{}`", "[" + paris, "<b>bold</b>", "{", "```", "[", "``"}) {
+    EXPECT_EQ(shown(parts_of(answer)), answer + "\n");
+  }
+}
+
+TEST(BareCalls, shown_call_may_be_followed_by_a_real_one) {
+  const std::string shown_first = fenced(kSum) + "\nNot that, but this:";
+  EXPECT_EQ(shown(parts_of(shown_first + "\n" + kParis)), shown_first + "\n" + kParisCall);
+}
+
+TEST(BareCalls, call_that_was_cut_off_is_a_partial_call) {
+  const std::string whole = fenced(kParis);
+  const size_t name_end = whole.find("weather") + 8;
+  for (size_t n = 1; n < whole.size(); ++n) {
+    const std::string answer = whole.substr(0, n);
+    const Parts parts = parts_of(answer, Ending::kCut);
+    ASSERT_EQ(parts.size(), 1u) << answer;
+    if (n < name_end) {
+      EXPECT_EQ(shown(parts), answer + "\n");
+    } else {
+      EXPECT_EQ(parts[0].name, "get_weather") << answer;
+      EXPECT_TRUE(std::string_view(R"({"city": "Paris"})").starts_with(parts[0].text)) << answer;
+    }
+  }
+}
+
+TEST(BareCalls, are_read_beside_every_format_with_marks) {
+  for (const ToolFormat& format : tool_formats()) {
+    if (format.has_channels) continue;
+    const std::string name(format.name);
+    EXPECT_EQ(shown(parts_of(fenced(kParis), Ending::kWhole, name)), kParisCall) << name;
+    EXPECT_EQ(shown(parts_of("So: " + std::string(kParis), Ending::kWhole, name)),
+              "So:\n" + std::string(kParisCall))
+        << name;
+  }
+}
+
+}  // namespace
+}  // namespace kvik
