@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/blanks.h"
-#include "base/nearest_name.h"
 #include "base/quantity.h"
+#include "base/text/nearest_name.h"
 #include "cli/conversation_file.h"
 
 namespace kvik {

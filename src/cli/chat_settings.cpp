@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "service/check_request.h"
 #include "service/sampling_fields.h"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <utility>
 
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/flags.h"

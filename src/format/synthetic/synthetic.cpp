@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/nearest_name.h"
+#include "base/text/nearest_name.h"
 #include "format/synthetic/synthetic_layout.h"
 #include "format/synthetic/synthetic_weights.h"
 
