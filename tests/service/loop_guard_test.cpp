@@ -12,7 +12,7 @@ enum Token : uint32_t { kWord, kQuote, kQuoteBrace, kComma, kBracket, kBrace };
 
 std::shared_ptr<const grammar::VocabularyTrie> vocabulary() {
   return std::make_shared<grammar::VocabularyTrie>(
-      std::vector<std::string>{"_role", "\"", "\"}", ", ", "]", "}"});
+      std::vector<std::string>{"zebra", "\"", "\"}", ", ", "]", "}"});
 }
 
 uint64_t bits(const std::vector<Token>& tokens) {
@@ -61,12 +61,24 @@ TEST(LoopGuard, a_second_loop_is_seen_earlier) {
   EXPECT_TRUE(guard.is_looping());
 }
 
-TEST(LoopGuard, what_closes_remains_and_brackets_come_before_quotes) {
+TEST(LoopGuard, a_string_that_loops_must_end) {
   LoopGuard guard(vocabulary());
-  EXPECT_EQ(narrowed(guard, {kWord, kQuote, kQuoteBrace}), bits({kQuote, kQuoteBrace}));
+  read(guard, "_role", 77);
+  EXPECT_EQ(narrowed(guard, {kWord, kQuote, kQuoteBrace, kBracket}), bits({kQuote, kQuoteBrace}));
+  guard.read("\", \"reader");
+  EXPECT_EQ(narrowed(guard, {kWord, kQuote}), bits({kWord, kQuote})) << "another string";
+}
+
+TEST(LoopGuard, arrays_and_objects_close_after_a_loop) {
+  LoopGuard guard(vocabulary());
+  EXPECT_FALSE(guard.is_active());
+  read(guard, "\"a\", ", 77);
+  EXPECT_EQ(narrowed(guard, {kComma, kBracket}), bits({kBracket}));
+  guard.read("\"b\"");
+  EXPECT_TRUE(guard.is_active());
   EXPECT_EQ(narrowed(guard, {kComma, kBracket}), bits({kBracket}));
   EXPECT_EQ(narrowed(guard, {kQuote, kBrace}), bits({kBrace}));
-  EXPECT_EQ(narrowed(guard, {kWord, kComma}), bits({kWord, kComma})) << "nothing closes";
+  EXPECT_EQ(narrowed(guard, {kQuote, kComma}), bits({kQuote, kComma})) << "nothing closes";
 }
 
 TEST(LoopGuard, rolled_back_tokens_are_forgotten) {

@@ -105,7 +105,7 @@ void AnswerConstraint::fill_form_mask(std::span<uint64_t> mask) {
   }
   if (now().has_failed) {
     std::ranges::fill(mask, 0);
-  } else if (guard_ && guard_->is_looping()) {
+  } else if (guard_ && guard_->is_active()) {
     guard_->narrow(mask);
   }
 }
@@ -135,7 +135,7 @@ bool AnswerConstraint::form_allows(TokenId token) {
 
 // True as well where there is no loop.
 bool AnswerConstraint::ends_loop(TokenId token) {
-  if (!guard_ || !guard_->is_looping()) return true;
+  if (!guard_ || !guard_->is_active()) return true;
   std::vector<uint64_t> mask(vocabulary_->trie()->n_mask_words());
   fill_form_mask(mask);
   return is_set(mask, token);

@@ -9,7 +9,7 @@ namespace kvik {
 namespace {
 
 constexpr size_t kFirstLoopBytes = 384, kNextLoopBytes = 96;
-constexpr size_t kMaxPeriod = 100;
+constexpr size_t kMaxPeriod = 96;
 constexpr size_t kMinRepeats = 4;
 // Of the text, beside what may be rolled back.
 constexpr size_t kKeptBytes = 1024;
@@ -57,26 +57,25 @@ void LoopGuard::roll_back(uint32_t n_tokens) {
 }
 
 void LoopGuard::narrow(std::span<uint64_t> mask) const {
-  std::vector<uint64_t> closing(mask.size()), quotes(mask.size());
-  bool closes = false, has_quotes = false;
   const size_t n_tokens = std::min<size_t>(vocabulary_->n_vocab(), mask.size() * 64);
-  for (size_t id = 0; id < n_tokens; ++id) {
-    const uint64_t bit = uint64_t{1} << id % 64;
-    const std::string& bytes = vocabulary_->bytes(static_cast<TokenId>(id));
-    if ((mask[id / 64] & bit) == 0 || bytes.empty()) continue;
-    if (bytes.front() == ']' || bytes.front() == '}') {
-      closing[id / 64] |= bit;
-      closes = true;
-    } else if (bytes.front() == '"') {
-      quotes[id / 64] |= bit;
-      has_quotes = true;
+  const auto with_first = [&](std::string_view firsts) {
+    std::vector<uint64_t> made(mask.size());
+    for (size_t id = 0; id < n_tokens; ++id) {
+      const uint64_t bit = uint64_t{1} << id % 64;
+      const std::string& bytes = vocabulary_->bytes(static_cast<TokenId>(id));
+      const bool is_allowed = (mask[id / 64] & bit) != 0 && !bytes.empty();
+      if (is_allowed && firsts.contains(bytes.front())) made[id / 64] |= bit;
     }
-  }
-  if (closes) {
-    std::ranges::copy(closing, mask.begin());
-  } else if (has_quotes) {
-    std::ranges::copy(quotes, mask.begin());
-  }
+    return made;
+  };
+  const auto is_empty = [](const std::vector<uint64_t>& bits) {
+    return std::ranges::all_of(bits, [](uint64_t word) { return word == 0; });
+  };
+  // No part of JSON outside strings begins with these.
+  const bool is_in_string = !is_empty(with_first("zZxX"));
+  if (is_in_string && !is_looping_) return;
+  const std::vector<uint64_t> left = with_first(is_in_string ? "\"" : "]}");
+  if (!is_empty(left)) std::ranges::copy(left, mask.begin());
 }
 
 }  // namespace kvik

@@ -14,9 +14,9 @@ namespace kvik {
 // Ends what a small model would repeat up to max_tokens in an answer of JSON: the same piece of a
 // string, the same items of an array, the same levels of nesting.
 //
-// An answer loops once its last 384 bytes repeat a piece of up to 100 bytes; after a first loop 96
-// bytes suffice. While it loops, only tokens remain that close an array or an object, or else a
-// string, if the grammar allows such tokens. Depends on the answer alone, so that a batch, a
+// An answer loops once its last 384 bytes repeat a piece of up to 96 bytes; after a first loop 96
+// bytes suffice. A string that loops must end. From the first loop on, arrays and objects end as
+// soon as the grammar allows it. Depends on the answer alone, so that a batch, a
 // preemption or a speculation does not change it. One thread.
 class LoopGuard {
  public:
@@ -29,6 +29,8 @@ class LoopGuard {
   void roll_back(uint32_t n_tokens);
 
   bool is_looping() const { return is_looping_; }
+  // narrow() may change a mask.
+  bool is_active() const { return is_looping_ || has_looped_; }
   // Removes the tokens that would continue the loop from a mask of allowed tokens.
   void narrow(std::span<uint64_t> mask) const;
 
