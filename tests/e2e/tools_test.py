@@ -170,18 +170,9 @@ class Answers(Scripted):
         self.assertIn("My name is", miss["text"]["before"])
 
 
-class CallsEnd(Scripted):
-    """A model that writes a newline after its call and then ends its answer, as trained models do."""
+class CallsInPieces(Scripted):
+    """A call that is streamed, and one that is cut off."""
     answers = [scripted_model.call("paint", {"colour": "red", "coats": 2}) + "\n"]
-
-    def test_a_forced_call_is_not_repeated_where_the_model_wants_to_end(self):
-        for choice in ("required", {"type": "allowed_tools", "allowed_tools": {
-                "mode": "required", "tools": [{"type": "function", "function": {"name": "paint"}}]}}):
-            with self.subTest(choice=choice):
-                answer = self.chat(tool_choice=choice, temperature=0)
-                self.assertEqual(answer["finish_reason"], "tool_calls")
-                self.assertEqual(len(answer["message"]["tool_calls"]), 1, answer)
-                self.check_paint(answer["message"]["tool_calls"][0])
 
     def test_a_call_that_max_tokens_cuts_is_a_partial_call(self):
         """It used to come back as raw markup in the content."""
