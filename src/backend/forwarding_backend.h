@@ -87,6 +87,7 @@ class ForwardingBackend : public Backend {
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override {
     next_.rope(x, head_dim, pairing, angles);
   }
+  void change_basis(Rows x, const HeadBasis& basis) override { next_.change_basis(x, basis); }
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
                   Rows out) override {
     next_.short_conv(shape, runs, x, out);

@@ -260,6 +260,19 @@ struct RopeAngles {
   uint32_t n_pairs = 0;  // 2 · n_pairs dimensions of a head turn, the others stay
 };
 
+// The basis in which compact pages keep K and V, so that no dimension of a head stands out among
+// those that share a scale: x less a center, times a factor, then rotated by a Hadamard matrix.
+// Attention is the same in any basis: queries take the inverse factors.
+enum class HeadRotation : uint8_t { kNone, kForward, kBack };
+struct HeadBasis {
+  uint32_t head_dim = 0;
+  uint32_t group = 1;  // neighboring heads that share centers and factors
+  // [heads / group, head_dim], in the backend's memory
+  const float* centers = nullptr;  // null: zero
+  const float* factors = nullptr;  // null: one
+  HeadRotation rotation = HeadRotation::kNone;
+};
+
 // The operations of the forward pass. Sizes are checked by CHECK: a wrong shape is a bug of ours.
 // Rows are independent of each other: the bits of a row depend on nothing but that row, its weights
 // and, for attention, its pages; not on n_rows, on threads, or on the other rows (DESIGN, section
@@ -389,6 +402,10 @@ class Backend {
   // Turns each head of x by its row's angles, in place: heads begin head_dim columns apart, and the
   // last one may end early, behind what turns. x: [M, heads · head_dim] (Su et al. 2021)
   virtual void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) = 0;
+
+  // x = rotation((x − centers) · factors), head by head, in place. Rotating forward, then back,
+  // gives back the same values. x: [M, heads · head_dim]
+  virtual void change_basis(Rows x, const HeadBasis& basis) = 0;
 
   // out[r] = the convolution of x at row r. out must not overlap x.
   virtual void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,

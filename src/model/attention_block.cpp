@@ -7,6 +7,12 @@
 #include "catalogue/lender.h"
 
 namespace kvik {
+namespace {
+
+// Positions over which K is observed.
+constexpr uint32_t kObservedPositions = 4096;
+
+}  // namespace
 
 AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
                                                       uint32_t n_rows_max, RowBuffers& buffers) {
@@ -25,6 +31,7 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
     if (a.has_v_norm) v_norm_dim = std::max(v_norm_dim, a.head_dim);
   }
   buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(float));
+  buffers.count(KeyBases::bytes(config));
   return {.qkv = buffers.take(n_rows_max, qkv_dim),
           .wanted_q = buffers.take(n_rows_max, q_dim),
           .heads = buffers.take(n_rows_max, heads_dim),
@@ -111,6 +118,7 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
   }
   if (a.shared_kv) {
     turn(a, q);
+    if (bases_.has(layer)) backend_.change_basis(q, bases_.queries(layer));
     return q;
   }
   if (qkv.n_cols < a.qkv_dim()) {
@@ -123,9 +131,37 @@ Rows AttentionBlock::write_heads(uint32_t layer, ResidualStream& x) {
     backend_.rms_norm(k, w.k_norm.floats(), a.k_norm_dim(), c.norm_eps, k);
   }
   if (a.has_v_norm) backend_.rms_norm(v, buffers_.ones.data, a.head_dim, c.norm_eps, v);
+  if (statistics_) observe(layer, k);
   turn(a, all.columns(0, a.q_dim() + a.kv_dim()));
+  if (bases_.has(layer)) {
+    backend_.change_basis(q, bases_.queries(layer));
+    backend_.change_basis(k, bases_.keys(layer));
+  }
+  if (bases_.has_values(layer)) backend_.change_basis(v, bases_.values(layer));
   backend_.write_kv(target(layer), k, v);
   return q;
+}
+
+// The first token is left out: many models leave an unusual K there, which attention rests on.
+void AttentionBlock::observe(uint32_t layer, Rows k) {
+  std::vector<uint32_t> positions;
+  for (uint32_t i = 0; i < k.n_rows; ++i) positions.push_back(i * kObservedPositions / k.n_rows);
+  ropes_.prepare(positions);
+  std::vector<std::vector<float>> before(k.n_rows, std::vector<float>(k.n_cols));
+  const auto row = [&](uint32_t i) {
+    return reinterpret_cast<std::byte*>(k.data + size_t{i} * k.stride);
+  };
+  for (uint32_t i = 0; i < k.n_rows; ++i) {
+    backend_.memory().copy_out(std::as_writable_bytes(std::span(before[i])), row(i));
+  }
+  turn(config_of(layer), k);
+  std::vector<float> turned(k.n_cols);
+  for (uint32_t i = 0; i < k.n_rows; ++i) {
+    backend_.memory().copy_out(std::as_writable_bytes(std::span(turned)), row(i));
+    if (i > 0) statistics_->add(layer, turned);
+    backend_.memory().copy_in(row(i), std::as_bytes(std::span(before[i])));
+  }
+  ropes_.prepare(positions_);
 }
 
 void AttentionBlock::turn(const AttentionConfig& a, Rows heads) {
@@ -177,6 +213,7 @@ void AttentionBlock::gather(const KvTarget& kv, uint32_t layer, uint32_t window,
 
 void AttentionBlock::project(uint32_t layer, Rows heads, ResidualStream& x) {
   const AttentionWeights& w = model_.layers()[layer].attention;
+  if (bases_.has_values(layer)) backend_.change_basis(heads, bases_.outputs(layer));
   gate_output(heads);
   x.add_projection(config_of(layer).latent.rank ? latent_.values(layer, heads) : heads,
                    {.weights = *w.output, .bias = w.output_bias, .post_norm = w.post_norm});

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/ops.h"
+#include "model/bases/key_bases.h"
 #include "model/latent_projection.h"
 #include "model/layer_groups.h"
 #include "model/model.h"
@@ -37,6 +39,11 @@ class AttentionBlock {
   // `model` and `backend` are borrowed.
   AttentionBlock(const Model& model, Backend& backend, KvType kv_type, const Buffers& buffers);
 
+  // In which K and V go to the pages from now on; before, they go as they are.
+  void set_bases(KeyBases bases) { bases_ = std::move(bases); }
+  // Counts K of each step from now on, as it would be at positions all over a context.
+  void observe_keys(KeyStatistics* statistics) { statistics_ = statistics; }
+
   const LayerGroups& groups() const { return groups_; }
   // Of a page of any group.
   size_t page_bytes() const;
@@ -65,6 +72,7 @@ class AttentionBlock {
   void gather(const KvTarget& kv, uint32_t layer, uint32_t window, Rows heads);
   Rows heads_of(const AttentionConfig& a, uint32_t n_rows) const;
   void project(uint32_t layer, Rows heads, ResidualStream& x);
+  void observe(uint32_t layer, Rows k);
   void find_temperatures(std::span<const uint32_t> positions);
   Rows write_latent(uint32_t layer, ResidualStream& x);
   Rows write_heads(uint32_t layer, ResidualStream& x);
@@ -77,6 +85,8 @@ class AttentionBlock {
   RopeTables ropes_;
   Buffers buffers_;
   LatentProjection latent_;
+  KeyBases bases_;
+  KeyStatistics* statistics_ = nullptr;
   std::vector<float> temperatures_;  // of the step's rows; empty: all are 1
   std::span<const uint32_t> positions_;
   std::vector<uint32_t> kept_positions_;

@@ -46,6 +46,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       x_(backend_, model.config(), buffers_.stream),
       attention_(model, backend_, kv_type, buffers_.attention),
       mlp_(backend_, model.config(), buffers_.mlp) {
+  attention_.set_bases(KeyBases::measure(model, backend, kv_type));
   const ModelConfig& c = model.config();
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
   if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);

@@ -66,6 +66,9 @@ class Decoder {
   // `model` and `backend` are borrowed. Buffers for n_rows_max tokens a step are allocated here.
   Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max);
 
+  // Counts K of each step from now on.
+  void observe_keys(KeyStatistics* statistics) { attention_.observe_keys(statistics); }
+
   // Runs all new tokens of all sequences, n_rows_max at most, as one batch. The logits and hidden
   // states that they want can be had until the next step.
   void forward(std::span<const BatchSequence> batch);

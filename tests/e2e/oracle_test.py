@@ -131,9 +131,19 @@ class Oracle(unittest.TestCase):
                 self.assert_agrees(kvik.demo_as(element_type), tokens, 0.03, kv_type="f32")
 
     def test_compact_pages_stay_close(self):
-        for name, (kv_type, share) in itertools.product(LLAMAS + FEATURES, (("bf16", 0.02), ("int8", 0.03))):
-            with self.subTest(preset=name, kv_type=kv_type):
-                self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), share, kv_type=kv_type)
+        for name in LLAMAS + FEATURES:
+            with self.subTest(preset=name, kv_type="bf16"):
+                self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), 0.02, kv_type="bf16")
+
+    def test_int8_pages_stay_close(self):
+        """The worst logit of these random models is a matter of chance; their mean is bounded as well."""
+        for name in LLAMAS + FEATURES:
+            with self.subTest(preset=name):
+                path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)
+                got, want = kvik.logits(path, tokens, all=True, kv_type="int8"), kvik.reference(path, tokens)
+                self.assert_close(got, want, 0.035)
+                error = np.abs(got - want).mean(1) / np.abs(want).max(1)
+                self.assertLess(error.mean(), 0.004)
 
     def test_int4_pages_stay_near(self):
         """Sixteen levels move single logits of these small random models far; their mean is what holds."""

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -300,6 +301,45 @@ TEST(DecoderDeathTest, a_batch_past_its_rows_is_a_bug) {
   Rig rig(TinyModelOptions{});
   Fed fed(some_tokens(Rig::kRowsMax + 1));
   EXPECT_DEATH(rig.forward({{fed, Rig::kRowsMax + 1, WantLogits::kLast}}), "does not hold");
+}
+
+// Returns the root mean square of the change that pages of this type make in the logits.
+double page_noise(MemorySource& source, KvType type) {
+  const auto tokens = some_tokens(120);
+  const LogitRows exact = Rig(load_tiny(source), KvType::kF32).all_rows(tokens, 120);
+  const LogitRows rows = Rig(load_tiny(source), type).all_rows(tokens, 120);
+  double squares = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    for (size_t j = 0; j < rows[i].size(); ++j) {
+      squares += std::pow(double{rows[i][j]} - exact[i][j], 2);
+    }
+  }
+  return std::sqrt(squares / static_cast<double>(rows.size() * rows[0].size()));
+}
+
+// Qwen 2.5 has such biases: some dimensions of K are far above the others, by the same amount
+// everywhere.
+TEST(Decoder, a_large_bias_of_k_costs_compact_pages_little) {
+  const auto original = make_synthetic("synthetic:test-qwen2:f32");
+  ASSERT_TRUE(original.has_value());
+  MemorySource plain(**original);
+  MemorySource biased(**original);
+  const auto config = load_tiny(plain).model->config();
+  const uint32_t head_dim = config.attention().head_dim;
+  for (uint32_t layer = 0; layer < config.n_layers; ++layer) {
+    auto bias = biased.take("blk." + std::to_string(layer) + ".attn_k.bias");
+    std::vector<float> values(bias.bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bias.bytes.data(), bias.bytes.size());
+    // The bias is on the pair of each head that rotates most slowly.
+    for (size_t d = head_dim; d <= values.size(); d += head_dim) {
+      values[d - 1] += 60.0f;
+      values[d - 1 - head_dim / 2] -= 80.0f;
+    }
+    biased.add_vector(bias.info.name, values);
+  }
+  for (const KvType type : {KvType::kInt8, KvType::kInt4}) {
+    EXPECT_LT(page_noise(biased, type), 3 * page_noise(plain, type)) << name_of(type);
+  }
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ class CpuBackend final : public Backend {
   void soft_cap(Rows x, float cap) override;
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
   void rope(Rows x, uint32_t head_dim, RopePairing pairing, const RopeAngles& angles) override;
+  void change_basis(Rows x, const HeadBasis& basis) override;
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
                   Rows out) override {
     state_.short_conv(shape, runs, x, out);
@@ -326,6 +327,18 @@ void CpuBackend::rope(Rows x, uint32_t head_dim, RopePairing pairing, const Rope
     const float* sin = angles.sin + row * angles.n_pairs;
     for (uint32_t first = 0; first < x.n_cols; first += head_dim) {
       isa_.rows.rope(row_of(x, row) + first, pairing, cos, sin, angles.n_pairs);
+    }
+  });
+}
+
+void CpuBackend::change_basis(Rows x, const HeadBasis& basis) {
+  CHECK(basis.head_dim > 0 && basis.group > 0 && x.n_cols % (basis.head_dim * basis.group) == 0);
+  for_rows(x, [&](size_t row) {
+    for (uint32_t first = 0; first < x.n_cols; first += basis.head_dim) {
+      const size_t at = size_t{first / basis.head_dim / basis.group} * basis.head_dim;
+      isa_.attention.change_basis(row_of(x, row) + first, basis.head_dim,
+                                  basis.centers ? basis.centers + at : nullptr,
+                                  basis.factors ? basis.factors + at : nullptr, basis.rotation);
     }
   });
 }

@@ -140,6 +140,10 @@ class CudaBackend final : public Backend {
     rows_.rope(x, head_dim, pairing, angles);
   }
 
+  void change_basis(Rows x, const HeadBasis& basis) override {
+    CHECK(basis.head_dim > 0 && basis.group > 0 && x.n_cols % (basis.head_dim * basis.group) == 0);
+    attention_.change_basis(x, basis);
+  }
   void short_conv(const ConvShape& shape, std::span<const StateRun> runs, Rows x,
                   Rows out) override {
     state_.short_conv(shape, runs, x, out);

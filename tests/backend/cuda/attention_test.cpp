@@ -119,6 +119,28 @@ TEST(CudaAttention, pages_and_outputs_have_the_cpus_bytes_for_every_type_and_hea
   }
 }
 
+TEST(CudaAttention, heads_change_their_basis_to_the_cpus_bits) {
+  BothBackends both;
+  for (const uint32_t head_dim : {4u, 20u, 33u, 64u, 80u, 96u, 128u, 256u}) {
+    for (const HeadRotation rotation :
+         {HeadRotation::kNone, HeadRotation::kForward, HeadRotation::kBack}) {
+      EXPECT_TRUE(both.agree([&](Backend& backend) {
+        PlacedRows x(backend, 3, 6 * head_dim, random_floats(size_t{18} * head_dim, 1));
+        const Buffer centers = placed(backend, random_floats(size_t{2} * head_dim, 2));
+        const Buffer factors = placed(backend, random_floats(size_t{2} * head_dim, 3));
+        backend.change_basis(x.rows, {.head_dim = head_dim,
+                                      .group = 3,
+                                      .centers = centers.floats(),
+                                      .factors = factors.floats(),
+                                      .rotation = rotation});
+        backend.change_basis(x.rows, {.head_dim = head_dim, .rotation = rotation});
+        return x.values();
+      })) << "heads of "
+          << head_dim;
+    }
+  }
+}
+
 // Decoding and chunks whose rows see different splits; few processors attend whole slices, many
 // split them.
 TEST(CudaAttention, splits_are_merged_in_their_order_however_rows_are_attended) {

@@ -287,6 +287,7 @@ inline void merge_splits(const AttendTask& task, SplitRange splits, const SplitP
 
 const AttentionKernels kAttentionKernels = {
     .write_token = write_token,
+    .change_basis = change_basis,
     .attend = attend,
     .attend_split = attend_split,
     .merge_splits = merge_splits,

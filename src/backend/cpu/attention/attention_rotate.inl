@@ -98,3 +98,17 @@ inline void turn_query(const KvBlockLayout& layout, const float* q, float* out) 
   const float ratio = turned_twice(first) / turned_twice(layout.head_dim - first);  // exact
   for (uint32_t d = first; d < layout.head_dim; ++d) out[d] *= ratio;
 }
+
+inline void change_basis(float* head, uint32_t head_dim, const float* centers, const float* factors,
+                         HeadRotation rotation) {
+  float changed[kMostHeadDim];
+  const float back = rotation == HeadRotation::kBack ? 1.0f / turned_twice(head_dim) : 1.0f;
+  for (uint32_t d = 0; d < head_dim; d += kLanes) {
+    const uint32_t n = lesser(kLanes, head_dim - d);
+    F32x16 x = load_first(head + d, n);
+    if (centers) x = sub(x, load_first(centers + d, n));
+    if (factors) x = mul(x, load_first(factors + d, n));
+    store_first((rotation == HeadRotation::kNone ? head : changed) + d, mul(x, set1(back)), n);
+  }
+  if (rotation != HeadRotation::kNone) rotate_head(changed, head_dim, head);
+}

@@ -107,6 +107,9 @@ struct AttentionKernels {
   // K and V of one token and one KV head into their page. k, v: [head_dim]; of latent K without v
   void (*write_token)(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
                       const float* k, const float* v);
+  // One head in place; centers, factors: [head_dim], or null.
+  void (*change_basis)(float* head, uint32_t head_dim, const float* centers, const float* factors,
+                       HeadRotation rotation);
   void (*attend)(const AttendTask& task);
   // The same in two steps, so that several threads can share a task and several sequences a page:
   // each split for itself, then all of them merged in ascending order, in as many calls as it

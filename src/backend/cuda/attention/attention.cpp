@@ -102,6 +102,25 @@ void Attention::list_runs(const KvTarget& kv) {
   }
 }
 
+void Attention::change_basis(Rows x, const HeadBasis& basis) {
+  if (x.n_rows == 0) return;
+  CHECK(basis.head_dim <= kMostHeadDim);
+  const Grid grid = {.x = x.n_cols / basis.head_dim,
+                     .y = grid_rows(x.n_rows),
+                     .z = 1,
+                     .n_threads = kAttendThreads};
+  require(stream_.launch(kernels_.change_basis, grid,
+                         {.x = x.data,
+                          .stride = x.stride,
+                          .n_rows = x.n_rows,
+                          .head_dim = basis.head_dim,
+                          .group = basis.group,
+                          .centers = basis.centers,
+                          .factors = basis.factors,
+                          .rotates = basis.rotation != HeadRotation::kNone,
+                          .rotates_back = basis.rotation == HeadRotation::kBack}));
+}
+
 void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
   list_runs(kv);
   written_.clear();

@@ -8,6 +8,7 @@
 namespace kvik::cuda {
 
 const AttentionKernels kAttentionKernels = {
+    .change_basis = kernel_of<BasisTask, change_basis>("change_basis"),
     .write = kernel_of<WriteTask, write_kv>("write_kv"),
     .prepare_queries = kernel_of<QueryTask, prepare_queries>("prepare_queries"),
     .attend = {kernel_of<AttendTask, attend<FloatPages<false>>>("attend f32"),

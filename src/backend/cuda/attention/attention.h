@@ -20,6 +20,8 @@ class Attention {
   Attention(Stream& stream, CudaMemory& memory, Tables& tables, const AttentionKernels& kernels)
       : stream_(stream), memory_(memory), tables_(tables), kernels_(kernels) {}
 
+  // Implements Backend::change_basis(); the caller has checked the shapes.
+  void change_basis(Rows x, const HeadBasis& basis);
   // As Backend has them; shapes are already checked against the geometry.
   void write_kv(const KvTarget& kv, Rows k, Rows v);
   void run(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out);

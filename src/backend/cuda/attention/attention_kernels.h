@@ -47,6 +47,15 @@ struct WriteTask {
   size_t k_stride, v_stride;
 };
 
+// Changes the basis of heads in place (HeadBasis). Blocks: [heads, rows], kAttendThreads.
+struct BasisTask {
+  float* x;
+  size_t stride;
+  uint32_t n_rows, head_dim, group;
+  const float *centers, *factors;  // null: zero, one
+  bool rotates, rotates_back;
+};
+
 // A query in levels: [key_dims] of each row and head, what a level stands for times the scale of
 // the scores, and what the groups of dimensions have beside that.
 struct Queries {
@@ -112,6 +121,7 @@ inline constexpr uint32_t kAttendThreads = 128;
 inline constexpr uint32_t kPairs = kAttendThreads / 16;
 
 struct AttentionKernels {
+  Kernel<BasisTask> change_basis;
   Kernel<WriteTask> write;
   Kernel<QueryTask> prepare_queries;
   Kernel<AttendTask> attend[kNumPageTypes];

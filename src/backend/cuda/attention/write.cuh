@@ -23,6 +23,25 @@ __device__ __forceinline__ uint16_t int4_scale(float peak) {
   return bf16_of(0.5f * step);
 }
 
+__global__ void __launch_bounds__(kAttendThreads) change_basis(BasisTask t) {
+  __shared__ SharedHead x;
+  const float back = t.rotates_back ? 1.0f / turned_twice(t.head_dim) : 1.0f;
+  const size_t first = static_cast<size_t>(blockIdx.x / t.group) * t.head_dim;
+  for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
+    float* head = t.x + row * t.stride + blockIdx.x * t.head_dim;
+    load_head(head, t.head_dim, x);
+    for (uint32_t d = threadIdx.x; d < t.head_dim; d += blockDim.x) {
+      float value = x.get(d);
+      if (t.centers) value = value - t.centers[first + d];
+      if (t.factors) value = value * t.factors[first + d];
+      x.set(d, value * back);
+    }
+    __syncthreads();
+    if (t.rotates) rotate(x, 0, t.head_dim);
+    for (uint32_t d = threadIdx.x; d < t.head_dim; d += blockDim.x) head[d] = x.get(d);
+  }
+}
+
 // K and V of one token and one head, which a block of threads writes into their block of a page.
 struct Writing {
   const PageLayout& layout;

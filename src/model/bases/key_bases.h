@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/ops.h"
+#include "catalogue/model_config.h"
+#include "tensor/kv_type.h"
+
+namespace kvik {
+
+class Model;
+
+// Mean and deviation of every dimension of K, layer by layer, over the tokens of some steps.
+class KeyStatistics {
+ public:
+  explicit KeyStatistics(const ModelConfig& config) : layers_(config.layers.size()) {}
+
+  // Counts one token's K of a layer: [kv_dim].
+  void add(uint32_t layer, std::span<const float> k);
+
+  struct Dimension {
+    double mean = 0, deviation = 0;
+  };
+  // Returns those of each dimension of a layer's K, [kv_dim]; empty where nothing was counted.
+  std::vector<Dimension> dimensions(uint32_t layer) const;
+
+ private:
+  struct Sums {
+    uint64_t n = 0;
+    std::vector<double> sums, squares;  // [kv_dim]
+  };
+  std::vector<Sums> layers_;
+};
+
+// The bases in which int8 and int4 pages keep K and V of each layer (docs/ATTENTION.md). Trained
+// models have dimensions of K that are 10 to 100 times larger than the others; a scale for each
+// token is chosen for the largest and loses the small ones. K is kept less its mean, which adds the
+// same to all scores of a query, and divided by the fourth root of its deviation, which the query
+// is multiplied by. For int8, K and V are also rotated; pages of int4 rotate by themselves.
+//
+// Immutable. Latent K stays as it is.
+class KeyBases {
+ public:
+  KeyBases() = default;  // of pages that keep heads as they are
+
+  // Measures K in a forward pass over a few fixed tokens, so that the bases depend on the model
+  // alone: of pages of other types there is nothing to measure.
+  static KeyBases measure(const Model& model, Backend& backend, KvType type);
+  // Bytes of the bases of such a model.
+  static uint64_t bytes(const ModelConfig& config);
+
+  // Returns true if this layer's K and V are kept in a basis of their own.
+  bool has(uint32_t layer) const { return layer < layers_.size() && layers_[layer].is_measured; }
+  // Returns true if V, and so the output of the heads, is in another basis as well.
+  bool has_values(uint32_t layer) const { return has(layer) && rotates_; }
+
+  HeadBasis keys(uint32_t layer) const;
+  HeadBasis queries(uint32_t layer) const;
+  HeadBasis values(uint32_t layer) const;
+  HeadBasis outputs(uint32_t layer) const;
+
+ private:
+  struct Layer {
+    bool is_measured = false;
+    uint32_t head_dim = 0, group = 1;
+    // The layer's floats begin here: centers, then factors of K, then those of queries, [kv_dim]
+    // each.
+    uint64_t offset = 0;
+    uint32_t kv_dim = 0;
+  };
+  const float* floats(uint32_t layer, uint32_t part) const {
+    return buffer_.floats() + layers_[layer].offset + size_t{part} * layers_[layer].kv_dim;
+  }
+
+  bool rotates_ = false;
+  std::vector<Layer> layers_;
+  Buffer buffer_;
+};
+
+}  // namespace kvik
