@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Writes tests/e2e/client_schemas.json: 300 JSON schemas as Pydantic, Zod and people write them, each with a question that fits.
 
     python3 -m venv V && V/bin/pip install pydantic
