@@ -1,9 +1,13 @@
 #include "base/hash.h"
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <xxhash.h>
 
+#include <string>
+
 #include "base/check.h"
+#include "base/keyed_hash.h"
 
 namespace kvik {
 
@@ -52,6 +56,27 @@ std::string to_hex(std::span<const std::byte> bytes) {
 Hash128 xxh3_128(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return {hash.low64, hash.high64};
+}
+
+Sha256Digest keyed_hash(std::string_view key, std::initializer_list<std::string_view> texts) {
+  std::string bytes;
+  for (const std::string_view text : texts) {
+    const uint64_t size = text.size();
+    for (size_t i = 0; i < sizeof(size); ++i) bytes.push_back(static_cast<char>(size >> (8 * i)));
+    bytes += text;
+  }
+  Sha256Digest digest;
+  unsigned n_bytes = 0;
+  const unsigned char* done =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
+           reinterpret_cast<unsigned char*>(digest.data()), &n_bytes);
+  CHECK(done != nullptr && n_bytes == digest.size());
+  return digest;
+}
+
+std::string_view as_text(const Sha256Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
 }
 
 }  // namespace kvik
