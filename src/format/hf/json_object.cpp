@@ -30,7 +30,8 @@ std::string shown(const json::value* value) {
     return fmt::format("a list of {}", list->size());
   }
   std::string text = json::serialize(*value);
-  return text.size() > kMaxShown ? text.substr(0, kMaxShown) + "…" : text;
+  if (text.size() > kMaxShown) text.replace(kMaxShown, std::string::npos, "…");
+  return text;
 }
 
 std::optional<uint64_t> as_number(const json::value& value) {

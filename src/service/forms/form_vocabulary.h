@@ -20,7 +20,7 @@ class FormVocabulary {
   // that end an answer never do.
   explicit FormVocabulary(const Tokenizer& tokenizer, const std::vector<TokenId>& marks = {});
 
-  // An upper bound of the bytes of one, measured on vocabularies of 32,000 to 262,144 tokens.
+  // An estimate of the bytes of one for vocabularies of 32,000 to 262,144 tokens, rounded up.
   static uint64_t most_bytes(uint32_t n_vocab) { return uint64_t{n_vocab} * kTokenBytes; }
 
   const std::shared_ptr<const grammar::VocabularyTrie>& trie() const { return trie_; }
