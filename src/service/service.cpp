@@ -167,10 +167,8 @@ Result<std::unique_ptr<Completion>> Service::complete(const CompletionRequest& r
   std::vector<std::string> relaxed;
   if (request.form) {
     TRY_ASSIGN(CompiledForm form, forms_.compile(*request.form, owner_of(request)));
-    auto constraint = std::make_shared<AnswerConstraint>(form.vocabulary, std::move(form.grammar),
-                                                         lead_of(*form.vocabulary, request));
-    if (forms_.ends_loops(*request.form)) constraint->end_loops();
-    to_run.constraint = std::move(constraint);
+    to_run.constraint = std::make_shared<const AnswerConstraint>(
+        form.vocabulary, std::move(form.grammar), lead_of(*form.vocabulary, request));
     relaxed = std::move(form.relaxed);
   }
   // What is said anew counts where the answer does not stream, which is not known here.

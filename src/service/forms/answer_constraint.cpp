@@ -103,11 +103,7 @@ void AnswerConstraint::fill_form_mask(std::span<uint64_t> mask) {
     if (!matcher_.mask(all)) fail();
     std::copy_n(all.begin(), mask.size(), mask.begin());
   }
-  if (now().has_failed) {
-    std::ranges::fill(mask, 0);
-  } else if (guard_ && guard_->is_active()) {
-    guard_->narrow(mask);
-  }
+  if (now().has_failed) std::ranges::fill(mask, 0);
 }
 
 bool AnswerConstraint::allows(TokenId token) {
@@ -130,15 +126,7 @@ bool AnswerConstraint::form_allows(TokenId token) {
   if (now().has_failed) return false;
   const auto allowed = matcher_.allows(token);
   if (!allowed) fail();
-  return allowed && *allowed && ends_loop(token);
-}
-
-// True as well where there is no loop.
-bool AnswerConstraint::ends_loop(TokenId token) {
-  if (!guard_ || !guard_->is_active()) return true;
-  std::vector<uint64_t> mask(vocabulary_->trie()->n_mask_words());
-  fill_form_mask(mask);
-  return is_set(mask, token);
+  return allowed && *allowed;
 }
 
 void AnswerConstraint::drop_old_states() {
@@ -169,7 +157,6 @@ void AnswerConstraint::advance(TokenId token) {
   if (now().place != Place::kForm) return;
   const auto is_read = matcher_.accept(token);
   if (!is_read || !*is_read) return fail();
-  if (guard_) guard_->read(vocabulary_->trie()->bytes(token));
   ++now().n_read;
 }
 
@@ -185,9 +172,7 @@ Constraint::Outcome AnswerConstraint::attempt(Effort effort, const Step& step) {
     step();
     if (!now().has_failed) return Outcome::kDone;
     if (matcher_.has_failed()) return Outcome::kExhausted;
-    const uint32_t n_read = now().n_read - before.n_read;
-    matcher_.roll_back(n_read);
-    if (guard_) guard_->roll_back(n_read);
+    matcher_.roll_back(now().n_read - before.n_read);
     states_.resize(n_states);
     now() = before;
     was_small_tried_ = true;
@@ -214,7 +199,6 @@ void AnswerConstraint::roll_back(uint32_t n) {
   const uint32_t n_read = now().n_read;
   states_.resize(states_.size() - n);
   matcher_.roll_back(n_read - now().n_read);
-  if (guard_) guard_->roll_back(n_read - now().n_read);
 }
 
 Constraint::End AnswerConstraint::end() {
@@ -300,7 +284,6 @@ void AnswerConstraint::think(TokenId token) {
   if (behind->empty()) return;
   const auto n_read = matcher_.accept_bytes(*behind);
   if (!n_read) return fail();
-  if (guard_) guard_->read(*behind);
   ++now().n_read;
   if (*n_read != behind->size()) fail();
 }

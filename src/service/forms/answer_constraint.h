@@ -9,7 +9,6 @@
 
 #include "engine/sample/constraint.h"
 #include "service/forms/form_vocabulary.h"
-#include "service/forms/loop_guard.h"
 #include "text/grammar/matcher.h"
 
 namespace kvik {
@@ -25,9 +24,6 @@ class AnswerConstraint final : public Constraint {
  public:
   AnswerConstraint(std::shared_ptr<const FormVocabulary> vocabulary,
                    std::shared_ptr<const grammar::Constraint> form, FormLead lead = {});
-
-  // From the beginning of the answer on, which is JSON.
-  void end_loops() { guard_.emplace(vocabulary_->trie()); }
 
   std::unique_ptr<Constraint> fork() const override;
   void fill_mask(std::span<uint64_t> mask) override;
@@ -66,7 +62,6 @@ class AnswerConstraint final : public Constraint {
   bool form_allows(TokenId token);
   bool is_offered(TokenId token) const;
   void fill_form_mask(std::span<uint64_t> mask);
-  bool ends_loop(TokenId token);
   void fill_thought_mask(std::span<uint64_t> mask);
   void think(TokenId token);
   void enter(Place place);
@@ -80,9 +75,8 @@ class AnswerConstraint final : public Constraint {
   std::shared_ptr<const FormLead> lead_;             // shared with forks
   std::shared_ptr<const grammar::Constraint> form_;  // counted as long as an answer uses it
   grammar::Matcher matcher_;
-  std::optional<LoopGuard> guard_;  // reads what the matcher reads
-  std::vector<State> states_;       // before each of the newest tokens; the last one is now
-  bool was_small_tried_ = false;    // for the step that comes next, and did not suffice
+  std::vector<State> states_;     // before each of the newest tokens; the last one is now
+  bool was_small_tried_ = false;  // for the step that comes next, and did not suffice
 };
 
 }  // namespace kvik

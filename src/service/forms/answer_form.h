@@ -65,8 +65,6 @@ struct AnswerForm {
   // Special tokens that stand for their text in it, ascending; no others may come.
   std::vector<TokenId> marks = {};
   std::string param = "response_format";  // the field that errors name
-  // All of the answer is JSON: what a model repeats without end is ended (LoopGuard).
-  bool is_all_json = false;
   // Of harmony: its text begins with the header of its message, behind "<|start|>assistant";
   // otherwise the form is what the final message says.
   bool brings_header = false;

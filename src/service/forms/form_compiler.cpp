@@ -100,12 +100,6 @@ GrammarMemory FormCompiler::memory() const {
           .max_compiled_bytes = max_bytes_};
 }
 
-bool FormCompiler::ends_loops(const AnswerForm& form) const {
-  const bool is_json =
-      form.is_all_json || form.kind == Kind::kJsonObject || form.kind == Kind::kJsonSchema;
-  return is_json && form.style.language.value_or(language_) == JsonStyle::Language::kCanonical;
-}
-
 std::shared_ptr<const FormVocabulary> FormCompiler::vocabulary(const std::vector<TokenId>& marks) {
   {
     const MutexLock lock(mutex_);

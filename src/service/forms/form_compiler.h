@@ -54,10 +54,6 @@ class FormCompiler {
   // Returns whether it is compiled for this owner, and still kept.
   bool knows(const AnswerForm& form, const Owner& owner = {}) const;
 
-  // Returns whether an answer of that form is JSON of the canonical language, in which loops are
-  // ended.
-  bool ends_loops(const AnswerForm& form) const;
-
   GrammarMemory memory() const;
 
   static constexpr size_t kMaxBytes = size_t{64} << 20;

@@ -199,7 +199,6 @@ Result<CallForm> form_of_calls(const CallWish& wish) {
                      .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
                      .style = wish.style,
                      .param = wish.forced ? "tool_choice" : "tools",
-                     .is_all_json = wish.forced && (is_hermes || own.arguments == Arguments::kJson),
                      .brings_header = !is_hermes},
       .is_hermes = is_hermes};
 }
