@@ -137,7 +137,8 @@ TEST_F(ServerCompletions, first_token_of_an_echo_has_no_logprob) {
   service.answer_with([](FakeCall& call) {
     CompletionChunk chunk;
     chunk.text = "ab";
-    chunk.logprobs.push_back({.token = "a", .bytes = "a", .text_offset = 0, .top = {}});
+    chunk.logprobs.push_back(
+        {.token = "a", .bytes = "a", .logprob = std::nullopt, .text_offset = 0, .top = {}});
     chunk.logprobs.push_back(
         {.token = "b", .bytes = "b", .logprob = -0.5f, .text_offset = 1, .top = {{"b", -0.5f}}});
     call.send(chunk);
