@@ -166,7 +166,6 @@ VARIANTS = {
                                                 "position_embedding_type": "rope"}, None),
     "nemotron-h": ("nemotron_h", {**NEMOTRON, "layers_block_type": ["mamba", "mlp", "attention", "mlp", "mamba"]}, None),
     "nemotron-h-moe": ("nemotron_h", {**NEMOTRON_MOE, "layers_block_type": ["mamba", "moe", "attention", "moe"]}, None),
-    "nemotron-h-mamba": ("nemotron_h", {**NEMOTRON, "layers_block_type": ["mamba", "mlp", "mamba"]}, None),
     "qwen3-next": ("qwen3_next", DELTA_MOE, None),
     "qwen3.5": ("qwen3_5_text", DELTA, None),
     "qwen3.5-with-vision": ("qwen3_5", {
