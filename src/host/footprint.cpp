@@ -113,7 +113,8 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
       .weights_bytes = weights_.n_bytes,
       .kv_bytes = states + n_pages * page_bytes,
       .buffers = {
-          {"decoder", Decoder::buffer_bytes(config_, options.max_step_tokens), true},
+          {"decoder", Decoder::buffer_bytes(config_, options.kv_type, options.max_step_tokens),
+           true},
           {"kernels", backend_.scratch_bytes(work), true},
           // That which draws, and that which guesses.
           {"sampler", (config_.has_guesser ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},

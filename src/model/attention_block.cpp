@@ -31,7 +31,6 @@ AttentionBlock::Buffers AttentionBlock::Buffers::take(const ModelConfig& config,
     if (a.has_v_norm) v_norm_dim = std::max(v_norm_dim, a.head_dim);
   }
   buffers.count(RopeTables::bytes(config, n_rows_max) + n_rows_max * sizeof(float));
-  buffers.count(KeyBases::bytes(config));
   return {.qkv = buffers.take(n_rows_max, qkv_dim),
           .wanted_q = buffers.take(n_rows_max, q_dim),
           .heads = buffers.take(n_rows_max, heads_dim),

@@ -31,10 +31,10 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   return taken;
 }
 
-uint64_t Decoder::buffer_bytes(const ModelConfig& config, uint32_t n_rows_max) {
+uint64_t Decoder::buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max) {
   RowBuffers counted(nullptr);
   Buffers::take(config, n_rows_max, counted);
-  return counted.bytes();
+  return counted.bytes() + KeyBases::bytes(config, kv_type);
 }
 
 Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max)

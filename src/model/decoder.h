@@ -114,8 +114,8 @@ class Decoder {
   // How the layers share out the pages; KvView::groups has a table for each of these groups.
   const LayerGroups& groups() const { return attention_.groups(); }
   uint32_t n_rows_max() const { return n_rows_max_; }
-  // Bytes of all buffers of such a decoder.
-  static uint64_t buffer_bytes(const ModelConfig& config, uint32_t n_rows_max);
+  // Returns the bytes of all buffers of such a decoder, those of its key bases included.
+  static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max);
 
  private:
   // Taken together, and counted together by buffer_bytes().

@@ -61,7 +61,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual(page.value("kvik_time_to_first_token_seconds_count"), len(usages))
         self.assertEqual(page.value("kvik_inter_token_latency_seconds_count"), generated - len(usages))
         self.assertEqual(page.value("kvik_request_latency_seconds_count"), len(usages))
-        self.assertEqual(page.values("kvik_requests_finished_total", "reason"), {"stop": 0, "length": len(usages), "cancelled": 0, "failed": 0})
+        self.assertEqual(page.values("kvik_requests_finished_total", "reason"), {"stop": 0, "length": len(usages), "cancelled": 0, "failed": 0, "grammar_exhausted": 0})
         codes = page.values("kvik_http_responses_total", "code")
         self.assertEqual(codes["400"], 1)
         self.assertEqual(page.value("kvik_requests_running"), 0)

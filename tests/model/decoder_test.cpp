@@ -269,7 +269,7 @@ TEST(Decoder, its_buffers_grow_with_its_rows_and_hold_one_row_of_each_kind_at_le
   const auto bytes = [&](uint32_t n_rows_max) {
     const Decoder decoder(*tiny.model, *tiny.backend, KvType::kF32, n_rows_max);
     EXPECT_EQ(decoder.n_rows_max(), n_rows_max);
-    return Decoder::buffer_bytes(tiny.model->config(), n_rows_max);
+    return Decoder::buffer_bytes(tiny.model->config(), KvType::kF32, n_rows_max);
   };
   const uint64_t per_row = (bytes(128) - bytes(64)) / 64;
   EXPECT_EQ(bytes(256) - bytes(128), 128 * per_row);

@@ -35,8 +35,8 @@ DraftModel::DraftModel(std::unique_ptr<Model> model, Backend& backend, const Opt
   page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());
 }
 
-uint64_t DraftModel::buffer_bytes(const ModelConfig& config, uint32_t max_running) {
-  return Decoder::buffer_bytes(config, kStepRows + max_running) +
+uint64_t DraftModel::buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t max_running) {
+  return Decoder::buffer_bytes(config, kv_type, kStepRows + max_running) +
          Sampler::buffer_bytes(config.n_vocab);
 }
 

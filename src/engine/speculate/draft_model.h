@@ -34,8 +34,8 @@ class DraftModel final : public Drafter {
   DraftModel(std::unique_ptr<Model> model, Backend& backend, const Options& options,
              const Clock& clock);
 
-  // What it takes beside weights and pages.
-  static uint64_t buffer_bytes(const ModelConfig& config, uint32_t max_running);
+  // Returns the bytes that it takes besides weights and pages.
+  static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t max_running);
 
   void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) override;
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;

@@ -95,7 +95,8 @@ std::vector<KeyStatistics::Dimension> KeyStatistics::dimensions(uint32_t layer) 
   return out;
 }
 
-uint64_t KeyBases::bytes(const ModelConfig& config) {
+uint64_t KeyBases::bytes(const ModelConfig& config, KvType type) {
+  if (type != KvType::kInt8 && type != KvType::kInt4) return 0;
   uint64_t n_floats = 0;
   for (const LayerConfig& layer : config.layers) {
     if (keeps_heads(layer)) n_floats += uint64_t{3} * layer.attention().kv_dim();
@@ -106,8 +107,8 @@ uint64_t KeyBases::bytes(const ModelConfig& config) {
 KeyBases KeyBases::measure(const Model& model, Backend& backend, KvType type) {
   KeyBases bases;
   const ModelConfig& config = model.config();
-  const uint64_t n_bytes = bytes(config);
-  if ((type != KvType::kInt8 && type != KvType::kInt4) || n_bytes == 0) return bases;
+  const uint64_t n_bytes = bytes(config, type);
+  if (n_bytes == 0) return bases;
   const KeyStatistics statistics = observe(model, backend);
   std::vector<float> floats;
   bases.rotates_ = type == KvType::kInt8;

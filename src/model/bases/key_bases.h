@@ -48,8 +48,8 @@ class KeyBases {
   // Measures K in a forward pass over a few fixed tokens, so that the bases depend on the model
   // alone: of pages of other types there is nothing to measure.
   static KeyBases measure(const Model& model, Backend& backend, KvType type);
-  // Bytes of the bases of such a model.
-  static uint64_t bytes(const ModelConfig& config);
+  // Returns the bytes of the bases of such a model for pages of that type.
+  static uint64_t bytes(const ModelConfig& config, KvType type);
 
   // Returns true if this layer's K and V are kept in a basis of their own.
   bool has(uint32_t layer) const { return layer < layers_.size() && layers_[layer].is_measured; }

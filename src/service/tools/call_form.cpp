@@ -193,13 +193,12 @@ Result<CallForm> form_of_calls(const CallWish& wish) {
   const bool is_relaxed = wish.strict.empty();
   using Strictness = AnswerForm::Strictness;
   return CallForm{
-      .form =
-          AnswerForm{.kind = AnswerForm::Kind::kLark,
-                     .text = std::move(*grammar),
-                     .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
-                     .style = wish.style,
-                     .param = wish.forced ? "tool_choice" : "tools",
-                     .brings_header = !is_hermes},
+      .form = AnswerForm{.kind = AnswerForm::Kind::kLark,
+                         .text = std::move(*grammar),
+                         .strictness = is_relaxed ? Strictness::kRelaxed : Strictness::kStrict,
+                         .style = wish.style,
+                         .param = wish.forced ? "tool_choice" : "tools",
+                         .brings_header = !is_hermes},
       .is_hermes = is_hermes};
 }
 
