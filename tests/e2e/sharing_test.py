@@ -129,7 +129,7 @@ class PrivateUntilTwoKnow(unittest.TestCase):
         for mode in ("two", "key"):
             done = kvik.run("serve", "demo", "--share", mode)
             self.assertEqual(done.returncode, 2)
-            self.assertIn(f"--share {mode} needs --api-key-file".encode(), done.stderr)
+            self.assertIn(f"--share {mode} needs API keys".encode(), done.stderr)
 
 
 class Stored(unittest.TestCase):

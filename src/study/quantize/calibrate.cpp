@@ -32,6 +32,7 @@ Result<Importance> calibrate(const Calibration& calibration) {
   importance.chunk_tokens = n_ctx;
   TracedSource traced(*source);
   auto recorder = std::make_unique<InputRecorder>(std::move(backend), traced, importance);
+  InputRecorder& inputs = *recorder;
   TRY_ASSIGN(LoadedModel loaded, load_model(options, traced, std::move(recorder)));
   auto windows =
       windows_of(*loaded.tokenizer, text, n_ctx, {.add_bos = true, .parse_special = true});
@@ -43,6 +44,7 @@ Result<Importance> calibrate(const Calibration& calibration) {
     windows->resize(*calibration.n_windows);
   }
   TRY_ASSIGN(const auto reader, WindowLogits::create(loaded, n_ctx));
+  inputs.start();
   ProgressBar bar("calibrating");
   for (const auto& window : *windows) {
     TRY(reader->read(window, [](uint32_t, std::span<const float>) {}));
