@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <climits>
+#include <new>
 #include <string>
 
 #include "base/printable.h"
@@ -25,6 +26,23 @@ bool takes_a_line() {
   return ::poll(&out, 1, 0) != 0;  // whoever is broken says so at once
 }
 
+void write_line(spdlog::level::level_enum level, fmt::string_view format, fmt::format_args values) {
+  if (!takes_a_line()) {
+    ++n_lost;
+    return;
+  }
+  if (const uint64_t n = n_lost.exchange(0); n > 0) {
+    spdlog::log(level, "{} lines are missing here: nobody read them", n);
+  }
+  std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
+  if (line.size() > kMostBytes) {
+    size_t n = kMostBytes - 4;
+    while ((line[n] & 0xC0) == 0x80) --n;  // inside a character
+    line.replace(n, line.npos, " ...");
+  }
+  spdlog::log(level, spdlog::string_view_t(line));
+}
+
 }  // namespace
 
 void init(std::string_view level) {
@@ -34,25 +52,17 @@ void init(std::string_view level) {
   spdlog::set_level(spdlog::level::from_str(std::string(level)));
 }
 
+// A line is counted as lost if there is no memory for it: handlers of std::bad_alloc log as well.
 void write(Level level, fmt::string_view format, fmt::format_args values) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info,
                                                    spdlog::level::warn, spdlog::level::err};
   const auto its_level = kLevels[static_cast<size_t>(level)];
   if (!spdlog::should_log(its_level)) return;
-  if (!takes_a_line()) {
+  try {
+    write_line(its_level, format, values);
+  } catch (const std::bad_alloc&) {
     ++n_lost;
-    return;
   }
-  if (const uint64_t n = n_lost.exchange(0); n > 0) {
-    spdlog::log(its_level, "{} lines are missing here: nobody read them", n);
-  }
-  std::string line = printable(fmt::vformat(format, values), Breaks::kShown);
-  if (line.size() > kMostBytes) {
-    size_t n = kMostBytes - 4;
-    while ((line[n] & 0xC0) == 0x80) --n;  // inside a character
-    line.replace(n, line.npos, " ...");
-  }
-  spdlog::log(its_level, spdlog::string_view_t(line));
 }
 
 }  // namespace kvik::log

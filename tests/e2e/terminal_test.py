@@ -11,7 +11,7 @@ import terminal
 from terminal import chat
 
 SEEDED = ("--seed", 1)
-UNUSUAL_SEED = 38
+UNUSUAL_SEED = 217
 SLOW = {"KVIK_ISA": "scalar"}
 ENDLESS = ("--ignore-eos", "--no-cache")
 STATS = re.compile(r"TTFT [\d.]+ ms · (\d+) tokens?(?:, [\d.]+ tok/s)? · prompt (\d+) tokens, (\d+) of them cached")
