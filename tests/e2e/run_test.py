@@ -29,7 +29,7 @@ def read_terminal(terminal):
 
 class Run(unittest.TestCase):
     def test_verse_streams_piece_by_piece(self):
-        with subprocess.Popen(kvik.command(*VERSE, "--seed", 1), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        with subprocess.Popen(kvik.command(*VERSE, "--seed", 3), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env=kvik.environment()) as process:
             pieces = list(iter(lambda: os.read(process.stdout.fileno(), 4096), b""))
             self.assertEqual(process.stderr.read(), b"")
