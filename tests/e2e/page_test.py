@@ -222,7 +222,7 @@ class Page(unittest.TestCase):
 
     def test_a_message_that_is_too_long_is_back_in_the_input(self):
         saw = seen("refused", self.server)
-        self.assertRegex(saw["notice"], r"The prompt has \d+ tokens, but the context holds \d+. Your message is back in the input box")
+        self.assertRegex(saw["notice"], r"maximum context length is \d+ tokens.*your prompt has \d+ tokens.*Your message is back in the input box")
         self.assertTrue(saw["isBack"])
         self.assertEqual(saw["nAfter"], saw["nBefore"], "neither it nor an empty answer stays in the chat")
         self.assertGreater(saw["shorter"]["cached"], 0)
