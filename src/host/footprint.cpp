@@ -116,7 +116,7 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
           {"decoder", Decoder::buffer_bytes(config_, options.kv_type, options.max_step_tokens),
            true},
           {"kernels", backend_.scratch_bytes(work), true},
-          // That which draws, and that which guesses.
+          // The sampler of answers, and that of draft tokens.
           {"sampler", (config_.has_guesser ? 2 : 1) * Sampler::buffer_bytes(config_.n_vocab)},
           {"grammars", grammar_bytes(options, config_.n_vocab)},
           {"page index", n_pages * kIndexBytes},

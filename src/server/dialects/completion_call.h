@@ -19,7 +19,7 @@ struct CompletionCall {
   std::vector<CompletionRequest> requests;
   bool is_stream = false;
   bool include_usage = false;        // a stream ends with a chunk that holds it
-  bool explain_cache = false;        // the answer tells what the cache did
+  bool explain_cache = false;        // the answer says what the cache did
   bool names_function_call = false;  // a chat's call comes as "function_call", OpenAI's older form
   size_t kept_bytes = 0;             // of the body, which the answer repeats
   size_t stored_bytes = 0;           // of what is stored with the answer
