@@ -38,6 +38,19 @@ class Client:
     def __init__(self, port):
         self.port = port
 
+    def wait_until_ready(self):
+        """Returns when the server has loaded its model."""
+        for _ in range(600):
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+                connection.request("GET", "/health")
+                if connection.getresponse().status == 200:
+                    return
+            except OSError:
+                pass
+            time.sleep(0.1)
+        raise SystemExit("the server is not ready after a minute")
+
     def stream(self, **fields):
         """Times at which tokens came, their number and the seconds to the end."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
@@ -87,12 +100,7 @@ def main():
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         client = Client(port)
-        for _ in range(600):
-            try:
-                client.stream(max_tokens=1)
-                break
-            except OSError:
-                time.sleep(0.1)
+        client.wait_until_ready()
         client.stream(max_tokens=4, guided_json=FREE_TEXT)
         client.stream(max_tokens=4, guided_json=RECORDS)
         kinds = {"without a form": {}, "one long string": {"guided_json": FREE_TEXT}, "a list of objects": {"guided_json": RECORDS}}

@@ -439,13 +439,15 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   if (usage.completion_tokens > 0) {
     usage.ttft = sequence.first_token - sequence.submitted;
     usage.decode_time = sequence.last_token - sequence.first_token;
-    counters_.histograms.decode_s.record(to_s(usage.decode_time));
   }
-  counters_.histograms.e2e_s.record(to_s(now - sequence.submitted));
-  ++counters_.finished[static_cast<size_t>(reason)];
+  const double e2e_s = to_s(now - sequence.submitted);
+  const std::shared_ptr<EventSink> sink = sequence.sink;
   live_.record_end(sequence);
-  const std::shared_ptr<EventSink> sink = std::move(sequence.sink);
-  scheduler_.remove(sequence);
+  scheduler_.remove(sequence);  // where either had no memory, this function is called again
+  if (usage.completion_tokens > 0)
+    counters_.histograms.decode_s.record(to_s(usage.decode_time));
+  counters_.histograms.e2e_s.record(e2e_s);
+  ++counters_.finished[static_cast<size_t>(reason)];
   try {
     sink->on_finish(reason, usage);
   } catch (const std::bad_alloc&) {

@@ -20,6 +20,8 @@ using Handler = Reply (*)(const HandlerContext&, const HttpRequest&);
 
 enum class Access { kKeyed, kOpen };
 enum class Drain { kServes, kRefuses };  // what a draining server does
+// kLight: what a request takes grows with its body. kHeavy: a short one can refer to much.
+enum class Work { kLight, kHeavy };
 
 constexpr std::string_view kAlivePath = "/livez";
 
@@ -30,15 +32,19 @@ struct Route {
   Access access = Access::kKeyed;
   Drain drain = Drain::kServes;
   ErrorShape errors = ErrorShape::kOpenAi;
+  Work work = Work::kLight;
 };
 
 constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/completions", "POST", handle_completions, Access::kKeyed, Drain::kRefuses},
     {"/v1/chat/completions", "POST", handle_chat, Access::kKeyed, Drain::kRefuses},
     {"/v1/embeddings", "POST", handle_embeddings, Access::kKeyed, Drain::kRefuses},
-    {"/v1/responses", "POST", handle_responses, Access::kKeyed, Drain::kRefuses},
-    {"/v1/responses/input_tokens", "POST", handle_count_input},
-    {"/v1/responses/", "GET, DELETE", handle_response},
+    {"/v1/responses", "POST", handle_responses, Access::kKeyed, Drain::kRefuses,
+     ErrorShape::kOpenAi, Work::kHeavy},
+    {"/v1/responses/input_tokens", "POST", handle_count_input, Access::kKeyed, Drain::kServes,
+     ErrorShape::kOpenAi, Work::kHeavy},
+    {"/v1/responses/", "GET, DELETE", handle_response, Access::kKeyed, Drain::kServes,
+     ErrorShape::kOpenAi, Work::kHeavy},
     {"/v1/messages", "POST", handle_messages, Access::kKeyed, Drain::kRefuses,
      ErrorShape::kAnthropic},
     {"/v1/messages/count_tokens", "POST", handle_count_tokens, Access::kKeyed, Drain::kServes,
@@ -188,6 +194,11 @@ ErrorShape Router::error_shape(std::string_view path) {
   const Route* route = find_route(path);
   if (route) return route->errors;
   return path.starts_with("/v1/messages") ? ErrorShape::kAnthropic : ErrorShape::kOpenAi;
+}
+
+bool Router::is_heavy(std::string_view path) {
+  const Route* route = find_route(path);
+  return route && route->work == Work::kHeavy;
 }
 
 bool Router::is_probe(std::string_view path) {

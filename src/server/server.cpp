@@ -131,6 +131,7 @@ class Server::Impl {
  private:
   void run() {
     come_before_computation();
+    MemoryReserve::keep_for_this_thread();
     for (;;) {
       try {
         io_.run();

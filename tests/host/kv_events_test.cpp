@@ -402,11 +402,28 @@ TEST(KvEvents, the_owner_alone_may_connect_to_a_socket_file) {
 TEST(KvEvents, more_connections_than_it_has_places_for_are_closed) {
   const Published published;
   std::vector<std::unique_ptr<RawPeer>> peers;
-  for (int i = 0; i < 200; ++i) peers.push_back(std::make_unique<RawPeer>(published.events, "SUB"));
-  EXPECT_LT(peers.back()->read_until().size(), 1u);
+  for (int i = 0; i < 64; ++i) {
+    peers.push_back(std::make_unique<RawPeer>(published.events, "SUB"));
+    peers.back()->send_frame("\1");
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const RawPeer further(published.events, "SUB");
+  EXPECT_LT(further.read_until().size(), 1u);
   peers.clear();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   published.expect_alive();
+}
+
+TEST(KvEvents, connections_that_subscribe_to_nothing_make_room_for_subscribers) {
+  const Published published;
+  std::vector<std::unique_ptr<RawPeer>> idle;
+  for (int i = 0; i < 64; ++i) idle.push_back(std::make_unique<RawPeer>(published.events, "SUB"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const RawPeer subscriber(published.events, "SUB");
+  subscriber.send_frame("\1");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  published.tell(1);
+  EXPECT_TRUE(subscriber.read_until("BlockStored").contains("BlockStored"));
 }
 
 TEST(BatchRing, keeps_the_newest_within_both_bounds) {

@@ -38,6 +38,8 @@ class EventPeer {
 
   // False: it has not ended its handshake in time.
   bool is_in_time(TimePoint now) const { return is_ready_ || now < handshake_end_; }
+  // Returns whether the peer has done nothing with its connection but open it.
+  bool is_idle() const { return n_subscriptions_ == 0 && !is_answering_ && !payload_; }
   // A peer that sent a lot is not heard until the next second.
   void begin_second() { n_received_ = 0; }
 

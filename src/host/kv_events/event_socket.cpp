@@ -131,8 +131,12 @@ void EventSocket::accept_all() {
     const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
     if (peers_.size() >= kMaxPeers) {
-      ::close(fd);
-      continue;
+      const auto idle = std::ranges::find_if(peers_, [](const auto& p) { return p->is_idle(); });
+      if (idle == peers_.end()) {
+        ::close(fd);
+        continue;
+      }
+      peers_.erase(idle);
     }
     const int on = 1;
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof(kSendBufferBytes));

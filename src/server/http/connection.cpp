@@ -210,7 +210,8 @@ asio::awaitable<std::optional<HttpFault>> Connection::read_to(RequestParser::Sta
 
 asio::awaitable<Reply> Connection::handle(HttpRequest& request) {
   Reply reply = std::unique_ptr<DeferredReply>();
-  if (request.body.size() <= state_.options.offload_body_bytes) {
+  const bool is_light = request.body.size() <= state_.options.offload_body_bytes;
+  if (is_light && !Router::is_heavy(request.path)) {
     reply = state_.router.handle(request);
   }
   if (const auto* deferred = std::get_if<std::unique_ptr<DeferredReply>>(&reply)) {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 
-#include "service/tools/call_writer.h"
 #include "service/tools/tool_schemas.h"
 #include "text/grammar/schema/json.h"
 
@@ -16,7 +15,8 @@ namespace {
 using grammar::Json;
 using JsonKind = Json::Kind;
 
-constexpr int kMaxCheckDepth = 64;  // of references and values within each other
+constexpr int kMaxCheckDepth = 64;         // of references and values within each other
+constexpr size_t kMaxCheckSteps = 100'000;  // fields, list elements and values looked at: about 1 ms
 
 std::optional<double> number_in(std::string_view text) {
   double value = 0;
@@ -44,21 +44,33 @@ bool is_of_type(std::string_view type, const Json& value) {
   return number && *number == std::trunc(*number);
 }
 
-bool is_equal(const Json& a, const Json& b) {
-  if (a.kind != b.kind) return false;
-  if (a.is(JsonKind::kNumber)) return a.text == b.text || number_in(a.text) == number_in(b.text);
-  if (a.is(JsonKind::kString)) return a.text == b.text;
-  if (a.items.size() != b.items.size()) return false;
-  for (size_t i = 0; i < a.items.size(); ++i) {
-    const Json* other = a.is(JsonKind::kObject) ? b.find(a.names[i]) : &b.items[i];
-    if (!other || !is_equal(a.items[i], *other)) return false;
+bool is_equal(const Json& value, const Data& wanted);
+
+bool is_equal(const Json& value, const Data::List& wanted) {
+  if (!value.is(JsonKind::kArray) || value.items.size() != wanted.size()) return false;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!is_equal(value.items[i], wanted[i])) return false;
   }
   return true;
 }
 
+bool is_equal(const Json& value, const Data::Fields& wanted) {
+  if (!value.is(JsonKind::kObject) || value.items.size() != wanted.size()) return false;
+  return std::ranges::all_of(wanted, [&](const Data::Field& field) {
+    const Json* item = value.find(field.name);
+    return item && is_equal(*item, field.data);
+  });
+}
+
 bool is_equal(const Json& value, const Data& wanted) {
-  const auto parsed = grammar::parse_json(to_json(wanted));
-  return parsed && is_equal(value, *parsed);
+  if (const auto* text = std::get_if<std::string>(&wanted.value))
+    return value.is(JsonKind::kString) && value.text == *text;
+  if (const auto* list = std::get_if<Data::List>(&wanted.value)) return is_equal(value, *list);
+  if (const auto* fields = std::get_if<Data::Fields>(&wanted.value)) return is_equal(value, *fields);
+  if (const auto* truth = std::get_if<bool>(&wanted.value))
+    return value.is(*truth ? JsonKind::kTrue : JsonKind::kFalse);
+  if (std::holds_alternative<Data::Null>(wanted.value)) return value.is(JsonKind::kNull);
+  return value.is(JsonKind::kNumber) && number_in(value.text) == number_of(&wanted);
 }
 
 const Data::List* list_at(const Data& schema, std::string_view name) {
@@ -71,28 +83,50 @@ size_t n_characters(std::string_view utf8) {
       utf8, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
+size_t n_fields(const Data* data) {
+  const auto* fields = data ? std::get_if<Data::Fields>(&data->value) : nullptr;
+  return fields ? fields->size() : 0;
+}
+
+size_t n_values(const Json& json) {
+  size_t n = 1;
+  for (const Json& item : json.items) n += n_values(item);
+  return n;
+}
+
+// References that lead back and choices within each other can make a check exponential, and it runs
+// between two tokens: one that needs more than kMaxCheckSteps steps says that the value does not fit.
 class Check {
  public:
-  explicit Check(const Data& root) : root_(root) {}
+  explicit Check(const Data& root) : root_(root) {
+    n_definitions_ = n_fields(find_field(root, "$defs")) + n_fields(find_field(root, "definitions"));
+  }
 
-  bool fits(const Data& schema, const Json& value, int depth) const;
+  bool fits_root(const Json& value) { return fits(root_, value, 0) && n_steps_ <= kMaxCheckSteps; }
 
  private:
+  // Returns whether so many further steps may be taken.
+  bool spend(size_t n) { return (n_steps_ += n) <= kMaxCheckSteps; }
+
+  bool fits(const Data& schema, const Json& value, int depth);
   bool fits_type(const Data& schema, const Json& value) const;
-  bool fits_values(const Data& schema, const Json& value) const;
+  bool fits_values(const Data& schema, const Json& value);
   bool fits_bounds(const Data& schema, const Json& value) const;
-  bool fits_choices(const Data& schema, const Json& value, int depth) const;
-  bool fits_object(const Data& schema, const Json& value, int depth) const;
-  bool fits_items(const Data& schema, const Json& value, int depth) const;
+  bool fits_choices(const Data& schema, const Json& value, int depth);
+  bool fits_object(const Data& schema, const Json& value, int depth);
+  bool fits_items(const Data& schema, const Json& value, int depth);
 
   const Data& root_;
+  size_t n_definitions_ = 0;
+  size_t n_steps_ = 0;
 };
 
-bool Check::fits(const Data& schema, const Json& value, int depth) const {
-  if (depth > kMaxCheckDepth) return false;
+bool Check::fits(const Data& schema, const Json& value, int depth) {
+  if (depth > kMaxCheckDepth || !spend(1 + n_fields(&schema))) return false;
   if (const auto* is_any = std::get_if<bool>(&schema.value)) return *is_any;
   if (const Data* reference = find_field(schema, "$ref")) {
     const auto* path = std::get_if<std::string>(&reference->value);
+    if (!spend(n_definitions_ + (path ? path->size() : 0))) return false;
     const Data* target = path ? follow_reference(root_, *path) : nullptr;
     if (!target || !fits(*target, value, depth + 1)) return false;
   }
@@ -115,10 +149,11 @@ bool Check::fits_type(const Data& schema, const Json& value) const {
   });
 }
 
-bool Check::fits_values(const Data& schema, const Json& value) const {
+bool Check::fits_values(const Data& schema, const Json& value) {
   const Data* only = find_field(schema, "const");
   if (only && !is_equal(value, *only)) return false;
   const Data::List* values = list_at(schema, "enum");
+  if (values && !spend(values->size() * n_values(value))) return false;
   return !values ||
          std::ranges::any_of(*values, [&](const Data& each) { return is_equal(value, each); });
 }
@@ -142,7 +177,7 @@ bool Check::fits_bounds(const Data& schema, const Json& value) const {
          (!above || *number > *above) && (!below || *number < *below);
 }
 
-bool Check::fits_choices(const Data& schema, const Json& value, int depth) const {
+bool Check::fits_choices(const Data& schema, const Json& value, int depth) {
   const auto fits_one = [&](const Data& choice) { return fits(choice, value, depth + 1); };
   const Data::List* all = list_at(schema, "allOf");
   if (all && !std::ranges::all_of(*all, fits_one)) return false;
@@ -152,14 +187,16 @@ bool Check::fits_choices(const Data& schema, const Json& value, int depth) const
   return !one || std::ranges::count_if(*one, fits_one) == 1;
 }
 
-bool Check::fits_object(const Data& schema, const Json& value, int depth) const {
+bool Check::fits_object(const Data& schema, const Json& value, int depth) {
   const Data::List* required = list_at(schema, "required");
+  const Data* properties = find_field(schema, "properties");
+  const size_t n_names = (required ? required->size() : 0) + n_fields(properties);
+  if (!spend(n_names * (1 + value.items.size()))) return false;
   const bool has_all = !required || std::ranges::all_of(*required, [&](const Data& each) {
     const auto* name = std::get_if<std::string>(&each.value);
     return !name || value.find(*name);
   });
   if (!has_all) return false;
-  const Data* properties = find_field(schema, "properties");
   const Data* further = find_field(schema, "additionalProperties");
   const bool is_open =
       !properties || find_field(schema, "patternProperties") || find_field(schema, "allOf");
@@ -172,7 +209,7 @@ bool Check::fits_object(const Data& schema, const Json& value, int depth) const 
   return true;
 }
 
-bool Check::fits_items(const Data& schema, const Json& value, int depth) const {
+bool Check::fits_items(const Data& schema, const Json& value, int depth) {
   const Data* items = find_field(schema, "items");
   if (!items || std::holds_alternative<Data::List>(items->value)) return true;
   return std::ranges::all_of(value.items,
@@ -184,7 +221,7 @@ bool Check::fits_items(const Data& schema, const Json& value, int depth) const {
 bool fits_schema(const Data* schema, std::string_view json) {
   const auto value = grammar::parse_json(json);
   if (!value || !value->is(JsonKind::kObject)) return false;
-  return !schema || Check(*schema).fits(*schema, *value, 0);
+  return !schema || Check(*schema).fits_root(*value);
 }
 
 }  // namespace kvik

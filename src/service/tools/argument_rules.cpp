@@ -19,6 +19,9 @@ using Kinds = std::set<std::string, std::less<>>;
 
 constexpr std::string_view kGemmaQuote = "<|\"|>";
 
+// Each parameter that refers to definitions repeats them.
+constexpr size_t kMaxRuleBytes = 1 << 20;
+
 // What an object's schema may say besides its properties without saying more of them.
 constexpr std::array<std::string_view, 12> kPlainKeys = {
     "type",    "properties", "required", "additionalProperties", "description", "title",
@@ -55,24 +58,40 @@ std::string escaped(std::string_view text) {
   return pattern;
 }
 
-// References lead to what a parameter's schema takes along.
-bool has_foreign_reference(const Data& schema) {
+// Whether the schema, or one within it, has a reference for which `is_asked` is true.
+template <class IsAsked>
+bool any_reference(const Data& schema, const IsAsked& is_asked) {
   if (const auto* list = std::get_if<Data::List>(&schema.value)) {
-    return std::ranges::any_of(*list, has_foreign_reference);
+    return std::ranges::any_of(*list,
+                               [&](const Data& each) { return any_reference(each, is_asked); });
   }
   const auto* fields = std::get_if<Data::Fields>(&schema.value);
-  if (!fields) return false;
-  return std::ranges::any_of(*fields, [](const Data::Field& field) {
+  return fields && std::ranges::any_of(*fields, [&](const Data::Field& field) {
     const auto* to = field.name == "$ref" ? std::get_if<std::string>(&field.data.value) : nullptr;
-    if (to) return !to->starts_with("#/$defs/") && !to->starts_with("#/definitions/");
-    return has_foreign_reference(field.data);
+    return to ? is_asked(*to) : any_reference(field.data, is_asked);
+  });
+}
+
+bool has_reference(const Data& schema) {
+  return any_reference(schema, [](std::string_view) { return true; });
+}
+
+// References lead to what a parameter's schema takes along.
+bool has_foreign_reference(const Data& schema) {
+  return any_reference(schema, [](std::string_view to) {
+    return !to.starts_with("#/$defs/") && !to.starts_with("#/definitions/");
   });
 }
 
 class Writer {
  public:
   Writer(const CallSpelling& spelling, const Data& root, std::string_view prefix)
-      : spelling_(spelling), root_(root), prefix_(prefix) {}
+      : spelling_(spelling), root_(root), prefix_(prefix) {
+    for (const std::string_view name : {"$defs", "definitions"}) {
+      if (const Data* definitions = find_field(root, name))
+        definitions_ += fmt::format(",{}:{}", json_string(name), to_json(*definitions));
+    }
+  }
 
   std::optional<ArgumentRules> write();
 
@@ -97,18 +116,20 @@ class Writer {
   const CallSpelling& spelling_;
   const Data& root_;
   std::string_view prefix_;
+  std::string definitions_;  // what the schemas of parameters may refer to, as further JSON fields
 };
 
+// A schema that refers to definitions takes them along.
 std::string Writer::json_value(const Data& schema) const {
-  Data with_definitions = schema;
-  auto* fields = std::get_if<Data::Fields>(&with_definitions.value);
-  for (const std::string_view name : {"$defs", "definitions"}) {
-    const Data* definitions = find_field(root_, name);
-    if (fields && definitions && !find_field(schema, name)) {
-      fields->push_back({std::string(name), *definitions});
-    }
+  const Data::Fields* fields = fields_of(&schema);
+  if (!fields) return "%json {}";
+  std::string json = to_json(schema);
+  const bool has_own = find_field(schema, "$defs") || find_field(schema, "definitions");
+  if (!fields->empty() && !has_own && has_reference(schema)) {
+    json.pop_back();
+    json += definitions_ + "}";
   }
-  return "%json " + (fields ? to_json(with_definitions) : "{}");
+  return "%json " + json;
 }
 
 // A string that is written without quotes. nullopt where its schema says what cannot be kept so.
@@ -246,6 +267,7 @@ std::optional<ArgumentRules> Writer::write() {
     if (!value) return std::nullopt;
     const std::string rule = fmt::format("{}_p{}", prefix_, i);
     out.rules += fmt::format("\n{}: {}", rule, *value);
+    if (out.rules.size() > kMaxRuleBytes) return std::nullopt;
     parameters.push_back({rule, required.erase(name) > 0});
   }
   if (!required.empty()) return std::nullopt;  // of what no schema is known

@@ -13,8 +13,6 @@
 namespace kvik {
 namespace {
 
-constexpr int kMaxSchemaDepth = 16;  // of references and choices within each other
-
 const std::string* string_at(const Data& object, std::string_view name) {
   const Data* field = find_field(object, name);
   return field ? std::get_if<std::string>(&field->value) : nullptr;
@@ -33,39 +31,65 @@ std::string_view kind_of(const Data& value) {
   return std::visit(Names{}, value.value);
 }
 
-void gather_kinds(const Data& root, const Data& schema, int depth,
-                  std::set<std::string, std::less<>>& kinds) {
-  if (depth > kMaxSchemaDepth) return;
-  if (const Data* type = find_field(schema, "type")) {
-    if (const auto* one = std::get_if<std::string>(&type->value)) kinds.insert(*one);
-    if (const auto* several = std::get_if<Data::List>(&type->value)) {
-      for (const Data& each : *several) {
-        if (const auto* one = std::get_if<std::string>(&each.value)) kinds.insert(*one);
+// Follows references and choices from one schema. Each schema is looked at once, however often it is
+// referred to.
+class KindGatherer {
+ public:
+  KindGatherer(const Data& root, const Data& schema) : root_(root) { add(&schema); }
+
+  // Returns no kind, which stands for any, where there are too many schemas to look at.
+  std::set<std::string, std::less<>> gather() {
+    for (size_t i = 0; i < schemas_.size(); ++i) {
+      if (i == kMaxSchemas) return {};
+      look_at(*schemas_[i]);
+    }
+    for (size_t i = 0; i < schemas_.size() && kinds_.empty(); ++i) {
+      if (find_field(*schemas_[i], "properties")) kinds_.emplace("object");
+      if (find_field(*schemas_[i], "items")) kinds_.emplace("array");
+    }
+    return std::move(kinds_);
+  }
+
+ private:
+  static constexpr size_t kMaxSchemas = 256;
+
+  void add(const Data* schema) {
+    if (std::ranges::find(schemas_, schema) == schemas_.end()) schemas_.push_back(schema);
+  }
+
+  void look_at(const Data& schema) {
+    if (const Data* type = find_field(schema, "type")) {
+      if (const auto* one = std::get_if<std::string>(&type->value)) kinds_.insert(*one);
+      if (const auto* several = std::get_if<Data::List>(&type->value)) {
+        for (const Data& each : *several) {
+          if (const auto* one = std::get_if<std::string>(&each.value)) kinds_.insert(*one);
+        }
+      }
+      return;
+    }
+    if (const Data* all = find_field(schema, "enum")) {
+      if (const auto* values = std::get_if<Data::List>(&all->value)) {
+        for (const Data& value : *values) kinds_.emplace(kind_of(value));
+      }
+      return;
+    }
+    if (const Data* value = find_field(schema, "const")) kinds_.emplace(kind_of(*value));
+    if (const std::string* reference = string_at(schema, "$ref")) {
+      if (const Data* target = follow_reference(root_, *reference)) add(target);
+    }
+    for (const std::string_view name : {"anyOf", "oneOf", "allOf"}) {
+      const Data* choices = find_field(schema, name);
+      const auto* list = choices ? std::get_if<Data::List>(&choices->value) : nullptr;
+      for (size_t i = 0; list && i < list->size() && schemas_.size() <= kMaxSchemas; ++i) {
+        add(&(*list)[i]);
       }
     }
-    return;
   }
-  if (const Data* all = find_field(schema, "enum")) {
-    if (const auto* values = std::get_if<Data::List>(&all->value)) {
-      for (const Data& value : *values) kinds.emplace(kind_of(value));
-    }
-    return;
-  }
-  if (const Data* value = find_field(schema, "const")) kinds.emplace(kind_of(*value));
-  if (const std::string* reference = string_at(schema, "$ref")) {
-    if (const Data* target = follow_reference(root, *reference))
-      gather_kinds(root, *target, depth + 1, kinds);
-  }
-  for (const std::string_view name : {"anyOf", "oneOf", "allOf"}) {
-    const Data* choices = find_field(schema, name);
-    const auto* list = choices ? std::get_if<Data::List>(&choices->value) : nullptr;
-    for (size_t i = 0; list && i < list->size(); ++i) {
-      gather_kinds(root, (*list)[i], depth + 1, kinds);
-    }
-  }
-  if (kinds.empty() && find_field(schema, "properties")) kinds.emplace("object");
-  if (kinds.empty() && find_field(schema, "items")) kinds.emplace("array");
-}
+
+  const Data& root_;
+  std::vector<const Data*> schemas_;
+  std::set<std::string, std::less<>> kinds_;
+};
 
 // Of a number: 3, and 3.0 too, as JSON Schema has it.
 bool is_whole(std::string_view number) {
@@ -94,9 +118,7 @@ std::string as_kind(std::string_view kind, std::string_view text) {
 }  // namespace
 
 std::set<std::string, std::less<>> kinds_of(const Data& root, const Data& schema) {
-  std::set<std::string, std::less<>> kinds;
-  gather_kinds(root, schema, 0, kinds);
-  return kinds;
+  return KindGatherer(root, schema).gather();
 }
 
 const Data* find_field(const Data& object, std::string_view name) {
