@@ -18,9 +18,13 @@ void handle_signals() { kvik::Interrupts::install(kvik::kExitInterrupted); }
 int main(int argc, char** argv) {
   using namespace kvik;
   streams::hold_places();
-  Interrupts::open_events();
+  const bool has_events = Interrupts::open_events();
   const std::string level = environment("KVIK_LOG");
   log::init(level.empty() ? "info" : level);
+  if (!has_events) {
+    log::error("the system lets this process open no further files, expected at least 16");
+    return kExitFailed;
+  }
 
   CommandLine line("kvik", "Kvik: an LLM inference engine whose heart is the KV cache",
                    version_text(environment("KVIK_ISA")));

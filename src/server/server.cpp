@@ -49,16 +49,20 @@ constexpr size_t kWorthTrimming = size_t{4} << 20;
 constexpr std::chrono::seconds kReadingTime{10};
 
 // A connection is a file; Debian's default of 1,024 files would end accept() before our own limit.
-void allow_open_files(uint32_t max_connections) {
-  constexpr rlim_t kOtherFiles = 256;
+// Errors: kIo where so few are allowed that no connection could be served.
+Result<void> allow_open_files(uint32_t max_connections) {
+  constexpr rlim_t kOtherFiles = 256, kFewest = 32;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
   const rlim_t wanted = max_connections + kMaxTurnedAway + kOtherFiles;
-  if (limit.rlim_cur >= wanted) return;
+  if (limit.rlim_cur >= wanted) return {};
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted)
     log::warn("{} open files are allowed, {} connections need {}", limit.rlim_cur, max_connections,
               wanted);
+  if (limit.rlim_cur >= kFewest) return {};
+  return fail(ErrorCode::kIo, fmt::format("{} open files are allowed, expected at least {}",
+                                          limit.rlim_cur, kFewest));
 }
 
 // The calling thread sends tokens that are ready while every core computes. As everybody else it
@@ -103,7 +107,7 @@ class Server::Impl {
     acceptor_.assign(socket.is_v6() ? tcp::v6() : tcp::v4(), descriptor, error);
     if (error) return fail(ErrorCode::kIo, fmt::format("cannot listen: {}", error.message()));
     port_ = socket.port();
-    allow_open_files(state_.options.max_connections);
+    TRY(allow_open_files(state_.options.max_connections));
     TRY(state_.offload.start(ServerState::kOffloadThreads));
     asio::co_spawn(io_, accept_all(), asio::detached);
     asio::co_spawn(io_, tidy(), asio::detached);
@@ -283,9 +287,13 @@ Result<std::unique_ptr<Server>> Server::start(ServiceApi& service, const ServerO
     MemoryReserve::keep(kReserveBytes);
     heap::keep_little();
   }
-  auto impl = std::make_unique<Impl>(service, options);
-  TRY(impl->listen(socket));
-  return std::unique_ptr<Server>(new Server(std::move(impl)));
+  try {
+    auto impl = std::make_unique<Impl>(service, options);
+    TRY(impl->listen(socket));
+    return std::unique_ptr<Server>(new Server(std::move(impl)));
+  } catch (const boost::system::system_error& error) {  // Asio opens files of its own
+    return fail(ErrorCode::kIo, fmt::format("cannot serve: {}", error.code().message()));
+  }
 }
 
 uint16_t Server::port() const { return impl_->port(); }

@@ -115,6 +115,12 @@ TEST(Gbnf, of_any_depth_and_size_there_is_an_answer_at_once) {
   std::string many = "root ::= ";
   for (int i = 0; i < 200'000; ++i) many += "[a]";
   EXPECT_FALSE(refusal(many).empty());
+  std::string sequence = "root ::=";  // of parts that do not join
+  for (int i = 0; i < 20'000; ++i) sequence += " [a-z] [0-9]";
+  EXPECT_TRUE(parse_gbnf(sequence, {}).has_value());
+  std::string chain = "root ::= r0\n";
+  for (int i = 0; i < 20'000; ++i) chain += fmt::format("r{} ::= r{} [x-z]\n", i, i + 1);
+  EXPECT_FALSE(refusal(chain + "r20000 ::= [a-z]").empty());
   std::string doubled = "root ::= r0\n";  // 2^60 texts long
   for (int i = 0; i < 60; ++i) doubled += fmt::format("r{} ::= r{} r{}\n", i, i + 1, i + 1);
   doubled += "r60 ::= \"a\"";

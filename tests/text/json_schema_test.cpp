@@ -321,5 +321,27 @@ TEST(JsonSchema, hostile_schemas_meet_a_limit_and_never_go_unconstrained) {
   EXPECT_FALSE(Schema(overlapping + "]}").takes("{}")) << "it is valid under all of them";
 }
 
+TEST(JsonSchema, a_long_chain_of_references_is_refused) {
+  for (const std::string_view keyword : {"$ref", "not", "allOf", "then", "dependentSchemas"}) {
+    const auto chain = [&](int n) {
+      std::string all;
+      for (int i = 0; i < n; ++i) {
+        const std::string next = fmt::format(R"("$ref": "#/$defs/a{}")", i + 1);
+        const std::string inner =
+            keyword == "$ref"               ? next
+            : keyword == "not"              ? fmt::format(R"("not": {{{}}})", next)
+            : keyword == "allOf"            ? fmt::format(R"("allOf": [{{{}}}])", next)
+            : keyword == "then"             ? fmt::format(R"("if": true, "then": {{{}}})", next)
+                                            : fmt::format(R"("dependentSchemas": {{"x": {{{}}}}})", next);
+        all += fmt::format(R"("a{}": {{{}}}, )", i, inner);
+      }
+      return fmt::format(R"({{"$ref": "#/$defs/a0", "$defs": {{{}"a{}": {{"type": "string"}}}}}})",
+                         all, n);
+    };
+    EXPECT_EQ(Schema(chain(40)).error(), "") << keyword;
+    EXPECT_NE(Schema(chain(20'000)).error(), "") << keyword;
+  }
+}
+
 }  // namespace
 }  // namespace kvik::grammar

@@ -13,8 +13,9 @@ class Interrupts {
   // Sets the handlers, and the exit code of a process that a signal ends at once. Makes system
   // calls only and opens nothing: it may run before the libraries are initialized.
   static void install(int exit_code);
-  // Creates the events, which catch_them() and wait() need.
-  static void open_events();
+  // Creates the events, which catch_them() and wait() need. Returns false where the process may not
+  // open two files more.
+  static bool open_events();
   static void catch_them();
   // Catches the first signal; a second one ends the process at once.
   static void catch_first();

@@ -33,7 +33,7 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& name, uin
 
 }  // namespace
 
-Result<ListenSocket> ListenSocket::open(const std::string& host, uint16_t port) {
+Result<ListenSocket> ListenSocket::open(const std::string& host, uint16_t port) try {
   asio::io_context io;
   TRY_ASSIGN(const tcp::endpoint endpoint, resolve(io, host, port));
   ListenSocket socket;
@@ -54,6 +54,9 @@ Result<ListenSocket> ListenSocket::open(const std::string& host, uint16_t port) 
                                  : "";
   return fail(ErrorCode::kIo,
               fmt::format("cannot listen on {}:{}: {}{}", host, port, error.message(), advice));
+} catch (const boost::system::system_error& error) {  // Asio opens files of its own
+  return fail(ErrorCode::kIo, fmt::format("cannot listen on {}:{}: {}", host, port,
+                                          error.code().message()));
 }
 
 ListenSocket::~ListenSocket() {

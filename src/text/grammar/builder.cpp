@@ -91,18 +91,22 @@ Node Builder::json_value() {
 
 Node Builder::sequence(std::span<const Node> parts) {
   std::vector<Node> kept;
+  std::vector<Regular> run;  // of texts, which become one
+  const auto end_run = [&] {
+    if (!run.empty()) kept.push_back(text(regulars().sequence(run)));
+    run.clear();
+  };
   for (const Node part : parts) {
     if (part == Node::kNothing) return part;
     if (part == Node::kEmptyText) continue;
-    const bool joins = !kept.empty() && parts_->node(part).kind == NodeKind::kText &&
-                       parts_->node(kept.back()).kind == NodeKind::kText;
-    if (joins) {
-      kept.back() = text(
-          regulars().sequence(Regular{parts_->node(kept.back()).a}, Regular{parts_->node(part).a}));
-    } else {
-      kept.push_back(part);
+    if (parts_->node(part).kind == NodeKind::kText) {
+      run.push_back(Regular{parts_->node(part).a});
+      continue;
     }
+    end_run();
+    kept.push_back(part);
   }
+  end_run();
   if (kept.empty()) return Node::kEmptyText;
   Node made = kept.back();
   for (size_t i = kept.size() - 1; i-- > 0;) {

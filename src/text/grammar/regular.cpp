@@ -94,6 +94,7 @@ Regular RegularPool::intern(Expression e, std::span<const uint32_t> parts) {
     return hash;
   };
   spend(4 + parts.size());
+  if (exhausted_) return Regular::kNothing;
   const uint64_t hash = hash_of(e, parts);
   if (const auto found = find(hash, e, parts)) return *found;
   if (expressions_.size() >= max_expressions_ || e.depth > kMaxDepth) {
@@ -185,6 +186,7 @@ Regular RegularPool::sequence(Regular a, Regular b) {
     std::vector<Regular> parts;
     for (; get(a).kind == Kind::kSequence; a = Regular{get(a).b})
       parts.push_back(Regular{get(a).a});
+    spend(parts.size());
     Regular made = sequence(a, b);
     for (size_t i = parts.size(); i-- > 0;) made = sequence(parts[i], made);
     return made;

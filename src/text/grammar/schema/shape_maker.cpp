@@ -65,16 +65,23 @@ Result<Shapes> ShapeMaker::shapes_of(Literal literal) {
   if (progress == Progress::kOpen) {
     return unsupported(*json, "$ref", "the schema is part of itself at the same place");
   }
+  if (depth_ >= kMaxChain) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("{}: more than {} schemas refer to each other in a row",
+                            document_.path_of(*json), kMaxChain));
+  }
   progress = Progress::kOpen;
   if (++work_ > kMaxWork || pool_.exhausted()) {
     return fail(ErrorCode::kInvalidArgument, "the schema is too large to be kept");
   }
   Result<Shapes> made = Shapes{};
+  ++depth_;
   if (meaning == Meaning::kConstant) {
     made = negative ? not_constant(*json) : constant(*json);
   } else {
     made = negative ? make_negation(*json) : make_shapes(*json);
   }
+  --depth_;
   progress_[literal] = Progress::kNew;
   if (!made) return made;
   progress_[literal] = Progress::kDone;

@@ -95,6 +95,7 @@ class ShapeMaker {
 
   static constexpr size_t kMaxShapes = 400;
   static constexpr size_t kMaxWork = 60'000;
+  static constexpr uint32_t kMaxChain = 400;  // each takes some 2 KiB of the stack
 
   const SchemaDocument& document_;
   RegularPool& pool_;
@@ -107,6 +108,7 @@ class ShapeMaker {
   std::map<Conjunction, bool> empty_;
   std::vector<std::string> left_out_;
   size_t work_ = 0;
+  uint32_t depth_ = 0;  // schemas that are being read, each for the one before
   bool is_pruning_ = false;
 };
 
