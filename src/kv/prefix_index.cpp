@@ -1,6 +1,9 @@
 #include "kv/prefix_index.h"
 
 #include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "base/check.h"
 
@@ -198,8 +201,9 @@ PrefixNode* PrefixIndex::parent_of(const Stretch& stretch) {
   root->key = stretch.root;
   root->pages.resize(rules_.size());
   root->n_below.resize(rules_.size());
+  PrefixNode* const made = nodes_.emplace(stretch.root, std::move(root)).first->second.get();
   ++n_roots_;
-  return nodes_.emplace(stretch.root, std::move(root)).first->second.get();
+  return made;
 }
 
 const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
@@ -241,15 +245,14 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
 // A new one, or that of the same tokens which the stretch's own reader does not find.
 PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   const PageKey key = key_of_(stretch.parent, stretch.tokens);
-  const auto [it, is_new] = nodes_.emplace(key, nullptr);
-  if (!is_new) {
-    PrefixNode& known = *it->second;
+  if (const auto found = nodes_.find(key); found != nodes_.end()) {
+    PrefixNode& known = *found->second;
     const bool is_same =
         known.parent == &parent && std::ranges::equal(known.tokens, stretch.tokens);
     return is_same ? &known : nullptr;
   }
-  it->second = std::make_unique<PrefixNode>();
-  PrefixNode& node = *it->second;
+  auto made = std::make_unique<PrefixNode>();
+  PrefixNode& node = *made;
   node.key = key;
   node.parent = &parent;
   node.tokens.assign(stretch.tokens.begin(), stretch.tokens.end());
@@ -259,7 +262,13 @@ PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   node.adapter = stretch.adapter;
   node.known = stretch.known;
   node.depth = parent.parent ? parent.depth + 1 : 0;
-  parent.children.insert(place_of_child(parent, node.known, node.tokens), &node);
+  const auto it = nodes_.emplace(key, std::move(made)).first;
+  try {
+    parent.children.insert(place_of_child(parent, node.known, node.tokens), &node);
+  } catch (const std::bad_alloc&) {
+    nodes_.erase(it);
+    throw;
+  }
   return &node;
 }
 
