@@ -6,11 +6,13 @@ The data are files of the package `bfcl-eval`; nothing else of it is used. possi
 parameter may have; "" among them says that the parameter may be left out.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import sys
 import urllib.request
 
+USERS = 8  # questions at a time; the answers are the same bits as one by one
 TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string", "hashmap": "object", "list": "array"}
 
 
@@ -100,6 +102,15 @@ def ask(url, messages, tools, **fields):
         return json.load(reply)["choices"][0]
 
 
+def answers(url, data, category, limit=None, **fields):
+    """Yields (id, choice, possible answers or None) of each question, in order."""
+    asked = list(questions(data, category, limit))
+    with concurrent.futures.ThreadPoolExecutor(USERS) as users:
+        choices = users.map(lambda question: ask(url, *question[1:3], **fields), asked)
+        for (name, _, _, wanted), choice in zip(asked, choices):
+            yield name, choice, wanted
+
+
 def calls_of(choice):
     calls = choice["message"].get("tool_calls") or []
     return [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls]
@@ -123,8 +134,8 @@ class Tally:
 
 def run(url, data, category, limit=None, **fields):
     tally = Tally()
-    for name, messages, tools, wanted in questions(data, category, limit):
-        tally.add(name, ask(url, messages, tools, **fields), wanted)
+    for name, choice, wanted in answers(url, data, category, limit, **fields):
+        tally.add(name, choice, wanted)
     return tally
 
 

@@ -1,4 +1,5 @@
-"""The simplest examples of Python frameworks, with only the base URL changed, against Qwen2.5-Coder 1.5B. Runs with ./test --models."""
+"""The simplest examples of Python frameworks and of the AI SDK, with only the base URL changed, against Qwen2.5-Coder 1.5B.
+Runs with ./test --models."""
 import os
 import subprocess
 import unittest
@@ -19,6 +20,7 @@ FRAMEWORKS = {
     "litellm": ("litellm",),
     "dspy": ("dspy",),
 }
+NODE = os.path.join(kvik.ROOT, "tests/clients/node_modules/.bin/node")
 
 
 class Frameworks(unittest.TestCase):
@@ -32,15 +34,21 @@ class Frameworks(unittest.TestCase):
             cls.server.__exit__()
 
 
-def add_test(name, requirements):
-    def test(self):
-        python = packages.python(*requirements)
+    def run_example(self, program, path):
         environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "KVIK_URL": f"http://127.0.0.1:{self.server.port}/v1",
                        "ANONYMIZED_TELEMETRY": "false", "DO_NOT_TRACK": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-        example = os.path.join(kvik.ROOT, "tests/frameworks", f"{name}_example.py")
-        run = subprocess.run([python, example], capture_output=True, text=True, timeout=EXAMPLE_S, env=environment)
-        print(f"{name}: {', '.join(run.stdout.splitlines())}", flush=True)
+        run = subprocess.run([program, os.path.join(kvik.ROOT, path)], capture_output=True, text=True, timeout=EXAMPLE_S, env=environment)
+        print(f"{path}: {', '.join(run.stdout.splitlines())}", flush=True)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr[-4000:])
+
+    @unittest.skipUnless(os.path.exists(NODE), "the clients are not installed (tools/install_clients.sh)")
+    def test_ai_sdk(self):
+        self.run_example(NODE, "tests/clients/ai_sdk_example.mjs")
+
+
+def add_test(name, requirements):
+    def test(self):
+        self.run_example(packages.python(*requirements), f"tests/frameworks/{name}_example.py")
     setattr(Frameworks, f"test_{name}", test)
 
 

@@ -1,13 +1,15 @@
 """pydantic-ai: an agent that calls a tool, and structured output."""
 import os
 
+from openai import AsyncOpenAI
 from pydantic import BaseModel
 from pydantic_ai import Agent
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-model = OpenAIChatModel("kvik", provider=OpenAIProvider(base_url=os.environ["KVIK_URL"], api_key="none"))
-settings = {"temperature": 0, "timeout": 120}
+client = AsyncOpenAI(base_url=os.environ["KVIK_URL"], api_key="none", timeout=120, max_retries=0)
+model = OpenAIChatModel("kvik", provider=OpenAIProvider(openai_client=client))
+settings = {"temperature": 0}
 
 
 class Person(BaseModel):
