@@ -15,7 +15,7 @@ constexpr size_t kChunkBytes = 8192;
 std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
 thread_local bool keeps_chunks = false;
-thread_local std::array<void*, 8> chunks{};  // of this thread
+thread_local std::array<void*, 64> chunks{};  // of this thread
 
 // Called by operator new where malloc has nothing to give; it tries again when this returns.
 void let_go() {

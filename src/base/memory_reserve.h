@@ -17,7 +17,7 @@ class MemoryReserve {
   // false where there is still no memory.
   static bool restore();
 
-  // Keeps a few KiB more for small requests of the calling thread alone, once the other reserve is
+  // Keeps half a MiB more for small requests of the calling thread alone, once the other reserve is
   // gone: for a thread whose libraries allocate in destructors, where std::bad_alloc ends the process.
   static void keep_for_this_thread();
 };

@@ -141,6 +141,7 @@ class Server::Impl {
         io_.run();
         return;
       } catch (const std::exception& exception) {  // memory running out
+        static_cast<void>(MemoryReserve::restore());
         static log::RareWarning warn;
         warn("network thread: {}", exception.what());
       }
