@@ -40,8 +40,9 @@ Result<void> load_draft(const std::string& spec, LoadedModel& loaded, uint32_t m
     return fail(tokenizer.error().code, fmt::format("{}: {}", spec, tokenizer.error().message));
   }
   TRY(check_vocabulary(spec, *loaded.tokenizer, **tokenizer));
-  TRY_ASSIGN(loaded.draft,
-             Model::load(*source, *loaded.backend, nullptr, static_cast<uint32_t>(loaded.n_ctx)));
+  TRY_ASSIGN(loaded.draft, Model::load(*source, *loaded.backend, nullptr,
+                                       {.n_ctx_max = static_cast<uint32_t>(loaded.n_ctx),
+                                        .kv_type = loaded.kv_type}));
   log::info(
       "memory of the draft model {}: weights {} + buffers {}, pages in the KV cache", spec,
       format_bytes(loaded.draft->weight_bytes()),

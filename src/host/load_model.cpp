@@ -163,7 +163,8 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
     if (options.on_progress) options.on_progress(done, all);
   };
   TRY_ASSIGN(loaded.model, Model::load(source, *loaded.backend, show_progress,
-                                       static_cast<uint32_t>(options.n_ctx)));
+                                       {.n_ctx_max = static_cast<uint32_t>(options.n_ctx),
+                                        .kv_type = options.kv_type}));
   if (!options.adapter.empty()) {
     TRY_ASSIGN(loaded.adapter, load_adapter(options.adapter, *loaded.model, *loaded.backend));
   }

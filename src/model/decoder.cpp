@@ -34,7 +34,8 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
 uint64_t Decoder::buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max) {
   RowBuffers counted(nullptr);
   Buffers::take(config, n_rows_max, counted);
-  return counted.bytes() + KeyBases::bytes(config, kv_type);
+  const uint64_t statistics = is_quantized(kv_type) ? KeyStatistics::bytes(config) : 0;
+  return counted.bytes() + KeyBases::bytes(config, kv_type) + statistics;
 }
 
 Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max)
@@ -46,7 +47,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       x_(backend_, model.config(), buffers_.stream),
       attention_(model, backend_, kv_type, buffers_.attention),
       mlp_(backend_, model.config(), buffers_.mlp) {
-  attention_.set_bases(KeyBases::measure(model, backend, kv_type));
+  attention_.set_bases(KeyBases(model, backend, kv_type));
   const ModelConfig& c = model.config();
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
   if (c.per_layer_dim) per_layer_.emplace(model, backend_, buffers_.per_layer);

@@ -114,7 +114,8 @@ class Decoder {
   // How the layers share out the pages; KvView::groups has a table for each of these groups.
   const LayerGroups& groups() const { return attention_.groups(); }
   uint32_t n_rows_max() const { return n_rows_max_; }
-  // Returns the bytes of all buffers of such a decoder, those of its key bases included.
+  // Returns the bytes of all buffers of such a decoder, those of its key bases and of the
+  // statistics that they are made from included.
   static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max);
 
  private:

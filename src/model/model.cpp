@@ -213,10 +213,14 @@ class ModelLoader {
 };
 
 Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend,
-                                           const Progress& progress, uint32_t n_ctx_max) {
+                                           const Progress& progress, const LoadOptions& options) {
   const auto load = [&]() -> Result<std::unique_ptr<Model>> {
     TRY_ASSIGN(const ModelConfig config, config_of(source));
-    return ModelLoader(source, backend, progress, config).load(n_ctx_max);
+    TRY_ASSIGN(auto loaded, ModelLoader(source, backend, progress, config).load(options.n_ctx_max));
+    if (is_quantized(options.kv_type) && KeyStatistics::n_dimensions(config) > 0) {
+      loaded->key_statistics_ = KeyStatistics::measure(*loaded, backend);
+    }
+    return loaded;
   };
   auto model = load();
   if (!model) {

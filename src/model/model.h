@@ -13,9 +13,11 @@
 #include "catalogue/model_config.h"
 #include "catalogue/tensor_roles.h"
 #include "format/model_source.h"
+#include "model/bases/key_statistics.h"
 #include "model/layer_groups.h"
 #include "model/projection_site.h"
 #include "model/recurrent/recurrent_weights.h"
+#include "tensor/kv_type.h"
 
 namespace kvik {
 
@@ -94,6 +96,16 @@ struct LayerWeights {
   float scale = 1.0f;  // of the rows behind the layer
 };
 
+// What a model is loaded for.
+struct LoadOptions {
+  // The context that will be served, by which some models choose their rotation frequencies; 0: as
+  // trained.
+  uint32_t n_ctx_max = 0;
+  // The type of pages that decoders will have. K is measured if it is quantized, and a decoder of
+  // such pages needs that.
+  KvType kv_type = KvType::kInt8;
+};
+
 // A loaded model: config and packed weights. Immutable after loading.
 class Model {
  public:
@@ -103,10 +115,12 @@ class Model {
   // Packs every tensor of the source and releases it there. Every tensor must be wanted and every
   // wanted one be there, in its shape. Errors: those of read_config, kCorrupt for a missing tensor
   // or a wrong shape, kUnsupported for an unknown tensor or element type; each names the tensor.
-  // `n_ctx_max` is the context that will be served, by which some models choose their rotation
-  // frequencies; 0: as trained.
   static Result<std::unique_ptr<Model>> load(ModelSource& source, Backend& backend,
-                                             const Progress& progress, uint32_t n_ctx_max = 0);
+                                             const Progress& progress, const LoadOptions& options);
+  static Result<std::unique_ptr<Model>> load(ModelSource& source, Backend& backend,
+                                             const Progress& progress) {
+    return load(source, backend, progress, LoadOptions());
+  }
 
   const ModelConfig& config() const { return config_; }
   const PackedMatrix& embedding() const { return *embedding_; }
@@ -126,6 +140,9 @@ class Model {
   const std::string& fingerprint() const { return fingerprint_; }
   // Names the code and the arithmetic that K and V are computed with (fingerprint.h).
   const std::string& numerics() const { return numerics_; }
+  // Returns the statistics that the bases of int8 and int4 pages are made from. They are empty if
+  // the model was loaded for other pages, or keeps no heads.
+  const KeyStatistics& key_statistics() const { return key_statistics_; }
   // Of each matrix that products are made with; a tied head has one, too.
   const std::map<TensorId, ProjectionSite>& sites() const { return sites_; }
   // Of its matrices, each once.
@@ -147,6 +164,7 @@ class Model {
   std::vector<WeightKind> weight_kinds_;
   std::map<TensorId, ProjectionSite> sites_;
   std::string fingerprint_, numerics_;
+  KeyStatistics key_statistics_;
 };
 
 }  // namespace kvik

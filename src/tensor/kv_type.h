@@ -33,6 +33,9 @@ inline std::optional<KvType> kv_type_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+// Returns true for the types whose pages hold levels and scales.
+constexpr bool is_quantized(KvType type) { return type != KvType::kF32 && type != KvType::kBF16; }
+
 // Dimensions of a head that share a scale, neighbours; the last group of a head may have fewer.
 constexpr uint64_t group_dims(KvType type, uint64_t head_dim) {
   constexpr uint64_t kInt4Dims = 64, kMostGroups = 8;

@@ -11,6 +11,7 @@
 
 #include "backend/forwarding_backend.h"
 #include "catalogue/tensor_roles.h"
+#include "model/decoder.h"
 #include "support/memory_source.h"
 #include "support/tiny_model.h"
 
@@ -275,7 +276,7 @@ TEST_F(ModelTest, the_served_context_chooses_between_two_sets_of_rope_divisors) 
     source.take("rope_factors_short.weight");
     source.add_vector("rope_factors_long.weight", std::vector<float>(6, 4.0f));
     source.add_vector("rope_factors_short.weight", std::vector<float>(6, 2.0f));
-    const auto model = Model::load(source, *backend_, nullptr, n_ctx);
+    const auto model = Model::load(source, *backend_, nullptr, {.n_ctx_max = n_ctx});
     ASSERT_TRUE(model.has_value()) << model.error().message;
     EXPECT_EQ((*model)->rope_divisors(), std::vector<float>(6, n_ctx == 512 ? 2.0f : 4.0f));
   }
@@ -284,8 +285,8 @@ TEST_F(ModelTest, the_served_context_chooses_between_two_sets_of_rope_divisors) 
 // Pages that were computed with the one set must not serve a model with the other.
 TEST_F(ModelTest, the_choice_of_rope_divisors_is_part_of_the_numerics) {
   MemorySource source = source_of("test-phi3:f32");
-  const auto of_short = Model::load(source, *backend_, nullptr, 512);
-  const auto of_long = Model::load(source, *backend_, nullptr, 2048);
+  const auto of_short = Model::load(source, *backend_, nullptr, {.n_ctx_max = 512});
+  const auto of_long = Model::load(source, *backend_, nullptr, {.n_ctx_max = 2048});
   ASSERT_TRUE(of_short.has_value() && of_long.has_value());
   EXPECT_EQ((*of_short)->fingerprint(), (*of_long)->fingerprint());
   EXPECT_NE((*of_short)->numerics(), (*of_long)->numerics());
@@ -310,6 +311,37 @@ TEST_F(ModelTest, k_and_v_that_another_layer_lends_may_be_there_all_the_same) {
   ASSERT_TRUE(model.has_value()) << model.error().message;
   const size_t unused = *source.find("blk.9.attn_k.weight");
   EXPECT_EQ(source.uses()[unused].n_bytes_read, 0u);
+}
+
+// Decoders that are made of a model, however many, compute nothing before they are asked.
+TEST_F(ModelTest, k_is_measured_once_by_loading_and_for_quantized_pages_alone) {
+  struct Counting final : ForwardingBackend {
+    using ForwardingBackend::ForwardingBackend;
+    void matmul(Rows x, const PackedMatrix& w, Rows out) override {
+      ++n_products;
+      ForwardingBackend::matmul(x, w, out);
+    }
+    uint32_t n_products = 0;
+  };
+  Counting counting(*backend_);
+  for (const KvType type : kAllKvTypes) {
+    counting.n_products = 0;
+    MemorySource source = source_of("test-llama:f32");
+    const auto model = Model::load(source, counting, nullptr, {.kv_type = type});
+    ASSERT_TRUE(model.has_value());
+    EXPECT_EQ((*model)->key_statistics().is_measured(), is_quantized(type));
+    EXPECT_EQ(counting.n_products > 0, is_quantized(type)) << name_of(type);
+    const uint32_t of_loading = counting.n_products;
+    for (int i = 0; i < 2; ++i) const Decoder decoder(**model, counting, type, 8);
+    EXPECT_EQ(counting.n_products, of_loading) << name_of(type);
+  }
+}
+
+TEST_F(ModelTest, latent_k_is_not_measured) {
+  MemorySource source = source_of("test-mla:f32");
+  const auto model = load(source);
+  ASSERT_TRUE(model.has_value());
+  EXPECT_FALSE((*model)->key_statistics().is_measured());
 }
 
 TEST_F(ModelTest, a_page_has_room_for_every_group) {

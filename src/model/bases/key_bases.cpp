@@ -3,60 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "catalogue/lender.h"
-#include "model/decoder.h"
-#include "model/state_layout.h"
+#include "model/model.h"
 
 namespace kvik {
 namespace {
 
-// Tokens of the forward pass in which K is measured.
-constexpr uint32_t kMeasuredTokens = 64;
-// Tokens of high numbers are rare words, or unused.
-constexpr uint32_t kMostCommonToken = 16384;
 // Deviations below this share of a head's largest count as that: factors stay in a narrow range.
 constexpr double kLeastDeviation = 1.0 / 64;
-
-bool keeps_heads(const LayerConfig& layer) {
-  const AttentionConfig* attention = layer.if_attention();
-  return attention && !attention->latent.rank && !attention->shared_kv;
-}
-
-// The same for every model with as many tokens, and unlike each other.
-std::vector<TokenId> measured_tokens(uint32_t n_vocab) {
-  std::vector<TokenId> tokens;
-  for (uint32_t i = 0; i < kMeasuredTokens; ++i) {
-    const uint32_t mixed = (i + 1) * 2654435761u;
-    tokens.push_back((mixed ^ mixed >> 15) % std::min(n_vocab, kMostCommonToken));
-  }
-  return tokens;
-}
-
-// Runs the model over the tokens, without a cache of the engine's.
-KeyStatistics observe(const Model& model, Backend& backend) {
-  const std::vector<TokenId> tokens = measured_tokens(model.config().n_vocab);
-  KeyStatistics statistics(model.config());
-  Decoder decoder(model, backend, KvType::kF32, kMeasuredTokens);
-  decoder.observe_keys(&statistics);
-  const uint32_t n_groups = decoder.groups().n_groups();
-  constexpr uint32_t kPages = (kMeasuredTokens + kPageTokens - 1) / kPageTokens;
-  const Buffer pages = backend.memory().allocate(size_t{n_groups} * kPages * decoder.page_bytes());
-  const Buffer state = backend.memory().allocate(state_layout(model.config()).n_bytes());
-  std::vector<std::byte*> addresses;
-  for (uint32_t i = 0; i < n_groups * kPages; ++i) {
-    addresses.push_back(pages.data() + i * decoder.page_bytes());
-  }
-  std::vector<std::span<std::byte* const>> tables;
-  for (uint32_t g = 0; g < n_groups; ++g) {
-    tables.push_back(std::span(addresses).subspan(size_t{g} * kPages, kPages));
-  }
-  const BatchSequence sequence = {
-      .tokens = tokens,
-      .kv = {.groups = tables, .state = state.size() > 0 ? state.data() : nullptr},
-      .want = WantLogits::kNone};
-  decoder.forward({&sequence, 1});
-  return statistics;
-}
 
 // A power of two: dividing by it rounds nothing.
 float factor_of(double deviation, double most) {
@@ -71,84 +26,69 @@ bool may_center(const AttentionConfig& attention) {
   return attention.soft_cap == 0 && !attention.has_sinks;
 }
 
+// Returns the mean and deviation of each dimension of a layer's K, with means of zero where they
+// may not be subtracted.
+std::vector<KeyStatistics::Dimension> dimensions_of(const KeyStatistics& statistics, uint32_t layer,
+                                                    const AttentionConfig& attention) {
+  auto dimensions = statistics.dimensions(layer);
+  dimensions.resize(attention.kv_dim());
+  for (KeyStatistics::Dimension& d : dimensions) {
+    if (may_center(attention) && std::isfinite(static_cast<float>(d.mean))) continue;
+    d = {0, std::hypot(d.mean, d.deviation)};
+  }
+  return dimensions;
+}
+
+// Appends a layer's centers, factors of K and factors of queries.
+void append_floats(std::span<const KeyStatistics::Dimension> dimensions, uint32_t head_dim,
+                   std::vector<float>& floats) {
+  std::vector<float> factors;
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    const auto head = dimensions.subspan(d / head_dim * head_dim, head_dim);
+    const double most =
+        std::ranges::max_element(head, {}, &KeyStatistics::Dimension::deviation)->deviation;
+    factors.push_back(factor_of(dimensions[d].deviation, most));
+    floats.push_back(static_cast<float>(dimensions[d].mean));
+  }
+  for (const float factor : factors) floats.push_back(1.0f / factor);
+  floats.insert(floats.end(), factors.begin(), factors.end());
+}
+
 }  // namespace
 
-void KeyStatistics::add(uint32_t layer, std::span<const float> k) {
-  Sums& of = layers_[layer];
-  of.sums.resize(k.size());
-  of.squares.resize(k.size());
-  ++of.n;
-  for (size_t d = 0; d < k.size(); ++d) {
-    of.sums[d] += k[d];
-    of.squares[d] += static_cast<double>(k[d]) * k[d];
-  }
-}
-
-std::vector<KeyStatistics::Dimension> KeyStatistics::dimensions(uint32_t layer) const {
-  const Sums& of = layers_[layer];
-  std::vector<Dimension> out;
-  for (size_t d = 0; d < of.sums.size(); ++d) {
-    const double mean = of.sums[d] / static_cast<double>(of.n);
-    const double square = of.squares[d] / static_cast<double>(of.n) - mean * mean;
-    out.push_back({mean, std::sqrt(std::max(0.0, square))});
-  }
-  return out;
-}
-
 uint64_t KeyBases::bytes(const ModelConfig& config, KvType type) {
-  if (type != KvType::kInt8 && type != KvType::kInt4) return 0;
-  uint64_t n_floats = 0;
-  for (const LayerConfig& layer : config.layers) {
-    if (keeps_heads(layer)) n_floats += uint64_t{3} * layer.attention().kv_dim();
-  }
-  return n_floats * sizeof(float);
+  if (!is_quantized(type)) return 0;
+  return 3 * KeyStatistics::n_dimensions(config) * sizeof(float);
 }
 
-KeyBases KeyBases::measure(const Model& model, Backend& backend, KvType type) {
-  KeyBases bases;
+KeyBases::KeyBases(const Model& model, Backend& backend, KvType type) {
   const ModelConfig& config = model.config();
   const uint64_t n_bytes = bytes(config, type);
-  if (n_bytes == 0) return bases;
-  const KeyStatistics statistics = observe(model, backend);
+  if (n_bytes == 0) return;
+  CHECK(model.key_statistics().is_measured());
   std::vector<float> floats;
-  bases.rotates_ = type == KvType::kInt8;
-  bases.layers_.resize(config.layers.size());
+  rotates_ = type == KvType::kInt8;
+  layers_.resize(config.layers.size());
   for (uint32_t i = 0; i < config.layers.size(); ++i) {
     if (!keeps_heads(config.layers[i])) continue;
     const AttentionConfig& a = config.layers[i].attention();
-    bases.layers_[i] = {.is_measured = true,
-                        .head_dim = a.head_dim,
-                        .group = a.n_heads / a.n_kv_heads,
-                        .offset = floats.size(),
-                        .kv_dim = a.kv_dim()};
-    auto dimensions = statistics.dimensions(i);
-    dimensions.resize(a.kv_dim());
-    for (KeyStatistics::Dimension& d : dimensions) {
-      if (may_center(a) && std::isfinite(static_cast<float>(d.mean))) continue;
-      d = {0, std::hypot(d.mean, d.deviation)};
-    }
-    std::vector<float> factors;
-    for (uint32_t d = 0; d < a.kv_dim(); ++d) {
-      const auto head = std::span(dimensions).subspan(d / a.head_dim * a.head_dim, a.head_dim);
-      const double most =
-          std::ranges::max_element(head, {}, &KeyStatistics::Dimension::deviation)->deviation;
-      factors.push_back(factor_of(dimensions[d].deviation, most));
-      floats.push_back(static_cast<float>(dimensions[d].mean));
-    }
-    for (const float factor : factors) floats.push_back(1.0f / factor);
-    floats.insert(floats.end(), factors.begin(), factors.end());
+    layers_[i] = {.is_measured = true,
+                  .head_dim = a.head_dim,
+                  .group = a.n_heads / a.n_kv_heads,
+                  .offset = floats.size(),
+                  .kv_dim = a.kv_dim()};
+    append_floats(dimensions_of(model.key_statistics(), i, a), a.head_dim, floats);
   }
-  bases.buffer_ = backend.memory().allocate(n_bytes);
-  backend.memory().copy_in(bases.buffer_.data(), std::as_bytes(std::span(floats)));
+  buffer_ = backend.memory().allocate(n_bytes);
+  backend.memory().copy_in(buffer_.data(), std::as_bytes(std::span(floats)));
   // A layer that reads the pages of another keeps its queries in that one's basis.
   for (uint32_t i = 0; i < config.layers.size(); ++i) {
     if (const auto lender = lender_of(config.layers[i])) {
       const AttentionConfig& a = config.layers[i].attention();
-      bases.layers_[i] = bases.layers_[*lender];
-      bases.layers_[i].group = a.n_heads / a.n_kv_heads;
+      layers_[i] = layers_[*lender];
+      layers_[i].group = a.n_heads / a.n_kv_heads;
     }
   }
-  return bases;
 }
 
 HeadBasis KeyBases::keys(uint32_t layer) const {

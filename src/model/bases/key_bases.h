@@ -12,28 +12,6 @@ namespace kvik {
 
 class Model;
 
-// Mean and deviation of every dimension of K, layer by layer, over the tokens of some steps.
-class KeyStatistics {
- public:
-  explicit KeyStatistics(const ModelConfig& config) : layers_(config.layers.size()) {}
-
-  // Counts one token's K of a layer: [kv_dim].
-  void add(uint32_t layer, std::span<const float> k);
-
-  struct Dimension {
-    double mean = 0, deviation = 0;
-  };
-  // Returns those of each dimension of a layer's K, [kv_dim]; empty where nothing was counted.
-  std::vector<Dimension> dimensions(uint32_t layer) const;
-
- private:
-  struct Sums {
-    uint64_t n = 0;
-    std::vector<double> sums, squares;  // [kv_dim]
-  };
-  std::vector<Sums> layers_;
-};
-
 // The bases in which int8 and int4 pages keep K and V of each layer (docs/ATTENTION.md). Trained
 // models have dimensions of K that are 10 to 100 times larger than the others; a scale for each
 // token is chosen for the largest and loses the small ones. K is kept less its mean, which adds the
@@ -45,9 +23,9 @@ class KeyBases {
  public:
   KeyBases() = default;  // of pages that keep heads as they are
 
-  // Measures K in a forward pass over a few fixed tokens, so that the bases depend on the model
-  // alone: of pages of other types there is nothing to measure.
-  static KeyBases measure(const Model& model, Backend& backend, KvType type);
+  // Derives the bases for pages of that type from the statistics that the model was loaded with,
+  // which must be there for int8 and int4.
+  KeyBases(const Model& model, Backend& backend, KvType type);
   // Returns the bytes of the bases of such a model for pages of that type.
   static uint64_t bytes(const ModelConfig& config, KvType type);
 

@@ -10,6 +10,7 @@
 #include <semaphore>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/log.h"
 #include "base/quantity.h"
@@ -146,10 +147,18 @@ Result<ExplainFigures> measure_figures(const ExplainOptions& options, const Load
   return figures;
 }
 
+// Loads for pages of all types, for they are compared.
+Result<LoadedModel> load_for_all_types(ModelOptions options) {
+  const KvType type = std::exchange(options.kv_type, KvType::kInt8);
+  TRY_ASSIGN(LoadedModel loaded, load_model(options));
+  loaded.kv_type = type;
+  return loaded;
+}
+
 Result<boost::json::object> explain_model(const ExplainOptions& options,
                                           const DescribeExperiment& describe,
                                           const Progress& progress) {
-  TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
+  TRY_ASSIGN(LoadedModel loaded, load_for_all_types(options.model));
   const ModelConfig config = loaded.model->config();
   const uint64_t n_ctx = loaded.n_ctx;
   std::vector<TokenId> prompt = prompt_of(options, loaded);

@@ -22,6 +22,7 @@ constexpr size_t kMaxTextBytes = size_t{1} << 30;
 Result<Importance> calibrate(const Calibration& calibration) {
   ModelOptions options = calibration.model;
   if (options.n_ctx == 0) options.n_ctx = kDefaultWindow;
+  options.kv_type = KvType::kF32;  // exact pages, for which nothing but the text is computed
   const auto n_ctx = static_cast<uint32_t>(std::min<uint64_t>(options.n_ctx, UINT32_MAX / 2));
   TRY_ASSIGN(const std::string text, read_whole(calibration.text, kMaxTextBytes));
   TRY_ASSIGN(auto backend, make_backend(options));
@@ -32,7 +33,6 @@ Result<Importance> calibrate(const Calibration& calibration) {
   importance.chunk_tokens = n_ctx;
   TracedSource traced(*source);
   auto recorder = std::make_unique<InputRecorder>(std::move(backend), traced, importance);
-  InputRecorder& inputs = *recorder;
   TRY_ASSIGN(LoadedModel loaded, load_model(options, traced, std::move(recorder)));
   auto windows =
       windows_of(*loaded.tokenizer, text, n_ctx, {.add_bos = true, .parse_special = true});
@@ -44,7 +44,6 @@ Result<Importance> calibrate(const Calibration& calibration) {
     windows->resize(*calibration.n_windows);
   }
   TRY_ASSIGN(const auto reader, WindowLogits::create(loaded, n_ctx));
-  inputs.start();
   ProgressBar bar("calibrating");
   for (const auto& window : *windows) {
     TRY(reader->read(window, [](uint32_t, std::span<const float>) {}));

@@ -31,7 +31,6 @@ Result<std::unique_ptr<PackedMatrix>> InputRecorder::pack(std::span<const Tensor
 }
 
 void InputRecorder::record(Rows x, uint32_t row, std::span<const Part> parts) {
-  if (!is_recording_) return;
   row_.resize(x.n_cols);
   backend_->memory().copy_out(std::as_writable_bytes(std::span(row_)),
                               reinterpret_cast<const std::byte*>(x.data + size_t{row} * x.stride));

@@ -65,8 +65,6 @@ class InputRecorder final : public ForwardingBackend {
   void matmul_add(Rows x, const PackedMatrix& w, Rows out) override;
   void grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups, Rows out) override;
   void head_matmul(const HeadRows& x, const PackedMatrix& w, const HeadRows& out) override;
-  // Begins to record: what a decoder computes when it is made is not of the text.
-  void start() { is_recording_ = true; }
   // It wants to see which rows meet which expert.
   bool route(const RouteShape&, Rows) override { return false; }
 
@@ -87,7 +85,6 @@ class InputRecorder final : public ForwardingBackend {
   Importance& importance_;
   std::map<const PackedMatrix*, std::vector<Part>> parts_;
   std::vector<float> row_;  // on the host
-  bool is_recording_ = false;
 };
 
 }  // namespace kvik

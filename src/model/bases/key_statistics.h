@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "catalogue/model_config.h"
+
+namespace kvik {
+
+class Backend;
+class Model;
+
+// Returns true if the layer's K is of heads, in pages of its own.
+inline bool keeps_heads(const LayerConfig& layer) {
+  const AttentionConfig* attention = layer.if_attention();
+  return attention && !attention->latent.rank && !attention->shared_kv;
+}
+
+// Mean and deviation of every dimension of K, layer by layer, over the tokens of some steps.
+class KeyStatistics {
+ public:
+  KeyStatistics() = default;
+  explicit KeyStatistics(const ModelConfig& config) : layers_(config.layers.size()) {}
+
+  // Runs the model over a few fixed tokens, so that the statistics depend on the model alone.
+  static KeyStatistics measure(const Model& model, Backend& backend);
+  // Returns the number of dimensions that such a model's K has, in all layers that keep heads.
+  static uint64_t n_dimensions(const ModelConfig& config);
+  // Returns the bytes that the statistics of such a model take on the host.
+  static uint64_t bytes(const ModelConfig& config) {
+    return 2 * n_dimensions(config) * sizeof(double);
+  }
+
+  bool is_measured() const { return !layers_.empty(); }
+
+  // Counts one token's K of a layer: [kv_dim].
+  void add(uint32_t layer, std::span<const float> k);
+
+  struct Dimension {
+    double mean = 0, deviation = 0;
+  };
+  // Returns those of each dimension of a layer's K, [kv_dim]; empty where nothing was counted.
+  std::vector<Dimension> dimensions(uint32_t layer) const;
+
+ private:
+  struct Sums {
+    uint64_t n = 0;
+    std::vector<double> sums, squares;  // [kv_dim]
+  };
+  std::vector<Sums> layers_;
+};
+
+}  // namespace kvik
