@@ -113,9 +113,9 @@ void show_kv(const ModelConfig& c) {
       const AttentionConfig& a = layer.attention();
       if (a.shared_kv) continue;
       per_token += a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
-                                 : uint64_t{2} * a.n_kv_heads * row_bytes(type, a.head_dim);
+                                 : a.n_kv_heads * head_token_bytes(type, a.head_dim);
     }
-    streams::print("  {:<8}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
+    streams::print("  {:<10}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
                    format_bytes(per_token * c.n_ctx_train));
   }
 }

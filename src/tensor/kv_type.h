@@ -6,11 +6,12 @@
 
 namespace kvik {
 
-// What the K and V of a page are stored as.
-enum class KvType : uint8_t { kF32, kBF16, kInt8, kInt4 };
+// What the K and V of a page are stored as. kInt8Int4: K in int8, V in int4.
+enum class KvType : uint8_t { kF32, kBF16, kInt8, kInt8Int4, kInt4 };
 
-inline constexpr KvType kAllKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kInt8, KvType::kInt4};
-inline constexpr const char* kKvTypeNames = "f32, bf16, int8 or int4";
+inline constexpr KvType kAllKvTypes[] = {KvType::kF32, KvType::kBF16, KvType::kInt8,
+                                         KvType::kInt8Int4, KvType::kInt4};
+inline constexpr const char* kKvTypeNames = "f32, bf16, int8, int8/int4 (K/V) or int4";
 
 inline const char* name_of(KvType type) {
   switch (type) {
@@ -20,6 +21,8 @@ inline const char* name_of(KvType type) {
       return "bf16";
     case KvType::kInt8:
       return "int8";
+    case KvType::kInt8Int4:
+      return "int8/int4";
     case KvType::kInt4:
       break;
   }
@@ -36,6 +39,15 @@ inline std::optional<KvType> kv_type_from_name(std::string_view name) {
 // Returns true for the types whose pages hold levels and scales.
 constexpr bool is_quantized(KvType type) { return type != KvType::kF32 && type != KvType::kBF16; }
 
+// Returns the type that pages of `type` store K as, and V. Latent K is V as well, so that its type
+// is that of K.
+constexpr KvType key_type(KvType type) { return type == KvType::kInt8Int4 ? KvType::kInt8 : type; }
+constexpr KvType value_type(KvType type) {
+  return type == KvType::kInt8Int4 ? KvType::kInt4 : type;
+}
+
+// In all that follows K and V of kInt8Int4 are asked for each by its own type.
+
 // Dimensions of a head that share a scale, neighbours; the last group of a head may have fewer.
 constexpr uint64_t group_dims(KvType type, uint64_t head_dim) {
   constexpr uint64_t kInt4Dims = 64, kMostGroups = 8;
@@ -46,8 +58,8 @@ constexpr uint64_t n_groups(KvType type, uint64_t head_dim) {
   return (head_dim + group_dims(type, head_dim) - 1) / group_dims(type, head_dim);
 }
 
-// Of one token's K or V of one head; int8 levels come with a scale in f32, int4 levels with one in
-// bf16 for each group.
+// Returns the bytes of one token's K or V of one head; int8 levels come with a scale in f32, int4
+// levels with one in bf16 for each group.
 constexpr uint64_t row_bytes(KvType type, uint64_t head_dim) {
   switch (type) {
     case KvType::kF32:
@@ -56,16 +68,22 @@ constexpr uint64_t row_bytes(KvType type, uint64_t head_dim) {
       return head_dim * sizeof(uint16_t);
     case KvType::kInt8:
       return head_dim + sizeof(float);
+    case KvType::kInt8Int4:
     case KvType::kInt4:
       break;
   }
   return (head_dim + 1) / 2 + n_groups(KvType::kInt4, head_dim) * sizeof(uint16_t);
 }
 
+// Returns the bytes of one token's K and V of one head.
+constexpr uint64_t head_token_bytes(KvType type, uint64_t head_dim) {
+  return row_bytes(key_type(type), head_dim) + row_bytes(value_type(type), head_dim);
+}
+
 // Latent attention has one K for all heads: latent_dim dimensions whose beginning is V as well,
 // then those that turn (DeepSeek-V2, 2024). The two parts share no scale.
 constexpr uint64_t latent_group_dims(KvType type, uint64_t latent_dim, uint64_t head_dim) {
-  if (type != KvType::kInt4) return latent_dim;
+  if (key_type(type) != KvType::kInt4) return latent_dim;
   constexpr uint64_t kMostGroups = 8;
   for (uint64_t dims = 64; dims < latent_dim; dims *= 2) {
     const uint64_t n = (head_dim + dims - 1) / dims;
@@ -76,13 +94,14 @@ constexpr uint64_t latent_group_dims(KvType type, uint64_t latent_dim, uint64_t 
 constexpr uint64_t latent_row_bytes(KvType type, uint64_t latent_dim, uint64_t head_dim) {
   const uint64_t dims = latent_group_dims(type, latent_dim, head_dim);
   const uint64_t groups = (head_dim + dims - 1) / dims;
-  switch (type) {
+  switch (key_type(type)) {
     case KvType::kF32:
       return head_dim * sizeof(float);
     case KvType::kBF16:
       return head_dim * sizeof(uint16_t);
     case KvType::kInt8:
       return head_dim + groups * sizeof(float);
+    case KvType::kInt8Int4:
     case KvType::kInt4:
       break;
   }

@@ -166,9 +166,13 @@ class Reference {
  public:
   Reference(const Case& c, const Sequence& s)
       : case_(c),
-        q_(in_parts(c, s.q, [&](auto part, uint32_t n) { return query_as_seen(c.type, part, n); })),
-        k_(in_parts(c, s.k, [&](auto part, uint32_t n) { return as_stored(c.type, part, n); })),
-        v_(c.latent_dim == 0 ? as_stored(c.type, s.v, c.head_dim) : beginnings(c, k_)) {}
+        q_(in_parts(
+            c, s.q,
+            [&](auto part, uint32_t n) { return query_as_seen(key_type(c.type), part, n); })),
+        k_(in_parts(c, s.k,
+                    [&](auto part, uint32_t n) { return as_stored(key_type(c.type), part, n); })),
+        v_(c.latent_dim == 0 ? as_stored(value_type(c.type), s.v, c.head_dim) : beginnings(c, k_)) {
+  }
 
   static std::vector<float> query_as_seen(KvType type, const std::vector<float>& q, uint32_t n) {
     if (type == KvType::kInt8) return in_int8(q, n);
@@ -234,9 +238,7 @@ class Reference {
 };
 
 // Weights over int8 pages are levels themselves: 32767 of them, or 255 where they are much alike.
-double tolerance(KvType type) {
-  return type == KvType::kInt8 || type == KvType::kInt4 ? 2e-3 : 3e-6;
-}
+double tolerance(KvType type) { return is_quantized(type) ? 2e-3 : 3e-6; }
 
 // Against double in the scalar kernels, then all others by bytes against those.
 void check(const Case& c) {

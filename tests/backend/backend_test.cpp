@@ -244,9 +244,9 @@ TEST(Backend, attention_reads_each_sequence_of_a_batch_from_its_own_pages) {
         for (uint32_t head = 0; head < kHeads; ++head) {
           const size_t at = (AttentionBatch::row_of(s, token) * kHeads + head) * kHeadDim;
           ASSERT_NEAR(batch.out()[at + 19], batch.expected(s, token, head, 19),
-                      type == KvType::kF32    ? 2e-5
-                      : type == KvType::kInt4 ? 0.5
-                                              : 3e-2)
+                      type == KvType::kF32                ? 2e-5
+                      : value_type(type) == KvType::kInt4 ? 0.5
+                                                          : 3e-2)
               << name_of(type) << " sequence " << s << " token " << token << " head " << head;
         }
       }

@@ -31,6 +31,10 @@ TEST(KvLayout, sizes_count_padded_v) {
   EXPECT_EQ((KvBlockLayout{KvType::kInt4, 80}.v_bytes()), 32u * (48 + 2 * 2));
   EXPECT_EQ((KvBlockLayout{KvType::kInt4, 21}.k_bytes()), 32u * (12 + 2));
   EXPECT_EQ((KvBlockLayout{KvType::kInt4, 1024}.k_bytes()), 32u * (512 + 8 * 2));
+  EXPECT_EQ((KvBlockLayout{KvType::kInt8Int4, 80}.k_bytes()), 32u * (80 + 4));
+  EXPECT_EQ((KvBlockLayout{KvType::kInt8Int4, 80}.v_bytes()), 32u * (48 + 2 * 2));
+  EXPECT_EQ((KvBlockLayout{KvType::kInt8Int4, 576, 512}.head_bytes()),
+            (KvBlockLayout{KvType::kInt8, 576, 512}.head_bytes()));
 }
 
 // Elements of a page of one head, found as kernels.h says.
@@ -40,12 +44,12 @@ class PageReader {
       : layout_(layout), block_(block) {}
 
   float k(uint32_t token, uint32_t d) const {
-    if (layout_.type == KvType::kInt4) {
+    if (layout_.key_type() == KvType::kInt4) {
       const size_t n_words = (layout_.head_dim + 7) / 8;
       const size_t at = ((token / 16 * n_words + d / 8) * 16 + token % 16) * 4 + d % 4;
       return int4(at, d / 4 % 2, n_words * 4 * kPageTokens + (d / 64 * kPageTokens + token) * 2);
     }
-    if (layout_.type != KvType::kInt8) {
+    if (layout_.key_type() != KvType::kInt8) {
       return element(0, (size_t{token / 16} * layout_.head_dim + d) * 16 + token % 16);
     }
     const size_t n_words = (layout_.head_dim + 3) / 4;
@@ -55,13 +59,13 @@ class PageReader {
   }
   float v(uint32_t token, uint32_t d) const {
     const size_t begin = layout_.k_bytes();
-    if (layout_.type == KvType::kInt4) {
+    if (layout_.value_type() == KvType::kInt4) {
       const size_t n_vectors = (layout_.head_dim + 31) / 32;
       const size_t at = ((d / 32 * size_t{8} + token / 4) * 16 + d % 16) * 4 + token % 4;
       return int4(begin + at, d / 16 % 2,
                   begin + n_vectors * 16 * kPageTokens + (d / 64 * kPageTokens + token) * 2);
     }
-    if (layout_.type != KvType::kInt8) {
+    if (layout_.value_type() != KvType::kInt8) {
       return element(begin, (size_t{d / 16} * kPageTokens + token) * 16 + d % 16);
     }
     const size_t at = ((d / 16 * size_t{8} + token / 4) * 16 + d % 16) * 4 + token % 4;
@@ -97,17 +101,19 @@ void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
   for (uint32_t t = 0; t < kPageTokens; t += 3) {
     isa.attention.write_token(layout, block.data(), t, &k[t * head_dim], &v[t * head_dim]);
   }
-  const bool is_turned = type == KvType::kInt4;  // the page holds what becomes of it by turning
-  const auto in_page = [&](const std::vector<float>& x) {
-    return is_turned ? in_int4(turned(x, head_dim), head_dim) : as_stored(type, x, head_dim);
+  // A page of int4 holds what becomes of it by turning.
+  const auto in_page = [&](KvType of, const std::vector<float>& x) {
+    return of == KvType::kInt4 ? in_int4(turned(x, head_dim), head_dim)
+                               : as_stored(of, x, head_dim);
   };
-  const std::vector<float> k_stored = in_page(k);
-  const std::vector<float> v_stored = in_page(v);
+  const std::vector<float> k_stored = in_page(key_type(type), k);
+  const std::vector<float> v_stored = in_page(value_type(type), v);
   const PageReader page(layout, block);
   for (uint32_t t = 0; t < kPageTokens; ++t) {
     for (uint32_t d = 0; d < (head_dim + 15) / 16 * 16; ++d) {
       const bool holds = t % 3 == 0 && d < head_dim;
-      if (is_turned && d >= head_dim) continue;  // some level that nobody looks at
+      // Beyond the head int4 has some level that is not read.
+      if (value_type(type) == KvType::kInt4 && d >= head_dim) continue;
       ASSERT_FLOAT_EQ(page.v(t, d), holds ? v_stored[t * head_dim + d] : 0.0f);
       if (d >= head_dim) continue;
       ASSERT_FLOAT_EQ(page.k(t, d), holds ? k_stored[t * head_dim + d] : 0.0f);

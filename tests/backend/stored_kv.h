@@ -71,6 +71,7 @@ inline std::vector<float> in_int4(std::vector<float> x, uint32_t head_dim) {
   return x;
 }
 
+// K or V of pages of that type, asked for by key_type() or value_type().
 inline std::vector<float> as_stored(KvType type, std::vector<float> x, uint32_t head_dim) {
   if (type == KvType::kInt8) return in_int8(std::move(x), head_dim);
   if (type == KvType::kInt4) {

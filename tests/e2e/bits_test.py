@@ -14,7 +14,7 @@ import unittest
 import kvik
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bits.tsv")
-KV_TYPES = ("f32", "bf16", "int8", "int4")
+KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
 # What `synthetic:` makes. Its small matrices have no blocks of 256: the demo model, converted, has.
 SYNTHETIC_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q4_k_m", "q5_k", "q5_k_m",
                    "q6_k", "iq4_nl", "iq4_xs", "mxfp4", "int4g128", "int8g128", "fp8", "nvfp4")

@@ -36,7 +36,7 @@ class Budget(unittest.TestCase):
                 self.check(play(users=users, verify=1000, **small), 64 * 8)
 
     def test_of_every_page_type(self):
-        for kv_type in ("f32", "bf16", "int4"):
+        for kv_type in ("f32", "bf16", "int8/int4", "int4"):
             with self.subTest(kv_type=kv_type):
                 self.check(play(kv_type=kv_type, conversations=16, turns=4, held=3, users=16, verify=1000, system=32, own=8, out=4), 16 * 4)
 

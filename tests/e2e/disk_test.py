@@ -14,7 +14,7 @@ import kvik
 from server import Server
 
 TOKENS = kvik.random_tokens(700, kvik.DEMO_BOS, 23)
-KV_TYPES = ("f32", "bf16", "int8", "int4")
+KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
 N_KILLS = 300 if kvik.LONG else 20
 
 

@@ -98,7 +98,7 @@ class Explain(unittest.TestCase):
             self.assertGreater(row["ms"]["min"], 0)
             self.assertLessEqual(row["ms"]["min"], row["ms"]["median"])
             self.assertLessEqual(row["ms"]["median"], row["ms"]["max"])
-        self.assertEqual([row["type"] for row in self.report["types"]], ["f32", "bf16", "int8", "int4"])
+        self.assertEqual([row["type"] for row in self.report["types"]], ["f32", "bf16", "int8", "int8/int4", "int4"])
         shapes = {row["name"]: row for row in self.report["shapes"]}
         heads = self.report["geometry"]["heads"] // self.report["geometry"]["kv_heads"]
         self.assertEqual(shapes["a KV head for each query head"]["kv_bytes"], heads * shapes["as it is"]["kv_bytes"])
@@ -157,6 +157,13 @@ class Explain(unittest.TestCase):
 
 
 @unittest.skipUnless(shutil.which("node") and os.path.exists(CHROMIUM), "no Node or no Chromium here")
+class OtherPages(unittest.TestCase):
+    def test_over_bf16_pages_all_types_are_compared_as_well(self):
+        report, _ = explained("demo", "-p", "ROMEO:", "--max-tokens", 4, "--kv-type", "bf16")
+        self.assertEqual([row["type"] for row in report["types"]], ["f32", "bf16", "int8", "int8/int4", "int4"])
+        self.assertTrue(report["bits"]["equal"])
+
+
 class InTheBrowser(unittest.TestCase):
     """The file of a real run, as web/test/report.mjs sees it."""
 

@@ -102,7 +102,7 @@ class Fleet(unittest.TestCase):
             self.assertEqual(page.value("kvik_tier_hit_tokens_total", tier=tier), len(TOKENS) - 1)
 
     def check_bits(self, **flags):
-        for kv_type in ("f32", "bf16", "int8", "int4"):
+        for kv_type in ("f32", "bf16", "int8", "int8/int4", "int4"):
             cold = kvik.logits_text("demo", TOKENS, kv_type=kv_type)
             for _ in range(2):  # stores, then finds
                 self.assertEqual(kvik.logits_text("demo", TOKENS, kv_type=kv_type, **flags), cold, kv_type)

@@ -121,7 +121,7 @@ class Run(unittest.TestCase):
                     self.assertEqual(len(kvik.output(*fixed, *flags, env=env).split()), n)
 
     def test_every_kv_type_runs(self):
-        for kv_type in ("f32", "bf16", "int8", "int4"):
+        for kv_type in ("f32", "bf16", "int8", "int8/int4", "int4"):
             self.assertTrue(kvik.output("run", "demo", "-p", "ROMEO:", "--max-tokens", 5, "--seed", 1, "--kv-type", kv_type))
 
     def test_a_model_made_in_memory_runs(self):

@@ -13,7 +13,7 @@ PROMPTS = ["ROMEO:\nO, speak again, bright angel! O, speak again, bright angel! 
            "KING HENRY:\nOnce more unto the breach, dear friends, once more;\nKING HENRY:\nOnce more"]
 WAYS = [{"temperature": 0}, {"temperature": 0.7, "seed": 3}, {"temperature": 1.5, "seed": 4, "top_p": 0.9},
         {"temperature": 0, "repetition_penalty": 1.2}, {"temperature": 0.7, "seed": 5, "presence_penalty": 0.6, "frequency_penalty": 0.4}]
-KV_TYPES = ("f32", "bf16", "int8", "int4")
+KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
 
 
 class Run(unittest.TestCase):
@@ -29,7 +29,7 @@ class Run(unittest.TestCase):
                 if (i + k) % 3 and not kvik.LONG:
                     continue
                 with self.subTest(prompt=prompt, **way):
-                    way = {**way, "kv_type": KV_TYPES[(i + k) % 4]}
+                    way = {**way, "kv_type": KV_TYPES[(i + k) % len(KV_TYPES)]}
                     want, off = self.answer(prompt, "off", **way)
                     self.assertIn("0 of 0 guessed tokens accepted", off)
                     for speculate in ("auto", 7, 31):

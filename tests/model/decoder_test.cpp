@@ -317,6 +317,15 @@ double page_noise(MemorySource& source, KvType type) {
   return std::sqrt(squares / static_cast<double>(rows.size() * rows[0].size()));
 }
 
+TEST(Decoder, k_in_int8_with_v_in_int4_is_nearer_than_both_in_int4) {
+  const auto original = make_synthetic("synthetic:test-qwen3:f32");
+  ASSERT_TRUE(original.has_value());
+  MemorySource source(**original);
+  const double mixed = page_noise(source, KvType::kInt8Int4);
+  EXPECT_LT(page_noise(source, KvType::kInt8), 0.5 * mixed);
+  EXPECT_LT(mixed, 0.9 * page_noise(source, KvType::kInt4));
+}
+
 // Qwen 2.5 has such biases: some dimensions of K are far above the others, by the same amount
 // everywhere.
 TEST(Decoder, a_large_bias_of_k_costs_compact_pages_little) {
@@ -337,7 +346,7 @@ TEST(Decoder, a_large_bias_of_k_costs_compact_pages_little) {
     }
     biased.add_vector(bias.info.name, values);
   }
-  for (const KvType type : {KvType::kInt8, KvType::kInt4}) {
+  for (const KvType type : {KvType::kInt8, KvType::kInt8Int4, KvType::kInt4}) {
     EXPECT_LT(page_noise(biased, type), 3 * page_noise(plain, type)) << name_of(type);
   }
 }

@@ -67,7 +67,8 @@ KeyBases::KeyBases(const Model& model, Backend& backend, KvType type) {
   if (n_bytes == 0) return;
   CHECK(model.key_statistics().is_measured());
   std::vector<float> floats;
-  rotates_ = type == KvType::kInt8;
+  rotates_keys_ = key_type(type) == KvType::kInt8;
+  rotates_values_ = value_type(type) == KvType::kInt8;
   layers_.resize(config.layers.size());
   for (uint32_t i = 0; i < config.layers.size(); ++i) {
     if (!keeps_heads(config.layers[i])) continue;
@@ -95,24 +96,24 @@ HeadBasis KeyBases::keys(uint32_t layer) const {
   return {.head_dim = layers_[layer].head_dim,
           .centers = floats(layer, 0),
           .factors = floats(layer, 1),
-          .rotation = rotates_ ? HeadRotation::kForward : HeadRotation::kNone};
+          .rotation = rotates_keys_ ? HeadRotation::kForward : HeadRotation::kNone};
 }
 
 HeadBasis KeyBases::queries(uint32_t layer) const {
   return {.head_dim = layers_[layer].head_dim,
           .group = layers_[layer].group,
           .factors = floats(layer, 2),
-          .rotation = rotates_ ? HeadRotation::kBack : HeadRotation::kNone};
+          .rotation = rotates_keys_ ? HeadRotation::kBack : HeadRotation::kNone};
 }
 
 HeadBasis KeyBases::values(uint32_t layer) const {
   return {.head_dim = layers_[layer].head_dim,
-          .rotation = rotates_ ? HeadRotation::kForward : HeadRotation::kNone};
+          .rotation = rotates_values_ ? HeadRotation::kForward : HeadRotation::kNone};
 }
 
 HeadBasis KeyBases::outputs(uint32_t layer) const {
   return {.head_dim = layers_[layer].head_dim,
-          .rotation = rotates_ ? HeadRotation::kBack : HeadRotation::kNone};
+          .rotation = rotates_values_ ? HeadRotation::kBack : HeadRotation::kNone};
 }
 
 }  // namespace kvik

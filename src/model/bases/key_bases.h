@@ -16,7 +16,8 @@ class Model;
 // models have dimensions of K that are 10 to 100 times larger than the others; a scale for each
 // token is chosen for the largest and loses the small ones. K is kept less its mean, which adds the
 // same to all scores of a query, and divided by the fourth root of its deviation, which the query
-// is multiplied by. For int8, K and V are also rotated; pages of int4 rotate by themselves.
+// is multiplied by. What becomes int8 is also rotated; pages rotate what becomes int4 by
+// themselves.
 //
 // Immutable. Latent K stays as it is.
 class KeyBases {
@@ -32,7 +33,7 @@ class KeyBases {
   // Returns true if this layer's K and V are kept in a basis of their own.
   bool has(uint32_t layer) const { return layer < layers_.size() && layers_[layer].is_measured; }
   // Returns true if V, and so the output of the heads, is in another basis as well.
-  bool has_values(uint32_t layer) const { return has(layer) && rotates_; }
+  bool has_values(uint32_t layer) const { return has(layer) && rotates_values_; }
 
   HeadBasis keys(uint32_t layer) const;
   HeadBasis queries(uint32_t layer) const;
@@ -52,7 +53,7 @@ class KeyBases {
     return buffer_.floats() + layers_[layer].offset + size_t{part} * layers_[layer].kv_dim;
   }
 
-  bool rotates_ = false;
+  bool rotates_keys_ = false, rotates_values_ = false;
   std::vector<Layer> layers_;
   Buffer buffer_;
 };

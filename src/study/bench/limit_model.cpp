@@ -50,9 +50,8 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
 
 LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, KvType type) {
   const uint32_t value_dim = a.latent.rank ? a.latent.rank : a.head_dim;
-  const uint64_t kv_bytes = a.latent.rank
-                                ? latent_row_bytes(type, a.latent.rank, a.head_dim)
-                                : uint64_t{2} * a.n_kv_heads * row_bytes(type, a.head_dim);
+  const uint64_t kv_bytes = a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
+                                          : a.n_kv_heads * head_token_bytes(type, a.head_dim);
   return {.window = a.window,
           .ops = 2.0 * a.n_heads * (a.head_dim + value_dim),
           .kv_bytes = static_cast<double>(kv_bytes)};

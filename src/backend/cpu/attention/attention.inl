@@ -82,6 +82,7 @@ inline void attend_block_split(Block& block, uint32_t split) {
     case KvType::kBF16:
       return attend_float_split<uint16_t>(block, tokens_of_split(split));
     case KvType::kInt8:
+    case KvType::kInt8Int4:
     case KvType::kInt4:
       return attend_int8_split(block, tokens_of_split(split));
   }
@@ -162,7 +163,7 @@ inline void write_out(const Block& block) {
       total = sunk.total;
       share = sunk.share;
     }
-    if (block.task.layout.type == KvType::kInt4) {  // turns V back
+    if (block.task.layout.value_type() == KvType::kInt4) {  // turns V back
       rotate_head(sums, value_dim, block.spare);
       sums = block.spare;
       total *= turned_twice(value_dim);
@@ -175,9 +176,7 @@ inline void write_out(const Block& block) {
   }
 }
 
-inline bool holds_levels(const KvBlockLayout& layout) {
-  return layout.type == KvType::kInt8 || layout.type == KvType::kInt4;
-}
+inline bool holds_levels(const KvBlockLayout& layout) { return is_quantized(layout.type); }
 
 inline size_t spare_floats(uint32_t head_dim) {
   const size_t widened = size_t{kStripPages} * kPageTokens * blocks_of_16(head_dim) * kLanes;

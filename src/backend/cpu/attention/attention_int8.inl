@@ -63,7 +63,7 @@ inline void quantize_query(const float* q, const KvBlockLayout& layout, const Qu
   const uint32_t head_dim = layout.head_dim;
   const uint32_t value_dim = layout.value_dim();
   const uint32_t n_dims = key_dims(layout);
-  const uint32_t group_dims = layout.group_dims();
+  const uint32_t group_dims = layout.key_group_dims();
   for (uint32_t d = 0; d < n_dims; minus_128_levels += kBlockPairs) {
     const uint32_t end = lesser(d + group_dims, n_dims);
     F32x16 sum = zero();  // exact
@@ -95,11 +95,10 @@ inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, 
   }
 }
 
-// chunk after chunk, each [key_dims / 4][pairs of the chunk][4] levels. Over int4 pages queries are
-// turned as K is.
+// chunk after chunk, each [key_dims / 4][pairs of the chunk][4] levels. Queries are turned if K is.
 inline void quantize_queries(Block& block) {
   const KvBlockLayout& layout = block.task.layout;
-  const bool turns = layout.type == KvType::kInt4;
+  const bool turns = layout.key_type() == KvType::kInt4;
   const float scale =
       turns ? block.task.scale / turned_twice(turned_dims(layout)) : block.task.scale;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {
@@ -210,7 +209,7 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
   const KvBlockLayout& layout = block.task.layout;
   const uint32_t dims = key_dims(layout);
   const size_t tile_bytes = size_t{dims} * kLanes;
-  const uint32_t group_words = (layout.group_dims() + 3) / 4;
+  const uint32_t group_words = (layout.key_group_dims() + 3) / 4;
   const Words words = {group * group_words, lesser((group + 1) * group_words, dims / 4)};
   const Range seen = tiles_of(common(block.seen_by_any(chunk), split));
   const uint32_t first_tile = split.begin / kLanes;
@@ -238,7 +237,7 @@ inline void score_int8_group(const Block& block, Chunk chunk, Range split, const
 
 // The blocks of sixteen dimensions whose V shares a scale.
 inline Range blocks_of_group(const Block& block, uint32_t group) {
-  const uint32_t n_blocks = blocks_of_16(block.task.layout.group_dims());
+  const uint32_t n_blocks = blocks_of_16(block.task.layout.value_group_dims());
   return {group * n_blocks, lesser((group + 1) * n_blocks, block.n_dim_blocks)};
 }
 

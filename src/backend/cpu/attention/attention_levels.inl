@@ -6,10 +6,10 @@ inline uint32_t round_up(uint32_t n, uint32_t unit) { return (n + unit - 1) / un
 
 // Dimensions of K that a page holds.
 inline uint32_t key_dims(const KvBlockLayout& layout) {
-  return round_up(layout.head_dim, layout.type == KvType::kInt4 ? 8 : 4);
+  return round_up(layout.head_dim, layout.key_type() == KvType::kInt4 ? 8 : 4);
 }
 inline uint32_t value_dims(const KvBlockLayout& layout) {
-  return round_up(layout.value_dim(), layout.type == KvType::kInt4 ? 2 * kLanes : kLanes);
+  return round_up(layout.value_dim(), layout.value_type() == KvType::kInt4 ? 2 * kLanes : kLanes);
 }
 constexpr size_t kValueBlockBytes = size_t{kPageTokens} * kLanes;  // sixteen dimensions of a page
 
@@ -66,16 +66,23 @@ inline void take_latent_int8_page(const Block& block, uint32_t page, const std::
   take_latent_values(block, page, room, out);
 }
 
+inline void take_int8_keys(const KvBlockLayout& layout, uint32_t page, const std::byte* data,
+                           LevelSplit& out) {
+  constexpr size_t kScaleBytes = kPageTokens * sizeof(float);
+  out.keys[page] = reinterpret_cast<const uint8_t*>(data);
+  __builtin_memcpy(out.key_scales + page * kPageTokens, data + layout.k_bytes() - kScaleBytes,
+                   kScaleBytes);
+}
+
 inline void take_int8_page(const Block& block, uint32_t page, const std::byte* data,
                            LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
   const std::byte* values = data + layout.k_bytes();
   constexpr size_t kScaleBytes = kPageTokens * sizeof(float);
-  out.keys[page] = reinterpret_cast<const uint8_t*>(data);
+  take_int8_keys(layout, page, data, out);
   out.values[page] = reinterpret_cast<const int8_t*>(values);
   out.ahead_of_keys[page] = values;
   out.ahead_of_values[page] = block.keys_ahead(page, values);
-  __builtin_memcpy(out.key_scales + page * kPageTokens, values - kScaleBytes, kScaleBytes);
   __builtin_memcpy(out.value_scales + page * kPageTokens, data + layout.head_bytes() - kScaleBytes,
                    kScaleBytes);
 }
@@ -99,32 +106,48 @@ inline void unpack_scales(const std::byte* packed, uint32_t groups, float* out) 
   }
 }
 
+// Returns the room behind the levels.
+inline uint8_t* take_int4_keys(const KvBlockLayout& layout, uint32_t page, const std::byte* data,
+                               uint8_t* room, LevelSplit& out) {
+  const uint32_t n_vectors = kTilesPerPage * key_dims(layout) / 8;
+  unpack_levels(data, n_vectors, 128 - 15, room, 128, 64);
+  unpack_scales(data + size_t{64} * n_vectors, layout.n_key_groups(),
+                out.key_scales + page * kPageTokens);
+  out.keys[page] = room;
+  return room + size_t{128} * n_vectors;
+}
+
+inline void take_int4_values(const KvBlockLayout& layout, uint32_t page, const std::byte* packed,
+                             uint8_t* room, LevelSplit& out) {
+  for (uint32_t i = 0; i < value_dims(layout) / (2 * kLanes); ++i) {
+    unpack_levels(packed + i * kValueBlockBytes, kPageTokens / 4, 256 - 15,
+                  room + 2 * i * kValueBlockBytes, 64, kValueBlockBytes);
+  }
+  unpack_scales(packed + size_t{value_dims(layout)} * kPageTokens / 2, layout.n_value_groups(),
+                out.value_scales + page * kPageTokens);
+  out.values[page] = reinterpret_cast<const int8_t*>(room);
+}
+
 inline void take_int4_page(const Block& block, uint32_t page, const std::byte* data, uint8_t* room,
                            LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
-  const uint32_t groups = layout.n_key_groups();
-  const uint32_t n_key_vectors = kTilesPerPage * key_dims(layout) / 8;
-  uint8_t* values = room + size_t{128} * n_key_vectors;
-  const std::byte* packed_values = data + layout.k_bytes();
-  unpack_levels(data, n_key_vectors, 128 - 15, room, 128, 64);
-  if (layout.latent_dim != 0) {
-    unpack_scales(data + size_t{64} * n_key_vectors, groups, out.key_scales + page * kPageTokens);
-    out.keys[page] = room;
-    out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
-    return take_latent_values(block, page, values, out);
-  }
-  for (uint32_t i = 0; i < value_dims(layout) / (2 * kLanes); ++i) {
-    unpack_levels(packed_values + i * kValueBlockBytes, kPageTokens / 4, 256 - 15,
-                  values + 2 * i * kValueBlockBytes, 64, kValueBlockBytes);
-  }
-  unpack_scales(data + size_t{64} * n_key_vectors, groups, out.key_scales + page * kPageTokens);
-  unpack_scales(packed_values + size_t{value_dims(layout)} * kPageTokens / 2, groups,
-                out.value_scales + page * kPageTokens);
-  out.keys[page] = room;
-  out.values[page] = reinterpret_cast<const int8_t*>(values);
+  uint8_t* values = take_int4_keys(layout, page, data, room, out);
   // As K takes twice the room that it has in the page, this fetches V as well.
   out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
+  if (layout.latent_dim != 0) return take_latent_values(block, page, values, out);
+  take_int4_values(layout, page, data + layout.k_bytes(), values, out);
   out.ahead_of_values[page] = reinterpret_cast<const std::byte*>(values);
+}
+
+// K lies in the page as it is read; V is unpacked.
+inline void take_int8_int4_page(const Block& block, uint32_t page, const std::byte* data,
+                                uint8_t* room, LevelSplit& out) {
+  const KvBlockLayout& layout = block.task.layout;
+  take_int8_keys(layout, page, data, out);
+  take_int4_values(layout, page, data + layout.k_bytes(), room, out);
+  const std::byte* ahead = block.keys_ahead(page, data);
+  out.ahead_of_keys[page] = ahead;
+  out.ahead_of_values[page] = ahead + layout.k_bytes();
 }
 
 // Pages [begin, end) of the split, those that some pair sees.
@@ -137,10 +160,12 @@ inline LevelSplit take_levels(const Block& block, Range split, Range pages) {
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const std::byte* data = table[page] + task.block_offset;
     auto* room = reinterpret_cast<uint8_t*>(block.unpacked + page * level_page_floats(task.layout));
-    if (task.layout.type == KvType::kInt4) {
+    if (task.layout.key_type() == KvType::kInt4) {
       take_int4_page(block, page, data, room, out);
     } else if (task.layout.latent_dim != 0) {
       take_latent_int8_page(block, page, data, room, out);
+    } else if (task.layout.value_type() == KvType::kInt4) {
+      take_int8_int4_page(block, page, data, room, out);
     } else {
       take_int8_page(block, page, data, out);
     }

@@ -60,21 +60,24 @@ inline void write_latent_int8(const KvBlockLayout& layout, std::byte* block, uin
   }
 }
 
-inline void write_int8(const KvBlockLayout& layout, std::byte* block, uint32_t token,
-                       const float* k, const float* v) {
-  if (!v) return write_latent_int8(layout, block, token, k);
-  const uint32_t head_dim = layout.head_dim;
-  const float k_scale = write_key_levels(layout, block, token, k, {0, head_dim});
+inline void write_int8_key(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                           const float* k) {
+  const float scale = write_key_levels(layout, block, token, k, {0, layout.head_dim});
+  __builtin_memcpy(block + layout.k_bytes() - (kPageTokens - token) * sizeof(float), &scale,
+                   sizeof(float));
+}
+
+inline void write_int8_value(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                             const float* v) {
   std::byte* v_block = block + layout.k_bytes();
   auto* v_out = reinterpret_cast<int8_t*>(v_block) + size_t{token / 4} * 64 + token % 4;
-  const float v_scale = write_levels(v, head_dim, [&](uint32_t d, const int8_t* levels) {
+  const float scale = write_levels(v, layout.head_dim, [&](uint32_t d, const int8_t* levels) {
     for (uint32_t i = 0; i < kLanes; ++i) {
       v_out[size_t{d / kLanes} * kValueBlockBytes + i * 4] = levels[i];
     }
   });
-  const size_t scale_at = (kPageTokens - token) * sizeof(float);  // from the end
-  __builtin_memcpy(v_block - scale_at, &k_scale, sizeof(float));
-  __builtin_memcpy(v_block + layout.v_bytes() - scale_at, &v_scale, sizeof(float));
+  __builtin_memcpy(v_block + layout.v_bytes() - (kPageTokens - token) * sizeof(float), &scale,
+                   sizeof(float));
 }
 
 // One head in int4 levels: put(d, byte) with the low nibble for dimension d and the high one for
@@ -84,7 +87,7 @@ template <class Put>
 inline void write_nibbles(const float* x, const KvBlockLayout& layout, uint32_t n,
                           uint32_t distance, uint16_t* scales, Put put) {
   const uint32_t head_dim = layout.head_dim;
-  const uint32_t dims = layout.group_dims();
+  const uint32_t dims = layout.group_dims(KvType::kInt4);
   uint8_t levels[kMostHeadDim + 2 * kLanes];
   for (uint32_t group = 0; group * dims < head_dim; ++group) {
     const uint32_t end = lesser((group + 1) * dims, head_dim);
@@ -110,24 +113,46 @@ inline void write_nibbles(const float* x, const KvBlockLayout& layout, uint32_t 
   }
 }
 
-inline void write_int4(const KvBlockLayout& layout, std::byte* block, uint32_t token,
-                       const float* k, const float* v) {
+inline void write_int4_key(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                           const float* k) {
   float turned[kMostHeadDim];
   auto* k_out = reinterpret_cast<uint8_t*>(block) +
                 size_t{token / kLanes} * key_dims(layout) / 8 * 64 + token % kLanes * 4;
-  std::byte* k_scales = block + size_t{key_dims(layout)} * kPageTokens / 2;
+  std::byte* scales = block + size_t{key_dims(layout)} * kPageTokens / 2;
   turn_key(layout, k, turned);
-  write_nibbles(turned, layout, key_dims(layout), 4, reinterpret_cast<uint16_t*>(k_scales) + token,
+  write_nibbles(turned, layout, key_dims(layout), 4, reinterpret_cast<uint16_t*>(scales) + token,
                 [&](uint32_t d, uint8_t byte) { k_out[size_t{d / 8} * 64 + d % 4] = byte; });
-  if (!v) return;
+}
+
+inline void write_int4_value(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                             const float* v) {
+  float turned[kMostHeadDim];
   std::byte* v_block = block + layout.k_bytes();
   auto* v_out = reinterpret_cast<uint8_t*>(v_block) + size_t{token / 4} * 64 + token % 4;
-  std::byte* v_scales = v_block + size_t{value_dims(layout)} * kPageTokens / 2;
+  std::byte* scales = v_block + size_t{value_dims(layout)} * kPageTokens / 2;
   rotate_head(v, layout.head_dim, turned);
   write_nibbles(turned, layout, value_dims(layout), kLanes,
-                reinterpret_cast<uint16_t*>(v_scales) + token, [&](uint32_t d, uint8_t byte) {
+                reinterpret_cast<uint16_t*>(scales) + token, [&](uint32_t d, uint8_t byte) {
                   v_out[size_t{d / 32} * kValueBlockBytes + size_t{d % 16} * 4] = byte;
                 });
+}
+
+// K and V as levels, each of its own type. Latent K comes without V.
+inline void write_quantized(const KvBlockLayout& layout, std::byte* block, uint32_t token,
+                            const float* k, const float* v) {
+  if (layout.key_type() == KvType::kInt4) {
+    write_int4_key(layout, block, token, k);
+  } else if (!v) {
+    write_latent_int8(layout, block, token, k);
+  } else {
+    write_int8_key(layout, block, token, k);
+  }
+  if (!v) return;
+  if (layout.value_type() == KvType::kInt4) {
+    write_int4_value(layout, block, token, v);
+  } else {
+    write_int8_value(layout, block, token, v);
+  }
 }
 
 inline void write_token(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
@@ -138,8 +163,8 @@ inline void write_token(const KvBlockLayout& layout, std::byte* block, uint32_t 
     case KvType::kBF16:
       return write_elements<uint16_t>(layout, block, token_in_page, k, v);
     case KvType::kInt8:
-      return write_int8(layout, block, token_in_page, k, v);
+    case KvType::kInt8Int4:
     case KvType::kInt4:
-      return write_int4(layout, block, token_in_page, k, v);
+      return write_quantized(layout, block, token_in_page, k, v);
   }
 }

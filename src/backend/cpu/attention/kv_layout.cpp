@@ -11,24 +11,27 @@ uint32_t n_groups_of(uint32_t n_dims, uint32_t group) { return (n_dims + group -
 
 }  // namespace
 
-uint32_t KvBlockLayout::group_dims() const {
-  return static_cast<uint32_t>(latent_dim != 0 ? latent_group_dims(type, latent_dim, head_dim)
-                                               : kvik::group_dims(type, head_dim));
+uint32_t KvBlockLayout::group_dims(KvType of) const {
+  return static_cast<uint32_t>(latent_dim != 0 ? latent_group_dims(of, latent_dim, head_dim)
+                                               : kvik::group_dims(of, head_dim));
 }
 
-uint32_t KvBlockLayout::n_key_groups() const { return n_groups_of(head_dim, group_dims()); }
+uint32_t KvBlockLayout::n_key_groups() const { return n_groups_of(head_dim, key_group_dims()); }
 
-uint32_t KvBlockLayout::n_value_groups() const { return n_groups_of(value_dim(), group_dims()); }
+uint32_t KvBlockLayout::n_value_groups() const {
+  return n_groups_of(value_dim(), value_group_dims());
+}
 
 size_t KvBlockLayout::k_bytes() const {
   const size_t groups = n_key_groups();
-  switch (type) {
+  switch (key_type()) {
     case KvType::kF32:
       return kPageTokens * head_dim * sizeof(float);
     case KvType::kBF16:
       return kPageTokens * head_dim * sizeof(uint16_t);
     case KvType::kInt8:
       return kPageTokens * (round_up(head_dim, 4) + groups * sizeof(float));
+    case KvType::kInt8Int4:
     case KvType::kInt4:
       break;
   }
@@ -37,11 +40,11 @@ size_t KvBlockLayout::k_bytes() const {
 
 size_t KvBlockLayout::v_bytes() const {
   if (latent_dim != 0) return 0;
-  if (type == KvType::kInt4) {
+  if (value_type() == KvType::kInt4) {
     const size_t packed = round_up(head_dim, 2 * kLanes) / 2;
-    return kPageTokens * (packed + n_groups(type, head_dim) * sizeof(uint16_t));
+    return kPageTokens * (packed + n_groups(value_type(), head_dim) * sizeof(uint16_t));
   }
-  return kPageTokens * row_bytes(type, round_up(head_dim, kLanes));
+  return kPageTokens * row_bytes(value_type(), round_up(head_dim, kLanes));
 }
 
 size_t partial_floats(const KvBlockLayout& layout, size_t n_pairs) {

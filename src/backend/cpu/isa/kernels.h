@@ -34,6 +34,7 @@ struct RowKernels {
 //              [groups of dimensions][32 tokens];
 //              V as [head_dim / 32, rounded up][32 / 4][16 of d][4 tokens] bytes, the low nibbles
 //              for sixteen dimensions and the high ones for the next sixteen, then scales as K's
+//   int8/int4  K as int8 has it, V as int4
 // An int8 element stands for scale · level, |level| ≤ 127; an int4 element for scale · (2 · nibble
 // − 15) of a head that was turned by attention_rotate.inl.
 //
@@ -48,9 +49,15 @@ struct KvBlockLayout {
   size_t v_bytes() const;
   size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
-  uint32_t group_dims() const;  // dimensions that share a scale
+  // What K and V are stored as, each for itself.
+  KvType key_type() const { return kvik::key_type(type); }
+  KvType value_type() const { return latent_dim != 0 ? key_type() : kvik::value_type(type); }
+  // Dimensions that share a scale.
+  uint32_t key_group_dims() const { return group_dims(key_type()); }
+  uint32_t value_group_dims() const { return group_dims(value_type()); }
   uint32_t n_key_groups() const;
   uint32_t n_value_groups() const;
+  uint32_t group_dims(KvType of) const;  // of K or V of that type
 };
 
 // One row of q and of out, with the position of its token.

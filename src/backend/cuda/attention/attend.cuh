@@ -187,7 +187,7 @@ struct Attending {
     for (uint32_t i = 0; i < kTokensOfThread; ++i) {
       blocks[i] = pages.has(token_of(i)) ? block_of(token_of(i)) : nullptr;
     }
-    const uint32_t group_words = (layout().group_dims + 3) / 4;
+    const uint32_t group_words = (layout().key_group_dims + 3) / 4;
     for (uint32_t g = 0; g < layout().n_key_groups; ++g) {
       const uint32_t end = lesser((g + 1) * group_words, layout().key_dims / 4);
       int sums[kTokensOfThread][kPairs] = {};
@@ -412,8 +412,8 @@ struct Attending {
   }
 
   __device__ void add_group_values(uint32_t g) {
-    const uint32_t end = lesser((g + 1) * layout().group_dims, layout().value_dim);
-    for (uint32_t d = g * layout().group_dims + threadIdx.x; d < end; d += kAttendThreads) {
+    const uint32_t end = lesser((g + 1) * layout().value_group_dims, layout().value_dim);
+    for (uint32_t d = g * layout().value_group_dims + threadIdx.x; d < end; d += kAttendThreads) {
       int sums[kPairs] = {};
       for (uint32_t begin = pages.begin; begin < pages.end; begin += kPageTokens) {
         const uint8_t* block = block_of(begin);

@@ -27,6 +27,8 @@ PageType page_type(KvType type) {
       return PageType::kBF16;
     case KvType::kInt8:
       return PageType::kInt8;
+    case KvType::kInt8Int4:
+      return PageType::kInt8Int4;
     case KvType::kInt4:
       break;
   }
@@ -35,23 +37,25 @@ PageType page_type(KvType type) {
 
 PageLayout layout_of(const KvGeometry& geometry) {
   const cpu::KvBlockLayout layout = cpu::layout_of(geometry);
-  const bool is_int4 = geometry.type == KvType::kInt4;
+  const bool has_int4_keys = layout.key_type() == KvType::kInt4;
+  const bool has_int4_values = layout.value_type() == KvType::kInt4;
   CHECK(geometry.head_dim <= kMostHeadDim);
   CHECK(layout.n_key_groups() <= kMostKeyGroups);
   return {.type = page_type(geometry.type),
           .head_dim = geometry.head_dim,
           .latent_dim = geometry.latent_dim,
           .value_dim = geometry.value_dim(),
-          .key_dims = round_up(geometry.head_dim, is_int4 ? 8 : 4),
-          .value_dims = round_up(geometry.value_dim(), is_int4 ? 32 : 16),
-          .group_dims = layout.group_dims(),
+          .key_dims = round_up(geometry.head_dim, has_int4_keys ? 8 : 4),
+          .value_dims = round_up(geometry.value_dim(), has_int4_values ? 32 : 16),
+          .has_int4_keys = has_int4_keys,
+          .has_int4_values = has_int4_values,
+          .key_group_dims = layout.key_group_dims(),
+          .value_group_dims = layout.value_group_dims(),
           .n_key_groups = layout.n_key_groups(),
           .n_value_groups = layout.n_value_groups(),
           .k_bytes = layout.k_bytes(),
           .head_bytes = layout.head_bytes()};
 }
-
-bool holds_levels(KvType type) { return type == KvType::kInt8 || type == KvType::kInt4; }
 
 // The CPU's plan knows rows by pointers that it does not follow: here these are numbers.
 const float* row_as_pointer(uint32_t row) { return reinterpret_cast<const float*>(uintptr_t{row}); }
@@ -75,7 +79,7 @@ uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
     const uint64_t n_splits = limits.n_ctx / kSplitTokens + 1;
     const uint64_t of_rows = partial_bytes(limits.n_rows, use.n_heads, use.kv.value_dim());
     partials = std::max({partials, of_rows, std::min(n_splits * of_rows, kMostPartialBytes)});
-    if (!holds_levels(use.kv.type)) continue;
+    if (!is_quantized(use.kv.type)) continue;
     queries =
         std::max(queries, query_bytes(uint64_t{limits.n_rows} * use.n_heads, use.kv.head_dim));
   }
@@ -85,7 +89,7 @@ uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
 void Attention::reserve(const WorkLimits& limits) {
   WorkLimits without_levels = limits;
   for (HeadsUse& use : without_levels.heads) {
-    if (holds_levels(use.kv.type)) use.kv.type = KvType::kF32;
+    if (is_quantized(use.kv.type)) use.kv.type = KvType::kF32;
   }
   const uint64_t partials = scratch_bytes(without_levels);
   memory_.grow(partials_, partials);
@@ -296,7 +300,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
   const Plan& plan = plan_for(kv, shape);
   if (plan.rows.empty()) return;
   memory_.grow(partials_, partial_bytes(plan.rows.size(), shape.n_heads, layout.value_dim));
-  const Queries queries = holds_levels(kv.geometry.type) ? queries_of(layout, shape, q) : Queries{};
+  const Queries queries = is_quantized(kv.geometry.type) ? queries_of(layout, shape, q) : Queries{};
   const Grid blocks = {.x = static_cast<uint32_t>(plan.items.size()),
                        .y = kv.geometry.n_kv_heads,
                        .z = 1,

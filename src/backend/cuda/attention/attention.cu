@@ -14,6 +14,7 @@ const AttentionKernels kAttentionKernels = {
     .attend = {kernel_of<AttendTask, attend<FloatPages<false>>>("attend f32"),
                kernel_of<AttendTask, attend<FloatPages<true>>>("attend bf16"),
                kernel_of<AttendTask, attend<Int8Pages>>("attend int8"),
+               kernel_of<AttendTask, attend<Int8Int4Pages>>("attend int8/int4"),
                kernel_of<AttendTask, attend<Int4Pages>>("attend int4")},
     .merge = kernel_of<MergeTask, merge>("merge"),
 };

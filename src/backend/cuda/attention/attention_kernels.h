@@ -15,8 +15,8 @@ inline constexpr uint32_t kSplitTokens = 512;
 inline constexpr uint32_t kMostHeadDim = 1024;
 inline constexpr uint32_t kMostKeyGroups = 8;
 
-enum class PageType : uint8_t { kF32, kBF16, kInt8, kInt4 };
-inline constexpr uint32_t kNumPageTypes = 4;
+enum class PageType : uint8_t { kF32, kBF16, kInt8, kInt8Int4, kInt4 };
+inline constexpr uint32_t kNumPageTypes = 5;
 
 // Where a head's K and V lie in its block of a page, in numbers.
 struct PageLayout {
@@ -25,7 +25,8 @@ struct PageLayout {
   uint32_t latent_dim;            // 0: K and V are heads of their own
   uint32_t value_dim;             // of V
   uint32_t key_dims, value_dims;  // as a page holds them, padded
-  uint32_t group_dims;            // that share a scale
+  bool has_int4_keys, has_int4_values;
+  uint32_t key_group_dims, value_group_dims;  // that share a scale
   uint32_t n_key_groups, n_value_groups;
   size_t k_bytes, head_bytes;  // of one head: K, and K and V
 };

@@ -21,7 +21,7 @@ __device__ __forceinline__ WithSink take_sink(float sink, float top, float total
 __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
   __shared__ SharedHead head;
   const uint32_t value_dim = t.layout.value_dim;
-  const bool turns = t.layout.type == PageType::kInt4;
+  const bool turns = t.layout.has_int4_values;
   for (uint32_t i = blockIdx.y; i < t.n_rows; i += gridDim.y) {
     const MergeRow row = t.rows[i];
     const auto part = [&](uint32_t p) {

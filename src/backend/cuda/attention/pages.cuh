@@ -107,5 +107,28 @@ struct Int4Pages {
   }
 };
 
+// Latent K is V as well, in int8.
+struct Int8Int4Pages {
+  static constexpr bool kHasLevels = true;
+  __device__ static uint32_t keys(const PageLayout& layout, const uint8_t* block, uint32_t token,
+                                  uint32_t word) {
+    return Int8Pages::keys(layout, block, token, word);
+  }
+  __device__ static uint32_t values(const PageLayout& layout, const uint8_t* block, uint32_t four,
+                                    uint32_t d) {
+    return layout.has_int4_values ? Int4Pages::values(layout, block, four, d)
+                                  : Int8Pages::values(layout, block, four, d);
+  }
+  __device__ static float key_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
+                                    uint32_t token) {
+    return Int8Pages::key_scale(layout, block, g, token);
+  }
+  __device__ static float value_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
+                                      uint32_t token) {
+    return layout.has_int4_values ? Int4Pages::value_scale(layout, block, g, token)
+                                  : Int8Pages::value_scale(layout, block, g, token);
+  }
+};
+
 }  // namespace
 }  // namespace kvik::cuda

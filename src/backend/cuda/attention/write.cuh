@@ -51,6 +51,21 @@ struct Writing {
   SharedHead& x;
   SharedScales& peaks;  // of K's groups, then from kMostKeyGroups on of V's
 
+  __device__ void write() const {
+    if (layout.type == PageType::kF32 || layout.type == PageType::kBF16) return write_floats();
+    if (layout.has_int4_keys) {
+      write_int4_keys();
+    } else {
+      write_int8_keys();
+    }
+    if (!v) return;
+    if (layout.has_int4_values) {
+      write_int4_values();
+    } else {
+      write_int8_values();
+    }
+  }
+
   __device__ uint8_t* values() const { return block + layout.k_bytes; }
 
   __device__ void put_float(uint8_t* at, size_t i, float value) const {
@@ -73,25 +88,24 @@ struct Writing {
     }
   }
 
-  __device__ void write_int8() const {
+  __device__ void write_int8_keys() const {
     load_head(k, layout.head_dim, x);
     for (uint32_t g = 0; g < layout.n_key_groups; ++g) {
-      const uint32_t end = lesser((g + 1) * layout.group_dims, layout.head_dim);
-      find_peak(x, g * layout.group_dims, end, peaks, g);
+      const uint32_t end = lesser((g + 1) * layout.key_group_dims, layout.head_dim);
+      find_peak(x, g * layout.key_group_dims, end, peaks, g);
     }
     __syncthreads();
     uint8_t* keys = block + static_cast<size_t>(token / kLanes) * layout.key_dims * kLanes;
     auto* scales =
         reinterpret_cast<float*>(block + static_cast<size_t>(layout.key_dims) * kPageTokens);
     for (uint32_t d = threadIdx.x; d < layout.key_dims; d += blockDim.x) {
-      const uint32_t g = lesser(d / layout.group_dims, layout.n_key_groups - 1);
+      const uint32_t g = lesser(d / layout.key_group_dims, layout.n_key_groups - 1);
       const Quantum quantum = quantum_for(peaks.get(g), 127.0f);
       const int level = d < layout.head_dim ? level_of(x.get(d), quantum.inverse) : 0;
       keys[static_cast<size_t>(d / 4) * 64 + token % kLanes * 4 + d % 4] =
           static_cast<uint8_t>(level + 128);
-      if (d == g * layout.group_dims) scales[g * kPageTokens + token] = quantum.scale;
+      if (d == g * layout.key_group_dims) scales[g * kPageTokens + token] = quantum.scale;
     }
-    if (v) write_int8_values();
   }
 
   __device__ void write_int8_values() const {
@@ -111,7 +125,7 @@ struct Writing {
     return static_cast<size_t>(value_block) * kValueBlockBytes + token / 4 * 64 + d * 4 + token % 4;
   }
 
-  __device__ void write_int4() const {
+  __device__ void write_int4_keys() const {
     load_head(k, layout.head_dim, x);
     turn_key(layout, x);
     find_peaks(0);
@@ -121,7 +135,9 @@ struct Writing {
       keys[static_cast<size_t>(d / 8) * 64 + token % kLanes * 4 + d % 4] = nibbles_of(0, d, d + 4);
     }
     put_int4_scales(0, block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2);
-    if (!v) return;
+  }
+
+  __device__ void write_int4_values() const {
     load_head(v, layout.head_dim, x);
     rotate(x, 0, layout.head_dim);
     find_peaks(kMostKeyGroups);
@@ -133,10 +149,16 @@ struct Writing {
                     values() + static_cast<size_t>(layout.value_dims) * kPageTokens / 2);
   }
 
+  // Of K's groups, or of V's, which begin with kMostKeyGroups.
+  __device__ uint32_t group_dims(uint32_t first_peak) const {
+    return first_peak == 0 ? layout.key_group_dims : layout.value_group_dims;
+  }
+
   __device__ void find_peaks(uint32_t first_peak) const {
-    for (uint32_t g = 0; g * layout.group_dims < layout.head_dim; ++g) {
-      const uint32_t end = lesser((g + 1) * layout.group_dims, layout.head_dim);
-      find_peak(x, g * layout.group_dims, end, peaks, first_peak + g);
+    const uint32_t dims = group_dims(first_peak);
+    for (uint32_t g = 0; g * dims < layout.head_dim; ++g) {
+      const uint32_t end = lesser((g + 1) * dims, layout.head_dim);
+      find_peak(x, g * dims, end, peaks, first_peak + g);
     }
     __syncthreads();
   }
@@ -146,7 +168,7 @@ struct Writing {
   __device__ uint32_t nibble_of(uint32_t first_peak, uint32_t d) const {
     const uint32_t n_dims = layout.head_dim;
     if (d >= (n_dims + kLanes - 1) / kLanes * kLanes) return 0;
-    const uint32_t g = lesser(d, n_dims - 1) / layout.group_dims;
+    const uint32_t g = lesser(d, n_dims - 1) / group_dims(first_peak);
     const float half_step = bf16_value(int4_scale(peaks.get(first_peak + g)));
     const float inverse = half_step > 0.0f ? 0.5f / half_step : 0.0f;
     const float steps = fmaf(d < n_dims ? x.get(d) : 0.0f, inverse, 7.5f);
@@ -157,7 +179,8 @@ struct Writing {
   }
 
   __device__ void put_int4_scales(uint32_t first_peak, uint8_t* at) const {
-    for (uint32_t g = threadIdx.x; g * layout.group_dims < layout.head_dim; g += blockDim.x) {
+    const uint32_t dims = group_dims(first_peak);
+    for (uint32_t g = threadIdx.x; g * dims < layout.head_dim; g += blockDim.x) {
       reinterpret_cast<uint16_t*>(at)[g * kPageTokens + token] =
           int4_scale(peaks.get(first_peak + g));
     }
@@ -176,13 +199,7 @@ __global__ void __launch_bounds__(kAttendThreads) write_kv(WriteTask t) {
     const float* k = t.k + row.row * t.k_stride + blockIdx.x * layout.head_dim;
     const float* v = t.v ? t.v + row.row * t.v_stride + blockIdx.x * layout.head_dim : nullptr;
     const Writing head = {layout, block, token, k, v, x, peaks};
-    if (layout.type == PageType::kInt8) {
-      head.write_int8();
-    } else if (layout.type == PageType::kInt4) {
-      head.write_int4();
-    } else {
-      head.write_floats();
-    }
+    head.write();
   }
 }
 
@@ -191,7 +208,7 @@ __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
   __shared__ SharedHead x;
   __shared__ SharedScales peaks;
   const PageLayout& layout = t.layout;
-  const bool turns = layout.type == PageType::kInt4;
+  const bool turns = layout.has_int4_keys;
   const uint32_t first_dims = layout.value_dim;
   for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
     load_head(t.q + row * t.stride + blockIdx.x * layout.head_dim, layout.head_dim, x);
