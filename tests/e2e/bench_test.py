@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 import kvik
 
 MODEL = "synthetic:test-llama:f32"
-FIELDS = ["test", "tokens", "depth", "batch", "tok_s", "tok_s_min", "tok_s_max", "limit_share"]
+FIELDS = ["test", "tokens", "depth", "batch", "tok_s", "tok_s_min", "tok_s_max", "limit_share", "kv_type", "kv_quality"]
 
 
 class Bench(unittest.TestCase):
@@ -32,9 +32,10 @@ class Bench(unittest.TestCase):
         self.assertEqual([row["test"] for row in self.bench("--prefill", 4, "--decode", 0)], ["prefill"])
 
     def test_threads_and_kv_type_are_taken(self):
-        for kv_type in ("f32", "bf16", "int8", "int4"):
+        for kv_type in ("f32", "bf16", "int8", "int8/int4", "int4"):
             rows = self.bench("--prefill", 40, "--decode", 8, "--depth", 50, "--batch", 3, "--threads", 1, "--kv-type", kv_type)
             self.assertEqual({(row["depth"], row["batch"]) for row in rows}, {(50, 3)})
+            self.assertEqual({row["kv_type"] for row in rows}, {kv_type})
 
     def test_lists_of_depths_and_batches_make_a_row_for_each_pair_and_test(self):
         rows = self.bench("--prefill", 8, "--decode", 4, "--depth", "0,1k,40", "--batch", "1,3")
@@ -52,7 +53,7 @@ class Bench(unittest.TestCase):
 
     def test_without_json_a_table_is_printed_below_all_limits(self):
         table = kvik.output("bench", MODEL, "--prefill", 16, "--decode", 4, "--repeat", 1).decode().splitlines()
-        self.assertRegex(table[0], r"during the runs: reads \d+ to \d+ GB/s, int8 [1-9]\d* to \d+ GOP/s, bf16 .*, f32 [1-9]\d* to \d+ GFLOP/s")
+        self.assertRegex(table[0], r"^int8 pages \(near lossless: KL 0\.\d+\); limits of this machine during the runs: reads \d+ to \d+ GB/s, int8 [1-9]\d* to \d+ GOP/s, bf16 .*, f32 [1-9]\d* to \d+ GFLOP/s")
         self.assertEqual([line.split()[0] for line in table[1:]], ["test", "prefill", "decode"])
 
 

@@ -76,11 +76,12 @@ class Plan(unittest.TestCase):
     def test_a_70b_model_of_80_layers_needs_what_the_textbooks_say(self):
         """80 layers, 8 KV heads of 128 at 16 bits: 10.7 GB for 32 Ki tokens, 42.9 GB for 128 Ki."""
         for n_ctx, gigabytes in (("32k", 10.7), ("128k", 42.9)):
-            per_user = {t: plan("llama-3.1-70b", ctx=n_ctx, kv_type=t)["kv_bytes_per_user"] for t in ("f32", "bf16", "int8", "int4")}
+            per_user = {t: plan("llama-3.1-70b", ctx=n_ctx, kv_type=t)["kv_bytes_per_user"] for t in ("f32", "bf16", "int8", "int8/int4", "int4")}
             self.assertEqual(round(per_user["bf16"] / 1e9, 1), gigabytes)
             self.assertEqual(per_user["f32"], 2 * per_user["bf16"])
             # Beside the halves and quarters, the scales: a float for each head of K and V, and two bytes for each 32 or 64 of int4.
             self.assertEqual(per_user["int8"], per_user["bf16"] // 2 + per_user["bf16"] // (2 * 128) * 4)
+            self.assertEqual(2 * per_user["int8/int4"], per_user["int8"] + per_user["int4"])
             self.assertGreater(per_user["int4"], per_user["bf16"] / 4)
             self.assertLessEqual(per_user["int4"], 1.14 * per_user["bf16"] / 4)
 
@@ -154,8 +155,19 @@ class Plan(unittest.TestCase):
 
     def test_without_json_there_is_a_row_for_each_kv_type(self):
         text = kvik.output("plan", "demo", "--ctx", 1024, "--users", 2).decode()
-        for word in ("weights", "buffers", "f32", "bf16", "int8", "users that fit"):
+        for word in ("weights", "buffers", "f32", "bf16", "int8", "int8/int4", "users that fit"):
             self.assertIn(word, text)
+
+    def test_it_names_what_pages_lose_of_a_trained_model(self):
+        """In the order of their sizes."""
+        types = ("f32", "bf16", "int8", "int8/int4", "int4")
+        plans = [plan("demo", kv_type=t) for t in types]
+        self.assertEqual([p["kv_quality"] for p in plans], ["exact", "near lossless", "near lossless", "small loss", "noticeable loss"])
+        losses = [p["kv_divergence"] for p in plans]
+        self.assertEqual(losses, sorted(losses))
+        text = kvik.output("plan", "demo").decode()
+        for t, p in zip(types[1:], plans[1:]):
+            self.assertRegex(text, rf"(?m)^{t} .* {p['kv_quality']}: KL {p['kv_divergence']}$")
 
     def test_kv_events_are_counted_where_they_are_wanted(self):
         without, with_events = (json.loads(kvik.output("plan", "demo", "--json", *more)) for more in ((), ("--kv-events",)))

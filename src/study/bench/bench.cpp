@@ -164,7 +164,8 @@ Result<std::string> bench(const BenchOptions& options) {
       return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));
     }
   }
-  return options.json ? results_as_json(results) : results_as_table(results, machine);
+  return options.json ? results_as_json(results, kv_type)
+                      : results_as_table(results, machine, kv_type);
 }
 
 }  // namespace kvik

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/quantity.h"
+#include "study/page_quality.h"
 
 namespace kvik {
 namespace {
@@ -42,22 +43,25 @@ const char* test_name(const BenchCase& bench) {
   return bench.kind == BenchCase::Kind::kPrefill ? "prefill" : "decode";
 }
 
-std::string results_as_json(std::span<const BenchResult> results) {
+std::string results_as_json(std::span<const BenchResult> results, KvType kv_type) {
   std::string out = "[";
   for (const BenchResult& r : results) {
     fmt::format_to(
         std::back_inserter(out),
         "{}\n  {{\"test\":\"{}\",\"tokens\":{},\"depth\":{},\"batch\":{},\"tok_s\":{:.3f},"
-        "\"tok_s_min\":{:.3f},\"tok_s_max\":{:.3f},\"limit_share\":{}}}",
+        "\"tok_s_min\":{:.3f},\"tok_s_max\":{:.3f},\"limit_share\":{},\"kv_type\":\"{}\",\"kv_"
+        "quality\":\"{}\"}}",
         &r == results.data() ? "" : ",", test_name(r.bench), r.bench.n_tokens, r.bench.depth,
-        r.bench.batch, r.median, r.min, r.max, share_json(r));
+        r.bench.batch, r.median, r.min, r.max, share_json(r), name_of(kv_type),
+        quality_of(kv_type).name);
   }
   return out + "\n]\n";
 }
 
 std::string results_as_table(std::span<const BenchResult> results,
-                             std::span<const MachineLimits> machine) {
-  std::string out = limits_text(machine);
+                             std::span<const MachineLimits> machine, KvType kv_type) {
+  std::string out = fmt::format("{} pages ({}); {}", name_of(kv_type), quality_text(kv_type),
+                                limits_text(machine));
   fmt::format_to(std::back_inserter(out), "{:<8}{:>8}{:>9}{:>7}{:>12}{:>11}{:>20}{:>14}\n", "test",
                  "tokens", "depth", "batch", "K and V", "tok/s", "min … max", "of the limit");
   for (const BenchResult& r : results) {

@@ -18,6 +18,7 @@
 #include "host/kv_events/kv_event_publisher.h"
 #include "host/load_model.h"
 #include "model/state_layout.h"
+#include "study/page_quality.h"
 #include "study/plan/fit_table.h"
 
 namespace kvik {
@@ -146,11 +147,11 @@ std::string as_json(const Plan& plan, const TypePlan& p) {
       "\"kv_bytes_per_token\":{},\"kv_bytes_per_token_beyond_windows\":{},"
       "\"kv_bytes_per_user\":{},\"state_bytes\":{},\"kv_bytes_total\":{},"
       "\"buffers_bytes\":{},\"total_bytes\":{},\"memory_bytes\":{},\"fits\":{},"
-      "\"users_that_fit\":{},\"buffers\":{{",
+      "\"users_that_fit\":{},\"kv_quality\":\"{}\",\"kv_divergence\":{},\"buffers\":{{",
       plan.n_ctx, plan.n_users, name_of(p.type), p.memory.weights_bytes, p.kv_bytes_per_token,
       p.kv_bytes_beyond_windows, p.kv_bytes_per_user, plan.state_bytes, p.memory.kv_bytes,
-      p.memory.buffers_bytes(), p.memory.total_bytes(), plan.memory_bytes, p.fits,
-      p.users_that_fit);
+      p.memory.buffers_bytes(), p.memory.total_bytes(), plan.memory_bytes, p.fits, p.users_that_fit,
+      quality_of(p.type).name, quality_of(p.type).divergence);
   for (const MemoryPlan::Part& part : p.memory.buffers) {
     out += fmt::format("{}\"{}\":{}", &part == p.memory.buffers.data() ? "" : ",", part.name,
                        part.n_bytes);
@@ -176,13 +177,13 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
   out += fmt::format("{} of {} tokens each\n",
                      plan.n_users == 1 ? "one user" : fmt::format("{} users", plan.n_users),
                      plan.n_ctx);
-  out += fmt::format("{:<8}{:>14}{:>14}{:>14}{:>14}  {:<6}{:>16}\n", "KV type", "per token",
-                     "per user", "all users", "with weights", "fits", "users that fit");
+  out += fmt::format("{:<10}{:>14}{:>14}{:>14}{:>14}  {:<6}{:>16}  {}\n", "KV type", "per token",
+                     "per user", "all users", "with weights", "fits", "users that fit", "quality");
   for (const TypePlan& p : plan.by_type) {
-    out += fmt::format("{:<8}{:>14}{:>14}{:>14}{:>14}  {:<6}{:>16}\n", name_of(p.type),
+    out += fmt::format("{:<10}{:>14}{:>14}{:>14}{:>14}  {:<6}{:>16}  {}\n", name_of(p.type),
                        format_bytes(p.kv_bytes_per_token), format_bytes(p.kv_bytes_per_user),
                        format_bytes(p.memory.kv_bytes), format_bytes(p.memory.total_bytes()),
-                       p.fits ? "yes" : "no", p.users_that_fit);
+                       p.fits ? "yes" : "no", p.users_that_fit, quality_text(p.type));
   }
   const TypePlan& first = plan.by_type.front();
   if (first.kv_bytes_beyond_windows < first.kv_bytes_per_token) {

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "tensor/kv_type.h"
+
+namespace kvik {
+
+// What pages of a type lose of a trained model: the mean KL divergence of the next token's
+// distribution from that over f32 pages, in nats. The worst of three models and two texts
+// (docs/ATTENTION.md, "Bases of int8 and int4 pages"). Latent K was not measured.
+struct PageQuality {
+  const char* name;
+  double divergence;
+};
+
+// Returns the measured quality of a type.
+PageQuality quality_of(KvType type);
+
+// "near lossless: KL 0.0006"
+std::string quality_text(KvType type);
+
+}  // namespace kvik
