@@ -136,14 +136,19 @@ class Oracle(unittest.TestCase):
                 self.assert_agrees(kvik.preset(name, "f32", 1), tokens_for(1), 0.02, kv_type="bf16")
 
     def test_int8_pages_stay_close(self):
-        """The worst logit of these random models is a matter of chance; their mean is bounded as well."""
+        """The worst logit of a random model is a matter of chance: of 24 seeds of test-gemma3 five exceed 3%, of K and V without bases six.
+        The median of some seeds is none."""
         for name in LLAMAS + FEATURES:
             with self.subTest(preset=name):
-                path, tokens = kvik.preset(name, "f32", 1), tokens_for(1)
-                got, want = kvik.logits(path, tokens, all=True, kv_type="int8"), kvik.reference(path, tokens)
-                self.assert_close(got, want, 0.035)
-                error = np.abs(got - want).mean(1) / np.abs(want).max(1)
-                self.assertLess(error.mean(), 0.004)
+                worst = []
+                for seed in range(1, 8):
+                    path, tokens = kvik.preset(name, "f32", seed), tokens_for(seed)
+                    got, want = kvik.logits(path, tokens, all=True, kv_type="int8"), kvik.reference(path, tokens)
+                    self.assert_close(got, want, 0.04)
+                    worst.append((np.abs(got - want).max(1) / np.abs(want).max(1)).max())
+                    error = np.abs(got - want).mean(1) / np.abs(want).max(1)
+                    self.assertLess(error.mean(), 0.004)
+                self.assertLess(np.median(worst), 0.03)
 
     def test_int4_pages_stay_near(self):
         """Sixteen levels move single logits of these small random models far; their mean is what holds."""
