@@ -18,7 +18,8 @@ class MemoryReserve {
   static bool restore();
 
   // Keeps half a MiB more for small requests of the calling thread alone, once the other reserve is
-  // gone: for a thread whose libraries allocate in destructors, where std::bad_alloc ends the process.
+  // gone: for a thread whose libraries allocate in destructors, where std::bad_alloc ends the
+  // process.
   static void keep_for_this_thread();
 };
 

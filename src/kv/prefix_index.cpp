@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -262,13 +261,11 @@ PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   node.adapter = stretch.adapter;
   node.known = stretch.known;
   node.depth = parent.parent ? parent.depth + 1 : 0;
-  const auto it = nodes_.emplace(key, std::move(made)).first;
-  try {
-    parent.children.insert(place_of_child(parent, node.known, node.tokens), &node);
-  } catch (const std::bad_alloc&) {
-    nodes_.erase(it);
-    throw;
-  }
+  // Where there is no memory, nothing has changed.
+  auto& siblings = parent.children;
+  if (siblings.size() == siblings.capacity()) siblings.reserve(2 * siblings.size() + 1);
+  nodes_.emplace(key, std::move(made));
+  siblings.insert(place_of_child(parent, node.known, node.tokens), &node);
   return &node;
 }
 

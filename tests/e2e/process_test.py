@@ -87,7 +87,7 @@ class UnreadLog(unittest.TestCase):
             self.assertEqual(os.read(self.reader, 1 << 20).strip(b"x"), b"")
             self.assertEqual(server.stop(), 0)
         lines = os.read(self.reader, 1 << 20).decode().splitlines()
-        self.assertRegex(lines[0], r"\d+ lines are missing here: nobody read them")
+        self.assertRegex(lines[0], r"\d+ lines are missing here: they were not read in time")
         self.assertIn("stopped", lines[-1])
 
 

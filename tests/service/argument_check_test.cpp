@@ -51,7 +51,11 @@ TEST(ArgumentCheck, more_comparisons_than_the_budget_do_not_fit) {
 }
 
 TEST(ArgumentCheck, enum_values_are_compared_by_what_they_hold) {
-  const Data::List values = {Data{int64_t{3}}, Data{0.5}, Data{true}, Data{}, text("3"),
+  const Data::List values = {Data{int64_t{3}},
+                             Data{0.5},
+                             Data{true},
+                             Data{},
+                             text("3"),
                              Data{Data::List{Data{int64_t{1}}, text("a")}},
                              object({{"k", Data{int64_t{1}}}, {"l", Data{false}}})};
   const Data schema = parameters(object({{"enum", {values}}}), Data{true});

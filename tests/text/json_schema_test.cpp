@@ -327,12 +327,12 @@ TEST(JsonSchema, a_long_chain_of_references_is_refused) {
       std::string all;
       for (int i = 0; i < n; ++i) {
         const std::string next = fmt::format(R"("$ref": "#/$defs/a{}")", i + 1);
-        const std::string inner =
-            keyword == "$ref"               ? next
-            : keyword == "not"              ? fmt::format(R"("not": {{{}}})", next)
-            : keyword == "allOf"            ? fmt::format(R"("allOf": [{{{}}}])", next)
-            : keyword == "then"             ? fmt::format(R"("if": true, "then": {{{}}})", next)
-                                            : fmt::format(R"("dependentSchemas": {{"x": {{{}}}}})", next);
+        const std::string inner = keyword == "$ref"    ? next
+                                  : keyword == "not"   ? fmt::format(R"("not": {{{}}})", next)
+                                  : keyword == "allOf" ? fmt::format(R"("allOf": [{{{}}}])", next)
+                                  : keyword == "then"
+                                      ? fmt::format(R"("if": true, "then": {{{}}})", next)
+                                      : fmt::format(R"("dependentSchemas": {{"x": {{{}}}}})", next);
         all += fmt::format(R"("a{}": {{{}}}, )", i, inner);
       }
       return fmt::format(R"({{"$ref": "#/$defs/a0", "$defs": {{{}"a{}": {{"type": "string"}}}}}})",

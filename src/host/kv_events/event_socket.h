@@ -14,9 +14,9 @@
 
 namespace kvik {
 
-// A bound endpoint with its connections, of which there are kMaxPeers at most. A further one takes the
-// place of the oldest that has subscribed to nothing and asks for nothing; without such a connection
-// it is closed at once. One thread, which polls.
+// A bound endpoint with its connections, of which there are kMaxPeers at most. A further one takes
+// the place of the oldest that has subscribed to nothing and asks for nothing; without such a
+// connection it is closed at once. One thread, which polls.
 class EventSocket {
  public:
   static constexpr size_t kMaxPeers = 64;

@@ -55,8 +55,8 @@ Result<ListenSocket> ListenSocket::open(const std::string& host, uint16_t port) 
   return fail(ErrorCode::kIo,
               fmt::format("cannot listen on {}:{}: {}{}", host, port, error.message(), advice));
 } catch (const boost::system::system_error& error) {  // Asio opens files of its own
-  return fail(ErrorCode::kIo, fmt::format("cannot listen on {}:{}: {}", host, port,
-                                          error.code().message()));
+  return fail(ErrorCode::kIo,
+              fmt::format("cannot listen on {}:{}: {}", host, port, error.code().message()));
 }
 
 ListenSocket::~ListenSocket() {

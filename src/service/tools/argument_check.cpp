@@ -15,8 +15,9 @@ namespace {
 using grammar::Json;
 using JsonKind = Json::Kind;
 
-constexpr int kMaxCheckDepth = 64;         // of references and values within each other
-constexpr size_t kMaxCheckSteps = 100'000;  // fields, list elements and values looked at: about 1 ms
+constexpr int kMaxCheckDepth = 64;  // of references and values within each other
+constexpr size_t kMaxCheckSteps =
+    100'000;  // fields, list elements and values looked at: about 1 ms
 
 std::optional<double> number_in(std::string_view text) {
   double value = 0;
@@ -66,7 +67,8 @@ bool is_equal(const Json& value, const Data& wanted) {
   if (const auto* text = std::get_if<std::string>(&wanted.value))
     return value.is(JsonKind::kString) && value.text == *text;
   if (const auto* list = std::get_if<Data::List>(&wanted.value)) return is_equal(value, *list);
-  if (const auto* fields = std::get_if<Data::Fields>(&wanted.value)) return is_equal(value, *fields);
+  if (const auto* fields = std::get_if<Data::Fields>(&wanted.value))
+    return is_equal(value, *fields);
   if (const auto* truth = std::get_if<bool>(&wanted.value))
     return value.is(*truth ? JsonKind::kTrue : JsonKind::kFalse);
   if (std::holds_alternative<Data::Null>(wanted.value)) return value.is(JsonKind::kNull);
@@ -95,11 +97,13 @@ size_t n_values(const Json& json) {
 }
 
 // References that lead back and choices within each other can make a check exponential, and it runs
-// between two tokens: one that needs more than kMaxCheckSteps steps says that the value does not fit.
+// between two tokens: one that needs more than kMaxCheckSteps steps says that the value does not
+// fit.
 class Check {
  public:
   explicit Check(const Data& root) : root_(root) {
-    n_definitions_ = n_fields(find_field(root, "$defs")) + n_fields(find_field(root, "definitions"));
+    n_definitions_ =
+        n_fields(find_field(root, "$defs")) + n_fields(find_field(root, "definitions"));
   }
 
   bool fits_root(const Json& value) { return fits(root_, value, 0) && n_steps_ <= kMaxCheckSteps; }

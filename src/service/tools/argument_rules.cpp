@@ -67,9 +67,10 @@ bool any_reference(const Data& schema, const IsAsked& is_asked) {
   }
   const auto* fields = std::get_if<Data::Fields>(&schema.value);
   return fields && std::ranges::any_of(*fields, [&](const Data::Field& field) {
-    const auto* to = field.name == "$ref" ? std::get_if<std::string>(&field.data.value) : nullptr;
-    return to ? is_asked(*to) : any_reference(field.data, is_asked);
-  });
+           const auto* to =
+               field.name == "$ref" ? std::get_if<std::string>(&field.data.value) : nullptr;
+           return to ? is_asked(*to) : any_reference(field.data, is_asked);
+         });
 }
 
 bool has_reference(const Data& schema) {

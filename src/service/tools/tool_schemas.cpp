@@ -31,8 +31,8 @@ std::string_view kind_of(const Data& value) {
   return std::visit(Names{}, value.value);
 }
 
-// Follows references and choices from one schema. Each schema is looked at once, however often it is
-// referred to.
+// Follows references and choices from one schema. Each schema is looked at once, however often it
+// is referred to.
 class KindGatherer {
  public:
   KindGatherer(const Data& root, const Data& schema) : root_(root) { add(&schema); }

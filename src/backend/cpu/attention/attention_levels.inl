@@ -106,7 +106,7 @@ inline void unpack_scales(const std::byte* packed, uint32_t groups, float* out) 
   }
 }
 
-// Returns the room behind the levels.
+// Returns the end of the levels in `room`.
 inline uint8_t* take_int4_keys(const KvBlockLayout& layout, uint32_t page, const std::byte* data,
                                uint8_t* room, LevelSplit& out) {
   const uint32_t n_vectors = kTilesPerPage * key_dims(layout) / 8;

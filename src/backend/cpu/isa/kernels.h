@@ -49,7 +49,7 @@ struct KvBlockLayout {
   size_t v_bytes() const;
   size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
-  // What K and V are stored as, each for itself.
+  // Return the types that K and V are stored as.
   KvType key_type() const { return kvik::key_type(type); }
   KvType value_type() const { return latent_dim != 0 ? key_type() : kvik::value_type(type); }
   // Dimensions that share a scale.

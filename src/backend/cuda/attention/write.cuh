@@ -149,7 +149,7 @@ struct Writing {
                     values() + static_cast<size_t>(layout.value_dims) * kPageTokens / 2);
   }
 
-  // Of K's groups, or of V's, which begin with kMostKeyGroups.
+  // Returns the dimensions of a group of K, or of V, whose groups begin with kMostKeyGroups.
   __device__ uint32_t group_dims(uint32_t first_peak) const {
     return first_peak == 0 ? layout.key_group_dims : layout.value_group_dims;
   }

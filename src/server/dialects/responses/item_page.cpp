@@ -9,31 +9,20 @@
 #include <vector>
 
 #include "server/dialects/json_fields.h"
+#include "server/http/http_message.h"
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
 
-// The value of a field of a query; absent where it has none. Ids and words need no decoding.
-std::optional<std::string_view> query_field(std::string_view query, std::string_view name) {
-  while (!query.empty()) {
-    const size_t end = std::min(query.find('&'), query.size());
-    const std::string_view field = query.substr(0, end);
-    query.remove_prefix(std::min(end + 1, query.size()));
-    const size_t equals = field.find('=');
-    if (equals != field.npos && field.substr(0, equals) == name) return field.substr(equals + 1);
-  }
-  return std::nullopt;
-}
-
 Result<size_t> read_limit(std::string_view query) {
   constexpr size_t kDefault = 20, kMost = 100;
-  const auto text = query_field(query, "limit");
-  if (!text) return kDefault;
+  const std::string text = query_value(query, "limit");
+  if (text.empty()) return kDefault;
   size_t limit = 0;
-  const auto read = std::from_chars(text->data(), text->data() + text->size(), limit);
-  const bool is_number = read.ec == std::errc() && read.ptr == text->data() + text->size();
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), limit);
+  const bool is_number = read.ec == std::errc() && read.ptr == text.data() + text.size();
   if (is_number && limit >= 1 && limit <= kMost) return limit;
   return refuse("limit", fmt::format("limit must be a whole number from 1 to {}", kMost));
 }
@@ -56,15 +45,16 @@ json::object shown(const json::value& item, size_t place) {
 
 Result<json::object> item_page(const json::array& items, std::string_view query) {
   TRY_ASSIGN(const size_t limit, read_limit(query));
-  const std::string_view order = query_field(query, "order").value_or("desc");
+  std::string order = query_value(query, "order");
+  if (order.empty()) order = "desc";
   if (order != "asc" && order != "desc") return refuse("order", "order must be asc or desc");
   std::vector<json::object> all;
   for (const json::value& item : items) all.push_back(shown(item, all.size()));
   if (order == "desc") std::ranges::reverse(all);
   size_t begin = 0;
-  if (const auto after = query_field(query, "after")) {
+  if (const std::string after = query_value(query, "after"); !after.empty()) {
     const auto found = std::ranges::find_if(
-        all, [&](const json::object& item) { return text_at(item, "id") == *after; });
+        all, [&](const json::object& item) { return text_at(item, "id") == after; });
     if (found == all.end()) return refuse("after", "after names no item of this response");
     begin = static_cast<size_t>(found - all.begin()) + 1;
   }
