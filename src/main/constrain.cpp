@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/blanks.h"
 #include "base/log.h"
 #include "base/process/streams.h"
 #include "main/commands.h"
@@ -118,6 +119,13 @@ Result<int> check_text(const ConstrainOptions& options, const Trial& trial) {
     return kExitOk;
   }
   streams::print("at byte {} {} may follow\n", outcome.n_bytes, expected(outcome));
+  const bool is_at_blank =
+      outcome.n_bytes < text.size() && kBlanks.find(text[outcome.n_bytes]) != kBlanks.npos;
+  if (options.schema && options.whitespace == "compact" && is_at_blank) {
+    streams::complain(
+        "--whitespace compact, the default here, allows no blanks; spaced, the default of kvik run "
+        "and kvik serve, allows one after ':' and ',', and flexible allows them anywhere");
+  }
   return kExitFailed;
 }
 

@@ -220,6 +220,14 @@ class Texts(unittest.TestCase):
         self.assertEqual(self.said('{"age":  5}', *flags, code=1), "at byte 8 only '-' or '0' to '9' may follow\n")
         self.said('{"age": 5.0 , "bytes": 12}', "--json-schema", schema, "--whitespace", "flexible", code=0)
 
+    def test_a_blank_that_compact_refuses_is_told_to_be_allowed_by_the_other_two(self):
+        schema = self.file("schema.json", json.dumps({"type": "object", "properties": {"a": {"type": "integer"}}}))
+        refused = kvik.run("constrain", "demo", "--json-schema", schema, "--text", '{"a": 1}')
+        self.assertEqual((refused.returncode, refused.stderr.count(b"\n")), (1, 1), refused)
+        self.assertIn(b"--whitespace compact, the default here, allows no blanks; spaced, the default of kvik run", refused.stderr)
+        self.said('{"a": 1}', "--json-schema", schema, "--whitespace", "spaced", code=0)
+        self.assertEqual(kvik.run("constrain", "demo", "--json-schema", schema, "--text", '{"a":x}').stderr, b"")
+
     def test_a_form_that_cannot_be_kept_is_a_wrong_argument(self):
         schema = self.file("schema.json", json.dumps({"properties": {"a": {"pattern": "(x)\\1"}}}))
         done = kvik.run("constrain", "demo", "--json-schema", schema, "--text", "1")
