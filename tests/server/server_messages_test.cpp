@@ -224,6 +224,7 @@ TEST_F(ServerMessages, what_is_no_conversation_is_refused) {
           R"({"stop_sequences":[""],"messages":[{"role":"user","content":"x"}]})",
           R"({"tools":3,"messages":[{"role":"user","content":"x"}]})",
           R"({"tools":[{}],"messages":[{"role":"user","content":"x"}]})",
+          R"({"tools":[{"type":"function"}],"messages":[{"role":"user","content":"x"}]})",
           R"({"tool_choice":{"type":"any"},"messages":[{"role":"user","content":"x"}]})",
           R"({"tool_choice":"auto","messages":[{"role":"user","content":"x"}]})",
           R"({"metadata":3,"messages":[{"role":"user","content":"x"}]})",

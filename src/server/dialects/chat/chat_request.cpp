@@ -141,12 +141,27 @@ Result<Message> read_message(const json::value& value, CacheMarks& marks) {
   return message;
 }
 
+// A function has a name: in "function", or beside "type" as some clients write it.
+Result<void> check_function(const json::object& tool, size_t index) {
+  const std::string_view type = text_at(tool, "type");
+  if (!type.empty() && type != "function") return {};
+  const json::value& function = at(tool, "function");
+  const bool has_name = function.is_null() ? !text_at(tool, "name").empty()
+                                           : function.is_object() &&
+                                                 !text_at(function.get_object(), "name").empty();
+  if (has_name) return {};
+  const bool has_function = function.is_object();
+  return refuse("tools", fmt::format("tools[{}].function{} is missing", index,
+                                     has_function ? ".name" : ""));
+}
+
 Result<void> read_tools(const JsonFields& fields, CacheMarks& marks, ChatRequest& chat) {
   TRY_ASSIGN(const auto array, fields.array("tools"));
   if (!array) return {};
   TRY(check_n_tools((*array)->size()));
   for (const json::value& tool : **array) {
     if (!tool.is_object()) return wrong_type("tools", "an array of objects", tool);
+    TRY(check_function(tool.get_object(), chat.tools.size()));
     json::object shown = tool.get_object();
     shown.erase("cache_control");
     TRY(add_tool(tool.get_object(), to_data(shown), marks, chat));

@@ -34,7 +34,8 @@ Data function_of(const json::object& tool) {
 // Only its vendor knows what a tool of such a type takes, and some only he can run.
 bool is_vendors(const json::object& tool) {
   const std::string_view type = text_at(tool, "type");
-  return !type.empty() && type != "custom" && is_absent(tool, "input_schema");
+  const bool is_ours = type.empty() || type == "custom" || type == "function";
+  return !is_ours && is_absent(tool, "input_schema");
 }
 
 Result<void> read_tools(const json::value& tools, CacheMarks& marks, ChatRequest& chat,
