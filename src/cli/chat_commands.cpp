@@ -27,12 +27,21 @@ std::pair<std::string_view, std::string_view> split_word(std::string_view text) 
   return {text.substr(0, end), trimmed(text.substr(end))};
 }
 
+// What other programs' commands are called here; empty: unknown.
+std::string_view advice_on(std::string_view name) {
+  if (name == "/retry" || name == "/regenerate") return "/regen answers the last message anew";
+  if (name == "/undo") {
+    return "a message cannot be taken back: /regen answers the last one anew, /clear begins anew";
+  }
+  return {};
+}
+
 }  // namespace
 
 const std::vector<ChatCommands::Command>& ChatCommands::table() {
   static const std::vector<Command> commands = {
       {"/help", "", "this list", &ChatCommands::help},
-      {"/set", "[NAME VALUE]", "temperature, seed, stats …; alone: all of them",
+      {"/set", "[NAME VALUE]", "temperature, seed, stats …; alone: shows them",
        &ChatCommands::set},
       {"/show", "", "model, context in use, settings, system prompt", &ChatCommands::show},
       {"/system", "[TEXT|none]", "sets the system prompt; alone: shows it", &ChatCommands::system},
@@ -58,6 +67,8 @@ AfterCommand ChatCommands::run(std::string_view line) {
   const auto [name, arguments] = split_word(trimmed(line));
   const Command* command = find(name);
   if (!command) {
+    const std::string_view advice = advice_on(name);
+    if (!advice.empty()) return refuse(fmt::format("'{}' is no command; {}.", name, advice));
     std::vector<std::string> names;
     for (const Command& known : table()) names.emplace_back(known.name);
     const std::string question = did_you_mean(name, names);

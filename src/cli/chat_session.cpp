@@ -143,12 +143,15 @@ ChatSession::Outcome ChatSession::keep(const Answer& answer) {
 }
 
 void ChatSession::explain_refusal(const Error& error) {
-  std::string sentence = error.message + ".";
+  const bool is_sentence = error.message.ends_with('.');
+  std::string sentence = error.message + (is_sentence ? "" : ".");
   if (error.code == ErrorCode::kContextLength) {
-    sentence = fmt::format(
-        "The conversation is full: {}. Your message was taken back and nothing is lost; /save FILE "
-        "keeps the conversation, /clear begins anew.",
-        error.message);
+    const bool is_first = state_.conversation.n_turns() <= 1;
+    sentence = is_first ? fmt::format("Your message is too long: {} It was taken back.", sentence)
+                        : fmt::format("The conversation is full: {} Your message was taken back "
+                                      "and nothing is lost; /save FILE keeps the conversation, "
+                                      "/clear begins anew.",
+                                      sentence);
   }
   console_.write(sentence + "\n\n", TextStyle::kError);
 }

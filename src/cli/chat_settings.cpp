@@ -17,6 +17,7 @@ namespace kvik {
 namespace {
 
 constexpr std::string_view kSwitch = "on or off";
+constexpr std::string_view kShortTemperature = "temp";  // what users of llama.cpp write
 
 struct Setting {
   std::string_view name;
@@ -136,15 +137,18 @@ Result<ChatSettings> with(const ChatSettings& settings, const Assignment& assign
       setting.reset(changed, initial);
       return changed;
     }
-    const bool is_switch = setting.expected == kSwitch;
-    if ((assignment.value.empty() && !is_switch) || !setting.assign(changed, assignment.value)) {
+    if (assignment.value.empty() && setting.expected != kSwitch) return changed;
+    if (!setting.assign(changed, assignment.value)) {
       return refuse(
           fmt::format("{} is '{}', expected {}", setting.name, assignment.value, setting.expected));
     }
     TRY(check_request(completion_request(changed), card));
     return changed;
   }
-  const std::string question = did_you_mean(name, setting_names());
+  if (name == "system") return refuse("the system prompt is no setting; /system TEXT sets it");
+  std::vector<std::string> known = setting_names();
+  known.emplace_back(kShortTemperature);
+  const std::string question = did_you_mean(name, known);
   if (!question.empty()) {
     return refuse(fmt::format("there is no setting '{}'{}", assignment.name, question));
   }
@@ -162,7 +166,7 @@ std::vector<std::pair<std::string, std::string>> list(const ChatSettings& settin
 std::string setting_name(std::string_view name) {
   std::string underscored(name);
   std::ranges::replace(underscored, '-', '_');
-  return underscored == "temp" ? "temperature" : underscored;
+  return underscored == kShortTemperature ? "temperature" : underscored;
 }
 
 std::vector<std::string> setting_names() {

@@ -93,12 +93,11 @@ TEST_F(Commands, set_refuses_what_the_api_refuses_in_its_words) {
 }
 
 TEST_F(Commands, set_refuses_what_is_none_of_its_kind) {
-  after({"/set temperature hot", "/set top_k 1.5", "/set top_k -1", "/set seed", "/set stats maybe",
+  after({"/set temperature hot", "/set top_k 1.5", "/set top_k -1", "/set stats maybe",
          "/set humour on"});
   EXPECT_TRUE(console.shows("temperature is 'hot', expected a number.\n"));
   EXPECT_TRUE(console.shows("top_k is '1.5', expected a whole number.\n"));
   EXPECT_TRUE(console.shows("top_k is '-1', expected a whole number.\n"));
-  EXPECT_TRUE(console.shows("seed is '', expected a whole number, or random.\n"));
   EXPECT_TRUE(console.shows("stats is 'maybe', expected on or off.\n"));
   EXPECT_TRUE(console.shows("there is no setting 'humour'; expected one of temperature"));
 }
@@ -109,6 +108,23 @@ TEST_F(Commands, names_with_dashes_and_mistyped_ones_are_recognised) {
   EXPECT_TRUE(console.shows("max_tokens is 8.\n"));
   EXPECT_TRUE(console.shows("there is no setting 'max-token'; did you mean max_tokens?"));
   EXPECT_TRUE(console.shows("'/hepl' is no command; did you mean /help?"));
+}
+
+TEST_F(Commands, a_setting_without_a_value_is_shown) {
+  options.settings.sampling.temperature = 0.5f;
+  service.scripts = {says("x")};
+  after({"/set temperature", "/set seed", "Hello"});
+  EXPECT_TRUE(console.shows("temperature is 0.5.\n"));
+  EXPECT_TRUE(console.shows("seed is random.\n"));
+  EXPECT_EQ(service.requests.at(0).sampling.temperature, 0.5f);
+}
+
+TEST_F(Commands, words_of_other_programs_are_answered_with_ours) {
+  after({"/set tempp 0", "/set system Be brief", "/retry", "/undo"});
+  EXPECT_TRUE(console.shows("there is no setting 'tempp'; did you mean temp?"));
+  EXPECT_TRUE(console.shows("the system prompt is no setting; /system TEXT sets it.\n"));
+  EXPECT_TRUE(console.shows("'/retry' is no command; /regen answers the last message anew.\n"));
+  EXPECT_TRUE(console.shows("'/undo' is no command; a message cannot be taken back"));
 }
 
 TEST_F(Commands, default_is_what_the_program_was_started_with) {
