@@ -111,6 +111,15 @@ class Page(unittest.TestCase):
         self.assertIn("stopped", saw["facts"])
         self.assertEqual(saw["complaints"], [])
 
+    def test_the_view_follows_every_message_until_the_user_scrolls_up(self):
+        saw = seen("follow", self.server)
+        self.assertGreater(saw["height"], 500, "the chat is longer than the view")
+        self.assertLess(max(saw["ends"]), 40, saw["ends"])
+        self.assertTrue(saw["isRunning"], "the answer ended before the user scrolled up")
+        self.assertGreater(saw["away"], 200, "who scrolled up was pulled down")
+        self.assertLess(saw["sent"], 40, "an own message is shown")
+        self.assertEqual(saw["complaints"], [])
+
     def test_explains_itself_on_the_loaded_model(self):
         saw = seen("explain", self.server)
         self.assertEqual([step.lstrip("0123456789") for step in saw["steps"][:3]],

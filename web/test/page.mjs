@@ -206,6 +206,38 @@ const scenarios = {
     return {};
   },
 
+  async follow(browser) {
+    const page = await open(browser, { viewport: { width: 1440, height: 500 } });
+    await makeTalkative(page);
+    await setSystem(page, "You are a ghost.", 100);
+    const log = page.locator(".log");
+    const toGo = () => log.evaluate((el) => Math.round(el.scrollHeight - el.scrollTop - el.clientHeight));
+    const ends = [];
+    for (const text of ["Who goes there?", "And who are you?", "Whence do you come?", "Tell me of the sea.", "And of the night?"]) {
+      await say(page, text);
+      ends.push(await toGo());
+    }
+    const height = await log.evaluate((el) => el.scrollHeight - el.clientHeight);
+    // Who scrolls up while an answer comes stays there, and sending a message leads back. The demo is fast.
+    const network = await page.context().newCDPSession(page);
+    const slowDown = (bytes) => network.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: bytes, uploadThroughput: -1 });
+    await slowDown(10_000);
+    await page.getByLabel("Message", { exact: true }).fill("Speak once more.");
+    await page.keyboard.press("Enter");
+    await page.waitForFunction(() => {
+      const answers = [...document.querySelectorAll(".message.assistant .markdown")];
+      return answers.length === 6 && answers.at(-1).textContent.length > 20;
+    });
+    await log.hover();
+    await page.mouse.wheel(0, -300);
+    await page.waitForFunction(() => document.querySelector(".to-end"));
+    const isRunning = await button(page, "Stop").isVisible();
+    await button(page, "Send").waitFor();
+    const away = await toGo();
+    await slowDown(-1);
+    await say(page, "Farewell.");
+    return { ends, height, isRunning, away, sent: await toGo(), complaints: page.complaints };
+  },
   async stop(browser) {
     const page = await open(browser);
     await makeTalkative(page);

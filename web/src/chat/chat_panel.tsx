@@ -52,19 +52,26 @@ function UndoBar({ text, isAnswering }: { text: string; isAnswering: boolean }) 
 
 const kNearEnd = 40; // pixels
 
-// The messages. The view follows an answer until the user scrolls up.
+// The messages. Sending one jumps to the end, and the view follows the answer until the user scrolls
+// up.
 function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolean; hasOthers: boolean }) {
   const log = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
+  const lastTop = useRef(0); // where the view stood when it was last looked at
   const [isAway, setAway] = useState(false);
   const toEnd = () => {
     follows.current = true;
     log.current!.scrollTop = log.current!.scrollHeight;
+    lastTop.current = log.current!.scrollTop;
+    setAway(false);
   };
   useEffect(() => {
     if (follows.current && log.current) toEnd();
   }, [chat]);
   useEffect(toEnd, [chat.id]);
+  useEffect(() => {
+    if (isAnswering) toEnd();
+  }, [isAnswering]);
   useEffect(() => {
     const observer = new ResizeObserver(() => {
       if (follows.current) toEnd();
@@ -74,7 +81,12 @@ function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolea
   }, []);
   const onScroll = () => {
     const el = log.current!;
-    follows.current = el.scrollHeight - el.scrollTop - el.clientHeight < kNearEnd;
+    // The event of a jump to the end may come when more text has made the end farther away, so only
+    // a move upwards is the user's.
+    const isNearEnd = el.scrollHeight - el.scrollTop - el.clientHeight < kNearEnd;
+    if (isNearEnd) follows.current = true;
+    else if (el.scrollTop < lastTop.current) follows.current = false;
+    lastTop.current = el.scrollTop;
     setAway(!follows.current);
   };
   const last = chat.messages.length - 1;
