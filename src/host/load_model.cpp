@@ -51,8 +51,12 @@ uint32_t threads_of(const ModelOptions& options) {
   return n_processors;
 }
 
-// Returns a question about the model that a name without a file may stand for.
+// Returns a question about the model that a name without a file may stand for, or how to get it.
 std::string advice_on(const std::string& spec) {
+  for (const std::string_view name : {"smollm2", "gemma3", "qwen2.5-coder"}) {
+    if (!spec.starts_with(name)) continue;
+    return fmt::format("; ./run --model {} in Kvik's source folder downloads and serves one", name);
+  }
   std::vector<std::string> names = {"demo"};
   for (const ModelPreset& preset : model_presets())
     names.push_back(fmt::format("synthetic:{}", preset.name));

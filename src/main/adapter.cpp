@@ -45,7 +45,7 @@ void add_merge(CommandLine& line, const Flags& parent) {
   Flags flags = line.add(parent, "merge",
                          "write a model with an adapter in it.\n"
                          "  kvik adapter merge MODEL ADAPTER OUT.gguf --type q4_k\n"
-                         "OUT is there whole or not at all.",
+                         "OUT appears only when it is complete.",
                          [options] { return merge(*options); });
   flags.add({
       Flag("MODEL", &options->model.model,

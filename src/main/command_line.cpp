@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/flags.h"
+#include "main/habits.h"
 
 // How a line becomes a command with its flags.
 namespace kvik {
@@ -55,6 +57,19 @@ const CLI::Option* find_option(const CLI::App& app, std::string_view word) {
   return nullptr;
 }
 
+// "-ctk": what another program calls a flag, or letters after the one of ours that takes none.
+// Empty: it is not that. A text may follow its flag: "-pTEXT".
+std::string_view foreign_word(const std::string& argument, const CLI::Option* option) {
+  const std::string_view whole(argument.begin(), std::ranges::find(argument, '='));
+  const bool is_short = whole.size() > 2 && whole[0] == '-' && whole[1] != '-';
+  if (!is_short || flag_word(argument).empty()) return {};
+  if (!advice_on_flag(whole).empty()) return whole;
+  const bool has_letter = std::isalpha(static_cast<unsigned char>(whole[2])) != 0;
+  const bool takes_text =
+      option != nullptr && option->get_expected_max() > 0 && option->get_type_name() != "N";
+  return has_letter && !takes_text ? whole : std::string_view();
+}
+
 // Walks a line: where its command stands, and the first flag that nobody knows.
 struct Line {
   const CLI::App* command;        // the innermost that is named; the program itself: none
@@ -78,7 +93,11 @@ Line read_line(const CLI::App& program, const std::vector<std::string>& argument
       continue;
     }
     const CLI::Option* const option = find_option(*line.command, word);
-    if (option == nullptr && line.unknown_flag.empty()) line.unknown_flag = word;
+    const std::string_view foreign = foreign_word(argument, option);
+    const bool is_unknown = option == nullptr || !foreign.empty();
+    if (is_unknown && line.unknown_flag.empty()) {
+      line.unknown_flag = foreign.empty() ? word : foreign;
+    }
     const bool has_value_behind =
         option != nullptr && option->get_expected_max() > 0 && argument.size() == word.size();
     if (has_value_behind) ++i;
@@ -126,6 +145,35 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+// "; do this" or "; did you mean that?", or nothing.
+std::string hint(std::string_view advice, std::string_view word,
+                 const std::vector<std::string>& names) {
+  return advice.empty() ? did_you_mean(word, names) : fmt::format("; {}", advice);
+}
+
+// "kvik adapter show"
+std::string name_of(const CLI::App& command) {
+  const CLI::App* const above = command.get_parent();
+  return above ? fmt::format("{} {}", name_of(*above), command.get_name()) : command.get_name();
+}
+
+// "kvik adapter show needs MODEL and ADAPTER; 1 of 2 is given" of a command that lacks words, else
+// what the library says.
+std::string describe_missing(const CLI::App& command, const CLI::RequiredError& error) {
+  std::vector<std::string> needed;
+  size_t n_given = 0;
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_required() || !option->get_positional()) continue;
+    needed.push_back(option->get_name(true));
+    if (option->count() > 0) ++n_given;
+  }
+  if (n_given == needed.size()) return error.what();
+  const std::string needs =
+      fmt::format("{} needs {}", name_of(command), fmt::join(needed, " and "));
+  if (n_given == 0) return needs;
+  return fmt::format("{}; {} of {} is given", needs, n_given, needed.size());
+}
+
 std::vector<std::string> flag_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* owner = &command; owner != nullptr; owner = owner->get_parent()) {
@@ -171,17 +219,15 @@ int CommandLine::run(std::vector<std::string> arguments) {
   const Line line = read_line(*app_, arguments);
   const bool has_command = line.at.has_value();
   if (!has_command && !line.first_word.empty()) {
-    return refuse(fmt::format("unknown command '{}'{}; kvik --help lists the commands",
-                              line.first_word,
-                              did_you_mean(line.first_word, command_names(*app_))));
+    return refuse(fmt::format(
+        "unknown command '{}'{}; kvik --help lists the commands", line.first_word,
+        hint(advice_on_command(line.first_word), line.first_word, command_names(*app_))));
   }
   if (!line.unknown_flag.empty()) {
-    std::string command = line.command->get_name();
-    for (const auto* above = line.command->get_parent(); above; above = above->get_parent()) {
-      command = fmt::format("{} {}", above->get_name(), command);
-    }
-    return refuse(fmt::format("unknown flag {}{}; {} --help lists the flags", line.unknown_flag,
-                              did_you_mean(line.unknown_flag, flag_names(*line.command)), command));
+    return refuse(fmt::format(
+        "unknown flag {}{}; {} --help lists the flags", line.unknown_flag,
+        hint(advice_on_flag(line.unknown_flag), line.unknown_flag, flag_names(*line.command)),
+        name_of(*line.command)));
   }
   if (has_command) arguments = with_environment(*app_, line, std::move(arguments));
   std::ranges::reverse(arguments);  // CLI11 takes them from the back
@@ -194,6 +240,8 @@ int CommandLine::run(std::vector<std::string> arguments) {
     return code;
   } catch (const CLI::ConfigError& error) {
     return refuse(fmt::format("the config file: {}", error.what()));
+  } catch (const CLI::RequiredError& error) {
+    return refuse(describe_missing(*line.command, error));
   } catch (const CLI::ParseError& error) {
     return refuse(error.what());
   }

@@ -11,7 +11,7 @@ void KvEventFlags::add_to(Flags& flags) {
            "who listens reads all prompts (default: off)")
           .called("ENDPOINT"),
       Flag("--kv-events-replay", &options.replay_endpoint,
-           "answer there who missed some of them (default: off)")
+           "endpoint where a subscriber that missed events asks for them again (default: off)")
           .called("ENDPOINT"),
       {"--kv-events-topic", &options.topic, "the first frame of each message (default: empty)"},
       {"--kv-events-encoding", &encoding, "array, or map (default: array)"},

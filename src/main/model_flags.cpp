@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <memory>
+#include <utility>
 
+#include "base/log.h"
 #include "main/environment.h"
 
 namespace kvik {
@@ -23,17 +26,32 @@ Words as_kv_type(KvType& type) {
   return {.type = "TYPE", .read = [&type](const std::string& name) {
             const auto found = find_kv_type(name);
             type = found.value_or(type);
-            return found ? "" : fmt::format("'{}' is no KV type; expected {}", name, kKvTypeNames);
+            if (found) return std::string();
+            const bool is_half = name == "f16" || name == "fp16";
+            return fmt::format("'{}' is no KV type{}; expected {}", name,
+                               is_half ? ", bf16 takes as much memory" : "", kKvTypeNames);
           }};
 }
 
-// llama.cpp's number of layers on a GPU. Kvik computes all layers on one device.
+// llama.cpp's number of layers on a GPU. Kvik computes all layers on one device, so that any number
+// but 0 is a warning. A value is read more than once.
 Words as_gpu_layers() {
-  return {.type = "0", .read = [](const std::string& text) -> std::string {
-            if (text == "0") return "";
-            return fmt::format(
-                "'{}': all layers run on one device; give --device cuda in place of this flag",
-                text);
+  const auto has_warned = std::make_shared<bool>(false);
+  return {.type = "N", .read = [has_warned](const std::string& text) -> std::string {
+            int n_layers = 0;
+            const char* const end = text.data() + text.size();
+            const auto [rest, error] = std::from_chars(text.data(), end, n_layers);
+            const bool is_number = error == std::errc() && rest == end;
+            if (!is_number && text != "all" && text != "auto") {
+              return fmt::format("'{}' is no number of layers", text);
+            }
+            const bool asks_for_gpu = text != "0" && text != "auto";
+            if (asks_for_gpu && !std::exchange(*has_warned, true)) {
+              log::warn(
+                  "--n-gpu-layers {} changes nothing: --device (cpu or cuda) computes all layers",
+                  text);
+            }
+            return "";
           }};
 }
 
@@ -71,9 +89,10 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
                  }},
        "what computes: the processor, or the GPU of that number (default: cpu; GPUs are "
        "experimental: not yet measured on one)"},
-      {"--n-gpu-layers", as_gpu_layers(), "0: the processor; for a GPU give --device cuda"},
-      {"-c,--ctx,--ctx-size", not_zero(as_count(options.n_ctx)),
-       "tokens of context (default: as trained)"},
+      {"--n-gpu-layers", as_gpu_layers(),
+       "llama.cpp's flag, read and not used: --device computes all layers"},
+      {"-c,--ctx,--ctx-size", as_count(options.n_ctx),
+       "tokens of context; 0: as many as the model was trained with (default: 0)"},
   });
 }
 

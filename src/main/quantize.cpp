@@ -42,15 +42,15 @@ int run(const QuantizeOptions& options) {
 
 void add_quantize(CommandLine& line) {
   auto options = std::make_shared<QuantizeOptions>();
-  Flags flags =
-      line.add("quantize",
-               "write a model's weights in another type, or gather what they meet in a text.\n"
-               "  kvik quantize IN OUT.gguf --type q4_k\n"
-               "  kvik quantize IN OUT.gguf --type q4_k --importance FILE\n"
-               "  kvik quantize IN FILE --calibrate text.txt    gathers FILE once, for all types\n"
-               "  kvik quantize IN OUT.gguf --type q4_k --calibrate text.txt    both in one go\n"
-               "OUT is there whole or not at all.",
-               [options] { return run(*options); });
+  Flags flags = line.add(
+      "quantize",
+      "write a model's weights in another type, or measure on a text which of them matter.\n"
+      "  kvik quantize IN OUT.gguf --type q4_k\n"
+      "  kvik quantize IN OUT.gguf --type q4_k --importance FILE\n"
+      "  kvik quantize IN FILE --calibrate text.txt    measures once, for all types\n"
+      "  kvik quantize IN OUT.gguf --type q4_k --calibrate text.txt    both at once\n"
+      "OUT appears only when it is complete.",
+      [options] { return run(*options); });
   add_model_flags(flags, options->model);
   flags.describe("--ctx", "tokens of a window of --calibrate (default: 512)");
   flags.add({

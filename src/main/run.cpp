@@ -27,7 +27,13 @@ constexpr char kRunFooter[] = R"(In a terminal, /help lists what a chat understa
 constexpr uint32_t kConversations = 1;
 
 Result<int> run(RunOptions options) {
-  TRY_ASSIGN(const RunTask task, read_task(options));
+  const auto read = read_task(options);
+  if (!read) {
+    // A model that is not there comes first.
+    TRY(open_model(options.model.model));
+    return std::unexpected(read.error());
+  }
+  const RunTask& task = *read;
   TRY_ASSIGN(options.form, read_form(options));
   TRY_ASSIGN(const auto tiers, options.tiers.open());
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
@@ -46,6 +52,17 @@ Result<int> run(RunOptions options) {
   streams::flush();
   Interrupts::end_within(kTierTime, code ? *code : exit_code(code.error()));  // a tier may hang
   return code;
+}
+
+// A count, or llama.cpp's -1 for none.
+Words as_limit(std::optional<uint64_t>& value) {
+  Words words = as_count(value);
+  words.read = [&value, read = std::move(words.read)](const std::string& text) {
+    if (text != "-1") return read(text);
+    value = RunOptions::kNoLimit;
+    return std::string();
+  };
+  return words;
 }
 
 // One of them, or none for a chat.
@@ -91,9 +108,9 @@ void add_run(CommandLine& line) {
   add_adapter_flag(flags, options->model);
   add_prompts(flags, *options);
   flags.add({
-      {"-n,--max-tokens,--n-predict", as_count(options->max_tokens),
-       "tokens to generate at most (default: 256 where a text is continued, else what the "
-       "context holds)"},
+      {"-n,--max-tokens,--n-predict", as_limit(options->max_tokens),
+       "tokens to generate at most; -1: as many as the context holds (default: 256 where a text "
+       "is continued, else -1)"},
       {"--stop", &options->stop, "end the answer before this text"},
       Flag("--json-schema", &options->json_schema, "answer in JSON that keeps to this schema")
           .called("FILE"),

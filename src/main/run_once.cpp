@@ -117,7 +117,7 @@ Result<void> set_prompt(const ServiceApi& service, const RunOptions& options, co
     } else {
       request.prompt = task.prompt;
     }
-    if (!request.max_tokens) request.max_tokens = kDefaultMaxTokens;
+    if (!options.max_tokens) request.max_tokens = kDefaultMaxTokens;
     return {};
   }
   ChatState state;
@@ -140,8 +140,13 @@ Result<int> run_once(ServiceApi& service, const RunOptions& options, const RunTa
                     : task.kind == RunTask::Kind::kTurn ? Form::kTurn
                                                         : Form::kText;
   const auto sink = std::make_shared<StdoutSink>(form);
-  TRY_ASSIGN(const auto completion, service.complete(request, sink));
-  if (Interrupts::wait()) return kExitInterrupted;  // the completion's end cancels it
+  TRY_ASSIGN(auto completion, service.complete(request, sink));
+  if (Interrupts::wait()) {
+    completion.reset();  // cancels it
+    // The terminal shows "^C" in the answer's line, and the shell's prompt belongs in the next.
+    if (::isatty(STDOUT_FILENO) == 1) streams::write("\n");
+    return kExitInterrupted;
+  }
   if (sink->is_refused()) return kExitOk;
   if (options.ids || sink->is_in_line() || ::isatty(STDOUT_FILENO) == 1) streams::write("\n");
   if (options.form && sink->reason() == FinishReason::kLength) {

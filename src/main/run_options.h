@@ -16,6 +16,8 @@ namespace kvik {
 
 // The flags of `kvik run`.
 struct RunOptions {
+  static constexpr uint64_t kNoLimit = UINT64_MAX;  // of max_tokens, where none is asked for
+
   ModelOptions model;
   TierOptions tiers;
   SpeculationFlags speculation;

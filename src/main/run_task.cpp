@@ -46,7 +46,7 @@ ChatSettings RunOptions::settings() const {
   ChatSettings settings;
   settings.sampling = sampling;
   settings.seed = seed;
-  settings.max_tokens = max_tokens;
+  if (max_tokens != kNoLimit) settings.max_tokens = max_tokens;
   if (!stop.empty()) settings.stop = {stop};
   settings.stats = stats;
   settings.form = form;

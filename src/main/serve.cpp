@@ -221,7 +221,9 @@ void add_limits(Flags& flags, ServeOptions& options) {
       {"--overcommit", &options.model.overcommits,
        "start although more memory is needed than this machine has"},
       Flag("--max-connections", &options.server.max_connections,
-           "open at the same time; with more, those that ask nothing go")
+           "connections open at the same time; when all are taken, a new one replaces the one that "
+           "has "
+           "been idle longest")
           .between(1, 1'000'000)
           .with_default(),
       {"--request-memory", as_bytes(options.request_memory),
@@ -234,8 +236,8 @@ void add_limits(Flags& flags, ServeOptions& options) {
           .between(1, 4096)
           .with_default(),
       {"--itl-target", as_duration(options.itl_target),
-       "time from one token to the next that prompts must leave to those who read; 0: they "
-       "need not (default: 50ms)"},
+       "longest time between two tokens of a running answer: prompts are read in pieces so small "
+       "that it is kept; 0: no limit (default: 50ms)"},
   });
 }
 

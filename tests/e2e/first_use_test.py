@@ -85,7 +85,38 @@ class Habits(Refused):
         for args in (("-m", "demo", "-p", "ROMEO:", "-n", 8, "-t", 1, "-c", 512, "--temp", 0, "--n-gpu-layers", 0),
                      ("--model", "demo", "-p", "ROMEO:", "--n-predict", 8, "-t", 1, "--ctx-size", 512, "--temp", 0, "-ngl", 0)):
             self.assertEqual(kvik.output("run", *args), want)
-        self.assertIn("--device cuda", self.refused(2, "run", "demo", "-p", "ROMEO:", "-ngl", 99))
+        done = kvik.run("run", "demo", "-p", "ROMEO:", "-n", 2, *SEEDED, "-ngl", 99)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count(b"--n-gpu-layers 99 changes nothing: --device (cpu or cuda) computes all layers"), 1)
+        self.assertIn("'many' is no number of layers", self.refused(2, "run", "demo", "-p", "x", "-ngl", "many"))
+        whole = kvik.output("run", "demo", "-p", "ROMEO:", "-n", 600, "-c", 300, *SEEDED, "--ignore-eos", "--ids").split()
+        for more in (("-c", 300), ("-c", 0)):
+            n = len(kvik.output("run", "demo", "-p", "ROMEO:", "-n", -1, *more, *SEEDED, "--ignore-eos", "--ids").split())
+            self.assertTrue(n == len(whole) if more[1] else n > len(whole), (more, n))
+
+    def test_flags_that_other_programs_have_are_named_whole_with_what_to_do(self):
+        for command, args, hint in (("serve", ("-hf", "org/name"), "Kvik does not download models"), ("serve", ("-ctk", "q8_0"), "--kv-type"),
+                                    ("run", ("-ctv=q8_0",), "--kv-type"), ("serve", ("-np", 4), "--max-running"), ("run", ("-np", 4), "--max-running"),
+                                    ("serve", ("-fa", "on"), "leave it out"), ("serve", ("--flash-attn",), "leave it out"),
+                                    ("serve", ("--no-mmap",), "leave it out"), ("serve", ("--jinja",), "chat template"), ("run", ("-b", 512), "leave it out"),
+                                    ("serve", ("--parallel", 4), "--max-running"), ("serve", ("--cache-type-k", "q8_0"), "--kv-type"),
+                                    ("serve", ("--served-model-name", "x"), "--alias"), ("serve", ("--max-model-len", 99), "--ctx"),
+                                    ("serve", ("--gpu-memory-utilization", 0.9), "--kv-memory"), ("run", ("--system-prompt", "x"), "--system")):
+            said = self.refused(2, command, "demo", *args)
+            word = args[0].partition("=")[0]
+            self.assertIn(f"unknown flag {word}; ", said)
+            self.assertIn(hint, said)
+        self.assertIn("unknown flag -nope; kvik run --help", self.refused(2, "run", "demo", "-nope"))
+        kvik.output("run", "demo", "-pROMEO:", "-n2", *SEEDED)  # a value may follow its flag
+
+    def test_commands_that_other_programs_have_say_what_to_do(self):
+        for command, hint in (("pull", "Kvik does not download models"), ("list", "kvik show FILE"), ("ps", "/v1/models")):
+            self.assertRegex(self.refused(2, command, "llama3.2"), f"unknown command '{command}'; .*{hint}")
+
+    def test_what_is_missing_is_named_as_the_help_names_it(self):
+        self.assertIn("kvik run needs MODEL\n", self.refused(2, "run"))
+        self.assertIn("kvik adapter show needs MODEL and ADAPTER; 1 of 2 is given", self.refused(2, "adapter", "show", "x.gguf"))
+        self.assertIn("'f16' is no KV type, bf16 takes as much memory", self.refused(2, "run", "demo", "x", "--kv-type", "f16"))
 
     def test_a_model_by_flag_leaves_the_words_to_the_message(self):
         kvik.output("run", "-m", "demo", "Who", "art", "thou?", "-n", 2, *SEEDED)
@@ -116,6 +147,8 @@ class Habits(Refused):
         for name in ("llama3.2", "Qwen/Qwen3-0.6B", "hf://org/name"):
             said = self.refused(1, "run", name, "-p", "x")
             self.assertIn(f"there is no file or folder '{name}', and Kvik does not download models: give a .gguf file", said)
+        self.assertIn("no file or folder 'llama3.2'", self.refused(1, "run", "llama3.2", stdin=b""))
+        self.assertIn("; ./run --model smollm2 ", self.refused(1, "run", "smollm2", "-p", "x"))
         self.assertIn("did you mean synthetic:llama-3.2-1b", self.refused(1, "run", "llama-3.2-1b", "-p", "x"))
 
     def test_a_safetensors_file_says_to_pass_its_folder(self):

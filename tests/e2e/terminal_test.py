@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import tempfile
 import unittest
@@ -96,6 +97,20 @@ class Session(TerminalCase):
             self.assertEqual(self.saved(t), before)
             t.enter("/clear")
             self.assertNotIn("full", t.enter("Good day"))
+
+    def test_a_first_message_that_is_too_long_is_not_a_full_conversation(self):
+        with chat(self.home, *SEEDED, "--ctx", 128) as t:
+            said = t.enter("日本" * 27)
+            self.assertIn("Your message is too long: ", said)
+            self.assertNotIn("conversation is full", said)
+            self.assertNotIn("..", said)
+
+    def test_an_answer_that_is_interrupted_ends_its_line(self):
+        slow = shlex.join(kvik.command("run", "demo", "-p", "ROMEO:", "-n", -1, "--ignore-eos", "--no-cache", *SEEDED))
+        with terminal.Terminal(self.home, "/bin/sh", "-c", f"trap : INT; KVIK_ISA=scalar {slow}; echo code $?") as t:
+            t.wait(lambda: len(t.screen()) > 100, "an answer")  # longer than a progress bar
+            t.press("C-c")
+            t.wait(lambda: re.search("^code 130$", t.screen(), re.MULTILINE), "a line of its own")
 
     def test_flags_that_make_no_sense_are_refused_before_the_first_word(self):
         with terminal.Terminal(self.home, *kvik.command("run", "demo", "--temperature", 1000)) as t:

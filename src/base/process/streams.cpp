@@ -61,9 +61,8 @@ int flush() {
 
 int finish(int exit_code, int failed) {
   const int error = flush();
-  if (error == 0 || exit_code != 0) return exit_code;
-  if (error != EPIPE)
-    complain(fmt::format("kvik: cannot write to stdout: {}", std::strerror(error)));
+  if (error == 0 || error == EPIPE || exit_code != 0) return exit_code;
+  complain(fmt::format("kvik: cannot write to stdout: {}", std::strerror(error)));
   return failed;
 }
 

@@ -48,8 +48,8 @@ int write_now(std::FILE* stream, std::string_view bytes);
 // well.
 int flush();
 
-// At the end of the process: the exit code, which becomes `failed` where stdout did not take all
-// that a success printed. Says why, but where the reader had enough.
+// At the end of the process: the exit code. Where stdout did not take all that a success printed it
+// becomes `failed` and a line says why, except where the reader left, as `| head` does.
 int finish(int exit_code, int failed);
 
 }  // namespace kvik::streams
