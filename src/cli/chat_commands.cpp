@@ -41,8 +41,7 @@ std::string_view advice_on(std::string_view name) {
 const std::vector<ChatCommands::Command>& ChatCommands::table() {
   static const std::vector<Command> commands = {
       {"/help", "", "this list", &ChatCommands::help},
-      {"/set", "[NAME VALUE]", "temperature, seed, stats …; alone: shows them",
-       &ChatCommands::set},
+      {"/set", "[NAME VALUE]", "temperature, seed, stats …; alone: shows them", &ChatCommands::set},
       {"/show", "", "model, context in use, settings, system prompt", &ChatCommands::show},
       {"/system", "[TEXT|none]", "sets the system prompt; alone: shows it", &ChatCommands::system},
       {"/save", "FILE", "keeps the conversation as JSON", &ChatCommands::save},

@@ -148,10 +148,11 @@ void ChatSession::explain_refusal(const Error& error) {
   if (error.code == ErrorCode::kContextLength) {
     const bool is_first = state_.conversation.n_turns() <= 1;
     sentence = is_first ? fmt::format("Your message is too long: {} It was taken back.", sentence)
-                        : fmt::format("The conversation is full: {} Your message was taken back "
-                                      "and nothing is lost; /save FILE keeps the conversation, "
-                                      "/clear begins anew.",
-                                      sentence);
+                        : fmt::format(
+                              "The conversation is full: {} Your message was taken back "
+                              "and nothing is lost; /save FILE keeps the conversation, "
+                              "/clear begins anew.",
+                              sentence);
   }
   console_.write(sentence + "\n\n", TextStyle::kError);
 }

@@ -130,9 +130,9 @@ TEST_F(Chat, a_full_context_is_a_sentence_and_loses_nothing) {
 TEST_F(Chat, a_first_message_longer_than_the_context_is_what_is_too_long) {
   service.model.n_ctx_max = 40;
   console.type(std::string(60, 'x'));
-  EXPECT_THAT(run(), AllOf(HasSubstr("<error>Your message is too long: "),
-                           HasSubstr(" It was taken back."), Not(HasSubstr("..")),
-                           Not(HasSubstr("conversation is full"))));
+  EXPECT_THAT(
+      run(), AllOf(HasSubstr("<error>Your message is too long: "), HasSubstr(" It was taken back."),
+                   Not(HasSubstr("..")), Not(HasSubstr("conversation is full"))));
 }
 
 TEST_F(Chat, a_message_that_the_template_refuses_is_taken_back) {

@@ -146,13 +146,13 @@ Result<void> check_function(const json::object& tool, size_t index) {
   const std::string_view type = text_at(tool, "type");
   if (!type.empty() && type != "function") return {};
   const json::value& function = at(tool, "function");
-  const bool has_name = function.is_null() ? !text_at(tool, "name").empty()
-                                           : function.is_object() &&
-                                                 !text_at(function.get_object(), "name").empty();
+  const bool has_name =
+      function.is_null() ? !text_at(tool, "name").empty()
+                         : function.is_object() && !text_at(function.get_object(), "name").empty();
   if (has_name) return {};
   const bool has_function = function.is_object();
-  return refuse("tools", fmt::format("tools[{}].function{} is missing", index,
-                                     has_function ? ".name" : ""));
+  return refuse("tools",
+                fmt::format("tools[{}].function{} is missing", index, has_function ? ".name" : ""));
 }
 
 Result<void> read_tools(const JsonFields& fields, CacheMarks& marks, ChatRequest& chat) {
