@@ -254,7 +254,7 @@ class WrongUse(unittest.TestCase):
 
     def test_numbers_out_of_range_say_what_is_expected(self):
         for flag, value, expected in (("--seed", "-1", "from 0 to 18446744073709551615"), ("--threads", "0", "from 1 to 1024"),
-                                      ("--threads", "4294967297", "from 1 to 1024"), ("--ctx", "0", "expected more"), ("--disk", "", "empty"),
+                                      ("--threads", "4294967297", "from 1 to 1024"), ("--ctx", "-1", "no count"), ("--disk", "", "empty"),
                                       ("--top-k", "1.5", "whole number")):
             self.refused(2, ("run", "demo", "-p", "x", flag, value), flag, expected)
         self.refused(2, ("serve", "demo", "--port", "70000"), "--port", "from 0 to 65535")
