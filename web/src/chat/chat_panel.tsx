@@ -83,9 +83,9 @@ function Log({ chat, isAnswering, hasOthers }: { chat: Chat; isAnswering: boolea
     const el = log.current!;
     // The event of a jump to the end may come when more text has made the end farther away, so only
     // a move upwards is the user's.
-    const isNearEnd = el.scrollHeight - el.scrollTop - el.clientHeight < kNearEnd;
-    if (isNearEnd) follows.current = true;
-    else if (el.scrollTop < lastTop.current) follows.current = false;
+    const toGo = el.scrollHeight - el.scrollTop - el.clientHeight;
+    if (el.scrollTop < lastTop.current && toGo > 1) follows.current = false;
+    else if (toGo < kNearEnd) follows.current = true;
     lastTop.current = el.scrollTop;
     setAway(!follows.current);
   };
