@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "base/text/nearest_name.h"
+#include "cli/habits.h"
 #include "main/environment.h"
 #include "main/exit_code.h"
 #include "main/flags.h"
-#include "main/habits.h"
 
 // How a line becomes a command with its flags.
 namespace kvik {

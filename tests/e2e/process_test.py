@@ -61,7 +61,7 @@ class Streams(unittest.TestCase):
                                                            env=kvik.environment()) as process:
                 process.stdout.close()
                 process.stdout = None
-                self.assertEqual((process.wait(60), process.stderr.read()), (1, b""))
+                self.assertEqual((process.wait(60), process.stderr.read()), (0, b""))
 
 
 class UnreadLog(unittest.TestCase):

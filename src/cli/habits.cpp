@@ -1,4 +1,4 @@
-#include "main/habits.h"
+#include "cli/habits.h"
 
 #include <algorithm>
 #include <span>
