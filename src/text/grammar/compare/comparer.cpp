@@ -177,8 +177,10 @@ Regular Comparer::text_rule(Regular expr, uint32_t rule) {
 }
 
 // The numbers of `expr` with exponents, where others are left out one by one: of those only the end
-// can show whether they may be, and one more digit makes any of them another.
+// can show whether they may be, and one more digit makes any of them another. Bounded numbers have
+// no room for one more digit, so that there are none with exponents among them.
 Regular Comparer::number_rule(Regular expr, uint32_t rule) {
+  if (parts_.numbers == Numbers::kBounded) return Regular::kNothing;
   const auto its = values_of(rule);
   const bool has_number = std::ranges::any_of(its, [&](uint32_t value) {
     return value != kForgotten && kind_of(value) == ValueKind::kNumber;
