@@ -1,39 +1,20 @@
 #include "base/memory_reserve.h"
 
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
-#include <utility>
 
 namespace kvik {
 namespace {
 
-// Larger than what malloc caches by exact size, so that any small request can be cut from one.
-constexpr size_t kChunkBytes = 8192;
-
 std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
-thread_local bool keeps_chunks = false;
-thread_local std::array<void*, 64> chunks{};  // of this thread
 
-// Called by operator new where malloc has nothing to give; it tries again when this returns.
+// Called by operator new where malloc has nothing to give; it tries again when this returns, and
+// gives up where nobody is to be called any more.
 void let_go() {
-  if (void* const memory = held.exchange(nullptr)) return std::free(memory);
-  for (void*& chunk : chunks) {
-    if (chunk) return std::free(std::exchange(chunk, nullptr));
-  }
-  throw std::bad_alloc();
-}
-
-// Returns whether the calling thread has all the chunks that it keeps.
-bool restore_chunks() {
-  bool has_all = true;
-  for (void*& chunk : chunks) {
-    if (keeps_chunks && !chunk) chunk = std::malloc(kChunkBytes);
-    has_all = has_all && (!keeps_chunks || chunk);
-  }
-  return has_all;
+  std::free(held.exchange(nullptr));
+  std::set_new_handler(nullptr);
 }
 
 }  // namespace
@@ -41,24 +22,18 @@ bool restore_chunks() {
 void MemoryReserve::keep(size_t n_bytes) {
   size_t before = wanted_bytes.load();
   while (before < n_bytes && !wanted_bytes.compare_exchange_weak(before, n_bytes)) continue;
-  std::set_new_handler(let_go);
   static_cast<void>(restore());
 }
 
 bool MemoryReserve::restore() {
-  const bool has_chunks = restore_chunks();
   const size_t n_bytes = wanted_bytes.load();
-  if (n_bytes == 0 || held.load()) return has_chunks;
+  if (n_bytes == 0 || held.load()) return true;
   void* const memory = std::malloc(n_bytes);
   if (!memory) return false;
   void* expected = nullptr;
   if (!held.compare_exchange_strong(expected, memory)) std::free(memory);
-  return has_chunks;
-}
-
-void MemoryReserve::keep_for_this_thread() {
-  keeps_chunks = true;
-  static_cast<void>(restore_chunks());
+  std::set_new_handler(let_go);
+  return true;
 }
 
 }  // namespace kvik

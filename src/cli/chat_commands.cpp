@@ -27,7 +27,7 @@ std::pair<std::string_view, std::string_view> split_word(std::string_view text) 
   return {text.substr(0, end), trimmed(text.substr(end))};
 }
 
-// What other programs' commands are called here; empty: unknown.
+// Returns what to do instead of a command of other programs; empty for an unknown one.
 std::string_view advice_on(std::string_view name) {
   if (name == "/retry" || name == "/regenerate") return "/regen answers the last message anew";
   if (name == "/undo") {

@@ -261,7 +261,7 @@ PrefixNode* PrefixIndex::node_for(PrefixNode& parent, const Stretch& stretch) {
   node.adapter = stretch.adapter;
   node.known = stretch.known;
   node.depth = parent.parent ? parent.depth + 1 : 0;
-  // Where there is no memory, nothing has changed.
+  // All memory is taken before anything changes.
   auto& siblings = parent.children;
   if (siblings.size() == siblings.capacity()) siblings.reserve(2 * siblings.size() + 1);
   nodes_.emplace(key, std::move(made));

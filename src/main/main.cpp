@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   const std::string level = environment("KVIK_LOG");
   log::init(level.empty() ? "info" : level);
   if (!has_events) {
-    log::error("the system lets this process open no further files, expected at least 16");
+    log::error("the system lets this process open no files (ulimit -n)");
     return kExitFailed;
   }
 

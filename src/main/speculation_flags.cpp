@@ -28,7 +28,7 @@ void SpeculationFlags::add_to(Flags& flags) {
       {"--speculate",
        Words{.type = "auto|off|N",
              .read = [this](const std::string& text) { return read_speculation(text, options); }},
-       "guess next tokens and compute them in the same step; the answer stays the same. auto: "
+       "draft next tokens and compute them in the same step; the answer stays the same. auto: "
        "as many as make the answer faster; N: always up to N (default: auto)"},
       Flag("--draft", &draft,
            "a small model with the same vocabulary that guesses next tokens (default: what was "

@@ -96,7 +96,7 @@ struct LayerWeights {
   float scale = 1.0f;  // of the rows behind the layer
 };
 
-// What a model is loaded for.
+// Options of Model::load().
 struct LoadOptions {
   // The context that will be served, by which some models choose their rotation frequencies; 0: as
   // trained.

@@ -42,8 +42,8 @@ class Router {
   // How the clients of a path read errors.
   static ErrorShape error_shape(std::string_view path);
 
-  // Returns whether a short request to this path can take long, as one can that goes on from a kept
-  // conversation.
+  // Returns whether a short request to this path can take long, because it can refer to a long
+  // stored conversation.
   static bool is_heavy(std::string_view path);
 
   // Probes come every few seconds and are not worth a line in the log.

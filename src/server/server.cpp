@@ -135,13 +135,11 @@ class Server::Impl {
  private:
   void run() {
     come_before_computation();
-    MemoryReserve::keep_for_this_thread();
     for (;;) {
       try {
         io_.run();
         return;
       } catch (const std::exception& exception) {  // memory running out
-        static_cast<void>(MemoryReserve::restore());
         static log::RareWarning warn;
         warn("network thread: {}", exception.what());
       }

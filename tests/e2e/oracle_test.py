@@ -144,7 +144,7 @@ class Oracle(unittest.TestCase):
                 for seed in range(1, 8):
                     path, tokens = kvik.preset(name, "f32", seed), tokens_for(seed)
                     got, want = kvik.logits(path, tokens, all=True, kv_type="int8"), kvik.reference(path, tokens)
-                    self.assert_close(got, want, 0.04)
+                    self.assert_close(got, want, 0.035 if seed == 1 else 0.04)
                     worst.append((np.abs(got - want).max(1) / np.abs(want).max(1)).max())
                     error = np.abs(got - want).mean(1) / np.abs(want).max(1)
                     self.assertLess(error.mean(), 0.004)

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/check.h"
@@ -32,7 +31,6 @@ uint64_t ceil_div(uint64_t n, uint64_t of) { return n / of + (n % of != 0); }
 
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kPacked = ".weight_packed";
-constexpr uint64_t kMaxBlock = 65536;
 constexpr uint64_t kNvBlock = 16;  // columns
 constexpr std::string_view kFp8Scales[] = {"_scale_inv", "_scale"};
 
@@ -457,45 +455,7 @@ class Pairing {
   std::unordered_map<std::string_view, size_t> by_name_;
 };
 
-Result<BlockFloats> read_fp8(const JsonObject& config) {
-  TRY_ASSIGN(const auto format, config.text("fmt"));
-  if (format && *format != "e4m3" && *format != "float8_e4m3fn") {
-    return config.unexpected_value("fmt", "e4m3", ErrorCode::kUnsupported);
-  }
-  TRY_ASSIGN(const std::vector<uint64_t> block, config.numbers("weight_block_size"));
-  if (block.empty()) return BlockFloats();
-  return read_float_blocks(config, "weight_block_size");
-}
-
 }  // namespace
-
-Result<std::optional<BlockFloats>> read_block_floats(const JsonObject& config) {
-  TRY_ASSIGN(const auto quantization, config.object("quantization_config"));
-  if (!quantization) return std::nullopt;
-  TRY_ASSIGN(const auto method, quantization->text("quant_method"));
-  if (method == "fp8") {
-    TRY_ASSIGN(const BlockFloats how, read_fp8(*quantization));
-    return how;
-  }
-  if (method == kCompressedTensors) {
-    TRY_ASSIGN(const auto weights, read_compressed_tensors(*quantization));
-    const auto* floats = std::get_if<BlockFloats>(&weights);
-    return floats ? std::optional(*floats) : std::nullopt;
-  }
-  if (method != "modelopt") return std::nullopt;
-  TRY_ASSIGN(const auto algorithm, quantization->text("quant_algo"));
-  if (algorithm == "NVFP4") return BlockFloats{.kind = BlockFloats::Kind::kNvFp4};
-  return quantization->unexpected_value("quant_algo", "NVFP4", ErrorCode::kUnsupported);
-}
-
-Result<BlockFloats> read_float_blocks(const JsonObject& config, std::string_view key) {
-  TRY_ASSIGN(const std::vector<uint64_t> block, config.numbers(key));
-  const auto fits = [](uint64_t n) { return n >= 1 && n <= kMaxBlock; };
-  if (block.size() == 2 && std::ranges::all_of(block, fits)) {
-    return BlockFloats{.block_rows = block[0], .block_cols = block[1]};
-  }
-  return config.unexpected_value(key, fmt::format("two numbers from 1 to {}", kMaxBlock));
-}
 
 Result<std::unique_ptr<ModelSource>> join_block_floats(std::unique_ptr<ModelSource> base,
                                                        const BlockFloats& how) {

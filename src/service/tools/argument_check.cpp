@@ -15,9 +15,8 @@ namespace {
 using grammar::Json;
 using JsonKind = Json::Kind;
 
-constexpr int kMaxCheckDepth = 64;  // of references and values within each other
-constexpr size_t kMaxCheckSteps =
-    100'000;  // fields, list elements and values looked at: about 1 ms
+constexpr int kMaxCheckDepth = 64;          // of references and values within each other
+constexpr size_t kMaxCheckSteps = 100'000;  // fields, list elements and values looked at
 
 std::optional<double> number_in(std::string_view text) {
   double value = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/blanks.h"
+#include "base/utf8.h"
 
 namespace kvik {
 
@@ -120,25 +121,6 @@ void put_escaped(std::string& json, char byte) {
       } else {
         json += byte;
       }
-  }
-}
-
-void append_utf8(std::string& text, uint32_t code) {
-  const auto byte = [&](uint32_t value) { text += static_cast<char>(value); };
-  if (code < 0x80) {
-    byte(code);
-  } else if (code < 0x800) {
-    byte(0xC0 | (code >> 6));
-    byte(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    byte(0xE0 | (code >> 12));
-    byte(0x80 | ((code >> 6) & 0x3F));
-    byte(0x80 | (code & 0x3F));
-  } else {
-    byte(0xF0 | (code >> 18));
-    byte(0x80 | ((code >> 12) & 0x3F));
-    byte(0x80 | ((code >> 6) & 0x3F));
-    byte(0x80 | (code & 0x3F));
   }
 }
 
@@ -380,7 +362,7 @@ ValueReader::State ValueReader::in_hex(char byte) {
 
 void ValueReader::put_code_point(uint32_t code) {
   std::string text;
-  append_utf8(text, code);
+  append_utf8(code, text);
   for (const char byte : text) put(byte);
 }
 
@@ -495,7 +477,7 @@ std::string unquoted(std::string_view json) {
       code = 0x10000 + ((code - 0xD800) << 10) + (digits(i + 3) - 0xDC00);
       i += 6;
     }
-    append_utf8(text, code);
+    append_utf8(code, text);
   }
   return text;
 }

@@ -149,7 +149,7 @@ struct Writing {
                     values() + static_cast<size_t>(layout.value_dims) * kPageTokens / 2);
   }
 
-  // Returns the dimensions of a group of K, or of V, whose groups begin with kMostKeyGroups.
+  // Returns the number of dimensions in a group: of V from kMostKeyGroups on, else of K.
   __device__ uint32_t group_dims(uint32_t first_peak) const {
     return first_peak == 0 ? layout.key_group_dims : layout.value_group_dims;
   }
