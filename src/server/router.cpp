@@ -185,8 +185,8 @@ Reply Router::handle(const HttpRequest& request) const {
 Reply Router::make(const HttpRequest& request, DeferredReply* deferred) const {
   if (deferred) return guarded(request, [&] { return deferred->make(); });
   Reply reply = handle(request);
-  if (const auto* later = std::get_if<std::unique_ptr<DeferredReply>>(&reply))
-    reply = make(request, later->get());
+  const auto* later = std::get_if<std::unique_ptr<DeferredReply>>(&reply);
+  if (later && (*later)->kind() == DeferredReply::Kind::kPrompt) return make(request, later->get());
   return reply;
 }
 

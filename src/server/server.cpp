@@ -108,7 +108,9 @@ class Server::Impl {
     if (error) return fail(ErrorCode::kIo, fmt::format("cannot listen: {}", error.message()));
     port_ = socket.port();
     TRY(allow_open_files(state_.options.max_connections));
-    TRY(state_.offload.start(ServerState::kOffloadThreads));
+    TRY(state_.offload.start("kvik-work", ServerState::kOffloadThreads,
+                             Offload::Priority::kNormal));
+    TRY(state_.patient.start("kvik-patient", 1, Offload::Priority::kLow));
     asio::co_spawn(io_, accept_all(), asio::detached);
     asio::co_spawn(io_, tidy(), asio::detached);
     TRY_ASSIGN(thread_, start_thread("kvik-http", [this] { run(); }));
@@ -130,6 +132,7 @@ class Server::Impl {
     work_.reset();
     thread_.join();
     state_.offload.join();
+    state_.patient.join();
   }
 
  private:

@@ -33,6 +33,9 @@ class Service final : public ServiceApi {
   bool must_compile(const CompletionRequest& request) const override {
     return request.form && !forms_.knows(*request.form, owner_of(request));
   }
+  bool try_compile(const CompletionRequest& request) override {
+    return !request.form || forms_.try_compile(*request.form, owner_of(request));
+  }
   GrammarMemory grammar_memory() const override { return forms_.memory(); }
 
   Result<std::unique_ptr<Completion>> embed(const EmbeddingRequest& request,

@@ -147,10 +147,17 @@ class ServiceApi {
   virtual Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                        std::shared_ptr<CompletionSink> sink) = 0;
 
-  // Returns whether complete() has to compile the request's form first, which may take 100 ms.
+  // Returns whether complete() has to compile the request's form first.
   virtual bool must_compile(const CompletionRequest& request) const {
     static_cast<void>(request);
     return false;
+  }
+  // Compiles the request's form if that takes a few milliseconds and its tenant has not used up
+  // such help. Returns whether it is compiled now; else complete() takes up to 100 ms of processor
+  // time, on a thread that nobody should wait for.
+  virtual bool try_compile(const CompletionRequest& request) {
+    static_cast<void>(request);
+    return true;
   }
   virtual GrammarMemory grammar_memory() const { return {}; }
 

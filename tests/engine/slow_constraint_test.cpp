@@ -141,14 +141,15 @@ TEST(SlowConstraint, no_memory_for_a_mask_fails_its_request_alone) {
 }
 
 TEST(SlowConstraint, tenants_with_budget_left_come_before_one_that_has_none) {
-  MaskBudget budget;
+  constexpr ProcessorBudget::Rule kRule = MaskMaker::kBudget;
+  ProcessorBudget budget(kRule);
   const TimePoint begin{};
-  EXPECT_EQ(budget.left("a", begin), MaskBudget::kBurst);
-  budget.charge("a", MaskBudget::kBurst + std::chrono::milliseconds(50), begin);
+  EXPECT_EQ(budget.left("a", begin), kRule.burst);
+  budget.charge("a", kRule.burst + std::chrono::milliseconds(50), begin);
   EXPECT_LT(budget.left("a", begin), Duration{});
-  EXPECT_EQ(budget.left("b", begin), MaskBudget::kBurst);
+  EXPECT_EQ(budget.left("b", begin), kRule.burst);
   EXPECT_GT(budget.left("a", begin + std::chrono::milliseconds(250)), Duration{});
-  EXPECT_EQ(budget.left("a", begin + std::chrono::seconds(60)), MaskBudget::kBurst);
+  EXPECT_EQ(budget.left("a", begin + std::chrono::seconds(60)), kRule.burst);
 }
 
 }  // namespace

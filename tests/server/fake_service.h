@@ -1,5 +1,8 @@
 #pragma once
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -118,11 +121,24 @@ class FakeService final : public ServiceApi {
   Result<std::unique_ptr<Completion>> complete(const CompletionRequest& request,
                                                std::shared_ptr<CompletionSink> sink) override {
     const std::scoped_lock lock(mutex_);
+    nice_values_.push_back(getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())));
     if (refusal_ && calls_.size() >= n_accepted_) return std::unexpected(*refusal_);
     calls_.push_back(std::make_shared<FakeCall>(request, std::move(sink)));
     if (answer_) to_answer_.push_back(calls_.back());
     changed_.notify_all();
     return std::make_unique<Running>(calls_.back());
+  }
+
+  bool must_compile(const CompletionRequest& request) const override {
+    return request.form.has_value();
+  }
+  bool try_compile(const CompletionRequest& request) override {
+    return !request.form || request.form->text != "long";
+  }
+  // Of the threads that called complete().
+  std::vector<int> nice_values() const {
+    const std::scoped_lock lock(mutex_);
+    return nice_values_;
   }
 
   // An embedding is (number of tokens, pooling), at once.
@@ -317,6 +333,7 @@ class FakeService final : public ServiceApi {
   EngineSnapshot snapshot_;
   std::weak_ptr<LiveSink> watcher_;
   std::vector<EmbeddingRequest> embedded_;
+  std::vector<int> nice_values_;
   std::vector<std::shared_ptr<FakeCall>> calls_;
   std::deque<std::shared_ptr<FakeCall>> to_answer_;
   std::optional<Error> refusal_;

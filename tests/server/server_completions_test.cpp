@@ -328,5 +328,20 @@ TEST_F(ServerCompletions, a_wrong_body_is_400_and_the_connection_goes_on) {
   expect_alive();
 }
 
+TEST_F(ServerCompletions, a_form_that_takes_long_is_compiled_by_a_thread_of_low_priority) {
+  service.answer_with([](FakeCall& call) {
+    call.finish();
+    call.done();
+  });
+  for (const char* expression : {"short", "long", "short"}) {
+    const std::string form = std::string(R"(,"guided_regex":")") + expression + "\"}";
+    EXPECT_EQ(client().post("/v1/completions", R"({"prompt":"Hi")" + form).status, 200);
+  }
+  const std::vector<int> nice = service.nice_values();
+  ASSERT_EQ(nice.size(), 3u);
+  EXPECT_GT(nice[1], nice[0]);
+  EXPECT_EQ(nice[2], nice[0]);
+}
+
 }  // namespace
 }  // namespace kvik

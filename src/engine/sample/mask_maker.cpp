@@ -1,7 +1,6 @@
 #include "engine/sample/mask_maker.h"
 
 #include <algorithm>
-#include <ctime>
 #include <new>
 #include <utility>
 
@@ -16,13 +15,6 @@ constexpr Duration kHeavy = std::chrono::milliseconds(1);  // above which the ne
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);  // for a budget to be earned
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
-
-// Processor time of this thread: others may have the core meanwhile.
-Duration thread_time() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-}
 
 }  // namespace
 

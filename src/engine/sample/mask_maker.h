@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "engine/sample/mask_budget.h"
+#include "base/process/processor_budget.h"
 #include "engine/sample/sequence_constraint.h"
 
 namespace kvik {
@@ -49,6 +49,9 @@ class MaskMaker {
   uint64_t n_heavy() const;
 
   static constexpr Duration kMostHelp = std::chrono::milliseconds(1);  // in each step
+  // Of each tenant.
+  static constexpr ProcessorBudget::Rule kBudget = {.share = 0.25,
+                                                    .burst = std::chrono::milliseconds(250)};
 
  private:
   using Work = std::shared_ptr<ConstraintWork>;
@@ -73,7 +76,7 @@ class MaskMaker {
   CondVar small_added_, heavy_added_, done_;
   std::deque<Work> small_ GUARDED_BY(mutex_);
   std::deque<Work> heavy_ GUARDED_BY(mutex_);
-  MaskBudget budget_ GUARDED_BY(mutex_);
+  ProcessorBudget budget_ GUARDED_BY(mutex_){kBudget};
   Budgets budgets_ GUARDED_BY(mutex_) = Budgets::kOff;
   bool is_small_busy_ GUARDED_BY(mutex_) = false;
   bool is_heavy_busy_ GUARDED_BY(mutex_) = false;

@@ -199,18 +199,31 @@ Reply start(const HandlerContext& context, const HttpRequest& request, const Com
 class StartedLater final : public DeferredReply {
  public:
   StartedLater(const HandlerContext& context, const HttpRequest& request, CompletionCall call,
-               AnswerDialect dialect)
+               AnswerDialect dialect, Kind kind = Kind::kPrompt)
       : context_(context),
         request_(request),
         call_(std::move(call)),
-        dialect_(std::move(dialect)) {}
-  Reply make() override { return start(context_, request_, call_, dialect_); }
+        dialect_(std::move(dialect)),
+        kind_(kind) {}
+
+  Kind kind() const override { return kind_; }
+  std::string tenant() const override { return call_.requests.front().tenant; }
+
+  // All requests of a call are alike.
+  Reply make() override {
+    if (kind_ == Kind::kPrompt && !context_.service.try_compile(call_.requests.front())) {
+      return std::make_unique<StartedLater>(context_, request_, std::move(call_), dialect_,
+                                            Kind::kPatient);
+    }
+    return start(context_, request_, call_, dialect_);
+  }
 
  private:
   const HandlerContext& context_;
   const HttpRequest& request_;
-  const CompletionCall call_;
+  CompletionCall call_;
   const AnswerDialect dialect_;
+  const Kind kind_;
 };
 
 bool must_compile(const ServiceApi& service, const CompletionCall& call) {

@@ -214,15 +214,28 @@ asio::awaitable<Reply> Connection::handle(HttpRequest& request) {
   if (is_light && !Router::is_heavy(request.path)) {
     reply = state_.router.handle(request);
   }
-  if (const auto* deferred = std::get_if<std::unique_ptr<DeferredReply>>(&reply)) {
-    reply = co_await asio::co_spawn(
-        state_.offload.get_executor(),
-        [&]() -> asio::awaitable<Reply> { co_return state_.router.make(request, deferred->get()); },
-        asio::use_awaitable);
+  while (const auto* deferred = std::get_if<std::unique_ptr<DeferredReply>>(&reply)) {
+    reply = co_await make_elsewhere(request, deferred->get());
   }
   request = {};  // an answer can take minutes: megabytes may not wait for it
   body_share_.release();
   co_return reply;
+}
+
+// On another thread; `deferred` is null where nothing was done for the request yet.
+asio::awaitable<Reply> Connection::make_elsewhere(const HttpRequest& request,
+                                                  DeferredReply* deferred) {
+  const bool is_patient = deferred && deferred->kind() == DeferredReply::Kind::kPatient;
+  std::optional<Turns::Turn> turn;
+  if (is_patient) {
+    turn.emplace(co_await state_.patient_turns.wait(deferred->tenant()));
+    if (state_.is_aborting || peer_->is_gone()) co_return error_response(stopping());
+  }
+  Offload& threads = is_patient ? state_.patient : state_.offload;
+  co_return co_await asio::co_spawn(
+      threads.get_executor(),
+      [&]() -> asio::awaitable<Reply> { co_return state_.router.make(request, deferred); },
+      asio::use_awaitable);
 }
 
 asio::awaitable<void> Connection::answer(Exchange& exchange, Reply reply) {

@@ -72,6 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<std::optional<HttpFault>> read_to(RequestParser::Stage goal,
                                                            RequestParser& parser);
   boost::asio::awaitable<Reply> handle(HttpRequest& request);
+  boost::asio::awaitable<Reply> make_elsewhere(const HttpRequest& request, DeferredReply* deferred);
   boost::asio::awaitable<void> answer(Exchange& exchange, Reply reply);
   boost::asio::awaitable<void> send(Exchange& exchange, HttpResponse response);
   boost::asio::awaitable<void> send_pieces(Exchange& exchange, HttpResponse response);

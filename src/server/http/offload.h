@@ -2,7 +2,9 @@
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
+#include <cstdint>
 #include <exception>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -21,10 +23,15 @@ class Offload {
   Offload(const Offload&) = delete;
   Offload& operator=(const Offload&) = delete;
 
+  enum class Priority : uint8_t { kNormal, kLow };
+
   // kIo where the system refuses one.
-  Result<void> start(unsigned n_threads) {
+  Result<void> start(std::string_view name, unsigned n_threads, Priority priority) {
     for (unsigned i = 0; i < n_threads; ++i) {
-      TRY_ASSIGN(std::thread thread, start_thread("kvik-work", [this] { run(); }));
+      TRY_ASSIGN(std::thread thread, start_thread(name, [this, priority] {
+                   if (priority == Priority::kLow) lower_thread_priority();
+                   run();
+                 }));
       threads_.push_back(std::move(thread));
     }
     return {};

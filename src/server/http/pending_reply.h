@@ -72,8 +72,12 @@ using Reply =
 class DeferredReply {
  public:
   virtual ~DeferredReply() = default;
-  // Any thread, once, while the request and what handled it are there. What it gives is not
-  // deferred again.
+  // kPatient: it takes long, on a thread of low priority, and those of each tenant wait their turn.
+  enum class Kind : uint8_t { kPrompt, kPatient };
+  virtual Kind kind() const { return Kind::kPrompt; }
+  virtual std::string tenant() const { return {}; }
+  // Any thread, once, while the request and what handled it are there. What a prompt one gives may
+  // be deferred again, as a patient one.
   virtual Reply make() = 0;
 };
 

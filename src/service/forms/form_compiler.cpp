@@ -34,18 +34,19 @@ grammar::Whitespace whitespace_of(JsonStyle::Whitespace whitespace) {
   return grammar::Whitespace::spaced();
 }
 
-grammar::SchemaOptions schema_options(const AnswerForm& form, JsonStyle::Language by_default) {
+grammar::SchemaOptions schema_options(const AnswerForm& form, JsonStyle::Language by_default,
+                                      uint64_t max_work) {
   using Options = grammar::SchemaOptions;
   const bool is_relaxed = form.strictness == AnswerForm::Strictness::kRelaxed;
   const bool is_full = form.style.language.value_or(by_default) == JsonStyle::Language::kFull;
-  return {.limits = {},
+  return {.limits = {.max_work = max_work},
           .whitespace = whitespace_of(form.style.whitespace),
           .strictness = is_relaxed ? Options::Strictness::kRelaxed : Options::Strictness::kStrict,
           .language = is_full ? Options::Language::kFull : Options::Language::kCanonical};
 }
 
-Result<Made> make(const AnswerForm& form, JsonStyle::Language language) {
-  const grammar::SchemaOptions options = schema_options(form, language);
+Result<Made> make(const AnswerForm& form, JsonStyle::Language language, uint64_t max_work) {
+  const grammar::SchemaOptions options = schema_options(form, language, max_work);
   const auto made = [](Result<grammar::Grammar> grammar) -> Result<Made> {
     TRY_ASSIGN(grammar::Grammar all, std::move(grammar));
     return Made{std::move(all)};
@@ -147,7 +148,22 @@ Result<void> FormCompiler::make_room(size_t bytes, const Owner& owner) {
   }
 }
 
-Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& owner) {
+bool FormCompiler::try_compile(const AnswerForm& form, const Owner& owner) {
+  {
+    const MutexLock lock(mutex_);
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (attempts_.left(owner.tenant, now) <= Duration{}) return find(form, owner) != nullptr;
+  }
+  const Duration begin = thread_time();
+  const bool is_compiled = compile(form, owner, kSmallWork).has_value();
+  const Duration took = thread_time() - begin;
+  const MutexLock lock(mutex_);
+  attempts_.charge(owner.tenant, took, std::chrono::steady_clock::now());
+  return is_compiled;
+}
+
+Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& owner,
+                                           uint64_t max_work) {
   {
     const MutexLock lock(mutex_);
     const auto place = std::ranges::find_if(
@@ -157,8 +173,11 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& 
       return place->compiled;
     }
   }
-  auto made = make(form, language_);
+  auto made = make(form, language_, max_work);
   if (!made) return fail(made.error().code, std::move(made.error().message), form.param);
+  if (max_work == kSmallWork && !made->relaxed.empty()) {
+    return fail(ErrorCode::kExhausted, "more work may keep what was left out", form.param);
+  }
   CompiledForm compiled{vocabulary(form.marks), nullptr, std::move(made->relaxed)};
   auto grammar = grammar::Constraint::make(std::move(made->grammar), compiled.vocabulary->trie(),
                                            meter_->matching());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/process/processor_budget.h"
 #include "base/result.h"
 #include "service/forms/answer_form.h"
 #include "service/forms/form_vocabulary.h"
@@ -49,7 +50,14 @@ class FormCompiler {
 
   // Errors: kInvalidArgument, kUnsupported, with the form's field in `param` and the place within
   // it in the sentence; kExhausted where the grammars in use leave no memory for it.
-  Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner = {});
+  Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner = {}) {
+    return compile(form, owner, grammar::Limits().max_work);
+  }
+
+  // Compiles within kSmallWork. Returns false if that does not suffice, or if the tenant has used
+  // the processor time that it has for such attempts: then compile() says what becomes of the form,
+  // on a thread that nobody waits for.
+  bool try_compile(const AnswerForm& form, const Owner& owner = {});
 
   // Returns whether it is compiled for this owner, and still kept.
   bool knows(const AnswerForm& form, const Owner& owner = {}) const;
@@ -59,6 +67,10 @@ class FormCompiler {
   static constexpr size_t kMaxBytes = size_t{64} << 20;
   static constexpr size_t kMaxVocabularies = 4;
   static constexpr size_t kMaxKept = 128;
+  static constexpr uint64_t kSmallWork = 100'000;  // steps, as of grammar::Limits::max_work
+  // Of each tenant, for try_compile(): attempts delay what the engine computes.
+  static constexpr ProcessorBudget::Rule kAttempts = {.share = 0.005,
+                                                      .burst = std::chrono::milliseconds(20)};
 
  private:
   struct Kept {
@@ -68,6 +80,7 @@ class FormCompiler {
   };
   using KeptList = std::list<Kept>;
 
+  Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner, uint64_t max_work);
   std::shared_ptr<const FormVocabulary> vocabulary(const std::vector<TokenId>& marks);
   const Kept* find(const AnswerForm& form, const Owner& owner) const REQUIRES(mutex_);
   Result<void> make_room(size_t bytes, const Owner& owner) REQUIRES(mutex_);
@@ -78,6 +91,7 @@ class FormCompiler {
   const size_t max_bytes_;
   std::shared_ptr<GrammarMeter> meter_ = std::make_shared<GrammarMeter>();  // outlived by grammars
   mutable Mutex mutex_;
+  ProcessorBudget attempts_ GUARDED_BY(mutex_){kAttempts};
   KeptList kept_ GUARDED_BY(mutex_);  // most recently used first
   // By marks, with the first form that has them. A template has a handful of sets of them, which
   // depend on no request's content.

@@ -7,12 +7,19 @@
 
 namespace kvik {
 
-// Processor time that each tenant may spend on its constraints: kShare of one core, and up to
-// kBurst at once after a pause. A tenant may overdraw it by the work in progress. Not thread-safe.
-class MaskBudget {
+// Returns the processor time that the calling thread took so far: others may have the core
+// meanwhile.
+Duration thread_time();
+
+// Processor time that each tenant may spend on something: a share of one core, and up to `burst` at
+// once after a pause. A tenant may overdraw it by the work in progress. Not thread-safe.
+class ProcessorBudget {
  public:
-  static constexpr double kShare = 0.25;
-  static constexpr Duration kBurst = std::chrono::milliseconds(250);
+  struct Rule {
+    double share;  // of one core
+    Duration burst;
+  };
+  explicit ProcessorBudget(Rule rule) : rule_(rule) {}
 
   void charge(const std::string& tenant, Duration time, TimePoint now);
   // Returns the time that is left; negative if the budget is overdrawn.
@@ -21,9 +28,10 @@ class MaskBudget {
  private:
   static constexpr size_t kMost = 4096;  // tenants; the rest would be untouched budgets
   struct Account {
-    Duration left = kBurst;
+    Duration left;
     TimePoint at;
   };
+  const Rule rule_;
   std::unordered_map<std::string, Account> accounts_;
 };
 

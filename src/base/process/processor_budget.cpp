@@ -1,0 +1,30 @@
+#include "base/process/processor_budget.h"
+
+#include <algorithm>
+#include <ctime>
+
+namespace kvik {
+
+Duration thread_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+Duration ProcessorBudget::left(const std::string& tenant, TimePoint now) const {
+  const auto found = accounts_.find(tenant);
+  if (found == accounts_.end()) return rule_.burst;
+  const auto earned = std::chrono::duration_cast<Duration>((now - found->second.at) * rule_.share);
+  return std::min<Duration>(rule_.burst, found->second.left + earned);
+}
+
+void ProcessorBudget::charge(const std::string& tenant, Duration time, TimePoint now) {
+  const Duration left_now = left(tenant, now);
+  if (accounts_.size() >= kMost && !accounts_.contains(tenant)) {
+    std::erase_if(accounts_,
+                  [&](const auto& entry) { return left(entry.first, now) >= rule_.burst; });
+  }
+  accounts_[tenant] = {left_now - time, now};
+}
+
+}  // namespace kvik

@@ -1,0 +1,81 @@
+#include "server/http/turns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <string>
+#include <vector>
+
+namespace kvik {
+namespace {
+
+namespace asio = boost::asio;
+using testing::ElementsAre;
+
+class TurnsTest : public testing::Test {
+ protected:
+  asio::awaitable<void> take(std::string name, std::string tenant) {
+    const Turns::Turn turn = co_await turns_.wait(std::move(tenant));
+    EXPECT_EQ(++n_inside_, 1);
+    order_.push_back(std::move(name));
+    for (int i = 0; i < 3; ++i) co_await asio::post(asio::use_awaitable);
+    --n_inside_;
+  }
+  void start(std::string name, std::string tenant) {
+    asio::co_spawn(io_, take(std::move(name), std::move(tenant)), asio::detached);
+  }
+
+  asio::io_context io_;
+  Turns turns_;
+  std::vector<std::string> order_;
+  int n_inside_ = 0;
+};
+
+TEST_F(TurnsTest, tenants_take_turns_however_many_requests_one_has) {
+  for (int i = 0; i < 4; ++i) start("ann" + std::to_string(i), "ann");
+  start("bob0", "bob");
+  start("bob1", "bob");
+  start("eve0", "eve");
+  io_.run();
+  EXPECT_THAT(order_, ElementsAre("ann0", "ann1", "bob0", "eve0", "ann2", "bob1", "ann3"));
+}
+
+TEST_F(TurnsTest, who_comes_later_finds_its_turn_free) {
+  start("ann0", "ann");
+  io_.run();
+  io_.restart();
+  start("ann1", "ann");
+  start("bob0", "bob");
+  io_.run();
+  EXPECT_THAT(order_, ElementsAre("ann0", "ann1", "bob0"));
+}
+
+TEST(Turns, those_that_are_destroyed_while_they_wait_are_forgotten) {
+  Turns turns;
+  {
+    asio::io_context io;
+    const auto hold = [&]() -> asio::awaitable<void> {
+      const Turns::Turn turn = co_await turns.wait("ann");
+      co_await asio::steady_timer(io, std::chrono::hours(1)).async_wait(asio::use_awaitable);
+    };
+    asio::co_spawn(io, hold(), asio::detached);
+    asio::co_spawn(io, hold(), asio::detached);
+    io.poll();
+  }
+  asio::io_context io;
+  bool is_called = false;
+  const auto take = [&]() -> asio::awaitable<void> {
+    const Turns::Turn turn = co_await turns.wait("bob");
+    is_called = true;
+  };
+  asio::co_spawn(io, take(), asio::detached);
+  io.run();
+  EXPECT_TRUE(is_called);
+}
+
+}  // namespace
+}  // namespace kvik
