@@ -13,7 +13,14 @@ namespace {
 using namespace folder_types;
 
 constexpr Family kFamilies[] = {
-    {.name = "llama", .has_experts = true, .folders = kLlamaFolders},
+    {.name = "llama",
+     .has_qkv_bias = true,
+     .has_output_bias = true,
+     .is_qkv_bias_optional = true,
+     .is_output_bias_optional = true,
+     .may_have_mlp_biases = true,
+     .has_experts = true,
+     .folders = kLlamaFolders},
     {.name = "qwen2",
      .pairing = RopePairing::kHalves,
      .has_qkv_bias = true,

@@ -65,8 +65,10 @@ struct Family {
   bool may_lack_rope = false;            // unless a key says that it is there
   bool is_last_norm_embeddings = false;  // as its tensor is called
   QkNorm qk_norm = QkNorm::kNone;
-  bool is_qkv_bias_optional = false, is_qk_norm_optional = false;  // some members have none
-  bool is_ffn_norm_post_attention = false;                         // as its tensors are called
+  // Some members have none.
+  bool is_qkv_bias_optional = false, is_output_bias_optional = false, is_qk_norm_optional = false;
+  bool may_have_mlp_biases = false;
+  bool is_ffn_norm_post_attention = false;  // as its tensors are called
   bool has_pre_norms = true;
   bool has_post_norms = false;
   bool is_fused = false;           // QKV, and gate with up

@@ -88,7 +88,7 @@ struct AttentionConfig {
   bool is_turned = true;  // heads turn with their position; else order shows in the mask alone
   QkNorm qk_norm = QkNorm::kNone;
   // Of families some of whose members have none of them.
-  bool is_qkv_bias_optional = false, is_qk_norm_optional = false;
+  bool is_qkv_bias_optional = false, is_output_bias_optional = false, is_qk_norm_optional = false;
   bool has_v_norm = false;  // each head of V is brought to deviation 1 (Gemma 4)
   // The file may have none for V, which is then what K is before its norm.
   bool is_v_optional = false;
@@ -116,6 +116,7 @@ struct AttentionConfig {
 struct MlpConfig {
   uint32_t ffn_dim = 0;
   bool is_fused = false;  // one tensor in the file for gate and up
+  bool may_have_biases = false;
 };
 
 // How a router's scores become probabilities of experts.

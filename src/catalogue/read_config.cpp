@@ -228,8 +228,9 @@ Result<void> read_layers(const KeyReader& keys, const Family& family,
   TRY_ASSIGN(const uint32_t n_dense, keys.optional_count("leading_dense_block_count", c.n_layers));
   TRY_ASSIGN(const LayerKinds kinds, LayerKinds::read(keys, family, c));
   for (uint32_t i = 0; i < c.n_layers; ++i) {
-    LayerConfig layer{.mixer = kinds.attention(i, attention),
-                      .feed_forward = MlpConfig{kinds.ffn_dim(i), family.is_fused}};
+    LayerConfig layer{
+        .mixer = kinds.attention(i, attention),
+        .feed_forward = MlpConfig{kinds.ffn_dim(i), family.is_fused, family.may_have_mlp_biases}};
     if (experts && i >= n_dense) {
       ExpertsConfig own = *experts;
       if (family.has_mlp_beside_experts) own.beside_ffn_dim = kinds.ffn_dim(i);
@@ -327,6 +328,7 @@ Result<ModelConfig> read_config(const Metadata& metadata) {
                             .has_output_gate = family->has_output_gate,
                             .qk_norm = family->qk_norm,
                             .is_qkv_bias_optional = family->is_qkv_bias_optional,
+                            .is_output_bias_optional = family->is_output_bias_optional,
                             .is_qk_norm_optional = family->is_qk_norm_optional,
                             .has_v_norm = family->has_layer_kinds,
                             .is_v_optional = family->has_layer_kinds};

@@ -77,6 +77,9 @@ constexpr RoleEntry kRoles[] = {
     {kGate, kMatrix, "ffn_gate.weight", "mlp.gate_proj.weight"},
     {kUp, kMatrix, "ffn_up.weight", "mlp.up_proj.weight"},
     {kDown, kMatrix, "ffn_down.weight", "mlp.down_proj.weight"},
+    {kGateBias, kBias, "ffn_gate.bias", "mlp.gate_proj.bias"},
+    {kUpBias, kBias, "ffn_up.bias", "mlp.up_proj.bias"},
+    {kDownBias, kBias, "ffn_down.bias", "mlp.down_proj.bias"},
     {kRouter, kRouting, "ffn_gate_inp.weight", "mlp.gate.weight"},
     {kScoreBias, kBias, "ffn_gate_inp.bias", "mlp.router.bias"},
     {kChoiceBias, kBias, "exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
@@ -180,7 +183,9 @@ class LayerTensors {
       if (!a.shared_kv) add_optional(kV, {a.kv_dim(), c_.model_dim}, a.is_v_optional);
     }
     add(kAttentionOutput, {c_.model_dim, a.output_dim()});
-    if (a.has_output_bias) add(kAttentionOutputBias, {c_.model_dim});
+    if (a.has_output_bias) {
+      add_optional(kAttentionOutputBias, {c_.model_dim}, a.is_output_bias_optional);
+    }
     if (a.has_sinks) add(kSinks, {a.n_heads});
     if (a.has_qkv_bias) {
       add_optional(kQBias, {a.q_dim()}, a.is_qkv_bias_optional);
@@ -232,6 +237,10 @@ class LayerTensors {
     if (has_gate() && !mlp.is_fused) add(kGate, {mlp.ffn_dim, c_.model_dim});
     add(kUp, {uint64_t{mlp.is_fused ? 2u : 1u} * mlp.ffn_dim, c_.model_dim});
     add(kDown, {c_.model_dim, mlp.ffn_dim});
+    if (!mlp.may_have_biases) return;
+    if (has_gate()) add_optional(kGateBias, {mlp.ffn_dim}, true);
+    add_optional(kUpBias, {mlp.ffn_dim}, true);
+    add_optional(kDownBias, {c_.model_dim}, true);
   }
 
   void list(const ExpertsConfig& e) {

@@ -71,6 +71,9 @@ enum class TensorRole : uint8_t {
   kGate,
   kUp,  // gate over up where the file has one tensor for both
   kDown,
+  kGateBias,
+  kUpBias,
+  kDownBias,
   kRouter,
   kScoreBias,
   kChoiceBias,

@@ -302,8 +302,13 @@ class ArrangedSource final : public ModelSource {
     if (tensor.arrangement == Arrangement::kFloatsPlusOne) {
       for (float& value : values) value += 1.0f;
     }
-    std::memcpy(to, values.data(), values.size() * sizeof(float));
-    return values.size() * sizeof(float);
+    const auto bytes = std::as_bytes(std::span(values));
+    if (tensor.arrangement == Arrangement::kPairedFloats) {
+      pair_rows(bytes, tensor.head_dim, sizeof(float), to);
+    } else {
+      std::memcpy(to, bytes.data(), bytes.size());
+    }
+    return bytes.size();
   }
 
   std::unique_ptr<ModelSource> base_;

@@ -17,6 +17,7 @@ enum class Arrangement : uint8_t {
   kAsIs,
   kPairedRows,     // of each head, row i of the first half and of the second become 2i and 2i + 1
   kFloats,         // as f32
+  kPairedFloats,   // as f32, and of each head as kPairedRows
   kFloatsPlusOne,  // as f32, and one added
   kNegativeExp,    // as f32, −e^x of it
   kMovedColumns,   // of each row, blocks of columns of one size in another order
@@ -35,7 +36,8 @@ struct ArrangedTensor {
   TensorInfo info;
   std::vector<Piece> pieces;
   Arrangement arrangement = Arrangement::kAsIs;
-  uint32_t head_dim = 0;             // rows of a head, for kPairedRows; of a piece, for kTransposed
+  uint32_t head_dim =
+      0;  // rows of a head, for kPairedRows, kPairedFloats; of a piece, for kTransposed
   std::vector<uint32_t> order = {};  // for kMovedColumns: which block comes where
   std::vector<float> values;         // where there are no pieces: all that the tensor is
   // A tensor of f32 of the other source that becomes ModelSource::scales() of this one. Otherwise

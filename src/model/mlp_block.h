@@ -21,9 +21,12 @@ class GatedProduct {
       : backend_(backend), activation_(activation), gate_up_(gate_up) {}
 
   // gate_up: [n_parts · ffn_dim, model_dim]. → [n_rows, ffn_dim], valid until the next product.
-  Rows product(Rows x, const PackedMatrix& gate_up) {
-    return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_),
-                     [&](Rows out) { backend_.matmul(x, gate_up, out); });
+  // bias: [n_parts · ffn_dim], or empty.
+  Rows product(Rows x, const PackedMatrix& gate_up, const Buffer& bias = {}) {
+    return activated(x.n_rows, gate_up.n_rows() / n_parts(activation_), [&](Rows out) {
+      backend_.matmul(x, gate_up, out);
+      if (bias.size() > 0) backend_.add_bias(out, bias.floats());
+    });
   }
   // The same of the rows of several matrices of one size: [rows, ffn_dim]
   // Each matrix has a bias of `biases`, [n_matrices, n_parts · ffn_dim], unless there are none.
@@ -65,8 +68,8 @@ class MlpBlock {
       : gated_(backend, config.activation, buffer) {}
 
   void forward(const FeedForwardWeights& w, ResidualStream& x) {
-    x.add_projection(gated_.product(x.normed(w.norm), *w.gate_up),
-                     {.weights = *w.down, .bias = {}, .post_norm = w.post_norm});
+    x.add_projection(gated_.product(x.normed(w.norm), *w.gate_up, w.gate_up_bias),
+                     {.weights = *w.down, .bias = w.down_bias, .post_norm = w.post_norm});
   }
 
  private:

@@ -133,7 +133,10 @@ class ModelLoader {
     TRY_ASSIGN(f.expert_down, tensors_.experts({kExpertDown}, layer));
     TRY_ASSIGN(f.expert_down_bias, tensors_.expert_vectors({kExpertDownBias}, layer));
     TRY_ASSIGN(f.gate_up, tensors_.matrix({kGate, kUp, kSharedGate, kSharedUp}, layer));
+    TRY_ASSIGN(f.gate_up_bias, tensors_.vectors({kGateBias, kUpBias}, layer));
+    TRY(tensors_.check_all_or_none({kGateBias, kUpBias}, layer));
     TRY_ASSIGN(f.down, tensors_.matrix({kDown, kSharedDown}, layer));
+    TRY_ASSIGN(f.down_bias, tensors_.vectors({kDownBias}, layer));
     TRY_ASSIGN(f.post_norm, tensors_.vectors({kPostFfnNorm}, layer));
     TRY(load_beside_experts(f, layer));
     return load_per_layer(weights, layer);

@@ -69,6 +69,8 @@ struct FeedForwardWeights {
   // Of an activation without a gate, these are the ups alone: [ffn_dim, model_dim].
   std::unique_ptr<PackedMatrix> gate_up;         // [2 · ffn_dim, model_dim], of an MLP or of what
   std::unique_ptr<PackedMatrix> down;            // [model_dim, ffn_dim]      all experts share
+  Buffer gate_up_bias;                           // [2 · ffn_dim], of an MLP
+  Buffer down_bias;                              // [model_dim], likewise
   std::unique_ptr<PackedMatrix> router;          // [ExpertRouter::n_columns(), model_dim]
   Buffer score_bias;                             // [n_experts]
   std::vector<float> choice_bias;                // [n_experts], on the host

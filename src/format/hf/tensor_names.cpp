@@ -103,6 +103,7 @@ class FolderTensors {
                         : lacks_one                ? Arrangement::kFloatsPlusOne
                                                    : Arrangement::kFloats);
     give_shape(spec, tensor.info);
+    if (role == TensorRole::kQBias || role == TensorRole::kKBias) return pair_rows(spec, tensor);
     return {};
   }
 
@@ -176,23 +177,25 @@ class FolderTensors {
   }
 
   // Folders have the rows of a head that turn together half a head apart, GGUF files of some
-  // families side by side.
+  // families side by side; their biases likewise.
   Result<void> pair_rows(const TensorSpec& spec, ArrangedTensor& tensor) {
-    const bool is_turned = spec.id.role == TensorRole::kQ || spec.id.role == TensorRole::kK;
+    using enum TensorRole;
+    const TensorRole role = spec.id.role;
+    const bool is_bias = role == kQBias || role == kKBias;
+    const bool is_turned = is_bias || role == kQ || role == kK;
     if (config_.type->is_interleaved) return {};
     if (!is_turned || model_.ropes.front().pairing != RopePairing::kInterleaved) return {};
     const AttentionConfig& attention = model_.layers[spec.id.layer].attention();
-    CHECK(!attention.has_qkv_bias);  // its rows would have to be paired, too
     const uint64_t n_rows = tensor.info.shape.empty() ? 0 : tensor.info.shape.front();
-    if (tensor.info.shape.size() != 2 || n_rows % attention.head_dim != 0 ||
+    if (tensor.info.shape.size() != (is_bias ? 1 : 2) || n_rows % attention.head_dim != 0 ||
         attention.head_dim % 2 != 0) {
       return fail(ErrorCode::kCorrupt,
-                  fmt::format("tensor '{}' has {} rows, expected two axes and whole heads of an "
-                              "even {} rows",
+                  fmt::format("tensor '{}' has {} rows, expected {} and whole heads of an even {} "
+                              "rows",
                               source_.tensors()[tensor.pieces.front().tensor].name, n_rows,
-                              attention.head_dim));
+                              is_bias ? "one axis" : "two axes", attention.head_dim));
     }
-    tensor.arrangement = Arrangement::kPairedRows;
+    tensor.arrangement = is_bias ? Arrangement::kPairedFloats : Arrangement::kPairedRows;
     tensor.head_dim = attention.head_dim;
     return {};
   }

