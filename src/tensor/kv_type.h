@@ -46,6 +46,14 @@ constexpr KvType value_type(KvType type) {
   return type == KvType::kInt8Int4 ? KvType::kInt4 : type;
 }
 
+// Returns true for the types of which a token attends to the page that it lies in before it was
+// rounded: to its open page. What they lose lies mostly in the newest tokens.
+constexpr bool has_open_pages(KvType type) {
+  return type == KvType::kInt8Int4 || type == KvType::kInt4;
+}
+// What open pages are stored as.
+inline constexpr KvType kOpenType = KvType::kBF16;
+
 // In all that follows K and V of kInt8Int4 are asked for each by its own type.
 
 // Dimensions of a head that share a scale, neighbours; the last group of a head may have fewer.
