@@ -116,8 +116,9 @@ constexpr uint64_t latent_row_bytes(KvType type, uint64_t latent_dim, uint64_t h
   return (head_dim + 1) / 2 + groups * sizeof(uint16_t);
 }
 
-// Of how K and V lie in a page: part of the key of every page that outlives the process.
-inline constexpr uint32_t kPageLayoutVersion = 1;
+// Returns the version of what pages of `type` hold: part of the key of every page that outlives the
+// process. 2: of tokens that attended to their open pages.
+constexpr uint32_t page_layout_version(KvType type) { return has_open_pages(type) ? 2 : 1; }
 
 // Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
 inline constexpr uint32_t kPageTokens = 32;
