@@ -8,7 +8,7 @@ Starts `kvik serve` with a KV budget for `--held` conversations at their full le
 time, of whoever is next at random among the conversations that wait for nothing. `found` is what the server says of its cache,
 `lru` what an LRU over whole conversations (as llama.cpp keeps them in host memory) would have found in the same trace with
 memory for as many tokens (and as many states, where the model has one), simulated in its favour: found by longest common prefix, no page
-rounding; `lru_beside` that those that run have memory beside it. `--verify` sends so many requests again afterwards, one at a time under salts of their own, so that nothing is found;
+rounding (but whole pages where the type has open pages, which take of its memory as well); `lru_beside` that those that run have memory beside it. `--verify` sends so many requests again afterwards, one at a time under salts of their own, so that nothing is found;
 `differ` counts the answers that changed. Where `--held` is all of them, `new` are the prompt tokens that nobody had computed before: the
 least that can be computed. `rss` is the most that the server's anonymous memory was, `planned` what `kvik plan`
 states for weights, buffers and this budget.
@@ -31,10 +31,10 @@ PAGE_TOKENS = 32
 
 
 class Sizes:
-    """Bytes of tokens, and of the state behind them where the model has one (else 0)."""
+    """Bytes of tokens, of the state behind them where the model has one (else 0), and of the open pages of one that runs where the type has them."""
 
-    def __init__(self, token, state):
-        self.token, self.state = token, state
+    def __init__(self, token, state, open=0):
+        self.token, self.state, self.open = token, state, open
 
     def of(self, n_tokens):
         return n_tokens * self.token + self.state
@@ -49,6 +49,8 @@ class WholeConversations:
 
     def found(self, prompt, held):
         n = min(common_prefix(prompt, held), len(prompt) - 1)
+        if self.sizes.open:
+            n -= n % PAGE_TOKENS
         return n if self.sizes.state == 0 or n == len(held) else 0
 
     def find(self, prompt):
@@ -71,7 +73,7 @@ def found_by_lru(runs, n_bytes, sizes, running_share):
     events = [(run[0], 1, run) for run in runs] + [(run[1], 0, run) for run in runs]
     found = 0
     for _, is_begin, (_, _, prompt, answer) in sorted(events, key=lambda event: event[:2]):
-        n_own = running_share * sizes.of(len(prompt) + len(answer))
+        n_own = running_share * (sizes.of(len(prompt) + len(answer)) + sizes.open)
         if is_begin:
             found += lru.find(prompt)
             lru.running += n_own
@@ -176,8 +178,8 @@ async def play(args):
     plan = json.loads(subprocess.check_output([args.kvik, "plan", args.model, "--kv-type", args.kv_type, "--json"]))
     n_final = args.system + args.turns * (args.own + args.out)
     n_tokens = args.held * -(-n_final // PAGE_TOKENS) * PAGE_TOKENS
-    sizes = Sizes(plan["kv_bytes_per_token"], plan.get("state_bytes", 0))
-    kv_bytes = n_tokens * sizes.token + args.held * sizes.state
+    sizes = Sizes(plan["kv_bytes_per_token"], plan.get("state_bytes", 0), plan.get("open_page_bytes", 0))
+    kv_bytes = n_tokens * sizes.token + args.held * (sizes.state + sizes.open)
     server = Server(args, kv_bytes)
     try:
         await server.wait_until_ready()

@@ -75,11 +75,16 @@ struct KvGeometry {
 
 // Consecutive tokens of one sequence inside a batch: rows [first_row, first_row + n_rows) stand at
 // positions first_position … Token t of the sequence lies in pages[t / kPageTokens].
+//
+// Where `open` is not empty, each row attends to its own page in kOpenType and to the pages before
+// it as they are: open[i] holds, in the layout of a page of kOpenType, the tokens of page
+// first_position / kPageTokens + i, up to the page of the last row. write_kv() writes to both.
 struct KvRun {
   std::span<std::byte* const> pages;
   uint32_t first_position = 0;
   uint32_t first_row = 0;
   uint32_t n_rows = 0;
+  std::span<std::byte* const> open = {};  // of all runs of a call or of none
 };
 
 // Where one layer's K and V lie, and whose.

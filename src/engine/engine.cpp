@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/quantity.h"
 #include "base/rare_warning.h"
+#include "engine/kv_budget.h"
 #include "engine/speculate/draft_model.h"
 #include "engine/work_limits.h"
 
@@ -25,40 +26,23 @@ void count_rows(const StepPlan& plan, StepRecord& record) {
 }
 
 // What was found when the sequence began, and what others computed while it waited.
-CacheReport cache_report(const Sequence& sequence) {
+CacheReport cache_report(const Sequence& sequence, const KvCache& kv) {
   CacheReport report = sequence.usage.cache;
   const uint32_t n_found = sequence.usage.cached_tokens;
-  const uint32_t n_findable = sequence.usage.prompt_tokens - 1;
+  const uint32_t n_before_last = sequence.usage.prompt_tokens - 1;
   const bool has_more = n_found > report.ram_tokens + report.tier_tokens;
   report.ram_tokens = n_found - report.tier_tokens;
-  if (sequence.findable_tokens().empty() && n_findable > 0) {
+  if (sequence.findable_tokens().empty() && n_before_last > 0) {
     report.miss = MissReason::kCacheOff;
     report.position = 0;
   } else if (has_more) {
-    const bool is_all = n_found >= n_findable;
+    const bool is_all = n_found >= kv.n_findable(n_before_last);
     report.miss = is_all ? MissReason::kNone : MissReason::kNeverSeen;
     report.position = is_all ? std::nullopt : std::optional(n_found);
     report.expected.reset();
     report.got.reset();
   }
   return report;
-}
-
-TierLink::Slots tier_slots(const EngineOptions& options, size_t page_bytes) {
-  return TierLink::slots_for(options.tiers, page_bytes, options.kv_budget_bytes);
-}
-
-// Of kPageTokens tokens in all layers.
-uint64_t page_bytes_of(const Model& model, const Backend& backend, const EngineOptions& options) {
-  const KvLayout layout =
-      kv_layout(page_bytes(model.config(), options.kv_type, backend), model.config());
-  return layout.page_bytes * layout.n_groups();
-}
-
-// What of the pages' budget a draft model gets: room for as many tokens as the model has.
-uint64_t draft_budget(const KvLayout& layout, uint64_t draft_page_bytes, uint64_t budget_bytes) {
-  const uint64_t page_bytes = layout.page_bytes * layout.n_groups();
-  return budget_bytes / (page_bytes + draft_page_bytes) * draft_page_bytes;
 }
 
 SpeculationOptions speculation_of(SpeculationOptions options, const Decoder& decoder,
@@ -79,54 +63,26 @@ std::optional<HeadDrafter> head_of(Decoder& decoder, const EngineLimits& limits,
   return std::optional<HeadDrafter>(std::in_place, decoder, limits.n_vocab, clock);
 }
 
-uint32_t most_running(const EngineOptions& options) {
-  return std::min(options.max_running, options.max_step_tokens);
-}
-
-KvLayout with_states(KvLayout layout, uint32_t n) {
-  layout.n_states = n;
-  return layout;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Backend& backend,
                                                const EngineOptions& options, const Clock& clock,
                                                std::unique_ptr<Model> draft) {
   const ModelConfig& config = model->config();
-  const KvLayout layout = kv_layout(page_bytes(config, options.kv_type, backend), config);
-  const uint64_t tier_bytes = tier_slots(options, layout.page_bytes).bytes;
-  uint64_t page_budget = options.kv_budget_bytes - std::min(tier_bytes, options.kv_budget_bytes);
-  const uint64_t draft_bytes =
-      draft ? draft_budget(layout, page_bytes_of(*draft, backend, options), page_budget) : 0;
-  page_budget -= draft_bytes;
-  const uint32_t n_running = n_states(layout, page_budget, most_running(options));
-  page_budget -= n_running * layout.state_slot_bytes();
-  const uint64_t n_pages = page_budget / layout.page_bytes;
-  const uint64_t kv_tokens = tokens_held(layout, n_pages);
-  if (layout.has_state() && n_running == 0) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("a KV budget of {} holds no state of {}, expected at least one",
-                            format_bytes(page_budget), format_bytes(layout.state_bytes)));
-  }
-  if (kv_tokens == 0 || n_pages > UINT32_MAX / kPageTokens) {
-    return fail(ErrorCode::kInvalidArgument,
-                fmt::format("a KV budget of {} holds {} pages of {}, expected {} to {}",
-                            format_bytes(page_budget), n_pages, format_bytes(layout.page_bytes),
-                            layout.n_groups(), UINT32_MAX / kPageTokens));
-  }
   if (options.max_step_tokens == 0 || options.max_running == 0) {
     return fail(ErrorCode::kInvalidArgument,
                 fmt::format("{} tokens a step for {} sequences, expected at least 1 each",
                             options.max_step_tokens, options.max_running));
   }
+  TRY_ASSIGN(const KvBudget budget,
+             share_out(config, draft ? &draft->config() : nullptr, backend, options));
   const uint32_t n_ctx = options.n_ctx_max ? options.n_ctx_max : config.n_ctx_train;
   const EngineLimits limits{
-      .n_ctx_max = static_cast<uint32_t>(std::min<uint64_t>(n_ctx, kv_tokens)),
+      .n_ctx_max = static_cast<uint32_t>(std::min<uint64_t>(n_ctx, budget.kv_tokens)),
       .n_vocab = config.n_vocab,
-      .kv_tokens = kv_tokens,
+      .kv_tokens = budget.kv_tokens,
       .max_queue = options.max_queue,
-      .n_states = n_running,
+      .n_states = budget.layout.n_states,
       .n_tenants = static_cast<uint32_t>(std::max<size_t>(options.tenants.size(), 1))};
   if (draft && draft->config().has_state()) {
     return fail(
@@ -142,8 +98,8 @@ Result<std::unique_ptr<Engine>> Engine::create(std::unique_ptr<Model> model, Bac
                     draft->config().n_vocab, config.n_vocab));
   }
   std::unique_ptr<Engine> engine(
-      new Engine({.model = std::move(model), .draft = std::move(draft), .draft_bytes = draft_bytes},
-                 backend, options, limits, clock));
+      new Engine({.model = std::move(model), .draft = std::move(draft), .budget = budget}, backend,
+                 options, limits, clock));
   if (engine->tier_) TRY(engine->tier_->started());
   return engine;
 }
@@ -155,21 +111,17 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
       limits_(limits),
       decoder_(*model_, backend, options.kv_type, options.max_step_tokens),
       ledger_(options.kv_budget_bytes),
-      tier_writes_(std::move(*ledger_.reserve(
-          MemoryKind::kTierWrites, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
-      tier_reads_(std::move(*ledger_.reserve(
-          MemoryKind::kTierReads, tier_slots(options, decoder_.page_bytes()).bytes / 2))),
-      draft_pages_(std::move(*ledger_.reserve(MemoryKind::kDraftPages, models.draft_bytes))),
-      states_(std::move(*ledger_.reserve(
-          MemoryKind::kStates,
-          limits.n_states *
-              kv_layout(decoder_.page_bytes(), model_->config()).state_slot_bytes()))),
+      tier_writes_(
+          std::move(*ledger_.reserve(MemoryKind::kTierWrites, models.budget.tier_slots.bytes / 2))),
+      tier_reads_(
+          std::move(*ledger_.reserve(MemoryKind::kTierReads, models.budget.tier_slots.bytes / 2))),
+      draft_pages_(std::move(*ledger_.reserve(MemoryKind::kDraftPages, models.budget.draft_bytes))),
+      states_(std::move(*ledger_.reserve(MemoryKind::kStates, models.budget.states_bytes()))),
+      open_pages_(std::move(*ledger_.reserve(MemoryKind::kOpenPages, models.budget.open_bytes()))),
       pages_(std::move(*ledger_.reserve(MemoryKind::kPages, ledger_.left()))),
-      kv_(backend.memory(), pages_.bytes(),
-          with_states(kv_layout(decoder_.page_bytes(), model_->config()), limits.n_states), clock),
+      kv_(backend.memory(), pages_.bytes(), models.budget.layout, clock),
       tier_(!options.tiers.empty()
-                ? std::make_unique<TierLink>(kv_, options.tiers,
-                                             tier_slots(options, decoder_.page_bytes()), clock)
+                ? std::make_unique<TierLink>(kv_, options.tiers, models.budget.tier_slots, clock)
                 : nullptr),
       draft_(models.draft ? std::make_unique<DraftModel>(
                                 std::move(models.draft), backend,
@@ -181,16 +133,15 @@ Engine::Engine(Models models, Backend& backend, const EngineOptions& options,
                                 clock)
                           : nullptr),
       head_(head_of(decoder_, limits, clock)),
-      scheduler_(kv_,
-                 {.max_step_tokens = options.max_step_tokens,
-                  .max_running = kv_.layout().has_state() ? limits.n_states : most_running(options),
-                  .itl_target = options.itl_target,
-                  .speculation = speculation_of(options.speculation, decoder_, draft_.get(),
-                                                head_ ? &*head_ : nullptr)}),
+      scheduler_(kv_, {.max_step_tokens = options.max_step_tokens,
+                       .max_running = models.budget.n_running,
+                       .itl_target = options.itl_target,
+                       .speculation = speculation_of(options.speculation, decoder_, draft_.get(),
+                                                     head_ ? &*head_ : nullptr)}),
       tenants_(options.tenants),
       sampler_(limits.n_vocab),
       cache_identity_(fmt::format("{}/{}/layout {}/{}", model_->fingerprint(),
-                                  name_of(options.kv_type), kPageLayoutVersion,
+                                  name_of(options.kv_type), page_layout_version(options.kv_type),
                                   model_->numerics())) {
   backend.reserve(work_limits(model_->config(), model_->weight_kinds(), options));
   batch_.reserve(options.max_running);
@@ -374,7 +325,8 @@ bool Engine::forward(const StepPlan& plan) {
     batch_.push_back({.tokens = tokens_of(plan.entries[i]),
                       .first_position = sequence->n_cached,
                       .kv = {.groups = std::span(page_tables_).subspan(i * n_groups, n_groups),
-                             .state = sequence->table.state()},
+                             .state = sequence->table.state(),
+                             .open = sequence->table.open_pages()},
                       .want = {.n_last = n_wanted,
                                .is_hidden = sequence->wants_hidden(),
                                .is_likeliest = sequence->takes_likeliest()},
@@ -434,7 +386,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   const TimePoint now = clock_.now();
   Usage usage = sequence.usage;
   usage.completion_tokens = sequence.n_generated();
-  usage.cache = cache_report(sequence);
+  usage.cache = cache_report(sequence, kv_);
   usage.queue_time = sequence.started.value_or(now) - sequence.submitted;
   if (usage.completion_tokens > 0) {
     usage.ttft = sequence.first_token - sequence.submitted;

@@ -29,6 +29,7 @@
 namespace kvik {
 
 class DraftModel;
+struct KvBudget;
 
 struct EngineOptions {
   uint64_t kv_budget_bytes = uint64_t{1} << 30;
@@ -103,7 +104,7 @@ class Engine {
   struct Models {
     std::unique_ptr<Model> model;
     std::unique_ptr<Model> draft;  // null: none
-    uint64_t draft_bytes = 0;      // for its pages
+    const KvBudget& budget;
   };
   Engine(Models models, Backend& backend, const EngineOptions& options, const EngineLimits& limits,
          const Clock& clock);
@@ -168,6 +169,7 @@ class Engine {
   Reservation tier_writes_, tier_reads_;
   Reservation draft_pages_;
   Reservation states_;
+  Reservation open_pages_;
   Reservation pages_;  // what is left of the budget for pages
   StepHooks hooks_;
   std::vector<RequestId> step_ids_;  // of the requests in the step

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "catalogue/lender.h"
+#include "engine/kv_budget.h"
 #include "engine/speculate/chain_index.h"
 #include "engine/speculate/suffix_index.h"
 #include "engine/work_limits.h"
@@ -58,7 +59,7 @@ TypeSize size_as(const ModelSource& source, std::string name,
 }  // namespace
 
 KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
-    : type(kv_type), layout(kv_layout(kvik::page_bytes(config, kv_type, backend), config)) {
+    : type(kv_type), layout(kv_layout(config, kv_type, backend)) {
   for (const LayerConfig& layer : config.layers) {
     if (!layer.if_attention() || lender_of(layer)) continue;
     const AttentionConfig& a = layer.attention();
@@ -78,10 +79,11 @@ uint64_t KvFootprint::bytes_at_once(uint64_t n_tokens) const {
 }
 
 uint64_t KvFootprint::budget(uint64_t n_tokens, uint64_t n_sequences,
-                             std::span<const TierPlace> tiers) const {
+                             std::span<const TierPlace> tiers, uint64_t max_running) const {
   const uint64_t all = pages_for(n_tokens) * n_sequences * page_bytes();
-  return TierLink::budget_for(tiers, layout.page_bytes,
-                              budget_with_states(layout, all, n_sequences));
+  return TierLink::budget_for(
+      tiers, layout.page_bytes,
+      budget_with_slots(layout, all, n_sequences, std::max(n_sequences, max_running)));
 }
 
 uint64_t MemoryPlan::buffers_bytes() const {
@@ -104,16 +106,17 @@ Result<Footprint> Footprint::of(const ModelSource& source, const Backend& backen
 
 MemoryPlan Footprint::plan(const EngineOptions& options) const {
   const KvLayout layout = kv(options.kv_type).layout;
-  const uint64_t states =
-      layout.state_slot_bytes() * n_states(layout, options.kv_budget_bytes, options.max_running);
+  const uint64_t slots =
+      layout.slot_bytes() * n_slots(layout, options.kv_budget_bytes, options.max_running);
   const uint64_t page_bytes = layout.page_bytes;
-  const uint64_t n_pages = (options.kv_budget_bytes - states) / page_bytes;
+  const uint64_t n_pages = (options.kv_budget_bytes - slots) / page_bytes;
   const WorkLimits work = work_limits(config_, weights_.kinds, options);
   MemoryPlan plan{
       .weights_bytes = weights_.n_bytes,
-      .kv_bytes = states + n_pages * page_bytes,
+      .kv_bytes = slots + n_pages * page_bytes,
       .buffers = {
-          {"decoder", Decoder::buffer_bytes(config_, options.kv_type, options.max_step_tokens),
+          {"decoder",
+           Decoder::buffer_bytes(config_, options.kv_type, options.max_step_tokens, backend_),
            true},
           {"kernels", backend_.scratch_bytes(work), true},
           // The sampler of answers, and that of draft tokens.
@@ -133,9 +136,10 @@ MemoryPlan Footprint::plan(const EngineOptions& options) const {
 MemoryPlan Footprint::plan(KvType type, uint64_t n_ctx, uint64_t n_users) const {
   const KvFootprint footprint = kv(type);
   const uint64_t n_page_bytes = footprint.bytes_at_once(n_ctx) * n_users;
-  return plan({.kv_budget_bytes = budget_with_states(footprint.layout, n_page_bytes, n_users),
-               .kv_type = type,
-               .n_ctx_max = static_cast<uint32_t>(n_ctx)});
+  return plan(
+      {.kv_budget_bytes = budget_with_slots(footprint.layout, n_page_bytes, n_users, n_users),
+       .kv_type = type,
+       .n_ctx_max = static_cast<uint32_t>(n_ctx)});
 }
 
 UserFit Footprint::users(KvType type, uint64_t n_ctx) const {

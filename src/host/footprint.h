@@ -27,9 +27,9 @@ struct KvFootprint {
   // Of the pages that one sequence of n_tokens needs at once: what slid out of a window is not.
   uint64_t bytes_at_once(uint64_t n_tokens) const;
   // A budget for n_sequences of n_tokens whose pages all stay, beside what is on its way to and
-  // from a tier (null: none).
-  uint64_t budget(uint64_t n_tokens, uint64_t n_sequences,
-                  std::span<const TierPlace> tiers = {}) const;
+  // from tiers. max_running: of the engine, where it is more than n_sequences.
+  uint64_t budget(uint64_t n_tokens, uint64_t n_sequences, std::span<const TierPlace> tiers = {},
+                  uint64_t max_running = 0) const;
 };
 
 // The memory that an engine will hold. What it says of weights, decoder and scratch is what those
@@ -44,7 +44,7 @@ struct MemoryPlan {
   };
 
   uint64_t weights_bytes = 0;
-  uint64_t kv_bytes = 0;      // whole pages of the budget, and states
+  uint64_t kv_bytes = 0;      // whole pages of the budget, states and open pages
   std::vector<Part> buffers;  // all else
 
   uint64_t buffers_bytes() const;

@@ -43,10 +43,10 @@ Result<void> load_draft(const std::string& spec, LoadedModel& loaded, uint32_t m
   TRY_ASSIGN(loaded.draft, Model::load(*source, *loaded.backend, nullptr,
                                        {.n_ctx_max = static_cast<uint32_t>(loaded.n_ctx),
                                         .kv_type = loaded.kv_type}));
-  log::info(
-      "memory of the draft model {}: weights {} + buffers {}, pages in the KV cache", spec,
-      format_bytes(loaded.draft->weight_bytes()),
-      format_bytes(DraftModel::buffer_bytes(loaded.draft->config(), loaded.kv_type, max_running)));
+  log::info("memory of the draft model {}: weights {} + buffers {}, pages in the KV cache", spec,
+            format_bytes(loaded.draft->weight_bytes()),
+            format_bytes(DraftModel::buffer_bytes(loaded.draft->config(), loaded.kv_type,
+                                                  max_running, *loaded.backend)));
   return {};
 }
 

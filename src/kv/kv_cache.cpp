@@ -13,6 +13,12 @@ uint32_t n_pages_of_states(const KvLayout& layout) {
   return layout.has_state() ? layout.n_states * layout.n_state_pages() : 0;
 }
 
+PrefixIndex::Resume resume_of(const KvLayout& layout) {
+  CHECK(!layout.has_state() || !layout.has_open_pages());
+  if (layout.has_state()) return PrefixIndex::Resume::kAtSnapshots;
+  return layout.has_open_pages() ? PrefixIndex::Resume::kAtPages : PrefixIndex::Resume::kAnywhere;
+}
+
 }  // namespace
 
 KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const Clock& clock,
@@ -22,13 +28,12 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
       layout_(std::move(layout)),
       pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes) + n_pages_of_states(layout_),
             layout_.n_groups() + (layout_.has_state() ? 1 : 0), n_pages_of_states(layout_)),
-      index_(
-          pool_.n_pages(), layout_.rules, key_of,
-          layout_.has_state() ? PrefixIndex::Resume::kAtSnapshots : PrefixIndex::Resume::kAnywhere,
-          n_pages_of_states(layout_)),
+      index_(pool_.n_pages(), layout_.rules, key_of, resume_of(layout_),
+             n_pages_of_states(layout_)),
       stories_(pool_.n_pages()),
       buffer_(memory.allocate(pool_.n_pages() * layout_.page_bytes)),
-      states_(pool_, layout_, buffer_.data()) {
+      states_(pool_, layout_, buffer_.data()),
+      open_slots_(memory, layout_) {
   CHECK(budget_bytes / layout_.page_bytes + n_pages_of_states(layout_) <= UINT32_MAX);
 }
 
@@ -166,11 +171,16 @@ void KvCache::continue_behind(const PageTable& table, const PageKey& root,
                          n_most, out);
 }
 
-bool KvCache::copy_filling_page(PageTable& to, const PageTable& from) {
+bool KvCache::copy_filling_page(PageTable& to, const PageTable& from, uint64_t n_from) {
   const uint32_t index = to.n_sealed();
   CHECK(from.n_sealed() == index && from.last_key() == to.last_key());
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
     if (!to.holds(g, index) || !from.holds(g, index)) return false;
+  }
+  if (layout_.has_open_pages()) {
+    if (n_from > (uint64_t{index} + 1) * kPageTokens) return false;
+    const uint64_t offset = layout_.open_page_offset(index);
+    memory_.copy(to.open_pages() + offset, from.open_pages() + offset, layout_.open_page_bytes);
   }
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
     memory_.copy(to.addresses(g)[index], from.addresses(g)[index], layout_.page_bytes);
@@ -184,8 +194,17 @@ bool KvCache::grow(PageTable& table, uint64_t n_tokens, uint64_t n_spare) {
   const uint64_t n = n_missing_for(table, n_tokens) + n_spare;
   // Who must have them gets what is held for later.
   if (n > n_available() && n_spare == 0 && sink_) sink_->on_shortage();
-  if (n > n_available() || !take_state(table)) return false;
+  if (n > n_available() || !take_state(table) || !take_open_pages(table)) return false;
   fill_up(table);
+  return true;
+}
+
+// False where the table lacks a slot and all are in use.
+bool KvCache::take_open_pages(PageTable& table) {
+  if (!layout_.has_open_pages() || table.open_pages_) return true;
+  auto slot = open_slots_.take();
+  if (!slot) return false;
+  table.open_pages_ = std::move(*slot);
   return true;
 }
 
@@ -383,7 +402,8 @@ void KvCache::close(PageTable& table, const PageKey& root, std::span<const Token
   const uint32_t index = table.n_sealed();
   const auto tail = tokens.subspan(size_t{index} * kPageTokens);
   const auto pages = pages_at(table, index);
-  if (!tail.empty() && tail.size() < kPageTokens && !pages.empty()) {
+  const bool is_findable = !layout_.has_open_pages() && !tail.empty();
+  if (is_findable && tail.size() < kPageTokens && !pages.empty()) {
     const PrefixNode* node = insert(table, root, tail, pages);
     for (uint32_t g = 0; node && g < layout_.n_groups(); ++g) {
       if (node->pages[g] == pages[g]) publish(*pages[g]);

@@ -52,7 +52,8 @@ class KvCache {
   // Fills an empty table with the pages of the longest known prefix, which `found` tells then, and
   // pages for all of n_tokens; in windowed groups for as many as are seen at once. The K and V of
   // the tokens found need no computing. False, and nothing taken, where not enough pages are free
-  // or evictable, or not n_spare more. A prefix that ends inside a known page is copied from it.
+  // or evictable, or not n_spare more. A prefix that ends inside a known page is copied from it;
+  // where sequences have open pages, none does.
   bool open(PageTable& table, const PrefixQuery& query, FoundPrefix& found, uint64_t n_tokens,
             uint64_t n_spare = 0);
 
@@ -74,8 +75,9 @@ class KvCache {
   }
 
   // Copies the page that two sequences of the same pages in front are both filling, where that of
-  // the other one is further. Takes no page: false where the table has none there.
-  bool copy_filling_page(PageTable& to, const PageTable& from);
+  // the other one, which has K and V of n_from tokens, is further; with its open page. Takes no
+  // page: false where the table has none there, or the other one's open page is gone.
+  bool copy_filling_page(PageTable& to, const PageTable& from, uint64_t n_from);
 
   // Makes the table long enough for n_tokens with cleared pages, evicting what nobody uses; in
   // windowed groups for as many as are seen at once behind what slid away, so that at least one
@@ -98,7 +100,7 @@ class KvCache {
   void shrink(PageTable& table, uint64_t n_tokens);
 
   // Ends a sequence whose first tokens.size() tokens have K and V: all of its pages become
-  // findable, the partly filled last one too, and the table is empty.
+  // findable, the partly filled last one too where there are no open pages, and the table is empty.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
   // Keeps the state behind the sequence's first tokens.size() tokens, all that it has, where others
@@ -154,6 +156,11 @@ class KvCache {
   // Those without the slots of states.
   uint32_t n_token_pages() const { return n_pages() - pool_.counts_apart().total(); }
   const StateSlots& states() const { return states_; }
+  const OpenPageSlots& open_slots() const { return open_slots_; }
+  // Of n_tokens, those that a prefix which is found may have at most.
+  uint64_t n_findable(uint64_t n_tokens) const {
+    return layout_.has_open_pages() ? n_tokens - n_tokens % kPageTokens : n_tokens;
+  }
   // Tokens of the longest sequence that finds room alone.
   uint64_t n_tokens_max() const { return tokens_held(layout_, n_token_pages()); }
   const KvLayout& layout() const { return layout_; }
@@ -187,6 +194,7 @@ class KvCache {
   uint64_t n_missing_for(const PageTable& table, uint64_t n_tokens);
   bool lease_state(PageTable& table);
   bool take_state(PageTable& table);
+  bool take_open_pages(PageTable& table);
   void resume_state(PageTable& table, const PrefixIndex::Match& match);
   void fill_up(PageTable& table);
   void copy_head(PageTable& table, uint32_t index, const std::vector<PageLease>& pages);
@@ -215,6 +223,7 @@ class KvCache {
   std::vector<PageStory> stories_;  // by page
   Buffer buffer_;
   StateSlots states_;
+  OpenPageSlots open_slots_;
   PageSink* sink_ = nullptr;
   PageLog* log_ = nullptr;
   Sharing sharing_ = Sharing::kAll;

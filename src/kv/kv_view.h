@@ -10,6 +10,7 @@ namespace kvik {
 struct KvView {
   std::span<const std::span<std::byte* const>> groups;
   std::byte* state = nullptr;  // of the layers that remember in one; null: no layer does
+  std::byte* open = nullptr;   // its slot for open pages; null: there are none
 };
 
 }  // namespace kvik

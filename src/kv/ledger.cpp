@@ -15,9 +15,11 @@ std::string_view name_of(MemoryKind kind) {
     case MemoryKind::kDraftPages:
       return "draft_pages";
     case MemoryKind::kStates:
+      return "states";
+    case MemoryKind::kOpenPages:
       break;
   }
-  return "states";
+  return "open_pages";
 }
 
 Reservation::~Reservation() {

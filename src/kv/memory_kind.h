@@ -7,8 +7,15 @@
 namespace kvik {
 
 // What memory of the budget is taken for.
-enum class MemoryKind : uint8_t { kPages, kTierWrites, kTierReads, kDraftPages, kStates };
-inline constexpr size_t kMemoryKinds = 5;
+enum class MemoryKind : uint8_t {
+  kPages,
+  kTierWrites,
+  kTierReads,
+  kDraftPages,
+  kStates,
+  kOpenPages
+};
+inline constexpr size_t kMemoryKinds = 6;
 
 std::string_view name_of(MemoryKind kind);
 

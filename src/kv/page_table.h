@@ -12,7 +12,8 @@
 #include "kv/page_key.h"
 #include "kv/page_pool.h"
 #include "kv/pin.h"
-#include "kv/state_slots.h"
+#include "kv/slots/open_page_slots.h"
+#include "kv/slots/state_slots.h"
 #include "tensor/kv_type.h"
 
 namespace kvik {
@@ -64,10 +65,13 @@ class PageTable {
   // What layers without pages remember of the sequence; null where there are none, or it has no
   // pages yet.
   std::byte* state() const { return state_ ? state_.data() : nullptr; }
+  // Where the sequence's open pages lie; null likewise.
+  std::byte* open_pages() const { return open_pages_ ? open_pages_.data() : nullptr; }
 
   // Gives all pages back. What was sealed stays findable.
   void clear() {
     state_ = {};
+    open_pages_ = {};
     for (Group& group : groups_) {
       group.leases.clear();
       group.addresses.clear();
@@ -119,6 +123,7 @@ class PageTable {
   }
   std::vector<Group> groups_;
   StateLease state_;
+  OpenPageLease open_pages_;
   uint32_t n_sealed_ = 0;
   std::optional<PageKey> last_key_;
 };

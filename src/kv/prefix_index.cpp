@@ -118,9 +118,12 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
   static const PrefixNode kNothingKnown;
   const PrefixNode* top = node_of(root, root);
   if (!top) top = &kNothingKnown;
+  if (resume_ == Resume::kAtPages) {
+    tokens = tokens.first(tokens.size() / kPageTokens * kPageTokens);
+  }
   Match known = find_known(*top, root, tokens, reader);
   known.n_known = known.n_tokens();
-  if (resume_ == Resume::kAnywhere) return known;
+  if (resume_ != Resume::kAtSnapshots) return known;
   Match match = find_snapshot(*top, tokens, reader);
   match.n_known = known.n_known;
   match.miss = MissReason::kNoSnapshot;
@@ -142,16 +145,18 @@ PrefixIndex::Match PrefixIndex::find_known(const PrefixNode& top, const PageKey&
     ChildrenByMatch children(last, reader.as, rest);
     auto head = children.next();
     while (head.n_shared > 0 && !head.node->is_whole()) head = children.next();
+    if (resume_ == Resume::kAtPages) head = {};
     if (n_whole > 0 && !covers(path, n_whole * kPageTokens + head.n_shared)) continue;
     CHECK(head.n_shared < kPageTokens);
     match.head = head.n_shared > 0 ? head.node : nullptr;
     match.n_head = head.n_shared;
     if (n_whole * kPageTokens + match.n_head < tokens.size()) {
-      const bool was_known =
-          n_whole < path.size() ||
-          evicted_.knew(n_whole > 0 ? last.key : root, reader.as, rest, match.n_head + 1);
+      const size_t n_more = resume_ == Resume::kAtPages ? kPageTokens : match.n_head + 1;
+      const bool was_known = n_whole < path.size() ||
+                             evicted_.knew(n_whole > 0 ? last.key : root, reader.as, rest, n_more);
       explain(match, last, rest, reader);
       if (was_known) match.miss = MissReason::kEvicted;
+      if (match.miss == MissReason::kEvicted) match.n_alike = 0;
     }
     if (match.miss != MissReason::kDiverged) match.expected.reset();
     match.last = n_whole > 0 ? path[n_whole - 1] : nullptr;
@@ -165,19 +170,22 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
                           const PageReader& reader) const {
   ChildrenByMatch children(last, reader.as, rest);
   const auto best = children.next();
-  if (best.n_shared > match.n_head) {  // but not all of its pages are left
+  const bool ends_at_pages = resume_ == Resume::kAtPages && best.n_shared < kPageTokens;
+  const uint32_t n_alike = ends_at_pages ? best.n_shared : match.n_head;
+  if (best.n_shared > n_alike) {  // but not all of its pages are left
     match.miss = MissReason::kEvicted;
     return;
   }
-  if (last.parent == nullptr && match.n_head == 0) {
+  match.n_alike = n_alike - match.n_head;
+  if (last.parent == nullptr && n_alike == 0) {
     match.miss = MissReason::kNeverSeen;
     return;
   }
   // Where a sequence ended just there, this prompt goes on with it.
   match.miss = MissReason::kTooShort;
-  for (auto child = best; child.node && child.n_shared == match.n_head; child = children.next()) {
+  for (auto child = best; child.node && child.n_shared == n_alike; child = children.next()) {
     const auto& known = child.node->tokens;
-    if (known.size() == match.n_head) {
+    if (known.size() == n_alike) {
       match.miss = MissReason::kTooShort;
       return;
     }
@@ -185,9 +193,9 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
     // To whom not everything is known it is told of none: of what two know it cannot be said whose
     // it is, and so of what one knows neither.
     if (reader.as == KnownBy::kAll && child.node->tenant == reader.tenant) {
-      match.expected = known[match.n_head];
+      match.expected = known[n_alike];
     }
-    if (match.n_head == 0) return;  // there may be many
+    if (n_alike == 0) return;  // there may be many
   }
 }
 

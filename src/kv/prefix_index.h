@@ -34,8 +34,9 @@ namespace kvik {
 class PrefixIndex {
  public:
   // For pages 0 … n_pages - 1 of groups with these rules. Where sequences have a state, a prefix is
-  // found up to where there is a snapshot of it. The last n_apart pages serve for snapshots alone.
-  enum class Resume : uint8_t { kAnywhere, kAtSnapshots };
+  // found up to where there is a snapshot of it; where they have open pages, up to the end of a
+  // page. The last n_apart pages serve for snapshots alone.
+  enum class Resume : uint8_t { kAnywhere, kAtSnapshots, kAtPages };
   PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key,
               Resume resume = Resume::kAnywhere, uint32_t n_apart = 0);
 
@@ -50,6 +51,8 @@ class PrefixIndex {
     const PrefixNode* snapshot = nullptr;  // the node that has it, where one is needed
     uint32_t n_known = 0;                  // tokens whose pages are there, with or without one
     MissReason miss = MissReason::kNone;   // why no more
+    // Tokens behind these with which a known page begins, and which cannot be resumed from.
+    uint32_t n_alike = 0;
     // kDiverged, where everybody finds everything: what this tenant's own tokens went on with.
     std::optional<TokenId> expected;
 

@@ -153,7 +153,8 @@ Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOption
     TRY(load_draft(options.speculation.draft, loaded, options.max_running));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
-  const uint64_t budget_for_ctx = loaded.kv().budget(loaded.n_ctx, 1, engine_options.tiers);
+  const uint64_t budget_for_ctx =
+      loaded.kv().budget(loaded.n_ctx, 1, engine_options.tiers, engine_options.max_running);
   TRY_ASSIGN(auto instance, Instance::create(std::move(loaded), engine_options, options.serving));
   log_context(options, instance->service().card(), budget_for_ctx);
   return instance;

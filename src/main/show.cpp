@@ -12,7 +12,7 @@
 #include "host/load_model.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
-#include "model/state_layout.h"
+#include "model/recurrent/state_layout.h"
 
 namespace kvik {
 namespace {

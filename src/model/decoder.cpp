@@ -31,11 +31,13 @@ Decoder::Buffers Decoder::Buffers::take(const ModelConfig& c, uint32_t n_rows_ma
   return taken;
 }
 
-uint64_t Decoder::buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max) {
+uint64_t Decoder::buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max,
+                               const Backend& backend) {
   RowBuffers counted(nullptr);
   Buffers::take(config, n_rows_max, counted);
   const uint64_t statistics = is_quantized(kv_type) ? KeyStatistics::bytes(config) : 0;
-  return counted.bytes() + KeyBases::bytes(config, kv_type) + statistics;
+  return counted.bytes() + KeyBases::bytes(config, kv_type) + statistics +
+         OpenPages::arena_bytes(config, kv_type, backend, n_rows_max);
 }
 
 Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t n_rows_max)
@@ -46,7 +48,8 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
       buffers_(Buffers::take(model.config(), n_rows_max, memory_)),
       x_(backend_, model.config(), buffers_.stream),
       attention_(model, backend_, kv_type, buffers_.attention),
-      mlp_(backend_, model.config(), buffers_.mlp) {
+      mlp_(backend_, model.config(), buffers_.mlp),
+      open_page_bytes_(kvik::open_page_bytes(model.config(), kv_type, backend)) {
   attention_.set_bases(KeyBases(model, backend, kv_type));
   const ModelConfig& c = model.config();
   if (c.experts()) experts_.emplace(backend_, c, buffers_.experts);
@@ -55,6 +58,7 @@ Decoder::Decoder(const Model& model, Backend& backend, KvType kv_type, uint32_t 
     if (c.layers[i].mixes() && !lender_of(c.layers[i])) last_writer_ = i;
   }
   if (c.has_guesser) guesser_.emplace(model, backend_, buffers_.guesser);
+  if (open_page_bytes_ > 0) open_pages_.emplace(c, backend_, n_rows_max);
   if (c.has_state()) {
     recurrent_.emplace(model, backend_, buffers_.recurrent);
     states_.reserve(n_rows_max);
@@ -164,6 +168,10 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
   first_logits_.reset();
   wants_likeliest_ = wants_logits_ = false;
   backend_.begin_step();
+  if (open_pages_) open_pages_->begin_step();
+  const auto open_from = [this](uint32_t group, uint32_t position) {
+    return open_pages_ ? open_pages_->pages(group, position) : std::span<std::byte* const>();
+  };
   for (const BatchSequence& sequence : batch) {
     const auto first_row = static_cast<uint32_t>(tokens_.size());
     const auto n_rows = static_cast<uint32_t>(sequence.tokens.size());
@@ -171,8 +179,10 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
     for (uint32_t i = 0; i < n_rows; ++i) positions_.push_back(sequence.first_position + i);
     tokens_.insert(tokens_.end(), sequence.tokens.begin(), sequence.tokens.end());
     backend_.add_rows(sequence.adapter, n_rows);
+    if (open_pages_) open_pages_->add(sequence.kv.open, sequence.first_position, n_rows);
     for (uint32_t g = 0; g < n_groups; ++g) {
-      runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows});
+      runs_[g].push_back({sequence.kv.groups[g], sequence.first_position, first_row, n_rows,
+                          open_from(g, sequence.first_position)});
     }
     if (recurrent_) {
       states_.push_back({sequence.kv.state, first_row, n_rows, sequence.n_guesses});
@@ -183,9 +193,11 @@ void Decoder::lay_out(std::span<const BatchSequence> batch) {
       first_logits_ = static_cast<uint32_t>(wanted_.size());
     wants_likeliest_ = wants_likeliest_ || sequence.want.is_likeliest;
     wants_logits_ = wants_logits_ || (!sequence.want.is_likeliest && !sequence.want.is_hidden);
+    const uint32_t first_wanted = sequence.first_position + n_rows - n_wanted;
     for (uint32_t g = 0; g < n_groups; ++g) {
-      wanted_runs_[g].push_back({sequence.kv.groups[g], sequence.first_position + n_rows - n_wanted,
-                                 static_cast<uint32_t>(wanted_.size()), n_wanted});
+      wanted_runs_[g].push_back({sequence.kv.groups[g], first_wanted,
+                                 static_cast<uint32_t>(wanted_.size()), n_wanted,
+                                 open_from(g, first_wanted)});
     }
     for (uint32_t i = n_rows - n_wanted; i < n_rows; ++i) wanted_.push_back(first_row + i);
   }

@@ -16,6 +16,7 @@
 #include "model/layer_groups.h"
 #include "model/mlp_block.h"
 #include "model/model.h"
+#include "model/open_pages.h"
 #include "model/per_layer_inputs.h"
 #include "model/recurrent/recurrent_block.h"
 #include "model/residual_stream.h"
@@ -111,12 +112,15 @@ class Decoder {
   std::span<const float> guess_logits(size_t row) const;
 
   size_t page_bytes() const { return attention_.page_bytes(); }
+  // Of one open page of a sequence in all groups; 0 where there are none, and KvView::open is null.
+  uint64_t open_page_bytes() const { return open_page_bytes_; }
   // How the layers share out the pages; KvView::groups has a table for each of these groups.
   const LayerGroups& groups() const { return attention_.groups(); }
   uint32_t n_rows_max() const { return n_rows_max_; }
   // Returns the bytes of all buffers of such a decoder, those of its key bases and of the
   // statistics that they are made from included.
-  static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max);
+  static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t n_rows_max,
+                               const Backend& backend);
 
  private:
   // Taken together, and counted together by buffer_bytes().
@@ -157,6 +161,8 @@ class Decoder {
   std::optional<ExpertsBlock> experts_;
   std::optional<PerLayerInputs> per_layer_;
   std::optional<GuesserBlock> guesser_;
+  std::optional<OpenPages> open_pages_;  // of a model and a type that have them
+  uint64_t open_page_bytes_;
   uint32_t last_writer_ = 0;        // the last layer that has K and V of its own, or the guesser
   std::vector<float> host_logits_;  // of as many rows as buffers_.logits
   std::vector<float> host_hidden_;  // [model_dim]

@@ -10,9 +10,9 @@
 #include "model/attention_block.h"
 #include "model/model.h"
 #include "model/recurrent/recurrent_block.h"
+#include "model/recurrent/state_layout.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
-#include "model/state_layout.h"
 
 namespace kvik {
 

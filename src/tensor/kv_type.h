@@ -46,6 +46,14 @@ constexpr KvType value_type(KvType type) {
   return type == KvType::kInt8Int4 ? KvType::kInt4 : type;
 }
 
+// Returns true for the types of which a token attends to the page that it lies in before it was
+// rounded: to its open page. What they lose lies mostly in the newest tokens.
+constexpr bool has_open_pages(KvType type) {
+  return type == KvType::kInt8Int4 || type == KvType::kInt4;
+}
+// What open pages are stored as.
+inline constexpr KvType kOpenType = KvType::kBF16;
+
 // In all that follows K and V of kInt8Int4 are asked for each by its own type.
 
 // Dimensions of a head that share a scale, neighbours; the last group of a head may have fewer.
@@ -108,8 +116,9 @@ constexpr uint64_t latent_row_bytes(KvType type, uint64_t latent_dim, uint64_t h
   return (head_dim + 1) / 2 + groups * sizeof(uint16_t);
 }
 
-// Of how K and V lie in a page: part of the key of every page that outlives the process.
-inline constexpr uint32_t kPageLayoutVersion = 1;
+// Returns the version of what pages of `type` hold: part of the key of every page that outlives the
+// process. 2: of tokens that attended to their open pages.
+constexpr uint32_t page_layout_version(KvType type) { return has_open_pages(type) ? 2 : 1; }
 
 // Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
 inline constexpr uint32_t kPageTokens = 32;

@@ -16,14 +16,14 @@ constexpr uint32_t kUnlimited = 1000;
 class Batch {
  public:
   // Its row stands at the last of n_tokens; `pages` are repeated with numbers nobody else has.
-  void add(uint32_t n_tokens, std::vector<size_t> pages = {}) {
+  void add(uint32_t n_tokens, std::vector<size_t> pages = {}, const std::byte* open = nullptr) {
     const size_t n_pages = (n_tokens + kPageTokens - 1) / kPageTokens;
     std::vector<const std::byte*> table;
     for (const size_t page : pages) table.push_back(address(page));
     while (table.size() < n_pages) table.push_back(address(next_own_++));
     table.resize(n_pages);
     tables_.push_back(std::move(table));
-    rows_.push_back({nullptr, nullptr, n_tokens - 1});
+    rows_.push_back({nullptr, nullptr, n_tokens - 1, open});
     slices_.push_back({tables_.back().data(), {&rows_.back(), 1}, true});
   }
   void lose_pages_before(size_t slice, size_t n) {
@@ -116,16 +116,45 @@ TEST(AttentionPlan, pages_behind_the_window_need_not_agree) {
   EXPECT_EQ(plan.units()[0].n_rows, 2u);
 }
 
+TEST(AttentionPlan, rows_with_open_pages_share_what_lies_before_them) {
+  const std::byte open{};
+  Batch batch;
+  const auto prefix = pages_from(1, kSplitPages);
+  for (const uint32_t n_own : {1, 32}) batch.add(kSplitTokens + n_own, prefix, &open);
+  const AttentionPlan plan = batch.plan();
+  ASSERT_EQ(plan.units().size(), 1u);
+  EXPECT_EQ(plan.units()[0].n_rows, 2u);
+  EXPECT_EQ(plan.units()[0].n_pages, kSplitPages);
+}
+
+TEST(AttentionPlan, rows_within_their_open_pages_see_no_split) {
+  const std::byte open{};
+  const auto n_splits = [](const QueryRow& row, uint32_t window) {
+    const SplitRange splits = splits_seen_by({&row, 1}, window);
+    return splits.end - splits.begin;
+  };
+  for (const uint32_t position : {0u, 31u}) {
+    EXPECT_EQ(n_splits({nullptr, nullptr, position, &open}, 0), 0u);
+  }
+  EXPECT_EQ(n_splits({nullptr, nullptr, 32, &open}, 0), 1u);
+  EXPECT_EQ(n_splits({nullptr, nullptr, 1033, &open}, 10), 0u);
+  EXPECT_EQ(n_splits({nullptr, nullptr, 1033, &open}, 11), 1u);
+  EXPECT_EQ(n_splits({nullptr, nullptr, 1033, &open}, 600), 2u);
+}
+
 TEST(AttentionPlan, every_row_stands_once_in_each_split_that_it_sees_among_equal_pages) {
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
     Batch batch;
+    const std::byte open{};
+    const std::byte* own_page = round % 2 == 0 ? nullptr : &open;
+    const uint32_t first_tokens = own_page ? 33 : 1;  // so that each sees a split
     const size_t n = 1 + random() % 9;
     for (size_t i = 0; i < n; ++i) {
-      const auto n_tokens = static_cast<uint32_t>(1 + random() % 1700);
-      batch.add(n_tokens, pages_from(1 + 100 * (random() % 2), random() % 60));
+      const auto n_tokens = static_cast<uint32_t>(first_tokens + random() % 1700);
+      batch.add(n_tokens, pages_from(1 + 100 * (random() % 2), random() % 60), own_page);
     }
-    const uint32_t window = random() % 2 * static_cast<uint32_t>(1 + random() % 800);
+    const uint32_t window = random() % 2 * static_cast<uint32_t>(first_tokens + random() % 800);
     const AttentionPlan plan = batch.plan(window, 3);
     size_t n_placed = 0;
     for (size_t i = 0; i < n; ++i) {
@@ -139,7 +168,7 @@ TEST(AttentionPlan, every_row_stands_once_in_each_split_that_it_sees_among_equal
         const uint32_t position = slice.rows[0].position;
         const uint32_t first = window != 0 && position + 1 > window ? position + 1 - window : 0;
         for (uint32_t t = std::max(first, split * kSplitTokens);
-             t <= std::min(position, (split + 1) * kSplitTokens - 1); ++t) {
+             t < std::min(slice.rows[0].sealed_end(), (split + 1) * kSplitTokens); ++t) {
           ASSERT_EQ(unit.pages[t / kPageTokens], slice.pages[t / kPageTokens]);
         }
       }

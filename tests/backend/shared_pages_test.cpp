@@ -1,13 +1,16 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/page_kinds.h"
 #include "backend/random_matrix.h"
 
 // Sequences that lease the same pages are attended together, and nobody can tell by the bits.
 namespace kvik {
 namespace {
 
+using testing::kPageKinds;
 using testing::OwnedRows;
+using testing::PageKind;
 using testing::random_floats;
 using testing::same_bytes;
 
@@ -32,23 +35,26 @@ enum class Prefix { kShared, kCopied };
 // Sequences over one prefix, whose pages are the same or copies.
 class Users {
  public:
-  Users(Backend& backend, KvType type, std::vector<Wish> wishes, Prefix prefix)
+  Users(Backend& backend, PageKind kind, std::vector<Wish> wishes, Prefix prefix)
       : backend_(backend),
-        geometry_{.type = type, .n_layers = 1, .n_kv_heads = kKvHeads, .head_dim = kHeadDim},
+        kind_(kind),
+        geometry_{.type = kind.type, .n_layers = 1, .n_kv_heads = kKvHeads, .head_dim = kHeadDim},
         wishes_(std::move(wishes)) {
     uint32_t n_shared = 0;
     for (const Wish& wish : wishes_) n_shared = std::max(n_shared, wish.n_shared);
     std::vector<std::byte*> shared = new_pages(n_shared);
-    write(shared, 0, n_shared, 1);
+    const std::vector<std::byte*> open_of_prefix = new_open_pages(n_shared);
+    write(shared, open_of_prefix, 0, n_shared, 1);
     for (size_t i = 0; i < wishes_.size(); ++i) {
       const Wish& wish = wishes_[i];
       std::vector<std::byte*> table(shared.begin(), shared.begin() + wish.n_shared / kPageTokens);
       if (prefix == Prefix::kCopied) {
         table = new_pages(wish.n_shared);
-        write(table, 0, wish.n_shared, 1);
+        write(table, open_of_prefix, 0, wish.n_shared, 1);
       }
       for (std::byte* page : new_pages(wish.n_own)) table.push_back(page);
-      write(table, wish.n_shared, wish.n_own, static_cast<uint32_t>(10 + i));
+      open_.push_back(new_open_pages(wish.n_own));
+      write(table, open_.back(), wish.n_shared, wish.n_own, static_cast<uint32_t>(10 + i));
       queries_.push_back(random_floats(wish.n_rows * kWidth, static_cast<uint32_t>(100 + i)));
       tables_.push_back(std::move(table));
     }
@@ -84,16 +90,32 @@ class Users {
     }
     return pages;
   }
-  void write(const std::vector<std::byte*>& table, uint32_t first, uint32_t n, uint32_t seed) {
+  std::vector<std::byte*> new_open_pages(uint32_t n_tokens) {
+    KvGeometry open = geometry_;
+    open.type = kOpenType;
+    std::vector<std::byte*> pages;
+    for (uint32_t first = 0; kind_.open && first < n_tokens; first += kPageTokens) {
+      buffers_.push_back(backend_.memory().allocate(backend_.page_bytes(open)));
+      pages.push_back(buffers_.back().data());
+    }
+    return pages;
+  }
+  void write(const std::vector<std::byte*>& table, const std::vector<std::byte*>& open,
+             uint32_t first, uint32_t n, uint32_t seed) {
     if (n == 0) return;
     OwnedRows k(backend_.memory(), n, kKvWidth, random_floats(n * kKvWidth, seed));
     OwnedRows v(backend_.memory(), n, kKvWidth, random_floats(n * kKvWidth, seed + 1000));
-    const KvRun run{table, first, 0, n};
+    const KvRun run{table, first, 0, n, open};
     backend_.write_kv({geometry_, 0, {&run, 1}}, k.rows, v.rows);
   }
   KvRun run_of(size_t i, uint32_t first_row) const {
     const Wish& wish = wishes_[i];
-    return {tables_[i], wish.n_tokens() - wish.n_rows, first_row, wish.n_rows};
+    const uint32_t first = wish.n_tokens() - wish.n_rows;
+    KvRun run = {tables_[i], first, first_row, wish.n_rows};
+    if (kind_.open) {
+      run.open = std::span(open_[i]).subspan((first - wish.n_shared) / kPageTokens);
+    }
+    return run;
   }
   std::vector<float> attend(std::span<const KvRun> runs, const std::vector<float>& queries,
                             uint32_t window) {
@@ -106,26 +128,28 @@ class Users {
   }
 
   Backend& backend_;
+  const PageKind kind_;
   const KvGeometry geometry_;
   const std::vector<Wish> wishes_;
   std::vector<Buffer> buffers_;
   std::vector<std::vector<std::byte*>> tables_;
+  std::vector<std::vector<std::byte*>> open_;  // of each one's own tokens
   std::vector<std::vector<float>> queries_;
 };
 
 // On every instruction set and KV type: together, alone and with copies of the pages.
 void check(const std::vector<Wish>& wishes, uint32_t window) {
-  for (const KvType type : kAllKvTypes) {
+  for (const PageKind kind : kPageKinds) {
     std::vector<float> first;
     for (const std::string_view isa : cpu_isa_names()) {
       const auto backend = backend_of(isa, 3);
-      Users shared(*backend, type, wishes, Prefix::kShared);
-      Users copied(*backend, type, wishes, Prefix::kCopied);
+      Users shared(*backend, kind, wishes, Prefix::kShared);
+      Users copied(*backend, kind, wishes, Prefix::kCopied);
       if (first.empty()) first = copied.attend_alone(window);
-      EXPECT_TRUE(same_bytes(shared.attend_together(window), first)) << isa << name_of(type);
+      EXPECT_TRUE(same_bytes(shared.attend_together(window), first)) << isa << name_of(kind);
       if (isa == "scalar") continue;  // slow, and the same as the others
-      EXPECT_TRUE(same_bytes(copied.attend_together(window), first)) << isa << name_of(type);
-      EXPECT_TRUE(same_bytes(shared.attend_alone(window), first)) << isa << name_of(type);
+      EXPECT_TRUE(same_bytes(copied.attend_together(window), first)) << isa << name_of(kind);
+      EXPECT_TRUE(same_bytes(shared.attend_alone(window), first)) << isa << name_of(kind);
     }
   }
 }

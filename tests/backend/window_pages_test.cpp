@@ -1,13 +1,16 @@
 #include <gtest/gtest.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/page_kinds.h"
 #include "backend/random_matrix.h"
 
 // Pages that no row of a run can see may have been given back: their entries are null.
 namespace kvik {
 namespace {
 
+using testing::kPageKinds;
 using testing::OwnedRows;
+using testing::PageKind;
 using testing::random_floats;
 using testing::same_bytes;
 
@@ -22,9 +25,10 @@ std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
 // One sequence whose pages may be taken away.
 class WindowedSequence {
  public:
-  WindowedSequence(Backend& backend, KvType type, uint32_t n_tokens)
+  WindowedSequence(Backend& backend, PageKind kind, uint32_t n_tokens)
       : backend_(backend),
-        geometry_{.type = type, .n_layers = 2, .n_kv_heads = kKvHeads, .head_dim = kHeadDim},
+        kind_(kind),
+        geometry_{.type = kind.type, .n_layers = 2, .n_kv_heads = kKvHeads, .head_dim = kHeadDim},
         n_tokens_(n_tokens),
         keys_(random_floats(size_t{n_tokens} * kKvHeads * kHeadDim, 1)),
         values_(random_floats(size_t{n_tokens} * kKvHeads * kHeadDim, 2)),
@@ -33,11 +37,18 @@ class WindowedSequence {
       buffers_.push_back(backend.memory().allocate(backend.page_bytes(geometry_)));
       pages_.push_back(buffers_.back().data());
     }
+    KvGeometry open = geometry_;
+    open.type = kOpenType;
+    for (size_t i = 0; kind.open && i < pages_.size(); ++i) {
+      buffers_.push_back(backend.memory().allocate(backend.page_bytes(open)));
+      open_.push_back(buffers_.back().data());
+    }
   }
 
   // Writes and attends n tokens from `first` on.
   std::vector<float> step(uint32_t first, uint32_t n, uint32_t window) {
-    const KvRun run{pages_, first, 0, n};
+    KvRun run{pages_, first, 0, n};
+    if (kind_.open) run.open = std::span(open_).subspan(first / kPageTokens);
     const KvTarget target{geometry_, 1, {&run, 1}};
     OwnedRows k(backend_.memory(), n, kKvHeads * kHeadDim, rows(keys_, kKvHeads, first, n));
     OwnedRows v(backend_.memory(), n, kKvHeads * kHeadDim, rows(values_, kKvHeads, first, n));
@@ -75,26 +86,27 @@ class WindowedSequence {
   }
 
   Backend& backend_;
+  const PageKind kind_;
   const KvGeometry geometry_;
   const uint32_t n_tokens_;
   std::vector<Buffer> buffers_;
-  std::vector<std::byte*> pages_;
+  std::vector<std::byte*> pages_, open_;
   std::vector<float> keys_, values_, queries_;
 };
 
 TEST(WindowPages, pages_that_slid_out_of_the_window_are_never_touched) {
   for (const std::string_view isa : cpu_isa_names()) {
-    for (const KvType type : kAllKvTypes) {
+    for (const PageKind kind : kPageKinds) {
       for (const uint32_t window : {1, 33, 520}) {
         const auto backend = backend_of(isa, isa == "scalar" ? 1 : 3);
         const uint32_t n_tokens = 700;
-        WindowedSequence kept(*backend, type, n_tokens);
-        WindowedSequence slid(*backend, type, n_tokens);
+        WindowedSequence kept(*backend, kind, n_tokens);
+        WindowedSequence slid(*backend, kind, n_tokens);
         const std::vector<float> expected =
             kept.run_in_chunks(350, window, WindowedSequence::Pages::kKept);
         EXPECT_TRUE(
             same_bytes(slid.run_in_chunks(70, window, WindowedSequence::Pages::kSlid), expected))
-            << isa << " " << name_of(type) << " window " << window;
+            << isa << " " << name_of(kind) << " window " << window;
       }
     }
   }
@@ -102,12 +114,12 @@ TEST(WindowPages, pages_that_slid_out_of_the_window_are_never_touched) {
 
 TEST(WindowPages, one_token_at_a_time_may_lose_the_page_behind_its_window) {
   const auto backend = backend_of("", 2);
-  for (const KvType type : kAllKvTypes) {
-    WindowedSequence kept(*backend, type, 150);
-    WindowedSequence slid(*backend, type, 150);
+  for (const PageKind kind : kPageKinds) {
+    WindowedSequence kept(*backend, kind, 150);
+    WindowedSequence slid(*backend, kind, 150);
     const std::vector<float> expected = kept.run_in_chunks(150, 40, WindowedSequence::Pages::kKept);
     EXPECT_TRUE(same_bytes(slid.run_in_chunks(1, 40, WindowedSequence::Pages::kSlid), expected))
-        << name_of(type);
+        << name_of(kind);
   }
 }
 

@@ -70,6 +70,14 @@ class Lru(unittest.TestCase):
         self.assertEqual(conversations.found_by_lru(runs, 100, KV, 0), 11)
         self.assertEqual(conversations.found_by_lru(runs, 20, KV, 0), 0)
 
+    def test_with_open_pages_whole_pages_are_found_and_those_that_run_take_theirs(self):
+        a = [1] * 70
+        runs = [(0, 1, a, [7]), (2, 3, a, [7])]
+        self.assertEqual(conversations.found_by_lru(runs, 300, KV, 0), 69)
+        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 0), 64)
+        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 1), 64)
+        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 1), 0)
+
     def test_those_that_run_may_take_of_its_memory(self):
         runs = [(0, 1, [1] * 10, [7]), (2, 5, [2] * 10, [7]), (3, 4, [1] * 10, [7])]
         self.assertEqual(conversations.found_by_lru(runs, 20, KV, 0), 9)

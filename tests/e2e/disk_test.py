@@ -15,6 +15,7 @@ from server import Server
 
 TOKENS = kvik.random_tokens(700, kvik.DEMO_BOS, 23)
 KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
+OPEN_TYPES = ("int4", "int8/int4")  # whose pages are kept when they are full
 N_KILLS = 300 if kvik.LONG else 20
 
 
@@ -38,7 +39,21 @@ class Restart(DiskTest):
             for _ in range(2):  # stores, then finds
                 stored = kvik.logits_text("demo", TOKENS, kv_type=kv_type, disk=self.folder)
                 self.assertEqual(stored, cold, kv_type)
-        self.assertEqual(self.verified(), len(KV_TYPES) * -(-len(TOKENS) // 32))
+        n_whole = len(TOKENS) // 32
+        self.assertEqual(self.verified(), sum(n_whole + (len(TOKENS) % 32 > 0 and kv_type not in OPEN_TYPES) for kv_type in KV_TYPES))
+
+    def test_with_open_pages_a_prompt_is_found_to_the_page_by_another_process(self):
+        for kv_type in OPEN_TYPES:
+            flags = (*self.flags, "--kv-type", kv_type)
+            with Server("demo", *flags) as server:
+                server.complete(TOKENS, max_tokens=24, ignore_eos=True)
+            for n in (len(TOKENS), 650, 64, 63, 33, 31):
+                with self.subTest(kv_type=kv_type, n=n), Server("demo", *flags) as server:
+                    tokens = TOKENS[:n] + ([TOKENS[n] ^ 1] + TOKENS[:5] if n < len(TOKENS) else [])
+                    got = server.complete(tokens, max_tokens=24, ignore_eos=True)
+                    self.assertEqual(got["usage"]["prompt_tokens_details"]["cached_tokens"], min(n, len(tokens) - 1) // 32 * 32)
+                    alone = kvik.demo_text(kvik.greedy("demo", tokens, 24, kv_type=kv_type)).decode()
+                    self.assertEqual(got["choices"][0]["text"], alone)
 
     def test_a_prompt_is_found_to_the_token_by_another_process(self):
         with Server("demo", *self.flags) as server:

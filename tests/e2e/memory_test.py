@@ -76,7 +76,11 @@ class Plan(unittest.TestCase):
     def test_a_70b_model_of_80_layers_needs_what_the_textbooks_say(self):
         """80 layers, 8 KV heads of 128 at 16 bits: 10.7 GB for 32 Ki tokens, 42.9 GB for 128 Ki."""
         for n_ctx, gigabytes in (("32k", 10.7), ("128k", 42.9)):
-            per_user = {t: plan("llama-3.1-70b", ctx=n_ctx, kv_type=t)["kv_bytes_per_user"] for t in ("f32", "bf16", "int8", "int8/int4", "int4")}
+            plans = {t: plan("llama-3.1-70b", ctx=n_ctx, kv_type=t) for t in ("f32", "bf16", "int8", "int8/int4", "int4")}
+            # Beside the pages of these tokens: two open pages in bf16.
+            open_bytes = 64 * plans["bf16"]["kv_bytes_per_token"]
+            self.assertEqual([p["open_page_bytes"] for p in plans.values()], [0, 0, 0, open_bytes, open_bytes])
+            per_user = {t: p["kv_bytes_per_user"] - p["open_page_bytes"] for t, p in plans.items()}
             self.assertEqual(round(per_user["bf16"] / 1e9, 1), gigabytes)
             self.assertEqual(per_user["f32"], 2 * per_user["bf16"])
             # Beside the halves and quarters, the scales: a float for each head of K and V, and two bytes for each 32 or 64 of int4.
@@ -84,6 +88,15 @@ class Plan(unittest.TestCase):
             self.assertEqual(2 * per_user["int8/int4"], per_user["int8"] + per_user["int4"])
             self.assertGreater(per_user["int4"], per_user["bf16"] / 4)
             self.assertLessEqual(per_user["int4"], 1.14 * per_user["bf16"] / 4)
+
+    def test_open_pages_are_a_part_of_the_budget(self):
+        p = plan("demo", ctx=1024, users=3, kv_type="int4")
+        self.assertEqual(p["kv_bytes_per_user"], 1024 * p["kv_bytes_per_token"] + p["open_page_bytes"])
+        self.assertGreaterEqual(p["kv_bytes_total"], 3 * p["kv_bytes_per_user"] - p["kv_bytes_per_token"] * 32)
+        self.assertEqual(plan("test-qwen35", kv_type="int4")["open_page_bytes"], 0, "a model with states has none")
+        text = kvik.output("plan", "demo", "--kv-type", "int4").decode()
+        self.assertIn("open pages", text)
+        self.assertNotIn("open pages", kvik.output("plan", "demo", "--kv-type", "int8").decode())
 
     def test_windows_bound_what_a_user_needs(self):
         """gemma3-27b keeps K and V of 1024 tokens in 52 of 62 layers."""

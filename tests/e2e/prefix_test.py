@@ -105,5 +105,48 @@ class Prefix(unittest.TestCase):
             self.assertEqual(server.text(TOKENS, max_tokens=24, ignore_eos=True), first)
 
 
+class WholePages(unittest.TestCase):
+    """With 4-bit K or V each token attends to its own page in bf16, which is kept as long as the sequence runs."""
+
+    def check(self, kv_type):
+        def ask(tokens, **fields):
+            got = server.complete(tokens, max_tokens=24, ignore_eos=True, **fields)
+            return got["choices"], got["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+        def alone(tokens):
+            return kvik.demo_text(kvik.greedy("demo", tokens, 24, kv_type=kv_type)).decode()
+
+        with Server("demo", "--kv-type", kv_type) as server:
+            self.assertEqual(ask(TOKENS)[1], 0)
+            self.assertEqual(ask(TOKENS)[1], (len(TOKENS) - 1) // 32 * 32)
+            for n in (1, 31, 32, 33, 63, 64, 65, 200, 399):
+                tokens = TOKENS[:n] + [7 if TOKENS[n] != 7 else 8] + TOKENS[:20]
+                with self.subTest(kv_type=kv_type, n=n):
+                    (choice,), cached = ask(tokens, cache_salt="")
+                    self.assertGreaterEqual(cached, n // 32 * 32)
+                    self.assertEqual(cached % 32, 0)
+                    self.assertEqual(choice["text"], alone(tokens))
+            choices, cached = ask(TOKENS[5:90], n=3)
+            self.assertEqual([choice["text"] for choice in choices], [alone(TOKENS[5:90])] * 3)
+            self.assertEqual(cached, 0)  # what its own choices share is no find
+
+    def test_a_prefix_is_found_at_whole_pages_and_changes_no_answer(self):
+        for kv_type in ("int4", "int8/int4"):
+            self.check(kv_type)
+
+    def test_where_prompts_part_is_told_to_the_token_all_the_same(self):
+        with Server("demo", "--kv-type", "int4") as server:
+            def explained(tokens):
+                report, = server.complete(tokens, max_tokens=1, kvik={"explain_cache": True})["kvik"]["cache"]
+                return report
+            self.assertEqual(explained(TOKENS)["miss"], {"reason": "never_seen", "position": 0})
+            self.assertIsNone(explained(TOKENS)["miss"])
+            self.assertIsNone(explained(TOKENS[:100])["miss"])
+            other = 7 if TOKENS[70] != 7 else 8
+            report = explained(TOKENS[:70] + [other] * 50)
+            self.assertEqual(report["miss"], {"reason": "diverged", "position": 70, "expected_token": TOKENS[70], "got_token": other})
+            self.assertEqual(report["cached_tokens"], {"ram": 64, "tiers": 0})
+
+
 if __name__ == "__main__":
     unittest.main()

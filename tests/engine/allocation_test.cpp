@@ -45,6 +45,7 @@ constexpr uint32_t kPromptTokens = 40;
 // Steps of kSequences that decode side by side, all at the same position, and what each allocated.
 std::vector<uint64_t> allocations_by_position(KvType kv_type, float temperature) {
   EngineRig rig({.model = {.name = "test-llama:q8_0", .n_threads = 2},
+                 .n_pages = 128,
                  .kv_type = kv_type,
                  .max_step_tokens = kSequences * kPromptTokens,
                  .speculation = kGuessNothing});

@@ -11,8 +11,8 @@
 #include "catalogue/model_config.h"
 #include "fuzz/read_everything.h"
 #include "model/layer_groups.h"
+#include "model/recurrent/state_layout.h"
 #include "model/rope.h"
-#include "model/state_layout.h"
 
 namespace kvik {
 namespace {

@@ -35,8 +35,7 @@ class Rig {
       : tiny_(std::move(tiny)),
         decoder_(*tiny_.model, *tiny_.backend, kv_type, kRowsMax),
         kv_(tiny_.backend->memory(), 64 * decoder_.groups().n_groups() * decoder_.page_bytes(),
-            KvLayout(decoder_.page_bytes(), std::vector<GroupRule>(decoder_.groups().n_groups())),
-            clock_) {}
+            layout(), clock_) {}
 
   struct Part {
     Fed& fed;
@@ -58,7 +57,8 @@ class Rig {
       Fed& fed = parts[i].fed;
       batch.push_back({.tokens = std::span(fed.tokens).subspan(fed.n_fed, parts[i].n_new),
                        .first_position = fed.n_fed,
-                       .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups)},
+                       .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups),
+                              .open = fed.table.open_pages()},
                        .want = parts[i].want});
       fed.n_fed += parts[i].n_new;
     }
@@ -88,6 +88,13 @@ class Rig {
   static constexpr uint32_t kRowsMax = 160;
 
  private:
+  KvLayout layout() const {
+    KvLayout layout(decoder_.page_bytes(), std::vector<GroupRule>(decoder_.groups().n_groups()));
+    layout.open_page_bytes = decoder_.open_page_bytes();
+    layout.n_open_slots = 16;
+    return layout;
+  }
+
   TinyModel tiny_;
   Decoder decoder_;
   SteadyClock clock_;
@@ -269,7 +276,7 @@ TEST(Decoder, its_buffers_grow_with_its_rows_and_hold_one_row_of_each_kind_at_le
   const auto bytes = [&](uint32_t n_rows_max) {
     const Decoder decoder(*tiny.model, *tiny.backend, KvType::kF32, n_rows_max);
     EXPECT_EQ(decoder.n_rows_max(), n_rows_max);
-    return Decoder::buffer_bytes(tiny.model->config(), KvType::kF32, n_rows_max);
+    return Decoder::buffer_bytes(tiny.model->config(), KvType::kF32, n_rows_max, *tiny.backend);
   };
   const uint64_t per_row = (bytes(128) - bytes(64)) / 64;
   EXPECT_EQ(bytes(256) - bytes(128), 128 * per_row);

@@ -17,7 +17,7 @@
 #include "host/load_model.h"
 #include "kv/kv_cache.h"
 #include "model/decoder.h"
-#include "model/state_layout.h"
+#include "model/recurrent/state_layout.h"
 
 namespace kvik {
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/kv_budget.h"
 #include "support/recording_sink.h"
 #include "support/tiny_model.h"
 
@@ -48,10 +50,16 @@ struct TinyEngine {
 };
 
 inline EngineOptions engine_options(const TinyEngineOptions& options, const TinyModel& tiny) {
-  const size_t page_bytes = kvik::page_bytes(tiny.model->config(), options.kv_type, *tiny.backend);
-  const uint32_t n_groups = group_layers(tiny.model->config()).n_groups();
-  uint64_t budget = uint64_t{options.n_pages} * n_groups * page_bytes;
-  budget = TierLink::budget_for(options.tiers, page_bytes, budget);
+  const KvLayout layout = kv_layout(tiny.model->config(), options.kv_type, *tiny.backend);
+  const uint64_t page_budget = uint64_t{options.n_pages} * layout.n_groups() * layout.page_bytes;
+  uint64_t budget = page_budget;
+  // Open pages lie beside these pages, for as many sequences as have them in such a budget.
+  const uint32_t n_running = std::min(options.max_running, options.max_step_tokens);
+  for (uint32_t n = 1; layout.has_open_pages(); ++n) {
+    budget = page_budget + n * layout.open_slot_bytes();
+    if (n_slots(layout, budget, n_running) <= n) break;
+  }
+  budget = TierLink::budget_for(options.tiers, layout.page_bytes, budget);
   return {.kv_budget_bytes = budget,
           .kv_type = options.kv_type,
           .n_ctx_max = options.n_ctx_max,

@@ -30,14 +30,6 @@ bool same_shape(Rows a, Rows b) { return a.n_rows == b.n_rows && a.n_cols == b.n
 
 float* row_of(Rows x, size_t row) { return x.data + row * x.stride; }
 
-void check_runs(const KvTarget& kv, uint32_t n_rows) {
-  CHECK(kv.layer < kv.geometry.n_layers);
-  for (const KvRun& run : kv.runs) {
-    CHECK(run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
-    CHECK(run.pages.size() * kPageTokens >= size_t{run.first_position} + run.n_rows);
-  }
-}
-
 }  // namespace
 
 // The operations over one instruction set's kernels. An item of work is a row, a strip of output
@@ -357,12 +349,16 @@ void CpuBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
     const Rows keys = k.slice(run.first_row, run.n_rows);
     const Rows values = has_values ? v.slice(run.first_row, run.n_rows) : Rows{};
     for_rows(keys, [&](size_t row) {
-      const size_t token = run.first_position + row;
+      const auto token = static_cast<uint32_t>(run.first_position + row);
       for (uint32_t head = 0; head < kv.geometry.n_kv_heads; ++head) {
-        std::byte* block = run.pages[token / kPageTokens] + block_offset(kv, head);
-        isa_.attention.write_token(layout, block, token % kPageTokens,
-                                   row_of(keys, row) + head * head_dim,
-                                   has_values ? row_of(values, row) + head * head_dim : nullptr);
+        const auto write = [&](const KvBlockLayout& as, std::byte* block) {
+          isa_.attention.write_token(as, block, token % kPageTokens,
+                                     row_of(keys, row) + head * head_dim,
+                                     has_values ? row_of(values, row) + head * head_dim : nullptr);
+        };
+        write(layout, run.pages[token / kPageTokens] + block_offset(kv, head));
+        if (run.open.empty()) continue;
+        write(layout.open_layout(), run.open[open_index(run, token)] + open_block_offset(kv, head));
       }
     });
   }

@@ -17,14 +17,6 @@
 namespace kvik::cuda {
 namespace {
 
-void check_runs(const KvTarget& kv, uint32_t n_rows) {
-  CHECK(kv.layer < kv.geometry.n_layers);
-  for (const KvRun& run : kv.runs) {
-    CHECK(run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
-    CHECK(run.pages.size() * kPageTokens >= size_t{run.first_position} + run.n_rows);
-  }
-}
-
 const CudaPackedMatrix& own(const PackedMatrix& w) {
   return static_cast<const CudaPackedMatrix&>(w);
 }
@@ -216,7 +208,7 @@ void CudaBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
   const bool has_values = kv.geometry.latent_dim == 0;
   CHECK(k.n_cols == kv.geometry.n_kv_heads * kv.geometry.head_dim);
   CHECK(!has_values || (v.n_rows == k.n_rows && v.n_cols == k.n_cols));
-  check_runs(kv, k.n_rows);
+  cpu::check_runs(kv, k.n_rows);
   attention_.write_kv(kv, k, v);
 }
 
@@ -224,7 +216,7 @@ void CudaBackend::attention(const KvTarget& kv, const AttentionShape& shape, Row
   CHECK(q.n_rows == out.n_rows && q.n_cols == shape.n_heads * kv.geometry.head_dim);
   CHECK(out.n_cols == shape.n_heads * kv.geometry.value_dim());
   CHECK(kv.geometry.n_kv_heads > 0 && shape.n_heads % kv.geometry.n_kv_heads == 0);
-  check_runs(kv, q.n_rows);
+  cpu::check_runs(kv, q.n_rows);
   attention_.run(kv, shape, q, out);
 }
 

@@ -199,7 +199,7 @@ void Scheduler::adopt_filling_page(Sequence& sequence, std::span<const TokenId> 
     computed = computed.first(std::min<size_t>(computed.size(), kPageTokens));
     const auto n_known = static_cast<uint32_t>(begin) + common_prefix(computed, own);
     if (n_known <= sequence.n_cached) continue;
-    if (!kv_.copy_filling_page(sequence.table, other->table)) continue;
+    if (!kv_.copy_filling_page(sequence.table, other->table, other->n_cached)) continue;
     count_found(sequence, n_known);
     sequence.last_advance = n_steps_;
   }

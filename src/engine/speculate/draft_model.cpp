@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "engine/kv_budget.h"
 #include "engine/request/sequence.h"
 
 namespace kvik {
@@ -12,9 +13,18 @@ namespace {
 
 constexpr uint32_t kStepRows = 256;  // of prompts and what was said meanwhile, in one step
 
-// Nothing slides away: what follows a wrong guess looks back as far as the guess did.
-KvLayout layout_of(const Decoder& decoder) {
-  return KvLayout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
+// Nothing slides away: what follows a wrong guess looks back as far as the guess did. Open pages go
+// back as far too: guesses fill less than a page.
+KvLayout layout_of(const Decoder& decoder, const DraftModel::Options& options) {
+  static_assert(kMostGuesses < kPageTokens);
+  KvLayout layout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
+  layout.open_page_bytes = decoder.open_page_bytes();
+  return with_slots(layout, n_slots(layout, options.kv_budget_bytes, options.max_running));
+}
+
+uint64_t page_budget(const Decoder& decoder, const DraftModel::Options& options) {
+  const KvLayout layout = layout_of(decoder, options);
+  return options.kv_budget_bytes - layout.n_open_slots * layout.open_slot_bytes();
 }
 
 }  // namespace
@@ -25,18 +35,20 @@ DraftModel::DraftModel(std::unique_ptr<Model> model, Backend& backend, const Opt
       clock_(clock),
       options_(options),
       decoder_(*model_, backend, options.kv_type, kStepRows + options.max_running),
-      kv_(backend.memory(), options.kv_budget_bytes, layout_of(decoder_), clock),
+      kv_(backend.memory(), page_budget(decoder_, options), layout_of(decoder_, options), clock),
       sampler_(model_->config().n_vocab),
       identity_(fmt::format("draft {}/{}/layout {}/{}", model_->fingerprint(),
-                            name_of(options.kv_type), kPageLayoutVersion, model_->numerics())) {
+                            name_of(options.kv_type), page_layout_version(options.kv_type),
+                            model_->numerics())) {
   kv_.set_sharing(options.sharing);
   drafting_.reserve(options.max_running);
   batch_.reserve(options.max_running);
   page_tables_.reserve(size_t{options.max_running} * kv_.layout().n_groups());
 }
 
-uint64_t DraftModel::buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t max_running) {
-  return Decoder::buffer_bytes(config, kv_type, kStepRows + max_running) +
+uint64_t DraftModel::buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t max_running,
+                                  const Backend& backend) {
+  return Decoder::buffer_bytes(config, kv_type, kStepRows + max_running, backend) +
          Sampler::buffer_bytes(config.n_vocab);
 }
 
@@ -123,7 +135,8 @@ void DraftModel::add_row(const Sequence& sequence, std::span<const TokenId> toke
   for (uint32_t g = 0; g < n_groups; ++g) page_tables_.push_back(lane.table.addresses(g));
   batch_.push_back({.tokens = tokens,
                     .first_position = lane.n_cached,
-                    .kv = {.groups = std::span(page_tables_).subspan(begin, n_groups)},
+                    .kv = {.groups = std::span(page_tables_).subspan(begin, n_groups),
+                           .open = lane.table.open_pages()},
                     .want = want});
   lane.n_cached += static_cast<uint32_t>(tokens.size());
   n_rows_ += tokens.size();

@@ -35,7 +35,8 @@ class DraftModel final : public Drafter {
              const Clock& clock);
 
   // Returns the bytes that it takes besides weights and pages.
-  static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t max_running);
+  static uint64_t buffer_bytes(const ModelConfig& config, KvType kv_type, uint32_t max_running,
+                               const Backend& backend);
 
   void begin_step(std::span<Sequence* const> sequences, uint32_t n_most) override;
   void propose(Sequence& sequence, uint32_t n_most, Draft& draft) override;

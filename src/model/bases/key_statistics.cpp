@@ -5,7 +5,7 @@
 
 #include "backend/ops.h"
 #include "model/decoder.h"
-#include "model/state_layout.h"
+#include "model/recurrent/state_layout.h"
 
 namespace kvik {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "backend/ops.h"
 #include "model/model.h"
+#include "model/recurrent/state_layout.h"
 #include "model/residual_stream.h"
 #include "model/row_buffers.h"
-#include "model/state_layout.h"
 
 namespace kvik {
 

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "model/state_layout.h"
+#include "model/recurrent/state_layout.h"
 #include "study/noise.h"
 
 namespace kvik {
@@ -33,6 +33,8 @@ KvLayout layout_of(const Decoder& decoder, const ModelConfig& config, uint32_t n
   KvLayout layout(decoder.page_bytes(), std::vector<GroupRule>(decoder.groups().n_groups()));
   layout.state_bytes = state_layout(config).n_bytes();
   layout.n_states = n_lanes;
+  layout.open_page_bytes = decoder.open_page_bytes();
+  layout.n_open_slots = n_lanes;
   return layout;
 }
 
@@ -153,7 +155,8 @@ void BenchRunner::step(uint32_t n_new, WantLogits want) {
         {.tokens = std::span(lanes_[i].tokens).subspan(lanes_[i].n_cached, n_new),
          .first_position = lanes_[i].n_cached,
          .kv = {.groups = std::span(tables).subspan(i * n_groups, n_groups),
-                .state = lanes_[i].table.state()},
+                .state = lanes_[i].table.state(),
+                .open = lanes_[i].table.open_pages()},
          .want = want,
          .adapter = adapters_.empty() ? nullptr : adapters_[i % adapters_.size()].get()});
   }

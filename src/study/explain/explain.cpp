@@ -17,7 +17,7 @@
 #include "host/build_info.h"
 #include "host/instance.h"
 #include "host/progress_bar.h"
-#include "model/state_layout.h"
+#include "model/recurrent/state_layout.h"
 #include "service/experiment/cache_experiment.h"
 #include "study/explain/explain_report.h"
 

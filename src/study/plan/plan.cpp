@@ -17,7 +17,7 @@
 #include "host/footprint.h"
 #include "host/kv_events/kv_event_publisher.h"
 #include "host/load_model.h"
-#include "model/state_layout.h"
+#include "model/recurrent/state_layout.h"
 #include "study/page_quality.h"
 #include "study/plan/fit_table.h"
 
@@ -28,6 +28,7 @@ namespace {
 struct TypePlan {
   KvType type;
   uint64_t kv_bytes_per_token, kv_bytes_beyond_windows, kv_bytes_per_user;
+  uint64_t open_bytes;  // of a user's open pages; 0: the type has none
   MemoryPlan memory;
   bool fits;
   uint64_t users_that_fit;
@@ -85,7 +86,9 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
   return {.type = type,
           .kv_bytes_per_token = kv.bytes_per_token,
           .kv_bytes_beyond_windows = kv.lasting_bytes_per_token,
-          .kv_bytes_per_user = kv.bytes_at_once(plan.n_ctx) + plan.state_bytes,
+          .kv_bytes_per_user =
+              kv.bytes_at_once(plan.n_ctx) + plan.state_bytes + kv.layout.open_slot_bytes(),
+          .open_bytes = kv.layout.open_slot_bytes(),
           .memory = std::move(memory),
           .fits = fits,
           .users_that_fit = users.users_in(plan.memory_bytes)};
@@ -145,13 +148,13 @@ std::string as_json(const Plan& plan, const TypePlan& p) {
   std::string out = fmt::format(
       "{{\"ctx\":{},\"users\":{},\"kv_type\":\"{}\",\"weights_bytes\":{},"
       "\"kv_bytes_per_token\":{},\"kv_bytes_per_token_beyond_windows\":{},"
-      "\"kv_bytes_per_user\":{},\"state_bytes\":{},\"kv_bytes_total\":{},"
+      "\"kv_bytes_per_user\":{},\"state_bytes\":{},\"open_page_bytes\":{},\"kv_bytes_total\":{},"
       "\"buffers_bytes\":{},\"total_bytes\":{},\"memory_bytes\":{},\"fits\":{},"
       "\"users_that_fit\":{},\"kv_quality\":\"{}\",\"kv_divergence\":{},\"buffers\":{{",
       plan.n_ctx, plan.n_users, name_of(p.type), p.memory.weights_bytes, p.kv_bytes_per_token,
-      p.kv_bytes_beyond_windows, p.kv_bytes_per_user, plan.state_bytes, p.memory.kv_bytes,
-      p.memory.buffers_bytes(), p.memory.total_bytes(), plan.memory_bytes, p.fits, p.users_that_fit,
-      quality_of(p.type).name, quality_of(p.type).divergence);
+      p.kv_bytes_beyond_windows, p.kv_bytes_per_user, plan.state_bytes, p.open_bytes,
+      p.memory.kv_bytes, p.memory.buffers_bytes(), p.memory.total_bytes(), plan.memory_bytes,
+      p.fits, p.users_that_fit, quality_of(p.type).name, quality_of(p.type).divergence);
   for (const MemoryPlan::Part& part : p.memory.buffers) {
     out += fmt::format("{}\"{}\":{}", &part == p.memory.buffers.data() ? "" : ",", part.name,
                        part.n_bytes);
@@ -193,6 +196,12 @@ std::string as_table(const Plan& plan, const TypePlan& chosen) {
                          format_bytes(p.kv_bytes_beyond_windows), name_of(p.type));
     }
     out += "\n";
+  }
+  if (chosen.open_bytes > 0) {
+    out += fmt::format(
+        "of these {} are a user's open pages: the newest tokens in {}, whatever the context; at "
+        "most\na quarter of the budget is for open pages\n",
+        format_bytes(chosen.open_bytes), name_of(kOpenType));
   }
   if (plan.state_bytes > 0) {
     out += fmt::format(

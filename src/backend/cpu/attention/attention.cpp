@@ -1,6 +1,9 @@
 #include "backend/cpu/attention/attention.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "base/check.h"
 
 namespace kvik::cpu {
 namespace {
@@ -24,13 +27,31 @@ SplitRange common(SplitRange a, SplitRange b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
+size_t block_number(const KvTarget& kv, uint32_t kv_head) {
+  return size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
+}
+
 }  // namespace
 
 // A page: [layers][KV heads] of one head's K and V.
 size_t block_offset(const KvTarget& kv, uint32_t kv_head) {
-  const KvBlockLayout layout = layout_of(kv.geometry);
-  const size_t block = size_t{kv.layer} * kv.geometry.n_kv_heads + kv_head;
-  return block * layout.head_bytes();
+  return block_number(kv, kv_head) * layout_of(kv.geometry).head_bytes();
+}
+size_t open_block_offset(const KvTarget& kv, uint32_t kv_head) {
+  return block_number(kv, kv_head) * layout_of(kv.geometry).open_layout().head_bytes();
+}
+
+void check_runs(const KvTarget& kv, uint32_t n_rows) {
+  CHECK(kv.layer < kv.geometry.n_layers);
+  const bool is_open = !kv.runs.empty() && !kv.runs.front().open.empty();
+  CHECK(!is_open || has_open_pages(kv.geometry.type));
+  for (const KvRun& run : kv.runs) {
+    CHECK(run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
+    CHECK(run.pages.size() * kPageTokens >= size_t{run.first_position} + run.n_rows);
+    CHECK(run.open.empty() != is_open);
+    CHECK(!is_open ||
+          run.open.size() * kPageTokens >= size_t{run.first_position} % kPageTokens + run.n_rows);
+  }
 }
 
 Attention::Attention(const AttentionKernels& kernels, Memory& memory, ThreadPool& pool)
@@ -95,8 +116,9 @@ void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
     const size_t begin = rows_.size();
     for (uint32_t i = 0; i < run.n_rows; ++i) {
       const size_t row = run.first_row + i;
-      rows_.push_back(
-          {q.data + row * q.stride, out.data + row * out.stride, run.first_position + i});
+      const uint32_t position = run.first_position + i;
+      rows_.push_back({q.data + row * q.stride, out.data + row * out.stride, position,
+                       run.open.empty() ? nullptr : run.open[open_index(run, position)]});
     }
     for (uint32_t end = run.n_rows; end > 0; end = (end - 1) / kSliceRows * kSliceRows) {
       const uint32_t first = (end - 1) / kSliceRows * kSliceRows;
@@ -108,16 +130,27 @@ void Attention::list_slices(const KvTarget& kv, Rows q, Rows out) {
   }
 }
 
+// Slices that see their open pages alone have nothing to split.
 void Attention::choose_slices_to_split(const Call& call) {
   const uint32_t window = call.shape.window;
+  const auto sees_no_split = [&](const RowSlice& slice) {
+    const SplitRange splits = splits_seen_by(slice.rows, window);
+    return splits.begin == splits.end;
+  };
+  const auto keep_whole = [&] {
+    std::ranges::copy_if(to_split_, std::back_inserter(whole_), sees_no_split);
+    std::erase_if(to_split_, sees_no_split);
+  };
   const uint32_t n_unit_rows = std::max(1u, kUnitPairs / call.group);
   const size_t n_items = (whole_.size() + to_split_.size()) * call.kv.geometry.n_kv_heads;
   if (pool_.n_threads() > 1 && n_items < kItemsPerThread * pool_.n_threads()) {
     to_split_.insert(to_split_.end(), whole_.begin(), whole_.end());
     whole_.clear();
+    keep_whole();
     plan_.group(to_split_, window, n_unit_rows);
     if (plan_.splits().end - plan_.splits().begin > 1) return;
   } else {
+    keep_whole();
     plan_.group(to_split_, window, n_unit_rows);
     if (plan_.shares()) return;
   }
@@ -139,7 +172,8 @@ AttendTask Attention::task(const Call& call, uint32_t head, uint32_t thread) con
           .soft_cap = call.shape.soft_cap,
           .window = call.shape.window,
           .scratch = scratch_[thread].floats(),
-          .sinks = call.shape.sinks ? call.shape.sinks + head * call.group : nullptr};
+          .sinks = call.shape.sinks ? call.shape.sinks + head * call.group : nullptr,
+          .open_block_offset = open_block_offset(call.kv, head)};
 }
 
 void Attention::attend_whole(const Call& call, size_t item, uint32_t thread) {

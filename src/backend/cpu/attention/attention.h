@@ -70,7 +70,16 @@ inline KvBlockLayout layout_of(const KvGeometry& geometry) {
   return {geometry.type, geometry.head_dim, geometry.latent_dim};
 }
 
-// Bytes of a page that lie before one head's K.
+// Bytes of a page that lie before one head's K, and of an open page.
 size_t block_offset(const KvTarget& kv, uint32_t kv_head);
+size_t open_block_offset(const KvTarget& kv, uint32_t kv_head);
+
+// Where a token's own page is among KvRun::open.
+inline size_t open_index(const KvRun& run, uint32_t position) {
+  return position / kPageTokens - run.first_position / kPageTokens;
+}
+
+// Checks the runs of a call against its rows.
+void check_runs(const KvTarget& kv, uint32_t n_rows);
 
 }  // namespace kvik::cpu

@@ -16,6 +16,9 @@
 //   splits are merged ascending (merge_block_split), then a sink joins (take_sink), and
 //   out[d] = sum[d] / total.
 //
+// Where a row has an open page the splits end where its page begins, and the open page is merged
+// after them (attention_open.inl).
+//
 // Tokens that a pair does not see take part in nothing: neither their K nor their V, whatever it
 // holds, can change a bit; pages without a visible token are not touched.
 
@@ -111,33 +114,48 @@ inline void find_merge_factors(const Block& block, MergeFactors& out) {
   }
 }
 
-// Takes a split into what each pair has: the first as it is, a later one by
+// Takes a pair's split as it is.
+inline void take_first(const Block& block, uint32_t pair) {
+  const Partial into = from_pair(block.merged, pair, block.padded_dim());
+  const Partial from = from_pair(block.split, pair, block.padded_dim());
+  for (uint32_t d = 0; d < block.padded_dim(); d += kLanes) {
+    store(into.sums + d, load(from.sums + d));
+  }
+  *into.top = *from.top;
+  *into.total = *from.total;
+}
+
+// Adds a pair's split to those before it:
 //   top' = max(top, top_s), a = exp(top − top'), b = exp(top_s − top'),
 //   sum' = fma(sum, a, sum_s · b), and total' likewise.
+inline void take_next(const Block& block, uint32_t pair, const MergeFactors& factors) {
+  const Partial into = from_pair(block.merged, pair, block.padded_dim());
+  const Partial from = from_pair(block.split, pair, block.padded_dim());
+  const F32x16 a = set1(factors.merged[pair]);
+  const F32x16 b = set1(factors.split[pair]);
+  for (uint32_t d = 0; d < block.padded_dim(); d += kLanes) {
+    store(into.sums + d, fma(load(into.sums + d), a, mul(load(from.sums + d), b)));
+  }
+  *into.top = factors.top[pair];
+  *into.total = factors.total[pair];
+}
+
+// Takes a split into what each pair has.
 inline void merge_block_split(const Block& block, uint32_t split) {
-  const uint32_t padded_dim = block.padded_dim();
   MergeFactors factors;
   find_merge_factors(block, factors);
   for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
     const Range seen = common(block.visible[pair], tokens_of_split(split));
     if (seen.empty()) continue;
-    const Partial into = from_pair(block.merged, pair, padded_dim);
-    const Partial from = from_pair(block.split, pair, padded_dim);
     if (seen.begin == block.visible[pair].begin) {
-      for (uint32_t d = 0; d < padded_dim; d += kLanes) store(into.sums + d, load(from.sums + d));
-      *into.top = *from.top;
-      *into.total = *from.total;
-      continue;
+      take_first(block, pair);
+    } else {
+      take_next(block, pair, factors);
     }
-    const F32x16 a = set1(factors.merged[pair]);
-    const F32x16 b = set1(factors.split[pair]);
-    for (uint32_t d = 0; d < padded_dim; d += kLanes) {
-      store(into.sums + d, fma(load(into.sums + d), a, mul(load(from.sums + d), b)));
-    }
-    *into.top = factors.top[pair];
-    *into.total = factors.total[pair];
   }
 }
+
+#include "backend/cpu/attention/attention_open.inl"
 
 // What is left of a pair's sums, and their total, where a sink joins the softmax: with
 // top' = max(top, sink), sums · exp(top − top') and total · exp(top − top') + exp(sink − top').
@@ -163,7 +181,7 @@ inline void write_out(const Block& block) {
       total = sunk.total;
       share = sunk.share;
     }
-    if (block.task.layout.value_type() == KvType::kInt4) {  // turns V back
+    if (keeps_turned_sums(block)) {  // turns V back
       rotate_head(sums, value_dim, block.spare);
       sums = block.spare;
       total *= turned_twice(value_dim);
@@ -215,7 +233,7 @@ inline void for_blocks(const AttendTask& task, Function function) {
                    .merged = partial_at(partials, n, padded_dim),
                    .split = partial_at(partials + block_partial, n, padded_dim)};
     for (uint32_t pair = 0; pair < n; ++pair) {
-      block.visible[pair] = visible_tokens(task, task.rows[block.row(pair)].position);
+      block.visible[pair] = visible_tokens(task, task.rows[block.row(pair)]);
     }
     function(block);
   }
@@ -239,15 +257,16 @@ inline void take_queries(Block& block) {
 
 inline void attend(const AttendTask& task) {
   for_blocks(task, [&](Block& block) {
-    take_queries(block);
     const Range all = block.seen_by_any();
-    const uint32_t n_pages = (all.end - 1) / kPageTokens + 1;
+    if (!all.empty()) take_queries(block);
+    const uint32_t n_pages = (all.end + kPageTokens - 1) / kPageTokens;
     for (uint32_t s = all.begin / kSplitTokens; s * kSplitTokens < all.end; ++s) {
       const uint32_t next = lesser((s + 1) * kSplitPages, n_pages);
       block.ahead = {task.pages + next, lesser(kSplitPages, n_pages - next), task.block_offset};
       attend_block_split(block, s);
       merge_block_split(block, s);
     }
+    if (reads_open_pages(block)) merge_open_pages(block);
     write_out(block);
   });
 }
@@ -273,12 +292,19 @@ inline void merge_splits(const AttendTask& task, SplitRange splits, const SplitP
       return from_pair(partial_at(part.floats, size_t{part.n_rows} * task.group, padded_dim),
                        part.first_row * task.group + block.first_pair, padded_dim);
     };
+    const Partial room = block.split;
     block.merged = of_block({merged, task.n_rows, 0});
     for (uint32_t s = splits.begin; s < splits.end; ++s) {
       block.split = of_block(parts[s - splits.begin]);
       merge_block_split(block, s);
     }
-    if (splits.end * kSplitTokens >= block.seen_by_any().end) write_out(block);
+    // A block that sees no split, among others that do, is done in each call, with the same result.
+    const uint32_t end = block.seen_by_any().end;
+    if (end > splits.end * kSplitTokens) return;
+    if (end != 0 && end <= splits.begin * kSplitTokens) return;  // done before
+    block.split = room;
+    if (reads_open_pages(block)) merge_open_pages(block);
+    write_out(block);
   });
 }
 

@@ -83,9 +83,14 @@ struct Block {
   }
 };
 
-inline Range visible_tokens(const AttendTask& task, uint32_t position) {
-  const uint32_t end = position + 1;
-  return {task.window != 0 && end > task.window ? end - task.window : 0, end};
+inline uint32_t first_visible(const AttendTask& task, uint32_t position) {
+  return task.window != 0 && position + 1 > task.window ? position + 1 - task.window : 0;
+}
+
+// What a row sees of task.pages; no token adds nothing to what the rows of a block see together.
+inline Range visible_tokens(const AttendTask& task, const QueryRow& row) {
+  const Range seen = {first_visible(task, row.position), row.sealed_end()};
+  return seen.empty() ? Range{UINT32_MAX, 0} : seen;
 }
 
 inline void gather_queries(const Block& block) {

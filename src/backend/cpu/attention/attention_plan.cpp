@@ -15,8 +15,10 @@ uint32_t first_token_seen(uint32_t position, uint32_t window) {
 }  // namespace
 
 SplitRange splits_seen_by(std::span<const QueryRow> rows, uint32_t window) {
-  return {first_token_seen(rows.front().position, window) / kSplitTokens,
-          rows.back().position / kSplitTokens + 1};
+  const uint32_t begin = first_token_seen(rows.front().position, window);
+  const uint32_t end = rows.back().sealed_end();
+  if (begin >= end) return {0, 0};
+  return {begin / kSplitTokens, (end - 1) / kSplitTokens + 1};
 }
 
 void AttentionPlan::group(std::span<const RowSlice> slices, uint32_t window, uint32_t n_unit_rows) {
@@ -49,7 +51,7 @@ void AttentionPlan::list_members(uint32_t split) {
     if (split < seen_[i].begin || split >= seen_[i].end) continue;
     const RowSlice& slice = slices_[i];
     const uint32_t first = first_token_seen(slice.rows.front().position, window_) / kPageTokens;
-    const uint32_t last = slice.rows.back().position / kPageTokens;
+    const uint32_t last = (slice.rows.back().sealed_end() - 1) / kPageTokens;
     const uint32_t begin = std::max(first, split * kSplitPages);
     const uint32_t end = std::min(last + 1, (split + 1) * kSplitPages);
     members_.push_back({slice.pages[begin], begin, end, i, 0});

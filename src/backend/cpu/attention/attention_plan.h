@@ -37,7 +37,7 @@ struct UnitPart {
 class AttentionPlan {
  public:
   // Groups what the slices see, split by split. A unit of several slices has at most n_unit_rows.
-  // The slices must outlive their use here.
+  // Each slice must see a split. The slices must outlive their use here.
   void group(std::span<const RowSlice> slices, uint32_t window, uint32_t n_unit_rows);
 
   // In ascending order of their splits, which lie in splits().
@@ -77,7 +77,8 @@ class AttentionPlan {
   std::vector<UnitPart> parts_;  // [slice][split]
 };
 
-// The splits that rows in ascending order see.
+// Returns the splits that rows in ascending order see. It is empty where each row sees its open
+// page alone.
 SplitRange splits_seen_by(std::span<const QueryRow> rows, uint32_t window);
 
 }  // namespace kvik::cpu

@@ -58,6 +58,8 @@ struct KvBlockLayout {
   uint32_t n_key_groups() const;
   uint32_t n_value_groups() const;
   uint32_t group_dims(KvType of) const;  // of K or V of that type
+  // Returns the layout of the open pages beside pages of this layout.
+  KvBlockLayout open_layout() const { return {kOpenType, head_dim, latent_dim}; }
 };
 
 // One row of q and of out, with the position of its token.
@@ -65,10 +67,17 @@ struct QueryRow {
   const float* q;
   float* out;
   uint32_t position;
+  // The page of that token in kOpenType, where the row reads that one; null: it reads all tokens
+  // where they are stored.
+  const std::byte* open = nullptr;
+
+  // Returns the end of the tokens that the row reads from AttendTask::pages.
+  uint32_t sealed_end() const { return open ? position / kPageTokens * kPageTokens : position + 1; }
 };
 
 // Query rows of one KV head, with all the query heads that share it. Rows of several sequences may
-// stand together, in any order, where their page tables agree in all that each of them sees.
+// stand together, in any order, where their page tables agree in all that each of them sees. Either
+// all rows have an open page or none.
 struct AttendTask {
   KvBlockLayout layout;
   size_t block_offset;            // of this layer's and head's K inside a page
@@ -83,6 +92,7 @@ struct AttendTask {
   uint32_t window;
   float* scratch;                // scratch_floats(layout, group) of this thread's own
   const float* sinks = nullptr;  // [group], null where there are none
+  size_t open_block_offset = 0;  // of this layer's and head's K inside an open page
 };
 
 // K that is likely read next on the same thread, to be fetched meanwhile: of n pages of one split.

@@ -1,4 +1,4 @@
-#include "model/state_layout.h"
+#include "model/recurrent/state_layout.h"
 
 #include <variant>
 

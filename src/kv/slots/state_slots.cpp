@@ -1,4 +1,4 @@
-#include "kv/state_slots.h"
+#include "kv/slots/state_slots.h"
 
 #include <algorithm>
 

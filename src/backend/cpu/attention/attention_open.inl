@@ -1,0 +1,78 @@
+// The page that a row's token lies in, as it was computed: its open page. Part of attention.inl.
+//
+// Where rows have open pages a row at position p sees [p / 32 · 32, p] of its open page, with its
+// query in floats, and all before in task.pages. What the open page gives is merged after all
+// splits, with sums as V was before pages of int4 turned it: those of the splits are turned back
+// first. A page is a sequence of its own here, and its tokens are counted from its first one.
+
+inline bool reads_open_pages(const Block& block) { return block.task.rows[0].open != nullptr; }
+
+// Returns whether the merged sums are those of turned V.
+inline bool keeps_turned_sums(const Block& block) {
+  return block.task.layout.value_type() == KvType::kInt4 && !reads_open_pages(block);
+}
+
+inline void turn_sums_back(const Block& block) {
+  const uint32_t value_dim = block.task.layout.value_dim();
+  const F32x16 back = set1(1.0f / turned_twice(value_dim));  // exact
+  for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
+    if (block.visible[pair].empty()) continue;
+    float* sums = from_pair(block.merged, pair, block.padded_dim()).sums;
+    rotate_head(sums, value_dim, block.spare);
+    for (uint32_t d = 0; d < value_dim; d += kLanes) {
+      const uint32_t n = lesser(kLanes, value_dim - d);
+      store_first(sums + d, mul(load_first(block.spare + d, n), back), n);
+    }
+  }
+}
+
+inline Range visible_in_open_page(const AttendTask& task, uint32_t position) {
+  const uint32_t page_begin = position / kPageTokens * kPageTokens;
+  const uint32_t begin = greater(first_visible(task, position), page_begin);
+  return {begin - page_begin, position - page_begin + 1};
+}
+
+// What pairs [begin, end) have of the open page that they share, into block.split.
+inline void attend_open_page(const Block& block, Chunk pairs) {
+  const QueryRow& first = block.task.rows[block.row(pairs.begin)];
+  AttendTask task = block.task;
+  task.layout = block.task.layout.open_layout();
+  task.block_offset = block.task.open_block_offset;
+  task.pages = &first.open;
+  Block open = {.task = task,
+                .first_pair = block.first_pair + pairs.begin,
+                .n_pairs = pairs.size(),
+                .n_chunks = (pairs.size() + kTileRows - 1) / kTileRows,
+                .n_dim_blocks = block.n_dim_blocks,
+                .queries = block.queries,
+                .scores = block.scores,
+                .spare = block.spare,
+                .scales = block.scales,
+                .unpacked = block.unpacked,
+                .split = from_pair(block.split, pairs.begin, block.padded_dim())};
+  for (uint32_t pair = 0; pair < open.n_pairs; ++pair) {
+    open.visible[pair] = visible_in_open_page(task, task.rows[open.row(pair)].position);
+  }
+  gather_queries(open);
+  attend_float_split<uint16_t>(open, {0, kPageTokens});
+}
+
+// Merges the open pages of a block's pairs with their splits, all of which are merged. The queries
+// of the block are gone then.
+inline void merge_open_pages(const Block& block) {
+  const auto page_of = [&](uint32_t pair) { return block.task.rows[block.row(pair)].open; };
+  for (Chunk pairs = {0, 1}; pairs.begin < block.n_pairs; pairs = {pairs.end, pairs.end + 1}) {
+    while (pairs.end < block.n_pairs && page_of(pairs.end) == page_of(pairs.begin)) ++pairs.end;
+    attend_open_page(block, pairs);
+  }
+  if (block.task.layout.value_type() == KvType::kInt4) turn_sums_back(block);
+  MergeFactors factors;
+  find_merge_factors(block, factors);
+  for (uint32_t pair = 0; pair < block.n_pairs; ++pair) {
+    if (block.visible[pair].empty()) {
+      take_first(block, pair);
+    } else {
+      take_next(block, pair, factors);
+    }
+  }
+}

@@ -1,0 +1,230 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kv/kv_cache.h"
+#include "kv/open_prefix.h"
+#include "kv/plain_memory.h"
+
+// Where sequences have open pages, a prefix is found at whole pages only, and each running sequence
+// has a slot.
+namespace kvik {
+namespace {
+
+constexpr size_t kPageBytes = 64;
+constexpr size_t kOpenBytes = 256;
+const PageKey kRoot = root_key("test", "");
+
+std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
+  std::vector<TokenId> tokens;
+  for (uint32_t i = 0; i < n; ++i) tokens.push_back(first + i);
+  return tokens;
+}
+
+KvLayout layout(uint32_t n_slots, const std::vector<uint32_t>& windows = {0}) {
+  KvLayout layout(kPageBytes, rules_of(windows));
+  layout.open_page_bytes = kOpenBytes;
+  layout.n_open_slots = n_slots;
+  return layout;
+}
+
+class OpenPages : public testing::Test {
+ protected:
+  KvCache make(uint32_t n_pages, uint32_t n_slots = 2, const std::vector<uint32_t>& windows = {0}) {
+    return KvCache(memory_, n_pages * kPageBytes, layout(n_slots, windows), clock_);
+  }
+
+  // Runs a sequence from beginning to end. Returns the tokens found.
+  static uint32_t run(KvCache& cache, const std::vector<TokenId>& tokens) {
+    PageTable table = cache.make_table();
+    const auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
+    EXPECT_TRUE(found.has_value());
+    cache.close(table, kRoot, tokens);
+    EXPECT_TRUE(table.is_empty());
+    return found.value_or(0);
+  }
+
+  static CacheReport report(KvCache& cache, const std::vector<TokenId>& tokens) {
+    return cache.find({kRoot, tokens}).report();
+  }
+
+  PlainMemory memory_;
+  SteadyClock clock_;
+};
+
+TEST_F(OpenPages, a_prefix_is_found_at_whole_pages_only) {
+  for (const uint32_t n : {1u, 31u, 32u, 33u, 63u, 64u, 65u, 100u}) {
+    KvCache cache = make(20);
+    EXPECT_EQ(run(cache, counting(100)), 0u);
+    auto tokens = counting(100);
+    for (uint32_t i = n; i < 100; ++i) tokens[i] += 1000;
+    EXPECT_EQ(run(cache, tokens), n / 32 * 32) << n;
+  }
+}
+
+TEST_F(OpenPages, the_page_that_is_not_full_is_given_back) {
+  KvCache cache = make(20);
+  run(cache, counting(100));
+  EXPECT_EQ(cache.counts().cached, 3u);
+  EXPECT_EQ(cache.counts().free, 17u);
+  run(cache, counting(31, 500));
+  EXPECT_EQ(cache.counts().free, 17u);
+  run(cache, counting(32, 500));
+  EXPECT_EQ(cache.counts().cached, 4u);
+}
+
+TEST_F(OpenPages, with_windows_the_pages_are_found_that_the_end_of_a_page_sees) {
+  KvCache cache = make(60, 2, {0, 40});
+  run(cache, counting(200));
+  auto tokens = counting(200);
+  tokens[170] = 9999;
+  EXPECT_EQ(run(cache, tokens), 160u);
+}
+
+TEST_F(OpenPages, a_slot_is_had_as_long_as_the_table_has_pages) {
+  KvCache cache = make(20, 2);
+  PageTable a = cache.make_table(), b = cache.make_table(), c = cache.make_table();
+  ASSERT_TRUE(cache.grow(a, 40));
+  ASSERT_TRUE(cache.grow(b, 1));
+  ASSERT_NE(a.open_pages(), nullptr);
+  ASSERT_NE(b.open_pages(), nullptr);
+  EXPECT_GE(std::abs(a.open_pages() - b.open_pages()), std::ptrdiff_t{2 * kOpenBytes});
+  EXPECT_FALSE(cache.grow(c, 1)) << "all slots are in use";
+  EXPECT_EQ(c.n_pages(), 0u);
+  EXPECT_EQ(c.open_pages(), nullptr);
+  std::byte* const had = a.open_pages();
+  ASSERT_TRUE(cache.grow(a, 100));
+  EXPECT_EQ(a.open_pages(), had);
+  cache.close(a, kRoot, counting(40));
+  EXPECT_EQ(a.open_pages(), nullptr);
+  EXPECT_TRUE(cache.grow(c, 1));
+  EXPECT_EQ(c.open_pages(), had);
+  b.clear();
+  c.clear();
+  EXPECT_EQ(cache.open_slots().n_free(), 2u);
+}
+
+TEST_F(OpenPages, an_open_that_fails_takes_no_slot) {
+  KvCache cache = make(4, 1);
+  PageTable table = cache.make_table();
+  const auto tokens = counting(200);
+  EXPECT_FALSE(open_prefix(cache, table, {kRoot, tokens}, tokens.size()).has_value());
+  EXPECT_EQ(cache.open_slots().n_free(), 1u);
+}
+
+TEST_F(OpenPages, the_filling_page_is_copied_with_its_open_page) {
+  for (const uint32_t page : {0u, 1u, 4u}) {
+    KvCache cache = make(40);
+    PageTable from = cache.make_table(), to = cache.make_table();
+    const auto tokens = counting(page * 32 + 20);
+    ASSERT_TRUE(cache.grow(from, tokens.size()));
+    cache.seal(from, kRoot, tokens);
+    ASSERT_TRUE(cache.grow(to, tokens.size()));
+    EXPECT_EQ(cache.adopt(to, kRoot, tokens), page * 32);
+    std::memset(from.addresses()[page], 7, kPageBytes);
+    std::memset(from.open_pages(), 1, 2 * kOpenBytes);
+    std::memset(from.open_pages() + page % 2 * kOpenBytes, 8, kOpenBytes);
+    std::memset(to.open_pages(), 3, 2 * kOpenBytes);
+    ASSERT_TRUE(cache.copy_filling_page(to, from, tokens.size()));
+    EXPECT_EQ(to.addresses()[page][0], std::byte{7});
+    for (size_t i = 0; i < kOpenBytes; ++i) {
+      ASSERT_EQ(to.open_pages()[page % 2 * kOpenBytes + i], std::byte{8});
+      ASSERT_EQ(to.open_pages()[(page + 1) % 2 * kOpenBytes + i], std::byte{3});
+    }
+  }
+}
+
+// One whose page could not be sealed goes on all the same, and overwrites its open page.
+TEST_F(OpenPages, no_filling_page_is_copied_from_one_that_is_pages_further) {
+  KvCache cache = make(40);
+  PageTable from = cache.make_table(), to = cache.make_table();
+  ASSERT_TRUE(cache.grow(from, 120));
+  ASSERT_TRUE(cache.grow(to, 20));
+  EXPECT_TRUE(cache.copy_filling_page(to, from, 32));
+  EXPECT_FALSE(cache.copy_filling_page(to, from, 33));
+}
+
+TEST_F(OpenPages, a_report_says_where_and_why_a_prefix_ended) {
+  KvCache cache = make(40);
+  EXPECT_EQ(report(cache, counting(100)).miss, MissReason::kNeverSeen);
+  run(cache, counting(100));
+
+  // All whole pages of the prompt are there.
+  for (const uint32_t n : {32u, 63u, 64u, 70u, 96u, 100u, 120u}) {
+    const CacheReport all = report(cache, counting(n));
+    EXPECT_EQ(all.miss, MissReason::kNone) << n;
+    EXPECT_EQ(all.ram_tokens, n / 32 * 32) << n;
+    EXPECT_FALSE(all.position.has_value());
+  }
+  EXPECT_EQ(report(cache, counting(128)).miss, MissReason::kTooShort);
+  EXPECT_EQ(report(cache, counting(128)).position, 96u);
+
+  auto other = counting(100);
+  other[75] = 1234;
+  const CacheReport diverged = report(cache, other);
+  EXPECT_EQ(diverged.miss, MissReason::kDiverged);
+  EXPECT_EQ(diverged.ram_tokens, 64u);
+  EXPECT_EQ(diverged.position, 75u) << "where they part, though its page begins at 64";
+  EXPECT_EQ(diverged.expected, 75u);
+  EXPECT_EQ(diverged.got, 1234u);
+
+  other = counting(100);
+  other[5] = 1234;
+  EXPECT_EQ(report(cache, other).miss, MissReason::kDiverged);
+  EXPECT_EQ(report(cache, other).ram_tokens, 0u);
+  EXPECT_EQ(report(cache, other).position, 5u);
+}
+
+TEST_F(OpenPages, what_was_evicted_is_told_from_what_was_never_there) {
+  KvCache cache = make(6);
+  run(cache, counting(160));
+  run(cache, counting(192, 1000));
+  const CacheReport gone = report(cache, counting(160));
+  EXPECT_EQ(gone.miss, MissReason::kEvicted);
+  EXPECT_EQ(gone.position, gone.ram_tokens);
+}
+
+// Sequences of few tokens open, grow and end in any order: what is found is the longest common
+// prefix in whole pages, and every slot and page comes back.
+TEST_F(OpenPages, random_use_finds_whole_pages_and_loses_nothing) {
+  std::mt19937 random(5);
+  KvCache cache = make(2000, 4);
+  struct Live {
+    std::vector<TokenId> tokens;
+    PageTable table;
+  };
+  std::vector<Live> live;
+  std::vector<std::vector<TokenId>> ended;
+  for (int i = 0; i < 600; ++i) {
+    if (live.size() == 4 || (!live.empty() && random() % 3 == 0)) {
+      Live& last = live.back();
+      cache.close(last.table, kRoot, last.tokens);
+      ended.push_back(std::move(last.tokens));
+      live.pop_back();
+      continue;
+    }
+    std::vector<TokenId> tokens(1 + random() % 150);
+    for (size_t t = 0; t < tokens.size(); ++t) tokens[t] = t % 40 < 37 ? 1 : random() % 2;
+    uint32_t longest = 0;
+    for (const auto& other : ended) {
+      const size_t n = std::min(other.size(), tokens.size());
+      const auto at = std::mismatch(tokens.begin(), tokens.begin() + n, other.begin()).first;
+      const auto n_shared = static_cast<uint32_t>(at - tokens.begin());
+      longest = std::max(longest, n_shared / 32 * 32);
+    }
+    live.push_back({tokens, cache.make_table()});
+    const auto found = open_prefix(cache, live.back().table, {kRoot, tokens}, tokens.size());
+    ASSERT_EQ(found, longest);
+    EXPECT_EQ(cache.open_slots().n_free(), 4 - live.size());
+  }
+  for (Live& last : live) cache.close(last.table, kRoot, last.tokens);
+  EXPECT_EQ(cache.open_slots().n_free(), 4u);
+  EXPECT_EQ(cache.counts().leased + cache.counts().sealed, 0u);
+}
+
+}  // namespace
+}  // namespace kvik
