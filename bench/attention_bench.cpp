@@ -22,6 +22,7 @@ struct Shape {
   KvType type;
   uint32_t head_dim, group, depth, n_rows;
   uint32_t window = 0;
+  bool open = false;  // each row reads its own page from an open one
 };
 
 // Pages hold many heads, as those of a whole model do, and each call takes the next one: decode
@@ -35,6 +36,9 @@ class Fixture {
     const size_t page_bytes = kHeadsPerPage * layout_.head_bytes();
     buffer_ = memory_.allocate(n_pages * page_bytes);
 
+    const size_t open_page_bytes = kHeadsPerPage * layout_.open_layout().head_bytes();
+    open_buffer_ = memory_.allocate(shape.open ? n_pages * open_page_bytes : 0);
+
     std::mt19937 generator(1);
     std::vector<float> row(shape.head_dim);
     for (size_t p = 0; p < n_pages; ++p) pages_.push_back(buffer_.data() + p * page_bytes);
@@ -43,6 +47,11 @@ class Fixture {
       for (uint32_t head = 0; head < kHeadsPerPage; ++head) {
         isa.attention.write_token(layout_, pages_[t / kPageTokens] + head * layout_.head_bytes(),
                                   t % kPageTokens, row.data(), row.data());
+        if (!shape.open) continue;
+        std::byte* open_page = open_buffer_.data() + t / kPageTokens * open_page_bytes;
+        isa.attention.write_token(layout_.open_layout(),
+                                  open_page + head * layout_.open_layout().head_bytes(),
+                                  t % kPageTokens, row.data(), row.data());
       }
     }
     const size_t width = size_t{shape.group} * shape.head_dim;
@@ -50,7 +59,9 @@ class Fixture {
     for (float& x : q_) x = static_cast<float>(generator() % 2001) / 500.0f - 2.0f;
     out_.resize(q_.size());
     for (uint32_t i = 0; i < shape.n_rows; ++i) {
-      rows_.push_back({&q_[i * width], &out_[i * width], shape.depth + i});
+      const size_t own_page = (shape.depth + i) / kPageTokens;
+      rows_.push_back({&q_[i * width], &out_[i * width], shape.depth + i,
+                       shape.open ? open_buffer_.data() + own_page * open_page_bytes : nullptr});
     }
     scratch_ = memory_.allocate(isa.attention.scratch_floats(layout_, shape.group) * 4);
   }
@@ -67,7 +78,8 @@ class Fixture {
                            .scale = 0.125f,
                            .soft_cap = 0,
                            .window = shape_.window,
-                           .scratch = scratch_.floats()});
+                           .scratch = scratch_.floats(),
+                           .open_block_offset = next_head_ * layout_.open_layout().head_bytes()});
     next_head_ = (next_head_ + 1) % kHeadsPerPage;
     benchmark::DoNotOptimize(out_.data());
   }
@@ -87,7 +99,7 @@ class Fixture {
   Shape shape_;
   KvBlockLayout layout_;
   CpuMemory memory_;
-  Buffer buffer_, scratch_;
+  Buffer buffer_, open_buffer_, scratch_;
   std::vector<std::byte*> pages_;
   std::vector<float> q_, out_;
   std::vector<QueryRow> rows_;
@@ -107,8 +119,9 @@ void attend(benchmark::State& state, const InstructionSet& isa, const Shape& sha
 void add(const InstructionSet& isa, const Shape& shape) {
   const std::string name =
       std::string(shape.n_rows == 1 ? "decode" : "prefill") + "/" + std::string(isa.name) + "/" +
-      name_of(shape.type) + "/head_dim:" + std::to_string(shape.head_dim) +
-      "/group:" + std::to_string(shape.group) + "/depth:" + std::to_string(shape.depth) +
+      name_of(shape.type) + (shape.open ? "+open" : "") +
+      "/head_dim:" + std::to_string(shape.head_dim) + "/group:" + std::to_string(shape.group) +
+      "/depth:" + std::to_string(shape.depth) +
       (shape.window != 0 ? "/window:" + std::to_string(shape.window) : "");
   benchmark::RegisterBenchmark(name.c_str(), [&isa, shape](benchmark::State& state) {
     attend(state, isa, shape);
@@ -121,9 +134,12 @@ void add_all() {
     for (const KvType type : kAllKvTypes) {
       for (const uint32_t depth : {512, 8192}) {
         for (const uint32_t group : {8, 4, 1}) add(isa, {type, 64, group, depth, 1});
+        // The last token of a page: most of it is read.
+        if (has_open_pages(type)) add(isa, {type, 64, 8, depth + 31, 1, 0, true});
         add(isa, {type, 128, 4, depth, 1});
       }
       for (const uint32_t depth : {0, 8192}) {
+        if (has_open_pages(type)) add(isa, {type, 64, 8, depth, 512, 0, true});
         for (const uint32_t group : {8, 1}) add(isa, {type, 64, group, depth, 512});
         add(isa, {type, 128, 4, depth, 512});
       }

@@ -31,6 +31,18 @@ TEST(OpenPages, a_row_reads_its_own_page_from_the_open_one_alone) {
   }
 }
 
+TEST(OpenPages, rows_of_two_pages_that_see_themselves_alone_touch_no_other_page) {
+  for (const KvType type : kTypesWithOpenPages) {
+    const Case c{.type = type, .open = true, .n_tokens = 70, .n_rows = 10, .window = 1};
+    cpu::testing::Sequence sequence(c);
+    const std::vector<float> before = sequence.attend(cpu::instruction_sets().front());
+    std::fill(sequence.pages.begin(), sequence.pages.end(), nullptr);
+    for (const cpu::InstructionSet* isa : sets_here()) {
+      EXPECT_TRUE(same_bytes(sequence.attend(*isa), before)) << isa->name << name_of(type);
+    }
+  }
+}
+
 TEST(OpenPages, rows_that_see_no_other_page_have_the_bits_of_bf16_pages) {
   for (const KvType type : kTypesWithOpenPages) {
     for (const uint32_t latent_dim : {0u, 48u}) {

@@ -161,7 +161,14 @@ TEST(SharedPages, decoding_users_of_one_prefix_have_the_bits_they_have_alone) {
 }
 
 TEST(SharedPages, prefixes_of_different_lengths_and_small_chunks_too) {
-  check({{1056, 3, 1}, {64, 1, 1}, {1056, 40, 8}, {512, 200, 5}, {1024, 16, 16}, {0, 300, 1}}, 0);
+  check({{1056, 3, 1},
+         {64, 1, 1},
+         {1056, 40, 8},
+         {512, 200, 5},
+         {1024, 16, 16},
+         {0, 300, 1},
+         {0, 20, 20}},
+        0);
 }
 
 TEST(SharedPages, long_prompts_beside_them_change_nothing) {
@@ -169,7 +176,7 @@ TEST(SharedPages, long_prompts_beside_them_change_nothing) {
 }
 
 TEST(SharedPages, within_a_window_too) {
-  for (const uint32_t window : {40, 530}) {
+  for (const uint32_t window : {16, 40, 530}) {
     check({{1056, 3, 1}, {1056, 50, 1}, {1024, 9, 4}, {96, 1, 1}}, window);
   }
 }

@@ -75,8 +75,10 @@ class Lru(unittest.TestCase):
         runs = [(0, 1, a, [7]), (2, 3, a, [7])]
         self.assertEqual(conversations.found_by_lru(runs, 300, KV, 0), 69)
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 0), 64)
+        runs.insert(1, (1.5, 5, [2] * 70, [7]))  # while which the last one comes
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 1), 64)
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 1), 0)
+        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 0), 64)
 
     def test_those_that_run_may_take_of_its_memory(self):
         runs = [(0, 1, [1] * 10, [7]), (2, 5, [2] * 10, [7]), (3, 4, [1] * 10, [7])]

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <random>
@@ -43,6 +44,12 @@ class OpenPages : public testing::Test {
     PageTable table = cache.make_table();
     const auto found = open_prefix(cache, table, {kRoot, tokens}, tokens.size());
     EXPECT_TRUE(found.has_value());
+    for (uint32_t n = found.value_or(0); n < tokens.size();) {
+      const uint32_t n_rest = static_cast<uint32_t>(tokens.size()) - n;
+      n += cache.make_room(table, n, std::min(n_rest, 20u));
+      cache.seal(table, kRoot, std::span(tokens).first(n));
+      cache.slide(table, n);
+    }
     cache.close(table, kRoot, tokens);
     EXPECT_TRUE(table.is_empty());
     return found.value_or(0);

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/both_backends.h"
+#include "backend/page_kinds.h"
 
 namespace kvik {
 namespace {
 
 using testing::BothBackends;
+using testing::kPageKinds;
+using testing::PageKind;
 using testing::placed;
 using testing::PlacedRows;
 using testing::random_floats;
@@ -21,6 +24,7 @@ struct Scene {
   AttentionShape shape;
   std::vector<Sequence> sequences;
   bool has_sinks = false;
+  bool has_open_pages = false;
 };
 
 // Pages and their tables, in a backend's memory. What no token was written to is garbage.
@@ -37,16 +41,29 @@ class Pages {
         table.push_back(is_shared ? numbers_[numbers_.size() - 2][i] : n_pages++);
       }
     }
-    host_.assign(n_pages * page_bytes_, std::byte{0xff});  // a NaN
+    KvGeometry open = scene.kv;
+    open.type = kOpenType;
+    const size_t open_bytes = backend.page_bytes(open), open_begin = n_pages * page_bytes_;
+    const size_t n_open = scene.has_open_pages ? n_pages : 0;
+    host_.assign(open_begin + n_open * open_bytes, std::byte{0xff});  // a NaN
     memory_ = backend.memory().allocate(host_.size());
     backend.memory().copy_in(memory_.data(), host_);
     for (const std::vector<uint32_t>& table : numbers_) {
       std::vector<std::byte*>& pages = tables_.emplace_back();
       for (const uint32_t number : table) pages.push_back(memory_.data() + number * page_bytes_);
+      std::vector<std::byte*>& open_pages = open_.emplace_back();
+      for (const uint32_t number : table) {
+        if (n_open > 0) open_pages.push_back(memory_.data() + open_begin + number * open_bytes);
+      }
     }
   }
 
   const std::vector<std::byte*>& table(size_t sequence) const { return tables_[sequence]; }
+  // From the page of that position on; empty where the scene has none.
+  std::span<std::byte* const> open(size_t sequence, uint32_t first_position) const {
+    const std::span<std::byte* const> all = open_[sequence];
+    return all.empty() ? all : all.subspan(first_position / kPageTokens);
+  }
   std::span<const std::byte> bytes() {
     backend_.memory().copy_out(host_, memory_.data());
     return host_;
@@ -56,7 +73,7 @@ class Pages {
   Backend& backend_;
   size_t page_bytes_;
   std::vector<std::vector<uint32_t>> numbers_;
-  std::vector<std::vector<std::byte*>> tables_;
+  std::vector<std::vector<std::byte*>> tables_, open_;
   std::vector<std::byte> host_;
   Buffer memory_;
 };
@@ -71,9 +88,9 @@ std::vector<float> attended(Backend& backend, const Scene& scene) {
   for (size_t i = 0; i < scene.sequences.size(); ++i) {
     const Sequence& s = scene.sequences[i];
     const uint32_t first = s.n_shared_pages * kPageTokens;
-    cached.push_back({pages.table(i), first, n_cached, s.n_cached - first});
+    cached.push_back({pages.table(i), first, n_cached, s.n_cached - first, pages.open(i, first)});
     n_cached += s.n_cached - first;
-    runs.push_back({pages.table(i), s.n_cached, n_new, s.n_new});
+    runs.push_back({pages.table(i), s.n_cached, n_new, s.n_new, pages.open(i, s.n_cached)});
     n_new += s.n_new;
   }
   const auto write = [&](std::span<const KvRun> list, uint32_t n_rows, uint32_t seed) {
@@ -98,22 +115,25 @@ std::vector<float> attended(Backend& backend, const Scene& scene) {
   return all;
 }
 
-Scene scene_of(KvType type, uint32_t n_kv_heads, uint32_t group, uint32_t head_dim) {
-  return {.kv = {.type = type, .n_layers = 2, .n_kv_heads = n_kv_heads, .head_dim = head_dim},
+Scene scene_of(PageKind kind, uint32_t n_kv_heads, uint32_t group, uint32_t head_dim) {
+  return {.kv = {.type = kind.type, .n_layers = 2, .n_kv_heads = n_kv_heads, .head_dim = head_dim},
           .shape = {.n_heads = n_kv_heads * group, .scale = 0.3f},
-          .sequences = {{5, 3}}};
+          .sequences = {{5, 3}},
+          .has_open_pages = kind.open};
 }
 
 std::string name_of(const Scene& s) {
-  return fmt::format("{} head_dim {} latent {} heads {}/{}", name_of(s.kv.type), s.kv.head_dim,
-                     s.kv.latent_dim, s.shape.n_heads, s.kv.n_kv_heads);
+  return fmt::format("{}{} head_dim {} latent {} heads {}/{}", name_of(s.kv.type),
+                     s.has_open_pages ? " open" : "", s.kv.head_dim, s.kv.latent_dim,
+                     s.shape.n_heads, s.kv.n_kv_heads);
 }
 
 TEST(CudaAttention, pages_and_outputs_have_the_cpus_bytes_for_every_type_and_head) {
   BothBackends both;
-  for (const KvType type : kAllKvTypes) {
-    for (const uint32_t head_dim : {4u, 20u, 33u, 64u, 80u, 128u, 160u, 256u}) {
-      const Scene scene = scene_of(type, 2, 3, head_dim);
+  for (const PageKind kind : kPageKinds) {
+    for (const uint32_t head_dim : {4u, 20u, 33u, 64u, 80u, 96u, 128u, 160u, 256u}) {
+      Scene scene = scene_of(kind, 2, 3, head_dim);
+      if (kind.open) scene.sequences = {{5, 3}, {60, 7}};
       EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
     }
   }
@@ -146,10 +166,10 @@ TEST(CudaAttention, heads_change_their_basis_to_the_cpus_bits) {
 TEST(CudaAttention, splits_are_merged_in_their_order_however_rows_are_attended) {
   for (const uint32_t n_processors : {1u, 100u}) {
     BothBackends both({.n_processors = n_processors});
-    for (const KvType type : kAllKvTypes) {
+    for (const PageKind kind : kPageKinds) {
       for (const Sequence& s :
            {Sequence{511, 1}, Sequence{512, 1}, Sequence{500, 30}, Sequence{1030, 2}}) {
-        Scene scene = scene_of(type, 1, 2, 32);
+        Scene scene = scene_of(kind, 1, 2, 32);
         scene.sequences = {s};
         EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); }))
             << name_of(scene) << " after " << s.n_cached;
@@ -160,10 +180,10 @@ TEST(CudaAttention, splits_are_merged_in_their_order_however_rows_are_attended) 
 
 TEST(CudaAttention, windows_caps_and_sinks_have_the_cpus_bits) {
   BothBackends both;
-  for (const KvType type : kAllKvTypes) {
+  for (const PageKind kind : kPageKinds) {
     for (const uint32_t window : {0u, 1u, 33u, 600u}) {
       for (const float soft_cap : {0.0f, 2.0f}) {
-        Scene scene = scene_of(type, 1, 2, 32);
+        Scene scene = scene_of(kind, 1, 2, 32);
         scene.sequences = {{40, 5}, {620, 2}};
         scene.shape.window = window;
         scene.shape.soft_cap = soft_cap;
@@ -177,9 +197,9 @@ TEST(CudaAttention, windows_caps_and_sinks_have_the_cpus_bits) {
 
 TEST(CudaAttention, latent_keys_are_values_as_well) {
   BothBackends both;
-  for (const KvType type : kAllKvTypes) {
+  for (const PageKind kind : kPageKinds) {
     for (const auto& [latent_dim, head_dim] : {std::pair{32u, 48u}, {512u, 576u}, {64u, 80u}}) {
-      Scene scene = scene_of(type, 1, 5, head_dim);
+      Scene scene = scene_of(kind, 1, 5, head_dim);
       scene.kv.latent_dim = latent_dim;
       scene.sequences = {{70, 3}, {10, 1}};
       EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
@@ -189,10 +209,29 @@ TEST(CudaAttention, latent_keys_are_values_as_well) {
 
 TEST(CudaAttention, sequences_that_share_pages_attend_them_together) {
   BothBackends both({.n_processors = 1});
-  for (const KvType type : {KvType::kBF16, KvType::kInt8}) {
-    Scene scene = scene_of(type, 1, 2, 32);
+  for (const PageKind kind : {PageKind{KvType::kBF16}, PageKind{KvType::kInt8},
+                              PageKind{KvType::kInt8Int4, true}, PageKind{KvType::kInt4, true}}) {
+    Scene scene = scene_of(kind, 1, 2, 32);
     scene.sequences = {{600, 1}, {590, 2, 18}, {576, 1, 18}, {30, 1}};
     EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
+  }
+}
+
+TEST(CudaAttention, what_was_reserved_is_enough_for_open_pages) {
+  for (const KvType type : {KvType::kInt8Int4, KvType::kInt4}) {
+    BothBackends both({.n_processors = 100});
+    Scene scene = scene_of({type, true}, 1, 2, 32);
+    scene.sequences = {{0, 1}};
+    attended(both.cuda(), scene);  // lists take a piece of memory
+    scene.sequences = {{1060, 15}};
+    both.cuda().reserve({.n_rows = 15,
+                         .n_sequences = 1,
+                         .weights = {},
+                         .heads = {{scene.kv, scene.shape.n_heads}},
+                         .n_ctx = 1075});
+    const uint64_t reserved = both.device().held_bytes();
+    attended(both.cuda(), scene);
+    EXPECT_EQ(both.device().held_bytes(), reserved) << name_of(scene);
   }
 }
 
@@ -201,7 +240,7 @@ TEST(CudaAttention, weights_that_are_alike_have_the_cpus_few_steps) {
   BothBackends both;
   for (const KvType type : {KvType::kInt8, KvType::kInt4}) {
     for (const uint32_t head_dim : {32u, 128u}) {  // one group of V, and two
-      Scene scene = scene_of(type, 1, 1, head_dim);
+      Scene scene = scene_of({type}, 1, 1, head_dim);
       scene.shape.scale = 1e-4f;
       scene.sequences = {{125, 6}};
       EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
@@ -212,18 +251,19 @@ TEST(CudaAttention, weights_that_are_alike_have_the_cpus_few_steps) {
 // A window's pages that slid out may be gone.
 TEST(CudaAttention, pages_that_nobody_sees_are_not_touched) {
   BothBackends both;
-  for (const KvType type : kAllKvTypes) {
-    Scene scene = scene_of(type, 1, 1, 32);
+  for (const PageKind kind : kPageKinds) {
+    Scene scene = scene_of(kind, 1, 1, 32);
     scene.shape.window = 40;
     scene.sequences = {{199, 1}};
     EXPECT_TRUE(both.agree([&](Backend& backend) {
       Pages pages(backend, scene);
       PlacedRows k(backend, 200, 32, random_floats(200 * 32, 1));
-      const KvRun all = {pages.table(0), 0, 0, 200};
+      const KvRun all = {pages.table(0), 0, 0, 200, pages.open(0, 0)};
       backend.write_kv({scene.kv, 0, {&all, 1}}, k.rows, k.rows);
       std::vector<std::byte*> table = pages.table(0);
       for (size_t i = 0; i < 5; ++i) table[i] = nullptr;
-      const KvRun last = {table, 199, 0, 1};
+      if (kind.open) table[6] = nullptr;  // its own
+      const KvRun last = {table, 199, 0, 1, pages.open(0, 199)};
       PlacedRows out(backend, 1, 32);
       backend.attention({scene.kv, 0, {&last, 1}}, scene.shape, k.rows.slice(0, 1), out.rows);
       return out.values();
@@ -234,15 +274,17 @@ TEST(CudaAttention, pages_that_nobody_sees_are_not_touched) {
 // Scores that a row of zeros and a huge row make.
 TEST(CudaAttention, unusual_queries_have_the_cpus_bits) {
   BothBackends both;
-  for (const KvType type : kAllKvTypes) {
-    const Scene scene = scene_of(type, 1, 1, 32);
+  for (const PageKind kind : kPageKinds) {
+    const Scene scene = scene_of(kind, 1, 1, 32);
     EXPECT_TRUE(both.agree([&](Backend& backend) {
-      Pages pages(backend, {scene.kv, scene.shape, {{0, 40}}});
+      Scene of_tokens = scene;
+      of_tokens.sequences = {{0, 40}};
+      Pages pages(backend, of_tokens);
       std::vector<float> values = random_floats(40 * 32, 1);
       std::fill_n(values.begin() + 32, 64, 0.0f);
       for (uint32_t i = 0; i < 32; ++i) values[5 * 32 + i] *= 1e18f;
       PlacedRows k(backend, 40, 32, values);
-      const KvRun run = {pages.table(0), 0, 0, 40};
+      const KvRun run = {pages.table(0), 0, 0, 40, pages.open(0, 0)};
       backend.write_kv({scene.kv, 0, {&run, 1}}, k.rows, k.rows);
       PlacedRows out(backend, 40, 32);
       backend.attention({scene.kv, 0, {&run, 1}}, scene.shape, k.rows, out.rows);

@@ -51,9 +51,14 @@ struct Attending {
   __device__ uint32_t head(uint32_t pair) const {
     return blockIdx.y * t.group + (first_pair + pair) % t.group;
   }
+  // What a row sees of these pages; no token adds nothing to what several rows see.
   __device__ Span visible(uint32_t pair) const {
-    const uint32_t end = row(pair).position + 1;
-    return {t.window != 0 && end > t.window ? end - t.window : 0, end};
+    const uint32_t position = row(pair).position;
+    const uint32_t begin = t.window != 0 && position + 1 > t.window ? position + 1 - t.window : 0;
+    const uint32_t end =
+        t.ends_before_own_page ? position / kPageTokens * kPageTokens : position + 1;
+    if (begin >= end) return {UINT32_MAX, 0};
+    return {begin, end};
   }
   __device__ Span seen(uint32_t pair) const { return common(visible(pair), split); }
   __device__ float* partial(uint32_t pair) const {
@@ -73,7 +78,7 @@ struct Attending {
       const Span own = visible(p);
       any = {lesser(any.begin, own.begin), greater(any.end, own.end)};
     }
-    return common({any.begin / kSplitTokens, (any.end - 1) / kSplitTokens + 1},
+    return common({any.begin / kSplitTokens, (any.end + kSplitTokens - 1) / kSplitTokens},
                   {item.first_split, item.first_split + item.n_splits});
   }
 

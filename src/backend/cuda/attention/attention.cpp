@@ -1,6 +1,7 @@
 #include "backend/cuda/attention/attention.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "backend/cpu/attention/attention.h"
 #include "base/check.h"
@@ -57,6 +58,11 @@ PageLayout layout_of(const KvGeometry& geometry) {
           .head_bytes = layout.head_bytes()};
 }
 
+KvGeometry open_geometry(KvGeometry geometry) {
+  geometry.type = kOpenType;
+  return geometry;
+}
+
 // The CPU's plan knows rows by pointers that it does not follow: here these are numbers.
 const float* row_as_pointer(uint32_t row) { return reinterpret_cast<const float*>(uintptr_t{row}); }
 uint32_t row_of(const cpu::QueryRow& row) {
@@ -73,37 +79,61 @@ uint64_t query_bytes(uint64_t n_queries, uint32_t head_dim) {
 
 }  // namespace
 
-uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
-  uint64_t partials = 0, queries = 0;
+Attention::Needs Attention::needs_of(const WorkLimits& limits) const {
+  Needs most{};
   for (const HeadsUse& use : limits.heads) {
     const uint64_t n_splits = limits.n_ctx / kSplitTokens + 1;
     const uint64_t of_rows = partial_bytes(limits.n_rows, use.n_heads, use.kv.value_dim());
-    partials = std::max({partials, of_rows, std::min(n_splits * of_rows, kMostPartialBytes)});
+    const uint64_t of_splits = std::max(of_rows, std::min(n_splits * of_rows, kMostPartialBytes));
+    const uint64_t of_open_pages = kvik::has_open_pages(use.kv.type) ? of_rows : 0;
+    most.partials = std::max(most.partials, of_splits + of_open_pages);
     if (!is_quantized(use.kv.type)) continue;
-    queries =
-        std::max(queries, query_bytes(uint64_t{limits.n_rows} * use.n_heads, use.kv.head_dim));
+    most.queries =
+        std::max(most.queries, query_bytes(uint64_t{limits.n_rows} * use.n_heads, use.kv.head_dim));
   }
-  return partials + queries;
+  return most;
+}
+
+uint64_t Attention::scratch_bytes(const WorkLimits& limits) const {
+  const Needs needs = needs_of(limits);
+  return needs.partials + needs.queries;
 }
 
 void Attention::reserve(const WorkLimits& limits) {
-  WorkLimits without_levels = limits;
-  for (HeadsUse& use : without_levels.heads) {
-    if (is_quantized(use.kv.type)) use.kv.type = KvType::kF32;
-  }
-  const uint64_t partials = scratch_bytes(without_levels);
-  memory_.grow(partials_, partials);
-  memory_.grow(queries_, scratch_bytes(limits) - partials);
+  const Needs needs = needs_of(limits);
+  memory_.grow(partials_, needs.partials);
+  memory_.grow(queries_, needs.queries);
 }
 
 void Attention::list_runs(const KvTarget& kv) {
   key_.pages.clear();
   key_.runs.clear();
+  open_pages_.clear();
   for (const KvRun& run : kv.runs) {
     key_.pages.insert(key_.pages.end(), run.pages.begin(), run.pages.end());
-    key_.runs.push_back(
-        {run.first_position, run.first_row, run.n_rows, static_cast<uint32_t>(run.pages.size())});
+    open_pages_.insert(open_pages_.end(), run.open.begin(), run.open.end());
+    key_.runs.push_back({run.first_position, run.first_row, run.n_rows,
+                         static_cast<uint32_t>(run.pages.size()),
+                         static_cast<uint32_t>(run.open.size())});
   }
+}
+
+// A run's open pages are a sequence of their own, whose first token is that of its first page.
+void Attention::place_open_rows(std::vector<PlacedRow>& out) const {
+  out.clear();
+  uint32_t first_page = 0;
+  for (const RunPlace& run : key_.runs) {
+    if (run.n_open_pages == 0) continue;
+    const uint32_t before = run.first_position / kPageTokens * kPageTokens;
+    for (uint32_t i = 0; i < run.n_rows; ++i) {
+      out.push_back({run.first_row + i, run.first_position + i - before, first_page});
+    }
+    first_page += run.n_open_pages;
+  }
+}
+
+const uint8_t* const* Attention::put_pages(const std::vector<const std::byte*>& pages) {
+  return reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(pages));
 }
 
 void Attention::change_basis(Rows x, const HeadBasis& basis) {
@@ -136,21 +166,31 @@ void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
     first_page += run.n_pages;
   }
   if (written_.empty()) return;
-  const bool has_values = kv.geometry.latent_dim == 0;
+  const PageLayout layout = layout_of(kv.geometry);
+  write_pages({layout, key_.pages, cpu::block_offset(kv, 0)}, k, v);
+  if (!has_open_pages()) return;
+  place_open_rows(written_);
+  const PageLayout open_layout = layout_of(open_geometry(kv.geometry));
+  write_pages({open_layout, open_pages_, cpu::open_block_offset(kv, 0)}, k, v);
+}
+
+void Attention::write_pages(const WrittenPages& to, Rows k, Rows v) {
+  const bool has_values = to.layout.latent_dim == 0;
   const auto n_rows = static_cast<uint32_t>(written_.size());
-  const Grid grid = {
-      .x = kv.geometry.n_kv_heads, .y = grid_rows(n_rows), .z = 1, .n_threads = kAttendThreads};
-  require(stream_.launch(
-      kernels_.write, grid,
-      {.layout = layout_of(kv.geometry),
-       .rows = tables_.put<PlacedRow>(written_),
-       .n_rows = n_rows,
-       .pages = reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(key_.pages)),
-       .first_block = cpu::block_offset(kv, 0),
-       .k = k.data,
-       .v = has_values ? v.data : nullptr,
-       .k_stride = k.stride,
-       .v_stride = v.stride}));
+  const Grid grid = {.x = k.n_cols / to.layout.head_dim,
+                     .y = grid_rows(n_rows),
+                     .z = 1,
+                     .n_threads = kAttendThreads};
+  require(stream_.launch(kernels_.write, grid,
+                         {.layout = to.layout,
+                          .rows = tables_.put<PlacedRow>(written_),
+                          .n_rows = n_rows,
+                          .pages = put_pages(to.pages),
+                          .first_block = to.first_block,
+                          .k = k.data,
+                          .v = has_values ? v.data : nullptr,
+                          .k_stride = k.stride,
+                          .v_stride = v.stride}));
 }
 
 void Attention::list_slices() {
@@ -164,7 +204,8 @@ void Attention::list_slices() {
   for (const RunPlace& run : key_.runs) {
     const size_t begin = rows_.size();
     for (uint32_t i = 0; i < run.n_rows; ++i) {
-      rows_.push_back({row_as_pointer(run.first_row + i), nullptr, run.first_position + i});
+      rows_.push_back({row_as_pointer(run.first_row + i), nullptr, run.first_position + i,
+                       has_open_pages() ? open_pages_.front() : nullptr});
     }
     for (uint32_t first = 0; first < run.n_rows; first += kSliceRows) {
       const cpu::RowSlice slice = {
@@ -184,6 +225,12 @@ void Attention::choose_slices_to_split() {
     to_split_.insert(to_split_.end(), whole_.begin(), whole_.end());
     whole_.clear();
   }
+  const auto sees_no_split = [&](const cpu::RowSlice& slice) {
+    const cpu::SplitRange splits = cpu::splits_seen_by(slice.rows, key_.window);
+    return splits.begin == splits.end;
+  };
+  std::ranges::copy_if(to_split_, std::back_inserter(whole_), sees_no_split);
+  std::erase_if(to_split_, sees_no_split);
   uint64_t n_parts = 0;
   for (const cpu::RowSlice& slice : to_split_) {
     const cpu::SplitRange seen = cpu::splits_seen_by(slice.rows, key_.window);
@@ -204,11 +251,13 @@ void Attention::list_items(Plan& plan) {
   const auto add = [&](std::span<const cpu::QueryRow> rows, const std::byte* const* pages,
                        cpu::SplitRange splits) {
     const auto first_page = static_cast<uint32_t>(pages - key_.pages.data());
-    plan.items.push_back({.first_row = static_cast<uint32_t>(plan.rows.size()),
-                          .n_rows = static_cast<uint32_t>(rows.size()),
-                          .first_page = first_page,
-                          .first_split = splits.begin,
-                          .n_splits = splits.end - splits.begin});
+    if (splits.begin != splits.end) {
+      plan.items.push_back({.first_row = static_cast<uint32_t>(plan.rows.size()),
+                            .n_rows = static_cast<uint32_t>(rows.size()),
+                            .first_page = first_page,
+                            .first_split = splits.begin,
+                            .n_splits = splits.end - splits.begin});
+    }
     for (const cpu::QueryRow& row : rows) {
       plan.rows.push_back({row_of(row), row.position, first_page});
     }
@@ -224,11 +273,39 @@ void Attention::list_items(Plan& plan) {
   }
 }
 
+// Rows that stand next to each other in the same open page.
+void Attention::list_open_items(Plan& plan) {
+  place_open_rows(plan.open_rows);
+  plan.open_items.clear();
+  const auto n_rows = static_cast<uint32_t>(plan.open_rows.size());
+  for (uint32_t first = 0, end; first < n_rows; first = end) {
+    const auto page_of = [&](uint32_t i) {
+      return plan.open_rows[i].first_page + plan.open_rows[i].position / kPageTokens;
+    };
+    const uint32_t page = page_of(first);
+    end = first + 1;
+    while (end < n_rows && end - first < kSliceRows && page_of(end) == page) ++end;
+    plan.open_items.push_back({.first_row = first,
+                               .n_rows = end - first,
+                               .first_page = page,
+                               .first_split = 0,
+                               .n_splits = 1});
+  }
+  // Each page is a sequence of its own to those who attend.
+  for (PlacedRow& row : plan.open_rows) row.position %= kPageTokens;
+}
+
 void Attention::list_merges(Plan& plan) {
   plan.merges.clear();
   plan.parts.clear();
   const auto begin = [&](const cpu::QueryRow& row, uint32_t n_parts) {
-    plan.merges.push_back({row_of(row), static_cast<uint32_t>(plan.parts.size()), n_parts});
+    const uint32_t n_open = plan.open_rows.empty() ? 0 : 1;
+    plan.merges.push_back(
+        {row_of(row), static_cast<uint32_t>(plan.parts.size()), n_parts + n_open});
+  };
+  const auto end = [&](const cpu::QueryRow& row) {
+    if (plan.open_rows.empty()) return;
+    plan.parts.push_back(static_cast<uint32_t>(plan.rows.size() + (&row - rows_.data())));
   };
   for (size_t s = 0; s < to_split_.size(); ++s) {
     for (uint32_t i = 0; i < to_split_[s].rows.size(); ++i) {
@@ -239,13 +316,17 @@ void Attention::list_merges(Plan& plan) {
         const cpu::UnitPart part = plan_.part(s, split);
         plan.parts.push_back(plan_.units()[part.unit].first_row + part.first_row + i);
       }
+      end(row);
     }
   }
   auto next = static_cast<uint32_t>(to_split_.empty() ? 0 : plan_.rows().size());
   for (const cpu::RowSlice& slice : whole_) {
     for (const cpu::QueryRow& row : slice.rows) {
-      begin(row, 1);
-      plan.parts.push_back(next++);
+      const cpu::SplitRange seen = cpu::splits_seen_by({&row, 1}, key_.window);
+      const uint32_t part = next++;
+      begin(row, seen.begin == seen.end ? 0 : 1);
+      if (seen.begin != seen.end) plan.parts.push_back(part);
+      end(row);
     }
   }
 }
@@ -267,6 +348,7 @@ const Attention::Plan& Attention::plan_for(const KvTarget& kv, const AttentionSh
   list_slices();
   choose_slices_to_split();
   list_items(plan);
+  list_open_items(plan);
   list_merges(plan);
   plan.key = key_;
   plan.used_at = now_;
@@ -299,28 +381,46 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
   const PageLayout layout = layout_of(kv.geometry);
   const Plan& plan = plan_for(kv, shape);
   if (plan.rows.empty()) return;
-  memory_.grow(partials_, partial_bytes(plan.rows.size(), shape.n_heads, layout.value_dim));
-  const Queries queries = is_quantized(kv.geometry.type) ? queries_of(layout, shape, q) : Queries{};
-  const Grid blocks = {.x = static_cast<uint32_t>(plan.items.size()),
-                       .y = kv.geometry.n_kv_heads,
-                       .z = 1,
-                       .n_threads = kAttendThreads};
-  require(stream_.launch(
-      kernels_.attend[static_cast<size_t>(layout.type)], blocks,
-      {.layout = layout,
-       .items = tables_.put<AttendItem>(plan.items),
-       .rows = tables_.put<PlacedRow>(plan.rows),
-       .pages = reinterpret_cast<const uint8_t* const*>(tables_.put<const std::byte*>(key_.pages)),
-       .first_block = cpu::block_offset(kv, 0),
-       .q = q.data,
-       .q_stride = q.stride,
-       .queries = queries,
-       .n_heads = shape.n_heads,
-       .group = shape.n_heads / kv.geometry.n_kv_heads,
-       .scale = shape.scale,
-       .soft_cap = shape.soft_cap,
-       .window = shape.window,
-       .partials = partials_.floats()}));
+  const size_t n_parts = plan.rows.size() + plan.open_rows.size();
+  memory_.grow(partials_, partial_bytes(n_parts, shape.n_heads, layout.value_dim));
+  const auto blocks_of = [&](const std::vector<AttendItem>& items) -> Grid {
+    return {.x = static_cast<uint32_t>(items.size()),
+            .y = kv.geometry.n_kv_heads,
+            .z = 1,
+            .n_threads = kAttendThreads};
+  };
+  AttendTask task = {.layout = layout,
+                     .items = tables_.put<AttendItem>(plan.items),
+                     .rows = tables_.put<PlacedRow>(plan.rows),
+                     .pages = put_pages(key_.pages),
+                     .first_block = cpu::block_offset(kv, 0),
+                     .q = q.data,
+                     .q_stride = q.stride,
+                     .queries = {},
+                     .n_heads = shape.n_heads,
+                     .group = shape.n_heads / kv.geometry.n_kv_heads,
+                     .scale = shape.scale,
+                     .soft_cap = shape.soft_cap,
+                     .window = shape.window,
+                     .ends_before_own_page = has_open_pages(),
+                     .partials = partials_.floats()};
+  if (!plan.items.empty()) {
+    if (is_quantized(kv.geometry.type)) task.queries = queries_of(layout, shape, q);
+    require(stream_.launch(kernels_.attend[static_cast<size_t>(layout.type)], blocks_of(plan.items),
+                           task));
+  }
+  if (has_open_pages()) {
+    task.layout = layout_of(open_geometry(kv.geometry));
+    task.items = tables_.put<AttendItem>(plan.open_items);
+    task.rows = tables_.put<PlacedRow>(plan.open_rows);
+    task.pages = put_pages(open_pages_);
+    task.first_block = cpu::open_block_offset(kv, 0);
+    task.ends_before_own_page = false;
+    task.partials +=
+        partial_bytes(plan.rows.size(), shape.n_heads, layout.value_dim) / sizeof(float);
+    require(stream_.launch(kernels_.attend[static_cast<size_t>(task.layout.type)],
+                           blocks_of(plan.open_items), task));
+  }
   const auto n_rows = static_cast<uint32_t>(plan.merges.size());
   const Grid merging = {
       .x = shape.n_heads, .y = grid_rows(n_rows), .z = 1, .n_threads = kAttendThreads};
@@ -331,6 +431,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
                           .partials = partials_.floats(),
                           .n_rows = n_rows,
                           .n_heads = shape.n_heads,
+                          .ends_with_open_page = has_open_pages(),
                           .sinks = shape.sinks,
                           .out = out.data,
                           .out_stride = out.stride}));

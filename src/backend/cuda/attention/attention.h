@@ -31,9 +31,9 @@ class Attention {
   void reserve(const WorkLimits& limits);
 
  private:
-  // Where a run's rows and pages begin among those of all.
+  // Where a run's rows and pages begin among those of all. n_open_pages is 0 where rows have none.
   struct RunPlace {
-    uint32_t first_position, first_row, n_rows, n_pages;
+    uint32_t first_position, first_row, n_rows, n_pages, n_open_pages;
     friend bool operator==(const RunPlace&, const RunPlace&) = default;
   };
   // What rows attend together, and in what parts.
@@ -47,6 +47,8 @@ class Attention {
     PlanKey key;
     std::vector<PlacedRow> rows;
     std::vector<AttendItem> items;
+    std::vector<PlacedRow> open_rows;  // of all runs, at positions within their open pages
+    std::vector<AttendItem> open_items;
     std::vector<MergeRow> merges;
     std::vector<uint32_t> parts;
     uint64_t used_at = 0;
@@ -54,11 +56,28 @@ class Attention {
   // Groups of layers that attend in turn, in one step.
   static constexpr size_t kMostPlans = 4;
 
+  // Bytes of each buffer.
+  struct Needs {
+    uint64_t partials, queries;
+  };
+
+  Needs needs_of(const WorkLimits& limits) const;
   void list_runs(const KvTarget& kv);
+  bool has_open_pages() const { return !open_pages_.empty(); }
+  void place_open_rows(std::vector<PlacedRow>& out) const;
+  const uint8_t* const* put_pages(const std::vector<const std::byte*>& pages);
+  // Writes to the pages of a list, whose layout may be that of open pages.
+  struct WrittenPages {
+    const PageLayout& layout;
+    const std::vector<const std::byte*>& pages;
+    size_t first_block;
+  };
+  void write_pages(const WrittenPages& to, Rows k, Rows v);
   const Plan& plan_for(const KvTarget& kv, const AttentionShape& shape);
   void list_slices();
   void choose_slices_to_split();
   void list_items(Plan& plan);
+  void list_open_items(Plan& plan);
   void list_merges(Plan& plan);
   Queries queries_of(const PageLayout& layout, const AttentionShape& shape, Rows q);
 
@@ -67,7 +86,8 @@ class Attention {
   Tables& tables_;
   const AttentionKernels& kernels_;
   Buffer partials_, queries_;
-  PlanKey key_;  // of the call at hand
+  PlanKey key_;                               // of the call at hand
+  std::vector<const std::byte*> open_pages_;  // of all runs of the call at hand
   std::vector<PlacedRow> written_;
   std::vector<Plan> plans_;
   uint64_t now_ = 0;

@@ -97,11 +97,12 @@ struct AttendTask {
   uint32_t n_heads, group;
   float scale, soft_cap;
   uint32_t window;
+  bool ends_before_own_page;  // rows read the page that they stand in from an open one
   float* partials;
 };
 
-// Merges a row's parts in ascending order and writes its out. Blocks: [query heads, rows],
-// kAttendThreads.
+// Merges a row's parts in ascending order, of which the last may be its open page, and writes its
+// out. Blocks: [query heads, rows], kAttendThreads.
 struct MergeRow {
   uint32_t row;                  // of out
   uint32_t first_part, n_parts;  // in the list of parts: rows of partials
@@ -112,6 +113,7 @@ struct MergeTask {
   const uint32_t* parts;
   const float* partials;
   uint32_t n_rows, n_heads;
+  bool ends_with_open_page;
   const float* sinks;  // [n_heads]; null: none
   float* out;
   size_t out_stride;

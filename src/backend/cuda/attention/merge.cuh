@@ -1,7 +1,8 @@
 #pragma once
 
-// The splits of a pair in ascending order, its sink, and what it gives: merge_block_split() and
-// write_out() of backend/cpu/attention/attention.inl.
+// The splits of a pair in ascending order, its open page, its sink, and what it gives:
+// merge_block_split() and write_out() of backend/cpu/attention/attention.inl, merge_open_pages() of
+// attention_open.inl.
 
 #include "backend/cuda/attention/levels.cuh"
 
@@ -16,6 +17,16 @@ __device__ __forceinline__ WithSink take_sink(float sink, float top, float total
   const float most = sink > top ? sink : top;
   const float share = exp_of(top - most);
   return {share, total * share + exp_of(sink - most)};
+}
+
+// Sums of turned V become those of V.
+__device__ void turn_sums_back(SharedHead& head, uint32_t value_dim) {
+  __syncthreads();
+  rotate(head, 0, value_dim);
+  const float back = 1.0f / turned_twice(value_dim);
+  for (uint32_t d = threadIdx.x; d < value_dim; d += kAttendThreads) {
+    head.set(d, head.get(d) * back);
+  }
 }
 
 __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
@@ -33,6 +44,7 @@ __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
     __syncthreads();  // the row before was read
     for (uint32_t d = threadIdx.x; d < value_dim; d += kAttendThreads) head.set(d, part(0)[d]);
     for (uint32_t p = 1; p < row.n_parts; ++p) {
+      if (turns && t.ends_with_open_page && p + 1 == row.n_parts) turn_sums_back(head, value_dim);
       const float* from = part(p);
       const float both = max_of(top, from[value_dim]);
       const float a = exp_of(top - both);
@@ -49,7 +61,7 @@ __global__ void __launch_bounds__(kAttendThreads) merge(MergeTask t) {
       total = sunk.total;
       share = sunk.share;
     }
-    if (turns) {  // V back
+    if (turns && !t.ends_with_open_page) {  // V back
       __syncthreads();
       rotate(head, 0, value_dim);
       total = total * turned_twice(value_dim);
