@@ -93,6 +93,7 @@ class Engine {
   uint64_t n_page_changes() const { return kv_.pool().n_changes(); }
   // Of this moment, on any thread: a tier goes on while the engine has nothing to do.
   AllTierCounters tier_counters() const { return tier_ ? tier_->counters() : AllTierCounters{}; }
+  std::optional<PageLogCounts> page_log_counts() const { return kv_.log_counts(); }
   const EngineLimits& limits() const { return limits_; }
   const Clock& clock() const { return clock_; }
   const Model& model() const { return *model_; }

@@ -111,12 +111,14 @@ Result<void> EngineThread::watch(const std::shared_ptr<LiveSink>& sink) {
 
 EngineSnapshot EngineThread::snapshot() const {
   const AllTierCounters tiers = engine_->tier_counters();
+  const std::optional<PageLogCounts> page_log = engine_->page_log_counts();
   const MutexLock lock(mutex_);
   EngineSnapshot snapshot = snapshot_;
   if (snapshot.running_step.n_sequences > 0)
     snapshot.running_step_s = to_s(engine_->clock().now() - snapshot.running_step.begin);
   snapshot.n_waiting += static_cast<uint32_t>(inbox_.size());
   snapshot.tiers = tiers;
+  snapshot.page_log = page_log;
   return snapshot;
 }
 

@@ -189,13 +189,16 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
   TRY_ASSIGN(auto backend, make_backend(options));
   TRY_ASSIGN(const auto source, open_model(options.model));
   // What is wrong with a file is said in full by loading it.
+  MemoryPlan plan;
   if (const auto footprint = Footprint::of(*source, *backend)) {
-    const MemoryPlan plan = footprint->plan(engine);
+    plan = footprint->plan(engine);
     TRY(check_machine_memory(options, plan, *backend));
     log_memory(plan, *backend);
     TRY(check_device_memory(plan, *backend));
   }
-  return load_model(options, *source, std::move(backend));
+  TRY_ASSIGN(LoadedModel loaded, load_model(options, *source, std::move(backend)));
+  loaded.plan = std::move(plan);
+  return loaded;
 }
 
 Printable model_id(const std::string& spec) {

@@ -63,6 +63,7 @@ struct LoadedModel {
   Printable id;                            // model_id()
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;  // tokens of context: as asked for, else as trained
+  MemoryPlan plan;     // where it was loaded for an engine
 
   KvFootprint kv() const { return {model->config(), *backend, kv_type}; }
 };

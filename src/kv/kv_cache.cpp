@@ -383,6 +383,13 @@ bool KvCache::is_logged(const PrefixNode& node, uint32_t group) const {
   return group == (leader == layout_.rules.end() ? 0 : leader - layout_.rules.begin());
 }
 
+std::optional<PageLogCounts> KvCache::log_counts() const {
+  if (!log_) return std::nullopt;
+  PageLogCounts counts = log_->counts();
+  counts.max_bytes = log_->bytes_for(n_pages());
+  return counts;
+}
+
 void KvCache::log_stored(PageId page) const {
   const PrefixNode* node = index_.node_with(page);
   if (!is_logged(*node, pool_.group(page))) return;

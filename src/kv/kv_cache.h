@@ -126,6 +126,8 @@ class KvCache {
   void set_sink(PageSink* sink) { sink_ = sink; }
   // Who hears of prefixes that come and go; null: nobody.
   void set_log(PageLog* log) { log_ = log; }
+  // Of this moment, on any thread; nothing without a log.
+  std::optional<PageLogCounts> log_counts() const;
 
   // Makes a page that a slower tier held for that query findable again. std::nullopt where no page
   // can be had, or what stands before it is not known.

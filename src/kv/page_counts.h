@@ -14,4 +14,15 @@ struct PageCounts {
   uint32_t total() const { return free + leased + sealed + cached; }
 };
 
+// What a PageLog holds and has lost.
+struct PageLogCounts {
+  uint64_t n_subscribers = 0, n_replay_readers = 0;  // connections
+  uint64_t n_waiting = 0;                            // events that are not sent yet
+  uint64_t n_resets = 0;        // times that the queue was full and readers had to begin anew
+  uint64_t n_lost_batches = 0;  // that subscribers were too slow for
+  // Memory, about: of what is held, of events that wait, of the newest batches, of connections.
+  uint64_t held_bytes = 0, waiting_bytes = 0, batch_bytes = 0, connection_bytes = 0;
+  uint64_t max_bytes = 0;
+};
+
 }  // namespace kvik

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/token_id.h"
+#include "kv/page_counts.h"
 #include "kv/page_key.h"
 
 namespace kvik {
@@ -27,6 +28,8 @@ class PageLog {
 
   // The most memory that this takes for a cache of so many pages. Any thread.
   virtual uint64_t bytes_for(uint64_t /*n_pages*/) const { return 0; }
+  // max_bytes is the caller's to set. Any thread.
+  virtual PageLogCounts counts() const { return {}; }
 };
 
 }  // namespace kvik

@@ -139,6 +139,13 @@ void log_context(const ServeOptions& options, const ModelCard& card, uint64_t bu
   }
 }
 
+// Returns the plan's parts by the names that `kvik plan` has for them.
+std::vector<PlannedMemory> planned_memory(const MemoryPlan& plan) {
+  std::vector<PlannedMemory> parts = {{"weights", plan.weights_bytes}, {"KV cache", plan.kv_bytes}};
+  for (const MemoryPlan::Part& part : plan.buffers) parts.push_back({part.name, part.n_bytes});
+  return parts;
+}
+
 // Loads the model and starts its engine; until then the port answers that it is being loaded.
 Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOptions& engine_options,
                                        const ListenSocket& socket) {
@@ -153,6 +160,7 @@ Result<std::unique_ptr<Instance>> load(ServeOptions& options, const EngineOption
     TRY(load_draft(options.speculation.draft, loaded, options.max_running));
   log::info("{}: {} of weights packed for {}", options.model.model,
             format_bytes(loaded.model->weight_bytes()), loaded.backend->name());
+  options.server.memory_plan = planned_memory(loaded.plan);
   const uint64_t budget_for_ctx =
       loaded.kv().budget(loaded.n_ctx, 1, engine_options.tiers, engine_options.max_running);
   TRY_ASSIGN(auto instance, Instance::create(std::move(loaded), engine_options, options.serving));

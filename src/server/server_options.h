@@ -29,6 +29,12 @@ struct TlsFiles {
   std::string key;
 };
 
+// Memory that a part of the program may take.
+struct PlannedMemory {
+  std::string name;
+  uint64_t n_bytes = 0;
+};
+
 // What an operator may set of the HTTP server. Times are upper bounds; see docs of each.
 struct ServerOptions {
   std::string host = "127.0.0.1";               // an address, or a name; "localhost" is 127.0.0.1
@@ -48,6 +54,8 @@ struct ServerOptions {
 
   // Null: the model is loaded. Else every route but /livez answers 503; borrowed.
   const LoadProgress* loading = nullptr;
+
+  std::vector<PlannedMemory> memory_plan = {};  // for /metrics; empty: not known
 
   std::optional<Prices> prices;  // absent: answers tell no cost
 

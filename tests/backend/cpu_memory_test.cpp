@@ -1,9 +1,12 @@
 #include "backend/cpu/cpu_memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <new>
 #include <vector>
 
 namespace kvik::cpu {
@@ -26,6 +29,30 @@ TEST(CpuMemory, buffers_of_every_size_come_zeroed_and_aligned) {
 TEST(CpuMemory, a_buffer_of_nothing_is_empty) {
   CpuMemory memory;
   EXPECT_EQ(memory.allocate(0).data(), nullptr);
+}
+
+TEST(CpuMemory, a_small_buffer_that_is_not_to_be_had_ends_no_process) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends the process itself";
+#endif
+  CpuMemory memory;
+  std::vector<Buffer> buffers(1000);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  size_t n_pages = 0;
+  std::ifstream("/proc/self/statm") >> n_pages;
+  const rlimit narrow{.rlim_cur = n_pages * 4096 + 8 * kMiB, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &narrow), 0);
+  bool is_refused = false;
+  try {
+    for (Buffer& buffer : buffers) buffer = memory.allocate(kMiB);
+  } catch (const std::bad_alloc&) {
+    is_refused = true;
+  }
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_TRUE(is_refused);
+  buffers.clear();
+  EXPECT_EQ(memory.held_bytes(), 0u);
 }
 
 TEST(CpuMemory, large_buffers_cost_nothing_before_they_are_written) {

@@ -16,6 +16,10 @@ from server import Server
 PROMPT = "ROMEO: " + "what light through yonder window breaks " * 40
 TIERS_END_S = 10  # what the server gives its tiers
 SLACK_S = 8  # a loaded machine
+# Signals that ask for the end, but for SIGINT, and signals that mean nothing to a server.
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM, signal.SIGXCPU, signal.SIGPWR)
+MEANINGLESS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO, signal.SIGXFSZ, signal.SIGPIPE,
+               signal.SIGRTMIN, signal.SIGRTMIN + 5, signal.SIGRTMAX)
 
 
 class SlowRedis:
@@ -65,23 +69,65 @@ class EarlySignals(unittest.TestCase):
         return subprocess.run(kvik.command(*args), capture_output=True, env=env, timeout=60).returncode
 
     def test_a_signal_while_libraries_are_initialized_ends_with_130(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGINT, *ENDING):
             with self.subTest(signal=number):
                 self.assertEqual(self.ended_by(number, "--version"), 130)
 
-    def test_user_signals_are_ignored_from_the_beginning(self):
-        for number in (signal.SIGUSR1, signal.SIGUSR2):
+    def test_signals_that_mean_nothing_are_ignored_from_the_beginning(self):
+        for number in MEANINGLESS:
             with self.subTest(signal=number):
                 self.assertEqual(self.ended_by(number, "--version"), 0)
 
 
-class UserSignals(unittest.TestCase):
-    def test_a_server_ignores_user_signals(self):
+class EverySignal(unittest.TestCase):
+    def test_a_server_ignores_signals_that_mean_nothing(self):
         with Server("demo") as server:
-            for number in (signal.SIGUSR1, signal.SIGUSR2):
+            for number in MEANINGLESS:
                 server.interrupt(number)
             self.assertTrue(server.text("ROMEO:", max_tokens=3))
             self.assertEqual(server.stop(), 0)
+
+    def test_each_signal_that_asks_for_the_end_drains_the_server(self):
+        for number in ENDING:
+            with self.subTest(signal=number), Server("demo") as server:
+                connection, answer = server.open_stream("ROMEO:", max_tokens=300, ignore_eos=True)
+                self.assertTrue(answer.readline())
+                server.interrupt(number)
+                text = answer.read()
+                connection.close()
+                self.assertIn(b'"finish_reason":"length"', text)
+                self.assertEqual(server.process.wait(30), 0, server.said())
+
+    def test_the_end_of_processor_time_is_one_request_to_end_however_often_it_is_said(self):
+        with Server("demo") as server:
+            connection, answer = server.open_stream("ROMEO:", max_tokens=300, ignore_eos=True)
+            self.assertTrue(answer.readline())
+            server.interrupt(signal.SIGXCPU)
+            while "draining" not in server.said():
+                time.sleep(0.02)
+            server.interrupt(signal.SIGXCPU)
+            text = answer.read()
+            connection.close()
+            self.assertIn(b'"finish_reason":"length"', text)
+            self.assertEqual(server.process.wait(30), 0, server.said())
+
+    def test_a_quit_that_the_caller_ignores_is_ignored(self):
+        before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)  # a child has it as well
+        try:
+            server = Server("demo")
+        finally:
+            signal.signal(signal.SIGQUIT, before)
+        with server:
+            server.interrupt(signal.SIGQUIT)
+            self.assertTrue(server.text("ROMEO:", max_tokens=3))
+            self.assertEqual(server.stop(), 0)
+
+    @unittest.skipIf(kvik.SANITIZED, "a sanitizer reports faults itself")
+    def test_a_fault_ends_the_process_as_the_system_has_it(self):
+        for number in (signal.SIGSEGV, signal.SIGABRT):
+            with self.subTest(signal=number), Server("demo") as server:
+                server.interrupt(number)
+                self.assertEqual(server.process.wait(30), -number)
 
 
 class HangingTiers(unittest.TestCase):

@@ -6,11 +6,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 
 import kvik
-from server import Server
+from server import Server, free_port
 
 import make_model
 import model_presets
@@ -185,6 +186,29 @@ class Plan(unittest.TestCase):
     def test_kv_events_are_counted_where_they_are_wanted(self):
         without, with_events = (json.loads(kvik.output("plan", "demo", "--json", *more)) for more in ((), ("--kv-events",)))
         self.assertGreater(with_events["total_bytes"], without["total_bytes"] + (64 << 20))
+
+    def test_a_server_shows_its_plan_and_what_kv_events_take(self):
+        port = free_port()
+        with Server("demo", "--threads", 2, "--kv-memory", "4MiB", "--kv-events", f"tcp://127.0.0.1:{port}") as server:
+            self.assertTrue(server.text("ROMEO: " * 40, max_tokens=3))
+            deadline = time.monotonic() + 10
+            while (page := server.metrics()).values("kvik_kv_events_bytes", "kind")["batches"] == 0:
+                self.assertLess(time.monotonic(), deadline)
+        planned = page.values("kvik_memory_planned_bytes", "part")
+        self.assertLessEqual({"weights", "KV cache", "grammars", "requests", "KV events"}, set(planned))
+        self.assertGreater(planned["grammars"], page.value("kvik_grammar_compiled_max_bytes"))
+        self.assertEqual(planned["KV events"], page.value("kvik_kv_events_max_bytes"))
+        events = page.values("kvik_kv_events_bytes", "kind")
+        self.assertGreater(events["held"], 0)
+        self.assertLess(sum(events.values()), planned["KV events"])
+        self.assertEqual(page.values("kvik_kv_events_readers", "endpoint"), {"events": 0, "replay": 0})
+        self.assertEqual((page.value("kvik_kv_events_lost_batches_total"), page.value("kvik_kv_events_resets_total")), (0, 0))
+
+    def test_a_server_without_kv_events_counts_none(self):
+        with Server("demo", "--threads", 2) as server:
+            text = server.get("/metrics").body.decode()
+        self.assertNotIn("kvik_kv_events", text)
+        self.assertNotIn('part="KV events"', text)
 
     def test_a_model_that_is_not_there_is_one_sentence(self):
         done = kvik.run("plan", "no-such-preset")

@@ -358,6 +358,68 @@ TEST(KvEvents, readers_that_do_not_read_take_no_memory_and_hold_nobody_up) {
   EXPECT_LT(resident_bytes(), before + KvEventPublisher::most_bytes(kPages));
 }
 
+// The counts once they are such, or the last ones after a while.
+template <class Are>
+PageLogCounts counts_when(const KvEventPublisher& publisher, const Are& are) {
+  PageLogCounts counts = publisher.counts();
+  for (int i = 0; i < 3000 && !are(counts); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    counts = publisher.counts();
+  }
+  return counts;
+}
+
+TEST(KvEvents, what_they_take_is_counted) {
+  const Published published;
+  const RawPeer subscriber(published.events, "SUB"), asker(published.replay, "DEALER");
+  subscriber.send_frame("\1");
+  published.tell(1000);
+  const PageLogCounts counts = counts_when(*published.publisher, [](const PageLogCounts& now) {
+    return now.n_subscribers == 1 && now.n_replay_readers == 1 && now.n_waiting == 0 &&
+           now.batch_bytes > 0;
+  });
+  EXPECT_EQ(counts.n_subscribers, 1u);
+  EXPECT_EQ(counts.n_replay_readers, 1u);
+  EXPECT_EQ(counts.n_waiting, 0u);
+  EXPECT_EQ(counts.waiting_bytes, 0u);
+  constexpr uint64_t kTokens = 1000 * kPageTokens * sizeof(TokenId);
+  EXPECT_GT(counts.held_bytes, kTokens);
+  EXPECT_GT(counts.batch_bytes, 1000 * kPageTokens);
+  EXPECT_GT(counts.connection_bytes, 2 * sizeof(EventPeer));
+  EXPECT_LT(counts.held_bytes + counts.batch_bytes + counts.connection_bytes,
+            KvEventPublisher::most_bytes(1000));
+  EXPECT_EQ(counts.n_lost_batches, 0u);
+}
+
+TEST(KvEvents, what_waits_and_what_was_dropped_is_counted) {
+  const Published published;
+  const RawPeer silent(published.events, "SUB");
+  silent.send_frame("\1");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  published.tell(1);
+  ASSERT_TRUE(silent.read_until("BlockStored").contains("BlockStored"));
+  const std::vector<TokenId> tokens(kPageTokens, 7);
+  const PageKey key = child_key(root_key("m", ""), std::vector<TokenId>{9});
+  // More at once than may wait, of which little is held.
+  for (int i = 0; i < 20'000; ++i) {
+    published.publisher->on_stored({.key = key, .parent = nullptr, .tokens = tokens});
+    published.publisher->on_removed(key);
+  }
+  EXPECT_GT(published.publisher->counts().n_resets, 0u);
+  // More batches than are remembered, before the reader goes on.
+  const std::vector<TokenId> long_tokens(kPageTokens, 1'000'000);
+  for (uint32_t i = 10; i < 170'000; ++i) {
+    const PageKey page = child_key(root_key("m", ""), std::vector<TokenId>{i});
+    published.publisher->on_stored({.key = page, .parent = nullptr, .tokens = long_tokens});
+  }
+  EXPECT_GT(published.publisher->counts().waiting_bytes, 0u);
+  counts_when(*published.publisher, [](const PageLogCounts& now) { return now.n_waiting == 0; });
+  for (int i = 0; published.publisher->counts().n_lost_batches == 0 && i < 500; ++i) {
+    silent.read_until("BlockStored");
+  }
+  EXPECT_GT(published.publisher->counts().n_lost_batches, 0u);
+}
+
 TEST(KvEvents, a_subscriber_hears_of_its_topic_alone) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/events";

@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "backend/plain_lane.h"
 #include "base/check.h"
@@ -45,11 +45,14 @@ std::byte* CpuMemory::map_zero_pages(size_t bytes) const {
 Buffer CpuMemory::allocate(size_t bytes) {
   if (bytes == 0) return {};
   CHECK(bytes < (size_t{1} << 47));
-  held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  if (bytes >= kHugePage) return Buffer(*this, map_zero_pages(bytes), bytes);
+  if (bytes >= kHugePage) {
+    held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    return Buffer(*this, map_zero_pages(bytes), bytes);
+  }
   const size_t rounded = round_up(bytes, kVectorBytes);
-  void* data = std::aligned_alloc(kVectorBytes, rounded);
-  CHECK(data != nullptr);
+  // Where there is none: std::bad_alloc, which ends requests and not the process.
+  void* data = ::operator new (rounded, std::align_val_t{kVectorBytes});
+  held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   std::memset(data, 0, rounded);
   return Buffer(*this, static_cast<std::byte*>(data), bytes);
 }
@@ -79,7 +82,7 @@ void CpuMemory::free(std::byte* data, size_t bytes) {
   if (bytes >= kHugePage) {
     munmap(data, round_up(bytes, kSmallPage));
   } else {
-    std::free(data);
+    ::operator delete (data, std::align_val_t{kVectorBytes});
   }
 }
 

@@ -17,6 +17,7 @@ namespace {
 // A handler may only touch what is async-signal-safe: an atomic and write().
 std::atomic<bool> is_caught = false;
 std::atomic<bool> is_term_seen = false;
+std::atomic<bool> is_cpu_time_over = false;
 std::atomic<int> signals_to_catch = INT_MAX;  // the one after these ends the process
 std::atomic<int> code_of_interrupt = 1;
 std::atomic<int> code_of_deadline = 1;
@@ -29,9 +30,22 @@ void raise_event(int event) {
 }
 
 void on_signal(int signal) {
+  if (signal == SIGXCPU && is_cpu_time_over.exchange(true)) return;
   if (!is_caught || signals_to_catch.fetch_sub(1) <= 0) ::_exit(code_of_interrupt);
   if (signal != SIGINT) is_term_seen = true;
   raise_event(signal_event);
+}
+
+bool is_default(int signal) {
+  struct sigaction found {};
+  return ::sigaction(signal, nullptr, &found) == 0 && (found.sa_flags & SA_SIGINFO) == 0 &&
+         found.sa_handler == SIG_DFL;
+}
+
+bool is_ignored(int signal) {
+  struct sigaction found {};
+  return ::sigaction(signal, nullptr, &found) == 0 && (found.sa_flags & SA_SIGINFO) == 0 &&
+         found.sa_handler == SIG_IGN;
 }
 
 void on_deadline(int /*signal*/) { ::_exit(code_of_deadline); }
@@ -43,14 +57,19 @@ void Interrupts::install(int exit_code) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
-  struct sigaction found {};
-  if (::sigaction(SIGHUP, nullptr, &found) == 0 && found.sa_handler != SIG_IGN) {
-    ::sigaction(SIGHUP, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGALRM, SIGPWR, SIGXCPU}) {
+    ::sigaction(signal, &action, nullptr);
   }
-  std::signal(SIGUSR1, SIG_IGN);
-  std::signal(SIGUSR2, SIG_IGN);
+  for (const int signal : {SIGHUP, SIGQUIT}) {
+    if (!is_ignored(signal)) ::sigaction(signal, &action, nullptr);
+  }
+  // A profiler that was loaded before us may have a handler of its own.
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT}) {
+    if (is_default(signal)) std::signal(signal, SIG_IGN);
+  }
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) {
+    if (is_default(signal)) std::signal(signal, SIG_IGN);
+  }
   std::signal(SIGXFSZ, SIG_IGN);  // as a file that may not grow is
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away is an error of write(), not our end
 }

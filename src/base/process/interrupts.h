@@ -4,10 +4,13 @@
 
 namespace kvik {
 
-// SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup has it). Before catch_them() or
+// The signals that ask a process to end: SIGINT, SIGTERM, SIGALRM, SIGPWR and SIGXCPU, and SIGHUP
+// and SIGQUIT unless they are ignored, as nohup and shells have it. Before catch_them() or
 // catch_first() they end the process at once; from then on they are events that wait() sees.
-// SIGUSR1 and SIGUSR2 mean nothing and are ignored. Writing to a reader that went away, or past a
-// limit of a file's size, is an error of the write and no signal.
+// SIGXCPU, which the system repeats every second, is one event. Signals that mean nothing to Kvik
+// (SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGIO, SIGSTKFLT, those of real time) are ignored. Writing
+// to a reader that went away, or past a limit of a file's size, is an error of the write and no
+// signal. Faults (SIGSEGV, SIGABRT, SIGSYS, …) keep the system's effect, a core dump.
 class Interrupts {
  public:
   // Sets the handlers, and the exit code of a process that a signal ends at once. Makes system
@@ -37,7 +40,7 @@ class Interrupts {
   static int signal_fd();
   static void take();
 
-  // Whether SIGTERM or SIGHUP ever came: the program shall end, not only what it does.
+  // Whether a signal other than SIGINT ever came: the program shall end, not only what it does.
   static bool is_terminated();
 };
 

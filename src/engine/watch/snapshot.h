@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/histogram.h"
 #include "engine/request/request.h"
@@ -67,6 +68,7 @@ struct EngineSnapshot {
   uint64_t kv_budget_bytes = 0;
   std::array<uint64_t, kMemoryKinds> kv_bytes{};  // of the budget, by MemoryKind
   AllTierCounters tiers;
+  std::optional<PageLogCounts> page_log;  // where there is one
   uint64_t steps = 0;
   uint64_t prompt_tokens = 0;  // computed
   uint64_t cached_tokens = 0;  // found

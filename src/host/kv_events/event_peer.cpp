@@ -120,6 +120,7 @@ bool EventPeer::has_next(const BatchRing& ring) const {
 // batch and its bytes. An answer ends with the number of all ones and no bytes. What the ring has
 // dropped meanwhile is left out: the numbers tell.
 void EventPeer::begin_next(const BatchRing& ring) {
+  if (kind_ == Kind::kSubscriber && next_ < ring.begin()) n_lost_ += ring.begin() - next_;
   next_ = std::max(next_, ring.begin());
   const bool is_end = kind_ == Kind::kAsker && next_ >= end_;
   payload_ = is_end ? std::make_shared<const std::string>() : ring.at(next_);
@@ -161,6 +162,12 @@ bool EventPeer::write(const BatchRing& ring) {
     n_sent_ += static_cast<size_t>(n);
   }
   return true;
+}
+
+size_t EventPeer::n_bytes() const {
+  size_t n = sizeof(*this) + decoder_.n_bytes() + control_.capacity() + head_.capacity();
+  if (payload_ && payload_.use_count() == 1) n += payload_->size();
+  return n;
 }
 
 bool EventPeer::is_done(const BatchRing& ring) const {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/clock.h"
 #include "host/kv_events/batch_ring.h"
@@ -40,6 +41,10 @@ class EventPeer {
   bool is_in_time(TimePoint now) const { return is_ready_ || now < handshake_end_; }
   // Returns whether the peer has done nothing with its connection but open it.
   bool is_idle() const { return n_subscriptions_ == 0 && !is_answering_ && !payload_; }
+  // Memory of the connection, about. A batch that the ring has dropped counts while it is sent.
+  size_t n_bytes() const;
+  // Returns the number of batches that a slow subscriber missed since the last call.
+  uint64_t take_lost() { return std::exchange(n_lost_, 0); }
   // A peer that sent a lot is not heard until the next second.
   void begin_second() { n_received_ = 0; }
 
@@ -64,6 +69,7 @@ class EventPeer {
 
   uint32_t n_subscriptions_ = 0;  // that match the topic
   uint64_t next_ = 0;             // batch to send
+  uint64_t n_lost_ = 0;           // batches that the ring dropped before they were sent
   uint64_t end_ = 0;              // of what an asker asked for
   bool is_answering_ = false;
   uint32_t n_parts_ = 0;     // of a question that is not whole

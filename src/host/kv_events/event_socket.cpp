@@ -121,6 +121,7 @@ void EventSocket::act(const pollfd* events, const BatchRing& ring) {
     const bool is_of_use = (seen & (POLLERR | POLLNVAL)) == 0 &&
                            ((seen & (POLLIN | POLLHUP)) == 0 || peer->read(ring)) &&
                            peer->write(ring);
+    n_lost_ += peer->take_lost();
     return !is_of_use;
   });
   if (events[0].revents != 0) accept_all();
@@ -152,6 +153,12 @@ void EventSocket::close_late(TimePoint now) {
 
 void EventSocket::begin_second() {
   for (const auto& peer : peers_) peer->begin_second();
+}
+
+size_t EventSocket::n_bytes() const {
+  size_t n = 0;
+  for (const auto& peer : peers_) n += peer->n_bytes();
+  return n;
 }
 
 bool EventSocket::is_done(const BatchRing& ring) const {

@@ -39,6 +39,11 @@ class EventSocket {
   // Returns whether nothing is left to be sent to any peer.
   bool is_done(const BatchRing& ring) const;
 
+  size_t n_peers() const { return peers_.size(); }
+  size_t n_bytes() const;
+  // Batches that slow subscribers missed so far.
+  uint64_t n_lost() const { return n_lost_; }
+
  private:
   EventSocket(int fd, std::string path, EventPeer::Kind kind, std::string_view topic)
       : fd_(fd), path_(std::move(path)), kind_(kind), topic_(topic) {}
@@ -49,6 +54,7 @@ class EventSocket {
   const EventPeer::Kind kind_;
   const std::string_view topic_;
   std::vector<std::unique_ptr<EventPeer>> peers_;
+  uint64_t n_lost_ = 0;
 };
 
 }  // namespace kvik

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/process/thread.h"
+#include "tensor/kv_type.h"
 
 namespace kvik {
 namespace {
@@ -101,6 +102,7 @@ void KvEventPublisher::wake() {
 
 // Has readers forget everything and tells them all that is held, parents before their children.
 void KvEventPublisher::tell_all_again() {
+  ++n_resets_;
   waiting_.clear();
   waiting_.push_back({.kind = KvEvent::Kind::kAllCleared});
   std::unordered_set<uint64_t> told;
@@ -160,6 +162,7 @@ void KvEventPublisher::serve_readers(std::chrono::milliseconds at_most) {
   [[maybe_unused]] const auto n = ::read(wake_fd_, &count, sizeof(count));
   publisher_->act(&events[1], kept_);
   if (replayer_) replayer_->act(&events[n_first], kept_);
+  publish_counts();
   const TimePoint now = std::chrono::steady_clock::now();
   if (now < second_end_) return;
   second_end_ = now + kSecond;
@@ -168,6 +171,32 @@ void KvEventPublisher::serve_readers(std::chrono::milliseconds at_most) {
     socket->close_late(now);
     socket->begin_second();
   }
+}
+
+void KvEventPublisher::publish_counts() {
+  PageLogCounts now{.n_subscribers = publisher_->n_peers(),
+                    .n_lost_batches = publisher_->n_lost(),
+                    .batch_bytes = kept_.n_bytes(),
+                    .connection_bytes = publisher_->n_bytes()};
+  if (replayer_) {
+    now.n_replay_readers = replayer_->n_peers();
+    now.connection_bytes += replayer_->n_bytes();
+  }
+  const MutexLock lock(mutex_);
+  sent_ = now;
+}
+
+PageLogCounts KvEventPublisher::counts() const {
+  constexpr uint64_t kTokenBytes = kPageTokens * sizeof(TokenId);
+  constexpr uint64_t kLinks = 2 * sizeof(void*);  // of a node in the table
+  const MutexLock lock(mutex_);
+  PageLogCounts now = sent_;
+  now.n_waiting = waiting_.size();
+  now.n_resets = n_resets_;
+  now.held_bytes = held_.size() * (sizeof(*held_.begin()) + kLinks + kTokenBytes) +
+                   held_.bucket_count() * sizeof(void*);
+  now.waiting_bytes = waiting_.size() * (sizeof(KvEvent) + kTokenBytes);
+  return now;
 }
 
 bool KvEventPublisher::has_sent_all() const {

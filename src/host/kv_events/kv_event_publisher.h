@@ -51,6 +51,7 @@ class KvEventPublisher final : public PageLog {
   void on_stored(const Stored& page) override;
   void on_removed(const PageKey& key) override;
   uint64_t bytes_for(uint64_t n_pages) const override { return most_bytes(n_pages); }
+  PageLogCounts counts() const override;
 
  private:
   explicit KvEventPublisher(const KvEventOptions& options);
@@ -61,14 +62,17 @@ class KvEventPublisher final : public PageLog {
   bool send_batch();
   void serve_readers(std::chrono::milliseconds at_most);
   bool has_sent_all() const;
+  void publish_counts();
 
   const KvEventOptions options_;
   int wake_fd_ = -1;  // readable once there is something to do
   std::unique_ptr<EventSocket> publisher_, replayer_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   bool is_stopping_ GUARDED_BY(mutex_) = false;
   std::deque<KvEvent> waiting_ GUARDED_BY(mutex_);
+  uint64_t n_resets_ GUARDED_BY(mutex_) = 0;
+  PageLogCounts sent_ GUARDED_BY(mutex_);  // what the sending thread says of itself
   // What is held, by hash: a page that two tenants keep to themselves is there twice.
   struct Held {
     uint32_t n = 0;

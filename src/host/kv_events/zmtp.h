@@ -44,6 +44,7 @@ class Decoder {
   Result<std::optional<Frame>> next();
   // Returns whether the peer's greeting has arrived.
   bool has_greeting() const { return has_greeting_; }
+  size_t n_bytes() const { return held_.capacity(); }
 
  private:
   Result<bool> take_greeting();

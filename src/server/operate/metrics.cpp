@@ -217,6 +217,31 @@ void add_accounts(std::span<const KeyAccounts::Entry> accounts, const std::optio
                }));
 }
 
+void add_page_log(const PageLogCounts& log, MetricsPage& page) {
+  page.gauge({"kvik_kv_events_readers"}, "Connections of readers of KV events, by endpoint.",
+             {.label = "endpoint",
+              .parts = {{"events", log.n_subscribers}, {"replay", log.n_replay_readers}}});
+  page.gauge({"kvik_kv_events_waiting"}, "KV events that are not sent yet.", log.n_waiting);
+  page.gauge({"kvik_kv_events_bytes"}, "Memory of KV events, by what it holds.",
+             {.label = "kind",
+              .parts = {{"held", log.held_bytes},
+                        {"waiting", log.waiting_bytes},
+                        {"batches", log.batch_bytes},
+                        {"connections", log.connection_bytes}}});
+  page.gauge({"kvik_kv_events_max_bytes"}, "The most that KV events may take.", log.max_bytes);
+  page.counter({"kvik_kv_events_lost_batches_total"},
+               "Batches of events that subscribers were too slow for.", log.n_lost_batches);
+  page.counter({"kvik_kv_events_resets_total"},
+               "Times that too many events waited, and readers had to begin anew.", log.n_resets);
+}
+
+void add_plan(std::span<const PlannedMemory> plan, MetricsPage& page) {
+  MetricsPage::Parts parts{.label = "part", .parts = {}};
+  for (const PlannedMemory& part : plan) parts.parts.push_back({part.name, part.n_bytes});
+  page.gauge({"kvik_memory_planned_bytes"},
+             "The most memory that each part may take, as kvik plan states it.", parts);
+}
+
 void add_grammars(const GrammarMemory& memory, MetricsPage& page) {
   page.gauge({"kvik_grammar_bytes"}, "Bytes of grammars, by what they are.",
              {.label = "kind",
@@ -238,6 +263,8 @@ void add_all(const HandlerContext& context, MetricsPage& page) {
   add_http(context.counts, page);
   add_memory(context.memory, page);
   add_grammars(context.service.grammar_memory(), page);
+  if (now.page_log) add_page_log(*now.page_log, page);
+  if (!context.options.memory_plan.empty()) add_plan(context.options.memory_plan, page);
   add_accounts(context.accounts.all(), context.options.prices, page);
 }
 

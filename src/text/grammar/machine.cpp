@@ -290,10 +290,7 @@ std::u32string Machine::text_of(uint32_t text) const {
 }
 
 const Machine::KeyChoice& Machine::key_choice_of(const Frame& frame) {
-  if (frame.kind == Frame::kObject) {
-    return parts_->objects[frame.a].ranks.empty() ? key_choice(frame.a, frame.b)
-                                                  : ordered_key_choice(frame.a, frame.b);
-  }
+  if (frame.kind == Frame::kObject) return choice_in_order(frame.a, frame.b);
   const uint64_t key = pair_key(frame.a, frame.b);
   auto found = compared_choices_.find(key);
   if (found == compared_choices_.end()) {
@@ -304,7 +301,7 @@ const Machine::KeyChoice& Machine::key_choice_of(const Frame& frame) {
     kept_bytes_ += kEntryBytes + (made ? bytes_of(*made) : 0);
     found = compared_choices_.emplace(key, std::move(made)).first;
   }
-  if (!found->second) return key_choice(frame.a, memory_of(frame).list);
+  if (!found->second) return choice_in_order(frame.a, memory_of(frame).list);
   asked_for_forgotten_ |= found->second->has_forgotten;
   return *found->second;
 }

@@ -203,6 +203,8 @@ class Machine {
   // Returns the keys that the object of this frame allows next, in the order that its form asks
   // for.
   const KeyChoice& key_choice_of(const Frame& frame);
+  // Returns the same for an object that is not compared.
+  const KeyChoice& choice_in_order(uint32_t form, uint32_t list);
   const KeyChoice& ordered_key_choice(uint32_t form, uint32_t list);
   void keep_order(const ObjectParts& object, std::span<const uint32_t> list, KeyChoice& choice);
   // machine_ways.cpp
@@ -263,6 +265,7 @@ class Machine {
     SomeValues values;
   };
   std::unordered_map<uint32_t, KnownValues> known_values_;
+  std::unordered_map<uint64_t, bool> known_takes_;  // by node and value
 };
 
 }  // namespace kvik::grammar

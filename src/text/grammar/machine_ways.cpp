@@ -13,6 +13,11 @@ Regular Machine::join_kinds(std::span<const std::pair<uint32_t, Regular>> kinds)
   return pool_.choice(marked);
 }
 
+const Machine::KeyChoice& Machine::choice_in_order(uint32_t form, uint32_t list) {
+  return parts_->objects[form].ranks.empty() ? key_choice(form, list)
+                                             : ordered_key_choice(form, list);
+}
+
 const Machine::KeyChoice& Machine::ordered_key_choice(uint32_t form, uint32_t list) {
   const uint64_t key = uint64_t{form} << 32 | list;
   auto found = ordered_key_choices_.find(key);

@@ -1,6 +1,9 @@
 #include "text/grammar/compare/comparer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdlib>
 
 #include "text/grammar/number_syntax.h"
 
@@ -8,6 +11,7 @@ namespace kvik::grammar {
 namespace {
 
 constexpr uint32_t kForgotten = ~uint32_t{0};
+constexpr int kMaxPowerOfTen = 289;  // of bounded_number_syntax()
 
 void insert_sorted(std::vector<uint32_t>& values, uint32_t value) {
   const auto at = std::ranges::lower_bound(values, value);
@@ -135,15 +139,41 @@ Regular Comparer::with_exponent(std::string_view text) {
       pool_.literal(std::u32string(exponent.begin(), exponent.end()))});
 }
 
+// A bounded number of up to 17 digits may have no plain decimals: its digits as a whole number, the
+// first of them before the point, or that with the exponent within its bounds.
+Regular Comparer::spellings(Regular expr, uint32_t value) {
+  const std::string text = m_.json_of(value);
+  const auto number = Decimal::parse(text);
+  if (!number) return pool_.intersection(expr, with_exponent(text));
+  const auto equal = static_cast<uint32_t>(DecimalComparison::kEqual);
+  const Regular plain = pool_.intersection(
+      std::vector<Regular>{expr, decimal_syntax(pool_), pool_.compared(*number, equal)});
+  if (parts_.numbers != Numbers::kBounded || pool_.is_alive(plain)) return plain;
+  const std::u32string key = m_.text_of(parts_of(value)[0]);
+  const std::string written(key.begin(), key.end());
+  const size_t e = written.find('e');
+  if (e == std::string::npos) return plain;  // zero
+  const std::string digits = written.substr(0, e);
+  const int power = std::atoi(written.c_str() + e + 1);
+  const int n_digits = static_cast<int>(digits.size()) - (number->negative ? 1 : 0);
+  std::vector<Regular> either;
+  for (const int shift : {0, 1 - n_digits, std::max(power - kMaxPowerOfTen, 0),
+                          std::min(power + kMaxPowerOfTen, 0)}) {
+    const auto mantissa = Decimal::parse(fmt::format("{}e{}", digits, shift));
+    if (!mantissa) continue;
+    either.push_back(with_exponent(fmt::format("{}e{}", mantissa->text(), power - shift)));
+  }
+  return pool_.intersection(expr, pool_.choice(either));
+}
+
 // `expr` is of words and numbers in their plain form.
 Regular Comparer::text_rule(Regular expr, uint32_t rule) {
   const ValueRule mode = mode_of(rule);
   std::vector<std::u32string> words;
   std::vector<Regular> numbers = {decimal_syntax(pool_)};
   bool has_number = false;
-  const auto compared = static_cast<uint32_t>(
-      mode == ValueRule::kNone ? DecimalComparison::kLess | DecimalComparison::kGreater
-                               : DecimalComparison::kEqual);
+  const auto differs =
+      static_cast<uint32_t>(DecimalComparison::kLess | DecimalComparison::kGreater);
   std::vector<Regular> either;
   const auto its = values_of(rule);
   for (const uint32_t value : Values(its.begin(), its.end())) {
@@ -151,19 +181,15 @@ Regular Comparer::text_rule(Regular expr, uint32_t rule) {
     const ValueKind kind = kind_of(value);
     if (kind != ValueKind::kWord && kind != ValueKind::kNumber) continue;
     const std::string text = m_.json_of(value);
-    const std::u32string characters(text.begin(), text.end());
     if (kind == ValueKind::kWord) {
-      words.push_back(characters);
-      continue;
-    }
-    has_number = true;
-    const auto number = Decimal::parse(text);
-    if (mode == ValueRule::kNone) {
-      if (number) numbers.push_back(pool_.compared(*number, compared));
+      words.emplace_back(text.begin(), text.end());
+    } else if (mode == ValueRule::kSome) {
+      either.push_back(spellings(expr, value));
     } else {
-      either.push_back(
-          number ? pool_.intersection(decimal_syntax(pool_), pool_.compared(*number, compared))
-                 : with_exponent(text));
+      has_number = true;
+      if (const auto number = Decimal::parse(text)) {
+        numbers.push_back(pool_.compared(*number, differs));
+      }
     }
   }
   if (mode == ValueRule::kSome) {
@@ -198,11 +224,14 @@ Regular Comparer::number_rule(Regular expr, uint32_t rule) {
 }
 
 // An object or an array of that form can be begun under that rule.
-bool Comparer::has_one(const NodeParts& n, ValueKind kind, uint32_t rule) {
+bool Comparer::has_one(uint32_t node, ValueKind kind, uint32_t rule) {
+  const NodeParts& n = parts_.nodes[node];
   const auto its = values_of(rule);
   const Values values(its.begin(), its.end());
   if (values.empty()) return mode_of(rule) == ValueRule::kNone;
-  if (mode_of(rule) == ValueRule::kSome) return true;
+  if (mode_of(rule) == ValueRule::kSome) {
+    return std::ranges::any_of(values, [&](uint32_t value) { return takes(Node{node}, value); });
+  }
   const bool is_object = kind == ValueKind::kObject;
   const size_t n_words =
       is_object ? parts_.objects[n.a].n_head() : 1 + parts_.arrays[n.a].counts.size();
@@ -257,11 +286,11 @@ void Comparer::begin(uint32_t node, uint32_t stack, std::vector<Thread>& threads
       return;
     }
     case NodeKind::kObject:
-      if (!has_one(n, ValueKind::kObject, rule_for(stack, ValueKind::kObject))) return;
+      if (!has_one(node, ValueKind::kObject, rule_for(stack, ValueKind::kObject))) return;
       threads.push_back({.kind = Thread::kObjectOpen, .stack = stack, .expr = n.a});
       return;
     case NodeKind::kArray:
-      if (!has_one(n, ValueKind::kArray, rule_for(stack, ValueKind::kArray))) return;
+      if (!has_one(node, ValueKind::kArray, rule_for(stack, ValueKind::kArray))) return;
       threads.push_back({.kind = Thread::kArrayOpen, .stack = stack, .expr = n.a});
       return;
     default:
@@ -321,14 +350,23 @@ std::optional<uint32_t> Comparer::property_rule(uint32_t form, const Memory& mem
     its.push_back(value);
     values.push_back(*there);
   }
+  const auto record = m_.lists_.get(memory.record);
+  const Values before(record.begin(), record.end());
   if (mode_of(memory.rule) == ValueRule::kSome) {
+    Values left;
+    for (size_t i = 0; i < its.size(); ++i) {
+      const bool may_be =
+          values[i] == kForgotten ||
+          (takes(way.value, values[i]) &&
+           completes_object(form, way.list, its[i], with_member(before, name, values[i])));
+      if (may_be) left.push_back(values[i]);
+    }
+    values = std::move(left);
     if (is_unsure) ask();
     if (values.empty()) return {};
     return put_rule(ValueRule::kSome, values);
   }
   if (its.empty()) return put_rule(ValueRule::kNone, {});
-  const auto record = m_.lists_.get(memory.record);
-  const Values before(record.begin(), record.end());
   const auto rest = [&](uint32_t value, size_t n) {
     return of_object({form, way.list, with_member(before, name, value)}, n);
   };
@@ -355,7 +393,7 @@ std::optional<Machine::KeyChoice> Comparer::key_choice(uint32_t form, const Memo
   const Candidates all = candidates(ValueKind::kObject, memory);
   const bool is_some = mode_of(memory.rule) == ValueRule::kSome;
   if (all.values.empty() && !is_some) return {};
-  Machine::KeyChoice made = m_.key_choice(form, memory.list);
+  Machine::KeyChoice made = m_.choice_in_order(form, memory.list);
   if (all.are_unsure) ask();
   const Frame frame{Frame::kComparedObject, form, m_.put_memory(memory), 0};
   made.can_close = made.can_close && may_end(frame);

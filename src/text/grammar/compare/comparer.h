@@ -73,9 +73,11 @@ class Comparer {
   bool exceeds(const SomeValues& some, const Values& values);
 
   Regular with_exponent(std::string_view text);
+  // Texts of a number: plain decimals, else some with an exponent; nothing where `expr` has none.
+  Regular spellings(Regular expr, uint32_t value);
   Regular text_rule(Regular expr, uint32_t rule);
   Regular number_rule(Regular expr, uint32_t rule);
-  bool has_one(const NodeParts& n, ValueKind kind, uint32_t rule);
+  bool has_one(uint32_t node, ValueKind kind, uint32_t rule);
 
   // comparer_values.cpp: up to n different values, of a node or of what was begun.
   SomeValues of_node(Node node, size_t n);
@@ -113,8 +115,20 @@ class Comparer {
   bool may_repeat(uint32_t form, size_t from) const;
   Node both_of(const ArrayForm& array, size_t a, size_t b) const;
   Node item_at(const ArrayForm& array, size_t place) const;
-  bool takes(Node node, uint32_t value);
+  void add_some(const Begun& begun, const Machine::Way& way, const Values& values,
+                std::vector<RuledWay>& ways);
   void add_repeated_ways(const Begun& begun, const Machine::Way& way, std::vector<RuledWay>& ways);
+
+  // comparer_takes.cpp: whether a value can be written.
+  bool takes(Node node, uint32_t value);
+  bool takes_new(const NodeParts& n, uint32_t value);
+  bool takes_text(Regular expr, uint32_t value);
+  // The rest of an array's or object's value, behind that place or those names.
+  bool completes_array(uint32_t form, uint32_t list, uint32_t value, size_t place);
+  bool completes_object(uint32_t form, uint32_t list, uint32_t value, const Values& record);
+  void add_written(uint32_t form, uint32_t list, uint32_t value, uint32_t name, Values& lists);
+  // Nodes by which the item at that place may be read: all of them are of values that it may have.
+  std::vector<Node> item_nodes(uint32_t form, size_t place, Node item) const;
 
   Machine& m_;
   RegularPool& pool_;

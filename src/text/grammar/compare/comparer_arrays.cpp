@@ -200,14 +200,6 @@ bool Comparer::may_repeat(uint32_t form, size_t from) const {
   return false;
 }
 
-bool Comparer::takes(Node node, uint32_t value) {
-  if (!parts_.node(node).productive) return false;
-  const Thread begin{.kind = Thread::kEnter, .expr = static_cast<uint32_t>(node)};
-  State state = m_.part_of({&begin, 1});
-  for (const char c : m_.json_of(value)) state = m_.step(state, static_cast<uint8_t>(c));
-  return state != State::kDead && m_.is_complete(state);
-}
-
 // Nothing is repeated yet: what may stand here so that something still can be.
 void Comparer::add_repeated_ways(const Begun& begun, const Machine::Way& way,
                                  std::vector<RuledWay>& ways) {
@@ -217,19 +209,20 @@ void Comparer::add_repeated_ways(const Begun& begun, const Machine::Way& way,
   const uint32_t any = put_rule(ValueRule::kNone, {});
   bool is_free = may_repeat(begun.form, place + 1);
   Values here;
-  for (const uint32_t value : begun.record) {
+  for (size_t i = 0; i < place; ++i) {
+    const uint32_t value = begun.record[i];
     if (value == kUnknown) continue;
     for (size_t later = place + 1; later < end && !is_free; ++later) {
-      is_free = takes(item_at(array, later), value);
+      is_free = takes(item_at(array, later), value) || takes(both_of(array, i, later), value);
     }
-    if (!is_free && takes(way.value, value)) here.push_back(value);
+    here.push_back(value);
   }
   if (is_free) {
     ways.push_back({way, any});
     return;
   }
   if (std::ranges::count(begun.record, kUnknown) > 0) ask();
-  if (!here.empty()) ways.push_back({way, put_rule(ValueRule::kSome, std::move(here))});
+  add_some(begun, way, here, ways);
   for (size_t later = place + 1; later < end; ++later) {
     const Node both = both_of(array, place, later);
     if (parts_.node(both).productive) ways.push_back({{both, way.list}, any});
@@ -248,10 +241,11 @@ std::vector<Comparer::RuledWay> Comparer::ruled_ways(uint32_t form, const Memory
     if (is_some) {
       Values here;
       for (const uint32_t value : its.values) {
-        const bool is_longer = value != kUnknown && parts_of(value).size() > begun.record.size();
-        if (is_longer) here.push_back(parts_of(value)[begun.record.size()]);
+        if (value == kUnknown || parts_of(value).size() <= begun.record.size()) continue;
+        if (!completes_array(form, way.list, value, begun.record.size() + 1)) continue;
+        here.push_back(parts_of(value)[begun.record.size()]);
       }
-      if (!here.empty()) ways.push_back({way, put_rule(ValueRule::kSome, std::move(here))});
+      add_some(begun, way, here, ways);
       continue;
     }
     Values not_these;
@@ -270,6 +264,18 @@ std::vector<Comparer::RuledWay> Comparer::ruled_ways(uint32_t form, const Memory
     for (const RuledWay& option : options) add_less(option, not_these, ways);
   }
   return ways;
+}
+
+// The next item is one of those.
+void Comparer::add_some(const Begun& begun, const Machine::Way& way, const Values& values,
+                        std::vector<RuledWay>& ways) {
+  for (const Node node : item_nodes(begun.form, begun.record.size(), way.value)) {
+    Values its;
+    for (const uint32_t value : values) {
+      if (takes(node, value)) its.push_back(value);
+    }
+    if (!its.empty()) ways.push_back({{node, way.list}, put_rule(ValueRule::kSome, its)});
+  }
 }
 
 // A way, if something is left for it without those.

@@ -181,7 +181,7 @@ void Comparer::add_objects(const Begun& begun, const NamePlace& from, size_t n, 
     found.are_many = true;
     return;
   }
-  const Machine::KeyChoice& choice = m_.key_choice(begun.form, begun.list);
+  const Machine::KeyChoice& choice = m_.choice_in_order(begun.form, begun.list);
   if (choice.can_close) {
     add_value(found, m_.container_value(ValueKind::kObject, begun.record), n);
   }
@@ -218,7 +218,9 @@ void Comparer::add_objects(const Begun& begun, const NamePlace& from, size_t n, 
   }
   for (uint32_t i = from.named; i < object.names.size() && !found.are_many; ++i) {
     if (!has_bit(choice.allowed, i)) continue;
-    add({true, i, m_.text_number(object.names[i])}, {i + 1, {}, false});
+    // Where they have an order, what is allowed stands behind those before.
+    const uint32_t next = object.ranks.empty() ? i + 1 : 0;
+    add({true, i, m_.text_number(object.names[i])}, {next, {}, false});
   }
 }
 
