@@ -14,11 +14,11 @@ double divergence_of(KvType type) {
     case KvType::kInt8:
       return 0.0006;
     case KvType::kInt8Int4:
-      return 0.014;
+      return 0.0035;
     case KvType::kInt4:
       break;
   }
-  return 0.14;
+  return 0.04;
 }
 
 }  // namespace
