@@ -62,8 +62,8 @@ struct LoadedModel {
   std::shared_ptr<const Adapter> adapter;  // null: none
   Printable id;                            // model_id()
   KvType kv_type = KvType::kInt8;
-  uint64_t n_ctx = 0;  // tokens of context: as asked for, else as trained
-  MemoryPlan plan;     // where it was loaded for an engine
+  uint64_t n_ctx = 0;    // tokens of context: as asked for, else as trained
+  MemoryPlan plan = {};  // where it was loaded for an engine
 
   KvFootprint kv() const { return {model->config(), *backend, kv_type}; }
 };
