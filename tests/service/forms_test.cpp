@@ -216,11 +216,12 @@ TEST_F(Forms, no_key_and_no_salt_finds_the_grammars_of_another) {
   EXPECT_TRUE(rig.service().must_compile(salted));
 }
 
-// Sixty-four ways to name four properties.
+// 256 ways to name four properties.
 constexpr const char* kLongSchema = R"({"allOf": [
   {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}, {"required": ["d"]}]},
   {"anyOf": [{"required": ["e"]}, {"required": ["f"]}, {"required": ["g"]}, {"required": ["h"]}]},
-  {"anyOf": [{"required": ["i"]}, {"required": ["j"]}, {"required": ["k"]}, {"required": ["l"]}]}
+  {"anyOf": [{"required": ["i"]}, {"required": ["j"]}, {"required": ["k"]}, {"required": ["l"]}]},
+  {"anyOf": [{"required": ["m"]}, {"required": ["n"]}, {"required": ["o"]}, {"required": ["p"]}]}
 ]})";
 
 TEST_F(Forms, what_takes_long_is_not_compiled_by_an_attempt) {

@@ -105,6 +105,8 @@ class TensorMaker {
     if (role == TensorRole::kQNorm || role == TensorRole::kKNorm) return preset_.has_qk_norm;
     if (role == TensorRole::kChoiceBias) return preset_.has_choice_bias;
     if (role == TensorRole::kV) return !preset_.kinds.is_k_v;
+    // Few models of such a family have biases.
+    if (kind_of(role) == TensorKind::kBias) return !family_.may_have_mlp_biases;
     if (is_of_layer(role)) return true;
     const RopeDivisors divisors = preset_.rope.divisors;
     return divisors ==
