@@ -14,12 +14,13 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(FamilyConfig, llama_turns_neighbouring_pairs_and_has_no_extras) {
+TEST(FamilyConfig, llama_turns_neighbouring_pairs_and_may_have_biases) {
   const ModelConfig c = read(Keys("llama"));
   EXPECT_EQ(c.ropes[0].pairing, RopePairing::kInterleaved);
   EXPECT_EQ(c.activation, Activation::kSilu);
   EXPECT_EQ(c.embedding_scale, 1.0f);
-  EXPECT_FALSE(c.attention().has_qkv_bias);
+  EXPECT_TRUE(c.attention().is_qkv_bias_optional);
+  EXPECT_TRUE(c.attention().is_output_bias_optional);
   EXPECT_EQ(c.attention().qk_norm, QkNorm::kNone);
   EXPECT_FALSE(c.has_post_norms);
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -71,7 +72,7 @@ TEST(TensorRoles, shapes_follow_from_the_config) {
   EXPECT_THAT(shape_of(llama, kEmbedding), ElementsAre(260, 64));
   EXPECT_THAT(shape_of(llama, kK, 1), ElementsAre(32, 64));
   EXPECT_THAT(shape_of(llama, kDown, 1), ElementsAre(64, 160));
-  EXPECT_THAT(shape_of(llama, kQBias), IsEmpty());
+  EXPECT_THAT(shape_of(config_of("gemma2"), kQBias), IsEmpty());
   EXPECT_THAT(shape_of(llama, kK, 2), IsEmpty());
   EXPECT_THAT(shape_of(config_of("qwen2"), kQBias), ElementsAre(64));
   EXPECT_THAT(shape_of(config_of("olmo2"), kQNorm), ElementsAre(64));
@@ -79,6 +80,19 @@ TEST(TensorRoles, shapes_follow_from_the_config) {
   EXPECT_THAT(shape_of(phi, kQkv), ElementsAre(128, 64));
   EXPECT_THAT(shape_of(phi, kUp), ElementsAre(320, 64));
   EXPECT_THAT(shape_of(phi, kGate), IsEmpty());
+}
+
+TEST(TensorRoles, a_llama_file_may_have_biases) {
+  const TensorTable table(config_of("llama"));
+  const std::map<TensorRole, uint64_t> sizes = {
+      {kQBias, 64},     {kKBias, 32},   {kVBias, 32},   {kAttentionOutputBias, 64},
+      {kGateBias, 160}, {kUpBias, 160}, {kDownBias, 64}};
+  for (const auto& [role, size] : sizes) {
+    const TensorSpec* spec = table.find({role, 1});
+    ASSERT_NE(spec, nullptr) << name_of(TensorId{role, 1});
+    EXPECT_TRUE(spec->is_optional) << name_of(TensorId{role, 1});
+    EXPECT_THAT(spec->shape, ElementsAre(size)) << name_of(TensorId{role, 1});
+  }
 }
 
 TEST(TensorRoles, experts_may_begin_behind_dense_layers) {
