@@ -164,13 +164,22 @@ TEST_F(ModelTest, a_matrix_where_a_vector_belongs_is_a_wrong_shape) {
 
 TEST_F(ModelTest, a_tensor_that_nothing_computes_is_refused_not_ignored) {
   // A bias that the family does not know would be left out of every product.
-  for (const char* name : {"blk.0.attn_q.bias", "blk.2.attn_norm.weight", "blk.0.attn_sinks"}) {
+  for (const char* name :
+       {"blk.0.ffn_gate_inp.bias", "blk.2.attn_norm.weight", "blk.0.attn_sinks"}) {
     MemorySource source = source_of("test-llama:f32");
     source.add_vector(name, std::vector<float>(64, 1.0f));
     const Error error = error_of(source);
     EXPECT_EQ(error.code, ErrorCode::kUnsupported);
     EXPECT_THAT(error.message, HasSubstr(std::string("'") + name + "'"));
     EXPECT_THAT(error.message, HasSubstr("'llama'"));
+  }
+}
+
+TEST_F(ModelTest, a_bias_whose_neighbours_have_none_is_refused) {
+  for (const char* name : {"blk.0.attn_q.bias", "blk.0.ffn_gate.bias"}) {
+    MemorySource source = source_of("test-llama:f32");
+    source.add_vector(name, std::vector<float>(name[6] == 'a' ? 64 : 160, 1.0f));
+    EXPECT_THAT(error_of(source).message, HasSubstr("all or none")) << name;
   }
 }
 
