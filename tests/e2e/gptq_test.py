@@ -227,7 +227,12 @@ class PackedFolder(hf_folder.FolderCase):
 
     def test_a_bias_that_its_family_lacks_is_refused_unless_it_is_nothing(self):
         name = "model.layers.1.mlp.down_proj.bias"
-        self.refused(self.spoilt((LLAMA, "gptq", "--zero-biases"), name, lambda x: x + np.float16(1)), name)
+        self.refused(self.spoilt(("test-qwen3", "gptq", "--zero-biases"), name, lambda x: x + np.float16(1)), name)
+
+    def test_a_bias_that_a_llama_may_have_is_read_unless_all_are_nothing(self):
+        name = "model.layers.1.mlp.down_proj.bias"
+        spoilt = self.spoilt((LLAMA, "gptq", "--zero-biases"), name, lambda x: x + np.float16(1))
+        self.assertNotEqual(kvik.logits_text(spoilt, [5, 6]), kvik.logits_text(self.packed(LLAMA, "gptq")[0], [5, 6]))
 
     def test_experts_of_a_layer_must_have_their_columns_in_one_order(self):
         case = ("test-mixtral", "gptq", "--group-size=32", ACT_ORDER)

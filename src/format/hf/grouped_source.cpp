@@ -65,7 +65,7 @@ std::vector<T> turned(const std::vector<T>& rows, uint64_t n_cols) {
 // Finds what belongs together in a table of tensors. Lives for one of them.
 class Grouping {
  public:
-  Grouping(ModelSource& source, const Quantization& how, const std::set<std::string_view>& biases)
+  Grouping(ModelSource& source, const Quantization& how, const BiasNames& biases)
       : source_(source), how_(how), biases_(biases), is_part_(source.tensors().size()) {
     for (size_t i = 0; i < is_part_.size(); ++i) by_name_.emplace(source.tensors()[i].name, i);
   }
@@ -92,6 +92,9 @@ class Grouping {
       const ElementType type = *group_type(how_.bits, matrix.group, matrix.n_cols);
       const std::vector<uint64_t> shape = {matrix.n_rows, matrix.n_cols};
       out.infos.push_back({name + ".weight", type, shape, *bytes_of(type, shape)});
+    }
+    if (!has_optional_bias_) {
+      for (const size_t bias : optional_biases_) is_part_[bias] = true;
     }
     for (size_t i = 0; i < all.size(); ++i) {
       if (is_part_[i]) continue;
@@ -194,19 +197,27 @@ class Grouping {
   Result<void> drop_bias(const std::string& name) {
     const std::string bias = name + ".bias";
     const auto index = find(bias);
-    const auto is_wanted = [&](std::string_view end) { return bias.ends_with(end); };
-    if (!index || std::ranges::any_of(biases_, is_wanted)) return {};
+    const auto ends_so = [&](std::string_view end) { return bias.ends_with(end); };
+    if (!index || std::ranges::any_of(biases_.required, ends_so)) return {};
     TRY_ASSIGN(const Bytes bytes, source_.read(*index));
-    is_part_[*index] = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
+    const bool is_zero = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
     source_.release(*index);
+    if (std::ranges::any_of(biases_.optional, ends_so)) {
+      optional_biases_.push_back(*index);
+      has_optional_bias_ |= !is_zero;
+    } else {
+      is_part_[*index] = is_zero;
+    }
     return {};
   }
 
   ModelSource& source_;
   const Quantization& how_;
-  const std::set<std::string_view>& biases_;
+  const BiasNames& biases_;
   std::unordered_map<std::string, size_t> by_name_;
   std::vector<bool> is_part_;  // of a matrix, or left out
+  std::vector<size_t> optional_biases_;
+  bool has_optional_bias_ = false;  // one that is not of zeros
 };
 
 class GroupedSource final : public ModelSource {
@@ -369,7 +380,7 @@ class GroupedSource final : public ModelSource {
 
 Result<std::unique_ptr<ModelSource>> group_tensors(std::unique_ptr<ModelSource> base,
                                                    const Quantization& how,
-                                                   const std::set<std::string_view>& biases) {
+                                                   const BiasNames& biases) {
   TRY_ASSIGN(auto grouped, Grouping(*base, how, biases).run());
   return std::make_unique<GroupedSource>(std::move(base), how, std::move(grouped));
 }

@@ -424,13 +424,13 @@ Result<std::vector<ArrangedTensor>> arrange_tensors(ModelSource& tensors,
   return FolderTensors(tensors, config, alone).arrange();
 }
 
-// What the biases of the model's tensors are called at the end.
-std::set<std::string_view> bias_names(const FolderType& type, const ModelConfig& model) {
-  std::set<std::string_view> names;
+BiasNames bias_names(const FolderType& type, const ModelConfig& model) {
+  BiasNames names;
   const TensorTable table(model);
   for (const TensorSpec& spec : table.all()) {
     const TensorRole role = spec.id.role;
-    if (kind_of(role) == TensorKind::kBias) names.insert(folder_name(type, role));
+    if (kind_of(role) != TensorKind::kBias) continue;
+    (spec.is_optional ? names.optional : names.required).insert(folder_name(type, role));
   }
   return names;
 }
