@@ -39,8 +39,8 @@ class Server:
     def __init__(self, options, kv_type):
         self.port = free_port()
         command = [options.kvik, "serve", options.model, "--port", str(self.port), "--kv-type", kv_type, "--threads", str(options.threads),
-                   "--ctx", str(2048 * options.users), "--log-level", "warn"]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+                   "--ctx", str(2048 * options.users)]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while not self.is_ready():
             if self.process.poll() is not None:
                 sys.exit(f"{' '.join(command)} ended with {self.process.returncode}")
