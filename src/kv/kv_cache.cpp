@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "kv/kv_view.h"
 
 namespace kvik {
 namespace {
@@ -179,7 +180,7 @@ bool KvCache::copy_filling_page(PageTable& to, const PageTable& from, uint64_t n
   }
   if (layout_.has_open_pages()) {
     if (n_from > (uint64_t{index} + 1) * kPageTokens) return false;
-    const uint64_t offset = layout_.open_page_offset(index);
+    const uint64_t offset = open_page_offset(index, layout_.open_page_bytes);
     memory_.copy(to.open_pages() + offset, from.open_pages() + offset, layout_.open_page_bytes);
   }
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {

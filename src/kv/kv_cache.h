@@ -126,7 +126,7 @@ class KvCache {
   void set_sink(PageSink* sink) { sink_ = sink; }
   // Who hears of prefixes that come and go; null: nobody.
   void set_log(PageLog* log) { log_ = log; }
-  // Of this moment, on any thread; nothing without a log.
+  // Returns the current counts, on any thread; nothing without a log.
   std::optional<PageLogCounts> log_counts() const;
 
   // Makes a page that a slower tier held for that query findable again. std::nullopt where no page
@@ -159,7 +159,7 @@ class KvCache {
   uint32_t n_token_pages() const { return n_pages() - pool_.counts_apart().total(); }
   const StateSlots& states() const { return states_; }
   const OpenPageSlots& open_slots() const { return open_slots_; }
-  // Of n_tokens, those that a prefix which is found may have at most.
+  // Returns the most of n_tokens tokens that can be found as a prefix.
   uint64_t n_findable(uint64_t n_tokens) const {
     return layout_.has_open_pages() ? n_tokens - n_tokens % kPageTokens : n_tokens;
   }

@@ -21,8 +21,8 @@ struct KvLayout {
   std::vector<GroupRule> rules;  // of each group
   uint64_t state_bytes = 0;      // of a sequence, beside its pages; 0: all layers have K and V
   uint32_t n_states = 0;         // sequences that can have one at once
-  // Of one open page of a sequence in all groups (has_open_pages()); 0: sequences have none. Where
-  // they do, a prefix is found at whole pages only.
+  // Bytes of one open page of a sequence in all groups (has_open_pages()); 0: sequences have none.
+  // If they do, a prefix is found at whole pages only.
   uint64_t open_page_bytes = 0;
   uint32_t n_open_slots = 0;  // sequences that can have open pages at once
 
@@ -36,11 +36,10 @@ struct KvLayout {
   uint64_t state_slot_bytes() const { return uint64_t{n_state_pages()} * page_bytes; }
 
   bool has_open_pages() const { return open_page_bytes > 0; }
-  // Of a sequence's open pages: those of two neighbouring pages, page p in the half p % 2, for rows
-  // that were computed beyond a page's end may be taken back.
+  // Bytes of a sequence's slot, which holds the open pages of two neighboring pages
+  // (open_page_offset()): drafts beyond a page's end may be rejected.
   uint64_t open_slot_bytes() const { return 2 * open_page_bytes; }
-  uint64_t open_page_offset(uint64_t page) const { return page % 2 * open_page_bytes; }
-  // What a running sequence takes besides its pages.
+  // Bytes that a running sequence takes besides its pages.
   uint64_t slot_bytes() const { return state_slot_bytes() + open_slot_bytes(); }
 };
 

@@ -14,7 +14,7 @@ struct PageCounts {
   uint32_t total() const { return free + leased + sealed + cached; }
 };
 
-// What a PageLog holds and has lost.
+// Contents and losses of a PageLog.
 struct PageLogCounts {
   uint64_t n_subscribers = 0, n_replay_readers = 0;  // connections
   uint64_t n_waiting = 0;                            // events that are not sent yet

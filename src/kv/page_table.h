@@ -65,7 +65,7 @@ class PageTable {
   // What layers without pages remember of the sequence; null where there are none, or it has no
   // pages yet.
   std::byte* state() const { return state_ ? state_.data() : nullptr; }
-  // Where the sequence's open pages lie; null likewise.
+  // The slot of the sequence's open pages; null likewise.
   std::byte* open_pages() const { return open_pages_ ? open_pages_.data() : nullptr; }
 
   // Gives all pages back. What was sealed stays findable.

@@ -112,7 +112,8 @@ class Decoder {
   std::span<const float> guess_logits(size_t row) const;
 
   size_t page_bytes() const { return attention_.page_bytes(); }
-  // Of one open page of a sequence in all groups; 0 where there are none, and KvView::open is null.
+  // Bytes of one open page of a sequence in all groups; 0 if there are none and KvView::open is
+  // null.
   uint64_t open_page_bytes() const { return open_page_bytes_; }
   // How the layers share out the pages; KvView::groups has a table for each of these groups.
   const LayerGroups& groups() const { return attention_.groups(); }

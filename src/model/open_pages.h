@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/ops.h"
+#include "kv/kv_view.h"
 #include "model/model.h"
 
 namespace kvik {
@@ -18,13 +19,13 @@ bool uses_open_pages(const ModelConfig& config, KvType type);
 // Returns the bytes of one open page of a sequence in all groups; 0 where there are none.
 uint64_t open_page_bytes(const ModelConfig& config, KvType type, const Backend& backend);
 
-// Where the open pages of a step's rows lie (KvRun::open). The first and the last page of a
+// The addresses of the open pages of a step's rows (KvRun::open). The first and the last page of a
 // sequence's rows lie in its slot (KvLayout::open_slot_bytes), where the next step finds them;
 // those between, which the step fills and no later one reads, in an arena for all sequences. One
 // thread.
 class OpenPages {
  public:
-  // Of a model that uses them, for steps of n_rows_max tokens.
+  // For a model that uses them, and steps of n_rows_max tokens.
   OpenPages(const ModelConfig& config, Backend& backend, uint32_t n_rows_max);
 
   // Returns the bytes of the arena, 0 where there are none.
@@ -41,7 +42,7 @@ class OpenPages {
  private:
   static uint32_t n_arena_pages(uint32_t n_rows_max);
   std::byte* page_in_slot(std::byte* slot, uint32_t page) const {
-    return slot + page % 2 * page_bytes_;
+    return slot + open_page_offset(page, page_bytes_);
   }
 
   Memory& memory_;

@@ -186,7 +186,7 @@ Reply Router::make(const HttpRequest& request, DeferredReply* deferred) const {
   if (deferred) return guarded(request, [&] { return deferred->make(); });
   Reply reply = handle(request);
   const auto* later = std::get_if<std::unique_ptr<DeferredReply>>(&reply);
-  if (later && (*later)->kind() == DeferredReply::Kind::kPrompt) return make(request, later->get());
+  if (later && (*later)->kind() == DeferredReply::Kind::kQuick) return make(request, later->get());
   return reply;
 }
 

@@ -110,7 +110,7 @@ class Server::Impl {
     TRY(allow_open_files(state_.options.max_connections));
     TRY(state_.offload.start("kvik-work", ServerState::kOffloadThreads,
                              Offload::Priority::kNormal));
-    TRY(state_.patient.start("kvik-patient", 1, Offload::Priority::kLow));
+    TRY(state_.slow_work.start("kvik-work-slow", 1, Offload::Priority::kLow));
     asio::co_spawn(io_, accept_all(), asio::detached);
     asio::co_spawn(io_, tidy(), asio::detached);
     TRY_ASSIGN(thread_, start_thread("kvik-http", [this] { run(); }));
@@ -132,7 +132,7 @@ class Server::Impl {
     work_.reset();
     thread_.join();
     state_.offload.join();
-    state_.patient.join();
+    state_.slow_work.join();
   }
 
  private:

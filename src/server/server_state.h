@@ -9,7 +9,7 @@
 #include "server/http/byte_ledger.h"
 #include "server/http/offload.h"
 #include "server/http/oldest_first.h"
-#include "server/http/turns.h"
+#include "server/http/tenant_mutex.h"
 #include "server/operate/access_log.h"
 #include "server/router.h"
 #include "server/server_options.h"
@@ -86,10 +86,10 @@ struct ServerState {
   std::unique_ptr<AccessLog> access_log;  // null: nobody wants one
   // Large bodies are parsed and tokenized here: a 32 MiB prompt may not hold up others' streams.
   Offload offload;
-  // What takes long and nobody but its client waits for: one thread of low priority, so that the
-  // engine's have the cores first.
-  Offload patient;
-  Turns patient_turns;
+  // Long work that only its own client waits for: one thread of low priority, so that the engine's
+  // threads get the cores first.
+  Offload slow_work;
+  TenantMutex slow_work_mutex;
 };
 
 }  // namespace kvik

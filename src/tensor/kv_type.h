@@ -51,7 +51,7 @@ constexpr KvType value_type(KvType type) {
 constexpr bool has_open_pages(KvType type) {
   return type == KvType::kInt8Int4 || type == KvType::kInt4;
 }
-// What open pages are stored as.
+// The type that open pages are stored as.
 inline constexpr KvType kOpenType = KvType::kBF16;
 
 // In all that follows K and V of kInt8Int4 are asked for each by its own type.

@@ -96,6 +96,7 @@ class EverySignal(unittest.TestCase):
                 text = answer.read()
                 connection.close()
                 self.assertIn(b'"finish_reason":"length"', text)
+                self.assertTrue(text.endswith(b"data: [DONE]\n\n"), text[-100:])
                 self.assertEqual(server.process.wait(30), 0, server.said())
 
     def test_the_end_of_processor_time_is_one_request_to_end_however_often_it_is_said(self):

@@ -92,18 +92,6 @@ class UnreadLog(unittest.TestCase):
 
 
 class Signals(unittest.TestCase):
-    def test_a_hangup_drains_the_server_as_an_end_does(self):
-        for number in (signal.SIGHUP, signal.SIGTERM):
-            with self.subTest(signal=number), Server("demo") as server:
-                connection, answer = server.open_stream("ROMEO:", max_tokens=300, ignore_eos=True)
-                self.assertTrue(answer.readline())
-                server.interrupt(number)
-                text = answer.read()
-                connection.close()
-                self.assertIn(b'"finish_reason":"length"', text)
-                self.assertTrue(text.endswith(b"data: [DONE]\n\n"), text[-100:])
-                self.assertEqual(server.process.wait(30), 0, server.said())
-
     def test_a_port_of_a_server_that_still_loads_fails_at_once(self):
         port, log = free_port(), tempfile.TemporaryFile()
         loading = subprocess.Popen(kvik.command("serve", SLOW_TO_LOAD, "--ctx", 512, "--kv-memory", "256MiB", "--port", port),

@@ -216,46 +216,6 @@ TEST_F(Forms, no_key_and_no_salt_finds_the_grammars_of_another) {
   EXPECT_TRUE(rig.service().must_compile(salted));
 }
 
-// 256 ways to name four properties.
-constexpr const char* kLongSchema = R"({"allOf": [
-  {"anyOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}, {"required": ["d"]}]},
-  {"anyOf": [{"required": ["e"]}, {"required": ["f"]}, {"required": ["g"]}, {"required": ["h"]}]},
-  {"anyOf": [{"required": ["i"]}, {"required": ["j"]}, {"required": ["k"]}, {"required": ["l"]}]},
-  {"anyOf": [{"required": ["m"]}, {"required": ["n"]}, {"required": ["o"]}, {"required": ["p"]}]}
-]})";
-
-TEST_F(Forms, what_takes_long_is_not_compiled_by_an_attempt) {
-  FormCompiler compiler(rig.tokenizer());
-  EXPECT_TRUE(compiler.try_compile(schema_form(kSchema)));
-  EXPECT_TRUE(compiler.knows(schema_form(kSchema)));
-  EXPECT_FALSE(compiler.try_compile(schema_form(kLongSchema)));
-  EXPECT_FALSE(compiler.knows(schema_form(kLongSchema)));
-  EXPECT_TRUE(compiler.compile(schema_form(kLongSchema)).has_value());
-  EXPECT_TRUE(compiler.try_compile(schema_form(kLongSchema)));
-}
-
-TEST_F(Forms, an_attempt_leaves_no_keyword_out) {
-  AnswerForm relaxed = schema_form(kLongSchema);
-  relaxed.strictness = AnswerForm::Strictness::kRelaxed;
-  FormCompiler compiler(rig.tokenizer());
-  EXPECT_FALSE(compiler.try_compile(relaxed));
-  const auto compiled = compiler.compile(relaxed);
-  ASSERT_TRUE(compiled.has_value());
-  EXPECT_TRUE(compiled->relaxed.empty());
-}
-
-TEST_F(Forms, attempts_are_for_tenants_that_have_not_used_up_their_time) {
-  FormCompiler compiler(rig.tokenizer());
-  const FormCompiler::Owner owner{.tenant = "ann", .salt = ""};
-  bool is_used_up = false;
-  for (int i = 0; i < 10'000 && !is_used_up; ++i) {
-    const AnswerForm form = schema_form(R"({"const": )" + std::to_string(i) + "}");
-    is_used_up = !compiler.try_compile(form, owner);
-  }
-  EXPECT_TRUE(is_used_up);
-  EXPECT_TRUE(compiler.try_compile(schema_form(kSchema), {.tenant = "bob", .salt = ""}));
-}
-
 AnswerForm regex_form(std::string text) {
   return {.kind = Kind::kRegex, .text = std::move(text), .param = "guided_regex"};
 }

@@ -50,7 +50,7 @@ Buffer CpuMemory::allocate(size_t bytes) {
     return Buffer(*this, map_zero_pages(bytes), bytes);
   }
   const size_t rounded = round_up(bytes, kVectorBytes);
-  // Where there is none: std::bad_alloc, which ends requests and not the process.
+  // Throws std::bad_alloc if there is no memory, which fails requests and not the process.
   void* data = ::operator new (rounded, std::align_val_t{kVectorBytes});
   held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   std::memset(data, 0, rounded);

@@ -40,7 +40,8 @@ class Interrupts {
   static int signal_fd();
   static void take();
 
-  // Whether a signal other than SIGINT ever came: the program shall end, not only what it does.
+  // Returns true if a signal other than SIGINT arrived: the program has to end, not only what it
+  // does.
   static bool is_terminated();
 };
 

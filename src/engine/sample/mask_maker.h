@@ -49,7 +49,7 @@ class MaskMaker {
   uint64_t n_heavy() const;
 
   static constexpr Duration kMostHelp = std::chrono::milliseconds(1);  // in each step
-  // Of each tenant.
+  // Budget of each tenant.
   static constexpr ProcessorBudget::Rule kBudget = {.share = 0.25,
                                                     .burst = std::chrono::milliseconds(250)};
 

@@ -102,7 +102,7 @@ void Scheduler::take_turn(Sequence& sequence) {
   (*other)->due = (*other)->queued.since + from_ms(kDueAfter * (*other)->prompt_ms);
 }
 
-// What a sequence asks the cache for: of its tokens those that can be found.
+// Returns the query of a sequence to the cache, without the tokens that cannot be found.
 PrefixQuery Scheduler::query_of(const Sequence& sequence) const {
   PrefixQuery query = sequence.query();
   query.tokens = query.tokens.first(kv_.n_findable(query.tokens.size()));

@@ -10,7 +10,7 @@
 
 namespace kvik::hf {
 
-// What the names of a model's biases end in: of those that it has, and of those that it may have.
+// Endings of the names of a model's biases: of those that it has, and of those that it may have.
 struct BiasNames {
   std::set<std::string_view> required, optional;
 };

@@ -199,7 +199,7 @@ Reply start(const HandlerContext& context, const HttpRequest& request, const Com
 class StartedLater final : public DeferredReply {
  public:
   StartedLater(const HandlerContext& context, const HttpRequest& request, CompletionCall call,
-               AnswerDialect dialect, Kind kind = Kind::kPrompt)
+               AnswerDialect dialect, Kind kind = Kind::kQuick)
       : context_(context),
         request_(request),
         call_(std::move(call)),
@@ -211,9 +211,9 @@ class StartedLater final : public DeferredReply {
 
   // All requests of a call are alike.
   Reply make() override {
-    if (kind_ == Kind::kPrompt && !context_.service.try_compile(call_.requests.front())) {
+    if (kind_ == Kind::kQuick && !context_.service.try_compile(call_.requests.front())) {
       return std::make_unique<StartedLater>(context_, request_, std::move(call_), dialect_,
-                                            Kind::kPatient);
+                                            Kind::kSlow);
     }
     return start(context_, request_, call_, dialect_);
   }

@@ -222,16 +222,16 @@ asio::awaitable<Reply> Connection::handle(HttpRequest& request) {
   co_return reply;
 }
 
-// On another thread; `deferred` is null where nothing was done for the request yet.
+// Makes the reply on another thread; `deferred` is null if the request was not handled yet.
 asio::awaitable<Reply> Connection::make_elsewhere(const HttpRequest& request,
                                                   DeferredReply* deferred) {
-  const bool is_patient = deferred && deferred->kind() == DeferredReply::Kind::kPatient;
-  std::optional<Turns::Turn> turn;
-  if (is_patient) {
-    turn.emplace(co_await state_.patient_turns.wait(deferred->tenant()));
+  const bool is_slow = deferred && deferred->kind() == DeferredReply::Kind::kSlow;
+  std::optional<TenantMutex::Lock> lock;
+  if (is_slow) {
+    lock.emplace(co_await state_.slow_work_mutex.lock(deferred->tenant()));
     if (state_.is_aborting || peer_->is_gone()) co_return error_response(stopping());
   }
-  Offload& threads = is_patient ? state_.patient : state_.offload;
+  Offload& threads = is_slow ? state_.slow_work : state_.offload;
   co_return co_await asio::co_spawn(
       threads.get_executor(),
       [&]() -> asio::awaitable<Reply> { co_return state_.router.make(request, deferred); },

@@ -72,12 +72,12 @@ using Reply =
 class DeferredReply {
  public:
   virtual ~DeferredReply() = default;
-  // kPatient: it takes long, on a thread of low priority, and those of each tenant wait their turn.
-  enum class Kind : uint8_t { kPrompt, kPatient };
-  virtual Kind kind() const { return Kind::kPrompt; }
+  // kSlow: made on a thread of low priority, one at a time, round-robin among tenants.
+  enum class Kind : uint8_t { kQuick, kSlow };
+  virtual Kind kind() const { return Kind::kQuick; }
   virtual std::string tenant() const { return {}; }
-  // Any thread, once, while the request and what handled it are there. What a prompt one gives may
-  // be deferred again, as a patient one.
+  // Any thread, once, while the request and what handled it are there. A quick one may
+  // return another one that is slow.
   virtual Reply make() = 0;
 };
 

@@ -155,7 +155,7 @@ bool FormCompiler::try_compile(const AnswerForm& form, const Owner& owner) {
     if (attempts_.left(owner.tenant, now) <= Duration{}) return find(form, owner) != nullptr;
   }
   const Duration begin = thread_time();
-  const bool is_compiled = compile(form, owner, kSmallWork).has_value();
+  const bool is_compiled = compile(form, owner, Effort::kSmall).has_value();
   const Duration took = thread_time() - begin;
   const MutexLock lock(mutex_);
   attempts_.charge(owner.tenant, took, std::chrono::steady_clock::now());
@@ -163,7 +163,7 @@ bool FormCompiler::try_compile(const AnswerForm& form, const Owner& owner) {
 }
 
 Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& owner,
-                                           uint64_t max_work) {
+                                           Effort effort) {
   {
     const MutexLock lock(mutex_);
     const auto place = std::ranges::find_if(
@@ -173,10 +173,11 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& 
       return place->compiled;
     }
   }
-  auto made = make(form, language_, max_work);
+  const bool is_small = effort == Effort::kSmall;
+  auto made = make(form, language_, is_small ? kSmallWork : grammar::Limits().max_work);
   if (!made) return fail(made.error().code, std::move(made.error().message), form.param);
-  if (max_work == kSmallWork && !made->relaxed.empty()) {
-    return fail(ErrorCode::kExhausted, "more work may keep what was left out", form.param);
+  if (is_small && !made->relaxed.empty()) {
+    return fail(ErrorCode::kExhausted, "a full effort may keep all keywords", form.param);
   }
   CompiledForm compiled{vocabulary(form.marks), nullptr, std::move(made->relaxed)};
   auto grammar = grammar::Constraint::make(std::move(made->grammar), compiled.vocabulary->trie(),

@@ -51,7 +51,7 @@ class FormCompiler {
   // Errors: kInvalidArgument, kUnsupported, with the form's field in `param` and the place within
   // it in the sentence; kExhausted where the grammars in use leave no memory for it.
   Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner = {}) {
-    return compile(form, owner, grammar::Limits().max_work);
+    return compile(form, owner, Effort::kFull);
   }
 
   // Compiles within kSmallWork. Returns false if that does not suffice, or if the tenant has used
@@ -68,7 +68,7 @@ class FormCompiler {
   static constexpr size_t kMaxVocabularies = 4;
   static constexpr size_t kMaxKept = 128;
   static constexpr uint64_t kSmallWork = 100'000;  // steps, as of grammar::Limits::max_work
-  // Of each tenant, for try_compile(): attempts delay what the engine computes.
+  // Budget of each tenant for try_compile(), which delays the engine.
   static constexpr ProcessorBudget::Rule kAttempts = {.share = 0.005,
                                                       .burst = std::chrono::milliseconds(20)};
 
@@ -80,7 +80,8 @@ class FormCompiler {
   };
   using KeptList = std::list<Kept>;
 
-  Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner, uint64_t max_work);
+  enum class Effort : uint8_t { kSmall, kFull };
+  Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner, Effort effort);
   std::shared_ptr<const FormVocabulary> vocabulary(const std::vector<TokenId>& marks);
   const Kept* find(const AnswerForm& form, const Owner& owner) const REQUIRES(mutex_);
   Result<void> make_room(size_t bytes, const Owner& owner) REQUIRES(mutex_);

@@ -74,7 +74,7 @@ inline KvBlockLayout layout_of(const KvGeometry& geometry) {
 size_t block_offset(const KvTarget& kv, uint32_t kv_head);
 size_t open_block_offset(const KvTarget& kv, uint32_t kv_head);
 
-// Where a token's own page is among KvRun::open.
+// Returns the index of a token's own page in KvRun::open.
 inline size_t open_index(const KvRun& run, uint32_t position) {
   return position / kPageTokens - run.first_position / kPageTokens;
 }

@@ -16,7 +16,7 @@
 //   splits are merged ascending (merge_block_split), then a sink joins (take_sink), and
 //   out[d] = sum[d] / total.
 //
-// Where a row has an open page the splits end where its page begins, and the open page is merged
+// If a row has an open page, the splits end where its page begins, and the open page is merged
 // after them (attention_open.inl).
 //
 // Tokens that a pair does not see take part in nothing: neither their K nor their V, whatever it

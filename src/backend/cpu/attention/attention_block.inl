@@ -87,7 +87,8 @@ inline uint32_t first_visible(const AttendTask& task, uint32_t position) {
   return task.window != 0 && position + 1 > task.window ? position + 1 - task.window : 0;
 }
 
-// What a row sees of task.pages; no token adds nothing to what the rows of a block see together.
+// Returns the tokens of task.pages that a row sees. An empty range does not widen the range that
+// the rows of a block see together.
 inline Range visible_tokens(const AttendTask& task, const QueryRow& row) {
   const Range seen = {first_visible(task, row.position), row.sealed_end()};
   return seen.empty() ? Range{UINT32_MAX, 0} : seen;

@@ -1,6 +1,6 @@
 // The page that a row's token lies in, as it was computed: its open page. Part of attention.inl.
 //
-// Where rows have open pages a row at position p sees [p / 32 · 32, p] of its open page, with its
+// If rows have open pages, a row at position p sees [p / 32 · 32, p] of its open page, with its
 // query in floats, and all before in task.pages. What the open page gives is merged after all
 // splits, with sums as V was before pages of int4 turned it: those of the splits are turned back
 // first. A page is a sequence of its own here, and its tokens are counted from its first one.
@@ -32,7 +32,8 @@ inline Range visible_in_open_page(const AttendTask& task, uint32_t position) {
   return {begin - page_begin, position - page_begin + 1};
 }
 
-// What pairs [begin, end) have of the open page that they share, into block.split.
+// Writes the partial results of pairs [begin, end) for the open page that they share to
+// block.split.
 inline void attend_open_page(const Block& block, Chunk pairs) {
   const QueryRow& first = block.task.rows[block.row(pairs.begin)];
   AttendTask task = block.task;

@@ -51,7 +51,8 @@ struct Attending {
   __device__ uint32_t head(uint32_t pair) const {
     return blockIdx.y * t.group + (first_pair + pair) % t.group;
   }
-  // What a row sees of these pages; no token adds nothing to what several rows see.
+  // Returns the tokens of these pages that a row sees. An empty range does not widen the range that
+  // several rows see together.
   __device__ Span visible(uint32_t pair) const {
     const uint32_t position = row(pair).position;
     const uint32_t begin = t.window != 0 && position + 1 > t.window ? position + 1 - t.window : 0;

@@ -1,4 +1,4 @@
-#include "server/http/turns.h"
+#include "server/http/tenant_mutex.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@ namespace {
 namespace asio = boost::asio;
 using testing::ElementsAre;
 
-class TurnsTest : public testing::Test {
+class TenantMutexTest : public testing::Test {
  protected:
   asio::awaitable<void> take(std::string name, std::string tenant) {
-    const Turns::Turn turn = co_await turns_.wait(std::move(tenant));
+    const TenantMutex::Lock lock = co_await mutex_.lock(std::move(tenant));
     EXPECT_EQ(++n_inside_, 1);
     order_.push_back(std::move(name));
     for (int i = 0; i < 3; ++i) co_await asio::post(asio::use_awaitable);
@@ -30,12 +30,12 @@ class TurnsTest : public testing::Test {
   }
 
   asio::io_context io_;
-  Turns turns_;
+  TenantMutex mutex_;
   std::vector<std::string> order_;
   int n_inside_ = 0;
 };
 
-TEST_F(TurnsTest, tenants_take_turns_however_many_requests_one_has) {
+TEST_F(TenantMutexTest, tenants_are_served_round_robin_however_many_requests_one_has) {
   for (int i = 0; i < 4; ++i) start("ann" + std::to_string(i), "ann");
   start("bob0", "bob");
   start("bob1", "bob");
@@ -44,7 +44,7 @@ TEST_F(TurnsTest, tenants_take_turns_however_many_requests_one_has) {
   EXPECT_THAT(order_, ElementsAre("ann0", "ann1", "bob0", "eve0", "ann2", "bob1", "ann3"));
 }
 
-TEST_F(TurnsTest, who_comes_later_finds_its_turn_free) {
+TEST_F(TenantMutexTest, it_is_free_again_afterwards) {
   start("ann0", "ann");
   io_.run();
   io_.restart();
@@ -54,12 +54,12 @@ TEST_F(TurnsTest, who_comes_later_finds_its_turn_free) {
   EXPECT_THAT(order_, ElementsAre("ann0", "ann1", "bob0"));
 }
 
-TEST(Turns, those_that_are_destroyed_while_they_wait_are_forgotten) {
-  Turns turns;
+TEST(TenantMutex, those_that_are_destroyed_while_they_wait_are_forgotten) {
+  TenantMutex mutex;
   {
     asio::io_context io;
     const auto hold = [&]() -> asio::awaitable<void> {
-      const Turns::Turn turn = co_await turns.wait("ann");
+      const TenantMutex::Lock lock = co_await mutex.lock("ann");
       co_await asio::steady_timer(io, std::chrono::hours(1)).async_wait(asio::use_awaitable);
     };
     asio::co_spawn(io, hold(), asio::detached);
@@ -69,7 +69,7 @@ TEST(Turns, those_that_are_destroyed_while_they_wait_are_forgotten) {
   asio::io_context io;
   bool is_called = false;
   const auto take = [&]() -> asio::awaitable<void> {
-    const Turns::Turn turn = co_await turns.wait("bob");
+    const TenantMutex::Lock lock = co_await mutex.lock("bob");
     is_called = true;
   };
   asio::co_spawn(io, take(), asio::detached);
