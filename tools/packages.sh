@@ -79,9 +79,16 @@ unpack_promtool() {
   PATH=$PATH:$folder/usr/bin
 }
 
-# configure [CMAKE ARGUMENT…]: the preset `$preset`, or release, through ccache where there is one.
+# configure [CMAKE ARGUMENT…]: the preset `$preset`, or release, through ccache where there is one. Then paths count from the
+# root of the repository, so that another clone takes what this one compiled, and there are no precompiled headers, which ccache
+# passes by.
 configure() {
-  local launcher=()
-  if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-  cmake --preset "${preset:-release}" "${launcher[@]}" "$@" --log-level=WARNING >/dev/null  # trouble goes to stderr
+  local with_ccache=()
+  if command -v ccache >/dev/null; then
+    with_ccache=(
+      "-DCMAKE_CXX_COMPILER_LAUNCHER=env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1;ccache"
+      -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+    )
+  fi
+  cmake --preset "${preset:-release}" "${with_ccache[@]}" "$@" --log-level=WARNING >/dev/null  # trouble goes to stderr
 }
