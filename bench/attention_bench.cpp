@@ -30,7 +30,9 @@ struct Shape {
 class Fixture {
  public:
   Fixture(const InstructionSet& isa, const Shape& shape)
-      : isa_(isa), shape_(shape), layout_{shape.type, shape.head_dim} {
+      : isa_(isa),
+        shape_(shape),
+        layout_{shape.type, shape.head_dim, 0, shape.open && shape.type == KvType::kInt4} {
     const uint32_t n_tokens = shape.depth + shape.n_rows;
     const size_t n_pages = (n_tokens + kPageTokens - 1) / kPageTokens;
     const size_t page_bytes = kHeadsPerPage * layout_.head_bytes();
@@ -52,6 +54,9 @@ class Fixture {
         isa.attention.write_token(layout_.open_layout(),
                                   open_page + head * layout_.open_layout().head_bytes(),
                                   t % kPageTokens, row.data(), row.data());
+        if (!layout_.keys_by_channel || t % kPageTokens != kPageTokens - 1) continue;
+        isa.attention.write_channels(layout_, open_page + head * layout_.open_layout().head_bytes(),
+                                     pages_[t / kPageTokens] + head * layout_.head_bytes());
       }
     }
     const size_t width = size_t{shape.group} * shape.head_dim;

@@ -69,8 +69,18 @@ struct KvGeometry {
   // Where not 0, there is no V: it is the first latent_dim dimensions of K, a multiple of sixteen
   // (DeepSeek-V2, 2024).
   uint32_t latent_dim = 0;
+  // K of int4 has a scale and a zero point for each dimension of a page, its channel (KIVI, Liu et
+  // al. 2024), and is written when the page is full, from the open page: all runs have open pages.
+  bool keys_by_channel = false;
 
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
+  // Returns the geometry of the open pages beside pages of this one.
+  KvGeometry of_open_pages() const {
+    KvGeometry open = *this;
+    open.type = kOpenType;
+    open.keys_by_channel = false;
+    return open;
+  }
 };
 
 // Consecutive tokens of one sequence inside a batch: rows [first_row, first_row + n_rows) stand at
@@ -78,7 +88,8 @@ struct KvGeometry {
 //
 // Where `open` is not empty, each row attends to its own page in kOpenType and to the pages before
 // it as they are: open[i] holds, in the layout of a page of kOpenType, the tokens of page
-// first_position / kPageTokens + i, up to the page of the last row. write_kv() writes to both.
+// first_position / kPageTokens + i, up to the page of the last row. write_kv() writes to both, K by
+// channel once the page is full.
 struct KvRun {
   std::span<std::byte* const> pages;
   uint32_t first_position = 0;

@@ -12,6 +12,7 @@
 #include "host/load_model.h"
 #include "main/commands.h"
 #include "main/exit_code.h"
+#include "model/open_pages.h"
 #include "model/recurrent/state_layout.h"
 
 namespace kvik {
@@ -107,13 +108,15 @@ void show_tensors(const ModelSource& source) {
 void show_kv(const ModelConfig& c) {
   streams::print("KV cache, bytes per token\n");
   for (const KvType type : kAllKvTypes) {
+    const bool keys_by_channel = keeps_keys_by_channel(c, type);
     uint64_t per_token = 0;
     for (const LayerConfig& layer : c.layers) {
       if (!layer.if_attention()) continue;
       const AttentionConfig& a = layer.attention();
       if (a.shared_kv) continue;
-      per_token += a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
-                                 : a.n_kv_heads * head_token_bytes(type, a.head_dim);
+      per_token += a.latent.rank
+                       ? latent_row_bytes(type, a.latent.rank, a.head_dim)
+                       : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
     }
     streams::print("  {:<10}{:>8}  ({} for the trained context)\n", name_of(type), per_token,
                    format_bytes(per_token * c.n_ctx_train));

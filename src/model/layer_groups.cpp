@@ -79,6 +79,7 @@ LayerGroups group_layers(const ModelConfig& config) {
   static_assert(kMaxLayerKinds <= kMaxLayerGroups);
   CHECK(page_width > 0);  // pages for all layers of the widest kind are one group for each
   LayerGroups groups;
+  groups.has_states = config.has_state();
   groups.places.resize(n_layers);
   for (const auto& [kind, layers] : spans) {
     const auto n_per_page = static_cast<uint32_t>(page_width / kind.width());

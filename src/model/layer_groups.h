@@ -29,6 +29,7 @@ struct LayerGroups {
   std::vector<uint32_t> windows;   // of each group; 0: sees everything
   std::vector<Heads> heads;        // of each group
   std::vector<Place> places;       // of each layer of the model; of no meaning for one with a state
+  bool has_states = false;         // some layers have states in place of K and V: no open pages
 
   uint32_t n_groups() const { return static_cast<uint32_t>(windows.size()); }
 };

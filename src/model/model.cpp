@@ -233,11 +233,13 @@ Result<std::unique_ptr<Model>> Model::load(ModelSource& source, Backend& backend
 }
 
 KvGeometry kv_geometry(const LayerGroups& groups, uint32_t group, KvType type) {
+  const LayerGroups::Heads& heads = groups.heads[group];
   return {.type = type,
           .n_layers = groups.n_layers[group],
-          .n_kv_heads = groups.heads[group].n_kv_heads,
-          .head_dim = groups.heads[group].head_dim,
-          .latent_dim = groups.heads[group].latent_dim};
+          .n_kv_heads = heads.n_kv_heads,
+          .head_dim = heads.head_dim,
+          .latent_dim = heads.latent_dim,
+          .keys_by_channel = type == KvType::kInt4 && !groups.has_states && heads.latent_dim == 0};
 }
 
 size_t page_bytes(const ModelConfig& config, KvType type, const Backend& backend) {

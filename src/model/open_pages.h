@@ -16,6 +16,10 @@ namespace kvik {
 // layers have K and V. A model with recurrent states would have to keep an open page with each
 // snapshot, which may lie inside a page.
 bool uses_open_pages(const ModelConfig& config, KvType type);
+// Returns whether heads of K are kept by channel (KvGeometry); latent K never is.
+inline bool keeps_keys_by_channel(const ModelConfig& config, KvType type) {
+  return key_type(type) == KvType::kInt4 && uses_open_pages(config, type);
+}
 // Returns the bytes of one open page of a sequence in all groups; 0 where there are none.
 uint64_t open_page_bytes(const ModelConfig& config, KvType type, const Backend& backend);
 

@@ -51,6 +51,9 @@ constexpr KvType value_type(KvType type) {
 constexpr bool has_open_pages(KvType type) {
   return type == KvType::kInt8Int4 || type == KvType::kInt4;
 }
+// Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
+inline constexpr uint32_t kPageTokens = 32;
+
 // The type that open pages are stored as.
 inline constexpr KvType kOpenType = KvType::kBF16;
 
@@ -83,9 +86,18 @@ constexpr uint64_t row_bytes(KvType type, uint64_t head_dim) {
   return (head_dim + 1) / 2 + n_groups(KvType::kInt4, head_dim) * sizeof(uint16_t);
 }
 
-// Returns the bytes of one token's K and V of one head.
-constexpr uint64_t head_token_bytes(KvType type, uint64_t head_dim) {
-  return row_bytes(key_type(type), head_dim) + row_bytes(value_type(type), head_dim);
+// Returns the bytes of a page's K of one head in int4 by channel (KvGeometry): beside the levels of
+// each dimension, rounded up to eight, two bytes, and sixteen scales in f32.
+constexpr uint64_t channel_key_bytes(uint64_t head_dim) {
+  return (head_dim + 7) / 8 * 8 * (kPageTokens / 2 + 2) + 16 * sizeof(float);
+}
+
+// Returns the bytes of one token's K and V of one head, rounded up.
+constexpr uint64_t head_token_bytes(KvType type, uint64_t head_dim, bool keys_by_channel) {
+  const uint64_t key_bytes = keys_by_channel
+                                 ? (channel_key_bytes(head_dim) + kPageTokens - 1) / kPageTokens
+                                 : row_bytes(key_type(type), head_dim);
+  return key_bytes + row_bytes(value_type(type), head_dim);
 }
 
 // Latent attention has one K for all heads: latent_dim dimensions whose beginning is V as well,
@@ -117,10 +129,9 @@ constexpr uint64_t latent_row_bytes(KvType type, uint64_t latent_dim, uint64_t h
 }
 
 // Returns the version of what pages of `type` hold: part of the key of every page that outlives the
-// process. 2: of tokens that attended to their open pages.
-constexpr uint32_t page_layout_version(KvType type) { return has_open_pages(type) ? 2 : 1; }
-
-// Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
-inline constexpr uint32_t kPageTokens = 32;
+// process. 2: of tokens that attended to their open pages; 3: int4 with K by channel as well.
+constexpr uint32_t page_layout_version(KvType type) {
+  return type == KvType::kInt4 ? 3 : has_open_pages(type) ? 2 : 1;
+}
 
 }  // namespace kvik

@@ -17,6 +17,7 @@
 namespace kvik::cpu::testing {
 
 using kvik::testing::as_stored;
+using kvik::testing::by_channel;
 using kvik::testing::in_int8;
 using kvik::testing::random_floats;
 using kvik::testing::turned;
@@ -34,6 +35,8 @@ struct Case {
   uint32_t latent_dim = 0;
   std::optional<float> first_sink = {};  // of the group's heads, each 1 above the one before
 
+  // As models with open pages have it.
+  bool keys_by_channel() const { return open && type == KvType::kInt4 && latent_dim == 0; }
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
   uint32_t first_position() const { return n_tokens - n_rows; }
   uint32_t first_seen(uint32_t position) const {
@@ -58,7 +61,7 @@ class Sequence {
  public:
   explicit Sequence(const Case& c)
       : case_(c),
-        layout_{c.type, c.head_dim, c.latent_dim},
+        layout_{c.type, c.head_dim, c.latent_dim, c.keys_by_channel()},
         q(random_floats(size_t{c.n_rows} * c.group * c.head_dim, 1)),
         k(random_floats(size_t{c.n_tokens} * c.head_dim, 2)),
         v(random_floats(size_t{c.n_tokens} * c.head_dim, 3)) {
@@ -76,7 +79,7 @@ class Sequence {
     }
   }
 
-  // Into both pages of the token.
+  // Into both pages of the token, K by channel with the last token of a page.
   void write(uint32_t t, const float* key, const float* value) {
     if (case_.latent_dim != 0) value = nullptr;
     const AttentionKernels& kernels = instruction_sets().front().attention;
@@ -84,6 +87,9 @@ class Sequence {
     kernels.write_token(layout_, pages[page] + kBlockOffset, t % kPageTokens, key, value);
     kernels.write_token(layout_.open_layout(), open[page] + kOpenBlockOffset, t % kPageTokens, key,
                         value);
+    if (layout_.keys_by_channel && t % kPageTokens == kPageTokens - 1) {
+      kernels.write_channels(layout_, open[page] + kOpenBlockOffset, pages[page] + kBlockOffset);
+    }
   }
 
   // Rows [first, first + n) of the case in one call; [n, group · head_dim].
@@ -177,17 +183,23 @@ class Sequence {
   std::vector<std::byte*> pages, open;
 };
 
-// Softmax attention of one row and head in double, over what is stored; over int8 pages queries
-// are int8 too, over int4 pages after turning. Over open pages they are as they came.
+// Softmax attention of one row and head in double, over what is stored; over int8 pages and over
+// K by channel queries are int8 too, over other int4 pages after turning. Over open pages they are
+// as they came.
 class Reference {
  public:
   Reference(const Case& c, const Sequence& s)
       : case_(c),
-        q_(in_parts(
-            c, s.q,
-            [&](auto part, uint32_t n) { return query_as_seen(key_type(c.type), part, n); })),
-        k_(in_parts(c, s.k,
-                    [&](auto part, uint32_t n) { return as_stored(key_type(c.type), part, n); })),
+        q_(in_parts(c, s.q,
+                    [&](auto part, uint32_t n) {
+                      return query_as_seen(c.keys_by_channel() ? KvType::kInt8 : key_type(c.type),
+                                           part, n);
+                    })),
+        k_(c.keys_by_channel() ? by_channel(s.k, c.head_dim)
+                               : in_parts(c, s.k,
+                                          [&](auto part, uint32_t n) {
+                                            return as_stored(key_type(c.type), part, n);
+                                          })),
         v_(c.latent_dim == 0 ? as_stored(value_type(c.type), s.v, c.head_dim) : beginnings(c, k_)),
         open_q_(s.q),
         open_k_(as_stored(kOpenType, s.k, c.head_dim)),

@@ -31,6 +31,10 @@ TEST(KvLayout, sizes_count_padded_v) {
   EXPECT_EQ((KvBlockLayout{KvType::kInt4, 80}.v_bytes()), 32u * (48 + 2 * 2));
   EXPECT_EQ((KvBlockLayout{KvType::kInt4, 21}.k_bytes()), 32u * (12 + 2));
   EXPECT_EQ((KvBlockLayout{KvType::kInt4, 1024}.k_bytes()), 32u * (512 + 8 * 2));
+  EXPECT_EQ((KvBlockLayout{KvType::kInt4, 64, 0, true}.k_bytes()), 32u * 32 + 2 * 64 + 64);
+  EXPECT_EQ((KvBlockLayout{KvType::kInt4, 21, 0, true}.k_bytes()), 32u * 12 + 2 * 24 + 64);
+  EXPECT_EQ((KvBlockLayout{KvType::kInt4, 64, 0, true}.v_bytes()),
+            (KvBlockLayout{KvType::kInt4, 64}.v_bytes()));
   EXPECT_EQ((KvBlockLayout{KvType::kInt8Int4, 80}.k_bytes()), 32u * (80 + 4));
   EXPECT_EQ((KvBlockLayout{KvType::kInt8Int4, 80}.v_bytes()), 32u * (48 + 2 * 2));
   EXPECT_EQ((KvBlockLayout{KvType::kInt8Int4, 576, 512}.head_bytes()),
@@ -44,6 +48,7 @@ class PageReader {
       : layout_(layout), block_(block) {}
 
   float k(uint32_t token, uint32_t d) const {
+    if (layout_.keys_by_channel) return k_by_channel(token, d);
     if (layout_.key_type() == KvType::kInt4) {
       const size_t n_words = (layout_.head_dim + 7) / 8;
       const size_t at = ((token / 16 * n_words + d / 8) * 16 + token % 16) * 4 + d % 4;
@@ -74,6 +79,16 @@ class PageReader {
   }
 
  private:
+  float k_by_channel(uint32_t token, uint32_t d) const {
+    const size_t n_words = (layout_.head_dim + 7) / 8;
+    const size_t at = ((token / 16 * n_words + d / 8) * 16 + token % 16) * 4 + d % 4;
+    const uint32_t nibble = at_byte<uint8_t>(at) >> (d / 4 % 2 * 4) & 15u;
+    const size_t firsts = n_words * 4 * kPageTokens;
+    const uint32_t first = at_byte<uint8_t>(firsts + d);
+    const uint32_t step = at_byte<uint8_t>(firsts + 8 * n_words + d);
+    const auto level = static_cast<int>((256 * first + 128 + 17 * step * nibble) / 256) - 128;
+    return at_byte<float>(firsts + 16 * n_words + d / 64 * 4) * static_cast<float>(level);
+  }
   template <class T>
   T at_byte(size_t offset) const {
     T value;
@@ -117,6 +132,84 @@ void check_written(const InstructionSet& isa, KvType type, uint32_t head_dim) {
       ASSERT_FLOAT_EQ(page.v(t, d), holds ? v_stored[t * head_dim + d] : 0.0f);
       if (d >= head_dim) continue;
       ASSERT_FLOAT_EQ(page.k(t, d), holds ? k_stored[t * head_dim + d] : 0.0f);
+    }
+  }
+}
+
+// Pages of one head that hold K by channel, and the bf16 page that they are made of.
+struct ChannelPage {
+  ChannelPage(const InstructionSet& isa, const std::vector<float>& k, uint32_t head_dim)
+      : layout{KvType::kInt4, head_dim, 0, true}, block(layout.head_bytes(), std::byte{0xff}) {
+    std::vector<std::byte> open(layout.open_layout().head_bytes());
+    for (uint32_t t = 0; t < kPageTokens; ++t) {
+      const float* row = &k[size_t{t} * head_dim];
+      isa.attention.write_token(layout.open_layout(), open.data(), t, row, row);
+      isa.attention.write_token(layout, block.data(), t, row, row);
+    }
+    isa.attention.write_channels(layout, open.data(), block.data());
+  }
+  const KvBlockLayout layout;
+  std::vector<std::byte> block;
+};
+
+TEST(KvLayout, k_by_channel_is_within_half_a_step_of_its_channel_and_half_a_level) {
+  for (const uint32_t head_dim : {8u, 21u, 64u, 80u, 128u, 512u}) {
+    auto k = random_floats(size_t{kPageTokens} * head_dim, 20);
+    for (size_t i = 0; i < k.size(); ++i) {  // channels differ in place and in size
+      const size_t d = i % head_dim;
+      k[i] = k[i] * (d % 5 == 0 ? 3.0f : d % 7 == 0 ? 0.01f : 0.5f) + (d % 3 == 0 ? -4.0f : 1.0f);
+      k[i] = bf16_to_f32(f32_to_bf16(k[i]));
+    }
+    const std::vector<float> expected = testing::by_channel(k, head_dim);
+    std::vector<std::byte> first;
+    for (const InstructionSet* isa : sets_here()) {
+      const ChannelPage written(*isa, k, head_dim);
+      const PageReader page(written.layout, written.block);
+      if (first.empty()) first = written.block;
+      EXPECT_EQ(first, written.block) << isa->name;
+      for (uint32_t d = 0; d < head_dim; ++d) {
+        float low = k[d], high = k[d], peak = 0;
+        for (uint32_t t = 0; t < kPageTokens; ++t) {
+          low = std::min(low, k[size_t{t} * head_dim + d]);
+          high = std::max(high, k[size_t{t} * head_dim + d]);
+          const size_t group = d / 64 * 64;
+          for (size_t i = group; i < std::min<size_t>(group + 64, head_dim); ++i) {
+            peak = std::max(peak, std::fabs(k[size_t{t} * head_dim + i]));
+          }
+        }
+        const float level = peak / 127;
+        for (uint32_t t = 0; t < kPageTokens; ++t) {
+          const float exact = k[size_t{t} * head_dim + d];
+          ASSERT_NEAR(page.k(t, d), exact, 0.51f * ((high - low) / 15 + level) + 0.07f * level)
+              << head_dim << " d " << d << " token " << t;
+          ASSERT_FLOAT_EQ(page.k(t, d), expected[size_t{t} * head_dim + d]);
+        }
+      }
+    }
+  }
+}
+
+TEST(KvLayout, k_by_channel_takes_any_number_without_harm) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const float odd : {inf, -inf, nan, 0.0f, 1e-44f, std::numeric_limits<float>::max()}) {
+    std::vector<float> k(size_t{kPageTokens} * 16, 1.0f);
+    for (uint32_t t = 0; t < kPageTokens; ++t) {
+      k[t * 16] = odd;                      // all of a channel
+      k[t * 16 + 1] = t == 5 ? odd : 2.0f;  // one of it
+      k[t * 16 + 2] = t == 9 ? -odd : odd;
+    }
+    std::vector<std::byte> first;
+    for (const InstructionSet* isa : sets_here()) {
+      const ChannelPage written(*isa, k, 16);
+      const PageReader page(written.layout, written.block);
+      for (uint32_t t = 0; t < kPageTokens; ++t) {
+        for (uint32_t d = 0; d < 16; ++d) EXPECT_TRUE(std::isfinite(page.k(t, d))) << odd;
+      }
+      const bool hides_others = std::fabs(odd) > 1e30f;
+      EXPECT_NEAR(page.k(7, 3), hides_others ? 0.0f : 1.0f, 0.01f) << odd;
+      if (first.empty()) first = written.block;
+      EXPECT_EQ(first, written.block) << isa->name << " " << odd;
     }
   }
 }

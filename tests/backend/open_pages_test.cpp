@@ -1,4 +1,5 @@
 #include "backend/attention_case.h"
+#include "backend/cpu/attention/attention.h"
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/cpu_memory.h"
 
@@ -72,12 +73,8 @@ struct Heads {
             .n_layers = 2,
             .n_kv_heads = n_kv_heads,
             .head_dim = head_dim,
-            .latent_dim = latent_dim};
-  }
-  KvGeometry open_geometry() const {
-    KvGeometry open = geometry();
-    open.type = kOpenType;
-    return open;
+            .latent_dim = latent_dim,
+            .keys_by_channel = type == KvType::kInt4 && latent_dim == 0};
   }
   uint32_t n_heads() const { return n_kv_heads * group; }
 };
@@ -92,13 +89,16 @@ std::unique_ptr<Backend> backend_of(std::string_view isa, uint32_t n_threads) {
 // used again and again.
 class OpenSequence {
  public:
-  OpenSequence(Backend& backend, const Heads& heads, uint32_t n_tokens, uint32_t chunk)
+  enum class Pages { kOpen, kClosed };
+  OpenSequence(Backend& backend, const Heads& heads, uint32_t n_tokens, uint32_t chunk,
+               Pages pages = Pages::kOpen)
       : backend_(backend), heads_(heads), geometry_(heads.geometry()), chunk_(chunk) {
+    if (pages == Pages::kClosed) geometry_.keys_by_channel = false;
     for (uint32_t first = 0; first < n_tokens; first += kPageTokens) {
       pages_.push_back(new_page(geometry_));
     }
     for (uint32_t i = 0; i < chunk / kPageTokens + 2; ++i) {
-      open_.push_back(new_page(heads.open_geometry()));
+      open_.push_back(new_page(heads.geometry().of_open_pages()));
     }
   }
 
@@ -130,6 +130,7 @@ class OpenSequence {
     write({geometry_, 1, {&run, 1}});
   }
 
+  const KvGeometry& geometry() const { return geometry_; }
   const std::byte* page(size_t i) const { return pages_[i]; }
   const std::byte* open_page(size_t i) const { return open_[i]; }
 
@@ -158,7 +159,7 @@ class OpenSequence {
 
   Backend& backend_;
   const Heads heads_;
-  const KvGeometry geometry_;
+  KvGeometry geometry_;
   const uint32_t chunk_;
   std::vector<Buffer> buffers_;
   std::vector<std::byte*> pages_, open_;
@@ -209,23 +210,45 @@ TEST(OpenPages, a_context_of_several_waves_of_splits_gives_the_same_bits) {
   }
 }
 
+// K by channel is what the kernel makes of a full open page; the rest is what pages of each type
+// have.
 TEST(OpenPages, what_is_written_is_what_pages_of_each_type_have) {
+  const cpu::AttentionKernels& kernels = cpu::instruction_sets().front().attention;
   for (const KvType type : kTypesWithOpenPages) {
     for (const auto& [head_dim, latent_dim] : {std::pair(24u, 0u), {48u, 32u}}) {
       const Heads heads{type, head_dim, latent_dim};
+      const KvGeometry geometry = heads.geometry();
       const auto backend = backend_of("", 2);
       OpenSequence sequence(*backend, heads, 40, 40);
       sequence.run(0, 40, UINT32_MAX, 0);
-      const Heads as_open{kOpenType, head_dim, latent_dim};
-      OpenSequence rounded(*backend, heads, 40, 40);
+      OpenSequence rounded(*backend, heads, 40, 40, OpenSequence::Pages::kClosed);
       rounded.write_without_open_pages(40);
-      OpenSequence exact(*backend, as_open, 40, 40);
+      const Heads as_open{kOpenType, head_dim, latent_dim};
+      OpenSequence exact(*backend, as_open, 40, 40, OpenSequence::Pages::kClosed);
       exact.write_without_open_pages(40);
       for (size_t page = 0; page < 2; ++page) {
-        EXPECT_EQ(0, std::memcmp(sequence.page(page), rounded.page(page),
-                                 backend->page_bytes(heads.geometry())));
         EXPECT_EQ(0, std::memcmp(sequence.open_page(page), exact.page(page),
-                                 backend->page_bytes(heads.open_geometry())));
+                                 backend->page_bytes(geometry.of_open_pages())));
+        if (!geometry.keys_by_channel) {
+          EXPECT_EQ(0, std::memcmp(sequence.page(page), rounded.page(page),
+                                   backend->page_bytes(geometry)));
+          continue;
+        }
+        const cpu::KvBlockLayout layout = cpu::layout_of(geometry);
+        const cpu::KvBlockLayout plain = cpu::layout_of(rounded.geometry());
+        for (uint32_t block = heads.n_kv_heads; block < 2 * heads.n_kv_heads; ++block) {
+          const std::byte* written = sequence.page(page) + block * layout.head_bytes();
+          EXPECT_EQ(0,
+                    std::memcmp(written + layout.k_bytes(),
+                                rounded.page(page) + block * plain.head_bytes() + plain.k_bytes(),
+                                plain.v_bytes()));
+          std::vector<std::byte> keys(layout.k_bytes(), std::byte{0xff});
+          if (page == 0) {  // which is full
+            kernels.write_channels(
+                layout, exact.page(0) + block * layout.open_layout().head_bytes(), keys.data());
+          }
+          EXPECT_EQ(0, std::memcmp(written, keys.data(), keys.size()));
+        }
       }
     }
   }

@@ -10,6 +10,9 @@ namespace kvik::testing {
 struct PageKind {
   KvType type;
   bool open = false;
+
+  // As models have it whose K is not latent.
+  bool keys_by_channel() const { return open && type == KvType::kInt4; }
 };
 inline std::string name_of(PageKind kind) {
   return std::string(kvik::name_of(kind.type)) + (kind.open ? " open" : "");

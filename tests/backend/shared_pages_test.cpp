@@ -38,7 +38,11 @@ class Users {
   Users(Backend& backend, PageKind kind, std::vector<Wish> wishes, Prefix prefix)
       : backend_(backend),
         kind_(kind),
-        geometry_{.type = kind.type, .n_layers = 1, .n_kv_heads = kKvHeads, .head_dim = kHeadDim},
+        geometry_{.type = kind.type,
+                  .n_layers = 1,
+                  .n_kv_heads = kKvHeads,
+                  .head_dim = kHeadDim,
+                  .keys_by_channel = kind.keys_by_channel()},
         wishes_(std::move(wishes)) {
     uint32_t n_shared = 0;
     for (const Wish& wish : wishes_) n_shared = std::max(n_shared, wish.n_shared);
@@ -91,8 +95,7 @@ class Users {
     return pages;
   }
   std::vector<std::byte*> new_open_pages(uint32_t n_tokens) {
-    KvGeometry open = geometry_;
-    open.type = kOpenType;
+    const KvGeometry open = geometry_.of_open_pages();
     std::vector<std::byte*> pages;
     for (uint32_t first = 0; kind_.open && first < n_tokens; first += kPageTokens) {
       buffers_.push_back(backend_.memory().allocate(backend_.page_bytes(open)));

@@ -71,6 +71,47 @@ inline std::vector<float> in_int4(std::vector<float> x, uint32_t head_dim) {
   return x;
 }
 
+// K of int4 by channel, of the full pages. Up to 64 dimensions share levels of which 127 are their
+// peak; each has a level for its lowest value, and fifteen equal steps to its highest, in whole
+// fifteenths of a level, rounded up.
+inline std::vector<float> by_channel(std::vector<float> k, uint32_t head_dim) {
+  constexpr uint32_t kTokens = 32;
+  for (float& value : k) value = bf16_to_f32(f32_to_bf16(value));
+  for (size_t page = 0; page + size_t{kTokens} * head_dim <= k.size();
+       page += size_t{kTokens} * head_dim) {
+    const auto at = [&](uint32_t token, uint32_t d) -> float& {
+      return k[page + size_t{token} * head_dim + d];
+    };
+    for (uint32_t group = 0; group < head_dim; group += 64) {
+      const uint32_t end = std::min(group + 64, head_dim);
+      float peak = 0;
+      for (uint32_t token = 0; token < kTokens; ++token) {
+        for (uint32_t d = group; d < end; ++d) peak = std::max(peak, std::fabs(at(token, d)));
+      }
+      const float inverse = 127.0f / peak;
+      for (uint32_t d = group; d < end; ++d) {
+        float low = at(0, d), high = low;
+        for (uint32_t token = 1; token < kTokens; ++token) {
+          low = std::min(low, at(token, d));
+          high = std::max(high, at(token, d));
+        }
+        const float first = std::max(std::nearbyint(low * inverse - 0.5f), -127.0f);
+        const float span = high * inverse - first;
+        const float most = std::floor((65535.0f - 128 - 256 * (first + 128)) / 255);
+        const float step =
+            std::min({std::nearbyint(span * (256.0f / 255.0f) + 0.5f), most, 255.0f});
+        for (uint32_t token = 0; token < kTokens; ++token) {
+          const float level = (at(token, d) * inverse - first) * (256.0f / (17.0f * step));
+          const float nibble = std::clamp(std::nearbyint(level), 0.0f, 15.0f);
+          at(token, d) = peak / 127.0f *
+                         (std::floor((256 * (first + 128) + 128 + 17 * step * nibble) / 256) - 128);
+        }
+      }
+    }
+  }
+  return k;
+}
+
 // K or V of pages of that type, asked for by key_type() or value_type().
 inline std::vector<float> as_stored(KvType type, std::vector<float> x, uint32_t head_dim) {
   if (type == KvType::kInt8) return in_int8(std::move(x), head_dim);

@@ -28,7 +28,11 @@ class WindowedSequence {
   WindowedSequence(Backend& backend, PageKind kind, uint32_t n_tokens)
       : backend_(backend),
         kind_(kind),
-        geometry_{.type = kind.type, .n_layers = 2, .n_kv_heads = kKvHeads, .head_dim = kHeadDim},
+        geometry_{.type = kind.type,
+                  .n_layers = 2,
+                  .n_kv_heads = kKvHeads,
+                  .head_dim = kHeadDim,
+                  .keys_by_channel = kind.keys_by_channel()},
         n_tokens_(n_tokens),
         keys_(random_floats(size_t{n_tokens} * kKvHeads * kHeadDim, 1)),
         values_(random_floats(size_t{n_tokens} * kKvHeads * kHeadDim, 2)),
@@ -37,8 +41,7 @@ class WindowedSequence {
       buffers_.push_back(backend.memory().allocate(backend.page_bytes(geometry_)));
       pages_.push_back(buffers_.back().data());
     }
-    KvGeometry open = geometry_;
-    open.type = kOpenType;
+    const KvGeometry open = geometry_.of_open_pages();
     for (size_t i = 0; kind.open && i < pages_.size(); ++i) {
       buffers_.push_back(backend.memory().allocate(backend.page_bytes(open)));
       open_.push_back(buffers_.back().data());

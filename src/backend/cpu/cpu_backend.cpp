@@ -124,6 +124,8 @@ class CpuBackend final : public Backend {
   void for_rows(Rows x, const Body& body);
   template <class Body>
   void for_pieces(Rows x, const Body& body);
+  // Writes K by channel of the pages that the run has filled.
+  void write_channels(const KvTarget& kv, const KvRun& run);
 
   const InstructionSet& isa_;
   const std::string name_;
@@ -361,7 +363,21 @@ void CpuBackend::write_kv(const KvTarget& kv, Rows k, Rows v) {
         write(layout.open_layout(), run.open[open_index(run, token)] + open_block_offset(kv, head));
       }
     });
+    if (layout.keys_by_channel) write_channels(kv, run);
   }
+}
+
+void CpuBackend::write_channels(const KvTarget& kv, const KvRun& run) {
+  const KvBlockLayout layout = layout_of(kv.geometry);
+  const uint32_t first_page = run.first_position / kPageTokens;
+  const uint32_t n_full = (run.first_position + run.n_rows) / kPageTokens - first_page;
+  const uint32_t n_heads = kv.geometry.n_kv_heads;
+  pool_.run(size_t{n_full} * n_heads, [&](size_t item, uint32_t) {
+    const auto page = static_cast<uint32_t>(item / n_heads);
+    const auto head = static_cast<uint32_t>(item % n_heads);
+    isa_.attention.write_channels(layout, run.open[page] + open_block_offset(kv, head),
+                                  run.pages[first_page + page] + block_offset(kv, head));
+  });
 }
 
 void CpuBackend::attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) {

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "catalogue/tensor_roles.h"
+#include "model/open_pages.h"
 
 namespace kvik {
 
@@ -44,14 +45,18 @@ LimitModel::LimitModel(const ModelSource& source, const ModelConfig& config, con
     work.bytes += static_cast<double>(tensor.n_bytes);
   }
   for (const LayerConfig& layer : std::span(config.layers).first(config.n_layers)) {
-    if (layer.if_attention()) layers_.push_back(attention_of(layer.attention(), kv.type));
+    if (!layer.if_attention()) continue;
+    layers_.push_back(
+        attention_of(layer.attention(), kv.type, keeps_keys_by_channel(config, kv.type)));
   }
 }
 
-LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, KvType type) {
+LimitModel::LayerAttention LimitModel::attention_of(const AttentionConfig& a, KvType type,
+                                                    bool keys_by_channel) {
   const uint32_t value_dim = a.latent.rank ? a.latent.rank : a.head_dim;
-  const uint64_t kv_bytes = a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
-                                          : a.n_kv_heads * head_token_bytes(type, a.head_dim);
+  const uint64_t kv_bytes =
+      a.latent.rank ? latent_row_bytes(type, a.latent.rank, a.head_dim)
+                    : a.n_kv_heads * head_token_bytes(type, a.head_dim, keys_by_channel);
   return {.window = a.window,
           .ops = 2.0 * a.n_heads * (a.head_dim + value_dim),
           .kv_bytes = static_cast<double>(kv_bytes)};

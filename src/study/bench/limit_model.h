@@ -55,7 +55,8 @@ class LimitModel {
     uint32_t window;  // 0: all tokens are seen
     double ops, kv_bytes;
   };
-  static LayerAttention attention_of(const AttentionConfig& attention, KvType type);
+  static LayerAttention attention_of(const AttentionConfig& attention, KvType type,
+                                     bool keys_by_channel);
 
   // Tokens that one row sees on average.
   static double tokens_seen(uint32_t window, const BenchCase& bench);

@@ -41,8 +41,7 @@ class Pages {
         table.push_back(is_shared ? numbers_[numbers_.size() - 2][i] : n_pages++);
       }
     }
-    KvGeometry open = scene.kv;
-    open.type = kOpenType;
+    const KvGeometry open = scene.kv.of_open_pages();
     const size_t open_bytes = backend.page_bytes(open), open_begin = n_pages * page_bytes_;
     const size_t n_open = scene.has_open_pages ? n_pages : 0;
     host_.assign(open_begin + n_open * open_bytes, std::byte{0xff});  // a NaN
@@ -116,7 +115,11 @@ std::vector<float> attended(Backend& backend, const Scene& scene) {
 }
 
 Scene scene_of(PageKind kind, uint32_t n_kv_heads, uint32_t group, uint32_t head_dim) {
-  return {.kv = {.type = kind.type, .n_layers = 2, .n_kv_heads = n_kv_heads, .head_dim = head_dim},
+  return {.kv = {.type = kind.type,
+                 .n_layers = 2,
+                 .n_kv_heads = n_kv_heads,
+                 .head_dim = head_dim,
+                 .keys_by_channel = kind.keys_by_channel()},
           .shape = {.n_heads = n_kv_heads * group, .scale = 0.3f},
           .sequences = {{5, 3}},
           .has_open_pages = kind.open};
@@ -201,6 +204,7 @@ TEST(CudaAttention, latent_keys_are_values_as_well) {
     for (const auto& [latent_dim, head_dim] : {std::pair{32u, 48u}, {512u, 576u}, {64u, 80u}}) {
       Scene scene = scene_of(kind, 1, 5, head_dim);
       scene.kv.latent_dim = latent_dim;
+      scene.kv.keys_by_channel = false;
       scene.sequences = {{70, 3}, {10, 1}};
       EXPECT_TRUE(both.agree([&](Backend& b) { return attended(b, scene); })) << name_of(scene);
     }

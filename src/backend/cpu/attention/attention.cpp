@@ -45,6 +45,7 @@ void check_runs(const KvTarget& kv, uint32_t n_rows) {
   CHECK(kv.layer < kv.geometry.n_layers);
   const bool is_open = !kv.runs.empty() && !kv.runs.front().open.empty();
   CHECK(!is_open || has_open_pages(kv.geometry.type));
+  CHECK(!kv.geometry.keys_by_channel || kv.runs.empty() || is_open);
   for (const KvRun& run : kv.runs) {
     CHECK(run.first_row <= n_rows && run.n_rows <= n_rows - run.first_row);
     CHECK(run.pages.size() * kPageTokens >= size_t{run.first_position} + run.n_rows);

@@ -67,7 +67,7 @@ class Attention {
 };
 
 inline KvBlockLayout layout_of(const KvGeometry& geometry) {
-  return {geometry.type, geometry.head_dim, geometry.latent_dim};
+  return {geometry.type, geometry.head_dim, geometry.latent_dim, geometry.keys_by_channel};
 }
 
 // Bytes of a page that lie before one head's K, and of an open page.

@@ -58,6 +58,8 @@ inline size_t v_element(uint32_t token, uint32_t d) {
 
 #include "backend/cpu/attention/attention_int8.inl"
 
+#include "backend/cpu/attention/attention_channels.inl"
+
 #include "backend/cpu/attention/attention_write.inl"
 
 template <class Element>
@@ -312,6 +314,7 @@ inline void merge_splits(const AttendTask& task, SplitRange splits, const SplitP
 
 const AttentionKernels kAttentionKernels = {
     .write_token = write_token,
+    .write_channels = write_channels,
     .change_basis = change_basis,
     .attend = attend,
     .attend_split = attend_split,

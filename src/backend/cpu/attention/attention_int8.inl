@@ -98,7 +98,7 @@ inline void scale_query(Block& block, uint32_t pair, const QueryQuanta& quanta, 
 // chunk after chunk, each [key_dims / 4][pairs of the chunk][4] levels. Queries are turned if K is.
 inline void quantize_queries(Block& block) {
   const KvBlockLayout& layout = block.task.layout;
-  const bool turns = layout.key_type() == KvType::kInt4;
+  const bool turns = layout.turns_keys();
   const float scale =
       turns ? block.task.scale / turned_twice(turned_dims(layout)) : block.task.scale;
   for (uint32_t i = 0; i < block.n_chunks; ++i) {

@@ -18,6 +18,36 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   _mm512_storeu_si512(high, _mm512_add_epi8(highs, add));
 }
 
+struct ChannelSteps {
+  __m512i first, step;  // [8 tokens][4 channels] words
+};
+inline __m512i words_of_four(const uint8_t* p) {
+  int32_t four;
+  __builtin_memcpy(&four, p, sizeof(four));
+  return _mm512_broadcastq_epi64(_mm_cvtepu8_epi16(_mm_cvtsi32_si128(four)));
+}
+inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps) {
+  const __m512i first = _mm512_slli_epi16(words_of_four(firsts), 8);
+  return {_mm512_or_si512(first, _mm512_set1_epi16(128)),
+          _mm512_mullo_epi16(words_of_four(steps), _mm512_set1_epi16(17))};
+}
+inline __m512i channel_levels(__m512i nibbles, const ChannelSteps& of) {
+  const __m512i zero = _mm512_setzero_si512();
+  const auto levels = [&](__m512i words) {
+    return _mm512_srli_epi16(_mm512_add_epi16(_mm512_mullo_epi16(words, of.step), of.first), 8);
+  };
+  return _mm512_packus_epi16(levels(_mm512_unpacklo_epi8(nibbles, zero)),
+                             levels(_mm512_unpackhi_epi8(nibbles, zero)));
+}
+inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& low,
+                                   const ChannelSteps& high, uint8_t* levels) {
+  const __m512i mask = _mm512_set1_epi8(15);
+  const __m512i bytes = _mm512_loadu_si512(packed);
+  const __m512i highs = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask);
+  _mm512_storeu_si512(levels, channel_levels(_mm512_and_si512(bytes, mask), low));
+  _mm512_storeu_si512(levels + 64, channel_levels(highs, high));
+}
+
 using QueryWord = __m512i;
 inline QueryWord query_word(const int8_t* p) {
   int32_t four;

@@ -24,6 +24,29 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   }
 }
 
+// The levels of nibble 0 of four channels of K, and the step to the next one: see KvBlockLayout.
+struct ChannelSteps {
+  uint32_t first[4], step[4];  // in 256 parts of a level
+};
+inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps) {
+  ChannelSteps out;
+  for (uint32_t j = 0; j < 4; ++j) {
+    out.first[j] = 256u * firsts[j] + 128u;
+    out.step[j] = 17u * steps[j];
+  }
+  return out;
+}
+// 64 bytes of two nibbles each of sixteen tokens: the levels of the low ones to levels[0 … 63], of
+// the high ones behind them.
+inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& low,
+                                   const ChannelSteps& high, uint8_t* levels) {
+  for (uint32_t i = 0; i < 64; ++i) {
+    const uint32_t j = i % 4;
+    levels[i] = static_cast<uint8_t>((low.first[j] + low.step[j] * (packed[i] & 15u)) / 256);
+    levels[64 + i] = static_cast<uint8_t>((high.first[j] + high.step[j] * (packed[i] >> 4)) / 256);
+  }
+}
+
 // Four levels that all lanes see.
 struct QueryWord {
   int8_t level[4];

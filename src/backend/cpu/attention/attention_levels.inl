@@ -106,6 +106,46 @@ inline void unpack_scales(const std::byte* packed, uint32_t groups, float* out) 
   }
 }
 
+// Where a page of K by channel has what, of one head.
+struct ChannelBlock {
+  const uint8_t* nibbles;  // as int4 has them
+  const uint8_t* firsts;   // [key_dims] levels of nibble 0, plus 128
+  const uint8_t* steps;    // [key_dims] in fifteenths of a level
+  const float* scales;     // [groups of dimensions] of a level
+};
+inline ChannelBlock channel_block(const KvBlockLayout& layout, const std::byte* block) {
+  const uint32_t dims = key_dims(layout);
+  const auto* nibbles = reinterpret_cast<const uint8_t*>(block);
+  const uint8_t* firsts = nibbles + size_t{dims} * kPageTokens / 2;
+  return {nibbles, firsts, firsts + dims, reinterpret_cast<const float*>(firsts + 2 * dims)};
+}
+
+// K by channel as levels of int8 that share a scale in a page.
+inline void unpack_channels(const KvBlockLayout& layout, const std::byte* data, uint8_t* out) {
+  const ChannelBlock block = channel_block(layout, data);
+  const uint32_t n_vectors = key_dims(layout) / 8;
+  for (uint32_t i = 0; i < n_vectors; ++i) {
+    const ChannelSteps low = channel_steps(block.firsts + 8 * i, block.steps + 8 * i);
+    const ChannelSteps high = channel_steps(block.firsts + 8 * i + 4, block.steps + 8 * i + 4);
+    for (uint32_t v = i; v < kTilesPerPage * n_vectors; v += n_vectors) {
+      unpack_channel_nibbles(block.nibbles + size_t{64} * v, low, high, out + size_t{128} * v);
+    }
+  }
+}
+
+inline uint8_t* take_channel_keys(const KvBlockLayout& layout, uint32_t page, const std::byte* data,
+                                  uint8_t* room, LevelSplit& out) {
+  unpack_channels(layout, data, room);
+  const float* scales = channel_block(layout, data).scales;
+  for (uint32_t g = 0; g < layout.n_key_groups(); ++g) {
+    for (uint32_t t = 0; t < kPageTokens; t += kLanes) {
+      store(out.key_scales + g * kSplitTokens + page * kPageTokens + t, set1(scales[g]));
+    }
+  }
+  out.keys[page] = room;
+  return room + size_t{key_dims(layout)} * kPageTokens;
+}
+
 // Returns the end of the levels in `room`.
 inline uint8_t* take_int4_keys(const KvBlockLayout& layout, uint32_t page, const std::byte* data,
                                uint8_t* room, LevelSplit& out) {
@@ -131,7 +171,8 @@ inline void take_int4_values(const KvBlockLayout& layout, uint32_t page, const s
 inline void take_int4_page(const Block& block, uint32_t page, const std::byte* data, uint8_t* room,
                            LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
-  uint8_t* values = take_int4_keys(layout, page, data, room, out);
+  uint8_t* values = layout.keys_by_channel ? take_channel_keys(layout, page, data, room, out)
+                                           : take_int4_keys(layout, page, data, room, out);
   // As K takes twice the room that it has in the page, this fetches V as well.
   out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
   if (layout.latent_dim != 0) return take_latent_values(block, page, values, out);

@@ -140,8 +140,10 @@ inline void write_int4_value(const KvBlockLayout& layout, std::byte* block, uint
 // K and V as levels, each of its own type. Latent K comes without V.
 inline void write_quantized(const KvBlockLayout& layout, std::byte* block, uint32_t token,
                             const float* k, const float* v) {
-  if (layout.key_type() == KvType::kInt4) {
+  if (layout.turns_keys()) {
     write_int4_key(layout, block, token, k);
+  } else if (layout.keys_by_channel) {
+    // write_channels() does, when the page is full
   } else if (!v) {
     write_latent_int8(layout, block, token, k);
   } else {

@@ -24,6 +24,7 @@ uint32_t KvBlockLayout::n_value_groups() const {
 
 size_t KvBlockLayout::k_bytes() const {
   const size_t groups = n_key_groups();
+  if (keys_by_channel) return channel_key_bytes(head_dim);
   switch (key_type()) {
     case KvType::kF32:
       return kPageTokens * head_dim * sizeof(float);

@@ -35,8 +35,13 @@ struct RowKernels {
 //              V as [head_dim / 32, rounded up][32 / 4][16 of d][4 tokens] bytes, the low nibbles
 //              for sixteen dimensions and the high ones for the next sixteen, then scales as K's
 //   int8/int4  K as int8 has it, V as int4
+//   int4, keys by channel
+//              K's nibbles as int4 has them, then for each dimension, rounded up to eight, the
+//              level of nibble 0 and the step of a nibble in fifteenths of a level, in bytes, then
+//              sixteen scales in f32, of each group of dimensions; V as int4
 // An int8 element stands for scale · level, |level| ≤ 127; an int4 element for scale · (2 · nibble
-// − 15) of a head that was turned by attention_rotate.inl.
+// − 15) of a head that was turned by attention_rotate.inl, and one by channel for scale · (level −
+// 128), where level = (256 · first + 128 + 17 · step · nibble) / 256, rounded down.
 //
 // Where K is latent there is no V: it is the first latent_dim dimensions of K, a multiple of
 // sixteen. Int8 K has a scale for those and one for the rest, and int4 groups do not cross that
@@ -45,7 +50,8 @@ struct KvBlockLayout {
   KvType type;
   uint32_t head_dim;
   uint32_t latent_dim = 0;  // 0: K and V are heads of their own
-  size_t k_bytes() const;   // of one head's K in one page
+  bool keys_by_channel = false;
+  size_t k_bytes() const;  // of one head's K in one page
   size_t v_bytes() const;
   size_t head_bytes() const { return k_bytes() + v_bytes(); }  // K, then V
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }
@@ -58,6 +64,8 @@ struct KvBlockLayout {
   uint32_t n_key_groups() const;
   uint32_t n_value_groups() const;
   uint32_t group_dims(KvType of) const;  // of K or V of that type
+  // Returns whether K is turned before it becomes levels.
+  bool turns_keys() const { return key_type() == KvType::kInt4 && !keys_by_channel; }
   // Returns the layout of the open pages beside pages of this layout.
   KvBlockLayout open_layout() const { return {kOpenType, head_dim, latent_dim}; }
 };
@@ -121,9 +129,13 @@ struct SplitPart {
 };
 
 struct AttentionKernels {
-  // K and V of one token and one KV head into their page. k, v: [head_dim]; of latent K without v
+  // K and V of one token and one KV head into their page, without K by channel. k, v: [head_dim];
+  // of latent K without v
   void (*write_token)(const KvBlockLayout& layout, std::byte* block, uint32_t token_in_page,
                       const float* k, const float* v);
+  // K by channel of one KV head into its page, from its open page.
+  void (*write_channels)(const KvBlockLayout& layout, const std::byte* open_block,
+                         std::byte* block);
   // One head in place; centers, factors: [head_dim], or null.
   void (*change_basis)(float* head, uint32_t head_dim, const float* centers, const float* factors,
                        HeadRotation rotation);

@@ -50,17 +50,14 @@ PageLayout layout_of(const KvGeometry& geometry) {
           .value_dims = round_up(geometry.value_dim(), has_int4_values ? 32 : 16),
           .has_int4_keys = has_int4_keys,
           .has_int4_values = has_int4_values,
+          .turns_keys = layout.turns_keys(),
+          .keys_by_channel = geometry.keys_by_channel,
           .key_group_dims = layout.key_group_dims(),
           .value_group_dims = layout.value_group_dims(),
           .n_key_groups = layout.n_key_groups(),
           .n_value_groups = layout.n_value_groups(),
           .k_bytes = layout.k_bytes(),
           .head_bytes = layout.head_bytes()};
-}
-
-KvGeometry open_geometry(KvGeometry geometry) {
-  geometry.type = kOpenType;
-  return geometry;
 }
 
 // The CPU's plan knows rows by pointers that it does not follow: here these are numbers.
@@ -170,8 +167,35 @@ void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
   write_pages({layout, key_.pages, cpu::block_offset(kv, 0)}, k, v);
   if (!has_open_pages()) return;
   place_open_rows(written_);
-  const PageLayout open_layout = layout_of(open_geometry(kv.geometry));
+  const PageLayout open_layout = layout_of(kv.geometry.of_open_pages());
   write_pages({open_layout, open_pages_, cpu::open_block_offset(kv, 0)}, k, v);
+  if (kv.geometry.keys_by_channel) write_channels(kv);
+}
+
+// Of the pages that the runs have filled.
+void Attention::write_channels(const KvTarget& kv) {
+  full_pages_.clear();
+  full_open_pages_.clear();
+  for (const KvRun& run : kv.runs) {
+    const uint32_t first = run.first_position / kPageTokens;
+    const uint32_t end = (run.first_position + run.n_rows) / kPageTokens;
+    for (uint32_t page = first; page < end; ++page) {
+      full_pages_.push_back(run.pages[page]);
+      full_open_pages_.push_back(run.open[page - first]);
+    }
+  }
+  if (full_pages_.empty()) return;
+  const auto n_pages = static_cast<uint32_t>(full_pages_.size());
+  const Grid grid = {
+      .x = kv.geometry.n_kv_heads, .y = grid_rows(n_pages), .z = 1, .n_threads = kAttendThreads};
+  require(stream_.launch(kernels_.write_channels, grid,
+                         {.layout = layout_of(kv.geometry),
+                          .pages = put_pages(full_pages_),
+                          .open_pages = put_pages(full_open_pages_),
+                          .n_pages = n_pages,
+                          .first_block = cpu::block_offset(kv, 0),
+                          .first_open_block = cpu::open_block_offset(kv, 0),
+                          .open_head_bytes = layout_of(kv.geometry.of_open_pages()).head_bytes}));
 }
 
 void Attention::write_pages(const WrittenPages& to, Rows k, Rows v) {
@@ -410,7 +434,7 @@ void Attention::run(const KvTarget& kv, const AttentionShape& shape, Rows q, Row
                            task));
   }
   if (has_open_pages()) {
-    task.layout = layout_of(open_geometry(kv.geometry));
+    task.layout = layout_of(kv.geometry.of_open_pages());
     task.items = tables_.put<AttendItem>(plan.open_items);
     task.rows = tables_.put<PlacedRow>(plan.open_rows);
     task.pages = put_pages(open_pages_);

@@ -73,6 +73,7 @@ class Attention {
     size_t first_block;
   };
   void write_pages(const WrittenPages& to, Rows k, Rows v);
+  void write_channels(const KvTarget& kv);
   const Plan& plan_for(const KvTarget& kv, const AttentionShape& shape);
   void list_slices();
   void choose_slices_to_split();
@@ -89,6 +90,7 @@ class Attention {
   PlanKey key_;                               // of the call at hand
   std::vector<const std::byte*> open_pages_;  // of all runs of the call at hand
   std::vector<PlacedRow> written_;
+  std::vector<const std::byte*> full_pages_, full_open_pages_;  // that write_kv() has filled
   std::vector<Plan> plans_;
   uint64_t now_ = 0;
   // While a plan is made.

@@ -26,6 +26,7 @@ struct PageLayout {
   uint32_t value_dim;             // of V
   uint32_t key_dims, value_dims;  // as a page holds them, padded
   bool has_int4_keys, has_int4_values;
+  bool turns_keys, keys_by_channel;           // one of them, of int4 keys
   uint32_t key_group_dims, value_group_dims;  // that share a scale
   uint32_t n_key_groups, n_value_groups;
   size_t k_bytes, head_bytes;  // of one head: K, and K and V
@@ -46,6 +47,17 @@ struct WriteTask {
   size_t first_block;           // bytes of a page before head 0 of the layer
   const float *k, *v;           // v is null where K is latent
   size_t k_stride, v_stride;
+};
+
+// Writes K by channel of pages that are full, from their open pages. Blocks: [KV heads, pages],
+// kAttendThreads.
+struct ChannelTask {
+  PageLayout layout;
+  const uint8_t* const* pages;
+  const uint8_t* const* open_pages;
+  uint32_t n_pages;
+  size_t first_block, first_open_block;  // bytes of each before head 0 of the layer
+  size_t open_head_bytes;
 };
 
 // Changes the basis of heads in place (HeadBasis). Blocks: [heads, rows], kAttendThreads.
@@ -126,6 +138,7 @@ inline constexpr uint32_t kPairs = kAttendThreads / 16;
 struct AttentionKernels {
   Kernel<BasisTask> change_basis;
   Kernel<WriteTask> write;
+  Kernel<ChannelTask> write_channels;
   Kernel<QueryTask> prepare_queries;
   Kernel<AttendTask> attend[kNumPageTypes];
   Kernel<MergeTask> merge;

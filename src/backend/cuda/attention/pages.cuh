@@ -78,7 +78,22 @@ struct Int4Pages {
     const size_t tile = static_cast<size_t>(token / kLanes) * (layout.key_dims / 8) * 64;
     const uint32_t both =
         read_as<uint32_t>(block + tile + static_cast<size_t>(word / 2) * 64 + token % kLanes * 4);
-    return odd_levels(both >> (word % 2 * 4) & 0x0f0f0f0fu);
+    const uint32_t nibbles = both >> (word % 2 * 4) & 0x0f0f0f0fu;
+    return layout.keys_by_channel ? channel_levels(layout, block, word, nibbles)
+                                  : odd_levels(nibbles);
+  }
+  // Levels of four channels by their nibbles.
+  __device__ static uint32_t channel_levels(const PageLayout& layout, const uint8_t* block,
+                                            uint32_t word, uint32_t nibbles) {
+    const uint8_t* firsts = block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2;
+    const uint8_t* steps = firsts + layout.key_dims;
+    uint32_t levels = 0;
+    for (uint32_t j = 0; j < 4; ++j) {
+      const uint32_t d = 4 * word + j;
+      const uint32_t nibble = nibbles >> (8 * j) & 15u;
+      levels |= (256u * firsts[d] + 128u + 17u * steps[d] * nibble) / 256 << (8 * j);
+    }
+    return levels ^ 0x80808080u;
   }
   __device__ static uint32_t values(const PageLayout& layout, const uint8_t* block, uint32_t four,
                                     uint32_t d) {
@@ -97,7 +112,11 @@ struct Int4Pages {
   }
   __device__ static float key_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
                                     uint32_t token) {
-    return scale_at(block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2, g, token);
+    const uint8_t* behind = block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2;
+    if (layout.keys_by_channel) {
+      return reinterpret_cast<const float*>(behind + 2 * layout.key_dims)[g];
+    }
+    return scale_at(behind, g, token);
   }
   __device__ static float value_scale(const PageLayout& layout, const uint8_t* block, uint32_t g,
                                       uint32_t token) {

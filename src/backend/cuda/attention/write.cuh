@@ -53,9 +53,9 @@ struct Writing {
 
   __device__ void write() const {
     if (layout.type == PageType::kF32 || layout.type == PageType::kBF16) return write_floats();
-    if (layout.has_int4_keys) {
+    if (layout.turns_keys) {
       write_int4_keys();
-    } else {
+    } else if (!layout.keys_by_channel) {
       write_int8_keys();
     }
     if (!v) return;
@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(kAttendThreads) prepare_queries(QueryTask t) {
   __shared__ SharedHead x;
   __shared__ SharedScales peaks;
   const PageLayout& layout = t.layout;
-  const bool turns = layout.has_int4_keys;
+  const bool turns = layout.turns_keys;
   const uint32_t first_dims = layout.value_dim;
   for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
     load_head(t.q + row * t.stride + blockIdx.x * layout.head_dim, layout.head_dim, x);
