@@ -10,6 +10,7 @@
 #include "engine/work_limits.h"
 #include "format/source_config.h"
 #include "format/weight_mix.h"
+#include "model/open_pages.h"
 #include "service/forms/form_compiler.h"
 #include "service/request_bounds.h"
 
@@ -63,12 +64,16 @@ KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvTy
   for (const LayerConfig& layer : config.layers) {
     if (!layer.if_attention() || lender_of(layer)) continue;
     const AttentionConfig& a = layer.attention();
-    const uint64_t n_bytes = backend.page_bytes({.type = kv_type,
-                                                 .n_layers = 1,
-                                                 .n_kv_heads = a.n_kv_heads,
-                                                 .head_dim = a.head_dim,
-                                                 .latent_dim = a.latent.rank}) /
-                             kPageTokens;
+    const bool is_latent = a.latent.rank != 0;
+    const uint64_t n_bytes =
+        backend.page_bytes(
+            {.type = kv_type,
+             .n_layers = 1,
+             .n_kv_heads = a.n_kv_heads,
+             .head_dim = a.head_dim,
+             .latent_dim = a.latent.rank,
+             .keys_by_channel = keeps_keys_by_channel(config, kv_type) && !is_latent}) /
+        kPageTokens;
     bytes_per_token += n_bytes;
     if (a.window == 0) lasting_bytes_per_token += n_bytes;
   }

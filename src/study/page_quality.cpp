@@ -18,7 +18,7 @@ double divergence_of(KvType type) {
     case KvType::kInt4:
       break;
   }
-  return 0.04;
+  return 0.012;
 }
 
 }  // namespace

@@ -86,7 +86,11 @@ class Plan(unittest.TestCase):
             self.assertEqual(per_user["f32"], 2 * per_user["bf16"])
             # Beside the halves and quarters, the scales: a float for each head of K and V, and two bytes for each 32 or 64 of int4.
             self.assertEqual(per_user["int8"], per_user["bf16"] // 2 + per_user["bf16"] // (2 * 128) * 4)
-            self.assertEqual(2 * per_user["int8/int4"], per_user["int8"] + per_user["int4"])
+            # K of int4 has two bytes for each channel of a page of 32 tokens and sixteen scales.
+            head_tokens = 80 * 8 * (int(n_ctx[:-1]) << 10)
+            values = head_tokens * (64 + 2 * 2)
+            self.assertEqual(per_user["int4"], values + head_tokens * (64 * 32 + 2 * 128 + 64) // 32)
+            self.assertEqual(per_user["int8/int4"], values + per_user["int8"] // 2)
             self.assertGreater(per_user["int4"], per_user["bf16"] / 4)
             self.assertLessEqual(per_user["int4"], 1.14 * per_user["bf16"] / 4)
 

@@ -38,8 +38,8 @@ inline float limited_level(float level) {
 // Rounds to the nearest integer, ties to even; |x| below 2^22.
 inline float nearest(float x) { return x + 0x1.8p23f - 0x1.8p23f; }
 
-// The level of nibble 0 is not above the lowest value, and that of nibble 15 not below the highest,
-// within 1/15 of a level, nor above 255.
+// Nibble 0 stands for at most the lowest value, nibble 15 for at least the highest; no level is
+// above 255.
 inline ChannelQuantum quantum_of_channel(ChannelRange range, float inverse) {
   const float low = nearest(limited_level(range.low * inverse) - 0.5f);
   const float first_level = low < -127.0f ? -127.0f : low;
