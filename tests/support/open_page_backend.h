@@ -25,7 +25,8 @@ class OpenPageBackend final : public ForwardingBackend {
 
   void write_kv(const KvTarget& kv, Rows k, Rows v) override {
     const std::vector<KvRun> plain = without_open(kv);
-    next_->write_kv({kv.geometry, kv.layer, plain}, k, v);
+    const KvGeometry geometry = without_open(kv.geometry);
+    next_->write_kv({geometry, kv.layer, plain}, k, v);
     for (const KvRun& run : kv.runs) {
       for (uint32_t i = 0; i < run.n_rows; ++i) {
         const uint32_t position = run.first_position + i;
@@ -41,7 +42,8 @@ class OpenPageBackend final : public ForwardingBackend {
 
   void attention(const KvTarget& kv, const AttentionShape& shape, Rows q, Rows out) override {
     const std::vector<KvRun> plain = without_open(kv);
-    next_->attention({kv.geometry, kv.layer, plain}, shape, q, out);
+    const KvGeometry geometry = without_open(kv.geometry);
+    next_->attention({geometry, kv.layer, plain}, shape, q, out);
     for (const KvRun& run : kv.runs) {
       for (uint32_t i = 0; i < run.n_rows; ++i) add(kv, run, run.first_position + i, i, out);
     }
@@ -60,6 +62,12 @@ class OpenPageBackend final : public ForwardingBackend {
     std::vector<KvRun> runs(kv.runs.begin(), kv.runs.end());
     for (KvRun& run : runs) run.open = {};
     return runs;
+  }
+
+  // Heads take no more room so.
+  static KvGeometry without_open(KvGeometry geometry) {
+    geometry.keys_by_channel = false;
+    return geometry;
   }
 
   static uint32_t hash(Rows rows, uint32_t row) {
