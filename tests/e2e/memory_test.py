@@ -180,7 +180,7 @@ class Plan(unittest.TestCase):
         """In the order of their sizes."""
         types = ("f32", "bf16", "int8", "int8/int4", "int4")
         plans = [plan("demo", kv_type=t) for t in types]
-        self.assertEqual([p["kv_quality"] for p in plans], ["exact", "near lossless", "near lossless", "small loss", "noticeable loss"])
+        self.assertEqual([p["kv_quality"] for p in plans], ["exact", "near lossless", "near lossless", "small loss", "small loss"])
         losses = [p["kv_divergence"] for p in plans]
         self.assertEqual(losses, sorted(losses))
         text = kvik.output("plan", "demo").decode()
