@@ -26,11 +26,14 @@ struct AdapterPair {
   uint32_t rank = 0;
   float scale = 0;
   ElementType type = ElementType::kF32;  // f32, f16 or bf16: holds exactly what the file holds
+  // DoRA (Liu et al. 2024): each row of the changed matrix is then brought to a length of its own.
+  bool has_magnitudes = false;
 };
 
 struct LowRankFactors {
-  std::vector<float> a;  // [rank, n_cols]
-  std::vector<float> b;  // [n_rows, rank]
+  std::vector<float> a;                // [rank, n_cols]
+  std::vector<float> b;                // [n_rows, rank]
+  std::vector<float> magnitudes = {};  // [n_rows], of DoRA
 };
 
 // An adapter as it lies on disk, for one model's shapes: pairs that are read one by one. No matrix
@@ -48,10 +51,13 @@ class AdapterSource {
   virtual Result<LowRankFactors> read(size_t index) = 0;
 };
 
+// Whether a pair has magnitudes, so that the base's weights are needed to compute with it.
+bool needs_base(const AdapterSource& source);
+
 // Opens a folder of PEFT (adapter_config.json and adapter_model.safetensors) or a LoRA file of
 // llama.cpp (GGUF with "general.type" = "adapter") for a model of that config. `factor`, a finite
 // number, multiplies every scale. Errors, one sentence each that names the key or the tensor:
-// kNotFound, kIo, kCorrupt, kUnsupported (what is no plain LoRA, such as DoRA or whole modules; an
+// kNotFound, kIo, kCorrupt, kUnsupported (what is neither LoRA nor DoRA, such as whole modules; an
 // element type; a rank above kMaxAdapterRank), kInvalidArgument (made for another model).
 Result<std::unique_ptr<AdapterSource>> open_adapter(const std::string& path,
                                                     const ModelConfig& model, float factor = 1.0f);

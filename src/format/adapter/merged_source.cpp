@@ -1,7 +1,5 @@
 #include "format/adapter/merged_source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,8 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "format/quoted.h"
-#include "tensor/blocks.h"
+#include "format/adapter/base_rows.h"
 
 namespace kvik {
 namespace {
@@ -87,44 +84,21 @@ class MergedSource final : public ModelSource {
   // In the order of inputs, whatever that of the columns.
   Result<std::vector<float>> base_values(size_t index) {
     const TensorInfo& info = base_->tensors()[places_[index]];
-    if (!can_dequantize(info.type)) {
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("tensor {} is of type {}, which cannot be read here",
-                              quoted(info.name), name_of(info.type)));
-    }
-    TRY_ASSIGN(const Bytes bytes, base_->read(places_[index]));
-    const auto order = base_->gather(places_[index]);
-    const uint64_t n_cols = info.shape.back();
-    const uint64_t n_rows = info.n_elements() / n_cols;
-    const size_t row_bytes = bytes.size() / n_rows;
-    std::vector<float> values(info.n_elements());
-    std::vector<float> row(n_cols);
-    for (uint64_t r = 0; r < n_rows; ++r) {
-      dequantize_row(info.type, bytes.data() + r * row_bytes, row);
-      float* const out = values.data() + r * n_cols;
-      const float scale = base_->scale(places_[index], r * info.shape[0] / n_rows);
-      for (uint64_t c = 0; c < n_cols; ++c) out[order.empty() ? c : order[c]] = row[c] * scale;
-    }
-    return values;
+    return base_rows(*base_, places_[index], 0, info.n_elements() / info.shape.back());
   }
 
-  // values[part] += scale · b · a
+  // values[part] += scale · b · a, and of DoRA each row times its scale.
   Result<void> add_pair(size_t index, std::vector<float>& values) {
     const AdapterPair& pair = adapter_->pairs()[index];
     TRY_ASSIGN(const LowRankFactors factors, adapter_->read(index));
-    float* matrix = values.data() + pair.part * pair.n_rows * pair.n_cols;
-    CHECK((pair.part + 1) * pair.n_rows * pair.n_cols <= values.size());
-    std::vector<double> sums(pair.n_cols);
-    for (uint64_t row = 0; row < pair.n_rows; ++row, matrix += pair.n_cols) {
-      std::ranges::fill(sums, 0.0);
-      for (uint32_t r = 0; r < pair.rank; ++r) {
-        const double factor = double{pair.scale} * factors.b[row * pair.rank + r];
-        const float* a = factors.a.data() + r * pair.n_cols;
-        for (uint64_t c = 0; c < pair.n_cols; ++c) sums[c] += factor * a[c];
-      }
-      for (uint64_t c = 0; c < pair.n_cols; ++c) {
-        matrix[c] = static_cast<float>(matrix[c] + sums[c]);
-      }
+    const uint64_t n_values = pair.n_rows * pair.n_cols;
+    CHECK((pair.part + 1) * n_values <= values.size());
+    const auto matrix = std::span(values).subspan(pair.part * n_values, n_values);
+    add_low_rank(pair, factors, 0, matrix);
+    for (uint64_t row = 0; pair.has_magnitudes && row < pair.n_rows; ++row) {
+      const auto changed = matrix.subspan(row * pair.n_cols, pair.n_cols);
+      const float scale = dora_scale(factors.magnitudes[row], changed);
+      for (float& value : changed) value *= scale;
     }
     return {};
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -83,6 +84,7 @@ std::vector<float> transposed(const std::vector<float>& values, uint64_t n_cols)
 struct PairPlan::Planned {
   AdapterPair pair;
   FactorPart a, b;
+  std::optional<FactorPart> magnitudes = {};
 };
 
 // Keeps the two tensors that were read last: the parts of a stack follow each other.
@@ -111,6 +113,9 @@ class PairPlan::Source final : public AdapterSource {
     LowRankFactors factors;
     TRY_ASSIGN(factors.a, read_part(planned.a));
     TRY_ASSIGN(factors.b, read_part(planned.b));
+    if (planned.magnitudes) {
+      TRY_ASSIGN(factors.magnitudes, read_part(*planned.magnitudes));
+    }
     return factors;
   }
 
@@ -203,6 +208,13 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
                          .rank = rank,
                          .scale = scale,
                          .type = a_type == b_type ? a_type : ElementType::kF32};
+  if (pair.magnitudes && (pair.flat || pair.target.tensor.role == TensorRole::kKvUp ||
+                          pair.target.tensor.role == TensorRole::kEmbedding)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} has magnitudes ('use_dora'), which are read of matrices alone, not "
+                            "of an embedding, of experts in one parameter or of kv_b_proj",
+                            quoted(pair.name)));
+  }
   if (pair.target.tensor.role == TensorRole::kKvUp) return add_latent(pair, made);
   const TensorSpec* spec = table_.find(pair.target.tensor);
   // Of the guesser, which stays as it is.
@@ -224,7 +236,27 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
   const TensorKind kind = kind_of(pair.target.tensor.role);
   const bool is_stack = kind == TensorKind::kExperts || kind == TensorKind::kHeads;
   if (pair.flat) return add_flat_stack(pair, *spec, made);
-  return is_stack ? add_stack(pair, *spec, made) : add_whole(pair, *spec, made);
+  const size_t n_planned = planned_.size();
+  TRY(is_stack ? add_stack(pair, *spec, made) : add_whole(pair, *spec, made));
+  return pair.magnitudes ? add_magnitudes(pair, n_planned) : Result<void>();
+}
+
+// A number for each row of b, in the order of the rows.
+Result<void> PairPlan::add_magnitudes(const StatedPair& pair, size_t first_planned) {
+  const TensorInfo& info = file_.tensors()[*pair.magnitudes];
+  const uint64_t n_rows = file_.tensors()[pair.b].shape[0];
+  if (info.shape != Shape{n_rows} || !is_float(info.type) || planned_.size() != first_planned + 1) {
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("tensor {} is [{}] of {}, expected [{}] of f32, f16 or bf16", quoted(info.name),
+                    fmt::join(info.shape, ", "), name_of(info.type), n_rows));
+  }
+  Planned& planned = planned_.back();
+  planned.magnitudes = FactorPart{
+      .tensor = *pair.magnitudes, .n_cols = 1, .rows = planned.b.rows, .columns = all_of(1)};
+  planned.pair.has_magnitudes = true;
+  planned.pair.type = ElementType::kF32;  // b will be scaled
+  return {};
 }
 
 Result<void> PairPlan::check_shapes(const StatedPair& pair, const Shape& a, const Shape& b) const {

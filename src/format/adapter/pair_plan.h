@@ -43,6 +43,7 @@ struct StatedPair {
   Module module = {};   // of a folder; without roles: the target as GGUF files have it
   EmbeddingPair embedding = EmbeddingPair::kPeft;
   std::optional<FlatStack> flat = {};
+  std::optional<size_t> magnitudes = {};  // of DoRA: a tensor of a number for each row
 };
 
 // Puts together what a file changes, checked against the shapes of a model. Lives for one opening.
@@ -76,6 +77,7 @@ class PairPlan {
   Result<void> add_flat_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_latent(const StatedPair& pair, AdapterPair made);
   Result<uint64_t> flat_rank_of(const StatedPair& pair) const;
+  Result<void> add_magnitudes(const StatedPair& pair, size_t first_planned);
   Result<void> check_shapes(const StatedPair& pair, const std::vector<uint64_t>& a,
                             const std::vector<uint64_t>& b) const;
 

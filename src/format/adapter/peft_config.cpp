@@ -25,7 +25,6 @@ struct Refused {
   std::string_view key, expected;
 };
 constexpr Refused kRefused[] = {
-    {"use_dora", "false: DoRA is not known here"},
     {"lora_bias", "false: biases of adapters are not known here"},
     {"fan_in_fan_out", "false: transposed matrices are not known here"},
     {"use_qalora", "false: QA-LoRA is not known here"},
@@ -168,6 +167,8 @@ Result<PeftConfig> read_peft_config(std::string_view text) {
   TRY_ASSIGN(out.alpha, checked_alpha(config, "lora_alpha"));
   TRY_ASSIGN(const auto has_root_scale, config.flag("use_rslora"));
   out.has_root_scale = has_root_scale.value_or(false);
+  TRY_ASSIGN(const auto has_magnitudes, config.flag("use_dora"));
+  out.has_magnitudes = has_magnitudes.value_or(false);
   TRY_ASSIGN(const auto base_name, config.text("base_model_name_or_path"));
   out.base_name = base_name.value_or("");
   TRY_ASSIGN(out.parameters, config.texts("target_parameters"));
