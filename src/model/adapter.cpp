@@ -181,6 +181,12 @@ void Adapter::add_embedding(const AdapterPair& pair, LowRankFactors factors,
 
 Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Model& model,
                                                Backend& backend, ModelSource* base) {
+  if (!source.saved().empty()) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}': 'modules_to_save' of adapter_config.json names tensors that "
+                            "replace the base's: merge the adapter with `kvik adapter merge`",
+                            source.label()));
+  }
   std::unique_ptr<Adapter> adapter(new Adapter);
   const uint64_t n_bytes = packed_bytes_of(source, model.config(), backend);
   if (const auto left = backend.memory().free_bytes(); left && *left < n_bytes) {

@@ -51,6 +51,8 @@ class PeftAdapter:
             base, adapter = self.write(root)
             merged = os.path.join(root, "merged.gguf")
             kvik.output("adapter", "merge", base, adapter, merged, "--type", "f32")
+            if self.all["config"]["modules_to_save"]:  # beside the base they are refused
+                return {"merged": self.error(merged)}
             return {what: self.error(path, **options) for what, path, options in (
                 ("beside, scalar", base, {"adapter": adapter, "env": {"KVIK_ISA": "scalar"}}), ("beside", base, {"adapter": adapter}),
                 ("merged", merged, {}))}
@@ -66,6 +68,15 @@ class Peft(unittest.TestCase):
         for name in names():
             self.assertGreater(PeftAdapter(name).all["without_adapter"], 0.1, name)
 
+
+    def test_saved_modules_are_merged_only(self):
+        with tempfile.TemporaryDirectory() as root:
+            base, adapter = PeftAdapter("saved-modules").write(root)
+            done = kvik.run("logits", base, "--tokens", "5", "--adapter", adapter)
+            self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+            for word in (b"modules_to_save", b"adapter merge"):
+                self.assertIn(word, done.stderr)
+            self.assertIn(b"output.weight is saved whole", kvik.output("adapter", "show", base, adapter))
 
     def test_dora_has_the_same_bits_in_any_company(self):
         with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
@@ -109,7 +120,8 @@ def print_table():
     for name in names():
         adapter = PeftAdapter(name)
         errors = adapter.errors()
-        print(f"| {name} | {adapter.all['base']} | {max(errors['beside'], errors['beside, scalar']):.1e} | {errors['merged']:.1e} | "
+        beside = [error for what, error in errors.items() if what != "merged"]
+        print(f"| {name} | {adapter.all['base']} | {f'{max(beside):.1e}' if beside else 'refused'} | {errors['merged']:.1e} | "
               f"{adapter.all['float32_difference']:.1e} |", flush=True)
 
 

@@ -316,7 +316,7 @@ TEST(Adapter, what_is_no_plain_lora_is_refused_by_name) {
       {R"(, "bias": "all")", "bias"},
       {R"(, "lora_bias": true)", "lora_bias"},
       {R"(, "fan_in_fan_out": true)", "fan_in_fan_out"},
-      {R"(, "modules_to_save": ["lm_head"])", "modules_to_save"},
+      {R"(, "modules_to_save": ["score"])", "modules_to_save"},
       {R"(, "layer_replication": [[0, 2]])", "layer_replication"},
       {R"(, "trainable_token_indices": {"embed_tokens": [1]})", "trainable_token_indices"},
       {R"(, "target_parameters": "down_proj")", "target_parameters"},
@@ -343,49 +343,6 @@ TEST(Adapter, what_is_no_plain_lora_is_refused_by_name) {
       "modules_to_save": null, "rank_pattern": {}, "alpha_pattern": {}, "layer_replication": null,
       "init_lora_weights": true, "trainable_token_indices": null, "target_modules": ["q_proj"])"))
                   .has_value());
-}
-
-constexpr const char* kDora = R"(, "use_dora": true)";
-
-// The tensors of a module with magnitudes.
-SafetensorsWriter dora_tensors(const std::string& module, uint64_t n, uint64_t k,
-                               const std::vector<float>& magnitudes) {
-  auto file = peft_tensors(module, n, k, 1);
-  file.floats("base_model.model." + module + ".lora_magnitude_vector", {magnitudes.size()},
-              magnitudes);
-  return file;
-}
-
-TEST(Adapter, magnitudes_of_dora_are_in_the_order_of_the_rows) {
-  const std::string module = "model.layers.0.self_attn.k_proj";
-  auto opened = open_peft(peft_config(1, kDora), dora_tensors(module, 32, 64, counted(32, 5)));
-  ASSERT_TRUE(opened.source.has_value()) << refusal(opened);
-  EXPECT_TRUE(needs_base(**opened.source));
-  EXPECT_TRUE((*opened.source)->pairs()[0].has_magnitudes);
-  const auto factors = (*opened.source)->read(0);
-  ASSERT_TRUE(factors.has_value());
-  for (size_t row = 0; row < 32; ++row) {  // b counts up from -1 as magnitudes do from 5
-    EXPECT_EQ(factors->magnitudes[row], factors->b[row] + 6);
-  }
-}
-
-TEST(Adapter, dora_that_does_not_fit_its_config_is_refused) {
-  const auto tensors = [](uint64_t n) { return dora_tensors(kDownModule, 64, 160, counted(n, 1)); };
-  EXPECT_THAT(refusal(open_peft(peft_config(1), tensors(64))), HasSubstr("use_dora"));
-  EXPECT_THAT(refusal(open_peft(peft_config(1, kDora), peft_tensors(kDownModule, 64, 160, 1))),
-              HasSubstr("lora_magnitude_vector"));
-  EXPECT_THAT(refusal(open_peft(peft_config(1, kDora), tensors(63))), HasSubstr("[63]"));
-}
-
-TEST(Adapter, dora_of_an_embedding_is_refused) {
-  const uint64_t n_vocab = config_of("test-llama:f32").n_vocab;
-  SafetensorsWriter file;
-  const std::string module = "base_model.model.model.embed_tokens";
-  file.floats(module + ".lora_embedding_A", {1, n_vocab}, counted(n_vocab, 1));
-  file.floats(module + ".lora_embedding_B", {64, 1}, counted(64, 1));
-  file.floats(module + ".lora_magnitude_vector", {64}, counted(64, 1));
-  EXPECT_THAT(refusal(open_peft(peft_config(1, kDora), file)),
-              AllOf(HasSubstr("use_dora"), HasSubstr("embedding")));
 }
 
 TEST(Adapter, another_models_adapter_is_refused) {

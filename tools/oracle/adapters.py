@@ -10,6 +10,8 @@ def lora(modules, **more):
 
 ADAPTERS = {
     "lora": ("llama", lora(ALL)),
+    "saved-modules": ("llama", lora(ALL, modules_to_save=["embed_tokens", "lm_head"])),
+    "saved-head-tied": ("llama-tied", lora(ALL, modules_to_save=["lm_head"])),
     "dora": ("llama", lora(ALL, use_dora=True)),
     "dora-attention": ("llama", lora(ATTENTION, use_dora=True)),
     "dora-output-and-down": ("llama", lora(["o_proj", "down_proj"], use_dora=True)),

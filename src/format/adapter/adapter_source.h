@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,6 +31,12 @@ struct AdapterPair {
   bool has_magnitudes = false;
 };
 
+// A tensor that stands in the place of the base's ("modules_to_save" of PEFT).
+struct SavedTensor {
+  TensorId tensor;
+  ElementType type = ElementType::kF32;  // f32, f16 or bf16
+};
+
 struct LowRankFactors {
   std::vector<float> a;                // [rank, n_cols]
   std::vector<float> b;                // [n_rows, rank]
@@ -49,6 +56,13 @@ class AdapterSource {
   virtual std::span<const AdapterPair> pairs() const = 0;
   // Errors: those of the file, kCorrupt for what is no finite number; names the tensor.
   virtual Result<LowRankFactors> read(size_t index) = 0;
+
+  // The embedding and the head, where they are saved whole. Read for merge_adapter() alone.
+  virtual std::span<const SavedTensor> saved() const { return {}; }
+  // The bytes of saved()[i], valid as long as the source.
+  virtual Result<std::span<const std::byte>> read_saved(size_t) {
+    return std::span<const std::byte>();
+  }
 };
 
 // Whether a pair has magnitudes, so that the base's weights are needed to compute with it.

@@ -22,6 +22,9 @@ class MergedSource final : public ModelSource {
     for (size_t i = 0; i < adapter_->pairs().size(); ++i) {
       pairs_[name_of(adapter_->pairs()[i].tensor)].push_back(i);
     }
+    for (size_t i = 0; i < adapter_->saved().size(); ++i) {
+      saved_[name_of(adapter_->saved()[i].tensor)] = i;
+    }
     for (size_t i = 0; i < base_->tensors().size(); ++i) add(base_->tensors()[i], i);
     add_head();
   }
@@ -40,6 +43,9 @@ class MergedSource final : public ModelSource {
   }
 
   Result<Bytes> read(size_t index) override {
+    if (const auto whole = saved_.find(infos_[index].name); whole != saved_.end()) {
+      return adapter_->read_saved(whole->second);
+    }
     if (!is_changed(index)) return base_->read(places_[index]);
     const auto known = merged_.find(index);
     if (known != merged_.end()) return std::as_bytes(std::span(known->second));
@@ -59,9 +65,15 @@ class MergedSource final : public ModelSource {
   }
 
  private:
-  bool is_changed(size_t index) const { return pairs_.contains(infos_[index].name); }
+  bool is_changed(size_t index) const {
+    return pairs_.contains(infos_[index].name) || saved_.contains(infos_[index].name);
+  }
 
   void add(TensorInfo info, size_t place) {
+    if (const auto whole = saved_.find(info.name); whole != saved_.end()) {
+      info.type = adapter_->saved()[whole->second].type;
+      info.n_bytes = *bytes_of(info.type, info.shape);
+    }
     if (pairs_.contains(info.name)) {
       info.type = ElementType::kF32;
       info.n_bytes = info.n_elements() * sizeof(float);
@@ -75,7 +87,10 @@ class MergedSource final : public ModelSource {
     const std::string embedding = name_of(TensorId{TensorRole::kEmbedding});
     const auto tied = base_->find(embedding);
     if (base_->find(head) || !tied) return;
-    if (!pairs_.contains(head) && !pairs_.contains(embedding)) return;
+    const auto changes = [&](const std::string& name) {
+      return pairs_.contains(name) || saved_.contains(name);
+    };
+    if (!changes(head) && !changes(embedding)) return;
     TensorInfo info = base_->tensors()[*tied];
     info.name = head;
     add(std::move(info), *tied);
@@ -106,6 +121,7 @@ class MergedSource final : public ModelSource {
   std::unique_ptr<ModelSource> base_;
   std::unique_ptr<AdapterSource> adapter_;
   std::map<std::string, std::vector<size_t>> pairs_;  // by the tensor's name
+  std::map<std::string, size_t> saved_;               // likewise
   std::vector<TensorInfo> infos_;
   std::vector<size_t> places_;  // in base_
   std::map<size_t, std::vector<float>> merged_;

@@ -91,17 +91,27 @@ struct PairPlan::Planned {
 class PairPlan::Source final : public AdapterSource {
  public:
   Source(std::unique_ptr<ModelSource> file, std::string label, std::string base_name,
-         std::vector<Planned> planned)
+         std::vector<Planned> planned, std::vector<Saved> saved)
       : file_(std::move(file)),
         label_(std::move(label)),
         base_name_(std::move(base_name)),
         planned_(std::move(planned)) {
     for (const Planned& planned_pair : planned_) pairs_.push_back(planned_pair.pair);
+    for (const Saved& whole : saved) {
+      saved_.push_back(whole.tensor);
+      saved_in_file_.push_back(whole.in_file);
+    }
   }
 
   const std::string& label() const override { return label_; }
   const std::string& base_name() const override { return base_name_; }
   std::span<const AdapterPair> pairs() const override { return pairs_; }
+
+  std::span<const SavedTensor> saved() const override { return saved_; }
+  Result<std::span<const std::byte>> read_saved(size_t index) override {
+    CHECK(index < saved_.size());
+    return file_->read(saved_in_file_[index]);
+  }
 
   Result<LowRankFactors> read(size_t index) override {
     CHECK(index < planned_.size());
@@ -143,6 +153,8 @@ class PairPlan::Source final : public AdapterSource {
   std::string label_, base_name_;
   std::vector<Planned> planned_;
   std::vector<AdapterPair> pairs_;
+  std::vector<SavedTensor> saved_;
+  std::vector<size_t> saved_in_file_;
   std::vector<size_t> held_;
 };
 
@@ -402,9 +414,27 @@ Result<void> PairPlan::add_latent(const StatedPair& pair, AdapterPair made) {
   return {};
 }
 
+Result<void> PairPlan::add_saved(TensorId target, size_t tensor) {
+  const TensorInfo& info = file_.tensors()[tensor];
+  if (info.shape != Shape{model_.n_vocab, model_.model_dim}) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("tensor {} has the shape [{}], but the model wants [{}, {}]: the "
+                            "adapter was made for another one",
+                            quoted(info.name), fmt::join(info.shape, ", "), model_.n_vocab,
+                            model_.model_dim));
+  }
+  if (!is_float(info.type)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor {} is of type {}, expected f32, f16 or bf16", quoted(info.name),
+                            name_of(info.type)));
+  }
+  saved_.push_back({.tensor = {.tensor = target, .type = info.type}, .in_file = tensor});
+  return {};
+}
+
 Result<std::unique_ptr<AdapterSource>> PairPlan::finish(std::unique_ptr<ModelSource> file,
                                                         std::string label, std::string base_name) {
-  if (planned_.empty()) {
+  if (planned_.empty() && saved_.empty()) {
     return fail(ErrorCode::kCorrupt, "there is no pair of matrices, expected at least one");
   }
   const auto place = [](const Planned& planned) {
@@ -417,7 +447,7 @@ Result<std::unique_ptr<AdapterSource>> PairPlan::finish(std::unique_ptr<ModelSou
                 fmt::format("two pairs change '{}', expected one", name_of(twice->pair.tensor)));
   }
   return std::make_unique<Source>(std::move(file), std::move(label), std::move(base_name),
-                                  std::move(planned_));
+                                  std::move(planned_), std::move(saved_));
 }
 
 }  // namespace kvik

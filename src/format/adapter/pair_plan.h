@@ -61,7 +61,11 @@ class PairPlan {
   // one was added for it before.
   Result<void> add(const StatedPair& pair, uint32_t rank, float scale);
 
-  // Error: kCorrupt where there is not one pair.
+  // A tensor of the file in the place of the embedding or the head. Errors: kInvalidArgument for
+  // another shape, kUnsupported for another type than f32, f16 and bf16.
+  Result<void> add_saved(TensorId target, size_t tensor);
+
+  // Error: kCorrupt where there is neither a pair nor a saved tensor.
   Result<std::unique_ptr<AdapterSource>> finish(std::unique_ptr<ModelSource> file,
                                                 std::string label, std::string base_name);
 
@@ -69,6 +73,10 @@ class PairPlan {
 
  private:
   struct Planned;
+  struct Saved {
+    SavedTensor tensor;
+    size_t in_file;
+  };
   class Source;
 
   Result<void> add_whole(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
@@ -85,6 +93,7 @@ class PairPlan {
   const ModelConfig& model_;
   TensorTable table_;
   std::vector<Planned> planned_;
+  std::vector<Saved> saved_;
 };
 
 }  // namespace kvik

@@ -225,14 +225,41 @@ Result<bool> is_copy_of_base(const TensorInfo& info, const Modules& modules,
                   quoted(name), fmt::join(info.shape, ", "), model.n_vocab, model.model_dim));
 }
 
+// Returns the embedding or the head, if the tensor is one that PEFT saves whole.
+std::optional<TensorId> saved_target(std::string_view name, const Modules& modules,
+                                     const PeftConfig& config) {
+  constexpr std::string_view kWeight = ".weight";
+  if (!name.starts_with(kWrapper) || !name.ends_with(kWeight)) return std::nullopt;
+  name = name.substr(kWrapper.size(), name.size() - kWrapper.size() - kWeight.size());
+  const auto is_meant = [&](std::string_view saved) {
+    return name == saved || name.ends_with(fmt::format(".{}", saved));
+  };
+  if (std::ranges::none_of(config.saved_modules, is_meant)) return std::nullopt;
+  const auto targets = modules.find(name);
+  if (targets.empty()) return std::nullopt;
+  const TensorId tensor = targets.front().tensor;
+  const bool is_of_tokens =
+      tensor.role == TensorRole::kEmbedding || tensor.role == TensorRole::kHead;
+  return is_of_tokens ? std::optional(tensor) : std::nullopt;
+}
+
+// Adds the tensors that are saved whole to the plan; returns the others.
 Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource& file,
                                                                const Modules& modules,
-                                                               const ModelConfig& model) {
+                                                               const ModelConfig& model,
+                                                               const PeftConfig& config,
+                                                               PairPlan& plan) {
+  size_t n_saved = 0;
   std::map<std::string_view, ModuleTensors> pairs;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
     const std::string_view name = file.tensors()[i].name;
     TRY_ASSIGN(const bool is_copy, is_copy_of_base(file.tensors()[i], modules, model));
     if (is_copy) continue;
+    if (const auto target = saved_target(name, modules, config)) {
+      TRY(plan.add_saved(*target, i));
+      ++n_saved;
+      continue;
+    }
     const auto* suffix = std::ranges::find_if(
         kSuffixes, [&](const Suffix& candidate) { return name.ends_with(candidate.text); });
     if (suffix == std::end(kSuffixes) || !name.starts_with(kWrapper) ||
@@ -254,6 +281,12 @@ Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource
     }
     pair.places[place] = i;
     if (place != kMagnitudes) pair.is_embedding = is_embedding;
+  }
+  if (n_saved < config.saved_modules.size()) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'modules_to_save' of adapter_config.json names {} modules, but there "
+                            "are {} tensors of them",
+                            config.saved_modules.size(), n_saved));
   }
   return pairs;
 }
@@ -359,7 +392,7 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
                                                          const ModelConfig& model, float factor) {
   PairPlan plan(*file, model);
   const Modules modules(model, plan.table());
-  TRY_ASSIGN(const auto pairs, find_modules(*file, modules, model));
+  TRY_ASSIGN(const auto pairs, find_modules(*file, modules, model, config, plan));
   for (const auto& [module, tensors] : pairs) {
     if (hf::sees_or_hears(module)) continue;  // as a folder's tensors of those parts
     TRY_ASSIGN(const auto changed, stated(module, tensors, modules, config, model));

@@ -29,11 +29,12 @@ struct PeftConfig {
   // The first of these that means a module counts.
   std::vector<OfModules<uint32_t>> ranks = {};
   std::vector<OfModules<double>> alphas = {};
-  bool has_root_scale = false;               // alpha / √rank (Kalajdzievski 2023)
-  bool has_magnitudes = false;               // "use_dora"
-  std::vector<std::string> parameters = {};  // "target_parameters"
-  std::array<uint32_t, 3> written_by = {};   // "peft_version"; {}: one before 0.18
-  std::string base_name = {};                // "base_model_name_or_path"
+  bool has_root_scale = false;                  // alpha / √rank (Kalajdzievski 2023)
+  bool has_magnitudes = false;                  // "use_dora"
+  std::vector<std::string> parameters = {};     // "target_parameters"
+  std::vector<std::string> saved_modules = {};  // "modules_to_save"
+  std::array<uint32_t, 3> written_by = {};      // "peft_version"; {}: one before 0.18
+  std::string base_name = {};                   // "base_model_name_or_path"
 
   // Of a module, or of a module's parameter: "model.layers.0.mlp.experts.down_proj". Errors: as
   // NamePattern::matches().
