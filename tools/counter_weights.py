@@ -44,3 +44,33 @@ def weights(name, shape):
     center, width = spread(name, shape)
     m = (_mixed(name, math.prod(shape)) >> np.uint64(57)).astype(np.float32) - np.float32(64)  # -64 … 63
     return (np.float32(center) + m * np.float32(width / 64)).reshape(shape)
+
+
+NUMPY = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "u1", "I8": "i1", "F8_E4M3": "u1", "I32": "<i4", "I64": "<i8"}
+
+
+def stored(name, dtype, shape, fill="weights", **how):
+    """The array of a tensor as a file of safetensors holds it: BF16 and F8_E4M3 as their bits.
+
+    fill: "weights" as above; "bits", any but those of E4M3's NaN; "powers", of two, and "bytes": `first` and n - 1 more of them;
+    "order", the group of each column in an order of the columns; "values", as given.
+    """
+    if fill == "values":
+        return np.array(how["values"], NUMPY[dtype]).reshape(shape)
+    n = math.prod(shape)
+    if fill == "weights":
+        numbers = weights(name, shape)
+    elif fill == "powers":
+        numbers = np.ldexp(np.float32(1), how["first"] + (_mixed(name, n) % np.uint64(how["n"])).astype(np.int32))
+    elif fill == "bytes":
+        return (how["first"] + _mixed(name, n) % np.uint64(how["n"])).astype(NUMPY[dtype]).reshape(shape)
+    elif fill == "order":
+        return (np.argsort(np.argsort(_mixed(name, n))) // how["group"]).astype(NUMPY[dtype]).reshape(shape)
+    else:
+        bits = (_mixed(name, n) >> np.uint64(32)).astype(np.uint32)
+        if dtype == "F8_E4M3":
+            bits -= (bits & 127) == 127
+        return bits.astype("<u4" if dtype == "I32" else "u1").view(NUMPY[dtype]).reshape(shape)
+    if dtype == "BF16":
+        return (numbers.astype(np.float32).view(np.uint32) >> np.uint32(16)).astype("<u2").reshape(shape)
+    return numbers.astype(NUMPY[dtype]).reshape(shape)

@@ -79,6 +79,9 @@ class ForwardingBackend : public Backend {
     next_.add_grouped_bias(x, biases, groups);
   }
   void scale_rows(Rows x, std::span<const float> factors) override { next_.scale_rows(x, factors); }
+  void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) override {
+    next_.scale_columns(x, rows, factors);
+  }
   void clear(Rows x) override { next_.clear(x); }
   void soft_cap(Rows x, float cap) override { next_.soft_cap(x, cap); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {

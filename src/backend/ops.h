@@ -410,6 +410,8 @@ class Backend {
   virtual void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) = 0;
   // x[r] *= factors[r], which are on the host.
   virtual void scale_rows(Rows x, std::span<const float> factors) = 0;
+  // x[rows[i]][c] *= factors[c]; factors: [n_cols], in memory(). Rows are ascending and differ.
+  virtual void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) = 0;
   virtual void soft_cap(Rows x, float cap) = 0;
 
   // out = activation(gate) · up; of an activation without a gate up is not read. out may be gate.

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/quantity.h"
+#include "host/load_adapter.h"
 #include "model/adapter.h"
 
 namespace kvik {
@@ -168,7 +169,7 @@ Result<std::shared_ptr<const Adapter>> AdapterShelf::load(const std::string& nam
   TRY_ASSIGN(const auto source, open_adapter(spec.path, model_.config(), spec.scale));
   const uint64_t n_bytes = Adapter::bytes_of(*source, model_.config(), backend_);
   TRY(make_room(name, n_bytes));
-  TRY_ASSIGN(auto adapter, Adapter::load(*source, model_, backend_));
+  TRY_ASSIGN(auto adapter, load_adapter(*source, {model_, backend_, model_spec_}));
   held_bytes_->fetch_add(n_bytes);
   return std::shared_ptr<const Adapter>(adapter.release(),
                                         [held = held_bytes_, n_bytes](const Adapter* last) {

@@ -12,6 +12,7 @@
 #include "backend/ops.h"
 #include "base/mutex.h"
 #include "format/adapter/adapter_source.h"
+#include "host/load_adapter.h"
 #include "model/model.h"
 #include "service/adapters/adapter_book.h"
 
@@ -28,8 +29,8 @@ struct AdapterOptions {
 class AdapterShelf final : public AdapterBook {
  public:
   // Model and backend are borrowed; the backend outlives whoever holds an adapter.
-  AdapterShelf(const Model& model, Backend& backend, const AdapterOptions& options)
-      : model_(model), backend_(backend), options_(options) {}
+  AdapterShelf(const BaseModel& base, const AdapterOptions& options)
+      : model_(base.model), backend_(base.backend), model_spec_(base.spec), options_(options) {}
 
   // Adds those that the options name. Errors: of add(), and kInvalidArgument for what is no
   // NAME=PATH.
@@ -63,6 +64,7 @@ class AdapterShelf final : public AdapterBook {
 
   const Model& model_;
   Backend& backend_;
+  const std::string model_spec_;
   const AdapterOptions options_;
   // Of all adapters that somebody holds. Outlives the shelf, as they may.
   const std::shared_ptr<std::atomic<uint64_t>> held_bytes_ =

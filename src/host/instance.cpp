@@ -16,7 +16,8 @@ Result<std::unique_ptr<Instance>> Instance::create(LoadedModel loaded, EngineOpt
   TRY_ASSIGN(auto engine, Engine::create(std::move(loaded.model), *instance->backend_, options,
                                          instance->clock_, std::move(loaded.draft)));
   const EngineLimits limits = engine->limits();
-  instance->adapters_.emplace(engine->model(), *instance->backend_, serving.adapters);
+  instance->adapters_.emplace(BaseModel{engine->model(), *instance->backend_, loaded.spec},
+                              serving.adapters);
   TRY(instance->adapters_->add_named());
   instance->engine_.emplace(std::move(engine));
   TRY(instance->engine_->started());

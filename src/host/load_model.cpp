@@ -170,10 +170,12 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                                        {.n_ctx_max = static_cast<uint32_t>(options.n_ctx),
                                         .kv_type = options.kv_type}));
   if (!options.adapter.empty()) {
-    TRY_ASSIGN(loaded.adapter, load_adapter(options.adapter, *loaded.model, *loaded.backend));
+    TRY_ASSIGN(loaded.adapter,
+               load_adapter(options.adapter, {*loaded.model, *loaded.backend, options.model}));
   }
   const uint32_t n_ctx_train = loaded.model->config().n_ctx_train;
   loaded.id = model_id(options.model);
+  loaded.spec = options.model;
   loaded.kv_type = options.kv_type;
   loaded.n_ctx = options.n_ctx ? options.n_ctx : n_ctx_train;
   if (options.n_ctx > n_ctx_train) {

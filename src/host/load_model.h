@@ -61,6 +61,7 @@ struct LoadedModel {
   std::unique_ptr<Model> draft;            // null: none (load_draft())
   std::shared_ptr<const Adapter> adapter;  // null: none
   Printable id;                            // model_id()
+  std::string spec;                        // what open_model() opens it by
   KvType kv_type = KvType::kInt8;
   uint64_t n_ctx = 0;    // tokens of context: as asked for, else as trained
   MemoryPlan plan = {};  // where it was loaded for an engine

@@ -77,7 +77,8 @@ Result<int> logits(const LogitsOptions& options) {
   TRY_ASSIGN(LoadedModel loaded, load_model(options.model));
   std::vector<std::shared_ptr<const Adapter>> beside = {nullptr};
   for (const std::string& text : options.adapters_beside) {
-    TRY_ASSIGN(auto adapter, load_adapter(text, *loaded.model, *loaded.backend));
+    TRY_ASSIGN(auto adapter,
+               load_adapter(text, {*loaded.model, *loaded.backend, options.model.model}));
     beside.push_back(std::move(adapter));
   }
   const auto n_tokens = static_cast<uint32_t>(tokens.size());

@@ -54,18 +54,37 @@ void AdaptedBackend::group_rows() {
   is_grouped_ = true;
 }
 
+void AdaptedBackend::list_terms(const Group& group, const PackedMatrix& w) {
+  for (const Adapter::Part& part : group.adapter->at(w)) {
+    terms_.push_back({.matrix = part.matrix.get(),
+                      .x_rows = group.rows,
+                      .out_rows = group.rows,
+                      .x_column = 0,
+                      .out_column = part.first_column});
+  }
+}
+
+void AdaptedBackend::scale_product(const Group& group, const PackedMatrix& w, Rows product) {
+  for (const Adapter::Part& part : group.adapter->at(w)) {
+    if (!part.scales) continue;
+    next_.scale_columns(product.columns(part.first_column, part.matrix->n_rows()), group.rows,
+                        part.scales);
+  }
+}
+
+bool AdaptedBackend::scales_some(const PackedMatrix& w) {
+  return has_adapters_ && std::ranges::any_of(groups(), [&](const Group& group) {
+           return group.adapter->scales(w);
+         });
+}
+
 void AdaptedBackend::add(Rows x, const PackedMatrix& w, Rows out) {
   if (!has_adapters_) return;
   CHECK(x.n_rows == n_rows_);
   terms_.clear();
   for (const Group& group : groups()) {
-    for (const Adapter::Part& part : group.adapter->at(w)) {
-      terms_.push_back({.matrix = part.matrix.get(),
-                        .x_rows = group.rows,
-                        .out_rows = group.rows,
-                        .x_column = 0,
-                        .out_column = part.first_column});
-    }
+    scale_product(group, w, out);
+    list_terms(group, w);
   }
   if (!terms_.empty()) next_.add_low_rank(x, terms_, out);
 }
@@ -75,9 +94,31 @@ void AdaptedBackend::matmul(Rows x, const PackedMatrix& w, Rows out) {
   add(x, w, out);
 }
 
+// What is scaled is the product, not the sum: it is taken apart then, and added to the rows. Those
+// whose adapter does not scale it get the bits of a product that is added at once.
 void AdaptedBackend::matmul_add(Rows x, const PackedMatrix& w, Rows out) {
-  next_.matmul_add(x, w, out);
-  add(x, w, out);
+  if (!scales_some(w)) {
+    next_.matmul_add(x, w, out);
+    return add(x, w, out);
+  }
+  CHECK(x.n_rows == n_rows_);
+  const size_t n_bytes = size_t{out.n_rows} * out.n_cols * sizeof(float);
+  if (products_.size() < n_bytes) products_ = memory().allocate(n_bytes);
+  const Rows product = {products_.floats(), out.n_rows, out.n_cols, out.n_cols};
+  next_.matmul(x, w, product);
+  terms_.clear();
+  for (const Group& group : groups()) {
+    if (!group.adapter->scales(w)) continue;
+    scale_product(group, w, product);
+    list_terms(group, w);
+  }
+  next_.add_low_rank(x, terms_, product);
+  next_.add(out, product);
+  terms_.clear();
+  for (const Group& group : groups()) {
+    if (!group.adapter->scales(w)) list_terms(group, w);
+  }
+  if (!terms_.empty()) next_.add_low_rank(x, terms_, out);
 }
 
 void AdaptedBackend::grouped_matmul(Rows x, const PackedMatrix& w, const GroupedRows& groups,
@@ -106,6 +147,10 @@ void AdaptedBackend::grouped_matmul(Rows x, const PackedMatrix& w, const Grouped
         out_rows_.push_back(i);
       }
       for (auto part = first; part != behind && begin < out_rows_.size(); ++part) {
+        if (part->scales) {
+          next_.scale_columns(out.columns(part->first_column, part->matrix->n_rows()),
+                              std::span(out_rows_).subspan(begin), part->scales);
+        }
         terms_.push_back({.matrix = part->matrix.get(),
                           .x_rows = std::span(x_rows_).subspan(begin),
                           .out_rows = std::span(out_rows_).subspan(begin),
@@ -124,6 +169,7 @@ void AdaptedBackend::head_matmul(const HeadRows& x, const PackedMatrix& w, const
   terms_.clear();
   for (const Group& group : groups()) {
     for (const Adapter::Part& part : group.adapter->at(w)) {
+      CHECK(!part.scales);  // PairPlan has none for heads
       terms_.push_back({.matrix = part.matrix.get(),
                         .x_rows = group.rows,
                         .out_rows = group.rows,

@@ -48,6 +48,11 @@ class AdaptedBackend final : public ForwardingBackend {
   };
 
   void add(Rows x, const PackedMatrix& w, Rows out);
+  // What `group` changes of a product with w, in terms_.
+  void list_terms(const Group& group, const PackedMatrix& w);
+  // Scales what `group` scales of a product with w.
+  void scale_product(const Group& group, const PackedMatrix& w, Rows product);
+  bool scales_some(const PackedMatrix& w);
   void group_rows();
   std::span<const Group> groups() {
     if (!is_grouped_) group_rows();
@@ -64,6 +69,7 @@ class AdaptedBackend final : public ForwardingBackend {
   std::vector<LowRankTerm> terms_;
   std::vector<uint32_t> x_rows_, out_rows_;  // of a grouped product's terms
   Buffer lookups_;
+  Buffer products_;  // of a projection back into the residual stream, where some rows are scaled
 };
 
 }  // namespace kvik

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/quantity.h"
 #include "format/adapter/adapter_source.h"
+#include "format/adapter/base_rows.h"
 
 namespace kvik {
 namespace {
@@ -44,16 +45,22 @@ bool is_by_turns(TensorId tensor, const ModelConfig& config) {
   return attention && attention->has_output_gate;
 }
 
-// b of the blocks of one kind: [n_rows / 2, rank]
-std::vector<float> every_other_block(const LowRankFactors& factors, uint64_t block_floats,
+// Rows of the blocks of one kind: [n_rows / 2, n_cols]
+std::vector<float> every_other_block(std::span<const float> rows, uint64_t block_floats,
                                      uint64_t first) {
   std::vector<float> out;
-  out.reserve(factors.b.size() / 2);
-  for (uint64_t at = first * block_floats; at < factors.b.size(); at += 2 * block_floats) {
-    const auto block = factors.b.begin() + static_cast<ptrdiff_t>(at);
-    out.insert(out.end(), block, block + static_cast<ptrdiff_t>(block_floats));
+  out.reserve(rows.size() / 2);
+  for (uint64_t at = first * block_floats; at < rows.size(); at += 2 * block_floats) {
+    const auto block = rows.subspan(at, block_floats);
+    out.insert(out.end(), block.begin(), block.end());
   }
   return out;
+}
+
+// In whole vectors, as low_rank_bytes().
+uint64_t bytes_of_scales(uint64_t n_rows) {
+  constexpr uint64_t kVectorBytes = 64;
+  return (n_rows * sizeof(float) + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
 }
 
 void add_to_digest(Sha256& sha, const AdapterPair& pair, const LowRankFactors& factors) {
@@ -61,7 +68,8 @@ void add_to_digest(Sha256& sha, const AdapterPair& pair, const LowRankFactors& f
   sha.add_number(pair.part);
   sha.add_number(pair.rank);
   sha.add_number(std::bit_cast<uint32_t>(pair.scale));
-  for (const std::vector<float>* values : {&factors.a, &factors.b}) {
+  for (const std::vector<float>* values : {&factors.a, &factors.b, &factors.magnitudes}) {
+    if (values->empty()) continue;
     const auto bytes = std::as_bytes(std::span(*values));
     sha.add_number(bytes.size());
     sha.add(bytes);
@@ -94,8 +102,10 @@ uint64_t Adapter::packed_bytes_of(const AdapterSource& source, const ModelConfig
       LowRankView half = view_of(pair, {});
       half.n_rows /= 2;
       n_bytes += 2 * backend.low_rank_bytes(half);
+      if (pair.has_magnitudes) n_bytes += 2 * bytes_of_scales(half.n_rows);
     } else {
       n_bytes += backend.low_rank_bytes(view_of(pair, {}));
+      if (pair.has_magnitudes) n_bytes += bytes_of_scales(pair.n_rows);
     }
   }
   return n_bytes;
@@ -119,24 +129,37 @@ std::unique_ptr<LowRankMatrix> Adapter::pack(const LowRankView& change, Backend&
   return backend.pack_low_rank(change, place);
 }
 
+const float* Adapter::pack_scales(std::span<const float> scales, Backend& backend) {
+  if (scales.empty()) return nullptr;
+  std::byte* place = packed_.data() + n_packed_;
+  n_packed_ += bytes_of_scales(scales.size());
+  CHECK(n_packed_ <= packed_.size());
+  backend.memory().copy_in(place, std::as_bytes(scales));
+  return reinterpret_cast<const float*>(place);
+}
+
 void Adapter::add(const AdapterPair& pair, const LowRankFactors& factors,
-                  const ProjectionSite& site, Backend& backend) {
+                  std::span<const float> scales, const ProjectionSite& site, Backend& backend) {
   std::vector<Part>& parts = parts_[site.matrix];
   LowRankView view = view_of(pair, factors);
   if (site.block_rows == 0) {
-    parts.push_back(
-        {.matrix = pack(view, backend), .index = pair.part, .first_column = site.first_column});
+    parts.push_back({.matrix = pack(view, backend),
+                     .index = pair.part,
+                     .first_column = site.first_column,
+                     .scales = pack_scales(scales, backend)});
     return;
   }
   view.n_rows /= 2;
   for (const uint32_t kind : {0u, 1u}) {
     const std::vector<float> b =
-        every_other_block(factors, uint64_t{site.block_rows} * pair.rank, kind);
+        every_other_block(factors.b, uint64_t{site.block_rows} * pair.rank, kind);
     CHECK(b.size() == uint64_t{view.n_rows} * pair.rank);
     view.b = b;
-    parts.push_back({.matrix = pack(view, backend),
-                     .index = pair.part,
-                     .first_column = kind == 0 ? site.first_column : site.second_column});
+    parts.push_back(
+        {.matrix = pack(view, backend),
+         .index = pair.part,
+         .first_column = kind == 0 ? site.first_column : site.second_column,
+         .scales = pack_scales(every_other_block(scales, site.block_rows, kind), backend)});
   }
 }
 
@@ -157,7 +180,13 @@ void Adapter::add_embedding(const AdapterPair& pair, LowRankFactors factors,
 }
 
 Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Model& model,
-                                               Backend& backend) {
+                                               Backend& backend, ModelSource* base) {
+  if (!source.saved().empty()) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("'{}': 'modules_to_save' of adapter_config.json names tensors that "
+                            "replace the base's: merge the adapter with `kvik adapter merge`",
+                            source.label()));
+  }
   std::unique_ptr<Adapter> adapter(new Adapter);
   const uint64_t n_bytes = packed_bytes_of(source, model.config(), backend);
   if (const auto left = backend.memory().free_bytes(); left && *left < n_bytes) {
@@ -187,7 +216,13 @@ Result<std::unique_ptr<Adapter>> Adapter::load(AdapterSource& source, const Mode
       adapter->add_embedding(pair, std::move(factors), *site.matrix, backend);
       continue;
     }
-    adapter->add(pair, factors, site, backend);
+    std::vector<float> scales;
+    if (pair.has_magnitudes) {
+      CHECK(base);
+      TRY_ASSIGN(scales, dora_scales(pair, factors, *base));
+      for (size_t i = 0; i < factors.b.size(); ++i) factors.b[i] *= scales[i / pair.rank];
+    }
+    adapter->add(pair, factors, scales, site, backend);
   }
   for (auto& [matrix, parts] : adapter->parts_) {
     std::ranges::stable_sort(parts, {}, &Part::index);

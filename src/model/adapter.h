@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -28,6 +29,9 @@ class Adapter {
     std::unique_ptr<LowRankMatrix> matrix;
     uint32_t index = 0;  // in a stack
     uint32_t first_column = 0;
+    // DoRA: what these columns of the product with w are multiplied by before the change is added,
+    // in the backend's memory; the change has it in it. Null: nothing.
+    const float* scales = nullptr;
   };
   // Of the embedding: token t's row gets up · tokens[t].
   struct Lookup {
@@ -37,10 +41,11 @@ class Adapter {
     uint32_t rank() const { return up->rank(); }
   };
 
-  // Reads and packs all of it. Beside the engine, on any thread. Errors: those of
-  // AdapterSource::read(), and kInvalidArgument for a tensor that the model does not have.
+  // Reads and packs all of it. Beside the engine, on any thread. `base` is what the model was
+  // loaded from, and only read where needs_base(). Errors: those of AdapterSource::read() and
+  // dora_scales(), and kInvalidArgument for a tensor that the model does not have.
   static Result<std::unique_ptr<Adapter>> load(AdapterSource& source, const Model& model,
-                                               Backend& backend);
+                                               Backend& backend, ModelSource* base = nullptr);
   // bytes() of what load() would give for a model of that config.
   static uint64_t bytes_of(const AdapterSource& source, const ModelConfig& config,
                            const Backend& backend);
@@ -49,6 +54,10 @@ class Adapter {
   std::span<const Part> at(const PackedMatrix& w) const {
     const auto found = parts_.find(&w);
     return found == parts_.end() ? std::span<const Part>() : found->second;
+  }
+  // Whether a product with w is scaled (Part::scales).
+  bool scales(const PackedMatrix& w) const {
+    return std::ranges::any_of(at(w), [](const Part& part) { return part.scales != nullptr; });
   }
   // Null where the embedding stays as it is.
   const Lookup* embedding() const { return embedding_.get(); }
@@ -71,8 +80,10 @@ class Adapter {
   std::unique_ptr<LowRankMatrix> pack(const LowRankView& change, Backend& backend);
   void add_embedding(const AdapterPair& pair, LowRankFactors factors, const PackedMatrix& table,
                      Backend& backend);
-  void add(const AdapterPair& pair, const LowRankFactors& factors, const ProjectionSite& site,
-           Backend& backend);
+  void add(const AdapterPair& pair, const LowRankFactors& factors, std::span<const float> scales,
+           const ProjectionSite& site, Backend& backend);
+  // Copies them to packed_; null where there are none.
+  const float* pack_scales(std::span<const float> scales, Backend& backend);
 
   std::map<const PackedMatrix*, std::vector<Part>> parts_;
   std::unique_ptr<Lookup> embedding_;

@@ -60,6 +60,19 @@ TEST(Backend, additions_and_scales_touch_every_element_once) {
   }
 }
 
+TEST(Backend, columns_of_some_rows_are_scaled) {
+  const std::vector<float> x = random_floats(kRows * kCols, 1);
+  const std::vector<float> factors = random_floats(kCols, 2);
+  const std::vector<uint32_t> rows = {0, kRows - 1};
+  const auto scaled = result_everywhere(kRows, kCols, [&](Backend& backend, Rows all) {
+    backend.scale_columns(all, rows, factors.data());
+  });
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool is_scaled = i / kCols == 0 || i / kCols == kRows - 1;
+    ASSERT_EQ(scaled[i], is_scaled ? x[i] * factors[i % kCols] : x[i]) << i;
+  }
+}
+
 TEST(Backend, a_soft_cap_bends_towards_the_cap) {
   const std::vector<float> x = random_floats(kRows * kCols, 1);
   const auto capped = result_everywhere(

@@ -302,7 +302,7 @@ class Refusals(unittest.TestCase):
                 json.dump(config, f)
 
         with_config(use_dora=True)
-        self.assert_refused(broken, "use_dora", "DoRA")
+        self.assert_refused(broken, "use_dora", "lora_magnitude_vector")
         with_config(r=5)
         self.assert_refused(broken, "rank")
         with_config(modules_to_save=["lm_head"])

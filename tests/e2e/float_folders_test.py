@@ -267,7 +267,7 @@ class BlockFloats(FolderCase):
                 (weights(strategy="block", block_structure=[0, 128]), ("block_structure", "two numbers")),
                 (weights(strategy="block"), ("block_structure", "missing", "two numbers")),
                 (weights(strategy="block", block_structure=[16, 16]), ("weight_scale", "has the shape", "expected")),
-                (lambda q: q.update(format="mxfp4-pack-quantized"), ("format", "mxfp4-pack-quantized", "int-quantized")),
+                (lambda q: q.update(format="mxfp6-pack-quantized"), ("format", "mxfp6-pack-quantized", "int-quantized")),
                 (lambda q: q.update(format=None), ("format", "missing", "pack-quantized")),
                 (lambda q: q["config_groups"]["group_0"].update(format="mxfp8"), ("group_0.format", "mxfp8")),
                 (second(strategy="tensor"), ("config_groups.group_1", "the scheme of the other groups")),

@@ -313,11 +313,10 @@ TEST(Adapter, an_embedding_is_the_same_in_both_kinds_of_files) {
 
 TEST(Adapter, what_is_no_plain_lora_is_refused_by_name) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"(, "use_dora": true)", "use_dora"},
       {R"(, "bias": "all")", "bias"},
       {R"(, "lora_bias": true)", "lora_bias"},
       {R"(, "fan_in_fan_out": true)", "fan_in_fan_out"},
-      {R"(, "modules_to_save": ["lm_head"])", "modules_to_save"},
+      {R"(, "modules_to_save": ["score"])", "modules_to_save"},
       {R"(, "layer_replication": [[0, 2]])", "layer_replication"},
       {R"(, "trainable_token_indices": {"embed_tokens": [1]})", "trainable_token_indices"},
       {R"(, "target_parameters": "down_proj")", "target_parameters"},
@@ -344,13 +343,6 @@ TEST(Adapter, what_is_no_plain_lora_is_refused_by_name) {
       "modules_to_save": null, "rank_pattern": {}, "alpha_pattern": {}, "layer_replication": null,
       "init_lora_weights": true, "trainable_token_indices": null, "target_modules": ["q_proj"])"))
                   .has_value());
-}
-
-TEST(Adapter, tensors_of_dora_are_refused) {
-  auto file = peft_tensors(kDownModule, 64, 160, 4);
-  file.floats("base_model.model.model.layers.1.mlp.down_proj.lora_magnitude_vector", {64},
-              counted(64, 1));
-  EXPECT_THAT(refusal(open_peft(peft_config(4), file)), HasSubstr("DoRA"));
 }
 
 TEST(Adapter, another_models_adapter_is_refused) {

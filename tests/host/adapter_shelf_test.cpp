@@ -35,7 +35,7 @@ class AdapterShelfTest : public testing::Test {
     return path;
   }
   AdapterShelf shelf(AdapterOptions options = {}) {
-    return AdapterShelf(*tiny_.model, *tiny_.backend, options);
+    return AdapterShelf({*tiny_.model, *tiny_.backend, "synthetic:test-llama:f32"}, options);
   }
   uint64_t one_bytes() {
     AdapterShelf one = shelf();

@@ -90,6 +90,7 @@ class CpuBackend final : public Backend {
   void scale(Rows x, float factor) override;
   void add_grouped_bias(Rows x, const float* biases, const GroupedRows& groups) override;
   void scale_rows(Rows x, std::span<const float> factors) override;
+  void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) override;
   void clear(Rows x) override;
   void soft_cap(Rows x, float cap) override;
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override;
@@ -297,6 +298,16 @@ void CpuBackend::scale_rows(Rows x, std::span<const float> factors) {
   for_pieces(x, [&](size_t row, uint32_t first, uint32_t n) {
     isa_.rows.scale(row_of(x, row) + first, factors[row], n);
   });
+}
+
+void CpuBackend::scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) {
+  for (const uint32_t row : rows) {
+    CHECK(row < x.n_rows);
+    for_pieces(x.slice(row, 1), [&](size_t, uint32_t first, uint32_t n) {
+      float* out = row_of(x, row) + first;
+      for (uint32_t i = 0; i < n; ++i) out[i] *= factors[first + i];
+    });
+  }
 }
 
 void CpuBackend::soft_cap(Rows x, float cap) {

@@ -123,6 +123,9 @@ class CudaBackend final : public Backend {
     rows_.add_routed_bias(x, biases, routing_.lists());
   }
   void scale_rows(Rows x, std::span<const float> factors) override { rows_.scale_rows(x, factors); }
+  void scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) override {
+    rows_.scale_columns(x, rows, factors);
+  }
   void clear(Rows x) override { rows_.clear(x); }
   void soft_cap(Rows x, float cap) override { rows_.soft_cap(x, cap); }
   void gated_activation(Activation activation, Rows gate, Rows up, Rows out) override {

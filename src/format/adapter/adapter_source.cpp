@@ -68,6 +68,10 @@ Result<std::unique_ptr<AdapterSource>> open(const std::string& path, const Model
 
 }  // namespace
 
+bool needs_base(const AdapterSource& source) {
+  return std::ranges::any_of(source.pairs(), &AdapterPair::has_magnitudes);
+}
+
 Result<std::unique_ptr<AdapterSource>> open_adapter(const std::string& path,
                                                     const ModelConfig& model, float factor) {
   auto source = open(path, model, factor);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -26,11 +27,20 @@ struct AdapterPair {
   uint32_t rank = 0;
   float scale = 0;
   ElementType type = ElementType::kF32;  // f32, f16 or bf16: holds exactly what the file holds
+  // DoRA (Liu et al. 2024): each row of the changed matrix is then brought to a length of its own.
+  bool has_magnitudes = false;
+};
+
+// A tensor that stands in the place of the base's ("modules_to_save" of PEFT).
+struct SavedTensor {
+  TensorId tensor;
+  ElementType type = ElementType::kF32;  // f32, f16 or bf16
 };
 
 struct LowRankFactors {
-  std::vector<float> a;  // [rank, n_cols]
-  std::vector<float> b;  // [n_rows, rank]
+  std::vector<float> a;                // [rank, n_cols]
+  std::vector<float> b;                // [n_rows, rank]
+  std::vector<float> magnitudes = {};  // [n_rows], of DoRA
 };
 
 // An adapter as it lies on disk, for one model's shapes: pairs that are read one by one. No matrix
@@ -46,12 +56,22 @@ class AdapterSource {
   virtual std::span<const AdapterPair> pairs() const = 0;
   // Errors: those of the file, kCorrupt for what is no finite number; names the tensor.
   virtual Result<LowRankFactors> read(size_t index) = 0;
+
+  // The embedding and the head, where they are saved whole. Read for merge_adapter() alone.
+  virtual std::span<const SavedTensor> saved() const { return {}; }
+  // The bytes of saved()[i], valid as long as the source.
+  virtual Result<std::span<const std::byte>> read_saved(size_t) {
+    return std::span<const std::byte>();
+  }
 };
+
+// Whether a pair has magnitudes, so that the base's weights are needed to compute with it.
+bool needs_base(const AdapterSource& source);
 
 // Opens a folder of PEFT (adapter_config.json and adapter_model.safetensors) or a LoRA file of
 // llama.cpp (GGUF with "general.type" = "adapter") for a model of that config. `factor`, a finite
 // number, multiplies every scale. Errors, one sentence each that names the key or the tensor:
-// kNotFound, kIo, kCorrupt, kUnsupported (what is no plain LoRA, such as DoRA or whole modules; an
+// kNotFound, kIo, kCorrupt, kUnsupported (what is neither LoRA nor DoRA, such as whole modules; an
 // element type; a rank above kMaxAdapterRank), kInvalidArgument (made for another model).
 Result<std::unique_ptr<AdapterSource>> open_adapter(const std::string& path,
                                                     const ModelConfig& model, float factor = 1.0f);

@@ -1,7 +1,5 @@
 #include "format/adapter/merged_source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -10,8 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "format/quoted.h"
-#include "tensor/blocks.h"
+#include "format/adapter/base_rows.h"
 
 namespace kvik {
 namespace {
@@ -24,6 +21,9 @@ class MergedSource final : public ModelSource {
       : base_(std::move(base)), adapter_(std::move(adapter)) {
     for (size_t i = 0; i < adapter_->pairs().size(); ++i) {
       pairs_[name_of(adapter_->pairs()[i].tensor)].push_back(i);
+    }
+    for (size_t i = 0; i < adapter_->saved().size(); ++i) {
+      saved_[name_of(adapter_->saved()[i].tensor)] = i;
     }
     for (size_t i = 0; i < base_->tensors().size(); ++i) add(base_->tensors()[i], i);
     add_head();
@@ -43,6 +43,9 @@ class MergedSource final : public ModelSource {
   }
 
   Result<Bytes> read(size_t index) override {
+    if (const auto whole = saved_.find(infos_[index].name); whole != saved_.end()) {
+      return adapter_->read_saved(whole->second);
+    }
     if (!is_changed(index)) return base_->read(places_[index]);
     const auto known = merged_.find(index);
     if (known != merged_.end()) return std::as_bytes(std::span(known->second));
@@ -62,9 +65,15 @@ class MergedSource final : public ModelSource {
   }
 
  private:
-  bool is_changed(size_t index) const { return pairs_.contains(infos_[index].name); }
+  bool is_changed(size_t index) const {
+    return pairs_.contains(infos_[index].name) || saved_.contains(infos_[index].name);
+  }
 
   void add(TensorInfo info, size_t place) {
+    if (const auto whole = saved_.find(info.name); whole != saved_.end()) {
+      info.type = adapter_->saved()[whole->second].type;
+      info.n_bytes = *bytes_of(info.type, info.shape);
+    }
     if (pairs_.contains(info.name)) {
       info.type = ElementType::kF32;
       info.n_bytes = info.n_elements() * sizeof(float);
@@ -78,7 +87,10 @@ class MergedSource final : public ModelSource {
     const std::string embedding = name_of(TensorId{TensorRole::kEmbedding});
     const auto tied = base_->find(embedding);
     if (base_->find(head) || !tied) return;
-    if (!pairs_.contains(head) && !pairs_.contains(embedding)) return;
+    const auto changes = [&](const std::string& name) {
+      return pairs_.contains(name) || saved_.contains(name);
+    };
+    if (!changes(head) && !changes(embedding)) return;
     TensorInfo info = base_->tensors()[*tied];
     info.name = head;
     add(std::move(info), *tied);
@@ -87,44 +99,21 @@ class MergedSource final : public ModelSource {
   // In the order of inputs, whatever that of the columns.
   Result<std::vector<float>> base_values(size_t index) {
     const TensorInfo& info = base_->tensors()[places_[index]];
-    if (!can_dequantize(info.type)) {
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("tensor {} is of type {}, which cannot be read here",
-                              quoted(info.name), name_of(info.type)));
-    }
-    TRY_ASSIGN(const Bytes bytes, base_->read(places_[index]));
-    const auto order = base_->gather(places_[index]);
-    const uint64_t n_cols = info.shape.back();
-    const uint64_t n_rows = info.n_elements() / n_cols;
-    const size_t row_bytes = bytes.size() / n_rows;
-    std::vector<float> values(info.n_elements());
-    std::vector<float> row(n_cols);
-    for (uint64_t r = 0; r < n_rows; ++r) {
-      dequantize_row(info.type, bytes.data() + r * row_bytes, row);
-      float* const out = values.data() + r * n_cols;
-      const float scale = base_->scale(places_[index], r * info.shape[0] / n_rows);
-      for (uint64_t c = 0; c < n_cols; ++c) out[order.empty() ? c : order[c]] = row[c] * scale;
-    }
-    return values;
+    return base_rows(*base_, places_[index], 0, info.n_elements() / info.shape.back());
   }
 
-  // values[part] += scale · b · a
+  // values[part] += scale · b · a, and of DoRA each row times its scale.
   Result<void> add_pair(size_t index, std::vector<float>& values) {
     const AdapterPair& pair = adapter_->pairs()[index];
     TRY_ASSIGN(const LowRankFactors factors, adapter_->read(index));
-    float* matrix = values.data() + pair.part * pair.n_rows * pair.n_cols;
-    CHECK((pair.part + 1) * pair.n_rows * pair.n_cols <= values.size());
-    std::vector<double> sums(pair.n_cols);
-    for (uint64_t row = 0; row < pair.n_rows; ++row, matrix += pair.n_cols) {
-      std::ranges::fill(sums, 0.0);
-      for (uint32_t r = 0; r < pair.rank; ++r) {
-        const double factor = double{pair.scale} * factors.b[row * pair.rank + r];
-        const float* a = factors.a.data() + r * pair.n_cols;
-        for (uint64_t c = 0; c < pair.n_cols; ++c) sums[c] += factor * a[c];
-      }
-      for (uint64_t c = 0; c < pair.n_cols; ++c) {
-        matrix[c] = static_cast<float>(matrix[c] + sums[c]);
-      }
+    const uint64_t n_values = pair.n_rows * pair.n_cols;
+    CHECK((pair.part + 1) * n_values <= values.size());
+    const auto matrix = std::span(values).subspan(pair.part * n_values, n_values);
+    add_low_rank(pair, factors, 0, matrix);
+    for (uint64_t row = 0; pair.has_magnitudes && row < pair.n_rows; ++row) {
+      const auto changed = matrix.subspan(row * pair.n_cols, pair.n_cols);
+      const float scale = dora_scale(factors.magnitudes[row], changed);
+      for (float& value : changed) value *= scale;
     }
     return {};
   }
@@ -132,6 +121,7 @@ class MergedSource final : public ModelSource {
   std::unique_ptr<ModelSource> base_;
   std::unique_ptr<AdapterSource> adapter_;
   std::map<std::string, std::vector<size_t>> pairs_;  // by the tensor's name
+  std::map<std::string, size_t> saved_;               // likewise
   std::vector<TensorInfo> infos_;
   std::vector<size_t> places_;  // in base_
   std::map<size_t, std::vector<float>> merged_;

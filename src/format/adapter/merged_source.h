@@ -9,8 +9,9 @@
 namespace kvik {
 
 // A model with what an adapter adds to it, as f32 where it adds something; the sums are taken in
-// f64. A head that is the embedding becomes a tensor of its own where only one of the two changes.
-// Errors of reading: those of both, and kUnsupported for an element type that cannot be read.
+// f64, and with the tensors that the adapter saves whole. A head that is the embedding becomes a
+// tensor of its own where only one of the two changes. Errors of reading: those of both, and
+// kUnsupported for an element type that cannot be read.
 std::unique_ptr<ModelSource> merge_adapter(std::unique_ptr<ModelSource> base,
                                            std::unique_ptr<AdapterSource> adapter);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -83,23 +84,34 @@ std::vector<float> transposed(const std::vector<float>& values, uint64_t n_cols)
 struct PairPlan::Planned {
   AdapterPair pair;
   FactorPart a, b;
+  std::optional<FactorPart> magnitudes = {};
 };
 
 // Keeps the two tensors that were read last: the parts of a stack follow each other.
 class PairPlan::Source final : public AdapterSource {
  public:
   Source(std::unique_ptr<ModelSource> file, std::string label, std::string base_name,
-         std::vector<Planned> planned)
+         std::vector<Planned> planned, std::vector<Saved> saved)
       : file_(std::move(file)),
         label_(std::move(label)),
         base_name_(std::move(base_name)),
         planned_(std::move(planned)) {
     for (const Planned& planned_pair : planned_) pairs_.push_back(planned_pair.pair);
+    for (const Saved& whole : saved) {
+      saved_.push_back(whole.tensor);
+      saved_in_file_.push_back(whole.in_file);
+    }
   }
 
   const std::string& label() const override { return label_; }
   const std::string& base_name() const override { return base_name_; }
   std::span<const AdapterPair> pairs() const override { return pairs_; }
+
+  std::span<const SavedTensor> saved() const override { return saved_; }
+  Result<std::span<const std::byte>> read_saved(size_t index) override {
+    CHECK(index < saved_.size());
+    return file_->read(saved_in_file_[index]);
+  }
 
   Result<LowRankFactors> read(size_t index) override {
     CHECK(index < planned_.size());
@@ -111,6 +123,9 @@ class PairPlan::Source final : public AdapterSource {
     LowRankFactors factors;
     TRY_ASSIGN(factors.a, read_part(planned.a));
     TRY_ASSIGN(factors.b, read_part(planned.b));
+    if (planned.magnitudes) {
+      TRY_ASSIGN(factors.magnitudes, read_part(*planned.magnitudes));
+    }
     return factors;
   }
 
@@ -138,6 +153,8 @@ class PairPlan::Source final : public AdapterSource {
   std::string label_, base_name_;
   std::vector<Planned> planned_;
   std::vector<AdapterPair> pairs_;
+  std::vector<SavedTensor> saved_;
+  std::vector<size_t> saved_in_file_;
   std::vector<size_t> held_;
 };
 
@@ -203,6 +220,13 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
                          .rank = rank,
                          .scale = scale,
                          .type = a_type == b_type ? a_type : ElementType::kF32};
+  if (pair.magnitudes && (pair.flat || pair.target.tensor.role == TensorRole::kKvUp ||
+                          pair.target.tensor.role == TensorRole::kEmbedding)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("{} has magnitudes ('use_dora'), which are read of matrices alone, not "
+                            "of an embedding, of experts in one parameter or of kv_b_proj",
+                            quoted(pair.name)));
+  }
   if (pair.target.tensor.role == TensorRole::kKvUp) return add_latent(pair, made);
   const TensorSpec* spec = table_.find(pair.target.tensor);
   // Of the guesser, which stays as it is.
@@ -224,7 +248,27 @@ Result<void> PairPlan::add(const StatedPair& pair, uint32_t rank, float scale) {
   const TensorKind kind = kind_of(pair.target.tensor.role);
   const bool is_stack = kind == TensorKind::kExperts || kind == TensorKind::kHeads;
   if (pair.flat) return add_flat_stack(pair, *spec, made);
-  return is_stack ? add_stack(pair, *spec, made) : add_whole(pair, *spec, made);
+  const size_t n_planned = planned_.size();
+  TRY(is_stack ? add_stack(pair, *spec, made) : add_whole(pair, *spec, made));
+  return pair.magnitudes ? add_magnitudes(pair, n_planned) : Result<void>();
+}
+
+// A number for each row of b, in the order of the rows.
+Result<void> PairPlan::add_magnitudes(const StatedPair& pair, size_t first_planned) {
+  const TensorInfo& info = file_.tensors()[*pair.magnitudes];
+  const uint64_t n_rows = file_.tensors()[pair.b].shape[0];
+  if (info.shape != Shape{n_rows} || !is_float(info.type) || planned_.size() != first_planned + 1) {
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("tensor {} is [{}] of {}, expected [{}] of f32, f16 or bf16", quoted(info.name),
+                    fmt::join(info.shape, ", "), name_of(info.type), n_rows));
+  }
+  Planned& planned = planned_.back();
+  planned.magnitudes = FactorPart{
+      .tensor = *pair.magnitudes, .n_cols = 1, .rows = planned.b.rows, .columns = all_of(1)};
+  planned.pair.has_magnitudes = true;
+  planned.pair.type = ElementType::kF32;  // b will be scaled
+  return {};
 }
 
 Result<void> PairPlan::check_shapes(const StatedPair& pair, const Shape& a, const Shape& b) const {
@@ -370,9 +414,27 @@ Result<void> PairPlan::add_latent(const StatedPair& pair, AdapterPair made) {
   return {};
 }
 
+Result<void> PairPlan::add_saved(TensorId target, size_t tensor) {
+  const TensorInfo& info = file_.tensors()[tensor];
+  if (info.shape != Shape{model_.n_vocab, model_.model_dim}) {
+    return fail(ErrorCode::kInvalidArgument,
+                fmt::format("tensor {} has the shape [{}], but the model wants [{}, {}]: the "
+                            "adapter was made for another one",
+                            quoted(info.name), fmt::join(info.shape, ", "), model_.n_vocab,
+                            model_.model_dim));
+  }
+  if (!is_float(info.type)) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("tensor {} is of type {}, expected f32, f16 or bf16", quoted(info.name),
+                            name_of(info.type)));
+  }
+  saved_.push_back({.tensor = {.tensor = target, .type = info.type}, .in_file = tensor});
+  return {};
+}
+
 Result<std::unique_ptr<AdapterSource>> PairPlan::finish(std::unique_ptr<ModelSource> file,
                                                         std::string label, std::string base_name) {
-  if (planned_.empty()) {
+  if (planned_.empty() && saved_.empty()) {
     return fail(ErrorCode::kCorrupt, "there is no pair of matrices, expected at least one");
   }
   const auto place = [](const Planned& planned) {
@@ -385,7 +447,7 @@ Result<std::unique_ptr<AdapterSource>> PairPlan::finish(std::unique_ptr<ModelSou
                 fmt::format("two pairs change '{}', expected one", name_of(twice->pair.tensor)));
   }
   return std::make_unique<Source>(std::move(file), std::move(label), std::move(base_name),
-                                  std::move(planned_));
+                                  std::move(planned_), std::move(saved_));
 }
 
 }  // namespace kvik

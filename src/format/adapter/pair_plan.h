@@ -43,6 +43,7 @@ struct StatedPair {
   Module module = {};   // of a folder; without roles: the target as GGUF files have it
   EmbeddingPair embedding = EmbeddingPair::kPeft;
   std::optional<FlatStack> flat = {};
+  std::optional<size_t> magnitudes = {};  // of DoRA: a tensor of a number for each row
 };
 
 // Puts together what a file changes, checked against the shapes of a model. Lives for one opening.
@@ -60,7 +61,11 @@ class PairPlan {
   // one was added for it before.
   Result<void> add(const StatedPair& pair, uint32_t rank, float scale);
 
-  // Error: kCorrupt where there is not one pair.
+  // A tensor of the file in the place of the embedding or the head. Errors: kInvalidArgument for
+  // another shape, kUnsupported for another type than f32, f16 and bf16.
+  Result<void> add_saved(TensorId target, size_t tensor);
+
+  // Error: kCorrupt where there is neither a pair nor a saved tensor.
   Result<std::unique_ptr<AdapterSource>> finish(std::unique_ptr<ModelSource> file,
                                                 std::string label, std::string base_name);
 
@@ -68,6 +73,10 @@ class PairPlan {
 
  private:
   struct Planned;
+  struct Saved {
+    SavedTensor tensor;
+    size_t in_file;
+  };
   class Source;
 
   Result<void> add_whole(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
@@ -76,6 +85,7 @@ class PairPlan {
   Result<void> add_flat_stack(const StatedPair& pair, const TensorSpec& spec, AdapterPair made);
   Result<void> add_latent(const StatedPair& pair, AdapterPair made);
   Result<uint64_t> flat_rank_of(const StatedPair& pair) const;
+  Result<void> add_magnitudes(const StatedPair& pair, size_t first_planned);
   Result<void> check_shapes(const StatedPair& pair, const std::vector<uint64_t>& a,
                             const std::vector<uint64_t>& b) const;
 
@@ -83,6 +93,7 @@ class PairPlan {
   const ModelConfig& model_;
   TensorTable table_;
   std::vector<Planned> planned_;
+  std::vector<Saved> saved_;
 };
 
 }  // namespace kvik

@@ -31,12 +31,15 @@ constexpr std::string_view kHeads[] = {"lm_head", "language_model.lm_head", "mod
 
 struct Suffix {
   std::string_view text;
-  int half;  // 0: a, 1: b
+  int place;  // 0: a, 1: b, 2: magnitudes
 };
+constexpr int kMagnitudes = 2;
 constexpr Suffix kSuffixes[] = {{".lora_A.weight", 0},
                                 {".lora_B.weight", 1},
                                 {".lora_embedding_A", 0},
-                                {".lora_embedding_B", 1}};
+                                {".lora_embedding_B", 1},
+                                {".lora_magnitude_vector", kMagnitudes},
+                                {".lora_magnitude_vector.weight", kMagnitudes}};
 
 // One parameter of a module for the matrices of all experts of a layer.
 struct StackParameter {
@@ -198,7 +201,7 @@ class Modules {
 };
 
 struct ModuleTensors {
-  std::optional<size_t> halves[2];
+  std::optional<size_t> places[3];  // Suffix::place
   bool is_embedding = false;
 };
 
@@ -222,20 +225,43 @@ Result<bool> is_copy_of_base(const TensorInfo& info, const Modules& modules,
                   quoted(name), fmt::join(info.shape, ", "), model.n_vocab, model.model_dim));
 }
 
+// Returns the embedding or the head, if the tensor is one that PEFT saves whole.
+std::optional<TensorId> saved_target(std::string_view name, const Modules& modules,
+                                     const PeftConfig& config) {
+  constexpr std::string_view kWeight = ".weight";
+  if (!name.starts_with(kWrapper) || !name.ends_with(kWeight)) return std::nullopt;
+  name = name.substr(kWrapper.size(), name.size() - kWrapper.size() - kWeight.size());
+  const auto is_meant = [&](std::string_view saved) {
+    return name == saved || name.ends_with(fmt::format(".{}", saved));
+  };
+  if (std::ranges::none_of(config.saved_modules, is_meant)) return std::nullopt;
+  const auto targets = modules.find(name);
+  if (targets.empty()) return std::nullopt;
+  const TensorId tensor = targets.front().tensor;
+  const bool is_of_tokens =
+      tensor.role == TensorRole::kEmbedding || tensor.role == TensorRole::kHead;
+  return is_of_tokens ? std::optional(tensor) : std::nullopt;
+}
+
+// Adds the tensors that are saved whole to the plan; returns the others.
 Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource& file,
                                                                const Modules& modules,
-                                                               const ModelConfig& model) {
+                                                               const ModelConfig& model,
+                                                               const PeftConfig& config,
+                                                               PairPlan& plan) {
+  size_t n_saved = 0;
   std::map<std::string_view, ModuleTensors> pairs;
   for (size_t i = 0; i < file.tensors().size(); ++i) {
     const std::string_view name = file.tensors()[i].name;
     TRY_ASSIGN(const bool is_copy, is_copy_of_base(file.tensors()[i], modules, model));
     if (is_copy) continue;
+    if (const auto target = saved_target(name, modules, config)) {
+      TRY(plan.add_saved(*target, i));
+      ++n_saved;
+      continue;
+    }
     const auto* suffix = std::ranges::find_if(
         kSuffixes, [&](const Suffix& candidate) { return name.ends_with(candidate.text); });
-    if (name.ends_with(".lora_magnitude_vector") || name.contains("lora_magnitude_vector.")) {
-      return fail(ErrorCode::kUnsupported,
-                  fmt::format("tensor {} is DoRA's, expected plain LoRA", quoted(name)));
-    }
     if (suffix == std::end(kSuffixes) || !name.starts_with(kWrapper) ||
         name.size() <= kWrapper.size() + suffix->text.size()) {
       return fail(ErrorCode::kUnsupported,
@@ -245,15 +271,22 @@ Result<std::map<std::string_view, ModuleTensors>> find_modules(const ModelSource
     const std::string_view module =
         name.substr(kWrapper.size(), name.size() - kWrapper.size() - suffix->text.size());
     ModuleTensors& pair = pairs[module];
+    const int place = suffix->place;
     const bool is_embedding = suffix->text.starts_with(".lora_embedding");
-    if (pair.halves[suffix->half] ||
-        (pair.halves[1 - suffix->half] && pair.is_embedding != is_embedding)) {
+    const bool has_other = place != kMagnitudes && pair.places[1 - place];
+    if (pair.places[place] || (has_other && pair.is_embedding != is_embedding)) {
       return fail(ErrorCode::kCorrupt, fmt::format("module {} has a matrix and an embedding, "
                                                    "expected one of them",
                                                    quoted(module)));
     }
-    pair.halves[suffix->half] = i;
-    pair.is_embedding = is_embedding;
+    pair.places[place] = i;
+    if (place != kMagnitudes) pair.is_embedding = is_embedding;
+  }
+  if (n_saved < config.saved_modules.size()) {
+    return fail(ErrorCode::kCorrupt,
+                fmt::format("'modules_to_save' of adapter_config.json names {} modules, but there "
+                            "are {} tensors of them",
+                            config.saved_modules.size(), n_saved));
   }
   return pairs;
 }
@@ -321,9 +354,16 @@ Result<StatedModule> stated(std::string_view module, const ModuleTensors& tensor
                             const Modules& modules, const PeftConfig& config,
                             const ModelConfig& model) {
   for (const int half : {0, 1}) {
-    if (tensors.halves[half]) continue;
+    if (tensors.places[half]) continue;
     return fail(ErrorCode::kCorrupt, fmt::format("module {} lacks its lora_{}, expected a pair",
                                                  quoted(module), half == 0 ? 'A' : 'B'));
+  }
+  if (tensors.places[kMagnitudes].has_value() != config.has_magnitudes) {
+    return fail(
+        ErrorCode::kCorrupt,
+        fmt::format("module {} has {}, but 'use_dora' of adapter_config.json is {}", quoted(module),
+                    config.has_magnitudes ? "no lora_magnitude_vector" : "a lora_magnitude_vector",
+                    config.has_magnitudes));
   }
   std::string_view unwrapped = module;
   size_t n_wrapped = 0;
@@ -335,8 +375,9 @@ Result<StatedModule> stated(std::string_view module, const ModuleTensors& tensor
                         : stated_matrix(module, tensors, modules, model);
   if (!found) return found;
   for (StatedPair& pair : found->pairs) {
-    pair.a = *tensors.halves[0];
-    pair.b = *tensors.halves[1];
+    pair.a = *tensors.places[0];
+    pair.b = *tensors.places[1];
+    pair.magnitudes = tensors.places[kMagnitudes];
   }
   const std::string parameter = fmt::format("{}.weight", module);
   if (!is_stack && config.has_parameter(parameter)) found->name = parameter;
@@ -351,7 +392,7 @@ Result<std::unique_ptr<AdapterSource>> read_peft_adapter(const PeftConfig& confi
                                                          const ModelConfig& model, float factor) {
   PairPlan plan(*file, model);
   const Modules modules(model, plan.table());
-  TRY_ASSIGN(const auto pairs, find_modules(*file, modules, model));
+  TRY_ASSIGN(const auto pairs, find_modules(*file, modules, model, config, plan));
   for (const auto& [module, tensors] : pairs) {
     if (hf::sees_or_hears(module)) continue;  // as a folder's tensors of those parts
     TRY_ASSIGN(const auto changed, stated(module, tensors, modules, config, model));

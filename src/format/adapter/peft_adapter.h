@@ -29,10 +29,12 @@ struct PeftConfig {
   // The first of these that means a module counts.
   std::vector<OfModules<uint32_t>> ranks = {};
   std::vector<OfModules<double>> alphas = {};
-  bool has_root_scale = false;               // alpha / √rank (Kalajdzievski 2023)
-  std::vector<std::string> parameters = {};  // "target_parameters"
-  std::array<uint32_t, 3> written_by = {};   // "peft_version"; {}: one before 0.18
-  std::string base_name = {};                // "base_model_name_or_path"
+  bool has_root_scale = false;                  // alpha / √rank (Kalajdzievski 2023)
+  bool has_magnitudes = false;                  // "use_dora"
+  std::vector<std::string> parameters = {};     // "target_parameters"
+  std::vector<std::string> saved_modules = {};  // "modules_to_save"
+  std::array<uint32_t, 3> written_by = {};      // "peft_version"; {}: one before 0.18
+  std::string base_name = {};                   // "base_model_name_or_path"
 
   // Of a module, or of a module's parameter: "model.layers.0.mlp.experts.down_proj". Errors: as
   // NamePattern::matches().
@@ -47,8 +49,8 @@ struct PeftConfig {
   bool flips_stacks(ExpertStacks stacks) const;
 };
 
-// Errors: kCorrupt, kUnsupported for whatever makes it no plain LoRA; each names the key. Source:
-// huggingface/peft, LoraConfig.
+// Errors: kCorrupt, kUnsupported for whatever makes it neither LoRA nor DoRA; each names the key.
+// Source: huggingface/peft, LoraConfig.
 Result<PeftConfig> read_peft_config(std::string_view json);
 
 // The tensors of an adapter_model.safetensors, "base_model.model." + module + ".lora_A.weight" and

@@ -25,12 +25,10 @@ struct Refused {
   std::string_view key, expected;
 };
 constexpr Refused kRefused[] = {
-    {"use_dora", "false: DoRA is not known here"},
     {"lora_bias", "false: biases of adapters are not known here"},
     {"fan_in_fan_out", "false: transposed matrices are not known here"},
     {"use_qalora", "false: QA-LoRA is not known here"},
     {"use_bdlora", "false: block-diagonal adapters are not known here"},
-    {"modules_to_save", "none: whole modules are no adapters"},
     {"layer_replication", "none: layers are not repeated here"},
     {"trainable_token_indices", "none: single tokens are not trained here"},
     {"alora_invocation_tokens", "none: adapters that begin at a token are not known here"},
@@ -61,6 +59,13 @@ Result<void> refuse(const hf::JsonObject& config) {
   TRY_ASSIGN(const auto bias, config.text("bias"));
   if (bias.value_or("none") != "none") {
     return config.unexpected_value("bias", "\"none\": biases of adapters are not known here",
+                                   ErrorCode::kUnsupported);
+  }
+  TRY_ASSIGN(const auto saved, config.texts("modules_to_save"));
+  for (const std::string_view module : saved) {
+    const std::string_view name = module.substr(module.rfind('.') + 1);
+    if (name == "embed_tokens" || name == "lm_head") continue;
+    return config.unexpected_value("modules_to_save", "none but embed_tokens and lm_head",
                                    ErrorCode::kUnsupported);
   }
   const json::value* begin = config.find("init_lora_weights");
@@ -168,9 +173,12 @@ Result<PeftConfig> read_peft_config(std::string_view text) {
   TRY_ASSIGN(out.alpha, checked_alpha(config, "lora_alpha"));
   TRY_ASSIGN(const auto has_root_scale, config.flag("use_rslora"));
   out.has_root_scale = has_root_scale.value_or(false);
+  TRY_ASSIGN(const auto has_magnitudes, config.flag("use_dora"));
+  out.has_magnitudes = has_magnitudes.value_or(false);
   TRY_ASSIGN(const auto base_name, config.text("base_model_name_or_path"));
   out.base_name = base_name.value_or("");
   TRY_ASSIGN(out.parameters, config.texts("target_parameters"));
+  TRY_ASSIGN(out.saved_modules, config.texts("modules_to_save"));
   TRY_ASSIGN(const auto version, config.text("peft_version"));
   out.written_by = read_version(version.value_or(""));
   TRY_ASSIGN(out.ranks,

@@ -31,7 +31,7 @@ uint64_t ceil_div(uint64_t n, uint64_t of) { return n / of + (n % of != 0); }
 
 constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kPacked = ".weight_packed";
-constexpr uint64_t kNvBlock = 16;  // columns
+constexpr uint64_t kNvGroup = 16, kMxGroup = 32;  // columns of a scale
 constexpr std::string_view kFp8Scales[] = {"_scale_inv", "_scale"};
 
 // E2M1 (OCP's microscaling formats, 2023).
@@ -57,7 +57,8 @@ ElementType fp8_type(const BlockFloats& how, uint64_t n_cols) {
   return ElementType::kBF16;
 }
 
-ElementType fp4_type(uint64_t n_cols) {
+ElementType fp4_type(const BlockFloats& how, uint64_t n_cols) {
+  if (how.kind == BlockFloats::Kind::kMxFp4) return ElementType::kMXFP4;  // rows are whole groups
   const bool fits = n_cols % traits(ElementType::kNvFp4).block_elements == 0;
   return fits ? ElementType::kNvFp4 : ElementType::kBF16;
 }
@@ -254,6 +255,11 @@ class BlockFloatSource final : public ModelSource {
   Result<void> read_fp4(size_t index, Bytes from, Copy& copy) {
     const BlockTensor& tensor = tensors_[index];
     TRY_ASSIGN(const Bytes of_blocks, base_->read(*tensor.scales));
+    if (how_.kind == BlockFloats::Kind::kMxFp4) {
+      block_fp4(from, of_blocks, {.n_scales = 1, .group = kMxGroup}, copy.bytes.data());
+      base_->release(*tensor.scales);
+      return {};
+    }
     TRY_ASSIGN(copy.scale, floats(*tensor.scale));
     if (how_.is_packed) copy.scale.front() = 1 / copy.scale.front();
     const float of_all = copy.scale.front();
@@ -264,7 +270,8 @@ class BlockFloatSource final : public ModelSource {
                               kLargestE4m3 * kLargestE2m1));
     }
     if (infos_[index].type == ElementType::kNvFp4) {
-      block_fp4(from, of_blocks, copy.bytes.data());
+      block_fp4(from, of_blocks, {.n_scales = sizeof(BlockNVFP4::scales), .group = kNvGroup},
+                copy.bytes.data());
     } else {
       copy.scale.clear();
       TRY(widen_fp4(index, from, {of_blocks, of_all}, copy.bytes));
@@ -273,15 +280,22 @@ class BlockFloatSource final : public ModelSource {
     return {};
   }
 
-  // A byte holds neighbours, the first in its lower half; in a block, those that are eight apart.
-  static void block_fp4(Bytes from, Bytes scales, std::byte* to) {
-    constexpr size_t kScales = sizeof(BlockNVFP4::scales);
+  // A block is n_scales scales, then the nibbles of as many groups of columns.
+  struct Fp4Blocks {
+    size_t n_scales;
+    uint64_t group;
+  };
+
+  // A byte of the folder holds neighbours, the first in its lower half; a byte of a block holds
+  // columns that are half a group apart.
+  static void block_fp4(Bytes from, Bytes scales, Fp4Blocks blocks, std::byte* to) {
     const auto at = [&](size_t i) { return from[i / 2] >> (i % 2 * 4) & std::byte{15}; };
-    for (; !scales.empty(); scales = scales.subspan(kScales), to += sizeof(BlockNVFP4)) {
-      std::memcpy(to, scales.data(), kScales);
-      std::byte* byte = to + kScales;
-      for (size_t s = 0; s < kScales; ++s, from = from.subspan(kNvBlock / 2)) {
-        for (size_t i = 0; i < kNvBlock / 2; ++i) *byte++ = at(i) | at(i + kNvBlock / 2) << 4;
+    const size_t half = blocks.group / 2;
+    for (; !scales.empty(); scales = scales.subspan(blocks.n_scales)) {
+      std::memcpy(to, scales.data(), blocks.n_scales);
+      to += blocks.n_scales;
+      for (size_t s = 0; s < blocks.n_scales; ++s, from = from.subspan(half)) {
+        for (size_t i = 0; i < half; ++i) *to++ = at(i) | at(i + half) << 4;
       }
     }
   }
@@ -292,7 +306,7 @@ class BlockFloatSource final : public ModelSource {
     for (uint64_t at = 0; at < n; ++at) {
       const auto pair = std::to_integer<uint32_t>(from[at / 2]);
       const float level = e2m1(at % 2 == 0 ? pair & 15 : pair >> 4);
-      const float of_block = numbers_[std::to_integer<size_t>(scales.of_blocks[at / kNvBlock])];
+      const float of_block = numbers_[std::to_integer<size_t>(scales.of_blocks[at / kNvGroup])];
       const float value = level * of_block * scales.of_all;
       if (!std::isfinite(value)) {
         return fail(ErrorCode::kCorrupt, fmt::format("tensor {} has a scale that is no number",
@@ -340,12 +354,14 @@ class Pairing {
     if (tensor.scales) {
       TRY(check_shapes(info, *tensor.scales));
       if (!is_fp8()) {
-        TRY_ASSIGN(tensor.scale, scale_of_all(info.name));
+        if (how_.kind == BlockFloats::Kind::kNvFp4) {
+          TRY_ASSIGN(tensor.scale, scale_of_all(info.name));
+        }
         widened.shape[1] *= 2;
         widened.name = std::string(stem_of(info.name)) + std::string(kWeight);
       }
       const uint64_t n_cols = widened.shape.back();
-      widened.type = is_fp8() ? fp8_type(how_, n_cols) : fp4_type(n_cols);
+      widened.type = is_fp8() ? fp8_type(how_, n_cols) : fp4_type(how_, n_cols);
       widened.n_bytes = *bytes_of(widened.type, widened.shape);
     }
     tensors.push_back(tensor);
@@ -415,8 +431,9 @@ class Pairing {
     }
     if (!is_fp8()) {
       const uint64_t n_cols = 2 * shape[1];
-      const std::vector<uint64_t> expected = {shape[0], n_cols / kNvBlock};
-      if (n_cols % kNvBlock != 0 || scales.shape != expected ||
+      const uint64_t group = how_.kind == BlockFloats::Kind::kMxFp4 ? kMxGroup : kNvGroup;
+      const std::vector<uint64_t> expected = {shape[0], n_cols / group};
+      if (n_cols % group != 0 || scales.shape != expected ||
           scales.n_bytes != scales.n_elements()) {
         return wrong_shape(index, expected);
       }

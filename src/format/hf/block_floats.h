@@ -16,11 +16,13 @@ struct BlockFloats {
   enum class Kind : uint8_t {
     kFp8,    // E4M3 (Micikevicius et al. 2022), a scale for each block of rows and columns
     kNvFp4,  // E2M1, an E4M3 scale for sixteen columns of a row, and one of the whole matrix
+    kMxFp4,  // E2M1, an E8M0 scale for 32 columns of a row (OCP's microscaling formats, 2023)
   };
   Kind kind = Kind::kFp8;
   uint64_t block_rows = 0, block_cols = 0;  // kFp8; 0: all of the matrix
-  bool is_packed =
-      false;  // kNvFp4 as compressed-tensors names it, where the matrix's scale divides
+  // compressed-tensors' names of the tensors of kNvFp4, where the matrix's scale divides, and of
+  // kMxFp4.
+  bool is_packed = false;
 
   bool operator==(const BlockFloats&) const = default;
 };
@@ -35,7 +37,8 @@ Result<BlockFloats> read_float_blocks(const JsonObject& config, std::string_view
 
 // `base` with each such matrix, "NAME.weight" with ".weight_scale_inv" or ".weight_scale" (kFp8),
 // or with ".weight_scale" and ".weight_scale_2" (kNvFp4), as one tensor "NAME.weight", made when it
-// is read. compressed-tensors has ".weight_packed" and ".weight_global_scale" instead (is_packed).
+// is read. compressed-tensors has ".weight_packed" and ".weight_global_scale" instead (is_packed);
+// kMxFp4 is ".weight_packed" with ".weight_scale" and becomes mxfp4, exactly what the folder holds.
 // kFp8 may be a stack of matrices, "NAME" with "NAME_scale_inv", and have its scales as floats or
 // as E8M0: bytes that are exponents of two (OCP's microscaling formats, 2023). With a scale for
 // every 128 or 32 columns, or for multiples of them, it is blocks of fp8 or fp8g32

@@ -6,6 +6,7 @@
 #include <boost/json/value.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,18 @@ namespace {
 namespace json = boost::json;
 
 using Scheme = std::variant<BlockFloats, Quantization>;
+
+// A format whose name says all but the number of columns of a scale, which may be said, too.
+struct NamedFormat {
+  std::string_view name;
+  uint32_t group_size;
+  BlockFloats floats;
+};
+constexpr NamedFormat kNamedFormats[] = {
+    {"nvfp4-pack-quantized", 16, {.kind = BlockFloats::Kind::kNvFp4, .is_packed = true}},
+    {"mxfp4-pack-quantized", 32, {.kind = BlockFloats::Kind::kMxFp4, .is_packed = true}},
+    {"mxfp8-quantized", 32, {.block_rows = 1, .block_cols = 32}},
+};
 
 Result<BlockFloats> read_floats(const JsonObject& weights) {
   TRY_ASSIGN(const auto bits, weights.number("num_bits"));
@@ -75,12 +88,14 @@ Result<std::optional<Scheme>> read_group(const JsonObject& group, const JsonObje
     TRY_ASSIGN(const Quantization integers, read_integers(*weights));
     return integers;
   }
-  if (format == "nvfp4-pack-quantized") {
+  for (const NamedFormat& named : kNamedFormats) {
+    if (format != named.name) continue;
     TRY_ASSIGN(const auto size, weights->number("group_size"));
-    if (size.value_or(16) != 16) {
-      return weights->unexpected_value("group_size", "16", ErrorCode::kUnsupported);
+    if (size.value_or(named.group_size) != named.group_size) {
+      return weights->unexpected_value("group_size", fmt::format("{}", named.group_size),
+                                       ErrorCode::kUnsupported);
     }
-    return BlockFloats{.kind = BlockFloats::Kind::kNvFp4, .is_packed = true};
+    return named.floats;
   }
   if (format == "int-quantized") {
     TRY_ASSIGN(Quantization integers, read_integers(*weights));
@@ -95,7 +110,8 @@ Result<std::optional<Scheme>> read_group(const JsonObject& group, const JsonObje
   }
   return stated.unexpected_value(
       "format",
-      "float-quantized, naive-quantized, int-quantized, pack-quantized or nvfp4-pack-quantized",
+      "float-quantized, naive-quantized, int-quantized, pack-quantized, mxfp8-quantized, "
+      "nvfp4-pack-quantized or mxfp4-pack-quantized",
       ErrorCode::kUnsupported);
 }
 

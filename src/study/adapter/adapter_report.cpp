@@ -55,6 +55,11 @@ Result<std::string> adapter_report(const std::string& model, const std::string& 
   TRY_ASSIGN(const AdapterSpec spec, parse_adapter_spec(adapter));
   TRY_ASSIGN(const auto source, open_adapter(spec.path, config, spec.scale));
   TRY_ASSIGN(const auto backend, make_backend({.model = model}));
+  std::string saved;
+  for (const SavedTensor& whole : source->saved()) {
+    saved += fmt::format("{} is saved whole: the adapter can be merged, not served\n",
+                         name_of(whole.tensor));
+  }
   std::map<TensorRole, Changed> by_role;
   Changed all;
   bool leaves_kv = true;
@@ -68,8 +73,9 @@ Result<std::string> adapter_report(const std::string& model, const std::string& 
       printable(spec.path), printable(model),
       source->base_name().empty() ? "a model that it does not name"
                                   : printable(source->base_name()),
-      all.n_pairs, range(all.least_rank, all.most_rank), all.n_values,
+      all.n_pairs, all.n_pairs == 0 ? "0" : range(all.least_rank, all.most_rank), all.n_values,
       format_bytes(Adapter::bytes_of(*source, config, *backend)));
+  out += saved;
   out +=
       fmt::format("{:<16}{:>8}{:>8}{:>10}{:>12}\n", "tensor", "layers", "pairs", "rank", "scale");
   for (const auto& [role, changed] : by_role) {

@@ -147,7 +147,8 @@ Result<std::string> bench(const BenchOptions& options) {
   TRY_ASSIGN(const LimitModel limits, LimitModel::of(options.model.model, loaded));
   BenchRunner runner(loaded, kv_type, cases);
   for (const std::string& text : options.adapters) {
-    TRY_ASSIGN(auto adapter, load_adapter(text, *loaded.model, *loaded.backend));
+    TRY_ASSIGN(auto adapter,
+               load_adapter(text, {*loaded.model, *loaded.backend, options.model.model}));
     runner.add_adapter(std::move(adapter));
   }
   std::optional<LimitWatcher> watcher;  // what a GPU could do is not known here

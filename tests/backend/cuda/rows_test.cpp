@@ -61,6 +61,18 @@ TEST(CudaRows, additions_and_scales_have_the_cpus_bits) {
   }
 }
 
+TEST(CudaRows, columns_of_some_rows_are_scaled) {
+  BothBackends both;
+  for (const uint32_t n : kColumns) {
+    EXPECT_TRUE(both.agree([&](Backend& backend) {
+      PlacedRows x(backend, 7, n, random_rows(7, n, 1));
+      const Buffer factors = placed(backend, random_floats(n, 3));
+      backend.scale_columns(x.rows, std::vector<uint32_t>{1, 2, 5}, factors.floats());
+      return x.values();
+    })) << n;
+  }
+}
+
 TEST(CudaRows, the_bias_of_each_rows_matrix_is_added) {
   BothBackends both;
   EXPECT_TRUE(both.agree([&](Backend& backend) {

@@ -138,6 +138,15 @@ void RowOperations::scale_rows(Rows x, std::span<const float> factors) {
          {.x = on_device(x), .factors = tables_.put(factors), .factor = 0});
 }
 
+void RowOperations::scale_columns(Rows x, std::span<const uint32_t> rows, const float* factors) {
+  for (const uint32_t row : rows) CHECK(row < x.n_rows);
+  launch(kernels_.scale_columns, static_cast<uint32_t>(rows.size()), x.n_cols,
+         {.x = on_device(x),
+          .factors = factors,
+          .rows = tables_.put(rows),
+          .n_rows = static_cast<uint32_t>(rows.size())});
+}
+
 void RowOperations::clear(Rows x) {
   launch(kernels_.clear, x.n_rows, x.n_cols, {.x = on_device(x)});
 }

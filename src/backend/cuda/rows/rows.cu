@@ -66,6 +66,15 @@ __global__ void scale(ScaleTask t) {
   }
 }
 
+__global__ void scale_columns(ScaleColumnsTask t) {
+  const uint32_t i = column();
+  if (i >= t.x.n_cols) return;
+  for (uint32_t row = blockIdx.y; row < t.n_rows; row += gridDim.y) {
+    float* x = row_of(t.x, t.rows[row]);
+    x[i] = x[i] * t.factors[i];
+  }
+}
+
 __global__ void clear(ClearTask t) {
   const uint32_t i = column();
   if (i >= t.x.n_cols) return;
@@ -213,6 +222,7 @@ const RowKernels kRowKernels = {
     .rms_norm = kernel_of<RmsNormTask, rms_norm>("rms_norm"),
     .add = kernel_of<AddTask, add>("add"),
     .scale = kernel_of<ScaleTask, scale>("scale"),
+    .scale_columns = kernel_of<ScaleColumnsTask, scale_columns>("scale_columns"),
     .soft_cap = kernel_of<SoftCapTask, soft_cap>("soft_cap"),
     .clear = kernel_of<ClearTask, clear>("clear"),
     .gated_activation = kernel_of<ActivationTask, gated_activation>("gated_activation"),

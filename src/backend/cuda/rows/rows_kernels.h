@@ -43,6 +43,14 @@ struct ScaleTask {
   float factor;
 };
 
+// x[rows[i]][c] *= factors[c], for n_rows of them.
+struct ScaleColumnsTask {
+  DeviceRows x;
+  const float* factors;
+  const uint32_t* rows;
+  uint32_t n_rows;
+};
+
 struct SoftCapTask {
   DeviceRows x;
   float cap;
@@ -98,6 +106,7 @@ struct RowKernels {
   Kernel<RmsNormTask> rms_norm;
   Kernel<AddTask> add;
   Kernel<ScaleTask> scale;
+  Kernel<ScaleColumnsTask> scale_columns;
   Kernel<SoftCapTask> soft_cap;
   Kernel<ClearTask> clear;
   Kernel<ActivationTask> gated_activation;

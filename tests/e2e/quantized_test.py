@@ -1,0 +1,126 @@
+"""Folders of quantized weights against the values of their authors' libraries (tools/oracle/quantized_values.py makes them).
+
+Each file of tests/e2e/quantized is one small model: its config.json, the names, types and shapes of its tensors, whose contents
+tools/counter_weights.py makes, some tokens, and the logits of some of their positions, computed without rounding activations.
+`python3 quantized_test.py --table` prints the difference of each.
+"""
+import base64
+import glob
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import kvik
+from transformers_test import write_tokenizer
+
+sys.path.insert(0, os.path.join(kvik.ROOT, "tools"))
+import counter_weights  # noqa: E402
+
+FOLDER = os.path.join(kvik.ROOT, "tests/e2e/quantized")
+# Of the largest logit: of weights that meet activations in f32, and of types for which activations are rounded to 8 bits, whose
+# weights are compared by widening them to f16, which holds these values exactly.
+BOUND, INT8_BOUND = 2e-5, 0.03
+
+
+class Folder:
+    """One file of FOLDER, and the folder that it stands for."""
+
+    def __init__(self, name):
+        with open(os.path.join(FOLDER, name + ".json"), encoding="utf-8") as f:
+            self.all = json.load(f)
+        logits = np.frombuffer(base64.b64decode(self.all["logits"]), "<f4").astype(np.float64)
+        self.logits = logits.reshape(len(self.all["positions"]), -1)
+
+    def bound(self):
+        is_fp8 = any(how["dtype"] == "F8_E4M3" and name.endswith(".weight") for name, how in self.all["tensors"].items())
+        return BOUND if is_fp8 else INT8_BOUND
+
+    def write(self, folder, change=lambda config, tensors: None):
+        """The change is made to config.json and to {name: [dtype, shape, bytes]}."""
+        tensors = {name: [how["dtype"], how["shape"], counter_weights.stored(name, **how).tobytes()] for name, how in self.all["tensors"].items()}
+        change(self.all["config"], tensors)
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+            json.dump(self.all["config"], f)
+        write_tokenizer(os.path.join(folder, "tokenizer.json"), self.logits.shape[1])
+        header, at = {}, 0
+        for name, (dtype, shape, raw) in tensors.items():
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(raw)]}
+            at += len(raw)
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+            f.write(len(text).to_bytes(8, "little") + text + b"".join(raw for _, _, raw in tensors.values()))
+
+    def error(self, model, **options):
+        """The largest difference, as a share of the largest logit."""
+        got = kvik.logits(model, self.all["tokens"], all=True, kv_type="f32", threads=1, **options)[self.all["positions"]]
+        return float(np.abs(got - self.logits).max() / np.abs(self.logits).max())
+
+    def errors(self):
+        """{what was computed: (the difference, its bound)}"""
+        with tempfile.TemporaryDirectory() as folder:
+            self.write(folder)
+            wide = os.path.join(folder, "wide.gguf")
+            kvik.output("quantize", folder, wide, "--type", "f16", "--threads", 1)
+            return {"scalar": (self.error(folder, env={"KVIK_ISA": "scalar"}), self.bound()), "best": (self.error(folder), self.bound()),
+                    "f16": (self.error(wide), BOUND)}
+
+
+def names():
+    return sorted(os.path.basename(path).removesuffix(".json") for path in glob.glob(os.path.join(FOLDER, "*.json")))
+
+
+class Quantized(unittest.TestCase):
+    def test_there_are_values(self):
+        self.assertGreaterEqual(len(names()), 11)
+
+    def test_mxfp4_that_cannot_be_is_refused(self):
+        name = "model.layers.1.mlp.up_proj.weight"
+
+        def no_number(config, tensors):
+            tensors[name + "_scale"][2] = b"\xff" + tensors[name + "_scale"][2][1:]
+
+        def too_few(config, tensors):
+            tensors[name + "_scale"][1:] = [96, 1], tensors[name + "_scale"][2][:96]
+
+        def no_scales(config, tensors):
+            del tensors[name + "_scale"]
+
+        def wide_groups(config, tensors):
+            config["quantization_config"]["config_groups"]["group_0"]["weights"]["group_size"] = 64
+
+        for change, words in ((no_number, (name, "a scale of 255", "mxfp4")), (too_few, (name + "_scale", "[96, 1]", "[96, 2]")),
+                              (no_scales, (name, "is missing")), (wide_groups, ("group_size", "64", "expected 32"))):
+            with self.subTest(words=words), tempfile.TemporaryDirectory() as folder:
+                Folder("ct-mxfp4").write(folder, change)
+                done = kvik.run("logits", folder, "--tokens", "5")
+                self.assertEqual((done.returncode, done.stderr.count(b"\n")), (1, 1), done.stderr)
+                for word in words:
+                    self.assertIn(word, done.stderr.decode())
+
+
+def compare(name):
+    def test(self):
+        for what, (error, bound) in Folder(name).errors().items():
+            with self.subTest(computed=what):
+                self.assertLessEqual(error, bound)
+    return test
+
+
+for _name in names():
+    setattr(Quantized, "test_" + _name.replace("-", "_"), compare(_name))
+
+
+def print_table():
+    print("| folder | largest difference, of the largest logit | widened to f16 |\n|---|---|---|")
+    for name in names():
+        errors = {what: error for what, (error, _) in Folder(name).errors().items()}
+        print(f"| {name} | {max(errors['scalar'], errors['best']):.1e} | {errors['f16']:.1e} |", flush=True)
+
+
+if __name__ == "__main__":
+    print_table() if "--table" in sys.argv else unittest.main()
