@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/printable.h"
 #include "base/result.h"
 #include "base/token_id.h"
+#include "base/variant.h"
 #include "engine/request/request.h"
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
@@ -30,7 +30,7 @@ class AdapterBook;
 
 // One completion as a client asks for it, before any check.
 struct CompletionRequest {
-  std::variant<std::string, std::vector<TokenId>> prompt;
+  Variant<std::string, std::vector<TokenId>> prompt;
   SamplingParams sampling;             // choice_index is set here for each choice
   std::optional<uint64_t> seed;        // absent: a random one
   std::optional<uint64_t> max_tokens;  // absent: what the context holds
