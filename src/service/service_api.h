@@ -154,8 +154,9 @@ class ServiceApi {
   }
   // Compiles the request's form if that takes a few milliseconds and its tenant has not used up
   // such help. Returns whether it is compiled now; else complete() takes up to 100 ms of processor
-  // time, on a thread that nobody should wait for.
-  virtual bool try_compile(const CompletionRequest& request) {
+  // time, on a thread that nobody should wait for. Errors: the form's, as complete() would say
+  // them.
+  virtual Result<bool> try_compile(const CompletionRequest& request) {
     static_cast<void>(request);
     return true;
   }
