@@ -98,6 +98,10 @@ TEST_F(ServerNoMemory, it_goes_on_whatever_had_none_for_a_connection) {
     is_rest_gone = only_asks();
   }
   EXPECT_TRUE(is_rest_gone) << "a connection without a coroutine is still counted";
+  const auto begin = std::chrono::steady_clock::now();
+  server.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, options.write_timeout / 2)
+      << "something of a connection that is gone is waited for";
 }
 
 }  // namespace

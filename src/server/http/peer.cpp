@@ -145,6 +145,7 @@ asio::awaitable<void> Peer::linger(std::chrono::milliseconds at_most) {
 void Peer::close() {
   stream_->close();
   room_.cancel();
+  write_timer_.cancel();  // of a write that was lost for want of memory
   notify();
 }
 
