@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -42,7 +41,8 @@ namespace {
 constexpr uint32_t kMaxTurnedAway = 64;
 
 constexpr size_t kReserveBytes = size_t{8} << 20;
-constexpr std::chrono::seconds kTidyEvery{1};
+// From a coroutine that had no memory to the attempt to start it again.
+constexpr std::chrono::milliseconds kRestartPause{20};
 // Freed memory that is worth going through the allocator for.
 constexpr size_t kWorthTrimming = size_t{4} << 20;
 // Where answers nearly fill their part of the memory, a reader who has taken so long for one goes.
@@ -111,8 +111,6 @@ class Server::Impl {
     TRY(state_.offload.start("kvik-work", ServerState::kOffloadThreads,
                              Offload::Priority::kNormal));
     TRY(state_.slow_work.start("kvik-work-slow", 1, Offload::Priority::kLow));
-    asio::co_spawn(io_, accept_all(), asio::detached);
-    asio::co_spawn(io_, tidy(), asio::detached);
     TRY_ASSIGN(thread_, start_thread("kvik-http", [this] { run(); }));
     return {};
   }
@@ -136,20 +134,76 @@ class Server::Impl {
   }
 
  private:
+  // Exists as long as one of the coroutines without which nobody is served. If the system has no
+  // memory for its next operation, Asio destroys the coroutine and calls no handler: then io_.run()
+  // returns, and run() starts it again.
+  class Running {
+   public:
+    Running(Impl& impl, bool& is_running) : impl_(&impl), is_running_(&is_running) {
+      is_running = true;
+    }
+    Running(Running&& other) noexcept
+        : impl_(std::exchange(other.impl_, nullptr)), is_running_(other.is_running_) {}
+    Running& operator=(Running&&) = delete;
+    ~Running() {
+      if (!impl_) return;
+      *is_running_ = false;
+      if (impl_->acceptor_.is_open()) impl_->io_.stop();
+    }
+
+   private:
+    Impl* impl_;
+    bool* is_running_;
+  };
+
   void run() {
     come_before_computation();
-    for (;;) {
+    while (!run_until_interrupted()) pause();
+  }
+
+  // Returns true once the server has stopped, false if memory ran out.
+  bool run_until_interrupted() {
+    try {
+      start_loops();
+      io_.run();
+      return !acceptor_.is_open();
+    } catch (const std::exception& exception) {
+      warn_of(exception);
+      return false;
+    }
+  }
+
+  // Starts the coroutines that do not run yet, or no longer.
+  void start_loops() {
+    io_.restart();
+    if (!acceptor_.is_open()) return;
+    const auto rethrow = [](std::exception_ptr failure) {
+      if (failure) std::rethrow_exception(failure);
+    };
+    if (!is_accepting_) asio::co_spawn(io_, accept_all(Running(*this, is_accepting_)), rethrow);
+    if (!is_tidying_) asio::co_spawn(io_, tidy(Running(*this, is_tidying_)), rethrow);
+  }
+
+  // Goes on serving the connections for a moment, in which memory may become free.
+  void pause() {
+    const TimePoint end = std::chrono::steady_clock::now() + kRestartPause;
+    while (std::chrono::steady_clock::now() < end) {
       try {
-        io_.run();
-        return;
-      } catch (const std::exception& exception) {  // memory running out
-        static log::RareWarning warn;
-        warn("network thread: {}", exception.what());
+        io_.restart();
+        io_.run_until(end);
+        if (!acceptor_.is_open()) return;
+      } catch (const std::exception& exception) {
+        warn_of(exception);
       }
     }
   }
 
-  asio::awaitable<void> accept_all() {
+  static void warn_of(const std::exception& exception) {
+    static log::RareWarning warn;
+    warn("network thread: {}", exception.what());
+  }
+
+  asio::awaitable<void> accept_all(Running) {
     while (acceptor_.is_open()) {
       auto [error, socket] = co_await acceptor_.async_accept(kAwait);
       if (!error && try_admit(std::move(socket))) continue;
@@ -189,21 +243,37 @@ class Server::Impl {
       stream = std::make_unique<PlainStream>(std::move(socket));
     auto connection =
         std::make_shared<Connection>(std::move(stream), remote, state_, std::move(share));
-    const uint32_t n_served = is_served ? 1 : 0;
-    n_served_ += n_served;
-    connections_.emplace(connection.get(), connection);
-    state_.census.add_connections(1);
-    state_.counts.connections = connections_.size();
-    asio::co_spawn(io_, n_served > 0 ? connection->serve() : connection->turn_away(),
-                   [this, connection, n_served](std::exception_ptr failure) {
-                     report(failure);
-                     connection->close();
-                     n_served_ -= n_served;
-                     connections_.erase(connection.get());
-                     state_.counts.connections = connections_.size();
-                     state_.census.add_connections(-1);
-                   });
+    auto counted = std::make_unique<Counted>(*this, connection, is_served);
+    asio::co_spawn(io_, is_served ? connection->serve() : connection->turn_away(),
+                   [counted = std::move(counted)](std::exception_ptr failure) { report(failure); });
   }
+
+  // A connection as long as its coroutine exists, however that ends: Asio calls no handler where
+  // there is no memory for an operation.
+  class Counted {
+   public:
+    Counted(Impl& impl, std::shared_ptr<Connection> connection, bool is_served)
+        : impl_(impl), connection_(std::move(connection)), n_served_(is_served ? 1 : 0) {
+      impl_.connections_.emplace(connection_.get(), connection_);
+      impl_.n_served_ += n_served_;
+      impl_.state_.census.add_connections(1);
+      impl_.state_.counts.connections = impl_.connections_.size();
+    }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+    ~Counted() {
+      connection_->close();
+      impl_.n_served_ -= n_served_;
+      impl_.connections_.erase(connection_.get());
+      impl_.state_.counts.connections = impl_.connections_.size();
+      impl_.state_.census.add_connections(-1);
+    }
+
+   private:
+    Impl& impl_;
+    const std::shared_ptr<Connection> connection_;
+    const uint32_t n_served_;
+  };
 
   // For one connection more, whose memory it takes; where there is none, those go that have been
   // longest about sending their request. What they held is the new one's at once.
@@ -219,11 +289,11 @@ class Server::Impl {
     return true;
   }
 
-  // Once a second: what was freed goes back to the system, and readers who take for ever go where
-  // others want the memory.
-  asio::awaitable<void> tidy() {
+  // From time to time: what was freed goes back to the system, and readers who take for ever go
+  // where others want the memory.
+  asio::awaitable<void> tidy(Running) {
     while (acceptor_.is_open()) {
-      tidy_timer_.expires_after(kTidyEvery);
+      tidy_timer_.expires_after(state_.options.tidy_every);
       co_await tidy_timer_.async_wait(kAwait);
       static_cast<void>(MemoryReserve::restore());
       const ByteLedger& answers = state_.memory.answers;
@@ -262,6 +332,7 @@ class Server::Impl {
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::unordered_map<Connection*, std::shared_ptr<Connection>> connections_;
   uint32_t n_served_ = 0;
+  bool is_accepting_ = false, is_tidying_ = false;
   uint16_t port_ = 0;
   std::thread thread_;
 };

@@ -86,6 +86,7 @@ struct ServerOptions {
   std::chrono::milliseconds write_timeout{30'000};  // for each 64 KiB of an answer
   std::chrono::milliseconds heartbeat{10'000};      // a silent stream sends a comment
   std::chrono::milliseconds linger{2'000};       // to let a refused client read why, before closing
+  std::chrono::milliseconds tidy_every{1'000};   // what was freed goes back to the system
   std::chrono::milliseconds abort_grace{1'000};  // for the last words of streams cut off by stop()
 };
 

@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
+
+#include "base/variant.h"
 
 namespace kvik {
 
@@ -15,7 +16,7 @@ struct Data {
   using Fields = std::vector<Field>;  // in the order in which they were given
   using Null = std::monostate;
 
-  std::variant<Null, bool, int64_t, double, std::string, List, Fields> value;
+  Variant<Null, bool, int64_t, double, std::string, List, Fields> value;
 
   friend bool operator==(const Data&, const Data&) = default;
 };

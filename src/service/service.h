@@ -33,8 +33,9 @@ class Service final : public ServiceApi {
   bool must_compile(const CompletionRequest& request) const override {
     return request.form && !forms_.knows(*request.form, owner_of(request));
   }
-  bool try_compile(const CompletionRequest& request) override {
-    return !request.form || forms_.try_compile(*request.form, owner_of(request));
+  Result<bool> try_compile(const CompletionRequest& request) override {
+    if (!request.form) return true;
+    return forms_.try_compile(*request.form, owner_of(request));
   }
   GrammarMemory grammar_memory() const override { return forms_.memory(); }
 

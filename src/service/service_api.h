@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/printable.h"
 #include "base/result.h"
 #include "base/token_id.h"
+#include "base/variant.h"
 #include "engine/request/request.h"
 #include "engine/watch/live_view.h"
 #include "engine/watch/snapshot.h"
@@ -30,7 +30,7 @@ class AdapterBook;
 
 // One completion as a client asks for it, before any check.
 struct CompletionRequest {
-  std::variant<std::string, std::vector<TokenId>> prompt;
+  Variant<std::string, std::vector<TokenId>> prompt;
   SamplingParams sampling;             // choice_index is set here for each choice
   std::optional<uint64_t> seed;        // absent: a random one
   std::optional<uint64_t> max_tokens;  // absent: what the context holds
@@ -154,8 +154,9 @@ class ServiceApi {
   }
   // Compiles the request's form if that takes a few milliseconds and its tenant has not used up
   // such help. Returns whether it is compiled now; else complete() takes up to 100 ms of processor
-  // time, on a thread that nobody should wait for.
-  virtual bool try_compile(const CompletionRequest& request) {
+  // time, on a thread that nobody should wait for. Errors: the form's, as complete() would say
+  // them.
+  virtual Result<bool> try_compile(const CompletionRequest& request) {
     static_cast<void>(request);
     return true;
   }

@@ -202,6 +202,29 @@ class NoMemory(unittest.TestCase):
             self.assertEqual(server.text(PROMPT), want)
             self.assertEqual(server.stop(), 0)
 
+    def test_38_whatever_it_is_that_finds_no_memory_the_server_answers_afterwards(self):
+        with Server("demo", *FLAGS) as server:
+            want = server.text(PROMPT)
+            tree = b'{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"chat_template_kwargs":{"x":[' + b"[]," * 60_000 + b"[]]}}"
+
+            def ask():
+                for _ in range(2):
+                    try:
+                        seen.add(server.post(CHAT, tree, timeout=60).status)
+                    except OSError:
+                        seen.add(0)
+            for step in range(1, 16):
+                with open(f"/proc/{server.process.pid}/status") as f:
+                    size = next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmSize"))
+                resource.prlimit(server.process.pid, resource.RLIMIT_AS, (size + step * 3 * MIB, resource.RLIM_INFINITY))
+                seen = set()
+                in_parallel(ask, ask)
+                resource.prlimit(server.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+                self.assertIsNone(server.process.poll(), f"{3 * step} MiB: {server.said()[-2000:]}")
+                self.assertLessEqual(seen, {0, 200, 400, 503})
+                self.assertEqual(server.text(PROMPT), want, step)
+            self.assertEqual(server.stop(), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

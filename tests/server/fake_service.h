@@ -132,7 +132,9 @@ class FakeService final : public ServiceApi {
   bool must_compile(const CompletionRequest& request) const override {
     return request.form.has_value();
   }
-  bool try_compile(const CompletionRequest& request) override {
+  Result<bool> try_compile(const CompletionRequest& request) override {
+    if (request.form && request.form->text == "refused")
+      return fail(ErrorCode::kInvalidArgument, "a form that cannot be kept", request.form->param);
     return !request.form || request.form->text != "long";
   }
   // Of the threads that called complete().

@@ -343,5 +343,13 @@ TEST_F(ServerCompletions, a_form_that_takes_long_is_compiled_by_a_thread_of_low_
   EXPECT_EQ(nice[2], nice[0]);
 }
 
+TEST_F(ServerCompletions, a_form_that_cannot_be_kept_is_looked_at_once) {
+  const RawResponse response =
+      client().post("/v1/completions", R"({"prompt":"Hi","guided_regex":"refused"})");
+  EXPECT_EQ(expect_error(response, 400), "guided_regex");
+  EXPECT_EQ(service.n_calls(), 0u);
+  EXPECT_TRUE(service.nice_values().empty()) << "complete() would compile it again";
+}
+
 }  // namespace
 }  // namespace kvik

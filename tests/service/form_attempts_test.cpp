@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "service/forms/form_compiler.h"
 #include "support/tiny_service.h"
@@ -31,18 +32,18 @@ constexpr const char* kLongSchema = R"({"allOf": [
 ]})";
 
 TEST_F(FormAttempts, what_takes_long_is_not_compiled_by_an_attempt) {
-  EXPECT_TRUE(compiler.try_compile(short_form));
+  EXPECT_EQ(compiler.try_compile(short_form), true);
   EXPECT_TRUE(compiler.knows(short_form));
-  EXPECT_FALSE(compiler.try_compile(schema_form(kLongSchema)));
+  EXPECT_EQ(compiler.try_compile(schema_form(kLongSchema)), false);
   EXPECT_FALSE(compiler.knows(schema_form(kLongSchema)));
   EXPECT_TRUE(compiler.compile(schema_form(kLongSchema)).has_value());
-  EXPECT_TRUE(compiler.try_compile(schema_form(kLongSchema)));
+  EXPECT_EQ(compiler.try_compile(schema_form(kLongSchema)), true);
 }
 
 TEST_F(FormAttempts, an_attempt_leaves_no_keyword_out) {
   AnswerForm relaxed = schema_form(kLongSchema);
   relaxed.strictness = AnswerForm::Strictness::kRelaxed;
-  EXPECT_FALSE(compiler.try_compile(relaxed));
+  EXPECT_EQ(compiler.try_compile(relaxed), false);
   const auto compiled = compiler.compile(relaxed);
   ASSERT_TRUE(compiled.has_value());
   EXPECT_TRUE(compiled->relaxed.empty());
@@ -53,10 +54,41 @@ TEST_F(FormAttempts, attempts_are_for_tenants_that_have_not_used_up_their_time) 
   bool is_used_up = false;
   for (int i = 0; i < 10'000 && !is_used_up; ++i) {
     const AnswerForm form = schema_form(R"({"const": )" + std::to_string(i) + "}");
-    is_used_up = !compiler.try_compile(form, owner);
+    is_used_up = compiler.try_compile(form, owner) == false;
   }
   EXPECT_TRUE(is_used_up);
-  EXPECT_TRUE(compiler.try_compile(short_form, {.tenant = "bob", .salt = ""}));
+  EXPECT_EQ(compiler.try_compile(short_form, {.tenant = "bob", .salt = ""}), true);
+}
+
+// Neither more steps nor a thread of low priority would change the answer.
+TEST_F(FormAttempts, a_form_that_cannot_be_kept_is_refused_by_the_attempt) {
+  using Kind = AnswerForm::Kind;
+  const std::vector<AnswerForm> refused = {
+      schema_form(R"({"enum": []})"),
+      schema_form(R"({"type": "strin"})"),
+      schema_form(R"({"$ref": "https://example.com/other.json"})"),
+      schema_form(R"({"minimum": 3, "maximum": 2, "type": "number"})"),
+      {.kind = Kind::kRegex, .text = "(a", .param = "regex"},
+      {.kind = Kind::kGbnf, .text = "root ::= root \"a\"", .param = "grammar"},
+      {.kind = Kind::kLark, .text = "start: nothing", .param = "grammar"},
+  };
+  for (const AnswerForm& form : refused) {
+    SCOPED_TRACE(form.text);
+    const auto attempted = compiler.try_compile(form);
+    const auto compiled = compiler.compile(form);
+    ASSERT_FALSE(attempted.has_value());
+    ASSERT_FALSE(compiled.has_value());
+    EXPECT_EQ(attempted.error().code, compiled.error().code);
+    EXPECT_EQ(attempted.error().message, compiled.error().message);
+    EXPECT_EQ(attempted.error().param, compiled.error().param);
+  }
+}
+
+// Whether enough items differ is worked out last, by steps of its own.
+TEST_F(FormAttempts, a_form_that_takes_more_steps_at_its_end_is_not_refused_by_the_attempt) {
+  std::string schema = R"({"uniqueItems": true, "minItems": 3, "items": {"enum": [0)";
+  for (int i = 1; i < 3000; ++i) schema += ", " + std::to_string(i);
+  EXPECT_EQ(compiler.try_compile(schema_form(schema + "]}}")), false);
 }
 
 }  // namespace

@@ -246,6 +246,13 @@ def throws(path, text):
     return grep(path, code_alone(text), r"\bthrow\b", "nothing of ours throws")
 
 
+def variants(path, text):
+    """What clients send may be large, and is copied where memory may run out."""
+    if not path.startswith(("src/server/", "src/service/")):
+        return []
+    return grep(path, code_alone(text), r"\bstd::variant<[^;{}]*\bstd::(string|vector)\b", "a variant of strings or vectors is that of base/variant.h")
+
+
 def locks(path, text):
     """Those of base/mutex.h say what they guard, and clang checks it."""
     if path == "src/base/mutex.h":

@@ -45,6 +45,9 @@ class TheTree(unittest.TestCase):
     def test_nothing_throws(self):
         self.each(rules.throws, TREE.sources("src/"))
 
+    def test_variants_can_be_copied_without_memory(self):
+        self.each(rules.variants, TREE.sources("src/"))
+
     def test_locks_say_what_they_guard(self):
         self.each(rules.locks, TREE.sources("src/"))
 
@@ -192,6 +195,10 @@ class EveryRuleCanFail(unittest.TestCase):
     def test_throws(self):
         self.rejects(rules.throws, "src/kv/a.cpp", "throw std::runtime_error(x);", "if (bad) throw;")
         self.accepts(rules.throws, "src/kv/a.cpp", "new (std::nothrow) int", "// throw", '"throw"', "/* they\nthrow */")
+
+    def test_variants(self):
+        self.rejects(rules.variants, "src/service/a.h", "std::variant<bool, std::string> a;", "std::variant<int,\n    std::vector<int>> a;")
+        self.accepts(rules.variants, "src/service/a.h", "Variant<bool, std::string> a;", "std::variant<A, std::unique_ptr<B>> a;", "// std::variant<std::string>")
 
     def test_locks(self):
         self.rejects(rules.locks, "src/kv/a.cpp", "std::mutex m;", "const std::scoped_lock lock(m);", "std::shared_mutex m;", "std::condition_variable_any c;")

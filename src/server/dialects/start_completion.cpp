@@ -211,9 +211,16 @@ class StartedLater final : public DeferredReply {
 
   // All requests of a call are alike.
   Reply make() override {
-    if (kind_ == Kind::kQuick && !context_.service.try_compile(call_.requests.front())) {
-      return std::make_unique<StartedLater>(context_, request_, std::move(call_), dialect_,
-                                            Kind::kSlow);
+    if (kind_ == Kind::kQuick) {
+      const auto is_compiled = context_.service.try_compile(call_.requests.front());
+      if (!is_compiled) {
+        return error_response(in_words_of(dialect_, is_compiled.error()),
+                              wait_of(context_.service));
+      }
+      if (!*is_compiled) {
+        return std::make_unique<StartedLater>(context_, request_, std::move(call_), dialect_,
+                                              Kind::kSlow);
+      }
     }
     return start(context_, request_, call_, dialect_);
   }

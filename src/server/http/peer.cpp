@@ -27,15 +27,38 @@ Peer::Peer(std::unique_ptr<ByteStream> stream, size_t input_cap_bytes,
       write_timeout_(write_timeout),
       input_share_(ledger) {}
 
+// Keeps the peer alive while its pump exists, and says afterwards that it is gone. If there is no
+// memory for the pump or its next operation, Asio destroys it and calls no handler.
+class Peer::PumpEnd {
+ public:
+  explicit PumpEnd(std::shared_ptr<Peer> peer) : peer_(std::move(peer)) {}
+  PumpEnd(PumpEnd&&) = default;
+  PumpEnd& operator=(PumpEnd&&) = delete;
+  ~PumpEnd() {
+    if (!peer_) return;
+    peer_->is_gone_ = true;
+    if (!has_read_all || peer_->when_gone_ == WhenGone::kClose) peer_->close();
+    peer_->notify();
+  }
+
+  bool has_read_all = false;
+
+ private:
+  std::shared_ptr<Peer> peer_;
+};
+
 asio::awaitable<bool> Peer::start(std::chrono::milliseconds open_timeout) {
   const bool is_ready = co_await stream_->open(open_timeout);
-  if (is_ready)
+  if (is_ready) {
     asio::co_spawn(
-        executor(), [self = shared_from_this()] { return self->pump(); }, asio::detached);
+        executor(),
+        [this, end = PumpEnd(shared_from_this())]() mutable { return pump(std::move(end)); },
+        asio::detached);
+  }
   co_return is_ready;
 }
 
-asio::awaitable<void> Peer::pump() {
+asio::awaitable<void> Peer::pump(PumpEnd end) {
   while (is_open()) {
     if (is_input_full()) {
       room_.expires_at(TimePoint::max());
@@ -43,16 +66,10 @@ asio::awaitable<void> Peer::pump() {
       continue;
     }
     const std::string_view bytes = co_await stream_->read_some();
-    if (bytes.empty()) break;
-    if (!take(bytes)) {
-      close();
-      break;
-    }
+    end.has_read_all = bytes.empty();
+    if (end.has_read_all || !take(bytes)) break;
     notify();
   }
-  is_gone_ = true;
-  if (when_gone_ == WhenGone::kClose) close();
-  notify();
 }
 
 // False where there is no memory for more.
@@ -128,6 +145,7 @@ asio::awaitable<void> Peer::linger(std::chrono::milliseconds at_most) {
 void Peer::close() {
   stream_->close();
   room_.cancel();
+  write_timer_.cancel();  // of a write that was lost for want of memory
   notify();
 }
 

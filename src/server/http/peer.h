@@ -61,7 +61,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
   boost::asio::any_io_executor executor() { return stream_->executor(); }
 
  private:
-  boost::asio::awaitable<void> pump();
+  class PumpEnd;
+
+  boost::asio::awaitable<void> pump(PumpEnd end);
   bool take(std::string_view bytes);
   void arm_write_timer();
 

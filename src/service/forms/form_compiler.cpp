@@ -35,18 +35,19 @@ grammar::Whitespace whitespace_of(JsonStyle::Whitespace whitespace) {
 }
 
 grammar::SchemaOptions schema_options(const AnswerForm& form, JsonStyle::Language by_default,
-                                      uint64_t max_work) {
+                                      const grammar::Limits& limits) {
   using Options = grammar::SchemaOptions;
   const bool is_relaxed = form.strictness == AnswerForm::Strictness::kRelaxed;
   const bool is_full = form.style.language.value_or(by_default) == JsonStyle::Language::kFull;
-  return {.limits = {.max_work = max_work},
+  return {.limits = limits,
           .whitespace = whitespace_of(form.style.whitespace),
           .strictness = is_relaxed ? Options::Strictness::kRelaxed : Options::Strictness::kStrict,
           .language = is_full ? Options::Language::kFull : Options::Language::kCanonical};
 }
 
-Result<Made> make(const AnswerForm& form, JsonStyle::Language language, uint64_t max_work) {
-  const grammar::SchemaOptions options = schema_options(form, language, max_work);
+Result<Made> make(const AnswerForm& form, JsonStyle::Language language,
+                  const grammar::Limits& limits) {
+  const grammar::SchemaOptions options = schema_options(form, language, limits);
   const auto made = [](Result<grammar::Grammar> grammar) -> Result<Made> {
     TRY_ASSIGN(grammar::Grammar all, std::move(grammar));
     return Made{std::move(all)};
@@ -148,22 +149,25 @@ Result<void> FormCompiler::make_room(size_t bytes, const Owner& owner) {
   }
 }
 
-bool FormCompiler::try_compile(const AnswerForm& form, const Owner& owner) {
+Result<bool> FormCompiler::try_compile(const AnswerForm& form, const Owner& owner) {
   {
     const MutexLock lock(mutex_);
     const TimePoint now = std::chrono::steady_clock::now();
     if (attempts_.left(owner.tenant, now) <= Duration{}) return find(form, owner) != nullptr;
   }
   const Duration begin = thread_time();
-  const bool is_compiled = compile(form, owner, Effort::kSmall).has_value();
+  bool is_out_of_work = false;
+  auto compiled = compile(form, owner, {.max_work = kSmallWork, .is_out_of_work = &is_out_of_work});
   const Duration took = thread_time() - begin;
   const MutexLock lock(mutex_);
   attempts_.charge(owner.tenant, took, std::chrono::steady_clock::now());
-  return is_compiled;
+  if (compiled) return true;
+  if (is_out_of_work) return false;
+  return std::unexpected(std::move(compiled.error()));
 }
 
 Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& owner,
-                                           Effort effort) {
+                                           const grammar::Limits& limits) {
   {
     const MutexLock lock(mutex_);
     const auto place = std::ranges::find_if(
@@ -173,12 +177,8 @@ Result<CompiledForm> FormCompiler::compile(const AnswerForm& form, const Owner& 
       return place->compiled;
     }
   }
-  const bool is_small = effort == Effort::kSmall;
-  auto made = make(form, language_, is_small ? kSmallWork : grammar::Limits().max_work);
+  auto made = make(form, language_, limits);
   if (!made) return fail(made.error().code, std::move(made.error().message), form.param);
-  if (is_small && !made->relaxed.empty()) {
-    return fail(ErrorCode::kExhausted, "a full effort may keep all keywords", form.param);
-  }
   CompiledForm compiled{vocabulary(form.marks), nullptr, std::move(made->relaxed)};
   auto grammar = grammar::Constraint::make(std::move(made->grammar), compiled.vocabulary->trie(),
                                            meter_->matching());

@@ -51,13 +51,13 @@ class FormCompiler {
   // Errors: kInvalidArgument, kUnsupported, with the form's field in `param` and the place within
   // it in the sentence; kExhausted where the grammars in use leave no memory for it.
   Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner = {}) {
-    return compile(form, owner, Effort::kFull);
+    return compile(form, owner, grammar::Limits());
   }
 
   // Compiles within kSmallWork. Returns false if that does not suffice, or if the tenant has used
   // the processor time that it has for such attempts: then compile() says what becomes of the form,
-  // on a thread that nobody waits for.
-  bool try_compile(const AnswerForm& form, const Owner& owner = {});
+  // on a thread that nobody waits for. Errors: those of compile(), which would find the same.
+  Result<bool> try_compile(const AnswerForm& form, const Owner& owner = {});
 
   // Returns whether it is compiled for this owner, and still kept.
   bool knows(const AnswerForm& form, const Owner& owner = {}) const;
@@ -80,8 +80,8 @@ class FormCompiler {
   };
   using KeptList = std::list<Kept>;
 
-  enum class Effort : uint8_t { kSmall, kFull };
-  Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner, Effort effort);
+  Result<CompiledForm> compile(const AnswerForm& form, const Owner& owner,
+                               const grammar::Limits& limits);
   std::shared_ptr<const FormVocabulary> vocabulary(const std::vector<TokenId>& marks);
   const Kept* find(const AnswerForm& form, const Owner& owner) const REQUIRES(mutex_);
   Result<void> make_room(size_t bytes, const Owner& owner) REQUIRES(mutex_);

@@ -12,12 +12,18 @@
 namespace kvik::grammar {
 
 Builder::Builder(const Limits& limits, Whitespace whitespace, Numbers numbers)
-    : parts_(std::make_unique<GrammarParts>(limits, whitespace, numbers)) {
+    : parts_(std::make_unique<GrammarParts>(limits, whitespace, numbers)),
+      is_out_of_work_(limits.is_out_of_work) {
+  parts_->limits.is_out_of_work = nullptr;
   parts_->nodes.push_back({NodeKind::kNothing});
   parts_->nodes.push_back({NodeKind::kEmptyText});
 }
 
-Builder::~Builder() = default;
+// Whatever a compile function refused, it has dropped its Builder when it returns.
+Builder::~Builder() {
+  if (!parts_ || !is_out_of_work_) return;
+  *is_out_of_work_ = parts_->is_out_of_work || parts_->pool.is_out_of_work();
+}
 Builder::Builder(Builder&&) noexcept = default;
 
 RegularPool& Builder::regulars() { return parts_->pool; }

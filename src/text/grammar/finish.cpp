@@ -91,7 +91,10 @@ class Finisher {
         parts_.arrays[i].max = 0;
         changed = true;
       }
-      if (machine.exhausted()) return too_large();
+      if (machine.exhausted()) {
+        parts_.is_out_of_work = true;
+        return too_large();
+      }
       if (!changed) return {};
     }
     return too_large();

@@ -28,6 +28,9 @@ struct Limits {
   uint64_t max_work_per_token = 10'000'000;
   // Bytes of what a matcher has learned while it works on one token.
   size_t max_matching_bytes = size_t{32} << 20;
+  // Where compiling says whether it failed for want of steps, so that a larger max_work might
+  // suffice; null: nobody asks. A compiled grammar does not keep it.
+  bool* is_out_of_work = nullptr;
 };
 
 // White space between the parts of JSON objects and arrays.
@@ -151,7 +154,8 @@ class Builder {
   Result<Grammar> finish(Node start);
 
  private:
-  std::unique_ptr<GrammarParts> parts_;
+  std::unique_ptr<GrammarParts> parts_;  // null once finished
+  bool* is_out_of_work_;                 // of the limits
 };
 
 }  // namespace kvik::grammar

@@ -82,6 +82,7 @@ struct GrammarParts {
   std::optional<Node> any_value;
   Node start = Node::kNothing;
   bool exhausted = false;
+  bool is_out_of_work = false;  // beyond what the pool knows of
 };
 
 inline bool has_bit(std::span<const uint32_t> words, size_t bit) {

@@ -114,6 +114,8 @@ class RegularPool {
   Regular copy(const RegularPool& from, Regular r);
 
   bool exhausted() const { return exhausted_; }
+  // Whether it is exhausted for want of steps, so that more of them might suffice.
+  bool is_out_of_work() const { return is_out_of_work_; }
   // Beyond so many steps of work from here on, of some ten nanoseconds each, it is exhausted.
   void allow_work(uint64_t n_steps) { work_left_ = n_steps; }
   uint64_t work_left() const { return work_left_; }
@@ -155,7 +157,7 @@ class RegularPool {
   static constexpr uint64_t kDefaultWork = 4'000'000;
 
   void spend(uint64_t n_steps) {
-    exhausted_ |= n_steps > work_left_;
+    if (n_steps > work_left_) exhausted_ = is_out_of_work_ = true;
     work_left_ -= std::min(n_steps, work_left_);
   }
 
@@ -197,6 +199,7 @@ class RegularPool {
   uint32_t base_size_;
   uint32_t max_expressions_;
   bool exhausted_ = false;
+  bool is_out_of_work_ = false;
   uint64_t work_left_ = kDefaultWork;
   size_t max_bytes_ = SIZE_MAX;
   size_t steps_bytes_ = 0;  // of steps_

@@ -5,9 +5,9 @@
 #include <boost/json/array.hpp>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "base/variant.h"
 #include "server/dialects/json_fields.h"
 
 namespace kvik {
@@ -18,7 +18,7 @@ namespace json = boost::json;
 constexpr size_t kMaxPrompts = 64;
 constexpr uint64_t kDefaultMaxTokens = 16;  // OpenAI's, of this route
 
-using Prompt = std::variant<std::string, std::vector<TokenId>>;
+using Prompt = Variant<std::string, std::vector<TokenId>>;
 
 Result<Prompt> read_prompt_element(const json::value& value) {
   if (value.is_string()) return Prompt(std::string(view(value.get_string())));
