@@ -95,6 +95,7 @@ class ServiceRig {
                                       .draft = nullptr,
                                       .adapter = nullptr,
                                       .id = "tiny",
+                                      .spec = "synthetic:" + options.model.name,
                                       .kv_type = options.kv_type,
                                       .n_ctx = options.n_ctx_max},
                                      engine);
