@@ -19,7 +19,14 @@ void fill_with_noise(Backend& backend, const KvGeometry& geometry,
   const uint32_t width = geometry.n_kv_heads * geometry.head_dim;
   const Buffer kv = noise(backend.memory(), size_t{kPageTokens} * width, seed);
   const Rows rows{kv.floats(), kPageTokens, width, width};
-  const KvRun first{.pages = pages, .n_rows = kPageTokens};
+  KvRun first{.pages = pages, .n_rows = kPageTokens};
+  Buffer open;
+  std::byte* open_page = nullptr;
+  if (geometry.keys_by_channel) {
+    open = backend.memory().allocate(backend.page_bytes(geometry.of_open_pages()));
+    open_page = open.data();
+    first.open = {&open_page, 1};
+  }
   for (uint32_t layer = 0; layer < geometry.n_layers; ++layer) {
     backend.write_kv({geometry, layer, std::span(&first, 1)}, rows, rows);
   }
