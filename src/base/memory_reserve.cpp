@@ -11,7 +11,7 @@ std::atomic<size_t> wanted_bytes{0};
 std::atomic<void*> held{nullptr};
 
 // Called by operator new where malloc has nothing to give; it tries again when this returns, and
-// gives up where nobody is to be called any more. In this order: restore() of another thread in
+// fails where no handler is set. In this order: restore() of another thread in
 // between does nothing, and its next call sets the reserve aside.
 void let_go() {
   std::set_new_handler(nullptr);

@@ -10,7 +10,7 @@
 #include "engine/work_limits.h"
 #include "format/source_config.h"
 #include "format/weight_mix.h"
-#include "model/open_pages.h"
+#include "model/layer_groups.h"
 #include "service/forms/form_compiler.h"
 #include "service/request_bounds.h"
 
@@ -61,21 +61,15 @@ TypeSize size_as(const ModelSource& source, std::string name,
 
 KvFootprint::KvFootprint(const ModelConfig& config, const Backend& backend, KvType kv_type)
     : type(kv_type), layout(kv_layout(config, kv_type, backend)) {
-  for (const LayerConfig& layer : config.layers) {
+  const LayerGroups groups = group_layers(config);
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    const LayerConfig& layer = config.layers[i];
     if (!layer.if_attention() || lender_of(layer)) continue;
-    const AttentionConfig& a = layer.attention();
-    const bool is_latent = a.latent.rank != 0;
-    const uint64_t n_bytes =
-        backend.page_bytes(
-            {.type = kv_type,
-             .n_layers = 1,
-             .n_kv_heads = a.n_kv_heads,
-             .head_dim = a.head_dim,
-             .latent_dim = a.latent.rank,
-             .keys_by_channel = keeps_keys_by_channel(config, kv_type) && !is_latent}) /
-        kPageTokens;
+    KvGeometry geometry = kv_geometry(groups, groups.places[i].group, kv_type);
+    geometry.n_layers = 1;
+    const uint64_t n_bytes = backend.page_bytes(geometry) / kPageTokens;
     bytes_per_token += n_bytes;
-    if (a.window == 0) lasting_bytes_per_token += n_bytes;
+    if (layer.attention().window == 0) lasting_bytes_per_token += n_bytes;
   }
 }
 

@@ -65,7 +65,7 @@ class AdapterSource {
   }
 };
 
-// Whether a pair has magnitudes, so that the base's weights are needed to compute with it.
+// Returns true if a pair has magnitudes, so that the base's weights are needed to compute with it.
 bool needs_base(const AdapterSource& source);
 
 // Opens a folder of PEFT (adapter_config.json and adapter_model.safetensors) or a LoRA file of

@@ -26,7 +26,7 @@ inline ChannelRange range_of_channel(const uint16_t* keys, size_t other_tile) {
   return range.low <= range.high ? range : ChannelRange{0.0f, 0.0f};
 }
 
-// How the values of a channel become nibbles: (x · inverse − first) · nibbles_per_level.
+// A value of a channel has the nibble (x · inverse − first_level) · nibbles_per_level, rounded.
 struct ChannelQuantum {
   uint8_t first, step;  // as the page has them
   float first_level, nibbles_per_level;

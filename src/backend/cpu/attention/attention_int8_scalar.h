@@ -36,8 +36,8 @@ inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps) {
   }
   return out;
 }
-// 64 bytes of two nibbles each of sixteen tokens: the levels of the low ones to levels[0 … 63], of
-// the high ones behind them.
+// 64 bytes of two nibbles each of sixteen tokens: the levels of the low ones to levels[0 … 63],
+// those of the high ones to levels[64 … 127].
 inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& low,
                                    const ChannelSteps& high, uint8_t* levels) {
   for (uint32_t i = 0; i < 64; ++i) {

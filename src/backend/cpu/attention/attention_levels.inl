@@ -106,7 +106,7 @@ inline void unpack_scales(const std::byte* packed, uint32_t groups, float* out) 
   }
 }
 
-// Where a page of K by channel has what, of one head.
+// The parts of one head's K by channel in a page.
 struct ChannelBlock {
   const uint8_t* nibbles;  // as int4 has them
   const uint8_t* firsts;   // [key_dims] levels of nibble 0, plus 128

@@ -172,7 +172,7 @@ void Attention::write_kv(const KvTarget& kv, Rows k, Rows v) {
   if (kv.geometry.keys_by_channel) write_channels(kv);
 }
 
-// Of the pages that the runs have filled.
+// Writes the pages that the runs have filled.
 void Attention::write_channels(const KvTarget& kv) {
   full_pages_.clear();
   full_open_pages_.clear();

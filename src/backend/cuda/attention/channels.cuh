@@ -12,7 +12,7 @@ struct ChannelRange {
   float low, high;
 };
 
-// How they become nibbles: (x · inverse − first_level) · nibbles_per_level.
+// A value has the nibble (x · inverse − first_level) · nibbles_per_level, rounded.
 struct ChannelQuantum {
   uint8_t first, step;  // as the page has them
   float first_level, nibbles_per_level;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kAttendThreads) write_channels(ChannelTask t) 
   __shared__ SharedHead lows, highs;
   __shared__ Shared<float, kMostKeyGroups> peaks;
   for (uint32_t i = blockIdx.y; i < t.n_pages; i += gridDim.y) {
-    __syncthreads();  // behind what was done with the page before
+    __syncthreads();  // the previous page is done
     const uint8_t* open = t.open_pages[i] + t.first_open_block + blockIdx.x * t.open_head_bytes;
     uint8_t* block =
         const_cast<uint8_t*>(t.pages[i]) + t.first_block + blockIdx.x * t.layout.head_bytes;
