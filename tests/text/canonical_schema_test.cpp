@@ -114,6 +114,50 @@ TEST(CanonicalSchema, names_that_are_required_but_not_declared_may_come) {
   EXPECT_TRUE(constant.takes(R"({"a":2,"z":1})"));
 }
 
+TEST(CanonicalSchema, names_come_that_what_must_not_hold_asks_for) {
+  // A value is only one of the two if what the other one lists is of another type.
+  const Canonical either(
+      R"({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}},
+                    {"type": "object", "properties": {"b": {"type": "integer"}}}]})");
+  EXPECT_TRUE(either.takes(R"({"a":1,"b":"x"})"));
+  EXPECT_TRUE(either.takes(R"({"b":1,"a":"x"})"));
+  EXPECT_FALSE(either.takes(R"({"a":1})"));
+  EXPECT_FALSE(either.takes(R"({"a":1,"b":"x","c":1})"));
+  const Canonical joined(
+      R"({"type": "object", "properties": {"k": {"type": "null"}}, "required": ["k"],
+          "oneOf": [{"properties": {"a": {"type": "integer"}}},
+                    {"properties": {"b": {"type": "integer"}}}]})");
+  EXPECT_TRUE(joined.takes(R"({"k":null,"a":1,"b":"x"})"));
+  const Canonical other(
+      R"({"type": "object", "properties": {"a": {"type": "integer"}},
+          "not": {"properties": {"b": {"type": "integer"}}}})");
+  EXPECT_TRUE(other.takes(R"({"a":1,"b":null})"));
+  EXPECT_FALSE(other.takes(R"({"a":1})"));
+  const Canonical property(
+      R"({"type": "object", "allOf": [
+          {"properties": {"p": {"type": "object", "properties": {"a": {"type": "integer"}}}}},
+          {"properties": {"p": {"not": {"properties": {"b": {"type": "integer"}}}}}}]})");
+  EXPECT_TRUE(property.takes(R"({"p":{"a":1,"b":null}})"));
+  // Of the two objects the first one must have what it does not list, the second one must not.
+  const Canonical one(
+      R"({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                    {"type": "object", "properties": {"b": {"type": "integer"}}}]})");
+  EXPECT_TRUE(one.takes(R"({"a":1,"b":"x"})"));
+  EXPECT_TRUE(one.takes(R"({"b":1})"));
+  EXPECT_FALSE(one.takes(R"({"b":1,"a":"x"})")) << "{\"b\":1} is enough";
+}
+
+TEST(CanonicalSchema, objects_that_differ_by_what_they_require_have_no_names_of_each_other) {
+  const Canonical kinds(
+      R"({"oneOf": [
+          {"type": "object", "properties": {"kind": {"const": "x"}, "a": {"type": "integer"}}},
+          {"type": "object", "properties": {"kind": {"const": "y"}, "b": {"type": "integer"}}}]})");
+  EXPECT_TRUE(kinds.takes(R"({"kind":"x","a":1})"));
+  EXPECT_TRUE(kinds.takes(R"({"kind":"y","b":1})"));
+  EXPECT_FALSE(kinds.takes(R"({"kind":"x","a":1,"b":"x"})"));
+  EXPECT_FALSE(kinds.takes(R"({"a":1,"b":"x"})"));
+}
+
 TEST(CanonicalSchema, a_minimum_that_no_closed_object_meets_leaves_it_open) {
   const Canonical schema(
       R"({"type": "object", "properties": {"a": {"type": "null"}}, "minProperties": 2})");

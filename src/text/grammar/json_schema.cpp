@@ -24,7 +24,8 @@ class Emitter {
     while (!left_.empty()) {
       const auto [conjunction, node] = std::move(left_.back());
       left_.pop_back();
-      TRY_ASSIGN(const Shapes shapes, maker_.shapes_of(conjunction));
+      TRY_ASSIGN(Shapes shapes, maker_.shapes_of(conjunction));
+      maker_.mention_required(shapes);
       std::vector<Node> either;
       for (const Shape& shape : shapes) TRY(add_shape(shape, either));
       builder_.define(node, builder_.choice(either));

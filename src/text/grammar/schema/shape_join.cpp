@@ -102,6 +102,26 @@ bool ShapeMaker::clean(Shape& shape) {
   return shape.types != 0;
 }
 
+void ShapeMaker::mention_required(Shapes& shapes) {
+  const auto is_listed = [this](const Shape& shape, const std::string& name) {
+    const Evaluated& seen = shape.evaluated;
+    if (seen.names.contains(name) || seen.mentioned.contains(name)) return true;
+    const std::u32string characters = to_characters(name);
+    return std::ranges::any_of(seen.patterns, [&](Regular names) {
+      return pool_.accepts_empty(pool_.step(names, characters));
+    });
+  };
+  const auto is_object = [](const Shape& shape) { return (shape.types & Shape::kObject) != 0; };
+  for (const Shape& shape : shapes) {
+    const auto is_its = [&](const std::string& name) { return is_listed(shape, name); };
+    if (is_object(shape) && std::ranges::all_of(shape.required, is_its)) return;
+  }
+  for (Shape& shape : shapes) {
+    if (!is_object(shape)) continue;
+    shape.evaluated.mentioned.insert(shape.required.begin(), shape.required.end());
+  }
+}
+
 Conjunction ShapeMaker::rules_for(const Shape& shape, const std::string& name) {
   Conjunction all;
   const std::u32string characters = to_characters(name);

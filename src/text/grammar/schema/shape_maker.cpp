@@ -123,6 +123,7 @@ Result<Shapes> ShapeMaker::make_shapes(const Json& schema) {
   TRY_ASSIGN(Shapes shapes, own_shapes(schema));
   TRY_ASSIGN(shapes, join_applicators(schema, std::move(shapes)));
   TRY(apply_unevaluated(schema, shapes));
+  mention_required(shapes);
   return shapes;
 }
 
@@ -201,6 +202,7 @@ Result<Shapes> ShapeMaker::one_of(const Json& list) {
       TRY_ASSIGN(its, join(its, rest));
       std::erase_if(its, is_void);
     }
+    mention_required(its);
     std::ranges::move(its, std::back_inserter(all));
     if (all.size() > kMaxShapes) {
       return fail(ErrorCode::kUnsupported,
