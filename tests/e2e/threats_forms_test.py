@@ -1,5 +1,6 @@
-"""Forms that mean harm: each is refused, or kept, within 64 MiB and twice the processor time of one that takes all the steps which
-compiling may take, 100 ms on a quick machine; none is ever left out."""
+"""Forms that mean harm: each is refused, or kept, within 64 MiB and the steps that compiling may take; none is ever left out. Whether
+all work is counted in steps shows beside a form that takes all of them, right after it in the same server: a machine that is slow, or shared,
+is so for both."""
 import json
 import os
 import unittest
@@ -8,9 +9,10 @@ import kvik
 from server import Server
 
 MIB = 1 << 20
-TIME_S = 0.1
 ALL_STEPS = "lookaheads that must hold together"
-N_TIMES = 3  # of which the quickest counts: the machine is shared, and the vocabulary is read once
+# What the form with all steps takes, so many times: steps of one kind may be slower than those of another, more so where others use the cache.
+MOST_TIMES = 3
+N_TIMES = 3  # of which one must do: the vocabulary is read once
 
 
 def nested(n, inner, make):
@@ -86,12 +88,6 @@ class HostileForms(unittest.TestCase):
         cls.server = Server("demo", "--threads", 1, "--kv-memory", "16MiB")
         cls.addClassCleanup(cls.server.__exit__)
         cls.server.text("O", guided_choice=["warm"])
-        cls.time_s = None
-
-    def setUp(self):
-        if self.time_s is None:
-            took = [self.ask(REFUSED[ALL_STEPS])[1] for _ in range(N_TIMES)]
-            type(self).time_s = max(TIME_S, 2 * min(took))
 
     def proc(self, name):
         return f"/proc/{self.server.process.pid}/{name}"
@@ -120,15 +116,15 @@ class HostileForms(unittest.TestCase):
         for _ in range(N_TIMES):
             answer, seconds, n_bytes = self.ask(fields)
             self.assertIn(answer.status, statuses, answer.body[:300])
-            took.append(seconds)
             if kvik.SANITIZED:
                 return answer
             # What a body itself takes is counted elsewhere.
             self.assertLess(n_bytes / MIB - 3 * body_mib, 64, "MiB")
-            if min(took) <= self.time_s:
-                break
-        self.assertLessEqual(min(took), self.time_s + 0.01 * body_mib, "seconds")
-        return answer
+            all_steps = self.ask(REFUSED[ALL_STEPS])[1]
+            took.append((seconds, all_steps))
+            if seconds <= MOST_TIMES * all_steps + 0.01 * body_mib:
+                return answer
+        self.fail(f"seconds of it, and of a form with all steps: {took}")
 
     def test_what_cannot_be_kept_is_refused_at_once(self):
         for name, fields in REFUSED.items():

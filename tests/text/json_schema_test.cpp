@@ -321,6 +321,22 @@ TEST(JsonSchema, hostile_schemas_meet_a_limit_and_never_go_unconstrained) {
   EXPECT_FALSE(Schema(overlapping + "]}").takes("{}")) << "it is valid under all of them";
 }
 
+TEST(JsonSchema, joining_schemas_counts_as_steps_of_work) {
+  std::string properties, all;
+  for (int i = 0; i < 30; ++i) properties += fmt::format(R"({}"p{}": {{}})", i ? "," : "", i);
+  for (int i = 0; i < 120; ++i) {
+    all += fmt::format(R"({}{{"properties": {{{}}}}})", i ? "," : "", properties);
+  }
+  bool is_out_of_work = false;
+  SchemaOptions options;
+  options.limits.max_work = 850'000;  // the names alone take 600,000
+  options.limits.is_out_of_work = &is_out_of_work;
+  EXPECT_FALSE(compile_json_schema("{\"allOf\": [" + all + "]}", options));
+  EXPECT_TRUE(is_out_of_work);
+  options.limits.max_work = 2'000'000;
+  EXPECT_TRUE(compile_json_schema("{\"allOf\": [" + all + "]}", options));
+}
+
 TEST(JsonSchema, a_long_chain_of_references_is_refused) {
   for (const std::string_view keyword : {"$ref", "not", "allOf", "then", "dependentSchemas"}) {
     const auto chain = [&](int n) {

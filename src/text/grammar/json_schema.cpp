@@ -165,6 +165,7 @@ class Emitter {
   Conjunction rules_of(const Shape& shape, const std::string& name,
                        const std::u32string& characters) {
     Conjunction all;
+    pool().spend(2 * shape.object.size());
     for (const ObjectRules& rules : shape.object) {
       const auto named = rules.named.find(name);
       bool is_known = named != rules.named.end();

@@ -119,6 +119,11 @@ class RegularPool {
   // Beyond so many steps of work from here on, of some ten nanoseconds each, it is exhausted.
   void allow_work(uint64_t n_steps) { work_left_ = n_steps; }
   uint64_t work_left() const { return work_left_; }
+  // Counts work that is done for the expressions elsewhere.
+  void spend(uint64_t n_steps) {
+    if (n_steps > work_left_) exhausted_ = is_out_of_work_ = true;
+    work_left_ -= std::min(n_steps, work_left_);
+  }
   // Beyond so many bytes it is exhausted, too.
   void allow_bytes(size_t n_bytes) { max_bytes_ = n_bytes; }
   uint32_t size() const { return base_size_ + static_cast<uint32_t>(expressions_.size()); }
@@ -155,11 +160,6 @@ class RegularPool {
   static constexpr Regular kUnknown{~uint32_t{0}};
   static constexpr uint32_t kMaxDepth = 2000;
   static constexpr uint64_t kDefaultWork = 4'000'000;
-
-  void spend(uint64_t n_steps) {
-    if (n_steps > work_left_) exhausted_ = is_out_of_work_ = true;
-    work_left_ -= std::min(n_steps, work_left_);
-  }
 
   const Expression& get(Regular r) const {
     const auto id = static_cast<uint32_t>(r);

@@ -20,6 +20,19 @@ void add_rules(Conjunction& to, const Conjunction& more) {
   to.erase(std::unique(to.begin(), to.end()), to.end());
 }
 
+// Returns how many parts a copy of the shape has, each of which takes a step or two.
+uint64_t n_parts(const Shape& shape) {
+  const Evaluated& seen = shape.evaluated;
+  uint64_t n = 8 + shape.some.size() + shape.order.size() + shape.required.size() +
+               shape.needs.size() + shape.items.size() + shape.contains.size() + seen.names.size() +
+               seen.mentioned.size() + seen.patterns.size();
+  for (const ObjectRules& rules : shape.object) {
+    n += 2 + 2 * rules.named.size() + rules.patterns.size();
+  }
+  for (const ItemRules& rules : shape.items) n += rules.first.size();
+  return n;
+}
+
 }  // namespace
 
 Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
@@ -27,7 +40,8 @@ Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
   for (const Shape& one : a) {
     for (const Shape& other : b) {
       if (auto joined = join(one, other)) both.push_back(std::move(*joined));
-      if (++work_ > kMaxWork || both.size() > kMaxShapes) {
+      if (pool_.exhausted()) return too_large();
+      if (both.size() > kMaxShapes) {
         return fail(ErrorCode::kUnsupported,
                     "#: allOf, anyOf and oneOf have too many cases together to be kept apart");
       }
@@ -47,9 +61,7 @@ Result<Shapes> ShapeMaker::join(const Shapes& a, const Shapes& b) {
 std::optional<Shape> ShapeMaker::join(const Shape& a, const Shape& b) {
   const uint8_t types = a.types & b.types;
   if (types == 0) return {};
-  for (const ObjectRules& rules : a.object) work_ += rules.named.size() / 4;
-  for (const ObjectRules& rules : b.object) work_ += rules.named.size() / 4;
-  work_ += a.order.size() * b.order.size() / 64;
+  pool_.spend(n_parts(a) + n_parts(b) + a.order.size() * b.order.size() / 4);
   Shape made = a;
   made.types = types;
   made.string = pool_.intersection(a.string, b.string);
@@ -126,6 +138,7 @@ Conjunction ShapeMaker::rules_for(const Shape& shape, const std::string& name) {
   Conjunction all;
   const std::u32string characters = to_characters(name);
   if (!pool_.accepts_empty(pool_.step(shape.names, characters))) return {never()};
+  pool_.spend(2 * shape.object.size());
   for (const ObjectRules& rules : shape.object) {
     const auto named = rules.named.find(name);
     bool is_known = named != rules.named.end();

@@ -18,6 +18,10 @@ std::unexpected<Error> ShapeMaker::invalid(const Json& schema, std::string_view 
               fmt::format("{}/{}: expected {}", document_.path_of(schema), keyword, expected));
 }
 
+std::unexpected<Error> ShapeMaker::too_large() {
+  return fail(ErrorCode::kInvalidArgument, "the schema is too large to be kept");
+}
+
 bool ShapeMaker::may_leave_out(const Error& error) {
   if (options_.strictness == SchemaOptions::Strictness::kStrict) return false;
   if (error.code != ErrorCode::kUnsupported) return false;
@@ -71,9 +75,8 @@ Result<Shapes> ShapeMaker::shapes_of(Literal literal) {
                             document_.path_of(*json), kMaxChain));
   }
   progress = Progress::kOpen;
-  if (++work_ > kMaxWork || pool_.exhausted()) {
-    return fail(ErrorCode::kInvalidArgument, "the schema is too large to be kept");
-  }
+  pool_.spend(kStepsPerShape);
+  if (pool_.exhausted()) return too_large();
   Result<Shapes> made = Shapes{};
   ++depth_;
   if (meaning == Meaning::kConstant) {

@@ -96,11 +96,13 @@ class ShapeMaker {
                                      std::string_view why);
   std::unexpected<Error> invalid(const Json& schema, std::string_view keyword,
                                  std::string_view expected);
+  static std::unexpected<Error> too_large();
   // Takes an error for granted where relaxed and it may be left out.
   bool may_leave_out(const Error& error);
 
   static constexpr size_t kMaxShapes = 400;
-  static constexpr size_t kMaxWork = 60'000;
+  // Steps of work, as the pool counts them, for what takes some memory of its own.
+  static constexpr uint64_t kStepsPerShape = 16;
   static constexpr uint32_t kMaxChain = 400;  // 3,000 overflowed a stack of 8 MiB
 
   const SchemaDocument& document_;
@@ -113,7 +115,6 @@ class ShapeMaker {
   std::unordered_map<Literal, Shapes> known_;
   std::map<Conjunction, bool> empty_;
   std::vector<std::string> left_out_;
-  size_t work_ = 0;
   uint32_t depth_ = 0;  // schemas that are being read, each for the one before
   bool is_pruning_ = false;
 };
