@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/runtime/open_device.h"
 #include "base/log.h"
+#include "base/memory_region.h"
 #include "base/quantity.h"
 #include "base/text/nearest_name.h"
 #include "format/gguf/gguf.h"
@@ -39,6 +40,19 @@ Result<void> check_machine_memory(const ModelOptions& options, const MemoryPlan&
                           format_bytes(plan.total_bytes()), format_bytes(plan.weights_bytes),
                           format_bytes(plan.kv_bytes), format_bytes(plan.buffers_bytes()),
                           format_bytes(*all)));
+}
+
+// Whether the system lets this process map what the backend will hold. A limit of its own (ulimit
+// -v) says no, and a kernel that does not overcommit. Errors: kExhausted.
+Result<void> check_address_space(const MemoryPlan& plan, Backend& backend) {
+  if (backend.memory().free_bytes()) return {};  // not the machine's
+  if (MemoryRegion::take(plan.backend_bytes())) return {};
+  return fail(ErrorCode::kExhausted,
+              fmt::format("the system does not give this process the {} of memory that it needs "
+                          "(weights {}, KV cache {}): give less --kv-memory or a smaller model, or "
+                          "raise the process's limit (ulimit -v)",
+                          format_bytes(plan.backend_bytes()), format_bytes(plan.weights_bytes),
+                          format_bytes(plan.kv_bytes)));
 }
 
 // Returns the number of threads asked for, or one per processor if so many would only slow down.
@@ -196,6 +210,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine
     plan = footprint->plan(engine);
     TRY(check_machine_memory(options, plan, *backend));
     log_memory(plan, *backend);
+    TRY(check_address_space(plan, *backend));
     TRY(check_device_memory(plan, *backend));
   }
   TRY_ASSIGN(LoadedModel loaded, load_model(options, *source, std::move(backend)));

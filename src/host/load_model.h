@@ -76,7 +76,7 @@ Result<LoadedModel> load_model(const ModelOptions& options, ModelSource& source,
                                std::unique_ptr<Backend> backend);
 // Loads for an engine with this type of pages and this context, and logs the memory
 // that it will need: a warning if less is free now. Errors: kExhausted if the machine has less in
-// all and `overcommits` is not set.
+// all and `overcommits` is not set, or if the system does not let this process map it.
 Result<LoadedModel> load_model(const ModelOptions& options, EngineOptions engine);
 
 // What clients call a model: a file's name without folder and ending, a folder's name, else the

@@ -1,3 +1,5 @@
+#include <new>
+
 #include "base/log.h"
 #include "base/process/interrupts.h"
 #include "base/process/streams.h"
@@ -13,6 +15,26 @@ namespace {
 void handle_signals() { kvik::Interrupts::install(kvik::kExitInterrupted); }
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_libraries)() = handle_signals;
 
+// Runs what the arguments ask for and returns the exit code.
+int run_command(std::vector<std::string> arguments) {
+  using namespace kvik;
+  try {
+    CommandLine line("kvik", "Kvik: an LLM inference engine whose heart is the KV cache",
+                     version_text(environment("KVIK_ISA")));
+    for (const auto add :
+         {add_run, add_serve, add_bench, add_show, add_logits, add_tokenize, add_cache, add_plan,
+          add_perplexity, add_quantize, add_adapter, add_explain, add_constrain}) {
+      add(line);
+    }
+    return line.run(std::move(arguments));
+  } catch (const std::bad_alloc&) {  // requests handle their own
+    streams::complain(
+        "kvik: the system has no memory left for this process: give less --kv-memory or --ctx or a "
+        "smaller model, or raise its limit (ulimit -v)");
+    return kExitFailed;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -25,14 +47,5 @@ int main(int argc, char** argv) {
     log::error("the system lets this process open no files (ulimit -n)");
     return kExitFailed;
   }
-
-  CommandLine line("kvik", "Kvik: an LLM inference engine whose heart is the KV cache",
-                   version_text(environment("KVIK_ISA")));
-  for (const auto add :
-       {add_run, add_serve, add_bench, add_show, add_logits, add_tokenize, add_cache, add_plan,
-        add_perplexity, add_quantize, add_adapter, add_explain, add_constrain}) {
-    add(line);
-  }
-  const int code = line.run(std::vector<std::string>(argv + 1, argv + argc));
-  return streams::finish(code, kExitFailed);
+  return streams::finish(run_command(std::vector<std::string>(argv + 1, argv + argc)), kExitFailed);
 }

@@ -31,7 +31,8 @@ TEST(CpuMemory, a_buffer_of_nothing_is_empty) {
   EXPECT_EQ(memory.allocate(0).data(), nullptr);
 }
 
-TEST(CpuMemory, a_small_buffer_that_is_not_to_be_had_ends_no_process) {
+// Takes buffers until there is no more memory.
+void expect_end_of_memory(size_t buffer_bytes) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer ends the process itself";
 #endif
@@ -41,11 +42,11 @@ TEST(CpuMemory, a_small_buffer_that_is_not_to_be_had_ends_no_process) {
   ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
   size_t n_pages = 0;
   std::ifstream("/proc/self/statm") >> n_pages;
-  const rlimit narrow{.rlim_cur = n_pages * 4096 + 8 * kMiB, .rlim_max = before.rlim_max};
+  const rlimit narrow{.rlim_cur = n_pages * 4096 + 8 * buffer_bytes, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_AS, &narrow), 0);
   bool is_refused = false;
   try {
-    for (Buffer& buffer : buffers) buffer = memory.allocate(kMiB);
+    for (Buffer& buffer : buffers) buffer = memory.allocate(buffer_bytes);
   } catch (const std::bad_alloc&) {
     is_refused = true;
   }
@@ -53,6 +54,36 @@ TEST(CpuMemory, a_small_buffer_that_is_not_to_be_had_ends_no_process) {
   EXPECT_TRUE(is_refused);
   buffers.clear();
   EXPECT_EQ(memory.held_bytes(), 0u);
+}
+
+TEST(CpuMemory, a_small_buffer_that_is_not_to_be_had_ends_no_process) {
+  expect_end_of_memory(kMiB);
+}
+
+TEST(CpuMemory, a_large_buffer_that_is_not_to_be_had_ends_no_process) {
+  expect_end_of_memory(16 * kMiB);
+}
+
+TEST(CpuMemory, a_large_buffer_gets_what_a_handler_lets_go) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends the process itself";
+#endif
+  CpuMemory memory;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  static rlimit wide;
+  wide = before;
+  size_t n_pages = 0;
+  std::ifstream("/proc/self/statm") >> n_pages;
+  const rlimit narrow{.rlim_cur = n_pages * 4096 + 4 * kMiB, .rlim_max = before.rlim_max};
+  std::set_new_handler([] {
+    std::set_new_handler(nullptr);
+    setrlimit(RLIMIT_AS, &wide);
+  });
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &narrow), 0);
+  const Buffer buffer = memory.allocate(16 * kMiB);
+  EXPECT_EQ(buffer.size(), 16 * kMiB);
+  EXPECT_EQ(std::get_new_handler(), nullptr);
 }
 
 TEST(CpuMemory, large_buffers_cost_nothing_before_they_are_written) {

@@ -23,6 +23,40 @@ TOKENS = kvik.random_tokens(600, kvik.DEMO_BOS, 5)
 NOBODY = 64321  # a user that runs nothing else
 
 
+@unittest.skipIf(kvik.SANITIZED, "a sanitizer takes terabytes of addresses")
+class AddressSpace(unittest.TestCase):
+    """`ulimit -v`: what a process may map."""
+
+    def limited(self, mib, *args):
+        def become():
+            resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
+        done = subprocess.run(kvik.command(*args), stdin=subprocess.DEVNULL, capture_output=True, env=kvik.environment(), timeout=60,
+                              preexec_fn=become)
+        return done.returncode, done.stderr.decode().splitlines()
+
+    def test_a_kv_cache_that_cannot_be_mapped_is_named_with_what_to_lower(self):
+        for mib in (200, 800):
+            code, said = self.limited(mib, "serve", "demo", "--port", free_port(), "--kv-memory", "1GiB")
+            self.assertEqual(code, 1, said)
+            self.assertRegex(said[-1], r"^kvik: the system does not give this process the 1\.\d+ GiB of memory that it needs "
+                                       r"\(weights .+, KV cache 102\d.* MiB\): give less --kv-memory")
+
+    def test_no_limit_ends_a_command_but_with_a_sentence(self):
+        ended, done = set(), set()
+        for mib in range(40, 300, 6):
+            code, said = self.limited(mib, "run", "demo", "-p", "ROMEO:", "--max-tokens", 2, "--threads", 1)
+            # Below that the system cannot load the program: it says so in words of its own.
+            if code == 127 or (code < 0 and not said):
+                continue
+            self.assertIn(code, (0, 1), (mib, said))
+            if code == 0:
+                done.add(mib)
+            else:
+                self.assertRegex(said[-1], "^kvik: ", mib)
+                ended.add(mib)
+        self.assertTrue(ended and done, (ended, done))
+
+
 @unittest.skipUnless(os.getuid() == 0, "only root may become a user that runs nothing else")
 @unittest.skipIf(kvik.SANITIZED, "a sanitizer starts a task of its own")
 class TaskLimit(unittest.TestCase):

@@ -18,15 +18,25 @@ constexpr size_t kVectorBytes = 64;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
+// Does what operator new does where there is no memory: the new-handler lets some go, and without
+// one it throws std::bad_alloc.
+void* map_pages(size_t bytes) {
+  for (;;) {
+    void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped != MAP_FAILED) return mapped;
+    const std::new_handler let_go = std::get_new_handler();
+    if (!let_go) return ::operator new (size_t{1} << 62);  // throws: no system has so much
+    let_go();
+  }
+}
+
 }  // namespace
 
 // Aligned to a huge page: maps one more than needed and gives back both ends.
 std::byte* CpuMemory::map_zero_pages(size_t bytes) const {
   const size_t kept = round_up(bytes, kSmallPage);
-  void* mapped = mmap(nullptr, kept + kHugePage, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  CHECK(mapped != MAP_FAILED);
-  auto* begin = static_cast<std::byte*>(mapped);
+  auto* begin = static_cast<std::byte*>(map_pages(kept + kHugePage));
   const size_t head = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
   if (head > 0) munmap(begin, head);
   if (head < kHugePage) munmap(begin + head + kept, kHugePage - head);
@@ -42,15 +52,16 @@ std::byte* CpuMemory::map_zero_pages(size_t bytes) const {
   return begin;
 }
 
+// Throws std::bad_alloc if there is no memory, which fails requests and not the process.
 Buffer CpuMemory::allocate(size_t bytes) {
   if (bytes == 0) return {};
   CHECK(bytes < (size_t{1} << 47));
   if (bytes >= kHugePage) {
+    std::byte* const pages = map_zero_pages(bytes);
     held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
-    return Buffer(*this, map_zero_pages(bytes), bytes);
+    return Buffer(*this, pages, bytes);
   }
   const size_t rounded = round_up(bytes, kVectorBytes);
-  // Throws std::bad_alloc if there is no memory, which fails requests and not the process.
   void* data = ::operator new (rounded, std::align_val_t{kVectorBytes});
   held_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   std::memset(data, 0, rounded);
