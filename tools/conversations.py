@@ -8,7 +8,7 @@ Starts `kvik serve` with a KV budget for `--held` conversations at their full le
 time, of whoever is next at random among the conversations that wait for nothing. `found` is what the server says of its cache,
 `lru` what an LRU over whole conversations (as llama.cpp keeps them in host memory) would have found in the same trace with
 memory for as many tokens (and as many states, where the model has one), simulated in its favour: found by longest common prefix, no page
-rounding (but whole pages where the type has open pages, which take of its memory as well); `lru_beside` that those that run have memory beside it. `--verify` sends so many requests again afterwards, one at a time under salts of their own, so that nothing is found;
+rounding (but whole pages in front of the last one where the type has open pages, which take of its memory as well); `lru_beside` that those that run have memory beside it. `--verify` sends so many requests again afterwards, one at a time under salts of their own, so that nothing is found;
 `differ` counts the answers that changed. Where `--held` is all of them, `new` are the prompt tokens that nobody had computed before: the
 least that can be computed. `rss` is the most that the server's anonymous memory was, `planned` what `kvik plan`
 states for weights, buffers and this budget.
@@ -31,13 +31,17 @@ PAGE_TOKENS = 32
 
 
 class Sizes:
-    """Bytes of tokens, of the state behind them where the model has one (else 0), and of the open pages of one that runs where the type has them."""
+    """Bytes of tokens, of the state behind them where the model has one (else 0), and of the two open pages of one that runs where the type has them,
+    one of which is kept."""
 
     def __init__(self, token, state, open=0):
         self.token, self.state, self.open = token, state, open
 
     def of(self, n_tokens):
         return n_tokens * self.token + self.state
+
+    def of_kept(self, n_tokens):
+        return self.of(n_tokens) + self.open / 2
 
 
 class WholeConversations:
@@ -49,7 +53,7 @@ class WholeConversations:
 
     def found(self, prompt, held):
         n = min(common_prefix(prompt, held), len(prompt) - 1)
-        if self.sizes.open:
+        if self.sizes.open and n < len(held) - len(held) % PAGE_TOKENS:  # not in its last page
             n -= n % PAGE_TOKENS
         return n if self.sizes.state == 0 or n == len(held) else 0
 
@@ -57,9 +61,9 @@ class WholeConversations:
         return max((self.found(prompt, held) for held in self.held), default=0)
 
     def make_room(self):
-        n_held = sum(self.sizes.of(len(held)) for held in self.held)
+        n_held = sum(self.sizes.of_kept(len(held)) for held in self.held)
         while self.held and n_held + self.running > self.n_bytes:
-            n_held -= self.sizes.of(len(self.held.pop(0)))
+            n_held -= self.sizes.of_kept(len(self.held.pop(0)))
 
     def keep(self, tokens):
         # What it was before goes on in it; one that only begins alike is kept beside it.

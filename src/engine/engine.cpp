@@ -26,7 +26,7 @@ void count_rows(const StepPlan& plan, StepRecord& record) {
 }
 
 // What was found when the sequence began, and what others computed while it waited.
-CacheReport cache_report(const Sequence& sequence, const KvCache& kv) {
+CacheReport cache_report(const Sequence& sequence) {
   CacheReport report = sequence.usage.cache;
   const uint32_t n_found = sequence.usage.cached_tokens;
   const uint32_t n_before_last = sequence.usage.prompt_tokens - 1;
@@ -36,7 +36,7 @@ CacheReport cache_report(const Sequence& sequence, const KvCache& kv) {
     report.miss = MissReason::kCacheOff;
     report.position = 0;
   } else if (has_more) {
-    const bool is_all = n_found >= kv.n_findable(n_before_last);
+    const bool is_all = n_found >= n_before_last;
     report.miss = is_all ? MissReason::kNone : MissReason::kNeverSeen;
     report.position = is_all ? std::nullopt : std::optional(n_found);
     report.expected.reset();
@@ -386,7 +386,7 @@ void Engine::finish(Sequence& sequence, FinishReason reason) {
   const TimePoint now = clock_.now();
   Usage usage = sequence.usage;
   usage.completion_tokens = sequence.n_generated();
-  usage.cache = cache_report(sequence, kv_);
+  usage.cache = cache_report(sequence);
   usage.queue_time = sequence.started.value_or(now) - sequence.submitted;
   if (usage.completion_tokens > 0) {
     usage.ttft = sequence.first_token - sequence.submitted;
@@ -423,7 +423,7 @@ EngineSnapshot Engine::snapshot() const {
   snapshot.evictions = kv_.n_evictions();
   snapshot.pages = kv_.counts();
   snapshot.snapshots = kv_.n_snapshots();
-  if (kv_.layout().has_state()) snapshot.snapshot_pages = kv_.counts(kv_.layout().n_groups());
+  if (kv_.layout().has_snapshots()) snapshot.snapshot_pages = kv_.counts(kv_.layout().n_groups());
   snapshot.tiers = tier_counters();
   snapshot.page_bytes = kv_.page_bytes();
   snapshot.n_groups = kv_.layout().n_groups();

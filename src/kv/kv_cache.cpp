@@ -17,7 +17,8 @@ uint32_t n_pages_of_states(const KvLayout& layout) {
 PrefixIndex::Resume resume_of(const KvLayout& layout) {
   CHECK(!layout.has_state() || !layout.has_open_pages());
   if (layout.has_state()) return PrefixIndex::Resume::kAtSnapshots;
-  return layout.has_open_pages() ? PrefixIndex::Resume::kAtPages : PrefixIndex::Resume::kAnywhere;
+  return layout.has_open_pages() ? PrefixIndex::Resume::kAtOpenPages
+                                 : PrefixIndex::Resume::kAnywhere;
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ KvCache::KvCache(Memory& memory, uint64_t budget_bytes, KvLayout layout, const C
       clock_(clock),
       layout_(std::move(layout)),
       pool_(static_cast<uint32_t>(budget_bytes / layout_.page_bytes) + n_pages_of_states(layout_),
-            layout_.n_groups() + (layout_.has_state() ? 1 : 0), n_pages_of_states(layout_)),
+            layout_.n_groups() + (layout_.has_snapshots() ? 1 : 0), n_pages_of_states(layout_)),
       index_(pool_.n_pages(), layout_.rules, key_of, resume_of(layout_),
              n_pages_of_states(layout_)),
       stories_(pool_.n_pages()),
@@ -66,9 +67,11 @@ void KvCache::hold(FoundPrefix& found) {
   visit_needed(found.match_, [&](PageId page, uint32_t) { found.hold(lease(page)); });
   const PrefixNode* node = found.match_.snapshot;
   // A state's slot is whoever's who runs next.
-  if (node && !pool_.is_apart(node->snapshot.front())) {
-    found.hold(lease(node->snapshot.front()));
-  }
+  if (!node || pool_.is_apart(node->snapshot.front())) return;
+  // As long as a snapshot stays, so do the pages that it needs.
+  for (const PageId page : node->snapshot) found.hold(lease(page));
+  if (!found.match_.head) return;
+  for (const auto& page : found.match_.head->pages) found.hold(lease(*page));
 }
 
 bool KvCache::open(PageTable& table, const PrefixQuery& query, FoundPrefix& found,
@@ -110,17 +113,21 @@ void KvCache::visit_needed(const PrefixIndex::Match& match, const Visit& visit) 
 bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint64_t n_tokens,
                         uint64_t n_spare) {
   // The pages to copy from are held, so that making room cannot take them.
-  std::vector<PageLease> head;
+  std::vector<PageLease> head, snapshot;
   for (uint32_t g = 0; g < layout_.n_groups(); ++g) {
     const uint64_t n_behind = layout_.rules[g].first_page_needed(match.n_tokens());
     table.slide(g, static_cast<uint32_t>(n_behind));
     if (match.head) head.push_back(lease(*match.head->pages[g]));
   }
+  const bool is_open = match.snapshot && layout_.has_open_pages();
+  if (is_open) {
+    for (const PageId page : match.snapshot->snapshot) snapshot.push_back(lease(page));
+  }
   visit_needed(
       match, [&](PageId page, uint32_t group) { table.append(group, lease(page), address(page)); });
   for (const PrefixNode* node : path_) table.mark_sealed(node->key);
   // Copied before room is made, which may take it.
-  if (match.snapshot && n_missing_for(table, n_tokens) + n_spare <= n_available()) {
+  if (match.snapshot && !is_open && n_missing_for(table, n_tokens) + n_spare <= n_available()) {
     resume_state(table, match);
   }
   if (!grow(table, n_tokens, n_spare)) return false;
@@ -133,6 +140,11 @@ bool KvCache::open_with(PageTable& table, const PrefixIndex::Match& match, uint6
     pin(table, i, now);
   }
   if (match.head) copy_head(table, match.n_whole, head);
+  if (is_open) {
+    const uint64_t offset = open_page_offset(match.n_whole, layout_.open_page_bytes);
+    copy_from(*match.snapshot, table.open_pages() + offset, layout_.open_page_bytes);
+    pin_snapshot(table, *match.snapshot, match.n_tokens());
+  }
   return true;
 }
 
@@ -407,20 +419,37 @@ void KvCache::publish(PageId page) {
 
 void KvCache::close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
   seal(table, root, tokens);
-  const uint32_t index = table.n_sealed();
-  const auto tail = tokens.subspan(size_t{index} * kPageTokens);
-  const auto pages = pages_at(table, index);
-  const bool is_findable = !layout_.has_open_pages() && !tail.empty();
-  if (is_findable && tail.size() < kPageTokens && !pages.empty()) {
-    const PrefixNode* node = insert(table, root, tail, pages);
-    for (uint32_t g = 0; node && g < layout_.n_groups(); ++g) {
-      if (node->pages[g] == pages[g]) publish(*pages[g]);
-    }
-  }
+  keep_last_page(table, root, tokens);
   const TimePoint now = clock_.now();
-  for (uint32_t i = 0; i <= index && !table.owner.pins.empty(); ++i) pin(table, i, now);
+  for (uint32_t i = 0; i <= table.n_sealed() && !table.owner.pins.empty(); ++i) pin(table, i, now);
   table.clear();
   settle();  // left to the first eviction, a large cache's pages took a quarter of a second
+}
+
+// Makes the page behind the table's sealed ones findable, where it is filled in part.
+void KvCache::keep_last_page(PageTable& table, const PageKey& root,
+                             std::span<const TokenId> tokens) {
+  const uint32_t index = table.n_sealed();
+  const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens);
+  if (stretch.tokens.empty() || stretch.tokens.size() >= kPageTokens) return;
+  if (pages_at(table, index).empty()) return;
+  std::vector<PageLease> snapshot;
+  if (layout_.has_open_pages()) {
+    snapshot = take_for_snapshot();
+    if (snapshot.empty()) return;  // without it the page serves nobody
+  }
+  const auto pages = pages_at(table, index);
+  const PrefixNode* node = insert(table, root, stretch.tokens, pages);
+  for (uint32_t g = 0; node && g < layout_.n_groups(); ++g) {
+    if (node->pages[g] == pages[g]) publish(*pages[g]);
+  }
+  // One that others kept holds the same bytes.
+  if (snapshot.empty() || !node || !node->snapshot.empty()) return;
+  const uint64_t offset = open_page_offset(index, layout_.open_page_bytes);
+  copy_into(snapshot, table.open_pages() + offset, layout_.open_page_bytes);
+  if (!attach(stretch, snapshot, SnapshotKind::kEnd, Regard::kNew)) return;
+  ++n_snapshots_;
+  pin_snapshot(table, *node, tokens.size());
 }
 
 // Pins what the table holds of the pages at one index and what its owner's pins want of them.

@@ -52,8 +52,8 @@ class KvCache {
   // Fills an empty table with the pages of the longest known prefix, which `found` tells then, and
   // pages for all of n_tokens; in windowed groups for as many as are seen at once. The K and V of
   // the tokens found need no computing. False, and nothing taken, where not enough pages are free
-  // or evictable, or not n_spare more. A prefix that ends inside a known page is copied from it;
-  // where sequences have open pages, none does.
+  // or evictable, or not n_spare more. A prefix that ends inside a known page is copied from it,
+  // and from its open page where sequences have those.
   bool open(PageTable& table, const PrefixQuery& query, FoundPrefix& found, uint64_t n_tokens,
             uint64_t n_spare = 0);
 
@@ -100,7 +100,8 @@ class KvCache {
   void shrink(PageTable& table, uint64_t n_tokens);
 
   // Ends a sequence whose first tokens.size() tokens have K and V: all of its pages become
-  // findable, the partly filled last one too where there are no open pages, and the table is empty.
+  // findable, the partly filled last one too, and the table is empty. Where sequences have open
+  // pages, the last one is kept with its open page, if there is room for it.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
   // Keeps the state behind the sequence's first tokens.size() tokens, all that it has, where others
@@ -159,10 +160,6 @@ class KvCache {
   uint32_t n_token_pages() const { return n_pages() - pool_.counts_apart().total(); }
   const StateSlots& states() const { return states_; }
   const OpenPageSlots& open_slots() const { return open_slots_; }
-  // Returns the most of n_tokens tokens that can be found as a prefix.
-  uint64_t n_findable(uint64_t n_tokens) const {
-    return layout_.has_open_pages() ? n_tokens - n_tokens % kPageTokens : n_tokens;
-  }
   // Tokens of the longest sequence that finds room alone.
   uint64_t n_tokens_max() const { return tokens_held(layout_, n_token_pages()); }
   const KvLayout& layout() const { return layout_; }
@@ -180,7 +177,9 @@ class KvCache {
   std::byte* address(PageId id) const {
     return buffer_.data() + static_cast<size_t>(id) * layout_.page_bytes;
   }
-  void copy_state(PageTable& table, const PrefixNode& snapshot);
+  void keep_last_page(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
+  void copy_into(std::span<const PageLease> pages, const std::byte* from, uint64_t n_bytes);
+  void copy_from(const PrefixNode& snapshot, std::byte* to, uint64_t n_bytes);
   PrefixIndex::Stretch stretch_behind(const PageTable& table, const PageKey& root,
                                       std::span<const TokenId> tokens) const;
   bool attach(const PrefixIndex::Stretch& stretch, std::span<const PageLease> pages,

@@ -3,7 +3,7 @@
 #include "base/check.h"
 #include "kv/kv_cache.h"
 
-// States: what a sequence remembers beside its pages, and snapshots of them.
+// Snapshots: of states, which sequences of some models have beside their pages, and of open pages.
 namespace kvik {
 
 // One with anything in it. False where it lacks one and all are in use.
@@ -36,7 +36,7 @@ void KvCache::resume_state(PageTable& table, const PrefixIndex::Match& match) {
   const PageId front = match.snapshot->snapshot.front();
   PageLease held = lease(front);
   if (lease_state(table)) {
-    copy_state(table, *match.snapshot);
+    copy_from(*match.snapshot, table.state(), layout_.state_bytes);
     pin_snapshot(table, *match.snapshot, match.n_tokens());
     return;
   }
@@ -48,7 +48,7 @@ void KvCache::resume_state(PageTable& table, const PrefixIndex::Match& match) {
 // Pages for a snapshot: free ones, else a slot that is spare, else those of what ranks lowest. None
 // where there is no room for it.
 std::vector<PageLease> KvCache::take_for_snapshot() {
-  const uint32_t n_pages = layout_.n_state_pages();
+  const uint32_t n_pages = layout_.n_snapshot_pages();
   std::vector<PageLease> pages;
   if (pool_.n_free() < n_pages) pages = states_.take_spare();
   if (pages.empty() && n_available() < n_pages) return {};
@@ -92,11 +92,7 @@ bool KvCache::keep_state(const PageTable& table, const PageKey& root,
   }
   const std::vector<PageLease> pages = take_for_snapshot();
   if (pages.empty()) return false;
-  for (size_t i = 0; i < pages.size(); ++i) {
-    const uint64_t at = i * layout_.page_bytes;
-    const size_t n_bytes = std::min<uint64_t>(layout_.page_bytes, layout_.state_bytes - at);
-    memory_.copy(address(pages[i].id()), table.state() + at, n_bytes);
-  }
+  copy_into(pages, table.state(), layout_.state_bytes);
   if (!attach(stretch, pages, kind, regard)) return false;
   ++n_snapshots_;
   pin_snapshot(table, *index_.node_with(pages.front().id()), tokens.size());
@@ -116,22 +112,30 @@ bool KvCache::attach(const PrefixIndex::Stretch& stretch, std::span<const PageLe
   return true;
 }
 
-void KvCache::copy_state(PageTable& table, const PrefixNode& node) {
-  CHECK(node.snapshot.size() == layout_.n_state_pages());
+void KvCache::copy_into(std::span<const PageLease> pages, const std::byte* from, uint64_t n_bytes) {
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const uint64_t at = i * layout_.page_bytes;
+    memory_.copy(address(pages[i].id()), from + at, std::min(layout_.page_bytes, n_bytes - at));
+  }
+}
+
+void KvCache::copy_from(const PrefixNode& node, std::byte* to, uint64_t n_bytes) {
+  CHECK(node.snapshot.size() == layout_.n_snapshot_pages());
   for (size_t i = 0; i < node.snapshot.size(); ++i) {
     const uint64_t at = i * layout_.page_bytes;
-    const size_t n_bytes = std::min<uint64_t>(layout_.page_bytes, layout_.state_bytes - at);
-    memory_.copy(table.state() + at, address(node.snapshot[i]), n_bytes);
+    memory_.copy(to + at, address(node.snapshot[i]), std::min(layout_.page_bytes, n_bytes - at));
   }
   for (const PageId page : node.snapshot) index_.touch(page);
   stories_[static_cast<uint32_t>(node.snapshot.front())].last_used = clock_.now();
 }
 
-// Where a pin of the table's owner ends, the state is kept as long as the pages before it.
+// Where a pin of the table's owner ends, the state is kept as long as the pages before it; an open
+// page serves those as well that end earlier in it.
 void KvCache::pin_snapshot(const PageTable& table, const PrefixNode& node, uint64_t n_tokens) {
   const TimePoint now = clock_.now();
+  const uint64_t n_before = layout_.has_state() ? n_tokens - 1 : n_tokens - n_tokens % kPageTokens;
   for (const Pin& pin : table.owner.pins) {
-    if (pin.n_tokens != n_tokens) continue;
+    if (pin.n_tokens <= n_before || pin.n_tokens > n_tokens) continue;
     for (const PageId page : node.snapshot) index_.pin(page, now + pin.ttl, table.owner.tenant);
   }
 }
@@ -146,7 +150,7 @@ std::optional<PageLease> KvCache::take_piece(const IncomingBytes& bytes) {
 
 bool KvCache::insert_snapshot(const TierPage& page, std::span<const PageLease> pieces,
                               const PrefixQuery& query) {
-  CHECK(pieces.size() == layout_.n_state_pages());
+  CHECK(pieces.size() == layout_.n_snapshot_pages());
   const bool is_whole = page.tokens.size() == kPageTokens;
   PrefixIndex::Stretch stretch{.root = page.root,
                                .parent = is_whole ? page.key : page.parent,

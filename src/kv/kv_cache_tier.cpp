@@ -43,15 +43,15 @@ std::optional<TierPage> KvCache::describe(PageId id) const {
   while (root->parent) root = root->parent;
   const auto piece = std::ranges::find(node->snapshot, id);
   const bool is_piece = piece != node->snapshot.end();
-  return TierPage{.root = root->key,
-                  .parent = node->parent->key,
-                  .key = node->key,
-                  .group = is_piece
-                               ? kStateGroup + static_cast<uint32_t>(piece - node->snapshot.begin())
-                               : pool_.group(id),
-                  .tokens = node->tokens,
-                  // What everybody found was of nobody in particular: no key finds it later.
-                  .known = sharing_ == Sharing::kAll ? KnownBy::kNobody : node->known};
+  return TierPage{
+      .root = root->key,
+      .parent = node->parent->key,
+      .key = node->key,
+      .group = is_piece ? kSnapshotGroup + static_cast<uint32_t>(piece - node->snapshot.begin())
+                        : pool_.group(id),
+      .tokens = node->tokens,
+      // What everybody found was of nobody in particular: no key finds it later.
+      .known = sharing_ == Sharing::kAll ? KnownBy::kNobody : node->known};
 }
 
 }  // namespace kvik

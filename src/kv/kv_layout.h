@@ -22,25 +22,34 @@ struct KvLayout {
   uint64_t state_bytes = 0;      // of a sequence, beside its pages; 0: all layers have K and V
   uint32_t n_states = 0;         // sequences that can have one at once
   // Bytes of one open page of a sequence in all groups (has_open_pages()); 0: sequences have none.
-  // If they do, a prefix is found at whole pages only.
+  // If they do, a prefix ends at whole pages, or inside a page whose open page was kept.
   uint64_t open_page_bytes = 0;
   uint32_t n_open_slots = 0;  // sequences that can have open pages at once
 
   uint32_t n_groups() const { return static_cast<uint32_t>(rules.size()); }
   bool has_state() const { return state_bytes > 0; }
-  // Of one snapshot of a state, which lies in pages of a group behind the layers' own.
-  uint32_t n_state_pages() const {
-    return static_cast<uint32_t>((state_bytes + page_bytes - 1) / page_bytes);
-  }
+  uint32_t n_state_pages() const { return n_pages_of(state_bytes); }
   // What a state takes, in whole pages.
   uint64_t state_slot_bytes() const { return uint64_t{n_state_pages()} * page_bytes; }
 
   bool has_open_pages() const { return open_page_bytes > 0; }
+
+  // A snapshot is what a sequence needs besides its pages to go on behind a prefix: the state, or
+  // the open page. It lies in pages of a group behind the layers' own.
+  bool has_snapshots() const { return snapshot_bytes() > 0; }
+  uint64_t snapshot_bytes() const { return has_state() ? state_bytes : open_page_bytes; }
+  uint32_t n_snapshot_pages() const { return n_pages_of(snapshot_bytes()); }
+
   // Bytes of a sequence's slot, which holds the open pages of two neighboring pages
   // (open_page_offset()): drafts beyond a page's end may be rejected.
   uint64_t open_slot_bytes() const { return 2 * open_page_bytes; }
   // Bytes that a running sequence takes besides its pages.
   uint64_t slot_bytes() const { return state_slot_bytes() + open_slot_bytes(); }
+
+ private:
+  uint32_t n_pages_of(uint64_t n_bytes) const {
+    return static_cast<uint32_t>((n_bytes + page_bytes - 1) / page_bytes);
+  }
 };
 
 // Pages that a sequence of n_tokens needs at once, in all groups (GroupRule::pages_at_once).

@@ -118,9 +118,6 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
   static const PrefixNode kNothingKnown;
   const PrefixNode* top = node_of(root, root);
   if (!top) top = &kNothingKnown;
-  if (resume_ == Resume::kAtPages) {
-    tokens = tokens.first(tokens.size() / kPageTokens * kPageTokens);
-  }
   Match known = find_known(*top, root, tokens, reader);
   known.n_known = known.n_tokens();
   if (resume_ != Resume::kAtSnapshots) return known;
@@ -133,6 +130,25 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
   return match;
 }
 
+// Whether a sequence can go on behind a part of the node's tokens.
+bool PrefixIndex::serves_as_head(const PrefixNode& node) const {
+  return node.is_whole() && (resume_ != Resume::kAtOpenPages || !node.snapshot.empty());
+}
+
+// Of the children that share tokens with `rest` and serve, the one that shares most.
+ChildrenByMatch::Child PrefixIndex::best_head(const PrefixNode& above,
+                                              std::span<const TokenId> rest, KnownBy reader) const {
+  // Many full pages, which have no open page, may begin alike.
+  const size_t n_most = resume_ == Resume::kAtOpenPages ? 64 : SIZE_MAX;
+  ChildrenByMatch children(above, reader, rest);
+  auto head = children.next();
+  for (size_t n = 1; head.n_shared > 0 && !serves_as_head(*head.node); ++n) {
+    if (n == n_most) return {};
+    head = children.next();
+  }
+  return head;
+}
+
 PrefixIndex::Match PrefixIndex::find_known(const PrefixNode& top, const PageKey& root,
                                            std::span<const TokenId> tokens,
                                            const PageReader& reader) const {
@@ -142,16 +158,14 @@ PrefixIndex::Match PrefixIndex::find_known(const PrefixNode& top, const PageKey&
     const PrefixNode& last = n_whole > 0 ? *path[n_whole - 1] : top;
     const auto rest = page_at(tokens, n_whole);
     // Behind the same pages the longest head needs the fewest of them.
-    ChildrenByMatch children(last, reader.as, rest);
-    auto head = children.next();
-    while (head.n_shared > 0 && !head.node->is_whole()) head = children.next();
-    if (resume_ == Resume::kAtPages) head = {};
+    const auto head = best_head(last, rest, reader.as);
     if (n_whole > 0 && !covers(path, n_whole * kPageTokens + head.n_shared)) continue;
     CHECK(head.n_shared < kPageTokens);
     match.head = head.n_shared > 0 ? head.node : nullptr;
     match.n_head = head.n_shared;
+    if (resume_ == Resume::kAtOpenPages) match.snapshot = match.head;
     if (n_whole * kPageTokens + match.n_head < tokens.size()) {
-      const size_t n_more = resume_ == Resume::kAtPages ? kPageTokens : match.n_head + 1;
+      const size_t n_more = resume_ == Resume::kAtOpenPages ? kPageTokens : match.n_head + 1;
       const bool was_known = n_whole < path.size() ||
                              evicted_.knew(n_whole > 0 ? last.key : root, reader.as, rest, n_more);
       explain(match, last, rest, reader);
@@ -170,10 +184,14 @@ void PrefixIndex::explain(Match& match, const PrefixNode& last, std::span<const 
                           const PageReader& reader) const {
   ChildrenByMatch children(last, reader.as, rest);
   const auto best = children.next();
-  const bool ends_at_pages = resume_ == Resume::kAtPages && best.n_shared < kPageTokens;
+  const bool ends_at_pages = resume_ == Resume::kAtOpenPages && best.n_shared < kPageTokens;
   const uint32_t n_alike = ends_at_pages ? best.n_shared : match.n_head;
   if (best.n_shared > n_alike) {  // but not all of its pages are left
     match.miss = MissReason::kEvicted;
+    return;
+  }
+  if (n_alike == rest.size()) {
+    match.miss = MissReason::kNoSnapshot;
     return;
   }
   match.n_alike = n_alike - match.n_head;
@@ -224,7 +242,7 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
        child = children.next()) {
     if (child.node->tokens.size() == stretch.tokens.size()) {
       node = child.node;
-    } else if (has_pages_of(*child.node, stretch.pages)) {
+    } else if (has_pages_of(*child.node, stretch.pages) && serves_as_head(*child.node)) {
       return child.node;
     }
   }
@@ -314,8 +332,9 @@ void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
   change(*above, [&](Place&) { ++node.parent->n_below[group]; });
 }
 
-// Tails that are nothing but the head of this node will not be found any more: they go first.
-// Of those that are marked so: who finds them finds the node as well.
+// Tails that are nothing but the head of this node will not be found any more, or seldom where this
+// one has no open page: they go first. Of those that are marked so: who finds them finds the node
+// as well.
 void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
   const auto& siblings = node.parent->children;
   auto at = place_of_child(*node.parent, known, node.tokens);
@@ -325,15 +344,20 @@ void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
     if (common_prefix(tail.tokens, node.tokens) < tail.tokens.size()) return;
     if (!has_pages_of(node, tail.pages)) continue;
     for (const auto& page : tail.pages) {
-      if (!page) continue;
-      pins_.forget(*page);
-      apply_pins();
-      change(*page, [](Place& p) {
-        p.n_uses = 0;
-        p.last_use = 0;
-      });
+      if (page) outdate(*page);
     }
+    if (resume_ != Resume::kAtOpenPages) continue;
+    for (const PageId page : tail.snapshot) outdate(page);
   }
+}
+
+void PrefixIndex::outdate(PageId page) {
+  pins_.forget(page);
+  apply_pins();
+  change(page, [](Place& p) {
+    p.n_uses = 0;
+    p.last_use = 0;
+  });
 }
 
 // --- keeping and giving up ---
@@ -342,10 +366,19 @@ PrefixIndex::Class PrefixIndex::class_of(PageId page) const {
   const Place& p = place(page);
   if (p.n_pins > 0) return Class::kPinned;
   // A page that may go has no snapshot on it, where its group sees everything.
-  const bool is_bare = resume_ == Resume::kAtSnapshots && !is_of_snapshot(page) &&
-                       rules_[p.group].needs_all() && p.node->parent->n_tail_snapshots == 0;
-  if (p.n_uses == 0 || is_bare) return Class::kSpent;
+  if (p.n_uses == 0 || is_bare(page)) return Class::kSpent;
   return p.n_uses > 1 ? Class::kHot : Class::kCold;
+}
+
+// Whether a page that may go is of no use without a snapshot, and has none.
+bool PrefixIndex::is_bare(PageId page) const {
+  const Place& p = place(page);
+  if (resume_ == Resume::kAnywhere || is_of_snapshot(page)) return false;
+  if (resume_ == Resume::kAtOpenPages) {
+    return p.node->tokens.size() < kPageTokens && p.node->snapshot.empty();
+  }
+  // A page that may go has no snapshot on it, where its group sees everything.
+  return rules_[p.group].needs_all() && p.node->parent->n_tail_snapshots == 0;
 }
 
 PrefixIndex::Rank PrefixIndex::rank(PageId page) const {

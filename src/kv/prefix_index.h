@@ -35,8 +35,8 @@ class PrefixIndex {
  public:
   // For pages 0 … n_pages - 1 of groups with these rules. Where sequences have a state, a prefix is
   // found up to where there is a snapshot of it; where they have open pages, up to the end of a
-  // page. The last n_apart pages serve for snapshots alone.
-  enum class Resume : uint8_t { kAnywhere, kAtSnapshots, kAtPages };
+  // page, or inside one that has a snapshot. The last n_apart pages serve for snapshots alone.
+  enum class Resume : uint8_t { kAnywhere, kAtSnapshots, kAtOpenPages };
   PrefixIndex(uint32_t n_pages, std::vector<GroupRule> rules, KeyFunction key_of = child_key,
               Resume resume = Resume::kAnywhere, uint32_t n_apart = 0);
 
@@ -164,6 +164,7 @@ class PrefixIndex {
   const Place& place(PageId page) const { return places_[static_cast<uint32_t>(page)]; }
   Place& place(PageId page) { return places_[static_cast<uint32_t>(page)]; }
   Class class_of(PageId page) const;
+  bool is_bare(PageId page) const;
   Rank rank(PageId page) const;
   bool is_candidate(PageId page) const;
   bool is_apart(PageId page) const { return static_cast<uint32_t>(page) >= first_apart_; }
@@ -183,11 +184,16 @@ class PrefixIndex {
   PrefixNode* node_of(const PageKey& root, const PageKey& key) const;
   PrefixNode* parent_of(const Stretch& stretch);
   PrefixNode* node_for(PrefixNode& parent, const Stretch& stretch);
+  bool serves_as_head(const PrefixNode& node) const;
+  ChildrenByMatch::Child best_head(const PrefixNode& above, std::span<const TokenId> rest,
+                                   KnownBy reader) const;
+  void set_snapshot(PrefixNode& node, std::span<const PageId> pages);
   void count_snapshot(PrefixNode& node, int n);
   void count_tail_snapshot(PrefixNode& parent, int n);
   void erase_snapshot(PrefixNode& node);
   void learn(PrefixNode& node, KnownBy known);
   void add_page(PrefixNode& node, uint32_t group, PageId page);
+  void outdate(PageId page);
   void outdate_heads_of(const PrefixNode& node, KnownBy known);
   void drop_if_empty(PrefixNode* node);
   void apply_pins();

@@ -3,7 +3,8 @@
 #include "base/check.h"
 #include "kv/prefix_index.h"
 
-// Snapshots in the index: states that are kept behind tokens, where sequences have one.
+// Snapshots in the index: states that are kept behind tokens, where sequences have one, or open
+// pages.
 namespace kvik {
 
 // The longest prefix behind which there is a snapshot, and the pages that it needs.
@@ -65,7 +66,7 @@ const PrefixNode* PrefixIndex::attach(const Stretch& stretch, std::span<const Pa
     return nullptr;
   }
   node->snapshot_kind = kind;
-  node->snapshot.assign(snapshot.begin(), snapshot.end());
+  set_snapshot(*node, snapshot);
   for (const PageId page : snapshot) {
     CHECK(!knows(page));
     place(page) = {.node = node,
@@ -109,6 +110,18 @@ void PrefixIndex::outdate_snapshot(const PageKey& key) {
   }
 }
 
+// Which may change the class of the node's own pages.
+void PrefixIndex::set_snapshot(PrefixNode& node, std::span<const PageId> pages) {
+  const auto for_candidates = [&](auto&& apply) {
+    for (const auto& page : node.pages) {
+      if (page && is_candidate(*page)) apply(*page);
+    }
+  };
+  for_candidates([&](PageId page) { drop_candidate(page); });
+  node.snapshot.assign(pages.begin(), pages.end());
+  for_candidates([&](PageId page) { add_candidate(page); });
+}
+
 // The pages that a snapshot needs stay as long as it does: those of its own node and, where that is
 // a tail, those above it. A tail may have no pages of its own: then a sibling has them.
 void PrefixIndex::count_snapshot(PrefixNode& node, int n) {
@@ -148,7 +161,7 @@ void PrefixIndex::erase_snapshot(PrefixNode& node) {
   for (const PageId page : node.snapshot) pins_.forget(page);
   apply_pins();
   for (const PageId page : node.snapshot) change(page, [](Place& p) { p = {}; });
-  node.snapshot.clear();
+  set_snapshot(node, {});
   count_snapshot(node, -1);
   drop_if_empty(&node);
 }

@@ -24,8 +24,9 @@ struct PrefixNode {
   PrefixNode* parent = nullptr;
   std::vector<TokenId> tokens;
   std::vector<std::optional<PageId>> pages;  // by layer group
-  // Pages with the state behind these tokens (a snapshot); empty: there is none. They come and go
-  // together, the first of them speaks for all.
+  // Pages with the state behind these tokens, or with their open page (a snapshot,
+  // KvLayout::has_snapshots()); empty: there is none. They come and go together, the first of them
+  // speaks for all.
   std::vector<PageId> snapshot;
   SnapshotKind snapshot_kind = SnapshotKind::kGrid;
   // By layer group: children that have a page in it, and snapshots that need the node's own.

@@ -22,10 +22,11 @@ std::optional<KvType> find_kv_type(std::string name) {
   return kv_type_from_name(name);
 }
 
-Words as_kv_type(KvType& type) {
+template <class Type>
+Words kv_type_words(Type& type) {
   return {.type = "TYPE", .read = [&type](const std::string& name) {
             const auto found = find_kv_type(name);
-            type = found.value_or(type);
+            if (found) type = *found;
             if (found) return std::string();
             const bool is_half = name == "f16" || name == "fp16";
             return fmt::format("'{}' is no KV type{}; expected {}", name,
@@ -57,6 +58,8 @@ Words as_gpu_layers() {
 
 }  // namespace
 
+Words as_kv_type(std::optional<KvType>& type) { return kv_type_words(type); }
+
 void add_model_flags(Flags& flags, ModelOptions& options) {
   options.isa = environment("KVIK_ISA");
   flags.add({
@@ -66,7 +69,7 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
           .required(),
       Flag("-t,--threads", &options.n_threads, "threads that compute (default: one per processor)")
           .between(1u, 1024u),
-      {"--kv-type", as_kv_type(options.kv_type),
+      {"--kv-type", kv_type_words(options.kv_type),
        fmt::format("what K and V are stored as: {}; q8_0 and q4_0 mean the last two (default: {})",
                    kKvTypeNames, name_of(options.kv_type))},
       Flag("--huge-pages",

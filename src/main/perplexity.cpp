@@ -25,6 +25,9 @@ void add_perplexity(CommandLine& line) {
       Flag("--against", &options->against,
            "also the KL divergence from this model's distributions: the unquantised one's")
           .called("MODEL"),
+      {"--against-kv-type", as_kv_type(options->against_kv_type),
+       "what that model's K and V are stored as (default: --kv-type); alone, the same model is "
+       "meant: what a type of pages costs"},
       {"--windows", as_count(options->n_windows), "only the first so many (default: all)"},
       {"--parse-special", &options->parse_special, "special tokens in the text are meant"},
       {"--json", &options->as_json, "one object"},

@@ -50,6 +50,12 @@ class Computed(unittest.TestCase):
                 self.assertEqual((got["requests"], got["errors"]), (12 * 8, 0))
                 self.assertEqual(got["computed"], got["new"])
 
+    def test_and_so_with_open_pages_where_conversations_part_at_the_end_of_a_page(self):
+        for kv_type in ("int4", "int8/int4"):
+            got = play(kv_type=kv_type, conversations=12, held=24, turns=8, users=4, system=64, own=7, out=6, verify=0)
+            self.assertEqual((got["requests"], got["errors"]), (12 * 8, 0))
+            self.assertEqual(got["computed"], got["new"])
+
 
 KV = conversations.Sizes(1, 0)
 
@@ -70,15 +76,18 @@ class Lru(unittest.TestCase):
         self.assertEqual(conversations.found_by_lru(runs, 100, KV, 0), 11)
         self.assertEqual(conversations.found_by_lru(runs, 20, KV, 0), 0)
 
-    def test_with_open_pages_whole_pages_are_found_and_those_that_run_take_theirs(self):
+    def test_with_open_pages_whole_pages_and_the_last_are_found_and_those_that_run_take_theirs(self):
         a = [1] * 70
         runs = [(0, 1, a, [7]), (2, 3, a, [7])]
         self.assertEqual(conversations.found_by_lru(runs, 300, KV, 0), 69)
-        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 0), 64)
+        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 0), 69)
+        parted = [runs[0], (2, 3, a[:50] + [2] * 20, [7])]
+        self.assertEqual(conversations.found_by_lru(parted, 300, KV, 0), 50)
+        self.assertEqual(conversations.found_by_lru(parted, 300, conversations.Sizes(1, 0, 100), 0), 32)
         runs.insert(1, (1.5, 5, [2] * 70, [7]))  # while which the last one comes
-        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 1), 64)
+        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 100), 1), 69)
         self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 1), 0)
-        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 0), 64)
+        self.assertEqual(conversations.found_by_lru(runs, 300, conversations.Sizes(1, 0, 200), 0), 69)
 
     def test_those_that_run_may_take_of_its_memory(self):
         runs = [(0, 1, [1] * 10, [7]), (2, 5, [2] * 10, [7]), (3, 4, [1] * 10, [7])]

@@ -69,6 +69,21 @@ class OnText(unittest.TestCase):
             self.assertAlmostEqual(got[name], value, places=7, msg=name)
         self.assertGreater(got["kl_mean"], 1e-4)
 
+    def test_what_a_type_of_pages_costs_is_measured_against_another_of_the_same_model(self):
+        n_ctx, n = 64, 2
+        kl = []
+        for window in self.windows(n_ctx, n):
+            scored = slice(n_ctx // 2, n_ctx - 1)
+            got = log_softmax(kvik.logits("demo", window, all=True, kv_type="int4"))[scored]
+            want = log_softmax(kvik.logits("demo", window, all=True, kv_type="f32"))[scored]
+            kl += (np.exp(want) * (want - got)).sum(-1).tolist()
+        flags = ("--ctx", n_ctx, "--windows", n, "--parse-special", "--kv-type", "int4", "--against-kv-type", "f32")
+        for more in ((), ("--against", "demo")):
+            got = self.scores("demo", *flags, *more)
+            self.assertAlmostEqual(got["kl_mean"], np.mean(kl), places=7)
+            self.assertEqual((got["kv_type"], got["against"], got["against_kv_type"]), ("int4", "demo", "f32"))
+        self.assertGreater(got["kl_mean"], 1e-5)
+
     def test_a_model_does_not_differ_from_itself(self):
         got = self.scores("demo", "--against", "demo", "--ctx", 32, "--windows", 1)
         self.assertEqual((got["kl_max"], got["same_top_share"]), (0, 1))

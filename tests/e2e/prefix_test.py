@@ -105,8 +105,8 @@ class Prefix(unittest.TestCase):
             self.assertEqual(server.text(TOKENS, max_tokens=24, ignore_eos=True), first)
 
 
-class WholePages(unittest.TestCase):
-    """With 4-bit K or V each token attends to its own page in bf16, which is kept as long as the sequence runs."""
+class OpenPages(unittest.TestCase):
+    """With 4-bit K or V each token attends to its own page in bf16. That of an ended sequence's last tokens is kept, those of full pages are not."""
 
     def check(self, kv_type):
         def ask(tokens, **fields):
@@ -123,8 +123,7 @@ class WholePages(unittest.TestCase):
                 tokens = TOKENS[:n] + [7 if TOKENS[n] != 7 else 8] + TOKENS[:20]
                 with self.subTest(kv_type=kv_type, n=n):
                     (choice,), cached = ask(tokens, cache_salt="")
-                    self.assertGreaterEqual(cached, n // 32 * 32)
-                    self.assertEqual(cached % 32, 0)
+                    self.assertEqual(cached, n // 32 * 32)
                     self.assertEqual(choice["text"], alone(tokens))
             choices, cached = ask(TOKENS[5:90], n=3)
             self.assertEqual([choice["text"] for choice in choices], [alone(TOKENS[5:90])] * 3)
@@ -134,6 +133,21 @@ class WholePages(unittest.TestCase):
         for kv_type in ("int4", "int8/int4"):
             self.check(kv_type)
 
+    def test_a_conversation_goes_on_at_its_last_token(self):
+        for kv_type in ("int4", "int8/int4"):
+            with Server("demo", "--kv-type", kv_type) as server:
+                tokens, n_said = TOKENS[:7], 0
+                for turn in range(6):
+                    fields = {"max_tokens": 9 + 5 * turn, "ignore_eos": True, "return_token_ids": True}
+                    got = server.complete(tokens, **fields)
+                    usage, choice = got["usage"], got["choices"][0]
+                    self.assertEqual(usage["prompt_tokens_details"]["cached_tokens"], n_said, (kv_type, turn))
+                    alone = server.complete(tokens, cache_salt=f"turn {turn}", **fields)
+                    self.assertEqual(alone["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
+                    self.assertEqual(choice["token_ids"], alone["choices"][0]["token_ids"])
+                    n_said = usage["total_tokens"] - 1  # the last one was not computed
+                    tokens += choice["token_ids"] + TOKENS[turn * 20:turn * 20 + 11]
+
     def test_where_prompts_part_is_told_to_the_token_all_the_same(self):
         with Server("demo", "--kv-type", "int4") as server:
             def explained(tokens):
@@ -141,7 +155,8 @@ class WholePages(unittest.TestCase):
                 return report
             self.assertEqual(explained(TOKENS)["miss"], {"reason": "never_seen", "position": 0})
             self.assertIsNone(explained(TOKENS)["miss"])
-            self.assertIsNone(explained(TOKENS[:100])["miss"])
+            self.assertEqual(explained(TOKENS[:100])["miss"], {"reason": "no_snapshot", "position": 96, "says": "resumed at 96 of 100: the nearest snapshot"})
+            self.assertIsNone(explained(TOKENS[:100])["miss"], "its own last page was kept")
             other = 7 if TOKENS[70] != 7 else 8
             report = explained(TOKENS[:70] + [other] * 50)
             self.assertEqual(report["miss"], {"reason": "diverged", "position": 70, "expected_token": TOKENS[70], "got_token": other})

@@ -123,7 +123,7 @@ TEST_P(OpenPageEngine, company_changes_nothing) {
   }
 }
 
-TEST_P(OpenPageEngine, a_prefix_is_found_at_whole_pages_and_changes_nothing) {
+TEST_P(OpenPageEngine, a_prefix_is_found_at_whole_pages_and_in_the_last_and_changes_nothing) {
   for (const uint32_t n_kept : {1u, 31u, 32u, 33u, 63u, 64u, 65u, 99u, 130u}) {
     SCOPED_TRACE(n_kept);
     auto tokens = some_tokens(130);
@@ -132,7 +132,7 @@ TEST_P(OpenPageEngine, a_prefix_is_found_at_whole_pages_and_changes_nothing) {
     for (size_t i = n_kept; i < tokens.size(); ++i) tokens[i] = (tokens[i] + 1) % 256;
     Request request = wanting(Request::Logits::kLast, tokens, 50);
     const Answer warm(*rig->run(request));
-    EXPECT_EQ(warm.usage.cached_tokens, std::min(n_kept, 129u) / 32 * 32);
+    EXPECT_EQ(warm.usage.cached_tokens, n_kept > 128 ? 129 : n_kept / 32 * 32);
     request.cache = Request::Cache::kOff;
     const Answer cold(*rig->run(request));
     EXPECT_EQ(cold.usage.cached_tokens, 0u);
@@ -140,19 +140,21 @@ TEST_P(OpenPageEngine, a_prefix_is_found_at_whole_pages_and_changes_nothing) {
   }
 }
 
-TEST_P(OpenPageEngine, a_prompt_found_whole_goes_on_from_the_page_of_its_last_token) {
+// Unless its last token ends a page: full ones have no open page.
+TEST_P(OpenPageEngine, a_prompt_found_whole_goes_on_from_its_last_token) {
   for (const uint32_t n : {32u, 33u, 64u, 65u, 100u}) {
     Rig rig;
     const Request request = wanting(Request::Logits::kLast, some_tokens(n), 2);
     const Answer first(*rig->run(request)), again(*rig->run(request));
-    EXPECT_EQ(again.usage.cached_tokens, (n - 1) / 32 * 32) << n;
-    EXPECT_EQ(again.usage.cache.miss, MissReason::kNone) << n;
-    EXPECT_FALSE(again.usage.cache.position.has_value());
+    const bool ends_page = n % 32 == 0;
+    EXPECT_EQ(again.usage.cached_tokens, ends_page ? n - 32 : n - 1) << n;
+    EXPECT_EQ(again.usage.cache.miss, ends_page ? MissReason::kNoSnapshot : MissReason::kNone) << n;
+    EXPECT_EQ(again.usage.cache.position.has_value(), ends_page);
     expect_same(first, again);
   }
 }
 
-TEST_P(OpenPageEngine, every_turn_of_a_conversation_goes_on_from_the_last_full_page) {
+TEST_P(OpenPageEngine, every_turn_of_a_conversation_goes_on_from_its_last_token) {
   Rig rig;
   std::vector<TokenId> conversation = some_tokens(41);
   for (uint32_t turn = 0; turn < 6; ++turn) {
@@ -160,7 +162,7 @@ TEST_P(OpenPageEngine, every_turn_of_a_conversation_goes_on_from_the_last_full_p
     const Request request = wanting(Request::Logits::kLast, conversation, 23);
     const Answer answer(*rig->run(request));
     // The last token of an answer was never computed.
-    EXPECT_EQ(answer.usage.cached_tokens, (n_before - (turn == 0 ? 0 : 1)) / 32 * 32) << turn;
+    EXPECT_EQ(answer.usage.cached_tokens, turn == 0 ? 0 : n_before - 1) << turn;
     expect_same(alone(request), answer);
     conversation.insert(conversation.end(), answer.tokens.begin(), answer.tokens.end());
     const auto question = some_tokens(9, turn);
@@ -241,9 +243,9 @@ TEST_P(OpenPageEngine, preemption_changes_nothing) {
   }
 }
 
-TEST_P(OpenPageEngine, pages_of_a_disk_are_found_at_whole_pages_after_a_restart) {
+TEST_P(OpenPageEngine, pages_of_a_disk_are_found_to_the_token_after_a_restart) {
   const TemporaryFolder folder;
-  const Request request = wanting(Request::Logits::kLast, some_tokens(150), 30);
+  const Request request = wanting(Request::Logits::kLast, some_tokens(150), 8);
   const Answer cold = alone(request);
   for (int start = 0; start < 2; ++start) {
     auto tier = DiskTier::open({.folder = folder.path(), .max_bytes = 64 << 20});
@@ -256,8 +258,8 @@ TEST_P(OpenPageEngine, pages_of_a_disk_are_found_at_whole_pages_after_a_restart)
       if (!rig->engine().step()) rig->engine().wait_for_tier(std::chrono::milliseconds(5));
     }
     const Answer answer(*sink);
-    EXPECT_EQ(answer.usage.cached_tokens, start == 0 ? 0 : 128);
-    EXPECT_EQ(answer.usage.cache.tier_tokens, start == 0 ? 0 : 128);
+    EXPECT_EQ(answer.usage.cached_tokens, start == 0 ? 0 : 149);
+    EXPECT_EQ(answer.usage.cache.tier_tokens, start == 0 ? 0 : 149);
     expect_same(cold, answer);
   }
 }

@@ -11,13 +11,14 @@
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
-// Where sequences have open pages, a prefix is found at whole pages only, and each running sequence
-// has a slot.
+// Where sequences have open pages, a prefix is found at whole pages and inside the last page of an
+// ended sequence, whose open page is kept; each running sequence has a slot.
 namespace kvik {
 namespace {
 
 constexpr size_t kPageBytes = 64;
-constexpr size_t kOpenBytes = 256;
+constexpr size_t kOpenBytes = 250;  // in four pages
+constexpr uint32_t kSnapshotPages = 4;
 const PageKey kRoot = root_key("test", "");
 
 std::vector<TokenId> counting(uint32_t n, TokenId first = 0) {
@@ -63,25 +64,110 @@ class OpenPages : public testing::Test {
   SteadyClock clock_;
 };
 
-TEST_F(OpenPages, a_prefix_is_found_at_whole_pages_only) {
-  for (const uint32_t n : {1u, 31u, 32u, 33u, 63u, 64u, 65u, 100u}) {
-    KvCache cache = make(20);
-    EXPECT_EQ(run(cache, counting(100)), 0u);
-    auto tokens = counting(100);
-    for (uint32_t i = n; i < 100; ++i) tokens[i] += 1000;
-    EXPECT_EQ(run(cache, tokens), n / 32 * 32) << n;
+TEST_F(OpenPages, a_prefix_is_found_at_whole_pages_and_inside_the_last_one) {
+  for (const uint32_t n : {1u, 31u, 32u, 33u, 63u, 64u, 65u, 95u, 96u, 97u, 110u, 119u, 120u}) {
+    KvCache cache = make(40);
+    EXPECT_EQ(run(cache, counting(120)), 0u);
+    auto tokens = counting(150);
+    for (uint32_t i = n; i < 150; ++i) tokens[i] += 1000;
+    EXPECT_EQ(run(cache, tokens), n > 96 ? n : n / 32 * 32) << n;
   }
 }
 
-TEST_F(OpenPages, the_page_that_is_not_full_is_given_back) {
+TEST_F(OpenPages, a_conversation_goes_on_at_its_last_token) {
+  KvCache cache = make(200);
+  EXPECT_EQ(run(cache, counting(5)), 0u);
+  uint32_t n_before = 5;
+  for (const uint32_t n : {6u, 20u, 31u, 33u, 64u, 65u, 90u, 200u}) {
+    EXPECT_EQ(run(cache, counting(n)), n_before);
+    n_before = n;
+  }
+}
+
+TEST_F(OpenPages, the_last_page_is_kept_with_its_open_page) {
   KvCache cache = make(20);
   run(cache, counting(100));
-  EXPECT_EQ(cache.counts().cached, 3u);
-  EXPECT_EQ(cache.counts().free, 17u);
-  run(cache, counting(31, 500));
-  EXPECT_EQ(cache.counts().free, 17u);
+  EXPECT_EQ(cache.counts().cached, 3 + 1 + kSnapshotPages);
   run(cache, counting(32, 500));
-  EXPECT_EQ(cache.counts().cached, 4u);
+  EXPECT_EQ(cache.counts().cached, 3 + 1 + kSnapshotPages + 1) << "a full page has none";
+  // The same once more, and one that ends earlier in the same page: what is there serves.
+  run(cache, counting(100));
+  run(cache, counting(98));
+  EXPECT_EQ(cache.counts().cached, 3 + 1 + kSnapshotPages + 1);
+}
+
+TEST_F(OpenPages, whoever_goes_on_inside_a_page_has_its_bytes) {
+  for (const uint32_t index : {0u, 1u, 2u}) {
+    KvCache cache = make(40);
+    const auto tokens = counting(index * 32 + 9);
+    PageTable table = cache.make_table();
+    ASSERT_TRUE(cache.grow(table, tokens.size()));
+    const uint64_t offset = index % 2 * kOpenBytes;
+    for (size_t i = 0; i < kOpenBytes; ++i) table.open_pages()[offset + i] = std::byte(i);
+    std::memset(table.addresses()[index], 7, kPageBytes);
+    cache.close(table, kRoot, tokens);
+
+    // Another has the slot meanwhile.
+    ASSERT_TRUE(cache.grow(table, 40));
+    std::memset(table.open_pages(), 9, 2 * kOpenBytes);
+    table.clear();
+
+    const auto more = counting(300);
+    ASSERT_EQ(open_prefix(cache, table, {kRoot, more}, more.size()), tokens.size());
+    EXPECT_EQ(table.addresses()[index][0], std::byte{7});
+    for (size_t i = 0; i < kOpenBytes; ++i) {
+      ASSERT_EQ(table.open_pages()[offset + i], std::byte(i)) << i;
+    }
+  }
+}
+
+TEST_F(OpenPages, without_room_for_its_open_page_the_last_page_is_given_back) {
+  KvCache cache = make(kSnapshotPages + 3);
+  PageTable held = cache.make_table();
+  ASSERT_TRUE(cache.grow(held, 64));  // two pages stay in use
+  run(cache, counting(60));           // of which one is full, and four were needed for the other
+  EXPECT_EQ(cache.counts().cached, 1u);
+  held.clear();
+  run(cache, counting(60));
+  EXPECT_EQ(cache.counts().cached, 2 + kSnapshotPages);
+}
+
+// A prefix that needs all of the memory gets it, though its last page was kept there.
+TEST_F(OpenPages, a_kept_page_stands_in_nobodys_way) {
+  KvCache cache = make(10);
+  run(cache, counting(40));
+  EXPECT_EQ(cache.counts().cached, 2 + kSnapshotPages);
+  EXPECT_EQ(run(cache, counting(320)), 32u) << "no room to copy it";
+  EXPECT_EQ(cache.counts().cached, 10u);
+  EXPECT_EQ(run(cache, counting(320)), 320u);
+}
+
+TEST_F(OpenPages, the_open_page_goes_before_its_page_and_one_that_was_passed_first) {
+  KvCache cache = make(16);
+  run(cache, counting(40, 500));  // 2 pages, 4 of a snapshot
+  run(cache, counting(40));       // likewise
+  run(cache, counting(64));       // which goes on: 1 page more
+  EXPECT_EQ(cache.counts().free, 16u - 6 - 6 - 1);
+  // What the second left is given up before what the first did, though that is older.
+  PageTable table = cache.make_table();
+  ASSERT_TRUE(cache.grow(table, 8 * 32));
+  table.clear();
+  EXPECT_EQ(cache.find({kRoot, counting(40, 500)}).n_tokens(), 40u);
+  EXPECT_EQ(cache.find({kRoot, counting(64)}).n_tokens(), 64u);
+  EXPECT_EQ(cache.find({kRoot, counting(40)}).n_tokens(), 32u);
+  EXPECT_EQ(cache.find({kRoot, counting(40)}).report().miss, MissReason::kNoSnapshot);
+}
+
+TEST_F(OpenPages, a_pin_inside_the_last_page_keeps_its_open_page) {
+  for (const uint32_t n_pinned : {10u, 40u}) {
+    KvCache cache = make(20);
+    PageTable table = cache.make_table();
+    table.owner.pins = {{.n_tokens = n_pinned, .ttl = std::chrono::minutes(5)}};
+    ASSERT_TRUE(cache.grow(table, 40));
+    cache.close(table, kRoot, counting(40));
+    for (int i = 1; i < 5; ++i) run(cache, counting(100, 1000 * i));
+    EXPECT_EQ(cache.find({kRoot, counting(40)}).n_tokens(), n_pinned == 40 ? 40u : 32u);
+  }
 }
 
 TEST_F(OpenPages, with_windows_the_pages_are_found_that_the_end_of_a_page_sees) {
@@ -160,15 +246,23 @@ TEST_F(OpenPages, a_report_says_where_and_why_a_prefix_ended) {
   EXPECT_EQ(report(cache, counting(100)).miss, MissReason::kNeverSeen);
   run(cache, counting(100));
 
-  // All whole pages of the prompt are there.
-  for (const uint32_t n : {32u, 63u, 64u, 70u, 96u, 100u, 120u}) {
+  for (const uint32_t n : {32u, 64u, 96u, 97u, 100u}) {
     const CacheReport all = report(cache, counting(n));
     EXPECT_EQ(all.miss, MissReason::kNone) << n;
-    EXPECT_EQ(all.ram_tokens, n / 32 * 32) << n;
+    EXPECT_EQ(all.ram_tokens, n) << n;
     EXPECT_FALSE(all.position.has_value());
   }
-  EXPECT_EQ(report(cache, counting(128)).miss, MissReason::kTooShort);
-  EXPECT_EQ(report(cache, counting(128)).position, 96u);
+  // Tokens that a full page begins with are computed again.
+  for (const uint32_t n : {1u, 31u, 63u, 70u}) {
+    const CacheReport part = report(cache, counting(n));
+    EXPECT_EQ(part.miss, MissReason::kNoSnapshot) << n;
+    EXPECT_EQ(part.ram_tokens, n / 32 * 32) << n;
+    EXPECT_EQ(part.position, n / 32 * 32) << n;
+  }
+  for (const uint32_t n : {120u, 128u, 140u}) {
+    EXPECT_EQ(report(cache, counting(n)).miss, MissReason::kTooShort);
+    EXPECT_EQ(report(cache, counting(n)).position, 100u);
+  }
 
   auto other = counting(100);
   other[75] = 1234;
@@ -196,10 +290,10 @@ TEST_F(OpenPages, what_was_evicted_is_told_from_what_was_never_there) {
 }
 
 // Sequences of few tokens open, grow and end in any order: what is found is the longest common
-// prefix in whole pages, and every slot and page comes back.
-TEST_F(OpenPages, random_use_finds_whole_pages_and_loses_nothing) {
+// prefix, in whole pages and inside last ones, and every slot and page comes back.
+TEST_F(OpenPages, random_use_finds_what_was_kept_and_loses_nothing) {
   std::mt19937 random(5);
-  KvCache cache = make(2000, 4);
+  KvCache cache = make(6000, 4);
   struct Live {
     std::vector<TokenId> tokens;
     PageTable table;
@@ -221,7 +315,8 @@ TEST_F(OpenPages, random_use_finds_whole_pages_and_loses_nothing) {
       const size_t n = std::min(other.size(), tokens.size());
       const auto at = std::mismatch(tokens.begin(), tokens.begin() + n, other.begin()).first;
       const auto n_shared = static_cast<uint32_t>(at - tokens.begin());
-      longest = std::max(longest, n_shared / 32 * 32);
+      const bool is_in_last = n_shared > other.size() / 32 * 32;
+      longest = std::max(longest, is_in_last ? n_shared : n_shared / 32 * 32);
     }
     live.push_back({tokens, cache.make_table()});
     const auto found = open_prefix(cache, live.back().table, {kRoot, tokens}, tokens.size());

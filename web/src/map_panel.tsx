@@ -43,8 +43,8 @@ function Legend({ live }: { live: Live }) {
     ["sealed", "in use", view.sealed, "Sealed pages: full, in the prefix index, and in use by running sequences."],
     ["cached", "cached", view.cached, "Cached pages: no sequence uses them now. A prompt that begins with their tokens uses them again; the oldest are evicted when memory is short."],
     ["free", "free", view.free, "Free pages: they hold nothing."],
-    ...(view.reserved_bytes["states"]
-      ? [["snapshot", "snapshots", snapshots, "Snapshots of the recurrent state, from which other prompts can continue."] as [string, string, number, string]] : []),
+    ...(view.reserved_bytes["states"] || view.reserved_bytes["open_pages"]
+      ? [["snapshot", "snapshots", snapshots, "Snapshots: recurrent states or open pages, from which other prompts can continue."] as [string, string, number, string]] : []),
     ["shared", "shared", shared, "Shared pages: several sequences use them, or several texts continue after them."],
   ];
   for (const [name, tier] of Object.entries(view.tiers)) {

@@ -102,18 +102,11 @@ void Scheduler::take_turn(Sequence& sequence) {
   (*other)->due = (*other)->queued.since + from_ms(kDueAfter * (*other)->prompt_ms);
 }
 
-// Returns the query of a sequence to the cache, without the tokens that cannot be found.
-PrefixQuery Scheduler::query_of(const Sequence& sequence) const {
-  PrefixQuery query = sequence.query();
-  query.tokens = query.tokens.first(kv_.n_findable(query.tokens.size()));
-  return query;
-}
-
 // What the prompt would take now, and so when it is due: one of which little is known waits for
 // those of which much is known to use what is there, for a while. That it waits keeps what is
 // known.
 void Scheduler::look_up(Sequence& sequence) {
-  sequence.found = kv_.look_up(query_of(sequence), std::move(sequence.found));
+  sequence.found = kv_.look_up(sequence.query(), std::move(sequence.found));
   const uint32_t n_known = sequence.found.n_tokens();
   sequence.prompt_ms =
       costs_.prompt_ms(n_known, sequence.n_tokens() - n_known, options_.max_step_tokens);
@@ -169,7 +162,7 @@ Scheduler::Sequences::iterator Scheduler::next_waiting_after(Sequences::iterator
 bool Scheduler::is_fetched(Sequence& sequence) {
   if (sequence.fetch) return sequence.fetch->is_done();
   if (!tier_ || sequence.was_tier_asked) return true;
-  const PrefixQuery query = query_of(sequence);
+  const PrefixQuery query = sequence.query();
   if (!query.tokens.empty() && !tier_->may_fetch()) return false;
   sequence.was_tier_asked = true;
   FoundPrefix& found = sequence.found;
@@ -215,7 +208,7 @@ bool Scheduler::may_run(const Sequence& sequence) const {
 
 bool Scheduler::open(Sequence& sequence) {
   FoundPrefix& found = sequence.found;
-  if (!kv_.open(sequence.table, query_of(sequence), found, sequence.n_tokens(),
+  if (!kv_.open(sequence.table, sequence.query(), found, sequence.n_tokens(),
                 running_.empty() ? 0 : kWatermark)) {
     return false;
   }

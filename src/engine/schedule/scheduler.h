@@ -119,7 +119,6 @@ class Scheduler {
   void plan_marks(Sequence& sequence);
   void keep_marked(Sequence& sequence);
   void keep_end(Sequence& sequence);
-  PrefixQuery query_of(const Sequence& sequence) const;
   void look_up(Sequence& sequence);
   bool is_blocked(const Sequence& sequence) const;
   bool must_let_pass(const Sequence& sequence) const;

@@ -53,6 +53,7 @@ std::optional<StateLease> StateSlots::take() {
 }
 
 std::vector<PageLease> StateSlots::take_spare() {
+  if (slots_.empty()) return {};
   const uint32_t n_snapshots = pool_.counts_apart().cached / n_slot_pages_;
   return n_lately_ + n_snapshots < n_slots() ? take_empty() : std::vector<PageLease>();
 }

@@ -49,7 +49,7 @@ Result<bool> DiskTier::is_known(const TierPage& page) {
 // Whether who looks for the page from the root on gets to it.
 // Before a snapshot there are the pages of the layers that have some.
 Result<bool> DiskTier::has_parent(const TierPage& page, std::span<const Placed> placed) {
-  const uint32_t group = page.group >= kStateGroup ? 0 : page.group;
+  const uint32_t group = page.group >= kSnapshotGroup ? 0 : page.group;
   const auto is_parent = [&](const Placed& other) {
     return other.put->page.key == page.parent && other.put->page.group == group;
   };

@@ -13,9 +13,9 @@
 
 namespace kvik {
 
-// Page k of a snapshot of the state behind some tokens is stored as theirs in group kStateGroup +
-// k: no model has so many layer groups.
-inline constexpr uint32_t kStateGroup = 1024;
+// Page k of a snapshot behind some tokens (KvLayout::has_snapshots()) is stored as theirs in group
+// kSnapshotGroup + k: no model has so many layer groups.
+inline constexpr uint32_t kSnapshotGroup = 1024;
 
 // What is stored beside the bytes of a page. A key is no proof: whoever reads compares all of it.
 struct TierPage {

@@ -22,10 +22,11 @@ struct TierFetch {
   std::vector<TokenId> tokens;   // behind it
   std::vector<GroupRule> rules;  // of the layer groups
   KnownBy reader = KnownBy::kAll;
-  // Where a sequence has a state: pages of a snapshot, one of which is needed behind the chain, and
-  // the tokens behind which memory has one.
-  uint32_t n_state_pages = 0;
-  uint32_t n_resumed = 0;
+  // Where a sequence has a state, a snapshot is needed behind the chain; where it has open pages,
+  // only to go on inside a page.
+  bool has_state = false;
+  uint32_t n_snapshot_pages = 0;
+  uint32_t n_resumed = 0;  // tokens behind which memory has a snapshot
 };
 
 // How a fetch ended.

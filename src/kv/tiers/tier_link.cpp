@@ -176,7 +176,8 @@ void TierLink::ask_next(PageFetch& fetch) {
                                             .tokens = {rest.begin(), rest.end()},
                                             .rules = kv_.layout().rules,
                                             .reader = kv_.mark_of(fetch.query_.tenant),
-                                            .n_state_pages = kv_.layout().n_state_pages(),
+                                            .has_state = kv_.layout().has_state(),
+                                            .n_snapshot_pages = kv_.layout().n_snapshot_pages(),
                                             .n_resumed = fetch.found_.n_tokens()})) {
       return;
     }
@@ -241,13 +242,13 @@ void TierLink::take(size_t level, const TierArrival& arrival) {
 
 // The pages of a snapshot come one behind the other, and serve when all are there.
 bool TierLink::take_piece(PageFetch& fetch, const TierArrival& arrival) {
-  const uint32_t index = arrival.page.group - kStateGroup;
+  const uint32_t index = arrival.page.group - kSnapshotGroup;
   if (index == 0) fetch.pieces_.clear();
   if (index != fetch.pieces_.size()) return true;  // one before it did not come
   auto piece = kv_.take_piece(arrival.bytes);
   if (!piece) return false;
   fetch.pieces_.push_back(std::move(*piece));
-  if (fetch.pieces_.size() < kv_.layout().n_state_pages()) return true;
+  if (fetch.pieces_.size() < kv_.layout().n_snapshot_pages()) return true;
   if (kv_.insert_snapshot(arrival.page, fetch.pieces_, fetch.query_)) {
     for (const PageLease& page : fetch.pieces_) promote(page.id(), fetch.level_);
   }
@@ -255,7 +256,7 @@ bool TierLink::take_piece(PageFetch& fetch, const TierArrival& arrival) {
 }
 
 void TierLink::take_page(PageFetch& fetch, const TierArrival& arrival) {
-  if (arrival.page.group >= kStateGroup) {
+  if (arrival.page.group >= kSnapshotGroup) {
     if (!take_piece(fetch, arrival)) end_without_room(fetch);
     return;
   }

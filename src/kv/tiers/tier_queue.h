@@ -117,6 +117,7 @@ class TierQueue {
                        size_t n) REQUIRES(mutex_);
   Tier::Get read_behind_chain(const TierFetch& fetch, std::vector<TierPage>& pages,
                               WantedSnapshot& wanted) REQUIRES(mutex_);
+  Tier::Get read_snapshot(const TierFetch& fetch, TierPage& page) REQUIRES(mutex_);
   void end_fetch(const TierFetch& fetch, FetchEnd end) REQUIRES(mutex_);
   Tier::Get read_page(const TierFetch& fetch, TierPage& page) REQUIRES(mutex_);
   void drop_fetch(FetchId id) REQUIRES(mutex_);

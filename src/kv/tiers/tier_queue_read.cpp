@@ -85,7 +85,7 @@ void TierQueue::read_all() {
     TierFetch next = std::move(fetches_.front());
     fetches_.pop_front();
     reading_ = next.id;
-    if (next.n_state_pages > 0) {
+    if (next.has_state) {
       run_state_fetch(next);
     } else {
       run_fetch(std::move(next));
@@ -137,9 +137,10 @@ void TierQueue::run_fetch(TierFetch fetch) {
   const auto rest = std::span<const TokenId>(fetch.tokens).subspan(n * kPageTokens);
   std::optional<TierPage> head;
   if (got == Tier::Get::kFound || got == Tier::Get::kAbsent) {
+    const uint32_t group = fetch.n_snapshot_pages > 0 ? kSnapshotGroup : 0;
+    const PageKey& parent = n > 0 ? pages[n - 1].key : fetch.parent;
     mutex_.unlock();
-    head =
-        best_child(tier_, fetch.root, n > 0 ? pages[n - 1].key : fetch.parent, fetch.reader, rest);
+    head = best_child(tier_, fetch.root, parent, group, fetch.reader, rest);
     mutex_.lock();
   }
   pages.resize(n);
@@ -151,6 +152,10 @@ void TierQueue::run_fetch(TierFetch fetch) {
       got = read_page(fetch, pages[i]);
       if (got == Tier::Get::kDamaged || got == Tier::Get::kFailed) end = end_of(got);
     }
+  }
+  if (pages.size() > n && fetch.n_snapshot_pages > 0) {
+    got = read_snapshot(fetch, pages.back());
+    if (got == Tier::Get::kDamaged || got == Tier::Get::kFailed) end = end_of(got);
   }
   end_fetch(fetch, end);
 }

@@ -57,7 +57,7 @@ Tier::Get TierQueue::read_behind_chain(const TierFetch& fetch, std::vector<TierP
   std::optional<TierPage> head;
   if (is_tail) {
     mutex_.unlock();
-    head = best_child(tier_, fetch.root, wanted.page.parent, fetch.reader, wanted.page.tokens);
+    head = best_child(tier_, fetch.root, wanted.page.parent, 0, fetch.reader, wanted.page.tokens);
     mutex_.lock();
     if (!head) return Tier::Get::kAbsent;
   }
@@ -74,9 +74,14 @@ Tier::Get TierQueue::read_behind_chain(const TierFetch& fetch, std::vector<TierP
     const Tier::Get got = read_page(fetch, *head);
     if (got != Tier::Get::kFound) return got;
   }
-  for (uint32_t piece = 0; piece < fetch.n_state_pages; ++piece) {
-    wanted.page.group = kStateGroup + piece;
-    const Tier::Get got = read_page(fetch, wanted.page);
+  return read_snapshot(fetch, wanted.page);
+}
+
+// The pages of the snapshot behind a page's tokens.
+Tier::Get TierQueue::read_snapshot(const TierFetch& fetch, TierPage& page) {
+  for (uint32_t piece = 0; piece < fetch.n_snapshot_pages; ++piece) {
+    page.group = kSnapshotGroup + piece;
+    const Tier::Get got = read_page(fetch, page);
     if (got != Tier::Get::kFound) return got;
   }
   return Tier::Get::kFound;

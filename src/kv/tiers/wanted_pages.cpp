@@ -52,10 +52,11 @@ FetchEnd end_of(Tier::Get get) {
 }
 
 std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
-                                   KnownBy reader, std::span<const TokenId> tokens) {
+                                   uint32_t group, KnownBy reader,
+                                   std::span<const TokenId> tokens) {
   std::optional<TierPage> best;
   ptrdiff_t n_best = 0;
-  for (Tier::Child& child : tier.children(parent, 0, reader, kMaxChildren)) {
+  for (Tier::Child& child : tier.children(parent, group, reader, kMaxChildren)) {
     const ptrdiff_t n = std::ranges::mismatch(child.tokens, tokens).in1 - child.tokens.begin();
     if (n <= n_best) continue;
     n_best = n;
@@ -74,7 +75,7 @@ std::optional<WantedSnapshot> last_snapshot(Tier& tier, const TierFetch& fetch,
   for (size_t n = n_whole + 1; n-- > 0 && !best;) {
     const PageKey& parent = n > 0 ? pages[n - 1].key : fetch.parent;
     const auto rest = std::span<const TokenId>(fetch.tokens).subspan(n * kPageTokens);
-    for (Tier::Child& child : tier.children(parent, kStateGroup, fetch.reader, kMaxChildren)) {
+    for (Tier::Child& child : tier.children(parent, kSnapshotGroup, fetch.reader, kMaxChildren)) {
       const size_t n_tokens = child.tokens.size();
       // A whole page is one of the chain's, and must be there.
       const bool is_reached = n_tokens < kPageTokens || n < n_whole;
@@ -88,7 +89,7 @@ std::optional<WantedSnapshot> last_snapshot(Tier& tier, const TierFetch& fetch,
                             .page = {.root = fetch.root,
                                      .parent = parent,
                                      .key = child.key,
-                                     .group = kStateGroup,
+                                     .group = kSnapshotGroup,
                                      .tokens = std::move(child.tokens)}};
     }
   }

@@ -25,10 +25,10 @@ bool leads(const TierFetch& fetch, uint32_t group);
 
 FetchEnd end_of(Tier::Get get);
 
-// Of the children that share tokens with the prompt, the one that shares most; as in the first
-// group.
+// Of the children that share tokens with the prompt and have a page in that group, the one that
+// shares most.
 std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
-                                   KnownBy reader, std::span<const TokenId> tokens);
+                                   uint32_t group, KnownBy reader, std::span<const TokenId> tokens);
 
 // The snapshot that stands furthest behind the fetch's parent, of those that need no more than
 // n_whole of its pages and are further than what is resumed at already.

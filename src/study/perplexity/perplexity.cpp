@@ -101,6 +101,7 @@ Result<std::vector<std::vector<TokenId>>> read_windows(const PerplexityOptions& 
 
 std::string as_json(const PerplexityOptions& options, const Scores& s) {
   boost::json::object out = {{"model", options.model.model},
+                             {"kv_type", name_of(options.model.kv_type)},
                              {"ctx", s.n_ctx},
                              {"windows", s.n_windows},
                              {"tokens_scored", s.model.n_tokens()},
@@ -108,7 +109,9 @@ std::string as_json(const PerplexityOptions& options, const Scores& s) {
                              {"perplexity_error", s.model.value().error}};
   if (!options.against.empty()) {
     const Divergence& d = s.divergence;
+    const KvType other_type = options.against_kv_type.value_or(options.model.kv_type);
     const boost::json::object compared = {{"against", options.against},
+                                          {"against_kv_type", name_of(other_type)},
                                           {"against_perplexity", s.other.value().value},
                                           {"against_perplexity_error", s.other.value().error},
                                           {"kl_mean", d.mean().value},
@@ -130,7 +133,10 @@ std::string as_text(const PerplexityOptions& options, const Scores& s) {
   out += fmt::format("perplexity {:.4f} ± {:.4f}\n", value.value, value.error);
   if (options.against.empty()) return out;
   const Divergence& d = s.divergence;
-  out += fmt::format("against {}: perplexity {:.4f} ± {:.4f}\n", options.against,
+  out += fmt::format("against {}{}: perplexity {:.4f} ± {:.4f}\n", options.against,
+                     options.against_kv_type
+                         ? fmt::format(" with {} pages", name_of(*options.against_kv_type))
+                         : "",
                      s.other.value().value, s.other.value().error);
   out += fmt::format(
       "  KL divergence [nats]  mean {:.6f} ± {:.6f}, median {:.6f}, p99 {:.6f}, max {:.6f}\n",
@@ -150,12 +156,14 @@ Result<std::string> perplexity(PerplexityOptions options) {
                 fmt::format("{} windows of {} tokens, expected at least one, of {} at least",
                             options.n_windows.value_or(1), options.model.n_ctx, kLeastWindow));
   }
+  if (options.against.empty() && options.against_kv_type) options.against = options.model.model;
   TRY_ASSIGN(Reader model, open_reader(options.model, options.model.model));
   std::optional<Reader> other;
   if (!options.against.empty()) {
-    ModelOptions without_adapter = options.model;
-    without_adapter.adapter.clear();
-    TRY_ASSIGN(other, open_reader(without_adapter, options.against));
+    ModelOptions other_options = options.model;
+    other_options.adapter.clear();
+    other_options.kv_type = options.against_kv_type.value_or(options.model.kv_type);
+    TRY_ASSIGN(other, open_reader(other_options, options.against));
   }
   TRY_ASSIGN(const auto windows, read_windows(options, model, other));
   Scores scores;

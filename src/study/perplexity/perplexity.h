@@ -13,7 +13,8 @@ namespace kvik {
 struct PerplexityOptions {
   ModelOptions model;
   std::string file;
-  std::string against;
+  std::string against;                    // another model, or the same one with other pages
+  std::optional<KvType> against_kv_type;  // of its pages; none: as the model's
   std::optional<uint64_t> n_windows;
   bool parse_special = false;
   bool as_json = false;

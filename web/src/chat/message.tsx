@@ -14,7 +14,7 @@ const kMisses: Record<string, string> = {
   never_seen: "the rest is new",
   evicted: "the rest had been evicted",
   too_short: "the rest is too short to share",
-  no_snapshot: "the nearest snapshot of the recurrent state is there",
+  no_snapshot: "the nearest snapshot (of a recurrent state or an open page) is there",
   cache_off: "the cache is off",
   tier_timed_out: "a tier took longer than computing it",
   tier_declined: "computing it was quicker than reading it",
