@@ -242,7 +242,8 @@ const PrefixNode* PrefixIndex::insert(const Stretch& stretch) {
        child = children.next()) {
     if (child.node->tokens.size() == stretch.tokens.size()) {
       node = child.node;
-    } else if (has_pages_of(*child.node, stretch.pages) && serves_as_head(*child.node)) {
+    } else if (has_pages_of(*child.node, stretch.pages) &&
+               (resume_ != Resume::kAtOpenPages || !child.node->snapshot.empty())) {
       return child.node;
     }
   }
