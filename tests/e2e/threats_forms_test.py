@@ -88,6 +88,11 @@ class HostileForms(unittest.TestCase):
         cls.server = Server("demo", "--threads", 1, "--kv-memory", "16MiB")
         cls.addClassCleanup(cls.server.__exit__)
         cls.server.text("O", guided_choice=["warm"])
+        cls.all_steps_s = None
+
+    def setUp(self):
+        if self.all_steps_s is None:
+            type(self).all_steps_s = self.ask(REFUSED[ALL_STEPS])[1]
 
     def proc(self, name):
         return f"/proc/{self.server.process.pid}/{name}"
@@ -120,7 +125,9 @@ class HostileForms(unittest.TestCase):
                 return answer
             # What a body itself takes is counted elsewhere.
             self.assertLess(n_bytes / MIB - 3 * body_mib, 64, "MiB")
-            all_steps = self.ask(REFUSED[ALL_STEPS])[1]
+            if seconds <= self.all_steps_s:
+                return answer
+            all_steps = self.ask(REFUSED[ALL_STEPS])[1]  # at this moment
             took.append((seconds, all_steps))
             if seconds <= MOST_TIMES * all_steps + 0.01 * body_mib:
                 return answer
