@@ -36,10 +36,12 @@ class RecordingCompletionSink final : public CompletionSink {
     changed_.notify_all();
   }
 
-  // False where the patience was over first.
+  // False where the patience was over first. Masks that take long are made at low priority: under a
+  // sanitizer, beside other tests, for minutes.
   bool wait_until_done() const {
+    constexpr std::chrono::minutes kPatience{10};
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kTestPatience, [this] { return !usages_.empty(); });
+    return changed_.wait_for(lock, kPatience, [this] { return !usages_.empty(); });
   }
 
   std::vector<CompletionChunk> chunks() const { return locked(chunks_); }
