@@ -9,62 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "kv/kv_cache.h"
-#include "kv/open_prefix.h"
-#include "kv/plain_memory.h"
+#include "prompt_caches.h"
 
 namespace kvik {
 namespace {
-
-using Tokens = std::vector<TokenId>;
 
 constexpr uint32_t kConversations = 64;
 constexpr uint32_t kTurns = 8;
 constexpr uint32_t kHeld = 10;  // conversations that the budget holds at their final length
 constexpr uint32_t kSystemTokens = 400;
 constexpr size_t kPageBytes = 64;
-
-// What finds a prompt's prefix, and keeps prompt and answer.
-class Cache {
- public:
-  virtual ~Cache() = default;
-  // Returns the tokens of the prompt that were found.
-  virtual uint32_t run(const Tokens& prompt, const Tokens& answer) = 0;
-};
-
-class Pages final : public Cache {
- public:
-  Pages(uint64_t n_tokens, std::vector<uint32_t> windows)
-      : cache_(memory_, n_tokens / kPageTokens * windows.size() * kPageBytes,
-               KvLayout(kPageBytes, rules_of(windows)), clock_) {}
-
-  uint32_t run(const Tokens& prompt, const Tokens& answer) override {
-    PageTable table = cache_.make_table();
-    Tokens all = prompt;
-    all.insert(all.end(), answer.begin(), answer.end());
-    const auto findable = std::span(prompt).first(prompt.size() - 1);
-    const auto found = open_prefix(cache_, table, {root_, findable}, prompt.size());
-    if (!found) return 0;
-    // The last token of an answer has no K and V.
-    auto n_cached = *found;
-    while (n_cached + 1 < all.size()) {
-      if (!cache_.grow(table, all.size() - 1)) break;
-      n_cached += cache_.make_room(
-          table, n_cached,
-          std::min<uint32_t>(512, static_cast<uint32_t>(all.size()) - 1 - n_cached));
-      cache_.seal(table, root_, std::span(all).first(n_cached));
-      cache_.slide(table, n_cached);
-    }
-    cache_.close(table, root_, std::span(all).first(n_cached));
-    return *found;
-  }
-
- private:
-  PlainMemory memory_;
-  SteadyClock clock_;
-  const PageKey root_ = root_key("trace", "");
-  KvCache cache_;
-};
 
 // Whole conversations, each with a copy of all of its tokens, found by their longest common prefix;
 // the one used longest ago goes first. It pays for no partly filled page.
@@ -171,7 +125,7 @@ void print_all() {
       "| who speaks | prompt tokens | pages | LRU over whole conversations |\n"
       "|---|---|---|---|\n");
   for (const Trace& trace : traces()) {
-    Pages pages(n_tokens, {0});
+    Pages pages(n_tokens / kPageTokens, KvLayout(kPageBytes));
     WholeConversations whole(n_tokens);
     const Result ours = play(trace, pages);
     const Result theirs = play(trace, whole);

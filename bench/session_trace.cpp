@@ -1,5 +1,5 @@
-// How many of agents' prompt tokens the cache finds, by how far pages are found. Real pool, index
-// and tables over pages without contents; no model. Prints a Markdown table.
+// Counts the prompt tokens of agents' sessions that the cache finds, by where a prefix may end.
+// Prints a Markdown table.
 //
 //     session_trace agent_sessions.jsonl [sessions]
 //
@@ -17,15 +17,12 @@
 #include <string>
 #include <vector>
 
-#include "kv/kv_cache.h"
-#include "kv/open_prefix.h"
-#include "kv/plain_memory.h"
+#include "prompt_caches.h"
 
 namespace kvik {
 namespace {
 
 namespace json = boost::json;
-using Tokens = std::vector<TokenId>;
 
 constexpr size_t kPageBytes = 64;
 constexpr uint32_t kBlockTokens = 64;
@@ -59,7 +56,7 @@ std::vector<Request> requests_of(const json::value& session) {
   return requests;
 }
 
-// How far a prefix is found.
+// The places where a found prefix may end.
 enum class Reach { kToken, kPageOrLast, kPage };
 
 KvLayout layout_of(Reach reach, uint32_t n_pages) {
@@ -67,7 +64,7 @@ KvLayout layout_of(Reach reach, uint32_t n_pages) {
   if (reach == Reach::kToken) return layout;
   layout.n_open_slots = 1;
   layout.open_page_bytes = 4 * kPageBytes;
-  // One that never has room is not kept.
+  // An open page without room is not kept.
   if (reach == Reach::kPage) layout.open_page_bytes = uint64_t{n_pages + 1} * kPageBytes;
   return layout;
 }
@@ -81,26 +78,14 @@ struct Result {
 Result play(const std::vector<Request>& requests, Reach reach) {
   uint64_t n_pages = 0;
   for (const Request& r : requests) n_pages += pages_for(r.prompt.size() + r.answer.size()) + 5;
-  PlainMemory memory;
-  const SteadyClock clock;
-  const PageKey root = root_key("trace", "");
-  KvCache cache(memory, n_pages * kPageBytes, layout_of(reach, static_cast<uint32_t>(n_pages)),
-                clock);
+  Pages cache(n_pages, layout_of(reach, static_cast<uint32_t>(n_pages)));
   Result result;
   for (const Request& request : requests) {
-    if (request.prompt.empty()) continue;
-    PageTable table = cache.make_table();
-    Tokens all = request.prompt;
-    all.insert(all.end(), request.answer.begin(), request.answer.end());
-    const auto findable = std::span(all).first(request.prompt.size() - 1);
-    const auto found = open_prefix(cache, table, {root, findable}, all.size());
-    if (!found) std::exit(1);
+    if (request.prompt.empty() || request.answer.empty()) continue;
     result.n_prompt += request.prompt.size();
-    result.n_found += *found;
-    const size_t n_computed = std::max(all.size() - 1, request.prompt.size());
-    cache.close(table, root, std::span(all).first(n_computed));
+    result.n_found += cache.run(request.prompt, request.answer);
   }
-  result.n_pages = cache.counts().cached;
+  result.n_pages = cache.n_cached();
   return result;
 }
 

@@ -42,8 +42,8 @@ Result<void> check_machine_memory(const ModelOptions& options, const MemoryPlan&
                           format_bytes(*all)));
 }
 
-// Whether the system lets this process map what the backend will hold. A limit of its own (ulimit
-// -v) says no, and a kernel that does not overcommit. Errors: kExhausted.
+// Checks that the system lets this process map what the backend will hold. A limit of the process
+// (ulimit -v) may forbid it, or a kernel that does not overcommit. Errors: kExhausted.
 Result<void> check_address_space(const MemoryPlan& plan, Backend& backend) {
   if (backend.memory().free_bytes()) return {};  // not the machine's
   if (MemoryRegion::take(plan.backend_bytes())) return {};

@@ -15,7 +15,7 @@ enum class MissReason : uint8_t {
   kDiverged,      // one did, but with another token at `position`
   kEvicted,       // its pages were known, and made room for others
   kTooShort,      // one ended there
-  kNoSnapshot,    // they have K and V; the nearest state or open page to go on from is further back
+  kNoSnapshot,    // they have K and V; the nearest snapshot to continue from is earlier
   kTierTimedOut,  // a slower tier may hold it, and took longer than computing would have
   kTierDeclined,  // a slower tier may hold it, and is known to be slower than computing
   kTierDamaged,   // a slower tier holds it and a check failed

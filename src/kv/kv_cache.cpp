@@ -68,7 +68,7 @@ void KvCache::hold(FoundPrefix& found) {
   const PrefixNode* node = found.match_.snapshot;
   // A state's slot is whoever's who runs next.
   if (!node || pool_.is_apart(node->snapshot.front())) return;
-  // As long as a snapshot stays, so do the pages that it needs.
+  // The pages that a held snapshot needs cannot be evicted: they are no longer available either.
   for (const PageId page : node->snapshot) found.hold(lease(page));
   if (!found.match_.head) return;
   for (const auto& page : found.match_.head->pages) found.hold(lease(*page));
@@ -426,19 +426,19 @@ void KvCache::close(PageTable& table, const PageKey& root, std::span<const Token
   settle();  // left to the first eviction, a large cache's pages took a quarter of a second
 }
 
-// Makes the page behind the table's sealed ones findable, where it is filled in part.
+// Makes the page after the table's sealed ones findable if it is partly filled.
 void KvCache::keep_last_page(PageTable& table, const PageKey& root,
                              std::span<const TokenId> tokens) {
   const uint32_t index = table.n_sealed();
   const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens);
   if (stretch.tokens.empty() || stretch.tokens.size() >= kPageTokens) return;
-  if (pages_at(table, index).empty()) return;
+  const auto pages = pages_at(table, index);
+  if (pages.empty()) return;
   std::vector<PageLease> snapshot;
   if (layout_.has_open_pages()) {
     snapshot = take_for_snapshot();
-    if (snapshot.empty()) return;  // without it the page serves nobody
+    if (snapshot.empty()) return;  // without it the page is of no use
   }
-  const auto pages = pages_at(table, index);
   const PrefixNode* node = insert(table, root, stretch.tokens, pages);
   for (uint32_t g = 0; node && g < layout_.n_groups(); ++g) {
     if (node->pages[g] == pages[g]) publish(*pages[g]);

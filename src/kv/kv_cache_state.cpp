@@ -129,8 +129,8 @@ void KvCache::copy_from(const PrefixNode& node, std::byte* to, uint64_t n_bytes)
   stories_[static_cast<uint32_t>(node.snapshot.front())].last_used = clock_.now();
 }
 
-// Where a pin of the table's owner ends, the state is kept as long as the pages before it; an open
-// page serves those as well that end earlier in it.
+// Pins a state if one of the owner's pins ends at its last token, and an open page if one ends
+// inside it.
 void KvCache::pin_snapshot(const PageTable& table, const PrefixNode& node, uint64_t n_tokens) {
   const TimePoint now = clock_.now();
   const uint64_t n_before = layout_.has_state() ? n_tokens - 1 : n_tokens - n_tokens % kPageTokens;

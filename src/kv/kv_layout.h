@@ -34,8 +34,8 @@ struct KvLayout {
 
   bool has_open_pages() const { return open_page_bytes > 0; }
 
-  // A snapshot is what a sequence needs besides its pages to go on behind a prefix: the state, or
-  // the open page. It lies in pages of a group behind the layers' own.
+  // A snapshot is what a sequence needs besides its pages to continue a prefix: the state or the
+  // open page. It is stored in pages of one group more than the layers have.
   bool has_snapshots() const { return snapshot_bytes() > 0; }
   uint64_t snapshot_bytes() const { return has_state() ? state_bytes : open_page_bytes; }
   uint32_t n_snapshot_pages() const { return n_pages_of(snapshot_bytes()); }

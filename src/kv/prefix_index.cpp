@@ -130,12 +130,12 @@ PrefixIndex::Match PrefixIndex::find(const PageKey& root, std::span<const TokenI
   return match;
 }
 
-// Whether a sequence can go on behind a part of the node's tokens.
+// A sequence can continue after a part of the node's tokens.
 bool PrefixIndex::serves_as_head(const PrefixNode& node) const {
   return node.is_whole() && (resume_ != Resume::kAtOpenPages || !node.snapshot.empty());
 }
 
-// Of the children that share tokens with `rest` and serve, the one that shares most.
+// Returns the child that shares most tokens with `rest`, of those that serve as a head.
 ChildrenByMatch::Child PrefixIndex::best_head(const PrefixNode& above,
                                               std::span<const TokenId> rest, KnownBy reader) const {
   // Many full pages, which have no open page, may begin alike.
@@ -333,9 +333,9 @@ void PrefixIndex::add_page(PrefixNode& node, uint32_t group, PageId page) {
   change(*above, [&](Place&) { ++node.parent->n_below[group]; });
 }
 
-// Tails that are nothing but the head of this node will not be found any more, or seldom where this
-// one has no open page: they go first. Of those that are marked so: who finds them finds the node
-// as well.
+// Tails that are only the head of this node will not be found any more, or seldom if this node has
+// no open page: they are evicted first. This holds for tails of the same mark, whose readers find
+// the node as well.
 void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
   const auto& siblings = node.parent->children;
   auto at = place_of_child(*node.parent, known, node.tokens);
@@ -344,17 +344,21 @@ void PrefixIndex::outdate_heads_of(const PrefixNode& node, KnownBy known) {
     if (tail.known != known) return;
     if (common_prefix(tail.tokens, node.tokens) < tail.tokens.size()) return;
     if (!has_pages_of(node, tail.pages)) continue;
+    const auto outdate_pinned = [this](PageId page) {
+      pins_.forget(page);
+      apply_pins();
+      outdate(page);
+    };
     for (const auto& page : tail.pages) {
-      if (page) outdate(*page);
+      if (page) outdate_pinned(*page);
     }
     if (resume_ != Resume::kAtOpenPages) continue;
-    for (const PageId page : tail.snapshot) outdate(page);
+    for (const PageId page : tail.snapshot) outdate_pinned(page);
   }
 }
 
+// The page is evicted before all that may serve.
 void PrefixIndex::outdate(PageId page) {
-  pins_.forget(page);
-  apply_pins();
   change(page, [](Place& p) {
     p.n_uses = 0;
     p.last_use = 0;
@@ -371,7 +375,7 @@ PrefixIndex::Class PrefixIndex::class_of(PageId page) const {
   return p.n_uses > 1 ? Class::kHot : Class::kCold;
 }
 
-// Whether a page that may go is of no use without a snapshot, and has none.
+// The page may be evicted, needs a snapshot to be of use, and has none.
 bool PrefixIndex::is_bare(PageId page) const {
   const Place& p = place(page);
   if (resume_ == Resume::kAnywhere || is_of_snapshot(page)) return false;

@@ -187,6 +187,8 @@ class PrefixIndex {
   bool serves_as_head(const PrefixNode& node) const;
   ChildrenByMatch::Child best_head(const PrefixNode& above, std::span<const TokenId> rest,
                                    KnownBy reader) const;
+  template <class Change>
+  void change_nodes(std::span<PrefixNode* const> nodes, const Change& apply);
   void set_snapshot(PrefixNode& node, std::span<const PageId> pages);
   void count_snapshot(PrefixNode& node, int n);
   void count_tail_snapshot(PrefixNode& parent, int n);

@@ -3,8 +3,7 @@
 #include "base/check.h"
 #include "kv/prefix_index.h"
 
-// Snapshots in the index: states that are kept behind tokens, where sequences have one, or open
-// pages.
+// Snapshots in the index: recurrent states or open pages that are kept for a prefix.
 namespace kvik {
 
 // The longest prefix behind which there is a snapshot, and the pages that it needs.
@@ -102,24 +101,27 @@ void PrefixIndex::outdate_snapshot(const PageKey& key) {
   if (node.snapshot_kind == SnapshotKind::kBranch || node.snapshot_kind == SnapshotKind::kGrid) {
     return;
   }
-  for (const PageId page : node.snapshot) {
-    change(page, [](Place& p) {
-      p.n_uses = 0;
-      p.last_use = 0;
-    });
-  }
+  for (const PageId page : node.snapshot) outdate(page);
 }
 
-// Which may change the class of the node's own pages.
-void PrefixIndex::set_snapshot(PrefixNode& node, std::span<const PageId> pages) {
-  const auto for_candidates = [&](auto&& apply) {
-    for (const auto& page : node.pages) {
-      if (page && is_candidate(*page)) apply(*page);
+// Applies a change that may move the nodes' pages in the order of candidates.
+template <class Change>
+void PrefixIndex::change_nodes(std::span<PrefixNode* const> nodes, const Change& apply) {
+  const auto for_candidates = [&](auto&& visit) {
+    for (const PrefixNode* node : nodes) {
+      for (const auto& page : node->pages) {
+        if (page && is_candidate(*page)) visit(*page);
+      }
     }
   };
   for_candidates([&](PageId page) { drop_candidate(page); });
-  node.snapshot.assign(pages.begin(), pages.end());
+  apply();
   for_candidates([&](PageId page) { add_candidate(page); });
+}
+
+void PrefixIndex::set_snapshot(PrefixNode& node, std::span<const PageId> pages) {
+  PrefixNode* const nodes[] = {&node};
+  change_nodes(nodes, [&] { node.snapshot.assign(pages.begin(), pages.end()); });
 }
 
 // The pages that a snapshot needs stay as long as it does: those of its own node and, where that is
@@ -144,17 +146,10 @@ void PrefixIndex::count_snapshot(PrefixNode& node, int n) {
 // The first one and the last one change the class of all that stands beside them.
 void PrefixIndex::count_tail_snapshot(PrefixNode& parent, int n) {
   const uint32_t n_now = parent.n_tail_snapshots + static_cast<uint32_t>(n);
-  const auto for_candidates = [&](auto&& apply) {
-    for (const PrefixNode* child : parent.children) {
-      for (const auto& page : child->pages) {
-        if (page && is_candidate(*page)) apply(*page);
-      }
-    }
-  };
   const bool is_other_class = (n_now == 0) != (parent.n_tail_snapshots == 0);
-  if (is_other_class) for_candidates([&](PageId page) { drop_candidate(page); });
-  parent.n_tail_snapshots = n_now;
-  if (is_other_class) for_candidates([&](PageId page) { add_candidate(page); });
+  const std::span<PrefixNode* const> children = parent.children;
+  change_nodes(is_other_class ? children : children.first(0),
+               [&] { parent.n_tail_snapshots = n_now; });
 }
 
 void PrefixIndex::erase_snapshot(PrefixNode& node) {

@@ -24,7 +24,7 @@ struct PrefixNode {
   PrefixNode* parent = nullptr;
   std::vector<TokenId> tokens;
   std::vector<std::optional<PageId>> pages;  // by layer group
-  // Pages with the state behind these tokens, or with their open page (a snapshot,
+  // Pages with the state after these tokens, or with their open page (a snapshot,
   // KvLayout::has_snapshots()); empty: there is none. They come and go together, the first of them
   // speaks for all.
   std::vector<PageId> snapshot;

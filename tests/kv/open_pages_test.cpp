@@ -11,8 +11,8 @@
 #include "kv/open_prefix.h"
 #include "kv/plain_memory.h"
 
-// Where sequences have open pages, a prefix is found at whole pages and inside the last page of an
-// ended sequence, whose open page is kept; each running sequence has a slot.
+// With open pages a prefix is found at whole pages and inside the last page of an ended sequence,
+// the open page of which is kept; each running sequence has a slot.
 namespace kvik {
 namespace {
 
@@ -142,13 +142,29 @@ TEST_F(OpenPages, a_kept_page_stands_in_nobodys_way) {
   EXPECT_EQ(run(cache, counting(320)), 320u);
 }
 
+TEST_F(OpenPages, what_a_held_prefix_keeps_in_place_is_not_available_to_others) {
+  KvCache cache = make(12);
+  run(cache, counting(40));  // 2 pages, 4 of a snapshot
+  EXPECT_EQ(cache.n_available(), 12u);
+  FoundPrefix found = cache.look_up({kRoot, counting(40)});
+  ASSERT_EQ(found.n_tokens(), 40u);
+  cache.hold(found);
+  EXPECT_EQ(cache.n_available(), 12u - 2 - kSnapshotPages);
+  PageTable table = cache.make_table();
+  EXPECT_FALSE(cache.grow(table, 7 * 32));
+  EXPECT_TRUE(cache.grow(table, 6 * 32));
+  found.let_go();
+  table.clear();
+  EXPECT_EQ(cache.n_available(), 12u);
+}
+
 TEST_F(OpenPages, the_open_page_goes_before_its_page_and_one_that_was_passed_first) {
   KvCache cache = make(16);
   run(cache, counting(40, 500));  // 2 pages, 4 of a snapshot
   run(cache, counting(40));       // likewise
   run(cache, counting(64));       // which goes on: 1 page more
   EXPECT_EQ(cache.counts().free, 16u - 6 - 6 - 1);
-  // What the second left is given up before what the first did, though that is older.
+  // The second one's snapshot was passed: it is evicted before the first one's, which is older.
   PageTable table = cache.make_table();
   ASSERT_TRUE(cache.grow(table, 8 * 32));
   table.clear();

@@ -36,10 +36,14 @@ class RecordingCompletionSink final : public CompletionSink {
     changed_.notify_all();
   }
 
-  // False where the patience was over first. Masks that take long are made at low priority: under a
-  // sanitizer, beside other tests, for minutes.
+  // False where the patience was over first.
   bool wait_until_done() const {
-    constexpr std::chrono::minutes kPatience{10};
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    // Slow masks are made at low priority, which takes minutes here beside other tests.
+    constexpr std::chrono::seconds kPatience = 10 * kTestPatience;
+#else
+    constexpr std::chrono::seconds kPatience = kTestPatience;
+#endif
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kPatience, [this] { return !usages_.empty(); });
   }

@@ -138,7 +138,7 @@ TEST(CanonicalSchema, names_come_that_what_must_not_hold_asks_for) {
           {"properties": {"p": {"type": "object", "properties": {"a": {"type": "integer"}}}}},
           {"properties": {"p": {"not": {"properties": {"b": {"type": "integer"}}}}}}]})");
   EXPECT_TRUE(property.takes(R"({"p":{"a":1,"b":null}})"));
-  // Of the two objects the first one must have what it does not list, the second one must not.
+  // The first of the two objects must have names that it does not list, the second must not.
   const Canonical one(
       R"({"oneOf": [{"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
                     {"type": "object", "properties": {"b": {"type": "integer"}}}]})");

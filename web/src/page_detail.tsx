@@ -37,7 +37,7 @@ export function PageDetail({ live, selection }: { live: Live; selection: Selecti
     ["Lives in", tierText(pages.tier[page]!)],
   ];
   if (pages.isSnapshot(page)) {
-    facts.push(["Holds", "a part of a snapshot: the recurrent state behind its text, or its last page in bf16"]);
+    facts.push(["Holds", "a part of a snapshot: the recurrent state after its text, or its last page in bf16"]);
   } else if (view.windows.length > 1) {
     facts.push(["Layers", `group ${pages.group[page]}, ${window ? `window of ${window}` : "sees everything"}`]);
   }

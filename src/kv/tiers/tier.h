@@ -13,7 +13,7 @@
 
 namespace kvik {
 
-// Page k of a snapshot behind some tokens (KvLayout::has_snapshots()) is stored as theirs in group
+// Page k of the snapshot of some tokens (KvLayout::has_snapshots()) is stored as theirs in group
 // kSnapshotGroup + k: no model has so many layer groups.
 inline constexpr uint32_t kSnapshotGroup = 1024;
 

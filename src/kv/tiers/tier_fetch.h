@@ -22,11 +22,11 @@ struct TierFetch {
   std::vector<TokenId> tokens;   // behind it
   std::vector<GroupRule> rules;  // of the layer groups
   KnownBy reader = KnownBy::kAll;
-  // Where a sequence has a state, a snapshot is needed behind the chain; where it has open pages,
-  // only to go on inside a page.
+  // A sequence with a state needs a snapshot after the chain; one with open pages needs it only to
+  // continue inside a page.
   bool has_state = false;
   uint32_t n_snapshot_pages = 0;
-  uint32_t n_resumed = 0;  // tokens behind which memory has a snapshot
+  uint32_t n_resumed = 0;  // tokens up to the snapshot that memory has
 };
 
 // How a fetch ended.

@@ -77,7 +77,7 @@ Tier::Get TierQueue::read_behind_chain(const TierFetch& fetch, std::vector<TierP
   return read_snapshot(fetch, wanted.page);
 }
 
-// The pages of the snapshot behind a page's tokens.
+// Reads the pages of the snapshot of a page's tokens.
 Tier::Get TierQueue::read_snapshot(const TierFetch& fetch, TierPage& page) {
   for (uint32_t piece = 0; piece < fetch.n_snapshot_pages; ++piece) {
     page.group = kSnapshotGroup + piece;

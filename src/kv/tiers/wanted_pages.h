@@ -25,8 +25,7 @@ bool leads(const TierFetch& fetch, uint32_t group);
 
 FetchEnd end_of(Tier::Get get);
 
-// Of the children that share tokens with the prompt and have a page in that group, the one that
-// shares most.
+// Returns the child that shares most tokens with the prompt, of those with a page in that group.
 std::optional<TierPage> best_child(Tier& tier, const PageKey& root, const PageKey& parent,
                                    uint32_t group, KnownBy reader, std::span<const TokenId> tokens);
 

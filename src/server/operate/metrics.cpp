@@ -105,7 +105,7 @@ void add_pages(const EngineSnapshot& now, MetricsPage& page) {
              "Share of the cache's pages that running requests use, from 0 to 1.",
              pages.total() == 0 ? 0 : in_use / pages.total());
   page.gauge({"kvik_snapshot_pages"},
-             "Of the cache's pages, those that hold snapshots of sequences' states or open pages.",
+             "Pages of the cache that hold snapshots of sequences' states or open pages.",
              now.snapshot_pages.total() - now.snapshot_pages.free);
   page.counter({"kvik_snapshots_total"}, "Snapshots of states or open pages that were kept.",
                now.snapshots);

@@ -39,6 +39,10 @@ struct Scores {
   Divergence divergence;
 };
 
+KvType other_kv_type(const PerplexityOptions& options) {
+  return options.against_kv_type.value_or(options.model.kv_type);
+}
+
 Result<Reader> open_reader(ModelOptions options, std::string name) {
   options.model = name;
   Reader reader{.name = std::move(name), .loaded = {}, .logits = {}};
@@ -109,9 +113,8 @@ std::string as_json(const PerplexityOptions& options, const Scores& s) {
                              {"perplexity_error", s.model.value().error}};
   if (!options.against.empty()) {
     const Divergence& d = s.divergence;
-    const KvType other_type = options.against_kv_type.value_or(options.model.kv_type);
     const boost::json::object compared = {{"against", options.against},
-                                          {"against_kv_type", name_of(other_type)},
+                                          {"against_kv_type", name_of(other_kv_type(options))},
                                           {"against_perplexity", s.other.value().value},
                                           {"against_perplexity_error", s.other.value().error},
                                           {"kl_mean", d.mean().value},
@@ -162,7 +165,7 @@ Result<std::string> perplexity(PerplexityOptions options) {
   if (!options.against.empty()) {
     ModelOptions other_options = options.model;
     other_options.adapter.clear();
-    other_options.kv_type = options.against_kv_type.value_or(options.model.kv_type);
+    other_options.kv_type = other_kv_type(options);
     TRY_ASSIGN(other, open_reader(other_options, options.against));
   }
   TRY_ASSIGN(const auto windows, read_windows(options, model, other));

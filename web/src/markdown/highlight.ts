@@ -15,7 +15,7 @@ import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 import { createLowlight } from "lowlight";
 
-const kMaxHighlighted = 20_000; // characters; some grammars take time in proportion to their square
+const kMaxHighlighted = 20_000; // characters
 
 const lowlight = createLowlight({ bash, c, cpp, css, diff, go, java, javascript, json, python, rust, sql, typescript, xml, yaml });
 

@@ -27,9 +27,8 @@ class ShapeMaker {
   Shape everything();
   Literal never();
 
-  // Where each object of a union requires names that no keyword lists, because of what it must not
-  // be, counts them as mentioned: a closed object may have them then. Elsewhere there is an object
-  // without them.
+  // Lets closed objects have names that no keyword lists, if each object of the union requires such
+  // names because of what it must not be. Otherwise the union has an object without them.
   void mention_required(Shapes& shapes);
 
   const std::vector<std::string>& left_out() const { return left_out_; }
