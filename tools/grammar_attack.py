@@ -26,10 +26,13 @@ from hostile_grammars import GRAMMARS  # noqa: E402
 
 
 class Attackers:
-    """Clients that ask one after the other, with a key of their own."""
+    """Clients that ask one after the other, with a key of their own.
 
-    def __init__(self, port, n, fields_of):
-        self.port, self.fields_of, self.ends = port, fields_of, threading.Event()
+    `grammar` is JSON, written once: to write 200 KB for each request would hold up the user, who is read by the same interpreter.
+    """
+
+    def __init__(self, port, n, grammar="", fields_of=lambda rng: {}):
+        self.port, self.grammar, self.fields_of, self.ends = port, grammar, fields_of, threading.Event()
         self.statuses, self.lock = {}, threading.Lock()
         self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(n)]
         for t in self.threads:
@@ -39,9 +42,10 @@ class Attackers:
         rng = random.Random(i)
         while not self.ends.is_set():
             body = {"prompt": "ROMEO:", "max_tokens": 100, "temperature": 2, "seed": rng.randrange(1 << 30), "n": 2, **self.fields_of(rng)}
+            text = json.dumps(body)[:-1] + self.grammar + "}"
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
             try:
-                connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json", "x-api-key": "hostile-key-0"})
+                connection.request("POST", "/v1/completions", text, {"Content-Type": "application/json", "x-api-key": "hostile-key-0"})
                 answer = connection.getresponse()
                 answer.read()
                 status = answer.status
@@ -80,9 +84,9 @@ class Memory(threading.Thread):
                 return
 
 
-def look(server, seconds, n_attackers, fields_of):
+def look(server, seconds, n_attackers, grammar=None):
     """The user's gaps and the attackers' statuses."""
-    attackers = Attackers(server.port, n_attackers, fields_of)
+    attackers = Attackers(server.port, n_attackers, "," + json.dumps(grammar)[1:-1] if grammar else "")
     time.sleep(0.3)
     user = User(server)
     time.sleep(seconds)
@@ -98,15 +102,15 @@ def attack(options):
         with UserServer(WATCH, options.model, *flags) as server:
             bound = 1.05 * planned_bytes(server.said()) + 64 * MIB
             memory = Memory(server)
-            alone, _ = look(server, options.seconds, 0, None)
-            plain = [look(server, options.seconds, options.attackers, lambda rng: {}) for _ in range(3)]
+            alone, _ = look(server, options.seconds, 0)
+            plain = [look(server, options.seconds, options.attackers) for _ in range(3)]
             before = statistics.median(f["itl_ms"]["p99"] for f, _ in plain)
             print(f"ITL p99 alone {alone['itl_ms']['p99']} ms; beside {options.attackers} clients without a grammar "
                   f"{[f['itl_ms']['p99'] for f, _ in plain]} ms", flush=True)
             for name, fields in GRAMMARS.items():
                 if options.only not in name:
                     continue
-                figures, statuses = look(server, options.seconds, options.attackers, lambda rng, fields=fields: fields)
+                figures, statuses = look(server, options.seconds, options.attackers, fields)
                 itl = figures["itl_ms"]
                 if server.process.poll() is not None:
                     raise SystemExit(f"broken: {name}: the server died with {server.process.wait()}\n{server.said()[-3000:]}")
@@ -143,7 +147,7 @@ def random_fields(rng):
 def trials(options):
     """Random grammars in company: the server lives, and every answer has one of the statuses that it may have."""
     with UserServer(USER, options.model, "--kv-memory", options.kv_memory, *options.flags) as server:
-        attackers = Attackers(server.port, options.attackers, random_fields)
+        attackers = Attackers(server.port, options.attackers, fields_of=random_fields)
         while attackers.n_answers() < options.trials and server.process.poll() is None:
             time.sleep(0.2)
         statuses = attackers.stop()
