@@ -18,6 +18,7 @@ ChatSession::ChatSession(ServiceApi& service, Console& console, Options options)
              .initial = options.settings,
              .totals = {},
              .spoken = {},
+             .asked = {},
              .n_regenerated = 0},
       commands_(service, console, state_, std::move(options.home)) {
   state_.conversation.set_system(std::move(options.system));
@@ -71,8 +72,12 @@ ChatSession::Next ChatSession::regenerate() {
   std::optional<Message> old;
   if (conversation.ends_with("assistant")) old = conversation.take_back();
   ++state_.n_regenerated;
+  SpokenTokens spoken = std::exchange(state_.spoken, state_.asked);
   const Outcome outcome = answer();
-  if (outcome != Outcome::kAnswered && old) conversation.add("assistant", text_of(*old));
+  if (outcome != Outcome::kAnswered) {
+    if (old) conversation.add("assistant", text_of(*old));
+    state_.spoken = std::move(spoken);
+  }
   return outcome == Outcome::kLeave ? Next::kLeave : Next::kRead;
 }
 
@@ -101,7 +106,8 @@ ChatSession::Outcome ChatSession::answer() {
   completion->reset();  // cancels what still runs
   const Outcome outcome = keep(answer);
   if (!answer.spoken.text.empty()) {
-    state_.spoken = {.text = std::move(prompt->text), .ids = std::move(prompt->ids)};
+    state_.asked = {.text = std::move(prompt->text), .ids = std::move(prompt->ids)};
+    state_.spoken = state_.asked;
     state_.spoken.text += answer.spoken.text;
     state_.spoken.ids.insert(state_.spoken.ids.end(), answer.spoken.ids.begin(),
                              answer.spoken.ids.end());

@@ -28,6 +28,7 @@ struct ChatState {
   ChatSettings initial;  // what "default" means
   ChatTotals totals;
   SpokenTokens spoken = {};    // all until the last answer's end
+  SpokenTokens asked = {};     // of them, all until its beginning
   uint32_t n_regenerated = 0;  // of the last answer: a fixed seed moves on by it
 
   // The conversation as a prompt.

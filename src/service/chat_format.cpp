@@ -305,15 +305,19 @@ std::vector<TokenId> ChatFormat::tokenize(const jinja::Text& text) const {
   return tokenizer_.tokenize_chat(text.view(), ranges_of_template(text));
 }
 
-// Empty where the text does not begin with what was spoken; and where it does not go on with a
-// special token, for elsewhere the tokens of what follows depend on what was before.
-std::vector<TokenId> ChatFormat::tokenize_behind(const SpokenTokens& spoken,
-                                                 const jinja::Text& text) const {
+// The tokens of what was spoken and of what follows. std::nullopt where the text does not begin
+// with what was spoken; and where no special token follows, since elsewhere the tokens of the rest
+// depend on the text before it.
+std::optional<std::vector<TokenId>> ChatFormat::tokenize_behind(const SpokenTokens& spoken,
+                                                                const jinja::Text& text) const {
   const size_t n_bytes = spoken.text.size();
-  if (n_bytes == 0 || !text.view().starts_with(spoken.text)) return {};
-  auto rest = tokenize(text.substr(n_bytes, text.size() - n_bytes));
-  if (rest.empty() || tokenizer_.kind(rest.front()) != TokenKind::kControl) return {};
-  return rest;
+  if (n_bytes == 0 || !text.view().starts_with(spoken.text)) return std::nullopt;
+  std::vector<TokenId> ids = spoken.ids;
+  if (n_bytes == text.size()) return ids;
+  const auto rest = tokenize(text.substr(n_bytes, text.size() - n_bytes));
+  if (rest.empty() || tokenizer_.kind(rest.front()) != TokenKind::kControl) return std::nullopt;
+  ids.insert(ids.end(), rest.begin(), rest.end());
+  return ids;
 }
 
 Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request, Borders borders) const {
@@ -333,16 +337,12 @@ Result<ChatPrompt> ChatFormat::prompt(const ChatRequest& given_request, Borders 
       given_request.thinking.thinks == false || given_request.thinking.effort == "none";
   syntax.may_think = source_.contains(closing) && !is_open && !is_closed && !is_unwanted &&
                      request.add_generation_prompt && !request.continue_final_message;
-  ChatPrompt prompt{.ids = tokenize_behind(request.spoken, text),
+  auto ids = tokenize_behind(request.spoken, text);
+  ChatPrompt prompt{.ids = ids ? std::move(*ids) : tokenize(text),
                     .answer_begin = is_open ? AnswerBegin::kThought : AnswerBegin::kText,
                     .answer_syntax = std::move(syntax),
                     .text = text.bytes(),
                     .pins = pins_of(request, text)};
-  if (prompt.ids.empty()) {
-    prompt.ids = tokenize(text);
-  } else {
-    prompt.ids.insert(prompt.ids.begin(), request.spoken.ids.begin(), request.spoken.ids.end());
-  }
   if (borders == Borders::kLast) {
     prompt.last_border = last_border(request, text, prompt.ids.size());
   }

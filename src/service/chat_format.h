@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,7 +51,8 @@ class ChatFormat {
   std::optional<uint32_t> last_border(const ChatRequest& request, const jinja::Text& text,
                                       size_t n_tokens) const;
   std::vector<TokenId> tokenize(const jinja::Text& text) const;
-  std::vector<TokenId> tokenize_behind(const SpokenTokens& spoken, const jinja::Text& text) const;
+  std::optional<std::vector<TokenId>> tokenize_behind(const SpokenTokens& spoken,
+                                                      const jinja::Text& text) const;
 
   const Tokenizer& tokenizer_;
   const std::string bos_, eos_;

@@ -78,9 +78,11 @@ class Session(TerminalCase):
         with chat(self.home, "--seed", UNUSUAL_SEED, "--stats") as t:
             answer, _, stats = t.enter(question).rpartition("\n")
             self.assertNotEqual(kvik.output("tokenize", "demo", "--no-bos", answer).split(), ids)
-            n_answer, n_prompt, _ = map(int, STATS.search(stats).groups())
+            n_answer, n_known, _ = map(int, STATS.search(stats).groups())
             self.assertEqual(n_answer, len(ids))
-            self.assertEqual(int(STATS.search(t.enter("And thy father?"))[3]), n_prompt + n_answer)
+            _, n_prompt, n_cached = map(int, STATS.search(t.enter("And thy father?")).groups())
+            self.assertEqual(n_cached, n_known + n_answer)
+            self.assertEqual(int(STATS.search(t.enter("/regen"))[2]), n_prompt, "asked in the same tokens")
 
     def test_the_same_seed_gives_the_same_conversation(self):
         answers = []
@@ -96,7 +98,7 @@ class Session(TerminalCase):
             self.assertIn("The conversation is full", t.enter("日本" * 25))
             self.assertEqual(self.saved(t), before)
             t.enter("/clear")
-            self.assertNotIn("full", t.enter("Good day"))
+            self.assertNotIn("The conversation is full", t.enter("Good day"))
 
     def test_a_first_message_that_is_too_long_is_not_a_full_conversation(self):
         with chat(self.home, *SEEDED, "--ctx", 128) as t:
