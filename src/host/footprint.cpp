@@ -146,6 +146,22 @@ UserFit Footprint::users(KvType type, uint64_t n_ctx) const {
   return {fixed, plan(type, n_ctx, 1).total_bytes() - fixed};
 }
 
+uint64_t Footprint::users_in(KvType type, uint64_t n_ctx, uint64_t memory_bytes) const {
+  const auto fit = [&](uint64_t n) { return plan(type, n_ctx, n).total_bytes() <= memory_bytes; };
+  constexpr uint64_t kMost = uint64_t{1} << 40;
+  uint64_t fitting = 0;
+  uint64_t too_many = 1;
+  while (too_many < kMost && fit(too_many)) {
+    fitting = too_many;
+    too_many *= 2;
+  }
+  while (too_many - fitting > 1) {
+    const uint64_t middle = fitting + (too_many - fitting) / 2;
+    (fit(middle) ? fitting : too_many) = middle;
+  }
+  return fitting;
+}
+
 uint64_t Footprint::longest_context(KvType type, uint64_t memory_bytes) const {
   uint64_t fits = 0;
   uint64_t too_much = kMaxContext / kPageTokens;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -57,10 +56,6 @@ struct MemoryPlan {
 struct UserFit {
   uint64_t fixed_bytes = 0;  // without a user
   uint64_t bytes_per_user = 0;
-
-  uint64_t users_in(uint64_t memory_bytes) const {
-    return (memory_bytes - std::min(memory_bytes, fixed_bytes)) / bytes_per_user;
-  }
 };
 
 // The memory of a model, known before a weight is read.
@@ -78,6 +73,8 @@ class Footprint {
   // With pages for so many users of n_ctx tokens.
   MemoryPlan plan(KvType type, uint64_t n_ctx, uint64_t n_users) const;
   UserFit users(KvType type, uint64_t n_ctx) const;
+  // The most users of n_ctx tokens whose plan a memory holds.
+  uint64_t users_in(KvType type, uint64_t n_ctx, uint64_t memory_bytes) const;
   // The most tokens, in whole pages, that one user alone can have in a memory.
   uint64_t longest_context(KvType type, uint64_t memory_bytes) const;
 

@@ -178,21 +178,29 @@ TEST(Footprint, publishing_kv_events_is_a_part_that_grows_with_the_pages) {
     void on_removed(const PageKey&) override {}
     uint64_t bytes_for(uint64_t n_pages) const override { return 1000 + n_pages; }
   } log;
-  const Planned without("test-llama", {.kv_budget_bytes = 1 << 20});
-  const Planned with("test-llama", {.kv_budget_bytes = 1 << 20, .page_log = &log});
-  const uint64_t n_pages = with.plan.kv_bytes / with.footprint->kv(KvType::kInt8).layout.page_bytes;
+  const EngineOptions options{.kv_budget_bytes = 1 << 20, .kv_type = KvType::kBF16};
+  EngineOptions logged = options;
+  logged.page_log = &log;
+  const Planned without("test-llama", options);
+  const Planned with("test-llama", logged);
+  const uint64_t n_pages = with.plan.kv_bytes / with.footprint->kv(KvType::kBF16).layout.page_bytes;
   EXPECT_EQ(part_of(with.plan, "KV events"), 1000 + n_pages);
   EXPECT_EQ(with.plan.total_bytes(), without.plan.total_bytes() + 1000 + n_pages);
 }
 
 TEST(Footprint, users_fit_until_the_memory_is_full) {
   Planned planned("test-llama:f32", {});
-  const UserFit users = planned.footprint->users(KvType::kInt8, 64);
-  EXPECT_EQ(users.fixed_bytes, planned.footprint->plan(KvType::kInt8, 64, 0).total_bytes());
-  const uint64_t of_three = planned.footprint->plan(KvType::kInt8, 64, 3).total_bytes();
-  EXPECT_EQ(users.users_in(of_three), 3u);
-  EXPECT_EQ(users.users_in(of_three - 1), 2u);
-  EXPECT_EQ(users.users_in(users.fixed_bytes - 1), 0u);
+  for (const KvType type : kAllKvTypes) {
+    const auto users_in = [&](uint64_t n_bytes) {
+      return planned.footprint->users_in(type, 64, n_bytes);
+    };
+    for (const uint64_t n : {1u, 3u, 1000u}) {
+      const uint64_t n_bytes = planned.footprint->plan(type, 64, n).total_bytes();
+      EXPECT_EQ(users_in(n_bytes), n);
+      EXPECT_EQ(users_in(n_bytes - 1), n - 1);
+    }
+    EXPECT_EQ(users_in(planned.footprint->plan(type, 64, 0).total_bytes() - 1), 0u);
+  }
 }
 
 TEST(Footprint, the_longest_context_fits_and_a_page_more_does_not) {

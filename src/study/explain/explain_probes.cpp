@@ -175,7 +175,7 @@ MemoryTable memory_table(const Footprint& footprint, uint64_t n_ctx) {
                   .bytes_per_token = kv.page_bytes() / kPageTokens,
                   .bytes = {},
                   .longest_context = footprint.longest_context(type, table.machine_bytes),
-                  .users_that_fit = footprint.users(type, n_ctx).users_in(table.machine_bytes)};
+                  .users_that_fit = footprint.users_in(type, n_ctx, table.machine_bytes)};
     for (const uint64_t n : table.contexts) {
       row.bytes.push_back(kv.bytes_at_once(n) + kv.layout.open_slot_bytes());
     }

@@ -41,7 +41,8 @@ FitTable make_fit_table(std::string model, const std::vector<WeightVariant>& var
       row.users.fixed_bytes += adapter_bytes;
       for (const uint64_t m : table.memory_bytes) {
         const uint64_t left = m - std::min(m, adapter_bytes);
-        row.cells.push_back({row.users.users_in(m), variant.footprint.longest_context(type, left)});
+        row.cells.push_back({variant.footprint.users_in(type, n_ctx, left),
+                             variant.footprint.longest_context(type, left)});
       }
       table.rows.push_back(std::move(row));
     }

@@ -80,9 +80,9 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
     memory.buffers.push_back({"KV events", KvEventPublisher::most_bytes(n_pages)});
   }
   const bool fits = memory.total_bytes() <= plan.memory_bytes;
-  UserFit users = footprint.users(type, plan.n_ctx);
-  users.fixed_bytes += plan.adapter_bytes;
-  if (plan.has_kv_events) users.fixed_bytes += KvEventPublisher::most_bytes(0);
+  uint64_t beside = plan.adapter_bytes;
+  if (plan.has_kv_events) beside += KvEventPublisher::most_bytes(0);
+  const uint64_t left = plan.memory_bytes - std::min(plan.memory_bytes, beside);
   return {.type = type,
           .kv_bytes_per_token = kv.bytes_per_token,
           .kv_bytes_beyond_windows = kv.lasting_bytes_per_token,
@@ -91,7 +91,7 @@ TypePlan plan_type(const Plan& plan, const Footprint& footprint, KvType type) {
           .open_bytes = kv.layout.open_slot_bytes(),
           .memory = std::move(memory),
           .fits = fits,
-          .users_that_fit = users.users_in(plan.memory_bytes)};
+          .users_that_fit = footprint.users_in(type, plan.n_ctx, left)};
 }
 
 Result<Plan> make_plan(const PlanOptions& options) {
