@@ -32,6 +32,7 @@ class Pages final : public Cache {
 
   uint32_t run(const Tokens& prompt, const Tokens& answer) override {
     PageTable table = cache_.make_table();
+    table.owner.n_prompt = prompt.size();
     Tokens all = prompt;
     all.insert(all.end(), answer.begin(), answer.end());
     const auto findable = std::span(prompt).first(prompt.size() - 1);
@@ -41,9 +42,13 @@ class Pages final : public Cache {
     auto n_cached = *found;
     while (n_cached + 1 < all.size()) {
       if (!cache_.grow(table, all.size() - 1)) break;
+      // The prompt in chunks, then the answer in steps that fill one page at most.
+      const uint64_t n_step = n_cached < prompt.size()
+                                  ? std::min<uint64_t>(512, prompt.size() - n_cached)
+                                  : kPageTokens;
       n_cached += cache_.make_room(
           table, n_cached,
-          std::min<uint32_t>(512, static_cast<uint32_t>(all.size()) - 1 - n_cached));
+          static_cast<uint32_t>(std::min<uint64_t>(n_step, all.size() - 1 - n_cached)));
       cache_.seal(table, root_, std::span(all).first(n_cached));
       cache_.slide(table, n_cached);
     }

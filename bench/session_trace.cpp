@@ -91,8 +91,9 @@ Result play(const std::vector<Request>& requests, Reach reach) {
 
 void print(std::istream& sessions, int n_most) {
   constexpr std::array<std::pair<Reach, const char*>, 3> kReaches = {
-      {{Reach::kToken, "to the token (f32, bf16, int8)"},
-       {Reach::kPageOrLast, "whole pages, and inside the last one (int8/int4, int4)"},
+      {{Reach::kToken, "to the token (f32, bf16)"},
+       {Reach::kPageOrLast,
+        "whole pages, and inside those where prompts and answers end (int8, int8/int4, int4)"},
        {Reach::kPage, "whole pages"}}};
   std::array<Result, kReaches.size()> sums;
   uint64_t n_requests = 0;

@@ -69,8 +69,9 @@ struct KvGeometry {
   // Where not 0, there is no V: it is the first latent_dim dimensions of K, a multiple of sixteen
   // (DeepSeek-V2, 2024).
   uint32_t latent_dim = 0;
-  // K of int4 has a scale and a zero point for each dimension of a page, its channel (KIVI, Liu et
-  // al. 2024), and is written when the page is full, from the open page: all runs have open pages.
+  // K of int4 has a step and a zero point for each dimension, its channel, of kChannelTokens tokens
+  // (KIVI, Liu et al. 2024), and is written when the page is full, from the open page: all runs
+  // have open pages.
   bool keys_by_channel = false;
 
   uint32_t value_dim() const { return latent_dim != 0 ? latent_dim : head_dim; }

@@ -198,7 +198,8 @@ void Engine::submit(RequestId id, Request request, std::shared_ptr<EventSink> si
   const auto named = tenants_.find(sequence->request.tenant);
   sequence->table.owner = {
       .tenant = named != tenants_.end() ? named->second : tenant_hash(sequence->request.tenant),
-      .pins = sequence->request.pins};
+      .pins = sequence->request.pins,
+      .n_prompt = sequence->request.prompt.size()};
   const Adapter* adapter = sequence->request.adapter.get();
   if (adapter && !adapter->cache_mark().empty()) {
     sequence->table.owner.adapter =
@@ -316,6 +317,7 @@ bool Engine::forward(const StepPlan& plan) {
   draft_tokens_.clear();
   const uint32_t n_groups = kv_.layout().n_groups();
   for (const StepPlan::Entry& entry : plan.entries) {
+    entry.sequence->table.is_in_step = true;
     for (uint32_t g = 0; g < n_groups; ++g) {
       page_tables_.push_back(entry.sequence->table.addresses(g));
     }

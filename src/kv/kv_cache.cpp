@@ -321,10 +321,34 @@ void KvCache::shrink(PageTable& table, uint64_t n_tokens) {
 // --- making findable ---
 
 void KvCache::seal(PageTable& table, const PageKey& root, std::span<const TokenId> tokens) {
+  const uint32_t n_before = table.n_sealed();
   while ((uint64_t{table.n_sealed()} + 1) * kPageTokens <= tokens.size()) {
     const auto own = tokens.subspan(size_t{table.n_sealed()} * kPageTokens, kPageTokens);
-    if (!seal_next(table, root, own)) return;
+    if (!seal_next(table, root, own)) break;
   }
+  if (table.n_sealed() > n_before) keep_open_page(table, root, tokens, table.n_sealed() - n_before);
+}
+
+// Keeps the open page of the last sealed page if the prompt ends there: the same prompt is then
+// found to its last token. n_new: pages sealed with it. The slot has the newest page of a step, and
+// the one before it if the step had no more than these two (OpenPages).
+void KvCache::keep_open_page(const PageTable& table, const PageKey& root,
+                             std::span<const TokenId> tokens, uint32_t n_new) {
+  const uint64_t n_sealed_tokens = uint64_t{table.n_sealed()} * kPageTokens;
+  const uint64_t n_prompt = table.owner.n_prompt;
+  const bool ends_there = n_prompt <= n_sealed_tokens && n_prompt + kPageTokens > n_sealed_tokens;
+  if (!table.open_pages() || table.is_in_step || !ends_there) return;
+  if (n_sealed_tokens < tokens.size() && n_new > 1) return;
+  if (n_sealed_tokens + kPageTokens <= tokens.size()) return;
+  const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens.first(n_sealed_tokens));
+  if (index_.know_snapshot(stretch)) return;
+  const std::vector<PageLease> pages = take_for_snapshot();
+  if (pages.empty()) return;
+  const uint64_t offset = open_page_offset(table.n_sealed() - 1, layout_.open_page_bytes);
+  copy_into(pages, table.open_pages() + offset, layout_.open_page_bytes);
+  if (!attach(stretch, pages, SnapshotKind::kEnd, Regard::kNew)) return;
+  ++n_snapshots_;
+  pin_snapshot(table, *index_.node_with(pages.front().id()), n_sealed_tokens);
 }
 
 // The table's pages at one index, where it holds all of them; else nothing.
@@ -432,6 +456,7 @@ void KvCache::keep_last_page(PageTable& table, const PageKey& root,
   const uint32_t index = table.n_sealed();
   const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens);
   if (stretch.tokens.empty() || stretch.tokens.size() >= kPageTokens) return;
+  if (table.is_in_step && layout_.has_open_pages()) return;
   const auto pages = pages_at(table, index);
   if (pages.empty()) return;
   std::vector<PageLease> snapshot;

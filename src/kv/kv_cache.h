@@ -178,6 +178,8 @@ class KvCache {
     return buffer_.data() + static_cast<size_t>(id) * layout_.page_bytes;
   }
   void keep_last_page(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
+  void keep_open_page(const PageTable& table, const PageKey& root, std::span<const TokenId> tokens,
+                      uint32_t n_new);
   void copy_into(std::span<const PageLease> pages, const std::byte* from, uint64_t n_bytes);
   void copy_from(const PrefixNode& snapshot, std::byte* to, uint64_t n_bytes);
   PrefixIndex::Stretch stretch_behind(const PageTable& table, const PageKey& root,

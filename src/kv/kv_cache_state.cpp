@@ -82,6 +82,7 @@ PrefixIndex::Stretch KvCache::stretch_behind(const PageTable& table, const PageK
 bool KvCache::keep_state(const PageTable& table, const PageKey& root,
                          std::span<const TokenId> tokens, SnapshotKind kind, Regard regard) {
   CHECK(table.state_);
+  if (table.is_in_step) return false;
   if (tokens.empty() || table.n_sealed() != tokens.size() / kPageTokens) return false;
   const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens);
   const uint64_t n_revealed = index_.n_revealed();
@@ -133,7 +134,8 @@ void KvCache::copy_from(const PrefixNode& node, std::byte* to, uint64_t n_bytes)
 // inside it.
 void KvCache::pin_snapshot(const PageTable& table, const PrefixNode& node, uint64_t n_tokens) {
   const TimePoint now = clock_.now();
-  const uint64_t n_before = layout_.has_state() ? n_tokens - 1 : n_tokens - n_tokens % kPageTokens;
+  const uint64_t n_before =
+      layout_.has_state() ? n_tokens - 1 : (n_tokens - 1) / kPageTokens * kPageTokens;
   for (const Pin& pin : table.owner.pins) {
     if (pin.n_tokens <= n_before || pin.n_tokens > n_tokens) continue;
     for (const PageId page : node.snapshot) index_.pin(page, now + pin.ttl, table.owner.tenant);

@@ -24,6 +24,9 @@ struct PageOwner {
   std::vector<Pin> pins;  // of the sequence's first tokens
   // The name of the adapter that makes K and V what they are, for a PageLog; null: none.
   std::shared_ptr<const std::string> adapter = nullptr;
+  // Tokens of the prompt, which will likely come again: their last page is kept with its open page
+  // where sequences have those. 0: no page is.
+  uint64_t n_prompt = 0;
 };
 
 // The pages of one sequence, for each layer group in the order of its tokens, with their addresses
@@ -36,6 +39,9 @@ class PageTable {
   explicit PageTable(uint32_t n_groups) : groups_(n_groups) {}
 
   PageOwner owner;
+  // A step writes to it and is not committed yet: the state and the open pages may be halfway
+  // between what they were and what they will be, and are not kept.
+  bool is_in_step = false;
 
   uint32_t n_groups() const { return static_cast<uint32_t>(groups_.size()); }
   // Pages of a group, those given back included.
@@ -70,6 +76,7 @@ class PageTable {
 
   // Gives all pages back. What was sealed stays findable.
   void clear() {
+    is_in_step = false;
     state_ = {};
     open_pages_ = {};
     for (Group& group : groups_) {

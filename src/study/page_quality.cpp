@@ -12,13 +12,13 @@ double divergence_of(KvType type) {
     case KvType::kBF16:
       return 0.0002;
     case KvType::kInt8:
-      return 0.0006;
+      return 0.0003;
     case KvType::kInt8Int4:
       return 0.0035;
     case KvType::kInt4:
       break;
   }
-  return 0.012;
+  return 0.01;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct PageQuality {
 // Returns the measured quality of a type.
 PageQuality quality_of(KvType type);
 
-// "near lossless: KL 0.0006"
+// "near lossless: KL 0.0003"
 std::string quality_text(KvType type);
 
 }  // namespace kvik

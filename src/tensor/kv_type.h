@@ -48,9 +48,8 @@ constexpr KvType value_type(KvType type) {
 
 // Returns true for the types of which a token attends to the page that it lies in before it was
 // rounded: to its open page. What they lose lies mostly in the newest tokens.
-constexpr bool has_open_pages(KvType type) {
-  return type == KvType::kInt8Int4 || type == KvType::kInt4;
-}
+constexpr bool has_open_pages(KvType type) { return is_quantized(type); }
+
 // Tokens whose K and V share one page: one unit of sharing, eviction, checksum and I/O.
 inline constexpr uint32_t kPageTokens = 32;
 
@@ -86,10 +85,16 @@ constexpr uint64_t row_bytes(KvType type, uint64_t head_dim) {
   return (head_dim + 1) / 2 + n_groups(KvType::kInt4, head_dim) * sizeof(uint16_t);
 }
 
-// Returns the bytes of a page's K of one head in int4 by channel (KvGeometry): beside the levels of
-// each dimension, rounded up to eight, two bytes, and sixteen scales in f32.
+// Tokens of a page whose K in int4 by channel (KvGeometry) shares a zero point and a step in each
+// dimension.
+inline constexpr uint32_t kChannelTokens = 16;
+static_assert(kPageTokens % kChannelTokens == 0);
+
+// Returns the bytes of a page's K of one head in int4 by channel: of each dimension, rounded up to
+// eight, the levels and two bytes for kChannelTokens tokens each, then sixteen scales in f32.
 constexpr uint64_t channel_key_bytes(uint64_t head_dim) {
-  return (head_dim + 7) / 8 * 8 * (kPageTokens / 2 + 2) + 16 * sizeof(float);
+  constexpr uint64_t kDimBytes = kPageTokens / 2 + kPageTokens / kChannelTokens * 2;
+  return (head_dim + 7) / 8 * 8 * kDimBytes + 16 * sizeof(float);
 }
 
 // Returns the bytes of one token's K and V of one head, rounded up.
@@ -129,9 +134,10 @@ constexpr uint64_t latent_row_bytes(KvType type, uint64_t latent_dim, uint64_t h
 }
 
 // Returns the version of what pages of `type` hold: part of the key of every page that outlives the
-// process. 2: of tokens that attended to their open pages; 3: int4 with K by channel as well.
+// process. 2: of tokens that attended to their open pages; 3: int4 with K by channel of a page as
+// well; 4: by channel of kChannelTokens tokens.
 constexpr uint32_t page_layout_version(KvType type) {
-  return type == KvType::kInt4 ? 3 : has_open_pages(type) ? 2 : 1;
+  return type == KvType::kInt4 ? 4 : has_open_pages(type) ? 2 : 1;
 }
 
 }  // namespace kvik

@@ -14,7 +14,7 @@ using testing::random_floats;
 using testing::same_bytes;
 using testing::sets_here;
 
-constexpr KvType kTypesWithOpenPages[] = {KvType::kInt8Int4, KvType::kInt4};
+constexpr KvType kTypesWithOpenPages[] = {KvType::kInt8, KvType::kInt8Int4, KvType::kInt4};
 
 TEST(OpenPages, a_row_reads_its_own_page_from_the_open_one_alone) {
   for (const KvType type : kTypesWithOpenPages) {

@@ -71,11 +71,49 @@ inline std::vector<float> in_int4(std::vector<float> x, uint32_t head_dim) {
   return x;
 }
 
+// One dimension's levels of sixteen tokens on a grid of sixteen points from `low` to `high`: the
+// first a whole level, the step in whole fifteenths of a level, rounded up.
+inline std::vector<float> on_grid(const std::vector<float>& levels, float low, float high) {
+  const auto limited = [](float level) { return std::clamp(level, -127.0f, 127.0f); };
+  const float first = std::max(std::nearbyint(limited(low) - 0.5f), -127.0f);
+  const float most = std::floor((65535.0f - 128 - 256 * (first + 128)) / 255);
+  const float span = limited(high) - first;
+  const float step = std::min({std::nearbyint(span * (256.0f / 255.0f) + 0.5f), most, 255.0f});
+  std::vector<float> out;
+  for (const float level : levels) {
+    const float nibble = step > 0 ? (level - first) * (256.0f / 17.0f / step) : 0.0f;
+    const float whole = std::clamp(std::nearbyint(nibble), 0.0f, 15.0f);
+    out.push_back(std::floor((256 * (first + 128) + 128 + 17 * step * whole) / 256) - 128);
+  }
+  return out;
+}
+
+// On the best of nine grids: from the least to the greatest level, each where it is or 0.02 of the
+// range to either side.
+inline std::vector<float> on_best_grid(const std::vector<float>& levels) {
+  const auto [low, high] = std::minmax_element(levels.begin(), levels.end());
+  const float shift = 0.02f * (*high - *low);
+  std::vector<float> best;
+  double least = 0;
+  for (const float of_low : {0.0f, shift, -shift}) {
+    for (const float of_high : {0.0f, shift, -shift}) {
+      std::vector<float> stored = on_grid(levels, *low + of_low, *high + of_high);
+      double error = 0;
+      for (size_t i = 0; i < levels.size(); ++i) {
+        error += std::pow(double{levels[i]} - double{stored[i]}, 2);
+      }
+      if (!best.empty() && error >= least) continue;
+      best = std::move(stored);
+      least = error;
+    }
+  }
+  return best;
+}
+
 // K of int4 by channel, of the full pages. Up to 64 dimensions share levels of which 127 are their
-// peak; each has a level for its lowest value, and fifteen equal steps to its highest, in whole
-// fifteenths of a level, rounded up.
+// peak; each is rounded in sixteen tokens at a time.
 inline std::vector<float> by_channel(std::vector<float> k, uint32_t head_dim) {
-  constexpr uint32_t kTokens = 32;
+  constexpr uint32_t kTokens = 32, kChannelTokens = 16;
   for (float& value : k) value = bf16_to_f32(f32_to_bf16(value));
   for (size_t page = 0; page + size_t{kTokens} * head_dim <= k.size();
        page += size_t{kTokens} * head_dim) {
@@ -89,23 +127,14 @@ inline std::vector<float> by_channel(std::vector<float> k, uint32_t head_dim) {
         for (uint32_t d = group; d < end; ++d) peak = std::max(peak, std::fabs(at(token, d)));
       }
       const float inverse = 127.0f / peak;
-      for (uint32_t d = group; d < end; ++d) {
-        float low = at(0, d), high = low;
-        for (uint32_t token = 1; token < kTokens; ++token) {
-          low = std::min(low, at(token, d));
-          high = std::max(high, at(token, d));
-        }
-        const float first = std::max(std::nearbyint(low * inverse - 0.5f), -127.0f);
-        const float span = high * inverse - first;
-        const float most = std::floor((65535.0f - 128 - 256 * (first + 128)) / 255);
-        const float step =
-            std::min({std::nearbyint(span * (256.0f / 255.0f) + 0.5f), most, 255.0f});
-        for (uint32_t token = 0; token < kTokens; ++token) {
-          const float level = (at(token, d) * inverse - first) * (256.0f / (17.0f * step));
-          const float nibble = std::clamp(std::nearbyint(level), 0.0f, 15.0f);
-          at(token, d) = peak / 127.0f *
-                         (std::floor((256 * (first + 128) + 128 + 17 * step * nibble) / 256) - 128);
-        }
+      const auto round_channel = [&](uint32_t begin, uint32_t d) {
+        std::vector<float> levels;
+        for (uint32_t i = 0; i < kChannelTokens; ++i) levels.push_back(at(begin + i, d) * inverse);
+        levels = on_best_grid(levels);
+        for (uint32_t i = 0; i < kChannelTokens; ++i) at(begin + i, d) = peak / 127.0f * levels[i];
+      };
+      for (uint32_t begin = 0; begin < kTokens; begin += kChannelTokens) {
+        for (uint32_t d = group; d < end; ++d) round_channel(begin, d);
       }
     }
   }

@@ -36,7 +36,7 @@ class Budget(unittest.TestCase):
                 self.check(play(users=users, verify=1000, **small), 64 * 8)
 
     def test_of_every_page_type(self):
-        for kv_type in ("f32", "bf16", "int8/int4", "int4"):
+        for kv_type in ("f32", "bf16", "int8", "int8/int4", "int4"):
             with self.subTest(kv_type=kv_type):
                 self.check(play(kv_type=kv_type, conversations=16, turns=4, held=3, users=16, verify=1000, system=32, own=8, out=4), 16 * 4)
 
@@ -46,12 +46,12 @@ class Computed(unittest.TestCase):
         """Whatever the lengths' remainders by the page."""
         for users in (1, 8):
             with self.subTest(users=users):
-                got = play(conversations=12, held=12, turns=8, users=users, system=45, own=7, out=6, verify=0)
+                got = play(kv_type="bf16", conversations=12, held=12, turns=8, users=users, system=45, own=7, out=6, verify=0)
                 self.assertEqual((got["requests"], got["errors"]), (12 * 8, 0))
                 self.assertEqual(got["computed"], got["new"])
 
     def test_and_so_with_open_pages_where_conversations_part_at_the_end_of_a_page(self):
-        for kv_type in ("int4", "int8/int4"):
+        for kv_type in ("int8", "int4", "int8/int4"):
             got = play(kv_type=kv_type, conversations=12, held=24, turns=8, users=4, system=64, own=7, out=6, verify=0)
             self.assertEqual((got["requests"], got["errors"]), (12 * 8, 0))
             self.assertEqual(got["computed"], got["new"])

@@ -16,8 +16,14 @@ from server import Server
 
 TOKENS = kvik.random_tokens(700, kvik.DEMO_BOS, 23)
 KV_TYPES = ("f32", "bf16", "int8", "int4", "int8/int4")
-OPEN_TYPES = ("int4", "int8/int4")  # whose last page is kept with its open page
+OPEN_TYPES = ("int8", "int4", "int8/int4")  # whose last page is kept with its open page
 N_KILLS = 300 if kvik.LONG else 20
+
+
+def n_stored(kv_type):
+    """The pages of a sequence of TOKENS, with those that hold its open page."""
+    plan = json.loads(kvik.output("plan", "demo", "--kv-type", kv_type, "--json"))
+    return -(-len(TOKENS) // 32) + -(-(plan["open_page_bytes"] // 2) // (32 * plan["kv_bytes_per_token"]))
 
 
 class DiskTest(unittest.TestCase):
@@ -42,8 +48,7 @@ class Restart(DiskTest):
                 self.assertEqual(stored, cold, kv_type)
         n_pages = 0
         for kv_type in KV_TYPES:
-            plan = json.loads(kvik.output("plan", "demo", "--kv-type", kv_type, "--json"))
-            n_pages += -(-len(TOKENS) // 32) + -(-(plan["open_page_bytes"] // 2) // (32 * plan["kv_bytes_per_token"]))
+            n_pages += n_stored(kv_type)
         self.assertEqual(self.verified(), n_pages)
 
     def test_with_open_pages_a_prompt_is_found_to_the_page_or_in_the_last_one_by_another_process(self):
@@ -63,16 +68,17 @@ class Restart(DiskTest):
                     self.assertEqual(got["choices"][0]["text"], alone)
 
     def test_a_prompt_is_found_to_the_token_by_another_process(self):
-        with Server("demo", *self.flags) as server:
+        flags = (*self.flags, "--kv-type", "bf16")
+        with Server("demo", *flags) as server:
             first = server.complete(TOKENS, max_tokens=24, ignore_eos=True)
             self.assertEqual(first["usage"]["prompt_tokens_details"]["cached_tokens"], 0)
         for n in (len(TOKENS), 650, 64, 63, 33, 31, 1):
-            with self.subTest(n=n), Server("demo", *self.flags) as server:
+            with self.subTest(n=n), Server("demo", *flags) as server:
                 tokens = TOKENS[:n] + ([TOKENS[n] ^ 1] + TOKENS[:5] if n < len(TOKENS) else [])
                 got = server.complete(tokens, max_tokens=24, ignore_eos=True)
                 cached = got["usage"]["prompt_tokens_details"]["cached_tokens"]
                 self.assertEqual(cached, min(n, len(tokens) - 1))
-                alone = kvik.demo_text(kvik.greedy("demo", tokens, 24)).decode()
+                alone = kvik.demo_text(kvik.greedy("demo", tokens, 24, kv_type="bf16")).decode()
                 self.assertEqual(got["choices"][0]["text"], alone)
 
     def test_a_conversation_goes_on_after_every_kill(self):
@@ -182,7 +188,7 @@ class Faults(DiskTest):
             server.text(TOKENS)
             page = server.metrics()
             self.assertEqual(page.value("kvik_tier_hit_tokens_total"), len(TOKENS) - 1)
-            self.assertEqual(page.values("kvik_tier_pages_total", "direction")["read"], -(-len(TOKENS) // 32))
+            self.assertEqual(page.values("kvik_tier_pages_total", "direction")["read"], n_stored("int8"))
             server.text(kvik.random_tokens(100, kvik.DEMO_BOS, 5))
             self.assertEqual(server.metrics().value("kvik_tier_misses_total", reason="absent"), 1)
 
@@ -238,7 +244,7 @@ class Faults(DiskTest):
 class Care(DiskTest):
     def test_the_folder_is_counted_verified_and_cleared(self):
         kvik.output("run", "demo", "--tokens", kvik.joined(TOKENS), "--max-tokens", 1, "--ids", *self.flags)
-        n_pages = -(-len(TOKENS) // 32)
+        n_pages = n_stored("int8")
         self.assertRegex(kvik.output("cache", "stat", self.folder), rb"pages +%d " % n_pages)
         self.assertEqual(self.verified(), n_pages)
         kvik.output("cache", "gc", self.folder)

@@ -92,9 +92,11 @@ class Forms(unittest.TestCase):
 
     def test_company_and_preemption_change_no_answer(self):
         seeds = range(5_000, 5_016)
-        alone = {seed: self.stream(request(seed)) for seed in seeds}
-        # The demo's page of 32 tokens takes 33 KiB: not all have room at a time.
-        with Server("demo", "--threads", 2, "--kv-memory", "1MiB") as crowded:
+        flags = ("--threads", 2, "--kv-type", "bf16")
+        with Server("demo", *flags) as roomy:
+            alone = {seed: self.stream(request(seed), roomy) for seed in seeds}
+        # A page of 32 tokens takes 96 KiB: not all have room at a time.
+        with Server("demo", *flags, "--kv-memory", "2MiB") as crowded:
             with concurrent.futures.ThreadPoolExecutor(16) as users:
                 beside = dict(zip(seeds, users.map(lambda seed: self.stream(request(seed), crowded), seeds)))
             self.assertGreater(crowded.metrics().value("kvik_preemptions_total"), 0)

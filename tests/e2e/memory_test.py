@@ -46,8 +46,10 @@ class Plan(unittest.TestCase):
         self.assertEqual(more["total_bytes"], p["total_bytes"] + (64 << 20))
         self.assertLess(more["users_that_fit"], plan("demo", ctx=1024, memory="512MiB")["users_that_fit"])
         self.assertLessEqual(NEEDED, set(p))
-        self.assertEqual(p["kv_bytes_per_user"], 1024 * p["kv_bytes_per_token"])
-        self.assertEqual(p["kv_bytes_total"], 3 * p["kv_bytes_per_user"])
+        self.assertEqual(p["kv_bytes_per_user"], 1024 * p["kv_bytes_per_token"] + p["open_page_bytes"])
+        exact = plan("demo", ctx=1024, users=3, kv_type="bf16")
+        self.assertEqual((exact["open_page_bytes"], exact["kv_bytes_per_user"]), (0, 1024 * exact["kv_bytes_per_token"]))
+        self.assertEqual(exact["kv_bytes_total"], 3 * exact["kv_bytes_per_user"])
         self.assertEqual(p["total_bytes"], p["weights_bytes"] + p["kv_bytes_total"] + p["buffers_bytes"])
         self.assertEqual(p["buffers_bytes"], sum(p["buffers"].values()))
 
@@ -80,28 +82,29 @@ class Plan(unittest.TestCase):
             plans = {t: plan("llama-3.1-70b", ctx=n_ctx, kv_type=t) for t in ("f32", "bf16", "int8", "int8/int4", "int4")}
             # Beside the pages of these tokens: two open pages in bf16.
             open_bytes = 64 * plans["bf16"]["kv_bytes_per_token"]
-            self.assertEqual([p["open_page_bytes"] for p in plans.values()], [0, 0, 0, open_bytes, open_bytes])
+            self.assertEqual([p["open_page_bytes"] for p in plans.values()], [0, 0, open_bytes, open_bytes, open_bytes])
             per_user = {t: p["kv_bytes_per_user"] - p["open_page_bytes"] for t, p in plans.items()}
             self.assertEqual(round(per_user["bf16"] / 1e9, 1), gigabytes)
             self.assertEqual(per_user["f32"], 2 * per_user["bf16"])
             # Beside the halves and quarters, the scales: a float for each head of K and V, and two bytes for each 32 or 64 of int4.
             self.assertEqual(per_user["int8"], per_user["bf16"] // 2 + per_user["bf16"] // (2 * 128) * 4)
-            # K of int4 has two bytes for each channel of a page of 32 tokens and sixteen scales.
+            # K of int4 has two bytes for each channel of sixteen tokens, and a page sixteen scales.
             head_tokens = 80 * 8 * (int(n_ctx[:-1]) << 10)
             values = head_tokens * (64 + 2 * 2)
-            self.assertEqual(per_user["int4"], values + head_tokens * (64 * 32 + 2 * 128 + 64) // 32)
+            self.assertEqual(per_user["int4"], values + head_tokens * (64 * 32 + 4 * 128 + 64) // 32)
             self.assertEqual(per_user["int8/int4"], values + per_user["int8"] // 2)
             self.assertGreater(per_user["int4"], per_user["bf16"] / 4)
-            self.assertLessEqual(per_user["int4"], 1.14 * per_user["bf16"] / 4)
+            self.assertLessEqual(per_user["int4"], 1.13 * 2 * values, "K by channel takes at most 13% more than a scale for each token")
 
     def test_open_pages_are_a_part_of_the_budget(self):
-        p = plan("demo", ctx=1024, users=3, kv_type="int4")
-        self.assertEqual(p["kv_bytes_per_user"], 1024 * p["kv_bytes_per_token"] + p["open_page_bytes"])
-        self.assertGreaterEqual(p["kv_bytes_total"], 3 * p["kv_bytes_per_user"] - p["kv_bytes_per_token"] * 32)
+        for kv_type in ("int8", "int4"):
+            p = plan("demo", ctx=1024, users=3, kv_type=kv_type)
+            self.assertEqual(p["kv_bytes_per_user"], 1024 * p["kv_bytes_per_token"] + p["open_page_bytes"])
+            self.assertGreaterEqual(p["kv_bytes_total"], 3 * p["kv_bytes_per_user"] - p["kv_bytes_per_token"] * 32)
         self.assertEqual(plan("test-qwen35", kv_type="int4")["open_page_bytes"], 0, "a model with states has none")
         text = kvik.output("plan", "demo", "--kv-type", "int4").decode()
         self.assertIn("open pages", text)
-        self.assertNotIn("open pages", kvik.output("plan", "demo", "--kv-type", "int8").decode())
+        self.assertNotIn("open pages", kvik.output("plan", "demo", "--kv-type", "bf16").decode())
 
     def test_windows_bound_what_a_user_needs(self):
         """gemma3-27b keeps K and V of 1024 tokens in 52 of 62 layers."""
@@ -153,7 +156,7 @@ class Plan(unittest.TestCase):
         self.assertFalse(plan("demo", ctx=2048, users=4, memory=p["total_bytes"] - 1)["fits"])
 
     def test_as_many_users_fit_as_it_says(self):
-        for kv_type in ("f32", "int8"):
+        for kv_type in ("f32", "int8", "int4"):
             n = plan("demo", ctx=2048, kv_type=kv_type, memory="512MiB")["users_that_fit"]
             self.assertGreater(n, 0)
             self.assertTrue(plan("demo", ctx=2048, kv_type=kv_type, users=n, memory="512MiB")["fits"])

@@ -15,7 +15,7 @@ import trained
 
 N_TOKENS = 192
 # The expected KL divergence from f32 pages, and what other instruction sets or small changes of the arithmetic may make of it.
-EXPECTED = {"int8": 0.00025, "int8/int4": 0.0015, "int4": 0.00655}
+EXPECTED = {"int8": 0.0001, "int8/int4": 0.0015, "int4": 0.0042}
 LEAST, MOST = 0.6, 1.3
 
 

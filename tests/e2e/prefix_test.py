@@ -8,8 +8,10 @@ TOKENS = kvik.random_tokens(400, kvik.DEMO_BOS, 11)
 
 
 class Prefix(unittest.TestCase):
+    """With bf16 pages, which are what they were computed as."""
+
     def setUp(self):
-        self.server = self.enterContext(Server("demo"))
+        self.server = self.enterContext(Server("demo", "--kv-type", "bf16"))
 
     def ask(self, tokens, **fields):
         """(text, cached tokens)"""
@@ -18,7 +20,7 @@ class Prefix(unittest.TestCase):
 
     def alone(self, tokens):
         """The text by a program that has computed nothing before."""
-        return kvik.demo_text(kvik.greedy("demo", tokens, 24)).decode()
+        return kvik.demo_text(kvik.greedy("demo", tokens, 24, kv_type="bf16")).decode()
 
     def test_the_same_prompt_is_computed_once(self):
         text, cached = self.ask(TOKENS)
@@ -47,7 +49,7 @@ class Prefix(unittest.TestCase):
             if turn:
                 # All that was said; the last token of an answer was never fed to the model.
                 self.assertGreaterEqual(got["usage"]["prompt_tokens_details"]["cached_tokens"], len(tokens) - 11)
-            tokens = tokens + kvik.greedy("demo", tokens, 30) + TOKENS[100 + 10 * turn:110 + 10 * turn]
+            tokens = tokens + kvik.greedy("demo", tokens, 30, kv_type="bf16") + TOKENS[100 + 10 * turn:110 + 10 * turn]
 
     def test_users_at_the_same_time_get_what_each_would_get_alone(self):
         prompts = [TOKENS[:n] + TOKENS[:k] for n in (40, 96, 300) for k in (1, 2, 33)]
@@ -106,7 +108,9 @@ class Prefix(unittest.TestCase):
 
 
 class OpenPages(unittest.TestCase):
-    """With 4-bit K or V each token attends to its own page in bf16. That of an ended sequence's last tokens is kept, those of full pages are not."""
+    """With pages in levels each token attends to its own page in bf16. Kept are that in which a prompt ends, and an ended sequence's last one."""
+
+    TYPES = ("int8", "int8/int4", "int4")
 
     def check(self, kv_type):
         def ask(tokens, **fields):
@@ -118,23 +122,23 @@ class OpenPages(unittest.TestCase):
 
         with Server("demo", "--kv-type", kv_type) as server:
             self.assertEqual(ask(TOKENS)[1], 0)
-            self.assertEqual(ask(TOKENS)[1], (len(TOKENS) - 1) // 32 * 32)
-            for n in (1, 31, 32, 33, 63, 64, 65, 200, 399):
+            self.assertEqual(ask(TOKENS)[1], len(TOKENS) - 1)
+            for n in (399, 200, 65, 64, 63, 33, 32, 31, 1):  # none begins as one before it ends
                 tokens = TOKENS[:n] + [7 if TOKENS[n] != 7 else 8] + TOKENS[:20]
                 with self.subTest(kv_type=kv_type, n=n):
                     (choice,), cached = ask(tokens, cache_salt="")
-                    self.assertEqual(cached, n // 32 * 32)
+                    self.assertEqual(cached, n if n // 32 == len(TOKENS) // 32 else n // 32 * 32)
                     self.assertEqual(choice["text"], alone(tokens))
             choices, cached = ask(TOKENS[5:90], n=3)
             self.assertEqual([choice["text"] for choice in choices], [alone(TOKENS[5:90])] * 3)
             self.assertEqual(cached, 0)  # what its own choices share is no find
 
     def test_a_prefix_is_found_at_whole_pages_and_changes_no_answer(self):
-        for kv_type in ("int4", "int8/int4"):
+        for kv_type in self.TYPES:
             self.check(kv_type)
 
     def test_a_conversation_goes_on_at_its_last_token(self):
-        for kv_type in ("int4", "int8/int4"):
+        for kv_type in self.TYPES:
             with Server("demo", "--kv-type", kv_type) as server:
                 tokens, n_said = TOKENS[:7], 0
                 for turn in range(6):

@@ -242,8 +242,8 @@ TEST(Engine, the_context_is_as_trained_as_asked_for_or_what_the_budget_holds) {
 TEST(Engine, a_budget_of_less_than_a_page_is_refused) {
   TinyModel tiny = load_tiny();
   const TickingClock clock;
-  const auto engine =
-      Engine::create(std::move(tiny.model), *tiny.backend, {.kv_budget_bytes = 100}, clock);
+  const auto engine = Engine::create(std::move(tiny.model), *tiny.backend,
+                                     {.kv_budget_bytes = 100, .kv_type = KvType::kBF16}, clock);
   ASSERT_FALSE(engine.has_value());
   EXPECT_EQ(engine.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(engine.error().message, HasSubstr("holds 0 pages"));

@@ -140,18 +140,54 @@ TEST_P(OpenPageEngine, a_prefix_is_found_at_whole_pages_and_in_the_last_and_chan
   }
 }
 
-// Unless its last token ends a page: full ones have no open page.
+// However far its answer went: the page in which it ends is kept with its open page when full too.
 TEST_P(OpenPageEngine, a_prompt_found_whole_goes_on_from_its_last_token) {
-  for (const uint32_t n : {32u, 33u, 64u, 65u, 100u}) {
-    Rig rig;
-    const Request request = wanting(Request::Logits::kLast, some_tokens(n), 2);
-    const Answer first(*rig->run(request)), again(*rig->run(request));
-    const bool ends_page = n % 32 == 0;
-    EXPECT_EQ(again.usage.cached_tokens, ends_page ? n - 32 : n - 1) << n;
-    EXPECT_EQ(again.usage.cache.miss, ends_page ? MissReason::kNoSnapshot : MissReason::kNone) << n;
-    EXPECT_EQ(again.usage.cache.position.has_value(), ends_page);
-    expect_same(first, again);
+  for (const uint32_t n : {5u, 32u, 33u, 64u, 65u, 100u}) {
+    for (const uint32_t n_answer : {2u, 70u}) {
+      for (const uint32_t chunk : {7u, 33u, 512u}) {
+        SCOPED_TRACE(fmt::format("{} tokens, answer of {}, chunks of {}", n, n_answer, chunk));
+        Rig rig;
+        Request request = wanting(Request::Logits::kLast, some_tokens(n), n_answer);
+        request.max_chunk = chunk;
+        const Answer first(*rig->run(request)), again(*rig->run(request));
+        EXPECT_EQ(again.usage.cached_tokens, n - 1);
+        EXPECT_EQ(again.usage.cache.miss, MissReason::kNone);
+        EXPECT_FALSE(again.usage.cache.position.has_value());
+        expect_same(first, again);
+      }
+    }
   }
+}
+
+// A step from inside a page to a page an even number further moves that of its first tokens.
+TEST_P(OpenPageEngine, a_step_that_is_broken_off_leaves_nothing_of_it) {
+  Request request = wanting(Request::Logits::kLast, some_tokens(1040), 5);
+  request.max_chunk = 510;
+  const Answer expected = alone(request);
+  Rig rig;
+  const auto broken_off = rig->submit(request);
+  rig->engine().step();
+  rig->engine().set_step_hooks(
+      {.on_begin = {}, .are_cancelled = [](std::span<const RequestId>) { return true; }});
+  rig->engine().step();
+  rig->engine().set_step_hooks({});
+  EXPECT_EQ(broken_off->finishes(), std::vector{FinishReason::kCancelled});
+  const Answer again(*rig->run(request));
+  EXPECT_EQ(again.usage.cached_tokens, 480u);
+  expect_same(expected, again);
+}
+
+// A user edits the last message of a chat, or asks a second question about one text.
+TEST_P(OpenPageEngine, a_prompt_that_leaves_another_in_its_last_page_goes_on_where_it_does) {
+  auto tokens = some_tokens(100);
+  Rig rig;
+  rig->run(greedy_request(tokens, 60));
+  tokens[98] = (tokens[98] + 1) % 256;
+  Request request = wanting(Request::Logits::kLast, tokens, 20);
+  const Answer warm(*rig->run(request));
+  EXPECT_EQ(warm.usage.cached_tokens, 98u);
+  request.cache = Request::Cache::kOff;
+  expect_same(Answer(*rig->run(request)), warm);
 }
 
 TEST_P(OpenPageEngine, every_turn_of_a_conversation_goes_on_from_its_last_token) {
@@ -264,21 +300,21 @@ TEST_P(OpenPageEngine, pages_of_a_disk_are_found_to_the_token_after_a_restart) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, OpenPageEngine,
-                         testing::Values(Case{"test-llama:f32", KvType::kInt4},
-                                         Case{"test-gemma3:q8_0", KvType::kInt8Int4},  // windows
-                                         Case{"test-gemma4-e:f32",
-                                              KvType::kInt4},  // layers that share K and V
-                                         Case{"test-mla:q8_0", KvType::kInt4},
-                                         Case{"test-qwen3moe:q4_0", KvType::kInt8Int4}),
-                         [](const auto& info) {
-                           std::string name =
-                               fmt::format("{}_{}", info.param.model, name_of(info.param.type));
-                           for (char& c : name) {
-                             if (c == '-' || c == ':' || c == '/') c = '_';
-                           }
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    all, OpenPageEngine,
+    testing::Values(Case{"test-llama:f32", KvType::kInt4},
+                    Case{"test-gemma3:q8_0", KvType::kInt8Int4},  // windows
+                    Case{"test-gemma4-e:f32", KvType::kInt4},     // layers that share K and V
+                    Case{"test-mla:q8_0", KvType::kInt4},
+                    Case{"test-qwen3moe:q4_0", KvType::kInt8Int4},
+                    Case{"test-gemma3:q4_0", KvType::kInt8}, Case{"test-mla:q8_0", KvType::kInt8}),
+    [](const auto& info) {
+      std::string name = fmt::format("{}_{}", info.param.model, name_of(info.param.type));
+      for (char& c : name) {
+        if (c == '-' || c == ':' || c == '/') c = '_';
+      }
+      return name;
+    });
 
 // A draft model's pages are of the same type: one with the same weights is always right.
 TEST(OpenPages, a_draft_model_has_open_pages_too) {

@@ -253,10 +253,10 @@ TEST_P(Speculation, a_cancel_in_the_middle_leaves_no_lease) {
 INSTANTIATE_TEST_SUITE_P(
     all, Speculation,
     testing::Values(
-        Case{"test-llama:q4_0", KvType::kInt8}, Case{"test-llama:q8_0", KvType::kInt4, 20},
-        Case{"test-qwen3:f32", KvType::kF32}, Case{"test-gemma2:q4_0", KvType::kInt8},
+        Case{"test-llama:q4_0", KvType::kInt8, 20}, Case{"test-llama:q8_0", KvType::kInt4, 20},
+        Case{"test-qwen3:f32", KvType::kF32}, Case{"test-gemma2:q4_0", KvType::kInt8, 20},
         Case{"test-gemma3:bf16", KvType::kBF16}, Case{"test-qwen2:q4_0", KvType::kInt8Int4, 20},
-        Case{"test-qwen3moe:q4_0", KvType::kInt8}, Case{"test-qwen35:q4_0", KvType::kInt8, 60},
+        Case{"test-qwen3moe:q4_0", KvType::kInt8, 20}, Case{"test-qwen35:q4_0", KvType::kInt8, 60},
         Case{"test-qwen3next:f32", KvType::kF32, 40}, Case{"test-lfm2:bf16", KvType::kBF16, 9},
         Case{"test-granitehybrid:q8_0", KvType::kInt8, 60},
         Case{"test-nemotronhmoe:f32", KvType::kF32, 60}),

@@ -121,6 +121,55 @@ TEST_F(OpenPages, whoever_goes_on_inside_a_page_has_its_bytes) {
   }
 }
 
+TEST_F(OpenPages, the_page_in_which_a_prompt_ends_is_kept_with_its_open_page_when_it_is_full) {
+  for (const uint32_t n_prompt : {33u, 50u, 64u}) {
+    KvCache cache = make(40);
+    const auto tokens = counting(130);
+    PageTable table = cache.make_table();
+    table.owner.n_prompt = n_prompt;
+    ASSERT_TRUE(cache.grow(table, tokens.size()));
+    for (const uint32_t n : {n_prompt, 64u, 70u, 96u, 130u}) {
+      // Each page has its half of the slot until the page after the next begins.
+      std::memset(table.open_pages() + (n - 1) / 32 % 2 * kOpenBytes, int(n - 1) / 32, kOpenBytes);
+      cache.seal(table, kRoot, std::span(tokens).first(n));
+    }
+    EXPECT_EQ(cache.counts().sealed, 4u);
+    EXPECT_EQ(cache.counts().cached, kSnapshotPages) << "no other page has one";
+    cache.close(table, kRoot, tokens);
+
+    auto other = counting(300);
+    other[60] = 7;
+    ASSERT_EQ(open_prefix(cache, table, {kRoot, other}, other.size()), 60u);
+    for (size_t i = 0; i < kOpenBytes; ++i) {
+      ASSERT_EQ(table.open_pages()[kOpenBytes + i], std::byte{1}) << i;
+    }
+  }
+}
+
+TEST_F(OpenPages, the_open_page_of_a_prompt_of_which_the_slot_has_passed_on_is_not_kept) {
+  KvCache cache = make(40);
+  PageTable table = cache.make_table();
+  table.owner.n_prompt = 50;
+  const auto tokens = counting(100);
+  ASSERT_TRUE(cache.grow(table, tokens.size()));
+  cache.seal(table, kRoot, std::span(tokens).first(20));
+  cache.seal(table, kRoot, tokens);  // computed again after a preemption, in one step
+  EXPECT_EQ(cache.counts().sealed, 3u);
+  EXPECT_EQ(cache.counts().cached, 0u);
+}
+
+// OpenPages::add() may have moved it before the step was broken off.
+TEST_F(OpenPages, the_last_page_of_a_sequence_whose_step_was_broken_off_is_not_kept) {
+  for (const bool is_in_step : {false, true}) {
+    KvCache cache = make(40);
+    PageTable table = cache.make_table();
+    ASSERT_TRUE(cache.grow(table, 600));
+    table.is_in_step = is_in_step;
+    cache.close(table, kRoot, counting(50));
+    EXPECT_EQ(cache.find({kRoot, counting(50)}).n_tokens(), is_in_step ? 32u : 50u);
+  }
+}
+
 TEST_F(OpenPages, without_room_for_its_open_page_the_last_page_is_given_back) {
   KvCache cache = make(kSnapshotPages + 3);
   PageTable held = cache.make_table();

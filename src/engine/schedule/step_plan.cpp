@@ -10,6 +10,7 @@ namespace {
 void commit_entry(KvCache& kv, const StepPlan::Entry& entry, uint32_t n_accepted) {
   Sequence& sequence = *entry.sequence;
   CHECK(n_accepted > 0 && n_accepted <= entry.n_new);
+  sequence.table.is_in_step = false;
   sequence.n_cached += n_accepted;
   sequence.n_kv_rows += entry.n_new;
   // Findable by others from now on: all layers have written.

@@ -109,26 +109,33 @@ inline void unpack_scales(const std::byte* packed, uint32_t groups, float* out) 
 // The parts of one head's K by channel in a page.
 struct ChannelBlock {
   const uint8_t* nibbles;  // as int4 has them
-  const uint8_t* firsts;   // [key_dims] levels of nibble 0, plus 128
-  const uint8_t* steps;    // [key_dims] in fifteenths of a level
-  const float* scales;     // [groups of dimensions] of a level
+  // For each tile [key_dims] levels of nibble 0, plus 128, then [key_dims] steps in fifteenths of a
+  // level.
+  const uint8_t* channels;
+  const float* scales;  // [groups of dimensions] of a level
 };
+static_assert(kChannelTokens == kLanes);
 inline ChannelBlock channel_block(const KvBlockLayout& layout, const std::byte* block) {
   const uint32_t dims = key_dims(layout);
   const auto* nibbles = reinterpret_cast<const uint8_t*>(block);
-  const uint8_t* firsts = nibbles + size_t{dims} * kPageTokens / 2;
-  return {nibbles, firsts, firsts + dims, reinterpret_cast<const float*>(firsts + 2 * dims)};
+  const uint8_t* channels = nibbles + size_t{dims} * kPageTokens / 2;
+  return {nibbles, channels,
+          reinterpret_cast<const float*>(channels + size_t{kTilesPerPage} * 2 * dims)};
 }
 
 // K by channel as levels of int8 that share a scale in a page.
 inline void unpack_channels(const KvBlockLayout& layout, const std::byte* data, uint8_t* out) {
   const ChannelBlock block = channel_block(layout, data);
-  const uint32_t n_vectors = key_dims(layout) / 8;
-  for (uint32_t i = 0; i < n_vectors; ++i) {
-    const ChannelSteps low = channel_steps(block.firsts + 8 * i, block.steps + 8 * i);
-    const ChannelSteps high = channel_steps(block.firsts + 8 * i + 4, block.steps + 8 * i + 4);
-    for (uint32_t v = i; v < kTilesPerPage * n_vectors; v += n_vectors) {
-      unpack_channel_nibbles(block.nibbles + size_t{64} * v, low, high, out + size_t{128} * v);
+  const uint32_t dims = key_dims(layout);
+  const uint8_t* nibbles = block.nibbles;
+  for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
+    const uint8_t* firsts = block.channels + size_t{tile} * 2 * dims;
+    const uint8_t* steps = firsts + dims;
+    for (uint32_t d = 0; d < dims; d += 8) {
+      unpack_channel_nibbles(nibbles, channel_steps(firsts + d, steps + d),
+                             channel_steps(firsts + d + 4, steps + d + 4), out);
+      nibbles += 64;
+      out += 128;
     }
   }
 }

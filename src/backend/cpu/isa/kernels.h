@@ -36,9 +36,10 @@ struct RowKernels {
 //              for sixteen dimensions and the high ones for the next sixteen, then scales as K's
 //   int8/int4  K as int8 has it, V as int4
 //   int4, keys by channel
-//              K's nibbles as int4 has them, then for each dimension, rounded up to eight, the
-//              level of nibble 0 and the step of a nibble in fifteenths of a level, in bytes, then
-//              sixteen scales in f32, of each group of dimensions; V as int4
+//              K's nibbles as int4 has them, then for each sixteen tokens the level of nibble 0
+//              of each dimension, rounded up to eight, and the steps of a nibble in fifteenths of
+//              a level, in bytes, then sixteen scales in f32, of each group of dimensions; V as
+//              int4
 // An int8 element stands for scale · level, |level| ≤ 127; an int4 element for scale · (2 · nibble
 // − 15) of a head that was turned by attention_rotate.inl, and one by channel for scale · (level −
 // 128), where level = (256 · first + 128 + 17 · step · nibble) / 256, rounded down.

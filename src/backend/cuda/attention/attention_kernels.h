@@ -11,6 +11,7 @@
 namespace kvik::cuda {
 
 inline constexpr uint32_t kPageTokens = 32;
+inline constexpr uint32_t kChannelTokens = 16;
 inline constexpr uint32_t kSplitTokens = 512;
 inline constexpr uint32_t kMostHeadDim = 1024;
 inline constexpr uint32_t kMostKeyGroups = 8;

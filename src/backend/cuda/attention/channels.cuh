@@ -7,40 +7,91 @@
 namespace kvik::cuda {
 namespace {
 
-// The values that a channel has in a page, in [low, high].
+// The values that a channel has in a tile, in [low, high].
 struct ChannelRange {
   float low, high;
 };
 
-// A value has the nibble (x · inverse − first_level) · nibbles_per_level, rounded.
+// A level has the nibble (level − first_level) · nibbles_per_level, rounded.
 struct ChannelQuantum {
   uint8_t first, step;  // as the page has them
-  float first_level, nibbles_per_level;
+  float first_level, levels_per_nibble, nibbles_per_level;
 };
 
 __device__ __forceinline__ float limited_level(float level) {
   return level < -127.0f ? -127.0f : level > 127.0f ? 127.0f : level;
 }
 
-__device__ __forceinline__ ChannelQuantum quantum_of_channel(ChannelRange range, float inverse) {
-  const float low = rintf(limited_level(range.low * inverse) - 0.5f);
+__device__ __forceinline__ ChannelQuantum quantum_of_bytes(uint32_t first, uint32_t step) {
+  const float levels_per_nibble = 17.0f / 256.0f * static_cast<float>(step);
+  return {static_cast<uint8_t>(first), static_cast<uint8_t>(step),
+          static_cast<float>(first) - 128.0f, levels_per_nibble,
+          step == 0 ? 0.0f : 1.0f / levels_per_nibble};
+}
+
+__device__ __forceinline__ ChannelQuantum quantum_of_range(ChannelRange levels) {
+  const float low = rintf(limited_level(levels.low) - 0.5f);
   const float first_level = low < -127.0f ? -127.0f : low;
   const auto first = static_cast<uint32_t>(first_level + 128.0f);
-  const float span = limited_level(range.high * inverse) - first_level;
+  const float span = limited_level(levels.high) - first_level;
   const float steps = span * (256.0f / 255.0f) + 0.5f;
   const auto step = static_cast<uint32_t>(rintf(steps));
   const uint32_t most = (65535 - 128 - 256 * first) / 255;
-  const uint32_t limited = lesser(step, lesser(most, 255));
-  return {static_cast<uint8_t>(first), static_cast<uint8_t>(limited), first_level,
-          limited == 0 ? 0.0f : 256.0f / (17.0f * static_cast<float>(limited))};
+  return quantum_of_bytes(first, lesser(step, lesser(most, 255)));
 }
+
+__device__ __forceinline__ uint32_t nibble_of(float level, const ChannelQuantum& channel) {
+  const float nibble = (level - channel.first_level) * channel.nibbles_per_level;
+  return static_cast<uint32_t>(round_to_int(min_of(max_of(nibble, 0.0f), 15.0f)));
+}
+
+// The sum of the squares of what the levels of a tile lose.
+__device__ __forceinline__ float squared_error(const float (&levels)[kChannelTokens],
+                                               const ChannelQuantum& channel) {
+  float squares[kChannelTokens];
+  for (uint32_t i = 0; i < kChannelTokens; ++i) {
+    const auto nibble = static_cast<float>(nibble_of(levels[i], channel));
+    const float above = nibble * channel.levels_per_nibble + 1.0f / 512.0f;
+    const float error = levels[i] - (rintf(above) + channel.first_level);
+    squares[i] = error * error;
+  }
+  for (uint32_t half = kChannelTokens / 2; half > 0; half /= 2) {
+    for (uint32_t i = 0; i < half; ++i) squares[i] = squares[i] + squares[i + half];
+  }
+  return squares[0];
+}
+
+__device__ __forceinline__ ChannelQuantum quantum_of_channel(const float (&levels)[kChannelTokens],
+                                                             ChannelRange range) {
+  const float shifts[] = {0.0f, 0.02f, -0.02f};
+  const float span = range.high - range.low;
+  ChannelQuantum best = quantum_of_range(range);
+  float least = squared_error(levels, best);
+  for (const float low : shifts) {
+    for (const float high : shifts) {
+      const ChannelQuantum channel =
+          quantum_of_range({range.low + low * span, range.high + high * span});
+      const float error = squared_error(levels, channel);
+      if (error < least) {
+        best = channel;
+        least = error;
+      }
+    }
+  }
+  return best;
+}
+
+// A tile: tokens that share a channel's zero point and step.
+constexpr uint32_t kTiles = kPageTokens / kChannelTokens;
+static_assert(kChannelTokens == kLanes);
+using SharedTiles = Shared<float, kTiles * kMostHeadDim>;
 
 // One head of a page. The whole block calls.
 struct ChannelWriting {
   const PageLayout& layout;
   const uint16_t* keys;  // of the open page
   uint8_t* block;
-  SharedHead &lows, &highs;
+  SharedTiles &lows, &highs;  // [tile][dimension]
   Shared<float, kMostKeyGroups>& peaks;
 
   __device__ float key(uint32_t token, uint32_t d) const {
@@ -50,24 +101,28 @@ struct ChannelWriting {
 
   // A NaN is not counted.
   __device__ void find_ranges() const {
-    for (uint32_t d = threadIdx.x; d < layout.head_dim; d += blockDim.x) {
+    for (uint32_t i = threadIdx.x; i < kTiles * layout.head_dim; i += blockDim.x) {
+      const uint32_t first_token = i / layout.head_dim * kChannelTokens;
       float high = -3.402823466e38f;
       float minus_low = high;
-      for (uint32_t token = 0; token < kPageTokens; ++token) {
-        const float x = key(token, d);
+      for (uint32_t token = 0; token < kChannelTokens; ++token) {
+        const float x = key(first_token + token, i % layout.head_dim);
         high = max_of(x, high);
         minus_low = max_of(x * -1.0f, minus_low);
       }
       const bool is_known = -minus_low <= high;
-      lows.set(d, is_known ? -minus_low : 0.0f);
-      highs.set(d, is_known ? high : 0.0f);
+      lows.set(i, is_known ? -minus_low : 0.0f);
+      highs.set(i, is_known ? high : 0.0f);
     }
     __syncthreads();
     for (uint32_t g = threadIdx.x; g < layout.n_key_groups; g += blockDim.x) {
       float peak = 0.0f;
       const uint32_t end = lesser((g + 1) * layout.key_group_dims, layout.head_dim);
-      for (uint32_t d = g * layout.key_group_dims; d < end; ++d) {
-        peak = max_of(max_of(highs.get(d), -lows.get(d)), peak);
+      for (uint32_t tile = 0; tile < kTiles; ++tile) {
+        for (uint32_t d = g * layout.key_group_dims; d < end; ++d) {
+          const uint32_t i = tile * layout.head_dim + d;
+          peak = max_of(max_of(highs.get(i), -lows.get(i)), peak);
+        }
       }
       peaks.set(g, peak);
     }
@@ -77,20 +132,42 @@ struct ChannelWriting {
   __device__ Quantum quantum(uint32_t d) const {
     return quantum_for(peaks.get(d / layout.key_group_dims), 127.0f);
   }
-  __device__ ChannelQuantum channel(uint32_t d) const {
-    return quantum_of_channel({lows.get(d), highs.get(d)}, quantum(d).inverse);
+  // The levels of nibble 0 of a tile, then its steps.
+  __device__ uint8_t* firsts(uint32_t tile) const {
+    return block + static_cast<size_t>(layout.key_dims) * (kPageTokens / 2 + 2 * tile);
+  }
+  __device__ ChannelQuantum find_channel(uint32_t tile, uint32_t d) const {
+    float levels[kChannelTokens];
+    const float inverse = quantum(d).inverse;
+    for (uint32_t token = 0; token < kChannelTokens; ++token) {
+      levels[token] = key(tile * kChannelTokens + token, d) * inverse;
+    }
+    const uint32_t i = tile * layout.head_dim + d;
+    return quantum_of_channel(
+        levels, {limited_level(lows.get(i) * inverse), limited_level(highs.get(i) * inverse)});
+  }
+  __device__ void write_quanta() const {
+    for (uint32_t i = threadIdx.x; i < kTiles * layout.key_dims; i += blockDim.x) {
+      const uint32_t tile = i / layout.key_dims;
+      const uint32_t d = i % layout.key_dims;
+      const bool is_there = d < layout.head_dim;
+      const ChannelQuantum channel = is_there ? find_channel(tile, d) : quantum_of_bytes(0, 0);
+      firsts(tile)[d] = channel.first;
+      firsts(tile)[layout.key_dims + d] = channel.step;
+    }
+    __syncthreads();
   }
 
   __device__ uint32_t nibble(uint32_t token, uint32_t d) const {
     if (d >= layout.head_dim) return 0;
-    const ChannelQuantum of = channel(d);
-    const float level = key(token, d) * quantum(d).inverse;
-    const float steps = (level - of.first_level) * of.nibbles_per_level;
-    return static_cast<uint32_t>(round_to_int(min_of(max_of(steps, 0.0f), 15.0f)));
+    const uint8_t* first = firsts(token / kChannelTokens) + d;
+    return nibble_of(key(token, d) * quantum(d).inverse,
+                     quantum_of_bytes(first[0], first[layout.key_dims]));
   }
 
   __device__ void write() const {
     find_ranges();
+    write_quanta();
     const uint32_t n_bytes = layout.key_dims * kPageTokens / 2;
     for (uint32_t i = threadIdx.x; i < n_bytes; i += blockDim.x) {
       const uint32_t vector = i / 64;
@@ -99,14 +176,7 @@ struct ChannelWriting {
       const uint32_t d = vector % n_vectors * 8 + i % 4;
       block[i] = static_cast<uint8_t>(nibble(token, d) | nibble(token, d + 4) << 4);
     }
-    uint8_t* firsts = block + n_bytes;
-    for (uint32_t d = threadIdx.x; d < layout.key_dims; d += blockDim.x) {
-      const bool is_there = d < layout.head_dim;
-      const ChannelQuantum of = is_there ? channel(d) : ChannelQuantum{0, 0, 0.0f, 0.0f};
-      firsts[d] = of.first;
-      firsts[layout.key_dims + d] = of.step;
-    }
-    auto* scales = reinterpret_cast<float*>(firsts + 2 * layout.key_dims);
+    auto* scales = reinterpret_cast<float*>(firsts(kTiles));
     for (uint32_t g = threadIdx.x; g < kLanes; g += blockDim.x) {
       scales[g] = g < layout.n_key_groups ? quantum_for(peaks.get(g), 127.0f).scale : 0.0f;
     }
@@ -114,7 +184,7 @@ struct ChannelWriting {
 };
 
 __global__ void __launch_bounds__(kAttendThreads) write_channels(ChannelTask t) {
-  __shared__ SharedHead lows, highs;
+  __shared__ SharedTiles lows, highs;
   __shared__ Shared<float, kMostKeyGroups> peaks;
   for (uint32_t i = blockIdx.y; i < t.n_pages; i += gridDim.y) {
     __syncthreads();  // the previous page is done

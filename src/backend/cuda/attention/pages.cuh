@@ -79,14 +79,15 @@ struct Int4Pages {
     const uint32_t both =
         read_as<uint32_t>(block + tile + static_cast<size_t>(word / 2) * 64 + token % kLanes * 4);
     const uint32_t nibbles = both >> (word % 2 * 4) & 0x0f0f0f0fu;
-    return layout.keys_by_channel ? channel_levels(layout, block, word, nibbles)
+    return layout.keys_by_channel ? channel_levels(layout, block, token, word, nibbles)
                                   : odd_levels(nibbles);
   }
-  // Levels of four channels by their nibbles.
+  // Levels of four channels of a token by their nibbles.
   __device__ static uint32_t channel_levels(const PageLayout& layout, const uint8_t* block,
-                                            uint32_t word, uint32_t nibbles) {
-    const uint8_t* firsts = block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2;
-    const uint8_t* steps = firsts + layout.key_dims;
+                                            uint32_t token, uint32_t word, uint32_t nibbles) {
+    const size_t dims = layout.key_dims;
+    const uint8_t* firsts = block + dims * kPageTokens / 2 + token / kChannelTokens * 2 * dims;
+    const uint8_t* steps = firsts + dims;
     uint32_t levels = 0;
     for (uint32_t j = 0; j < 4; ++j) {
       const uint32_t d = 4 * word + j;
@@ -114,7 +115,8 @@ struct Int4Pages {
                                     uint32_t token) {
     const uint8_t* behind = block + static_cast<size_t>(layout.key_dims) * kPageTokens / 2;
     if (layout.keys_by_channel) {
-      return reinterpret_cast<const float*>(behind + 2 * layout.key_dims)[g];
+      constexpr size_t kTiles = kPageTokens / kChannelTokens;
+      return reinterpret_cast<const float*>(behind + kTiles * 2 * layout.key_dims)[g];
     }
     return scale_at(behind, g, token);
   }
