@@ -337,18 +337,10 @@ void KvCache::keep_open_page(const PageTable& table, const PageKey& root,
   const uint64_t n_sealed_tokens = uint64_t{table.n_sealed()} * kPageTokens;
   const uint64_t n_prompt = table.owner.n_prompt;
   const bool ends_there = n_prompt <= n_sealed_tokens && n_prompt + kPageTokens > n_sealed_tokens;
-  if (!table.open_pages() || table.is_in_step || !ends_there) return;
+  if (!table.open_pages() || !ends_there) return;
   if (n_sealed_tokens < tokens.size() && n_new > 1) return;
   if (n_sealed_tokens + kPageTokens <= tokens.size()) return;
-  const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens.first(n_sealed_tokens));
-  if (index_.know_snapshot(stretch)) return;
-  const std::vector<PageLease> pages = take_for_snapshot();
-  if (pages.empty()) return;
-  const uint64_t offset = open_page_offset(table.n_sealed() - 1, layout_.open_page_bytes);
-  copy_into(pages, table.open_pages() + offset, layout_.open_page_bytes);
-  if (!attach(stretch, pages, SnapshotKind::kEnd, Regard::kNew)) return;
-  ++n_snapshots_;
-  pin_snapshot(table, *index_.node_with(pages.front().id()), n_sealed_tokens);
+  keep_state(table, root, tokens.first(n_sealed_tokens), SnapshotKind::kEnd);
 }
 
 // The table's pages at one index, where it holds all of them; else nothing.

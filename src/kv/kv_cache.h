@@ -104,9 +104,9 @@ class KvCache {
   // pages, the last one is kept with its open page, if there is room for it.
   void close(PageTable& table, const PageKey& root, std::span<const TokenId> tokens);
 
-  // Keeps the state behind the sequence's first tokens.size() tokens, all that it has, where others
-  // find it, in pages of its own: a snapshot. Its pages up to there must be sealed but for the last
-  // that is not full. False, and nothing kept, where there is no room, or nobody could find it.
+  // Keeps the state after the sequence's first tokens.size() tokens, all that it has, where others
+  // find it: a snapshot. Its pages up to there must be sealed but for the last that is not full.
+  // Without a state, the open page of the last full one. False where there is no room, or no use.
   bool keep_state(const PageTable& table, const PageKey& root, std::span<const TokenId> tokens,
                   SnapshotKind kind, Regard regard = Regard::kNew);
   // Whoever went on from a snapshot has kept a later one of its own.

@@ -81,7 +81,7 @@ PrefixIndex::Stretch KvCache::stretch_behind(const PageTable& table, const PageK
 
 bool KvCache::keep_state(const PageTable& table, const PageKey& root,
                          std::span<const TokenId> tokens, SnapshotKind kind, Regard regard) {
-  CHECK(table.state_);
+  CHECK(table.state_ || (table.open_pages_ && tokens.size() % kPageTokens == 0));
   if (table.is_in_step) return false;
   if (tokens.empty() || table.n_sealed() != tokens.size() / kPageTokens) return false;
   const PrefixIndex::Stretch stretch = stretch_behind(table, root, tokens);
@@ -93,7 +93,12 @@ bool KvCache::keep_state(const PageTable& table, const PageKey& root,
   }
   const std::vector<PageLease> pages = take_for_snapshot();
   if (pages.empty()) return false;
-  copy_into(pages, table.state(), layout_.state_bytes);
+  if (table.state_) {
+    copy_into(pages, table.state(), layout_.state_bytes);
+  } else {
+    const uint64_t offset = open_page_offset(table.n_sealed() - 1, layout_.open_page_bytes);
+    copy_into(pages, table.open_pages() + offset, layout_.open_page_bytes);
+  }
   if (!attach(stretch, pages, kind, regard)) return false;
   ++n_snapshots_;
   pin_snapshot(table, *index_.node_with(pages.front().id()), tokens.size());

@@ -257,7 +257,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"test-qwen3:f32", KvType::kF32}, Case{"test-gemma2:q4_0", KvType::kInt8, 20},
         Case{"test-gemma3:bf16", KvType::kBF16}, Case{"test-qwen2:q4_0", KvType::kInt8Int4, 20},
         Case{"test-qwen3moe:q4_0", KvType::kInt8, 20}, Case{"test-qwen35:q4_0", KvType::kInt8, 60},
-        Case{"test-qwen3next:f32", KvType::kF32, 40}, Case{"test-lfm2:bf16", KvType::kBF16, 9},
+        // Without open pages, so that there is preemption.
+        Case{"test-llama:q4_0", KvType::kBF16}, Case{"test-gemma2:q4_0", KvType::kBF16},
+        Case{"test-qwen3moe:q4_0", KvType::kBF16}, Case{"test-qwen3next:f32", KvType::kF32, 40},
+        Case{"test-lfm2:bf16", KvType::kBF16, 9},
         Case{"test-granitehybrid:q8_0", KvType::kInt8, 60},
         Case{"test-nemotronhmoe:f32", KvType::kF32, 60}),
     [](const auto& info) {

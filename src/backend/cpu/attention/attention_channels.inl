@@ -76,6 +76,7 @@ inline ChannelQuantum quantum_of_channel(F32x16 levels, ChannelRange range) {
   float least = squared_error(levels, best);
   for (const float low : kShifts) {
     for (const float high : kShifts) {
+      if (low == 0.0f && high == 0.0f) continue;  // the first
       const ChannelQuantum channel =
           quantum_of_range({range.low + low * span, range.high + high * span});
       const float error = squared_error(levels, channel);
