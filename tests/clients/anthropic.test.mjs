@@ -53,8 +53,10 @@ test('marked blocks are created first and read then', async () => {
   assert.ok(first.usage.cache_creation_input_tokens > 100);
   assert.ok(first.usage.input_tokens > 0);
   const second = await client.messages.create({ ...marked, messages: [{ role: 'user', content: 'And then?' }] });
-  assert.equal(second.usage.cache_creation_input_tokens, 0);
-  assert.ok(second.usage.cache_read_input_tokens >= first.usage.cache_creation_input_tokens);
+  // The two prompts part within a page of 32 tokens, whose first ones are computed again with int8 pages.
+  const again = second.usage.cache_creation_input_tokens;
+  assert.ok(again < 32);
+  assert.ok(second.usage.cache_read_input_tokens + again >= first.usage.cache_creation_input_tokens);
   assert.ok(second.usage.input_tokens < 20);
 });
 
