@@ -81,10 +81,8 @@ def is_possible(arguments, possible):
     return all(key in possible for key in arguments)
 
 
-def is_right(calls, wanted):
-    """`calls` is a list of (name, arguments); each of the wanted calls must have come once, in any order."""
-    if len(calls) != len(wanted):
-        return False
+def are_wanted(calls, wanted):
+    """`calls` is a list of (name, arguments): each is one of the wanted, in any order, and none comes twice."""
     left = list(wanted)
     for name, arguments in calls:
         match = next((each for each in left for want, possible in each.items()
@@ -93,6 +91,11 @@ def is_right(calls, wanted):
             return False
         left.remove(match)
     return True
+
+
+def is_right(calls, wanted):
+    """Each of the wanted calls came once, and nothing else."""
+    return len(calls) == len(wanted) and are_wanted(calls, wanted)
 
 
 def ask(url, messages, tools, **fields):
@@ -118,7 +121,7 @@ def calls_of(choice):
 
 class Tally:
     def __init__(self):
-        self.n = self.n_right = self.n_calls = self.n_cut = 0
+        self.n = self.n_right = self.n_wanted = self.n_calls = self.n_cut = 0  # n_wanted: with calls, all of them wanted ones
         self.wrong = []
 
     def add(self, name, choice, wanted):
@@ -127,6 +130,7 @@ class Tally:
         calls = [] if choice["finish_reason"] == "length" else calls_of(choice)
         self.n_calls += len(calls)
         right = not calls if wanted is None else is_right(calls, wanted)
+        self.n_wanted += bool(calls) and wanted is not None and are_wanted(calls, wanted)
         self.n_right += right
         if not right:
             self.wrong.append((name, calls or choice["message"]["content"], wanted))
