@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "main/environment.h"
 
 namespace kvik {
 namespace {
@@ -61,7 +60,6 @@ Words as_gpu_layers() {
 Words as_kv_type(std::optional<KvType>& type) { return kv_type_words(type); }
 
 void add_model_flags(Flags& flags, ModelOptions& options) {
-  options.isa = environment("KVIK_ISA");
   flags.add({
       Flag("-m,--model,MODEL", &options.model,
            "a .gguf file, a Hugging Face folder, 'demo' (the embedded model) or "
@@ -72,6 +70,11 @@ void add_model_flags(Flags& flags, ModelOptions& options) {
       {"--kv-type", kv_type_words(options.kv_type),
        fmt::format("what K and V are stored as: {}; q8_0 and q4_0 mean the last two (default: {})",
                    kKvTypeNames, name_of(options.kv_type))},
+      Flag("--isa", &options.isa,
+           "instruction set of the processor's kernels: one that --version lists (default: the "
+           "best). All give the same bits, but avx512bf16 rounds activations to bf16 where weights "
+           "are bf16")
+          .called("NAME"),
       Flag("--huge-pages",
            Words{.type = "on|off",
                  .read =

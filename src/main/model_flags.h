@@ -13,7 +13,7 @@
 
 namespace kvik {
 
-// MODEL and the flags of every command that computes; KVIK_ISA.
+// MODEL and the flags of every command that computes.
 void add_model_flags(Flags& flags, ModelOptions& options);
 
 // --adapter of a command that computes with one, or none.

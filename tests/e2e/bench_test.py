@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 import kvik
 
 MODEL = "synthetic:test-llama:f32"
-FIELDS = ["test", "tokens", "depth", "batch", "tok_s", "tok_s_min", "tok_s_max", "limit_share", "kv_type", "kv_quality"]
+FIELDS = ["test", "tokens", "depth", "batch", "tok_s", "tok_s_min", "tok_s_max", "limit_share", "kv_type", "kv_quality", "arithmetic"]
 
 
 class Bench(unittest.TestCase):
@@ -55,6 +55,13 @@ class Bench(unittest.TestCase):
         table = kvik.output("bench", MODEL, "--prefill", 16, "--decode", 4, "--repeat", 1).decode().splitlines()
         self.assertRegex(table[0], r"^int8 pages \(near lossless: KL 0\.\d+\); limits of this machine during the runs: reads \d+ to \d+ GB/s, int8 [1-9]\d* to \d+ GOP/s, bf16 .*, f32 [1-9]\d* to \d+ GFLOP/s")
         self.assertEqual([line.split()[0] for line in table[1:]], ["test", "prefill", "decode"])
+
+    def test_arithmetic_of_an_instruction_set_s_own_is_named(self):
+        for isa in kvik.isas():
+            own = "avx512bf16" if isa == "avx512bf16" else ""
+            flags = ("synthetic:test-llama:bf16", "--isa", isa, "--prefill", 4, "--decode", 2, "--repeat", 1)
+            self.assertEqual({row["arithmetic"] for row in json.loads(kvik.output("bench", *flags, "--json"))}, {own})
+            self.assertEqual("rounds activations to bf16" in kvik.output("bench", *flags).decode(), bool(own))
 
 
 class Roofline(unittest.TestCase):

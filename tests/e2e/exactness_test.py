@@ -109,11 +109,12 @@ class Exactness(unittest.TestCase):
         self.assertEqual(rows.argmax(1)[len(tokens) - 1:-1].tolist(), answer)
 
     def test_an_instruction_set_that_is_not_there_is_refused_by_name(self):
-        done = kvik.run("logits", "demo", "--tokens", "1", env={"KVIK_ISA": "avx9000"})
-        self.assertIn(done.returncode, (1, 2))
-        self.assertEqual(done.stdout, b"")
-        self.assertIn(b"avx9000", done.stderr)
-        self.assertIn(b"scalar", done.stderr)
+        for flags, env in ((("--isa", "avx9000"), {}), ((), {"KVIK_ISA": "avx9000"})):
+            done = kvik.run("logits", "demo", "--tokens", "1", *flags, env=env)
+            self.assertIn(done.returncode, (1, 2))
+            self.assertEqual(done.stdout, b"")
+            self.assertIn(b"avx9000", done.stderr)
+            self.assertIn(b"scalar", done.stderr)
 
 
 def first_difference(got, want):

@@ -119,6 +119,15 @@ std::vector<BenchResult> measure_all(BenchRunner& runner, std::span<const BenchC
   return results;
 }
 
+// Backend::arithmetic() of the first weights that have one.
+std::string_view arithmetic_of(const LoadedModel& loaded) {
+  for (const WeightKind& kind : loaded.model->weight_kinds()) {
+    const std::string_view arithmetic = loaded.backend->arithmetic(kind.type);
+    if (!arithmetic.empty()) return arithmetic;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::string> bench(const BenchOptions& options) {
@@ -165,8 +174,8 @@ Result<std::string> bench(const BenchOptions& options) {
       return fail(ErrorCode::kIo, fmt::format("cannot write '{}'", options.roofline));
     }
   }
-  return options.json ? results_as_json(results, kv_type)
-                      : results_as_table(results, machine, kv_type);
+  const BenchSetup setup = {.kv_type = kv_type, .arithmetic = arithmetic_of(loaded)};
+  return options.json ? results_as_json(results, setup) : results_as_table(results, machine, setup);
 }
 
 }  // namespace kvik

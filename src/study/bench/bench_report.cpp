@@ -43,25 +43,30 @@ const char* test_name(const BenchCase& bench) {
   return bench.kind == BenchCase::Kind::kPrefill ? "prefill" : "decode";
 }
 
-std::string results_as_json(std::span<const BenchResult> results, KvType kv_type) {
+std::string results_as_json(std::span<const BenchResult> results, const BenchSetup& setup) {
   std::string out = "[";
   for (const BenchResult& r : results) {
     fmt::format_to(
         std::back_inserter(out),
         "{}\n  {{\"test\":\"{}\",\"tokens\":{},\"depth\":{},\"batch\":{},\"tok_s\":{:.3f},"
         "\"tok_s_min\":{:.3f},\"tok_s_max\":{:.3f},\"limit_share\":{},\"kv_type\":\"{}\",\"kv_"
-        "quality\":\"{}\"}}",
+        "quality\":\"{}\",\"arithmetic\":\"{}\"}}",
         &r == results.data() ? "" : ",", test_name(r.bench), r.bench.n_tokens, r.bench.depth,
-        r.bench.batch, r.median, r.min, r.max, share_json(r), name_of(kv_type),
-        quality_of(kv_type).name);
+        r.bench.batch, r.median, r.min, r.max, share_json(r), name_of(setup.kv_type),
+        quality_of(setup.kv_type).name, setup.arithmetic);
   }
   return out + "\n]\n";
 }
 
 std::string results_as_table(std::span<const BenchResult> results,
-                             std::span<const MachineLimits> machine, KvType kv_type) {
-  std::string out = fmt::format("{} pages ({}); {}", name_of(kv_type), quality_text(kv_type),
-                                limits_text(machine));
+                             std::span<const MachineLimits> machine, const BenchSetup& setup) {
+  std::string out = fmt::format("{} pages ({}); {}", name_of(setup.kv_type),
+                                quality_text(setup.kv_type), limits_text(machine));
+  if (!setup.arithmetic.empty()) {
+    fmt::format_to(std::back_inserter(out),
+                   "{} rounds activations to bf16 where weights are bf16; --isa avx512 does not\n",
+                   setup.arithmetic);
+  }
   fmt::format_to(std::back_inserter(out), "{:<8}{:>8}{:>9}{:>7}{:>12}{:>11}{:>20}{:>14}\n", "test",
                  "tokens", "depth", "batch", "K and V", "tok/s", "min … max", "of the limit");
   for (const BenchResult& r : results) {
