@@ -42,7 +42,7 @@ def messages(problem):
 def answer(server, problem):
     """The text, and whether it was cut off."""
     body = {"messages": messages(problem), "temperature": 0, "max_tokens": MAX_TOKENS}
-    choice = server.post("/v1/chat/completions", body).json["choices"][0]
+    choice = server.post("/v1/chat/completions", body, timeout=1800).json["choices"][0]
     return choice["message"]["content"], choice["finish_reason"] == "length"
 
 
