@@ -39,7 +39,7 @@ class Attackers:
         self.process.start()
 
     def stop(self):
-        """How many answers had which status."""
+        """Returns the number of answers by status."""
         self.ends.set()
         statuses = self.results.get(timeout=240)
         self.process.join(60)

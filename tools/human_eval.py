@@ -47,7 +47,7 @@ def answer(server, problem):
 
 
 def llama_cpp_answers(options, server, kv_type, problems):
-    """Those of llama.cpp, as answer(); the server only turns text into tokens and back."""
+    """Returns llama.cpp's answers in the form of answer(). The server only tokenizes and detokenizes."""
     prompts = [server.post("/tokenize", {"messages": messages(problem)}).json["tokens"] for problem in problems]
     case = {"file": os.path.abspath(options.model), "prompts": prompts, "n": MAX_TOKENS, "kv_type": kv_type, "ends": True, "sequences": options.users}
     with tempfile.TemporaryDirectory() as folder:  # node finds packages beside the script alone

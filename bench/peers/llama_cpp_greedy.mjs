@@ -2,8 +2,8 @@
 //
 //   echo '{"file": "m.gguf", "prompts": [[1, 2, 3], [4, 5]], "n": 20}' | node llama_cpp_greedy.mjs
 //
-// For each line of the input, in order, a JSON list of the ids behind each prompt: n of them, or up to the end of the generation where
-// "ends" is true. "kv_type" is that of K and V (F32), "sequences" how many prompts are computed at a time (1).
+// Prints a JSON list for each line of the input: the ids that follow each prompt. There are n of them, or fewer if the generation ends
+// and "ends" is true. "kv_type" is the type of K and V (default: F32), "sequences" the number of prompts computed at a time (default: 1).
 import { createInterface } from "node:readline";
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 

@@ -53,7 +53,7 @@ test('marked blocks are created first and read then', async () => {
   assert.ok(first.usage.cache_creation_input_tokens > 100);
   assert.ok(first.usage.input_tokens > 0);
   const second = await client.messages.create({ ...marked, messages: [{ role: 'user', content: 'And then?' }] });
-  // The two prompts part within a page of 32 tokens, whose first ones are computed again with int8 pages.
+  // The two prompts differ from the middle of a page of 32 tokens on. With int8 pages that page is computed again from its beginning.
   const again = second.usage.cache_creation_input_tokens;
   assert.ok(again < 32);
   assert.ok(second.usage.cache_read_input_tokens + again >= first.usage.cache_creation_input_tokens);

@@ -1,6 +1,6 @@
 """Answers of trained models to the schemas of client_schemas.json, as Pydantic, Zod and people write them: each that ends parses and
-validates, and one that is cut off goes on within a string or a list. `./test` asks SmolLM2 for a few; `./test --models` asks SmolLM2 for all of them and Qwen2.5-Coder
-for 60 (KVIK_TEST_CLIENT_MODELS and KVIK_TEST_CLIENT_SCHEMAS choose)."""
+validates, and one that is cut off is inside a string or a list. `./test` asks SmolLM2 for a few; `./test --models` asks SmolLM2 for all
+of them and Qwen2.5-Coder for 60 (KVIK_TEST_CLIENT_MODELS and KVIK_TEST_CLIENT_SCHEMAS choose)."""
 import collections
 import concurrent.futures
 import json
@@ -74,7 +74,7 @@ def request(case, seed, temperature, max_tokens):
 
 
 def is_in_a_value(text):
-    """Whether a beginning of JSON ends within a string or a list, as which it may go on for as long as the model likes."""
+    """Returns whether the beginning of a JSON text ends inside a string or a list, which the model may continue without end."""
     lists, is_string, is_escaped = [], False, False
     for c in text:
         if is_string:

@@ -23,7 +23,7 @@ def play(**options):
 
 class Budget(unittest.TestCase):
     def check(self, got, n, others=()):
-        """Of more plays than one where the order in which requests end decides a few percent of what is found."""
+        """Compares means over all plays: the order in which requests end changes what one play finds by a few percent."""
         self.assertEqual((got["requests"], got["errors"], got["exit_code"]), (n, 0, 0), got["error_messages"])
         self.assertEqual((got["verified"], got["differ"]), (n, 0))
         if not kvik.SANITIZED:

@@ -9,7 +9,7 @@
 
 namespace kvik {
 
-// What was measured.
+// The setup that a report names.
 struct BenchSetup {
   KvType kv_type = KvType::kInt8;
   // Backend::arithmetic() of weights of the model whose products it rounds in its own way
