@@ -147,9 +147,10 @@ class Crowd:
 class User(threading.Thread):
     """Streams one answer after the other; every one must be the first."""
 
-    def __init__(self, server):
+    def __init__(self, server, **fields):
+        """fields: further fields of its requests."""
         super().__init__(daemon=True)
-        self.server, self.ends = server, threading.Event()
+        self.server, self.fields, self.ends = server, fields, threading.Event()
         self.gaps, self.firsts, self.texts, self.troubles = [], [], collections.Counter(), collections.Counter()
         self.start()
 
@@ -163,7 +164,7 @@ class User(threading.Thread):
 
     def answer(self):
         started = time.monotonic()
-        connection, answer = self.server.open_stream(PROMPT, max_tokens=48, ignore_eos=True, kvik={"speculate": False})  # a gap is a step
+        connection, answer = self.server.open_stream(PROMPT, max_tokens=48, ignore_eos=True, **self.fields)
         last, text = None, ""
         for event in events(answer):
             now = time.monotonic()

@@ -1,6 +1,6 @@
 """Answers of trained models to the schemas of client_schemas.json, as Pydantic, Zod and people write them: each that ends parses and
-validates, and one that is cut off is inside a string or a list. `./test` asks SmolLM2 for a few; `./test --models` asks SmolLM2 for all
-of them and Qwen2.5-Coder for 60 (KVIK_TEST_CLIENT_MODELS and KVIK_TEST_CLIENT_SCHEMAS choose)."""
+validates, nearly all end by themselves, and one that is cut off is inside a string or a list. `./test` asks SmolLM2 for a few; `./test --models`
+asks SmolLM2 for all of them and Qwen2.5-Coder for 60 (KVIK_TEST_CLIENT_MODELS and KVIK_TEST_CLIENT_SCHEMAS choose)."""
 import collections
 import concurrent.futures
 import json
@@ -16,7 +16,7 @@ from server import Server
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "client_schemas.json")
 MAX_TOKENS = 800
 SEEDS = 3
-# A seed's remainder says how it is asked, so that greedy answers differ too; that of a tool's arguments is forced by tool_choice.
+# A seed says how it is asked, so that greedy answers differ too; that of a tool's arguments is forced by tool_choice.
 QUESTIONS = ("{facts} Give the {subject} as JSON.", "Extract the {subject} from this text: {facts}", "{facts}\n\nSave the {subject}.")
 TOOL_SEED = 2
 FORMATS = jsonschema.FormatChecker(["date", "email"])
@@ -63,11 +63,10 @@ def strays(value, schema, root, path="#"):
             yield from strays(its, part["properties"][name], root, f"{path}/{name}")
 
 
-def request(case, seed, temperature, max_tokens):
-    question = seed % len(QUESTIONS)
-    text = QUESTIONS[question].format(**case)
-    body = {"messages": [{"role": "user", "content": text}], "temperature": temperature, "seed": seed, "max_tokens": max_tokens}
-    if question == TOOL_SEED:
+def request(case, seed, temperature):
+    text = QUESTIONS[seed].format(**case)
+    body = {"messages": [{"role": "user", "content": text}], "temperature": temperature, "seed": seed, "max_tokens": MAX_TOKENS}
+    if seed == TOOL_SEED:
         tool = {"type": "function", "function": {"name": "save", "description": f"Saves the {case['subject']}.", "parameters": case["schema"]}}
         return {**body, "tools": [tool], "tool_choice": {"type": "function", "function": {"name": "save"}}}
     return {**body, "response_format": {"type": "json_schema", "json_schema": {"name": "it", "schema": case["schema"], "strict": True}}}
@@ -123,11 +122,12 @@ class Tally:
 
 
 class ClientSchemas(unittest.TestCase):
-    def ask(self, model, asked, max_tokens=MAX_TOKENS):
+    def ask(self, model, cases, seeds, kv_type="int8"):
         tally = Tally()
-        with Server(model, "--ctx", 2048, "--kv-memory", "256MiB", ready_s=120) as server:
+        asked = [(case, seed, temperature) for case in cases for seed in seeds for temperature in (0, 1)]
+        with Server(model, "--ctx", 2048, "--kv-memory", "256MiB", "--kv-type", kv_type, ready_s=120) as server:
             def answer(one):
-                said = server.post("/v1/chat/completions", request(*one, max_tokens))
+                said = server.post("/v1/chat/completions", request(*one))
                 self.assertEqual(said.status, 200, (one, said.body[:500]))
                 return said.json
 
@@ -145,27 +145,23 @@ class ClientSchemas(unittest.TestCase):
 
     @unittest.skipIf(trained.ALL, "the whole list follows")
     def test_a_small_model_ends_what_clients_ask_for(self):
-        # Greedy, a model of this size repeats itself within a string: 5 of 14 ended. Sampled, it ends 86% of 112 within 400 tokens with
-        # int8 pages, 90% with f32 (the difference is chance): of 56, fewer than 70% come once in 2,000 times.
-        asked = [(case, seed, temperature) for case in read_cases()[::43] for temperature, seeds in ((0, 3), (1, 12))
-                 for seed in range(seeds) if seed % len(QUESTIONS) != 1]
-        tally = self.ask(trained.model("smollm2"), asked, 400)
+        cases = read_cases()[::43]
+        # Whether one of 14 sampled answers ends is chance, but with f32 pages it is the same on every machine and in every version:
+        # of 112 with other seeds and 400 tokens, 101 end with f32 pages, 96 with int8, 96 with bf16.
+        tally = self.ask(trained.model("smollm2"), cases, (0, TOOL_SEED), "f32")
         self.check_wrong(tally)
-        self.assertGreaterEqual(tally.n_sampled["ended"], 0.7 * tally.n_sampled["asked"])
+        # Greedy, a model of this size repeats itself within a string: 5 of 14 ended, and all that were sampled.
+        self.assertGreaterEqual(tally.n_sampled["ended"], 0.9 * tally.n_sampled["asked"])
 
     @unittest.skipUnless(trained.ALL, "KVIK_TEST_MODELS_ALL asks for the whole list")
     def test_trained_models_end_and_keep_to_all_of_them(self):
         n_of = {"smollm2": 300, "qwen2.5-coder": 60}
-        # Greedy, SmolLM2 repeats itself within strings and lists: of 180 answers 62 of the 90 greedy ones ended, 83 of the sampled.
-        least = {"smollm2": 0.75, "qwen2.5-coder": 0.99}
         for name in os.environ.get("KVIK_TEST_CLIENT_MODELS", " ".join(n_of)).split():
             n = int(os.environ.get("KVIK_TEST_CLIENT_SCHEMAS", n_of[name]))
             with self.subTest(name):
-                asked = [(case, seed, temperature) for case in read_cases()[:: max(1, 300 // n)][:n] for seed in range(SEEDS)
-                         for temperature in (0, 1)]
-                tally = self.ask(trained.model(name), asked)
+                tally = self.ask(trained.model(name), read_cases()[:: max(1, 300 // n)][:n], range(SEEDS))
                 self.check_wrong(tally)
-                self.assertGreaterEqual(tally.counts["ended"], least[name] * tally.counts["asked"])
+                self.assertGreaterEqual(tally.counts["ended"], 0.99 * tally.counts["asked"])
 
 
 if __name__ == "__main__":
