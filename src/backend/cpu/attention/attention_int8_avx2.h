@@ -26,35 +26,49 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
 }
 
 struct ChannelSteps {
-  __m256i first, step;  // [4 tokens][4 channels] words
+  alignas(32) uint16_t first[64], step[64];
 };
-inline __m256i words_of_four(const uint8_t* p) {
-  int32_t four;
+inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {
+  ChannelSteps out;
+  const auto words = [](const uint8_t* p) {
+    return _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  };
+  for (uint32_t j = 0; j < n; j += 8) {
+    const __m128i first = _mm_or_si128(_mm_slli_epi16(words(firsts + j), 8), _mm_set1_epi16(128));
+    const __m128i step = _mm_mullo_epi16(words(steps + j), _mm_set1_epi16(17));
+    _mm_store_si128(reinterpret_cast<__m128i*>(out.first + j), first);
+    _mm_store_si128(reinterpret_cast<__m128i*>(out.step + j), step);
+  }
+  return out;
+}
+inline __m256i four_words(const uint16_t* p) {
+  int64_t four;
   __builtin_memcpy(&four, p, sizeof(four));
-  return _mm256_broadcastq_epi64(_mm_cvtepu8_epi16(_mm_cvtsi32_si128(four)));
+  return _mm256_set1_epi64x(four);
 }
-inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps) {
-  const __m256i first = _mm256_slli_epi16(words_of_four(firsts), 8);
-  return {_mm256_or_si256(first, _mm256_set1_epi16(128)),
-          _mm256_mullo_epi16(words_of_four(steps), _mm256_set1_epi16(17))};
-}
-inline __m256i channel_levels(__m256i nibbles, const ChannelSteps& of) {
+inline __m256i channel_levels(__m256i nibbles, __m256i first, __m256i step) {
   const __m256i zero = _mm256_setzero_si256();
   const auto levels = [&](__m256i words) {
-    return _mm256_srli_epi16(_mm256_add_epi16(_mm256_mullo_epi16(words, of.step), of.first), 8);
+    return _mm256_srli_epi16(_mm256_add_epi16(_mm256_mullo_epi16(words, step), first), 8);
   };
   return _mm256_packus_epi16(levels(_mm256_unpacklo_epi8(nibbles, zero)),
                              levels(_mm256_unpackhi_epi8(nibbles, zero)));
 }
-inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& low,
-                                   const ChannelSteps& high, uint8_t* levels) {
+inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of, uint32_t channel,
+                                   uint8_t* levels) {
   const __m256i mask = _mm256_set1_epi8(15);
+  const __m256i low_first = four_words(of.first + channel);
+  const __m256i low_step = four_words(of.step + channel);
+  const __m256i high_first = four_words(of.first + channel + 4);
+  const __m256i high_step = four_words(of.step + channel + 4);
   for (uint32_t i = 0; i < 64; i += 32) {
     const __m256i bytes = load_256(packed + i);
     const __m256i lows = _mm256_and_si256(bytes, mask);
     const __m256i highs = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(levels + i), channel_levels(lows, low));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(levels + 64 + i), channel_levels(highs, high));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(levels + i),
+                        channel_levels(lows, low_first, low_step));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(levels + 64 + i),
+                        channel_levels(highs, high_first, high_step));
   }
 }
 

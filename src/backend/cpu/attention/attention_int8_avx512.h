@@ -18,34 +18,53 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   _mm512_storeu_si512(high, _mm512_add_epi8(highs, add));
 }
 
+// Even channels, then odd ones: a level of an even one is the low byte of a word, that of an odd
+// one the high byte, where the sum leaves it.
 struct ChannelSteps {
-  __m512i first, step;  // [8 tokens][4 channels] words
+  alignas(64) uint16_t first[2][32], step[2][32];
 };
-inline __m512i words_of_four(const uint8_t* p) {
-  int32_t four;
-  __builtin_memcpy(&four, p, sizeof(four));
-  return _mm512_broadcastq_epi64(_mm_cvtepu8_epi16(_mm_cvtsi32_si128(four)));
-}
-inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps) {
-  const __m512i first = _mm512_slli_epi16(words_of_four(firsts), 8);
-  return {_mm512_or_si512(first, _mm512_set1_epi16(128)),
-          _mm512_mullo_epi16(words_of_four(steps), _mm512_set1_epi16(17))};
-}
-inline __m512i channel_levels(__m512i nibbles, const ChannelSteps& of) {
-  const __m512i zero = _mm512_setzero_si512();
-  const auto levels = [&](__m512i words) {
-    return _mm512_srli_epi16(_mm512_add_epi16(_mm512_mullo_epi16(words, of.step), of.first), 8);
+inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {
+  ChannelSteps out;
+  const __mmask64 is_channel = n < 64 ? (__mmask64{1} << n) - 1 : ~__mmask64{0};
+  const __m512i first = _mm512_maskz_loadu_epi8(is_channel, firsts);
+  const __m512i step = _mm512_maskz_loadu_epi8(is_channel, steps);
+  const __m512i high_byte = _mm512_set1_epi16(static_cast<int16_t>(0xff00));
+  const __m512i half = _mm512_set1_epi16(128);
+  const auto of_step = [](__m512i words) {
+    return _mm512_mullo_epi16(words, _mm512_set1_epi16(17));
   };
-  return _mm512_packus_epi16(levels(_mm512_unpacklo_epi8(nibbles, zero)),
-                             levels(_mm512_unpackhi_epi8(nibbles, zero)));
+  _mm512_store_si512(out.first[0], _mm512_or_si512(_mm512_slli_epi16(first, 8), half));
+  _mm512_store_si512(out.first[1], _mm512_or_si512(_mm512_and_si512(first, high_byte), half));
+  _mm512_store_si512(out.step[0], of_step(_mm512_andnot_si512(high_byte, step)));
+  _mm512_store_si512(out.step[1], of_step(_mm512_srli_epi16(step, 8)));
+  return out;
 }
-inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& low,
-                                   const ChannelSteps& high, uint8_t* levels) {
-  const __m512i mask = _mm512_set1_epi8(15);
-  const __m512i bytes = _mm512_loadu_si512(packed);
-  const __m512i highs = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), mask);
-  _mm512_storeu_si512(levels, channel_levels(_mm512_and_si512(bytes, mask), low));
-  _mm512_storeu_si512(levels + 64, channel_levels(highs, high));
+// even, odd: nibbles in words, of two channels each of sixteen tokens.
+inline __m512i channel_levels(__m512i even, __m512i odd, const ChannelSteps& of, uint32_t channel) {
+  const auto two_words = [&](const uint16_t* p) {
+    int32_t two;
+    __builtin_memcpy(&two, p + channel / 2, sizeof(two));
+    return _mm512_set1_epi32(two);
+  };
+  even = _mm512_mullo_epi16(even, two_words(of.step[0]));
+  odd = _mm512_mullo_epi16(odd, two_words(of.step[1]));
+  even = _mm512_srli_epi16(_mm512_add_epi16(even, two_words(of.first[0])), 8);
+  odd = _mm512_add_epi16(odd, two_words(of.first[1]));
+  constexpr int kEvenOrHighOfOdd = 0xf8;  // a | (b & c)
+  const __m512i high_byte = _mm512_set1_epi16(static_cast<int16_t>(0xff00));
+  return _mm512_ternarylogic_epi32(even, odd, high_byte, kEvenOrHighOfOdd);
+}
+inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of, uint32_t channel,
+                                   uint8_t* levels) {
+  const __m512i mask = _mm512_set1_epi16(15);
+  const __m512i words = _mm512_loadu_si512(packed);
+  const auto nibble = [&](uint32_t shift) {
+    return _mm512_and_si512(_mm512_srli_epi16(words, shift), mask);
+  };
+  const __m512i low = channel_levels(_mm512_and_si512(words, mask), nibble(8), of, channel);
+  const __m512i high = channel_levels(nibble(4), _mm512_srli_epi16(words, 12), of, channel + 4);
+  _mm512_storeu_si512(levels, low);
+  _mm512_storeu_si512(levels + 64, high);
 }
 
 using QueryWord = __m512i;

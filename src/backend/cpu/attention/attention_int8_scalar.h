@@ -24,26 +24,30 @@ inline void unpack_nibbles(const uint8_t* packed, uint8_t offset, uint8_t* low, 
   }
 }
 
-// The levels of nibble 0 of four channels of K, and the step to the next one: see KvBlockLayout.
+// Of the channels of K that are unpacked together, at most 64: nibble n stands for the level
+// (first + n · step) / 256, rounded down. 128 of first round to the nearest level.
 struct ChannelSteps {
-  uint32_t first[4], step[4];  // in 256 parts of a level
+  uint32_t first[64], step[64];
 };
-inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps) {
+// firsts, steps: [n] bytes of a page (ChannelBlock::channels), n a multiple of 8.
+inline ChannelSteps channel_steps(const uint8_t* firsts, const uint8_t* steps, uint32_t n) {
   ChannelSteps out;
-  for (uint32_t j = 0; j < 4; ++j) {
+  for (uint32_t j = 0; j < n; ++j) {
     out.first[j] = 256u * firsts[j] + 128u;
     out.step[j] = 17u * steps[j];
   }
   return out;
 }
-// 64 bytes of two nibbles each of sixteen tokens: the levels of the low ones to levels[0 … 63],
-// those of the high ones to levels[64 … 127].
-inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& low,
-                                   const ChannelSteps& high, uint8_t* levels) {
+// 64 bytes of two nibbles each: four channels of sixteen tokens from `channel` on in the low ones,
+// whose levels go to levels[0 … 63], the next four in the high ones, to levels[64 … 127].
+inline void unpack_channel_nibbles(const uint8_t* packed, const ChannelSteps& of, uint32_t channel,
+                                   uint8_t* levels) {
+  const auto level = [&](uint32_t c, uint32_t nibble) {
+    return static_cast<uint8_t>((of.first[c] + of.step[c] * nibble) / 256);
+  };
   for (uint32_t i = 0; i < 64; ++i) {
-    const uint32_t j = i % 4;
-    levels[i] = static_cast<uint8_t>((low.first[j] + low.step[j] * (packed[i] & 15u)) / 256);
-    levels[64 + i] = static_cast<uint8_t>((high.first[j] + high.step[j] * (packed[i] >> 4)) / 256);
+    levels[i] = level(channel + i % 4, packed[i] & 15u);
+    levels[64 + i] = level(channel + 4 + i % 4, packed[i] >> 4);
   }
 }
 

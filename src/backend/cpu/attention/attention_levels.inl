@@ -30,6 +30,11 @@ inline size_t level_page_floats(const KvBlockLayout& layout) {
   return size_t{kPageTokens} * (key_dims(as_int4) + value_dims(as_int4)) / sizeof(float);
 }
 
+// Into the first-level cache.
+inline void fetch(const std::byte* data, size_t n_bytes) {
+  for (size_t i = 0; i < n_bytes; i += 64) __builtin_prefetch(data + i, 0, 3);
+}
+
 // The beginning of a page's latent K as V would lie.
 inline void turn_latent_levels(const KvBlockLayout& layout, const uint8_t* keys, int8_t* values) {
   constexpr size_t kBytes = kLanes * kLanes;  // of sixteen dimensions of sixteen tokens
@@ -66,25 +71,34 @@ inline void take_latent_int8_page(const Block& block, uint32_t page, const std::
   take_latent_values(block, page, room, out);
 }
 
-inline void take_int8_keys(const KvBlockLayout& layout, uint32_t page, const std::byte* data,
-                           LevelSplit& out) {
-  constexpr size_t kScaleBytes = kPageTokens * sizeof(float);
+constexpr size_t kInt8ScaleBytes = kPageTokens * sizeof(float);
+
+// Returns where K ends.
+inline const std::byte* take_int8_keys(const KvBlockLayout& layout, uint32_t page,
+                                       const std::byte* data, LevelSplit& out) {
+  const std::byte* scales = data + size_t{key_dims(layout)} * kPageTokens;
   out.keys[page] = reinterpret_cast<const uint8_t*>(data);
-  __builtin_memcpy(out.key_scales + page * kPageTokens, data + layout.k_bytes() - kScaleBytes,
-                   kScaleBytes);
+  __builtin_memcpy(out.key_scales + page * kPageTokens, scales, kInt8ScaleBytes);
+  return scales + kInt8ScaleBytes;
+}
+
+// The scales of K and of V, which are not fetched with the levels before them.
+inline void fetch_int8_scales(const KvBlockLayout& layout, const std::byte* data) {
+  const std::byte* of_keys = data + size_t{key_dims(layout)} * kPageTokens;
+  fetch(of_keys, kInt8ScaleBytes);
+  fetch(of_keys + kInt8ScaleBytes + size_t{value_dims(layout)} * kPageTokens, kInt8ScaleBytes);
 }
 
 inline void take_int8_page(const Block& block, uint32_t page, const std::byte* data,
                            LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
-  const std::byte* values = data + layout.k_bytes();
-  constexpr size_t kScaleBytes = kPageTokens * sizeof(float);
-  take_int8_keys(layout, page, data, out);
+  const std::byte* values = take_int8_keys(layout, page, data, out);
+  const std::byte* scales = values + size_t{value_dims(layout)} * kPageTokens;
   out.values[page] = reinterpret_cast<const int8_t*>(values);
   out.ahead_of_keys[page] = values;
   out.ahead_of_values[page] = block.keys_ahead(page, values);
-  __builtin_memcpy(out.value_scales + page * kPageTokens, data + layout.head_bytes() - kScaleBytes,
-                   kScaleBytes);
+  __builtin_memcpy(out.value_scales + page * kPageTokens, scales, kInt8ScaleBytes);
+  if (const std::byte* next = block.keys_ahead(page, nullptr)) fetch_int8_scales(layout, next);
 }
 
 // n vectors of 64 packed bytes: low nibbles to [2i], high ones to [2i + 1], as 2 · nibble + offset.
@@ -131,11 +145,14 @@ inline void unpack_channels(const KvBlockLayout& layout, const std::byte* data, 
   for (uint32_t tile = 0; tile < kTilesPerPage; ++tile) {
     const uint8_t* firsts = block.channels + size_t{tile} * 2 * dims;
     const uint8_t* steps = firsts + dims;
-    for (uint32_t d = 0; d < dims; d += 8) {
-      unpack_channel_nibbles(nibbles, channel_steps(firsts + d, steps + d),
-                             channel_steps(firsts + d + 4, steps + d + 4), out);
-      nibbles += 64;
-      out += 128;
+    for (uint32_t begin = 0; begin < dims; begin += 64) {
+      const uint32_t n = lesser(64, dims - begin);
+      const ChannelSteps channels = channel_steps(firsts + begin, steps + begin, n);
+      for (uint32_t channel = 0; channel < n; channel += 8) {
+        unpack_channel_nibbles(nibbles, channels, channel, out);
+        nibbles += 64;
+        out += 128;
+      }
     }
   }
 }
@@ -180,7 +197,7 @@ inline void take_int4_page(const Block& block, uint32_t page, const std::byte* d
   const KvBlockLayout& layout = block.task.layout;
   uint8_t* values = layout.keys_by_channel ? take_channel_keys(layout, page, data, room, out)
                                            : take_int4_keys(layout, page, data, room, out);
-  // As K takes twice the room that it has in the page, this fetches V as well.
+  // As K takes twice the room that it has in the page, this fetches most of V as well.
   out.ahead_of_keys[page] = block.keys_ahead(page, reinterpret_cast<const std::byte*>(room));
   if (layout.latent_dim != 0) return take_latent_values(block, page, values, out);
   take_int4_values(layout, page, data + layout.k_bytes(), values, out);
@@ -191,11 +208,11 @@ inline void take_int4_page(const Block& block, uint32_t page, const std::byte* d
 inline void take_int8_int4_page(const Block& block, uint32_t page, const std::byte* data,
                                 uint8_t* room, LevelSplit& out) {
   const KvBlockLayout& layout = block.task.layout;
-  take_int8_keys(layout, page, data, out);
-  take_int4_values(layout, page, data + layout.k_bytes(), room, out);
+  const std::byte* values = take_int8_keys(layout, page, data, out);
+  take_int4_values(layout, page, values, room, out);
   const std::byte* ahead = block.keys_ahead(page, data);
   out.ahead_of_keys[page] = ahead;
-  out.ahead_of_values[page] = ahead + layout.k_bytes();
+  out.ahead_of_values[page] = ahead + (values - data);
 }
 
 // Pages [begin, end) of the split, those that some pair sees.
@@ -205,10 +222,12 @@ inline LevelSplit take_levels(const Block& block, Range split, Range pages) {
   out.key_scales = block.scales;
   out.value_scales = block.scales + kMostGroups * kSplitTokens;
   const std::byte* const* table = task.pages + split.begin / kPageTokens;
+  const size_t block_bytes = task.layout.head_bytes();
   for (uint32_t page = pages.begin; page < pages.end; ++page) {
     const std::byte* data = table[page] + task.block_offset;
     auto* room = reinterpret_cast<uint8_t*>(block.unpacked + page * level_page_floats(task.layout));
     if (task.layout.key_type() == KvType::kInt4) {
+      if (page + 1 < pages.end) fetch(table[page + 1] + task.block_offset, block_bytes);
       take_int4_page(block, page, data, room, out);
     } else if (task.layout.latent_dim != 0) {
       take_latent_int8_page(block, page, data, room, out);
