@@ -9,24 +9,11 @@
 #include <cstring>
 #include <span>
 
+#include "base/file_descriptor.h"
 #include "base/new_file.h"
 
 namespace kvik {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 std::unexpected<Error> unreadable(const std::string& path) {
   return fail(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
@@ -43,9 +30,9 @@ Result<void> write_atomically(const std::string& path, std::string_view bytes, u
 
 Result<std::string> read_whole(const std::string& path, size_t max_bytes) {
   // A pipe or a device must not be waited for.
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
-  if (file.get() < 0 || ::fstat(file.get(), &about) != 0) return unreadable(path);
+  if (!file.is_open() || ::fstat(file.get(), &about) != 0) return unreadable(path);
   if (!S_ISREG(about.st_mode)) {
     return fail(ErrorCode::kInvalidArgument, fmt::format("'{}' is no regular file", path));
   }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/file_descriptor.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -18,10 +19,6 @@ class InputFile {
   // folder, a pipe, no permission), kCorrupt for an empty file. Waits for nobody.
   static Result<InputFile> open(const std::string& path);
 
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
-  ~InputFile();
-
   // When it was opened.
   uint64_t size() const { return size_; }
 
@@ -29,10 +26,10 @@ class InputFile {
   Result<void> read(uint64_t offset, std::span<std::byte> bytes) const;
 
  private:
-  InputFile(int fd, uint64_t size, std::string path)
-      : fd_(fd), size_(size), path_(std::move(path)) {}
+  InputFile(FileDescriptor file, uint64_t size, std::string path)
+      : file_(std::move(file)), size_(size), path_(std::move(path)) {}
 
-  int fd_;
+  FileDescriptor file_;
   uint64_t size_;
   std::string path_;
 };

@@ -33,10 +33,8 @@ int with_free_name(const std::string& target, std::string& name, const Body& bod
 
 // A rename is on the device once its folder is.
 void flush_folder_of(const std::string& path) {
-  const int fd = ::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::fsync(fd);
-  ::close(fd);
+  const FileDescriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.is_open()) ::fsync(folder.get());
 }
 
 }  // namespace
@@ -55,18 +53,19 @@ Result<NewFile> NewFile::create(const std::string& path, unsigned mode) {
     errno = EISDIR;
     return file.error();
   }
-  file.fd_ = ::open(folder_of(file.target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
-  if (file.fd_ < 0) {
-    file.fd_ = with_free_name(file.target_, file.beside_, [&](const char* name) {
+  file.file_ = FileDescriptor(
+      ::open(folder_of(file.target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
+  if (!file.file_.is_open()) {
+    file.file_ = FileDescriptor(with_free_name(file.target_, file.beside_, [&](const char* name) {
       return ::open(name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode);
-    });
+    }));
   }
-  if (file.fd_ < 0) {
+  if (!file.file_.is_open()) {
     file.beside_.clear();
     return file.error();
   }
   struct stat old {};
-  if (::stat(file.target_.c_str(), &old) == 0) ::fchmod(file.fd_, old.st_mode & 0777u);
+  if (::stat(file.target_.c_str(), &old) == 0) ::fchmod(file.file_.get(), old.st_mode & 0777u);
   return file;
 }
 
@@ -74,23 +73,22 @@ NewFile::NewFile(NewFile&& other) noexcept
     : path_(std::move(other.path_)),
       target_(std::move(other.target_)),
       beside_(std::exchange(other.beside_, {})),
-      fd_(std::exchange(other.fd_, -1)) {}
+      file_(std::move(other.file_)) {}
 
 NewFile::~NewFile() {
-  if (fd_ >= 0) ::close(fd_);
   if (!beside_.empty()) ::unlink(beside_.c_str());
 }
 
 Result<void> NewFile::reserve(uint64_t n_bytes) {
   if (n_bytes == 0) return {};
-  if (::fallocate(fd_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(n_bytes)) == 0) return {};
+  if (::fallocate(file_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(n_bytes)) == 0) return {};
   if (errno == ENOSPC || errno == EFBIG || errno == EDQUOT) return error();
   return {};  // a file system that cannot say
 }
 
 Result<void> NewFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    const ssize_t n = ::write(file_.get(), bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return error();
     bytes = bytes.subspan(static_cast<size_t>(n));
@@ -99,10 +97,10 @@ Result<void> NewFile::write(std::span<const std::byte> bytes) {
 }
 
 Result<void> NewFile::commit() {
-  if (::fsync(fd_) != 0) return error();
+  if (::fsync(file_.get()) != 0) return error();
   if (beside_.empty()) {
     // A link has to be new, so that a file that is there is replaced by renaming.
-    const std::string self = fmt::format("/proc/self/fd/{}", fd_);
+    const std::string self = fmt::format("/proc/self/fd/{}", file_.get());
     const int linked = with_free_name(target_, beside_, [&](const char* name) {
       return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
     });

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/file_descriptor.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -36,7 +37,7 @@ class NewFile {
   std::string path_;    // as the caller wrote it
   std::string target_;  // where links lead
   std::string beside_;  // the name until then; empty: none
-  int fd_ = -1;
+  FileDescriptor file_;
 };
 
 }  // namespace kvik

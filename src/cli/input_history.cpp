@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/file_descriptor.h"
 #include "base/printable.h"
 #include "base/private_files.h"
 
@@ -72,11 +73,11 @@ bool InputHistory::add(const std::string& input) {
   inputs_.push_back(input);
   if (path_.empty()) return true;
   static_cast<void>(make_private_folders(fs::path(path_).parent_path()));  // open() finds out
-  const int fd = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kPrivateFile);
-  if (fd < 0) return true;
+  const FileDescriptor file(
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kPrivateFile));
+  if (!file.is_open()) return true;
   const std::string line = to_line(input);
-  [[maybe_unused]] const ssize_t n = ::write(fd, line.data(), line.size());
-  ::close(fd);
+  [[maybe_unused]] const ssize_t n = ::write(file.get(), line.data(), line.size());
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file_descriptor.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/private_files.h"
@@ -180,13 +181,11 @@ Result<std::unique_ptr<ResponseFile>> ResponseFile::open(const std::string& path
 
 // Null where the file is of an earlier version.
 Result<std::unique_ptr<ResponseFile>> ResponseFile::open_database(const std::string& path) {
-  const int file =
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, mode_t{kPrivateFile});
-  if (file < 0) {
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  if (!FileDescriptor(::open(path.c_str(), flags, mode_t{kPrivateFile})).is_open()) {
     return fail(ErrorCode::kIo,
                 fmt::format("'{}' can not be opened: {}", path, std::strerror(errno)));
   }
-  ::close(file);
   TRY_ASSIGN(Sqlite database, Sqlite::open(path, Sqlite::Mode::kReadWrite));
   TRY_ASSIGN(const int64_t version, version_of(database));
   TRY_ASSIGN(const auto found, schema_of(database));

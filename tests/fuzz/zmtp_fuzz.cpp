@@ -67,7 +67,7 @@ std::string talk(std::string_view bytes, EventPeer::Kind kind, size_t n_piece) {
   BatchRing ring = three_batches();
   std::string said;
   {
-    EventPeer peer(ends[0], kind, "kv");
+    EventPeer peer(FileDescriptor(ends[0]), kind, "kv");
     const auto turn = [&] {
       const bool wants_in = (peer.wanted_events(ring) & POLLIN) != 0;
       const bool goes_on = (!wants_in || peer.read(ring)) && peer.write(ring);

@@ -28,14 +28,12 @@ bool may_go_on() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EI
 
 }  // namespace
 
-EventPeer::EventPeer(int fd, Kind kind, std::string_view topic)
-    : fd_(fd),
+EventPeer::EventPeer(FileDescriptor socket, Kind kind, std::string_view topic)
+    : socket_(std::move(socket)),
       kind_(kind),
       topic_(topic),
       handshake_end_(std::chrono::steady_clock::now() + kHandshakeTime),
       control_(zmtp::greeting()) {}
-
-EventPeer::~EventPeer() { ::close(fd_); }
 
 short EventPeer::wanted_events(const BatchRing& ring) const {
   const bool wants_out = !head_.empty() || !control_.empty() || (is_ready_ && has_next(ring));
@@ -45,7 +43,7 @@ short EventPeer::wanted_events(const BatchRing& ring) const {
 
 bool EventPeer::read(const BatchRing& ring) {
   std::array<char, 4096> bytes;
-  const ssize_t n = ::recv(fd_, bytes.data(), bytes.size(), 0);
+  const ssize_t n = ::recv(fd(), bytes.data(), bytes.size(), 0);
   if (n <= 0) return n < 0 && may_go_on();
   n_received_ += static_cast<size_t>(n);
   decoder_.feed({bytes.data(), static_cast<size_t>(n)});
@@ -157,7 +155,7 @@ bool EventPeer::write(const BatchRing& ring) {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
-    const ssize_t n = ::sendmsg(fd_, &message, MSG_NOSIGNAL);
+    const ssize_t n = ::sendmsg(fd(), &message, MSG_NOSIGNAL);
     if (n < 0) return may_go_on();
     n_sent_ += static_cast<size_t>(n);
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/file_descriptor.h"
 #include "host/kv_events/batch_ring.h"
 #include "host/kv_events/zmtp.h"
 
@@ -21,12 +22,11 @@ class EventPeer {
   enum class Kind { kSubscriber, kAsker };
 
   // Takes the socket, which does not block. The topic is that of all batches, and borrowed.
-  EventPeer(int fd, Kind kind, std::string_view topic);
-  ~EventPeer();
+  EventPeer(FileDescriptor socket, Kind kind, std::string_view topic);
   EventPeer(const EventPeer&) = delete;
   EventPeer& operator=(const EventPeer&) = delete;
 
-  int fd() const { return fd_; }
+  int fd() const { return socket_.get(); }
   // Events of poll() to wait for.
   short wanted_events(const BatchRing& ring) const;
 
@@ -58,7 +58,7 @@ class EventPeer {
   void begin_next(const BatchRing& ring);
   bool begin_something(const BatchRing& ring);
 
-  const int fd_;
+  const FileDescriptor socket_;
   const Kind kind_;
   const std::string_view topic_;
   zmtp::Decoder decoder_;

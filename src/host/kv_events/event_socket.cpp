@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <expected>
 #include <utility>
 
 namespace kvik {
@@ -27,24 +28,22 @@ std::unexpected<Error> not_bound(const std::string& endpoint, std::string_view w
           endpoint, why));
 }
 
-// Binds and listens; closes the socket and returns the errno where that fails.
-int listen_at(int fd, const sockaddr* address, socklen_t size, const std::string& path) {
+// Returns a socket that is bound and listens, or an errno.
+std::expected<FileDescriptor, int> listen_at(const sockaddr* address, socklen_t size,
+                                             const std::string& path) {
+  FileDescriptor socket(
+      ::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) return std::unexpected(errno);
   const int on = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool is_bound = ::bind(fd, address, size) == 0 &&
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const bool is_bound = ::bind(socket.get(), address, size) == 0 &&
                         (path.empty() || ::chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0) &&
-                        ::listen(fd, kBacklog) == 0;
-  if (is_bound) return 0;
-  const int error = errno;
-  ::close(fd);
-  return error;
+                        ::listen(socket.get(), kBacklog) == 0;
+  if (!is_bound) return std::unexpected(errno);
+  return socket;
 }
 
-int new_socket(int family) {
-  return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
-Result<int> bind_tcp(const std::string& endpoint, const std::string& authority) {
+Result<FileDescriptor> bind_tcp(const std::string& endpoint, const std::string& authority) {
   const size_t colon = authority.rfind(':');
   if (colon == std::string::npos) return not_bound(endpoint, "it has no port");
   std::string host = authority.substr(0, colon);
@@ -61,14 +60,12 @@ Result<int> bind_tcp(const std::string& endpoint, const std::string& authority) 
     return not_bound(endpoint, ::gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, ::freeaddrinfo);
-  const int fd = new_socket(list->ai_family);
-  if (fd < 0) return not_bound(endpoint, std::strerror(errno));
-  const int error = listen_at(fd, list->ai_addr, list->ai_addrlen, "");
-  if (error == 0) return fd;
-  return not_bound(endpoint, std::strerror(error));
+  auto socket = listen_at(list->ai_addr, list->ai_addrlen, "");
+  if (!socket) return not_bound(endpoint, std::strerror(socket.error()));
+  return std::move(*socket);
 }
 
-Result<int> bind_ipc(const std::string& endpoint, const std::string& path) {
+Result<FileDescriptor> bind_ipc(const std::string& endpoint, const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path))
@@ -76,12 +73,9 @@ Result<int> bind_ipc(const std::string& endpoint, const std::string& path) {
   std::memcpy(address.sun_path, path.data(), path.size());
   struct stat there {};
   if (::lstat(path.c_str(), &there) == 0 && S_ISSOCK(there.st_mode)) ::unlink(path.c_str());
-  const int fd = new_socket(AF_UNIX);
-  if (fd < 0) return not_bound(endpoint, std::strerror(errno));
-  const int error =
-      listen_at(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address), path);
-  if (error == 0) return fd;
-  return not_bound(endpoint, std::strerror(error));
+  auto socket = listen_at(reinterpret_cast<const sockaddr*>(&address), sizeof(address), path);
+  if (!socket) return not_bound(endpoint, std::strerror(socket.error()));
+  return std::move(*socket);
 }
 
 }  // namespace
@@ -91,25 +85,25 @@ Result<std::unique_ptr<EventSocket>> EventSocket::bind(const std::string& endpoi
                                                        std::string_view topic) {
   constexpr std::string_view kTcp = "tcp://", kIpc = "ipc://";
   std::string path;
-  int fd = -1;
+  FileDescriptor socket;
   if (endpoint.starts_with(kTcp)) {
-    TRY_ASSIGN(fd, bind_tcp(endpoint, endpoint.substr(kTcp.size())));
+    TRY_ASSIGN(socket, bind_tcp(endpoint, endpoint.substr(kTcp.size())));
   } else if (endpoint.starts_with(kIpc)) {
     path = endpoint.substr(kIpc.size());
-    TRY_ASSIGN(fd, bind_ipc(endpoint, path));
+    TRY_ASSIGN(socket, bind_ipc(endpoint, path));
   } else {
     return not_bound(endpoint, "there is no such transport");
   }
-  return std::unique_ptr<EventSocket>(new EventSocket(fd, std::move(path), kind, topic));
+  return std::unique_ptr<EventSocket>(
+      new EventSocket(std::move(socket), std::move(path), kind, topic));
 }
 
 EventSocket::~EventSocket() {
-  ::close(fd_);
   if (!path_.empty()) ::unlink(path_.c_str());
 }
 
 void EventSocket::add_to(std::vector<pollfd>& all, const BatchRing& ring) const {
-  all.push_back({.fd = fd_, .events = POLLIN, .revents = 0});
+  all.push_back({.fd = socket_.get(), .events = POLLIN, .revents = 0});
   for (const auto& peer : peers_)
     all.push_back({.fd = peer->fd(), .events = peer->wanted_events(ring), .revents = 0});
 }
@@ -129,21 +123,18 @@ void EventSocket::act(const pollfd* events, const BatchRing& ring) {
 
 void EventSocket::accept_all() {
   while (true) {
-    const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (fd < 0) return;
+    FileDescriptor peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!peer.is_open()) return;
     if (peers_.size() >= kMaxPeers) {
       const auto idle = std::ranges::find_if(peers_, [](const auto& p) { return p->is_idle(); });
-      if (idle == peers_.end()) {
-        ::close(fd);
-        continue;
-      }
+      if (idle == peers_.end()) continue;
       peers_.erase(idle);
     }
     const int on = 1;
-    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof(kSendBufferBytes));
-    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    if (path_.empty()) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    peers_.push_back(std::make_unique<EventPeer>(fd, kind_, topic_));
+    ::setsockopt(peer.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes, sizeof(kSendBufferBytes));
+    ::setsockopt(peer.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    if (path_.empty()) ::setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    peers_.push_back(std::make_unique<EventPeer>(std::move(peer), kind_, topic_));
   }
 }
 

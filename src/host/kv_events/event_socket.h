@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file_descriptor.h"
 #include "base/result.h"
 #include "host/kv_events/batch_ring.h"
 #include "host/kv_events/event_peer.h"
@@ -45,11 +46,11 @@ class EventSocket {
   uint64_t n_lost() const { return n_lost_; }
 
  private:
-  EventSocket(int fd, std::string path, EventPeer::Kind kind, std::string_view topic)
-      : fd_(fd), path_(std::move(path)), kind_(kind), topic_(topic) {}
+  EventSocket(FileDescriptor socket, std::string path, EventPeer::Kind kind, std::string_view topic)
+      : socket_(std::move(socket)), path_(std::move(path)), kind_(kind), topic_(topic) {}
   void accept_all();
 
-  const int fd_;
+  const FileDescriptor socket_;
   const std::string path_;  // of ipc, which is removed at the end; empty: tcp
   const EventPeer::Kind kind_;
   const std::string_view topic_;

@@ -31,7 +31,7 @@ double now_s() {
 
 KvEventPublisher::KvEventPublisher(const KvEventOptions& options)
     : options_(options),
-      wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       kept_(kMaxKept, kMaxKeptBytes) {}
 
 Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::start(const KvEventOptions& options) {
@@ -41,7 +41,7 @@ Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::start(const KvEventO
                             options.topic.size(), kMaxTopicBytes));
   }
   std::unique_ptr<KvEventPublisher> publisher(new KvEventPublisher(options));
-  if (publisher->wake_fd_ < 0) return fail(ErrorCode::kIo, "no descriptor for KV events");
+  if (!publisher->wake_.is_open()) return fail(ErrorCode::kIo, "no descriptor for KV events");
   TRY_ASSIGN(
       publisher->publisher_,
       EventSocket::bind(options.endpoint, EventPeer::Kind::kSubscriber, publisher->options_.topic));
@@ -64,7 +64,6 @@ KvEventPublisher::~KvEventPublisher() {
   }
   wake();
   join_if_started(thread_);
-  if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
 // --- what the engine tells ---
@@ -97,7 +96,7 @@ void KvEventPublisher::add(KvEvent event) {
 
 void KvEventPublisher::wake() {
   const uint64_t one = 1;
-  [[maybe_unused]] const auto n = ::write(wake_fd_, &one, sizeof(one));
+  [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof(one));
 }
 
 // Has readers forget everything and tells them all that is held, parents before their children.
@@ -153,13 +152,13 @@ bool KvEventPublisher::send_batch() {
 
 // Waits for readers, and for wake(); then hears what readers say and sends what they lack.
 void KvEventPublisher::serve_readers(std::chrono::milliseconds at_most) {
-  std::vector<pollfd> events = {{.fd = wake_fd_, .events = POLLIN, .revents = 0}};
+  std::vector<pollfd> events = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
   publisher_->add_to(events, kept_);
   const size_t n_first = events.size();
   if (replayer_) replayer_->add_to(events, kept_);
   ::poll(events.data(), events.size(), static_cast<int>(at_most.count()));
   uint64_t count = 0;
-  [[maybe_unused]] const auto n = ::read(wake_fd_, &count, sizeof(count));
+  [[maybe_unused]] const auto n = ::read(wake_.get(), &count, sizeof(count));
   publisher_->act(&events[1], kept_);
   if (replayer_) replayer_->act(&events[n_first], kept_);
   publish_counts();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "host/kv_events/batch_ring.h"
@@ -65,7 +66,7 @@ class KvEventPublisher final : public PageLog {
   void publish_counts();
 
   const KvEventOptions options_;
-  int wake_fd_ = -1;  // readable once there is something to do
+  FileDescriptor wake_;  // readable once there is something to do
   std::unique_ptr<EventSocket> publisher_, replayer_;
 
   mutable Mutex mutex_;

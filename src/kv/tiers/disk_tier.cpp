@@ -41,10 +41,6 @@ void warn_of_other_writers(const std::string& folder) {
 
 }  // namespace
 
-DiskTier::Lock::~Lock() {
-  if (fd >= 0) ::close(fd);
-}
-
 Result<std::unique_ptr<DiskTier>> DiskTier::open(const DiskTierOptions& options, FileCalls& calls) {
   if (options.max_bytes < kMinBytes) {
     return fail(ErrorCode::kInvalidArgument,
@@ -89,11 +85,12 @@ Result<void> DiskTier::lock_folder() {
   struct stat there {};
   const bool is_file = ::lstat(path.c_str(), &there) == 0 && S_ISREG(there.st_mode);
   if (!is_file) TRY(ready_private_place(path));
-  folder_->lock.fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kPrivateFile);
-  if (folder_->lock.fd < 0) return failed(errno, "create", path);
+  folder_->lock =
+      FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kPrivateFile));
+  if (!folder_->lock.is_open()) return failed(errno, "create", path);
   const bool is_ours = is_file && there.st_nlink == 1;
-  if (is_ours) static_cast<void>(::fchmod(folder_->lock.fd, kPrivateFile));
-  if (::flock(folder_->lock.fd, LOCK_EX | LOCK_NB) == 0) {
+  if (is_ours) static_cast<void>(::fchmod(folder_->lock.get(), kPrivateFile));
+  if (::flock(folder_->lock.get(), LOCK_EX | LOCK_NB) == 0) {
     warn_of_other_writers(options_.folder);
     return {};
   }
@@ -118,9 +115,10 @@ Result<void> DiskTier::load_index() {
 // SQLite gives the files beside its own the permissions of that one.
 Result<DiskIndex> DiskTier::open_index() {
   const std::string path = path_of(kIndexName);
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kPrivateFile);
-  if (fd < 0) return failed(errno, "create", path);
-  ::close(fd);
+  const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  if (!FileDescriptor(::open(path.c_str(), flags, kPrivateFile)).is_open()) {
+    return failed(errno, "create", path);
+  }
   TRY_ASSIGN(DiskIndex index, DiskIndex::open(path, Sqlite::Mode::kReadWrite));
   index.expect_rows(folder_->files->n_slots());
   return index;
@@ -194,7 +192,7 @@ Result<void> DiskTier::check_folder() const {
   }
   struct stat there {};
   struct stat ours {};
-  if (::stat(path_of(kLockName).c_str(), &there) == 0 && ::fstat(folder_->lock.fd, &ours) == 0 &&
+  if (::stat(path_of(kLockName).c_str(), &there) == 0 && ::fstat(folder_->lock.get(), &ours) == 0 &&
       there.st_ino == ours.st_ino && there.st_dev == ours.st_dev) {
     return {};
   }
@@ -205,12 +203,11 @@ Result<void> DiskTier::check_folder() const {
 Result<void> DiskTier::probe() const {
   const std::string path = path_of("probe");
   TRY(ready_private_place(path));
-  const int fd =
-      ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kPrivateFile);
-  if (fd < 0) return failed(errno, "create", path);
-  int error = calls_.allocate(fd, kProbeBytes);
-  if (error == 0) error = calls_.sync(fd);
-  ::close(fd);
+  const FileDescriptor file(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, kPrivateFile));
+  if (!file.is_open()) return failed(errno, "create", path);
+  int error = calls_.allocate(file.get(), kProbeBytes);
+  if (error == 0) error = calls_.sync(file.get());
   ::unlink(path.c_str());
   if (error != 0) return failed(error, "write to", options_.folder);
   return {};

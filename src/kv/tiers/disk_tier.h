@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "kv/tiers/disk_index.h"
 #include "kv/tiers/segment_files.h"
@@ -64,12 +65,8 @@ class DiskTier final : public Tier {
 
  private:
   // What is gone when the folder is: opened together, closed together, the lock last.
-  struct Lock {
-    int fd = -1;
-    ~Lock();
-  };
   struct Folder {
-    Lock lock;
+    FileDescriptor lock;
     std::optional<SegmentFiles> files;
     std::optional<DiskIndex> index;
   };

@@ -89,11 +89,9 @@ Result<DiskTierReport> inspect_disk_tier(const std::string& folder) {
   TRY_ASSIGN(report.totals, index.totals());
   report.n_segments = files.segments().size();
   report.segment_bytes = files.n_bytes();
-  const int fd = ::open((folder + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd >= 0) {
-    report.is_locked = ::flock(fd, LOCK_SH | LOCK_NB) != 0;
-    ::close(fd);
-  }
+  const FileDescriptor lock(
+      ::open((folder + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  report.is_locked = lock.is_open() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0;
   return report;
 }
 

@@ -22,6 +22,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/file_descriptor.h"
+
 namespace kvik {
 namespace {
 
@@ -48,24 +50,11 @@ bool wait_for(int fd, short events, TimePoint deadline) {
   }
 }
 
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) {}
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 // Connects without blocking for longer than the deadline; an errno where it failed.
-std::expected<Fd, int> connect_to(const sockaddr* address, socklen_t size, TimePoint deadline) {
-  Fd fd(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (fd.get() < 0) return std::unexpected(errno);
+std::expected<FileDescriptor, int> connect_to(const sockaddr* address, socklen_t size,
+                                              TimePoint deadline) {
+  FileDescriptor fd(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.is_open()) return std::unexpected(errno);
   if (::connect(fd.get(), address, size) != 0) {
     if (errno != EINPROGRESS && errno != EAGAIN) return std::unexpected(errno);
     if (!wait_for(fd.get(), POLLOUT, deadline)) return std::unexpected(ETIMEDOUT);
@@ -81,7 +70,7 @@ std::expected<Fd, int> connect_to(const sockaddr* address, socklen_t size, TimeP
   return fd;
 }
 
-std::expected<Fd, int> connect_unix(const std::string& path, TimePoint deadline) {
+std::expected<FileDescriptor, int> connect_unix(const std::string& path, TimePoint deadline) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) return std::unexpected(ENAMETOOLONG);
@@ -129,7 +118,7 @@ class RedisConnection::Channel {
 
 class RedisConnection::PlainChannel final : public Channel {
  public:
-  explicit PlainChannel(Fd fd) : fd_(std::move(fd)) {}
+  explicit PlainChannel(FileDescriptor fd) : fd_(std::move(fd)) {}
 
   Result<size_t> write(std::string_view bytes, TimePoint deadline) override {
     return move(POLLOUT, deadline,
@@ -155,12 +144,13 @@ class RedisConnection::PlainChannel final : public Channel {
         return fail(ErrorCode::kIo, "it did not answer in time");
     }
   }
-  Fd fd_;
+  FileDescriptor fd_;
 };
 
 class RedisConnection::TlsChannel final : public Channel {
  public:
-  static Result<std::unique_ptr<Channel>> open(Fd fd, const std::string& host, TimePoint deadline) {
+  static Result<std::unique_ptr<Channel>> open(FileDescriptor fd, const std::string& host,
+                                               TimePoint deadline) {
     Context context(SSL_CTX_new(TLS_client_method()));
     if (!context) return fail(ErrorCode::kIo, "no memory for TLS");
     SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
@@ -197,7 +187,7 @@ class RedisConnection::TlsChannel final : public Channel {
   };
   using Context = std::unique_ptr<SSL_CTX, FreeContext>;
   using Session = std::unique_ptr<SSL, FreeSession>;
-  TlsChannel(Fd fd, Context context, Session session)
+  TlsChannel(FileDescriptor fd, Context context, Session session)
       : fd_(std::move(fd)), context_(std::move(context)), session_(std::move(session)) {}
 
  private:
@@ -223,7 +213,7 @@ class RedisConnection::TlsChannel final : public Channel {
     return error == 0 ? "it closed the connection" : ERR_reason_error_string(error);
   }
 
-  Fd fd_;
+  FileDescriptor fd_;
   Context context_;
   Session session_;
 };

@@ -43,10 +43,10 @@ std::optional<SegmentName> parse_name(const std::string& name) {
 }
 
 // Direct where the file system can (tmpfs cannot). Waits for no pipe and follows no link.
-int open_file(const std::string& path, int flags) {
+FileDescriptor open_file(const std::string& path, int flags) {
   const int all = flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   const int fd = ::open(path.c_str(), all | O_DIRECT, kPrivateFile);
-  return fd >= 0 || errno != EINVAL ? fd : ::open(path.c_str(), all, kPrivateFile);
+  return FileDescriptor(fd >= 0 || errno != EINVAL ? fd : ::open(path.c_str(), all, kPrivateFile));
 }
 
 // What is wrong with a file by the name of a segment; empty: nothing.
@@ -101,20 +101,18 @@ FileCalls& posix_file_calls() {
   return calls;
 }
 
-SegmentFiles::File::~File() { ::close(fd_); }
-
 Result<void> SegmentFiles::File::report(int error, const char* what) const {
   if (error == 0) return {};
   return failed(error, what, path_);
 }
 
 Result<void> SegmentFiles::File::read(std::span<std::byte> bytes, uint64_t offset) const {
-  return report(calls_.read(fd_, bytes, offset), "read");
+  return report(calls_.read(fd(), bytes, offset), "read");
 }
 Result<void> SegmentFiles::File::write(std::span<const std::byte> bytes, uint64_t offset) const {
-  return report(calls_.write(fd_, bytes, offset), "write");
+  return report(calls_.write(fd(), bytes, offset), "write");
 }
-Result<void> SegmentFiles::File::sync() const { return report(calls_.sync(fd_), "sync"); }
+Result<void> SegmentFiles::File::sync() const { return report(calls_.sync(fd()), "sync"); }
 
 Result<SegmentFiles> SegmentFiles::open(FileCalls& calls, const std::string& folder, Mode mode) {
   SegmentFiles files(calls, folder);
@@ -125,20 +123,20 @@ Result<SegmentFiles> SegmentFiles::open(FileCalls& calls, const std::string& fol
     const auto name = parse_name(entry.path().filename().string());
     if (!name) continue;
     const std::string path = entry.path().string();
-    const int fd = open_file(path, mode == Mode::kReadOnly ? O_RDONLY : O_RDWR);
-    if (fd < 0 && is_shortage(errno)) return failed(errno, "open", path);
-    if (fd < 0) {
+    FileDescriptor opened = open_file(path, mode == Mode::kReadOnly ? O_RDONLY : O_RDWR);
+    if (!opened.is_open() && is_shortage(errno)) return failed(errno, "open", path);
+    if (!opened.is_open()) {
       log::warn("disk tier: '{}' is left alone: {}", path, std::strerror(errno));
       continue;
     }
-    auto file = std::make_shared<const File>(calls, fd, path);
+    auto file = std::make_shared<const File>(calls, std::move(opened), path);
     struct stat status {};
-    if (::fstat(fd, &status) != 0) return failed(errno, "stat", path);
+    if (::fstat(file->fd(), &status) != 0) return failed(errno, "stat", path);
     if (const auto fault = fault_of(status, name->slot_bytes); !fault.empty()) {
       log::warn("disk tier: '{}' is left alone: {}", path, fault);
       continue;
     }
-    if (mode == Mode::kReadWrite) static_cast<void>(::fchmod(fd, kPrivateFile));
+    if (mode == Mode::kReadWrite) static_cast<void>(::fchmod(file->fd(), kPrivateFile));
     const uint64_t n_slots = static_cast<uint64_t>(status.st_size) / name->slot_bytes;
     const Segment segment{name->slot_bytes, static_cast<uint32_t>(n_slots), std::move(file)};
     if (files.segments_.emplace(name->id, segment).second) files.n_bytes_ += segment.n_bytes();
@@ -165,19 +163,19 @@ uint64_t SegmentFiles::n_slots() const {
 Result<uint32_t> SegmentFiles::add(uint64_t slot_bytes, uint32_t n_slots) {
   constexpr int kTries = 1000;
   uint32_t id = segments_.empty() ? 0 : segments_.rbegin()->first;
-  int fd = -1;
+  FileDescriptor created;
   std::string path;
-  for (int i = 0; i < kTries && fd < 0; ++i) {
+  for (int i = 0; i < kTries && !created.is_open(); ++i) {
     id = id == kMaxId ? 1 : id + 1;
     if (segments_.contains(id)) continue;
     path = path_of(id, slot_bytes);
-    fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
-    if (fd < 0 && errno != EEXIST) return failed(errno, "create", path);
+    created = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+    if (!created.is_open() && errno != EEXIST) return failed(errno, "create", path);
   }
-  if (fd < 0) return failed(EEXIST, "create a segment in", folder_);
-  auto file = std::make_shared<const File>(*calls_, fd, path);
+  if (!created.is_open()) return failed(EEXIST, "create a segment in", folder_);
+  auto file = std::make_shared<const File>(*calls_, std::move(created), path);
   const Segment segment{slot_bytes, n_slots, std::move(file)};
-  if (const int error = calls_->allocate(fd, segment.n_bytes()); error != 0) {
+  if (const int error = calls_->allocate(segment.file->fd(), segment.n_bytes()); error != 0) {
     ::unlink(path.c_str());
     return failed(error, "reserve a segment in", path);
   }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "base/file_descriptor.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -43,11 +44,9 @@ class SegmentFiles {
 
   class File {
    public:
-    File(FileCalls& calls, int fd, std::string path)
-        : calls_(calls), fd_(fd), path_(std::move(path)) {}
-    ~File();
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
+    File(FileCalls& calls, FileDescriptor file, std::string path)
+        : calls_(calls), file_(std::move(file)), path_(std::move(path)) {}
+    int fd() const { return file_.get(); }
     Result<void> read(std::span<std::byte> bytes, uint64_t offset) const;
     Result<void> write(std::span<const std::byte> bytes, uint64_t offset) const;
     Result<void> sync() const;
@@ -57,7 +56,7 @@ class SegmentFiles {
     Result<void> report(int error, const char* what) const;
 
     FileCalls& calls_;
-    int fd_;
+    FileDescriptor file_;
     std::string path_;
   };
 

@@ -15,6 +15,8 @@
 #include <memory>
 #include <random>
 
+#include "base/file_descriptor.h"
+
 namespace kvik {
 namespace {
 
@@ -25,20 +27,6 @@ constexpr unsigned kNoExecution = 0666;
 std::unexpected<Error> failed(const char* what, const std::string& path) {
   return fail(ErrorCode::kIo, fmt::format("cannot {} '{}': {}", what, path, std::strerror(errno)));
 }
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 bool read_all(int fd, std::span<std::byte> bytes) {
   for (size_t at = 0; at < bytes.size();) {
@@ -74,8 +62,8 @@ Result<void> write_new(const std::string& draft, unsigned mode, std::span<const 
                        const Publish& publish) {
   bool is_whole = false;
   {
-    const File file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (file.get() < 0) return failed("create", draft);
+    const FileDescriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file.is_open()) return failed("create", draft);
     is_whole = write_all(file.get(), bytes) && ::fchmod(file.get(), mode & kNoExecution) == 0 &&
                ::fsync(file.get()) == 0;
   }
@@ -94,8 +82,8 @@ std::string SharedFolder::path_of(std::string_view name) const {
 }
 
 SharedFolder::Read SharedFolder::read(const std::string& name, std::span<std::byte> bytes) const {
-  const File file(::open(path_of(name).c_str(), kReadFlags));
-  if (file.get() < 0) {
+  const FileDescriptor file(::open(path_of(name).c_str(), kReadFlags));
+  if (!file.is_open()) {
     if (errno == ENOENT || errno == ENOTDIR) return Read::kAbsent;
     return errno == ELOOP ? Read::kWrong : Read::kFailed;
   }
@@ -155,7 +143,7 @@ Result<void> SharedFolder::make_folders(const std::string& path) const {
 }
 
 bool SharedFolder::read_head(const std::string& name, std::span<std::byte> head) const {
-  const File file(::open(path_of(name).c_str(), kReadFlags));
+  const FileDescriptor file(::open(path_of(name).c_str(), kReadFlags));
   struct stat status {};
   return file.get() >= 0 && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) &&
          read_all(file.get(), head);

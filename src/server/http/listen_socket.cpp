@@ -44,7 +44,7 @@ Result<ListenSocket> ListenSocket::open(const std::string& host, uint16_t port) 
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
   if (!error) socket.port_ = acceptor.local_endpoint(error).port();
-  if (!error) socket.descriptor_ = acceptor.release(error);
+  if (!error) socket.socket_ = FileDescriptor(acceptor.release(error));
   if (!error) {
     socket.is_v6_ = endpoint.protocol() == tcp::v6();
     return socket;
@@ -59,15 +59,8 @@ Result<ListenSocket> ListenSocket::open(const std::string& host, uint16_t port) 
               fmt::format("cannot listen on {}:{}: {}", host, port, error.code().message()));
 }
 
-ListenSocket::~ListenSocket() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-ListenSocket::ListenSocket(ListenSocket&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), port_(other.port_), is_v6_(other.is_v6_) {}
-
 Result<int> ListenSocket::duplicate() const {
-  const int copy = ::fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+  const int copy = ::fcntl(socket_.get(), F_DUPFD_CLOEXEC, 0);
   if (copy >= 0) return copy;
   return fail(ErrorCode::kIo, fmt::format("cannot listen: {}", std::strerror(errno)));
 }

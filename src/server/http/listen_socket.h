@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/file_descriptor.h"
 #include "base/result.h"
 
 namespace kvik {
@@ -16,12 +17,6 @@ class ListenSocket {
   // Errors: kInvalidArgument (the host is no address), kIo (the port is in use or not allowed).
   static Result<ListenSocket> open(const std::string& host, uint16_t port);
 
-  ~ListenSocket();
-  ListenSocket(ListenSocket&& other) noexcept;
-  ListenSocket& operator=(ListenSocket&&) = delete;
-  ListenSocket(const ListenSocket&) = delete;
-  ListenSocket& operator=(const ListenSocket&) = delete;
-
   uint16_t port() const { return port_; }
   bool is_v6() const { return is_v6_; }
 
@@ -31,7 +26,7 @@ class ListenSocket {
  private:
   ListenSocket() = default;
 
-  int descriptor_ = -1;
+  FileDescriptor socket_;
   uint16_t port_ = 0;
   bool is_v6_ = false;
 };
