@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "text/grammar/machine.h"
 
 namespace kvik::grammar {
@@ -55,23 +56,6 @@ std::string number_key(std::string_view text) {
   return key + std::to_string(power + (is_below_zero ? -more : more));
 }
 
-void append_utf8(std::string& out, char32_t c) {
-  const auto put = [&](uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (c < 0x80) return put(c);
-  if (c < 0x800) {
-    put(0xC0 | c >> 6);
-  } else {
-    if (c < 0x10000) {
-      put(0xE0 | c >> 12);
-    } else {
-      put(0xF0 | c >> 18);
-      put(0x80 | (c >> 12 & 0x3F));
-    }
-    put(0x80 | (c >> 6 & 0x3F));
-  }
-  put(0x80 | (c & 0x3F));
-}
-
 std::string quoted(std::u32string_view text) {
   std::string out = "\"";
   for (const char32_t c : text) {
@@ -83,7 +67,7 @@ std::string quoted(std::u32string_view text) {
       continue;
     }
     if (c == '"' || c == '\\') out += '\\';
-    append_utf8(out, c);
+    append_utf8(c, out);
   }
   return out + '"';
 }

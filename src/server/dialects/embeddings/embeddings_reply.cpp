@@ -1,6 +1,7 @@
 #include "server/dialects/embeddings/embeddings_reply.h"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 #include <bit>
@@ -32,19 +33,12 @@ class Sink final : public EmbeddingSink {
   size_t i_;
 };
 
-// Three bytes make four letters (RFC 4648, 4).
 std::string to_base64(std::span<const std::byte> bytes) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t n = std::min<size_t>(3, bytes.size() - i);
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j)
-      group = group << 8 | (j < n ? std::to_integer<uint32_t>(bytes[i + j]) : 0);
-    for (size_t j = 0; j < 4; ++j) out += j <= n ? kLetters[group >> (18 - 6 * j) & 63] : '=';
-  }
+  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with NUL
+  const int n = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                reinterpret_cast<const unsigned char*>(bytes.data()),
+                                static_cast<int>(bytes.size()));
+  out.resize(static_cast<size_t>(n));
   return out;
 }
 
